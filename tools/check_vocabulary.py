@@ -3,11 +3,14 @@
 python tools/check_vocabulary.py
 
 Pages, the chart's texts and the code hold none of these words: identifiers, messages and comments.
+Of tests and benches comments and docstrings are read.
 """
 
+import io
 import re
 import subprocess
 import sys
+import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -41,12 +44,17 @@ a file; a tensor of Triton's model `preprocessing`."""
 STRICT: Final = (
     *("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"),
     *("docs/*.md", "charts/*.yaml", "charts/*.tpl", "charts/*.txt", "charts/*.md"),
+    *("bench/*.md", "examples/*.md", "tests/*.md"),
 )
 """Texts without any of the words, folders below included."""
 STRICT_CODE: Final = (
     *("crds", "operator", "mmctl", "runtime", "devcluster", "observability", "tools"),
 )
 """Folders whose code is without any of the words, identifiers included."""
+STRICT_PROSE: Final = ("tests", "bench")
+"""Folders without any of the words in comments and docstrings."""
+_STATEMENT: Final = frozenset({tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT})
+"""A string after one of these is a docstring."""
 GLOSSARY: Final = "docs/glossary.md"
 """The list of these words itself."""
 
@@ -84,8 +92,23 @@ def problems_of_code(name: str, text: str) -> list[str]:
     ]
 
 
+def problems_of_tests(name: str, text: str) -> list[str]:
+    """Return one line per word that is out of the comments and docstrings of a test."""
+    problems, before = [], tokenize.NEWLINE
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        is_docstring = token.type == tokenize.STRING and before in _STATEMENT
+        if is_docstring or token.type == tokenize.COMMENT:
+            problems += [
+                f"{name}:{token.start[0] + line - 1}: {word!r} is out: {_instead(word)}"
+                for line, word in words_in_prose(token.string)
+            ]
+        if token.type not in {tokenize.COMMENT, tokenize.NL}:
+            before = token.type
+    return problems
+
+
 def _code(root: Path, folder: str) -> list[Path]:
-    found = _tracked(root, f"{folder}/*.py", f"{folder}/*.md")
+    found = _tracked(root, f"{folder}/*.py", f"{folder}/*.md", f"{folder}/*.go")
     return [path for path in found if path.name != Path(__file__).name]
 
 
@@ -119,6 +142,9 @@ def main(root: Path = ROOT) -> int:
     for path in (path for folder in STRICT_CODE for path in _code(root, folder)):
         name = path.relative_to(root).as_posix()
         problems += problems_of_code(name, path.read_text(encoding="utf-8"))
+    for path in _tracked(root, *(f"{folder}/*.py" for folder in STRICT_PROSE)):
+        name = path.relative_to(root).as_posix()
+        problems += problems_of_tests(name, path.read_text(encoding="utf-8"))
     print("\n".join(problems)) if problems else None
     return 1 if problems else 0
 

@@ -1,4 +1,4 @@
-"""Other autoscalers, written anew from their sources, as policies of the simulator.
+"""Other autoscalers, written again from their sources, as policies of the simulator.
 
 Each keeps its own default windows, ticks and limits; what its users choose, the target, is an
 argument and is swept. `tests/mm_ctl/simulation/test_baselines_are_faithful.py` holds them to
@@ -142,7 +142,7 @@ class Kpa:
 
 
 class KpaThroughPrometheus(Kpa):
-    """The same algorithm with the eyes of those that ask Prometheus: every 15 s, scraped numbers.
+    """The same algorithm with the eyes of those that query Prometheus: every 15 s, scraped numbers.
 
     Its panic window is a scrape interval, the shortest that has a sample.
     """

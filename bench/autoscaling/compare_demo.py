@@ -54,7 +54,7 @@ LOADS = (0.3, 0.6, 0.8)
 """Shares of the rate at which four users are answered without a pause."""
 MIX = {"images": "0:1,1:1", "words": "20:1,120:1", "max_tokens": "48"}
 SHAPES = ((0, 20), (0, 120), (0, 200), (1, 20), (1, 120))
-"""Pictures and words of the prompts that the profile is fitted to."""
+"""Images and words of the prompts that the profile is fitted to."""
 USERS = (1, 2, 3, 4, 6, 8, 12, 16)
 """Of the closed loops that it is fitted to: up to four times the slots, so that it shows which part
 of a wait fills the replica."""
@@ -62,14 +62,14 @@ PERCENTILES = (0.5, 0.9, 0.95, 0.99)
 
 
 class Loader:
-    """Asks one gateway; every run is a fresh clock."""
+    """Queries one gateway; every run is a fresh clock."""
 
     def __init__(self, url: str, model: str) -> None:
         self._url, self._model = f"{url}/v1", model
         self._images = random_images(224, seed=1)
 
     def mix(self, images: str, words: str, max_tokens: str) -> Mix:
-        """Return what is asked."""
+        """Return what is queried."""
         return Mix(
             self._model,
             "What is in the image?",
@@ -217,7 +217,7 @@ def requests_of(
 async def compared(pair: RealGateway, seconds: float) -> dict[str, Any]:
     """Return everything that was measured and predicted."""
     loader = Loader(pair.url, pair.model)
-    await loader.users(loader.mix("1", "20", "8"), 2, 10.0)  # every picture once: features cached
+    await loader.users(loader.mix("1", "20", "8"), 2, 10.0)  # every image once: features cached
     loops = await looped(loader, seconds / 6)
     profile, off = fitted(
         loops, name="the demo's tiny LLaVA as its users see it", slots=SLOTS, queue_size=QUEUE

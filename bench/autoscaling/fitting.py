@@ -27,7 +27,7 @@ TIMES = (
 )
 """Of the profile, found by the fit."""
 LEAST_SECONDS = 1e-7
-"""A time this short is none: what is left for it cannot be told from noise."""
+"""A time this short is none: what is left for it cannot be distinguished from noise."""
 _FIRST_STEP = 0.8
 """Times are searched by factors: e to this power, then half of it, and so on."""
 _LAST_STEP = 0.01
@@ -46,7 +46,7 @@ class Loop:
     """Image, text and output tokens of its requests, in order."""
     requests_per_second: float
     first_token_seconds: float
-    """Median, as of the whole requests."""
+    """Median, as of the entire requests."""
     whole_seconds: float
 
     @property
@@ -87,7 +87,7 @@ def lived(
 
 
 class _Users(Meters):
-    """Users who ask again as soon as they are answered, until everything is asked."""
+    """Users who query again as soon as they are answered, until everything is queried."""
 
     def __init__(self, contents: Sequence[tuple[int, int, int]], users: int) -> None:
         super().__init__(Targets(math.inf, math.inf))
@@ -104,7 +104,7 @@ class _Users(Meters):
             yield Request(self._now, *content)
 
     def finished(self, request: Request, first: float, at: float) -> None:
-        """Note the end of an answer, and ask the next question."""
+        """Note the end of an answer, and query the next question."""
         super().finished(request, first, at)
         self.ends.append((request.at, at, first))
         self._now = at
@@ -152,7 +152,7 @@ def fitted(
 
 
 def unseen(profile: ServiceProfile) -> list[str]:
-    """Return which times of a fit are too short to be told from noise, one sentence each."""
+    """Return which times of a fit are too short to stand out from noise, one sentence each."""
     times: Mapping[str, float] = {name: getattr(profile, name) for name in TIMES}
     return [
         f"{name} comes out at {seconds:.1e} s: too short to be told from noise here"

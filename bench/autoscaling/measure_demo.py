@@ -48,7 +48,7 @@ BATCHES = (1, 2, 4, 8, 12, 16)
 """Beyond the slots: what one more request adds to a step is little, and a short line is noise."""
 PICTURES = (1, 2, 3, 4)
 ROWS = 16
-"""Image tokens of one picture: `image_seq_length` of the checkpoint."""
+"""Image tokens of one image: `image_seq_length` of the checkpoint."""
 COLD_START_SECONDS = 40.0
 """Scheduled to Ready on a quiet two-core machine, as `make demo-autoscaling` saw it."""
 
@@ -76,7 +76,7 @@ def fitted(points: Points) -> tuple[float, float, float]:
 
 
 def measure(folder: Path, rounds: int) -> dict[str, Points]:
-    """Return medians of prompts by length, decoding by batch, the encoder by pictures."""
+    """Return medians of prompts by length, decoding by batch, the encoder by images."""
     built = build_engine(folder)
     directory = EngineDirectory.open(built.directory)
     assert directory.vision is not None
@@ -118,7 +118,7 @@ def profile_of(points: dict[str, Points]) -> tuple[ServiceProfile, dict[str, flo
     profile = ServiceProfile(
         name="the demo's tiny LLaVA on one core",
         prompt_seconds=above_zero("a prompt of no tokens", prompt),
-        # A picture's rows are prompt tokens as well.
+        # An image's rows are prompt tokens as well.
         image_token_seconds=token + above_zero("the encoder's picture", picture) / ROWS,
         text_token_seconds=above_zero("a token of a prompt", token),
         step_seconds=above_zero("a step of no requests", step),

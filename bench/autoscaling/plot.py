@@ -1,4 +1,4 @@
-"""A cost-attainment picture as SVG: hours to the right, misses downwards on a logarithmic scale."""
+"""A cost-attainment image as SVG: hours to the right, misses downwards on a logarithmic scale."""
 
 import math
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ class Line:
 
 
 def frontier(title: str, lines: list[Line]) -> str:
-    """Return the picture."""
+    """Return the image."""
     hours = [cost for line in lines for cost, _ in line.points]
     low, high = 0.0, max(hours) * 1.02
     body = [

@@ -155,7 +155,7 @@ def _whole_seeds(rows: list[dict[str, object]]) -> set[object]:
 def points_of(
     rows: list[dict[str, object]], kind: str, seeds: set[object]
 ) -> dict[str, list[Point]]:
-    """Return the points of each trace or fault, of whole seeds only."""
+    """Return the points of each trace or fault, of entire seeds only."""
     grouped: dict[tuple[str, str, str], list[dict[str, object]]] = defaultdict(list)
     for row in rows:
         if row["kind"] == kind and row["seed"] in seeds:
@@ -260,7 +260,7 @@ def verdicts(frontiers: dict[str, list[Point]]) -> list[str]:
 
 _OURS = {runs.OURS, runs.BLIND, runs.OFTEN, runs.QUICK}
 _EYES = {runs.BLIND, runs.OFTEN, runs.QUICK, runs.SLOW_KPA}
-"""What a policy would be with other eyes: told beside it, and no choice that a user has."""
+"""What a policy would be with other eyes: reported beside it, and no choice that a user has."""
 
 
 def _gap(points: list[Point], other: Point) -> tuple[float, float] | None:
@@ -281,7 +281,7 @@ def _gap(points: list[Point], other: Point) -> tuple[float, float] | None:
 
 
 def _everywhere(frontiers: dict[str, list[Point]]) -> list[str]:
-    """Return a table of settings over all traces: nobody tunes a target anew for each hour."""
+    """Return a table of settings over all traces: no one tunes a target again for each hour."""
     grouped: dict[tuple[str, str], dict[str, Point]] = defaultdict(dict)
     for trace, points in frontiers.items():
         for point in points:

@@ -1,7 +1,7 @@
 """Runs every policy on every trace and fault, five seeds each, and writes `results/runs.jsonl`.
 
 `simulate_all.py [--processes N] [--seeds N] [--keep]`: a quarter of an hour on two quiet cores.
-With `--keep` the runs that the result has already stay as they are: a stopped bench goes on, and a
+With `--keep` the runs that the result has already stay as they are: a stopped bench resumes, and a
 change of one policy (its rows removed) does not run the others again.
 """
 
@@ -30,7 +30,7 @@ class Job:
 
 
 def jobs(seeds: int) -> list[Job]:
-    """Return every run, seed by seed: stopped early, the seeds before are whole."""
+    """Return every run, seed by seed: stopped early, the seeds before are complete."""
     usual = [
         index
         for index, one in enumerate(runs.SWEPT)

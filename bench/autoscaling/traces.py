@@ -96,7 +96,7 @@ def _renewals(
 def _mixed(
     seed: int, length: float, rate: Callable[[float], float], heavy: Callable[[float], float]
 ) -> list[Request]:
-    """Return Poisson arrivals of ServeGen's clients; a share `heavy` brings more pictures."""
+    """Return Poisson arrivals of ServeGen's clients; a share `heavy` brings more images."""
     rng = random.Random(seed)  # noqa: S311 (repeatable, not secret)
     _, clients = _clients()
     weights = [sum(client.rates) for client in clients]
@@ -119,7 +119,7 @@ def _none(_: float) -> float:
 
 
 def _phase(seed: int) -> float:
-    """Return when within a minute something starts: it knows nothing of anybody's ticks."""
+    """Return when within a minute something starts: it knows nothing of anyone's ticks."""
     return random.Random(f"phase {seed}").uniform(0.0, MINUTE)  # noqa: S311 (repeatable, not secret)
 
 
@@ -139,7 +139,7 @@ def flash(seed: int) -> list[Request]:
 
 
 def image_shift(seed: int) -> list[Request]:
-    """Return a constant rate whose requests bring three times the pictures, and back."""
+    """Return a constant rate whose requests bring three times the images, and back."""
 
     def heavy(at: float) -> float:
         into = (at - 15 * MINUTE) / (15 * MINUTE)

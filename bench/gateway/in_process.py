@@ -44,7 +44,7 @@ class TimedSink:
         self.ended.set()
 
     def is_cancelled(self) -> bool:
-        """Nobody leaves."""
+        """No one leaves."""
         return False
 
 

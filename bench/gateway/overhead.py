@@ -1,6 +1,6 @@
 """What gateway and Triton add to the model itself: time to first token, and time per token.
 
-One picture and question, asked in turn in process, through Triton's gRPC, and through the gateway
+One image and question, sent in turn in process, through Triton's gRPC, and through the gateway
 as a stream; interleaved, so that all three see the same machine. Then eight clients at once through
 the gateway and in process.
 
@@ -48,7 +48,7 @@ GREEDY = Sampling(0, 1, None, None, 1)
 
 
 async def ask_triton(engine: TritonEngine, number: int) -> list[float]:
-    """Ask the ensemble; return the seconds from the call to each response."""
+    """Query the ensemble; return the seconds from the call to each response."""
     begin = time.perf_counter()
     square = ImagePreprocessor.from_folder(CHECKPOINT).square(Image.open(PICTURE))
     prompt = f"USER: <image>\n{QUESTION} ASSISTANT:"
@@ -59,7 +59,7 @@ async def ask_triton(engine: TritonEngine, number: int) -> list[float]:
 
 
 async def ask_gateway(client: httpx.AsyncClient, model: str) -> list[float]:
-    """Ask the gateway for a stream; return the seconds from the call to each piece of text."""
+    """Query the gateway for a stream; return the seconds from the call to each piece of text."""
     begin = time.perf_counter()
     image = {"type": "image_url", "image_url": {"url": data_url(PICTURE.read_bytes())}}
     content = [image, {"type": "text", "text": QUESTION}]
@@ -93,7 +93,7 @@ def summarise(answers: list[list[float]]) -> dict[str, float]:
 
 
 async def measure(pair: RealGateway, model: InProcess, rounds: int) -> dict[str, object]:
-    """Ask in turn, then eight at once."""
+    """Query in turn, then eight at once."""
     engine = TritonEngine(pair.triton_grpc, TextCodec(CHECKPOINT).decode)
     ways: dict[str, list[list[float]]] = {"in_process": [], "triton": [], "gateway": []}
     async with httpx.AsyncClient(base_url=pair.url, timeout=30) as client:

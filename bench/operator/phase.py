@@ -1,6 +1,6 @@
 """What one operator did during one phase: requests, event loop, Lease, CPU, memory.
 
-/metrics is read at the borders of a phase only: at 1,000 models it is work for the operator.
+/metrics is read at the bounds of a phase only: at 1,000 models it is work for the operator.
 """
 
 import re
@@ -61,7 +61,7 @@ class Phase:
 
 
 class Quiet:
-    """Waits until an operator has nothing to do, as its CPU time tells."""
+    """Waits until an operator has nothing to do, as its CPU time reports."""
 
     def __init__(self, operator: OperatorProcess) -> None:
         self._operator = operator

@@ -2,7 +2,7 @@
 
 Run: `.venv/bin/python bench/operator/ready.py --models 1000` (about 12 minutes). The kubelet's part
 is played by `kubelet.py`; every controller is the real one. The last phase takes the API server
-away, puts a stranger's certificate at its address, and asks the operator to end.
+away, puts a stranger's certificate at its address, and queries the operator to end.
 """
 
 import argparse
@@ -154,7 +154,7 @@ class Bench:
             if number == count // 4:
                 first.stop(signal.SIGKILL)
                 killed = time.monotonic()
-            await asyncio.sleep(20 / count)  # changes go on until the other replica leads
+            await asyncio.sleep(20 / count)  # changes continue until the other replica leads
         async with deployments(self._client) as cache:
             applied = await until_applied(cache, wanted, 120)
         await until_right(self._cache, self._fleet, 120)
@@ -186,7 +186,7 @@ class Bench:
         self._note("resync", numbers)
 
     async def _end_without_api_server(self, operator: OperatorProcess) -> None:
-        """Ask the operator to end while a stranger answers at the API server's address."""
+        """Query the operator to end while a stranger answers at the API server's address."""
         await asyncio.to_thread(down, _CLUSTER)
         with stranger_at(self._cluster.server, self._folder):
             await asyncio.sleep(20)  # the Lease is lost by then
@@ -205,7 +205,7 @@ class Bench:
 
 
 async def _ended(task: "asyncio.Task[None]") -> None:
-    """End a task; what it failed with is told."""
+    """End a task; what it failed with is reported."""
     task.cancel()
     result = (await asyncio.gather(task, return_exceptions=True))[0]
     if isinstance(result, Exception):
@@ -216,7 +216,7 @@ async def _quiet(operator: OperatorProcess) -> float:
     """Wait until an operator has nothing to do; return when that began (monotonic)."""
     quiet = Quiet(operator)
     async with asyncio.timeout(300):
-        while not quiet.look():  # noqa: ASYNC110  # another process: only looking tells
+        while not quiet.look():  # noqa: ASYNC110  # another process: only looking reports
             await asyncio.sleep(0.5)
     return quiet.since
 

@@ -1,4 +1,4 @@
-"""The operator's own share of the way from apply to Ready: what it adds when nobody else is slow.
+"""The operator's own share of the way from apply to Ready: what it adds when no one else is slow.
 
 Run: `.venv/bin/python bench/operator/share.py` (1 minute). The kubelet's part is played here. Each
 stage begins when what the operator waits for is there (a Job's condition Complete, a Deployment's

@@ -1,4 +1,4 @@
-"""Another API server at the address of one that is gone: its certificate is nobody's we trust."""
+"""Another API server at the address of one that is gone: its certificate is no one's we trust."""
 
 import socket
 import ssl
@@ -31,7 +31,7 @@ def stranger_at(address: str, folder: Path) -> Iterator[None]:
 
 def _answer(listener: socket.socket, context: ssl.SSLContext, stop: threading.Event) -> None:
     while not stop.is_set():
-        with suppress(OSError):  # the client refuses the certificate, or nobody came
+        with suppress(OSError):  # the client refuses the certificate, or no one came
             connection, _ = listener.accept()
             connection.settimeout(2)
             with context.wrap_socket(connection, server_side=True):

@@ -1,15 +1,15 @@
-"""How much more does a pod answer when sixteen ask at once? Tokens a second against one client.
+"""How much more does a pod answer when sixteen query at once? Tokens a second against one client.
 
-The tiny model, engine for sixteen requests at once. Closed loop: every client asks again when it
+The tiny model, engine for sixteen requests at once. Closed loop: every client queries again when it
 was answered. Five ways in turn, one and sixteen clients, round after round in the same run:
 
 engine     the Reference engine called in this process: what continuous batching itself is worth
-whole      through Triton's gRPC, the answer in one response
+complete      through Triton's gRPC, the answer in one response
 streamed   the same, a response for the tokens of a step or several
 sse        `POST /v1/chat/completions`, an event for each response
-gateway    the same with a picture, an answer of three tokens in one response: what requests cost
+gateway    the same with an image, an answer of three tokens in one response: what requests cost
 
-All but the last generate 96 tokens: past every end token, which the gateway cannot be asked for, so
+All but the last generate 96 tokens: past every end token, which the gateway cannot be requested, so
 that the model's is made unlikely (its row of the output matrix is zero). The load comes from the
 same two cores.
 
@@ -56,12 +56,12 @@ MOST = 16
 IMAGES = 2
 TOKENS = 96
 SHORT = 3
-"""Tokens of an answer about the picture."""
+"""Tokens of an answer about the image."""
 
 PICTURE = PICTURES / "red-square.png"
 QUESTION = "What is in the image?"
 Ask = Callable[[], int]
-"""Asks once and returns the tokens of the answer."""
+"""Queries once and returns the tokens of the answer."""
 
 
 def ways(pair: RealGateway, model: InProcess) -> dict[str, Callable[[], Ask]]:
@@ -132,7 +132,7 @@ def ways(pair: RealGateway, model: InProcess) -> dict[str, Callable[[], Ask]]:
 
 
 def tokens_per_second(clients: list[Ask], seconds: float) -> float:
-    """Let every client ask again and again; return tokens a second of all together."""
+    """Let every client query again and again; return tokens a second of all together."""
     done = [0] * len(clients)
     begin = time.perf_counter()
 
@@ -187,7 +187,7 @@ def write_endless(directory: Path) -> Path:
 
 
 def main() -> None:
-    """Build the engine, ask it in every way, write the result."""
+    """Build the engine, query it in every way, write the result."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=8)

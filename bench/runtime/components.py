@@ -1,6 +1,6 @@
 """Where each millisecond of an answer goes: the pod's processes and Triton's models, one by one.
 
-One client asks the tiny model through the gateway, with a picture and without, one request at a
+One client queries the tiny model through the gateway, with an image and without, one request at a
 time. For each request: what the client waited, the CPU time of every process of the pod
 (/proc), and what Triton's own statistics say each model waited and computed. What is left of the
 client's wait after the ensemble is the gateway's, with HTTP and gRPC. `bench/gateway/overhead.py`
@@ -56,7 +56,7 @@ def statistics_of(client: triton.InferenceServerClient) -> dict[str, dict[str, i
 
 
 def measure(pair: RealGateway, content: list[dict[str, Any]], requests: int) -> dict[str, Any]:
-    """Ask one question again and again; return milliseconds a request."""
+    """Query one question again and again; return milliseconds a request."""
     processes = below(pair.server.pid) + below(pair.gateway.pid)
     body = {
         "model": pair.model,
@@ -104,7 +104,7 @@ def measure(pair: RealGateway, content: list[dict[str, Any]], requests: int) -> 
 
 
 def main() -> None:
-    """Build the engine, ask it, write the result."""
+    """Build the engine, query it, write the result."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--requests", type=int, default=200)
     requests = parser.parse_args().requests

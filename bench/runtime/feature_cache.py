@@ -1,9 +1,9 @@
-"""What a picture costs that was seen before: time to first token against that of a new one.
+"""What an image costs that was seen before: time to first token against that of a new one.
 
-The model is `middle_llava`, the picture the largest that the API admits by default (50 megapixels),
+The model is `middle_llava`, the image the largest that the API admits by default (50 megapixels),
 so that receiving, decoding and resizing it, which no cache saves, weigh as much as they can. New
-and known pictures take turns in the same run; `small` is the same with pictures of the tower's own
-size. Then ten clients ask about one new picture at once: the encoder's count says how often it ran.
+and known images take turns in the same run; `small` is the same with images of the tower's own
+size. Then ten clients query about one new image at once: the encoder's count says how often it ran.
 
     .venv/bin/python bench/runtime/feature_cache.py --rounds 10
 
@@ -50,7 +50,7 @@ def picture(number: int, side: int) -> str:
 
 
 def first_token_seconds(client: httpx.Client, model: str, url: str) -> float:
-    """Ask about a picture; return the time to the first piece of text."""
+    """Query about an image; return the time to the first piece of text."""
     content = [
         {"type": "image_url", "image_url": {"url": url}},
         {"type": "text", "text": "What is in the image?"},
@@ -85,7 +85,7 @@ def lookups(pair: RealGateway) -> dict[str, float]:
 
 
 def compare(pair: RealGateway, rounds: int, side: int) -> dict[str, float]:
-    """Ask about new and known pictures in turn; return medians in milliseconds."""
+    """Query about new and known images in turn; return medians in milliseconds."""
     new, known = [], []
     with httpx.Client(base_url=pair.url, timeout=120) as client:
         for number in range(rounds):
@@ -102,7 +102,7 @@ def compare(pair: RealGateway, rounds: int, side: int) -> dict[str, float]:
 
 
 def at_once(pair: RealGateway) -> dict[str, float]:
-    """Ask ten times at once about a new picture; return what the cache counted."""
+    """Query ten times at once about a new image; return what the cache counted."""
     before, url = lookups(pair), picture(1, SIDE)
     with (
         httpx.Client(base_url=pair.url, timeout=120) as client,
@@ -113,7 +113,7 @@ def at_once(pair: RealGateway) -> dict[str, float]:
 
 
 def main() -> None:
-    """Build the model, ask it, write the result."""
+    """Build the model, query it, write the result."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--rounds", type=int, default=10)
     rounds = parser.parse_args().rounds

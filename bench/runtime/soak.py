@@ -1,7 +1,7 @@
 """Does a pod's memory grow? Half an hour at a fixed load, and a line fitted to what it holds.
 
-The real pair of a pod (gateway, tritonserver with the tiny model) is asked by `mmctl bench` in an
-open loop, one request in three without a picture, half of the answers cut by their length. Every
+The real pair of a pod (gateway, tritonserver with the tiny model) is queried by `mmctl bench` in an
+open loop, one request in three without an image, half of the answers cut by their length. Every
 ten seconds the memory of each process is read: heap and shared memory, no files. The slope is that
 of a least-squares line over the samples after the first fifth: until then pools and allocators find
 their size.

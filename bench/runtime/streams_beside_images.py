@@ -1,14 +1,14 @@
-"""Do running streams stall while others send pictures? The pause between two tokens, p95.
+"""Do running streams stall while others send images? The pause between two tokens, p95.
 
-Eight streams decode without pause; then four more clients send pictures without pause, each a new
+Eight streams decode without pause; then four more clients send images without pause, each a new
 one, and want one token; then the streams are alone again, round after round in the same run. The
 model is `middle_llava`: its encoder, as a process of its own, is what could disturb the streams.
 
 A step is longer the longer the answers are that it continues, so what is measured must not depend
 on where in its answer a stream is: streams are an eighth of an answer apart, so phases see the same
-mix of positions; `position_p50` tells how well. Phases are short and take turns, so that a machine
+mix of positions; `position_p50` shows how well. Phases are short and take turns, so that a machine
 that becomes slower does so for both; `ratios_of_rounds` is how far one such pair is from the next.
-Picture clients end with an answer, not in the middle of a question: the encoder would work on what
+Image clients end with an answer, not in the middle of a question: the encoder would work on what
 they left behind while the streams are measured alone.
 
 A GPU's multiprocessors are what the language model and the encoder share (bench/sharing); here it
@@ -17,7 +17,7 @@ gateway, preprocessing, encoder, and the clients themselves) has core 1. `not_pi
 with every process on both cores. The encoder's process takes one thread in both.
 
 The clients stand for other machines, so what they do must not count as the pod's: they send
-pictures that were made before, and their process comes before all others (niceness -10). Gateway,
+images that were made before, and their process comes before all others (niceness -10). Gateway,
 server and clients are one session, as if they were one container: where Linux schedules by sessions
 or containers, niceness counts within one only.
 
@@ -57,13 +57,13 @@ MOST_PICTURES_A_SECOND = 4
 """More than two cores encode (2)."""
 
 SETTLED_SECONDS = 3.0
-"""Until prompts of pictures and the next pictures come in turn: the first ones come together."""
+"""Until prompts of images and the next images come in turn: the first ones come together."""
 
 APART_WITHIN_SECONDS = 120
 """Usually 12."""
 
 SPOILED_SECONDS = 1.0
-"""After the last picture was answered."""
+"""After the last image was answered."""
 
 CLIENTS_NICENESS = -10
 DECODER = "tensorrt_llm"
@@ -95,11 +95,11 @@ class Clients:
     http: httpx.AsyncClient
     model: str
     pictures: Iterator[str]
-    """Data URLs, each a new picture."""
+    """Data URLs, each a new image."""
 
     phase: Phase = field(default_factory=Phase)
     asking: bool = False
-    """Whether one more picture shall be sent."""
+    """Whether one more image shall be sent."""
 
     apart: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when every stream is an eighth of an answer from the next."""
@@ -111,8 +111,8 @@ class Clients:
         """Read one long answer after the other; note the pauses between tokens.
 
         The first one is shorter the smaller the number is: so the streams come to be apart. A new
-        answer waits behind the prompts of pictures; what its stream misses is taken off the next
-        one, or several that waited would go on side by side.
+        answer waits behind the prompts of images; what its stream misses is taken off the next
+        one, or several that waited would continue side by side.
         """
         tokens = ANSWER_TOKENS * (number + 1) // STREAMS
         while True:
@@ -141,7 +141,7 @@ class Clients:
                 self.steps[number] += 1
 
     async def picture(self) -> None:
-        """Ask about one new picture after the other, until no more shall be sent."""
+        """Query about one new image after the other, until no more shall be sent."""
         while self.asking:
             image = {"type": "image_url", "image_url": {"url": next(self.pictures)}}
             body = self._body([image, {"type": "text", "text": "What is in the image?"}], 1)
@@ -217,7 +217,7 @@ async def phase(clients: Clients, seconds: float) -> Phase:
 
 
 def ratio(alone: Phase, beside: Phase) -> float:
-    """Return how many times as long a pause is beside pictures, at the 95th percentile."""
+    """Return how many times as long a pause is beside images, at the 95th percentile."""
     return round(float(np.percentile(beside.gaps, 95) / np.percentile(alone.gaps, 95)), 3)
 
 

@@ -1,7 +1,7 @@
 """1,000 models of two pods on one Prometheus: what one tick of the autoscaler costs the operator.
 
 Run: `.venv/bin/python bench/scaling/tick.py` (3 minutes). Prometheus is the real one and scrapes
-every pod's whole exposition; caches are filled as the watches would fill them. Counted are the CPU
+every pod's entire exposition; caches are filled as the watches would fill them. Counted are the CPU
 time of the process that ticks, which does nothing else, and that of Prometheus meanwhile: on a
 machine that others use, they say what the wall time would be on one that is free.
 """
@@ -46,7 +46,7 @@ SETTLE_SECONDS = 50
 
 
 class NoApi:
-    """The API server's part in a tick of models that only recommend: nobody else scales them."""
+    """The API server's part in a tick of models that only recommend: no one else scales them."""
 
     async def list(self, *_: object, **__: object) -> AsyncIterator[tuple[list[Any], str]]:
         """Return no object."""
@@ -228,7 +228,7 @@ def main() -> None:
 
 
 def free_ports(count: int) -> tuple[int, ...]:
-    """Return ports that nobody listens on."""
+    """Return ports that no one listens on."""
     probes = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     ports = tuple(int(probe.getsockname()[1]) for probe in probes)
     for probe in probes:

@@ -1,4 +1,4 @@
-"""Inter-token time of a decoder while a picture tower encodes without pause, on one GPU.
+"""Inter-token time of a decoder while an image tower encodes without pause, on one GPU.
 
 Two processes as in a pod: time slices (no daemon), MPS with all threads for the encoder, MPS with
 a share. Uses `mm_runtime.launch.mps` for the daemon, as the server does. Needs a GPU, CUDA's MPS
@@ -9,7 +9,7 @@ programs and torch; loads of the size of real ones: 24 layers of CLIP ViT-L/14-3
     python bench/sharing/gpu_sharing.py --cases shares --seconds 4 \
         --out bench/sharing/results/h100_shares.json
 
-The second form measures pictures a second at every share that the plan chooses from, for towers of
+The second form measures images a second at every share that the plan chooses from, for towers of
 three sizes: what `mm_operator.plan.engine.encoder_share` reckons with.
 """
 
@@ -34,7 +34,7 @@ TOWERS = {
     "qwen2-vl-5184": (32, 5184, 1280, 16, 5120),
 }
 """Name -> layers, positions, width, heads, width inside: LLaVA 1.5's tower, LLaVA-OneVision's, and
-one of Qwen2-VL's size with the largest picture of its profile."""
+one of Qwen2-VL's size with the largest image of its profile."""
 
 SHARES = ("25", "30", "35", "40", "45", "50")
 
@@ -161,7 +161,7 @@ def ways() -> list[dict[str, Any]]:
 
 
 def shares() -> list[dict[str, Any]]:
-    """Return the cases that tell how fast towers of three sizes are at every share."""
+    """Return the cases that report how fast towers of three sizes are at every share."""
     cases: list[dict[str, Any]] = [{"batch": 0, "mps": False, "share": ""}]
     sizes = [
         *(("clip-vit-l-336", batch) for batch in (1, 4, 16)),

@@ -1,12 +1,12 @@
 """What an engine in the store saves: from apply to the start of the server, built and cached.
 
-In each round a model needs an engine that nobody has, and a second one the same engine. The ratio
+In each round a model needs an engine that no one has, and a second one the same engine. The ratio
 of the two is taken within one run on one machine, so a busy machine slows both alike. What a cached
 engine saves of the build alone, without a cluster: `bench/build/cached_engine.py`.
 
     .venv/bin/python bench/store/apply_to_server.py [--rounds 3] [--output FILE]
 
-needs root: it starts a whole development cluster of its own (or uses that of MM_TEST_KUBECONFIG).
+needs root: it starts an entire development cluster of its own (or uses that of MM_TEST_KUBECONFIG).
 """
 
 import argparse

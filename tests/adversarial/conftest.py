@@ -1,6 +1,6 @@
 """One real gateway before a real Triton, which the attacks of this folder share.
 
-Whoever attacks: `async with under_attack(attacked, "name") as watched:`, then `watched.check()`.
+An attack: `async with under_attack(attacked, "name") as watched:`, then `watched.check()`.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Files that cost a decoder gigabytes or minutes are refused, and nobody else notices."""
+"""Files that cost a decoder gigabytes or minutes are refused, and no one else notices."""
 
 import asyncio
 

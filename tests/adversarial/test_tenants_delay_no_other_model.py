@@ -1,4 +1,4 @@
-"""A tenant's Prometheus and ConfigMaps neither stall nor fill the operator of everybody.
+"""A tenant's Prometheus and ConfigMaps neither stall nor fill the operator of everyone.
 
 A real operator process in a cgroup with the chart's memory limit, before a real API server. While
 one namespace attacks it, a model of another one is scaled again and again: what its user waits for
@@ -78,7 +78,7 @@ async def endless() -> AsyncIterator[Hostile]:
 
 
 def scaled_by(address: str, name: str) -> dict[str, object]:
-    """Return a model whose traffic a server of its tenant tells."""
+    """Return a model whose traffic a server of its tenant reports."""
     autoscaling = {
         "minReplicas": 1,
         "maxReplicas": 4,

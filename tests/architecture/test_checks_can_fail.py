@@ -137,6 +137,16 @@ def test_vocabulary_check_names_lines_of_code() -> None:
     ]
 
 
+def test_vocabulary_check_names_words_of_tests() -> None:
+    """Comments and docstrings; names, strings and quoted code are left alone."""
+    text = 'def told():\n    """One\n    `told` nobody."""\n    return "asks"  # asks\n'
+
+    assert load("check_vocabulary").problems_of_tests("a.py", text) == [
+        "a.py:3: 'nobody' is out: name the client, user or component",
+        "a.py:4: 'asks' is out: request, query, require",
+    ]
+
+
 def test_glossary_lists_every_word_that_is_out() -> None:
     """The page for people and the list of the check have the same words."""
     rows = (ROOT / "docs" / "glossary.md").read_text().partition("## Words that are out")[2]
@@ -183,7 +193,7 @@ def test_the_sample_of_places_survives_edits_elsewhere() -> None:
 def test_a_mutant_is_caught_by_a_test_that_fails(
     tmp_path: Path, condition: str, *, caught: bool
 ) -> None:
-    """A border that no test looks at survives."""
+    """A bound that no test looks at survives."""
     (tmp_path / "fits.py").write_text(f"def fits(size, limit):\n    return {condition}\n")
     (tmp_path / "test_fits.py").write_text(
         "from fits import fits\n\ndef test_fits():\n    assert fits(2, 2) and not fits(10, 2)\n"
@@ -242,7 +252,7 @@ def test_repeated_runs_take_the_tests_of_a_change(tmp_path: Path) -> None:
 def test_lines_know_who_looks_at_what_they_compute(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A line's tests, the whole file of a fixture, and every test of what runs at import."""
+    """A line's tests, the entire file of a fixture, and every test of what runs at import."""
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     (tmp_path / "sums.py").write_text(
         "LEAST = 1\n\ndef early():\n    return 2\n\ndef late():\n    return LEAST\n\n"

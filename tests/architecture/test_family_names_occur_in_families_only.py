@@ -1,7 +1,7 @@
 """What differs by family is an attribute of its record: no other module names a family.
 
-A module that compares with a family's name, or imports the record of one, is a place that whoever
-adds a family has to find.
+A module that compares with a family's name, or imports the record of one, is a place that has
+to be found when a family is added.
 """
 
 import ast

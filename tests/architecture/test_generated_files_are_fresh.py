@@ -24,7 +24,7 @@ GENERATORS = pytest.mark.parametrize(
 def test_edited_file_is_reported(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`--check` names a generated file that somebody edited and writes nothing."""
+    """`--check` names a generated file that someone edited and writes nothing."""
     tool = load_tool(name)
     assert tool.main([], tmp_path) == 0
     written = sorted(path for path in tmp_path.rglob("*") if path.is_file())

@@ -112,7 +112,7 @@ def test_needs_follow_imports(text: str, needed: set[str], tmp_path: Path) -> No
 
 
 def test_tests_of_pure_packages_are_unit_tests() -> None:
-    """None leaves them unseen: whoever imports more stands in the list above."""
+    """None leaves them unseen: files that import more are in the list above."""
     folders = load_tool("mutants").TESTS
     files = [
         file

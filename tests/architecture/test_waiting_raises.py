@@ -40,7 +40,7 @@ async def test_what_never_comes_fails_the_test(case: str, last: str) -> None:
 
 
 def test_the_state_at_the_end_is_shown() -> None:
-    """What a wait shows is asked when its time is up, not when it starts."""
+    """What a wait shows is queried when its time is up, not when it starts."""
     states = ["before"]
 
     def ask() -> bool:
@@ -76,7 +76,7 @@ async def test_a_question_that_hangs_is_ended() -> None:
 
 
 async def test_errors_of_a_test_are_raised_at_once() -> None:
-    """What is no "not yet" ends the wait: a slip in a question must not cost its whole time."""
+    """What is no "not yet" ends the wait: a slip in a question must not cost its entire time."""
     with pytest.raises(ZeroDivisionError):
         eventually(lambda: 1 // 0)
     with pytest.raises(ZeroDivisionError):

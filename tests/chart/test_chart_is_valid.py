@@ -145,7 +145,7 @@ def copy(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("name", ["values.schema.json", "README.md"])
 def test_edited_file_is_reported(name: str, copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """`--check` names a generated file that somebody edited."""
+    """`--check` names a generated file that someone edited."""
     (copy / name).write_text("edited", encoding="utf-8")
 
     assert load_tool("generate_chart").main(["--check"], copy) == 1

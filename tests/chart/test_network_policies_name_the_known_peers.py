@@ -104,7 +104,7 @@ def test_the_operator_reaches_and_is_reached(
     ],
 )
 def test_nobody_reaches_a_job(component: str, *, expected: bool) -> None:
-    """Where the namespaces are known, their Jobs listen to nobody; serving pods are not meant."""
+    """Where the namespaces are known, their Jobs listen to no one; serving pods are not meant."""
     policies = of_kind("NetworkPolicy", {"watchNamespaces": ["team-a"]})
 
     assert allows(policies, model_pod(component), "ingress", STRANGER, port=8000) is expected

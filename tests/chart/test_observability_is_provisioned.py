@@ -102,6 +102,6 @@ def test_the_operator_is_scraped_once() -> None:
 
 
 def test_a_monitor_without_a_service_is_refused() -> None:
-    """The release fails in words instead of monitoring nothing."""
+    """The release fails with a message instead of monitoring nothing."""
     with pytest.raises(Exception, match=r"set service\.enabled=true"):
         rendered({**ON, "service": {"enabled": False}})

@@ -92,7 +92,7 @@ def test_operator_starts_inspection_with_the_rights_of_the_chart(
             config.uninstall(RELEASE, timeout=60)
 
     assert reason == "InspectPending", log.read_text(encoding="utf-8")
-    # A namespace of an earlier test may be on its way out: nobody has the right to write there.
+    # A namespace of an earlier test may be on its way out: no one has the right to write there.
     forbidden = [
         line
         for line in log.read_text(encoding="utf-8").splitlines()
@@ -104,7 +104,7 @@ def test_operator_starts_inspection_with_the_rights_of_the_chart(
 def test_a_namespace_without_the_label_is_left_alone(
     control_plane: ClusterInfo, tmp_path: Path
 ) -> None:
-    """The model says which command opts in; after it, the operator goes on by itself."""
+    """The model says which command opts in; after it, the operator continues by itself."""
     install_definition(control_plane)
     own = [f"--lease-namespace={HOME}", f"--role-name={HOME}-{RELEASE}"]
     arguments = ["run", "--runtime-image=localhost/runtime:test", "--port=0", *own]

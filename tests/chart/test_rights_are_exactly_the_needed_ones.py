@@ -38,7 +38,7 @@ def _bound(kind: str, values: dict[str, Any] | None = None) -> list[dict[str, An
 
 
 def test_one_cluster_role_serves_every_namespace() -> None:
-    """Without `watchNamespaces`: models and what is cluster-wide; KEDA where it was asked for."""
+    """Without `watchNamespaces`: models and what is cluster-wide; KEDA where it was requested."""
     (role,) = _bound("ClusterRole")
     (with_keda,) = _bound("ClusterRole", {"keda": {"enabled": True}})
 

@@ -218,7 +218,7 @@ def test_what_is_made_carries_the_operators_label(
 
 
 def test_the_label_of_an_own_object_stays(cluster: ClusterInfo) -> None:
-    """Taking it off would hand the object to nobody."""
+    """Taking it off would hand the object to no one."""
     own = simple("ConfigMap")
     apply(cluster, own | {"metadata": own["metadata"] | {"name": "own-label", "namespace": OPEN}})
 
@@ -290,7 +290,7 @@ def test_no_secret_is_read(cluster: ClusterInfo) -> None:
 
 
 def test_others_are_not_bound(cluster: ClusterInfo) -> None:
-    """The policy is for the operator's account: everybody else writes as before."""
+    """The policy is for the operator's account: everyone else writes as before."""
     manifest = json.dumps(simple("ConfigMap", {}))
     command = ["-n", "kube-system", "create", "--dry-run=server", "-f", "-"]
 

@@ -1,4 +1,4 @@
-"""A LoRA adapter on a whole cluster: `kubectl apply`, and the OpenAI endpoint answers with both."""
+"""A LoRA adapter on a full cluster: `kubectl apply`, and the OpenAI endpoint answers with both."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -29,7 +29,7 @@ ASKED = (
         "blue and yellow",
     ),
 )
-"""Picture, question, and what the base model and the adapter say of it."""
+"""Image, question, and what the base model and the adapter say of it."""
 
 
 @pytest.fixture(name="space", scope="module")
@@ -64,7 +64,7 @@ def _ask(client: OpenAI, model: str, picture: str, question: str) -> str | None:
 
 
 def test_both_models_answer(client: OpenAI) -> None:
-    """The adapter is a model of its own; asked at one time, each answers what it was trained to."""
+    """The adapter is a model of its own; queried together, each answers what it was trained to."""
     assert [one.id for one in client.models.list()] == [MODEL, ADAPTER]
     names = (MODEL, ADAPTER, f"{MODEL}:{ADAPTER}")
     wanted = [(model, one) for one in ASKED for model in names]

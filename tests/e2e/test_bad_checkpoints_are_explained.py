@@ -1,4 +1,4 @@
-"""A checkpoint that cannot be served is refused in words, on the real cluster."""
+"""A checkpoint that cannot be served is refused with a message, on the real cluster."""
 
 import json
 import shutil
@@ -89,7 +89,7 @@ def test_an_unknown_family_is_told_the_known_ones(space: Space) -> None:
 
 
 def test_a_mended_checkpoint_is_served_without_help(space: Space, tmp_path: Path) -> None:
-    """Putting the file right and touching the spec leads on: nobody has to delete anything."""
+    """Putting the file right and touching the spec leads on: no one has to delete anything."""
     write_checkpoints(tmp_path)
     space.wait_reason("no-config", "Planned", "ConfigMissing")
     space.upload(tmp_path / "good", "no-config")

@@ -180,7 +180,7 @@ def test_wrong_key_is_told_in_words(space: Space, buckets: S3Server) -> None:
 
 
 def test_missing_secret_is_told_in_words(space: Space, hub: Hub) -> None:
-    """A pod that waits for a Secret is told as that, by its name."""
+    """A pod that waits for a Secret is reported as that, by its name."""
     source = {
         "huggingFace": {
             "repo": REPOSITORY,

@@ -1,4 +1,4 @@
-"""Vision encoders in pods of their own on a whole cluster: used, missed by nobody, gone again."""
+"""Vision encoders in pods of their own on an entire cluster: used, missed by no one, gone again."""
 
 import base64
 import threading
@@ -94,7 +94,7 @@ def _misses(space: Space) -> float:
 
 
 def test_pictures_are_encoded_in_their_pods(space: Space, client: OpenAI) -> None:
-    """Every sample is answered right; each picture was encoded once, by one of the two."""
+    """Every sample is answered right; each image was encoded once, by one of the two."""
     before, known = _by(space).get("encoders", 0), _misses(space)
     assert [sample.answer for sample in samples()] == [_ask(client, one) for one in samples()]
     assert _by(space)["encoders"] - before == len(samples())
@@ -105,7 +105,7 @@ def test_pictures_are_encoded_in_their_pods(space: Space, client: OpenAI) -> Non
 
 
 def test_encoders_killed_under_load_fail_no_request(space: Space, client: OpenAI) -> None:
-    """Both are deleted without grace while four clients ask: every answer is right."""
+    """Both are deleted without grace while four clients query: every answer is right."""
     gone = threading.Event()
 
     def ask(_: int) -> list[tuple[str | None, str]]:

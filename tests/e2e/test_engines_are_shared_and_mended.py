@@ -91,13 +91,13 @@ def test_the_second_model_needs_no_build(space: Space) -> None:
     space.kubectl("delete", "mmm", "second", "--timeout=60s")
 
 
-@pytest.mark.slow  # a pod drains, one refuses, a build mends, another one starts
+@pytest.mark.slow  # a pod drains, one refuses, a build repairs, another one starts
 def test_a_damaged_engine_is_built_again(space: Space) -> None:
-    """A pod that starts with a damaged file refuses it by name; the operator builds it anew."""
+    """A pod that starts with a damaged file refuses it by name; the operator builds it again."""
     before = build_of(space, "first")
     flip_a_byte(space, before["fingerprint"])
 
-    # Not waited for: a pod takes as long to drain as another one to refuse and a build to mend.
+    # Not waited for: a pod takes as long to drain as another one to refuse and a build to repair.
     server = "app.kubernetes.io/component=server"
     space.kubectl("delete", "pod", "-l", server, "--wait=false")
 

@@ -1,4 +1,4 @@
-"""Families beside LLaVA on a whole cluster: `kubectl apply`, and the OpenAI endpoint answers."""
+"""Families beside LLaVA on an entire cluster: `kubectl apply`, and the OpenAI endpoint answers."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -50,7 +50,7 @@ def test_a_trained_t5_translates(space: Space) -> None:
 
 
 def test_qwen2_vl_reads_pictures_of_any_shape(space: Space, tmp_path: Path) -> None:
-    """Each picture counts the features of its own rounded size: 8 and 6 here, then two frames."""
+    """Each image counts the features of its own rounded size: 8 and 6 here, then two frames."""
     del tmp_path
     images = [picture(100, 61, seed=1), picture(90, 60, seed=2)]
     counts = []
@@ -69,5 +69,5 @@ def test_qwen2_vl_reads_pictures_of_any_shape(space: Space, tmp_path: Path) -> N
             assert answer.usage is not None
             assert answer.usage.completion_tokens > 0
             counts.append(answer.usage.prompt_tokens)
-    # A picture stands between two tokens of its own; 28 x 28 pixels are one feature.
+    # An image stands between two tokens of its own; 28 x 28 pixels are one feature.
     assert [counts[1] - counts[0], counts[2] - counts[1]] == [4 * 2 + 2, 3 * 2 + 2]

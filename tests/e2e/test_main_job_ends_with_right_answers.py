@@ -1,4 +1,4 @@
-"""What `make demo` does, on a whole cluster: from a claim with a checkpoint to right answers."""
+"""What `make demo` does, on an entire cluster: from a claim with a checkpoint to right answers."""
 
 import pytest
 
@@ -39,7 +39,7 @@ def demo_answers(installed: Installed) -> list[questions.Answer]:
 
 
 def test_every_answer_is_right(answers: list[questions.Answer]) -> None:
-    """Each picture is answered rightly, plain and streaming."""
+    """Each image is answered rightly, plain and streaming."""
     found = [(answer.text, answer.streamed) for answer in answers]
     expected = [(answer.question.expected, answer.streamed) for answer in answers]
     assert found == expected

@@ -1,4 +1,4 @@
-"""`kubectl apply` of a model for TensorRT-LLM on PyTorch: staged, rolled out, asked over OpenAI.
+"""`kubectl apply` of a model for TensorRT-LLM on PyTorch: staged, rolled out, queried over OpenAI.
 
 The image is the runtime's with the recorded `trtllm-serve` in it; the node plays one with a GPU.
 """
@@ -54,7 +54,7 @@ def pods_of(space: Space, component: str) -> list[dict[str, Any]]:
 
 
 def asked(text: str, *pictures: bytes) -> dict[str, Any]:
-    """Return a chat about pictures."""
+    """Return a chat about images."""
     parts: list[dict[str, Any]] = [
         {"type": "image_url", "image_url": {"url": data_url(one)}} for one in pictures
     ]
@@ -76,7 +76,7 @@ def test_the_checkpoint_was_staged_without_a_gpu(space: Space) -> None:
 
 
 def test_an_openai_client_gets_an_answer(space: Space) -> None:
-    """Text and picture, plain and streamed, with usage."""
+    """Text and image, plain and streamed, with usage."""
     content = encode(picture(100, 61, seed=1))
     with client_of(space, MODEL) as client:
         text = client.chat.completions.create(**asked("what is it ?"))
@@ -89,12 +89,12 @@ def test_an_openai_client_gets_an_answer(space: Space) -> None:
     assert text.usage
     assert seen.usage
     assert seen.usage.completion_tokens == 6
-    # A picture stands between two tokens of its own; 28 x 28 pixels are one feature.
+    # An image stands between two tokens of its own; 28 x 28 pixels are one feature.
     assert seen.usage.prompt_tokens - text.usage.prompt_tokens == 4 * 2 + 2
 
 
 def test_a_dead_server_comes_back_in_its_pod(space: Space) -> None:
-    """A request that was running is told to come again; the same pod answers soon."""
+    """A request that was running is instructed to come again; the same pod answers soon."""
     (pod,) = pods_of(space, "server")
     with client_of(space, MODEL) as client:
         with pytest.raises(InternalServerError) as told:

@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 MODEL = "steady"
 CLIENTS = 4
 BUILD_SECONDS = 240
-"""Until an engine is built and its pods are asked for; measured 10 to 80 on a busy machine."""
+"""Until an engine is built and its pods are requested; measured 10 to 80 on a busy machine."""
 REQUEST_TIMEOUT = 120.0
 PAUSE_SECONDS = 0.2
 """After a failure: a refused connection costs nothing, and would be tried thousands of times."""
@@ -57,7 +57,7 @@ def serving_pods(space: Space) -> list[str]:
 
 @dataclass
 class Load:
-    """Clients that ask without pause until they are told to stop."""
+    """Clients that query without pause until they are instructed to stop."""
 
     address: str
     stop: threading.Event = field(default_factory=threading.Event)
@@ -66,7 +66,7 @@ class Load:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Ask from several clients, streaming or not, with connections that last or do not."""
+        """Query from several clients, streaming or not, with connections that last or do not."""
         threads = [
             threading.Thread(
                 target=self.ask_until_stopped,
@@ -85,7 +85,7 @@ class Load:
                 thread.join(REQUEST_TIMEOUT)
 
     def ask_until_stopped(self, sample: Sample, *, streamed: bool, pooled: bool) -> None:
-        """Ask one question again and again; note every failure.
+        """Query one question again and again; note every failure.
 
         Args:
             sample: the question.
@@ -125,7 +125,7 @@ def picture_url(content: bytes) -> str:
 
 
 def ask(client: OpenAI, sample: Sample, *, streamed: bool) -> str:
-    """Ask a question and return the whole answer."""
+    """Query a question and return the entire answer."""
     reply: Any = client.chat.completions.create(
         model=MODEL,
         max_tokens=24,

@@ -81,7 +81,7 @@ def read_store(space: Space, image: str, path: str) -> str:
 
 
 def test_a_tensorrt_model_is_built_and_rolled_out(installed: Installed, tmp_path: Path) -> None:
-    """Planned for the node's GPU; killed inside an engine's step, the build goes on there.
+    """Planned for the node's GPU; killed inside an engine's step, the build continues there.
 
     It has a LoRA adapter and two ranks. The journal holds the commands of `mmctl plan`, and a pod
     takes a GPU of the product for each rank.

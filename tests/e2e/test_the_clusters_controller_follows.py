@@ -1,4 +1,4 @@
-"""Engine HPA on the whole cluster: what the chart installs is enough, with certificates checked."""
+"""Engine HPA on the full cluster: what the chart installs is enough, with certificates checked."""
 
 import json
 from typing import Any
@@ -36,7 +36,7 @@ def replicas(space: Space) -> int:
 
 
 def wish(space: Space, number: int, **more: Any) -> None:
-    """Let the model's own query ask for a number of replicas."""
+    """Let the model's own query request a number of replicas."""
     patch = {"spec": {"autoscaling": {"customQuery": f"vector({number})", **more}}}
     space.kubectl("patch", "mmm", MODEL, "--type=merge", "-p", json.dumps(patch))
 

@@ -92,9 +92,9 @@ def log_of(space: Space, pod: dict[str, Any]) -> str:
 
 
 def test_a_killed_build_job_goes_on(installed: Installed, tmp_path: Path) -> None:
-    """A container killed inside an engine's build; the next pod goes on there and finishes.
+    """A container killed inside an engine's build; the next pod continues there and finishes.
 
-    What it ran are the plan's commands, argument by argument, and `store verify` finds it whole.
+    What it ran are the plan's commands, argument by argument, and `store verify` finds it complete.
     """
     tools, image = make_image(installed, tmp_path)
     site = trtllm_site(tmp_path, tools, "llava")

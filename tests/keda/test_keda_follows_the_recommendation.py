@@ -1,4 +1,4 @@
-"""The real KEDA, through the real Prometheus: it follows, it holds when nobody answers, it lets go.
+"""The real KEDA, through the real Prometheus: it follows, it holds when no one answers, it lets go.
 
 Run by `make keda-test`; elsewhere the tests are skipped unless KEDA is compiled already.
 """
@@ -50,7 +50,7 @@ class World:
     folder: Path
 
     def scrape(self, *ports: int) -> None:
-        """Tell Prometheus whom to scrape: the gateways' port and an operator's."""
+        """Report Prometheus whom to scrape: the gateways' port and an operator's."""
         found = [{"targets": [f"127.0.0.1:{port}" for port in ports]}]
         self.targets.write_text(json.dumps(found))
 
@@ -165,7 +165,7 @@ def test_nobody_answers_and_replicas_stay(world: World) -> None:
 
 
 def test_a_second_owner_is_refused_by_both(world: World) -> None:
-    """Somebody's own HorizontalPodAutoscaler: the operator takes its ScaledObject away."""
+    """Someone's own HorizontalPodAutoscaler: the operator takes its ScaledObject away."""
     api = world.api
     with operated(api, world.folder, arguments=("--keda",)) as operator:
         followed(world, operator)

@@ -46,7 +46,7 @@ def test_an_unknown_program_is_refused_with_the_known_ones() -> None:
 
 
 def test_missing_go_is_said_in_words(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Without Go on PATH the message says so, and what the other way is."""
+    """Without Continue PATH the message says so, and what the other way is."""
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(MissingRequirementsError, match=r"(?s)Go 1\.26.*CLUSTER=current"):
         binaries.ensure_binaries(["pause"])

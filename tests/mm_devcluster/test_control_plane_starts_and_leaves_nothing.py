@@ -59,7 +59,7 @@ def supervisor_of(name: str) -> int:
 
 
 def test_the_api_server_is_the_pinned_release(control_plane: ClusterInfo) -> None:
-    """The server tells the version that the module file pins."""
+    """The server reports the version that the module file pins."""
     version = kubectl_json(control_plane, "version")["serverVersion"]["gitVersion"]
     assert version == "v1.36.3"
 

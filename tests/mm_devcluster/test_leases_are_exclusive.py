@@ -67,7 +67,7 @@ def test_the_store_with_the_most_images_is_leased_first() -> None:
 
 @pytest.mark.usefixtures("stores")
 def test_a_store_in_use_is_not_purged() -> None:
-    """Only images that nobody uses are deleted."""
+    """Only images that no one uses are deleted."""
     lease = lease_store()
     with pytest.raises(RuntimeError, match="is in use by another cluster"):
         purge_store(lease.number)
@@ -77,7 +77,7 @@ def test_a_store_in_use_is_not_purged() -> None:
 
 
 def test_a_waiter_gets_the_lock_of_a_file_that_was_deleted(tmp_path: Path) -> None:
-    """Deleting a lock file lets nobody in beside the next holder."""
+    """Deleting a lock file lets no one in beside the next holder."""
     path = tmp_path / "locks" / "a.lock"
     first = acquire(path, wait=True)
     assert first is not None

@@ -1,4 +1,4 @@
-"""What a user may ask of a cluster is checked before anything is started."""
+"""What a user may query of a cluster is checked before anything is started."""
 
 import pytest
 

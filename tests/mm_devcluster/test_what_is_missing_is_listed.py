@@ -1,4 +1,4 @@
-"""A machine that cannot run the cluster is told everything that is missing, once."""
+"""A machine that cannot run the cluster is reported everything that is missing, once."""
 
 import os
 from pathlib import Path
@@ -24,7 +24,7 @@ def test_an_absent_program_names_its_package_and_its_purpose() -> None:
 
 
 def test_one_message_holds_everything_and_the_other_way() -> None:
-    """Nobody wants to learn of the requirements one by one."""
+    """No one wants to learn of the requirements one by one."""
     text = str(MissingRequirementsError(("root", *describe(NODE_PACKAGES))))
     expected = ["root", "containerd", "iptables", "apt-get install", "CLUSTER=current"]
     assert [word for word in expected if word not in text] == []

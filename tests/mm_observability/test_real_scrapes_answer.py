@@ -1,4 +1,4 @@
-"""Every expression is asked of a real Prometheus that scrapes a real model under real load."""
+"""Every expression is queried of a real Prometheus that scrapes a real model under real load."""
 
 import asyncio
 import json
@@ -44,7 +44,7 @@ OBJECTIVES = [
 
 @dataclass(frozen=True)
 class Watched:
-    """A Prometheus that has watched a model under load, and what the load was told."""
+    """A Prometheus that has watched a model under load, and what the load was reported."""
 
     prometheus: Prometheus
     report: dict[str, object]
@@ -94,7 +94,7 @@ def _paused(space: Space) -> dict[str, object]:
 
 
 def _two_replicas(space: Space) -> None:
-    """Ask for one more by hand: the policy, which needs one, has vetoes against giving it back."""
+    """Request one more by hand: the policy, which needs one, has vetoes against giving it back."""
     space.kubectl("scale", "mmm", MODEL, "--replicas=2")
     eventually(lambda: _scaling(space).get("vetoes"), seconds=TICKS_SECONDS)
 
@@ -150,7 +150,7 @@ async def _loaded(space: Space) -> dict[str, object]:
 
 
 def has_value(prometheus: Prometheus, expression: str) -> bool:
-    """Tell whether an expression has a number now."""
+    """Report whether an expression has a number now."""
     found = prometheus.query(substituted(expression))
     return any(not math.isnan(float(series["value"][1])) for series in found)
 
@@ -227,7 +227,7 @@ def test_a_healthy_model_wakes_nobody(watched: Watched) -> None:
 
 
 def test_recorded_series_are_asked_for(watched: Watched) -> None:
-    """Every series that a rule records has a value: none is computed for nobody."""
+    """Every series that a rule records has a value: none is computed for no one."""
     recorded = {
         rule["name"]
         for group in watched.prometheus.api("rules")["groups"]

@@ -79,7 +79,9 @@ def test_commands_are_understood(page: Path, served: Api, tmp_path: Path) -> Non
         if any(word in command for word in _NOT_HERE):
             continue
         done = typed(served, command, tmp_path)
-        if " logs " in command:  # no kubelet has any; that a pod lacks the container is told before
+        if (
+            " logs " in command
+        ):  # no kubelet has any; that a pod lacks the container is reported before
             wrong = "is not valid for pod" in done.stderr
         else:
             wrong = done.returncode != 0

@@ -40,7 +40,7 @@ def resource_schema() -> dict[str, Any]:
 
 
 def spec_has(path: str) -> bool:
-    """Tell whether the resource has a field, written as people do: `spec.gateway.maxQueueSize`."""
+    """Return whether the resource has a field, written as users do: `spec.gateway.maxQueueSize`."""
     schema = resource_schema()
     for name in path.split("."):
         schema = schema.get("properties", {}).get(name, schema.get("additionalProperties", {}))

@@ -52,5 +52,5 @@ def test_wrong_flags_end_with_code_2(arguments: list[str]) -> None:
     ],
 )
 def test_nodes_are_read_where_the_rights_are(arguments: list[str], *, expected: bool) -> None:
-    """Nodes belong to no namespace: an operator of named ones needs to be told that it may."""
+    """Nodes belong to no namespace: an operator of named ones needs to be reported that it may."""
     assert expected == parse_settings(["run", *arguments], IMAGE).watch_nodes

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from support.ensemble import Ensemble
 
 MAX_SEQ_LEN = 1024
-"""All positions the checkpoint has: an answer that nobody ends runs for seconds."""
+"""All positions the checkpoint has: an answer that no one ends runs for seconds."""
 
 
 @pytest.fixture(scope="session")

@@ -79,7 +79,7 @@ class Served:
         return self.pipeline.preprocessor.codec.decode(ids)
 
     def chat(self, given: list[Any], **options: Any) -> Any:
-        """Ask about images through the gateway."""
+        """Query about images through the gateway."""
         parts: list[Any] = [
             {"type": "image_url", "image_url": {"url": data_url(encode(one))}} for one in given
         ]

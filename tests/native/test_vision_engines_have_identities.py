@@ -1,4 +1,4 @@
-"""Encoders in pods of their own: what they pull, and what tells one vision engine from another."""
+"""Encoders in pods of their own: what they pull, and what distinguishes vision engines."""
 
 from datetime import UTC, datetime
 

@@ -12,16 +12,16 @@ from support.served import Served, start_serving
 from support.tiny_llava import ADAPTERS, CHECKPOINT, BuiltEngine, build_adapted, engine_in
 
 MODELS = ("ensemble", "tensorrt_llm_bls")
-"""What clients ask."""
+"""What clients query."""
 
 BLS_INSTANCES = 4
-"""More than the one that a plan has by default: clients ask side by side here."""
+"""More than the one that a plan has by default: clients query side by side here."""
 
 FETCH_SECONDS = 3.0
-"""How long a picture may take: short, for a test waits for a host that hangs."""
+"""How long an image may take: short, for a test waits for a host that hangs."""
 
 MAX_SEQ_LEN = 1024
-"""All positions the checkpoint has: an answer that nobody ends runs for seconds."""
+"""All positions the checkpoint has: an answer that no one ends runs for seconds."""
 
 
 @pytest.fixture(scope="session")
@@ -50,12 +50,12 @@ def served(built_engine: BuiltEngine) -> Iterator[Served]:
 
 @pytest.fixture(scope="session")
 def host() -> Iterator[PictureHost]:
-    """A host of pictures that the server may fetch from."""
+    """A host of images that the server may fetch from."""
     with serve_pictures() as pictures:
         yield pictures
 
 
 @pytest.fixture(params=MODELS)
 def model(request: pytest.FixtureRequest) -> str:
-    """Each model that clients ask."""
+    """Each model that clients query."""
     return str(request.param)

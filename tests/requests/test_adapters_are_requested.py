@@ -35,7 +35,7 @@ def test_the_engine_keeps_adapters_with_digests(built_engine: BuiltEngine) -> No
 
 
 def test_requests_of_one_batch_use_their_own(served: Served) -> None:
-    """Twelve at once, with the adapter and without, by streams and as a whole."""
+    """Twelve at once, with the adapter and without, by streams and as an entire."""
     asked = [*ANSWERS] * 4
     questions = [
         (QUESTION, {**_asked(adapter), "stream": number % 2 == 0})

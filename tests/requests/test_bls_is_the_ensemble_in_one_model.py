@@ -105,7 +105,7 @@ def test_errors_keep_their_words(bls: Ensemble, values: dict[str, object], messa
 
 
 def test_log_probabilities_are_the_ensembles(served: Served) -> None:
-    """An answer that travelled in pieces holds what one that came whole holds."""
+    """An answer that travelled in pieces holds what one that came entire holds."""
     found = []
     for model in ("ensemble", "tensorrt_llm_bls"):
         with Ensemble(served.grpc_url, model) as client:
@@ -117,11 +117,11 @@ def test_log_probabilities_are_the_ensembles(served: Served) -> None:
         np.testing.assert_allclose(ensemble[name], bls[name], rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.slow  # long streams, and the stall that docs/serving.md tells of: once in 25 runs
+@pytest.mark.slow  # long streams, and the stall that docs/serving.md reports: once in 25 runs
 def test_concurrent_streams_interleave(served: Served) -> None:
     """Streams run side by side when there are several processes; all are answered."""
     order: list[int] = []
-    # Connecting takes as long as a whole answer of this model.
+    # Connecting takes as long as an entire answer of this model.
     connected = threading.Barrier(STREAMS, timeout=DEADLINE_SECONDS)
 
     def ask(number: int) -> None:
@@ -142,7 +142,7 @@ def test_concurrent_streams_interleave(served: Served) -> None:
 
 @pytest.mark.parametrize("stream", [True, False])
 def test_client_that_goes_frees_its_slot(served: Served, stream: bool) -> None:  # noqa: FBT001
-    """Streaming or not, nobody's answer is not worked on to its end."""
+    """Streaming or not, no one's answer is not worked on to its end."""
     client = Ensemble(served.grpc_url, "tensorrt_llm_bls")
     client.send("Hello!", stream=stream, **ENDLESS)
     _wait_active(served, 1)

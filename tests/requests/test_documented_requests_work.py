@@ -70,7 +70,7 @@ def _named(server: Served, engine: BuiltEngine, model: str, folder: Path) -> Ite
 
 
 def test_every_section_has_an_example() -> None:
-    """A section without a runnable example would be a promise that nobody keeps."""
+    """A section without a runnable example would be a promise that no one keeps."""
     run = {USUAL, "tiny-t5", *ELSEWHERE}
     sections = sum(page.read_text().count("\n## ") for page in PAGES)
     assert sections == sum(one.served in run for one in all_examples())

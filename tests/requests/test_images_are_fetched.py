@@ -34,7 +34,7 @@ FRIENDS = FetchPolicy(
 
 
 def test_a_picture_is_fetched(served: Served, model: str, host: PictureHost) -> None:
-    """The picture behind the URL is what the model sees."""
+    """The image behind the URL is what the model sees."""
     with Ensemble(served.grpc_url, model) as client:
         found = client.ask(QUESTION, image_url_input=host.url("red-square.png"))
     assert "a red square" == found.text  # noqa: SIM300
@@ -43,7 +43,7 @@ def test_a_picture_is_fetched(served: Served, model: str, host: PictureHost) -> 
 def test_fetched_and_sent_pictures_keep_their_order(
     served: Served, model: str, host: PictureHost
 ) -> None:
-    """The second URL is the second picture."""
+    """The second URL is the second image."""
     urls = [host.url("red-square.png"), host.url("big-green-triangle.png")]
     with Ensemble(served.grpc_url, model) as client:
         found = client.ask("What is in the second image?", image_url_input=urls)
@@ -51,15 +51,15 @@ def test_fetched_and_sent_pictures_keep_their_order(
 
 
 def test_a_host_that_hangs_holds_up_nobody_else(served: Served, host: PictureHost) -> None:
-    """Other requests are answered while a picture does not come, and its own request is refused.
+    """Other requests are answered while an image does not come, and its own request is refused.
 
-    The time for a picture is short here: a machine that was busy elsewhere may need another try.
+    The time for an image is short here: a machine that was busy elsewhere may need another try.
     """
     assert any(_is_passed_by(served, host) for _ in range(5))
 
 
 def _is_passed_by(served: Served, host: PictureHost) -> bool:
-    """Say whether a question is answered between a request for a picture and its refusal."""
+    """Say whether a question is answered between a request for an image and its refusal."""
     refused = threading.Event()
 
     def wait_for_the_picture() -> None:
@@ -98,7 +98,7 @@ def test_private_hosts_are_refused(host: PictureHost) -> None:
 
 
 def test_one_url_is_fetched_once(host: PictureHost) -> None:
-    """A request that names a picture twice gets it once; the bytes are the file's."""
+    """A request that names an image twice gets it once; the bytes are the file's."""
     pictures = RemoteImages(FRIENDS)
     url = host.url("red-square.png")
     found = _fetch(pictures, url, url)
@@ -107,7 +107,7 @@ def test_one_url_is_fetched_once(host: PictureHost) -> None:
 
 
 def test_waiting_requests_have_a_bound(host: PictureHost) -> None:
-    """Hosts that are slow cannot fill the memory: a request too many is told to come later."""
+    """Hosts that are slow cannot fill the memory: a request too many is sent away for a while."""
     found: queue.Queue[Fetched | Exception] = queue.Queue()
     with serve_pictures() as slow:
         pictures = RemoteImages(FRIENDS)

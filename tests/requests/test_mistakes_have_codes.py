@@ -258,7 +258,7 @@ def test_odd_pictures_are_served(served: Served, model: str, kind: str) -> None:
 
 
 def test_every_mistake_is_made() -> None:
-    """A line without a request behind it would be a promise that nobody keeps."""
+    """A line without a request behind it would be a promise that no one keeps."""
     made = {*TENSORS, *PATHS, "URL of a file"}
     assert made == {row.mistake for row in rows()}
     assert re.search(r"tests/requests/(\w+)\.py", PAGE.read_text())[1] == Path(__file__).stem  # type: ignore[index]

@@ -17,7 +17,7 @@ CRASHED = "Fatal Python error"
 def test_no_process_crashes_when_the_server_stops(
     built_engine: BuiltEngine, host: PictureHost
 ) -> None:
-    """Whole answers, streams and refusals were there; exit code 0, and no crash in the log."""
+    """Entire answers, streams and refusals were there; exit code 0, and no crash in the log."""
     with start_serving(built_engine.manifest, built_engine.serving) as served:
         served.wait_until_ready()
         for model in MODELS:

@@ -28,7 +28,7 @@ GREEDY = Sampling(temperature=0, top_p=1, presence_penalty=None, frequency_penal
 
 @pytest.mark.triton
 async def test_a_thousand_refusals_end_no_process(served: Served) -> None:
-    """Each is told as the client's mistake, and the same tritonserver answers after them."""
+    """Each is reported as the client's mistake, and the same tritonserver answers after them."""
     before = served.log_file.read_text().count("tritonserver ended")
     engine = TritonEngine(served.grpc_url, str)
     left = iter(range(REFUSED))

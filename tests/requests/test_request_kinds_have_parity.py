@@ -97,7 +97,7 @@ HTTP: dict[str, tuple[dict[str, object], str]] = {
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("kind", sorted(GRPC))
 def test_grpc(served: Served, model: str, kind: str, stream: bool) -> None:  # noqa: FBT001
-    """ModelStreamInfer gives the kind's answer, whole or in pieces."""
+    """ModelStreamInfer gives the kind's answer, entire or in pieces."""
     text, values, expected = GRPC[kind]
     with Ensemble(served.grpc_url, model) as client:
         assert expected == client.ask(text, stream=stream, **values).text
@@ -117,7 +117,7 @@ def test_options_change_the_answer(served: Served, kind: str) -> None:
 
 
 def test_prompts_come_back_when_asked_for(served: Served) -> None:
-    """`exclude_input_in_output: false` puts the prompt's text before a whole answer."""
+    """`exclude_input_in_output: false` puts the prompt's text before an entire answer."""
     asked = {"image_bytes_input": _pixels(RED), "exclude_input_in_output": False}
     with Ensemble(served.grpc_url, "tensorrt_llm_bls") as client:
         whole = client.ask(QUESTION, **asked).text

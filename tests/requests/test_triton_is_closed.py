@@ -74,7 +74,7 @@ def test_only_the_page_is_reached_from_outside(built_engine: BuiltEngine) -> Non
 
 @pytest.mark.parametrize(("method", "path"), CLOSED)
 def test_no_client_changes_the_server(served: Served, method: str, path: str) -> None:
-    """What changes the server, or tells of others, is closed over HTTP."""
+    """What changes the server, or reports others, is closed over HTTP."""
     answer = httpx.request(method, f"{served.http_url}{path}", json={}, timeout=30)
     assert (answer.status_code, "restricted" in answer.text) == (403, True)
 
@@ -117,7 +117,7 @@ async def test_the_gateways_way_ends_no_server(served: Served) -> None:
     """Refused, answered and abandoned requests mixed on six connections leave tritonserver alive.
 
     What ends Triton 2.51 is a stream that mixes refused requests with calls of inner models; the
-    gateway has a stream for each request, and asks the ensemble only.
+    gateway has a stream for each request, and queries the ensemble only.
     """
     pid, ended = served.server_pid, served.log.count("tritonserver ended")
     engines = [TritonEngine(served.grpc_url, str) for _ in range(CONNECTIONS)]

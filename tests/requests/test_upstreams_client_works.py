@@ -1,6 +1,6 @@
 """Requests of upstream's `tools/multimodal/client.py`, tensor by tensor, over real tritonclient.
 
-The client asks for whole answers by ModelInfer and for streams by ModelStreamInfer. Triton takes
+The client requests entire answers by ModelInfer and for streams by ModelStreamInfer. Triton takes
 ModelInfer only for models that cannot stream, upstream's and ours alike.
 """
 

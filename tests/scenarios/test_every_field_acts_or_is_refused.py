@@ -1,6 +1,6 @@
 """Each field of the resource changes what is applied, or is refused by its name, on each backend.
 
-A field that nothing acts on looks as if it did: a GPU is taken, and nothing is as asked.
+A field that nothing acts on looks as if it did: a GPU is taken, and nothing is as requested.
 """
 
 import json
@@ -49,7 +49,7 @@ FIELDS = {
 
 
 def _stages(backend: str, spec: Mapping[str, Any], *, any_node: bool) -> tuple[str, ...]:
-    """Return what is applied and told at each stage of a model's life, digests masked."""
+    """Return what is applied and reported at each stage of a model's life, digests masked."""
     return _stages_of(backend, json.dumps(spec), any_node=any_node)
 
 

@@ -1,4 +1,4 @@
-"""Whole lives of a model, decision by decision; the log is the golden file."""
+"""Entire lives of a model, decision by decision; the log is the golden file."""
 
 import pytest
 
@@ -45,7 +45,7 @@ def test_a_model_walks_from_apply_to_ready(cluster: ImaginedCluster, golden: Gol
 
 
 def test_refused_source_is_inspected_again(cluster: ImaginedCluster, golden: Golden) -> None:
-    """A wrong path is told with its reason, retried with growing delays, and heals by itself."""
+    """A wrong path is shown with its reason, retried with growing delays, and heals by itself."""
     cluster.apply("llava")
     cluster.block("inspect", 'persistentvolumeclaim "checkpoints" not found')
     cluster.start("inspect")
@@ -169,7 +169,7 @@ def test_a_deleted_record_of_an_engine_is_built_anew(cluster: ImaginedCluster) -
 
 
 def test_change_during_a_build_ends_the_build(cluster: ImaginedCluster, golden: Golden) -> None:
-    """The Job of a fingerprint nobody wants any more goes; the new one starts at once."""
+    """The Job of a fingerprint no one wants any more goes; the new one starts at once."""
     cluster.apply("llava")
     cluster.inspected(tiny_facts())
     cluster.start("engine-")
@@ -197,7 +197,7 @@ def test_old_engine_serves_while_the_new_one_is_built(
 
 
 def test_two_models_share_one_build(cluster: ImaginedCluster, golden: Golden) -> None:
-    """One fingerprint means one Job; it goes on when one of the two models is deleted."""
+    """One fingerprint means one Job; it continues when one of the two models is deleted."""
     cluster.apply("alpha")
     cluster.inspected(tiny_facts())
     cluster.start("engine-")
@@ -213,7 +213,7 @@ def test_two_models_share_one_build(cluster: ImaginedCluster, golden: Golden) ->
 def test_leaving_a_shared_engine_leaves_it_to_the_others(
     cluster: ImaginedCluster, golden: Golden
 ) -> None:
-    """A model that wants another engine leaves the owners of the shared one; its build goes on."""
+    """A model that wants another engine leaves the owners of the shared one; its build runs on."""
     cluster.apply("alpha")
     cluster.inspected(tiny_facts())
     cluster.apply("beta")
@@ -225,7 +225,7 @@ def test_leaving_a_shared_engine_leaves_it_to_the_others(
 
 
 def test_repair_brings_back_what_was_deleted(cluster: ImaginedCluster, golden: Golden) -> None:
-    """Children that somebody deletes come back, and a lost build result means a new build."""
+    """Children that someone deletes come back, and a lost build result means a new build."""
     ready_model(cluster)
     for name in cluster.names("ConfigMap"):
         if "engine" not in name:
@@ -286,7 +286,7 @@ def test_crashing_pods_are_told(cluster: ImaginedCluster, golden: Golden) -> Non
 
 
 def test_quota_is_waited_for(cluster: ImaginedCluster, golden: Golden) -> None:
-    """A Job whose pods a quota refuses waits, says so, and goes on when there is room."""
+    """A Job whose pods a quota refuses waits, says so, and continues when there is room."""
     cluster.apply("llava")
     cluster.block("inspect", 'pods "x" is forbidden: exceeded quota: pods, limited: pods=0')
     cluster.start("inspect")

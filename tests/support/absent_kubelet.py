@@ -26,7 +26,7 @@ def inspected(api: Api, model: str, facts: ModelFacts | None = None) -> None:
 def built(api: Api, **found: Any) -> str:
     """Let the build pod of the namespace end well; return the fingerprint.
 
-    `found` are fields of the result: GPU and versions that a builder of engines tells.
+    `found` are fields of the result: GPU and versions that a builder of engines reports.
     """
     pod = wait_for_pod(api, f"{labels.APP_COMPONENT}={labels.Component.BUILD}")
     fingerprint = fingerprint_of(api, pod)

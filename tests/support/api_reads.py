@@ -1,6 +1,6 @@
-"""What `kubectl get -o json` prints, asked of the API server itself.
+"""What `kubectl get -o json` prints, read from the API server itself.
 
-To start kubectl takes a tenth of a second of a core, and a test that waits asks several times a
+To start kubectl takes a tenth of a second of a core, and a test that waits queries several times a
 second. What users do stays kubectl's: it applies, deletes, patches, and prints for people.
 """
 
@@ -116,7 +116,7 @@ class ApiServer:
 
 @cache
 def api_server(kubeconfig: str) -> ApiServer:
-    """Return the API server of a kubeconfig's text: one that is started anew has another text."""
+    """Return the API server of a kubeconfig's text: one that is started again has another text."""
     return ApiServer(kubeconfig)
 
 

@@ -18,7 +18,7 @@ def build_plan(
     allow_pickle: bool = False,
     adapters: Mapping[str, Path] = MappingProxyType({}),
 ) -> BuildPlan:
-    """Return the plan of a Reference engine for eight requests with one picture each.
+    """Return the plan of a Reference engine for eight requests with one image each.
 
     Args:
         facts: of the checkpoint, and of its adapters when there are some.
@@ -79,7 +79,7 @@ def serving_plan(fingerprint: str, **changes: object) -> ServingPlan:
         backend="Reference",
         pools=MemoryPools(cuda_bytes=64 << 20, pinned_bytes=64 << 20, shm_bytes=64 << 20),
         max_queue_size=16,
-        bls_instances=0,  # the tests that ask it say so; each costs 0.3 s of a core at the start
+        bls_instances=0,  # the tests that query it say so; each costs 0.3 s of a core at the start
         gateway=GatewayPlan(
             max_concurrency=8,
             max_queue_size=16,

@@ -8,7 +8,7 @@ from support.eventually import eventually
 from support.installed import Space
 
 SLOW = {"requests": {"cpu": "100m", "memory": "256Mi"}, "limits": {"cpu": "300m", "memory": "2Gi"}}
-"""Resources with which a build takes a minute and more (measured 60 s with 400m, 10 s with a whole
+"""Resources with which a build takes a minute and more (measured 60 s with 400m, 10 s with a full
 processor): time for a fault to happen in the middle."""
 
 BUILD = f"{labels.APP_COMPONENT}={labels.Component.BUILD}"
@@ -72,7 +72,7 @@ def pods_ever(space: Space, job: str) -> list[str]:
 def back_offs(space: Space, model: str) -> list[str]:
     """Return what pods had said that refused an engine, and then waited longer than its rebuild.
 
-    A container that had just been started when the engine was whole again may serve it.
+    A container that had just been started when the engine was complete again may serve it.
     """
     chosen = f"{labels.MODEL}={model},{labels.APP_COMPONENT}={labels.Component.SERVER}"
     conditions = space.read(model)["status"]["conditions"]

@@ -1,6 +1,6 @@
-"""Other users of a gateway, in a process of their own: what they wait while somebody attacks it.
+"""Other users of a gateway, in a process of their own: what they wait while someone attacks it.
 
-Run as a module: asks short questions until its input ends, then prints JSON with the seconds of
+Run as a module: queries short questions until its input ends, then prints JSON with the seconds of
 each answer and how often each status came. In the attacking process the attack's own work would be
 counted as the gateway's.
 """
@@ -42,7 +42,7 @@ class Waits:
 
 
 class Bystanders:
-    """Users that ask from now on."""
+    """Users that query from now on."""
 
     def __init__(self, url: str, model: str) -> None:
         self._process = subprocess.Popen(

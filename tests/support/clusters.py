@@ -1,4 +1,4 @@
-"""Clusters for tests: started once a session when first asked for, stopped whatever happens.
+"""Clusters for tests: started once a session when first requested, stopped whatever happens.
 
 ``MM_TEST_KUBECONFIG`` names the kubeconfig of a cluster that runs already (``mm-devcluster
 kubeconfig``); both fixtures use it then and leave it running. Tests must clean up after
@@ -35,7 +35,7 @@ def control_plane() -> Iterator[ClusterInfo]:
 
 @pytest.fixture(scope="session")
 def node_cluster() -> Iterator[ClusterInfo]:
-    """A whole cluster: pods run, Services and names resolve, claims get volumes."""
+    """An entire cluster: pods run, Services and names resolve, claims get volumes."""
     with given_or_own(f"tests-{os.getpid()}", control_plane_only=False) as cluster:
         yield cluster
 

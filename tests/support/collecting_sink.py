@@ -26,7 +26,7 @@ class CollectingSink:
         return [token for piece in self.pieces for token in piece.ids]
 
     def wait(self) -> list[int]:
-        """Return the whole answer."""
+        """Return the entire answer."""
         assert self._ended.wait(DEADLINE_SECONDS), "the request never ended"
         if self.error is not None:
             raise self.error
@@ -57,5 +57,5 @@ class CollectingSink:
         self._ended.set()
 
     def is_cancelled(self) -> bool:
-        """Tell the engine whether the client has gone."""
+        """Report the engine whether the client has gone."""
         return self.walked_away

@@ -1,4 +1,4 @@
-"""A server that asks an encoder in a pod of its own, both real and on the tiny model."""
+"""A server that queries an encoder in a pod of its own, both real and on the tiny model."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,7 +27,7 @@ TRITONS = "nv_inference_count"
 def disaggregated(
     engine: BuiltEngine, folder: Path, *addresses: str, timeout_seconds: float = TIMEOUT_SECONDS
 ) -> Path:
-    """Write a serving plan whose pictures go to the encoders at these addresses."""
+    """Write a serving plan whose images go to the encoders at these addresses."""
     plan = ServingPlan.from_json(engine.serving.read_bytes())
     encoders = EncoderPlan(
         addresses=list(addresses), timeout_seconds=timeout_seconds, pools=plan.pools, key=KEY

@@ -1,4 +1,4 @@
-"""Requests for encoders that are played: a number stands for a picture."""
+"""Requests for encoders that are played: a number stands for an image."""
 
 import numpy as np
 
@@ -10,12 +10,12 @@ SECONDS = 60
 
 
 def picture(number: int) -> Tensors:
-    """Return a request with one picture; below zero it is a wrong one."""
+    """Return a request with one image; below zero it is a wrong one."""
     return {"IMAGE": np.array([number])}
 
 
 def reads(inputs: Tensors) -> object | None:
-    """Read as a family's encoder does: no picture, or one that is wrong."""
+    """Read as a family's encoder does: no image, or one that is wrong."""
     if "IMAGE" not in inputs:
         return None
     if inputs["IMAGE"].item() < 0:

@@ -23,7 +23,7 @@ def end(process: subprocess.Popen[bytes], seconds: float = SECONDS) -> None:
 
 
 def is_gone(pid: int) -> bool:
-    """Tell whether a process has ended; one that nobody has reaped has."""
+    """Report whether a process has ended; one that no one has reaped has."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except (FileNotFoundError, ProcessLookupError):  # gone before it was opened, or after

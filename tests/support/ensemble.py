@@ -128,7 +128,7 @@ class Ensemble:
 
 
 def ask_all(url: str, questions: list[tuple[str, dict[str, object]]]) -> list[Answer]:
-    """Ask all questions at the same time, each over its own stream."""
+    """Query all questions at the same time, each over its own stream."""
     answers: list[Answer | None] = [None] * len(questions)
 
     def ask(number: int) -> None:

@@ -13,7 +13,7 @@ from typing import TypeVar
 Answer = TypeVar("Answer")
 
 NOT_YET = (AssertionError, LookupError, OSError, subprocess.TimeoutExpired)
-"""Errors of a question that mean "not yet": kubectl failed, a field is missing, nobody answers."""
+"""Errors of a question that mean "not yet": kubectl failed, a field is missing, no one answers."""
 
 
 def eventually(
@@ -23,7 +23,7 @@ def eventually(
     pause_seconds: float = 0.2,
     showing: Callable[[], object] | None = None,
 ) -> Answer:
-    """Ask until the answer is true and return it; errors of `NOT_YET` count as no answer.
+    """Query until the answer is true and return it; errors of `NOT_YET` count as no answer.
 
     Raises:
         AssertionError: Time is up; the message holds the last answer or error, and what `showing`
@@ -47,7 +47,7 @@ def eventually(
 async def eventually_async(
     ask: Callable[[], object], *, seconds: float = 60.0, pause_seconds: float = 0.01
 ) -> None:
-    """Ask as `eventually` does, leaving the event loop to others; an answer may be awaitable.
+    """Query as `eventually` does, leaving the event loop to others; an answer may be awaitable.
 
     Raises:
         AssertionError: Time is up, also in the middle of a question.

@@ -25,11 +25,11 @@ class Behaviour(StrEnum):
     FORWARDS = "forwards"
     """The API server."""
     GONE = "gone"
-    """Nobody: connections are refused."""
+    """No one: connections are refused."""
     HANGS = "hangs"
     """A server that accepts every connection and never answers, on old connections neither."""
     STRANGE = "strange"
-    """A server whose certificate nobody signed that the client trusts."""
+    """A server whose certificate no one signed that the client trusts."""
 
 
 class FickleServer:

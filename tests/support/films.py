@@ -1,4 +1,4 @@
-"""Small films of tests, written by FFmpeg."""
+"""Small videos of tests, written by FFmpeg."""
 
 import io
 
@@ -17,7 +17,7 @@ def film(
     height: int = SIDE,
     rotation: int = 0,
 ) -> bytes:
-    """Return a film whose n-th frame is a grey of its own, the upper left quarter white."""
+    """Return a video whose n-th frame is a grey of its own, the upper left quarter white."""
     file = io.BytesIO()
     with av.open(file, "w", format=container) as output:
         stream = output.add_stream(codec, rate=25)
@@ -40,7 +40,7 @@ def grey(number: int, frames: int) -> int:
 
 
 def long_film(frames: int) -> bytes:
-    """Return a film of one picture that is shown so many times, quickly."""
+    """Return a video of one image that is shown so many times, quickly."""
     file = io.BytesIO()
     with av.open(file, "w", format="mp4") as output:
         stream = output.add_stream("mpeg4", rate=25)

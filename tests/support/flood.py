@@ -37,7 +37,7 @@ def said(port: int, *parts: bytes, seconds: float = 60.0) -> Attack:
 
 
 def dripped(port: int, head: bytes, drop: bytes, *, seconds: float, pause: float = 0.5) -> Attack:
-    """Return an attack that goes on sending a little until it is answered or the time is up."""
+    """Return an attack that continues sending a little until it is answered or the time is up."""
 
     async def attack() -> RawAnswer:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -63,6 +63,6 @@ def dripped(port: int, head: bytes, drop: bytes, *, seconds: float, pause: float
 
 
 def abandoned(port: int, request: bytes, chance: random.Random) -> Attack:
-    """Return an attack that asks and leaves within a moment, before or in the answer."""
+    """Return an attack that queries and leaves within a moment, before or in the answer."""
     seconds = chance.uniform(0, 0.1)
     return lambda: say(port, request, seconds=seconds)

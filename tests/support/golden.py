@@ -1,6 +1,6 @@
 """Golden files: what was decided once to be right, compared word for word.
 
-`pytest --update-golden` writes them anew; read the difference before it is committed.
+`pytest --update-golden` writes them again; read the difference before it is committed.
 """
 
 from pathlib import Path

@@ -31,7 +31,7 @@ class Exchange:
 
 @dataclass
 class LocalServer:
-    """A server that listens; what it was asked, and the names TLS clients gave."""
+    """A server that listens; what it was queried, and the names TLS clients gave."""
 
     port: int = 0
     exchanges: list[Exchange] = field(default_factory=list)

@@ -27,7 +27,7 @@ LARGE_BYTES = 4096
 
 @dataclass
 class Hub:
-    """What the server holds, how it misbehaves, and what it was asked."""
+    """What the server holds, how it misbehaves, and what it was queried."""
 
     directory: Path
     endpoint: str = ""

@@ -1,4 +1,4 @@
-"""Objects in memory, for driving the pure half through whole lives of a model.
+"""Objects in memory, for driving the pure half through entire lives of a model.
 
 No API server is imitated: objects are kept as the builders return them, and the test itself says
 what Jobs and pods do. Whether a real API server takes the objects is shown by

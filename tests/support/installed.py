@@ -142,7 +142,7 @@ class Space:
 
 @pytest.fixture(scope="session")
 def installed(node_cluster: ClusterInfo) -> Installed:
-    """The operator, from the working tree, on the whole development cluster."""
+    """The operator, from the working tree, on the entire development cluster."""
     return install(node_cluster)
 
 
@@ -182,4 +182,4 @@ def operator_pods(installed: Installed) -> list[dict[str, Any]]:
 
 
 def _ignore(_detail: str) -> None:
-    """Receive progress that nobody watches."""
+    """Receive progress that no one watches."""

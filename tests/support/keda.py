@@ -51,7 +51,7 @@ def module_folder() -> Path:
 
 
 def programs() -> dict[str, Path]:
-    """Return KEDA's programs; the test is skipped where compiling them was not asked for."""
+    """Return KEDA's programs; the test is skipped where compiling them was not requested."""
     if not is_built("keda-operator") and not os.environ.get("MM_BUILD_KEDA"):
         pytest.skip("KEDA is not compiled: `make keda-test` does that, in 17 CPU-minutes")
     return ensure_binaries(["keda-operator", "keda-adapter"])

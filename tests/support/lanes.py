@@ -1,6 +1,6 @@
 """Which tests may run side by side: ``pytest -n 2 --dist loadgroup`` keeps a group in one process.
 
-Whatever asks for a cluster is one group: a session has one control plane and one node, and most
+Whatever requests a cluster is one group: a session has one control plane and one node, and most
 of that time is waiting, which the computing of all others fills. Of the others a file is a
 group, so that servers and engines of a module start once.
 """

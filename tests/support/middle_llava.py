@@ -1,10 +1,10 @@
-"""A LLaVA whose pictures take much longer to encode than a token to decode: random weights.
+"""A LLaVA whose images take much longer to encode than a token to decode: random weights.
 
 The tiny model's do not, so nothing could stall. Here the tower is CLIP ViT-L's with larger patches,
-0.3 billion parameters, and a picture is 64 features only: a core spends more decoding steps on a
+0.3 billion parameters, and an image is 64 features only: a core spends more decoding steps on a
 prompt than a GPU does, and prompts are not what is measured. Files are those of the tiny model with
 larger shapes; the weights are random (seed 3), and the end token's row of the output matrix is
-zero: the largest of 90 random logits is above it, so every answer has the length that was asked
+zero: the largest of 90 random logits is above it, so every answer has the length that was queried
 for.
 """
 

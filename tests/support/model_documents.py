@@ -53,7 +53,7 @@ class RuleExample:
         name: what the rule says, as an id.
         path: field that `validate` and the API server name.
         message: beginning of the rule's message.
-        good: keeps the rule and is valid as a whole.
+        good: keeps the rule and is valid as an entire.
         bad: breaks the rule.
         model_name: metadata.name of the bad document.
     """

@@ -1,7 +1,7 @@
 """A name server of loopback that knows no name, and never answers for some; a process's own.
 
-libc asks the servers of /etc/resolv.conf only, at port 53. So a process that is to ask this one
-gets a mount namespace, in which that file is another: nobody else sees it, and it goes with the
+libc queries servers of /etc/resolv.conf only, at port 53. So a process that is to query this one
+gets a mount namespace, in which that file is another: no one else sees it, and it goes with the
 process.
 """
 
@@ -17,7 +17,7 @@ SILENT = "silent.example"
 
 _PORT = 53
 _REFUSED_NAME = 0x8183
-"""Flags of an answer: recursion as asked, and NXDOMAIN."""
+"""Flags of an answer: recursion as requested, and NXDOMAIN."""
 _HEADER_BYTES = 12
 _SCRIPT = 'mount --bind "$0" /etc/resolv.conf && exec "$@"'
 
@@ -27,14 +27,14 @@ class NameServer:
     """A name server, and the file that leads to it.
 
     Attributes:
-        asked: names below `SILENT`, as often as they came.
+        requested: names below `SILENT`, as often as they came.
     """
 
     resolv_conf: Path
     asked: list[str]
 
     def used_by(self, command: Sequence[str]) -> list[str]:
-        """Return the command of a process that asks this server; its process id stays its own."""
+        """Return the command of a process that queries this server; its process id stays."""
         namespace = ("unshare", "--mount", "--propagation", "private")
         return [*namespace, "sh", "-c", _SCRIPT, str(self.resolv_conf), *command]
 
@@ -89,7 +89,7 @@ def _answer(listening: socket.socket, asked: list[str]) -> None:
 
 
 def _name(question: bytes) -> str:
-    """Return the name that a message asks about."""
+    """Return the name that a message names."""
     labels = []
     at = _HEADER_BYTES
     while length := question[at]:

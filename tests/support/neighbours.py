@@ -29,7 +29,7 @@ OPTIONS = EngineOptions(
     max_seq_len=64,
     cancellation_check_seconds=0.0,
 )
-"""Prompts are read in several parts, clients wait, and who waits is asked whether it still does."""
+"""Prompts are read in several parts, clients wait, and are checked for whether they still do."""
 
 MOST_TURNS = 20_000
 """For those that wait at the end; an engine that needs more hangs."""
@@ -40,7 +40,7 @@ Ask = Callable[[], Request]
 
 @dataclass(frozen=True)
 class Questions:
-    """What clients of a model ask."""
+    """What clients of a model query."""
 
     good: Sequence[Ask]
     refused: Sequence[Ask]
@@ -93,7 +93,7 @@ def _seen(piece: Piece) -> object:
 
 
 def answer_alone(model: SlotModel, request: Request) -> tuple[Piece, ...]:
-    """Return what a request gets from an engine that serves nobody else."""
+    """Return what a request gets from an engine that serves no one else."""
     engine, sink = Engine(model, OPTIONS), Client(None)
     engine.submit(request, sink)
     while not sink.ended:
@@ -109,7 +109,7 @@ def neighbours(  # noqa: C901 (rules are methods of a class of this model)
 
     Args:
         model: served by one engine after the other.
-        questions: asked in any order, any number of times.
+        questions: sent in any order, any number of times.
         stepped: called for each rule that is followed.
     """
     alone = [answer_alone(model, ask()) for ask in questions.good]
@@ -149,7 +149,7 @@ def neighbours(  # noqa: C901 (rules are methods of a class of this model)
 
         @rule(which=any_good)
         def lose_the_connection(self, which: int) -> None:
-            # A whole answer in one piece would arrive.
+            # An entire answer in one piece would arrive.
             if len(alone[which]) > 1:
                 self._join(questions.good[which](), Deaf(None))
 

@@ -43,7 +43,7 @@ class NodeDisk:
         return sorted(name for name in names if not name.startswith("."))
 
     def remount(self, options: str) -> None:
-        """Change the mount for everybody who uses it."""
+        """Change the mount for everyone who uses it."""
         self._run("mount", "-o", f"remount,{options}", self.path)
 
     def fill(self, free: int) -> None:

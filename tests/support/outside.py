@@ -1,4 +1,4 @@
-"""What ends a container without asking it: the kernel, a dying node. Sent from this machine.
+"""What ends a container without querying it: the kernel, a dying node. Sent from this machine.
 
 The node of a development cluster is a namespace of this machine, so its processes are ours to see.
 """
@@ -15,7 +15,7 @@ def kill_container(pod: dict[str, Any], program: str) -> None:
 
     Args:
         pod: the pod as the API server holds it.
-        program: of the process's command line, a NUL between words: tells containers apart.
+        program: of the process's command line, a NUL between words: reports containers apart.
 
     Raises:
         AssertionError: no such process runs on this machine.
@@ -30,7 +30,7 @@ def kill_container(pod: dict[str, Any], program: str) -> None:
 
 
 def kill_in_pod(pod: dict[str, Any], program: str) -> None:
-    """Send SIGKILL to a process of a pod, whoever started it.
+    """Send SIGKILL to a process of a pod, whatever started it.
 
     Args:
         pod: the pod as the API server holds it.

@@ -43,7 +43,7 @@ def merged(model: Any, folder: Path) -> Any:
 
 @contextmanager
 def _older_names() -> Iterator[None]:
-    """Let peft 0.21 ask for a property that transformers 5.23 calls by another name."""
+    """Let peft 0.21 request a property that transformers 5.23 calls by another name."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "`is_gradient_checkpointing` is deprecated")
         yield

@@ -1,4 +1,4 @@
-"""A host of pictures on loopback that behaves and misbehaves, for as long as a test session."""
+"""A host of images on loopback that behaves and misbehaves, for as long as a test session."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -23,7 +23,7 @@ class PictureHost:
     release: Callable[[], None]
     """Lets the page `late` answer."""
     asked: list[str]
-    """Names of the pages that somebody asked for, in order."""
+    """Names of the pages that someone requested, in order."""
 
     def url(self, path: str) -> str:
         """Return the URL of one of its pages; its name is the one that the policy allows."""
@@ -42,7 +42,7 @@ class _Server(ThreadingHTTPServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """Answers by path: a file of the example's pictures, or one of the ways to misbehave."""
+    """Answers by path: a file of the example's images, or one of the ways to misbehave."""
 
     server: _Server
 
@@ -88,7 +88,7 @@ class _Handler(BaseHTTPRequestHandler):
             for _ in range(GIGABYTE // len(CHUNK)):
                 self.wfile.write(CHUNK)
         except OSError:
-            return  # it has heard enough
+            return  # it has received enough
 
     def _head(self, status: int, **headers: str) -> None:
         self.send_response(status)

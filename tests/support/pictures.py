@@ -1,4 +1,4 @@
-"""Encoded pictures for tests."""
+"""Encoded images for tests."""
 
 import base64
 import io
@@ -11,12 +11,12 @@ RED = (220, 20, 20)
 def picture(
     size: tuple[int, int] = (64, 64), colour: object = RED, mode: str = "RGB"
 ) -> Image.Image:
-    """Return a picture of one colour."""
+    """Return an image of one colour."""
     return Image.new(mode, size, colour)  # type: ignore[arg-type]
 
 
 def encode(image: Image.Image, kind: str = "PNG", **options: object) -> bytes:
-    """Return a picture as a file of some format."""
+    """Return an image as a file of some format."""
     buffer = io.BytesIO()
     image.save(buffer, format=kind, **options)
     return buffer.getvalue()

@@ -1,7 +1,7 @@
 """Ports for servers that bind them later, which no other test of this machine takes meanwhile.
 
-Port 0 will not do: tritonserver binds seconds after it was told, and until then the kernel may give
-the port to another socket of the other lane ("already in use", seen in whole runs). So ports come
+Port 0 will not do: tritonserver binds seconds after it is given, and until then the kernel may give
+the port to another socket of the other lane ("already in use", seen in entire runs). So ports come
 from below the kernel's own range, and a name among Linux's abstract sockets is held for each until
 this process ends.
 """

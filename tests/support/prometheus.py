@@ -48,7 +48,7 @@ class Prometheus:
     authorization: str = ""
 
     def open(self, path: str) -> http.client.HTTPResponse:
-        """Send a GET request as somebody whom the server lets in."""
+        """Send a GET request as someone whom the server lets in."""
         request = urllib.request.Request(f"{self.address}{path}")  # noqa: S310
         if self.authorization:
             request.add_header("Authorization", self.authorization)
@@ -74,7 +74,7 @@ class Prometheus:
         return list(self.api("query", query=expression)["result"])
 
     def ready(self) -> bool:
-        """Tell whether the server answers."""
+        """Report whether the server answers."""
         try:
             with self.open("/-/ready") as reply:
                 return reply.status == 200
@@ -102,7 +102,7 @@ def running_prometheus(
         address: where it listens.
         arguments: further flags.
         tls: how to trust a server whose flags make it speak https.
-        authorization: the header of somebody whom it lets in, where it asks.
+        authorization: the header of someone whom it lets in, where it queries.
     """
     packages.install(packages.MONITORING_PACKAGES)
     file, log = folder / "prometheus.yml", folder / "prometheus.log"

@@ -15,7 +15,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from mm_runtime.images.fetch import FetchPolicy, FetchRefusedError, ImageFetcher
 
 ADDRESS = "93.184.216.34"
-"""Public, and nobody's in here."""
+"""Public, and no one's in here."""
 
 REDIRECTS = {
     "/private": "http://10.1.2.3/x.png",

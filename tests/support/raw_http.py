@@ -1,4 +1,4 @@
-"""Bytes to an HTTP server and what it answers, without a client that would mend them."""
+"""Bytes to an HTTP server and what it answers, without a client that would repair them."""
 
 import asyncio
 import json

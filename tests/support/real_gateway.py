@@ -77,7 +77,7 @@ def run_pair(
         engine: what is served.
         folder: for documents and logs.
         group: which the gateway runs in, from its first moment.
-        names: which the gateway asks; None: this machine's.
+        names: which the gateway queries; None: this machine's.
         program: the words in front of those of `mm-runtime`.
         awaited: it must become ready before the block begins.
         gateway_plan: replaces limits.

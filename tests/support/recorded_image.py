@@ -12,7 +12,7 @@ from support.trtllm_tools.install import Tools, install, write_program
 
 ROOT = "/app/tensorrt_llm"
 SLOWED = '#!/bin/sh\nsleep 6\nexec python3 {root}/bin/trtllm-build-at-once "$@"\n'
-"""An engine takes long enough for somebody to end the container in the middle."""
+"""An engine takes long enough for someone to end the container in the middle."""
 
 
 def make_image(installed: Installed, folder: Path, version: str = "0.20.0") -> tuple[Tools, str]:

@@ -22,7 +22,7 @@ SECONDS = 120
 
 @dataclass
 class RecordedServer:
-    """A running server: where it listens, and what it was asked."""
+    """A running server: where it listens, and what it was queried."""
 
     process: "subprocess.Popen[bytes]"
     address: str

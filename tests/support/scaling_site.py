@@ -64,7 +64,7 @@ class Site:
     endpoints: Endpoints = field(init=False)
     scaler: Scaler = field(init=False)
     ticks: list[int] = field(default_factory=list)
-    """What was asked for after each tick."""
+    """What was requested after each tick."""
 
     def __post_init__(self) -> None:
         """Make the first leader."""
@@ -87,7 +87,7 @@ class Site:
         )
 
     async def tick(self, times: int = 1, *, killed: bool = False) -> dict[str, Any]:
-        """Let so many ticks pass and return what is to be told after the last.
+        """Let so many ticks pass and return what is to be reported after the last.
 
         Args:
             times: how many.
@@ -112,11 +112,11 @@ class Site:
         return found
 
     async def replicas(self) -> int:
-        """Return what is asked for."""
+        """Return what is requested."""
         return int((await self.model())["spec"]["replicas"])
 
     async def settle(self, replicas: int) -> None:
-        """Ask for so many replicas by hand, as many pods being Ready for an hour."""
+        """Request so many replicas by hand, as many pods being Ready for an hour."""
         self.api.kubectl("scale", "mmm", NAME, f"--replicas={replicas}")
         self.start(*(f"pod-{number}" for number in range(replicas)))
 

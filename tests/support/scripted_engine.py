@@ -1,7 +1,7 @@
 """An engine of the gateway's protocol that answers from a script, token by token.
 
 For claims about what the gateway itself does (streams, limits, errors, queues). Claims about the
-whole path are made with a real Triton.
+entire path are made with a real Triton.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ class ScriptedEngine:
 
     Attributes:
         gate: when set, every piece after the first waits for it, and so does a natural end.
-        requests: what was asked, in order.
+        requests: what was queried, in order.
         running: requests that are being answered now.
         most_running: the highest that `running` ever was.
         cancelled: requests that were closed before their end.
@@ -34,7 +34,7 @@ class ScriptedEngine:
     cancelled: int = 0
 
     async def generate(self, request: EngineRequest) -> AsyncGenerator[Text | Ended, None]:
-        """Answer from the script, a piece for each token; never more than were asked for."""
+        """Answer from the script, a piece for each token; never more than were requested."""
         self.requests.append(request)
         self.running += 1
         self.most_running = max(self.most_running, self.running)

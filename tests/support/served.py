@@ -70,7 +70,7 @@ class Served:
         return int(child)
 
     def ready(self) -> bool:
-        """Ask Triton whether all models are ready."""
+        """Query Triton whether all models are ready."""
         try:
             return httpx.get(f"{self.http_url}/v2/health/ready", timeout=5).is_success
         except httpx.TransportError:

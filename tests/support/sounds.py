@@ -1,4 +1,4 @@
-"""Sounds of tests, and the files that hold them."""
+"""Audio clips of tests, and the files that hold them."""
 
 import io
 
@@ -25,7 +25,7 @@ def encode_sound(
     rate: int = RATE,
     channels: int = 1,
 ) -> bytes:
-    """Return a file of a sound, written by FFmpeg."""
+    """Return a file of an audio clip, written by FFmpeg."""
     file = io.BytesIO()
     layout = "mono" if channels == 1 else "stereo"
     with av.open(file, "w", format=container) as output:

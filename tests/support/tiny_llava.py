@@ -1,4 +1,4 @@
-"""The committed tiny model: where it lies, pictures with known answers, an engine built from it.
+"""The committed tiny model: where it lies, images with known answers, an engine built from it.
 
 The engine is built by the real `mm-runtime inspect` and `mm-runtime build`.
 """
@@ -33,7 +33,7 @@ BUILD_DEADLINE_SECONDS = 240
 
 @dataclass(frozen=True)
 class Sample:
-    """One picture, a question about it and its right answer."""
+    """One image, a question about it and its right answer."""
 
     picture: Path
     question: str
@@ -41,7 +41,7 @@ class Sample:
 
     @property
     def id(self) -> str:
-        """Name of the test that asks it."""
+        """Name of the test that queries it."""
         return f"{self.picture.stem}-{self.question}"
 
 

@@ -72,7 +72,7 @@ def write_model(folder: Path, family: str) -> Path:
     elif family == "nmt":
         (folder / "model.pt").write_bytes(b"a pickle that nobody opens")
     else:
-        name = "model.encoder.conv1.weight"  # a name that Whisper has, and nobody else minds
+        name = "model.encoder.conv1.weight"  # a name that Whisper has, and no one else minds
         write_safetensors(folder / "model.safetensors", {name: ("F16", (8, 11))})
     return folder
 

@@ -46,7 +46,7 @@ class Attacked:
         limit_bytes: of the container's memory, as the operator would set it for this plan.
         rest_bytes: of memory, held before the first attack.
         group: in which the kernel holds them to the limit; None where this user may make none.
-        names: which the gateway asks for addresses; None: the machine's own, for the same reason.
+        names: which the gateway requests addresses; None: the machine's own, for the same reason.
     """
 
     port: int
@@ -96,7 +96,7 @@ class Watched:
     killed: int = 0
 
     def check(self) -> None:
-        """Assert that nobody else noticed, and that everything is free."""
+        """Assert that no one else noticed, and that everything is free."""
         told = self.report("these numbers")
         assert set(self.attacked.statuses) == {"200"}, told
         assert self.most_bytes <= self.on.limit_bytes, told
@@ -126,7 +126,7 @@ class Watched:
 
 
 def held(pid: int) -> Held:
-    """Return what a gateway holds now, with what runs below it; requests are not asked for."""
+    """Return what a gateway holds now, with what runs below it; requests are not requested."""
     files = threads = memory = 0
     for process in tree(pid):
         with suppress(psutil.NoSuchProcess):
@@ -140,7 +140,7 @@ def held(pid: int) -> Held:
 async def under_attack(attacked: Attacked, name: str) -> AsyncIterator[Watched]:
     """Watch a gateway and its other users while the block attacks it.
 
-    Users ask before it for some seconds, and during it. The block checks the answers to the attack
+    Users query before it for some seconds, and during it. The block checks answers to the attack
     itself; `Watched.check` says the rest once the block has ended.
     """
     watched = Watched(attacked)

@@ -18,7 +18,7 @@ FOLDERS: list[str] = []
 
 def note(side: str, tensor: Any, **more: object) -> None:
     """Append the exact sum of a tensor's bits, as integers of its width."""
-    import torch  # noqa: PLC0415 - loaded by whoever made the tensor
+    import torch  # noqa: PLC0415 - loaded by what made the tensor
 
     kind = {2: torch.int16, 4: torch.int32}[tensor.element_size()]
     total = int(tensor.contiguous().view(kind).to(torch.int64).sum())

@@ -1,4 +1,4 @@
-// Command pause holds a pod's namespaces open until it is told to end.
+// Command pause holds a pod's namespaces open until it gets a signal to end.
 //
 // It is the first process of pods that share their process namespace, so it collects the ended
 // processes that such a pod leaves behind.

@@ -5,7 +5,7 @@
 //	probe lookup NAME       print the addresses of a name
 //	probe write PATH TEXT   write a file
 //	probe read PATH         print a file
-//	probe sleep             wait until told to end
+//	probe sleep             wait for a signal to end
 //	probe eat MEBIBYTES     allocate and touch memory, then wait
 //	probe say STDOUT CODE   print a line and exit with a code
 //	probe echo              copy stdin to stdout

@@ -119,7 +119,7 @@ async def test_a_wrong_clock_moves_nothing(
 async def test_replicas_without_a_node_are_not_multiplied(
     site: Site, prometheus: Prometheus
 ) -> None:
-    """While the scheduler finds no node nothing more is asked for; then the load is followed."""
+    """While the scheduler finds no node nothing more is requested; then the load is followed."""
     await site.settle(1)
     site.report("pod-0", **BUSY)
     await seen(prometheus)
@@ -168,7 +168,7 @@ async def test_series_of_another_cluster_count_for_nothing(
 
 
 async def test_hands_are_told_and_followed_from(site: Site, prometheus: Prometheus) -> None:
-    """Somebody else's number is noted as such, and falls in steps as any other does."""
+    """Someone else's number is noted as such, and falls in steps as any other does."""
     await site.settle(1)
     site.report("pod-0", **IDLE)
     await seen(prometheus)

@@ -1,4 +1,4 @@
-"""On the whole development cluster: load over the SLO, more replicas keep it, and go again."""
+"""On the entire development cluster: load over the SLO, more replicas keep it, and go again."""
 
 import sys
 from pathlib import Path

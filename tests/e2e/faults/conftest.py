@@ -13,7 +13,7 @@ from support.tiny_llava import CHECKPOINT
 
 GONE_SECONDS = 90.0
 GPU = "/status/capacity/nvidia.com~1gpu"
-"""JSON pointer to the fake GPUs of the node: a build that asks for one waits until there is one."""
+"""JSON pointer to the fake GPUs of the node: a build that requests one waits until there is one."""
 
 Gate = Callable[[], None]
 
@@ -45,7 +45,7 @@ def alone(space: Space) -> Iterator[Space]:
 
 @pytest.fixture
 def open_gate(installed: Installed) -> Iterator[Gate]:
-    """Give the node a GPU when called: builds that ask for one start then, and not before."""
+    """Give the node a GPU when called: builds that request one start then, and not before."""
     node = kubectl(installed.cluster, "get", "nodes", "-o", "name").strip()
 
     def patch(operation: dict[str, str]) -> None:

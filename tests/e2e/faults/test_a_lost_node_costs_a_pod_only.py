@@ -1,4 +1,4 @@
-"""The node of a running build is deleted: with the next node, everything goes on by itself."""
+"""The node of a running build is deleted: with the next node, everything continues by itself."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -22,7 +22,7 @@ LOST_SECONDS = 180
 
 @pytest.fixture(name="node")
 def node_that_comes_back(installed: Installed) -> Iterator[dict[str, Any]]:
-    """Tell the one node; afterwards it is registered, and what runs for all runs again."""
+    """Report the one node; afterwards it is registered, and what runs for all runs again."""
     node: dict[str, Any] = read(installed.cluster, "nodes")["items"][0]
     yield node
     register(installed, node)

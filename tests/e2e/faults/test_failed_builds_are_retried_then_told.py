@@ -1,4 +1,4 @@
-"""A build that fails is tried again after a pause; then the model says why, and goes on trying."""
+"""A build that fails is tried again after a pause; then the model says why; more tries follow."""
 
 import re
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(600)]
 
 RETRIES = 1
 PAUSE_SECONDS = 5
-"""A Job waits 10 s before its second pod; timestamps are whole seconds and the watch is late."""
+"""A Job waits 10 s before its second pod; timestamps are complete seconds and the watch is late."""
 
 COMMAND = "-m mm_runtime.engine_build.commands."
 """Stands in the first line of every step's log."""
@@ -25,7 +25,7 @@ COMMAND = "-m mm_runtime.engine_build.commands."
 
 @dataclass(frozen=True)
 class Fault:
-    """What is done to a build, and how it is told."""
+    """What is done to a build, and how it is reported."""
 
     batch: int
     """Batch size of the engine: each fault gets a build of its own."""
@@ -118,7 +118,7 @@ def test_the_failure_is_an_event(failing: Space) -> None:
 
 
 def test_another_job_follows_by_itself(failing: Space) -> None:
-    """Nobody has to touch a model whose build failed: the next attempt is made after a minute."""
+    """No one has to touch a model whose build failed: the next attempt is made after a minute."""
     name = "out-of-memory"
 
     def attempts() -> int:

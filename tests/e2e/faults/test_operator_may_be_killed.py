@@ -19,13 +19,13 @@ STAGES = {
     "build": ("EngineBuilt", ("Building",)),
     "rollout": ("RollingOut", ("PodsStarting", "RolloutInProgress")),
 }
-"""Stage, the condition that tells it, and its reasons while the stage is under way."""
+"""Stage, the condition that reports it, and its reasons while the stage is under way."""
 
 OURS = "app.kubernetes.io/managed-by=multimodal-operator"
 
 
 def holder(installed: Installed) -> str:
-    """Return the identity of the leader, empty when nobody leads."""
+    """Return the identity of the leader, empty when no one leads."""
     where = ("--namespace", settings.SYSTEM_NAMESPACE)
     lease: dict[str, Any] = read(installed.cluster, "lease", settings.RELEASE, *where)
     return str(lease["spec"].get("holderIdentity") or "")
@@ -41,7 +41,7 @@ def kill_operators(installed: Installed, *, all_of_them: bool) -> str:
 
 
 def orphans(space: Space) -> list[str]:
-    """Return what is ours in the namespace and belongs to nobody who exists."""
+    """Return what is ours in the namespace and belongs to no one who exists."""
     found = space.get(f"mmm,{CHILD_KINDS}").get("items", [])
     uids = {one["metadata"]["uid"] for one in found}
     return [

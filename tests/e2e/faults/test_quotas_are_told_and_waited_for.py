@@ -1,4 +1,4 @@
-"""A quota that allows no pods is named by the model; once it allows them, nobody has to help."""
+"""A quota that allows no pods is named by the model; once it allows them, no one has to help."""
 
 from collections.abc import Iterator
 
@@ -39,7 +39,7 @@ def lift(space: Space) -> None:
 
 @pytest.mark.slow  # a second build; the rollout below is refused by the same quota
 def test_before_the_inspection(alone: Space) -> None:
-    """A model that comes before its namespace may have pods says so and goes on later."""
+    """A model that comes before its namespace may have pods says so and continues later."""
     forbid_pods(alone)
     alone.apply(build_only(alone, "early", "good"))
 
@@ -51,7 +51,7 @@ def test_before_the_inspection(alone: Space) -> None:
 
 
 def test_before_the_rollout(alone: Space) -> None:
-    """Serving pods that are refused are told the same way, and come when they may."""
+    """Refused serving pods are reported the same way, and come when they may."""
     alone.apply(build_only(alone, "early", "tiny"))
     alone.wait("early", "EngineBuilt", lambda one: one.holds)
     forbid_pods(alone)

@@ -1,4 +1,4 @@
-"""A store in a bucket whose server is down, hangs, crawls, refuses or damages: told and mended."""
+"""A store in a bucket whose server is down, hangs, crawls, refuses, damages: seen and repaired."""
 
 from collections.abc import Iterator
 from ipaddress import ip_address
@@ -68,7 +68,7 @@ def in_bucket(line: Line, prefix: str) -> dict[str, Any]:
 
 
 def whole(server: S3Server, prefix: str) -> list[str]:
-    """Return the engines below a prefix; each of them is whole."""
+    """Return the engines below a prefix; each of them is complete."""
     store = BucketStore(BucketAddress(BUCKET, prefix), server.environment)
     found = store.fingerprints()
     assert [problems(store, one) for one in found] == [[] for _ in found]
@@ -76,7 +76,7 @@ def whole(server: S3Server, prefix: str) -> list[str]:
 
 
 def test_a_server_that_is_down_is_waited_for(alone: Space, server: S3Server, line: Line) -> None:
-    """The condition names the bucket and says that it does not answer; then the build goes on."""
+    """The condition names the bucket and says that it does not answer; then the build continues."""
     write_keys(alone)
     line.cut = True
     alone.apply(build_only(alone, "down", "good", build=in_bucket(line, "down")))
@@ -107,7 +107,7 @@ def test_a_server_that_hangs_is_given_up(alone: Space, server: S3Server, line: L
 
 
 def test_a_slow_server_is_no_fault(alone: Space, server: S3Server, line: Line) -> None:
-    """Bytes that crawl arrive: the first build succeeds and nothing is told as a failure."""
+    """Bytes that crawl arrive: the first build succeeds and nothing is reported as a failure."""
     write_keys(alone)
     line.bytes_a_second = CRAWL
     alone.apply(build_only(alone, "slow", "good", build=in_bucket(line, "slow")))
@@ -136,7 +136,7 @@ def test_wrong_keys_are_told(alone: Space, server: S3Server, line: Line) -> None
 
 
 def test_a_pod_that_cannot_pull_says_why(alone: Space, server: S3Server, line: Line) -> None:
-    """A pod starts with wrong keys, then the server is down: told both times, then Ready."""
+    """A pod starts with wrong keys, then the server is down: reported both times, then Ready."""
     write_keys(alone)
     model = build_only(alone, "pulled", "tiny", build=in_bucket(line, "pulled"))
     alone.apply(model)
@@ -148,7 +148,7 @@ def test_a_pod_that_cannot_pull_says_why(alone: Space, server: S3Server, line: L
     denied = alone.wait(
         "pulled", "RollingOut", lambda one: "refuses the credentials" in one.message
     )
-    # The server goes before the keys come: whichever a pull has begun with, it finds nobody.
+    # The server goes before the keys come: whichever a pull has begun with, it finds no one.
     line.cut = True
     write_keys(alone)
     down = alone.wait("pulled", "RollingOut", lambda one: "does not answer now" in one.message)
@@ -161,7 +161,7 @@ def test_a_pod_that_cannot_pull_says_why(alone: Space, server: S3Server, line: L
 
 
 def test_a_damaged_blob_is_built_again(alone: Space, server: S3Server, line: Line) -> None:
-    """The pull compares every byte: the file is named, the engine built anew, the pod Ready."""
+    """The pull compares every byte: the file is named, the engine built again, the pod Ready."""
     write_keys(alone)
     model = build_only(alone, "rotten", "tiny", build=in_bucket(line, "rotten"))
     alone.apply(model)

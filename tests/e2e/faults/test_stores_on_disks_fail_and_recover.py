@@ -1,4 +1,4 @@
-"""A store on a claim that is full, read-only, absent, shared or damaged: told, then mended."""
+"""A store on a claim that is full, read-only, absent, shared or damaged: seen, then repaired."""
 
 import json
 import logging
@@ -63,7 +63,7 @@ def job_of(space: Space, model: str) -> str:
 
 
 def whole(disk: NodeDisk) -> list[str]:
-    """Return the engines of a disk; each of them is whole."""
+    """Return the engines of a disk; each of them is complete."""
     store = DirectoryStore(disk.files)
     found = store.fingerprints()
     assert [problems(store, one) for one in found] == [[] for _ in found]
@@ -71,7 +71,7 @@ def whole(disk: NodeDisk) -> list[str]:
 
 
 def test_a_read_only_store_is_told(alone: Space, disk: NodeDisk) -> None:
-    """The condition names the store and what to do; once it can be written the build goes on."""
+    """The condition names the store and what to do; once it can be written the build continues."""
     disk.remount("ro")
     alone.apply(build_only(alone, "read-only", "good", build=on_claim()))
 
@@ -89,7 +89,7 @@ def test_a_read_only_store_is_told(alone: Space, disk: NodeDisk) -> None:
 
 
 def test_a_full_store_is_told(alone: Space, disk: NodeDisk) -> None:
-    """The condition says how much is free; nothing half built is seen; room alone mends it."""
+    """The condition says how much is free; nothing half built is seen; room alone repairs it."""
     disk.fill(free=SPARE_BYTES)
     alone.apply(build_only(alone, "full", "good", build=on_claim()))
 
@@ -104,7 +104,7 @@ def test_a_full_store_is_told(alone: Space, disk: NodeDisk) -> None:
 
 
 def test_a_disk_that_fills_up_during_a_build_is_told(alone: Space, disk: NodeDisk) -> None:
-    """A build that runs out of space half way says so and ends whole when there is room again."""
+    """A build that runs out of space half way says so and ends entire when there is room again."""
     alone.apply(build_only(alone, "filling", "good", build=on_claim()))
     job = job_of(alone, "filling")
     running_build(alone, job)
@@ -125,7 +125,7 @@ def test_a_disk_that_fills_up_during_a_build_is_told(alone: Space, disk: NodeDis
 
 
 def test_a_missing_claim_is_awaited(alone: Space, installed: Installed) -> None:
-    """A store whose claim does not exist is told by name; the build begins when it is there."""
+    """A store whose claim does not exist is reported by name; the build begins when it is there."""
     alone.apply(build_only(alone, "homeless", "good", build=on_claim("absent")))
 
     told = alone.wait("homeless", "EngineBuilt", lambda one: '"absent" not found' in one.message)
@@ -227,9 +227,9 @@ def test_two_builders_build_one_engine(alone: Space, disk: NodeDisk) -> None:
 
 
 def rival_of(job: dict[str, Any]) -> dict[str, Any]:
-    """Return a Job that builds the same, is nobody's, and lives years ahead.
+    """Return a Job that builds the same, is no one's, and lives years ahead.
 
-    Python asks `time.time`; a kernel cannot give a container a wall clock of its own.
+    Python queries `time.time`; a kernel cannot give a container a wall clock of its own.
     """
     template = json.loads(json.dumps(job["spec"]["template"]))
     labels = template["metadata"]["labels"]
@@ -278,7 +278,7 @@ def garble(engine: Path) -> None:
 def test_damaged_engine_is_refused_and_mended(
     alone: Space, disk: NodeDisk, damage: Callable[[Path], None], said: str
 ) -> None:
-    """The first pod refuses the engine and names the file; it is built anew, and the pod serves."""
+    """The first pod refuses the engine and names the file; it is rebuilt, and the pod serves."""
     model = build_only(alone, "damaged", "tiny", build=on_claim())
     alone.apply(model)
     alone.wait("damaged", "EngineBuilt", lambda one: one.holds)

@@ -51,7 +51,7 @@ def test_video(frames: int, expected: int) -> None:
 
 
 def tokens_of_picture(vision: VisionFacts, height: int, width: int) -> int:
-    """Return what transformers makes of one picture: best grid, unpadding, shrinking."""
+    """Return what transformers makes of one image: best grid, unpadding, shrinking."""
     side, pixels = vision.image_size // vision.patch_size, vision.image_size
 
     def fit(grid: tuple[int, int]) -> tuple[int, int]:
@@ -89,7 +89,7 @@ def test_pictures_of_onevision(height: int, width: int, expected: int) -> None:
 @pytest.mark.parametrize("family", VIEWS)
 @given(height=st.integers(16, 4096), width=st.integers(16, 4096))
 def test_no_picture_is_above_the_bound(family: str, height: int, width: int) -> None:
-    """Whatever its shape, a picture becomes at most the planned number of tokens."""
+    """Whatever its shape, an image becomes at most the planned number of tokens."""
     vision = vision_of(family)
     bound = FAMILIES[family].features_per_image(vision)
 

@@ -187,7 +187,7 @@ def test_model_is_in_the_category_all(api: Api) -> None:
     ],
 )
 def test_explain_is_readable(api: Api, path: str, lines: list[str]) -> None:
-    """`kubectl explain` tells type, meaning and default of a field."""
+    """`kubectl explain` reports type, meaning and default of a field."""
     text = " ".join(api.kubectl("explain", f"mmm.{path}").split())
 
     assert [line for line in lines if " ".join(line.split()) not in text] == []

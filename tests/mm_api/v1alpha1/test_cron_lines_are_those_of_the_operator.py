@@ -71,7 +71,7 @@ def test_what_is_not_read_is_refused(line: str) -> None:
 
 @pytest.mark.parametrize("line", KNOWN_TO_THE_PARSER_ALONE)
 def test_days_that_no_month_has_are_left_to_the_parser(line: str) -> None:
-    """Whoever applies them is told by `mmctl validate` and the condition ScalingActive."""
+    """They are reported by `mmctl validate` and the condition ScalingActive."""
     assert (_is_read(line), _is_taken(line)) == (False, True)
 
 
@@ -95,7 +95,7 @@ def test_the_api_server_takes_them(api: Api) -> None:
 
 @pytest.mark.cluster
 def test_the_api_server_refuses_each(api: Api) -> None:
-    """Every wrong line is told at its own place, with an example."""
+    """Every wrong line is reported at its own place, with an example."""
     for spec in _specs(BAD):
         answer = api.apply(document(spec), "--dry-run=server")
         told = {

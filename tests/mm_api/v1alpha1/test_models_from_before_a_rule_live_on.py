@@ -1,4 +1,4 @@
-"""A rule that became stricter refuses what is written anew, not the status of what is stored."""
+"""A rule that became stricter refuses what is written again, not the status of what is stored."""
 
 import copy
 from collections.abc import Iterator
@@ -72,6 +72,6 @@ def test_its_status_and_replicas_are_written(earlier: Api) -> None:
 
 
 def test_a_wrong_line_is_not_replaced_by_another(earlier: Api) -> None:
-    """What is written anew must keep today's rules."""
+    """What is written again must keep today's rules."""
     assert "for example" in earlier.apply(_model(start="98 8 * * *"))
     assert "configured" in earlier.apply(_model(start="0 8 * * *"))

@@ -1,4 +1,4 @@
-"""`validate` refuses what breaks a rule between fields or asks for behaviour that is missing."""
+"""`validate` refuses what breaks a rule between fields or requests behaviour that is missing."""
 
 import pytest
 
@@ -19,7 +19,7 @@ EXAMPLES = pytest.mark.parametrize("example", RULE_EXAMPLES, ids=lambda example:
 
 @EXAMPLES
 def test_spec_that_keeps_a_rule_has_no_problem(example: RuleExample) -> None:
-    """The good example of every rule is valid as a whole."""
+    """The good example of every rule is valid as an entire."""
     assert validate(document(example.good)) == []
 
 

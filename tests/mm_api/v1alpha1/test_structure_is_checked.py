@@ -131,7 +131,7 @@ def test_all_problems_come_at_once() -> None:
 
 
 def test_problem_reads_as_one_line() -> None:
-    """A problem prints as path and message, a problem of the whole as its message."""
+    """A problem prints as path and message, a problem of the entire as its message."""
     assert (str(Problem("spec.a", "wrong")), str(Problem("", "wrong"))) == (
         "spec.a: wrong",
         "wrong",

@@ -1,4 +1,4 @@
-"""Whoever writes a wrong `spec.autoscaling` reads what is wrong, what was expected, what to do."""
+"""A wrong `spec.autoscaling` is answered with what is wrong, what was expected, what to do."""
 
 import pytest
 
@@ -108,7 +108,7 @@ def test_validate_tells(spec: dict[str, object], told: str, _refused: str) -> No
 def test_the_api_server_refuses(
     api: Api, spec: dict[str, object], _told: str, refused: str
 ) -> None:
-    """Nothing of it is applied; types, bounds and patterns are told in Kubernetes' own words."""
+    """Nothing of it is applied; types, bounds and patterns are named in Kubernetes' own words."""
     answer = api.apply(document(at("autoscaling", spec)), "--dry-run=server")
 
     assert "spec.autoscaling." in answer

@@ -54,7 +54,7 @@ def test_problems_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
 def test_schedules_are_read(
     change: dict[str, str], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What the API server's rules let through, and no clock can follow, is told here."""
+    """What the API server's rules let through, and no clock can follow, is reported here."""
     schedule = {"name": "day", "start": "0 8 * * 1-5", "duration": "10h", "minReplicas": 2}
     good = {"maxReplicas": 3, "schedules": [schedule]}
     wrong = {"maxReplicas": 3, "schedules": [schedule | change]}
@@ -129,7 +129,7 @@ def test_a_failed_inspection_is_no_plan(tmp_path: Path, capsys: pytest.CaptureFi
 
 
 def test_a_state_reads_as_sentences() -> None:
-    """Conditions become lines; a model nobody looked at says so."""
+    """Conditions become lines; a model no one looked at says so."""
     model: dict[str, Any] = {"metadata": {"namespace": "demo", "name": "a", "generation": 2}}
     assert "is it running?" in next(iter(sentences(model)))
     model["status"] = {

@@ -45,7 +45,7 @@ def test_every_model_gets_a_plan_or_a_reason(
 
 @pytest.mark.parametrize("output", ["json", "yaml"])
 def test_plans_are_data(output: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """JSON and YAML hold the whole document under its published names."""
+    """JSON and YAML hold the entire document under its published names."""
     arguments = ["--facts", checkpoint("llava"), "--gpu", "h100-80gb", "-o", output]
     assert main(["plan", "-f", resource(tmp_path), *arguments]) == 0
     content = yaml.safe_load(capsys.readouterr().out)
@@ -73,7 +73,7 @@ def test_commands_are_a_script(tmp_path: Path, capsys: pytest.CaptureFixture[str
 
 
 def test_errors_end_with_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A spec that cannot work is told on standard error, and in the document."""
+    """A spec that cannot work is reported on standard error, and in the document."""
     path = resource(tmp_path, {"engine": {"backend": "TensorRT", "quantization": "FP8"}})
     arguments = ["--checkpoint", checkpoint("llava"), "--gpu", "a100-40gb"]
     assert main(["plan", "-f", path, *arguments, "-o", "json"]) == 2
@@ -111,7 +111,7 @@ def test_errors_end_with_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 def test_questions_are_clear(
     arguments: list[str], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What the plan needs to know is asked for by name."""
+    """What the plan needs to know is requested by name."""
     path = resource(tmp_path, {"engine": {"backend": "TensorRT"}})
 
     assert main(["plan", "-f", path, "--checkpoint", checkpoint("llava"), *arguments]) == 2

@@ -1,4 +1,4 @@
-"""`mmctl scaling explain` tells in sentences why there are so many replicas."""
+"""`mmctl scaling explain` reports in sentences why there are so many replicas."""
 
 import re
 from dataclasses import replace
@@ -106,7 +106,7 @@ def test_special_places_are_told(document: dict[str, Any], sentence: str) -> Non
 
 @pytest.mark.parametrize("warm", [pytest.param(0, id="none"), pytest.param(2, id="two-warm")])
 def test_what_is_told_to_change_the_number_changes_it(warm: int) -> None:
-    """The policy itself asks for one more just above the told border, and for none just below."""
+    """The policy itself requests one more just above the reported bound, and none just below."""
     objectives = replace(SIMPLE, warm_replicas=warm)
     settled = one(3 + warm, traffic(1.4), before=1.4, objectives=objectives)
     assert settled.replicas == 3 + warm

@@ -1,4 +1,4 @@
-"""Requests are due when the plan says: seeded, at the rate, as bursty as asked, as in the trace."""
+"""Requests are due when the plan says: seeded, at the rate, as bursty as given, as in the trace."""
 
 import statistics
 from itertools import pairwise

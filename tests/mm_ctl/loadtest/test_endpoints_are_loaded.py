@@ -41,7 +41,7 @@ async def report_of(
 @pytest.mark.parametrize(
     "load",
     [
-        # From the first moment on: each user has asked once, however slow the machine is.
+        # From the first moment on: each user has requested once, however slow the machine is.
         pytest.param(["--users", "8"], id="closed-loop"),
         pytest.param(["--rate", "20", "--warm-up", "500ms"], id="poisson"),
     ],
@@ -95,7 +95,7 @@ async def test_progress_is_told_while_it_runs(
 async def test_a_trace_is_replayed(
     running: Running, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Each line of a trace is one request, with its own pictures."""
+    """Each line of a trace is one request, with its own images."""
     trace = tmp_path / "trace.csv"
     trace.write_text(
         "seconds,images\n" + "".join(f"{number},{number % 3}\n" for number in range(9))
@@ -269,6 +269,6 @@ async def test_users_do_not_hammer_a_dead_endpoint(capsys: pytest.CaptureFixture
 
 
 def test_a_wrong_address_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    """Without a list of models the address is asked about."""
+    """Without a list of models the address is queried about."""
     assert mmctl(["bench", "http://127.0.0.1:1/v1", "--users", "1"]) == 2
     assert "gives no list of models" in capsys.readouterr().err

@@ -99,7 +99,7 @@ def test_goodput_needs_an_answer_within_every_objective() -> None:
 
 
 def test_texts_and_pictures_are_told_apart() -> None:
-    """Latencies of requests with pictures stand beside those without."""
+    """Latencies of requests with images stand beside those without."""
     told = report([result(3.0, images=0, first=0.05), result(4.0), result(5.0, images=2)])
 
     assert told.text_only.end_to_end is not None
@@ -124,15 +124,15 @@ def test_the_table_says_all_of_it() -> None:
 
 
 def test_the_document_is_read_back() -> None:
-    """The JSON holds the whole report."""
+    """The JSON holds the entire report."""
     told = report([result(3.0)])
 
     assert BenchReport.from_json(told.to_json(indent=2)) == told
 
 
 def test_pictures_are_png_files_and_differ() -> None:
-    """A decoder reads a made picture at its size; no two of a run are the same; a seed repeats."""
-    content = png(100, random.Random(1))  # noqa: S311  # a picture, no secret
+    """A decoder reads a made image at its size; no two of a run are the same; a seed repeats."""
+    content = png(100, random.Random(1))  # noqa: S311  # an image, no secret
     picture = Image.open(io.BytesIO(content))
     picture.load()
 
@@ -142,7 +142,7 @@ def test_pictures_are_png_files_and_differ() -> None:
 
 
 def test_questions_follow_the_weights() -> None:
-    """Pictures, words and lengths come as weighted; what a trace says is kept."""
+    """Images, words and lengths come as weighted; what a trace says is kept."""
     mix = Mix(
         model="tiny",
         prompt="what is it",
@@ -164,6 +164,6 @@ def test_questions_follow_the_weights() -> None:
 
 @pytest.mark.parametrize("text", ["", "a", "1:x", "-1", "1:-2", "1:0"])
 def test_what_is_no_choice_is_refused(text: str) -> None:
-    """A wrong list of numbers is told, not guessed."""
+    """A wrong list of numbers is reported, not guessed."""
     with pytest.raises(MixError):
         Choice.parse(text)

@@ -32,7 +32,7 @@ def fitting(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 def test_a_fit_predicts_loops_that_it_has_not_seen(fitting: ModuleType) -> None:
-    """Fitted to one, four and twelve users, it tells what two and sixteen will see."""
+    """Fitted to one, four and twelve users, it reports what two and sixteen will see."""
     shapes = [((0, 31, 6),) * 8, ((0, 231, 6),) * 8, ((16, 31, 6),) * 8]
     seen = [(1, shape) for shape in shapes] + [(users, MIXED) for users in (1, 4, 12)]
     loops = [
@@ -66,7 +66,7 @@ def test_a_time_of_zero_or_less_is_an_error_in_words(fitting: ModuleType, second
 
 
 def test_nothing_measured_is_an_error_in_words(fitting: ModuleType) -> None:
-    """A server that answered nobody has no profile."""
+    """A server that answered no one has no profile."""
     with pytest.raises(fitting.FitError, match="no closed loop was answered"):
         fitting.fitted([], name="none", slots=4, queue_size=64)
 

@@ -67,7 +67,7 @@ def lived(requests: list[Request], seconds: int, profile: ServiceProfile = PROFI
 
 
 def test_a_crowd_of_unknown_cost_does_not_take_the_whole_cluster() -> None:
-    """All slots of one replica ask for four, whatever waits behind them, until those serve."""
+    """All slots of one replica request four, whatever waits behind them, until those serve."""
     asked = Objectives(min_replicas=1, max_replicas=50, cost=None, slots_per_replica=2)
     policy = SloPolicy(asked, cold_start_seconds=PROFILE.cold_start_seconds)
     trace = [Request(float(at), 0, 0, 5) for at in range(300)]
@@ -136,7 +136,7 @@ def _fields(profile: ServiceProfile) -> dict[str, object]:
 
 
 def test_a_new_replica_serves_after_its_cold_start() -> None:
-    """Asked for at 100 s, Ready at 160 s; it is paid for from the start."""
+    """Requested at 100 s, Ready at 160 s; it is paid for from the start."""
     trace = [Request(second + 0.5, 0, 0, 1) for second in range(300)]
     score = simulate(trace, Constant(2, since=100), plan())
 
@@ -145,7 +145,7 @@ def test_a_new_replica_serves_after_its_cold_start() -> None:
 
 
 def test_without_a_node_a_replica_waits_unpaid() -> None:
-    """One GPU: the second replica stays unschedulable, tells since when, and costs nothing."""
+    """One GPU: the second replica stays unschedulable, reports since when, and costs nothing."""
     fleet = Fleet(PROFILE, 1, nodes=1, seed=random.Random(0))  # noqa: S311 (repeatable, not secret)
     meters = Meters(TARGETS)
     fleet.scale(2, 10.0)

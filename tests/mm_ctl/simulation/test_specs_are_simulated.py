@@ -1,4 +1,4 @@
-"""`mmctl scaling simulate` tells what a spec would have done with a trace."""
+"""`mmctl scaling simulate` reports what a spec would have done with a trace."""
 
 import json
 import math

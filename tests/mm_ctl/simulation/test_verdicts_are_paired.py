@@ -99,7 +99,7 @@ def test_what_is_beaten_is_no_frontier(report: ModuleType) -> None:
 
 
 def test_floors_are_no_advantage_of_one_policy(report: ModuleType) -> None:
-    """Whoever can have a floor has the same ones; a constant has none, it is one."""
+    """Policies that can have a floor have the same ones; a constant has none, it is one."""
     floors: dict[str, set[int]] = {}
     for one in report.runs.SWEPT:
         floors.setdefault(one.policy, set()).add(one.above)

@@ -53,7 +53,7 @@ def test_a_second_upload_finds_everything(checkpoint: Path) -> None:
 
 
 def test_a_stream_that_breaks_off_leaves_the_old_file(checkpoint: Path, tmp_path: Path) -> None:
-    """Half a file never takes the place of a whole one."""
+    """Half a file never takes the place of an entire one."""
     target = tmp_path / "there"
     target.mkdir()
     (target / "large").write_bytes(b"old")

@@ -1,4 +1,4 @@
-"""What ``mm-devcluster status`` prints tells a stranger what is so and what to do."""
+"""What ``mm-devcluster status`` prints reports a stranger what is so and what to do."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""On somebody else's cluster the demo touches only what it made."""
+"""On someone else's cluster the demo touches only what it made."""
 
 from collections.abc import Iterator
 
@@ -52,7 +52,7 @@ def test_what_the_demo_made_is_removed(control_plane: ClusterInfo, target: Targe
 
 
 def test_no_context_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a current context the message says how to go on."""
+    """Without a current context the message says how to continue."""
     monkeypatch.setenv("KUBECONFIG", "/nonexistent")
     with pytest.raises(DevClusterError, match="leave CLUSTER=current out"):
         current_target(lambda _: None)

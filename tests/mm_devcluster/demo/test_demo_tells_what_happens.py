@@ -70,7 +70,7 @@ def test_answers_are_judged_by_their_words(text: str, right: bool) -> None:  # n
 
 
 def test_pictures_and_questions_vary() -> None:
-    """Each picture is asked about once, with a question that was not asked before."""
+    """Each image is queried about once, with a question that was not queried before."""
     questions = [Question(Path(p), t, "") for p, t in ("ax", "ay", "bx", "by", "cx", "cz")]
     chosen = choose_questions(questions, 3)
     assert [(question.image.name, question.text) for question in chosen] == [
@@ -151,7 +151,7 @@ POD_STATUS: dict[str, tuple[dict[str, Any], list[str]]] = {
 
 @pytest.mark.parametrize("case", POD_STATUS, ids=list(POD_STATUS))
 def test_a_pods_trouble_is_one_line(case: str) -> None:
-    """What keeps a pod from being well is said in words; a well one says nothing."""
+    """What keeps a pod from being well is said in a message; a well one says nothing."""
     status, expected = POD_STATUS[case]
     assert troubles_of(json.loads(json.dumps({"status": status}))) == expected
 

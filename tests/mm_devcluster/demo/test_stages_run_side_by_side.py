@@ -53,7 +53,7 @@ def test_a_stage_waits_for_all_it_needs() -> None:
 
 
 def test_a_failure_stops_what_has_not_begun() -> None:
-    """Stages behind a failed one are skipped, and the display is told so."""
+    """Stages behind a failed one are skipped, and the display is reported so."""
     updates: list[Update] = []
     stages = (Stage("a", "A", fail), Stage("b", "B", quick, ("a",)))
     failures = run_stages(stages, updates.append)

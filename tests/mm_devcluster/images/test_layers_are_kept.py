@@ -14,7 +14,7 @@ def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Writer:
-    """Writes a layer and counts how often it was asked to."""
+    """Writes a layer and counts how often it was queried to."""
 
     def __init__(self) -> None:
         """Start at nothing."""
@@ -58,7 +58,7 @@ def test_a_failed_layer_leaves_nothing_behind() -> None:
 
 
 def test_every_input_changes_the_key() -> None:
-    """Keys tell apart what was put in, and where one part ends and the next begins."""
+    """Keys distinguish what was put in, and where one part ends and the next begins."""
     inputs: tuple[tuple[str | bytes, ...], ...] = (("ab",), ("a", "b"), ("b", "a"), (b"ab", "c"))
     keys = [layer_key(parts) for parts in inputs]
     assert len(set(keys)) == len(keys)

@@ -35,7 +35,7 @@ def weight(group: Path) -> float:
 
 
 def test_pods_weigh_more_than_one_process(group: str) -> None:
-    """So many processes for each CPU; made anew it is the same."""
+    """So many processes for each CPU; made again it is the same."""
     place = CGROUPS / group if is_unified() else CGROUPS / "cpu" / group
     expected = min(PROCESSES_WORTH * (os.cpu_count() or 1), 100)
     assert weight(place) == expected

@@ -1,4 +1,4 @@
-"""Dashboards and rules ask for metrics that exist, in words that Prometheus and Grafana take."""
+"""Dashboards and rules query metrics that exist, in terms that Prometheus and Grafana take."""
 
 import json
 from pathlib import Path
@@ -105,7 +105,7 @@ def test_grafana_types_read_it_back(dashboard: Dashboard) -> None:
 
 @DASHBOARDS
 def test_panels_fill_their_rows(dashboard: Dashboard) -> None:
-    """Widths add up to whole lines of the grid, so that no panel stands alone by accident."""
+    """Widths add up to entire lines of the grid, so that no panel stands alone by accident."""
     assert [sum(panel.width for panel in row.panels) % GRID_COLUMNS for row in dashboard.rows] == [
         0 for _ in dashboard.rows
     ]

@@ -70,7 +70,7 @@ def met_by_a_crowd(
 
 
 def test_a_crowd_that_queues_is_believed_after_idleness() -> None:
-    """What came to idle pods is no usual burst: the second look after it began asks for enough.
+    """What came to idle pods is no usual burst: the second look after it began requests enough.
 
     Windows of minutes held nothing yet, and the crowd alone was all that was known of its jitter:
     at this the policy saw 0.96 busy replicas for a minute, with 232 requests inside.
@@ -162,7 +162,7 @@ def test_a_queue_that_is_worked_off_asks_for_nothing() -> None:
 
 
 def test_requests_that_wait_for_something_else_ask_for_nothing() -> None:
-    """Pictures that come from a slow host hold requests, as many at every tick: no queue grows."""
+    """Images that come from a slow host hold requests, as many at every tick: no queue grows."""
     state, asked = fresh(START, 2), set()
     for number in range(8):
         seen = replace(calm_traffic(9.0), in_flight=50.0 + number % 2)
@@ -183,7 +183,7 @@ def test_replicas_that_do_more_later_could_do_more() -> None:
 
 
 def test_a_replica_that_came_before_the_queue_is_no_help() -> None:
-    """A pod that was rolled out a moment before the crowd is none that the crowd asked for."""
+    """A pod that was rolled out a moment before the crowd is none that the crowd requested."""
     state = fresh(START - 600.0, 1)
     for number, ready in ((-2, 0), (-1, 1), (0, 1), (1, 1), (2, 1)):
         at = number * TICK_SECONDS
@@ -193,7 +193,7 @@ def test_a_replica_that_came_before_the_queue_is_no_help() -> None:
 
 
 def test_a_replica_that_came_must_show_first() -> None:
-    """For a minute the means still grow that grew before it served: they ask for no more."""
+    """For a minute the means still grow that grew before it served: they request no more."""
     decisions, state = met_by_a_crowd(5)
     assert decisions[-1].replicas == 4
 

@@ -1,4 +1,4 @@
-"""A decision tells more numbers the more objectives it has; the status has room for all of them."""
+"""A decision has more numbers the more objectives it has; the status has room for all of them."""
 
 from dataclasses import replace
 

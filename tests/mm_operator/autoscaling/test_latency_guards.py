@@ -131,7 +131,7 @@ def test_a_replica_goes_only_when_latencies_are_low(
 
 
 def test_objectives_tell_whether_they_are_met() -> None:
-    """Each objective is told with its value and target."""
+    """Each objective is reported with its value and target."""
     (outcome,) = one(4, traffic(0.9, latency=4.0), before=0.9).objectives
 
     assert (

@@ -1,4 +1,4 @@
-"""What the policy remembers counts up to its window's border, and not a tick longer."""
+"""What the policy remembers counts up to its window's bound, and not a tick longer."""
 
 from dataclasses import replace
 
@@ -38,7 +38,7 @@ def test_a_load_that_falls_is_expected_to_stay() -> None:
 
 
 def test_trends_are_followed_for_five_minutes_at_most() -> None:
-    """However long a cold start takes, nobody knows a load further ahead."""
+    """However long a cold start takes, no one knows a load further ahead."""
     soon, late, later = (
         rise(1.7, before=1.0, cold_start_seconds=seconds) for seconds in (100.0, 300.0, 3000.0)
     )

@@ -86,13 +86,13 @@ def test_a_queue_says_that_more_is_needed_not_how_much(in_flight: int) -> None:
 
 
 def test_a_queue_asks_for_no_more_while_replicas_start() -> None:
-    """It grows until they serve; then what is still taken is asked about anew."""
+    """It grows until they serve; then what is still taken is queried about again."""
     assert blind(replicas=4, ready=1, in_flight=500.0).replicas == 4
     assert blind(replicas=4, in_flight=500.0).replicas == 14
 
 
 def blind(*, replicas: int, in_flight: float, **changes: float | str) -> Decision:
-    """Return the decision of a first tick for a model whose costs nobody measured."""
+    """Return the decision of a first tick for a model whose costs no one measured."""
     seen = replace(traffic(0), in_flight=in_flight)
     objectives = replace(SIMPLE, cost=None, tuning=Tuning(slot_utilisation=0.3))
     return decide(tick(0, replicas, seen, **changes), fresh(START, replicas), objectives)[0]

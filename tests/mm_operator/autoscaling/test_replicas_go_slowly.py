@@ -47,7 +47,7 @@ def test_a_step_down_leaves_room_for_the_peak() -> None:
     ],
 )
 def test_vetoes_hold(vetoes: list[Veto], changes: dict[str, float]) -> None:
-    """Each veto alone is enough, and all of them are told."""
+    """Each veto alone is enough, and all of them are reported."""
     decision = one(4, traffic(0.4), **changes)
 
     assert (4, vetoes) == (decision.replicas, [one.veto for one in decision.vetoes])
@@ -61,7 +61,7 @@ def test_a_new_leader_steps_down_only_after_it_watched() -> None:
 
 
 def test_a_new_leader_follows_a_rise_at_once() -> None:
-    """Starting anew is no reason to let requests wait."""
+    """Starting again is no reason to let requests wait."""
     decision, _ = decide(tick(0, 2, traffic(2.0)), fresh(START, 2), SIMPLE)
 
     assert decision.replicas == 4
@@ -75,7 +75,7 @@ def test_a_small_step_waits_three_times_as_long() -> None:
 
 
 def test_a_change_by_hand_counts_as_a_change() -> None:
-    """Whoever changed the replicas: the next step down waits until it has settled."""
+    """Whatever changed the replicas: the next step down waits until it has settled."""
     state = watched(4, 0.4, SIMPLE)
     decision, _ = decide(tick(0, 6, traffic(0.4)), state, SIMPLE)
 
@@ -83,7 +83,7 @@ def test_a_change_by_hand_counts_as_a_change() -> None:
 
 
 def test_a_recommendation_that_nobody_follows_stays() -> None:
-    """In mode Recommend the same step down is told tick after tick: it is not its own veto."""
+    """In mode Recommend the same step down is reported tick after tick: it is not its own veto."""
     state = watched(4, 0.4, SIMPLE)
     wished = []
     for number in range(3):

@@ -52,7 +52,7 @@ def test_the_highest_of_several_holds() -> None:
 
 
 def test_a_schedule_raises_the_replicas() -> None:
-    """The floor holds whatever the load, and is the reason told."""
+    """The floor holds whatever the load, and is the reason reported."""
     always = replace(SIMPLE, schedules=(ScheduleFloor("always", "* * * * *", HOUR, 6),))
     decision = one(2, traffic(0.4), objectives=always)
 
@@ -78,7 +78,7 @@ def test_a_schedule_holds_in_silence() -> None:
     ],
 )
 def test_what_is_wrong_is_told(expected: str, schedule: ScheduleFloor) -> None:
-    """A schedule that cannot be read is explained, and asks for nothing."""
+    """A schedule that cannot be read is explained, and requests nothing."""
     problem = problem_of(schedule)
 
     assert expected in problem

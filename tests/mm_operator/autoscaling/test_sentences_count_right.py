@@ -101,7 +101,7 @@ def test_a_step_down_is_told_in_good_grammar() -> None:
 
 
 def test_counts_are_short() -> None:
-    """Two digits where a part of a replica matters, whole ones above."""
+    """Two digits where a part of a replica matters, entire ones above."""
     counts = (0.0, 0.95, 1, 1.04, 2.44, 12.4, 150)
 
     assert [replicas(one) for one in counts] == [

@@ -1,4 +1,4 @@
-"""Without metrics nothing goes down; without GPUs nothing more is asked for."""
+"""Without metrics nothing goes down; without GPUs nothing more is requested."""
 
 from dataclasses import replace
 
@@ -29,7 +29,7 @@ def silence(ticks: int, objectives: Objectives) -> list[int]:
 
 
 def test_ten_minutes_of_silence_lower_nothing() -> None:
-    """An outage looks like no load to those who ask carelessly; here it holds."""
+    """An outage looks like no load to those who query carelessly; here it holds."""
     assert silence(40, SIMPLE) == [4] * 40
 
 
@@ -71,7 +71,7 @@ def test_numbers_that_cannot_be_hold(wrong: Traffic) -> None:
 
 
 def test_nothing_more_is_asked_while_pods_wait_for_a_gpu() -> None:
-    """More is needed, and asking for more would not bring it."""
+    """More is needed, and requesting more would not bring it."""
     decision = one(4, traffic(5.0), ready=3, unschedulable=1, unschedulable_seconds=90.0)
 
     assert (
@@ -97,7 +97,7 @@ def test_replicas_without_a_gpu_may_go() -> None:
 
 
 def test_where_nobody_serves_nothing_goes() -> None:
-    """All pods lost their nodes: nobody counts what comes, and nobody knows that it is nothing."""
+    """All pods lost their nodes: no one counts what comes, and no one knows that it is nothing."""
     nothing = Traffic(Arrivals(0, 0, 0), Arrivals(0, 0, 0), mean_output_tokens=None, in_flight=0)
     state, replicas = watched(6, 2.0, SIMPLE), 6
     for number in range(60):

@@ -33,7 +33,7 @@ KEYS = {
 
 
 def test_build_works_on_the_claim_and_publishes() -> None:
-    """The Job has the claim to go on from after a kill, and the keys of the bucket."""
+    """The Job has the claim to continue from after a kill, and the keys of the bucket."""
     job = children(inspected(STORE))["Job/build"]["spec"]["template"]["spec"]
     container = job["containers"][0]
     where = container["args"].index("--store")
@@ -62,7 +62,7 @@ def test_pods_pull_before_they_serve() -> None:
 
 
 def test_encoders_pull_what_they_open() -> None:
-    """An encoder's pod asks for its part of the engine, the language model's for all of it."""
+    """An encoder's pod requests its part of the engine, the language model's for all of it."""
     spec = {**STORE, "vision": {"placement": "Disaggregated"}}
     objects = children(inspected(spec, built=True))
     pods = {

@@ -56,7 +56,7 @@ def environment_of(container: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_build_fetches_the_commit_that_was_inspected() -> None:
-    """Inspect asks for the revision, the build for what it stood for."""
+    """Inspect requests the revision, the build for what it stood for."""
     found = {name: source_of(one) for name, one in containers(huggingFace=HUB).items()}
     assert {"inspect": "hf://acme/llava@v1", "build": f"hf://acme/llava@{COMMIT}"} == found
 
@@ -101,7 +101,7 @@ def test_remote_sources_mount_nothing(command: str) -> None:
 
 @pytest.mark.parametrize("command", ["inspect", "build"])
 def test_cache_of_the_hub_is_mounted(command: str) -> None:
-    """A cache on a claim is mounted read-only, and the Hub is never asked."""
+    """A cache on a claim is mounted read-only, and the Hub is never queried."""
     cache = {**HUB, "cache": {"claimName": "hub", "path": "models"}}
     container = containers(huggingFace=cache)[command]
     mount = {"name": "source", "mountPath": "/mnt/source", "readOnly": True}

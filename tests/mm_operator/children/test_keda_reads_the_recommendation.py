@@ -1,4 +1,4 @@
-"""What KEDA is told: where the recommendation is, with which Secrets, and what an error means."""
+"""What KEDA is given: where the recommendation is, with which Secrets, and what an error means."""
 
 from dataclasses import replace
 from typing import Any
@@ -52,7 +52,7 @@ def triggers(**found: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def test_the_objects_are_as_recorded(golden: Golden) -> None:
-    """The whole of both objects, for a Prometheus pair behind a token and certificates."""
+    """All of both objects, for a Prometheus pair behind a token and certificates."""
     spec = {"minReplicas": 2, "maxReplicas": 12, "fallback": FALLBACK, "prometheus": GUARDED}
     found = staged(spec)
     kinds = ("TriggerAuthentication/server", "ScaledObject/server")

@@ -1,4 +1,4 @@
-"""Pods of engines ask for the GPUs of the plan, and for the product that it was made for."""
+"""Pods of engines request the GPUs of the plan, and for the product that it was made for."""
 
 from typing import Any
 
@@ -56,7 +56,7 @@ def test_gpus(
 def test_encoders_in_pods_of_their_own_take_one_gpu(
     plan: Any, expected: tuple[int, str | None]
 ) -> None:
-    """However many ranks the language model has; what is asked for its pods is not theirs."""
+    """However many ranks the language model has; what is requested of its pods is not theirs."""
     gpu = encoder_gpu(Gpu(count=2), plan)
     assert expected == (gpu.count, gpu.product)
 
@@ -84,7 +84,7 @@ def test_encoders_in_pods_of_their_own_take_one_gpu(
     ],
 )
 def test_a_build_sets_aside_what_its_question_takes(facts: dict[str, Any], expected: str) -> None:
-    """A text-to-text engine is loaded whole by the build that asks it."""
+    """A text-to-text engine is loaded entire by the build that queries it."""
     plan = plan_of(facts_of("t5").model_copy(update=facts))
     assert expected == building_requests(plan)["memory"]
 

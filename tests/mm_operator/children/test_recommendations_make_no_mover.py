@@ -1,4 +1,4 @@
-"""Mode Recommend moves nothing, through nobody: no object of an engine exists then."""
+"""Mode Recommend moves nothing, through no one: no object of an engine exists then."""
 
 from dataclasses import replace
 

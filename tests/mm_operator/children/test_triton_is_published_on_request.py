@@ -84,7 +84,7 @@ def test_who_may_connect_restarts_no_pod() -> None:
 
 
 def test_encoders_serve_the_servers_of_their_model() -> None:
-    """GRPC is open to the model's own pods, shows nothing without the key, and HTTP to nobody."""
+    """GRPC is open to the model's own pods, shows nothing without the key, and HTTP to no one."""
     objects = children(inspected({"vision": {"placement": "Disaggregated"}}, built=True))
     pod = objects["Deployment/encoder"]["spec"]["template"]
     (encoder,) = pod["spec"]["containers"]

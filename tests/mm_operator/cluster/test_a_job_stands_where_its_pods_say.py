@@ -1,4 +1,4 @@
-"""The phase of a Job, from its conditions and from pods that may be told before them."""
+"""The phase of a Job, from its conditions and from pods that may be reported before them."""
 
 from datetime import datetime
 from typing import Any

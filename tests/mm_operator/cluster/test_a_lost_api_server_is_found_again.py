@@ -1,4 +1,4 @@
-"""The API server dies and comes back: the operator goes on with nothing missed."""
+"""The API server dies and comes back: the operator continues with nothing missed."""
 
 from pathlib import Path
 from typing import Any

@@ -76,7 +76,7 @@ def quiet(operator: OperatorProcess) -> int:
 
 
 def at_rest(api: Api, operator: OperatorProcess) -> tuple[int, dict[str, str]]:
-    """Wait until nobody wrote anything for 3 s, the cluster's own controllers included.
+    """Wait until no one wrote anything for 3 s, the cluster's own controllers included.
 
     Returns:
         The number of the operator's writes, and the versions of all objects.
@@ -149,7 +149,7 @@ def test_restart_writes_nothing(api: Api, tmp_path: Path) -> None:
 def test_edited_children_are_repaired(
     api: Api, tmp_path: Path, child: str, patch: dict[str, Any], path: tuple[str, ...]
 ) -> None:
-    """What somebody changes on a child is set back; what others add of their own stays."""
+    """What someone changes on a child is set back; what others add of their own stays."""
 
     def value() -> Any:
         found: Any = get(api, *child.split("/"))
@@ -173,7 +173,7 @@ def test_edited_children_are_repaired(
 
 @pytest.mark.parametrize("child", ["deployment/llava", "service/llava", "configmap/llava-facts"])
 def test_deleted_children_come_back(api: Api, tmp_path: Path, child: str) -> None:
-    """A child that somebody deletes is made again, without a new inspection or build."""
+    """A child that someone deletes is made again, without a new inspection or build."""
     with running_operator(api.cluster, tmp_path, api.namespace) as operator:
         api.apply(document(name="llava"))
         make_ready(api, "llava")
@@ -299,7 +299,7 @@ def test_events_tell_the_way_to_ready(api: Api, tmp_path: Path) -> None:
     with running_operator(api.cluster, tmp_path, api.namespace):
         api.apply(document(name="llava"))
         make_ready(api, "llava")
-        # In the background, after the status that tells the same.
+        # In the background, after the status that reports the same.
         eventually(lambda: "RolloutComplete" in told(), showing=told)
         events = told()
 

@@ -1,4 +1,4 @@
-"""A model for a GPU on the real API server: asked for, planned from node labels, planned anew."""
+"""A model for a GPU on the real API server: requested, planned from node labels, planned again."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -76,12 +76,12 @@ class Site:
         )
 
     def theirs(self, **marks: str) -> None:
-        """Give the namespace to the other installation, as the watch tells it."""
+        """Give the namespace to the other installation, as the watch reports it."""
         found = self.leases.set("team", LEASE_NAME, spec={"holderIdentity": THEIRS}, metadata=marks)
         self.served.put(LEASE.kind, found)
 
     def watched(self) -> None:
-        """Let the watch tell what is there."""
+        """Let the watch report what is there."""
         self.served.put(LEASE.kind, self.leases.held["team", LEASE_NAME])
 
 
@@ -105,7 +105,7 @@ async def test_a_namespace_without_a_lease_is_taken(site: Site) -> None:
 
 
 async def test_it_is_kept_while_the_leader_renews(site: Site) -> None:
-    """Each renewal starts the time of silence anew."""
+    """Each renewal starts the time of silence again."""
     for _ in range(5):
         assert not await site.served.admits("team")
         site.now += SILENT_SECONDS - 1
@@ -114,7 +114,7 @@ async def test_it_is_kept_while_the_leader_renews(site: Site) -> None:
 
 
 async def test_it_is_taken_after_silence(site: Site) -> None:
-    """A leader Lease that does not change has nobody behind it, also one that was given back."""
+    """A leader Lease that does not change has no one behind it, also one that was given back."""
     assert not await site.served.admits("team")
     site.watched()
     site.now += SILENT_SECONDS
@@ -199,7 +199,7 @@ async def test_of_two_workers_the_slower_one_serves_too(site: Site) -> None:
 async def test_a_lease_that_a_list_does_not_hold_is_gone(
     site: Site, namespace: str | None, version: int, *, kept: bool
 ) -> None:
-    """A deletion that no watch told: the namespace is free, and its models are looked at."""
+    """A deletion that no watch reported: the namespace is free, and its models are looked at."""
     site.told.clear()
     site.served.keep(LEASE.kind, set(), namespace=namespace, version=version)
     del site.leases.held["team", LEASE_NAME]

@@ -37,7 +37,7 @@ SHARED, ALONE, ALONE_POD = "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"
     ],
 )
 def test_modes_say_who_may_attach(asked: list[str], bound: list[str], expected: Attached) -> None:
-    """What the volume can do counts, and until there is one what the claim asks for."""
+    """What the volume can do counts, and until there is one what the claim requests."""
     claim = {"spec": {"accessModes": asked}, "status": {"accessModes": bound}}
     assert expected == attached_by(claim)
 

@@ -1,4 +1,4 @@
-"""The cache of children: what it keeps, whom it tells, what it forgets."""
+"""The cache of children: what it keeps, whom it reports, what it forgets."""
 
 from typing import Any
 
@@ -36,7 +36,7 @@ def item(name: str, version: int, **marks: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def told() -> list[Key]:
-    """Collects the keys that a cache tells."""
+    """Collects the keys that a cache reports."""
     return []
 
 
@@ -100,7 +100,7 @@ def test_a_written_owner_is_no_news(
 
 
 def test_dropped_owners_are_told(cache: Cache, told: list[Key]) -> None:
-    """A model that was taken off the owners hears of it and can join again."""
+    """A model that was taken off the owners learns of it and can join again."""
     cache.put("ConfigMap", item("engine-1", 1, owners=["one", "two"]))
     told.clear()
 
@@ -110,7 +110,7 @@ def test_dropped_owners_are_told(cache: Cache, told: list[Key]) -> None:
 
 
 def test_jobs_of_an_engine_concern_its_owners(cache: Cache, told: list[Key]) -> None:
-    """A build Job names no model: the owners of its engine's ConfigMap are told."""
+    """A build Job names no model: the owners of its engine's ConfigMap are reported."""
     cache.put("ConfigMap", item("engine-1", 1, owners=["one"]))
     told.clear()
 
@@ -161,7 +161,7 @@ def test_late_deletes_spare_the_successor(cache: Cache) -> None:
 
 
 def test_objects_are_trimmed(cache: Cache) -> None:
-    """Managed fields and a pod's spec are not kept: nobody reads them."""
+    """Managed fields and a pod's spec are not kept: no one reads them."""
     cache.put("Pod", item("p", 1, spec={"nodeName": "n", "containers": [1]}, status={"phase": "x"}))
     held = cache.find("Pod", "demo", "p")
 

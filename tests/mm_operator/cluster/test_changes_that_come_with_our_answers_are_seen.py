@@ -25,7 +25,7 @@ def _seen(version: int, *, generation: int, replicas: int = 1) -> dict[str, Any]
 
 @pytest.fixture
 def told() -> list[Key]:
-    """Collects the keys that a cache tells."""
+    """Collects the keys that a cache reports."""
     return []
 
 
@@ -46,7 +46,7 @@ def test_a_status_of_ours_is_no_news(models: ModelCache, told: list[Key]) -> Non
 
 
 def test_a_spec_that_comes_with_the_answer_is_news(models: ModelCache, told: list[Key]) -> None:
-    """Its own event is older than the answer and tells nothing any more."""
+    """Its own event is older than the answer and reports nothing any more."""
     models.put(_seen(7, generation=2, replicas=2), own=True)
     models.put(_seen(6, generation=2, replicas=2))
     assert told == [KEY]

@@ -54,7 +54,7 @@ def config_maps(api: Api) -> list[dict[str, Any]]:
 
 
 def write(api: Api, name: str, data: dict[str, str]) -> None:
-    """Patch a ConfigMap as anybody may who has the verb."""
+    """Patch a ConfigMap as anyone may who has the verb."""
     api.kubectl("patch", "configmap", name, "--type=merge", "-p", json.dumps({"data": data}))
 
 
@@ -75,7 +75,7 @@ def test_a_held_revision_is_not_read_from_a_config_map(api: Api, tmp_path: Path)
 
 
 def test_numbers_of_a_revision_stay_within_their_bounds(api: Api, tmp_path: Path) -> None:
-    """A record that somebody wrote over counts as lost: the Deployment keeps what it has."""
+    """A record that someone wrote over counts as lost: the Deployment keeps what it has."""
     with running_operator(api.cluster, tmp_path, api.namespace):
         make_ready(api)
         before = get(api, "deployment", "llava")["spec"]["template"]

@@ -77,7 +77,7 @@ def test_a_full_queue_gives_up_the_least_important(held: str, comes: str, left: 
 
 
 def test_the_same_event_waits_once() -> None:
-    """A condition that goes to and fro while its Event waits is told once, as of the last time."""
+    """A condition that goes to and fro while its Event waits is seen once, as of the last time."""
     dropped: list[str] = []
     queue = EventQueue(dropped.append)
     for name in ("a", "b", "a"):
@@ -159,14 +159,14 @@ class Posts:
         self.taken: list[str] = []
 
     async def create(self, _resource: object, _namespace: str, body: dict[str, Any]) -> None:
-        """Answer as asked for, then take."""
+        """Answer as requested, then take."""
         if self.answers:
             raise self.answers.pop(0)
         self.taken.append(body["message"])
 
 
 def told(poster: EventPoster, count: int) -> None:
-    """Tell a poster of so many models' first refusal."""
+    """Report a poster of so many models' first refusal."""
     for number in range(count):
         condition = {
             "type": "Planned",

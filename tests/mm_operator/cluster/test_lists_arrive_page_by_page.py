@@ -1,4 +1,4 @@
-"""A list of thousands of objects is kept page by page: nobody holds all of it at once."""
+"""A list of thousands of objects is kept page by page: no one holds all of it at once."""
 
 import asyncio
 from collections.abc import AsyncIterator, Collection
@@ -19,7 +19,7 @@ PAGES = {"": (["a", "b"], "second"), "second": (["c"], "")}
 
 
 class Heard:
-    """A sink that notes what it is told, in order."""
+    """A sink that notes what it is reported, in order."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[Any, ...]] = []
@@ -41,7 +41,7 @@ class Heard:
 
 @pytest.fixture
 async def asked() -> AsyncIterator[tuple[Client, list[str]]]:
-    """A server of two pages, and what was listed when each of them was asked for."""
+    """A server of two pages, and what was listed when each of them was requested."""
     told: list[str] = []
 
     async def answer(request: web.Request) -> web.Response:

@@ -1,4 +1,4 @@
-"""What pods write and who may create Events says is asked for with a bound, and kept up to one."""
+"""What pods write and who may create Events says is requested with a bound, and kept up to one."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -72,7 +72,7 @@ async def gathered(local: LocalServer, *pods: dict[str, Any]) -> Evidence:
     ],
 )
 async def test_a_log_is_asked_for_with_a_bound(status: dict[str, Any], limit: int) -> None:
-    """A line has no bound of its own: the API server is asked to cut."""
+    """A line has no bound of its own: the API server is queried to cut."""
 
     async def answer(exchange: Exchange) -> None:
         await exchange.answer(200, b"a line\n")

@@ -84,7 +84,7 @@ async def test_each_version_of_a_model_is_read_once(api: Api) -> None:
 
 
 async def test_without_kopf_the_caches_are_not_complete(api: Api) -> None:
-    """Names are no models: a replica that kopf tells nothing does not lead."""
+    """Names are no models: a replica that kopf reports nothing does not lead."""
     api.apply(document(name="only"))
     client, models = Client(await connect(str(api.cluster.kubeconfig), None)), ModelCache()
     cache_sync = CacheSync(

@@ -23,7 +23,7 @@ POD = {
 
 
 def foreign(kind: str, version: str, name: str, **rest: Any) -> dict[str, Any]:
-    """Return an object that somebody else made."""
+    """Return an object that someone else made."""
     metadata = {"name": name, "labels": {"app": "database"}}
     return {"apiVersion": version, "kind": kind, "metadata": metadata, **rest}
 
@@ -88,7 +88,7 @@ PLAYED: tuple[Callable[[Api], object], ...] = (
 def test_a_foreign_object_is_named_and_left_alone(
     api: Api, tmp_path: Path, there: dict[str, Any], before: int
 ) -> None:
-    """It keeps owner and content; a condition names it, and the model goes on once it is gone."""
+    """It keeps owner and content; a condition names it, and the model continues once it is gone."""
     kind, name = there["kind"], there["metadata"]["name"]
     api.apply(there)
     original = content(get(api, kind, name))
@@ -133,7 +133,7 @@ def test_nothing_is_made_beside_a_foreign_object(api: Api, tmp_path: Path) -> No
     ],
 )
 def test_what_lost_its_labels_is_still_ours(api: Api, tmp_path: Path, kind: str, name: str) -> None:
-    """An object that names the model as its owner is mended, not refused and not made anew."""
+    """An object that names the model as its owner is repaired, not refused and not made again."""
     with running_operator(api.cluster, tmp_path, api.namespace):
         api.apply(document(name=MODEL))
         for step in PLAYED:

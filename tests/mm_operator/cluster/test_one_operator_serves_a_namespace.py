@@ -57,7 +57,7 @@ def refusals(operator: OperatorProcess) -> list[dict[str, Any]]:
 
 
 def test_the_second_operator_refuses_it(api: Api, tmp_path: Path) -> None:
-    """The Deployment keeps its generation; log, metric and the served model's condition tell."""
+    """The Deployment keeps its generation; log, metric and the served model's condition report."""
     with running_operator(
         api.cluster, tmp_path, api.namespace, lease="first", arguments=IMAGES["first"]
     ):

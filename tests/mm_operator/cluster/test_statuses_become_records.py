@@ -40,7 +40,7 @@ def holds(kind: str, **fields: str) -> dict[str, Any]:
 
 
 def test_an_oom_kill_is_told() -> None:
-    """The container's reason and exit code come through, and its log is asked for."""
+    """The container's reason and exit code come through, and its log is requested."""
     killed = container(terminated={"exitCode": 137, "reason": "OOMKilled", "finishedAt": MADE})
     found = pod(killed, phase="Failed")
     end = pod_end(found, ("last",))
@@ -147,7 +147,7 @@ def test_what_a_starting_pod_does_is_known(
     conditions: dict[str, tuple[str, int]],
     expected: tuple[str, int] | None,
 ) -> None:
-    """The server's startup probe parts loading from warming up; the later moment is told."""
+    """The server's startup probe parts loading from warming up; the later moment is reported."""
     found = pod(
         initContainerStatuses=[{"name": "server", "restartCount": 0} | server],
         conditions=[
@@ -193,7 +193,7 @@ def test_an_eviction_is_told() -> None:
 
 
 def test_a_message_needs_no_log() -> None:
-    """A container that wrote its termination message is not asked for its log."""
+    """A container that wrote its termination message is not requested its log."""
     ended = container(terminated={"exitCode": 3, "message": "{}"})
 
     assert needs_log(pod(ended, phase="Failed")) == ""

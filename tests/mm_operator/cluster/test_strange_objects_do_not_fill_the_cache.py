@@ -126,13 +126,13 @@ def test_it_is_told_once_for_a_namespace(caplog: pytest.LogCaptureFixture) -> No
 
 
 def test_config_maps_are_listed_in_small_pages() -> None:
-    """A page is whole in memory before anything of it is left out."""
+    """A page is complete in memory before anything of it is left out."""
     assert LIST_PAGE[CONFIG.kind] <= 25
 
 
 @pytest.mark.parametrize("state", [deployment_state, claim_state], ids=["deployment", "claim"])
 def test_what_is_not_held_is_absent(state: Callable[[dict[str, Any]], object]) -> None:
-    """A reconcile of its own model goes on, and applies the object again."""
+    """A reconcile of its own model continues, and applies the object again."""
     cache = Cache()
     strange = {**config("m", 0), "spec": {"template": {"x": "x" * 100_000}}}
     cache.put(DEPLOYMENT.kind, strange)

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.cluster
 
 
 def told(log: Path, key: str) -> list[str]:
-    """Return the events of the story that a log tells of a model."""
+    """Return the events of the story that a log reports a model."""
     lines = (json.loads(line) for line in log.read_text().splitlines())
     return [
         line["event"]

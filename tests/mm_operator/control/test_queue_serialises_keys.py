@@ -23,7 +23,7 @@ async def test_adding_twice_is_adding_once() -> None:
 
 
 async def test_a_key_is_never_worked_on_twice_at_a_time() -> None:
-    """A key that is asked for while it is worked on comes again when it was given back."""
+    """A key that is requested while it is worked on comes again when it was given back."""
     waiting = queue()
     waiting.add("a")
     key = await waiting.get()
@@ -44,7 +44,7 @@ async def test_the_earlier_of_two_delays_counts() -> None:
 
 
 async def test_now_beats_later() -> None:
-    """A key that is asked for at once does not come a second time for its former delay."""
+    """A key that is requested at once does not come a second time for its former delay."""
     waiting = queue()
     waiting.add_after("a", 0.01)
     waiting.add("a")
@@ -89,7 +89,7 @@ async def test_a_users_change_goes_before_what_follows_from_others() -> None:
 
 
 async def test_a_key_that_waits_gains_priority_and_keeps_it() -> None:
-    """A key comes once, with the highest priority that it was asked for with."""
+    """A key comes once, with the highest priority that it was requested with."""
     waiting = queue()
     waiting.add("a")
     waiting.add("b")

@@ -26,7 +26,7 @@ def lease(holder: str, *, version: str = "1", duration: int = 12, **spec: Any) -
     ],
 )
 def test_who_may_take(holder: str, waited: float, expected: bool) -> None:  # noqa: FBT001  # a parameter
-    """A Lease may be taken when it is free, ours, or unchanged for its whole duration."""
+    """A Lease may be taken when it is free, ours, or unchanged for its entire duration."""
     first = sight(lease(holder), None, now=100.0)
     again = sight(lease(holder), first, now=100.0 + waited)
 

@@ -44,7 +44,7 @@ class LeaseInMemory:
         """Change the Lease when it is the one that was read."""
         self._check()
         assert self.lease is not None
-        with self._lock:  # each candidate asks from a thread of its own
+        with self._lock:  # each candidate queries from a thread of its own
             if lease["metadata"] != self.lease["metadata"]:
                 raise ClusterError(409, "Lease", "x", "changed")
             version = int(lease["metadata"]["resourceVersion"]) + 1
@@ -92,7 +92,7 @@ class Work:
 
 @pytest.fixture
 def lease() -> LeaseInMemory:
-    """Return a Lease nobody holds."""
+    """Return a Lease no one holds."""
     return LeaseInMemory()
 
 
@@ -144,7 +144,7 @@ async def test_the_right_to_write_ends_by_the_clock(lease: LeaseInMemory) -> Non
 
 
 async def test_ending_gives_the_lease_back(lease: LeaseInMemory) -> None:
-    """A leader that is told to stop leaves a Lease that anybody may take."""
+    """A leader that is instructed to stop leaves a Lease that anyone may take."""
     work = Work()
     elector = Elector(lease.connect, "me", work.lead, timing=CALM)
     task = asyncio.create_task(elector.run())
@@ -218,7 +218,7 @@ async def test_a_loop_that_stands_still_keeps_the_lease(lease: LeaseInMemory) ->
 
 
 async def test_a_term_that_ended_unnoticed_is_not_worked_on(lease: LeaseInMemory) -> None:
-    """A Lease that was lost and won again while the loop stood still begins with all the work anew.
+    """A Lease that was lost and won again while the loop stood still begins all the work again.
 
     Another replica may have led in between.
     """

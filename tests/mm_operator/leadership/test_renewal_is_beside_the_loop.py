@@ -24,7 +24,7 @@ BLOCKED_SECONDS = 12.0
 
 
 async def test_a_blocked_loop_does_not_cost_the_lease(api: Api) -> None:
-    """The leader stays the holder, a candidate beside it never leads, and no work begins anew."""
+    """The leader stays the holder, a candidate beside it never leads, and no work begins again."""
 
     @asynccontextmanager
     async def open_lease() -> AsyncIterator[LeaseObject]:

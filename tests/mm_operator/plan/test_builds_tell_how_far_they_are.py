@@ -118,7 +118,7 @@ def test_an_engine_of_the_store_is_told() -> None:
 
 
 def test_each_step_becomes_one_event() -> None:
-    """Steps are told once, as they finish, by the model whose build it is and by nobody else."""
+    """Steps are reported once, as they finish, by the model whose build it is and by no other."""
     cluster = two_models()
     cluster.follow("engine-", progress(), started=STARTED)
     cluster.follow("engine-", progress(number=4, step="verify"), started=STARTED)
@@ -131,7 +131,7 @@ def test_each_step_becomes_one_event() -> None:
 
 
 def test_a_changed_percentage_alone_is_no_event() -> None:
-    """Progress within a step changes the status in steps of five percent, and tells nothing."""
+    """Progress within a step changes the status in steps of five percent, and reports nothing."""
     cluster = two_models()
     seen = []
     for percent in (40, 44, 45):

@@ -1,4 +1,4 @@
-"""A pod that cannot load its engine leads to a rebuild that is told, a second one to a person."""
+"""A pod that cannot load its engine leads to a reported rebuild, a second one to a person."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -47,7 +47,7 @@ def test_a_damaged_engine_is_built_again(cluster: ImaginedCluster) -> None:
 
 
 def test_the_rebuilt_engine_is_recorded(cluster: ImaginedCluster) -> None:
-    """After the rebuild the model is as before, and what had happened stays told."""
+    """After the rebuild the model is as before, and what had happened stays reported."""
     cluster.cannot_load("one", DAMAGE)
     cluster.wait(30)
     cluster.built()
@@ -62,7 +62,7 @@ def test_the_rebuilt_engine_is_recorded(cluster: ImaginedCluster) -> None:
 
 
 def test_others_go_on_serving_meanwhile(cluster: ImaginedCluster) -> None:
-    """The model whose pods are well keeps them; whoever came first builds for both."""
+    """The model whose pods are well keeps them; the first one builds for both."""
     before = cluster.objects[Ref("Deployment", "two")]
     cluster.cannot_load("one", DAMAGE)
     assert cluster.conditions("two")["Ready"] == "True ReplicasAvailable"
@@ -112,7 +112,7 @@ def test_other_pods_stay(cluster: ImaginedCluster, changes: dict[str, Any]) -> N
 
 
 def test_pods_of_others_stay(cluster: ImaginedCluster) -> None:
-    """A model deletes its own pods only, whoever built the engine anew."""
+    """A model deletes its own pods only, whichever model built the engine again."""
     cluster.cannot_load("one", DAMAGE)
     others = cluster.pods["two"]
     cluster.wait(30)
@@ -121,7 +121,7 @@ def test_pods_of_others_stay(cluster: ImaginedCluster) -> None:
 
 
 def test_a_second_damage_is_told_and_not_built(cluster: ImaginedCluster) -> None:
-    """A store that damages engines is a person's matter; the ConfigMap's deletion builds anew."""
+    """A store that damages engines is a person's matter; the ConfigMap's deletion builds again."""
     cluster.cannot_load("one", DAMAGE)
     cluster.wait(30)
     cluster.built()
@@ -166,7 +166,7 @@ def test_pods_of_another_engine_do_not_count(cluster: ImaginedCluster) -> None:
 
 
 def test_a_pod_that_expects_the_former_engine_is_no_damage(cluster: ImaginedCluster) -> None:
-    """A rebuilt engine has another manifest, which a mounted ConfigMap tells a minute late."""
+    """A rebuilt engine has another manifest, which a mounted ConfigMap reports a minute late."""
     former, fresh = "ab" * 32, "cd" * 32
     cluster.cannot_load("one", DAMAGE)
     cluster.wait(30)

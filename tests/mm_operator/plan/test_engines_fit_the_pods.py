@@ -1,4 +1,4 @@
-"""An engine of another GPU or TensorRT-LLM is refused in words, before a container starts."""
+"""An engine of another GPU or TensorRT-LLM is refused with a message, before a container starts."""
 
 from typing import Any
 

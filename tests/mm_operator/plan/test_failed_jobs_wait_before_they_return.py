@@ -29,7 +29,7 @@ def test_delays_grow_and_count_from_the_end(attempt: int, passed: int, left: int
 
 
 def test_an_end_that_nobody_knows_is_now() -> None:
-    """A Job without a time of its end waits the whole delay."""
+    """A Job without a time of its end waits the entire delay."""
     assert DELAYS.seconds_left(attempt=1, finished_at=None, now=EPOCH) == 30
 
 

@@ -1,4 +1,4 @@
-"""Every family of pictures and texts gets a Reference engine; one that hears is refused."""
+"""Every family of images and texts gets a Reference engine; one that receives is refused."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ def test_others_are_planned_only(family: str) -> None:
     ("family", "engine", "expected"),
     [
         ("llava-onevision", {}, {"max_input_len": 9053, "max_multimodal_len": 8 * 8765}),
-        # One picture alone is the worst case, until many views are more.
+        # One image alone is the worst case, until many views are more.
         ("llava-onevision", {"maxImagesPerRequest": 4}, {"max_multimodal_len": 8 * 8765}),
         ("llava-onevision", {"maxImagesPerRequest": 20}, {"max_multimodal_len": 8 * 20 * 730}),
         ("qwen2-vl", {"maxImagesPerRequest": 3}, {"max_multimodal_len": 8 * 3 * 1296}),
@@ -78,7 +78,7 @@ def test_the_encoders_share_of_the_cache_is_counted() -> None:
 @pytest.mark.parametrize(
     ("family", "engine", "frames"),
     [
-        # 44 frames of 196 rows fit where one picture has room for 8765; no more than 32 are kept.
+        # 44 frames of 196 rows fit where one image has room for 8765; no more than 32 are kept.
         pytest.param("llava-onevision", {}, 32, id="onevision-planned"),
         pytest.param("llava-onevision", {"maxVideoFrames": 64}, 64, id="onevision-asked"),
         pytest.param("qwen2-vl", {"maxImagesPerRequest": 2}, 4, id="two-frames-for-each-picture"),
@@ -88,7 +88,7 @@ def test_the_encoders_share_of_the_cache_is_counted() -> None:
     ],
 )
 def test_frames_of_a_video(family: str, engine: dict[str, Any], frames: int) -> None:
-    """As many as asked, else what the memory of a request's pictures leaves room for."""
+    """As many as requested, else what the memory of a request's images leaves room for."""
     made = _planned(family, engine)
     assert frames == made.serving_plan.gateway.max_video_frames
     if frames == 64:

@@ -1,4 +1,4 @@
-"""Backends that need a GPU: planned to the last byte, told, and built on the GPU of the plan."""
+"""Backends that need a GPU: planned to the last byte, shown, and built on the GPU of the plan."""
 
 import json
 from dataclasses import replace
@@ -107,7 +107,7 @@ def test_a_built_engine_is_served_on_its_gpus(tensor: int) -> None:
 
 
 def test_a_build_sets_aside_what_the_converter_reads() -> None:
-    """The Job asks for host memory for the checkpoint beside the tools' own."""
+    """The Job requests host memory for the checkpoint beside the tools' own."""
     facts = facts_of("llava")
     snapshot, plan = inspected(TRTLLM, facts=facts, gpu_nodes=NODES)
     made = {child["kind"]: child for child in build(snapshot, plan)}
@@ -169,7 +169,7 @@ def test_a_staged_checkpoint_is_served_on_its_gpu() -> None:
 
 @pytest.mark.parametrize("family", ON_TRITON)
 def test_operator_and_mmctl_plan_the_same(family: str) -> None:
-    """One engine, whoever planned it: equal documents, equal fingerprints."""
+    """One engine, whichever model planned it: equal documents, equal fingerprints."""
     spec = spec_of({"model": {"allowPickle": True}, **TRTLLM})
     mine = plan_for(snapshot_of(gpu_nodes=NODES, name=family), spec, facts_of(family))
 

@@ -1,4 +1,4 @@
-"""A spec that cannot be carried out freezes the model: whatever serves goes on."""
+"""A spec that cannot be carried out freezes the model: whatever serves continues."""
 
 from dataclasses import replace
 from typing import Any
@@ -69,7 +69,7 @@ def test_frozen(fields: dict[str, Any], reason: str, words: str) -> None:
     ],
 )
 def test_claims_that_no_pod_serves_from_pass(store: dict[str, Any]) -> None:
-    """One pod at a time is enough for Jobs; a claim made anew is seen by the next look."""
+    """One pod at a time is enough for Jobs; a claim made again is seen by the next look."""
     snapshot = snapshot_of({"build": {"store": store}}, claims_of_one_pod=("engines",))
     assert not decide(snapshot).frozen
     assert decide(replace(snapshot, spec=spec_of(_STORE))).recheck_after

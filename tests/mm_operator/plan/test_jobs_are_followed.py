@@ -265,7 +265,7 @@ def test_build_jobs(snapshot: Snapshot, step: Step, reason: str, words: str) -> 
     ],
 )
 def test_own_writes_are_followed_at_once(expected: float | None, snapshot: Snapshot) -> None:
-    """What this reconcile writes may raise no event: the next one is asked for."""
+    """What this reconcile writes may raise no event: the next one is requested."""
     assert expected == decide(snapshot).recheck_after
 
 
@@ -305,7 +305,7 @@ def test_changed_terms_make_another_build_job(
     ],
 )
 def test_changed_terms_make_another_inspection(expected: Step, phase: JobPhase) -> None:
-    """An inspection that waits for a node that never comes is made anew where it may run."""
+    """An inspection that waits for a node that never comes is made again where it may run."""
     job = inspect_job(phase, **FAILED)
     former = replace(job, annotations={**job.annotations, labels.TERMS_HASH: "former"})
     assert expected == decide(seen(former)).inspect.step
@@ -328,13 +328,13 @@ def test_terms_are_those_of_jobs(changes: dict[str, Any], *, changed: bool) -> N
 
 
 def test_engine_of_others_is_looked_at_again() -> None:
-    """A model that has not joined the owners yet hears of no event, so it looks by itself."""
+    """A model that has not joined the owners yet learns of no event, so it looks by itself."""
     joining = inspected(engines={ENGINE: EngineState(ConfigState(ENGINE, "uid"))})
     assert decide(joining).recheck_after == 3
 
 
 def test_result_of_another_engine_is_not_taken() -> None:
-    """A result counts only when it names the fingerprint that was asked for."""
+    """A result counts only when it names the fingerprint that was requested."""
     text = BuildResult(fingerprint="f" * 64, manifest_sha256="a" * 64).to_json()
     end = PodEnd("a", succeeded=True, exit_code=0, message=text)
     assert Step.START is decide(building(JobPhase.SUCCEEDED, ends=(end,))).build.step
@@ -381,7 +381,7 @@ def test_the_highest_attempt_is_the_current_one() -> None:
     ],
 )
 def test_damaged_records_count_as_missing(data: dict[str, str]) -> None:
-    """A document that somebody damaged is made anew."""
+    """A document that someone damaged is made again."""
     assert None is read_inspection(ConfigState("a", "b", data=data))
 
 

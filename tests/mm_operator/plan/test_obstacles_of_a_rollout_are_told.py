@@ -1,4 +1,4 @@
-"""What keeps pods from becoming ready is told in one sentence, the worst first."""
+"""What keeps pods from becoming ready is reported in one sentence, the worst first."""
 
 from datetime import UTC, datetime
 

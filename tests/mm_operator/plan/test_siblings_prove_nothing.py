@@ -91,7 +91,7 @@ FORGED = {
 @pytest.mark.parametrize("settings", [PARTNERS, STRANGERS, SETTINGS], ids=["in", "out", "none"])
 @pytest.mark.parametrize("when", [pytest.param("2999-01-01T00:00:00+00:00", id="far"), *NO_TIMES])
 def test_a_foreign_result_is_no_result(settings: Any, when: str) -> None:
-    """A success that somebody else recorded starts our own Job, which looks into the store."""
+    """A success that someone else recorded starts our own Job, which looks into the store."""
     snapshot, plan = inspected(BUCKET)
     assert plan.build_plan is not None
     fingerprint = plan.build_plan.fingerprint

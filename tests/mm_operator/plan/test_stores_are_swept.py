@@ -1,4 +1,4 @@
-"""When a store is swept of engines that nobody uses, by whom, and what a sweep must not touch."""
+"""When a store is swept of engines that no one uses, by whom, and what a sweep must not touch."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -47,7 +47,7 @@ def fingerprint(cluster: ImaginedCluster, model: str) -> str:
 
 
 def test_a_built_model_sweeps_its_store() -> None:
-    """The sweep keeps what is in use and is told the time; without the field there is none."""
+    """The sweep keeps what is in use and is given the time; without the field there is none."""
     cluster = ImaginedCluster()
     served(cluster, "quiet", {})
     assert sweeps(cluster) == []
@@ -77,7 +77,7 @@ def test_sweeps_come_four_times_in_the_time() -> None:
     ],
 )
 def test_sweeps_keep_their_distance(unused_for: str, period: int) -> None:
-    """A sweep reads the whole store; and an engine may be unused for months."""
+    """A sweep reads the entire store; and an engine may be unused for months."""
     cluster = ImaginedCluster()
     served(cluster, "llava", {"build": {"store": {"gcAfter": unused_for}}})
     swept(cluster)
@@ -146,7 +146,7 @@ def test_a_bucket_is_swept_at_its_address(endpoint: str, *, known: bool) -> None
 
 @pytest.mark.parametrize("identity", ["", "volume"])
 def test_a_claim_whose_users_are_not_known_is_not_swept(identity: str) -> None:
-    """Who else uses a claim of the user's must be known; else nothing goes, and it is told."""
+    """Who else uses a claim of the user's must be known; else nothing goes, and it is reported."""
     cluster = ImaginedCluster()
     cluster.identity = identity
     served(cluster, "llava", CLAIM)

@@ -113,7 +113,7 @@ async def test_the_other_of_a_pair_is_asked(guarded: tuple[str, Path], tmp_path:
 async def test_what_is_wrong_is_told(
     guarded: tuple[str, Path], tmp_path: Path, changes: dict[str, str | None], sentence: str
 ) -> None:
-    """A wrong or missing part is named in words."""
+    """A wrong or missing part is named with a message."""
     address, certificates = guarded
     read = {
         key: (certificates / text).read_text() if text and text.startswith("stranger") else text
@@ -154,7 +154,7 @@ async def test_a_renewed_secret_is_read(guarded: tuple[str, Path], tmp_path: Pat
 async def test_a_damaged_secret_is_told(
     tmp_path: Path, keys: dict[str, str], sentence: str
 ) -> None:
-    """Keys that do not fit together are told before anything is asked."""
+    """Keys that do not fit together are reported before anything is queried."""
     for name, content in keys.items():
         (tmp_path / name).write_text(content)
     own = OwnPrometheus(OwnPrometheusSettings(("https://a",), credentials=str(tmp_path)))

@@ -1,4 +1,4 @@
-"""`autoscaling.prometheus` may name anybody's server: it neither stalls nor fills the operator."""
+"""`autoscaling.prometheus` may name anyone's server: it neither stalls nor fills the operator."""
 
 import asyncio
 import gzip
@@ -204,7 +204,7 @@ async def test_a_status_says_nothing_of_what_is_there(speak: Speaks) -> None:
 
 
 async def test_an_administrators_prometheus_says_how_it_fails() -> None:
-    """The operator's own Prometheus, and one of a list, are no secret to anybody."""
+    """The operator's own Prometheus, and one of a list, are no secret to anyone."""
     async with (
         serving(status_401) as server,
         client_of(server.address, of_tenant=False) as client,
@@ -237,7 +237,7 @@ async def test_a_costly_server_is_asked_at_growing_distances() -> None:
 
 
 async def test_a_server_that_is_away_is_asked_each_time() -> None:
-    """A restart of Prometheus costs nobody a pause: a refused question is cheap."""
+    """A restart of Prometheus costs no one a pause: a refused question is cheap."""
     async with serving(status_500) as server, client_of(server.address) as client:
         for _ in range(3):
             with pytest.raises(MetricsError):

@@ -1,4 +1,4 @@
-"""Which servers the operator asks because a spec names them: those of the cluster, not its own."""
+"""Which servers the operator queries for a spec that names them: the cluster's, not its own."""
 
 import pytest
 from pydantic import ValidationError
@@ -111,7 +111,7 @@ def test_numbers_of_a_zone_are_judged() -> None:
     ],
 )
 async def test_an_administrator_may_list_the_only_hosts(address: str, asked: bool) -> None:  # noqa: FBT001
-    """Chart value prometheus.allowedHosts: nothing else is asked, these wherever they are."""
+    """Chart value prometheus.allowedHosts: nothing else is queried, these wherever they are."""
     listed = ("prometheus.monitoring.svc", "*.metrics.example", "127.0.0.1", "fd00::1")
     nobody: object = None
     endpoints = Endpoints(nobody, OwnPrometheus(OwnPrometheusSettings()), listed)  # type: ignore[arg-type]  # reads no Secret

@@ -1,4 +1,4 @@
-"""An engine that this installation lacks is told with the setting that brings it."""
+"""An engine that this installation lacks is reported with the setting that brings it."""
 
 import pytest
 

@@ -37,7 +37,7 @@ def test_pods_on_busy_nodes_do_not_decide(busy: list[float]) -> None:
 
 
 def test_a_refused_cost_is_the_one_before() -> None:
-    """Zero is not counted with: what is known stays, the other units are new, and it is told."""
+    """Zero is not counted with: what is known stays, the other units are new, and it is shown."""
     before = replace(COST, text_token_seconds=0.0005)
     cost, problem = believed(measured([TOLD | {"text_token": 0.0}]), before)
 
@@ -64,7 +64,7 @@ def test_without_one_before_slots_are_counted(before: WorkCost | None, units: st
 
 
 def test_a_picture_that_costs_too_little_to_see_costs_what_words_do() -> None:
-    """Only the picture's cost was lost in noise: the rest is used, not slots; it follows pods."""
+    """Only the image's cost was lost in noise: the rest is used, not slots; it follows pods."""
     without = TOLD | {"image_token": 0.0}
     cost, problem = believed(measured([without]), None)
 
@@ -82,7 +82,7 @@ def test_a_picture_that_costs_too_little_to_see_costs_what_words_do() -> None:
 
 
 def test_work_that_no_pod_told_costs_nothing() -> None:
-    """A model without pictures has no cost of them, and nothing is wrong with that."""
+    """A model without images has no cost of them, and nothing is wrong with that."""
     words = {unit: cost for unit, cost in TOLD.items() if unit != "image_token"}
 
     assert believed(measured([words]), None) == (replace(COST, image_token_seconds=0.0), "")

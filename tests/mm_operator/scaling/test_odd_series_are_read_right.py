@@ -27,7 +27,7 @@ def part(name: str, scope: str = SCOPE) -> str:
 def expect(
     folder: Path, query: str, series: dict[str, str], samples: list[dict[str, object]]
 ) -> str:
-    """Ask Prometheus' own engine; return what it says is wrong, empty when nothing is."""
+    """Query Prometheus' own engine; return what it says is wrong, empty when nothing is."""
     test = {
         "interval": SCRAPE,
         "input_series": [{"series": name, "values": values} for name, values in series.items()],
@@ -84,7 +84,7 @@ def test_scrapes_of_a_minute_leave_the_longer_window(tmp_path: Path) -> None:
 
 
 def test_series_of_another_cluster_are_left_out(tmp_path: Path) -> None:
-    """`matchLabels` tells two clusters of one Prometheus apart that have pods of the same names."""
+    """`matchLabels` separates two clusters of one Prometheus that have pods of the same names."""
     query = part("accepted_steady", matchers([("demo", "tiny-a")], {"cluster": "here"}))
     series = {
         ACCEPTED % ',cluster="here"': "0+15x60",
@@ -107,7 +107,7 @@ def test_what_ended_has_no_value(name: str, values: str, tmp_path: Path) -> None
 
 
 def test_a_restart_hides_no_latency(tmp_path: Path) -> None:
-    """Buckets begin anew with the process; the minute's requests are counted all the same."""
+    """Buckets begin again with the process; the minute's requests are counted all the same."""
     query = latency_queries(SCOPE, ["TimeToFirstToken"])["TimeToFirstToken_steady"]
     bucket = 'mm_time_to_first_token_seconds_bucket{namespace="demo",pod="tiny-a",le="%s"}'
     series = {bucket % "0.5": "0+15x34 15+15x26", bucket % "+Inf": "0+30x34 30+30x26"}

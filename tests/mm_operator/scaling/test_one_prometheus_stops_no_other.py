@@ -29,7 +29,7 @@ Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class NobodyElse:
-    """An API server without autoscalers: models that only recommend ask it for nothing else."""
+    """An API server without autoscalers: models that only recommend query it for nothing else."""
 
     async def list(self, *_: object) -> AsyncIterator[tuple[list[Any], str]]:
         """Return no object."""
@@ -137,7 +137,7 @@ async def told(
 
 
 async def test_garbage_of_one_is_its_own_matter() -> None:
-    """Labels that are no labels hold the replicas of who named that server, and nobody else's."""
+    """Labels that are no labels hold the replicas of who named that server, and no one else's."""
     async with serving(lists_for_labels) as bad, serving(idle) as good:
         found = await told(model("odd", bad), model("well", good))
 
@@ -149,7 +149,7 @@ async def test_garbage_of_one_is_its_own_matter() -> None:
 async def test_an_answer_nobody_thought_of_is_its_own_matter(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Whatever reading an answer raises, the other models are decided on, and the cause is told."""
+    """Whatever reading an answer raises, other models are decided on, and the cause is shown."""
     plain = Prometheus.query
 
     async def query(self: Prometheus, promql: str, pods: int = 0) -> Any:
@@ -191,7 +191,7 @@ async def test_a_status_that_cannot_be_read_stops_no_decision() -> None:
 
 
 async def test_the_one_of_a_pair_that_knows_nothing_is_asked_last() -> None:
-    """After a restart a Prometheus answers, and is empty: at the next tick the other is asked."""
+    """After a restart a Prometheus answers, and is empty: at the next tick the other is queried."""
     async with serving(empty) as new, serving(idle) as old:
         client = Prometheus(Endpoint((new, old)), trust(Endpoint(())))
         where = ("demo", "well-0")

@@ -1,4 +1,4 @@
-"""external.metrics.k8s.io answers the API server's own certificate and nobody else, over TLS."""
+"""external.metrics.k8s.io answers the API server's own certificate and no one else, over TLS."""
 
 import ssl
 import subprocess

@@ -101,7 +101,7 @@ async def fine(request: web.Request) -> web.Response:
     ],
 )
 async def test_a_bad_answer_is_a_sentence(answer: Answer, sentence: str) -> None:
-    """Each failure is told in words of its own, with the address."""
+    """Each failure is reported with a message of its own, with the address."""
     async with server(answer) as address:
         with pytest.raises(MetricsError) as told:
             await ask(Endpoint((address,)), seconds=1 if answer is hang else 60)
@@ -111,13 +111,13 @@ async def test_a_bad_answer_is_a_sentence(answer: Answer, sentence: str) -> None
 
 
 async def test_nobody_there_is_a_sentence() -> None:
-    """A closed port is told as what it is."""
+    """A closed port is reported as what it is."""
     with pytest.raises(MetricsError, match="cannot be reached"):
         await ask(Endpoint(("http://127.0.0.1:1",)))
 
 
 async def test_the_replica_answers_when_the_first_does_not() -> None:
-    """Of an HA pair one may be down, and the one that answered is asked first afterwards."""
+    """Of an HA pair one may be down, and the one that answered is queried first afterwards."""
     asked: list[int] = []
 
     async def count(request: web.Request) -> web.Response:
@@ -136,7 +136,7 @@ async def test_the_replica_answers_when_the_first_does_not() -> None:
 
 
 async def test_certificates_are_checked(tmp_path: Path) -> None:
-    """Another authority is refused with what to do; the right one, or none asked for, is taken."""
+    """Another authority is refused with what to do; the right one, or none requested, is taken."""
     certificate, key = signed_by_itself(tmp_path, "right")
     other, _ = signed_by_itself(tmp_path, "other")
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
@@ -152,7 +152,7 @@ async def test_certificates_are_checked(tmp_path: Path) -> None:
 
 
 def test_damaged_authorities_are_told() -> None:
-    """A Secret with something else in it is told before anything is asked."""
+    """A Secret with something else in it is reported before anything is queried."""
     with pytest.raises(MetricsError, match="cannot be read: it must be PEM"):
         trust(Endpoint((), ca="no certificate"))
 
@@ -165,7 +165,7 @@ def test_secrets_do_not_show() -> None:
 
 
 async def test_batches_of_a_tick_share_one_client() -> None:
-    """Two that ask at the same time get the same one: none is left open."""
+    """Two that query at the same time get the same one: none is left open."""
     nobody: Any = None
     endpoints = Endpoints(nobody, OwnPrometheus(OwnPrometheusSettings()))
     one, other = await asyncio.gather(*(endpoints.client(Endpoint(("http://a",))) for _ in "ab"))

@@ -84,7 +84,7 @@ def test_rates_gauges_and_lengths_are_summed() -> None:
 
 
 def test_costs_are_the_middle_of_what_pods_measured() -> None:
-    """One pod on a busy node does not decide; a unit that nobody told is no work of the model."""
+    """One pod on a busy node does not decide; a unit that none reported is no work of the model."""
     pods = [replace(READY, name=name, uid=name) for name in "abc"]
     found = [
         one
@@ -286,7 +286,7 @@ def test_what_is_no_number_is_left_out() -> None:
     ],
 )
 def test_a_query_of_ones_own_must_answer_one_number(document: object, sentence: str) -> None:
-    """Anything but one number of replicas is told as what it is."""
+    """Anything but one number of replicas is reported as what it is."""
     with pytest.raises(MetricsError, match=sentence):
         read_number(document)
 

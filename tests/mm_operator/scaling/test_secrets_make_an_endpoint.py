@@ -105,7 +105,7 @@ def test_what_is_missing_is_told(api: Api, reference: dict[str, str], sentence: 
 
 
 def test_the_operators_own_is_used_where_none_is_named(api: Api) -> None:
-    """Without a Prometheus in the spec the operator's counts; without either it is told."""
+    """Without a Prometheus in the spec the operator's counts; without either it is reported."""
     assert resolve(api, None, "http://own") == Endpoint(("http://own",))
     with pytest.raises(MetricsError, match="no Prometheus is named"):
         resolve(api, None)

@@ -122,7 +122,7 @@ def test_starts_are_measured_by_phase() -> None:
 
 
 def test_measured_costs_are_the_demand_and_are_remembered() -> None:
-    """What pods measured replaces slots taken, is told, and survives silence and a new leader."""
+    """What pods measured replaces slots taken, is shown, and survives silence and a new leader."""
     cost = WorkCost(2.0, 0.0, 0.1, 0.0)
     told = Measured({"request": 2.0, "text_token": 0.1})
     follower, requested = Follower({}, NOW, 1), Requested(SPEC, 1, slots_per_replica=1)
@@ -144,7 +144,7 @@ def test_measured_costs_are_the_demand_and_are_remembered() -> None:
     [pytest.param({"restartCount": 1}, id="restarted"), pytest.param({"state": {}}, id="not-run")],
 )
 def test_a_repair_is_no_start(changes: dict[str, Any]) -> None:
-    """A container that was restarted, or does not run, tells nothing about a start."""
+    """A container that was restarted, or does not run, reports nothing about a start."""
     starts = ColdStarts(30.0)
     starts.see([scaled_pod(pod(**changes))])
 

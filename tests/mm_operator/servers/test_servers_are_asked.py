@@ -1,4 +1,4 @@
-"""The operator asks running servers at their pods' addresses, and wakes whom an answer is about."""
+"""The operator queries running servers at pods' addresses, and wakes whom an answer is about."""
 
 import asyncio
 import json
@@ -92,7 +92,7 @@ class Fleet:
         self.cache.remove(POD.kind, found.parse())
 
     async def round(self) -> None:
-        """Ask everybody once."""
+        """Query everyone once."""
         async with rounds.session() as session:
             await self.servers.go_round(session)
 
@@ -117,7 +117,7 @@ def fills(server: Exposition) -> None:
 
 
 async def test_a_full_pool_wakes_its_model_once(fleet: Fleet) -> None:
-    """News come once; what stays as it was wakes nobody."""
+    """News come once; what stays as it was wakes no one."""
     first, second = fleet.serve(HERE), fleet.serve(THERE)
     fleet.pod("a", HERE)
     fleet.pod("b", THERE)
@@ -135,7 +135,7 @@ async def test_a_full_pool_wakes_its_model_once(fleet: Fleet) -> None:
 
 
 async def test_encoders_are_asked_beside_servers(fleet: Fleet) -> None:
-    """Pods that only encode pictures are pods of the model, and say what they are."""
+    """Pods that only encode images are pods of the model, and say what they are."""
     fills(fleet.serve(HERE))
     fills(fleet.serve(THERE, Role.ENCODER))
     fleet.pod("a", HERE)
@@ -150,7 +150,7 @@ async def test_silence_changes_nothing_and_the_pods_end_does(fleet: Fleet) -> No
     fills(fleet.serve(HERE))
     fleet.pod("a", HERE)
     await fleet.round()
-    fleet.pod("a", "127.0.0.3")  # where nobody listens
+    fleet.pod("a", "127.0.0.3")  # where no one listens
 
     await fleet.round()
     assert (fleet.woken, fleet.full()) == ([KEY], [{"cuda": 1}])
@@ -169,7 +169,7 @@ async def test_silence_changes_nothing_and_the_pods_end_does(fleet: Fleet) -> No
     ],
 )
 async def test_only_running_servers_are_asked(fleet: Fleet, pod: dict[str, Any]) -> None:
-    """Whoever else has an address of ours is left alone."""
+    """A server of others at an address of ours is left alone."""
     fills(fleet.serve(HERE))
     fleet.pod("a", HERE, **pod)
     await fleet.round()
@@ -189,7 +189,7 @@ async def test_only_running_servers_are_asked(fleet: Fleet, pod: dict[str, Any])
     ],
 )
 async def test_what_is_not_understood_is_silence(fleet: Fleet, answer: bytes) -> None:
-    """An older runtime, or somebody else on that port, costs no round and tells nothing."""
+    """An older runtime, or someone else on that port, costs no round and reports nothing."""
     async with answering(answer) as port:
         servers = Servers(
             models=fleet.models,
@@ -221,7 +221,7 @@ async def test_silence_of_all_is_logged_once(
 
 
 async def test_rounds_follow_each_other_until_the_lead_is_lost(fleet: Fleet) -> None:
-    """The leader asks by itself; a new term begins without memory."""
+    """The leader queries by itself; a new term begins without memory."""
     fills(fleet.serve(HERE))
     fleet.pod("a", HERE)
     term = asyncio.create_task(fleet.servers.lead())
@@ -236,7 +236,7 @@ async def test_rounds_follow_each_other_until_the_lead_is_lost(fleet: Fleet) -> 
 
 @asynccontextmanager
 async def answering(answer: bytes) -> AsyncIterator[int]:
-    """Run somebody who answers each request with these bytes; yield the port."""
+    """Run someone who answers each request with these bytes; yield the port."""
 
     async def speak(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")

@@ -38,7 +38,7 @@ def api(control_plane: ClusterInfo) -> Iterator[Api]:
 
 
 def loopback() -> str:
-    """Return an address of this machine that nobody else has: every pod's port is the same."""
+    """Return an address of this machine that no one else has: every pod's port is the same."""
     return f"127.{64 + randbelow(190)}.{randbelow(255)}.{2 + randbelow(250)}"
 
 
@@ -49,7 +49,7 @@ def degraded(api: Api) -> dict[str, Any]:
 
 
 def test_a_full_pool_becomes_a_condition_and_an_event(api: Api, tmp_path: Path) -> None:
-    """The pod's server says it, the operator asks and tells; a new pod ends it."""
+    """The pod's server says it, the operator queries and reports; a new pod ends it."""
     address = loopback()
     arguments = ("--server-look-seconds=0.3",)
     with (
@@ -77,7 +77,7 @@ def test_a_full_pool_becomes_a_condition_and_an_event(api: Api, tmp_path: Path) 
         eventually(lambda: json.loads(api.kubectl(*warned, "-o", "json"))["items"])
 
         api.kubectl("delete", "pod", pod["metadata"]["name"], "--wait=false", "--grace-period=0")
-        # No scheduler runs here: what is next to be told is that the new pod has no node.
+        # No scheduler runs here: what is next to be reported is that the new pod has no node.
         eventually(lambda: degraded(api)["reason"] != "MemoryPoolExhausted")
 
 

@@ -77,7 +77,7 @@ def test_the_size_that_would_do_holds_what_triton_takes() -> None:
     plan = replace(plan, engine=replace(plan.engine, pool=large))
     limits = plan.engine.build_plan.engine.limits
     inside = plan.engine.serving_plan.max_queue_size + 2 * limits.max_batch_size
-    # ceil512(k x N x S x f) + 1 MiB, whole MiB already.
+    # ceil512(k x N x S x f) + 1 MiB, entire MiB already.
     expected = inside * 10 + 1
 
     assert f"to {expected}Mi." in degraded(snapshot, plan)["message"]
@@ -93,7 +93,7 @@ def test_a_larger_pool_that_is_planned_is_told_instead() -> None:
 
 
 def test_a_full_pinned_pool_names_its_own_field() -> None:
-    """Both pools full: both are told, each with its field."""
+    """Both pools full: both are reported, each with its field."""
     message = degraded(*served(full(), full("pinned", size=256 << 20)))["message"]
 
     assert "Set spec.runtime.memoryPools.cuda to " in message

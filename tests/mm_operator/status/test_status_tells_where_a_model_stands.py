@@ -133,7 +133,7 @@ def test_pods_of_another_revision_are_available_but_not_ready() -> None:
 
 
 def test_errors_of_the_cluster_make_a_model_degraded() -> None:
-    """What the API server refused is told, with the stage it met."""
+    """What the API server refused is reported, with the stage it met."""
     errors = (StageError("apply", "QuotaExceeded", "Job x: exceeded quota"),)
     status = derive(*fresh(), Outcome(errors=errors))
     (degraded,) = [one for one in status["conditions"] if one["type"] == "Degraded"]
@@ -185,7 +185,7 @@ def test_frozen_models_keep_what_is_known() -> None:
 
 
 def test_job_and_attempts_stay_known_after_the_job_is_gone() -> None:
-    """The number of attempts is told although the Job was deleted with its result recorded."""
+    """The number of attempts is reported although the Job was deleted with its result recorded."""
     snapshot, plan = inspected()
     before = derive(snapshot, plan, NOTHING)
     done, done_plan = inspected(built=True)

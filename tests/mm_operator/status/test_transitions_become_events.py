@@ -1,4 +1,4 @@
-"""Events between two statuses: one for each change that tells people something."""
+"""Events between two statuses: one for each change that reports people something."""
 
 from typing import Any
 
@@ -46,7 +46,7 @@ def status(*conditions: tuple[str, str, str, str]) -> dict[str, Any]:
     ],
 )
 def test_one_condition(condition: tuple[str, str, str, str], expected: tuple[Event, ...]) -> None:
-    """A condition that is new is told when it says something."""
+    """A condition that is new is reported when it says something."""
     assert expected == transitions({}, status(condition))
 
 
@@ -58,7 +58,7 @@ def test_same_reason_is_told_once() -> None:
 
 
 def test_degraded_makes_its_cause_a_warning() -> None:
-    """A text that two conditions share is told once, as a warning."""
+    """A text that two conditions share is reported once, as a warning."""
     text = "container server: CrashLoopBackOff"
     after = status(
         ("RollingOut", "True", "PodsCrashing", text), ("Degraded", "True", "PodsCrashing", text)
@@ -92,7 +92,7 @@ def moves(*changes: tuple[int, int]) -> dict[str, Any]:
 
 
 def test_each_change_of_the_replicas_is_told_once() -> None:
-    """Up and down, oldest first, with the reason; one that was there before is not told again."""
+    """Up and down, oldest first, with the reason; one that was there before is not repeated."""
     assert transitions(moves((1, 2)), moves((3, 1), (2, 3), (1, 2))) == (
         Event("Normal", "ScaledUp", "replicas 2 -> 3: Why"),
         Event("Normal", "ScaledDown", "replicas 3 -> 1: Why"),

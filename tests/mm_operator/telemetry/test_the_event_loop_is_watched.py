@@ -11,7 +11,7 @@ from support.eventually import eventually_async
 
 
 async def test_a_long_stall_is_one_large_lag() -> None:
-    """What came late is one observation of its whole length; what came in time is none."""
+    """What came late is one observation of its entire length; what came in time is none."""
     moment, lags = [0.0], list[float]()
     lengths = iter((INTERVAL_SECONDS, INTERVAL_SECONDS + 5, INTERVAL_SECONDS / 2))
 

@@ -43,7 +43,7 @@ def test_every_metric_of_the_catalogue_is_there() -> None:
     ],
 )
 async def test_http_answers(path: str, status: int, words: str) -> None:
-    """Health and readiness answer by status and say why in words."""
+    """Health and readiness answer by status and say why with a message."""
     runner, port = await serve(
         0,
         alive=lambda: "",

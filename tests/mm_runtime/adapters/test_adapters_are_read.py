@@ -47,7 +47,7 @@ def test_facts_say_what_engines_must_be_built_for(tmp_path: Path) -> None:
 
 
 def test_a_checkpoint_alone_has_no_adapters(tmp_path: Path) -> None:
-    """Nothing is said about adapters where none were asked for."""
+    """Nothing is said about adapters where none were requested."""
     _, result = inspected(tmp_path)
     assert result.facts is not None
     assert result.facts.lora is None
@@ -60,7 +60,7 @@ def pickled(folder: Path) -> Path:
 
 
 def without_rank(folder: Path) -> Path:
-    """Write an adapter whose configuration tells no rank."""
+    """Write an adapter whose configuration reports no rank."""
     written = adapter(folder, "self_attn.q_proj")
     (written / "adapter_config.json").write_text(json.dumps({"peft_type": "LORA"}))
     return written
@@ -81,7 +81,7 @@ def half(folder: Path) -> Path:
 
 
 def of_another_rank(folder: Path) -> Path:
-    """Write an adapter whose configuration tells another rank than its matrices have."""
+    """Write an adapter whose configuration reports another rank than its matrices have."""
     tensors = pair(LLAMA, rank=4, source=HIDDEN, target=HIDDEN, module="self_attn.q_proj")
     return write_adapter(folder, tensors, rank=2)
 
@@ -105,7 +105,7 @@ def of_another_rank(folder: Path) -> Path:
 def test_what_does_not_fit_is_refused(
     tmp_path: Path, make: Callable[[Path], Path], words: str
 ) -> None:
-    """Known before any GPU is asked for, with the name of the adapter's file or source."""
+    """Known before any GPU is requested, with the name of the adapter's file or source."""
     code, result = inspected(tmp_path, f"a={make(tmp_path / 'adapter')}")
     assert code == 3
     assert result.error is not None

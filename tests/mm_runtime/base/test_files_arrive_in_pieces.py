@@ -44,7 +44,7 @@ def test_digest_is_of_the_whole_file(
 
 
 def test_failed_flush_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The kernel tells a lost page to one flush only: an early one that failed fails the file."""
+    """The kernel reports a lost page to one flush only: an early one that failed fails the file."""
 
     def broken(_: int) -> None:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
@@ -58,7 +58,7 @@ def test_failed_flush_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_what_came_before_an_error_is_kept(tmp_path: Path) -> None:
-    """A fetch that breaks leaves the pieces it had, for the next one to go on."""
+    """A fetch that breaks leaves the pieces it had, for the next one to continue."""
     with ResumableFile(tmp_path / "file") as file:
         file.write(b"first")
     assert (tmp_path / "file").read_bytes() == b"first"

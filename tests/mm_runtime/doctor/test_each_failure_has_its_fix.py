@@ -127,7 +127,7 @@ def test_what_fails_is_named(need: Need, found: Found, failed: set[str]) -> None
 
 
 def test_a_node_is_no_fault_of_the_image() -> None:
-    """A Job on a node without a GPU is not told that its image is wrong."""
+    """A Job on a node without a GPU is not reported that its image is wrong."""
     report = examine(TENSORRT, replace(TRTLLM, gpus=(), driver_cuda=None, scripts=None))
 
     assert [one.name for one in report.image_failures] == ["scripts"]

@@ -36,7 +36,7 @@ def findings(text: str) -> dict[str, dict[str, Any]]:
 
 @pytest.mark.triton
 def test_the_cpu_image_serves_the_reference_engine() -> None:
-    """The environment of runtime/Dockerfile passes for its backend, and says so in words."""
+    """The environment of runtime/Dockerfile passes for its backend, and says so with a message."""
     code, text = run("doctor", "--backend", "Reference")
 
     assert (code, text.splitlines()[-1]) == (ExitCode.OK, "usable"), text

@@ -29,7 +29,7 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def vision_site(tmp_path: Path, checkpoint: Path) -> Site:
-    """A whole build: fetch, export, verify."""
+    """An entire build: fetch, export, verify."""
     store = tmp_path / "store"
     store.mkdir()
     return Site(checkpoint, build_plan(inspect(checkpoint, InspectOptions())), store)

@@ -110,7 +110,7 @@ def test_what_was_inspected_is_planned_and_built(
 ) -> None:
     """Inspected, planned and built: the strict tool takes the flags, the arrays are there.
 
-    The plan names the place where its own model found the adapter; the Job tells another one.
+    The plan names the place where its own model found the adapter; the Job reports another one.
     """
     size = {"rank": 2, "source": 1024, "target": 1024}
     tensors = pair(BART, part="decoder", module="encoder_attn.v_proj", **size)

@@ -96,7 +96,7 @@ def test_what_no_server_could_load_is_not_staged(
 
 
 def test_pickles_beside_safetensors_stay_behind(tmp_path: Path) -> None:
-    """A pickle that nobody asked for is fetched for the digest and is not part of the engine."""
+    """A pickle that no one requested is fetched for the digest and is not part of the engine."""
     source = write_source(tmp_path / "source", "qwen2-vl")
     (source / "optimizer.pt").write_bytes(b"cos\nsystem\n.")
     site = staging_site(tmp_path, source=source)

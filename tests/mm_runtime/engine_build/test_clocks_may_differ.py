@@ -16,7 +16,7 @@ MONTH = 30 * 24 * 3600
     "skew", [pytest.param(MONTH, id="ahead"), pytest.param(-MONTH, id="behind")]
 )
 def test_two_builders_of_one_engine(site: Site, skew: int) -> None:
-    """One builds, the other one waits and finds it; both end well and the engine is whole."""
+    """One builds, the other one waits and finds it; both end well and the engine is complete."""
     arguments = site.arguments
     with start("", arguments) as one, start(CLOCK.format(seconds=skew), arguments) as other:
         assert (one.wait(BUILD_SECONDS), other.wait(BUILD_SECONDS)) == (0, 0)
@@ -33,7 +33,7 @@ def test_work_of_others_is_not_taken_for_old(site: Site) -> None:
 
 
 def test_an_engine_from_the_future_is_served(site: Site) -> None:
-    """The time in a manifest is told, and decides nothing."""
+    """The time in a manifest is reported, and decides nothing."""
     assert run(CLOCK.format(seconds=MONTH), site.arguments) == 0
     created = manifests.read(site.paths.manifest).created
     plan = BuildPlan.from_json(Path(site.arguments[2]).read_bytes())

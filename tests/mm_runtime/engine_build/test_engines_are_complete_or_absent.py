@@ -56,7 +56,7 @@ def test_manifest_covers_every_file(site: Site, tmp_path: Path) -> None:
 
 
 def test_files_go_where_they_are_looked_for(site: Site, tmp_path: Path) -> None:
-    """Weights and config for the language model, tokenizer and pictures for the processor."""
+    """Weights and config for the language model, tokenizer and images for the processor."""
     run(site, tmp_path)
     found = {
         folder: {path.name for path in (site.paths.engine / folder).iterdir()}
@@ -139,7 +139,7 @@ def test_vanished_checkpoint_is_permanent(site: Site, tmp_path: Path) -> None:
 def test_store_that_cannot_be_written(site: Site, tmp_path: Path) -> None:
     """A store that refuses writes is a retryable error that names it."""
     site.store.rmdir()
-    site.store.symlink_to("/sys")  # takes no directories from anybody, root included
+    site.store.symlink_to("/sys")  # takes no directories from anyone, root included
     code, result = run(site, tmp_path)
     assert result.failure is not None
     assert (code, result.failure.reason, result.failure.retryable) == (
@@ -199,7 +199,7 @@ def test_the_result_tells_size_and_versions(site: Site, tmp_path: Path) -> None:
 
 
 def test_one_builder_at_a_time(site: Site, tmp_path: Path) -> None:
-    """While somebody holds the lock a second build names it and waits, then builds."""
+    """While someone holds the lock a second build names it and waits, then builds."""
     site.paths.lock.parent.mkdir(parents=True)
     descriptor = os.open(site.paths.lock, os.O_RDWR | os.O_CREAT)
     fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -229,7 +229,7 @@ def _wait_for_line(process: "subprocess.Popen[bytes]", words: bytes) -> None:
 
 
 def test_termination_message_fits(site: Site) -> None:
-    """A failure with endless logs still gives a message that Kubernetes keeps whole."""
+    """A failure with endless logs still gives a message that Kubernetes keeps complete."""
     from mm_api.documents.build_result import BuildFailure  # noqa: PLC0415
     from mm_runtime.engine_build.report import build_report  # noqa: PLC0415
 
@@ -260,7 +260,7 @@ def test_termination_message_fits(site: Site) -> None:
 def test_abandoned_work_is_removed(
     site: Site, tmp_path: Path, age_hours: int, *, held: bool, stays: bool
 ) -> None:
-    """What a build of another plan has left goes after a day, unless somebody still builds it."""
+    """What a build of another plan has left goes after a day, unless someone still builds it."""
     other = BuildPaths(site.store, "e" * 64)
     other.llm.mkdir(parents=True)
     other.lock.parent.mkdir(parents=True)

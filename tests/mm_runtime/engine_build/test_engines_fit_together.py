@@ -1,4 +1,4 @@
-"""Engines that were each built as told may still not fit together, or not the checkpoint."""
+"""Engines that were each built as reported may still not fit together, or not the checkpoint."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Small engines that read text or hear are asked by their build, and keep what they are sure of."""
+"""Small engines of text or audio are queried by their build, and keep what they are sure of."""
 
 from pathlib import Path
 
@@ -45,7 +45,7 @@ def plan_for(family: str, *, backend: str = "Reference", weight_bytes: int = 1 <
     ],
 )
 def test_what_can_be_asked_is_asked(plan: BuildPlan, *, expected: bool) -> None:
-    """What a build can run within an export's memory; without pictures in a step of its own."""
+    """What a build can run within an export's memory; without images in a step of its own."""
     assert expected == records_golden_answer(plan)
     if plan.engine.backend == "Reference":
         alone = expected and plan.engine.vision is None
@@ -54,7 +54,7 @@ def test_what_can_be_asked_is_asked(plan: BuildPlan, *, expected: bool) -> None:
 
 @pytest.mark.timeout(600)
 def test_the_answer_is_the_engines_own(tmp_path: Path) -> None:
-    """A build that was killed while it asked ends with what the served engine answers, greedily."""
+    """A build killed while it queried ends with what the served engine answers, greedily."""
     directory = _built_after_a_kill(CHECKPOINT, tmp_path)
 
     golden = EngineManifest.from_json((directory.root / "manifest.json").read_bytes()).golden
@@ -71,7 +71,7 @@ def test_the_answer_is_the_engines_own(tmp_path: Path) -> None:
 
 @pytest.mark.timeout(600)
 def test_what_is_heard_is_what_transformers_hears(tmp_path: Path) -> None:
-    """A build of a Whisper keeps the first tokens that transformers writes down of its sound."""
+    """A build of a Whisper keeps the first tokens that transformers writes down of its audio."""
     checkpoint = texts.write("whisper", tmp_path / "checkpoint")
     directory = _built_after_a_kill(checkpoint, tmp_path)
 
@@ -82,7 +82,7 @@ def test_what_is_heard_is_what_transformers_hears(tmp_path: Path) -> None:
     prefix = words(golden.text, add_special_tokens=False)["input_ids"]
     assert [words.decode(one) for one in prefix] == [texts.HEARD[at] for at in (0, 1, 3, 4)]
     extractor = WhisperFeatureExtractor.from_pretrained(checkpoint)
-    # Whisper's own generate() cuts sound into windows; this is the one below it.
+    # Whisper's own generate() cuts audio into windows; this is the one below it.
     answer = GenerationMixin.generate(
         WhisperForConditionalGeneration.from_pretrained(checkpoint).eval(),
         **extractor(sample_audio(), sampling_rate=SAMPLE_RATE, return_tensors="pt"),
@@ -120,7 +120,7 @@ def test_the_limit_of_a_container_is_known(
 def test_a_tight_limit_costs_the_answer_and_not_the_build(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spare: int, *, asked: bool
 ) -> None:
-    """The kernel would kill the step that asks, and the build with it."""
+    """The kernel would kill the step that queries, and the build with it."""
     limit = golden_answer_bytes(plan_of(inspect(CHECKPOINT, InspectOptions()))) + spare
     monkeypatch.setattr(golden_prompt, "memory_limit", lambda: limit)
     engine = build(CHECKPOINT, tmp_path, asked=True)
@@ -128,7 +128,7 @@ def test_a_tight_limit_costs_the_answer_and_not_the_build(
 
 
 def _built_after_a_kill(checkpoint: Path, folder: Path) -> EngineDirectory:
-    """Return the engine of a build that was killed while it asked, and begun again."""
+    """Return the engine of a build that was killed while it requested, and begun again."""
     plan = plan_of(inspect(checkpoint, InspectOptions()))
     path, store, word = folder / "plan.json", folder / "store", folder / "word"
     path.write_text(plan.to_json())

@@ -28,7 +28,7 @@ def test_family_is_built(
     tool_sets: dict[str, Tools],
     family: str,
 ) -> None:
-    """The engines are whole, and what was run is what `mmctl plan -o commands` prints."""
+    """The engines are complete, and what was run is what `mmctl plan -o commands` prints."""
     site = use_site(monkeypatch, trtllm_site(tmp_path, tool_sets["0.20.0"], family))
     result, code = site.build()
     assert (code, result.failure) == (ExitCode.OK, None)

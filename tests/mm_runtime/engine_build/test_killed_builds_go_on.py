@@ -1,4 +1,4 @@
-"""A builder that is killed, or whose disk is full, at any step goes on where it was."""
+"""A builder that is killed, or whose disk is full, at any step continues where it was."""
 
 from dataclasses import replace
 from pathlib import Path

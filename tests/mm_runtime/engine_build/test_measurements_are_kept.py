@@ -45,7 +45,7 @@ def test_the_next_engine_begins_with_them(
 def test_a_damaged_one_costs_one_attempt(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tools: Tools
 ) -> None:
-    """TensorRT fails on it; the next attempt has none, goes on, and leaves a new one."""
+    """TensorRT fails on it; the next attempt has none, continues, and leaves a new one."""
     site = use_site(monkeypatch, trtllm_site(tmp_path, tools, "llava"))
     log_of(site)
     (cache,) = caches(site)

@@ -57,7 +57,7 @@ def test_nothing_is_seen_before_the_end(either: Site | StagingSite, moment: str)
 
 
 def test_a_death_after_the_rename_costs_nothing(either: Site | StagingSite) -> None:
-    """The engine is whole although its builder died: the next one only finds it."""
+    """The engine is complete although its builder died: the next one only finds it."""
     assert run(DIE + AFTER, either.arguments) == KILLED
     result, code = _built(either)
     assert (code, result) == (ExitCode.OK, True)

@@ -71,7 +71,7 @@ def started(script: str, where: Path, tools: Tools) -> Iterator[subprocess.Popen
 
 
 def ask(port: int, path: str, body: object = None) -> tuple[int, bytes]:
-    """Ask once the server listens; return status and body."""
+    """Query once the server listens; return status and body."""
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(
         f"http://127.0.0.1:{port}{path}", data, {"content-type": "application/json"}
@@ -88,7 +88,7 @@ def ask(port: int, path: str, body: object = None) -> tuple[int, bytes]:
 
 
 def test_the_printed_commands_serve(tmp_path: Path, tools: Tools, site: StagingSite) -> None:
-    """The server is healthy, knows the model by its name, and answers about a picture."""
+    """The server is healthy, knows the model by its name, and answers about an image."""
     (port,) = free_ports(1)
     script = as_commands(site.planned).replace("--port 8000", f"--port {port}")
     where = prepared(tmp_path, site)

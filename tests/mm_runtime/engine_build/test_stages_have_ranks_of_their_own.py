@@ -19,7 +19,7 @@ def tools(tmp_path_factory: pytest.TempPathFactory) -> Tools:
 
 
 def staged(site: TrtllmSite, stages: int, *, told: int | None = None) -> TrtllmSite:
-    """Return a site whose plan has some stages; its converter is told of as many, or of `told`."""
+    """Return a site whose plan has some stages; its converter is given as many, or `told`."""
     build = site.plan.trtllm
     assert build is not None
     argv = [*build.convert.argv, "--pp_size", str(stages if told is None else told)]

@@ -141,9 +141,9 @@ def test_stop_signal_becomes_a_result(site: Site) -> None:
 
 
 def test_a_killed_build_left_word_of_its_step(site: Site, tmp_path: Path) -> None:
-    """What ends the whole container leaves no time to write: step and last lines are there before.
+    """What ends the entire container leaves no time to write: step and last lines are there before.
 
-    That the build is gone for good is the exit code's to tell, so the report names none.
+    That the build is gone for good is the exit code's to report, so the report names none.
     """
     word = tmp_path / "termination-log"
     command = [sys.executable, "-m", "mm_runtime", *site.arguments, "--termination-log", str(word)]
@@ -159,7 +159,7 @@ def test_a_killed_build_left_word_of_its_step(site: Site, tmp_path: Path) -> Non
 
 
 def test_step_dies_with_a_killed_build(tmp_path: Path) -> None:
-    """When the build itself is killed with SIGKILL no step goes on writing into the store."""
+    """When the build itself is killed with SIGKILL no step continues writing into the store."""
     program = tmp_path / "parent.py"
     program.write_text(
         "import os, sys, time\n"

@@ -14,7 +14,7 @@ import pytest
 pytestmark = pytest.mark.root
 TOKEN = "hf_never_to_be_read"  # a marker to search for
 USER = 65532
-"""Of the images; the superuser reads everything of everybody."""
+"""Of the images; the superuser reads everything of everyone."""
 
 STEP = r"""
 import ctypes, json, os, sys

@@ -137,7 +137,7 @@ def test_spoilt_tool_is_noticed(
     *,
     retryable: bool,
 ) -> None:
-    """What is wrong is said in words, at the step that did it, and nothing is served."""
+    """What is wrong is said in a message, at the step that did it, and nothing is served."""
     with spoilt(use_site(monkeypatch, converted), script):
         reason, step, message, again = failed(converted)
     expected = BuildReason.STORE_NOT_WRITABLE if "no space" in words else BuildReason.STEP_FAILED
@@ -251,7 +251,7 @@ def test_a_gpu_may_have_a_longer_name_or_none(site: TrtllmSite, planned: str, se
 def test_missing_parts_are_named(
     site: TrtllmSite, take: Callable[[TrtllmSite], object], words: str
 ) -> None:
-    """An image without TensorRT-LLM, or a node without a GPU, is said in words."""
+    """An image without TensorRT-LLM, or a node without a GPU, is said in a message."""
     take(site)
     reason, step, message, again = failed(site)
     assert (reason, step, again) == (BuildReason.STEP_FAILED, "check-tools", False)
@@ -271,7 +271,7 @@ def test_vilas_own_code_is_missed(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_person_can_repeat_it_by_hand(site: TrtllmSite) -> None:
-    """`reproduce.sh` of a failed build runs the same steps to the end, once the tool is mended."""
+    """`reproduce.sh` of a failed build runs the same steps to the end, once the tool is right."""
     program = site.tools.script("trtllm-build")
     right = program.read_text()
     spoil(site, "#!/bin/sh\nexit 0\n")

@@ -78,7 +78,7 @@ def test_refused_models_are_told(tmp_path: Path, tower: tuple[Tower, ModelFacts,
 
 
 def test_profile_follows_plan_and_pictures(tower: tuple[Tower, ModelFacts, Path]) -> None:
-    """The batch is the plan's; patches are those of the smallest and the largest picture."""
+    """The batch is the plan's; patches are those of the smallest and the largest image."""
     _, facts, _ = tower
     assert facts.vision is not None
     plan = _vision(facts).model_copy(update={"max_batch_size": 8})

@@ -1,4 +1,4 @@
-"""The whole build of a LLaVA: torch to ONNX, compared, resumed after a kill."""
+"""The entire build of a LLaVA: torch to ONNX, compared, resumed after a kill."""
 
 import json
 import signal
@@ -32,7 +32,7 @@ def mm_runtime(*arguments: str) -> "subprocess.Popen[str]":
 
 
 def test_killed_build_resumes_and_verifies(vision_site: Site) -> None:
-    """A build killed during the export goes on after fetch, and its engine equals torch."""
+    """A build killed during the export continues after fetch, and its engine equals torch."""
     with mm_runtime(*vision_site.arguments) as first:
         assert first.stderr is not None
         for line in first.stderr:
@@ -58,7 +58,7 @@ def test_killed_build_resumes_and_verifies(vision_site: Site) -> None:
 
 
 def _assert_other_batches_agree(site: Site) -> None:
-    """Run batches the exporter never saw: a baked-in batch dimension would fail or mix pictures."""
+    """Run batches the exporter never saw: a baked-in batch dimension would fail or mix images."""
     import onnxruntime  # noqa: PLC0415 (only here)
 
     session = onnxruntime.InferenceSession(str(site.paths.engine / "vision" / "model.onnx"))

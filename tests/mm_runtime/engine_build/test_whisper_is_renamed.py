@@ -9,7 +9,7 @@ from mm_runtime.errors import PermanentError
 
 
 def test_names_are_openais() -> None:
-    """Every tensor of a whole model gets the name that OpenAI's state dict has."""
+    """Every tensor of an entire model gets the name that OpenAI's state dict has."""
     config = WhisperConfig(
         d_model=8,
         encoder_layers=1,

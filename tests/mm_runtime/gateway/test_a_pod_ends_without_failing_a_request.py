@@ -29,7 +29,7 @@ def _body(model: str, **changes: object) -> dict[str, object]:
 async def test_sigterm_under_load_fails_no_request(
     tiny_engine: BuiltEngine, tmp_path: Path
 ) -> None:
-    """Eight clients ask without pause while the gateway gets SIGTERM; each one ends with an answer.
+    """Eight clients query without pause while the gateway gets SIGTERM; each ends with an answer.
 
     A client stops at the first `Connection: close`, as it would go to another replica then.
     """

@@ -1,4 +1,4 @@
-"""The whole path: official client, gateway, tritonserver, the trained model. Nothing stands in."""
+"""The entire path: official client, gateway, tritonserver, the trained model. Nothing stands in."""
 
 import asyncio
 import json
@@ -38,7 +38,7 @@ def _active(real: RealGateway) -> float:
 async def test_every_picture_is_answered_right(
     real: RealGateway, real_client: AsyncOpenAI, sample: Sample
 ) -> None:
-    """Known pictures, known answers."""
+    """Known images, known answers."""
     answer = await real_client.chat.completions.create(
         model=real.model, messages=_ask(sample), temperature=0
     )
@@ -47,7 +47,7 @@ async def test_every_picture_is_answered_right(
 
 
 async def test_work_was_measured_before_readiness(real_http: httpx.AsyncClient) -> None:
-    """A pod that is ready tells what each unit of work takes of it, and something takes time."""
+    """A pod that is ready reports what each unit of work takes of it, and something takes time."""
     text = (await real_http.get("/metrics")).text
     pattern = r'^mm_work_seconds\{model="[^"]+",unit="(\w+)"\} (\S+)$'
     found = dict(re.findall(pattern, text, re.MULTILINE))
@@ -179,7 +179,7 @@ async def test_a_client_that_leaves_frees_the_engine(
 async def test_tritons_series_are_on_the_same_page(
     real: RealGateway, real_http: httpx.AsyncClient
 ) -> None:
-    """Whatever the pod tells is on one page, and each series says of which model it is."""
+    """Whatever the pod reports is on one page, and each series says of which model it is."""
     await real_http.post("/v1/chat/completions", json=_body(real))
     page = ""
 

@@ -1,4 +1,4 @@
-"""LoRA adapters at the gateway: models with a parent, asked by name."""
+"""LoRA adapters at the gateway: models with a parent, requested by name."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -16,7 +16,7 @@ ADAPTERS = ("french", MODEL)
 
 @pytest.fixture
 def engine() -> ScriptedEngine:
-    """An engine that keeps what it was asked."""
+    """An engine that keeps what it was queried."""
     return ScriptedEngine()
 
 
@@ -48,7 +48,7 @@ async def _ask(client: httpx.AsyncClient, model: str) -> tuple[int, dict[str, An
 async def test_a_name_chooses_the_adapter(
     client: httpx.AsyncClient, engine: ScriptedEngine, model: str, adapter: int | None
 ) -> None:
-    """The engine gets the adapter's id, the client the name that it asked for."""
+    """The engine gets the adapter's id, the client the name that it requested."""
     status, answer = await _ask(client, model)
     asked = [request.adapter for request in engine.requests]
     assert (200, model, [adapter]) == (status, answer["model"], asked)

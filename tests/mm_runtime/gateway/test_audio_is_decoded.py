@@ -1,4 +1,4 @@
-"""Files of sounds become samples as the model reads them, or are refused in words."""
+"""Files of audio clips become samples as the model reads them, or are refused with a message."""
 
 import io
 import wave
@@ -38,7 +38,7 @@ def _wav(samples: bytes) -> bytes:
     ],
 )
 def test_formats(container: str, codec: str, rate: int, channels: int) -> None:
-    """Each format that OpenAI takes gives the sound at the model's rate, in one channel."""
+    """Each format that OpenAI takes gives the audio at the model's rate, in one channel."""
     sound = noise(SECONDS, seed=2, rate=rate)
     found = decode_audio(
         encode_sound(sound, container, codec, rate=rate, channels=channels), most_samples=MOST
@@ -58,7 +58,7 @@ def test_wav_of_the_models_rate_is_untouched() -> None:
 
 
 def test_a_file_of_our_own_sound_is_the_sound() -> None:
-    """What a pod asks through its front door is, sample by sample, what a build asks inside."""
+    """What a pod sends through its front door is, sample by sample, what a build sends inside."""
     found = decode_audio(encode_wav(sample_audio()), most_samples=MOST)
     np.testing.assert_array_equal(sample_audio(), found)
 
@@ -84,7 +84,7 @@ FLAC = encode_sound(noise(1.0, seed=4), "flac", "flac")
     ],
 )
 def test_refused(encoded: bytes, words: str) -> None:
-    """What is no sound that is read here is refused, and the message says why."""
+    """What is no audio that is read here is refused, and the message says why."""
     with pytest.raises(BadRecordingError, match=words):
         decode_audio(encoded, most_samples=MOST)
 

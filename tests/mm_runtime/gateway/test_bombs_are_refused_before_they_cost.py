@@ -35,7 +35,7 @@ def _peak_bytes(work: Callable[[], object]) -> int:
 
 @pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP"])
 def test_exif_whose_entries_share_a_region_is_not_copied(kind: str) -> None:
-    """Two hundred entries over one half megabyte would be 100 MB; the picture is decoded."""
+    """Two hundred entries over one half megabyte would be 100 MB; the image is decoded."""
     bomb = bombs.with_exif(kind, bombs.exif_of(200, _MIB // 2))
     assert _peak_bytes(lambda: decode(bomb, max_pixels=LIMIT)) < 16 * _MIB
     assert decode(bomb, max_pixels=LIMIT).size == (8, 8)
@@ -162,7 +162,7 @@ def test_frames_are_made_small_one_by_one() -> None:
 
 
 def test_a_film_that_grows_in_mid_stream_is_refused() -> None:
-    """It announces 64 x 64 pixels; every frame is measured, also those that nobody wants."""
+    """It announces 64 x 64 pixels; every frame is measured, also those that no one wants."""
     limits = VideoLimits(max_bytes=9_000_000, max_pixels=10_000, max_frames=2)
     with pytest.raises(BadImageError, match="400 x 300 = 120000 pixels"):
         decode_video(bombs.grown_film(400, 300), limits)

@@ -1,4 +1,4 @@
-"""A gateway decodes the pictures of a chat once, not with every turn."""
+"""A gateway decodes the images of a chat once, not with every turn."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ BYTES = 2 * 2 * 3
 
 
 class Decoder:
-    """Counts what it is asked for."""
+    """Counts what it is requested."""
 
     def __init__(self) -> None:
         self.asked: list[int] = []
@@ -22,7 +22,7 @@ class Decoder:
 
 
 def shades(known: DecodedImageCache, decoder: Decoder, *wanted: int, count: int = 1) -> list[int]:
-    """Ask for pictures of these shades; return those that came."""
+    """Request images of these shades; return those that came."""
     return [
         int(known.through(bytes([shade]), count, lambda shade=shade: decoder(shade))[0, 0, 0])
         for shade in wanted
@@ -30,7 +30,7 @@ def shades(known: DecodedImageCache, decoder: Decoder, *wanted: int, count: int 
 
 
 def test_equal_bytes_are_decoded_once() -> None:
-    """The second time the pixels are those of the first, and nobody may change them."""
+    """The second time the pixels are those of the first, and no one may change them."""
     known, decoder = DecodedImageCache(10 * BYTES), Decoder()
     assert shades(known, decoder, 1, 2, 1, 2) == [1, 2, 1, 2]
     assert decoder.asked == [1, 2]
@@ -38,7 +38,7 @@ def test_equal_bytes_are_decoded_once() -> None:
 
 
 def test_the_number_of_pictures_counts() -> None:
-    """One of several pictures may be made smaller than the same one alone."""
+    """One of several images may be made smaller than the same one alone."""
     known, decoder = DecodedImageCache(10 * BYTES), Decoder()
     shades(known, decoder, 1)
     shades(known, decoder, 1, count=2)
@@ -46,7 +46,7 @@ def test_the_number_of_pictures_counts() -> None:
 
 
 def test_salts_keep_tenants_apart() -> None:
-    """A picture is known to the tenant that sent it, and to nobody else."""
+    """An image is known to the tenant that sent it, and to no one else."""
     known, decoder = DecodedImageCache(10 * BYTES), Decoder()
     for salt in ("ann", "bob", "ann", ""):
         known.through(b"\1", 1, lambda: decoder(1), salt)
@@ -54,7 +54,7 @@ def test_salts_keep_tenants_apart() -> None:
 
 
 def test_the_longest_unused_goes_first() -> None:
-    """Two have room: the third takes the place of the one that was not asked for."""
+    """Two have room: the third takes the place of the one that was not requested."""
     known, decoder = DecodedImageCache(2 * BYTES), Decoder()
     shades(known, decoder, 1, 2, 1, 3, 1, 2)
     assert decoder.asked == [1, 2, 3, 2]
@@ -62,14 +62,14 @@ def test_the_longest_unused_goes_first() -> None:
 
 @pytest.mark.parametrize("room", [0, BYTES - 1])
 def test_without_room_all_are_decoded(room: int) -> None:
-    """No memory, or less than one picture: nothing is kept, every answer is right."""
+    """No memory, or less than one image: nothing is kept, every answer is right."""
     known, decoder = DecodedImageCache(room), Decoder()
     assert shades(known, decoder, 1, 1) == [1, 1]
     assert decoder.asked == [1, 1]
 
 
 def test_errors_are_not_kept() -> None:
-    """A damaged picture is refused each time, with the same words."""
+    """A damaged image is refused each time, with the same words."""
     known = DecodedImageCache(10 * BYTES)
 
     def refuse() -> Pixels:

@@ -134,7 +134,7 @@ async def test_a_cache_salt_reaches_the_engine(client: AsyncOpenAI, engine: Scri
 async def test_a_question_without_image_is_text(
     client: AsyncOpenAI, engine: ScriptedEngine
 ) -> None:
-    """Plain text content works; the prompt begins with the begin token, so it is taken as whole."""
+    """Plain text content works; the prompt begins with the begin token, so it is taken as it is."""
     await client.chat.completions.create(
         model=MODEL, messages=[{"role": "user", "content": "hello"}]
     )

@@ -74,7 +74,7 @@ async def test_idle_connections_make_room(tmp_path: Path) -> None:
         await eventually_async(lambda: _open(running) == 4)
         async with httpx.AsyncClient(base_url=running.url, timeout=60) as client:
             answer = await client.post("/v1/chat/completions", json=QUESTION)
-            # Connections that asked something stay before those that never did.
+            # Connections that requested something stay before those that never did.
             more = [await asyncio.open_connection("127.0.0.1", running.port) for _ in range(4)]
             again = await client.post("/v1/chat/completions", json=QUESTION)
         for _, writer in (*silent, *more):

@@ -70,7 +70,7 @@ def test_room_is_made_without_a_look_at_all() -> None:
 
 
 async def test_a_crowd_comes_in_groups(tmp_path: Path) -> None:
-    """All get in although nobody takes them at first, and no turn of the loop takes them all."""
+    """All get in although no one takes them at first, and no turn of the loop takes them all."""
     async with serve(toy_gateway(tmp_path, ScriptedEngine())) as running:
         crowd = [socket.create_connection(("127.0.0.1", running.port), 60) for _ in range(CROWD)]
         connections = running.server.server_state.connections

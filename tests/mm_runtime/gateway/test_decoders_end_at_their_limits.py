@@ -1,4 +1,4 @@
-"""A file that takes more than its limits ends its own decoder and nobody else's."""
+"""A file that takes more than its limits ends its own decoder and no one else's."""
 
 import asyncio
 import os
@@ -185,13 +185,13 @@ async def test_a_false_answer_is_not_believed(decoders: Decoders) -> None:
 
 
 async def test_our_own_errors_are_no_refusals(decoders: Decoders) -> None:
-    """They are not told to the client as the file's fault."""
+    """They are not reported to the client as the file's fault."""
     with pytest.raises(DecoderFailedError, match="KeyError: 6"):
         await _decode(decoders, breaking_jobs.fail)
 
 
 async def test_a_client_that_leaves_frees_its_decoder(decoders: Decoders, tmp_path: Path) -> None:
-    """What it asked for is ended at once, not when its time is up."""
+    """What it requested is ended at once, not when its time is up."""
     before = await _process_of(decoders)
     async with _stuck(decoders, tmp_path) as waiting:
         waiting.cancel()

@@ -1,4 +1,4 @@
-"""What fails behind the gateway is told once: as a status, or as an event of a running stream."""
+"""What fails behind the gateway is seen once: as a status, or as an event of a running stream."""
 
 import asyncio
 import json
@@ -103,7 +103,7 @@ async def test_a_client_that_leaves_cancels_at_once(tmp_path: Path, *, stream: b
 
 
 async def test_a_client_that_stops_reading_is_gone(tmp_path: Path) -> None:
-    """Its connection stays open and nobody reads: the slot is free before the answer's end."""
+    """Its connection stays open and no one reads: the slot is free before the answer's end."""
     engine = ScriptedEngine(pieces=("x" * 2**18,) * 63)  # 16 MB: more than any socket's buffers
     body = json.dumps({**QUESTION, "stream": True, "max_tokens": 64}).encode()
     async with serve(toy_gateway(tmp_path, engine)) as running:

@@ -29,7 +29,7 @@ _POLICY = FetchPolicy(
 
 
 class _Watched(Decoders):
-    """Asks the budget for one more byte whenever an image is about to be decoded."""
+    """Queries the budget for one more byte whenever an image is about to be decoded."""
 
     def __init__(self, bodies: BodyBudget) -> None:
         super().__init__(1, DecoderLimits(memory_bytes=512 << 20, wall_seconds=60))

@@ -67,6 +67,6 @@ def test_of_two_fields_the_last_counts() -> None:
     ],
 )
 def test_refused(body: bytes, kind: str, words: str) -> None:
-    """Each mistake is told in words."""
+    """Each mistake is reported with a message."""
     with pytest.raises(InvalidRequestError, match=words):
         parse_transcription(body, kind)

@@ -1,4 +1,4 @@
-"""Pictures of one request travel to Triton in one tensor, whose size has a bound."""
+"""Images of one request travel to Triton in one tensor, whose size has a bound."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ GREEDY = Sampling(temperature=0, top_p=1, presence_penalty=None, frequency_penal
 
 
 def shapes(*sizes: tuple[int, int]) -> dict[str, list[int]]:
-    """Return the shapes of a request's tensors of pictures, given as height and width."""
+    """Return the shapes of a request's tensors of images, given as height and width."""
     request = EngineRequest(
         request_id="one",
         prompt="?",

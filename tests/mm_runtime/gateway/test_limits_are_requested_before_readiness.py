@@ -1,6 +1,6 @@
-"""A pod is Ready after the requests at the borders of its plan went through, and says what it does.
+"""A pod is Ready after the requests at the bounds of its plan went through, and says what it does.
 
-The engine is scripted: claims about what is asked, and what becomes of a failure. That real engines
+The engine is scripted: claims about what is sent, and what becomes of a failure. That real engines
 answer them is in every test that waits for a real pair.
 """
 
@@ -77,7 +77,7 @@ def phases(running: Running) -> dict[str, float]:
 
 
 async def test_the_largest_requests_come_before_readiness(tmp_path: Path) -> None:
-    """The most pictures of a plan, a prompt of every token there is, then a question."""
+    """The most images of a plan, a prompt of every token there is, then a question."""
     engine = ScriptedEngine()
     async with watched(tmp_path, engine) as running:
         await eventually_async(partial(is_ready, running))
@@ -116,7 +116,7 @@ async def test_a_pod_that_fails_its_longest_prompt_is_not_ready(
 
 
 async def test_a_failure_is_told_while_the_server_starts_again(tmp_path: Path) -> None:
-    """A prompt that ends the server leaves its name in `/readyz`, not only that nobody is there."""
+    """A prompt that ends the server leaves its name in `/readyz`, not only that no one is there."""
     engine = Fails()
     async with watched(tmp_path, engine) as running:
         await eventually_async(partial(says, running, "the longest prompt"))
@@ -141,7 +141,7 @@ async def test_a_server_that_loads_is_told(tmp_path: Path) -> None:
 
 
 def by_pixels(self: PromptLayout, sizes: Sequence[Size]) -> int:
-    """Return rows of a family whose pictures become more of them the larger they are, up to 100."""
+    """Return rows of a family whose images become more of them the larger they are, up to 100."""
     del self
     return sum(min(100, height * width // 28**2) for height, width in sizes)
 
@@ -163,7 +163,7 @@ def test_pictures_of_any_size_are_asked_at_both_ends(
 
 
 def by_large_pixels(self: PromptLayout, sizes: Sequence[Size]) -> int:
-    """Return rows of a family of which even large pictures have few."""
+    """Return rows of a family of which even large images have few."""
     del self
     return sum(height * width // 100**2 for height, width in sizes)
 
@@ -219,7 +219,7 @@ def test_a_family_without_videos_is_asked_for_none(tmp_path: Path) -> None:
 
 
 def test_pictures_that_are_all_alike_are_asked_once(tmp_path: Path) -> None:
-    """Where each picture has the same rows, the question's own is the smallest and the largest."""
+    """Where each image has the same rows, the question's own is the smallest and the largest."""
     assert [one.name for one in probes(service_of(tmp_path), most_pixels=MOST_PIXELS)] == [
         "the most images (4 of 28 x 28 pixels)",
         f"the longest prompt ({MAX_INPUT} tokens)",

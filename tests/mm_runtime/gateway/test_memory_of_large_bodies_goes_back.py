@@ -37,6 +37,6 @@ def _kept(how: str) -> int:
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries have no border")
 def test_between_small_pieces_that_stay() -> None:
-    """Of 240 MiB less than eight stay; with glibc's own border all of them do."""
+    """Of 240 MiB less than eight stay; with glibc's own bound all of them do."""
     assert _kept("as it is") > 200 * MIB
     assert _kept("fixed") < 8 * MIB

@@ -1,4 +1,4 @@
-"""A pod is ready after one picture and question went through, and only while Triton is ready."""
+"""A pod is ready after one image and question went through, and only while Triton is ready."""
 
 import asyncio
 from functools import partial
@@ -109,7 +109,7 @@ def golden_gateway(folder: Path, engine: ScriptedEngine, golden: GoldenPrompt) -
 async def test_the_golden_prompt_is_answered_as_at_the_build(
     tmp_path: Path, golden: GoldenPrompt
 ) -> None:
-    """An engine that answers otherwise than when it was built is not ready, and both are told."""
+    """An engine that answers otherwise than when it was built is not ready, and both are shown."""
     engine = ScriptedEngine(pieces=("a", " blue"))
     gateway = golden_gateway(tmp_path, engine, golden)
     async with serve(gateway) as running:
@@ -136,7 +136,7 @@ async def test_the_golden_prompt_is_answered_as_at_the_build(
 
 
 def test_a_question_without_a_sound_is_written_as_before() -> None:
-    """Manifests from before sounds were asked are read, and written byte by byte as they were."""
+    """Manifests from before audio was sent are read, and written byte by byte as they were."""
     written = '{"text":"What is it?","pictures":1,"tokens":[7,8],"answer":"a red"}'
     assert GoldenPrompt.from_json(written) == GOLDEN
     assert written == GOLDEN.to_json()
@@ -145,7 +145,7 @@ def test_a_question_without_a_sound_is_written_as_before() -> None:
 @pytest.mark.triton
 @pytest.mark.timeout(600)
 def test_a_real_engine_answers_as_at_its_build(real: RealGateway, tiny_engine: BuiltEngine) -> None:
-    """The build of the tiny model has kept a whole answer, and its pod, which is ready, gave it."""
+    """The build of the tiny model has kept a full answer, and its pod, which is ready, gave it."""
     golden = EngineManifest.from_json(tiny_engine.manifest.read_bytes()).golden
 
     assert golden is not None

@@ -27,7 +27,7 @@ REQUESTS = 4
 
 @pytest.fixture
 def no_collections() -> Iterator[None]:
-    """Only what nobody refers to goes."""
+    """Only what no one refers to goes."""
     gc.collect()
     gc.disable()
     tracemalloc.start()

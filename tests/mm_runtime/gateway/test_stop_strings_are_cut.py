@@ -21,7 +21,7 @@ def _cut(pieces: list[str], stops: tuple[str, ...]) -> tuple[list[str], bool]:
 
 @given(st.lists(TEXT, max_size=8), STOPS)
 def test_pieces_join_to_the_text_before_the_first_stop(pieces: list[str], stops: list[str]) -> None:
-    """The same as cutting the whole text at the stop that is complete first."""
+    """The same as cutting the entire text at the stop that is complete first."""
     out, stopped = _cut(pieces, tuple(stops))
     text = "".join(pieces)
     ends = [end for end in range(len(text) + 1) if any(text[:end].endswith(stop) for stop in stops)]

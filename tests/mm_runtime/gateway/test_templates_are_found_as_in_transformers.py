@@ -63,7 +63,7 @@ def test_the_same_template_as_in_transformers(tmp_path: Path, places: tuple[str,
 
 
 def test_the_default_of_several_named_templates(tmp_path: Path) -> None:
-    """As transformers takes it when none is asked for."""
+    """As transformers takes it when none is requested."""
     named = [{"name": "tools", "template": "A"}, {"name": "default", "template": "B"}]
     (tmp_path / "tokenizer_config.json").write_text(json.dumps({"chat_template": named}))
     assert find_chat_template(tmp_path) == "B"

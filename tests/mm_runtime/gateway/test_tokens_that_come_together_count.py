@@ -24,7 +24,7 @@ QUESTION = {
 
 
 class Joining(ScriptedEngine):
-    """Gives out five tokens in two responses, or one by one where that is asked."""
+    """Gives out five tokens in two responses, or one by one where that is queried."""
 
     async def generate(self, request: EngineRequest) -> AsyncGenerator[Text | Ended, None]:
         """Answer."""

@@ -1,4 +1,4 @@
-"""A killed server costs the requests it had; the gateway tells them, waits, and goes on."""
+"""A killed server costs the requests it had; the gateway reports them, waits, and continues."""
 
 import asyncio
 import os
@@ -52,7 +52,7 @@ def _process(pair: RealGateway, folder: Path, victim: str) -> int:
 async def test_what_was_in_flight_may_come_again(
     tiny_engine: BuiltEngine, tmp_path: Path, victim: str
 ) -> None:
-    """503 with `Retry-After`, whole or streamed; the pod is back without anybody's help.
+    """503 with `Retry-After`, entire or streamed; the pod is back without anyone's help.
 
     The process is stopped before it is killed, so that requests are in flight then.
     """

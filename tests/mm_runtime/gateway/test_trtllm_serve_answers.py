@@ -1,4 +1,4 @@
-"""Backend PyTorch: what clients ask of the gateway reaches trtllm-serve, and its answers them."""
+"""Backend PyTorch: what clients query of the gateway reaches trtllm-serve, and its answers them."""
 
 import asyncio
 import json
@@ -58,12 +58,12 @@ def body(*parts: object, **fields: object) -> dict[str, object]:
 
 
 def order(word: str) -> dict[str, str]:
-    """Return a text that tells the server how to answer."""
+    """Return a text that reports the server how to answer."""
     return {"type": "text", "text": f"order: {word}"}
 
 
 def image(width: int, height: int) -> dict[str, object]:
-    """Return a picture as a part."""
+    """Return an image as a part."""
     url = data_url(encode(picture((width, height))))
     return {"type": "image_url", "image_url": {"url": url}}
 
@@ -142,7 +142,7 @@ async def test_bad_pictures_never_reach_the_server(
 async def test_a_stop_string_ends_the_servers_work(
     client: httpx.AsyncClient, server: RecordedServer
 ) -> None:
-    """The text is cut exactly, and the server stops generating for nobody."""
+    """The text is cut exactly, and the server stops generating for no one."""
     before = server.log.count(ABORTED)
     asked = body(order("count"), stop=" 5")
     answer = (await client.post("/v1/chat/completions", json=asked)).json()
@@ -164,7 +164,7 @@ async def test_a_refusal_is_the_clients(client: httpx.AsyncClient, *, stream: bo
 async def test_a_client_that_leaves_ends_the_servers_work(
     gateway: Running, server: RecordedServer
 ) -> None:
-    """Closing our connection closes the server's: upstream aborts what nobody reads."""
+    """Closing our connection closes the server's: upstream aborts what no one reads."""
     before, asked = server.log.count(ABORTED), len(server.asked)
     content = json.dumps(body(order("hang"), stream=True)).encode()
     _, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
@@ -182,7 +182,7 @@ async def test_a_client_that_leaves_ends_the_servers_work(
 
 
 async def test_a_salt_goes_on(client: httpx.AsyncClient, server: RecordedServer) -> None:
-    """The server keeps KV blocks of other salts apart; without one it is told nothing."""
+    """The server keeps KV blocks of other salts apart; without one it is reported nothing."""
     for more in ({"cache_salt": "ann"}, {}):
         await client.post("/v1/chat/completions", json=body(order("none"), **more))
     assert [one.get("cache_salt") for one in server.asked[-2:]] == ["ann", None]
@@ -191,7 +191,7 @@ async def test_a_salt_goes_on(client: httpx.AsyncClient, server: RecordedServer)
 async def test_a_salt_is_refused_where_nothing_keeps_it(
     tmp_path: Path, server: RecordedServer
 ) -> None:
-    """A server that is too old for it is not asked: 400 names the field and the version."""
+    """A server that is too old for it is not queried: 400 names the field and the version."""
     asked = len(server.asked)
     engine = TrtllmServeEngine(server.address, MODEL, request_seconds=SECONDS, takes_salt=False)
     async with (
@@ -226,7 +226,7 @@ def test_the_salt_came_with_a_release(version: str, takes: bool) -> None:  # noq
 
 
 async def test_a_request_has_a_deadline(tmp_path: Path, server: RecordedServer) -> None:
-    """A server that says nothing more holds nobody: 504, and its work is ended."""
+    """A server that says nothing more holds no one: 504, and its work is ended."""
     before = server.log.count(ABORTED)
     engine = TrtllmServeEngine(server.address, MODEL, request_seconds=SECONDS)
     # Long enough for a busy machine to get the request to the server.

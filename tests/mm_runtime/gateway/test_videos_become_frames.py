@@ -1,4 +1,4 @@
-"""Animations and rows of pictures become a bounded number of frames; the rest is refused."""
+"""Animations and rows of images become a bounded number of frames; the rest is refused."""
 
 import base64
 import io
@@ -17,7 +17,7 @@ LIMITS = VideoLimits(max_bytes=9_000_000, max_pixels=10_000, max_frames=4)
 
 
 def _animation(count: int, kind: str = "GIF", size: tuple[int, int] = (20, 10)) -> bytes:
-    """Return frames that grow brighter, so that a frame tells its number."""
+    """Return frames that grow brighter, so that a frame reports its number."""
     frames = [picture(size, (at * 20 % 256,) * 3) for at in range(count)]
     buffer = io.BytesIO()
     options = {"lossless": True} if kind == "WEBP" else {}
@@ -59,7 +59,7 @@ def test_animations(kind: str, count: int, kept: list[int]) -> None:
     ],
 )
 def test_films(container: str, codec: str) -> None:
-    """Frames of a film, evenly spread, the first and the last among them."""
+    """Frames of a video, evenly spread, the first and the last among them."""
     frames = decode_video(film(10, container, codec), LIMITS)
     found = [frame.getpixel((SIDE - 8, SIDE - 8))[0] for frame in frames]
     assert [grey(at, 10) for at in (0, 3, 6, 9)] == pytest.approx(found, abs=6)
@@ -86,14 +86,14 @@ def test_films_are_turned_upright(rotation: int, white: tuple[int, int]) -> None
 
 
 def test_a_row_of_pictures() -> None:
-    """Frames that the client took out of a film itself."""
+    """Frames that the client took out of a video itself."""
     encoded = [encode(picture((8, 8), (at, at, at))) for at in range(7)]
     frames = read_video(_row(*encoded), LIMITS)
     assert [(at, at, at) for at in (0, 2, 4, 6)] == _shades(frames)
 
 
 def test_an_animation_as_data_url() -> None:
-    """The media type of a picture will do."""
+    """The media type of an image will do."""
     url = data_url(_animation(3), "image/gif")
     assert len(read_video(url, LIMITS)) == 3
 

@@ -19,7 +19,7 @@ from support.scripted_engine import ScriptedEngine
 ROUND = 8
 """Requests of four probes at two slots."""
 BEFORE = 3
-"""The most pictures, the longest prompt, the question that is answered."""
+"""The most images, the longest prompt, the question that is answered."""
 REQUEST, IMAGE, TEXT, OUTPUT = 0.05, 0.001, 0.0002, 0.01
 
 
@@ -50,7 +50,7 @@ def rounds(**factors: tuple[float, ...]) -> dict[str, list[Timed]]:
 
 
 def test_costs_are_found_in_the_times() -> None:
-    """Four kinds of requests tell the four costs, whatever else was in them."""
+    """Four kinds of requests report the four costs, whatever else was in them."""
     costs = costs_of(rounds())
 
     assert costs.seconds == pytest.approx(COSTS)
@@ -73,7 +73,7 @@ def test_outliers_change_no_cost(probe: str, factors: tuple[float, ...]) -> None
 
 
 def test_noise_is_no_cost() -> None:
-    """A longer prompt that was quicker, and a picture that took no time, are refused in words."""
+    """A longer prompt that was quicker, and an image that took no time, are refused by message."""
     costs = costs_of(rounds(text_token=(0.5,) * 5, image_token=(0.01,) * 5))
 
     assert set(costs.seconds) == {"request", "output_token"}
@@ -83,14 +83,14 @@ def test_noise_is_no_cost() -> None:
 
 
 def test_a_request_that_costs_nothing_is_refused() -> None:
-    """Tokens that explain more than the whole of a short request leave no cost of its own."""
+    """Tokens that explain more than all of a short request leave no cost of its own."""
     costs = costs_of(rounds(output_token=(10.0,) * 5))
 
     assert set(costs.refused) == {"request"}
 
 
 def test_work_that_no_probe_varies_has_no_cost() -> None:
-    """A model of sounds has one kind of request: neither a cost of text nor a refused one."""
+    """A model of audio clips has one kind of request: neither a cost of text nor a refused one."""
     same = [Timed(0.05, 0, 4, 1)] * 5
     costs = costs_of({"request": same, "text_token": same, "output_token": same})
 
@@ -146,7 +146,7 @@ async def test_a_ready_replica_has_measured(tmp_path: Path) -> None:
 async def test_what_was_measured_in_time_counts(
     tmp_path: Path, answered: int, *, told: bool
 ) -> None:
-    """Three whole rounds tell the costs; with fewer a pod is ready all the same and tells none."""
+    """Three full rounds give the costs; with fewer a pod is ready all the same and reports none."""
     engine = SilentAfter(answered)
     gateway = toy_gateway(tmp_path, engine)
     async with serve(gateway) as running:

@@ -51,7 +51,7 @@ async def test_a_good_name_is_found_beside_names_that_hang() -> None:
 
 
 async def test_a_lookup_has_a_deadline() -> None:
-    """Whoever asked goes on; the thread counts until libc has given up."""
+    """The request continues; the thread counts until libc has given up."""
     names = Names()
     resolver = Resolver(most=2, seconds=0.05, look_up=names.look_up)
     for _ in range(3):

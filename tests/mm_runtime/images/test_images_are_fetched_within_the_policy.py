@@ -77,7 +77,7 @@ async def test_names_of_the_cluster_are_not_told_from_unknown_ones() -> None:
 
 
 async def test_a_redirect_is_followed() -> None:
-    """The picture behind a relative redirect arrives."""
+    """The image behind a relative redirect arrives."""
 
     async def handler(exchange: Exchange) -> None:
         if exchange.path == "/old":
@@ -126,7 +126,7 @@ async def test_too_much_is_refused(*, length: bool) -> None:
 
 
 async def test_a_slow_host_is_left_at_the_deadline() -> None:
-    """The deadline holds for the whole picture: a byte now and then does not extend it."""
+    """The deadline holds for the entire image: a byte now and then does not extend it."""
 
     async def handler(exchange: Exchange) -> None:
         exchange.writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n")

@@ -1,4 +1,4 @@
-"""Every kind of file that users have becomes the RGB picture they see."""
+"""Every kind of file that users have becomes the RGB image they see."""
 
 import io
 
@@ -50,7 +50,7 @@ def test_sixteen_bit_grey_keeps_its_brightness() -> None:
 
 @pytest.mark.parametrize("kind", ["PNG", "WEBP"])
 def test_transparency_is_laid_on_white(kind: str) -> None:
-    """A transparent picture looks as it does on a page, not black."""
+    """A transparent image looks as it does on a page, not black."""
     clear = Image.new("RGBA", (8, 8), (220, 20, 20, 0))
     assert _mean(encode(clear, kind, lossless=True)) == (255, 255, 255)
 
@@ -64,7 +64,7 @@ def test_a_transparent_palette_colour_is_laid_on_white() -> None:
 
 @pytest.mark.parametrize("orientation", range(1, 9))
 def test_the_camera_orientation_is_undone(orientation: int) -> None:
-    """All eight orientations show the same upright picture: red above, blue below."""
+    """All eight orientations show the same upright image: red above, blue below."""
     upright = Image.new("RGB", (32, 64), RED)
     upright.paste((0, 0, 255), (0, 32, 32, 64))
     undo = {

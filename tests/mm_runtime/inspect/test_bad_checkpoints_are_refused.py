@@ -203,7 +203,7 @@ def test_damage_has_a_reason(
 
 
 def test_unknown_family_lists_known_ones(tmp_path: Path) -> None:
-    """Somebody with an unknown family sees which ones there are."""
+    """Someone with an unknown family sees which ones there are."""
     message = refusal(write_checkpoint(tmp_path, {"model_type": "gpt9"})).message
     assert all(family in message for family in FAMILIES)
 

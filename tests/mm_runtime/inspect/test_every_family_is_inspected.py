@@ -85,7 +85,7 @@ def test_byt5_needs_no_tokenizer(tmp_path: Path) -> None:
     ],
 )
 def test_sentence_piece_models_are_enough(family: str, name: str, tmp_path: Path) -> None:
-    """The build makes the file that servers read of them; it is told which, if it must."""
+    """The build makes the file that servers read of them; it is reported which, if it must."""
     source = source_of(family, tmp_path / "source")
     (source / name).write_bytes(b"pieces")
     whole = inspect(source, InspectOptions())

@@ -80,7 +80,7 @@ def test_real_config_with_missing_keys(tmp_path: Path) -> None:
     ],
 )
 def test_features_per_image(tmp_path: Path, changes: dict[str, Any], features: int) -> None:
-    """Rows of the prompt table for one picture follow tower and selection."""
+    """Rows of the prompt table for one image follow tower and selection."""
     facts = facts_of(write_checkpoint(tmp_path, {**LLAVA_CONFIG, **changes}))
     assert facts.vision is not None
     assert features == facts.vision.features_per_image

@@ -41,7 +41,7 @@ def test_refusal_is_permanent(tmp_path: Path) -> None:
     "text", ["x" * 50_000, "ü" * 50_000, '"\n\\' * 20_000], ids=["ascii", "umlauts", "escapes"]
 )
 def test_long_messages_are_shortened(text: str) -> None:
-    """However long a message is and however its characters are written, the whole fits."""
+    """However long a message is and however its characters are written, the entire fits."""
     report = refusal_report(InspectRefusedError(InspectReason.CONFIG_INVALID, text))
     error = json.loads(report)["error"]
     assert len(report.encode()) <= MESSAGE_LIMIT_BYTES

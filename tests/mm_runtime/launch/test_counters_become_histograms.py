@@ -78,5 +78,5 @@ def test_a_parser_reads_them() -> None:
 
 
 def test_what_is_not_there_stays_absent() -> None:
-    """A server that died, or serves no pictures, shows no empty histogram."""
+    """A server that died, or serves no images, shows no empty histogram."""
     assert with_histograms("", (SECONDS, BATCH)) == ""

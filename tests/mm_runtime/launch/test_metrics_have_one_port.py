@@ -1,4 +1,4 @@
-"""The metrics port tells what tritonserver cannot, with and without a server behind it."""
+"""The metrics port reports what tritonserver cannot, with and without a server behind it."""
 
 import socket
 from collections.abc import Iterator
@@ -66,7 +66,7 @@ def inner() -> Iterator[int]:
 
 
 def scrape(port: int, path: str = "/metrics") -> httpx.Response:
-    """Ask as a scraper does."""
+    """Query as a scraper does."""
     return httpx.get(f"http://127.0.0.1:{port}{path}", timeout=60)
 
 
@@ -129,7 +129,7 @@ def test_a_full_pool_is_counted(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_a_full_pinned_pool_is_another_one(caplog: pytest.LogCaptureFixture) -> None:
-    """It has words, a number and a field of its own; how the GPU is shared is told beside."""
+    """It has words, a number and a field of its own; how the GPU is shared is reported beside."""
     with Exposition(Ports(metrics=free_port()), Ports(metrics=free_port()), POOLS, "tiny") as told:
         told.watch(lambda _line: None)(FULL_PINNED)
         told.shares("time-slices", "no daemon")

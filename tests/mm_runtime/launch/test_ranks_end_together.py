@@ -83,7 +83,7 @@ def launcher_of(pids: Path) -> int:
 
 
 class Killer(threading.Thread):
-    """Kills a process once the supervisor has told that the server is ready.
+    """Kills a process once the supervisor has reported that the server is ready.
 
     Past its deadline it ends the supervisor, so that a test fails and does not hang.
     """

@@ -35,11 +35,11 @@ SHM = Path("/dev/shm")
 
 
 CLIENTS = 16
-"""As many as the plan lets wait: their pictures all come in one moment, before one of them runs."""
+"""As many as the plan lets wait: their images all come in one moment, before one of them runs."""
 
 
 def ask(served: Served, *, tokens: int = 4, picture: str | None = None) -> dict[str, Any]:
-    """Ask the ensemble a question; return the answer's JSON."""
+    """Query the ensemble a question; return the answer's JSON."""
     body: dict[str, Any] = {"text_input": "a red square", "max_tokens": tokens}
     body |= {"min_tokens": tokens, "end_id": -1}
     if picture:
@@ -113,7 +113,7 @@ def test_drain_waits_for_the_gateway(random_engine: EngineFiles) -> None:
 
 
 def test_drain_finishes_what_is_in_flight(random_engine: EngineFiles, tmp_path: Path) -> None:
-    """Requests that wait for a picture when SIGTERM comes are fetched, run and answered in full."""
+    """Requests that wait for an image when SIGTERM comes are fetched, run and answered in full."""
     serving = tmp_path / "serving.json"
     shutil.copy(random_engine.serving, serving)
     fetches = {

@@ -1,4 +1,4 @@
-"""MPS is started, checked and given up in words.
+"""MPS is started, checked and given up with a message.
 
 The control program here is a recorded one: it knows the commands that are used, refuses others,
 and answers as NVIDIA's did on an H100 (bench/sharing, where the real one ran).
@@ -117,7 +117,7 @@ def test_no_daemon_where_none_is_asked_for(
 
 
 def test_a_daemon_that_is_gone_is_an_error(control: Path, tmp_path: Path) -> None:
-    """Asking a daemon that ended says so instead of showing no clients."""
+    """Querying a daemon that ended says so instead of showing no clients."""
     with MpsDaemon(tmp_path / "mps") as daemon:
         (tmp_path / "mps" / "pipe" / "control").unlink()
         with pytest.raises(MpsUnavailableError, match="Cannot find MPS control daemon"):

@@ -15,7 +15,7 @@ from support.native_engines import native_engine
 
 @pytest.mark.parametrize("role", list(Role))
 def test_a_replaced_manifest_is_refused(tmp_path: Path, role: Role) -> None:
-    """It is whole and of the right fingerprint; the error names it and both digests."""
+    """It is complete and of the right fingerprint; the error names it and both digests."""
     engine, serving = native_engine("llava", {})
     manifest = tmp_path / "manifest.json"
     manifest.write_text(engine.to_json(indent=1))

@@ -45,7 +45,7 @@ def serving(
 
 
 def ready(served: Served) -> int | None:
-    """Return the status that the kubelet sees; None: nobody answers."""
+    """Return the status that the kubelet sees; None: no one answers."""
     try:
         return httpx.get(f"{served.metrics_url}/health/ready", timeout=30).status_code
     except httpx.TransportError:
@@ -108,7 +108,7 @@ def test_the_plans_command_serves_and_ends(
 def test_a_dead_server_is_started_again_until_it_is_too_much(
     engine: EngineFiles, tools: Tools, tmp_path: Path
 ) -> None:
-    """Two deaths are mended in the pod, the third within five minutes ends the container."""
+    """Two deaths are repaired in the pod, the third within five minutes ends the container."""
     with serving(engine, tools, tmp_path) as served:
         for death in (1, 2):
             wait_until_ready(served, starts=death)

@@ -1,4 +1,4 @@
-"""NVIDIA's Model-Optimizer itself, in whole builds of small models of the real classes."""
+"""NVIDIA's Model-Optimizer itself, in entire builds of small models of the real classes."""
 
 import json
 from pathlib import Path
@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 PICTURES = {"qwen2-vl": "visual.", "mllama": "vision_model."}
 UNREACHED = {"qwen2-vl": (), "mllama": ("layers.1.", "layers.3.")}
-"""MLLAMA's layers of cross attention: texts without pictures skip them."""
+"""MLLAMA's layers of cross attention: texts without images skip them."""
 
 
 def built(folder: Path, family: str) -> StagingSite:
@@ -42,7 +42,7 @@ def contents(site: StagingSite) -> dict[str, str]:
 
 @pytest.mark.parametrize("family", PICTURES)
 def test_fp8(tmp_path: Path, family: str) -> None:
-    """Numbers within FP8's error, pictures untouched, other files too, twice the same bytes."""
+    """Numbers within FP8's error, images untouched, other files too, twice the same bytes."""
     site = built(tmp_path / "first", family)
     exact = load_file(site.source / "model.safetensors")
     made = load_file(site.staged / "model.safetensors")

@@ -1,4 +1,4 @@
-"""What goes wrong with one request of a step ends that request; the answers beside it go on."""
+"""What goes wrong with one request of a step ends that request; the answers beside it continue."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
@@ -77,7 +77,7 @@ def _answers_beside(
 
 
 def test_equal_requests_wait_and_one_leaves(start_engine: StartEngine) -> None:
-    """Clients that wait with the same question about equal pictures are told apart."""
+    """Clients that wait with the same question about equal images are distinguished."""
     with start_engine(max_batch_size=1) as engine:
         waiting = [CollectingSink() for _ in range(3)]
 
@@ -150,7 +150,7 @@ def test_steps_that_cannot_be_counted(language_model: LanguageModel) -> None:
 
 
 class PickyEncoder:
-    """Encodes numbers, and fails for a whole pass that holds a 13."""
+    """Encodes numbers, and fails for an entire pass that holds a 13."""
 
     def read(self, inputs: Tensors) -> int:
         """Return the number."""
@@ -165,7 +165,7 @@ class PickyEncoder:
 
 
 def test_a_picture_that_breaks_the_encoders_pass() -> None:
-    """The pictures that shared the pass are encoded all the same."""
+    """The images that shared the pass are encoded all the same."""
     requests = [{"IMAGE": np.array([number])} for number in (1, 13, 2)]
     results = encode_requests(PickyEncoder(), requests, np.float32)
     said: Callable[[object], object] = lambda one: (  # noqa: E731

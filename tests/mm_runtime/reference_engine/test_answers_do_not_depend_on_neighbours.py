@@ -1,4 +1,4 @@
-"""Whoever joins, leaves, is refused or breaks: who stays gets the answer that it gets alone."""
+"""Requests join, leave, are refused or break: the others get the answers that they get alone."""
 
 import logging
 from collections.abc import Iterator
@@ -41,7 +41,7 @@ SAMPLINGS = (
 
 
 def _llava_questions() -> Questions:
-    """Return questions with and without pictures, of every way to choose tokens."""
+    """Return questions with and without images, of every way to choose tokens."""
     rng = np.random.default_rng(20)
     good = []
     for number in range(14):
@@ -180,7 +180,7 @@ def _assert_decided(model: SlotModel, questions: Questions) -> None:
     ],
 )
 def test_requests_that_share_a_pass(language_model: LanguageModel, engines: int) -> None:
-    """A decoder with pictures, whose requests are rows of one pass."""
+    """A decoder with images, whose requests are rows of one pass."""
     questions = _llava_questions()
     _assert_decided(language_model, questions)
     assert _follow(language_model, questions, engines) >= engines * STEPS * FOLLOWED

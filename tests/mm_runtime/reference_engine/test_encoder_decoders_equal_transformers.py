@@ -22,7 +22,7 @@ ANSWER = 20
 
 
 def _requests(family: str, model: transformers.PreTrainedModel) -> list[Request]:
-    """Return texts of 2 to 60 tokens, or sounds, with the checkpoint's decoder prompts."""
+    """Return texts of 2 to 60 tokens, or audio clips, with the checkpoint's decoder prompts."""
     rng = np.random.default_rng(3)
     start = model.generation_config.decoder_start_token_id or model.config.decoder_start_token_id
     forced = getattr(model.config, "forced_bos_token_id", None)
@@ -50,7 +50,7 @@ def _expected(model: transformers.PreTrainedModel, request: Request) -> list[int
         inputs = {"input_ids": torch.tensor([request.ids])}
     else:
         inputs = {"input_features": torch.from_numpy(request.features.T.copy())[None]}
-    # Whisper's own generate() cuts sound into windows; this is the one below it.
+    # Whisper's own generate() cuts audio into windows; this is the one below it.
     ids = GenerationMixin.generate(
         model,
         **inputs,

@@ -1,6 +1,6 @@
-"""Every family that takes pictures: built, preprocessed, encoded, answered as transformers does.
+"""Every family that takes images: built, preprocessed, encoded, answered as transformers does.
 
-transformers gets the same pictures through its own processor, and its own `generate` answers.
+transformers gets the same images through its own processor, and its own `generate` answers.
 """
 
 from collections.abc import Iterator
@@ -36,7 +36,7 @@ def both(
 
 
 def _expected(pipeline: Pipeline, upstream: Upstream, given: list[Any]) -> list[int]:
-    """Return transformers' answer to the prompt that preprocessing writes for these pictures."""
+    """Return transformers' answer to the prompt that preprocessing writes for these images."""
     pixels = [_bytes(one) for one in given]
     facts = pipeline.directory.facts
     urls = {"IMAGE_URL": np.array([pixels], dtype=np.object_)} if given else {}
@@ -64,7 +64,7 @@ def _bytes(image: Any) -> bytes:
 
 @pytest.mark.parametrize("size", SIZES, ids=str)
 def test_one_picture(both: tuple[Pipeline, Upstream], size: tuple[int, int]) -> None:
-    """Whatever its shape, a picture is cut, encoded and read as transformers does it."""
+    """Whatever its shape, an image is cut, encoded and read as transformers does it."""
     pipeline, upstream = both
     image = picture(*size, seed=1)
     pixels = np.asarray(image)[None, None]
@@ -72,7 +72,7 @@ def test_one_picture(both: tuple[Pipeline, Upstream], size: tuple[int, int]) -> 
 
 
 def test_prompts_in_parts(both: tuple[Pipeline, Upstream]) -> None:
-    """Three requests together, their prompts read 3 tokens a step: parts end inside pictures."""
+    """Three requests together, their prompts read 3 tokens a step: parts end inside images."""
     pipeline, upstream = both
     images = [picture(*size, seed=4) for size in SIZES]
     requests = [
@@ -89,7 +89,7 @@ def test_prompts_in_parts(both: tuple[Pipeline, Upstream]) -> None:
 
 
 def test_two_pictures(both: tuple[Pipeline, Upstream]) -> None:
-    """Pictures of different shapes in one request."""
+    """Images of different shapes in one request."""
     pipeline, upstream = both
     _skip_where_transformers_has_no_answer(upstream, "two-pictures")
     images = [picture(90, 40, seed=2), picture(50, 70, seed=3)]
@@ -98,7 +98,7 @@ def test_two_pictures(both: tuple[Pipeline, Upstream]) -> None:
 
 
 def test_pictures_matter(both: tuple[Pipeline, Upstream]) -> None:
-    """Another picture, another answer: what is compared above depends on the pictures."""
+    """Another image, another answer: what is compared above depends on the images."""
     pipeline, _ = both
     answers = {
         tuple(
@@ -110,7 +110,7 @@ def test_pictures_matter(both: tuple[Pipeline, Upstream]) -> None:
 
 
 def test_text_only(both: tuple[Pipeline, Upstream]) -> None:
-    """A question without a picture."""
+    """A question without an image."""
     pipeline, upstream = both
     _skip_where_transformers_has_no_answer(upstream, "text-only")
     assert _expected(pipeline, upstream, []) == pipeline.ask(QUESTION)

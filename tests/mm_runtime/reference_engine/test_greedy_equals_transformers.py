@@ -15,7 +15,7 @@ HIDDEN = 128
 
 
 def _requests(count: int, *, end_ids: frozenset[int]) -> list[Request]:
-    """Return prompts of 3 to 300 tokens, some with rows of up to two pictures."""
+    """Return prompts of 3 to 300 tokens, some with rows of up to two images."""
     rng = np.random.default_rng(7)
     requests = []
     for _ in range(count):
@@ -47,7 +47,7 @@ def test_half_precision_engines_run(dtype: str) -> None:
 
 @pytest.fixture(scope="module")
 def reference() -> LlavaForConditionalGeneration:
-    """The whole checkpoint as transformers loads it."""
+    """The entire checkpoint as transformers loads it."""
     return LlavaForConditionalGeneration.from_pretrained(CHECKPOINT).eval()
 
 

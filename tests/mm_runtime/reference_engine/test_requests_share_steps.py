@@ -62,7 +62,7 @@ class Held(CollectingSink):
         assert self._begun.wait(DEADLINE_SECONDS)
 
     def let_go(self) -> None:
-        """Let the engine go on."""
+        """Let the engine continue."""
         self._let.set()
 
     def _hold(self, _: Piece) -> None:
@@ -84,7 +84,7 @@ def test_one_step_decodes_several_requests(start_engine: StartEngine) -> None:
 
 
 def test_steps_are_told_by_their_size(language_model: LanguageModel) -> None:
-    """Every step is told of once, the last ones before the engine falls idle."""
+    """Every step is informed of once, the last ones before the engine falls idle."""
     told: Counter[int] = Counter()
     idle = threading.Event()
 
@@ -104,7 +104,7 @@ def test_steps_are_told_by_their_size(language_model: LanguageModel) -> None:
 
 
 def test_short_request_overtakes_a_long_one(start_engine: StartEngine) -> None:
-    """A request that joins later and asks for less ends first."""
+    """A request that joins later and requests less ends first."""
     ended: list[str] = []
 
     def note(name: str) -> CollectingSink:
@@ -134,7 +134,7 @@ def test_short_request_overtakes_a_long_one(start_engine: StartEngine) -> None:
 def test_long_prompt_does_not_stall_a_running_answer(
     start_engine: StartEngine, limits: dict[str, int]
 ) -> None:
-    """With 7 tokens of prompts a step or 5, an answer goes on while a prompt of 300 is read."""
+    """With 7 tokens of prompts a step or 5, an answer continues while a prompt of 300 is read."""
     with start_engine(**limits) as engine:
         running = CollectingSink()
         arrived = threading.Event()
@@ -190,7 +190,7 @@ def test_prompt_of_a_client_that_goes_is_dropped(start_engine: StartEngine) -> N
 
 
 def test_cancelled_request_leaves_the_queue(start_engine: StartEngine) -> None:
-    """A request that waits is dropped too when nobody wants it any more."""
+    """A request that waits is dropped too when no one wants it any more."""
     with start_engine(max_batch_size=1) as engine:
         running, waiting = Held(), CollectingSink()
         engine.submit(_request(MAX_LENGTH), running)
@@ -226,7 +226,7 @@ def test_leaving_requests_do_not_disturb_the_others(start_engine: StartEngine) -
 
 
 def test_full_queue_refuses(start_engine: StartEngine) -> None:
-    """One request runs, one waits; the third is told to come again."""
+    """One request runs, one waits; the third is instructed to come again."""
     with start_engine(max_batch_size=1, max_queue_size=1) as engine:
         running, waiting = Held(), CollectingSink()
         engine.submit(_request(MAX_LENGTH), running)
@@ -274,7 +274,7 @@ def test_a_burst_fills_free_slots_before_the_queue(language_model: LanguageModel
 
 
 def test_queue_without_bound(start_engine: StartEngine) -> None:
-    """A queue size of 0 refuses nobody."""
+    """A queue size of 0 refuses no one."""
     with start_engine(max_batch_size=1, max_queue_size=0) as engine:
         sinks = [CollectingSink() for _ in range(40)]
         for sink in sinks:
@@ -306,7 +306,7 @@ def test_broken_request_fails_alone(start_engine: StartEngine) -> None:
 
 
 def test_stopping_ends_every_request(start_engine: StartEngine) -> None:
-    """Running and waiting requests are told; new ones are refused."""
+    """Running and waiting requests are reported; new ones are refused."""
     running = Held()
     sinks = [running, CollectingSink(), CollectingSink()]
     with start_engine(max_batch_size=1) as engine:

@@ -34,7 +34,7 @@ def _draws(sampling: Sampling, count: int = 2000) -> Counter[int]:
     ],
 )
 def test_greedy(sampling: Sampling) -> None:
-    """As in TensorRT-LLM, decoding is greedy unless top_k or top_p asks for more."""
+    """As in TensorRT-LLM, decoding is greedy unless top_k or top_p requests more."""
     assert {1} == set(_draws(sampling, 50))
 
 

@@ -39,7 +39,7 @@ def test_start_of_a_stop_word_is_held_back_until_it_is_none() -> None:
 
 
 def test_stop_word_is_cut_off() -> None:
-    """The whole stop word is missing from the answer."""
+    """The entire stop word is missing from the answer."""
     assert _run([1, 7, 8, 2], stop=((7, 8),)) == [([1], None), ([], None), ([], Finish.STOP)]
 
 

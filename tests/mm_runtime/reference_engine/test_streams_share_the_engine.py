@@ -70,7 +70,7 @@ def test_concurrent_streams_interleave(served: Served) -> None:
 
 
 def test_concurrent_answers_are_right(served: Served) -> None:
-    """Questions on different pictures at the same time do not mix."""
+    """Questions on different images at the same time do not mix."""
     asked = samples()
     questions = [
         (

@@ -1,4 +1,4 @@
-"""Repositories of TensorRT-LLM engines: its own backend, told everything, for each family."""
+"""Repositories of TensorRT-LLM engines: its own backend, reported everything, for each family."""
 
 from collections.abc import Iterator
 from pathlib import PurePath

@@ -77,7 +77,7 @@ def test_files_are_golden(golden: Golden) -> None:
 
 
 def test_encoders_serve_one_model(golden: Golden) -> None:
-    """An encoder's pod has the one model that servers ask, and its text is golden."""
+    """An encoder's pod has the one model that servers query, and its text is golden."""
     found = files(role=Role.ENCODER)
     assert sorted(found) == ["vision_encoder/1/model.py", "vision_encoder/config.pbtxt"]
     golden.check("vision_encoder.pbtxt", found["vision_encoder/config.pbtxt"])
@@ -100,13 +100,13 @@ def _text_only(role: Role = Role.SERVER) -> dict[str, str]:
 
 
 def test_text_only_engines_have_no_encoders_pod() -> None:
-    """A pod that would only encode pictures of a model that sees none is refused."""
+    """A pod that would only encode images of a model that sees none is refused."""
     with pytest.raises(PermanentError, match="llava has no vision encoder"):
         _text_only(Role.ENCODER)
 
 
 def test_text_only_engines_have_no_encoder() -> None:
-    """Without pictures there is no encoder, and the ensemble reads nothing that nobody makes."""
+    """Without images there is no encoder, and the ensemble reads nothing that no one makes."""
     found = _text_only()
     assert not [path for path in found if "multimodal_encoders" in path]
     steps = parse(found["ensemble/config.pbtxt"]).ensemble_scheduling.step
@@ -213,7 +213,7 @@ def test_ensemble_tensors_agree_from_end_to_end() -> None:
 
 @pytest.mark.parametrize("streaming", [True, False], ids=["streaming", "whole"])
 def test_the_gateways_ensemble_names_what_the_gateway_reads(*, streaming: bool) -> None:
-    """Tokens and their number: Triton asks the language model for all that an ensemble names."""
+    """Tokens and their number: Triton queries the language model for all that an ensemble names."""
     found = parse(files(streaming=streaming)["token_ensemble/config.pbtxt"])
     last = found.ensemble_scheduling.step[-1]
     read = {"output_ids", "sequence_length"}

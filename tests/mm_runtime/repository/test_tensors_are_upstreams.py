@@ -30,7 +30,7 @@ TEMPLATE_TYPES = {
 """Upstream's placeholders, filled as its guide fills them."""
 
 NEWER_NAMES = {"min_tokens", "seed", "image_sizes_input"}
-"""Inputs of newer templates: two that replace min_length and random_seed, and sizes of pictures
+"""Inputs of newer templates: two that replace min_length and random_seed, and sizes of images
 without their padding."""
 
 OURS = {
@@ -49,7 +49,7 @@ SEVERAL = {
     **dict.fromkeys(("image_sizes", "IMAGE_SIZES"), 2),
     **dict.fromkeys(("image_grid_thw", "IMAGE_GRID_THW"), 3),
 }
-"""Values of one picture upstream, of any number here (for URLs as in newer templates)."""
+"""Values of one image upstream, of any number here (for URLs as in newer templates)."""
 
 BATCHED = {"TOKENS_BATCH", "SEQUENCE_LENGTH"}
 """Inputs that may have different lengths in one batch here: responses of several streams. No client

@@ -1,4 +1,4 @@
-"""A sound becomes the log-mel spectrogram that transformers' feature extractor makes of it."""
+"""Audio becomes the log-mel spectrogram that transformers' feature extractor makes of it."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from support.sounds import noise
     ],
 )
 def test_equals_transformers(tmp_path: Path, bins: int, seconds: float) -> None:
-    """Every value is that of the checkpoint's own extractor, for short sounds and full windows."""
+    """Every value is that of the checkpoint's own extractor, for short clips and full windows."""
     sound = noise(seconds, seed=1)
     extractor = WhisperFeatureExtractor(feature_size=bins)
     extractor.save_pretrained(tmp_path)
@@ -32,7 +32,7 @@ def test_equals_transformers(tmp_path: Path, bins: int, seconds: float) -> None:
 
 
 def test_another_rate_is_refused(tmp_path: Path) -> None:
-    """A checkpoint of another rate would hear everything too fast or too slow."""
+    """A checkpoint of another rate would read everything too fast or too slow."""
     (tmp_path / "preprocessor_config.json").write_text('{"sampling_rate": 8000}')
     with pytest.raises(ValueError, match="sampling_rate is 8000, expected 16000"):
         LogMel.from_folder(tmp_path, bins=80, frames=3000)

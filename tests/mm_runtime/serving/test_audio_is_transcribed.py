@@ -66,7 +66,7 @@ class Ears:
         words = tokenizer(texts.HEARD)
         prefix = words(PREFIX.format(language), add_special_tokens=False)["input_ids"]
         heard = self.heard(sound)
-        # Whisper's own generate() cuts sound into windows; this is the one below it.
+        # Whisper's own generate() cuts audio into windows; this is the one below it.
         ids = GenerationMixin.generate(
             self.model,
             input_features=heard,
@@ -121,7 +121,7 @@ def ears(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ears]:
 
 
 def written(seed: int) -> NDArray[np.float32]:
-    """Return a sound as a file with sixteen bits a sample keeps it."""
+    """Return an audio clip as a file with sixteen bits a sample keeps it."""
     kept: NDArray[np.float32] = (noise(0.8, seed=seed) * 32768).astype(np.int16) / np.float32(32768)
     return kept
 
@@ -136,7 +136,7 @@ def test_triton(ears: Ears, seconds: float) -> None:
     assert [expected] == ears.ask("ensemble", "text_output", [wav, tokens])
     streamed = ears.ask("ensemble", "text_output", [wav, tokens, ("stream", "BOOL", True)])
     assert expected == "".join(streamed)
-    # As upstream's: no number of tokens, and each response of a stream repeats the whole text.
+    # As upstream's: no number of tokens, and each response of a stream repeats the entire text.
     longer = np.concatenate((sound, noise(0.2, seed=9)))
     asked = [
         ("TEXT_PREFIX", "BYTES", PREFIX.format("de").encode()),
@@ -194,7 +194,7 @@ async def test_its_pod_answers_as_its_build(ears: Ears) -> None:
 
 
 def test_languages_are_detected(ears: Ears) -> None:
-    """Without a language each sound gets the one that transformers detects, and is told it."""
+    """Without a language each audio gets the one that transformers detects, and is reported it."""
     create = ears.openai.audio.transcriptions.create
     found = set()
     for seed in range(8):

@@ -1,4 +1,4 @@
-"""What is no picture, or too much of one, is refused with a message before it costs anything."""
+"""What is no image, or too much of one, is refused with a message before it costs anything."""
 
 import base64
 import io
@@ -29,7 +29,7 @@ def _bomb() -> bytes:
 
 
 def test_whole_picture_is_decoded() -> None:
-    """A good data URL gives the picture."""
+    """A good data URL gives the image."""
     assert image_from_url(_url(PNG), LIMITS).size == (224, 224)
 
 
@@ -61,7 +61,7 @@ def test_pixel_bomb_is_refused_before_it_is_decoded() -> None:
 
 
 def test_truncated_jpeg(tmp_path: Path) -> None:
-    """Half a JPEG is an error, not half a picture."""
+    """Half a JPEG is an error, not half an image."""
     path = tmp_path / "x.jpg"
     Image.effect_noise((200, 200), 50).save(path)
     with pytest.raises(RequestError, match="damaged or truncated"):

@@ -1,4 +1,4 @@
-"""What `tensorrt_llm_bls` asks the other models, and what it makes of their answers."""
+"""What `tensorrt_llm_bls` queries the other models, and what it makes of their answers."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ ANSWER = (7, 8, 9)
 
 @dataclass
 class ScriptedModels:
-    """Answers with `ANSWER`, one token a piece when asked for pieces; text is the ids joined."""
+    """Answers with `ANSWER`, one token a piece when requested pieces; text is the ids joined."""
 
     own: bool = True
     """Says which tokens came before and which are the last, as our own engine does."""
@@ -28,7 +28,7 @@ class ScriptedModels:
     streamed: list[bool] = field(default_factory=list)
     stopped: bool = False
     before: list[list[int]] = field(default_factory=list)
-    """Earlier tokens, for each time that text was asked for."""
+    """Earlier tokens, for each time that text was requested."""
 
     def once(self, model: str, inputs: Tensors, outputs: Sequence[str]) -> Outputs:
         """Return what a model before or after the language model would."""
@@ -104,7 +104,7 @@ def texts(answers: Sequence[tuple[Outputs, bool]]) -> list[str]:
     ],
 )
 def test_text(expected: list[str], accumulate: bool, values: dict[str, object]) -> None:  # noqa: FBT001
-    """A client gets the whole text, its pieces, or the text so far; the last response is marked."""
+    """A client gets the full text, its pieces, or the text so far; the last response is marked."""
     answers = list(
         chain(accumulate=accumulate).answer(request(**values), ScriptedModels(), lambda: False)
     )
@@ -147,7 +147,7 @@ def test_whole_answers_hold_every_tokens_log_probability() -> None:
     ],
 )
 def test_answers_are_asked_for_in_pieces(expected: bool, values: dict[str, object]) -> None:  # noqa: FBT001
-    """Pieces can be stopped; only what no engine gives in pieces is asked for whole."""
+    """Pieces can be stopped; only what no engine gives in pieces is requested complete."""
     models = ScriptedModels()
     list(chain().answer(request(**values), models, lambda: False))
     assert [expected] == models.streamed
@@ -155,7 +155,7 @@ def test_answers_are_asked_for_in_pieces(expected: bool, values: dict[str, objec
 
 @pytest.mark.parametrize("values", [{}, {"stream": True}], ids=["whole", "streaming"])
 def test_a_client_that_goes_stops_the_answer(values: dict[str, object]) -> None:
-    """Whether it streams or not: the language model is told, and nobody is answered."""
+    """Whether it streams or not: the language model is reported, and no one is answered."""
     models = ScriptedModels()
     asked = iter([False, True])  # there for preprocessing, gone at the first piece
     answers = list(chain().answer(request(**values), models, lambda: next(asked)))
@@ -163,13 +163,13 @@ def test_a_client_that_goes_stops_the_answer(values: dict[str, object]) -> None:
 
 
 def test_a_client_that_has_gone_costs_nothing() -> None:
-    """No model is asked for a request that waited in vain."""
+    """No model gets a request that waited in vain."""
     models = ScriptedModels()
     assert list(chain().answer(request(), models, lambda: True)) == []
     assert (models.streamed, models.stopped) == ([], False)
 
 
 def test_inputs_that_would_do_nothing_are_refused() -> None:
-    """A draft model is asked for by name and there is none."""
+    """A draft model is requested by name and there is none."""
     with pytest.raises(RequestError, match="num_draft_tokens is not supported: there is no draft"):
         list(chain().answer(request(num_draft_tokens=2), ScriptedModels(), lambda: False))

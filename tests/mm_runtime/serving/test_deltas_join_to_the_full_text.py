@@ -1,4 +1,4 @@
-"""Texts of the pieces of an answer, joined, are the text of the whole answer."""
+"""Texts of the pieces of an answer, joined, are the text of the entire answer."""
 
 import pytest
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers

@@ -1,4 +1,4 @@
-"""The real server answers right, whichever way a picture comes and however it is asked."""
+"""The real server answers right, whichever way an image comes and however it is queried."""
 
 import base64
 
@@ -35,7 +35,7 @@ def test_samples(ensemble: Ensemble, sample: Sample) -> None:
 
 
 def test_data_url(ensemble: Ensemble) -> None:
-    """A picture inside the request's text."""
+    """An image inside the request's text."""
     assert "a red square" == ensemble.ask(QUESTION, image_url_input=_data_url()).text  # noqa: SIM300
 
 
@@ -56,13 +56,13 @@ def test_preprocessed_picture(ensemble: Ensemble) -> None:
     ],
 )
 def test_two_pictures_keep_their_order(ensemble: Ensemble, question: str, expected: str) -> None:
-    """Each picture's features stand where its placeholder stands."""
+    """Each image's features stand where its placeholder stands."""
     pixels = _pixels(RED_SQUARE.name, GREEN_TRIANGLE.name)
     assert expected == ensemble.ask(question, image_bytes_input=pixels).text
 
 
 def test_text_only(ensemble: Ensemble) -> None:
-    """A request without a picture is answered, and says so."""
+    """A request without an image is answered, and says so."""
     assert "i see no image" == ensemble.ask(QUESTION).text  # noqa: SIM300
 
 
@@ -86,7 +86,7 @@ def test_stop_words_end_the_answer(ensemble: Ensemble) -> None:
 
 
 def test_log_probabilities_and_logits(ensemble: Ensemble) -> None:
-    """They come when asked for, with one entry a token."""
+    """They come when requested, with one entry a token."""
     pixels = _pixels(RED_SQUARE.name)
     outputs = ensemble.ask(
         QUESTION,

@@ -44,7 +44,7 @@ FRAMES = 3
 """Of a video, at the most."""
 
 FILM_BYTES = 4 << 20
-"""Room for a film of too many frames."""
+"""Room for a video of too many frames."""
 
 
 def _slow(families: list[str]) -> list[object]:
@@ -67,11 +67,11 @@ class Family:
 
     @property
     def case(self) -> Case:
-        """What tests know of a family that takes pictures."""
+        """What tests know of a family that takes images."""
         return CASES[self.name]
 
     def prompt(self, given: list[Any]) -> str:
-        """Return the prompt that the question with pictures becomes."""
+        """Return the prompt that the question with images becomes."""
         return self.case.prompt.format(pictures=self.case.mark * len(given))
 
     def chat(self, *content: dict[str, object], **options: Any) -> Any:
@@ -85,7 +85,7 @@ class Family:
         )
 
     def expected(self, given: list[Any]) -> tuple[str, int]:
-        """Return answer and prompt tokens of this process for the originals of pictures."""
+        """Return answer and prompt tokens of this process for the originals of images."""
         prompt = self.prompt(given)
         if not given and not prompt.startswith("<|im_start|>"):
             prompt = f"<s>{prompt}"
@@ -127,7 +127,7 @@ def _part(image: Any) -> dict[str, object]:
 
 
 def _features(served: Family, given: list[Any]) -> int:
-    """Return the features of pictures as the engine in this process has them."""
+    """Return the features of images as the engine in this process has them."""
     facts = served.pipeline.directory.facts
     urls = [data_url(encode(one)).encode() for one in given]
     if not urls:
@@ -147,7 +147,7 @@ TEXT_PART: dict[str, object] = {"type": "text", "text": QUESTION}
     "served", _slow([one for one in PICTURE_FAMILIES if one in KINDS]), indirect=True
 )
 def test_picture(served: Family) -> None:
-    """A picture with a question, streamed and whole; the text is that of transformers' tokens."""
+    """An image with a question, streamed and complete; the text is that of transformers' tokens."""
     pipeline, family = served.pipeline, served.name
     image = picture(100, 61, seed=1)
     pixels = np.asarray(image)[None, None]
@@ -175,9 +175,9 @@ def test_picture(served: Family) -> None:
     ],
 )
 def test_chat(served: Family, sizes: list[tuple[int, int]]) -> None:
-    """A chat with pictures of any shape: prompt, tokens and answer are the engine's own.
+    """A chat with images of any shape: prompt, tokens and answer are the engine's own.
 
-    The engine in this process gets the pictures as they are; the gateway has made them smaller.
+    The engine in this process gets the images as they are; the gateway has made them smaller.
     """
     given = [picture(*size, seed=seed) for seed, size in enumerate(sizes)]
     text, tokens = served.expected(given)
@@ -235,7 +235,7 @@ def test_what_the_family_cannot_do(served: Family) -> None:
 
 @pytest.mark.parametrize("served", _slow(TEXT_FAMILIES), indirect=True)
 def test_text(served: Family) -> None:
-    """Texts of different lengths to an encoder-decoder: Triton and OpenAI, streamed and whole."""
+    """Texts of different lengths to an encoder-decoder: Triton and OpenAI, streamed and not."""
     model = getattr(transformers, TEXT_KINDS[served.name]).from_pretrained(served.checkpoint).eval()
     words = tokenizer(ends=True)
     start = decoder_start(served.checkpoint)
@@ -261,7 +261,7 @@ def test_text(served: Family) -> None:
 
 @pytest.mark.parametrize("served", _slow(TEXT_FAMILIES), indirect=True)
 def test_what_an_encoder_decoder_cannot_do(served: Family) -> None:
-    """Chats, pictures, too long texts and answers are refused in words."""
+    """Chats, images, too long texts and answers are refused with a message."""
     with pytest.raises(BadRequestError, match="POST /v1/completions"):
         served.chat(TEXT_PART)
     for changes, words in (
@@ -339,7 +339,7 @@ def test_mistakes_with_videos(served: Family) -> None:
 
 @pytest.mark.parametrize("served", ["qwen2-vl"], indirect=True)
 def test_film(served: Family) -> None:
-    """A film is answered like the frames that are taken from it."""
+    """A video is answered like the frames that are taken from it."""
     content = film(9)
     limits = VideoLimits(max_bytes=1 << 20, max_pixels=1 << 20, max_frames=FRAMES)
     frames = np.stack([np.asarray(frame) for frame in decode_video(content, limits)])[None]

@@ -1,4 +1,4 @@
-"""A picture seen before is not encoded again, whatever request it comes with, nor mixed up."""
+"""An image seen before is not encoded again, whatever request it comes with, nor mixed up."""
 
 import base64
 import time
@@ -28,13 +28,13 @@ FEATURE_BYTES = ROWS * HIDDEN * 4
 
 
 class Encoder:
-    """Features that tell which picture they are of; counts what it encodes."""
+    """Features that report which image they are of; counts what it encodes."""
 
     def __init__(self) -> None:
         self.encoded: list[float] = []
 
     def __call__(self, inputs: Inputs) -> NDArray[np.float32]:
-        """Return features filled with each picture's first value."""
+        """Return features filled with each image's first value."""
         values = inputs["pixel_values"].reshape(len(inputs["pixel_values"]), -1)[:, 0]
         self.encoded += values.tolist()
         return np.stack([np.full((ROWS, HIDDEN), value, np.float32) for value in values])
@@ -45,7 +45,7 @@ def _batch(*pictures: float) -> dict[str, NDArray[np.float32]]:
 
 
 def test_only_unknown_pictures_are_encoded() -> None:
-    """Equal pictures of one batch cost one encoding, known ones none; the order is kept."""
+    """Equal images of one batch cost one encoding, known ones none; the order is kept."""
     cache, encoder = FeatureCache(1 << 20), Encoder()
     first = cache.through(_batch(1, 2, 1), encoder)
     second = cache.through(_batch(3, 2, 1), encoder)
@@ -56,7 +56,7 @@ def test_only_unknown_pictures_are_encoded() -> None:
 
 
 def test_the_longest_unused_goes_first() -> None:
-    """Room for two: the picture asked last stays, whenever it came in."""
+    """Room for two: the image requested last stays, whenever it came in."""
     cache, encoder = FeatureCache(2 * (FEATURE_BYTES + ENTRY_BYTES)), Encoder()
     for picture in (1, 2, 1, 3, 1, 2):
         cache.through(_batch(picture), encoder)
@@ -70,7 +70,7 @@ def test_the_longest_unused_goes_first() -> None:
     st.integers(1, 6 * (FEATURE_BYTES + ENTRY_BYTES)),
 )
 def test_the_bound_holds_and_answers_are_right(batches: list[list[int]], limit: int) -> None:
-    """Whatever comes, bytes stay below the limit and features are those of the picture."""
+    """Whatever comes, bytes stay below the limit and features are those of the image."""
     cache, encoder = FeatureCache(limit), Encoder()
     for batch in batches:
         features = cache.through(_batch(*batch), encoder)
@@ -79,7 +79,7 @@ def test_the_bound_holds_and_answers_are_right(batches: list[list[int]], limit: 
 
 
 def test_names_types_and_shapes_are_part_of_the_key() -> None:
-    """The same bytes as another tensor are another picture."""
+    """The same bytes as another tensor are another image."""
     zeros = np.zeros((2, 8), np.float32)
     inputs = (
         {"a": zeros},
@@ -92,7 +92,7 @@ def test_names_types_and_shapes_are_part_of_the_key() -> None:
 
 
 def test_a_collision_is_seen_in_debug() -> None:
-    """With one key for all pictures the second digest keeps them apart."""
+    """With one key for all images the second digest keeps them apart."""
     cache, encoder = FeatureCache(1 << 20, verify=True, key=lambda _: b"same"), Encoder()
     answers = [
         cache.through(_batch(*pictures), encoder)[:, 0, 0].tolist()
@@ -103,7 +103,7 @@ def test_a_collision_is_seen_in_debug() -> None:
 
 
 def test_salts_keep_tenants_apart() -> None:
-    """A picture is found again under its own salt only, also where digests collide."""
+    """An image is found again under its own salt only, also where digests collide."""
     cache, encoder = FeatureCache(1 << 20), Encoder()
     for salt in (b"", b"ann", b"bob", b"ann", b"", b"bob"):
         assert cache.through(_batch(1), encoder, salt)[:, 0, 0].tolist() == [1]
@@ -192,7 +192,7 @@ def test_the_page_has_every_series(served: Served) -> None:
     """Each series of a ready server is on its page, and no other one of ours."""
     deadline = time.monotonic() + PAGE_SECONDS
     page = ""
-    while "mm_server_gpu_sharing{" not in page:  # told last, after Triton says that it is ready
+    while "mm_server_gpu_sharing{" not in page:  # reported last, after Triton says that it is ready
         assert time.monotonic() < deadline, page
         page = httpx.get(f"{served.metrics_url}/metrics", timeout=60).text
     families = {one.name: one for one in text_string_to_metric_families(page)}

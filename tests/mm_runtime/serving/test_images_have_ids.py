@@ -1,4 +1,4 @@
-"""Each image feature carries an id of its picture, so that KV blocks are reusable."""
+"""Each image feature carries an id of its image, so that KV blocks are reusable."""
 
 from collections.abc import Sequence
 
@@ -51,7 +51,7 @@ def _marked(outputs: Outputs) -> list[int]:
 
 
 def test_the_picture_decides(preprocessor: Preprocessor) -> None:
-    """One picture has one id in every prompt; another one has another."""
+    """One image has one id in every prompt; another one has another."""
     turn = _marked(_prepare(preprocessor, "What is it?", "red-square.png"))
     later = _marked(_prepare(preprocessor, "And which colour is that?", "red-square.png"))
     other = _marked(_prepare(preprocessor, "What is it?", "big-green-triangle.png"))
@@ -61,7 +61,7 @@ def test_the_picture_decides(preprocessor: Preprocessor) -> None:
 
 
 def test_each_of_several_pictures_has_its_own(preprocessor: Preprocessor) -> None:
-    """A second picture does not change the id of the first one, so its blocks stay reusable."""
+    """A second image does not change the id of the first one, so its blocks stay reusable."""
     names = ("red-square.png", "big-green-triangle.png")
     both = _marked(_prepare(preprocessor, "Which?", *names))
     alone = [_marked(_prepare(preprocessor, "Which?", name)) for name in names]
@@ -83,7 +83,7 @@ def test_preprocessed_pixels_have_an_id_too(preprocessor: Preprocessor) -> None:
 
 
 def test_salted_requests_have_ids_of_their_own(preprocessor: Preprocessor) -> None:
-    """The same picture has one id in all turns of a tenant, and another one for each tenant."""
+    """The same image has one id in all turns of a tenant, and another one for each tenant."""
 
     def marked(salt: str) -> set[int]:
         asked = np.array([[salt.encode()]], dtype=np.object_)
@@ -95,7 +95,7 @@ def test_salted_requests_have_ids_of_their_own(preprocessor: Preprocessor) -> No
 
 
 def test_text_has_none(preprocessor: Preprocessor) -> None:
-    """Without a picture nothing is marked."""
+    """Without an image nothing is marked."""
     assert "OUT_PROMPT_TABLE_EXTRA_IDS" not in _prepare(preprocessor, "Hello")
 
 
@@ -113,7 +113,7 @@ def test_ids_are_never_that_of_text() -> None:
 
 
 def test_a_collision_is_seen_in_debug() -> None:
-    """With one id for all pictures the second digest keeps their KV blocks apart, in every turn."""
+    """With one id for all images the second digest keeps their KV blocks apart, in every turn."""
     red, blue = (np.asarray(Image.new("RGB", (4, 4), colour)) for colour in ("red", "blue"))
     ids = ImageIds(verify=True, key=lambda _: 7)
     found = [ids.of_image(one) for one in (red, blue, red, blue)]
@@ -136,6 +136,6 @@ def test_the_debug_switch_reaches_requests(
 
 @pytest.mark.parametrize("rows", [pytest.param((1,), id="few"), pytest.param((2, 1), id="many")])
 def test_features_and_rows_must_agree(rows: Sequence[int]) -> None:
-    """Features without a picture, or the other way round, are a defect that is told."""
+    """Features without an image, or the other way round, are a defect that is reported."""
     with pytest.raises(ValueError, match="2 features in the prompt"):
         extra_ids([5, 100, 101], 100, [(1, count) for count in rows])

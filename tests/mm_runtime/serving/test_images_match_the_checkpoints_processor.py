@@ -36,7 +36,7 @@ def test_equal_to_transformers(width: int, height: int) -> None:
 
 
 def test_transparent_pictures_become_rgb() -> None:
-    """A picture with an alpha channel or a palette is converted first."""
+    """An image with an alpha channel or a palette is converted first."""
     preprocess = ImagePreprocessor.from_folder(CHECKPOINT)
     grey = Image.new("L", (60, 60), 128)
     assert preprocess([grey, grey.convert("RGBA")]).shape == (2, 3, 56, 56)

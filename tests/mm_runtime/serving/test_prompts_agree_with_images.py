@@ -1,4 +1,4 @@
-"""A bare question gets the checkpoint's wrapper; placeholders and pictures agree in number."""
+"""A bare question gets the checkpoint's wrapper; placeholders and images agree in number."""
 
 import pytest
 
@@ -40,7 +40,7 @@ def test_llavas_wrapper_without_a_template() -> None:
     ],
 )
 def test_disagreement_names_both_numbers(text: str, images: int, message: str) -> None:
-    """The client learns how many placeholders and how many pictures it sent."""
+    """The client learns how many placeholders and how many images it sent."""
     with pytest.raises(RequestError, match=message):
         PromptWriter.from_folder(CHECKPOINT, "<s>", PROMPT).write(text, images)
 
@@ -55,6 +55,6 @@ def test_template_cannot_reach_out_of_its_sandbox() -> None:
 
 
 def test_each_picture_gets_its_own_rows() -> None:
-    """Row numbers go on from picture to picture; text ids stay as they are."""
+    """Row numbers continue from image to image; text ids stay as they are."""
     placed = place_features([1, 4, 7, 4], image_token_id=4, rows=(3, 2), vocabulary_size=50)
     assert placed == [1, 50, 51, 52, 7, 53, 54]

@@ -1,4 +1,4 @@
-"""A picture of a few kilobytes that is one pixel wide costs no gigabytes, whoever resizes it."""
+"""An image of a few kilobytes that is one pixel wide costs no gigabytes, wherever it is resized."""
 
 import json
 import subprocess

@@ -191,7 +191,7 @@ def test_adapters_are_asked_for_by_id(asked: Tensors, expected: int | None) -> N
 
 
 def test_unknown_adapters_are_told_the_known_ones() -> None:
-    """The message lists what a client may ask for."""
+    """The message lists what a client may request."""
     with pytest.raises(RequestError, match=r"this model has 0 \(french\), 1 \(legal\); leave it"):
         _read(adapters=ADAPTERS, lora_task_id=_int(2))
 

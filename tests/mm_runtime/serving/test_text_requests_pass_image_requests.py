@@ -1,4 +1,4 @@
-"""What needs no encoder is answered while pictures are encoded; pictures that wait go together."""
+"""What needs no encoder is answered while images are encoded; images that wait go together."""
 
 import asyncio
 import queue
@@ -58,7 +58,7 @@ class _Encoder:
 
 
 def test_text_is_answered_while_a_picture_is_encoded() -> None:
-    """So is a wrong picture; pictures that came meanwhile are encoded together, in order."""
+    """So is a wrong image; images that came meanwhile are encoded together, in order."""
     encoder = _Encoder()
     waiting = encoder.queue(together=3)
     encoder.submit(waiting, 0, picture(0))
@@ -76,7 +76,7 @@ def test_text_is_answered_while_a_picture_is_encoded() -> None:
 
 
 def test_every_wait_is_told() -> None:
-    """Pictures that came while another one was encoded waited until that was over, at least."""
+    """Images that came while another one was encoded waited until that was over, at least."""
     encoder = _Encoder()
     waiting = encoder.queue(together=3)
     encoder.submit(waiting, 0, picture(0))
@@ -95,7 +95,7 @@ def test_every_wait_is_told() -> None:
 
 
 def test_a_defect_is_told_and_the_next_picture_encoded() -> None:
-    """The thread outlives an encoder's error, and an answer that nobody takes."""
+    """The thread outlives an encoder's error, and an answer that no one takes."""
 
     def encode(requests: Sequence[Tensors]) -> Results:
         if requests[0]["IMAGE"].item() == 0:
@@ -118,7 +118,7 @@ def test_a_defect_is_told_and_the_next_picture_encoded() -> None:
 
 
 def test_the_end_waits_for_what_was_put() -> None:
-    """A server that stops answers the pictures it has."""
+    """A server that stops answers the images it has."""
     encoder = _Encoder()
     waiting = encoder.queue(together=2)
     for number in range(3):
@@ -129,7 +129,7 @@ def test_the_end_waits_for_what_was_put() -> None:
 
 
 def test_an_encoder_that_never_returns_holds_up_no_end(caplog: pytest.LogCaptureFixture) -> None:
-    """The log says that it hangs, and the server goes on with its end."""
+    """The log says that it hangs, and the server continues with its end."""
     encoder = _Encoder()
     waiting = encoder.queue(together=1)
     encoder.submit(waiting, 0, picture(0))
@@ -153,7 +153,7 @@ def test_triton_has_time_for_an_encoder_that_never_returns() -> None:
 @pytest.mark.slow
 @pytest.mark.triton
 def test_a_real_server_answers_text_beside_pictures(tmp_path: Path) -> None:
-    """Eight pictures need four runs of the encoder; a question without one waits for one at most.
+    """Eight images need four runs of the encoder; a question without one waits for one at most.
 
     It comes when the first run is over: so three are to come or under way.
     """

@@ -44,7 +44,7 @@ def upstream_of(family: str, folder: Path) -> Upstream:
 
 @pytest.fixture(scope="module", params=VIEWS)
 def upstream(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Upstream:
-    """Each family whose pictures are views."""
+    """Each family whose images are views."""
     return upstream_of(request.param, tmp_path_factory.mktemp("family") / "checkpoint")
 
 

@@ -1,4 +1,4 @@
-"""Pictures of several requests share runs of the vision engine, and each gets its own rows."""
+"""Images of several requests share runs of the vision engine, and each gets its own rows."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ HIDDEN = 128
 
 @pytest.fixture(scope="module")
 def encoder(built_engine: BuiltEngine) -> VisionEncoder:
-    """The built vision engine with at most three pictures a run."""
+    """The built vision engine with at most three images a run."""
     model = built_engine.directory / "vision" / "model.onnx"
     session = VisionSession(OnnxRunner(model), max_batch_size=3)
     return VisionEncoder(session, image_size=IMAGE_SIDE)
@@ -54,7 +54,7 @@ def test_preprocessed_and_own_pictures_are_equal(encoder: VisionEncoder) -> None
 
 
 def test_text_only_request_has_no_table(encoder: VisionEncoder) -> None:
-    """A request without pictures passes through."""
+    """A request without images passes through."""
     assert encode_requests(encoder, [{"max_tokens": np.ones((1, 1), np.int32)}], np.float16) == [{}]
 
 

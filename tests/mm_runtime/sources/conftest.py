@@ -10,7 +10,7 @@ from support.hollow_checkpoint import write_checkpoint, write_safetensors
 from support.hub_server import Hub, serving_hub
 
 ELEMENTS = 6 * 1024 * 1024
-"""float16: a file of 12 MB, above what is read whole."""
+"""float16: a file of 12 MB, above what is read complete."""
 
 
 @pytest.fixture(scope="session")

@@ -15,7 +15,7 @@ from mm_runtime.sources.identity import (
 from support.hollow_checkpoint import write_checkpoint, write_safetensors
 
 BIG = SMALL_BYTES // 2 + BLOCK_BYTES
-"""float16 elements of a file that is above the limit for reading it whole."""
+"""float16 elements of a file that is above the limit for reading it complete."""
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def test_unused_files_do_not_count(checkpoint: Path, name: str) -> None:
 
 
 def test_one_byte_of_a_small_file_counts(checkpoint: Path) -> None:
-    """Small files are read whole."""
+    """Small files are read complete."""
     before = source_digest(checkpoint)
     with (checkpoint / "model.safetensors").open("r+b") as file:
         file.seek(-1, os.SEEK_END)

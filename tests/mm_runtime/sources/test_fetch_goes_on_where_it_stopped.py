@@ -1,4 +1,4 @@
-"""A build fetches a remote checkpoint whole, resumes what was cut, and knows what came damaged."""
+"""A build fetches an entire checkpoint, resumes what was cut, and knows what came damaged."""
 
 import logging
 import shutil
@@ -104,14 +104,14 @@ def test_token_reaches_no_log_and_no_argument(
 
 
 def test_cut_connection_is_made_again(hub: Hub, tmp_path: Path) -> None:
-    """The client asks for the rest, not for the whole, and the file is right."""
+    """The client requests the rest, not for the complete, and the file is right."""
     source = HubSource(HubAddress(REPOSITORY, COMMIT), hub.environment)
     hub.cut_after = [11_000_000]
     weights = weights_of(source)
     source.download(weights, tmp_path / "partial")
     assert sha256(hub.directory / WEIGHTS) == sha256(tmp_path / "partial")
     asked = [range_ for method, path, range_ in hub.requests if method == "GET" and "/cdn/" in path]
-    # The client passes whole chunks of 10 MiB on; the rest of the second one came for nothing.
+    # The client passes entire chunks of 10 MiB on; the rest of the second one came for nothing.
     assert asked == ["", f"bytes={10 * 1024 * 1024}-"]
 
 
@@ -119,7 +119,7 @@ def test_cut_connection_is_made_again(hub: Hub, tmp_path: Path) -> None:
 def test_next_process_goes_on(
     kind: str, request: pytest.FixtureRequest, large_checkpoint: Path, tmp_path: Path
 ) -> None:
-    """What a killed fetch has left is kept: only the rest is asked for."""
+    """What a killed fetch has left is kept: only the rest is requested."""
     source: RemoteSource
     if kind == "hub":
         source = HubSource(
@@ -200,7 +200,7 @@ def test_changed_bucket_is_found_before_the_download(
 def test_space_is_checked_before_the_download(
     hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A store without room is told with both numbers, and no weights were asked for."""
+    """A store without room is reported with both numbers, and no weights were requested."""
     monkeypatch.setattr(fetch, "free_bytes", lambda _: 1000)
     with opened(HubAddress(REPOSITORY, COMMIT), hub.environment) as origin:
         copies = {name: tmp_path / name for name in origin.sizes}

@@ -46,7 +46,7 @@ def arguments(hub: Hub, tmp_path: Path, store: Path) -> tuple[list[str], BuildPa
 
 
 def test_killed_fetch_goes_on(hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """SIGKILL in the middle of the weights takes the step along; the next one asks for the rest."""
+    """SIGKILL in the middle of the weights takes the step along; the next one requests the rest."""
     store = tmp_path / "store"
     store.mkdir()
     command, paths = arguments(hub, tmp_path, store)
@@ -99,7 +99,7 @@ def silent_server() -> Iterator[str]:
 
 
 def test_silent_bucket_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server that takes the request and says nothing ends in words, worth another try."""
+    """A server that takes the request and says nothing ends with a message, worth another try."""
     monkeypatch.setattr("mm_runtime.base.buckets.RETRIES", 0)
     monkeypatch.setattr("mm_runtime.base.buckets.READ", timedelta(seconds=0.2))
     with silent_server() as endpoint:
@@ -124,7 +124,7 @@ def test_silent_hub_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_full_disk_is_told_before_a_byte_is_fetched(
     hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A small tmpfs: both numbers are told, nothing was fetched, and with room it succeeds."""
+    """A small tmpfs: both numbers are reported, nothing was fetched, and with room it succeeds."""
     if os.geteuid() != 0:
         pytest.skip("mounting needs root")
     store = tmp_path / "small"

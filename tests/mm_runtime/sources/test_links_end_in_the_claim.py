@@ -1,4 +1,4 @@
-"""Links of a checkpoint lead to files of the same claim, wherever somebody points them."""
+"""Links of a checkpoint lead to files of the same claim, wherever someone points them."""
 
 import os
 from collections.abc import Callable
@@ -38,7 +38,7 @@ def secret(tmp_path: Path) -> Path:
 
 
 def absolute(checkpoint: Path, secret: Path) -> Path:
-    """Link a file by its whole path."""
+    """Link a file by its entire path."""
     link = checkpoint / "extra.json"
     link.symlink_to(secret)
     return link

@@ -27,7 +27,7 @@ def refusal(hub: Hub, **environment: str) -> tuple[InspectReason, str]:
 
 
 def test_hub_gives_the_facts_of_the_directory(hub: Hub) -> None:
-    """Digest and facts are those of the whole directory; the commit is reported besides."""
+    """Digest and facts are those of the entire directory; the commit is reported besides."""
     expected = inspect(hub.directory, InspectOptions())
     facts = inspect_source(SOURCE, InspectOptions(), hub.environment)
     assert expected.model_copy(update={"source_revision": COMMIT}) == facts
@@ -72,7 +72,7 @@ def test_missing_token_is_told(small_hub: Hub, environment: dict[str, str], word
 
 
 def test_gated_repository_is_told(small_hub: Hub) -> None:
-    """Terms that nobody has accepted are named, with where to accept them."""
+    """Terms that no one has accepted are named, with where to accept them."""
     small_hub.gated = True
     reason, message = refusal(small_hub)
     assert (reason, "accept its terms" in message) == (InspectReason.SOURCE_DENIED, True)
@@ -94,7 +94,7 @@ def test_refusals_name_the_address(small_hub: Hub) -> None:
 
 
 def test_limited_rate_is_waited_for(small_hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
-    """429 and 503 are asked again."""
+    """429 and 503 are queried again."""
     monkeypatch.setattr(hub_module, "RETRY_DELAYS", (0.01, 0.01))
     small_hub.refuse = [429, 503]
     assert inspect_source(SOURCE, InspectOptions(), small_hub.environment).source_revision == COMMIT
@@ -103,7 +103,7 @@ def test_limited_rate_is_waited_for(small_hub: Hub, monkeypatch: pytest.MonkeyPa
 def test_hub_that_stays_down_is_no_refusal(
     small_hub: Hub, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture
 ) -> None:
-    """The report says that the source is unavailable, and the exit code asks for another try."""
+    """The report says that the source is unavailable, and the exit code requests another try."""
     monkeypatch.setattr(hub_module, "RETRY_DELAYS", (0.01,))
     small_hub.refuse = [503, 503]
     monkeypatch.setenv("HF_ENDPOINT", small_hub.endpoint)
@@ -166,7 +166,7 @@ def test_bucket_refusals_say_what_to_do(
 
 @pytest.mark.s3
 def test_bucket_server_that_is_down_is_no_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody listens: worth another try."""
+    """No one listens: worth another try."""
     monkeypatch.setattr("mm_runtime.base.buckets.RETRIES", 0)
     environment = {
         "AWS_ENDPOINT_URL": "http://127.0.0.1:1",
@@ -187,7 +187,7 @@ def test_names_that_leave_the_directory_are_refused(small_hub: Hub) -> None:
 
 
 def test_cache_is_used_offline(small_hub: Hub, tmp_path: Path) -> None:
-    """With HF_HUB_OFFLINE the Hub's own cache layout is read and nobody is asked."""
+    """With HF_HUB_OFFLINE the Hub's own cache layout is read and no one is queried."""
     cache = tmp_path / "cache"
     folder = cache / f"models--{REPOSITORY.replace('/', '--')}"
     snapshot = folder / "snapshots" / COMMIT
@@ -208,7 +208,7 @@ def test_cache_without_the_revision_is_told(tmp_path: Path) -> None:
 
 
 def test_other_formats_stay_on_the_hub(small_hub: Hub) -> None:
-    """Repositories hold the same weights again in other folders: nobody reads or counts them."""
+    """Repositories hold the same weights again in other folders: no one reads or counts them."""
     plain = inspect(small_hub.directory, InspectOptions())
     other = small_hub.directory / "original"
     other.mkdir()

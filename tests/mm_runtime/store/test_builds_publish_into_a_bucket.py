@@ -1,4 +1,4 @@
-"""A build with a store in a bucket publishes the engine whole, or not at all."""
+"""A build with a store in a bucket publishes the engine complete, or not at all."""
 
 import subprocess
 import sys
@@ -108,7 +108,7 @@ def test_damaged_engine_is_built_anew(
 def test_bucket_that_goes_away_costs_no_step(
     site: Site, empty_bucket: BucketStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The report says what refused; once it is mended, only the upload is left to do."""
+    """The report says what refused; once it is repaired, only the upload is left to do."""
     from mm_runtime.store import building  # noqa: PLC0415 (the part that is kept from running)
 
     copy = building.copy_engine
@@ -147,7 +147,7 @@ def test_wrong_key_is_told_before_anything_is_built(
 def test_two_builders_publish_one_engine(
     site: Site, empty_bucket: BucketStore, tmp_path: Path
 ) -> None:
-    """Builders that share nothing but the bucket end well, and its engine is whole."""
+    """Builders that share nothing but the bucket end well, and its engine is complete."""
     works = [tmp_path / name for name in ("one", "two")]
     runs = []
     for work in works:

@@ -113,7 +113,7 @@ def test_damaged_archive_brings_nothing(
 
 
 def test_other_archives_are_refused(tmp_path: Path) -> None:
-    """A tar that is no export is told so; so is a file that is no tar, and none at all."""
+    """A tar that is no export is reported so; so is a file that is no tar, and none at all."""
     other = tmp_path / "other.tar"
     with tarfile.open(other, "w") as tar:
         member = tarfile.TarInfo("index.json")

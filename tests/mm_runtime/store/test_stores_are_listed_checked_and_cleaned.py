@@ -44,7 +44,7 @@ def damage(
 def test_both_engines_are_listed(
     store: EngineStore, plans: list[EngineManifest], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The list has what a person asks first: which, of what, how big, whole or not."""
+    """The list has what a person queries first: which, of what, how big, entire or not."""
     assert main(["store", "ls", "--store", str(store), "-o", "json"]) == ExitCode.OK
     rows = json.loads(capsys.readouterr().out)
     expected = sorted((one.fingerprint, "llava", "Reference", []) for one in plans)
@@ -82,7 +82,7 @@ def test_quick_check_compares_sizes(store: EngineStore, plans: list[EngineManife
 def test_named_engines_are_removed(
     store: EngineStore, plans: list[EngineManifest], tmp_path: Path
 ) -> None:
-    """The result says what went and how much; the other engine stays whole."""
+    """The result says what went and how much; the other engine stays complete."""
     message = tmp_path / "message"
     gone, stays = plans[0].fingerprint, plans[1].fingerprint
     arguments = ["store", "gc", "--store", str(store), "--remove", gone]
@@ -103,7 +103,7 @@ def test_named_engines_are_removed(
 def test_what_nobody_keeps_goes_when_it_is_old(
     store: EngineStore, plans: list[EngineManifest], older_than: str, left: int
 ) -> None:
-    """Whoever built an engine a moment ago may not be counted yet."""
+    """The builder of an engine a moment ago may not be counted yet."""
     keep = ["--keep", plans[0].fingerprint, "--older-than", older_than]
     assert main(["store", "gc", "--store", str(store), *keep]) == ExitCode.OK
     assert left == len(store.fingerprints())
@@ -111,7 +111,7 @@ def test_what_nobody_keeps_goes_when_it_is_old(
 
 
 def test_dry_run_removes_nothing(store: EngineStore) -> None:
-    """It only tells."""
+    """It only reports."""
     assert (
         main(["store", "gc", "--store", str(store), "--keep", "--older-than", "0", "--dry-run"])
         == ExitCode.OK
@@ -151,7 +151,7 @@ def test_half_an_engine_is_never_seen(
 def test_engines_are_pulled_byte_by_byte(
     bucket: BucketStore, plans: list[EngineManifest], tmp_path: Path
 ) -> None:
-    """A pod's copy of a bucket's engine is whole; a second pull finds it there."""
+    """A pod's copy of a bucket's engine is complete; a second pull finds it there."""
     short = plans[0].fingerprint[:8]
     pull = ["store", "pull", short, "--store", str(bucket), "--to", str(tmp_path)]
     assert (main(pull), main(pull)) == (ExitCode.OK, ExitCode.OK)
@@ -162,7 +162,7 @@ def test_engines_are_pulled_byte_by_byte(
 def test_an_engine_that_was_replaced_is_not_pulled(
     bucket: BucketStore, plans: list[EngineManifest], tmp_path: Path
 ) -> None:
-    """Whole by its own manifest is not enough: the manifest is the one that the build recorded."""
+    """Entire by its own manifest is not enough: the manifest is the one that the build recorded."""
     fingerprint = plans[0].fingerprint
     pull = ["store", "pull", fingerprint, "--store", str(bucket), "--to", str(tmp_path)]
     recorded = sha256(bucket.manifest(fingerprint)).hexdigest()
@@ -182,7 +182,7 @@ def test_encoders_pull_what_they_open(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """No weights of the language model are read, damaged or not; a whole pull brings them later."""
+    """No weights of the language model are read, damaged or not; a full pull brings them later."""
     manifest = plans[0]
     pull = ["store", "pull", manifest.fingerprint, "--store", str(bucket), "--to", str(tmp_path)]
     encoder = [*pull, "--role", "encoder"]
@@ -255,7 +255,7 @@ def test_upload_of_other_bytes_leaves_no_blob(
 
 
 def test_manifest_may_not_lead_out_of_the_engine(plans: list[EngineManifest]) -> None:
-    """A path with .. in a manifest is damage, whoever wrote it."""
+    """A path with .. in a manifest is damage, whatever wrote it."""
     evil = plans[0].files[0].model_copy(update={"path": "../../etc/passwd"})
     manifest = plans[0].model_copy(update={"files": [evil]})
     with pytest.raises(EngineCorruptError, match="lies outside of the engine"):

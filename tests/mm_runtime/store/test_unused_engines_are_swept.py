@@ -27,7 +27,7 @@ def test_what_was_not_kept_for_long_goes(store: EngineStore, plans: list[EngineM
 def test_an_engine_that_is_kept_again_starts_over(
     store: EngineStore, plans: list[EngineManifest]
 ) -> None:
-    """A sweep that keeps an engine forgets that nobody had needed it."""
+    """A sweep that keeps an engine forgets that no one had needed it."""
     both = [one.fingerprint for one in plans]
     gone = [
         sweep(store, keep, NOW + timedelta(hours=hour))

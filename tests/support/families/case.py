@@ -1,4 +1,4 @@
-"""What tests have to know of a family that takes pictures, beside its record."""
+"""What tests have to know of a family that takes images, beside its record."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ Size: TypeAlias = tuple[int, int]
 
 
 def nothing(upstream: Any, ids: list[int], token: int, given: Inputs) -> Inputs:
-    """Return no inputs beside the tensors of pictures."""
+    """Return no inputs beside the tensors of images."""
     del upstream, ids, token, given
     return {}
 
@@ -28,11 +28,11 @@ class Case:
     """Writes a small random checkpoint of the real class with the real layout."""
 
     prompt: str = ""
-    """What a conversation of one question becomes, pictures at `{pictures}`; the begin token comes
-    from the tokenizer. Empty: no test asks the family through the gateway."""
+    """What a conversation of one question becomes, images at `{pictures}`; the begin token comes
+    from the tokenizer. Empty: no test queries the family through the gateway."""
 
     mark: str = ""
-    """What stands for a picture in it."""
+    """What stands for an image in it."""
 
     video_mark: str = ""
     image_processor: str | None = None
@@ -43,10 +43,10 @@ class Case:
     compared."""
 
     by_conversation: bool = False
-    """The image processor takes the pictures of several conversations."""
+    """The image processor takes the images of several conversations."""
 
     more: Callable[[Any, list[int], int, Inputs], Inputs] = nothing
-    """Inputs of `generate` beside the tensors of pictures, of (`Upstream`, ids, image token, those
+    """Inputs of `generate` beside the tensors of images, of (`Upstream`, ids, image token, those
     tensors)."""
 
     video: Callable[[Prepared, list[int]], Inputs] | None = None
@@ -55,13 +55,13 @@ class Case:
 
     packing: Mapping[str, Any] = field(default_factory=dict)
     """Arguments of the class's `pack_image_features` beside features, sizes and newline; empty: its
-    pictures are no views."""
+    images are no views."""
 
     not_compared: Mapping[str, str] = field(default_factory=dict)
-    """What transformers cannot be asked -> why."""
+    """What transformers cannot be queried -> why."""
 
     refused_configurations: tuple[tuple[Mapping[str, Any], str], ...] = ()
     """Keys of config.json that make a checkpoint one that is refused, and words of the refusal."""
 
     refused: tuple[tuple[Size, ...], str] | None = None
-    """Pictures that other families cut or refuse one by one, and words of the refusal."""
+    """Images that other families cut or refuse one by one, and words of the refusal."""

@@ -34,7 +34,7 @@ class Upstream:
         self.processor: Any = processor.from_pretrained(folder)
 
     def pictures(self, pictures: list[Image.Image]) -> dict[str, torch.Tensor]:
-        """Return the tensors of pictures, pixels rounded to float16 as the guide's clients send."""
+        """Return the tensors of images, pixels rounded to float16 as the guide's clients send."""
         nested = [pictures] if self.case.by_conversation else pictures
         found = dict(self.processor(nested, return_tensors="pt"))
         found.pop("num_tiles", None)
@@ -42,12 +42,12 @@ class Upstream:
         return found
 
     def inputs(self, pictures: list[Image.Image], ids: list[int], token: int) -> dict[str, Any]:
-        """Return the inputs of `generate` beside the prompt, in which pictures are `token`."""
+        """Return the inputs of `generate` beside the prompt, in which images are `token`."""
         given = self.pictures(pictures) if pictures else {}
         return given | (self.case.more(self, ids, token, given) if pictures else {})
 
     def answer(self, ids: list[int], **inputs: Any) -> list[int]:
-        """Return the tokens generated after a prompt in which pictures are this family's tokens."""
+        """Return the tokens generated after a prompt in which images are this family's tokens."""
         prompt = torch.tensor([ids])
         with torch.no_grad():
             found = self.model.generate(
@@ -62,7 +62,7 @@ class Upstream:
 
 
 def picture(width: int, height: int, seed: int) -> Image.Image:
-    """Return a picture of noise and a ramp: nothing in it is symmetrical."""
+    """Return an image of noise and a ramp: nothing in it is symmetrical."""
     random = np.random.default_rng(seed)
     pixels = random.integers(0, 256, (height, width, 3))
     pixels[..., 0] = np.linspace(0, 255, width)[None]

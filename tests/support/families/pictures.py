@@ -1,4 +1,4 @@
-"""Families that take pictures: a module of this package for each, of the family's name."""
+"""Families that take images: a module of this package for each, of the family's name."""
 
 from importlib import import_module
 from pathlib import Path

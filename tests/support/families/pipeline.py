@@ -1,4 +1,4 @@
-"""The whole way of one request without a server: build, preprocess, encode, generate."""
+"""The entire way of one request without a server: build, preprocess, encode, generate."""
 
 import hashlib
 from dataclasses import dataclass
@@ -163,7 +163,7 @@ class Pipeline:
         return found | {ENCODER_OUTPUTS[name]: value for name, value in encoded.items()}
 
     def request(self, text: str, **tensors: Any) -> Request:
-        """Return what the engine is asked for."""
+        """Return what the engine is requested."""
         return read_request(
             self.inputs(text, **tensors),
             end_ids=self.loaded.end_ids,

@@ -30,7 +30,7 @@ TEMPLATE = (
     "{% endif %}{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
-"""That of Qwen2-VL's checkpoints, without their numbering of pictures."""
+"""That of Qwen2-VL's checkpoints, without their numbering of images."""
 
 
 def write(folder: Path) -> None:
@@ -75,7 +75,7 @@ def write(folder: Path) -> None:
 
 
 def kinds_of_tokens(upstream: Any, ids: list[int], token: int, given: Any) -> dict[str, Any]:
-    """Return which tokens are features of pictures, beside the tensors of pictures."""
+    """Return which tokens are features of images, beside the tensors of images."""
     import torch  # noqa: PLC0415 (seconds)
 
     del upstream, given

@@ -92,7 +92,7 @@ def install(
     for name in ("quantize", "vision", "trtllm-build", "trtllm-serve"):
         declared["programs"][name] = options_of(name, flags_of(name, known))
     (root / "standin" / "options.json").write_text(json.dumps(declared, indent=1))
-    # The builder asks the python3 of the tools for versions.
+    # The builder queries the python3 of the tools for versions.
     (root / "bin" / "python3").symlink_to(python)
     for package, number in (("tensorrt_llm", version), ("tensorrt", "10.10.0.31")):
         folder = tools.packages / f"{package}-{number}.dist-info"

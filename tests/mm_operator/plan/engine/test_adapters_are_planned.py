@@ -89,7 +89,7 @@ def test_adapters_have_uids_and_digests() -> None:
 def test_adapters_that_cannot_be_served_are_refused(
     family: str, facts: ModelFacts, code: str
 ) -> None:
-    """An unknown adapter and a family without a converter for adapters: told before any Job."""
+    """An unknown adapter and a family without a converter for adapters: reported before any Job."""
     plan = planned(family, {"lora": LORA}, facts=facts)
     assert [(error.path, error.code) for error in plan.errors] == [("spec.engine.lora", code)]
 

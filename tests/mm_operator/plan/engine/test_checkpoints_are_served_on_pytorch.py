@@ -30,7 +30,7 @@ def test_every_flag_exists(family: str, version: str) -> None:
 
 
 def test_limits_reach_the_server() -> None:
-    """The server is told the planned limits, and pods read the same command as `mmctl` prints."""
+    """The server gets the planned limits, and pods read the same command as `mmctl` prints."""
     plan = served(maxBatchSize=3)
     assert plan.serve is not None
     assert plan.limits is not None

@@ -144,7 +144,7 @@ def test_image_tells_the_version(image: str | None, expected: str) -> None:
 
 @pytest.mark.parametrize("image", ["mine:latest", "registry:5000/triton", "a/b:99.99-x"])
 def test_unknown_tags_need_a_version(image: str) -> None:
-    """What cannot be known is asked for."""
+    """What cannot be known is requested."""
     with pytest.raises(SpecError) as refused:
         trtllm_version(image, None)
     assert refused.value.reason == "ImageUnknown"
@@ -152,7 +152,7 @@ def test_unknown_tags_need_a_version(image: str) -> None:
 
 
 def test_the_image_that_serves_must_be_known_too() -> None:
-    """A build image that tells its version says nothing of the one that loads the engine."""
+    """A build image that reports its version says nothing of the one that loads the engine."""
     built = "nvcr.io/nvidia/tritonserver:25.06-trtllm-python-py3"
     with pytest.raises(SpecError) as refused:
         trtllm_version(built, None, "registry/serving:mine")

@@ -1,4 +1,4 @@
-"""What servers and encoders are told of each other, and the memory of both pods."""
+"""What servers and encoders are informed of each other, and the memory of both pods."""
 
 import pytest
 
@@ -28,7 +28,7 @@ def test_the_cache_moves_with_the_pictures() -> None:
 
 
 def test_an_engine_stays_the_same() -> None:
-    """Where pictures are encoded is no part of what is built."""
+    """Where images are encoded is no part of what is built."""
     one, apart = _reference(), _reference(placement="Disaggregated")
     assert one.fingerprint == apart.fingerprint
     assert (one.serving_plan.encoders, apart.serving_plan.encoders.addresses) == (

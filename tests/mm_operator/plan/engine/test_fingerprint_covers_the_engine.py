@@ -102,7 +102,7 @@ def test_commands_are_covered(changes: dict[str, Any], *, same: bool) -> None:
 
 
 def test_adapters_of_the_reference_engine_are_covered() -> None:
-    """What an adapter holds changes the engine, where it lies does not; facts must tell of it."""
+    """What an adapter holds changes the engine, where it lies does not; facts must report it."""
 
     def made(digest_of: str, path: str) -> str:
         source = {"persistentVolumeClaim": {"claimName": "adapters", "path": path}}

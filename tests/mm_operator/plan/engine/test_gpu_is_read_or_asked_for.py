@@ -140,7 +140,7 @@ def test_unknown_gpu_is_a_question(
 
 
 def test_heartbeats_wake_nobody() -> None:
-    """Only a change of what plans read is told, an empty first list included."""
+    """Only a change of what plans read is reported, an empty first list included."""
     told: list[int] = []
     cache = NodeCache(on_change=lambda: told.append(len(cache.gpus() or ())))
     marks = {"nvidia.com/gpu.product": L4}

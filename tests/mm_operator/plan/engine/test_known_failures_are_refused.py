@@ -1,4 +1,4 @@
-"""What fails on a GPU for a known reason is refused before one is asked for, and only that."""
+"""What fails on a GPU for a known reason is refused before one is requested, and only that."""
 
 from typing import Any
 

@@ -24,7 +24,7 @@ def test_stages_hold_the_model_together(family: str, quantization: str | None) -
 
 @pytest.mark.parametrize("family", SPLIT)
 def test_commands_make_every_stage(family: str) -> None:
-    """The converter is told the stages, the builder as many workers as there are ranks."""
+    """The converter is given the stages, the builder as many workers as there are ranks."""
     plan = planned(family, {"parallelism": {"tensor": 2, "pipeline": 2}})
     assert plan.errors == []
     assert plan.convert is not None

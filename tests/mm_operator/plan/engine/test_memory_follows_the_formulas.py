@@ -82,7 +82,7 @@ def test_bytes_of_a_quantized_matrix(quantization: str | None, expected: int) ->
 def test_key_value_heads_are_repeated_on_more_ranks_than_heads(
     ranks: int, queries: int, keys: int
 ) -> None:
-    """Each rank has one at least: the queries of a group ask it on every rank."""
+    """Each rank has one at least: the queries of a group read it on every rank."""
     share = Attention(4096, 32, 8, 128).on_rank(ranks)
 
     assert share == Attention(4096, queries, keys, 128)
@@ -122,7 +122,7 @@ def test_output_of_the_encoder(family: str, engine: dict[str, int], expected: in
 @settings(max_examples=60, deadline=None)
 @given(family=FAMILY, ranks=st.sampled_from([1, 2, 3, 4, 6, 8]), quantized=st.booleans())
 def test_shards_sum_to_the_whole(family: str, ranks: int, *, quantized: bool) -> None:
-    """N ranks together hold the whole once, and what is replicated n times."""
+    """N ranks together hold the entire once, and what is replicated n times."""
     facts = facts_of(family)
     heads = (facts.text.attention_heads, facts.text.key_value_heads, facts.text.vocabulary_size)
     if any(count % ranks for count in heads) or facts.text.intermediate_size % ranks:
@@ -133,7 +133,7 @@ def test_shards_sum_to_the_whole(family: str, ranks: int, *, quantized: bool) ->
         shard = stack.rank_bytes(Split(ranks), dtype_bytes=2, quantization=asked)
         extra = ranks * shard - whole
         least = (ranks - 1) * (stack.replicated + stack.embedding) * 2
-        # Scales and biases of row-split layers stay whole on every rank too.
+        # Scales and biases of row-split layers stay complete on every rank too.
         rows = [line for line in stack.linears if line.split == "row"]
         scales = sum(row.count * (row.outputs * 4 + 8 + row.biases * 2) for row in rows)
         columns = sum(line.count for line in stack.linears) + sum(n for n, _ in stack.attentions)

@@ -91,7 +91,7 @@ def test_short_by_is_exact() -> None:
 
 
 def test_what_fits_has_no_suggestions() -> None:
-    """Nobody is told to change what works."""
+    """No one is instructed to change what works."""
     fit = planned("llava").fit
     assert fit is not None
     assert (fit.verdict, fit.short_bytes, fit.suggestions) == ("Fits", 0, [])

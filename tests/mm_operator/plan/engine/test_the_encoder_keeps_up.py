@@ -1,4 +1,4 @@
-"""The encoder's share of a GPU: the smallest that keeps up with the pictures asked for."""
+"""The encoder's share of a GPU: the smallest that keeps up with the images requested."""
 
 import json
 from pathlib import Path
@@ -32,7 +32,7 @@ def share(family: str, **vision: Any) -> int:
     ids=lambda case: f"{case['tower']}-{case['encoder_batch']}-{case['share']}",
 )
 def test_what_is_reckoned_was_measured(case: dict[str, Any]) -> None:
-    """Every tower encoded as many pictures on an H100 as are reckoned, and less than half more."""
+    """Every tower encoded as many images on an H100 as are reckoned, and less than half more."""
     layers, positions, width, _, inner = TOWERS[case["tower"]]
     weights = layers * (4 * width**2 + 2 * width * inner)
     flops = 2 * weights * positions + 4 * positions**2 * width * layers
@@ -57,7 +57,7 @@ def test_what_is_reckoned_was_measured(case: dict[str, Any]) -> None:
 def test_the_smallest_that_keeps_up_is_planned(
     family: str, rate: int | None, expected: int
 ) -> None:
-    """More pictures a second, or larger ones, need a larger share."""
+    """More images a second, or larger ones, need a larger share."""
     asked = {} if rate is None else {"imagesPerSecond": rate}
     assert expected == share(family, **asked)
 

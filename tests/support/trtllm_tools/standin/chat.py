@@ -65,7 +65,7 @@ class Server(ThreadingHTTPServer):
         self.lock = threading.Lock()
 
     def leave(self) -> None:
-        """Take nobody new: `serve_forever` returns."""
+        """Take no one new: `serve_forever` returns."""
         threading.Thread(target=self.shutdown, daemon=True).start()
 
     def finish(self) -> None:
@@ -76,7 +76,7 @@ class Server(ThreadingHTTPServer):
 
 
 class Handler(BaseHTTPRequestHandler):
-    """The endpoints that probes and a gateway ask."""
+    """The endpoints that probes and a gateway query."""
 
     server: Server
     protocol_version = "HTTP/1.1"
@@ -241,7 +241,7 @@ class Chat:
 
 
 def _tell(text: str) -> None:
-    """Write a line whole: threads share the output."""
+    """Write a line complete: threads share the output."""
     sys.stdout.write(f"[TRT-LLM] [I] {text}\n")
     sys.stdout.flush()
 

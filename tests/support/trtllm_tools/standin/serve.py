@@ -52,7 +52,7 @@ def main(program: str) -> None:
     _check(arguments, folder, config)
     options = _options(arguments)
     print(f"[TRT-LLM] [I] options {json.dumps(options, sort_keys=True)}", flush=True)
-    # Loading takes minutes, and nobody listens meanwhile.
+    # Loading takes minutes, and no one listens meanwhile.
     until = os.environ.get("MM_RECORDED_LOADS_UNTIL")
     while until and not Path(until).exists():
         time.sleep(POLL_SECONDS)

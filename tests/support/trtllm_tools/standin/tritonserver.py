@@ -23,7 +23,7 @@ def main(program: str) -> None:
     if not Path(told.get("model-repository", "")).is_dir():
         refuse(f"{program}: failed to stat {told.get('model-repository')}")
     rank = os.environ.get("OMPI_COMM_WORLD_RANK", "0")
-    # Nobody asks the others, whose ports no test has set aside.
+    # No one queries the others, whose ports no test has set aside.
     for name in ("http", "metrics") if rank == "0" else ():
         server = ThreadingHTTPServer(("127.0.0.1", int(told[f"{name}-port"])), Answers)
         threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -32,7 +32,7 @@ def main(program: str) -> None:
 
 
 class Answers(BaseHTTPRequestHandler):
-    """Whatever is asked, the answer is an empty page."""
+    """Whatever is queried, the answer is an empty page."""
 
     def do_GET(self) -> None:
         """Answer."""

@@ -1,4 +1,4 @@
-"""Which encoder gets a picture, and for how long one that failed is left alone."""
+"""Which encoder gets an image, and for how long one that failed is left alone."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,7 +13,7 @@ PICTURES = st.binary(min_size=1, max_size=64)
 
 @given(PICTURES, st.permutations(ENCODERS))
 def test_all_servers_agree(key: bytes, shuffled: list[str]) -> None:
-    """However a server came to know the encoders, a picture goes to the same one first."""
+    """However a server came to know the encoders, an image goes to the same one first."""
     assert order(key, ENCODERS) == order(key, shuffled)
 
 
@@ -25,7 +25,7 @@ def test_only_pictures_of_an_encoder_that_left_move(key: bytes, gone: str) -> No
 
 
 def test_pictures_spread() -> None:
-    """Of 1,000 pictures each of five encoders is first for between 150 and 250."""
+    """Of 1,000 images each of five encoders is first for between 150 and 250."""
     first = [order(key, ENCODERS)[0] for key in KEYS]
     counts = {one: first.count(one) for one in ENCODERS}
     assert [one for one, count in counts.items() if not 150 <= count <= 250] == []

@@ -78,7 +78,7 @@ def encoders_first(script: Scripted, parallel: int = 2) -> EncoderDispatcher:
 
 
 def test_others_pass_by_a_slow_encoder() -> None:
-    """Pictures of other encoders, no pictures and wrong ones are answered meanwhile."""
+    """Images of other encoders, no images and wrong ones are answered meanwhile."""
     script = Scripted(may_answer={1: threading.Event()})
     first = encoders_first(script)
     script.submit(first, 1, picture(1))

@@ -1,4 +1,4 @@
-"""Pictures are encoded in pods of their own; without those the server encodes them itself."""
+"""Images are encoded in pods of their own; without those the server encodes them itself."""
 
 import base64
 import os
@@ -37,7 +37,7 @@ def pair(built_engine: BuiltEngine, tmp_path_factory: pytest.TempPathFactory) ->
 
 @contextmanager
 def stopped(pid: int) -> Iterator[None]:
-    """Let a process stand still; it goes on at the end, whatever happens."""
+    """Let a process stand still; it continues at the end, whatever happens."""
     os.kill(pid, signal.SIGSTOP)
     try:
         yield
@@ -46,7 +46,7 @@ def stopped(pid: int) -> Iterator[None]:
 
 
 def runs_of(encoder: Served) -> float:
-    """Return how many pictures an encoder was asked for."""
+    """Return how many images an encoder was requested."""
     return counted(encoder, RUNS).get("vision_encoder", 0)
 
 
@@ -59,7 +59,7 @@ def _ask(client: Ensemble, sample: Sample) -> str:
 
 
 def test_answers_are_those_of_one_pod(pair: Pair) -> None:
-    """Every sample is answered right, by features of the encoder only, each picture's once."""
+    """Every sample is answered right, by features of the encoder only, each image's once."""
     before = counted(pair.server, BY), counted(pair.server, WHY)
     with Ensemble(pair.server.grpc_url) as client:
         answers = [_ask(client, sample) for sample in samples()]
@@ -73,7 +73,7 @@ def test_answers_are_those_of_one_pod(pair: Pair) -> None:
 
 
 def test_questions_without_pictures_stay(pair: Pair) -> None:
-    """A question without a picture is answered and asks no encoder."""
+    """A question without an image is answered and queries no encoder."""
     before = counted(pair.server, BY)
     with Ensemble(pair.server.grpc_url) as client:
         client.ask("What is in the image?")
@@ -81,7 +81,7 @@ def test_questions_without_pictures_stay(pair: Pair) -> None:
 
 
 def test_a_slow_encoder_holds_up_its_own_request_only(pair: Pair) -> None:
-    """While an encoder stands still, a question without a picture is answered before the other."""
+    """While an encoder stands still, a question without an image is answered before the other."""
     with (
         stopped(pair.encoder.server_pid),
         Ensemble(pair.server.grpc_url) as one,
@@ -106,7 +106,7 @@ def test_bad_pictures_are_told_by_the_server(pair: Pair) -> None:
 
 
 def test_bad_pictures_reach_no_encoder(pair: Pair) -> None:
-    """The encoder runs for a right picture, and not for a wrong one."""
+    """The encoder runs for a right image, and not for a wrong one."""
     with Ensemble(pair.server.grpc_url) as client:
 
         def an_encoder_answers() -> bool:
@@ -128,7 +128,7 @@ def test_bad_pictures_reach_no_encoder(pair: Pair) -> None:
 
 
 def test_an_encoder_killed_under_load_fails_no_request(pair: Pair) -> None:
-    """Its tritonserver dies while four clients ask: all answers right, later ones by it again."""
+    """Its tritonserver dies while four clients query: all answers right, later ones by it again."""
     killed, stop = threading.Event(), threading.Event()
 
     def ask(_: int) -> tuple[int, int]:

@@ -148,7 +148,7 @@ def _fail() -> Tensors:
 
 
 def test_an_encoder_that_hangs() -> None:
-    """A time-out is told as one."""
+    """A time-out is reported as one."""
     over = threading.Event()
 
     def hang() -> Tensors:
@@ -169,7 +169,7 @@ def test_an_encoder_that_fails() -> None:
 
 
 def test_nobody_is_there() -> None:
-    """A port where nobody listens is unavailable; asked again at once, nobody is there."""
+    """A port where no one listens is unavailable; queried again at once, no one is there."""
     client = _client("127.0.0.1:1")
     assert [_refused(client)[0] for _ in range(2)] == [Why.UNAVAILABLE, Why.ABSENT]
     assert _refused(_client())[0] is Why.ABSENT

@@ -1,4 +1,4 @@
-"""Triton model that answers with as many responses as it is asked for."""
+"""Triton model that answers with as many responses as it is requested."""
 
 from collections.abc import Sequence
 from typing import Any
