@@ -163,19 +163,44 @@ def _memory(result: dict[str, Any]) -> Iterator[str]:
 
 
 def _speed(result: dict[str, Any]) -> Iterator[str]:
-    rows: list[list[object]] = []
-    for name, ways in result["shapes"].items():
-        for way, one in ways.items():
-            steps = [
-                f"{step['step_ms']} ({step['over']})" for step in one["steps_by_batch"].values()
-            ]
-            rows.append([name, way, *steps, one["prompt_600_ms"]])
     first = next(iter(next(iter(result["shapes"].values())).values()))
     batches = [f"batch {batch}" for batch in first["steps_by_batch"]]
-    yield from _table(["model", "launched", *batches, "prompt of 600"], rows)
+    yield from _table(
+        ["model", "computed", *batches, "prompt of 600"], _speeds(result, "step_ms", "over")
+    )
     yield ""
     yield f"Milliseconds of a decoding step at {result['context']} positions, in brackets over the"
-    yield "roofline: weights, keys and values over 3.35 TB/s. Random weights in bfloat16."
+    yield "roofline: weights, keys and values over 3.35 TB/s. Random weights in bfloat16. The same"
+    yield "where steps follow each other without a copy of their tokens to the processor:"
+    yield ""
+    rows = [row[:-1] for row in _speeds(result, "gpu_ms", "gpu_over")]
+    yield from _table(["model", "computed", *batches], rows)
+
+
+def _speeds(result: dict[str, Any], took: str, over: str) -> list[list[object]]:
+    return [
+        [
+            name,
+            way,
+            *(f"{step[took]} ({step[over]})" for step in one["steps_by_batch"].values()),
+            one["prompt_600_ms"],
+        ]
+        for name, ways in result["shapes"].items()
+        for way, one in ways.items()
+    ]
+
+
+def _towers(result: dict[str, Any]) -> Iterator[str]:
+    batches = next(iter(result["ways"].values()))["images_per_second"]
+    rows: list[list[object]] = [
+        [way, *(f"{rates[batch]:,.0f} ({one['without_copies'][batch]:,.0f})" for batch in batches)]
+        for way, one in result["ways"].items()
+        for rates in [one["images_per_second"]]
+    ]
+    yield from _table([result["tower"], *(f"batch {batch}" for batch in batches)], rows)
+    yield ""
+    yield "Images a second of runs that are waited for, pixels from host memory; in brackets"
+    yield "without waiting, pixels on the GPU. Random weights."
 
 
 SECTIONS: Final[tuple[tuple[str, str, Callable[[dict[str, Any]], Iterator[str]]], ...]] = (
@@ -183,6 +208,7 @@ SECTIONS: Final[tuple[tuple[str, str, Callable[[dict[str, Any]], Iterator[str]]]
     ("pool", "A full memory pool never gives a wrong answer", _pool),
     ("memory", "Planned and counted GPU memory", _memory),
     ("speed", "Decoding steps of the language model", _speed),
+    ("towers", "The vision encoder", _towers),
 )
 
 

@@ -36,10 +36,12 @@ class Shape:
 SHAPES = {
     "toy": Shape(2, 64, 4, 128, 56, 2, 64, "float32", 91),
     "wide": Shape(1, 4096, 32, 1024, 336, 2, 64, "float16", 91),
+    "tower": Shape(1, 4096, 32, 1024, dtype="float32", vocabulary=91),
     "1.3b": Shape(24, 2048, 16, 5504),
     "7b": Shape(32, 4096, 32, 11008),
 }
-"""`wide` has the prompt table of the 7 B model (4,718,592 bytes in 16 bits) and hardly computes."""
+"""`wide` has the prompt table of the 7 B model (4,718,592 bytes in 16 bits) and hardly computes;
+`tower` has the vision half of the large ones."""
 
 
 def write_llava(directory: Path, name: str, *, device: str) -> Path:

@@ -44,6 +44,11 @@ class ImageLayout(StrEnum):
     TILES = "Tiles"
     """Tiles that attend to each other, beside a mask of those that are there."""
 
+    @property
+    def is_plain(self) -> bool:
+        """Return whether the encoder reads pixels of one size and nothing else: no mask."""
+        return self in {ImageLayout.SQUARE, ImageLayout.VIEWS}
+
 
 class Decoder(StrEnum):
     """Where a checkpoint's class keeps the language model that reads rows of a prompt table."""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from mm_runtime.reference_engine.captures import capture_on, doubled
+from mm_runtime.serving.captures import capture_on, doubled
 
 SHORTEST_SPAN = 256
 """Positions that the first graph reads; the next ones read twice as many each."""

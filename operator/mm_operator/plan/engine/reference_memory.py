@@ -36,8 +36,12 @@ SHARE_BYTES = {25: 288 << 20}
 """Of an encoder with so many percent of the GPU's threads, under MPS: 282 MiB. With other shares it
 was not measured, and is planned as without."""
 
-VISION_DTYPE_BYTES = 4
-"""The vision half is exported in float32."""
+_EXPORTED_BYTES, _HALF_BYTES = 4, 2
+"""The vision half is exported in float32. On a GPU it computes in float16 beside a language model
+of 16 bits, where its images have one size (`mm_runtime.serving.encode.vision.torch_runner`)."""
+
+_GRAPHED_IMAGES = 8
+"""Images of the largest pass that is a CUDA graph, whose activations keep memory of their own."""
 
 _BLOCK_COPIES = 8
 """Activations of a running block: its input, three projections, four times the width inside."""
@@ -110,8 +114,10 @@ def _on_gpu(terms: Terms) -> GpuMemory:
     hidden = facts.text.hidden_size
     parts = {
         "weights_bytes": _language_parameters(target) * size + adapter_bytes(facts, size),
-        "vision_engine_bytes": _vision_weights(target),
-        "vision_activation_bytes": _vision_activations(target, terms.limits.vision_batch),
+        "vision_engine_bytes": _vision_weights(target, terms.dtype),
+        "vision_activation_bytes": _vision_activations(
+            target, terms.limits.vision_batch, terms.dtype
+        ),
         # Tables are copied as they arrive, and become part of their prompt in a slot.
         "prompt_table_bytes": terms.pools.engine_copies_bytes
         + engine.max_batch_size * engine.max_input_len * hidden * size,
@@ -139,7 +145,7 @@ def _on_host(terms: Terms) -> HostMemory:
     on_gpu = computes_on_gpu(target)
     parts = {
         "weights_bytes": target.facts.parameters * size,
-        "vision_bytes": _vision_weights(target)
+        "vision_bytes": _vision_weights(target, "float32")
         if on_gpu
         else host_vision_bytes(target.facts, terms.limits.vision_batch),
         "prompt_table_bytes": 0,
@@ -161,7 +167,8 @@ def _encoder(terms: Terms) -> EncoderMemory | None:
         return encoder_memory(target.spec, vision_bytes=vision, context_bytes=None)
     return encoder_memory(
         target.spec,
-        vision_bytes=_vision_weights(target) + _vision_activations(target, batch),
+        vision_bytes=_vision_weights(target, terms.dtype)
+        + _vision_activations(target, batch, terms.dtype),
         # Its server holds a pool, and its one model computes.
         context_bytes=SERVER_BYTES + PROCESS_BYTES,
     )
@@ -175,20 +182,30 @@ def _language_parameters(target: Target) -> int:
     return min(facts.parameters, text_parameters(facts, family))
 
 
-def _vision_weights(target: Target) -> int:
+def _vision_weights(target: Target, dtype: str) -> int:
     if not computes_on_gpu(target):
         return 0
-    return vision_parameters(target.facts, target.family) * VISION_DTYPE_BYTES
+    return vision_parameters(target.facts, target.family) * _vision_bytes(target, dtype)
 
 
-def _vision_activations(target: Target, batch: int) -> int:
+def _vision_activations(target: Target, batch: int, dtype: str) -> int:
     vision = target.facts.vision
     if vision is None or not computes_on_gpu(target):
         return 0
     positions = target.family.positions_per_tile(vision)
-    blocks = batch * positions * vision.hidden_size * _BLOCK_COPIES
-    scores = batch * _heads(vision) * positions**2 * _SCORE_COPIES
-    return (blocks + scores) * VISION_DTYPE_BYTES
+    block = positions * vision.hidden_size * _BLOCK_COPIES
+    if target.family.image_layout.is_plain:
+        # Attention is one operation, which stores no scores.
+        images = batch + min(batch, _GRAPHED_IMAGES)
+        return images * block * _vision_bytes(target, dtype) + _WORKSPACES_BYTES
+    scores = _heads(vision) * positions**2 * _SCORE_COPIES
+    return batch * (block + scores) * _EXPORTED_BYTES
+
+
+def _vision_bytes(target: Target, dtype: str) -> int:
+    """Return the bytes of a value of the vision half where it computes."""
+    is_half = target.family.image_layout.is_plain and DTYPE_BYTES[dtype] == _HALF_BYTES
+    return _HALF_BYTES if is_half else _EXPORTED_BYTES
 
 
 def _heads(vision: VisionFacts) -> int:

@@ -10,6 +10,7 @@ import onnx
 import torch
 
 from mm_api.documents.model_facts import ModelFacts
+from mm_api.families import FAMILIES
 from mm_runtime.engine_build.commands import vision_samples
 from mm_runtime.engine_build.commands.golden_prompt import keep_golden_prompt
 from mm_runtime.engine_build.commands.onnx_names import (
@@ -20,6 +21,7 @@ from mm_runtime.engine_build.commands.onnx_names import (
 )
 from mm_runtime.engine_build.commands.step import StepContext, run_step
 from mm_runtime.engine_build.commands.towers import load_tower
+from mm_runtime.engine_build.commands.towers.fusing import fuse
 from mm_runtime.engine_build.commands.towers.tower import Tower
 from mm_runtime.errors import PermanentError
 
@@ -44,6 +46,8 @@ def export_vision(context: StepContext) -> None:
         np.savez(context.paths.vision / EXTRAS_NAME, **tower.extras)
     if vision.engine == "Torch":
         path = context.paths.vision / TORCH_NAME
+        if FAMILIES[facts.family].image_layout.is_plain:
+            fuse(tower.module)
         write_program(tower, path)
     else:
         path = context.paths.vision / MODEL_NAME

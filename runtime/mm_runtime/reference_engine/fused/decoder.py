@@ -10,10 +10,10 @@ from typing import Any
 
 import torch
 
-from mm_runtime.reference_engine.captures import capture_on, doubled
 from mm_runtime.reference_engine.fused.kernels import INPUTS, SLOT, TOKEN, TURN, Kernels, Stored
 from mm_runtime.reference_engine.fused.weights import Linear, Weights
 from mm_runtime.reference_engine.model import Part, Passed
+from mm_runtime.serving.captures import capture_on, doubled
 
 PARTS = (16, 32, 64, 128, 256, 384, 512, 640, 768, 1024)
 """Rows of prompts in one pass: a part takes the smallest pass that holds it, and a longer part than

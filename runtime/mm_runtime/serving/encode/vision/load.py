@@ -45,12 +45,20 @@ def load_encoder(
         raise ValueError(f"{engine.root}: a plan for images without facts about the tower")
     threads = threads_for(facts.weight_bytes, len(os.sched_getaffinity(0)))
     folder, family = engine.vision_folder, FAMILIES[facts.family]
-    native = plan.engine == "TensorRT"
+    native, plain = plan.engine == "TensorRT", family.image_layout.is_plain
     keeps = keeps and cache is None and family.image_layout is ImageLayout.SQUARE
     runner = (
         open_tensorrt(folder, family.image_layout, vision)
         if native
-        else open_runner(plan.engine, folder, threads=threads, device=device, keeps=keeps)
+        else open_runner(
+            plan.engine,
+            folder,
+            threads=threads,
+            device=device,
+            keeps=keeps,
+            half=plain and engine.manifest.plan.engine.dtype != "float32",
+            graphs=plan.max_batch_size if plain else 0,
+        )
     )
     session = VisionSession(runner, max_batch_size=plan.max_batch_size, cache=cache)
     match family.image_layout:

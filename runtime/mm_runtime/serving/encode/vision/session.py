@@ -80,7 +80,14 @@ class OnnxRunner:
 
 
 def open_runner(
-    engine: str, folder: Path, *, threads: int = 1, device: Device = "CPU", keeps: bool = False
+    engine: str,
+    folder: Path,
+    *,
+    threads: int = 1,
+    device: Device = "CPU",
+    keeps: bool = False,
+    half: bool = False,
+    graphs: int = 0,
 ) -> Runner:
     """Load the vision engine of a folder.
 
@@ -90,6 +97,8 @@ def open_runner(
         threads: processor threads of one run.
         device: of the serving plan; ONNX Runtime computes on the processor all the same.
         keeps: features that are made on a GPU stay there, as tensors of torch.
+        half: torch on a GPU computes in float16 (`TorchRunner`).
+        graphs: it starts runs of at most so many images as CUDA graphs.
 
     Raises:
         ValueError: an engine that nothing here runs.
@@ -102,7 +111,14 @@ def open_runner(
         from mm_runtime.serving.encode.vision.torch_runner import TorchRunner  # noqa: PLC0415
 
         opened = open_device(device)
-        return TorchRunner(folder / TORCH_MODEL, threads=threads, device=opened, keeps=keeps)
+        return TorchRunner(
+            folder / TORCH_MODEL,
+            threads=threads,
+            device=opened,
+            keeps=keeps,
+            half=half,
+            graphs=graphs,
+        )
     raise ValueError(
         f"{folder}: no code of this version runs a vision engine of {engine}; serve the "
         "model with backend Reference and vision.engine ONNXRuntime or Torch"

@@ -1,0 +1,59 @@
+"""Programs for a GPU: attention and activation in one operation each, and all in float16."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from mm_runtime.engine_build.commands.export_vision import write_program
+from mm_runtime.engine_build.commands.towers import load_tower
+from mm_runtime.engine_build.commands.towers.fusing import fuse
+from mm_runtime.engine_build.commands.towers.tower import Tower
+from mm_runtime.inspect.checkpoint import InspectOptions, inspect
+from mm_runtime.serving.encode.vision.torch_runner import TorchRunner, half_program
+from support.families.pictures import write
+
+PLAIN = ["blip2-opt", "llava", "llava-next", "llava-onevision", "vila"]
+
+
+@pytest.fixture(scope="module", params=PLAIN)
+def exported(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Tower, list[np.ndarray], Path]:
+    """A family's vision half, what its own class answers, and the program that is exported."""
+    folder = write(request.param, tmp_path_factory.mktemp("family") / request.param)
+    tower = load_tower(folder, inspect(folder, InspectOptions()), trust_remote_code=False)
+    with torch.inference_mode():
+        answers = [tower.reference(sample).numpy() for sample in tower.samples]
+    fuse(tower.module)
+    write_program(tower, folder / "model.pt2")
+    return tower, answers, folder / "model.pt2"
+
+
+def test_a_fused_half_answers_as_the_class(
+    exported: tuple[Tower, list[np.ndarray], Path],
+) -> None:
+    """For any batch, within float32's rounding; no activation of three operations is left."""
+    tower, answers, model = exported
+    runner = TorchRunner(model)
+    for sample, answer in zip(tower.samples, answers, strict=True):
+        assert np.abs(runner(sample) - answer).max() < 1e-4
+
+    called = {str(node.target) for node in torch.export.load(model).graph.nodes}
+    assert "aten.scaled_dot_product_attention.default" in called
+    assert "aten.sigmoid.default" not in called
+
+
+def test_in_float16_it_differs_little(exported: tuple[Tower, list[np.ndarray], Path]) -> None:
+    """All of it computes in float16, and features stay near those of float32."""
+    tower, answers, model = exported
+    module = half_program(torch.export.load(model))
+    pixels = torch.from_numpy(tower.samples[0]["pixel_values"])
+
+    with torch.inference_mode():
+        found = module(pixel_values=pixels.half())
+
+    wanted = torch.from_numpy(answers[0])
+    assert found.dtype == torch.float16
+    assert float((found.float() - wanted).norm() / wanted.norm()) < 5e-3
