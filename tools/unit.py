@@ -24,16 +24,25 @@ PROGRAMS = frozenset({"containerd", "etcd", "go", "helm", "kubectl", "runc"}) | 
 )
 """What the PATH of a unit test lacks."""
 HIDDEN = f"""
+import importlib.util
 import sys
 
 LIBRARIES = {sorted(LIBRARIES)}
 
+def is_hidden(name):
+    return any(f"{{name}}.".startswith(f"{{library}}.") for library in LIBRARIES)
+
 class Hidden:
     def find_spec(self, name, path=None, target=None):
-        if any(f"{{name}}.".startswith(f"{{library}}.") for library in LIBRARIES):
+        if is_hidden(name):
             raise ModuleNotFoundError(f"{{name}} is hidden from unit tests", name=name)
 
+def find_spec(name, package=None, look=importlib.util.find_spec):
+    # Of what is not installed there is no specification, and nothing is raised.
+    return None if is_hidden(name) else look(name, package)
+
 sys.meta_path.insert(0, Hidden())
+importlib.util.find_spec = find_spec
 """
 """Of sitecustomize, which every interpreter imports at its start."""
 

@@ -58,7 +58,7 @@ def imported(program: str, absent: tuple[str, ...]) -> subprocess.CompletedProce
 @pytest.mark.parametrize(
     ("program", "absent"),
     [
-        pytest.param(GATEWAY, (*CLIENTS, *ENGINES), id="gateway"),
+        pytest.param(GATEWAY, (*CLIENTS, *ENGINES), id="gateway", marks=pytest.mark.triton),
         pytest.param(SUPERVISOR, (*CLIENTS, *ENGINES), id="supervisor"),
         pytest.param(TRTLLM_SERVE, (*CLIENTS, *ENGINES), id="supervisor-of-trtllm-serve"),
         pytest.param(BUILD, (*CLIENTS, *ENGINES), id="build"),
