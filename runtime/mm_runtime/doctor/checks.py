@@ -82,6 +82,7 @@ def _version(version: tuple[int, int]) -> str:
 def _packages(need: Need, found: Found) -> Sequence[Finding]:
     own, engine = found.own.packages, found.engine.packages
     computes = need.builds("Reference", "TensorRT") or need.serves("Reference")
+    runs = need.onnx and need.purposes != {"inspect"}
     rows = (
         ("httpx2", own, need.reads(HUB), "sources of the Hub are read with it"),
         ("huggingface_hub", own, need.reads(HUB), "sources of the Hub are read with it"),
@@ -89,7 +90,7 @@ def _packages(need: Need, found: Found) -> Sequence[Finding]:
         ("torch", engine, computes, "weights are read with it"),
         ("transformers", engine, computes, "checkpoints are read with it"),
         ("onnx", engine, need.onnx and "build" in need.purposes, "the vision tower is checked"),
-        ("onnxruntime", engine, need.onnx, "the vision tower is run with it"),
+        ("onnxruntime", engine, runs, "the vision tower is run with it"),
         (
             "tensorrt",
             engine,

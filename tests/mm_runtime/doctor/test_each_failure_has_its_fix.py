@@ -56,7 +56,7 @@ def without(**programs_or_packages: str) -> Found:
         pytest.param(Need(ALL, "PyTorch"), TRTLLM, set(), id="pytorch"),
         pytest.param(Need(ALL, "Reference", gpu=True), TRTLLM, set(), id="reference"),
         pytest.param(
-            Need(frozenset({"inspect"}), "TensorRT"),
+            Need(frozenset({"inspect"}), "Reference", gpu=True, onnx=True),
             replace(
                 TRTLLM, engine=Interpreter("/none", problem="does not run"), server="", gpus=()
             ),
