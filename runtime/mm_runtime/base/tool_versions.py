@@ -15,11 +15,11 @@ QUERY_SECONDS = 60.0
 
 VERSIONED = ("tensorrt_llm", "tensorrt", "torch", "transformers")
 
-_VERSIONS = f"""
-import json
+_VERSIONS = """
+import json, sys
 from importlib import metadata
-found = {{}}
-for name in {VERSIONED!r}:
+found = {}
+for name in sys.argv[1:]:
     try:
         found[name] = metadata.version(name)
     except metadata.PackageNotFoundError:
@@ -29,9 +29,9 @@ print(json.dumps(found))
 """Reading metadata takes 0.1 s; importing tensorrt_llm takes many seconds."""
 
 
-def tool_versions() -> dict[str, str]:
-    """Return package -> version, for those of `VERSIONED` that are installed."""
-    answer = query(["python3", "-c", _VERSIONS])
+def tool_versions(python: str = "python3", packages: Sequence[str] = VERSIONED) -> dict[str, str]:
+    """Return package -> version, for those that are installed beside an interpreter."""
+    answer = query([python, "-c", _VERSIONS, *packages])
     return dict(json.loads(answer)) if answer else {}
 
 

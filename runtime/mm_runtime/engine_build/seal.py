@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Sequence
 from datetime import datetime
-from importlib import metadata
 from platform import python_version
 
 from mm_api.documents.build_plan import BuildPlan
@@ -16,6 +15,8 @@ from mm_api.documents.engine_manifest import (
     Verification,
 )
 from mm_runtime.base.durable import sha256, sync_directory, unfinished, write_durably
+from mm_runtime.base.engine_python import engine_python
+from mm_runtime.base.tool_versions import tool_versions
 from mm_runtime.engine_build.build_paths import BuildPaths
 from mm_runtime.engine_build.receipt import FetchReceipt
 from mm_runtime.engine_build.tool_report import ToolReport
@@ -85,11 +86,5 @@ def _compare_with_receipt(paths: BuildPaths, files: Sequence[EngineFile]) -> Non
 
 
 def _versions() -> dict[str, str]:
-    found = {"python": python_version()}
-    for name in VERSIONED:
-        try:
-            found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            # The image holds the code beside its environment, not as an installed distribution.
-            continue
-    return found
+    # The image holds the code beside its environment, not as an installed distribution.
+    return {"python": python_version(), **tool_versions(engine_python(), VERSIONED)}
