@@ -117,6 +117,7 @@ def test_a_namespace_without_the_label_is_left_alone(
         kubectl(control_plane, "label", "namespace", MODELS, f"{labels.ENABLED}-")
         config.install(CHART, RELEASE, {}, timeout=60)
         try:
+            eventually(lambda: "denied" in _made(control_plane))
             kubeconfig = _account_kubeconfig(control_plane, tmp_path / "kubeconfig")
             with _operator(arguments, kubeconfig, tmp_path / "operator.log"):
                 model = document()
@@ -130,6 +131,16 @@ def test_a_namespace_without_the_label_is_left_alone(
                 assert eventually(lambda: _planned(control_plane)) == "InspectPending"
         finally:
             config.uninstall(RELEASE, timeout=60)
+
+
+def _made(cluster: ClusterInfo) -> str:
+    """Return what the API server says when the operator's account makes an object.
+
+    The chart's policy counts about a second after it was made.
+    """
+    account = f"--as=system:serviceaccount:{HOME}:{RELEASE}"
+    command = ["-n", MODELS, "create", "configmap", "early", "--dry-run=server", account]
+    return kubectl(cluster, *command, check=False)
 
 
 def _degraded(cluster: ClusterInfo) -> str:

@@ -164,8 +164,9 @@ def test_step_dies_with_a_killed_build(tmp_path: Path) -> None:
     program.write_text(
         "import os, sys, time\n"
         "from mm_runtime.base.child_process import ChildProcess\n"
-        "child = ChildProcess(['sleep', '1000'], os.environ, print)\n"
-        "print(child.pid, flush=True)\n"
+        "started = lambda line: print(line, flush=True)\n"
+        "command = ['sh', '-c', 'echo $$; exec sleep 1000']\n"
+        "child = ChildProcess(command, os.environ, started)\n"
         "time.sleep(1000)\n"
     )
     with subprocess.Popen([sys.executable, str(program)], stdout=subprocess.PIPE) as parent:
