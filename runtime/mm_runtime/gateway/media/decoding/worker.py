@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 
 import mm_runtime.gateway.media.decoding.jobs  # noqa: F401
+from mm_runtime.gateway.heap import return_large_pieces
 from mm_runtime.gateway.media.container import BadRecordingError
 
 # Imported before the first task, and before its memory is bounded.
@@ -51,6 +52,7 @@ def main() -> None:
     # Private writable memory: a bound of addresses would count what libraries map and never touch.
     resource.setrlimit(resource.RLIMIT_DATA, (memory_bytes, memory_bytes))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    return_large_pieces()  # Pillow's blocks of 16 MiB; in the heap they stayed after a task
     # What a library prints must not stand among the answers.
     answers = os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)
@@ -67,6 +69,7 @@ def main() -> None:
         _write(answers.fileno(), header)
         if array is not None:
             _write(answers.fileno(), array.data.cast("B"))
+        del array  # up to all frames of a video; the next task may come tomorrow
 
 
 def _answer(job: bytes, content: bytes) -> tuple[bytes, Array | None]:
