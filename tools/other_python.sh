@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Run the tests of what goes into images with another Python: tools/other_python.sh 3.12 [tests ...]
-# The same pins in an environment beside .venv; says so and ends well where there is no such Python.
+# The same pins in an environment beside .venv. Exit code 77: there is no such Python, nothing ran.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source tools/uv.sh
@@ -11,14 +11,14 @@ tests=("$@")
 [ ${#tests[@]} -gt 0 ] || tests=(tests/mm_runtime/{doctor,inspect,launch,repository,store})
 
 python=
-# pyenv's own first: its shim on PATH runs only versions that it was told to.
+# pyenv's own first: its shim on PATH runs only the versions that pyenv has activated.
 for candidate in "${PYENV_ROOT:-$HOME/.pyenv}/versions/$version".*/bin/python "python$version"; do
   if "$candidate" --version >/dev/null 2>&1; then python=$(command -v "$candidate"); fi
   [ -z "$python" ] || break
 done
 if [ -z "$python" ]; then
-  echo "no Python $version on this machine: nothing was run"
-  exit 0
+  echo "no Python $version on this machine: nothing was run" >&2
+  exit 77
 fi
 environment=.venv-$version
 [ -x "$environment/bin/python" ] || "$UV" venv --quiet --no-config --python "$python" "$environment"

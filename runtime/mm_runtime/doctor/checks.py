@@ -178,20 +178,12 @@ def _scripts(need: Need, found: Found) -> Sequence[Finding]:
     ]
 
 
-def _user(_need: Need, found: Found) -> Sequence[Finding]:
+def _home(_need: Need, found: Found) -> Sequence[Finding]:
     return [
-        _finding(
-            "user",
-            needed=True,
-            found=f"{found.user_id} ({found.user or 'without a name'})",
-            holds=bool(found.user),
-            fix="torch looks up the name of its user: add the user to the image's /etc/passwd, or "
-            "set USER in the image",
-        ),
         _finding(
             "home",
             needed=True,
-            found=found.home,
+            found=f"{found.home} (user {found.user_id}, {found.user})",
             holds=found.home_is_writable,
             fix="set HOME to a folder that the user may write, /tmp in a pod",
         ),
@@ -240,6 +232,6 @@ _CHECKS: tuple[Callable[[Need, Found], Sequence[Finding]], ...] = (
     _server,
     _programs,
     _scripts,
-    _user,
+    _home,
     _node,
 )

@@ -32,7 +32,6 @@ class Found:
     programs: Mapping[str, str]
     """Program -> where PATH has it; empty: nowhere."""
     user: str
-    """Name of the user; empty: none is known."""
     user_id: int
     home: str
     home_is_writable: bool

@@ -80,7 +80,7 @@ def observe() -> Found:
         own=engine if same else interpreter(sys.executable),
         engine=engine,
         programs={name: shutil.which(name) or "" for name in PROGRAMS},
-        user=_user(),
+        user=getpass.getuser(),  # the command has named its user before
         user_id=os.getuid(),
         home=home,
         home_is_writable=os.access(home, os.W_OK | os.X_OK),
@@ -111,13 +111,6 @@ def interpreter(path: str) -> Interpreter:
         return Interpreter(path, problem=f"does not run: {error}")
     major, minor = said["version"]
     return Interpreter(path, (major, minor), said["packages"], said["cuda"], said["problem"])
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # the latter since Python 3.13
-        return ""
 
 
 def _driver_cuda() -> Version | None:

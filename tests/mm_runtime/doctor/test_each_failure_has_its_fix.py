@@ -66,7 +66,6 @@ def without(**programs_or_packages: str) -> Found:
         pytest.param(TENSORRT, replace(TRTLLM, server=""), {"tritonserver"}, id="no-triton"),
         pytest.param(TENSORRT, replace(TRTLLM, native_backend=""), {"backend"}, id="no-backend"),
         pytest.param(TENSORRT, replace(TRTLLM, scripts=None), {"scripts"}, id="no-scripts"),
-        pytest.param(TENSORRT, replace(TRTLLM, user=""), {"user"}, id="nameless-user"),
         pytest.param(TENSORRT, replace(TRTLLM, home_is_writable=False), {"home"}, id="home"),
         pytest.param(TENSORRT, replace(TRTLLM, driver_cuda=None), {"driver"}, id="no-driver"),
         pytest.param(TENSORRT, replace(TRTLLM, driver_cuda=(12, 8)), {"driver"}, id="old-driver"),

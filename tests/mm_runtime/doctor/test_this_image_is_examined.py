@@ -106,4 +106,4 @@ def test_a_user_without_an_entry_gets_a_name() -> None:
         check=False,
     )
 
-    assert findings(done.stdout)["user"]["found"] == "65532 (nonroot)", done.stderr
+    assert findings(done.stdout)["home"]["found"] == "/tmp (user 65532, nonroot)", done.stderr
