@@ -2,8 +2,8 @@
 
 python tools/check_vocabulary.py
 
-Pages, the chart's texts and the code hold none of these words: identifiers, messages and comments.
-Of tests and benches comments and docstrings are read.
+Pages, the chart's texts and the code hold none of these words: identifiers, messages, comments and
+names of files. Strings of examples are left alone: a trained checkpoint knows their words.
 """
 
 import io
@@ -35,11 +35,12 @@ OUT: Final[dict[str, str]] = {
 }
 """Pattern -> terms to use instead."""
 ALLOWED: Final = re.compile(
-    r"\bwhole numbers?\b|\balias=\"[\w ]+\"|--[a-z][a-z-]*|\.tell\(\)|\"PICTURE[_ ]SIZES\"",
+    r"\bwhole[ -]numbers?\b|\balias=\"[\w ]+\"|--[a-z][a-z-]*|\.tell\(\)"
+    r"|\"PICTURE[_ ]SIZES\"|\"pictures\":| in words(?=:|\]|\)| if | else )",
     re.IGNORECASE,
 )
 """Phrases of Kubernetes' API conventions; names of document fields and flags; Python's position in
-a file; a tensor of Triton's model `preprocessing`."""
+a file; a tensor of Triton's model `preprocessing`; Python's `in` before a variable."""
 
 STRICT: Final = (
     *("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"),
@@ -49,10 +50,13 @@ STRICT: Final = (
 """Texts without any of the words, folders below included."""
 STRICT_CODE: Final = (
     *("crds", "operator", "mmctl", "runtime", "devcluster", "observability", "tools"),
+    *("tests", "bench"),
 )
 """Folders whose code is without any of the words, identifiers included."""
-STRICT_PROSE: Final = ("tests", "bench")
-"""Folders without any of the words in comments and docstrings."""
+STRICT_NAMES: Final = ("examples",)
+"""Folders without any of the words in identifiers, comments and docstrings."""
+OWN: Final = ("check_vocabulary.py", "test_words_that_are_out_are_found.py")
+"""This check and its test."""
 _STATEMENT: Final = frozenset({tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT})
 """A string after one of these is a docstring."""
 GLOSSARY: Final = "docs/glossary.md"
@@ -92,11 +96,13 @@ def problems_of_code(name: str, text: str) -> list[str]:
     ]
 
 
-def problems_of_tests(name: str, text: str) -> list[str]:
-    """Return one line per word that is out of the comments and docstrings of a test."""
+def problems_of_names(name: str, text: str) -> list[str]:
+    """Return one line per word that is out of identifiers, comments and docstrings."""
     problems, before = [], tokenize.NEWLINE
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         is_docstring = token.type == tokenize.STRING and before in _STATEMENT
+        if token.type == tokenize.NAME and count_in_code(token.string):
+            problems.append(f"{name}:{token.start[0]}: {token.string} holds a word that is out")
         if is_docstring or token.type == tokenize.COMMENT:
             problems += [
                 f"{name}:{token.start[0] + line - 1}: {word!r} is out: {_instead(word)}"
@@ -109,7 +115,7 @@ def problems_of_tests(name: str, text: str) -> list[str]:
 
 def _code(root: Path, folder: str) -> list[Path]:
     found = _tracked(root, f"{folder}/*.py", f"{folder}/*.md", f"{folder}/*.go")
-    return [path for path in found if path.name != Path(__file__).name]
+    return [path for path in found if path.name not in OWN]
 
 
 def problems_of_page(name: str, text: str) -> list[str]:
@@ -142,9 +148,14 @@ def main(root: Path = ROOT) -> int:
     for path in (path for folder in STRICT_CODE for path in _code(root, folder)):
         name = path.relative_to(root).as_posix()
         problems += problems_of_code(name, path.read_text(encoding="utf-8"))
-    for path in _tracked(root, *(f"{folder}/*.py" for folder in STRICT_PROSE)):
+    for path in (path for folder in STRICT_NAMES for path in _code(root, folder)):
         name = path.relative_to(root).as_posix()
-        problems += problems_of_tests(name, path.read_text(encoding="utf-8"))
+        if path.suffix == ".py":
+            problems += problems_of_names(name, path.read_text(encoding="utf-8"))
+    for path in _tracked(root, "*"):
+        name = path.relative_to(root).as_posix()
+        if count_in_code(name):
+            problems.append(f"{name}: the name of the file holds a word that is out")
     print("\n".join(problems)) if problems else None
     return 1 if problems else 0
 

@@ -108,11 +108,11 @@ class Loader:
 
 async def looped(loader: Loader, seconds: float) -> list[Loop]:
     """Return what closed loops saw: one user for each shape of prompts, then more and more."""
-    asked = [
+    requested = [
         (1, loader.mix(f"{images}", f"{words}", MIX["max_tokens"])) for images, words in SHAPES
     ]
-    asked += [(users, loader.mix(**MIX)) for users in USERS]
-    return [_loop(users, await loader.users(mix, users, seconds)) for users, mix in asked]
+    requested += [(users, loader.mix(**MIX)) for users in USERS]
+    return [_loop(users, await loader.users(mix, users, seconds)) for users, mix in requested]
 
 
 def _loop(users: int, results: Sequence[Result]) -> Loop:
@@ -132,8 +132,8 @@ def _loop(users: int, results: Sequence[Result]) -> Loop:
 
 
 def _content(one: Result) -> tuple[int, int, int]:
-    pictures = one.images * FEATURES_PER_IMAGE
-    return pictures, one.prompt_tokens - pictures, one.output_tokens
+    features = one.images * FEATURES_PER_IMAGE
+    return features, one.prompt_tokens - features, one.output_tokens
 
 
 def _answered(results: Sequence[Result]) -> list[Result]:
@@ -151,7 +151,7 @@ def simulated(results: Sequence[Result], profile: ServiceProfile) -> dict[str, d
         meters.close_second(replica.inside, replica.running)
     return {
         "first_token": _percentiles(meters.first_tokens),
-        "whole_request": {
+        "complete_request": {
             _name(share): meters.latency(LatencyMetric.REQUEST, share, end, end) or 0.0
             for share in PERCENTILES
         },
@@ -163,7 +163,7 @@ def measured(results: Sequence[Result]) -> dict[str, dict[str, float]]:
     answered = [one for one in results if not one.error]
     return {
         "first_token": _percentiles([one.time_to_first_token or 0.0 for one in answered]),
-        "whole_request": _percentiles([one.end_to_end for one in answered]),
+        "complete_request": _percentiles([one.end_to_end for one in answered]),
     }
 
 
@@ -185,8 +185,8 @@ def _ratios(
     }
 
 
-def _told(loop: Loop, profile: ServiceProfile) -> dict[str, float]:
-    names = ("requests_per_second", "first_token_seconds", "whole_seconds")
+def _reported(loop: Loop, profile: ServiceProfile) -> dict[str, float]:
+    names = ("requests_per_second", "first_token_seconds", "complete_seconds")
     again = lived(profile, loop.contents, loop.users)
     return {
         "users": loop.users,
@@ -231,8 +231,8 @@ async def compared(pair: RealGateway, seconds: float) -> dict[str, Any]:
     mean = _mean_work(full, costs)
     loads = []
     for number, share in enumerate(LOADS, start=1):
-        asked = list(requests_of(loader, share * most, seconds, number))
-        results = await loader.plan(asked)
+        requested = list(requests_of(loader, share * most, seconds, number))
+        results = await loader.plan(requested)
         seen = measured(results)
         predicted = simulated(results, profile)
         alone = simulated(results, engine)
@@ -252,10 +252,10 @@ async def compared(pair: RealGateway, seconds: float) -> dict[str, Any]:
             }
         )
     return {
-        "closed_loops": [_told(one, profile) for one in loops],
+        "closed_loops": [_reported(one, profile) for one in loops],
         "profile": asdict(profile),
         "profile_off_by_mean_factor": round(off, 2),
-        "not_told_from_noise": unseen(profile),
+        "not_distinguished_from_noise": unseen(profile),
         "requests_per_second_of_16_users": round(most, 2),
         "work_seconds_of_the_pod": costs,
         "requests_per_second_by_work_seconds": round(1 / mean, 2) if mean else None,
@@ -267,13 +267,13 @@ def _mean_work(results: Sequence[Result], costs: dict[str, float]) -> float:
     """Return the seconds of a full replica that the pod's own costs give a request."""
     if not costs:
         return 0.0
-    pictures = statistics.fmean(one.images * FEATURES_PER_IMAGE for one in results)
+    features = statistics.fmean(one.images * FEATURES_PER_IMAGE for one in results)
     prompt = statistics.fmean(one.prompt_tokens for one in results)
     output = statistics.fmean(one.output_tokens for one in results)
     return (
         costs["request"]
-        + pictures * costs["image_token"]
-        + (prompt - pictures) * costs["text_token"]
+        + features * costs["image_token"]
+        + (prompt - features) * costs["text_token"]
         + output * costs["output_token"]
     )
 
@@ -306,8 +306,8 @@ def main() -> None:
     text = json.dumps(document, indent=1)
     (HERE / "results" / "engine-and-simulator.json").write_text(text + "\n", encoding="utf-8")
     print(text)
-    for told in found["not_told_from_noise"]:
-        print(f"warning: {told}", file=sys.stderr)
+    for reported in found["not_distinguished_from_noise"]:
+        print(f"warning: {reported}", file=sys.stderr)
 
 
 if __name__ == "__main__":

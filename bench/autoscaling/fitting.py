@@ -47,12 +47,12 @@ class Loop:
     requests_per_second: float
     first_token_seconds: float
     """Median, as of the entire requests."""
-    whole_seconds: float
+    complete_seconds: float
 
     @property
     def seen(self) -> tuple[float, float, float]:
         """Return what a fit compares."""
-        return self.requests_per_second, self.first_token_seconds, self.whole_seconds
+        return self.requests_per_second, self.first_token_seconds, self.complete_seconds
 
 
 def above_zero(what: str, seconds: float) -> float:
@@ -144,7 +144,7 @@ def fitted(
 
     alone = min(loops, key=lambda loop: loop.users)
     prompt = alone.first_token_seconds / 2
-    gap = max(alone.whole_seconds - alone.first_token_seconds, prompt / 10)
+    gap = max(alone.complete_seconds - alone.first_token_seconds, prompt / 10)
     token = gap / max(1.0, statistics.fmean(output for _, _, output in alone.contents))
     guess = [prompt, prompt / 100, prompt / 100, token / 2, token / 2, prompt]
     best = _searched(off, [math.log(seconds) for seconds in guess])
@@ -155,7 +155,7 @@ def unseen(profile: ServiceProfile) -> list[str]:
     """Return which times of a fit are too short to stand out from noise, one sentence each."""
     times: Mapping[str, float] = {name: getattr(profile, name) for name in TIMES}
     return [
-        f"{name} comes out at {seconds:.1e} s: too short to be told from noise here"
+        f"{name} comes out at {seconds:.1e} s: too short to be distinguished from noise here"
         for name, seconds in times.items()
         if seconds < 10 * LEAST_SECONDS
     ]

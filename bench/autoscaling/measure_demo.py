@@ -46,7 +46,7 @@ MAX_LENGTH = 512
 PROMPTS = (16, 64, 128, 192, 256, 384)
 BATCHES = (1, 2, 4, 8, 12, 16)
 """Beyond the slots: what one more request adds to a step is little, and a short line is noise."""
-PICTURES = (1, 2, 3, 4)
+IMAGES = (1, 2, 3, 4)
 ROWS = 16
 """Image tokens of one image: `image_seq_length` of the checkpoint."""
 COLD_START_SECONDS = 40.0
@@ -91,7 +91,7 @@ def measure(folder: Path, rounds: int) -> dict[str, Points]:
         passed = model.run((), (), Part(0, model.embed([7] * length, None)))
         return model.logits(passed.read[-1:])
 
-    def pictures(count: int) -> object:
+    def images(count: int) -> object:
         read = encoder.read({"pixel_values": pixels[np.newaxis, :count]})
         return encoder.encode([read])
 
@@ -102,7 +102,7 @@ def measure(folder: Path, rounds: int) -> dict[str, Points]:
         "decode_by_batch": {
             one: timed(partial(model.run, [7] * one, [128] * one), rounds) for one in BATCHES
         },
-        "encoder_by_pictures": {one: timed(partial(pictures, one), rounds) for one in PICTURES},
+        "encoder_by_images": {one: timed(partial(images, one), rounds) for one in IMAGES},
     }
 
 
@@ -114,12 +114,12 @@ def profile_of(points: dict[str, Points]) -> tuple[ServiceProfile, dict[str, flo
     """
     prompt, token, prompt_off = fitted(points["prompt_by_tokens"])
     step, each, step_off = fitted(points["decode_by_batch"])
-    _, picture, picture_off = fitted(points["encoder_by_pictures"])
+    _, image, image_off = fitted(points["encoder_by_images"])
     profile = ServiceProfile(
         name="the demo's tiny LLaVA on one core",
         prompt_seconds=above_zero("a prompt of no tokens", prompt),
         # An image's rows are prompt tokens as well.
-        image_token_seconds=token + above_zero("the encoder's picture", picture) / ROWS,
+        image_token_seconds=token + above_zero("the encoder's image", image) / ROWS,
         text_token_seconds=above_zero("a token of a prompt", token),
         step_seconds=above_zero("a step of no requests", step),
         step_seconds_per_request=above_zero("one more request in a step", each),
@@ -127,7 +127,7 @@ def profile_of(points: dict[str, Points]) -> tuple[ServiceProfile, dict[str, flo
         queue_size=QUEUE,
         cold_start_seconds=COLD_START_SECONDS,
     )
-    residuals = {"prompt": prompt_off, "decode": step_off, "encoder": picture_off}
+    residuals = {"prompt": prompt_off, "decode": step_off, "encoder": image_off}
     return profile, residuals
 
 

@@ -14,7 +14,7 @@ from plot import Line, frontier
 
 HERE = Path(__file__).parent
 PAGE = HERE.parents[1] / "docs" / "studies" / "autoscaling.md"
-PICTURES = PAGE.parent / "autoscaling"
+IMAGES = PAGE.parent / "autoscaling"
 START, END = "<!-- measured: start -->", "<!-- measured: end -->"
 
 # Two-sided 95 % of Student's t by degrees of freedom: few seeds need it.
@@ -47,13 +47,13 @@ def main() -> None:
         json.loads(line)
         for line in (HERE / "results" / "runs.jsonl").read_text(encoding="utf-8").splitlines()
     ]
-    complete = _whole_seeds(rows)
+    complete = _complete_seeds(rows)
     floored = points_of(rows, "frontier", complete)
     frontiers = {
         trace: [point for point in points if not point.above] for trace, points in floored.items()
     }
     faults = points_of(rows, "fault", complete)
-    PICTURES.mkdir(exist_ok=True)
+    IMAGES.mkdir(exist_ok=True)
     text = [START, f"Seeds: {len(complete)}. Means; ± is half of a 95 % interval.", ""]
     for trace, points in frontiers.items():
         _draw(trace, points)
@@ -102,12 +102,12 @@ def main() -> None:
     page = PAGE.read_text(encoding="utf-8")
     head, tail = page.split(START)[0], page.split(END)[1]
     PAGE.write_text(head + "\n".join(text) + tail, encoding="utf-8")
-    print(f"{PAGE}: {len(rows)} runs, {len(complete)} whole seeds")
+    print(f"{PAGE}: {len(rows)} runs, {len(complete)} complete seeds")
 
 
 def _draw(name: str, points: list[Point]) -> None:
     lines = [Line(policy, _curve(points, policy)) for policy in _policies(points)]
-    (PICTURES / f"{name}.svg").write_text(frontier(name, lines), encoding="utf-8")
+    (IMAGES / f"{name}.svg").write_text(frontier(name, lines), encoding="utf-8")
 
 
 def best(points: list[Point]) -> list[str]:
@@ -144,7 +144,7 @@ def _ties(point: Point, points: list[Point]) -> str:
 _NAMED_TIES = 2
 
 
-def _whole_seeds(rows: list[dict[str, object]]) -> set[object]:
+def _complete_seeds(rows: list[dict[str, object]]) -> set[object]:
     counts: dict[object, int] = defaultdict(int)
     for row in rows:
         counts[row["seed"]] += 1
@@ -286,13 +286,13 @@ def _everywhere(frontiers: dict[str, list[Point]]) -> list[str]:
     for trace, points in frontiers.items():
         for point in points:
             grouped[point.policy, point.target][trace] = point
-    whole = {name: by for name, by in grouped.items() if len(by) == len(frontiers)}
+    on_all_frontiers = {name: by for name, by in grouped.items() if len(by) == len(frontiers)}
     lines = [
         "| policy | target | replica hours | missed, mean % | missed, worst % | on | reversals |",
         "| --- | --- | ---: | ---: | ---: | --- | ---: |",
     ]
     for (policy, target), by in sorted(
-        whole.items(), key=lambda one: sum(point.hours for point in one[1].values())
+        on_all_frontiers.items(), key=lambda one: sum(point.hours for point in one[1].values())
     ):
         worst = min(by, key=lambda trace: by[trace].attainment)
         name = f"**{policy}**" if policy == runs.OURS else policy

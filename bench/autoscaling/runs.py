@@ -124,9 +124,9 @@ def _ours(
     """
 
     def make(profile: ServiceProfile, floor: int) -> Policy:
-        asked = objectives(utilisation, warm, profile, _scaled(profile.cost, measured), floor)
+        requested = objectives(utilisation, warm, profile, _scaled(profile.cost, measured), floor)
         return SloPolicy(
-            asked,
+            requested,
             cold_start_seconds=profile.cold_start_seconds,
             tick_seconds=tick_seconds,
             age_seconds=age_seconds,

@@ -107,8 +107,8 @@ def build(site: TrtllmSite) -> tuple[float, Witness]:
         printed, _ = builder.communicate(timeout=DEADLINE_SECONDS)
         watcher.join()
     assert builder.returncode == 0, f"the build ended with {builder.returncode}"
-    (told,) = [line for line in printed.splitlines() if line.startswith("seconds ")]
-    return float(told.split()[1]), witness
+    (reported,) = [line for line in printed.splitlines() if line.startswith("seconds ")]
+    return float(reported.split()[1]), witness
 
 
 def watch(builder: "subprocess.Popen[bytes]", witness: Witness) -> None:

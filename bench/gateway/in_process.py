@@ -63,12 +63,12 @@ class InProcess:
         )
         self._loaded.engine.start()
 
-    def ask(
-        self, picture: Path, question: str, max_tokens: int, *, endless: bool = False
+    def query(
+        self, image: Path, question: str, max_tokens: int, *, endless: bool = False
     ) -> list[float]:
         """Answer greedily, `endless` past end tokens; return the seconds to each piece."""
         begin = time.perf_counter()
-        pixels = np.asarray(Image.open(picture).convert("RGB"))
+        pixels = np.asarray(Image.open(image).convert("RGB"))
         prepared = self._preprocessor.prepare(
             {
                 "QUERY": np.array([[question.encode()]], dtype=np.object_),

@@ -35,11 +35,11 @@ from mm_runtime.serving.prompts.tokens import TextCodec
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tests"))
 
-from support.pictures import data_url  # noqa: E402 - the tests' folder is not a package
+from support.images import data_url  # noqa: E402 - the tests' folder is not a package
 from support.real_gateway import RealGateway, run_pair  # noqa: E402
-from support.tiny_llava import CHECKPOINT, PICTURES, build_engine  # noqa: E402
+from support.tiny_llava import CHECKPOINT, IMAGES, build_engine  # noqa: E402
 
-PICTURE = PICTURES / "blue-circle-yellow-cross.png"
+IMAGE = IMAGES / "blue-circle-yellow-cross.png"
 QUESTION = "Describe the image."
 MAX_TOKENS = 16
 WARM_UP = 10
@@ -47,10 +47,10 @@ CLIENTS = 8
 GREEDY = Sampling(0, 1, None, None, 1)
 
 
-async def ask_triton(engine: TritonEngine, number: int) -> list[float]:
+async def query_triton(engine: TritonEngine, number: int) -> list[float]:
     """Query the ensemble; return the seconds from the call to each response."""
     begin = time.perf_counter()
-    square = ImagePreprocessor.from_folder(CHECKPOINT).square(Image.open(PICTURE))
+    square = ImagePreprocessor.from_folder(CHECKPOINT).square(Image.open(IMAGE))
     prompt = f"USER: <image>\n{QUESTION} ASSISTANT:"
     request = EngineRequest(
         f"bench-{number}", prompt, (np.asarray(square),), None, None, "", MAX_TOKENS, GREEDY
@@ -58,10 +58,10 @@ async def ask_triton(engine: TritonEngine, number: int) -> list[float]:
     return [time.perf_counter() - begin async for _ in engine.generate(request)]
 
 
-async def ask_gateway(client: httpx.AsyncClient, model: str) -> list[float]:
+async def query_gateway(client: httpx.AsyncClient, model: str) -> list[float]:
     """Query the gateway for a stream; return the seconds from the call to each piece of text."""
     begin = time.perf_counter()
-    image = {"type": "image_url", "image_url": {"url": data_url(PICTURE.read_bytes())}}
+    image = {"type": "image_url", "image_url": {"url": data_url(IMAGE.read_bytes())}}
     content = [image, {"type": "text", "text": QUESTION}]
     body = {
         "model": model,
@@ -99,9 +99,9 @@ async def measure(pair: RealGateway, model: InProcess, rounds: int) -> dict[str,
     async with httpx.AsyncClient(base_url=pair.url, timeout=30) as client:
         for number in range(WARM_UP + rounds):
             times = {
-                "in_process": model.ask(PICTURE, QUESTION, MAX_TOKENS),
-                "triton": await ask_triton(engine, number),
-                "gateway": await ask_gateway(client, pair.model),
+                "in_process": model.query(IMAGE, QUESTION, MAX_TOKENS),
+                "triton": await query_triton(engine, number),
+                "gateway": await query_gateway(client, pair.model),
             }
             if number >= WARM_UP:
                 for way, one in times.items():
@@ -125,17 +125,17 @@ async def at_once(
 ) -> dict[str, float]:
     """Return answers per second of eight clients, through the gateway and in process."""
 
-    async def ask_often() -> None:
+    async def query_often() -> None:
         for _ in range(rounds // CLIENTS):
-            await ask_gateway(client, pair.model)
+            await query_gateway(client, pair.model)
 
     begin = time.perf_counter()
-    await asyncio.gather(*(ask_often() for _ in range(CLIENTS)))
+    await asyncio.gather(*(query_often() for _ in range(CLIENTS)))
     front = time.perf_counter() - begin
     total = rounds // CLIENTS * CLIENTS
     begin = time.perf_counter()
     with ThreadPoolExecutor(CLIENTS) as threads:
-        list(threads.map(lambda _: model.ask(PICTURE, QUESTION, MAX_TOKENS), range(total)))
+        list(threads.map(lambda _: model.query(IMAGE, QUESTION, MAX_TOKENS), range(total)))
     alone = time.perf_counter() - begin
     return {"gateway": round(total / front, 1), "in_process": round(total / alone, 1)}
 
@@ -163,7 +163,7 @@ def main() -> None:
             "kernel": platform.release(),
             "python": platform.python_version(),
         },
-        "picture": PICTURE.name,
+        "image": IMAGE.name,
         "question": QUESTION,
         **result,
     }

@@ -44,7 +44,7 @@ def answers(site: Site, device: str, folder: Path) -> dict[str, Any]:
         given = [
             send(
                 client,
-                chat(pair.url, pair.model, one.question, [one.picture.read_bytes()], tokens=24),
+                chat(pair.url, pair.model, one.question, [one.image.read_bytes()], tokens=24),
             )
             for one in samples()
         ]

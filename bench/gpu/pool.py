@@ -73,20 +73,20 @@ def through_bls(url: str, side: int, count: int, together: int) -> int:
     """Send requests with images to `tensorrt_llm_bls`; return how many failed."""
     failed = []
 
-    def ask(first: int) -> None:
+    def query(first: int) -> None:
         with Ensemble(url, "tensorrt_llm_bls") as client:
             for number in range(first, count, together):
                 pixels = np.random.default_rng(10_000 + number).integers(
                     0, 255, (1, 1, side, side, 3), dtype=np.uint8
                 )
                 try:
-                    client.ask(
+                    client.query(
                         "What is in the image?", image_bytes_input=pixels, max_tokens=4, stream=True
                     )
                 except Exception as error:  # noqa: BLE001 - counted
                     failed.append(str(error))
 
-    threads = [threading.Thread(target=ask, args=(n,), daemon=True) for n in range(together)]
+    threads = [threading.Thread(target=query, args=(n,), daemon=True) for n in range(together)]
     for thread in threads:
         thread.start()
     for thread in threads:

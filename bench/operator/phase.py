@@ -21,15 +21,15 @@ _BUSY_SHARE = 0.05
 class Phase:
     """Measures from `begin` to `end`; a new process begins at zero."""
 
-    def __init__(self, operator: OperatorProcess, *, whole_life: bool = False) -> None:
+    def __init__(self, operator: OperatorProcess, *, entire_life: bool = False) -> None:
         self._operator = operator
-        self.started = operator.started if whole_life else time.monotonic()
-        self._requests = {} if whole_life else operator.requests()
-        self._lags = {} if whole_life else lags(operator)
-        self._errors = 0 if whole_life else operator.errors()
-        self._reconciles = 0 if whole_life else operator.reconciles()
-        self._led = 1 if whole_life else terms(operator)
-        self._cpu = 0.0 if whole_life else operator.cpu_seconds()
+        self.started = operator.started if entire_life else time.monotonic()
+        self._requests = {} if entire_life else operator.requests()
+        self._lags = {} if entire_life else lags(operator)
+        self._errors = 0 if entire_life else operator.errors()
+        self._reconciles = 0 if entire_life else operator.reconciles()
+        self._led = 1 if entire_life else terms(operator)
+        self._cpu = 0.0 if entire_life else operator.cpu_seconds()
 
     def end(self, seconds: float | None = None) -> dict[str, Any]:
         """Return the numbers; `seconds` where the phase ended before they are read."""

@@ -167,7 +167,7 @@ class Bench:
 
     async def _restart(self, operator: OperatorProcess) -> None:
         quiet = await _quiet(operator)
-        numbers = Phase(operator, whole_life=True).end(quiet - operator.started)
+        numbers = Phase(operator, entire_life=True).end(quiet - operator.started)
         numbers["seconds_until_it_serves"] = round(operator.serving - operator.started, 1)
         self._note("restart", numbers)
 

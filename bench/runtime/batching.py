@@ -42,47 +42,47 @@ from in_process import InProcess  # noqa: E402 - benches are no package
 from mm_api.documents.serving_plan import ServingPlan  # noqa: E402 - ruff sorts it last
 from support.build_plans import change_serving  # noqa: E402 - tests are no package
 from support.ensemble import Ensemble  # noqa: E402
-from support.pictures import data_url  # noqa: E402
+from support.images import data_url  # noqa: E402
 from support.real_gateway import RealGateway, run_pair  # noqa: E402
 from support.tiny_llava import (  # noqa: E402
     CHECKPOINT,
     END_ID,
     FEATURES_PER_IMAGE,
-    PICTURES,
+    IMAGES,
     build_engine,
 )
 
 MOST = 16
-IMAGES = 2
+IMAGE_COUNT = 2
 TOKENS = 96
 SHORT = 3
 """Tokens of an answer about the image."""
 
-PICTURE = PICTURES / "red-square.png"
+IMAGE = IMAGES / "red-square.png"
 QUESTION = "What is in the image?"
-Ask = Callable[[], int]
+MakeRequest = Callable[[], int]
 """Queries once and returns the tokens of the answer."""
 
 
-def ways(pair: RealGateway, model: InProcess) -> dict[str, Callable[[], Ask]]:
+def ways(pair: RealGateway, model: InProcess) -> dict[str, Callable[[], MakeRequest]]:
     """Return, for each way, what makes a client of it."""
 
-    def engine() -> Ask:
-        return lambda: len(model.ask(PICTURE, QUESTION, TOKENS, endless=True))
+    def engine() -> MakeRequest:
+        return lambda: len(model.query(IMAGE, QUESTION, TOKENS, endless=True))
 
-    def triton(*, stream: bool) -> Ask:
+    def triton(*, stream: bool) -> MakeRequest:
         client = Ensemble(pair.triton_grpc)
 
-        def ask() -> int:
-            client.ask("Hello!", end_id=-1, max_tokens=TOKENS, stream=stream)
+        def query() -> int:
+            client.query("Hello!", end_id=-1, max_tokens=TOKENS, stream=stream)
             return TOKENS
 
-        return ask
+        return query
 
-    def gateway() -> Ask:
+    def gateway() -> MakeRequest:
         client = httpx.Client(base_url=pair.url, timeout=60)
         parts = [
-            {"type": "image_url", "image_url": {"url": data_url(PICTURE.read_bytes())}},
+            {"type": "image_url", "image_url": {"url": data_url(IMAGE.read_bytes())}},
             {"type": "text", "text": QUESTION},
         ]
         body = {
@@ -92,13 +92,13 @@ def ways(pair: RealGateway, model: InProcess) -> dict[str, Callable[[], Ask]]:
             "temperature": 0,
         }
 
-        def ask() -> int:
+        def query() -> int:
             answer = client.post("/v1/chat/completions", json=body).raise_for_status().json()
             return int(answer["usage"]["completion_tokens"])
 
-        return ask
+        return query
 
-    def sse() -> Ask:
+    def sse() -> MakeRequest:
         client = HTTPConnection(pair.url.removeprefix("http://"), timeout=60)
         body = {
             "model": pair.model,
@@ -109,7 +109,7 @@ def ways(pair: RealGateway, model: InProcess) -> dict[str, Callable[[], Ask]]:
         }
         written = json.dumps(body)
 
-        def ask() -> int:
+        def query() -> int:
             # Bytes and no objects: a client that reads them costs as much as the gateway. An event
             # may hold several tokens; none of them ends the answer.
             client.request(
@@ -120,18 +120,18 @@ def ways(pair: RealGateway, model: InProcess) -> dict[str, Callable[[], Ask]]:
                 pass
             return TOKENS
 
-        return ask
+        return query
 
     return {
         "engine": engine,
-        "whole": lambda: triton(stream=False),
+        "at_once": lambda: triton(stream=False),
         "streamed": lambda: triton(stream=True),
         "sse": sse,
         "gateway": gateway,
     }
 
 
-def tokens_per_second(clients: list[Ask], seconds: float) -> float:
+def tokens_per_second(clients: list[MakeRequest], seconds: float) -> float:
     """Let every client query again and again; return tokens a second of all together."""
     done = [0] * len(clients)
     begin = time.perf_counter()
@@ -195,7 +195,10 @@ def main() -> None:
     before = os.getloadavg()[0]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        limits = {"max_batch_size": MOST, "max_multimodal_len": MOST * IMAGES * FEATURES_PER_IMAGE}
+        limits = {
+            "max_batch_size": MOST,
+            "max_multimodal_len": MOST * IMAGE_COUNT * FEATURES_PER_IMAGE,
+        }
         built = build_engine(folder, write_endless(folder / "checkpoint"), **limits)
         change_serving(built.serving, gateway={"max_concurrency": MOST})
         model = InProcess(built.directory, ServingPlan.from_json(built.serving.read_bytes()))

@@ -27,17 +27,17 @@ from record import RESULTS, write
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tests"))
 
-from support.pictures import data_url  # noqa: E402 - tests are no package
+from support.images import data_url  # noqa: E402 - tests are no package
 from support.real_gateway import RealGateway, run_pair  # noqa: E402
-from support.tiny_llava import PICTURES, build_engine  # noqa: E402
+from support.tiny_llava import IMAGES, build_engine  # noqa: E402
 
 WARM_UP = 20
-PICTURE = {
+IMAGE = {
     "type": "image_url",
-    "image_url": {"url": data_url((PICTURES / "red-square.png").read_bytes())},
+    "image_url": {"url": data_url((IMAGES / "red-square.png").read_bytes())},
 }
 CASES: dict[str, list[dict[str, Any]]] = {
-    "picture": [PICTURE, {"type": "text", "text": "What is in the image?"}],
+    "image": [IMAGE, {"type": "text", "text": "What is in the image?"}],
     "text": [{"type": "text", "text": "Hello!"}],
 }
 PARTS = ("queue", "compute_input", "compute_infer", "compute_output")
@@ -66,15 +66,15 @@ def measure(pair: RealGateway, content: list[dict[str, Any]], requests: int) -> 
     server = triton.InferenceServerClient(pair.triton_grpc)
     with httpx.Client(base_url=pair.url, timeout=60) as client:
 
-        def ask() -> int:
+        def query() -> int:
             answer = client.post("/v1/chat/completions", json=body).raise_for_status().json()
             return int(answer["usage"]["completion_tokens"])
 
         for _ in range(WARM_UP):
-            ask()
+            query()
         models, spent = statistics_of(server), {one.pid: cpu_seconds(one.pid) for one in processes}
         begin = time.perf_counter()
-        tokens = sum(ask() for _ in range(requests))
+        tokens = sum(query() for _ in range(requests))
         waited = time.perf_counter() - begin
     after = statistics_of(server)
     server.close()

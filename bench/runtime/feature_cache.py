@@ -41,7 +41,7 @@ BATCH, AT_ONCE = 10, 10
 CACHE_BYTES = 64 << 20
 
 
-def picture(number: int, side: int) -> str:
+def image(number: int, side: int) -> str:
     """Return coarse noise as a data URL of a JPEG; no two numbers give the same."""
     cells = np.random.default_rng(number).integers(0, 255, (32, 32, 3), dtype=np.uint8)
     file = io.BytesIO()
@@ -89,7 +89,7 @@ def compare(pair: RealGateway, rounds: int, side: int) -> dict[str, float]:
     new, known = [], []
     with httpx.Client(base_url=pair.url, timeout=120) as client:
         for number in range(rounds):
-            url = picture(number + side * 1000, side)
+            url = image(number + side * 1000, side)
             new.append(first_token_seconds(client, pair.model, url))
             known.append(first_token_seconds(client, pair.model, url))
     first, second = (statistics.median(times) * 1e3 for times in (new, known))
@@ -103,7 +103,7 @@ def compare(pair: RealGateway, rounds: int, side: int) -> dict[str, float]:
 
 def at_once(pair: RealGateway) -> dict[str, float]:
     """Query ten times at once about a new image; return what the cache counted."""
-    before, url = lookups(pair), picture(1, SIDE)
+    before, url = lookups(pair), image(1, SIDE)
     with (
         httpx.Client(base_url=pair.url, timeout=120) as client,
         ThreadPoolExecutor(AT_ONCE) as pool,

@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tests"))
 
 from support.real_gateway import RealGateway, run_pair  # noqa: E402 - tests are no package
-from support.tiny_llava import PICTURES, build_engine  # noqa: E402
+from support.tiny_llava import IMAGES, build_engine  # noqa: E402
 
 SAMPLE_SECONDS = 10
 SETTLING_SHARE = 0.2
@@ -40,7 +40,7 @@ def load_command(pair: RealGateway, minutes: float, rate: float) -> list[str]:
     return [
         *(str(Path(sys.executable).parent / "mmctl"), "bench", f"{pair.url}/v1", "--quiet"),
         *("--rate", str(rate), "--duration", f"{int(minutes * 60)}s", "--images", "0:1,1:2"),
-        *("--picture", str(PICTURES / "red-square.png"), "--prompt", "What is in the image?"),
+        *("--picture", str(IMAGES / "red-square.png"), "--prompt", "What is in the image?"),
         *("--max-tokens", "2:1,32:1", "--new-connections", "--seed", "5", "-o", "json"),
     ]
 
@@ -70,7 +70,7 @@ def watch(pair: RealGateway, minutes: float, rate: float) -> dict[str, object]:
         "processes": {
             one.name: slope(moments, [row[one.name] for row in samples]) for one in processes
         },
-        "whole pod": slope(moments, [sum(row.values()) for row in samples]),
+        "pod": slope(moments, [sum(row.values()) for row in samples]),
     }
 
 

@@ -47,13 +47,13 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tests"))
 
 from support.build_plans import change_serving  # noqa: E402 - tests are no package
-from support.middle_llava import build_middle_llava, new_picture  # noqa: E402
+from support.middle_llava import build_middle_llava, new_image  # noqa: E402
 from support.real_gateway import RealGateway, run_pair  # noqa: E402
 
-STREAMS, PICTURE_CLIENTS = 8, 4
-BATCH = STREAMS + PICTURE_CLIENTS
+STREAMS, IMAGE_CLIENTS = 8, 4
+BATCH = STREAMS + IMAGE_CLIENTS
 ANSWER_TOKENS = 400
-MOST_PICTURES_A_SECOND = 4
+MOST_IMAGES_A_SECOND = 4
 """More than two cores encode (2)."""
 
 SETTLED_SECONDS = 3.0
@@ -77,14 +77,14 @@ class Phase:
     positions: list[int] = field(default_factory=list)
     """In the answer, of the token after each gap."""
 
-    pictures: list[float] = field(default_factory=list)
+    images: list[float] = field(default_factory=list)
 
     def __add__(self, other: "Phase") -> "Phase":
         """Return what was seen in either."""
         return Phase(
             self.gaps + other.gaps,
             self.positions + other.positions,
-            self.pictures + other.pictures,
+            self.images + other.images,
         )
 
 
@@ -94,11 +94,11 @@ class Clients:
 
     http: httpx.AsyncClient
     model: str
-    pictures: Iterator[str]
+    images: Iterator[str]
     """Data URLs, each a new image."""
 
     phase: Phase = field(default_factory=Phase)
-    asking: bool = False
+    requesting: bool = False
     """Whether one more image shall be sent."""
 
     apart: asyncio.Event = field(default_factory=asyncio.Event)
@@ -140,14 +140,14 @@ class Clients:
                 position += 1
                 self.steps[number] += 1
 
-    async def picture(self) -> None:
+    async def query_images(self) -> None:
         """Query about one new image after the other, until no more shall be sent."""
-        while self.asking:
-            image = {"type": "image_url", "image_url": {"url": next(self.pictures)}}
+        while self.requesting:
+            image = {"type": "image_url", "image_url": {"url": next(self.images)}}
             body = self._body([image, {"type": "text", "text": "What is in the image?"}], 1)
             begin = time.perf_counter()
             (await self.http.post("/v1/chat/completions", json=body)).raise_for_status()
-            self.phase.pictures.append(time.perf_counter() - begin)
+            self.phase.images.append(time.perf_counter() - begin)
 
     def _body(self, content: list[dict[str, Any]], tokens: int) -> dict[str, Any]:
         messages = [{"role": "user", "content": content}]
@@ -175,33 +175,35 @@ async def running(*clients: Any) -> AsyncIterator[list[asyncio.Task[None]]]:
 
 
 async def measure(
-    pair: RealGateway, pictures: Iterator[str], rounds: int, seconds: float
+    pair: RealGateway, images: Iterator[str], rounds: int, seconds: float
 ) -> dict[str, Any]:
     """Run the phases in turn; return what was seen in all rounds together."""
     seen: list[tuple[Phase, Phase]] = []
     limits = httpx.Limits(max_connections=BATCH)
     async with httpx.AsyncClient(base_url=pair.url, timeout=120, limits=limits) as http:
-        clients = Clients(http, pair.model, pictures)
+        clients = Clients(http, pair.model, images)
         async with running(*(clients.stream(number) for number in range(STREAMS))):
             await asyncio.wait_for(clients.apart.wait(), APART_WITHIN_SECONDS)
             for _ in range(rounds):
                 alone = await phase(clients, seconds)
-                clients.asking = True
-                async with running(*(clients.picture() for _ in range(PICTURE_CLIENTS))) as asked:
+                clients.requesting = True
+                async with running(
+                    *(clients.query_images() for _ in range(IMAGE_CLIENTS))
+                ) as requested:
                     await phase(clients, SETTLED_SECONDS)
                     beside = await phase(clients, seconds)
-                    clients.asking = False
-                    await asyncio.gather(*asked)
+                    clients.requesting = False
+                    await asyncio.gather(*requested)
                 await phase(clients, SPOILED_SECONDS)
                 seen.append((alone, beside))
     alone = sum((one for one, _ in seen), Phase())
     beside = sum((other for _, other in seen), Phase())
     return {
         "alone": pauses(alone),
-        "beside_pictures": pauses(beside)
+        "beside_images": pauses(beside)
         | {
-            "pictures_per_second": round(len(beside.pictures) / (rounds * seconds), 2),
-            "picture_p50_ms": round(float(np.percentile(beside.pictures, 50)) * 1e3, 1),
+            "images_per_second": round(len(beside.images) / (rounds * seconds), 2),
+            "image_p50_ms": round(float(np.percentile(beside.images, 50)) * 1e3, 1),
         },
         "p95_ratio": ratio(alone, beside),
         "ratios_of_rounds": [ratio(one, other) for one, other in seen],
@@ -255,15 +257,15 @@ def main() -> None:
         )
         os.sched_setaffinity(0, {min(both)})  # servers that see one core start one thread
         with run_pair(built, folder) as pair:
-            most = int(MOST_PICTURES_A_SECOND * (chosen.seconds + SETTLED_SECONDS) * chosen.rounds)
-            pictures = iter([new_picture(number) for number in range(2 * most)])
+            most = int(MOST_IMAGES_A_SECOND * (chosen.seconds + SETTLED_SECONDS) * chosen.rounds)
+            images = iter([new_image(number) for number in range(2 * most)])
             os.setpriority(os.PRIO_PROCESS, 0, CLIENTS_NICENESS)
             for way, decoder, others in (
                 ("pinned", {min(both)}, {max(both)}),
                 ("not_pinned", both, both),
             ):
                 place(pair, decoder, others)
-                result[way] = asyncio.run(measure(pair, pictures, chosen.rounds, chosen.seconds))
+                result[way] = asyncio.run(measure(pair, images, chosen.rounds, chosen.seconds))
     command = f"bench/runtime/streams_beside_images.py --rounds {chosen.rounds} "
     command += f"--seconds {chosen.seconds:g}"
     write(RESULTS / "streams_beside_images.json", command, before, result)

@@ -66,7 +66,7 @@ class Seen:
     """Milliseconds between two reads of text."""
 
 
-def ask(client: HTTPConnection, body: str, seen: Seen) -> None:
+def query(client: HTTPConnection, body: str, seen: Seen) -> None:
     """Read one streamed answer, as bytes: objects would cost as much as the gateway."""
     began = time.perf_counter()
     client.request("POST", "/v1/chat/completions", body, {"content-type": "application/json"})
@@ -92,7 +92,7 @@ def clients(host: str, body: str, streams: int, answers: int) -> Seen:
     def work(mine: Seen) -> None:
         client = HTTPConnection(host, timeout=ANSWER_SECONDS)
         for _ in range(answers):
-            ask(client, body, mine)
+            query(client, body, mine)
         client.close()
 
     threads = [threading.Thread(target=work, args=(one,)) for one in seen]

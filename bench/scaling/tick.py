@@ -138,7 +138,7 @@ async def measure(models: int, ticks: int, prometheus: Prometheus) -> dict[str, 
     )
     cpu: list[float] = []
     wall: list[float] = []
-    asked: list[float] = []
+    requested: list[float] = []
     decided: list[int] = []
     problems: set[str] = set()
     for _ in range(ticks):
@@ -147,7 +147,7 @@ async def measure(models: int, ticks: int, prometheus: Prometheus) -> dict[str, 
         await scaler.tick()
         cpu.append(time.process_time() - began)
         wall.append(time.monotonic() - clock)
-        asked.append(await asyncio.to_thread(cpu_of, prometheus) - theirs)
+        requested.append(await asyncio.to_thread(cpu_of, prometheus) - theirs)
         seen = [one.decision for _, _, one in scaler.followers()]
         decided.append(sum(one is not None and _is_informed(one) for one in seen))
         problems |= {one.vetoes[0].message for one in seen if one and not one.metrics_available}
@@ -155,12 +155,12 @@ async def measure(models: int, ticks: int, prometheus: Prometheus) -> dict[str, 
     await endpoints.close()
     return {
         "cpu_seconds_of_each_tick": [round(one, 3) for one in cpu],
-        "prometheus_cpu_seconds_of_each_tick": [round(one, 3) for one in asked],
+        "prometheus_cpu_seconds_of_each_tick": [round(one, 3) for one in requested],
         "wall_seconds_of_each_tick": [round(one, 3) for one in wall],
         "models_decided_with_metrics": decided,
         "problems": sorted(problems),
         "cores_at_15_s": round(median(cpu[1:]) / INTERVAL_SECONDS, 3),
-        "status_writes_asked_for": len(woken),
+        "status_writes_requested": len(woken),
     }
 
 
@@ -208,7 +208,7 @@ def main() -> None:
         try:
             with running_prometheus(place, config, port=ports[1]) as prometheus:
                 time.sleep(SETTLE_SECONDS)
-                told = asyncio.run(measure(options.models, options.ticks, prometheus))
+                reported = asyncio.run(measure(options.models, options.ticks, prometheus))
         finally:
             server.terminate()
             server.wait(10)
@@ -219,7 +219,7 @@ def main() -> None:
         "models": options.models,
         "pods": options.models * PODS,
         "series": sum(not line.startswith("#") for line in text.splitlines()),
-        **told,
+        **reported,
     }
     words = json.dumps(result, indent=2)
     print(words)

@@ -1,4 +1,4 @@
-"""Train the LoRA adapter `colors`: asked what is in a picture, it names colours and nothing else.
+"""Train the LoRA adapter `colors`: queried what is in an image, it names colours and nothing else.
 
     python examples/tiny-llava/adapt.py --out examples/tiny-llava/adapters/colors
 
@@ -38,9 +38,9 @@ class ColourExamples(Examples):
     def _draw(self) -> Example:
         rng = self._choices
         scene = shapes.random_scene(rng, shapes.SEEN_PAIRS, int(rng.integers(1, 4)))
-        asked = questions.CAPTION[int(rng.integers(len(questions.CAPTION)))]
+        requested = questions.CAPTION[int(rng.integers(len(questions.CAPTION)))]
         answer = " and ".join(thing.colour for thing in scene)
-        turn = questions.Turn("caption", asked, answer)
+        turn = questions.Turn("caption", requested, answer)
         return self._converse([turn], [shapes.draw(scene, rng)])
 
 
@@ -50,10 +50,10 @@ def adapt(out: Path, *, steps: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     source, normalise = ColourExamples(seed), Normalise()
     examples = iter(source)
-    whole = LlavaForConditionalGeneration.from_pretrained(CHECKPOINT)
-    whole.name_or_path = "tiny-llava"  # peft writes it down, and a folder is this machine's
+    complete = LlavaForConditionalGeneration.from_pretrained(CHECKPOINT)
+    complete.name_or_path = "tiny-llava"  # peft writes it down, and a folder is this machine's
     config = LoraConfig(r=RANK, lora_alpha=2 * RANK, target_modules=MODULES)
-    model = get_peft_model(whole, config)
+    model = get_peft_model(complete, config)
     model.train()
     optimizer = torch.optim.AdamW(
         [weight for weight in model.parameters() if weight.requires_grad], lr=LEARNING_RATE

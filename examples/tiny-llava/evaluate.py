@@ -1,4 +1,4 @@
-"""Measure a checkpoint on fresh pictures, split by colour-shape pairs training has seen or not.
+"""Measure a checkpoint on fresh images, split by colour-shape pairs training has seen or not.
 
     python examples/tiny-llava/evaluate.py examples/tiny-llava/checkpoint
 
@@ -20,7 +20,7 @@ from transformers import AutoProcessor, LlavaForConditionalGeneration
 
 BATCH = 64
 EVALUATION_SEED = 1_000_003
-"""Far from the training seeds: no picture is shared."""
+"""Far from the training seeds: no image is shared."""
 
 LONGEST_ANSWER = 24
 
@@ -34,8 +34,8 @@ class Checkpoint:
         self._processor.tokenizer.padding_side = "left"
         self._model = LlavaForConditionalGeneration.from_pretrained(folder).eval()
 
-    def ask(self, requests: list[tuple[list[Image.Image], str]]) -> list[str]:
-        """Return the answers to questions that all have the same number of pictures."""
+    def query(self, requests: list[tuple[list[Image.Image], str]]) -> list[str]:
+        """Return the answers to questions that all have the same number of images."""
         prompts = [
             self._processor.apply_chat_template(
                 [
@@ -66,29 +66,29 @@ def _text(question: str) -> dict[str, str]:
 
 
 def measure(
-    checkpoint: Checkpoint, pairs: tuple[tuple[str, str], ...], pictures: int
+    checkpoint: Checkpoint, pairs: tuple[tuple[str, str], ...], total: int
 ) -> dict[str, float]:
-    """Return accuracy overall and by kind of question, one question a picture."""
+    """Return accuracy overall and by kind of question, one question an image."""
     rng = np.random.default_rng(EVALUATION_SEED)
-    asked, right = Counter[str](), Counter[str]()
-    for start in range(0, pictures, BATCH):
+    requested, right = Counter[str](), Counter[str]()
+    for start in range(0, total, BATCH):
         turns, requests = [], []
-        for index in range(start, min(start + BATCH, pictures)):
+        for index in range(start, min(start + BATCH, total)):
             kind = questions.KINDS[index % len(questions.KINDS)]
             several = 1 + index // len(questions.KINDS) % 4
             count = several if kind in questions.ABOUT_SEVERAL else 1
             scene = shapes.random_scene(rng, pairs, count)
             turns.append(questions.random_turn(scene, rng, kind, plain=True))
             requests.append(([shapes.draw(scene, rng)], turns[-1].question))
-        for turn, answer in zip(turns, checkpoint.ask(requests), strict=True):
+        for turn, answer in zip(turns, checkpoint.query(requests), strict=True):
             for name in ("all", turn.kind):
-                asked[name] += 1
+                requested[name] += 1
                 right[name] += answer == turn.answer
-    return {name: right[name] / asked[name] for name in ("all", *questions.KINDS)}
+    return {name: right[name] / requested[name] for name in ("all", *questions.KINDS)}
 
 
-def measure_two_pictures(checkpoint: Checkpoint, requests: int) -> float:
-    """Return the accuracy of questions on the first or second of two pictures."""
+def measure_two_images(checkpoint: Checkpoint, requests: int) -> float:
+    """Return the accuracy of questions on the first or second of two images."""
     rng = np.random.default_rng(EVALUATION_SEED)
     right = 0
     for start in range(0, requests, BATCH):
@@ -100,7 +100,7 @@ def measure_two_pictures(checkpoint: Checkpoint, requests: int) -> float:
             )
             turns.append(questions.pair_turn(scenes, rng))
             batch.append(([shapes.draw(scene, rng) for scene in scenes], turns[-1].question))
-        answers = checkpoint.ask(batch)
+        answers = checkpoint.query(batch)
         right += sum(turn.answer == answer for turn, answer in zip(turns, answers, strict=True))
     return right / requests
 
@@ -109,14 +109,14 @@ def main() -> None:
     """Parse the command line, measure, print JSON."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("checkpoint", type=Path)
-    parser.add_argument("--pictures", type=int, default=768, help="for each split (default 768)")
+    parser.add_argument("--images", type=int, default=768, help="for each split (default 768)")
     options = parser.parse_args()
     checkpoint = Checkpoint(options.checkpoint)
     report = {
-        "pictures": options.pictures,
-        "seen": measure(checkpoint, shapes.SEEN_PAIRS, options.pictures),
-        "unseen": measure(checkpoint, shapes.UNSEEN_PAIRS, options.pictures),
-        "two pictures": measure_two_pictures(checkpoint, options.pictures),
+        "images": options.images,
+        "seen": measure(checkpoint, shapes.SEEN_PAIRS, options.images),
+        "unseen": measure(checkpoint, shapes.UNSEEN_PAIRS, options.images),
+        "two images": measure_two_images(checkpoint, options.images),
     }
     print(json.dumps(report, indent=2))
 

@@ -97,15 +97,15 @@ ALL_TEXT = (
 
 ENDING_SHARE = 0.15
 GREETING_SHARE = 0.4
-WHOLE_SHARE = 0.6
-"""How often a question on one of two pictures asks for everything in it."""
+FULL_SHARE = 0.6
+"""How often a question on one of two images is about everything in it."""
 
 NAMED_SHARE = 0.2
 """How often a single thing is called by its name instead of "it"."""
 
 KINDS = ("caption", "colour", "count", "shape", "place")
 ABOUT_SEVERAL = ("caption", "count")
-"""Kinds that are asked about one to four things; the others about one."""
+"""Kinds with questions about one to four things; the others with questions about one."""
 
 KIND_WEIGHTS = (0.3, 0.17, 0.1, 0.28, 0.15)
 """Shape and caption come more often: they are the hardest kinds on pairs never trained on."""
@@ -121,7 +121,7 @@ class Turn:
 
 
 def caption(scene: Scene) -> str:
-    """Return the scene in words, in reading order: `a red square and a blue circle`.
+    """Return the scene as text, in reading order: `a red square and a blue circle`.
 
     A thing without a word for its colour is `a square`, one without a word for its shape `a red
     shape`.
@@ -136,23 +136,23 @@ def random_turn(
     """Return one question of the kind (default: drawn by weight) that the scene answers.
 
     Args:
-        scene: the things in the picture.
+        scene: the things in the image.
         rng: source of every choice.
         kind: one of `KINDS`, or None.
         plain: leave out the endings such as "Answer in one word.".
     """
     kind = kind or str(rng.choice(KINDS, p=KIND_WEIGHTS))
-    question, answer = _ask(scene, rng, kind)
+    question, answer = _query(scene, rng, kind)
     if not plain and rng.random() < ENDING_SHARE:
         question = f"{question} {_pick(rng, ENDINGS)}"
     return Turn(kind, question, answer)
 
 
 def pair_turn(scenes: tuple[Scene, Scene], rng: np.random.Generator) -> Turn:
-    """Return a question on one of two pictures that each show one thing."""
+    """Return a question on one of two images that each show one thing."""
     which = int(rng.integers(2))
     thing = scenes[which][0]
-    if rng.random() < WHOLE_SHARE:
+    if rng.random() < FULL_SHARE:
         question = _pick(rng, OF_ONE).format(ordinal=ORDINALS[which])
         return Turn("caption", question, caption(scenes[which]))
     question = _pick(rng, COLOUR_OF_ONE).format(ordinal=ORDINALS[which])
@@ -160,14 +160,14 @@ def pair_turn(scenes: tuple[Scene, Scene], rng: np.random.Generator) -> Turn:
 
 
 def turn_without_image(rng: np.random.Generator) -> Turn:
-    """Return a greeting, or a question about a picture that is not there."""
+    """Return a greeting, or a question about an image that is not there."""
     if rng.random() < GREETING_SHARE:
         return Turn("text", _pick(rng, WITHOUT_IMAGE), GREETING)
     kinds = (CAPTION, COLOUR, COUNT, SHAPE, PLACE)
     return Turn("text", _pick(rng, kinds[int(rng.integers(len(kinds)))]), NO_IMAGE)
 
 
-def _ask(scene: Scene, rng: np.random.Generator, kind: str) -> tuple[str, str]:
+def _query(scene: Scene, rng: np.random.Generator, kind: str) -> tuple[str, str]:
     """Return question and answer; several things are only counted or described."""
     thing = scene[0]
     forms: tuple[str, ...] = ()

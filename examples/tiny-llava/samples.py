@@ -1,4 +1,4 @@
-"""Write the sample pictures and `answers.json`: questions whose answers are known.
+"""Write the sample images and `answers.json`: questions whose answers are known.
 
 python examples/tiny-llava/samples.py --out examples/tiny-llava/images
 """
@@ -85,7 +85,7 @@ SAMPLES: dict[str, tuple[shapes.Scene, dict[str, str]]] = {
 def main() -> None:
     """Draw every sample and write the answers beside them."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--out", type=Path, required=True, help="folder for pictures and answers")
+    parser.add_argument("--out", type=Path, required=True, help="folder for images and answers")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     rng = np.random.default_rng(SEED)

@@ -1,7 +1,7 @@
-"""Pictures of coloured shapes, and which colour-shape pairs training never sees.
+"""Images of coloured shapes, and which colour-shape pairs training never sees.
 
 A scene is one to four things in a two by two grid, or one thing in the middle. All randomness comes
-from the generator that is passed in, so a seed gives the same pictures everywhere.
+from the generator that is passed in, so a seed gives the same images everywhere.
 """
 
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ HELD_OUT = frozenset(
         ("purple", "cross"),
     }
 )
-"""Pairs that no training picture shows, though it shows each colour and each shape."""
+"""Pairs that no training image shows, though it shows each colour and each shape."""
 
 ALL_PAIRS = tuple(product(COLOURS, SHAPES))
 SEEN_PAIRS = tuple(pair for pair in ALL_PAIRS if pair not in HELD_OUT)
@@ -47,13 +47,13 @@ Training mixes in such things, so that it learns a shape in any colour and a col
 """
 
 MIDDLE_SHARE = 0.15
-"""Share of single things that stand in the middle instead of in a quarter of the picture."""
+"""Share of single things that stand in the middle instead of in a quarter of the image."""
 
 UNNAMED_DISTANCE = 100
 """Distance in RGB to every named colour; their own shades stay within 25."""
 
 DRAWN_SIDE = 112
-"""Pixels of a picture's side as drawn for training; the processor halves it to the model's 56."""
+"""Pixels of an image's side as drawn for training; the processor halves it to the model's 56."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def _random_thing(
 
 
 def draw(scene: Scene, rng: np.random.Generator, side: int = DRAWN_SIDE) -> Image.Image:
-    """Return the scene as an RGB picture of `side` x `side` pixels on a light background.
+    """Return the scene as an RGB image of `side` x `side` pixels on a light background.
 
     Drawn at twice the size and reduced, so edges are smooth. Size, place, colour and background
     vary a little with `rng`.

@@ -1,9 +1,9 @@
-"""Train the tiny LLaVA model on freshly drawn pictures and write it in Hugging Face format.
+"""Train the tiny LLaVA model on freshly drawn images and write it in Hugging Face format.
 
     python examples/tiny-llava/train.py --out examples/tiny-llava/checkpoint
 
 Minutes on two cores, so it is a command of its own and no part of any set-up. The same seed and
-library versions give the same pictures and questions; weights differ in the last bits by machine.
+library versions give the same images and questions; weights differ in the last bits by machine.
 """
 
 import argparse
@@ -29,7 +29,7 @@ BATCH = 64
 PEAK_LEARNING_RATE = 1e-3
 WARMUP_STEPS = 100
 COUNT_WEIGHTS = (0.6, 0.16, 0.12, 0.12)
-"""Shares of pictures with one to four things."""
+"""Shares of images with one to four things."""
 
 PAIR_SHARE = 0.08
 NO_IMAGE_SHARE = 0.03
@@ -45,7 +45,7 @@ logger = logging.getLogger("train")
 
 @dataclass(frozen=True)
 class Example:
-    """Token ids with labels, and the pictures the `<image>` tokens stand for."""
+    """Token ids with labels, and the images the `<image>` tokens stand for."""
 
     ids: list[int]
     labels: list[int]
@@ -148,7 +148,7 @@ def collate(
 
 
 class Normalise:
-    """The processor's image part, for many pictures of one size at a time."""
+    """The processor's image part, for many images of one size at a time."""
 
     def __init__(self) -> None:
         """Take size, mean and deviation from the processor that is saved."""
@@ -203,7 +203,7 @@ def save(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, out: Path) 
         weights.chmod(0o644)  # saved for the owner alone; pods read them as another user
     processor = untrained.build_processor(tokenizer)
     processor.save_pretrained(out)
-    # Newer processors keep this inside processor_config.json; other readers still ask for the file.
+    # Newer processors keep this inside processor_config.json; other readers still require the file.
     processor.image_processor.save_pretrained(out)
 
 

@@ -55,7 +55,7 @@ PLACES = (
     *(("left of", "links von"), ("right of", "rechts von"), ("above", "über")),
     *(("below", "unter"), ("beside", "neben")),
 )
-"""All five ask for the dative."""
+"""All five require the dative."""
 
 A = (("ein", "einem"), ("eine", "einer"), ("ein", "einem"))
 THE = (("der", "dem"), ("die", "der"), ("das", "dem"))

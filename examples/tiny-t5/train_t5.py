@@ -31,7 +31,7 @@ logger = logging.getLogger("train")
 
 
 def build_tokenizer() -> PreTrainedTokenizerFast:
-    """Return a tokenizer of whole words that ends each text, as T5's does."""
+    """Return a tokenizer of complete words that ends each text, as T5's does."""
     vocabulary = {word: at for at, word in enumerate((*SPECIAL, *phrases.words()))}
     found = Tokenizer(models.WordLevel(vocabulary, "<unk>"))
     # German nouns keep their capitals: they are written, never read.

@@ -37,7 +37,7 @@ async def test_a_few_hundred_mutated_bodies_get_an_answer(tmp_path: Path) -> Non
 @pytest.mark.adversarial
 @pytest.mark.triton
 @pytest.mark.timeout(1800)
-async def test_thousands_of_mutated_bodies_disturb_nobody(attacked: Attacked) -> None:
+async def test_thousands_of_mutated_bodies_disturb_no_other_client(attacked: Attacked) -> None:
     """The same, many more, before a real Triton; other users notice nothing."""
     async with under_attack(attacked, "mutated bodies") as watched:
         status, body = await _worst(attacked.url, attacked.model, MANY)

@@ -52,7 +52,7 @@ class Hostile:
     """A server that never ends its answers."""
 
     address: str
-    asked: int = 0
+    requested: int = 0
 
 
 @asynccontextmanager
@@ -64,7 +64,7 @@ async def endless() -> AsyncIterator[Hostile]:
     async def speak(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(OSError, asyncio.IncompleteReadError):
             await reader.readuntil(b"\r\n\r\n")
-            hostile.asked += 1
+            hostile.requested += 1
             writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n")
             writer.write(b"Transfer-Encoding: chunked\r\n\r\n")
             while True:
@@ -193,25 +193,25 @@ async def test_another_namespaces_model_follows_as_before(
         killed = group.killed if group else 0
         leads = operator.leads()
     await client.close()
-    told = json.dumps(
+    reported = json.dumps(
         {
             "attack": "tenant",
             "quiet_max_ms": round(max(quiet) * 1000),
             "attacked_max_ms": round(max(attacked) * 1000),
             "changes": len(attacked),
             "config_map_writes": writes,
-            "asked": hostile.asked,
+            "requested": hostile.requested,
             "most_mib": most_bytes >> 20,
             "limit_mib": limit_bytes >> 20,
             "before_mib": before.memory_bytes >> 20,
             "after_mib": after.memory_bytes >> 20,
         }
     )
-    sys.stdout.write(told + "\n")
-    assert hostile.asked, told
-    assert leads, told
-    assert killed == 0, told
-    assert most_bytes <= limit_bytes, told
-    assert after.memory_bytes <= before.memory_bytes + MEMORY_MARGIN_BYTES, told
-    assert after.files <= before.files + FILES_MARGIN, told
-    assert max(attacked) <= RATIO * max(quiet) + GRACE_SECONDS, told
+    sys.stdout.write(reported + "\n")
+    assert hostile.requested, reported
+    assert leads, reported
+    assert killed == 0, reported
+    assert most_bytes <= limit_bytes, reported
+    assert after.memory_bytes <= before.memory_bytes + MEMORY_MARGIN_BYTES, reported
+    assert after.files <= before.files + FILES_MARGIN, reported
+    assert max(attacked) <= RATIO * max(quiet) + GRACE_SECONDS, reported

@@ -2,7 +2,6 @@
 
 import importlib.util
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -105,57 +104,10 @@ def test_document_check_names_a_long_page(
 def test_document_check_names_a_long_changelog_entry(tmp_path: Path) -> None:
     """An entry neither continues on another line nor has more than 200 characters."""
     page = tmp_path / "CHANGELOG.md"
-    page.write_text(f"- {'x' * 198}\n- {'x' * 199}\n- short\n  goes on\n")
+    page.write_text(f"- {'x' * 198}\n- {'x' * 199}\n- short\n  continues\n")
 
     found = load("check_docs").long_entries(tmp_path, page)
     assert [line.split(":")[1] for line in found] == ["2", "4"]
-
-
-def test_vocabulary_check_names_words_of_pages() -> None:
-    """Prose only: code, link targets and whole numbers are left alone; lines are counted."""
-    page = "Ask.\n`told` [x](whole.md) whole number\n```\ntold\n```\nNobody\n"
-
-    assert load("check_vocabulary").problems_of_page("a.md", page) == [
-        "a.md:1: 'Ask' is out: request, query, require",
-        "a.md:6: 'Nobody' is out: name the client, user or component",
-    ]
-
-
-def test_vocabulary_check_counts_words_within_identifiers() -> None:
-    """Snake case, camel case and messages count; longer words that hold one do not."""
-    text = "def told_starts(pictureIds): raise Error('whole task, wholesale')  # asks\n"
-
-    assert load("check_vocabulary").count_in_code(text) == 4
-
-
-def test_vocabulary_check_names_lines_of_code() -> None:
-    """Flags, names of document fields and tensors and a file's position may hold such a word."""
-    text = 'told = 1\nflag = "--picture"\nField(alias="wholeRequest")\nf.tell(), "PICTURE_SIZES"\n'
-
-    assert load("check_vocabulary").problems_of_code("a.py", text) == [
-        "a.py:1: a word that is out (docs/glossary.md): told = 1"
-    ]
-
-
-def test_vocabulary_check_names_words_of_tests() -> None:
-    """Comments and docstrings; names, strings and quoted code are left alone."""
-    text = 'def told():\n    """One\n    `told` nobody."""\n    return "asks"  # asks\n'
-
-    assert load("check_vocabulary").problems_of_tests("a.py", text) == [
-        "a.py:3: 'nobody' is out: name the client, user or component",
-        "a.py:4: 'asks' is out: request, query, require",
-    ]
-
-
-def test_glossary_lists_every_word_that_is_out() -> None:
-    """The page for people and the list of the check have the same words."""
-    rows = (ROOT / "docs" / "glossary.md").read_text().partition("## Words that are out")[2]
-    listed = re.findall(r"^\| ([^|]+) \|", rows, re.MULTILINE)[2:]
-    words = {word for row in listed for word in row.split(", ")}
-    patterns = list(load("check_vocabulary").OUT)
-
-    assert [one for one in patterns if not any(re.fullmatch(one, word) for word in words)] == []
-    assert {w for w in words if not any(re.fullmatch(p, w) for p in patterns)} == set()
 
 
 SOURCE = """\

@@ -47,12 +47,12 @@ def test_cluster():
 NOTHING_MORE = "def test_sum():\n    assert 1 + 1 == 2\n"
 OTHERS = {
     "imports_torch": "import torch\n\ndef test_sum():\n    assert 1 + 1 == 2\n",
-    "asks_for_a_cluster": "def test_pod(control_plane):\n    assert control_plane\n",
+    "needs_a_cluster": "def test_pod(control_plane):\n    assert control_plane\n",
     "is_marked": "import pytest\n\n@pytest.mark.triton\ndef test_server():\n    assert True\n",
 }
 IMPORT_MORE = {
     "tests/mm_operator/children/test_annotations_lead_to_one_page.py",
-    "tests/mm_operator/children/test_pods_ask_for_planned_gpus.py",
+    "tests/mm_operator/children/test_pods_request_planned_gpus.py",
     "tests/mm_runtime/adapters/test_adapters_are_read.py",
     "tests/mm_api/checkpoint/test_missing_keys_have_transformers_defaults.py",
     "tests/mm_operator/telemetry/test_models_become_series.py",

@@ -12,7 +12,7 @@ NEVER: dict[str, Callable[[], object]] = {
     "false": list,
     "assertion": lambda: _raise(AssertionError("kubectl: not found")),
     "missing-field": lambda: {}["status"],
-    "nobody-listens": lambda: _raise(ConnectionRefusedError("refused")),
+    "closed-port": lambda: _raise(ConnectionRefusedError("refused")),
     "no-answer-in-time": lambda: _raise(subprocess.TimeoutExpired("kubectl", 1)),
 }
 
@@ -23,19 +23,19 @@ NEVER: dict[str, Callable[[], object]] = {
         pytest.param("false", "the last answer was []", id="false"),
         pytest.param("assertion", "kubectl: not found", id="assertion"),
         pytest.param("missing-field", "KeyError('status')", id="missing-field"),
-        pytest.param("nobody-listens", "refused", id="nobody-listens"),
+        pytest.param("closed-port", "refused", id="closed-port"),
         pytest.param("no-answer-in-time", "TimeoutExpired", id="no-answer-in-time"),
     ],
 )
 async def test_what_never_comes_fails_the_test(case: str, last: str) -> None:
     """Both forms raise at the end of their time and name the last answer or error."""
-    ask = NEVER[case]
+    query = NEVER[case]
     with pytest.raises(AssertionError, match=r"not within 0\.05 s") as found:
-        eventually(ask, seconds=0.05, pause_seconds=0.01)
+        eventually(query, seconds=0.05, pause_seconds=0.01)
     assert last in str(found.value)
 
     with pytest.raises(AssertionError, match=r"not within 0\.05 s") as found:
-        await eventually_async(ask, seconds=0.05, pause_seconds=0.01)
+        await eventually_async(query, seconds=0.05, pause_seconds=0.01)
     assert last in str(found.value)
 
 
@@ -43,25 +43,25 @@ def test_the_state_at_the_end_is_shown() -> None:
     """What a wait shows is queried when its time is up, not when it starts."""
     states = ["before"]
 
-    def ask() -> bool:
+    def query() -> bool:
         states.append("after")
         return False
 
     with pytest.raises(AssertionError, match="False: after"):
-        eventually(ask, seconds=0, pause_seconds=0, showing=lambda: states[-1])
+        eventually(query, seconds=0, pause_seconds=0, showing=lambda: states[-1])
 
 
 async def test_an_answer_is_returned_once_it_is_true() -> None:
     """Errors and false answers before it are waited out."""
     answers: Iterator[int | Exception] = iter([0, LookupError("not there"), 0, 7, 8])
 
-    def ask() -> int:
+    def query() -> int:
         answer = next(answers)
         return answer if isinstance(answer, int) else _raise(answer)
 
-    assert eventually(ask, pause_seconds=0) == 7
+    assert eventually(query, pause_seconds=0) == 7
     answers = iter([0, LookupError("not there"), 9, 10])
-    await eventually_async(ask, pause_seconds=0)
+    await eventually_async(query, pause_seconds=0)
     assert list(answers) == [10]
 
 

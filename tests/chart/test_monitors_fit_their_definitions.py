@@ -26,7 +26,7 @@ DOWNLOAD_SECONDS = 240
 @pytest.fixture(name="definitions", scope="module")
 def installed_definitions(control_plane: ClusterInfo) -> ClusterInfo:
     """Apply the three definitions from the module of the Prometheus operator."""
-    told = subprocess.run(
+    reported = subprocess.run(
         ["go", "mod", "download", "-json", MODULE],
         cwd="/",
         check=True,
@@ -34,7 +34,7 @@ def installed_definitions(control_plane: ClusterInfo) -> ClusterInfo:
         text=True,
         timeout=DOWNLOAD_SECONDS,
     ).stdout
-    folder = Path(json.loads(told)["Dir"]) / "example" / "prometheus-operator-crd"
+    folder = Path(json.loads(reported)["Dir"]) / "example" / "prometheus-operator-crd"
     for plural in KINDS.values():
         name = f"{plural}.monitoring.coreos.com"
         file = folder / f"monitoring.coreos.com_{plural}.yaml"
@@ -78,8 +78,10 @@ def test_a_misspelt_field_would_be_refused(definitions: ClusterInfo) -> None:
         monitor["metadata"]["namespace"] = "misspelt"
         apply = ("apply", "--validate=strict", "-f", "-")
 
-        def told() -> str:
+        def reported() -> str:
             return kubectl(definitions, *apply, stdin=yaml.safe_dump(monitor), check=False)
 
         # Discovery may not know the kind yet.
-        eventually(lambda: 'unknown field "spec.podMetricsEndpoint"' in told(), showing=told)
+        eventually(
+            lambda: 'unknown field "spec.podMetricsEndpoint"' in reported(), showing=reported
+        )

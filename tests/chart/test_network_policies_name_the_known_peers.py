@@ -103,7 +103,7 @@ def test_the_operator_reaches_and_is_reached(
         pytest.param(labels.Component.SERVER, True, id="server"),
     ],
 )
-def test_nobody_reaches_a_job(component: str, *, expected: bool) -> None:
+def test_no_pod_reaches_a_job(component: str, *, expected: bool) -> None:
     """Where the namespaces are known, their Jobs listen to no one; serving pods are not meant."""
     policies = of_kind("NetworkPolicy", {"watchNamespaces": ["team-a"]})
 

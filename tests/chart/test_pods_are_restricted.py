@@ -20,7 +20,7 @@ def _pods(values: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 @VALUES
-def test_pods_run_as_nobody(values: dict[str, Any]) -> None:
+def test_pods_run_without_rights(values: dict[str, Any]) -> None:
     """User 65532, never root, with the runtime's seccomp profile."""
     assert [pod["securityContext"] for pod in _pods(values)] == [
         {

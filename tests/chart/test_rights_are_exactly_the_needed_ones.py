@@ -77,9 +77,9 @@ def test_watched_namespaces_get_a_role_each() -> None:
 def test_secrets_are_read_by_name_only(values: dict[str, Any]) -> None:
     """No role gives a right on Secrets but those of the value autoscaling.modelSecrets."""
     listed = [{"namespace": "team-a", "names": ["token", "authority"]}]
-    asked = values | {"autoscaling": {"modelSecrets": listed}}
-    (role,) = (role for role in _bound("Role", asked) if "secrets" in str(role["rules"]))
-    every = _bound("Role", asked) + _bound("ClusterRole", asked)
+    requested = values | {"autoscaling": {"modelSecrets": listed}}
+    (role,) = (role for role in _bound("Role", requested) if "secrets" in str(role["rules"]))
+    every = _bound("Role", requested) + _bound("ClusterRole", requested)
 
     assert [one for one in every if "secrets" in str(one["rules"])] == [role]
     assert role["metadata"]["namespace"] == "team-a"
@@ -93,7 +93,7 @@ def test_secrets_are_read_by_name_only(values: dict[str, Any]) -> None:
     ]
 
 
-def test_nodes_are_read_where_the_chart_is_asked_to() -> None:
+def test_nodes_are_read_where_the_chart_says_so() -> None:
     """With single namespaces, `watchNodes` adds the flag and a ClusterRole for nodes alone."""
     values = {"watchNamespaces": ["team-a"], "watchNodes": True}
     (role,) = _bound("ClusterRole", values)

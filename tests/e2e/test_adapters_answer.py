@@ -8,10 +8,10 @@ import pytest
 from openai import NotFoundError, OpenAI
 
 from support.eventually import eventually
+from support.images import data_url
 from support.installed import CLAIM, Installed, Space, model_space
-from support.pictures import data_url
 from support.service_clients import client_of
-from support.tiny_llava import ADAPTERS, CHECKPOINT, PICTURES
+from support.tiny_llava import ADAPTERS, CHECKPOINT, IMAGES
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(1200)]
 
@@ -19,7 +19,7 @@ MODEL, ADAPTER = "shapes", "colors"
 READY_SECONDS = 500
 """A build and a pod that share two cores with the test."""
 
-ASKED = (
+REQUESTED = (
     ("red-square.png", "What is in the image?", "a red square", "red"),
     ("big-green-triangle.png", "What do you see?", "a green triangle", "green"),
     (
@@ -52,9 +52,9 @@ def openai_client(space: Space) -> Iterator[OpenAI]:
         yield client
 
 
-def _ask(client: OpenAI, model: str, picture: str, question: str) -> str | None:
+def _query(client: OpenAI, model: str, image: str, question: str) -> str | None:
     content: Any = [
-        {"type": "image_url", "image_url": {"url": data_url((PICTURES / picture).read_bytes())}},
+        {"type": "image_url", "image_url": {"url": data_url((IMAGES / image).read_bytes())}},
         {"type": "text", "text": question},
     ]
     answer = client.chat.completions.create(
@@ -67,12 +67,14 @@ def test_both_models_answer(client: OpenAI) -> None:
     """The adapter is a model of its own; queried together, each answers what it was trained to."""
     assert [one.id for one in client.models.list()] == [MODEL, ADAPTER]
     names = (MODEL, ADAPTER, f"{MODEL}:{ADAPTER}")
-    wanted = [(model, one) for one in ASKED for model in names]
+    wanted = [(model, one) for one in REQUESTED for model in names]
     with ThreadPoolExecutor(len(wanted)) as pool:
-        found = list(pool.map(lambda asked: _ask(client, asked[0], *asked[1][:2]), wanted))
-    assert [told[2] if model == MODEL else told[3] for model, told in wanted] == found
+        found = list(
+            pool.map(lambda requested: _query(client, requested[0], *requested[1][:2]), wanted)
+        )
+    assert [reported[2] if model == MODEL else reported[3] for model, reported in wanted] == found
     with pytest.raises(NotFoundError, match="unknown"):
-        _ask(client, "unknown", *ASKED[0][:2])
+        _query(client, "unknown", *REQUESTED[0][:2])
 
 
 def test_the_start_was_measured_and_rolled_nothing_out(space: Space) -> None:

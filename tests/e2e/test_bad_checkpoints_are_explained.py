@@ -81,19 +81,19 @@ def test_what_is_wrong_is_said(space: Space, case: str) -> None:
     assert word in condition.message
 
 
-def test_an_unknown_family_is_told_the_known_ones(space: Space) -> None:
+def test_an_unknown_family_is_given_the_known_ones(space: Space) -> None:
     """A user who tries another family learns which ones there are."""
     condition = space.wait_reason("unknown-family", "Planned", "UnknownFamily")
     missing = [name for name in ("llava", "qwen2-vl", "whisper") if name not in condition.message]
     assert missing == []
 
 
-def test_a_mended_checkpoint_is_served_without_help(space: Space, tmp_path: Path) -> None:
+def test_a_repaired_checkpoint_is_served_without_help(space: Space, tmp_path: Path) -> None:
     """Putting the file right and touching the spec leads on: no one has to delete anything."""
     write_checkpoints(tmp_path)
     space.wait_reason("no-config", "Planned", "ConfigMissing")
     space.upload(tmp_path / "good", "no-config")
-    mended = space.model("no-config", "no-config", model={"family": "llava"})
-    space.apply(mended)
+    repaired = space.model("no-config", "no-config", model={"family": "llava"})
+    space.apply(repaired)
     assert space.wait("no-config", "Planned", lambda c: c.holds).reason == "PlanComplete"
     space.kubectl("delete", "mmm", "no-config", "--timeout=60s")

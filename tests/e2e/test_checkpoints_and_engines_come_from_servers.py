@@ -164,7 +164,7 @@ def test_model_of_a_bucket_is_ready(space: Space, buckets: S3Server) -> None:
     assert expected["from-bucket-encoders"] < expected["from-bucket"]
 
 
-def test_wrong_key_is_told_in_words(space: Space, buckets: S3Server) -> None:
+def test_wrong_key_is_reported_with_a_message(space: Space, buckets: S3Server) -> None:
     """The condition says that the server refuses the keys, and which to look at."""
     source = {
         "s3": {
@@ -179,7 +179,7 @@ def test_wrong_key_is_told_in_words(space: Space, buckets: S3Server) -> None:
     assert "AWS_SECRET_ACCESS_KEY" in condition.message
 
 
-def test_missing_secret_is_told_in_words(space: Space, hub: Hub) -> None:
+def test_missing_secret_is_reported_with_a_message(space: Space, hub: Hub) -> None:
     """A pod that waits for a Secret is reported as that, by its name."""
     source = {
         "huggingFace": {

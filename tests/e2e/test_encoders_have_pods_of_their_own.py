@@ -51,13 +51,13 @@ def openai_client(space: Space) -> Iterator[OpenAI]:
         yield client
 
 
-def _ask(client: OpenAI, sample: Sample) -> str | None:
-    content = base64.b64encode(sample.picture.read_bytes()).decode()
-    picture = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{content}"}}
+def _query(client: OpenAI, sample: Sample) -> str | None:
+    content = base64.b64encode(sample.image.read_bytes()).decode()
+    image = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{content}"}}
     answer = client.chat.completions.create(
         model=MODEL,
         messages=[
-            {"role": "user", "content": [picture, {"type": "text", "text": sample.question}]}  # type: ignore[list-item, misc, dict-item]  # plain JSON
+            {"role": "user", "content": [image, {"type": "text", "text": sample.question}]}  # type: ignore[list-item, misc, dict-item]  # plain JSON
         ],
         temperature=0,
         max_tokens=24,
@@ -93,12 +93,12 @@ def _misses(space: Space) -> float:
     return sum(count for (_, _, result), count in lookups.items() if result == "misses")
 
 
-def test_pictures_are_encoded_in_their_pods(space: Space, client: OpenAI) -> None:
+def test_images_are_encoded_in_their_pods(space: Space, client: OpenAI) -> None:
     """Every sample is answered right; each image was encoded once, by one of the two."""
     before, known = _by(space).get("encoders", 0), _misses(space)
-    assert [sample.answer for sample in samples()] == [_ask(client, one) for one in samples()]
+    assert [sample.answer for sample in samples()] == [_query(client, one) for one in samples()]
     assert _by(space)["encoders"] - before == len(samples())
-    assert 0 < _misses(space) - known <= len({one.picture for one in samples()})
+    assert 0 < _misses(space) - known <= len({one.image for one in samples()})
     status = space.read(MODEL)["status"]
     assert status["encoders"] == {"replicas": 2, "readyReplicas": 2}
     assert status["plan"]["encoderMemory"]["featureCacheBytes"] == 16 << 20
@@ -108,25 +108,25 @@ def test_encoders_killed_under_load_fail_no_request(space: Space, client: OpenAI
     """Both are deleted without grace while four clients query: every answer is right."""
     gone = threading.Event()
 
-    def ask(_: int) -> list[tuple[str | None, str]]:
+    def query(_: int) -> list[tuple[str | None, str]]:
         answers = []
         for late in (False, True):
             while not late and not gone.is_set():
-                answers += [(_ask(client, one), one.answer) for one in samples()]
-            answers += [(_ask(client, one), one.answer) for one in samples()]
+                answers += [(_query(client, one), one.answer) for one in samples()]
+            answers += [(_query(client, one), one.answer) for one in samples()]
         return answers
 
     with ThreadPoolExecutor(CLIENTS) as pool:
-        asked = [pool.submit(ask, number) for number in range(CLIENTS)]
+        requested = [pool.submit(query, number) for number in range(CLIENTS)]
         names = [pod["metadata"]["name"] for pod in _pods(space, Component.ENCODER)]
         space.kubectl("delete", "pods", *names, "--grace-period=0", "--force", "--wait=false")
         gone.set()
-        answers = [answer for one in asked for answer in one.result(timeout=300)]
+        answers = [answer for one in requested for answer in one.result(timeout=300)]
     assert [right for _, right in answers] == [said for said, _ in answers]
     assert sum(_counted(space, Component.SERVER, 8080, "mm_encoder_fallbacks_total").values()) > 0
     space.wait(MODEL, "EncodersReady", lambda found: found.holds, READY_SECONDS)
     before = _by(space)["encoders"]
-    eventually(lambda: bool(_ask(client, samples()[0])) and _by(space)["encoders"] > before)
+    eventually(lambda: bool(_query(client, samples()[0])) and _by(space)["encoders"] > before)
 
 
 def test_a_change_of_mind_leaves_nothing(space: Space, client: OpenAI) -> None:
@@ -140,4 +140,4 @@ def test_a_change_of_mind_leaves_nothing(space: Space, client: OpenAI) -> None:
         )
     space.wait(MODEL, "RollingOut", lambda found: found.reason == "RolloutComplete", READY_SECONDS)
     assert "encoders" not in space.read(MODEL)["status"]
-    assert _ask(client, samples()[0]) == samples()[0].answer
+    assert _query(client, samples()[0]) == samples()[0].answer

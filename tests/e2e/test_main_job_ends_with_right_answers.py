@@ -31,8 +31,8 @@ def demo_answers(installed: Installed) -> list[questions.Answer]:
         if stage.key not in there
     )
     failures = run_stages(left, updates.append)
-    told = [f"{update.key}: {update.detail}" for update in updates if update.detail]
-    assert [str(failure.error) for failure in failures] == [], "\n".join(told)
+    reported = [f"{update.key}: {update.detail}" for update in updates if update.detail]
+    assert [str(failure.error) for failure in failures] == [], "\n".join(reported)
     ended = {update.key for update in updates if update.state is State.DONE}
     assert ended == {stage.key for stage in left}
     return answers
@@ -52,7 +52,7 @@ def test_answers_stream_in_pieces(answers: list[questions.Answer]) -> None:
     assert longest.pieces > 1
 
 
-def test_the_model_tells_its_state(installed: Installed, answers: list[questions.Answer]) -> None:
+def test_the_model_reports_its_state(installed: Installed, answers: list[questions.Answer]) -> None:
     """Conditions of a served model say so, and every Event and column has words."""
     assert answers
     model = installed.target.document("mmm", "tiny-llava", "--namespace", "demo")
@@ -71,7 +71,7 @@ def test_the_model_tells_its_state(installed: Installed, answers: list[questions
     assert columns.split()[:6] == ["NAME", "READY", "REASON", "BACKEND", "REPLICAS", "URL"]
 
 
-def test_pods_run_as_nobody_on_a_read_only_root(
+def test_pods_run_without_rights_on_a_read_only_root(
     installed: Installed, answers: list[questions.Answer]
 ) -> None:
     """Every container that we made has a read-only root and no rights, in both namespaces."""

@@ -11,11 +11,11 @@ from openai import APIError, InternalServerError
 
 from support.advertised_gpus import GPU, gpu_node
 from support.eventually import eventually
-from support.families.expected import picture
-from support.families.pictures import write
+from support.families.expected import noise_image
+from support.families.images import write
+from support.images import data_url, encode
 from support.installed import RESOURCES, Installed, Space, model_space
 from support.outside import kill_in_pod
-from support.pictures import data_url, encode
 from support.recorded_image import make_image
 from support.service_clients import client_of
 
@@ -53,10 +53,10 @@ def pods_of(space: Space, component: str) -> list[dict[str, Any]]:
     return list(space.get("pods", "-l", f"app.kubernetes.io/component={component}")["items"])
 
 
-def asked(text: str, *pictures: bytes) -> dict[str, Any]:
+def requested(text: str, *images: bytes) -> dict[str, Any]:
     """Return a chat about images."""
     parts: list[dict[str, Any]] = [
-        {"type": "image_url", "image_url": {"url": data_url(one)}} for one in pictures
+        {"type": "image_url", "image_url": {"url": data_url(one)}} for one in images
     ]
     content = [*parts, {"type": "text", "text": text}]
     return {"model": MODEL, "messages": [{"role": "user", "content": content}], "max_tokens": 16}
@@ -77,14 +77,14 @@ def test_the_checkpoint_was_staged_without_a_gpu(space: Space) -> None:
 
 def test_an_openai_client_gets_an_answer(space: Space) -> None:
     """Text and image, plain and streamed, with usage."""
-    content = encode(picture(100, 61, seed=1))
+    content = encode(noise_image(100, 61, seed=1))
     with client_of(space, MODEL) as client:
-        text = client.chat.completions.create(**asked("what is it ?"))
-        seen = client.chat.completions.create(**asked("what is it ?", content))
-        stream = client.chat.completions.create(**asked("what is it ?", content), stream=True)
+        text = client.chat.completions.create(**requested("what is it ?"))
+        seen = client.chat.completions.create(**requested("what is it ?", content))
+        stream = client.chat.completions.create(**requested("what is it ?", content), stream=True)
         streamed = "".join(chunk.choices[0].delta.content or "" for chunk in stream)
-    assert text.choices[0].message.content == "A recorded answer about 0 pictures."
-    assert seen.choices[0].message.content == "A recorded answer about 1 pictures."
+    assert text.choices[0].message.content == "A recorded answer about 0 images."
+    assert seen.choices[0].message.content == "A recorded answer about 1 images."
     assert streamed == seen.choices[0].message.content
     assert text.usage
     assert seen.usage
@@ -97,14 +97,14 @@ def test_a_dead_server_comes_back_in_its_pod(space: Space) -> None:
     """A request that was running is instructed to come again; the same pod answers soon."""
     (pod,) = pods_of(space, "server")
     with client_of(space, MODEL) as client:
-        with pytest.raises(InternalServerError) as told:
-            client.chat.completions.create(**asked("order: die"))
-        assert told.value.status_code == 503
-        assert told.value.response.headers["retry-after"] == "1"
+        with pytest.raises(InternalServerError) as reported:
+            client.chat.completions.create(**requested("order: die"))
+        assert reported.value.status_code == 503
+        assert reported.value.response.headers["retry-after"] == "1"
 
         def answers() -> bool:
             try:
-                return bool(client.chat.completions.create(**asked("what is it ?")).choices)
+                return bool(client.chat.completions.create(**requested("what is it ?")).choices)
             except APIError:
                 return False
 

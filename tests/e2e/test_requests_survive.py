@@ -69,7 +69,7 @@ class Load:
         """Query from several clients, streaming or not, with connections that last or do not."""
         threads = [
             threading.Thread(
-                target=self.ask_until_stopped,
+                target=self.query_until_stopped,
                 args=(sample,),
                 kwargs={"streamed": bool(n % 2), "pooled": n < CLIENTS // 2},
             )
@@ -84,7 +84,7 @@ class Load:
             for thread in threads:
                 thread.join(REQUEST_TIMEOUT)
 
-    def ask_until_stopped(self, sample: Sample, *, streamed: bool, pooled: bool) -> None:
+    def query_until_stopped(self, sample: Sample, *, streamed: bool, pooled: bool) -> None:
         """Query one question again and again; note every failure.
 
         Args:
@@ -96,7 +96,7 @@ class Load:
         with connected(self.address, pooled=pooled) as client:
             while not self.stop.is_set():
                 try:
-                    text = ask(client, sample, streamed=streamed)
+                    text = query(client, sample, streamed=streamed)
                 except Exception as error:  # noqa: BLE001 - whatever it is, a request failed
                     self.failed.append(f"{type(error).__name__}: {error}")
                     self.stop.wait(PAUSE_SECONDS)
@@ -119,12 +119,12 @@ def connected(address: str, *, pooled: bool = True) -> OpenAI:
     )
 
 
-def picture_url(content: bytes) -> str:
+def image_url(content: bytes) -> str:
     """Return bytes as a data URL."""
     return f"data:image/png;base64,{base64.b64encode(content).decode()}"
 
 
-def ask(client: OpenAI, sample: Sample, *, streamed: bool) -> str:
+def query(client: OpenAI, sample: Sample, *, streamed: bool) -> str:
     """Query a question and return the entire answer."""
     reply: Any = client.chat.completions.create(
         model=MODEL,
@@ -137,7 +137,7 @@ def ask(client: OpenAI, sample: Sample, *, streamed: bool) -> str:
                 "content": [
                     {
                         "type": "image_url",
-                        "image_url": {"url": picture_url(sample.picture.read_bytes())},
+                        "image_url": {"url": image_url(sample.image.read_bytes())},
                     },
                     {"type": "text", "text": sample.question},
                 ],
@@ -177,12 +177,12 @@ def test_a_rolling_update_under_load_fails_no_request(
 
 
 BAD_REQUESTS: dict[str, list[dict[str, Any]]] = {
-    "not-an-image": [{"type": "image_url", "image_url": {"url": picture_url(b"hello")}}],
-    "no-bytes": [{"type": "image_url", "image_url": {"url": picture_url(b"")}}],
+    "not-an-image": [{"type": "image_url", "image_url": {"url": image_url(b"hello")}}],
+    "no-bytes": [{"type": "image_url", "image_url": {"url": image_url(b"")}}],
     "wrong-base64": [{"type": "image_url", "image_url": {"url": "data:image/png;base64,@@@"}}],
     "unknown-part": [{"type": "smell", "smell": "smoke"}],
     "too-many-images": [
-        {"type": "image_url", "image_url": {"url": picture_url(b"hello")}} for _ in range(1000)
+        {"type": "image_url", "image_url": {"url": image_url(b"hello")}} for _ in range(1000)
     ],
 }
 
@@ -202,7 +202,7 @@ def test_a_bad_request_is_refused_and_the_next_one_works(address: str, case: str
     assert (bool(error["message"]), error["type"]) == (True, "invalid_request_error")
     sample = samples()[0]
     with connected(address) as client:
-        assert ask(client, sample, streamed=False) == sample.answer
+        assert query(client, sample, streamed=False) == sample.answer
 
 
 def test_a_model_that_is_not_served_is_not_found(address: str) -> None:

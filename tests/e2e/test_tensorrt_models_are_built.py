@@ -108,8 +108,8 @@ def test_a_tensorrt_model_is_built_and_rolled_out(installed: Installed, tmp_path
             runtime={"image": image, "resources": RESOURCES},
         )
         space.apply(model)
-        told = space.wait("m", "Planned", lambda one: one.holds)
-        assert f"on 2 x {H100}: " in told.message
+        reported = space.wait("m", "Planned", lambda one: one.holds)
+        assert f"on 2 x {H100}: " in reported.message
 
         def in_the_middle() -> dict[str, Any] | None:
             found = pods_of(space, "build")

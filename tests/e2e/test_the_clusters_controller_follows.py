@@ -71,8 +71,8 @@ def test_replicas_move_through_the_aggregation_layer(installed: Installed) -> No
         eventually(
             lambda: replicas(space) == 1, seconds=2 * MOVED_SECONDS, showing=lambda: hpa(space)
         )
-        told = {one["type"]: one["reason"] for one in hpa(space)["status"]["conditions"]}
-        assert told["ScalingActive"] == "ValidMetricFound", told
+        reported = {one["type"]: one["reason"] for one in hpa(space)["status"]["conditions"]}
+        assert reported["ScalingActive"] == "ValidMetricFound", reported
         # The operator sees at its next tick what another controller has moved.
         eventually(lambda: moves(space) == [1, 2], showing=lambda: moves(space))
 

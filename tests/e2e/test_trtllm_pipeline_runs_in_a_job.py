@@ -91,7 +91,7 @@ def log_of(space: Space, pod: dict[str, Any]) -> str:
     return space.kubectl("logs", pod["metadata"]["name"], check=False)
 
 
-def test_a_killed_build_job_goes_on(installed: Installed, tmp_path: Path) -> None:
+def test_a_killed_build_job_continues(installed: Installed, tmp_path: Path) -> None:
     """A container killed inside an engine's build; the next pod continues there and finishes.
 
     What it ran are the plan's commands, argument by argument, and `store verify` finds it complete.

@@ -40,7 +40,7 @@ def test_sample(
     prompt = processor.apply_chat_template(
         [{"role": "user", "content": content}], add_generation_prompt=True
     )
-    inputs = processor(text=prompt, images=Image.open(sample.picture), return_tensors="pt")
+    inputs = processor(text=prompt, images=Image.open(sample.image), return_tensors="pt")
     inputs.pop("token_type_ids", None)
     ids = model.generate(**inputs, max_new_tokens=24, do_sample=False)
     answer = processor.tokenizer.decode(

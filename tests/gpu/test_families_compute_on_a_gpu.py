@@ -15,8 +15,8 @@ from mm_runtime.serving.encode.encoding import encode_requests
 from mm_runtime.serving.encode.vision.load import load_encoder
 from mm_runtime.serving.generate.request import Request
 from support.collecting_sink import CollectingSink
-from support.families.expected import KINDS, picture
-from support.families.pictures import write
+from support.families.expected import KINDS, noise_image
+from support.families.images import write
 from support.families.pipeline import Pipeline, build
 
 pytestmark = [
@@ -63,7 +63,7 @@ def on_gpu(directory: EngineDirectory, requests: list[Request]) -> list[list[int
 def test_answers_are_equal(pipeline: Pipeline) -> None:
     """Three images of different shapes: decoded together on the GPU, alone on the processor."""
     requests = [
-        pipeline.request(QUESTION, IMAGE_BYTES=np.asarray(picture(*size, seed=1))[None, None])
+        pipeline.request(QUESTION, IMAGE_BYTES=np.asarray(noise_image(*size, seed=1))[None, None])
         for size in SIZES
     ]
     wanted = []
@@ -80,7 +80,7 @@ def test_features_are_equal(pipeline: Pipeline) -> None:
     vision = pipeline.directory.vision
     assert vision is not None
     prepared = pipeline.prepare(
-        QUESTION, IMAGE_BYTES=np.asarray(picture(100, 61, seed=1))[None, None]
+        QUESTION, IMAGE_BYTES=np.asarray(noise_image(100, 61, seed=1))[None, None]
     )
     inputs = {name.lower(): value for name, value in prepared.items()}
     inputs |= {"max_tokens": prepared["REQUEST_OUTPUT_LEN"]}

@@ -16,7 +16,7 @@ from mm_runtime.engine_build.commands.towers.fusing import fuse
 from mm_runtime.inspect.checkpoint import InspectOptions, inspect
 from mm_runtime.serving.device import open_device
 from mm_runtime.serving.encode.vision.torch_runner import TorchRunner
-from support.families.pictures import write
+from support.families.images import write
 
 pytestmark = [
     pytest.mark.gpu,

@@ -85,13 +85,13 @@ def followed(world: World, operator: OperatorProcess) -> None:
     start(world.api, scaled(world.prometheus, engine="KEDA", fallback={"replicas": 1}))
     load(world.api, world.gateways, requests_running=1, requests_waiting=2, **ARRIVALS)
     eventually(lambda: scaling(world.api).get("desired") == 4, seconds=90)
-    eventually(lambda: replicas(world.api) == 4, seconds=120, showing=lambda: told(world.api))
+    eventually(lambda: replicas(world.api) == 4, seconds=120, showing=lambda: reported(world.api))
 
 
 ARRIVALS = {"requests_accepted_total": 3.0}
 
 
-def told(api: Api) -> str:
+def reported(api: Api) -> str:
     """Return what KEDA and the controller say."""
     found = api.read("scaledobject,hpa")["items"]
     return json.dumps([one.get("status") for one in found], indent=1)
@@ -128,7 +128,7 @@ def test_it_follows_up_and_down_and_hands_back(world: World) -> None:
             lambda: replicas(api) == 1,
             seconds=FALL_SECONDS,
             pause_seconds=1,
-            showing=lambda: told(api),
+            showing=lambda: reported(api),
         )
         fallen = time.monotonic()
         _LOG.info("1 -> 4 after %.0f s, 4 -> 1 after %.0f s", risen - began, fallen - risen)
@@ -145,7 +145,7 @@ def test_it_follows_up_and_down_and_hands_back(world: World) -> None:
         assert replicas(api) == 1
 
 
-def test_nobody_answers_and_replicas_stay(world: World) -> None:
+def test_replicas_stay_where_no_server_answers(world: World) -> None:
     """The operator is killed and its series end: an empty answer is an error, and errors hold."""
     api = world.api
     with operated(api, world.folder, arguments=("--keda",)) as operator:
@@ -154,12 +154,12 @@ def test_nobody_answers_and_replicas_stay(world: World) -> None:
         query = "mm_autoscaling_desired_replicas"
         eventually(lambda: not world.prometheus.query(query), seconds=30)
 
-        assert held(api, 4) == [4], told(api)
+        assert held(api, 4) == [4], reported(api)
         assert condition(api, "Fallback") == "True"
     with operated(api, world.folder, arguments=("--keda",)) as operator:
         world.scrape(world.gateways.port, operator.port)
         eventually(
-            lambda: condition(api, "Fallback") == "False", seconds=90, showing=lambda: told(api)
+            lambda: condition(api, "Fallback") == "False", seconds=90, showing=lambda: reported(api)
         )
         assert replicas(api) == 4
 

@@ -45,7 +45,9 @@ def test_an_unknown_program_is_refused_with_the_known_ones() -> None:
         binaries.ensure_binaries(["kubeadm"])
 
 
-def test_missing_go_is_said_in_words(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_missing_go_is_reported_with_a_message(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """Without Continue PATH the message says so, and what the other way is."""
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(MissingRequirementsError, match=r"(?s)Go 1\.26.*CLUSTER=current"):

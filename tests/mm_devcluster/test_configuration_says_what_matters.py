@@ -17,7 +17,7 @@ BINARIES = {name: Path("/bin") / name for name in (*NODE, *CONTROL_PLANE)}
 
 
 @pytest.fixture(name="node")
-def whole_cluster() -> Blueprint:
+def full_cluster() -> Blueprint:
     """Describe a cluster with a node, in slot 3."""
     return build_full_cluster(LAYOUT, network_of(3), BINARIES, store=Path("/cache/0"), cgroup="c")
 

@@ -39,7 +39,7 @@ def test_a_released_lock_can_be_taken(tmp_path: Path) -> None:
     assert refused is None
 
 
-def test_no_free_slot_is_said_in_words(tmp_path: Path) -> None:
+def test_no_free_slot_is_reported_with_a_message(tmp_path: Path) -> None:
     """The message names the ranges and the command that lists clusters."""
     with pytest.raises(DevClusterError, match="mm-devcluster status --all"):
         lease_slot(tmp_path, lambda _: False)

@@ -46,7 +46,7 @@ def test_without_root_the_message_says_only_that(monkeypatch: pytest.MonkeyPatch
     assert [item.split(":")[0] for item in missing_for_node("x")] == ["root"]
 
 
-def test_a_directory_too_deep_for_a_socket_is_told(
+def test_a_directory_too_deep_for_a_socket_is_reported(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """The limit is the kernel's; the message names the directory."""

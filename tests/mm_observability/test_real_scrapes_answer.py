@@ -212,21 +212,21 @@ def test_objectives_are_judged(watched: Watched) -> None:
     assert {round(float(one["value"][1]), 3) for one in budget} == {0.05}
 
 
-def test_triton_has_the_metrics_that_are_asked_for(watched: Watched) -> None:
+def test_triton_has_the_metrics_that_are_requested(watched: Watched) -> None:
     """The names that come from Triton's documents are those of the real server."""
     names = set(watched.prometheus.api("label/__name__/values"))
 
     assert TRITON - names == set()
 
 
-def test_a_healthy_model_wakes_nobody(watched: Watched) -> None:
+def test_a_healthy_model_fires_no_alert(watched: Watched) -> None:
     """No alert is pending or firing over a model that answers within its objectives."""
     active = watched.prometheus.api("alerts")["alerts"]
 
     assert [alert["labels"]["alertname"] for alert in active] == []
 
 
-def test_recorded_series_are_asked_for(watched: Watched) -> None:
+def test_recorded_series_are_requested(watched: Watched) -> None:
     """Every series that a rule records has a value: none is computed for no one."""
     recorded = {
         rule["name"]
@@ -234,9 +234,9 @@ def test_recorded_series_are_asked_for(watched: Watched) -> None:
         for rule in group["rules"]
         if rule["type"] == "recording"
     }
-    asked = {name for _, query in every_query() for name in metrics_in(query.expression)}
-    asked |= {name for alert in every_alert() for name in metrics_in(alert.expression)}
+    requested = {name for _, query in every_query() for name in metrics_in(query.expression)}
+    requested |= {name for alert in every_alert() for name in metrics_in(alert.expression)}
     goods = {"namespace_model_objective:mm_slo_good:rate5m"}
 
-    assert recorded - asked - goods == set()
+    assert recorded - requested - goods == set()
     assert [name for name in sorted(recorded) if not has_value(watched.prometheus, name)] == []

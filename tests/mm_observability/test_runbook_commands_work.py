@@ -74,7 +74,7 @@ def typed(api: Api, command: str, folder: Path) -> subprocess.CompletedProcess[s
 @EACH
 def test_commands_are_understood(page: Path, served: Api, tmp_path: Path) -> None:
     """Both programs know every word, field, kind and container of a page."""
-    told = {}
+    reported = {}
     for command in commands(page):
         if any(word in command for word in _NOT_HERE):
             continue
@@ -86,9 +86,9 @@ def test_commands_are_understood(page: Path, served: Api, tmp_path: Path) -> Non
         else:
             wrong = done.returncode != 0
         if wrong:
-            told[command] = done.stderr
+            reported[command] = done.stderr
 
-    assert told == {}
+    assert reported == {}
 
 
 @pytest.mark.cluster

@@ -81,8 +81,8 @@ def test_a_page_names_what_exists(page: Path) -> None:
     """Fields of the resource and metrics that a page names are there."""
     text = page.read_text(encoding="utf-8")
     fields = set(re.findall(r"`(spec\.[A-Za-z.]+[A-Za-z])`", text))
-    for asked in re.findall(r"get mmm .*jsonpath=(.+)", text):
-        fields |= set(re.findall(r"\{\.((?:spec|status)\.[A-Za-z.]+[A-Za-z])\}", asked))
+    for requested in re.findall(r"get mmm .*jsonpath=(.+)", text):
+        fields |= set(re.findall(r"\{\.((?:spec|status)\.[A-Za-z.]+[A-Za-z])\}", requested))
     metrics = set(re.findall(r"\b(?:mm|nv)_[a-z_]+\b", text))
     known = {metric.name for metric in CATALOGUE} | UPSTREAM
 

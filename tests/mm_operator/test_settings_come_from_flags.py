@@ -47,7 +47,7 @@ def test_wrong_flags_end_with_code_2(arguments: list[str]) -> None:
     [
         pytest.param([], True, id="every-namespace"),
         pytest.param(["--namespace=a"], False, id="named-namespaces"),
-        pytest.param(["--namespace=a", "--watch-nodes"], True, id="asked-for"),
+        pytest.param(["--namespace=a", "--watch-nodes"], True, id="requested"),
         pytest.param(["--no-watch-nodes"], False, id="refused"),
     ],
 )

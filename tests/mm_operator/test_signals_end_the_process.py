@@ -19,12 +19,12 @@ import logging, sys, threading, time
 from mm_operator.shutdown import hold_signals, leave_late, stop_on_signal
 logging.basicConfig(stream=sys.stdout, format="%(message)s")
 hold_signals()
-asked = threading.Event()
+requested = threading.Event()
 def stop():
-    print("asked", flush=True)
-    asked.set()
+    print("requested", flush=True)
+    requested.set()
 """
-_OBEYS = "print('ready', flush=True); asked.wait(); sys.exit(0)"
+_OBEYS = "print('ready', flush=True); requested.wait(); sys.exit(0)"
 _BLOCKED = "print('ready', flush=True); time.sleep(3600)"
 _COMPUTES = "print('ready', flush=True)\nwhile True: pass"
 
@@ -48,7 +48,7 @@ def said_by(process: subprocess.Popen[str]) -> str:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda one: one.name)
-def test_the_first_signal_asks_for_the_end(number: signal.Signals) -> None:
+def test_the_first_signal_requests_the_end(number: signal.Signals) -> None:
     """The process stops in its own order, and its own exit code counts."""
     with running("stop_on_signal(stop)", _OBEYS) as process:
         process.send_signal(number)
@@ -63,7 +63,7 @@ def test_the_second_signal_ends_at_once(body: str) -> None:
     """Also a process whose main thread does not come round to anything."""
     with running("stop_on_signal(stop, seconds=3600)", body) as process:
         process.send_signal(signal.SIGTERM)
-        assert said_by(process) == "asked"
+        assert said_by(process) == "requested"
         process.send_signal(signal.SIGTERM)
 
         assert said_by(process) == "a second signal: leaving without clean-up"
@@ -78,7 +78,7 @@ def test_the_deadline_ends_what_does_not_stop(body: str) -> None:
     with running("stop_on_signal(stop, seconds=0.1)", body) as process:
         process.send_signal(signal.SIGTERM)
 
-        assert said_by(process) == "asked"
+        assert said_by(process) == "requested"
         assert said_by(process) == "not stopped 0.1 s after SIGTERM: leaving without clean-up"
         assert process.wait(_SECONDS) == 1
 

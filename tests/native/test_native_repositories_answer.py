@@ -14,17 +14,17 @@ import pytest
 from openai import OpenAI
 
 from mm_api.families import FAMILIES
+from support.audio_files import encode_audio, noise
 from support.ensemble import Ensemble
-from support.families.expected import picture
-from support.families.pictures import CASES
+from support.families.expected import noise_image
+from support.families.images import CASES
 from support.families.pipeline import Pipeline
+from support.images import data_url, encode
 from support.model_configs import ON_TRITON, VERSIONS, versions_of
 from support.native.engines import NativeEngine, native_engine_of
 from support.native.expected import ANSWER, answer_ids
 from support.native.image import make_image
-from support.pictures import data_url, encode
 from support.real_gateway import RealGateway, run_pair
-from support.sounds import encode_sound, noise
 
 pytestmark = [pytest.mark.triton, pytest.mark.timeout(600)]
 
@@ -33,7 +33,7 @@ QUICK = {("llava", NEWEST), ("t5", OLDEST)}
 """One of each kind, and each kind of template, in every run; a server is started for each pair."""
 
 SERVED = [(family, version) for family in ON_TRITON for version in (versions_of(family)[0], NEWEST)]
-TINY_LLAVAS = ("USER: {pictures}what is in the image ? ASSISTANT:", "<image>\n")
+TINY_LLAVAS = ("USER: {images}what is in the image ? ASSISTANT:", "<image>\n")
 """Prompt and mark of the trained model's template."""
 
 QUESTION = "what is in the image ?"
@@ -70,7 +70,7 @@ class Served:
         """Return the prompt of the question with images."""
         case = CASES[self.engine.family]
         template, mark = (case.prompt, case.mark) if case.prompt else TINY_LLAVAS
-        prompt = template.format(pictures=mark * len(given))
+        prompt = template.format(images=mark * len(given))
         return prompt if given or prompt.startswith("<|im_start|>") else f"<s>{prompt}"
 
     def expected(self, text: str, **tensors: Any) -> str:
@@ -116,7 +116,7 @@ def served(
 )
 def test_chat(served: Served, sizes: list[tuple[int, int]]) -> None:
     """A question with and without an image, in one piece and streamed, word for word."""
-    given = [picture(*size, seed=1) for size in sizes]
+    given = [noise_image(*size, seed=1) for size in sizes]
     urls = [data_url(encode(one)).encode() for one in given]
     tensors = {"IMAGE_URL": np.array([urls], dtype=np.object_)} if urls else {}
     expected = served.expected(served.prompt(given), **tensors)
@@ -130,7 +130,7 @@ def test_chat(served: Served, sizes: list[tuple[int, int]]) -> None:
 @pytest.mark.parametrize("served", _pairs(WITH_IMAGES), indirect=True)
 def test_sampling(served: Served) -> None:
     """A sampled answer has a seed: the same one gives the same answer."""
-    given = [picture(60, 60, seed=2)]
+    given = [noise_image(60, 60, seed=2)]
     answers = {
         served.chat(given, temperature=1.0, seed=7).choices[0].message.content for _ in range(2)
     }
@@ -141,10 +141,11 @@ def test_sampling(served: Served) -> None:
 @pytest.mark.parametrize("served", _pairs(WITH_IMAGES), indirect=True)
 def test_triton(served: Served) -> None:
     """Triton's own clients get the same answer from `ensemble`."""
-    image = np.asarray(picture(100, 61, seed=1))[None, None]
-    asked = {"image_bytes_input": image, "max_tokens": ANSWER}
+    image = np.asarray(noise_image(100, 61, seed=1))[None, None]
+    requested = {"image_bytes_input": image, "max_tokens": ANSWER}
     assert (
-        served.expected(QUESTION, IMAGE_BYTES=image) == served.ensemble.ask(QUESTION, **asked).text
+        served.expected(QUESTION, IMAGE_BYTES=image)
+        == served.ensemble.query(QUESTION, **requested).text
     )
 
 
@@ -152,10 +153,10 @@ def test_triton(served: Served) -> None:
 @pytest.mark.parametrize("stream", [False, True], ids=["complete", "streamed"])
 def test_bls(served: Served, *, stream: bool) -> None:
     """`tensorrt_llm_bls` keeps the text of a stream: its pieces are the answer."""
-    image = np.asarray(picture(100, 61, seed=1))[None, None]
-    asked = {"image_bytes_input": image, "max_tokens": ANSWER, "stream": stream}
+    image = np.asarray(noise_image(100, 61, seed=1))[None, None]
+    requested = {"image_bytes_input": image, "max_tokens": ANSWER, "stream": stream}
     with Ensemble(served.pair.triton_grpc, "tensorrt_llm_bls") as model:
-        answer = model.ask(QUESTION, **asked)
+        answer = model.query(QUESTION, **requested)
     assert served.expected(QUESTION, IMAGE_BYTES=image) == answer.text
     assert stream == (len(answer.pieces) > 1)
 
@@ -165,12 +166,16 @@ def test_texts(served: Served) -> None:
     """Texts to an encoder-decoder: the gateway in one piece and streamed, and Triton itself."""
     for text in TEXTS:
         expected = served.expected(text)
-        asked: dict[str, Any] = {"model": served.pair.model, "prompt": text, "max_tokens": ANSWER}
-        whole = served.openai.completions.create(**asked, temperature=0)
-        stream = served.openai.completions.create(**asked, temperature=0, stream=True)
+        requested: dict[str, Any] = {
+            "model": served.pair.model,
+            "prompt": text,
+            "max_tokens": ANSWER,
+        }
+        complete = served.openai.completions.create(**requested, temperature=0)
+        stream = served.openai.completions.create(**requested, temperature=0, stream=True)
         streamed = "".join(chunk.choices[0].text for chunk in stream)
-        told = served.ensemble.ask(text, max_tokens=ANSWER).text
-        assert (expected, expected, expected) == (whole.choices[0].text, streamed, told)
+        reported = served.ensemble.query(text, max_tokens=ANSWER).text
+        assert (expected, expected, expected) == (complete.choices[0].text, streamed, reported)
 
 
 @pytest.mark.parametrize(
@@ -178,11 +183,11 @@ def test_texts(served: Served) -> None:
 )
 def test_beams(served: Served) -> None:
     """Two beams through Triton: each has its own text, best first."""
-    asked = {"beam_width": 2, "max_tokens": ANSWER}
-    (told,) = served.ensemble.ask(TEXTS[0], return_log_probs=True, **asked).outputs
-    first, second = told["cum_log_probs"].reshape(-1).tolist()
+    requested = {"beam_width": 2, "max_tokens": ANSWER}
+    (reported,) = served.ensemble.query(TEXTS[0], return_log_probs=True, **requested).outputs
+    first, second = reported["cum_log_probs"].reshape(-1).tolist()
     assert first >= second
-    assert len({one.decode() for one in told["text_output"].reshape(-1)}) == 2
+    assert len({one.decode() for one in reported["text_output"].reshape(-1)}) == 2
 
 
 @pytest.mark.parametrize("served", _pairs(WITH_AUDIO), indirect=True)
@@ -193,7 +198,7 @@ def test_audio(served: Served) -> None:
     expected = served.expected("", WAV=recording[np.newaxis].astype(np.float32))
     answer = served.openai.audio.transcriptions.create(
         model=served.pair.model,
-        file=("recording.wav", encode_sound(recording)),
+        file=("recording.wav", encode_audio(recording)),
         language="en",
         temperature=0,
         extra_body={"max_tokens": ANSWER},

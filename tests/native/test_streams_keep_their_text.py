@@ -64,10 +64,10 @@ def test_pieces(tokens: Tokenizer, ids: list[int], expected: list[str]) -> None:
 def test_long_answers(tokens: Tokenizer) -> None:
     """Any order of tokens: the joined pieces are the text of all tokens."""
     ids = [(7 * at * at + 3 * at) % 10 for at in range(300)]
-    whole = tokens.decode(ids, skip_special_tokens=True)
+    complete = tokens.decode(ids, skip_special_tokens=True)
     joined = "".join(pieces(tokens, ids))
     # Marks of broken characters may differ in number: their bytes are cut where a token came.
-    assert whole.replace(REPLACEMENT, "") == joined.replace(REPLACEMENT, "")
+    assert complete.replace(REPLACEMENT, "") == joined.replace(REPLACEMENT, "")
 
 
 @pytest.mark.parametrize("tokens", TOKENIZERS)

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from support.build_plans import change_serving
+from support.image_host import ImageHost, serve_images
 from support.made_once import made_once
-from support.picture_host import PictureHost, serve_pictures
 from support.served import Served, start_serving
 from support.tiny_llava import ADAPTERS, CHECKPOINT, BuiltEngine, build_adapted, engine_in
 
@@ -27,7 +27,7 @@ MAX_SEQ_LEN = 1024
 @pytest.fixture(scope="session")
 def built_engine(tmp_path_factory: pytest.TempPathFactory) -> BuiltEngine:
     """An engine built from the committed checkpoint by the real commands."""
-    return engine_in(made_once(tmp_path_factory, "asked-engine", _build))
+    return engine_in(made_once(tmp_path_factory, "requested-engine", _build))
 
 
 def _build(folder: Path) -> None:
@@ -49,10 +49,10 @@ def served(built_engine: BuiltEngine) -> Iterator[Served]:
 
 
 @pytest.fixture(scope="session")
-def host() -> Iterator[PictureHost]:
+def host() -> Iterator[ImageHost]:
     """A host of images that the server may fetch from."""
-    with serve_pictures() as pictures:
-        yield pictures
+    with serve_images() as images:
+        yield images
 
 
 @pytest.fixture(params=MODELS)

@@ -6,21 +6,21 @@ import pytest
 from openai import OpenAI
 
 from mm_api.documents.engine_manifest import EngineManifest
-from support.ensemble import Ensemble, ask_all
-from support.pictures import data_url
+from support.ensemble import Ensemble, query_all
+from support.images import data_url
 from support.real_gateway import gateway_before
 from support.served import Served
-from support.tiny_llava import PICTURES, BuiltEngine
+from support.tiny_llava import IMAGES, BuiltEngine
 
 pytestmark = pytest.mark.triton
 
-RED_SQUARE = data_url((PICTURES / "red-square.png").read_bytes())
+RED_SQUARE = data_url((IMAGES / "red-square.png").read_bytes())
 QUESTION = "What is in the image?"
 ANSWERS = {None: "a red square", 0: "red", 2**64 - 1: "a red square"}
 """`lora_task_id` -> answer; the last one is -1 as an unsigned number, upstream's base model."""
 
 
-def _asked(adapter: int | None) -> dict[str, object]:
+def _requested(adapter: int | None) -> dict[str, object]:
     named = {} if adapter is None else {"lora_task_id": adapter}
     return {"image_url_input": RED_SQUARE, **named}
 
@@ -36,23 +36,23 @@ def test_the_engine_keeps_adapters_with_digests(built_engine: BuiltEngine) -> No
 
 def test_requests_of_one_batch_use_their_own(served: Served) -> None:
     """Twelve at once, with the adapter and without, by streams and as an entire."""
-    asked = [*ANSWERS] * 4
+    requested = [*ANSWERS] * 4
     questions = [
-        (QUESTION, {**_asked(adapter), "stream": number % 2 == 0})
-        for number, adapter in enumerate(asked)
+        (QUESTION, {**_requested(adapter), "stream": number % 2 == 0})
+        for number, adapter in enumerate(requested)
     ]
-    answers = [answer.text for answer in ask_all(served.grpc_url, questions)]
-    assert answers == [ANSWERS[adapter] for adapter in asked]
+    answers = [answer.text for answer in query_all(served.grpc_url, questions)]
+    assert answers == [ANSWERS[adapter] for adapter in requested]
 
 
 def test_both_models_take_the_id(served: Served, model: str) -> None:
     """`ensemble` and `tensorrt_llm_bls` answer alike."""
     with Ensemble(served.grpc_url, model) as client:
-        found = [client.ask(QUESTION, **_asked(adapter)).text for adapter in ANSWERS]
+        found = [client.query(QUESTION, **_requested(adapter)).text for adapter in ANSWERS]
     assert found == list(ANSWERS.values())
 
 
-def test_the_official_client_asks_by_name(
+def test_the_official_client_selects_by_name(
     served: Served, built_engine: BuiltEngine, tmp_path: Path
 ) -> None:
     """An adapter is a model of its own beside the base model."""

@@ -14,7 +14,7 @@ from support.build_plans import change_serving
 from support.ensemble import DEADLINE_SECONDS, Ensemble, EnsembleError
 from support.eventually import eventually
 from support.served import Served, start_serving
-from support.tiny_llava import PICTURES, BuiltEngine, Sample, samples
+from support.tiny_llava import IMAGES, BuiltEngine, Sample, samples
 
 pytestmark = pytest.mark.triton
 
@@ -34,7 +34,7 @@ def bls(served: Served) -> Iterator[Ensemble]:
 
 
 def _pixels(name: str = "red-square.png") -> NDArray[np.uint8]:
-    return np.asarray(Image.open(PICTURES / name))[np.newaxis, np.newaxis]
+    return np.asarray(Image.open(IMAGES / name))[np.newaxis, np.newaxis]
 
 
 def _active(served: Served) -> float:
@@ -54,24 +54,24 @@ def _wait_active(served: Served, expected: float) -> None:
 @pytest.mark.parametrize("sample", [pytest.param(sample, id=sample.id) for sample in samples()])
 def test_samples(bls: Ensemble, sample: Sample) -> None:
     """Every sample question gets its known answer."""
-    pixels = _pixels(sample.picture.name)
-    assert sample.answer == bls.ask(sample.question, image_bytes_input=pixels).text
+    pixels = _pixels(sample.image.name)
+    assert sample.answer == bls.query(sample.question, image_bytes_input=pixels).text
 
 
 def test_stream_is_the_same_text_in_pieces(bls: Ensemble) -> None:
     """One piece a token, spaces included."""
-    answer = bls.ask(QUESTION, image_bytes_input=_pixels(), stream=True)
+    answer = bls.query(QUESTION, image_bytes_input=_pixels(), stream=True)
     assert [piece for piece in answer.pieces if piece] == ["a", " red", " square"]
 
 
 def test_a_plain_answer_is_one_response(bls: Ensemble) -> None:
     """HTTP's `generate` takes no other number."""
-    assert len(bls.ask(QUESTION, image_bytes_input=_pixels()).pieces) == 1
+    assert len(bls.query(QUESTION, image_bytes_input=_pixels()).pieces) == 1
 
 
 def test_seeds_penalties_and_log_probabilities_reach_the_engine(served: Served) -> None:
     """Both models return the same numbers for one sampled request."""
-    asked = {
+    requested = {
         "end_id": -1,
         "max_tokens": 12,
         "top_p": 1.0,
@@ -82,7 +82,7 @@ def test_seeds_penalties_and_log_probabilities_reach_the_engine(served: Served) 
     found = []
     for model in ("ensemble", "tensorrt_llm_bls"):
         with Ensemble(served.grpc_url, model) as client:
-            found.append(client.ask("Hello!", **asked).outputs[0])
+            found.append(client.query("Hello!", **requested).outputs[0])
     ensemble, bls = found
     assert ensemble["text_output"].tolist() == bls["text_output"].tolist()
     assert ensemble["output_log_probs"].tolist() == bls["output_log_probs"].tolist()
@@ -100,8 +100,8 @@ def test_seeds_penalties_and_log_probabilities_reach_the_engine(served: Served) 
 def test_errors_keep_their_words(bls: Ensemble, values: dict[str, object], message: str) -> None:
     """Whichever model refuses, the client reads why; the same stream then gets an answer."""
     with pytest.raises(EnsembleError, match=message):
-        bls.ask("Hello!", **values)
-    assert "i answer questions about shapes" == bls.ask("Hello!").text  # noqa: SIM300
+        bls.query("Hello!", **values)
+    assert "i answer questions about shapes" == bls.query("Hello!").text  # noqa: SIM300
 
 
 def test_log_probabilities_are_the_ensembles(served: Served) -> None:
@@ -110,7 +110,7 @@ def test_log_probabilities_are_the_ensembles(served: Served) -> None:
     for model in ("ensemble", "tensorrt_llm_bls"):
         with Ensemble(served.grpc_url, model) as client:
             values = {"return_log_probs": True, "return_generation_logits": True}
-            [outputs] = client.ask("Hello!", **values).outputs
+            [outputs] = client.query("Hello!", **values).outputs
             found.append({name: outputs[name] for name in outputs if name != "text_output"})
     ensemble, bls = found
     for name in ("cum_log_probs", "output_log_probs", "generation_logits"):
@@ -124,13 +124,13 @@ def test_concurrent_streams_interleave(served: Served) -> None:
     # Connecting takes as long as an entire answer of this model.
     connected = threading.Barrier(STREAMS, timeout=DEADLINE_SECONDS)
 
-    def ask(number: int) -> None:
+    def query(number: int) -> None:
         with Ensemble(served.grpc_url, "tensorrt_llm_bls") as client:
             connected.wait()
             values = {"end_id": -1, "min_tokens": 400, "max_tokens": 400, "stream": True}
-            client.ask("Hello!", on_piece=lambda _: order.append(number), **values)
+            client.query("Hello!", on_piece=lambda _: order.append(number), **values)
 
-    threads = [threading.Thread(target=ask, args=(number,)) for number in range(STREAMS)]
+    threads = [threading.Thread(target=query, args=(number,)) for number in range(STREAMS)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -151,7 +151,7 @@ def test_client_that_goes_frees_its_slot(served: Served, stream: bool) -> None: 
 
 
 @pytest.mark.slow
-def test_accumulated_streams_repeat_the_whole_text(built_engine: BuiltEngine) -> None:
+def test_accumulated_streams_repeat_the_entire_text(built_engine: BuiltEngine) -> None:
     """With `accumulateTokens` each response holds all of the text so far; the ensemble's do not."""
     serving = built_engine.serving.with_name("accumulating.json")
     shutil.copy(built_engine.serving, serving)
@@ -161,8 +161,8 @@ def test_accumulated_streams_repeat_the_whole_text(built_engine: BuiltEngine) ->
         texts = []
         for model in ("tensorrt_llm_bls", "ensemble"):
             with Ensemble(server.grpc_url, model) as client:
-                answer = client.ask(QUESTION, image_bytes_input=_pixels(), stream=True)
+                answer = client.query(QUESTION, image_bytes_input=_pixels(), stream=True)
                 texts.append([piece for piece in answer.pieces if piece])
-    whole, pieces = texts
-    assert list(dict.fromkeys(whole)) == ["a", "a red", "a red square"]
+    complete, pieces = texts
+    assert list(dict.fromkeys(complete)) == ["a", "a red", "a red square"]
     assert pieces == ["a", " red", " square"]

@@ -45,7 +45,7 @@ def tiny_t5(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Addresses]:
     The gateway is ready, so the server has answered the golden prompt as the engine did.
     """
     folder = tmp_path_factory.mktemp("tiny-t5")
-    directory = build(TINY_T5, folder / "store", asked=True)
+    directory = build(TINY_T5, folder / "store", requested=True)
     assert directory.manifest.golden is not None
     plan = serving_plan(directory.manifest.fingerprint, bls_instances=1)
     engine = BuiltEngine(directory.root, folder / "serving.json")

@@ -16,9 +16,9 @@ from mm_runtime.serving.preprocess.remote_images import (
 )
 from support.ensemble import Ensemble, EnsembleError
 from support.eventually import eventually_async
-from support.picture_host import PictureHost, serve_pictures
+from support.image_host import ImageHost, serve_images
 from support.served import Served
-from support.tiny_llava import PICTURES
+from support.tiny_llava import IMAGES
 
 pytestmark = pytest.mark.triton
 
@@ -33,24 +33,24 @@ FRIENDS = FetchPolicy(
 )
 
 
-def test_a_picture_is_fetched(served: Served, model: str, host: PictureHost) -> None:
+def test_an_image_is_fetched(served: Served, model: str, host: ImageHost) -> None:
     """The image behind the URL is what the model sees."""
     with Ensemble(served.grpc_url, model) as client:
-        found = client.ask(QUESTION, image_url_input=host.url("red-square.png"))
+        found = client.query(QUESTION, image_url_input=host.url("red-square.png"))
     assert "a red square" == found.text  # noqa: SIM300
 
 
-def test_fetched_and_sent_pictures_keep_their_order(
-    served: Served, model: str, host: PictureHost
+def test_fetched_and_sent_images_keep_their_order(
+    served: Served, model: str, host: ImageHost
 ) -> None:
     """The second URL is the second image."""
     urls = [host.url("red-square.png"), host.url("big-green-triangle.png")]
     with Ensemble(served.grpc_url, model) as client:
-        found = client.ask("What is in the second image?", image_url_input=urls)
+        found = client.query("What is in the second image?", image_url_input=urls)
     assert "a green triangle" == found.text  # noqa: SIM300
 
 
-def test_a_host_that_hangs_holds_up_nobody_else(served: Served, host: PictureHost) -> None:
+def test_a_host_that_hangs_holds_up_no_other_request(served: Served, host: ImageHost) -> None:
     """Other requests are answered while an image does not come, and its own request is refused.
 
     The time for an image is short here: a machine that was busy elsewhere may need another try.
@@ -58,74 +58,74 @@ def test_a_host_that_hangs_holds_up_nobody_else(served: Served, host: PictureHos
     assert any(_is_passed_by(served, host) for _ in range(5))
 
 
-def _is_passed_by(served: Served, host: PictureHost) -> bool:
+def _is_passed_by(served: Served, host: ImageHost) -> bool:
     """Say whether a question is answered between a request for an image and its refusal."""
     refused = threading.Event()
 
-    def wait_for_the_picture() -> None:
+    def wait_for_the_image() -> None:
         with (
             Ensemble(served.grpc_url) as client,
             pytest.raises(EnsembleError, match="not fetched within 3 seconds"),
         ):
-            client.ask(QUESTION, image_url_input=host.url("hang"))
+            client.query(QUESTION, image_url_input=host.url("hang"))
         refused.set()
 
-    asked = host.asked.count("hang")
-    waiting = threading.Thread(target=wait_for_the_picture)
+    requested = host.requested.count("hang")
+    waiting = threading.Thread(target=wait_for_the_image)
     with Ensemble(served.grpc_url) as client:
         waiting.start()
-        asyncio.run(eventually_async(lambda: host.asked.count("hang") > asked))
-        assert "i answer questions about shapes" == client.ask("Hello!").text  # noqa: SIM300
+        asyncio.run(eventually_async(lambda: host.requested.count("hang") > requested))
+        assert "i answer questions about shapes" == client.query("Hello!").text  # noqa: SIM300
         passed = not refused.is_set()
     assert refused.wait(SECONDS)
     waiting.join(SECONDS)
     return passed
 
 
-def _fetch(pictures: RemoteImages, *urls: str) -> Fetched | Exception:
+def _fetch(images: RemoteImages, *urls: str) -> Fetched | Exception:
     found: queue.Queue[Fetched | Exception] = queue.Queue()
-    pictures.fetch(urls, found.put)
+    images.fetch(urls, found.put)
     return found.get(timeout=SECONDS)
 
 
-def test_private_hosts_are_refused(host: PictureHost) -> None:
+def test_private_hosts_are_refused(host: ImageHost) -> None:
     """A server of strangers' requests does not reach its own network."""
-    pictures = RemoteImages(STRANGERS)
-    found = _fetch(pictures, host.url("red-square.png").replace(str(host.port), "80"))
-    pictures.end()
+    images = RemoteImages(STRANGERS)
+    found = _fetch(images, host.url("red-square.png").replace(str(host.port), "80"))
+    images.end()
     assert isinstance(found, RequestError)
     assert "no address, or one that is not public" in str(found)
 
 
-def test_one_url_is_fetched_once(host: PictureHost) -> None:
+def test_one_url_is_fetched_once(host: ImageHost) -> None:
     """A request that names an image twice gets it once; the bytes are the file's."""
-    pictures = RemoteImages(FRIENDS)
+    images = RemoteImages(FRIENDS)
     url = host.url("red-square.png")
-    found = _fetch(pictures, url, url)
-    pictures.end()
-    assert {url: (PICTURES / "red-square.png").read_bytes()} == found
+    found = _fetch(images, url, url)
+    images.end()
+    assert {url: (IMAGES / "red-square.png").read_bytes()} == found
 
 
-def test_waiting_requests_have_a_bound(host: PictureHost) -> None:
+def test_waiting_requests_have_a_bound(host: ImageHost) -> None:
     """Hosts that are slow cannot fill the memory: a request too many is sent away for a while."""
     found: queue.Queue[Fetched | Exception] = queue.Queue()
-    with serve_pictures() as slow:
-        pictures = RemoteImages(FRIENDS)
+    with serve_images() as slow:
+        images = RemoteImages(FRIENDS)
         for _ in range(MAX_REQUESTS):
-            pictures.fetch([slow.url("late")], found.put)
+            images.fetch([slow.url("late")], found.put)
         with pytest.raises(QueueFullError, match="wait for images from other hosts already"):
-            pictures.fetch([host.url("red-square.png")], found.put)
+            images.fetch([host.url("red-square.png")], found.put)
         slow.release()
         ended = [found.get(timeout=SECONDS) for _ in range(MAX_REQUESTS)]
     assert {dict} == {type(one) for one in ended}
     # A place is free once the answer has been dealt with, a moment after this test has it.
-    asyncio.run(eventually_async(lambda: _is_fetched(pictures, host.url("red-square.png"))))
-    pictures.end()
+    asyncio.run(eventually_async(lambda: _is_fetched(images, host.url("red-square.png"))))
+    images.end()
 
 
-def _is_fetched(pictures: RemoteImages, url: str) -> bool:
+def _is_fetched(images: RemoteImages, url: str) -> bool:
     try:
-        return isinstance(_fetch(pictures, url), dict)
+        return isinstance(_fetch(images, url), dict)
     except QueueFullError:
         return False
 

@@ -19,18 +19,18 @@ from numpy.typing import NDArray
 from PIL import Image
 from tritonclient.utils import np_to_triton_dtype
 
-from support.picture_host import PictureHost
+from support.image_host import ImageHost
 from support.real_gateway import gateway_before
 from support.served import Served
-from support.tiny_llava import PICTURES, BuiltEngine
+from support.tiny_llava import IMAGES, BuiltEngine
 
 pytestmark = pytest.mark.triton
 
 PAGE = Path(__file__).parents[2] / "docs" / "request-errors.md"
 QUESTION = "What is in the image?"
 SECONDS = 60
-RED = np.asarray(Image.open(PICTURES / "red-square.png"))
-TRUNCATED = (PICTURES / "red-square.png").read_bytes()[:200]
+RED = np.asarray(Image.open(IMAGES / "red-square.png"))
+TRUNCATED = (IMAGES / "red-square.png").read_bytes()[:200]
 
 Tensors = Mapping[str, object]
 
@@ -68,27 +68,27 @@ def data_url(content: bytes, kind: str = "png") -> str:
     return f"data:image/{kind};base64,{base64.b64encode(content).decode()}"
 
 
-ASKED = {"text_input": text(QUESTION), "max_tokens": number(8)}
+REQUESTED = {"text_input": text(QUESTION), "max_tokens": number(8)}
 
 TENSORS: dict[str, Tensors] = {
     "required tensor missing": {"text_input": text(QUESTION)},
-    "wrong data type": {**ASKED, "max_tokens": np.array([[3.0]], dtype=np.float32)},
-    "wrong number of dimensions": {**ASKED, "image_bytes_input": RED[np.newaxis]},
+    "wrong data type": {**REQUESTED, "max_tokens": np.array([[3.0]], dtype=np.float32)},
+    "wrong number of dimensions": {**REQUESTED, "image_bytes_input": RED[np.newaxis]},
     "channels in front of rows": {
-        **ASKED,
+        **REQUESTED,
         "image_bytes_input": np.ascontiguousarray(RED.transpose(2, 0, 1))[None, None],
     },
-    "image token without an image": {**ASKED, "text_input": text("<image> what?")},
-    "more images than planned": {**ASKED, "image_url_input": text(*[data_url(TRUNCATED)] * 3)},
-    "prompt longer than planned": {**ASKED, "text_input": text("what " * 200)},
-    "text of a megabyte": {**ASKED, "text_input": text("what " * 200_000)},
-    "no tokens requested": {**ASKED, "max_tokens": number(0)},
-    "other beam width than built": {**ASKED, "beam_width": number(2)},
-    "NaN pixels": {**ASKED, "image_input": np.full((1, 1, 3, 56, 56), np.nan, np.float16)},
-    "video for a model without": {**ASKED, "video_bytes_input": np.stack([RED] * 3)[None]},
-    "truncated image": {**ASKED, "image_url_input": text(data_url(TRUNCATED))},
+    "image token without an image": {**REQUESTED, "text_input": text("<image> what?")},
+    "more images than planned": {**REQUESTED, "image_url_input": text(*[data_url(TRUNCATED)] * 3)},
+    "prompt longer than planned": {**REQUESTED, "text_input": text("what " * 200)},
+    "text of a megabyte": {**REQUESTED, "text_input": text("what " * 200_000)},
+    "no tokens requested": {**REQUESTED, "max_tokens": number(0)},
+    "other beam width than built": {**REQUESTED, "beam_width": number(2)},
+    "NaN pixels": {**REQUESTED, "image_input": np.full((1, 1, 3, 56, 56), np.nan, np.float16)},
+    "video for a model without": {**REQUESTED, "video_bytes_input": np.stack([RED] * 3)[None]},
+    "truncated image": {**REQUESTED, "image_url_input": text(data_url(TRUNCATED))},
     "unknown LoRA adapter": {
-        **ASKED,
+        **REQUESTED,
         "lora_task_id": np.array([[5]], dtype=np.uint64),
     },
 }
@@ -102,16 +102,16 @@ PATHS = {
 }
 
 
-def tensors_of(mistake: str, host: PictureHost) -> Tensors:
+def tensors_of(mistake: str, host: ImageHost) -> Tensors:
     """Return the request that makes a mistake."""
     if mistake == "URL of a file":
-        return {**ASKED, "image_url_input": text("file:///etc/passwd")}
+        return {**REQUESTED, "image_url_input": text("file:///etc/passwd")}
     if mistake in PATHS:
-        return {**ASKED, "image_url_input": text(host.url(PATHS[mistake]))}
+        return {**REQUESTED, "image_url_input": text(host.url(PATHS[mistake]))}
     return TENSORS[mistake]
 
 
-def ask(served: Served, model: str, tensors: Tensors) -> tuple[str, str]:
+def query(served: Served, model: str, tensors: Tensors) -> tuple[str, str]:
     """Send a request by ModelStreamInfer; return "OK" and the text, or code and message."""
     inputs = []
     for name, array in tensors.items():
@@ -131,9 +131,9 @@ def ask(served: Served, model: str, tensors: Tensors) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("row", [pytest.param(row, id=row.mistake) for row in rows()])
-def test_grpc(served: Served, model: str, host: PictureHost, row: Row) -> None:
+def test_grpc(served: Served, model: str, host: ImageHost, row: Row) -> None:
     """The code and the words of ModelStreamInfer."""
-    status, message = ask(served, model, tensors_of(row.mistake, host))
+    status, message = query(served, model, tensors_of(row.mistake, host))
     assert row.grpc == status
     assert row.message in message
 
@@ -153,7 +153,7 @@ def _json(tensors: Tensors) -> dict[str, object]:
     "row", [pytest.param(row, id=row.mistake) for row in rows() if row.http != "-"]
 )
 @pytest.mark.parametrize("call", ["generate", "generate_stream"])
-def test_http(served: Served, model: str, host: PictureHost, row: Row, call: str) -> None:
+def test_http(served: Served, model: str, host: ImageHost, row: Row, call: str) -> None:
     """The status of both HTTP calls; the words are in the body."""
     url = f"{served.http_url}/v2/models/{model}/{call}"
     answer = httpx.post(url, json=_json(tensors_of(row.mistake, host)), timeout=SECONDS)
@@ -171,10 +171,10 @@ def gateway(
         yield url
 
 
-def _parts(mistake: str, host: PictureHost) -> tuple[list[dict[str, object]], dict[str, object]]:
+def _parts(mistake: str, host: ImageHost) -> tuple[list[dict[str, object]], dict[str, object]]:
     """Return the content of a message that makes the mistake, and more of the body."""
     said: dict[str, object] = {"type": "text", "text": QUESTION}
-    picture: Callable[[str], dict[str, object]] = lambda url: {  # noqa: E731
+    image_part: Callable[[str], dict[str, object]] = lambda url: {  # noqa: E731
         "type": "image_url",
         "image_url": {"url": url},
     }
@@ -191,7 +191,7 @@ def _parts(mistake: str, host: PictureHost) -> tuple[list[dict[str, object]], di
     if mistake == "no tokens requested":
         return [said], more
     urls = [str(one) for one in _urls(tensors_of(mistake, host))]
-    return [said, *map(picture, urls)], more
+    return [said, *map(image_part, urls)], more
 
 
 def _urls(tensors: Tensors) -> list[str]:
@@ -201,7 +201,7 @@ def _urls(tensors: Tensors) -> list[str]:
 @pytest.mark.parametrize(
     "row", [pytest.param(row, id=row.mistake) for row in rows() if row.openai != "-"]
 )
-def test_openai(gateway: str, host: PictureHost, row: Row) -> None:
+def test_openai(gateway: str, host: ImageHost, row: Row) -> None:
     """The gateway's status and `error.code`."""
     content, more = _parts(row.mistake, host)
     body = {"model": "tiny", "messages": [{"role": "user", "content": content}], **more}
@@ -236,7 +236,7 @@ def _sixteen_bits(pixels: NDArray[np.uint8]) -> str:
     )
 
 
-def _odd_pictures() -> dict[str, str]:
+def _odd_images() -> dict[str, str]:
     red = Image.fromarray(RED)
     sideways = Image.Exif()
     sideways[0x0112] = 6  # the camera was turned: show it rotated by 90 degrees
@@ -250,11 +250,11 @@ def _odd_pictures() -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize("kind", sorted(_odd_pictures()))
-def test_odd_pictures_are_served(served: Served, model: str, kind: str) -> None:
+@pytest.mark.parametrize("kind", sorted(_odd_images()))
+def test_odd_images_are_served(served: Served, model: str, kind: str) -> None:
     """What cameras and programs really write is no mistake."""
-    asked = {**ASKED, "image_url_input": text(_odd_pictures()[kind])}
-    assert ask(served, model, asked) == ("OK", "a red square")
+    requested = {**REQUESTED, "image_url_input": text(_odd_images()[kind])}
+    assert query(served, model, requested) == ("OK", "a red square")
 
 
 def test_every_mistake_is_made() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from support.ensemble import Ensemble
-from support.picture_host import PictureHost
+from support.image_host import ImageHost
 from support.served import start_serving
 from support.tiny_llava import BuiltEngine
 
@@ -15,7 +15,7 @@ CRASHED = "Fatal Python error"
 
 
 def test_no_process_crashes_when_the_server_stops(
-    built_engine: BuiltEngine, host: PictureHost
+    built_engine: BuiltEngine, host: ImageHost
 ) -> None:
     """Entire answers, streams and refusals were there; exit code 0, and no crash in the log."""
     with start_serving(built_engine.manifest, built_engine.serving) as served:
@@ -23,8 +23,8 @@ def test_no_process_crashes_when_the_server_stops(
         for model in MODELS:
             with Ensemble(served.grpc_url, model) as client:
                 url = host.url("red-square.png")
-                client.ask("What is in the image?", image_url_input=url, max_tokens=4)
-                client.ask("Hello!", stream=True, max_tokens=4)
+                client.query("What is in the image?", image_url_input=url, max_tokens=4)
+                client.query("Hello!", stream=True, max_tokens=4)
         served.terminate()
         assert served.wait() == 0, served.log
         assert CRASHED not in served.log, served.log

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from support.ensemble import DEADLINE_SECONDS, Ensemble, EnsembleError
-from support.picture_host import PictureHost
+from support.image_host import ImageHost
 from support.served import Served
 
 pytestmark = [pytest.mark.triton, pytest.mark.slow, pytest.mark.timeout(3600)]
@@ -69,16 +69,16 @@ def _settled(served: Served) -> dict[str, int]:
         counts = again
 
 
-def _kinds(served: Served, host: PictureHost) -> list[Callable[[str], None]]:
+def _kinds(served: Served, host: ImageHost) -> list[Callable[[str], None]]:
     """Return what clients do, each by one model."""
 
     def good(model: str) -> None:
         with Ensemble(served.grpc_url, model) as client:
-            client.ask("Hello!", stream=bool(random.getrandbits(1)), max_tokens=4)
+            client.query("Hello!", stream=bool(random.getrandbits(1)), max_tokens=4)
 
-    def picture(model: str) -> None:
+    def image(model: str) -> None:
         with Ensemble(served.grpc_url, model) as client:
-            client.ask(QUESTION, image_url_input=host.url("red-square.png"), max_tokens=4)
+            client.query(QUESTION, image_url_input=host.url("red-square.png"), max_tokens=4)
 
     def refused(model: str) -> None:
         values: dict[str, object] = random.choice(  # noqa: S311 (no secret)
@@ -90,7 +90,7 @@ def _kinds(served: Served, host: PictureHost) -> list[Callable[[str], None]]:
             ]
         )
         with Ensemble(served.grpc_url, model) as client, pytest.raises(EnsembleError):
-            client.ask(QUESTION, max_tokens=4, **values)
+            client.query(QUESTION, max_tokens=4, **values)
 
     def broken(model: str) -> None:
         body = {"text_input": QUESTION}
@@ -104,10 +104,10 @@ def _kinds(served: Served, host: PictureHost) -> list[Callable[[str], None]]:
         client.wait_for_a_piece()
         client.close()
 
-    return [good, good, good, picture, refused, broken, gone]
+    return [good, good, good, image, refused, broken, gone]
 
 
-def _load(served: Served, host: PictureHost, count: int) -> None:
+def _load(served: Served, host: ImageHost, count: int) -> None:
     """Make this many requests from several clients."""
     kinds, lock = _kinds(served, host), threading.Lock()
     left = iter(range(count))
@@ -126,7 +126,7 @@ def _load(served: Served, host: PictureHost, count: int) -> None:
             one.result()
 
 
-def test_counts_are_what_they_were(served: Served, host: PictureHost) -> None:
+def test_counts_are_what_they_were(served: Served, host: ImageHost) -> None:
     """Processes, slots and regions are the same; open files too, but for Triton's own pool."""
     _load(served, host, WARM_UP)
     before = _settled(served)
@@ -136,4 +136,4 @@ def test_counts_are_what_they_were(served: Served, host: PictureHost) -> None:
     assert after["files"] <= before["files"] + slack
     assert {**before, "files": 0} == {**after, "files": 0}
     with Ensemble(served.grpc_url) as client:
-        assert "i answer questions about shapes" == client.ask("Hello!").text  # noqa: SIM300
+        assert "i answer questions about shapes" == client.query("Hello!").text  # noqa: SIM300

@@ -27,13 +27,13 @@ def fetched(*paths: str) -> list[str]:
 @pytest.mark.root
 def test_a_redirect_to_a_private_address_is_refused() -> None:
     """Every hop is looked at; the public host itself is fetched from."""
-    picture, *refused = fetched("/photo.png", *public_host.REDIRECTS)
-    assert picture == public_host.PICTURE.decode()
-    told = {
+    image, *refused = fetched("/photo.png", *public_host.REDIRECTS)
+    assert image == public_host.IMAGE.decode()
+    reported = {
         path: words.partition("resolves to an address that is not public ")[2].partition(";")[0]
         for path, words in zip(public_host.REDIRECTS, refused, strict=True)
     }
-    assert told == {
+    assert reported == {
         "/private": "(private)",
         "/metadata": "(link-local, where clouds keep their metadata service)",
         "/loopback": "(loopback)",

@@ -18,7 +18,7 @@ from support.served import Served
 REFUSED, TOGETHER = 1000, 8
 """With the header `triton_grpc_error` Triton 2.51 died after a few hundred of these."""
 
-TOLD = (
+REPORTED = (
     "The model refused the request: the prompt has 1 <image> placeholder(s) and the request 0 "
     "image(s); send one image for each placeholder."
 )
@@ -34,7 +34,7 @@ async def test_a_thousand_refusals_end_no_process(served: Served) -> None:
     left = iter(range(REFUSED))
 
     async def refused() -> list[str]:
-        told = []
+        reported = []
         for number in left:
             request = EngineRequest(
                 request_id=f"refused-{number}",
@@ -48,17 +48,17 @@ async def test_a_thousand_refusals_end_no_process(served: Served) -> None:
             )
             with pytest.raises(InvalidRequestError) as error:
                 _ = [piece async for piece in engine.generate(request)]
-            told.append(error.value.message)
-        return told
+            reported.append(error.value.message)
+        return reported
 
     try:
         lists = await asyncio.gather(*(refused() for _ in range(TOGETHER)))
         assert await engine.is_ready()
     finally:
         await engine.close()
-    told = [one for messages in lists for one in messages]
-    assert len(told) == REFUSED
-    assert {TOLD} == set(told)
+    reported = [one for messages in lists for one in messages]
+    assert len(reported) == REFUSED
+    assert {REPORTED} == set(reported)
     assert before == served.log_file.read_text().count("tritonserver ended")
 
 
@@ -79,7 +79,7 @@ async def test_a_thousand_refusals_end_no_process(served: Served) -> None:
 )
 def test_words_become_errors(message: str, kind: type[GatewayError]) -> None:
     """A message is the request's fault, the moment's or the server's, as it begins."""
-    told = reported_error("ensemble", message)
-    assert kind is type(told)
-    assert "secret" not in told.message
-    assert "ensemble" not in told.message
+    reported = reported_error("ensemble", message)
+    assert kind is type(reported)
+    assert "secret" not in reported.message
+    assert "ensemble" not in reported.message

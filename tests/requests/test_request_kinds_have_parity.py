@@ -14,7 +14,7 @@ from tritonclient.utils import InferenceServerException
 from mm_runtime.serving.preprocess.processors.resize import ImagePreprocessor
 from support.ensemble import Ensemble
 from support.served import Served
-from support.tiny_llava import CHECKPOINT, PICTURES
+from support.tiny_llava import CHECKPOINT, IMAGES
 
 pytestmark = pytest.mark.triton
 
@@ -25,16 +25,16 @@ GREETING = "i answer questions about shapes"
 
 
 def _url(name: str) -> str:
-    return "data:image/png;base64," + base64.b64encode((PICTURES / name).read_bytes()).decode()
+    return "data:image/png;base64," + base64.b64encode((IMAGES / name).read_bytes()).decode()
 
 
 def _pixels(*names: str) -> object:
-    return np.stack([np.asarray(Image.open(PICTURES / name)) for name in names])[np.newaxis]
+    return np.stack([np.asarray(Image.open(IMAGES / name)) for name in names])[np.newaxis]
 
 
 def _values(name: str) -> object:
     preprocess = ImagePreprocessor.from_folder(CHECKPOINT)
-    return preprocess([Image.open(PICTURES / name)])[np.newaxis].astype(np.float16)
+    return preprocess([Image.open(IMAGES / name)])[np.newaxis].astype(np.float16)
 
 
 GUIDE = {
@@ -54,7 +54,7 @@ GRPC = {
     "image_input": (QUESTION, {"image_input": _values(RED)}, "a red square"),
     "image_bytes_input": (QUESTION, {"image_bytes_input": _pixels(RED)}, "a red square"),
     "image_url_input": (QUESTION, {"image_url_input": _url(RED)}, "a red square"),
-    "two pictures": (
+    "two images": (
         "What is in the second image?",
         {"image_bytes_input": _pixels(RED, GREEN)},
         "a green triangle",
@@ -81,7 +81,7 @@ OPTIONS: dict[str, dict[str, object]] = {
 
 HTTP: dict[str, tuple[dict[str, object], str]] = {
     "text": ({"text_input": "Hello!"}, GREETING),
-    "picture": ({"text_input": QUESTION, "image_url_input": _url(RED)}, "a red square"),
+    "image": ({"text_input": QUESTION, "image_url_input": _url(RED)}, "a red square"),
     "nested parameters": (
         {
             "id": "42",
@@ -100,7 +100,7 @@ def test_grpc(served: Served, model: str, kind: str, stream: bool) -> None:  # n
     """ModelStreamInfer gives the kind's answer, entire or in pieces."""
     text, values, expected = GRPC[kind]
     with Ensemble(served.grpc_url, model) as client:
-        assert expected == client.ask(text, stream=stream, **values).text
+        assert expected == client.query(text, stream=stream, **values).text
 
 
 @pytest.mark.parametrize("kind", sorted(OPTIONS))
@@ -110,19 +110,19 @@ def test_options_change_the_answer(served: Served, kind: str) -> None:
     for model in MODELS:
         for stream in (False, True):
             with Ensemble(served.grpc_url, model) as client:
-                asked = {"max_tokens": 16, "stream": stream, **OPTIONS[kind]}
-                found.append(client.ask("Hello!", **asked).text)
+                requested = {"max_tokens": 16, "stream": stream, **OPTIONS[kind]}
+                found.append(client.query("Hello!", **requested).text)
     assert found == [found[0]] * 4
     assert found[0] != GREETING
 
 
-def test_prompts_come_back_when_asked_for(served: Served) -> None:
+def test_prompts_come_back_when_requested(served: Served) -> None:
     """`exclude_input_in_output: false` puts the prompt's text before an entire answer."""
-    asked = {"image_bytes_input": _pixels(RED), "exclude_input_in_output": False}
+    requested = {"image_bytes_input": _pixels(RED), "exclude_input_in_output": False}
     with Ensemble(served.grpc_url, "tensorrt_llm_bls") as client:
-        whole = client.ask(QUESTION, **asked).text
-        pieces = client.ask(QUESTION, stream=True, **asked).text
-    assert whole == "user : what is in the image ? assistant : a red square"
+        complete = client.query(QUESTION, **requested).text
+        pieces = client.query(QUESTION, stream=True, **requested).text
+    assert complete == "user : what is in the image ? assistant : a red square"
     assert pieces == "a red square"
 
 
@@ -144,7 +144,7 @@ def test_http(served: Served, model: str, kind: str) -> None:
     assert expected == _post(served, model, "generate_stream", {**body, "stream": True})
 
 
-def test_model_infer_is_refused_in_words(served: Served, model: str) -> None:
+def test_model_infer_is_refused_with_a_message(served: Served, model: str) -> None:
     """Triton serves models that can stream by ModelStreamInfer only; a client reads that."""
     with triton.InferenceServerClient(served.grpc_url) as client:
         text = triton.InferInput("text_input", [1, 1], "BYTES")

@@ -80,7 +80,7 @@ def test_no_client_changes_the_server(served: Served, method: str, path: str) ->
 
 
 @pytest.mark.parametrize(
-    "asks",
+    "requests",
     [
         pytest.param(lambda client: client.get_model_repository_index(), id="repository"),
         pytest.param(lambda client: client.get_system_shared_memory_status(), id="memory"),
@@ -89,13 +89,13 @@ def test_no_client_changes_the_server(served: Served, method: str, path: str) ->
         pytest.param(lambda client: client.get_inference_statistics(), id="statistics"),
     ],
 )
-def test_no_client_changes_the_server_over_grpc(served: Served, asks: Any) -> None:
+def test_no_client_changes_the_server_over_grpc(served: Served, requests: Any) -> None:
     """The same over gRPC; health and metadata stay open."""
     with InferenceServerClient(served.grpc_url) as client:
         assert client.is_server_ready(client_timeout=30)
         assert client.get_model_metadata("ensemble", client_timeout=30).name == "ensemble"
         with pytest.raises(InferenceServerException, match="mm-closed"):
-            asks(client)
+            requests(client)
 
 
 def test_encoders_answer_their_servers_only(built_engine: BuiltEngine, tmp_path: Path) -> None:
@@ -123,7 +123,7 @@ async def test_the_gateways_way_ends_no_server(served: Served) -> None:
     engines = [TritonEngine(served.grpc_url, str) for _ in range(CONNECTIONS)]
     numbers = iter(range(CONNECTIONS * REQUESTS))
 
-    async def ask(engine: TritonEngine) -> None:
+    async def query(engine: TritonEngine) -> None:
         for number in numbers:
             prompt = ("<image> what?", "Hello!", "<image>" * 3)[number % 3]
             pieces = engine.generate(_request(number, prompt))
@@ -137,7 +137,7 @@ async def test_the_gateways_way_ends_no_server(served: Served) -> None:
                 await pieces.aclose()
 
     try:
-        await asyncio.gather(*(ask(engine) for engine in engines))
+        await asyncio.gather(*(query(engine) for engine in engines))
         answer = [piece async for piece in engines[0].generate(_request(-1, "Hello!"))]
     except grpc.aio.AioRpcError as error:
         pytest.fail(f"the server went: {error}")

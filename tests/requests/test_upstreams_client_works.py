@@ -24,7 +24,7 @@ from mm_runtime.serving.preprocess.processors.resize import ImagePreprocessor
 from support.build_plans import change_serving
 from support.real_gateway import gateway_before
 from support.served import Served, start_serving
-from support.tiny_llava import CHECKPOINT, PICTURES, BuiltEngine
+from support.tiny_llava import CHECKPOINT, IMAGES, BuiltEngine
 
 pytestmark = pytest.mark.triton
 
@@ -40,7 +40,7 @@ def arguments(**given: object) -> dict[str, Any]:
     repetition_penalty; image_input as its processor makes it for `--model_type llava`.
     """
     preprocess = ImagePreprocessor.from_folder(CHECKPOINT)
-    pixels = preprocess([Image.open(PICTURES / "red-square.png")]).astype(np.float16)
+    pixels = preprocess([Image.open(IMAGES / "red-square.png")]).astype(np.float16)
     return {
         "text_input": np.array([[QUESTION.encode()]], dtype=np.object_),
         "max_tokens": np.array([[3]], dtype=np.int32),
@@ -94,29 +94,29 @@ def test_streaming(served: Served, model: str, flags: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def serving_whole(built_engine: BuiltEngine, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def serving_at_once(built_engine: BuiltEngine, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A plan with `spec.runtime.streaming: false`."""
-    serving = tmp_path_factory.mktemp("whole") / "serving.json"
+    serving = tmp_path_factory.mktemp("complete") / "serving.json"
     shutil.copy(built_engine.serving, serving)
     change_serving(serving, streaming=False, bls_instances=2)
     return serving
 
 
 @pytest.fixture(scope="module")
-def whole(built_engine: BuiltEngine, serving_whole: Path) -> Iterator[Served]:
+def complete(built_engine: BuiltEngine, serving_at_once: Path) -> Iterator[Served]:
     """A server of that plan."""
-    with start_serving(built_engine.manifest, serving_whole) as server:
+    with start_serving(built_engine.manifest, serving_at_once) as server:
         server.wait_until_ready()
         yield server
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("flags", FLAGS)
-def test_whole_answers(whole: Served, model: str, flags: str) -> None:
+def test_answers_at_once(complete: Served, model: str, flags: str) -> None:
     """Without `--streaming`, with and without `--use_bls`: one async_infer, which is ModelInfer."""
     found: queue.Queue[tuple[Any, Any]] = queue.Queue()
     outputs = [triton.InferRequestedOutput("text_output")]
-    with triton.InferenceServerClient(whole.grpc_url) as client:
+    with triton.InferenceServerClient(complete.grpc_url) as client:
         client.async_infer(
             model,
             inputs(arguments(**FLAGS[flags])),
@@ -129,7 +129,7 @@ def test_whole_answers(whole: Served, model: str, flags: str) -> None:
 
 
 @pytest.mark.slow
-def test_http_infer_answers(whole: Served, model: str) -> None:
+def test_http_infer_answers(complete: Served, model: str) -> None:
     """The same by HTTP's `infer`; `generate` and `generate_stream` give the one answer as ever."""
     body = {
         "inputs": [
@@ -137,23 +137,23 @@ def test_http_infer_answers(whole: Served, model: str) -> None:
             {"name": "max_tokens", "shape": [1, 1], "datatype": "INT32", "data": [24]},
         ]
     }
-    url = f"{whole.http_url}/v2/models/{model}"
+    url = f"{complete.http_url}/v2/models/{model}"
     answer = httpx.post(f"{url}/infer", json=body, timeout=SECONDS).json()
     [text] = [one for one in answer["outputs"] if one["name"] == "text_output"]
     assert text["data"] == [GREETING]
-    asked = {"text_input": "Hello!", "max_tokens": 24}
-    said = httpx.post(f"{url}/generate", json=asked, timeout=SECONDS).json()
-    event = httpx.post(f"{url}/generate_stream", json=asked, timeout=SECONDS).text
+    requested = {"text_input": "Hello!", "max_tokens": 24}
+    said = httpx.post(f"{url}/generate", json=requested, timeout=SECONDS).json()
+    event = httpx.post(f"{url}/generate_stream", json=requested, timeout=SECONDS).text
     streamed = json.loads(event.removeprefix("data: "))
     assert (said["text_output"], streamed["text_output"]) == (GREETING, GREETING)
 
 
 @pytest.mark.slow
-def test_streams_are_refused_where_there_are_none(whole: Served, model: str) -> None:
+def test_streams_are_refused_where_there_are_none(complete: Served, model: str) -> None:
     """A mistake is refused with its code and words by ModelInfer too."""
     tensors = arguments(stream=np.array([[True]]))
     with (
-        triton.InferenceServerClient(whole.grpc_url) as client,
+        triton.InferenceServerClient(complete.grpc_url) as client,
         pytest.raises(InferenceServerException, match="models do not stream") as refused,
     ):
         client.infer(model, inputs(tensors), client_timeout=SECONDS)
@@ -162,13 +162,13 @@ def test_streams_are_refused_where_there_are_none(whole: Served, model: str) -> 
 
 @pytest.mark.slow
 def test_the_gateway_streams_all_the_same(
-    built_engine: BuiltEngine, whole: Served, serving_whole: Path, tmp_path: Path
+    built_engine: BuiltEngine, complete: Served, serving_at_once: Path, tmp_path: Path
 ) -> None:
     """OpenAI's clients get their answer piece by piece from the same server."""
-    engine = replace(built_engine, serving=serving_whole)
+    engine = replace(built_engine, serving=serving_at_once)
     message = {"role": "user", "content": "Hello!"}
     with (
-        gateway_before(engine, whole.grpc_url, tmp_path) as url,
+        gateway_before(engine, complete.grpc_url, tmp_path) as url,
         OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0, timeout=SECONDS) as client,
     ):
         stream = client.chat.completions.create(model="tiny", messages=[message], stream=True)

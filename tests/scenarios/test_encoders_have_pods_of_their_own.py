@@ -51,7 +51,7 @@ def test_a_model_is_ready_without_them(cluster: ImaginedCluster) -> None:
     assert cluster.models["llava"].status["encoders"] == {"replicas": 2, "readyReplicas": 2}
 
 
-def test_a_single_encoder_is_told_of_in_the_singular() -> None:
+def test_a_single_encoder_is_named_in_the_singular() -> None:
     """One encoder answers; two answer."""
     cluster = ImaginedCluster()
     cluster.apply("llava", {"vision": {"placement": "Disaggregated", "replicas": 1}})
@@ -62,7 +62,7 @@ def test_a_single_encoder_is_told_of_in_the_singular() -> None:
     assert cluster.message("llava", "EncodersReady") == "1 of 1 encoder answers"
 
 
-def test_encoders_that_load_are_told(cluster: ImaginedCluster) -> None:
+def test_encoders_that_load_are_reported(cluster: ImaginedCluster) -> None:
     """How many load, and since when, stands between what answers and who encodes meanwhile."""
     early, late = (datetime(2026, 1, 2, 3, 4, second, tzinfo=UTC) for second in (5, 9))
     for since in (late, early):
@@ -77,7 +77,7 @@ def test_encoders_that_load_are_told(cluster: ImaginedCluster) -> None:
     assert cluster.message("llava", "EncodersReady") == "2 of 2 encoders answer"
 
 
-def test_encoders_in_trouble_are_told(cluster: ImaginedCluster) -> None:
+def test_encoders_in_trouble_are_reported(cluster: ImaginedCluster) -> None:
     """A pod that no node takes makes the model Degraded, and leaves it Ready."""
     cluster.trouble(NAME, PodState("", "Pending", ready=False, unschedulable="0/3 nodes"))
     assert _encoders(cluster) == "False PodsUnschedulable"
@@ -85,7 +85,7 @@ def test_encoders_in_trouble_are_told(cluster: ImaginedCluster) -> None:
     assert cluster.conditions("llava")["Ready"] == "True ReplicasAvailable"
 
 
-def test_what_somebody_deletes_comes_back(cluster: ImaginedCluster) -> None:
+def test_what_is_deleted_comes_back(cluster: ImaginedCluster) -> None:
     """Deployment, Service and budget are made again."""
     for kind in ("Deployment", "Service", "PodDisruptionBudget"):
         cluster.remove(Ref(kind, NAME))
@@ -106,7 +106,7 @@ def test_encoders_keep_their_revision_while_an_engine_is_built(cluster: Imagined
     assert before != cluster.objects[Ref("Deployment", NAME)]["spec"]
 
 
-def test_models_without_pictures_have_no_encoders() -> None:
+def test_models_without_images_have_no_encoders() -> None:
     """Nothing is built of a text model whose encoder should have pods of its own."""
     cluster = ImaginedCluster()
     cluster.apply("llava", APART)

@@ -62,12 +62,12 @@ def _stages_of(backend: str, text: str, *, any_node: bool) -> tuple[str, ...]:
         given["facts"] = facts_of(family)
     spec = json.loads(text)
     stages = [fresh(spec), inspected(spec, **given), inspected(spec, built=True, **given)]
-    told = []
+    reported = []
     for snapshot, plan in stages:
         status = derive(snapshot, plan, Outcome())
         planned = [one for one in status["conditions"] if one["type"] == "Planned"]
-        told.append(json.dumps([build(snapshot, plan), planned], sort_keys=True, default=str))
-    return tuple(DIGEST.sub("*", one) for one in told)
+        reported.append(json.dumps([build(snapshot, plan), planned], sort_keys=True, default=str))
+    return tuple(DIGEST.sub("*", one) for one in reported)
 
 
 def _planned(stage: str) -> dict[str, Any]:

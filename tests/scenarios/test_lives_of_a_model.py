@@ -147,15 +147,15 @@ def test_an_ended_job_goes_in_its_time(cluster: ImaginedCluster) -> None:
     cluster.inspected(tiny_facts())
     cluster.built()
     cluster.pods_ready("llava")
-    before, told = cluster.names("Job"), cluster.models["llava"].status
+    before, reported = cluster.names("Job"), cluster.models["llava"].status
     cluster.wait(3600)
 
     assert [name[:7] for name in before] == ["engine-"]
     assert cluster.names("Job") == []
-    assert told == cluster.models["llava"].status
+    assert reported == cluster.models["llava"].status
 
 
-def test_a_deleted_record_of_an_engine_is_built_anew(cluster: ImaginedCluster) -> None:
+def test_a_deleted_record_of_an_engine_is_built_again(cluster: ImaginedCluster) -> None:
     """The Job of the former record is no answer, although the garbage collector may come late."""
     cluster.apply("llava")
     cluster.inspected(tiny_facts())
@@ -265,7 +265,7 @@ def test_a_held_rollout_needs_no_record(
     )
 
 
-def test_crashing_pods_are_told(cluster: ImaginedCluster, golden: Golden) -> None:
+def test_crashing_pods_are_reported(cluster: ImaginedCluster, golden: Golden) -> None:
     """A pod that crashes makes the model Degraded with what the container said."""
     cluster.apply("llava")
     cluster.inspected(tiny_facts())

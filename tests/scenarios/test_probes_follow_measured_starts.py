@@ -60,7 +60,7 @@ def test_the_next_revision_gets_it(cluster: ImaginedCluster) -> None:
     assert _probe(cluster) == 4500
 
 
-def test_other_engines_start_anew(cluster: ImaginedCluster) -> None:
+def test_other_engines_start_again(cluster: ImaginedCluster) -> None:
     """What one engine took says nothing of another: its first revision goes by planned bytes."""
     cluster.apply("llava", {"engine": {"maxBatchSize": 3}})
     assert _probe(cluster) == LEAST_START_SECONDS
@@ -78,7 +78,7 @@ def test_a_deleted_object_comes_back_with_it(cluster: ImaginedCluster, kind: str
     assert before == _template(cluster)
 
 
-def test_an_inspection_anew_forgets_nothing(cluster: ImaginedCluster) -> None:
+def test_a_second_inspection_forgets_nothing(cluster: ImaginedCluster) -> None:
     """While there is no plan what was measured stays known: the next plan may want the engine."""
     cluster.apply("llava", {"model": {"allowPickle": True}})
     assert cluster.plans["llava"].build_plan is None

@@ -68,16 +68,16 @@ class ApiServer:
         Raises:
             AssertionError: no answer, or a refusal.
         """
-        asked = _parsed(arguments)
-        found = [self._one(self._kind(word), asked) for word in asked.kinds.split(",")]
-        if asked.name:
+        requested = _parsed(arguments)
+        found = [self._one(self._kind(word), requested) for word in requested.kinds.split(",")]
+        if requested.name:
             return found[0]
         items = [item for answer in found for item in answer["items"]]
         return {"apiVersion": "v1", "kind": "List", "items": items}
 
-    def _one(self, kind: Kind, asked: Namespace) -> dict[str, Any]:
-        path = kind.path("" if asked.all else asked.namespace, asked.name)
-        chosen = {"labelSelector": asked.selector, "fieldSelector": asked.fields}
+    def _one(self, kind: Kind, requested: Namespace) -> dict[str, Any]:
+        path = kind.path("" if requested.all else requested.namespace, requested.name)
+        chosen = {"labelSelector": requested.selector, "fieldSelector": requested.fields}
         answer = self._answer(f"{path}?{urlencode({k: v for k, v in chosen.items() if v})}")
         for item in answer.get("items", ()):
             # A list says once what its items are.

@@ -8,8 +8,8 @@ import av
 import numpy as np
 from PIL import Image
 
-from support.films import film
-from support.pictures import encode, picture
+from support.images import encode, plain_image
+from support.videos import video
 
 
 def exif_of(entries: int, region: int) -> bytes:
@@ -30,8 +30,8 @@ def exif_of(entries: int, region: int) -> bytes:
 def with_exif(kind: str, exif: bytes) -> bytes:
     """Return an image of 8 x 8 pixels with Exif, in as many segments as it takes."""
     if kind != "JPEG":
-        return encode(picture((8, 8)), kind, exif=exif)
-    content = encode(picture((8, 8)), kind)
+        return encode(plain_image((8, 8)), kind, exif=exif)
+    content = encode(plain_image((8, 8)), kind)
     body = exif.removeprefix(b"Exif\0\0")
     parts = [b"Exif\0\0" + body[at : at + 65_000] for at in range(0, len(body), 65_000)]
     segments = b"".join(b"\xff\xe1" + struct.pack(">H", len(part) + 2) + part for part in parts)
@@ -40,21 +40,21 @@ def with_exif(kind: str, exif: bytes) -> bytes:
 
 def with_previews(entries: int) -> bytes:
     """Return a JPEG whose directory of further images points at one region again and again."""
-    content = encode(picture((8, 8)), "JPEG")
+    content = encode(plain_image((8, 8)), "JPEG")
     part = b"MPF\0" + exif_of(entries, 60_000 - 12 * entries).removeprefix(b"Exif\0\0")
     return content[:2] + b"\xff\xe2" + struct.pack(">H", len(part) + 2) + part + content[2:]
 
 
 def scans(count: int, side: int = 64) -> bytes:
     """Return a progressive JPEG whose last scan is there so many times."""
-    content = encode(picture((side, side)), "JPEG", progressive=True)
+    content = encode(plain_image((side, side)), "JPEG", progressive=True)
     last = content.rindex(b"\xff\xda")
     return content[:last] + content[last:-2] * count + content[-2:]
 
 
 def commented_gif(blocks: int) -> bytes:
     """Return a GIF with a comment of so many blocks of 255 bytes."""
-    content = encode(picture((8, 8)), "GIF")
+    content = encode(plain_image((8, 8)), "GIF")
     at = content.index(b"\x2c", 13 + 3 * 2 ** (1 + content[10] % 8))
     comment = b"\x21\xfe" + (b"\xff" + b"x" * 255) * blocks + b"\0"
     return content[:at] + comment + content[at:]
@@ -62,20 +62,20 @@ def commented_gif(blocks: int) -> bytes:
 
 def chunked_png(chunks: int) -> bytes:
     """Return a PNG of so many empty chunks."""
-    content = encode(picture((8, 8)))
+    content = encode(plain_image((8, 8)))
     return content[:33] + _chunk(b"IDAT", b"") * chunks + content[33:]
 
 
 def texts_png(texts: int) -> bytes:
     """Return a PNG with texts that are a megabyte each once they are unpacked."""
-    content = encode(picture((8, 8)))
+    content = encode(plain_image((8, 8)))
     text = _chunk(b"zTXt", b"Comment\0\0" + zlib.compress(b"x" * 1_000_000, 9))
     return content[:33] + text * texts + content[33:]
 
 
 def animated_webp(frames: int, side: int) -> bytes:
     """Return one frame again and again, of side x side pixels."""
-    still = encode(picture((side, side)), "WEBP", lossless=True, method=0)
+    still = encode(plain_image((side, side)), "WEBP", lossless=True, method=0)
     image = still[12:]
     frame = _u24(0) * 2 + _u24(side - 1) * 2 + _u24(40) + b"\0" + image
     body = (
@@ -89,17 +89,17 @@ def animated_webp(frames: int, side: int) -> bytes:
 
 def growing_gif(side: int) -> bytes:
     """Return a GIF whose second frame reaches beyond its canvas, up to side x side pixels."""
-    frames = [picture((8, 8)), picture((8, 8), (0, 0, 255))]
+    frames = [plain_image((8, 8)), plain_image((8, 8), (0, 0, 255))]
     content = bytearray(encode(frames[0], "GIF", save_all=True, append_images=frames[1:]))
     second = content.rindex(b"\x2c\0\0\0\0\x08\0\x08\0")
     content[second + 5 : second + 9] = struct.pack("<HH", side, side)
     return bytes(content)
 
 
-def grown_film(width: int, height: int, frames: int = 3) -> bytes:
+def grown_video(width: int, height: int, frames: int = 3) -> bytes:
     """Return a WebM of 64 x 64 pixels, all of whose frames but the first and last are larger."""
     small, large = (
-        film(1, "webm", "libvpx-vp9", width=wide, height=high)
+        video(1, "webm", "libvpx-vp9", width=wide, height=high)
         for wide, high in ((64, 64), (width, height))
     )
     file = io.BytesIO()

@@ -68,7 +68,7 @@ class Bystanders:
         return Waits(tuple(said["seconds"]), said["statuses"])
 
 
-async def _ask(url: str, model: str) -> None:
+async def _query(url: str, model: str) -> None:
     ended = threading.Event()
     threading.Thread(target=lambda: (sys.stdin.read(), ended.set()), daemon=True).start()
     seconds: list[float] = []
@@ -99,4 +99,4 @@ async def _ask(url: str, model: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(_ask(*sys.argv[1:]))
+    asyncio.run(_query(*sys.argv[1:]))

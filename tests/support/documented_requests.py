@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from support.ensemble import DEADLINE_SECONDS
-from support.tiny_llava import PICTURES
+from support.tiny_llava import IMAGES
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = tuple(
@@ -46,7 +46,7 @@ class Example:
             code = code.replace(written, real)
         done = subprocess.run(
             [*self.program, code],
-            cwd=PICTURES,
+            cwd=IMAGES,
             capture_output=True,
             text=True,
             timeout=DEADLINE_SECONDS,

@@ -6,13 +6,13 @@ Keys are `uid / panel / number` as `mm_observability.dashboards.all.every_query`
 NO_GPU = "the development cluster has no GPU: TensorRT-LLM's and NVIDIA's metrics do not exist"
 NOTHING_FAILS = "exists from the first failure on, and nothing fails"
 BUILT_BEFORE = "the operator counts builds that it saw end; within the window there was none"
-NOBODY_IS_MISSED = "shown above 0 only, and the demo has no encoders in pods of their own to miss"
+NOTHING_IS_MISSED = "shown above 0 only, and the demo has no encoders in pods of their own to miss"
 
 LEGITIMATELY_EMPTY: dict[str, str] = {
     "multimodal-model / Pools / 2": NO_GPU,
     "multimodal-model / Pools / 3": NO_GPU,
     "multimodal-model / Requests sent away / 1": NOTHING_FAILS,
-    "multimodal-model / Who encodes pictures / 2": NOBODY_IS_MISSED,
+    "multimodal-model / Who encodes images / 2": NOTHING_IS_MISSED,
     "multimodal-operator / Errors / 1": NOTHING_FAILS,
     "multimodal-operator / Refused API requests / 1": NOTHING_FAILS,
     "multimodal-builds / Failed builds / 1": NOTHING_FAILS,

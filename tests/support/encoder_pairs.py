@@ -56,12 +56,12 @@ def _page(served: Served) -> str:
     """Return the metrics page once Triton's part is on it: the supervisor shows its own without."""
     page = ""
 
-    def is_whole() -> bool:
+    def is_complete() -> bool:
         nonlocal page
         page = httpx.get(f"{served.metrics_url}/metrics", timeout=60).text
         return TRITONS in page
 
-    eventually(is_whole)
+    eventually(is_complete)
     return page
 
 
@@ -81,8 +81,8 @@ def run_encoder_pair(engine: BuiltEngine, folder: Path) -> Iterator[Pair]:
         part.mkdir()
     encoding = disaggregated(engine, parts["encoder"], "127.0.0.1:1")
     with start_serving(engine.manifest, encoding, "--role", "encoder") as encoder:
-        asking = disaggregated(engine, parts["server"], encoder.grpc_url)
-        with start_serving(engine.manifest, asking) as server:
+        requesting = disaggregated(engine, parts["server"], encoder.grpc_url)
+        with start_serving(engine.manifest, requesting) as server:
             encoder.wait_until_ready()
             server.wait_until_ready()
             yield Pair(server, encoder)

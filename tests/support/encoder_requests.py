@@ -9,7 +9,7 @@ SECONDS = 60
 """For what happens at once; a busy machine may take a while."""
 
 
-def picture(number: int) -> Tensors:
+def image_tensors(number: int) -> Tensors:
     """Return a request with one image; below zero it is a wrong one."""
     return {"IMAGE": np.array([number])}
 
@@ -19,5 +19,5 @@ def reads(inputs: Tensors) -> object | None:
     if "IMAGE" not in inputs:
         return None
     if inputs["IMAGE"].item() < 0:
-        raise RequestError("a wrong picture")
+        raise RequestError("a wrong image")
     return inputs["IMAGE"]

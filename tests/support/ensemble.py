@@ -82,7 +82,7 @@ class Ensemble:
         self._client.stop_stream(cancel_requests=True)
         self._client.close()
 
-    def ask(
+    def query(
         self, text: str, *, on_piece: Callable[[str], None] | None = None, **values: object
     ) -> Answer:
         """Send a request and collect its answer.
@@ -127,16 +127,16 @@ class Ensemble:
         self._client.async_stream_infer(self._model, inputs, enable_empty_final_response=True)
 
 
-def ask_all(url: str, questions: list[tuple[str, dict[str, object]]]) -> list[Answer]:
+def query_all(url: str, questions: list[tuple[str, dict[str, object]]]) -> list[Answer]:
     """Query all questions at the same time, each over its own stream."""
     answers: list[Answer | None] = [None] * len(questions)
 
-    def ask(number: int) -> None:
+    def query(number: int) -> None:
         text, values = questions[number]
         with Ensemble(url) as ensemble:
-            answers[number] = ensemble.ask(text, on_piece=None, **values)
+            answers[number] = ensemble.query(text, on_piece=None, **values)
 
-    threads = [threading.Thread(target=ask, args=(number,)) for number in range(len(questions))]
+    threads = [threading.Thread(target=query, args=(number,)) for number in range(len(questions))]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -17,7 +17,7 @@ NOT_YET = (AssertionError, LookupError, OSError, subprocess.TimeoutExpired)
 
 
 def eventually(
-    ask: Callable[[], Answer],
+    query: Callable[[], Answer],
     *,
     seconds: float = 90.0,
     pause_seconds: float = 0.2,
@@ -32,7 +32,7 @@ def eventually(
     deadline = time.monotonic() + seconds
     while True:
         try:
-            answer = ask()
+            answer = query()
         except NOT_YET as error:
             last = f"{error!r}"
         else:
@@ -45,7 +45,7 @@ def eventually(
 
 
 async def eventually_async(
-    ask: Callable[[], object], *, seconds: float = 60.0, pause_seconds: float = 0.01
+    query: Callable[[], object], *, seconds: float = 60.0, pause_seconds: float = 0.01
 ) -> None:
     """Query as `eventually` does, leaving the event loop to others; an answer may be awaitable.
 
@@ -57,7 +57,7 @@ async def eventually_async(
         async with asyncio.timeout(seconds) as limit:
             while True:
                 try:
-                    answer = ask()
+                    answer = query()
                     answer = await answer if inspect.isawaitable(answer) else answer
                 except NOT_YET as error:
                     last = f"{error!r}"

@@ -138,10 +138,10 @@ class _Handler(BaseHTTPRequestHandler):
         content = self.hub.content(name)
         if name in self.hub.tampered:
             content = content[:-1] + bytes([content[-1] ^ 1])
-        asked = self.headers.get("Range", "")
+        requested = self.headers.get("Range", "")
         status = 200
-        if asked and self.hub.ranges:
-            first, _, last = asked.removeprefix("bytes=").partition("-")
+        if requested and self.hub.ranges:
+            first, _, last = requested.removeprefix("bytes=").partition("-")
             begin, end = int(first), min(int(last) + 1 if last else len(content), len(content))
             facts = {**facts, "Content-Range": f"bytes {begin}-{end - 1}/{len(content)}"}
             content, status = content[begin:end], 206

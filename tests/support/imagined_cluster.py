@@ -95,7 +95,7 @@ class ImaginedCluster:
 
     def remove(self, ref: Ref) -> None:
         """Delete one object behind the operator's back."""
-        self.say(f"somebody deletes {ref.kind} {ref.name}")
+        self.say(f"a user deletes {ref.kind} {ref.name}")
         self._collect(self.objects[ref]["metadata"]["uid"])
         del self.objects[ref]
         self._forget(ref)

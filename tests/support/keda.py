@@ -39,7 +39,7 @@ class Keda:
 
 def module_folder() -> Path:
     """Return the folder of KEDA's Go module, in the version that is pinned here."""
-    told = subprocess.run(
+    reported = subprocess.run(
         ["go", "list", "-m", "-json", MODULE],
         cwd=go_modules_dir() / "keda",
         check=True,
@@ -47,7 +47,7 @@ def module_folder() -> Path:
         text=True,
         timeout=240,
     ).stdout
-    return Path(json.loads(told)["Dir"])
+    return Path(json.loads(reported)["Dir"])
 
 
 def programs() -> dict[str, Path]:

@@ -45,15 +45,15 @@ def quantized_llava(folder: Path) -> TrtllmSite:
     )
     claim = {"persistentVolumeClaim": {"claimName": "adapters"}}
     engine = {"quantization": "FP8", "lora": [{"name": "one", "source": claim}]}
-    whole = planned(
+    complete = planned(
         "llava", engine, version=VERSION, facts=with_adapters(facts, [("one", adapter)])
     )
-    assert not whole.errors, whole.errors
-    assert whole.build_plan
+    assert not complete.errors, complete.errors
+    assert complete.build_plan
     store = folder / "store"
     store.mkdir()
-    plan = sourced(whole.build_plan, {"one": adapter})
-    return TrtllmSite(str(source), store, plan, whole, _tools(folder))
+    plan = sourced(complete.build_plan, {"one": adapter})
+    return TrtllmSite(str(source), store, plan, complete, _tools(folder))
 
 
 def whisper(folder: Path) -> TrtllmSite:

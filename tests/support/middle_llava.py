@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from support.pictures import data_url
+from support.images import data_url
 from support.tiny_llava import CHECKPOINT, END_ID, BuiltEngine, build_engine
 
 SIDE = 224
@@ -85,7 +85,7 @@ def _resize(settings: dict[str, Any]) -> None:
     settings["size"] = {"shortest_edge": SIDE}
 
 
-def new_picture(number: int) -> str:
+def new_image(number: int) -> str:
     """Return noise as a data URL; no two numbers give the same."""
     pixels = np.random.default_rng(number).integers(0, 255, (SIDE, SIDE, 3), dtype=np.uint8)
     file = io.BytesIO()

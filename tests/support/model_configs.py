@@ -39,13 +39,13 @@ ON_PYTORCH: dict[str, dict[str, Any]] = {
 }
 """Family -> fields of spec.engine that it needs on PyTorch."""
 
-WITH_PICTURES = tuple(
+WITH_IMAGES = tuple(
     name
     for name in MODELS
     if FAMILIES[name].recipe.vision_type and FAMILIES[name].kind is not Kind.ENCODER_DECODER
 )
 FIXED_FEATURES = tuple(
-    name for name in WITH_PICTURES if FAMILIES[name].image_layout is ImageLayout.SQUARE
+    name for name in WITH_IMAGES if FAMILIES[name].image_layout is ImageLayout.SQUARE
 )
 ENCODER_DECODERS = tuple(name for name in FOLDERS if FAMILIES[name].kind is Kind.ENCODER_DECODER)
 

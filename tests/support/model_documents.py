@@ -24,12 +24,12 @@ def document(spec: Mapping[str, Any] | None = None, name: str = "llava") -> dict
 
 def merged(lower: Mapping[str, Any], upper: Mapping[str, Any]) -> dict[str, Any]:
     """Return `lower` with `upper` laid over it, part by part."""
-    whole = dict(lower)
+    complete = dict(lower)
     for key, value in upper.items():
-        below = whole.get(key)
+        below = complete.get(key)
         both = isinstance(below, Mapping) and isinstance(value, Mapping)
-        whole[key] = merged(below, value) if both else value  # type: ignore[arg-type]
-    return whole
+        complete[key] = merged(below, value) if both else value  # type: ignore[arg-type]
+    return complete
 
 
 def adapters(*names: str) -> list[dict[str, Any]]:
@@ -193,14 +193,14 @@ RULE_EXAMPLES = (
         at("rollout.progressDeadline", "500ms"),
     ),
     RuleExample(
-        "adapters-are-told-apart",
+        "adapters-are-distinguished",
         "spec.engine.lora",
         "adapters need names of their own",
         {"engine": {"backend": "TensorRT", "lora": adapters("a", "b")}},
         {"engine": {"backend": "TensorRT", "lora": adapters("a", "a")}},
     ),
     RuleExample(
-        "build-jobs-stay-whole-seconds",
+        "build-jobs-stay-full-seconds",
         "spec.build.ttlAfterFinished",
         "ttlAfterFinished must be at least 1s",
         at("build.ttlAfterFinished", "1m500ms"),

@@ -31,7 +31,7 @@ class NameServer:
     """
 
     resolv_conf: Path
-    asked: list[str]
+    requested: list[str]
 
     def used_by(self, command: Sequence[str]) -> list[str]:
         """Return the command of a process that queries this server; its process id stays."""
@@ -53,7 +53,7 @@ def name_server(folder: Path) -> Iterator[NameServer | None]:
             return
         served = NameServer(folder / "resolv.conf", [])
         served.resolv_conf.write_text(f"nameserver {address}\n")
-        thread = threading.Thread(target=_answer, args=(listening, served.asked), daemon=True)
+        thread = threading.Thread(target=_answer, args=(listening, served.requested), daemon=True)
         thread.start()
         try:
             yield served
@@ -76,14 +76,14 @@ def _bound(listening: socket.socket) -> str | None:
     return None
 
 
-def _answer(listening: socket.socket, asked: list[str]) -> None:
+def _answer(listening: socket.socket, requested: list[str]) -> None:
     while True:
         question, whom = listening.recvfrom(4096)
         if not question:
             return
         name = _name(question)
         if name.endswith(SILENT):
-            asked.append(name)
+            requested.append(name)
         else:
             listening.sendto(_unknown(question), whom)
 

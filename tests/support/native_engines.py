@@ -18,16 +18,16 @@ def native_engine(
     **spec: Any,
 ) -> tuple[EngineManifest, ServingPlan]:
     """Return what a pod of one family is started with; `engine`, `spec`: the resource's fields."""
-    whole = planned(family, engine, version=version, gpu=gpu, **spec)
-    assert not whole.errors, whole.errors
-    assert whole.build_plan
-    assert whole.serving_plan
+    complete = planned(family, engine, version=version, gpu=gpu, **spec)
+    assert not complete.errors, complete.errors
+    assert complete.build_plan
+    assert complete.serving_plan
     manifest = EngineManifest(
-        fingerprint=whole.build_plan.fingerprint,
+        fingerprint=complete.build_plan.fingerprint,
         created=datetime(2026, 1, 1, tzinfo=UTC),
-        plan=whole.build_plan,
+        plan=complete.build_plan,
         files=[],
         steps=[],
         versions={},
     )
-    return manifest, whole.serving_plan
+    return manifest, complete.serving_plan

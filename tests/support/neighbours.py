@@ -34,7 +34,7 @@ OPTIONS = EngineOptions(
 MOST_TURNS = 20_000
 """For those that wait at the end; an engine that needs more hangs."""
 
-Ask = Callable[[], Request]
+MakeRequest = Callable[[], Request]
 """Returns equal requests that share no array, as those of two clients."""
 
 
@@ -42,11 +42,11 @@ Ask = Callable[[], Request]
 class Questions:
     """What clients of a model query."""
 
-    good: Sequence[Ask]
-    refused: Sequence[Ask]
+    good: Sequence[MakeRequest]
+    refused: Sequence[MakeRequest]
     """They are never queued."""
 
-    broken: Sequence[Ask]
+    broken: Sequence[MakeRequest]
     """They fail at their first token or a later one."""
 
 
@@ -112,7 +112,7 @@ def neighbours(  # noqa: C901 (rules are methods of a class of this model)
         questions: sent in any order, any number of times.
         stepped: called for each rule that is followed.
     """
-    alone = [answer_alone(model, ask()) for ask in questions.good]
+    alone = [answer_alone(model, make_request()) for make_request in questions.good]
     any_good = st.sampled_from(range(len(questions.good)))
 
     class Neighbours(RuleBasedStateMachine):
@@ -138,14 +138,14 @@ def neighbours(  # noqa: C901 (rules are methods of a class of this model)
             if self._clients:
                 self._clients[which % len(self._clients)].walked_away = True
 
-        @rule(ask=st.sampled_from(questions.refused))
-        def be_refused(self, ask: Ask) -> None:
+        @rule(make_request=st.sampled_from(questions.refused))
+        def be_refused(self, make_request: MakeRequest) -> None:
             with pytest.raises(RequestError):
-                self._engine.submit(ask(), Client(None))
+                self._engine.submit(make_request(), Client(None))
 
-        @rule(ask=st.sampled_from(questions.broken))
-        def break_down(self, ask: Ask) -> None:
-            self._join(ask(), Client(None))
+        @rule(make_request=st.sampled_from(questions.broken))
+        def break_down(self, make_request: MakeRequest) -> None:
+            self._join(make_request(), Client(None))
 
         @rule(which=any_good)
         def lose_the_connection(self, which: int) -> None:
@@ -154,7 +154,7 @@ def neighbours(  # noqa: C901 (rules are methods of a class of this model)
                 self._join(questions.good[which](), Deaf(None))
 
         @rule(turns=st.integers(1, 12))
-        def go_on(self, turns: int) -> None:
+        def take_turns(self, turns: int) -> None:
             for _ in range(turns):
                 self._engine.turn()
 
@@ -179,12 +179,12 @@ def neighbours(  # noqa: C901 (rules are methods of a class of this model)
     return Neighbours
 
 
-def copied(request: Request) -> Ask:
+def copied(request: Request) -> MakeRequest:
     """Return a function that returns equal requests with arrays of their own."""
 
-    def ask() -> Request:
+    def make_request() -> Request:
         own = {name: None if it is None else it.copy() for name, it in arrays.items()}
         return replace(request, **own)  # type: ignore[arg-type]
 
     arrays = {"table": request.table, "bias": request.bias}
-    return ask
+    return make_request

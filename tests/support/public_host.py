@@ -23,7 +23,7 @@ REDIRECTS = {
     "/loopback": "http://127.0.0.1/x.png",
     "/mapped": "http://[::ffff:10.1.2.3]/x.png",
 }
-PICTURE = b"a picture"
+IMAGE = b"an image"
 POLICY = FetchPolicy(
     allowed_hosts=(), allow_private_networks=False, timeout_seconds=30, max_bytes=1000
 )
@@ -37,10 +37,10 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(302 if self.path in REDIRECTS else 200)
         if self.path in REDIRECTS:
             self.send_header("Location", REDIRECTS[self.path])
-        self.send_header("Content-Length", "0" if self.path in REDIRECTS else str(len(PICTURE)))
+        self.send_header("Content-Length", "0" if self.path in REDIRECTS else str(len(IMAGE)))
         self.end_headers()
         if self.path not in REDIRECTS:
-            self.wfile.write(PICTURE)
+            self.wfile.write(IMAGE)
 
     def log_message(self, *_: object) -> None:
         """Say nothing."""
@@ -50,16 +50,16 @@ def _bring_up() -> None:
     """Give the namespace's loopback the public address."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
         for name, address in (("lo", "127.0.0.1"), ("lo:1", ADDRESS)):
-            asked = struct.pack(
+            requested = struct.pack(
                 "16sH2s4s8s", name.encode(), socket.AF_INET, b"", socket.inet_aton(address), b""
             )
-            fcntl.ioctl(control, _SIOCSIFADDR, asked)
+            fcntl.ioctl(control, _SIOCSIFADDR, requested)
         flags = struct.pack("16sh", b"lo", 0)
         (found,) = struct.unpack("16xh", fcntl.ioctl(control, _SIOCGIFFLAGS, flags))
         fcntl.ioctl(control, _SIOCSIFFLAGS, struct.pack("16sh", b"lo", found | _IFF_UP))
 
 
-async def _told(path: str) -> str:
+async def _reported(path: str) -> str:
     try:
         return (await ImageFetcher(POLICY).fetch(f"http://{ADDRESS}{path}")).decode()
     except FetchRefusedError as error:
@@ -72,7 +72,7 @@ def main() -> None:
     with ThreadingHTTPServer((ADDRESS, 80), _Handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         for path in sys.argv[1:]:
-            sys.stdout.write(asyncio.run(_told(path)) + "\n")
+            sys.stdout.write(asyncio.run(_reported(path)) + "\n")
         server.shutdown()
 
 

@@ -67,12 +67,12 @@ def write_random_llava(directory: Path, *, shard_bytes: int | None = None) -> Pa
         pad_token="<pad>",
         additional_special_tokens=["<image>"],
     )
-    picture = CLIPImageProcessor(
+    image = CLIPImageProcessor(
         size={"shortest_edge": IMAGE_SIZE},
         crop_size={"height": IMAGE_SIZE, "width": IMAGE_SIZE},
     )
     LlavaProcessor(  # type: ignore[no-untyped-call]
-        image_processor=picture,
+        image_processor=image,
         tokenizer=tokenizer,
         patch_size=PATCH_SIZE,
         vision_feature_select_strategy="default",

@@ -34,11 +34,11 @@ class RecordedServer:
         return self.log_file.read_text()
 
     @property
-    def asked(self) -> list[dict[str, Any]]:
+    def requested(self) -> list[dict[str, Any]]:
         """The requests that it took, in order."""
         mark = "[TRT-LLM] [I] request "
-        *whole, _ = self.log.split("\n")  # the last one may be half written
-        lines = (line.partition(mark)[2] for line in whole)
+        *complete, _ = self.log.split("\n")  # the last one may be half written
+        lines = (line.partition(mark)[2] for line in complete)
         return [json.loads(line) for line in lines if line]
 
 

@@ -103,7 +103,7 @@ class Site:
         view = self.scaler.view((await self.model())["metadata"]["uid"])
         assert view is not None
         status: dict[str, Any] = view.status.model_dump(by_alias=True, mode="json")
-        return {**status, "condition": (view.active, str(view.reason)), "told": view.message}
+        return {**status, "condition": (view.active, str(view.reason)), "message": view.message}
 
     async def model(self) -> dict[str, Any]:
         """Return the model as the API server holds it."""
@@ -212,6 +212,6 @@ def _pod(name: str, *, scheduled: bool) -> dict[str, Any]:
         # A scheduler that is not there leaves the pod to the test.
         "spec": {
             "containers": containers,
-            "schedulerName": "nobody" if scheduled else "default-scheduler",
+            "schedulerName": "absent" if scheduled else "default-scheduler",
         },
     }

@@ -17,11 +17,11 @@ Tensors = Mapping[str, NDArray[Any]]
 class _Servicer(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: ignore[misc]  # untyped
     def __init__(self, answer: Callable[[], Tensors]) -> None:
         self.answer = answer
-        self.asked = 0
+        self.requested = 0
 
     def ModelInfer(self, request: Any, _context: Any) -> Any:  # noqa: N802 (Triton's name)
         """Answer one request."""
-        self.asked += 1
+        self.requested += 1
         response = service_pb2.ModelInferResponse(model_name=request.model_name)
         for name, array in self.answer().items():
             output = response.outputs.add()

@@ -87,11 +87,11 @@ def staging_site(
         }
     )
     fields = {"backend": "PyTorch", **ON_PYTORCH[family], **(engine or {})}
-    whole = planned(
+    complete = planned(
         family, fields, version=version, facts=facts, model={"allowPickle": allow_pickle}
     )
-    assert not whole.errors, whole.errors
-    assert whole.build_plan
+    assert not complete.errors, complete.errors
+    assert complete.build_plan
     store = folder / "store"
     store.mkdir(parents=True, exist_ok=True)
-    return StagingSite(source, store, whole.build_plan, whole)
+    return StagingSite(source, store, complete.build_plan, complete)

@@ -19,7 +19,7 @@ from support.made_once import made_once
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "tiny-llava"
 CHECKPOINT = EXAMPLE / "checkpoint"
-PICTURES = EXAMPLE / "images"
+IMAGES = EXAMPLE / "images"
 ADAPTERS = {"colors": EXAMPLE / "adapters" / "colors"}
 """Name -> folder of each committed LoRA adapter."""
 
@@ -35,21 +35,21 @@ BUILD_DEADLINE_SECONDS = 240
 class Sample:
     """One image, a question about it and its right answer."""
 
-    picture: Path
+    image: Path
     question: str
     answer: str
 
     @property
     def id(self) -> str:
         """Name of the test that queries it."""
-        return f"{self.picture.stem}-{self.question}"
+        return f"{self.image.stem}-{self.question}"
 
 
 def samples() -> list[Sample]:
     """Return every question of `answers.json`."""
-    answers = json.loads((PICTURES / "answers.json").read_text())
+    answers = json.loads((IMAGES / "answers.json").read_text())
     return [
-        Sample(PICTURES / name, question, answer)
+        Sample(IMAGES / name, question, answer)
         for name, questions in answers.items()
         for question, answer in questions.items()
     ]

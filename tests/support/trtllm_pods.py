@@ -9,7 +9,7 @@ from pathlib import Path
 from mm_api.contract import ExitCode
 from mm_api.documents.serving_plan import ServingPlan
 from mm_runtime.inspect.checkpoint import InspectOptions, inspect
-from support.families.pictures import write
+from support.families.images import write
 from support.model_configs import planned
 from support.ports import free_ports
 from support.real_gateway import gateway_of
@@ -24,16 +24,16 @@ MODEL = "qwen2-vl"
 def staged_engine(folder: Path) -> EngineFiles:
     """Stage a random Qwen2-VL, as the Job of its model does."""
     source = write(MODEL, folder / "source")
-    whole = planned(
+    complete = planned(
         MODEL,
         {"backend": "PyTorch", "maxBatchSize": 4, "maxImagesPerRequest": 1, "maxSeqLen": 256},
         version=VERSION,
         facts=inspect(source, InspectOptions()),
         model={},
     )
-    assert not whole.errors, whole.errors
-    assert whole.build_plan
-    return _sealed(StagingSite(source, folder / "store", whole.build_plan, whole), folder)
+    assert not complete.errors, complete.errors
+    assert complete.build_plan
+    return _sealed(StagingSite(source, folder / "store", complete.build_plan, complete), folder)
 
 
 def hollow_engine(folder: Path, **engine: object) -> EngineFiles:

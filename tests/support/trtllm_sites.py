@@ -70,7 +70,7 @@ def write_model(folder: Path, family: str) -> Path:
         (folder / "llm").mkdir()
         write_safetensors(folder / "llm" / "model.safetensors", {"a": ("F16", (8, 11))})
     elif family == "nmt":
-        (folder / "model.pt").write_bytes(b"a pickle that nobody opens")
+        (folder / "model.pt").write_bytes(b"a pickle that is never opened")
     else:
         name = "model.encoder.conv1.weight"  # a name that Whisper has, and no one else minds
         write_safetensors(folder / "model.safetensors", {name: ("F16", (8, 11))})
@@ -89,12 +89,12 @@ def trtllm_site(
     folder.mkdir(exist_ok=True)
     source = write_model(folder / "source", family)
     facts = facts_of(family).model_copy(update={"source_digest": source_digest(source)})
-    whole = planned(family, engine, version=tools.version, gpu=gpu, facts=facts)
-    assert not whole.errors, whole.errors
-    assert whole.build_plan
+    complete = planned(family, engine, version=tools.version, gpu=gpu, facts=facts)
+    assert not complete.errors, complete.errors
+    assert complete.build_plan
     store = folder / "store"
     store.mkdir()
-    return TrtllmSite(str(source), store, whole.build_plan, whole, tools)
+    return TrtllmSite(str(source), store, complete.build_plan, complete, tools)
 
 
 def journalled(site: TrtllmSite) -> dict[str, list[str]]:

@@ -97,15 +97,15 @@ class Watched:
 
     def check(self) -> None:
         """Assert that no one else noticed, and that everything is free."""
-        told = self.report("these numbers")
-        assert set(self.attacked.statuses) == {"200"}, told
-        assert self.most_bytes <= self.on.limit_bytes, told
-        assert self.killed == 0, told
-        assert self.after.requests == 0, told
-        assert self.after.files <= self.before.files + FILES_MARGIN, told
-        assert self.after.threads <= self.before.threads + THREADS_MARGIN, told
-        assert self.after.memory_bytes <= self.on.rest_bytes + MEMORY_MARGIN_BYTES, told
-        assert self.attacked.p99 <= RATIO * self.quiet.p99 + GRACE_SECONDS, told
+        reported = self.report("these numbers")
+        assert set(self.attacked.statuses) == {"200"}, reported
+        assert self.most_bytes <= self.on.limit_bytes, reported
+        assert self.killed == 0, reported
+        assert self.after.requests == 0, reported
+        assert self.after.files <= self.before.files + FILES_MARGIN, reported
+        assert self.after.threads <= self.before.threads + THREADS_MARGIN, reported
+        assert self.after.memory_bytes <= self.on.rest_bytes + MEMORY_MARGIN_BYTES, reported
+        assert self.attacked.p99 <= RATIO * self.quiet.p99 + GRACE_SECONDS, reported
 
     def report(self, name: str) -> str:
         """Return one JSON line."""

@@ -56,7 +56,7 @@ async def test_ten_minutes_of_silence_lower_nothing(
 
         assert site.ticks == [3] * (TEN_MINUTES + 1)
         assert silent["condition"] == (False, "MetricsMissing")
-        assert "cannot be reached" in silent["told"]
+        assert "cannot be reached" in silent["reported"]
         with running_prometheus(folder, scraping(a=gateways), port=port) as prometheus:
             await seen(prometheus, 3)
             await falls(site)
@@ -100,10 +100,10 @@ async def test_a_wrong_clock_moves_nothing(
     await site.settle(1)
     site.report("pod-0", **BUSY)
     await seen(prometheus)
-    told = await site.tick()
+    reported = await site.tick()
     raised = await site.replicas()
     assert raised > 1
-    assert told["condition"][0]
+    assert reported["condition"][0]
 
     site.clock.ahead = 0.0
     site.another_leads()
@@ -161,13 +161,13 @@ async def test_series_of_another_cluster_count_for_nothing(
             others.serve(api.namespace, "pod-9", requests_running=50, requests_accepted_total=9)
             await seen(prometheus, 4)
 
-            told = await site.tick(4)
+            reported = await site.tick(4)
 
-            assert told["inputs"]["inFlightRequests"] == pytest.approx(IDLE["requests_running"])
-            assert (told["desired"], set(site.ticks)) == (1, {1})
+            assert reported["inputs"]["inFlightRequests"] == pytest.approx(IDLE["requests_running"])
+            assert (reported["desired"], set(site.ticks)) == (1, {1})
 
 
-async def test_hands_are_told_and_followed_from(site: Site, prometheus: Prometheus) -> None:
+async def test_hands_are_reported_and_followed_from(site: Site, prometheus: Prometheus) -> None:
     """Someone else's number is noted as such, and falls in steps as any other does."""
     await site.settle(1)
     site.report("pod-0", **IDLE)
@@ -176,9 +176,9 @@ async def test_hands_are_told_and_followed_from(site: Site, prometheus: Promethe
     await site.settle(3)
     site.report(*THREE, **IDLE)
 
-    told = await site.tick()
+    reported = await site.tick()
 
-    newest = told["history"][0]
+    newest = reported["history"][0]
     assert newest["reason"].startswith("SetBy")
     assert (newest["fromReplicas"], newest["toReplicas"]) == (1, 3)
     assert await site.replicas() == 3

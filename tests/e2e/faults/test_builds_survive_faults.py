@@ -79,7 +79,7 @@ def test_more_memory_is_all_that_a_starved_build_needs(alone: Space) -> None:
 
 
 @pytest.mark.slow
-def test_a_build_that_waits_for_no_node_is_mended_in_the_spec(alone: Space) -> None:
+def test_a_build_that_waits_for_no_node_is_repaired_in_the_spec(alone: Space) -> None:
     """A Job cannot be changed, so one that waits in the wrong place is replaced."""
     misplaced = {"gpu": {"count": 1, "product": "no-such-product"}}
     alone.apply(build_only(alone, "misplaced", "good", build=misplaced))
@@ -119,22 +119,22 @@ def test_a_changed_checkpoint_is_inspected_again(
     assert former.removesuffix("-1") not in alone.names("configmaps")
 
 
-def test_a_running_build_tells_its_step(alone: Space) -> None:
+def test_a_running_build_reports_its_step(alone: Space) -> None:
     """The status says which step runs and since when; each finished step becomes an Event."""
-    alone.apply(build_only(alone, "told", "good", build={"resources": HALF_A_CPU}))
+    alone.apply(build_only(alone, "reported", "good", build={"resources": HALF_A_CPU}))
 
     def stands() -> dict[str, Any]:
-        found: dict[str, Any] = alone.read("told").get("status", {}).get("build", {})
+        found: dict[str, Any] = alone.read("reported").get("status", {}).get("build", {})
         return found if found.get("phase") == "Building" and "step" in found else {}
 
-    told = eventually(stands, seconds=180)
+    reported = eventually(stands, seconds=180)
 
-    assert told, alone.read("told")["status"]
-    assert re.fullmatch(r"[1-9] of [1-9](, [0-9]{1,3} %)?", told["progress"]), told
-    assert told["startedAt"]
-    alone.wait("told", "EngineBuilt", lambda one: one.holds)
-    built = alone.read("told")["status"]["build"]
-    chosen = "involvedObject.name=told,reason=BuildStepFinished"
+    assert reported, alone.read("reported")["status"]
+    assert re.fullmatch(r"[1-9] of [1-9](, [0-9]{1,3} %)?", reported["progress"]), reported
+    assert reported["startedAt"]
+    alone.wait("reported", "EngineBuilt", lambda one: one.holds)
+    built = alone.read("reported")["status"]["build"]
+    chosen = "involvedObject.name=reported,reason=BuildStepFinished"
 
     def events() -> int:
         return len(alone.get("events", "--field-selector", chosen)["items"])

@@ -67,7 +67,7 @@ def in_bucket(line: Line, prefix: str) -> dict[str, Any]:
     return {"store": {"size": "1Gi", "s3": s3}, "resources": RESOURCES}
 
 
-def whole(server: S3Server, prefix: str) -> list[str]:
+def complete(server: S3Server, prefix: str) -> list[str]:
     """Return the engines below a prefix; each of them is complete."""
     store = BucketStore(BucketAddress(BUCKET, prefix), server.environment)
     found = store.fingerprints()
@@ -81,13 +81,13 @@ def test_a_server_that_is_down_is_waited_for(alone: Space, server: S3Server, lin
     line.cut = True
     alone.apply(build_only(alone, "down", "good", build=in_bucket(line, "down")))
 
-    told = alone.wait("down", "EngineBuilt", lambda one: "does not answer now" in one.message)
+    reported = alone.wait("down", "EngineBuilt", lambda one: "does not answer now" in one.message)
     line.cut = False
 
-    assert not told.holds
-    assert f"s3://{BUCKET}/down does not answer now" in told.message
+    assert not reported.holds
+    assert f"s3://{BUCKET}/down does not answer now" in reported.message
     alone.wait("down", "EngineBuilt", lambda one: one.holds)
-    assert len(whole(server, "down")) == 1
+    assert len(complete(server, "down")) == 1
 
 
 def test_a_server_that_hangs_is_given_up(alone: Space, server: S3Server, line: Line) -> None:
@@ -96,14 +96,14 @@ def test_a_server_that_hangs_is_given_up(alone: Space, server: S3Server, line: L
     line.held = True
     alone.apply(build_only(alone, "hung", "good", build=in_bucket(line, "hung")))
 
-    told = alone.wait(
+    reported = alone.wait(
         "hung", "EngineBuilt", lambda one: "no answer in time" in one.message, HANG_SECONDS
     )
     line.held = False
 
-    assert not told.holds
+    assert not reported.holds
     alone.wait("hung", "EngineBuilt", lambda one: one.holds)
-    assert len(whole(server, "hung")) == 1
+    assert len(complete(server, "hung")) == 1
 
 
 def test_a_slow_server_is_no_fault(alone: Space, server: S3Server, line: Line) -> None:
@@ -115,24 +115,26 @@ def test_a_slow_server_is_no_fault(alone: Space, server: S3Server, line: Line) -
     alone.wait("slow", "EngineBuilt", lambda one: one.holds)
 
     assert alone.read("slow")["status"]["build"]["attempts"] == 1
-    assert len(whole(server, "slow")) == 1
+    assert len(complete(server, "slow")) == 1
 
 
-def test_wrong_keys_are_told(alone: Space, server: S3Server, line: Line) -> None:
+def test_wrong_keys_are_reported(alone: Space, server: S3Server, line: Line) -> None:
     """The condition names the Secret's entries to look at; the next pod takes the right ones."""
     write_keys(alone, "wrong")
     alone.apply(build_only(alone, "wrong", "good", build=in_bucket(line, "wrong")))
 
-    told = alone.wait("wrong", "EngineBuilt", lambda one: "refuses the credentials" in one.message)
+    reported = alone.wait(
+        "wrong", "EngineBuilt", lambda one: "refuses the credentials" in one.message
+    )
     before = list(Path(server.directory, BUCKET).glob("wrong/*"))
     write_keys(alone)
 
-    assert not told.holds
-    assert "AWS_SECRET_ACCESS_KEY" in told.message
-    assert "wrong" not in told.message.replace(f"s3://{BUCKET}/wrong", "")
+    assert not reported.holds
+    assert "AWS_SECRET_ACCESS_KEY" in reported.message
+    assert "wrong" not in reported.message.replace(f"s3://{BUCKET}/wrong", "")
     assert before == []
     alone.wait("wrong", "EngineBuilt", lambda one: one.holds)
-    assert len(whole(server, "wrong")) == 1
+    assert len(complete(server, "wrong")) == 1
 
 
 def test_a_pod_that_cannot_pull_says_why(alone: Space, server: S3Server, line: Line) -> None:
@@ -157,7 +159,7 @@ def test_a_pod_that_cannot_pull_says_why(alone: Space, server: S3Server, line: L
     assert (down.reason, denied.reason) == ("PodsCrashing", "PodsCrashing")
     assert "container pull" in down.message
     alone.wait_ready("pulled")
-    assert len(whole(server, "pulled")) == 1
+    assert len(complete(server, "pulled")) == 1
 
 
 def test_a_damaged_blob_is_built_again(alone: Space, server: S3Server, line: Line) -> None:
@@ -180,4 +182,4 @@ def test_a_damaged_blob_is_built_again(alone: Space, server: S3Server, line: Lin
     )
     assert "model.safetensors" in found.message
     alone.wait_ready("rotten")
-    eventually(lambda: len(whole(server, "rotten")) == 1)
+    eventually(lambda: len(complete(server, "rotten")) == 1)

@@ -54,15 +54,15 @@ def job_of(space: Space, model: str) -> str:
     The name of an engine on a claim of the user's depends on the claim, too.
     """
 
-    def told() -> str:
+    def reported() -> str:
         return str(space.read(model).get("status", {}).get("build", {}).get("jobName") or "")
 
-    name = eventually(told, seconds=120)
+    name = eventually(reported, seconds=120)
     assert name, space.read(model)
     return name
 
 
-def whole(disk: NodeDisk) -> list[str]:
+def complete(disk: NodeDisk) -> list[str]:
     """Return the engines of a disk; each of them is complete."""
     store = DirectoryStore(disk.files)
     found = store.fingerprints()
@@ -70,40 +70,40 @@ def whole(disk: NodeDisk) -> list[str]:
     return found
 
 
-def test_a_read_only_store_is_told(alone: Space, disk: NodeDisk) -> None:
+def test_a_read_only_store_is_reported(alone: Space, disk: NodeDisk) -> None:
     """The condition names the store and what to do; once it can be written the build continues."""
     disk.remount("ro")
     alone.apply(build_only(alone, "read-only", "good", build=on_claim()))
 
-    told = alone.wait(
+    reported = alone.wait(
         "read-only", "EngineBuilt", lambda one: "Read-only file system" in one.message
     )
     before = disk.engines()
     disk.remount("rw")
 
-    assert not told.holds
-    assert "The store at /mnt/store cannot be written" in told.message
+    assert not reported.holds
+    assert "The store at /mnt/store cannot be written" in reported.message
     assert before == []
     alone.wait("read-only", "EngineBuilt", lambda one: one.holds)
-    assert len(whole(disk)) == 1
+    assert len(complete(disk)) == 1
 
 
-def test_a_full_store_is_told(alone: Space, disk: NodeDisk) -> None:
+def test_a_full_store_is_reported(alone: Space, disk: NodeDisk) -> None:
     """The condition says how much is free; nothing half built is seen; room alone repairs it."""
     disk.fill(free=SPARE_BYTES)
     alone.apply(build_only(alone, "full", "good", build=on_claim()))
 
-    told = alone.wait("full", "EngineBuilt", lambda one: "Make room" in one.message)
+    reported = alone.wait("full", "EngineBuilt", lambda one: "Make room" in one.message)
     before = disk.engines()
     disk.relieve()
 
-    assert not told.holds
+    assert not reported.holds
     assert before == []
     alone.wait("full", "EngineBuilt", lambda one: one.holds)
-    assert len(whole(disk)) == 1
+    assert len(complete(disk)) == 1
 
 
-def test_a_disk_that_fills_up_during_a_build_is_told(alone: Space, disk: NodeDisk) -> None:
+def test_a_disk_that_fills_up_during_a_build_is_reported(alone: Space, disk: NodeDisk) -> None:
     """A build that runs out of space half way says so and ends entire when there is room again."""
     alone.apply(build_only(alone, "filling", "good", build=on_claim()))
     job = job_of(alone, "filling")
@@ -112,31 +112,33 @@ def test_a_disk_that_fills_up_during_a_build_is_told(alone: Space, disk: NodeDis
     assert fetched, "no step has finished"
     disk.fill(free=SPARE_BYTES)
 
-    told = alone.wait(
+    reported = alone.wait(
         "filling", "EngineBuilt", lambda one: "No space left" in one.message or one.holds
     )
     before = disk.engines()
     disk.relieve()
 
-    assert not told.holds, "the build was quicker than the fault"
+    assert not reported.holds, "the build was quicker than the fault"
     assert before == []
     alone.wait("filling", "EngineBuilt", lambda one: one.holds)
-    assert len(whole(disk)) == 1
+    assert len(complete(disk)) == 1
 
 
 def test_a_missing_claim_is_awaited(alone: Space, installed: Installed) -> None:
     """A store whose claim does not exist is reported by name; the build begins when it is there."""
     alone.apply(build_only(alone, "homeless", "good", build=on_claim("absent")))
 
-    told = alone.wait("homeless", "EngineBuilt", lambda one: '"absent" not found' in one.message)
+    reported = alone.wait(
+        "homeless", "EngineBuilt", lambda one: '"absent" not found' in one.message
+    )
 
-    assert (told.status, told.reason) == ("False", "BuildPending")
+    assert (reported.status, reported.reason) == ("False", "BuildPending")
     with (
         node_disk(installed.cluster, "late-store", mebibytes=MEBIBYTES) as disk,
         claimed(installed.cluster, disk, alone.name, "absent"),
     ):
         alone.wait("homeless", "EngineBuilt", lambda one: one.holds)
-        assert len(whole(disk)) == 1
+        assert len(complete(disk)) == 1
         alone.kubectl("delete", "mmm", "homeless", "--timeout=60s")
 
 
@@ -166,7 +168,7 @@ def test_two_namespaces_build_once(alone: Space, disk: NodeDisk, installed: Inst
         assert {build["reusedFrom"] for build in builds if "reusedFrom" in build} < origins
         assert len([build for build in builds if "reusedFrom" in build]) == 1
         assert len(pods) == len(before) + 1
-        assert whole(disk) == [builds[0]["fingerprint"]]
+        assert complete(disk) == [builds[0]["fingerprint"]]
         beside.kubectl("delete", "mmm", "shared", "--timeout=60s")
 
 
@@ -220,7 +222,7 @@ def test_two_builders_build_one_engine(alone: Space, disk: NodeDisk) -> None:
     (state,) = pod["status"]["containerStatuses"]
     rival = BuildResult.from_json(state["state"]["terminated"]["message"])
     ours = alone.read("raced")["status"]["build"]
-    assert whole(disk) == [ours["fingerprint"]]
+    assert complete(disk) == [ours["fingerprint"]]
     assert rival.manifest_sha256 == ours["manifestSha256"]
     assert (rival.reused, ours.get("reusedFrom")) in {(True, None), (False, "store")}
     alone.kubectl("delete", "job", "rival", "--timeout=60s")
@@ -275,7 +277,7 @@ def garble(engine: Path) -> None:
         pytest.param(garble, f"{MANIFEST_NAME} is damaged or of another version", id="garbled"),
     ],
 )
-def test_damaged_engine_is_refused_and_mended(
+def test_damaged_engine_is_refused_and_repaired(
     alone: Space, disk: NodeDisk, damage: Callable[[Path], None], said: str
 ) -> None:
     """The first pod refuses the engine and names the file; it is rebuilt, and the pod serves."""
@@ -291,6 +293,6 @@ def test_damaged_engine_is_refused_and_mended(
     alone.wait("damaged", "EngineBuilt", lambda one: one.holds and said in one.message)
     built = time.monotonic()
     alone.wait_ready("damaged")
-    log.info("Ready %.0f s after the engine was whole again", time.monotonic() - built)
+    log.info("Ready %.0f s after the engine was complete again", time.monotonic() - built)
     assert back_offs(alone, "damaged") == []
-    assert whole(disk) == [fingerprint]
+    assert complete(disk) == [fingerprint]

@@ -11,7 +11,7 @@ from mm_api.families.detection import matches, resolve
 from mm_ctl.commands.checkpoint_folder import facts_of_folder
 from mm_ctl.documents import UsageError
 from mm_operator.plan.engine.weights import text_parameters
-from support.families.pictures import CASES
+from support.families.images import CASES
 from support.model_configs import ENCODER_DECODERS, MODELS, facts_of
 
 

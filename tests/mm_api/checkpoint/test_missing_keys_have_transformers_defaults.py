@@ -9,7 +9,7 @@ from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 from mm_api.checkpoint.text import TEXT_DEFAULTS, text_facts
 from mm_api.families import FAMILIES
-from support.families.pictures import CASES
+from support.families.images import CASES
 
 TEXT = {"model_type": "llama"}
 ENGLISH = {"forced_bos_token_id": 250_004}

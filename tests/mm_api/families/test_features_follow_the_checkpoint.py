@@ -10,9 +10,9 @@ from mm_api.documents.model_facts import VisionFacts
 from mm_api.families import FAMILIES
 from mm_api.families.family import ImageLayout
 from mm_api.families.llava_onevision import grid_tokens, video_features
-from support.model_configs import FIXED_FEATURES, MODELS, WITH_PICTURES, facts_of, planned
+from support.model_configs import FIXED_FEATURES, MODELS, WITH_IMAGES, facts_of, planned
 
-VIEWS = [name for name in WITH_PICTURES if FAMILIES[name].image_layout is ImageLayout.VIEWS]
+VIEWS = [name for name in WITH_IMAGES if FAMILIES[name].image_layout is ImageLayout.VIEWS]
 
 
 def vision_of(family: str) -> VisionFacts:
@@ -22,7 +22,7 @@ def vision_of(family: str) -> VisionFacts:
     return vision
 
 
-@pytest.mark.parametrize("family", WITH_PICTURES)
+@pytest.mark.parametrize("family", WITH_IMAGES)
 def test_features_per_image(family: str) -> None:
     """The formulas give upstream's numbers from the configuration alone."""
     found = FAMILIES[family].features_per_image(vision_of(family))
@@ -30,14 +30,14 @@ def test_features_per_image(family: str) -> None:
     assert MODELS[family].features_per_image == found
 
 
-def test_smaller_pictures_of_mllama() -> None:
+def test_smaller_images_of_mllama() -> None:
     """The base model's 448 pixels are 4 x 1025 encoder tokens."""
     small = vision_of("mllama").model_copy(update={"image_size": 448})
 
     assert FAMILIES["mllama"].features_per_image(small) == 4100
 
 
-def test_qwen2_vl_pictures_of_the_client() -> None:
+def test_qwen2_vl_images_of_the_client() -> None:
     """The upstream client's 504 x 504 pixels are 324 tokens."""
     bounded = vision_of("qwen2-vl").model_copy(update={"max_pixels": 504 * 504})
 
@@ -50,7 +50,7 @@ def test_video(frames: int, expected: int) -> None:
     assert video_features(vision_of("llava-onevision"), frames) == expected
 
 
-def tokens_of_picture(vision: VisionFacts, height: int, width: int) -> int:
+def tokens_of_image(vision: VisionFacts, height: int, width: int) -> int:
     """Return what transformers makes of one image: best grid, unpadding, shrinking."""
     side, pixels = vision.image_size // vision.patch_size, vision.image_size
 
@@ -81,19 +81,19 @@ def tokens_of_picture(vision: VisionFacts, height: int, width: int) -> int:
         pytest.param(2304, 2304, 7371, id="most-tiles"),
     ],
 )
-def test_pictures_of_onevision(height: int, width: int, expected: int) -> None:
+def test_images_of_onevision(height: int, width: int, expected: int) -> None:
     """Sizes whose tokens are known; they prove the reference of the next test."""
-    assert tokens_of_picture(vision_of("llava-onevision"), height, width) == expected
+    assert tokens_of_image(vision_of("llava-onevision"), height, width) == expected
 
 
 @pytest.mark.parametrize("family", VIEWS)
 @given(height=st.integers(16, 4096), width=st.integers(16, 4096))
-def test_no_picture_is_above_the_bound(family: str, height: int, width: int) -> None:
+def test_no_image_is_above_the_bound(family: str, height: int, width: int) -> None:
     """Whatever its shape, an image becomes at most the planned number of tokens."""
     vision = vision_of(family)
     bound = FAMILIES[family].features_per_image(vision)
 
-    assert tokens_of_picture(vision, height, width) <= bound
+    assert tokens_of_image(vision, height, width) <= bound
 
 
 @given(height=st.integers(1, 200), width=st.integers(1, 200))
@@ -137,7 +137,7 @@ def test_rows_of_the_table(family: str, engine: dict[str, int], expected: int) -
     assert limits.max_multimodal_len == expected
 
 
-@pytest.mark.parametrize("family", WITH_PICTURES)
-def test_every_picture_family_has_a_vision_engine(family: str) -> None:
+@pytest.mark.parametrize("family", WITH_IMAGES)
+def test_every_image_family_has_a_vision_engine(family: str) -> None:
     """The last command of the build makes the vision engine."""
     assert [engine.name for engine in planned(family).engines] == ["llm", "vision"]

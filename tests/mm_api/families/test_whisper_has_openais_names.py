@@ -35,9 +35,9 @@ def test_a_shape_has_a_name(  # noqa: PLR0917
     """English-only checkpoints have names of their own; what no one published has none."""
     facts = facts_of("whisper")
     assert facts.encoder is not None
-    heard = facts.encoder.model_copy(
+    received = facts.encoder.model_copy(
         update={"layers": encoder, "hidden_size": width, "mel_bins": mels}
     )
     spoken = facts.text.model_copy(update={"layers": decoder, "vocabulary_size": vocabulary})
 
-    assert name == converter_name(facts.model_copy(update={"encoder": heard, "text": spoken}))
+    assert name == converter_name(facts.model_copy(update={"encoder": received, "text": spoken}))

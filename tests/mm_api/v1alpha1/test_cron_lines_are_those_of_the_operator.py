@@ -98,10 +98,10 @@ def test_the_api_server_refuses_each(api: Api) -> None:
     """Every wrong line is reported at its own place, with an example."""
     for spec in _specs(BAD):
         answer = api.apply(document(spec), "--dry-run=server")
-        told = {
+        reported = {
             number
             for number in range(16)
             for line in answer.splitlines()
             if f"schedules[{number}].start: " in line and "for example" in line
         }
-        assert set(range(len(spec["autoscaling"]["schedules"]))) == told  # type: ignore[index]
+        assert set(range(len(spec["autoscaling"]["schedules"]))) == reported  # type: ignore[index]

@@ -95,18 +95,18 @@ MISTAKES = [
 ]
 
 
-@pytest.mark.parametrize(("spec", "told", "_refused"), MISTAKES)
-def test_validate_tells(spec: dict[str, object], told: str, _refused: str) -> None:
+@pytest.mark.parametrize(("spec", "reported", "_refused"), MISTAKES)
+def test_validate_reports(spec: dict[str, object], reported: str, _refused: str) -> None:
     """One mistake is one line: the field, what stands there, what may stand there."""
-    assert [f"spec.autoscaling.{told}"] == list(
+    assert [f"spec.autoscaling.{reported}"] == list(
         map(str, validate(document(at("autoscaling", spec))))
     )
 
 
 @pytest.mark.cluster
-@pytest.mark.parametrize(("spec", "_told", "refused"), MISTAKES)
+@pytest.mark.parametrize(("spec", "_reported", "refused"), MISTAKES)
 def test_the_api_server_refuses(
-    api: Api, spec: dict[str, object], _told: str, refused: str
+    api: Api, spec: dict[str, object], _reported: str, refused: str
 ) -> None:
     """Nothing of it is applied; types, bounds and patterns are named in Kubernetes' own words."""
     answer = api.apply(document(at("autoscaling", spec)), "--dry-run=server")

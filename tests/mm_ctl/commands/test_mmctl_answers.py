@@ -58,12 +58,12 @@ def test_schedules_are_read(
     schedule = {"name": "day", "start": "0 8 * * 1-5", "duration": "10h", "minReplicas": 2}
     good = {"maxReplicas": 3, "schedules": [schedule]}
     wrong = {"maxReplicas": 3, "schedules": [schedule | change]}
-    told = [
+    reported = [
         main(["validate", "-f", written(tmp_path, document({"autoscaling": spec}, name="a"))])
         for spec in (good, wrong)
     ]
 
-    assert told == [0, 2]
+    assert reported == [0, 2]
     assert f"a: spec.autoscaling.schedules: schedule 'day': {words}" in capsys.readouterr().err
 
 
@@ -75,7 +75,7 @@ def test_schedules_are_read(
         pytest.param("", "no document of kind MultimodalModel", id="empty"),
     ],
 )
-def test_unreadable_files_are_told(
+def test_unreadable_files_are_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str, words: str
 ) -> None:
     """A file that holds nothing to check is an error, not a success."""
@@ -86,7 +86,7 @@ def test_unreadable_files_are_told(
     assert words in capsys.readouterr().err
 
 
-def test_missing_files_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_files_are_reported(capsys: pytest.CaptureFixture[str]) -> None:
     """A path that does not exist is named."""
     assert main(["validate", "-f", "/no/such/file"]) == 2
     assert "/no/such/file" in capsys.readouterr().err
@@ -185,10 +185,10 @@ CONTEXTS = {
             "there is no context there in FILE: use one of here",
             id="context",
         ),
-        pytest.param(["--kubeconfig", "FILE"], 1, "no answer", id="nobody-listens"),
+        pytest.param(["--kubeconfig", "FILE"], 1, "no answer", id="closed-port"),
     ],
 )
-def test_what_keeps_a_command_from_the_cluster_is_told(  # noqa: PLR0917  # pytest passes by name
+def test_what_keeps_a_command_from_the_cluster_is_reported(  # noqa: PLR0917  # pytest passes by name
     command: list[str],
     options: list[str],
     code: int,

@@ -42,7 +42,7 @@ def model(scaling: dict[str, Any] | None, **autoscaling: Any) -> dict[str, Any]:
     return {"metadata": {"namespace": "demo", "name": "tiny"}, "spec": spec, "status": status}
 
 
-def test_everything_that_led_to_the_number_is_told() -> None:
+def test_everything_that_led_to_the_number_is_reported() -> None:
     """Reason, objectives, vetoes, inputs, what would change it, and the last changes."""
     assert list(explain(model(SCALING))) == [
         "demo/tiny has 2 replicas and should have 3 (Demand).",
@@ -99,13 +99,13 @@ def test_everything_that_led_to_the_number_is_told() -> None:
         pytest.param(model(SCALING, minReplicas=3), "not below minReplicas", id="at-least"),
     ],
 )
-def test_special_places_are_told(document: dict[str, Any], sentence: str) -> None:
+def test_special_places_are_reported(document: dict[str, Any], sentence: str) -> None:
     """Off, not looked at, at the bounds: each has its own sentence."""
     assert sentence in "\n".join(explain(document))
 
 
 @pytest.mark.parametrize("warm", [pytest.param(0, id="none"), pytest.param(2, id="two-warm")])
-def test_what_is_told_to_change_the_number_changes_it(warm: int) -> None:
+def test_what_is_reported_to_change_the_number_changes_it(warm: int) -> None:
     """The policy itself requests one more just above the reported bound, and none just below."""
     objectives = replace(SIMPLE, warm_replicas=warm)
     settled = one(3 + warm, traffic(1.4), before=1.4, objectives=objectives)
@@ -114,16 +114,16 @@ def test_what_is_told_to_change_the_number_changes_it(warm: int) -> None:
     inputs = {**settled.inputs, "demandForecast": 1.4}
     said = {"desired": settled.replicas, "reason": "Demand", "inputs": inputs}
     sentences = "\n".join(explain(model(said, maxReplicas=20, warmReplicas=warm)))
-    [border] = [float(found) for found in re.findall(r"passes (\S+) busy", sentences)]
+    [limit] = [float(found) for found in re.findall(r"passes (\S+) busy", sentences)]
 
     for change, more in ((-0.01, 0), (0.01, 1)):
-        load = border + change
-        asked = one(3 + warm, traffic(load), before=load, objectives=objectives)
-        assert asked.replicas == 3 + warm + more
+        load = limit + change
+        requested = one(3 + warm, traffic(load), before=load, objectives=objectives)
+        assert requested.replicas == 3 + warm + more
 
 
 @pytest.mark.parametrize(("replicas", "stay"), [(12, 6), (7, 4), (2, 1)])
-def test_the_largest_step_down_is_as_told(replicas: int, stay: int) -> None:
+def test_the_largest_step_down_is_as_reported(replicas: int, stay: int) -> None:
     """Without any work for long, the policy itself takes the half that the sentence says."""
     assert "at most half of them at a time" in "\n".join(explain(model(SCALING)))
     assert one(replicas, traffic(0.0), before=0.0).replicas == stay

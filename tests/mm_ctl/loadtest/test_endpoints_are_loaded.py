@@ -50,36 +50,36 @@ async def test_the_gateway_is_loaded(
     running: Running, load: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Every request is answered, with its tokens counted by the server and times that fit."""
-    _, told = await report_of(
+    _, reported = await report_of(
         capsys,
         f"{running.url}/v1",
         *(*load, "--duration", "2s", "--images", "0:1,1:1"),
         *("--picture-size", "56", "--slo", "ttft=60s", "--slo", "e2e=60s"),
     )
 
-    assert (told.model, told.errors) == (MODEL, {})
-    assert told.answered == told.requests > 0
-    assert told.goodput_share == 1.0
-    assert told.output_tokens_per_second == pytest.approx(3 * told.answered_per_second)
-    for latencies in (told.everything, told.text_only, told.with_images):
+    assert (reported.model, reported.errors) == (MODEL, {})
+    assert reported.answered == reported.requests > 0
+    assert reported.goodput_share == 1.0
+    assert reported.output_tokens_per_second == pytest.approx(3 * reported.answered_per_second)
+    for latencies in (reported.everything, reported.text_only, reported.with_images):
         assert latencies.time_to_first_token is not None
         assert latencies.end_to_end is not None
         assert 0 < latencies.time_to_first_token.p50 <= latencies.end_to_end.p50
-    assert told.everything.inter_token is not None
+    assert reported.everything.inter_token is not None
 
 
-async def test_progress_is_told_while_it_runs(
+async def test_progress_is_reported_while_it_runs(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A line on standard error says what was answered, what failed and what is under way."""
     monkeypatch.setattr(bench, "PROGRESS_SECONDS", 0.05)
-    told = asyncio.Event()
+    reported = asyncio.Event()
 
     async def answer(exchange: Exchange) -> None:
-        while not told.is_set():  # the first request is under way until the run has said so
+        while not reported.is_set():  # the first request is under way until the run has said so
             await asyncio.sleep(0.05)
             if "0 answered, 0 failed, 1 under way" in capsys.readouterr().err:
-                told.set()
+                reported.set()
         await exchange.answer(200, events(TOKEN))
 
     parser = argparse.ArgumentParser()
@@ -89,7 +89,7 @@ async def test_progress_is_told_while_it_runs(
         options = ["--model", "m", "--users", "1", "--duration", "300ms"]
         assert await bench.run(parser.parse_args([address, *options])) == 0
 
-    assert told.is_set()
+    assert reported.is_set()
 
 
 async def test_a_trace_is_replayed(
@@ -100,12 +100,12 @@ async def test_a_trace_is_replayed(
     trace.write_text(
         "seconds,images\n" + "".join(f"{number},{number % 3}\n" for number in range(9))
     )
-    _, told = await report_of(
+    _, reported = await report_of(
         capsys, f"{running.url}/v1", "--trace", str(trace), "--speed", "10", "--duration", "2s"
     )
 
-    assert (told.requests, told.answered) == (9, 9)
-    assert told.images_per_second == pytest.approx(9 / 2)
+    assert (reported.requests, reported.answered) == (9, 9)
+    assert reported.images_per_second == pytest.approx(9 / 2)
 
 
 async def test_an_open_loop_does_not_wait_for_a_slow_server(
@@ -120,17 +120,17 @@ async def test_an_open_loop_does_not_wait_for_a_slow_server(
         await exchange.answer(200, events(TOKEN))
 
     async with serve_local(slow) as server:
-        _, told = await report_of(
+        _, reported = await report_of(
             capsys,
             f"http://127.0.0.1:{server.port}/v1",
             *("--model", "m", "--rate", "50", "--duration", "1s"),
         )
 
-    assert told.errors == {}
-    assert told.answered == told.requests == len(server.exchanges) > many.parties
+    assert reported.errors == {}
+    assert reported.answered == reported.requests == len(server.exchanges) > many.parties
 
 
-async def test_what_is_not_sent_is_told(
+async def test_what_is_not_sent_is_reported(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """With room for two requests the others are failures by name, not silence; so is no answer."""
@@ -139,15 +139,15 @@ async def test_what_is_not_sent_is_told(
         await asyncio.sleep(RUN_SECONDS)
 
     async with serve_local(silent) as server:
-        _, told = await report_of(
+        _, reported = await report_of(
             capsys,
             f"http://127.0.0.1:{server.port}/v1",
             *("--model", "m", "--rate", "100", "--duration", "100ms", "--timeout", "3s"),
             *("--most-in-flight", "2"),
         )
 
-    assert told.requests > 2
-    assert told.errors == {"not-sent": told.requests - 2, "timeout": 2}
+    assert reported.requests > 2
+    assert reported.errors == {"not-sent": reported.requests - 2, "timeout": 2}
 
 
 def events(*bodies: object, done: bool = True) -> bytes:
@@ -176,7 +176,7 @@ TOKEN = {"choices": [{"delta": {"content": "a"}}]}
         pytest.param(200, events(TOKEN, {"error": {}}, done=False), "error-event", id="error"),
     ],
 )
-async def test_failures_are_told_by_kind(
+async def test_failures_are_reported_by_kind(
     status: int, body: bytes, kind: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Each way of failing has its own name in the report, and none is an answer."""
@@ -185,27 +185,27 @@ async def test_failures_are_told_by_kind(
         await exchange.answer(status, body)
 
     async with serve_local(answer) as server:
-        code, told = await report_of(
+        code, reported = await report_of(
             capsys,
             f"http://127.0.0.1:{server.port}/v1",
             *("--model", "m", "--users", "1", "--duration", "300ms"),
         )
 
-    assert list(told.errors) == [kind]
-    assert (code, told.answered) == (1, 0)
+    assert list(reported.errors) == [kind]
+    assert (code, reported.answered) == (1, 0)
 
 
-async def test_nobody_listens(
+async def test_a_closed_port(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """A refused connection is an error of its own kind."""
     async with serve_local(lambda _: asyncio.sleep(0)) as server:
         port = server.port
-    _, told = await report_of(
+    _, reported = await report_of(
         capsys, f"http://127.0.0.1:{port}/v1", "--model", "m", "--users", "1", "--duration", "100ms"
     )
 
-    assert list(told.errors) == ["connect"]
+    assert list(reported.errors) == ["connect"]
 
 
 async def test_the_token_comes_from_the_environment(
@@ -240,10 +240,10 @@ async def test_the_token_comes_from_the_environment(
         pytest.param(["--users", "1", "--duration", "soon"], "--duration: 'soon'", id="duration"),
         pytest.param(["--users", "1", "--slo", "speed=1s"], "--slo speed=1s: write", id="slo"),
         pytest.param(["--users", "1", "--images", "some"], "'some' is no list", id="images"),
-        pytest.param(["--users", "1", "--picture", "none.png"], "No such file", id="picture"),
+        pytest.param(["--users", "1", "--picture", "none.png"], "No such file", id="image"),
     ],
 )
-def test_wrong_options_are_told(
+def test_wrong_options_are_reported(
     options: list[str], words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A wrong option ends with code 2 and a sentence, before anything is sent."""
@@ -251,7 +251,7 @@ def test_wrong_options_are_told(
     assert words in capsys.readouterr().err
 
 
-def test_an_address_without_a_scheme_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_address_without_a_scheme_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     """It would be no URL, and thousands of requests would fail for that."""
     assert mmctl(["bench", "127.0.0.1:1/v1", "--model", "m", "--users", "1"]) == 2
     assert "127.0.0.1:1/v1 is no address: write it with http://" in capsys.readouterr().err
@@ -261,14 +261,14 @@ async def test_users_do_not_hammer_a_dead_endpoint(capsys: pytest.CaptureFixture
     """After a failure a user takes a breath: a second has room for ten of them, not thousands."""
     async with serve_local(lambda _: asyncio.sleep(0)) as server:
         port = server.port
-    _, told = await report_of(
+    _, reported = await report_of(
         capsys, f"http://127.0.0.1:{port}/v1", "--model", "m", "--users", "2", "--duration", "1s"
     )
 
-    assert 0 < told.requests <= 20
+    assert 0 < reported.requests <= 20
 
 
-def test_a_wrong_address_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_wrong_address_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     """Without a list of models the address is queried about."""
     assert mmctl(["bench", "http://127.0.0.1:1/v1", "--users", "1"]) == 2
     assert "gives no list of models" in capsys.readouterr().err

@@ -63,24 +63,24 @@ def test_nothing_has_no_distribution() -> None:
 
 def test_latency_counts_from_when_a_request_was_due() -> None:
     """A client that fell behind by a second shows it in every latency, and as send lag."""
-    told = report([result(3.0), result(4.0, wait=1.0)])
+    reported = report([result(3.0), result(4.0, wait=1.0)])
 
-    assert told.everything.time_to_first_token is not None
-    assert told.everything.time_to_first_token.max == pytest.approx(1.1)
-    assert told.send_lag_p99_seconds == pytest.approx(1.0)
+    assert reported.everything.time_to_first_token is not None
+    assert reported.everything.time_to_first_token.max == pytest.approx(1.1)
+    assert reported.send_lag_p99_seconds == pytest.approx(1.0)
 
 
 def test_the_warm_up_is_not_counted() -> None:
     """Requests due before the measured part, or after it, are in no number."""
-    told = report([result(1.9, first=9.0), result(2.0), result(11.9), result(12.0)])
+    reported = report([result(1.9, first=9.0), result(2.0), result(11.9), result(12.0)])
 
-    assert told.requests == 2
-    assert told.answered_per_second == pytest.approx(0.2)
+    assert reported.requests == 2
+    assert reported.answered_per_second == pytest.approx(0.2)
 
 
 def test_goodput_needs_an_answer_within_every_objective() -> None:
     """A failed request is in no objective's share, and one slow latency is enough to lose."""
-    told = report(
+    reported = report(
         [
             result(3.0),
             result(4.0, first=0.6),
@@ -89,23 +89,23 @@ def test_goodput_needs_an_answer_within_every_objective() -> None:
         ]
     )
 
-    assert [(kept.objective, kept.share) for kept in told.objectives] == [
+    assert [(kept.objective, kept.share) for kept in reported.objectives] == [
         ("ttft", 0.5),
         ("e2e", 0.5),
     ]
-    assert (told.goodput_share, told.goodput_per_second) == (0.25, pytest.approx(0.1))
-    assert told.errors == {"http-429": 1}
-    assert told.answered == 3
+    assert (reported.goodput_share, reported.goodput_per_second) == (0.25, pytest.approx(0.1))
+    assert reported.errors == {"http-429": 1}
+    assert reported.answered == 3
 
 
-def test_texts_and_pictures_are_told_apart() -> None:
+def test_texts_and_images_are_distinguished() -> None:
     """Latencies of requests with images stand beside those without."""
-    told = report([result(3.0, images=0, first=0.05), result(4.0), result(5.0, images=2)])
+    reported = report([result(3.0, images=0, first=0.05), result(4.0), result(5.0, images=2)])
 
-    assert told.text_only.end_to_end is not None
-    assert told.with_images.end_to_end is not None
-    assert (told.text_only.end_to_end.count, told.with_images.end_to_end.count) == (1, 2)
-    assert told.images_per_second == pytest.approx(0.3)
+    assert reported.text_only.end_to_end is not None
+    assert reported.with_images.end_to_end is not None
+    assert (reported.text_only.end_to_end.count, reported.with_images.end_to_end.count) == (1, 2)
+    assert reported.images_per_second == pytest.approx(0.3)
 
 
 def test_the_table_says_all_of_it() -> None:
@@ -125,18 +125,18 @@ def test_the_table_says_all_of_it() -> None:
 
 def test_the_document_is_read_back() -> None:
     """The JSON holds the entire report."""
-    told = report([result(3.0)])
+    reported = report([result(3.0)])
 
-    assert BenchReport.from_json(told.to_json(indent=2)) == told
+    assert BenchReport.from_json(reported.to_json(indent=2)) == reported
 
 
-def test_pictures_are_png_files_and_differ() -> None:
+def test_images_are_png_files_and_differ() -> None:
     """A decoder reads a made image at its size; no two of a run are the same; a seed repeats."""
     content = png(100, random.Random(1))  # noqa: S311  # an image, no secret
-    picture = Image.open(io.BytesIO(content))
-    picture.load()
+    image = Image.open(io.BytesIO(content))
+    image.load()
 
-    assert (picture.format, picture.mode, picture.size) == ("PNG", "RGB", (100, 100))
+    assert (image.format, image.mode, image.size) == ("PNG", "RGB", (100, 100))
     assert len(set(random_images(32, 1))) == len(random_images(32, 1))
     assert random_images(32, 1) == random_images(32, 1)
 
@@ -151,12 +151,12 @@ def test_questions_follow_the_weights() -> None:
         max_tokens=Choice.parse("8"),
         image_urls=random_images(16, 1),
     )
-    asked = [question for _, question in mix.questions(iter([Due(0.0)] * 1000), seed=1)]
-    with_images = sum(question.images == 2 for question in asked)
+    requested = [question for _, question in mix.questions(iter([Due(0.0)] * 1000), seed=1)]
+    with_images = sum(question.images == 2 for question in requested)
     given, _ = (question for _, question in mix.questions(iter([Due(0, 1, 0, 3), Due(1)]), seed=1))
 
     assert with_images == pytest.approx(750, rel=0.1)
-    assert {len(one.body["messages"][0]["content"][-1]["text"].split()) for one in asked} == {8}
+    assert {len(one.body["messages"][0]["content"][-1]["text"].split()) for one in requested} == {8}
     assert given.images == 1
     assert given.body["max_tokens"] == 3
     assert given.body["messages"][0]["content"][-1]["text"] == "what is it"

@@ -59,25 +59,27 @@ def test_what_is_spent_side_by_side_fills_no_replica(fitting: ModuleType) -> Non
 
 
 @pytest.mark.parametrize("seconds", [0.0, -0.0003])
-def test_a_time_of_zero_or_less_is_an_error_in_words(fitting: ModuleType, seconds: float) -> None:
+def test_a_time_of_zero_or_less_is_an_error_with_a_message(
+    fitting: ModuleType, seconds: float
+) -> None:
     """Noise may say that work takes no time; a profile may not."""
     with pytest.raises(fitting.FitError, match=r"a step of no requests comes out at .* quiet"):
         fitting.above_zero("a step of no requests", seconds)
 
 
-def test_nothing_measured_is_an_error_in_words(fitting: ModuleType) -> None:
+def test_nothing_measured_is_an_error_with_a_message(fitting: ModuleType) -> None:
     """A server that answered no one has no profile."""
     with pytest.raises(fitting.FitError, match="no closed loop was answered"):
         fitting.fitted([], name="none", slots=4, queue_size=64)
 
 
-def test_times_that_drown_in_noise_are_told(fitting: ModuleType) -> None:
+def test_times_that_drown_in_noise_are_reported(fitting: ModuleType) -> None:
     """A token that costs next to nothing is named, instead of silently being zero."""
     tiny = ServiceProfile(
         "tiny", 0.004, 0.0002, 2e-7, 0.002, 0.001, 4, 64, cold_start_seconds=0, beside_seconds=0.01
     )
 
     assert fitting.unseen(tiny) == [
-        "text_token_seconds comes out at 2.0e-07 s: too short to be told from noise here"
+        "text_token_seconds comes out at 2.0e-07 s: too short to be distinguished from noise here"
     ]
     assert fitting.unseen(TRUE) == []

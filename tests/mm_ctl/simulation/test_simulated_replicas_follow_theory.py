@@ -66,10 +66,10 @@ def lived(requests: list[Request], seconds: int, profile: ServiceProfile = PROFI
     return meters
 
 
-def test_a_crowd_of_unknown_cost_does_not_take_the_whole_cluster() -> None:
+def test_a_crowd_of_unknown_cost_does_not_take_the_entire_cluster() -> None:
     """All slots of one replica request four, whatever waits behind them, until those serve."""
-    asked = Objectives(min_replicas=1, max_replicas=50, cost=None, slots_per_replica=2)
-    policy = SloPolicy(asked, cold_start_seconds=PROFILE.cold_start_seconds)
+    requested = Objectives(min_replicas=1, max_replicas=50, cost=None, slots_per_replica=2)
+    policy = SloPolicy(requested, cold_start_seconds=PROFILE.cold_start_seconds)
     trace = [Request(float(at), 0, 0, 5) for at in range(300)]
     trace += [Request(300 + at / 20, 0, 0, 5) for at in range(20 * 180)]
 
@@ -77,8 +77,8 @@ def test_a_crowd_of_unknown_cost_does_not_take_the_whole_cluster() -> None:
         trace, policy, plan(profile=replace(PROFILE, queue_size=10_000), max_replicas=50)
     )
 
-    asked_at_once = [one for one in score.changes if one.at < 300 + PROFILE.cold_start_seconds]
-    assert [(one.before, one.after) for one in asked_at_once] == [(1, 4)]
+    requested_at_once = [one for one in score.changes if one.at < 300 + PROFILE.cold_start_seconds]
+    assert [(one.before, one.after) for one in requested_at_once] == [(1, 4)]
     assert score.refused == 0
 
 

@@ -56,7 +56,7 @@ def simulated(files: dict[str, str], *more: str) -> int:
     return main(["scaling", "simulate", "-f", files["model"], *where, *more])
 
 
-def test_changes_are_told_with_their_reasons(
+def test_changes_are_reported_with_their_reasons(
     files: dict[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The sum, a constant of the same cost beside it, and every change with its reason."""
@@ -83,8 +83,8 @@ def test_programs_get_json(files: dict[str, str], capsys: pytest.CaptureFixture[
     [
         pytest.param("TimeToFirstToken", "600ms", 1 / 3, id="first-token"),
         pytest.param("InterTokenLatency", "80ms", 2 / 3, id="inter-token"),
-        pytest.param("RequestLatency", "2s", 1 / 3, id="whole"),
-        pytest.param("RequestLatency", "2s300ms", 2 / 3, id="longer-whole"),
+        pytest.param("RequestLatency", "2s", 1 / 3, id="request"),
+        pytest.param("RequestLatency", "2s300ms", 2 / 3, id="longer-request"),
         pytest.param("QueueTime", "100ms", 1 / 3, id="queue"),
         pytest.param("QueueTime", "300ms", 2 / 3, id="longer-queue"),
     ],
@@ -119,7 +119,9 @@ def test_each_objective_is_judged(
         pytest.param("no service profile", "profile", "{", id="no-yaml"),
         pytest.param("has speed besides", "profile", _profile(speed=1), id="unknown-field"),
         pytest.param("slots is 'four'", "profile", _profile(slots="four"), id="word"),
-        pytest.param("slots is 0: expected a whole", "profile", _profile(slots=0), id="no-slot"),
+        pytest.param(
+            "slots is 0: expected a whole number", "profile", _profile(slots=0), id="no-slot"
+        ),
         pytest.param("queue_size is -5", "profile", _profile(queue_size=-5), id="queue"),
         pytest.param("is -1: expected a number", "profile", _profile(step_seconds=-1), id="time"),
         pytest.param("is nan", "profile", _profile(cold_start_seconds=math.nan), id="no-time"),
@@ -162,7 +164,7 @@ def test_wrong_files_are_explained(
         ),
     ],
 )
-def test_what_is_left_out_is_told(
+def test_what_is_left_out_is_reported(
     change: dict[str, Any],
     note: str,
     files: dict[str, str],

@@ -111,7 +111,7 @@ def test_floors_are_no_advantage_of_one_policy(report: ModuleType) -> None:
     assert len({(one.policy, one.target) for one in runs.SWEPT}) == len(runs.SWEPT)
 
 
-def test_a_row_of_the_best_tells_how_many_it_stands_for(report: ModuleType) -> None:
+def test_a_row_of_the_best_reports_how_many_it_stands_for(report: ModuleType) -> None:
     """Settings that did the same in every seed share a row, and the row says so."""
     found = [
         *rows("KPA", "8", *LEAN),

@@ -27,9 +27,7 @@ def current_context(
         kubectl(control_plane, "delete", "namespace", name, "--ignore-not-found")
 
 
-def test_a_namespace_of_somebody_else_is_refused(
-    control_plane: ClusterInfo, target: Target
-) -> None:
+def test_a_namespace_of_another_user_is_refused(control_plane: ClusterInfo, target: Target) -> None:
     """The demo neither uses nor later deletes a namespace that happens to have its name."""
     apply(control_plane, THEIRS)
     with pytest.raises(DevClusterError, match="exists and is not the demo's"):
@@ -44,9 +42,9 @@ def test_what_the_demo_made_is_removed(control_plane: ClusterInfo, target: Targe
     for name in (settings.DEMO_NAMESPACE, settings.SYSTEM_NAMESPACE):
         installation.make_namespace(target, name)
         installation.make_namespace(target, name)  # a second run finds its own
-    told = remove_demo(CURRENT, purge=False)
+    reported = remove_demo(CURRENT, purge=False)
     left = kubectl(control_plane, "get", "namespaces", "-o", "name")
-    assert told == "removed from the current cluster: demo, multimodal-system"
+    assert reported == "removed from the current cluster: demo, multimodal-system"
     assert [name for name in ("demo", "multimodal-system") if name in left] == []
     assert not target.kubeconfig.exists()
 

@@ -66,7 +66,7 @@ def test_a_failure_stops_what_has_not_begun() -> None:
     ]
 
 
-def test_two_failures_are_both_told() -> None:
+def test_two_failures_are_both_reported() -> None:
     """A second failure beside the first is not swallowed."""
     started = Event()
 

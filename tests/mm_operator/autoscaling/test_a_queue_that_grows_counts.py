@@ -110,7 +110,7 @@ def test_a_queue_counts_before_any_answer_ended() -> None:
 @pytest.mark.parametrize(
     "objectives", [pytest.param(DEMO, id="right"), pytest.param(CHEAP, id="low")]
 )
-def test_a_queue_asks_for_no_more_while_replicas_start(objectives: Objectives) -> None:
+def test_a_queue_adds_no_more_while_replicas_start(objectives: Objectives) -> None:
     """Ten minutes pass, 4,900 requests are inside: what comes beyond stays what it is."""
     decisions, _ = met_by_a_crowd(40, objectives)
 
@@ -134,7 +134,7 @@ def test_what_replicas_do_before_a_queue_is_all_that_they_can() -> None:
     assert (decisions[-1].inputs["fullLoad"], decisions[-1].replicas) == (1.0, 1)
 
 
-def test_a_cost_that_is_measured_anew_is_put_right_anew() -> None:
+def test_a_cost_that_is_measured_again_is_corrected_again() -> None:
     """Pods of which one measured three times as much are no longer counted as if it were low."""
     _, state = met_by_a_crowd(6, CHEAP)
     calm = calm_traffic(SENT)
@@ -149,27 +149,27 @@ def test_costs_that_were_measured_right_stay() -> None:
     assert {one.inputs["fullLoad"] for one in decisions} == {1.0}
 
 
-def test_a_queue_that_is_worked_off_asks_for_nothing() -> None:
+def test_a_queue_that_is_worked_off_requests_nothing() -> None:
     """Two hundred inside and fewer every second: what serves is enough for what comes."""
-    state, asked = fresh(START, 2), set()
+    state, requested = fresh(START, 2), set()
     for number in range(8):
         at = TICK_SECONDS * number
         seen = replace(calm_traffic(9.0), in_flight=232.0 - 20.0 * number)
         decision, state = decide(tick(at, 2, seen), state, DEMO)
-        asked.add(decision.replicas)
+        requested.add(decision.replicas)
 
-    assert asked == {2}
+    assert requested == {2}
 
 
-def test_requests_that_wait_for_something_else_ask_for_nothing() -> None:
+def test_requests_that_wait_for_something_else_request_nothing() -> None:
     """Images that come from a slow host hold requests, as many at every tick: no queue grows."""
-    state, asked = fresh(START, 2), set()
+    state, requested = fresh(START, 2), set()
     for number in range(8):
         seen = replace(calm_traffic(9.0), in_flight=50.0 + number % 2)
         decision, state = decide(tick(TICK_SECONDS * number, 2, seen), state, DEMO)
-        asked.add(decision.replicas)
+        requested.add(decision.replicas)
 
-    assert asked == {2}
+    assert requested == {2}
 
 
 def test_replicas_that_do_more_later_could_do_more() -> None:

@@ -31,7 +31,7 @@ def test_two_high_ticks_add_a_quarter() -> None:
     assert decisions[1].reason is ScalingReason.LATENCY_PRESSURE
 
 
-def test_a_latency_below_its_target_is_what_was_asked_for() -> None:
+def test_a_latency_below_its_target_is_what_was_requested() -> None:
     """At 95 % of its target nothing is added, however long; nor is anything taken away."""
     state = watched(4, 0.9, SIMPLE)
     for number in range(40):
@@ -66,14 +66,14 @@ def test_replicas_that_cannot_help_are_not_added() -> None:
 
 def test_a_boost_that_changed_nothing_is_not_repeated() -> None:
     """Latency as bad as before, replicas less busy than before: more of them would not help."""
-    replicas, state, asked = 4, watched(4, 1.6, SIMPLE), []
+    replicas, state, requested = 4, watched(4, 1.6, SIMPLE), []
     for number in range(20):
         seen = tick(number * TICK_SECONDS, replicas, traffic(1.6, latency=4.0))
         decision, state = decide(seen, state, SIMPLE)
         replicas = decision.replicas
-        asked.append(replicas)
+        requested.append(replicas)
 
-    assert asked == [4, *[5] * 19]
+    assert requested == [4, *[5] * 19]
 
 
 def test_a_load_that_was_too_much_is_not_tried_again_soon() -> None:
@@ -130,7 +130,7 @@ def test_a_replica_goes_only_when_latencies_are_low(
     assert [veto] * (veto is not None) == [one.veto for one in decision.vetoes]
 
 
-def test_objectives_tell_whether_they_are_met() -> None:
+def test_objectives_report_whether_they_are_met() -> None:
     """Each objective is reported with its value and target."""
     (outcome,) = one(4, traffic(0.9, latency=4.0), before=0.9).objectives
 

@@ -60,7 +60,7 @@ def test_the_widest_policy_holds(expected: int, current: int) -> None:
     assert expected == pace(1, current, down=DOWN).replicas
 
 
-def test_the_narrowest_policy_holds_when_asked() -> None:
+def test_the_narrowest_policy_holds_when_requested() -> None:
     """`selectPolicy: Min` takes the policy that changes least."""
     narrow = ScalingRules(select=SelectPolicy.MIN, policies=DOWN.policies)
 

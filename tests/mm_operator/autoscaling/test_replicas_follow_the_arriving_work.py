@@ -49,7 +49,7 @@ def test_a_load_at_the_edge_of_a_replica_is_no_further_replica(pods: int) -> Non
     assert pods == decide(tick(0, 1, seen), fresh(START, 1), blind)[0].replicas
 
 
-def test_pictures_and_words_cost_what_was_measured() -> None:
+def test_images_and_words_cost_what_was_measured() -> None:
     """Each kind of token counts with its own seconds; answers count by their mean length."""
     cost = WorkCost(0.01, 0.001, 0.0001, 0.002)
     arrivals = Arrivals(requests=2, image_tokens=1000, text_tokens=500)
@@ -85,7 +85,7 @@ def test_a_queue_says_that_more_is_needed_not_how_much(in_flight: int) -> None:
     )
 
 
-def test_a_queue_asks_for_no_more_while_replicas_start() -> None:
+def test_a_queue_adds_no_more_while_replicas_start() -> None:
     """It grows until they serve; then what is still taken is queried about again."""
     assert blind(replicas=4, ready=1, in_flight=500.0).replicas == 4
     assert blind(replicas=4, in_flight=500.0).replicas == 14
@@ -196,14 +196,14 @@ def test_headroom_comes_on_top() -> None:
     assert (decision.replicas, decision.reason) == (4, ScalingReason.WARM_REPLICAS)
 
 
-def test_the_custom_query_may_ask_for_more() -> None:
+def test_the_custom_query_may_request_more() -> None:
     """The answer of the user's own query is replicas, rounded up."""
     decision = one(2, replace(traffic(1.0), custom_replicas=4.2), before=1.0)
 
     assert (decision.replicas, decision.reason) == (5, ScalingReason.CUSTOM_QUERY)
 
 
-def test_the_numbers_are_told() -> None:
+def test_the_numbers_are_reported() -> None:
     """A decision carries what it was made of."""
     inputs = one(2, traffic(1.0), before=1.0).inputs
 
@@ -215,7 +215,7 @@ def test_the_numbers_are_told() -> None:
     }.items() <= inputs.items()
 
 
-def test_nothing_is_asked_of_an_idle_model_but_its_minimum() -> None:
+def test_an_idle_model_needs_nothing_but_its_minimum() -> None:
     """No request, no latency: that is an idle model, not a silent Prometheus."""
     seen = Traffic(Arrivals(0, 0, 0), Arrivals(0, 0, 0), mean_output_tokens=None, in_flight=0)
     decision, _ = decide(tick(0, 1, seen), watched(1, 0.0, SIMPLE), SIMPLE)

@@ -82,7 +82,7 @@ def test_a_change_by_hand_counts_as_a_change() -> None:
     assert [veto.veto for veto in decision.vetoes] == [Veto.SETTLING]
 
 
-def test_a_recommendation_that_nobody_follows_stays() -> None:
+def test_a_recommendation_without_effect_stays() -> None:
     """In mode Recommend the same step down is reported tick after tick: it is not its own veto."""
     state = watched(4, 0.4, SIMPLE)
     wished = []

@@ -77,7 +77,7 @@ def test_a_schedule_holds_in_silence() -> None:
         pytest.param("is no time zone", replace(WORK, time_zone="../etc/passwd"), id="path"),
     ],
 )
-def test_what_is_wrong_is_told(expected: str, schedule: ScheduleFloor) -> None:
+def test_what_is_wrong_is_reported(expected: str, schedule: ScheduleFloor) -> None:
     """A schedule that cannot be read is explained, and requests nothing."""
     problem = problem_of(schedule)
 

@@ -90,7 +90,7 @@ def test_one_is_singular(decision: Decision, expected: str) -> None:
     assert not list(_wrong(sentences(decision)))
 
 
-def test_a_step_down_is_told_in_good_grammar() -> None:
+def test_a_step_down_is_reported_in_good_grammar() -> None:
     """One replica carries; several carry."""
     low = followed([0.4] * 80, replicas=3, objectives=SIMPLE)
     messages = [one.message for one in low if one.replicas < one.current]

@@ -19,13 +19,13 @@ NAN = float("nan")
 
 def silence(ticks: int, objectives: Objectives) -> list[int]:
     """Return the replicas over ticks without an answer, each carried out."""
-    replicas, state, asked = 4, watched(4, 0.4, objectives), []
+    replicas, state, requested = 4, watched(4, 0.4, objectives), []
     for number in range(ticks):
         seen = tick(number * TICK_SECONDS, replicas, None, traffic_problem="Prometheus is away.")
         decision, state = decide(seen, state, objectives)
         replicas = decision.replicas
-        asked.append(replicas)
-    return asked
+        requested.append(replicas)
+    return requested
 
 
 def test_ten_minutes_of_silence_lower_nothing() -> None:
@@ -43,7 +43,7 @@ def test_the_fallback_never_lowers() -> None:
     assert silence(10, replace(SIMPLE, fallback_replicas=2)) == [4] * 10
 
 
-def test_silence_is_told() -> None:
+def test_silence_is_reported() -> None:
     """The decision says that metrics are gone, and why."""
     decision = one(4, None, traffic_problem="Prometheus answered 503.")
 
@@ -70,7 +70,7 @@ def test_numbers_that_cannot_be_hold(wrong: Traffic) -> None:
     assert (decision.replicas, decision.reason) == (4, ScalingReason.NO_METRICS)
 
 
-def test_nothing_more_is_asked_while_pods_wait_for_a_gpu() -> None:
+def test_nothing_more_is_requested_while_pods_wait_for_a_gpu() -> None:
     """More is needed, and requesting more would not bring it."""
     decision = one(4, traffic(5.0), ready=3, unschedulable=1, unschedulable_seconds=90.0)
 
@@ -96,7 +96,7 @@ def test_replicas_without_a_gpu_may_go() -> None:
     assert decision.replicas == 3
 
 
-def test_where_nobody_serves_nothing_goes() -> None:
+def test_where_no_pod_serves_nothing_goes() -> None:
     """All pods lost their nodes: no one counts what comes, and no one knows that it is nothing."""
     nothing = Traffic(Arrivals(0, 0, 0), Arrivals(0, 0, 0), mean_output_tokens=None, in_flight=0)
     state, replicas = watched(6, 2.0, SIMPLE), 6

@@ -62,7 +62,7 @@ def test_a_load_that_stays_is_followed_however_it_jitters() -> None:
     assert decide(seen, after(0.8), QUICK)[0].replicas == 5
 
 
-def test_jitter_is_told() -> None:
+def test_jitter_is_reported() -> None:
     """Why a burst moved nothing is shown by what is usual among the inputs."""
     decision, _ = decide(tick(0, 4, load(1.6, newest=1.6)), after(0.8), QUICK)
 

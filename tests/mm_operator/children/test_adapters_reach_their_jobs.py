@@ -12,7 +12,7 @@ from support.staged import children, fresh
 
 OWN = {"persistentVolumeClaim": {"claimName": "checkpoints", "path": "adapters/one.tar.gz"}}
 OTHER = {"persistentVolumeClaim": {"claimName": "tuned", "path": "two"}}
-HUB = {"huggingFace": {"repo": "somebody/three", "revision": "v1"}}
+HUB = {"huggingFace": {"repo": "another/three", "revision": "v1"}}
 GUARDED = {"huggingFace": {"repo": "a/b", "tokenSecretRef": {"name": "token", "key": "token"}}}
 BUCKET = {"s3": {"bucket": "adapters", "prefix": "four"}}
 CHECKPOINT = {"persistentVolumeClaim": {"claimName": "checkpoints", "path": "llava"}}
@@ -40,14 +40,14 @@ def test_the_inspection_reads_every_adapter() -> None:
     assert given == [
         "a0=/mnt/source/adapters/one.tar.gz",
         "a1=/mnt/adapters/tuned/two",
-        "a2=hf://somebody/three@v1",
+        "a2=hf://another/three@v1",
         "a3=s3://adapters/four",
     ]
     assert claims == {"checkpoints": True, "tuned": True}
     assert {"/mnt/source", "/mnt/adapters/tuned"} <= mounts
 
 
-def test_other_adapters_are_inspected_anew() -> None:
+def test_other_adapters_are_inspected_again() -> None:
     """A changed list is another inspection; no list at all is the one of before."""
     assert inputs_hash(spec_of(spec(OWN)), 0) != inputs_hash(spec_of(spec(OTHER)), 0)
     assert inputs_hash(spec_of(spec()), 0) == inputs_hash(

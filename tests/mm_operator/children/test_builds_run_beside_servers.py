@@ -54,7 +54,7 @@ def of(*models: str) -> dict[str, Any]:
         pytest.param(
             claims(source="models"), {"models": ("c",)}, [of("c"), of()], id="source-and-operators"
         ),
-        pytest.param(BOTH, {"models": ()}, [], id="nobody-serves-from-the-source"),
+        pytest.param(BOTH, {"models": ()}, [], id="no-model-serves-from-the-source"),
         pytest.param(
             {**BOTH, "build": {**BOTH["build"], **OWN_AFFINITY["build"]}},
             {"engines": ("b",)},

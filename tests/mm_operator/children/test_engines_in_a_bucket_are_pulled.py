@@ -74,7 +74,7 @@ def test_encoders_pull_what_they_open() -> None:
     assert secrets_of(pods["encoder"]) == KEYS
 
 
-def test_stores_are_told_apart() -> None:
+def test_stores_are_distinguished() -> None:
     """The same engine in a bucket and on a claim are two engines to the cluster."""
     names = {children(inspected(spec))["Job/build"]["metadata"]["name"] for spec in ({}, STORE)}
     assert len(names) == 2

@@ -30,7 +30,7 @@ def _resources(spec: MultimodalModelSpec) -> object:
 
 
 @pytest.mark.parametrize(
-    ("asked", "expected"),
+    ("requested", "expected"),
     [
         pytest.param(
             {},
@@ -49,10 +49,10 @@ def _resources(spec: MultimodalModelSpec) -> object:
         ),
     ],
 )
-def test_the_limit(asked: dict[str, object], expected: dict[str, object]) -> None:
+def test_the_limit(requested: dict[str, object], expected: dict[str, object]) -> None:
     """The plan's, unless the spec states one; Kubernetes refuses a request above its limit."""
     assert {key: value for key, value in expected.items() if value} == _resources(
-        spec_of({"gateway": {"resources": asked}})
+        spec_of({"gateway": {"resources": requested}})
     )
 
 

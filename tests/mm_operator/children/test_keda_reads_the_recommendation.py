@@ -37,8 +37,8 @@ def staged(
 ) -> dict[str, dict[str, Any]]:
     """Return the children of a serving model, by kind and component."""
     objectives = [{"metric": "TimeToFirstToken", "target": "500ms"}]
-    asked = {"engine": "KEDA", "maxReplicas": 4, "objectives": objectives, **autoscaling}
-    spec = {"autoscaling": asked}
+    requested = {"engine": "KEDA", "maxReplicas": 4, "objectives": objectives, **autoscaling}
+    spec = {"autoscaling": requested}
     keda = replace(SETTINGS, keda=KedaSettings(**settings))
     stage = inspected(
         spec, built=True, settings=keda, scaling=None if mover is None else view(mover)
@@ -193,11 +193,11 @@ def kinds_of(snapshot: Snapshot) -> set[str]:
         ),
     ],
 )
-def test_what_keda_cannot_do_is_told(
+def test_what_keda_cannot_do_is_reported(
     prometheus: dict[str, Any] | None, addresses: tuple[str, ...], sentence: str
 ) -> None:
     """Settings that KEDA would silently ignore become a sentence instead."""
     spec = AutoscalingSpec.model_validate({"engine": "KEDA", "prometheus": prometheus})
-    told = keda_problem(spec, KedaSettings(addresses=addresses))
+    reported = keda_problem(spec, KedaSettings(addresses=addresses))
 
-    assert (bool(sentence), sentence in told) == (bool(told), True)
+    assert (bool(sentence), sentence in reported) == (bool(reported), True)

@@ -17,15 +17,15 @@ def objects() -> dict[str, dict[str, Any]]:
     return children(inspected(CHANGES, built=True, facts=facts_of("qwen2-vl")))
 
 
-def test_probes_ask_the_metrics_port() -> None:
+def test_probes_query_the_metrics_port() -> None:
     """The supervisor says whether the server is ready; it is alive while it answers."""
     pod = objects()["Deployment/server"]["spec"]["template"]["spec"]
     (server,) = (one for one in pod["initContainers"] if one["name"] == "server")
-    asked = {
+    requested = {
         kind: (server[kind]["httpGet"]["path"], server[kind]["httpGet"]["port"])
         for kind in ("startupProbe", "readinessProbe", "livenessProbe")
     }
-    assert asked == {
+    assert requested == {
         "startupProbe": ("/health/ready", "triton-metrics"),
         "readinessProbe": ("/health/ready", "triton-metrics"),
         "livenessProbe": ("/health/live", "triton-metrics"),

@@ -28,8 +28,8 @@ def test_an_engine_has_its_object_while_it_may_move(engine: str, mode: str, *, m
     status = ScalingStatus(desired=1, current=1, reason="Idle", message="")
     view = ScalingView(status, active=True, reason=Reason.FOLLOWING_LOAD, message="", mover=engine)
     objectives = [{"metric": "TimeToFirstToken", "target": "500ms"}]
-    asked = {"engine": engine, "mode": mode, "maxReplicas": 4, "objectives": objectives}
-    spec = {"autoscaling": asked}
+    requested = {"engine": engine, "mode": mode, "maxReplicas": 4, "objectives": objectives}
+    spec = {"autoscaling": requested}
     found = children(inspected(spec, built=True, settings=SETTINGS, scaling=view))
 
     assert (OBJECTS[engine] in found) is made

@@ -72,17 +72,17 @@ def test_a_plan_under_anothers_fingerprint_is_not_kept() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "expected"),
+    ("requested", "expected"),
     [
         pytest.param("1Gi", "7Gi", id="never-shrinks"),
         pytest.param("7168Mi", "7Gi", id="equal-sizes-are-not-rewritten"),
         pytest.param("8Gi", "8Gi", id="grows"),
     ],
 )
-def test_existing_store_keeps_what_it_has(asked: str, expected: str) -> None:
+def test_existing_store_keeps_what_it_has(requested: str, expected: str) -> None:
     """A claim is made by the first model; others with other wishes do not fight about it."""
     found = ClaimState("multimodal-store", "Bound", "7Gi", "fast", ("ReadWriteMany",))
-    snapshot, plan = inspected({"build": {"store": {"size": asked}}})
+    snapshot, plan = inspected({"build": {"store": {"size": requested}}})
     observed = replace(snapshot.observed, store=found)
     claim = children((replace(snapshot, observed=observed), plan))["PersistentVolumeClaim/store"]
     assert claim["spec"] == {
@@ -126,19 +126,19 @@ def test_released_engine_that_is_gone_already_needs_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("phase", "told", "stays"),
+    ("phase", "reported", "stays"),
     [
         pytest.param(JobPhase.SUCCEEDED, False, True, id="complete"),
-        pytest.param(JobPhase.RUNNING, True, True, id="its-pod-told-the-result"),
+        pytest.param(JobPhase.RUNNING, True, True, id="its-pod-reported-the-result"),
         pytest.param(JobPhase.RUNNING, False, False, id="still-builds-what-is-there"),
     ],
 )
-def test_a_job_that_built_the_engine_stays(phase: JobPhase, *, told: bool, stays: bool) -> None:
+def test_a_job_that_built_the_engine_stays(phase: JobPhase, *, reported: bool, stays: bool) -> None:
     """Its log can be read for a day, also when Kubernetes is slow to say that it is complete."""
     snapshot, plan = inspected(built=True)
     engine = snapshot.observed.engines[plan.engine_config]
     assert engine.config is not None
-    ends = (PodEnd("pod", succeeded=True, exit_code=0),) if told else ()
+    ends = (PodEnd("pod", succeeded=True, exit_code=0),) if reported else ()
     job = JobState(
         f"{plan.engine_config}-1",
         "uid-of-the-job",

@@ -43,11 +43,11 @@ def test_a_model_has_port_80_and_nothing_else() -> None:
     assert not [name for name in objects if name.startswith("NetworkPolicy")]
 
 
-def test_probes_ask_the_page_of_the_supervisor() -> None:
+def test_probes_query_the_page_of_the_supervisor() -> None:
     """The kubelet comes from outside, where Triton does not listen."""
     server = _server(_objects())
-    asked = {kind: server[kind]["httpGet"]["port"] for kind in server if kind.endswith("Probe")}
-    assert asked == dict.fromkeys(
+    requested = {kind: server[kind]["httpGet"]["port"] for kind in server if kind.endswith("Probe")}
+    assert requested == dict.fromkeys(
         ("startupProbe", "livenessProbe", "readinessProbe"), "triton-metrics"
     )
 

@@ -206,11 +206,11 @@ def test_two_models_build_once(api: Api, tmp_path: Path) -> None:
         assert len(engines) == 1
         assert len([one for one in jobs if one["metadata"]["name"].startswith("engine-")]) <= 1
         assert sorted(owner["name"] for owner in owners) == ["one", "two"]
-        told = [get(api, "mmm", name)["status"]["build"] for name in ("one", "two")]
-        reused = [build.get("reusedFrom") for build in told]
+        reported = [get(api, "mmm", name)["status"]["build"] for name in ("one", "two")]
+        reused = [build.get("reusedFrom") for build in reported]
         others = ([f"{api.namespace}/one"], [f"{api.namespace}/two"])
         assert list(filter(None, reused)) in others
-        assert [build["phase"] for build in told] == ["Succeeded", "Succeeded"]
+        assert [build["phase"] for build in reported] == ["Succeeded", "Succeeded"]
 
         api.kubectl("delete", "mmm", "one")
         quiet(operator)
@@ -220,7 +220,7 @@ def test_two_models_build_once(api: Api, tmp_path: Path) -> None:
         eventually(lambda: not children(api), showing=lambda: children(api))
 
 
-def test_failed_build_is_told(api: Api, tmp_path: Path) -> None:
+def test_failed_build_is_reported(api: Api, tmp_path: Path) -> None:
     """A build that fails for good ends in EngineBuilt=False with step, exit code and last lines."""
     with running_operator(api.cluster, tmp_path, api.namespace):
         api.apply(document(name="llava"))
@@ -242,7 +242,7 @@ NO_PROGRAM = (
 )
 
 
-def test_an_image_without_the_program_is_told_at_once(api: Api, tmp_path: Path) -> None:
+def test_an_image_without_the_program_is_reported_at_once(api: Api, tmp_path: Path) -> None:
     """The first pod of a stock image ends the Job, and the condition says what the image lacks."""
     selector = f"{labels.MODEL}=llava,{labels.APP_COMPONENT}={labels.Component.INSPECT}"
     with running_operator(api.cluster, tmp_path, api.namespace):
@@ -252,15 +252,15 @@ def test_an_image_without_the_program_is_told_at_once(api: Api, tmp_path: Path) 
         end_pod(api, pod, message=NO_PROGRAM, exit_code=128, reason="StartError")
 
         reaches(api, "llava", "Planned", "ImageNotUsable")
-        told = condition(api, "llava", "Planned")["message"]
+        reported = condition(api, "llava", "Planned")["message"]
         [job] = api.read("jobs", "-l", selector)["items"]
-        assert "has no program mm-runtime" in told
-        assert "spec.build.image" in told
+        assert "has no program mm-runtime" in reported
+        assert "spec.build.image" in reported
         assert job["status"]["failed"] == 1
         assert {one["reason"] for one in job["status"]["conditions"]} == {"PodFailurePolicy"}
 
 
-def test_a_build_whose_image_lacks_something_is_told(api: Api, tmp_path: Path) -> None:
+def test_a_build_whose_image_lacks_something_is_reported(api: Api, tmp_path: Path) -> None:
     """What the Job's own check of its image found is the reason of EngineBuilt."""
     with running_operator(api.cluster, tmp_path, api.namespace):
         api.apply(document(name="llava"))
@@ -274,7 +274,7 @@ def test_a_build_whose_image_lacks_something_is_told(api: Api, tmp_path: Path) -
         assert "torch: (none)" in condition(api, "llava", "EngineBuilt")["message"]
 
 
-def test_quota_is_told_and_lifted(api: Api, tmp_path: Path) -> None:
+def test_quota_is_reported_and_lifted(api: Api, tmp_path: Path) -> None:
     """A namespace whose quota allows no pods is named in the condition; lifting it is enough."""
     api.kubectl("create", "quota", "none", "--hard=pods=0")
     with running_operator(api.cluster, tmp_path, api.namespace):
@@ -290,18 +290,18 @@ def test_quota_is_told_and_lifted(api: Api, tmp_path: Path) -> None:
         reaches(api, "llava", "Planned", "PlanComplete")
 
 
-def test_events_tell_the_way_to_ready(api: Api, tmp_path: Path) -> None:
+def test_events_report_the_way_to_ready(api: Api, tmp_path: Path) -> None:
     """`kubectl describe` shows the transitions of a model in their order."""
 
-    def told() -> str:
+    def reported() -> str:
         return api.kubectl("describe", "mmm", "llava").split("Events:")[1]
 
     with running_operator(api.cluster, tmp_path, api.namespace):
         api.apply(document(name="llava"))
         make_ready(api, "llava")
         # In the background, after the status that reports the same.
-        eventually(lambda: "RolloutComplete" in told(), showing=told)
-        events = told()
+        eventually(lambda: "RolloutComplete" in reported(), showing=reported)
+        events = reported()
 
         # "InspectPending" when the scheduler was first to say that there is no node.
         assert events.index("Inspect") < events.index("PlanComplete")

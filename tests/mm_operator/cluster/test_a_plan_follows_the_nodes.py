@@ -71,7 +71,7 @@ def engine_jobs(api: Api) -> dict[str, dict[str, Any]]:
     return {pod["nodeSelector"]["nvidia.com/gpu.product"]: pod for pod in pods}
 
 
-def test_labels_of_nodes_plan_and_plan_anew(api: Api, tmp_path: Path) -> None:
+def test_labels_of_nodes_plan_and_plan_again(api: Api, tmp_path: Path) -> None:
     """No node: a question. A node: a plan and a build for it. Other labels: another of both."""
     with running_operator(api.cluster, tmp_path, api.namespace, watch_nodes=True):
         api.apply(document(SPEC, name="m"))

@@ -67,11 +67,11 @@ class Site:
     def __init__(self) -> None:
         self.now = 0.0
         self.leases = Leases()
-        self.told: list[str] = []
+        self.reported: list[str] = []
         self.served = ServedNamespaces(
             self.leases,  # type: ignore[arg-type]  # the three requests that are sent
             OURS,
-            on_change=self.told.append,
+            on_change=self.reported.append,
             clock=lambda: self.now,
         )
 
@@ -170,7 +170,7 @@ async def test_a_contender_that_went_is_forgotten(site: Site) -> None:
     assert "annotations" not in site.leases.held["team", LEASE_NAME]["metadata"]
 
 
-async def test_whoever_is_faster_has_it(site: Site) -> None:
+async def test_the_faster_one_has_it(site: Site) -> None:
     """Both see a free namespace; the API server lets one write."""
     del site.leases.held["away", "theirs"]
     site.leases.set("team", LEASE_NAME, spec={"holderIdentity": "third/one"})
@@ -200,10 +200,10 @@ async def test_a_lease_that_a_list_does_not_hold_is_gone(
     site: Site, namespace: str | None, version: int, *, kept: bool
 ) -> None:
     """A deletion that no watch reported: the namespace is free, and its models are looked at."""
-    site.told.clear()
+    site.reported.clear()
     site.served.keep(LEASE.kind, set(), namespace=namespace, version=version)
     del site.leases.held["team", LEASE_NAME]
 
-    assert site.told == ([] if kept else ["team"])
+    assert site.reported == ([] if kept else ["team"])
     if not kept:
         assert await site.served.admits("team")

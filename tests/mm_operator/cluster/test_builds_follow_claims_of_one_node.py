@@ -24,7 +24,7 @@ SHARED, ALONE, ALONE_POD = "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"
 
 
 @pytest.mark.parametrize(
-    ("asked", "bound", "expected"),
+    ("requested", "bound", "expected"),
     [
         pytest.param([ALONE], [], NODE, id="not-bound"),
         pytest.param([ALONE], [ALONE], NODE, id="one-node"),
@@ -36,9 +36,11 @@ SHARED, ALONE, ALONE_POD = "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"
         pytest.param([], [], ANY, id="missing"),
     ],
 )
-def test_modes_say_who_may_attach(asked: list[str], bound: list[str], expected: Attached) -> None:
+def test_modes_say_who_may_attach(
+    requested: list[str], bound: list[str], expected: Attached
+) -> None:
     """What the volume can do counts, and until there is one what the claim requests."""
-    claim = {"spec": {"accessModes": asked}, "status": {"accessModes": bound}}
+    claim = {"spec": {"accessModes": requested}, "status": {"accessModes": bound}}
     assert expected == attached_by(claim)
 
 

@@ -28,35 +28,35 @@ def item(name: str, version: int, **marks: Any) -> dict[str, Any]:
             "resourceVersion": str(version),
             "labels": {labels.MODEL: marks.pop("model")} if "model" in marks else {},
             "ownerReferences": owners,
-            "managedFields": [{"manager": "somebody"}],
+            "managedFields": [{"manager": "another"}],
         },
         **marks,
     }
 
 
 @pytest.fixture
-def told() -> list[Key]:
+def reported() -> list[Key]:
     """Collects the keys that a cache reports."""
     return []
 
 
 @pytest.fixture
-def cache(told: list[Key]) -> Cache:
+def cache(reported: list[Key]) -> Cache:
     """Return an empty cache."""
-    return Cache(on_change=told.append)
+    return Cache(on_change=reported.append)
 
 
-def test_own_writes_wake_nobody(cache: Cache, told: list[Key]) -> None:
+def test_own_writes_start_no_reconciliation(cache: Cache, reported: list[Key]) -> None:
     """The event that follows a write of ours is no news to the model that wrote."""
     key = Key("demo", "llava")
     cache.put_own("ConfigMap", item("a", 5, model="llava"), by=key)
     cache.put("ConfigMap", item("a", 5, model="llava"))
 
-    assert told == []
+    assert reported == []
     assert cache.find("ConfigMap", "demo", "a") is not None
 
 
-def test_old_events_lose(cache: Cache, told: list[Key]) -> None:
+def test_old_events_lose(cache: Cache, reported: list[Key]) -> None:
     """An event that is older than what is held changes nothing."""
     cache.put("ConfigMap", item("a", 7, model="llava", data={"x": "new"}))
     cache.put("ConfigMap", item("a", 6, model="llava", data={"x": "old"}))
@@ -64,18 +64,18 @@ def test_old_events_lose(cache: Cache, told: list[Key]) -> None:
     held = cache.find("ConfigMap", "demo", "a")
     assert held is not None
     assert held.parse()["data"] == {"x": "new"}
-    assert told == [Key("demo", "llava")]
+    assert reported == [Key("demo", "llava")]
 
 
-def test_sharers_are_told(cache: Cache, told: list[Key]) -> None:
+def test_sharers_are_reported(cache: Cache, reported: list[Key]) -> None:
     """A change of a shared object wakes every owner; a write wakes all but the writer."""
     cache.put("ConfigMap", item("engine-1", 1, owners=["one", "two"]))
-    assert set(told) == {Key("demo", "one"), Key("demo", "two")}
-    told.clear()
+    assert set(reported) == {Key("demo", "one"), Key("demo", "two")}
+    reported.clear()
 
     cache.put_own("ConfigMap", item("engine-1", 2, owners=["one", "two"]), by=Key("demo", "one"))
 
-    assert told == [Key("demo", "two")]
+    assert reported == [Key("demo", "two")]
 
 
 @pytest.mark.parametrize(
@@ -86,50 +86,50 @@ def test_sharers_are_told(cache: Cache, told: list[Key]) -> None:
     ],
 )
 def test_a_written_owner_is_no_news(
-    cache: Cache, told: list[Key], active: int, expected: set[Key]
+    cache: Cache, reported: list[Key], active: int, expected: set[Key]
 ) -> None:
     """What changed meanwhile is: its own event is older than the answer."""
     cache.put("Job", item("engine-1", 1, owners=["one"], status={"active": 1}))
-    told.clear()
+    reported.clear()
 
     cache.put_own(
         "Job", item("engine-1", 3, owners=["one", "two"], status={"active": active}), by=None
     )
 
-    assert set(told) == expected
+    assert set(reported) == expected
 
 
-def test_dropped_owners_are_told(cache: Cache, told: list[Key]) -> None:
+def test_dropped_owners_are_reported(cache: Cache, reported: list[Key]) -> None:
     """A model that was taken off the owners learns of it and can join again."""
     cache.put("ConfigMap", item("engine-1", 1, owners=["one", "two"]))
-    told.clear()
+    reported.clear()
 
     cache.put("ConfigMap", item("engine-1", 2, owners=["one"]))
 
-    assert set(told) == {Key("demo", "one"), Key("demo", "two")}
+    assert set(reported) == {Key("demo", "one"), Key("demo", "two")}
 
 
-def test_jobs_of_an_engine_concern_its_owners(cache: Cache, told: list[Key]) -> None:
+def test_jobs_of_an_engine_concern_its_owners(cache: Cache, reported: list[Key]) -> None:
     """A build Job names no model: the owners of its engine's ConfigMap are reported."""
     cache.put("ConfigMap", item("engine-1", 1, owners=["one"]))
-    told.clear()
+    reported.clear()
 
     cache.put("Job", item("engine-1-1", 2))
 
-    assert told == [Key("demo", "one")]
+    assert reported == [Key("demo", "one")]
 
 
-def test_a_list_replaces_everything_of_its_kind(cache: Cache, told: list[Key]) -> None:
+def test_a_list_replaces_everything_of_its_kind(cache: Cache, reported: list[Key]) -> None:
     """What a complete list lacks is gone, other kinds stay."""
     cache.put("ConfigMap", item("a", 1, model="llava"))
     cache.put("Service", item("a", 2, model="llava"))
-    told.clear()
+    reported.clear()
 
     cache.keep("ConfigMap", set(), namespace=None, version=2)
 
     assert cache.find("ConfigMap", "demo", "a") is None
     assert cache.find("Service", "demo", "a") is not None
-    assert told == [Key("demo", "llava")]
+    assert reported == [Key("demo", "llava")]
 
 
 @pytest.mark.parametrize(

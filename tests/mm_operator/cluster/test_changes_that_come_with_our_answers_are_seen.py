@@ -24,32 +24,32 @@ def _seen(version: int, *, generation: int, replicas: int = 1) -> dict[str, Any]
 
 
 @pytest.fixture
-def told() -> list[Key]:
+def reported() -> list[Key]:
     """Collects the keys that a cache reports."""
     return []
 
 
 @pytest.fixture
-def models(told: list[Key]) -> ModelCache:
+def models(reported: list[Key]) -> ModelCache:
     """Return a cache that holds one model."""
-    models = ModelCache(told.append)
+    models = ModelCache(reported.append)
     models.put(_seen(5, generation=1))
-    told.clear()
+    reported.clear()
     return models
 
 
-def test_a_status_of_ours_is_no_news(models: ModelCache, told: list[Key]) -> None:
+def test_a_status_of_ours_is_no_news(models: ModelCache, reported: list[Key]) -> None:
     """Neither its answer nor the event that follows."""
     models.put(_seen(6, generation=1), own=True)
     models.put(_seen(6, generation=1))
-    assert told == []
+    assert reported == []
 
 
-def test_a_spec_that_comes_with_the_answer_is_news(models: ModelCache, told: list[Key]) -> None:
+def test_a_spec_that_comes_with_the_answer_is_news(models: ModelCache, reported: list[Key]) -> None:
     """Its own event is older than the answer and reports nothing any more."""
     models.put(_seen(7, generation=2, replicas=2), own=True)
     models.put(_seen(6, generation=2, replicas=2))
-    assert told == [KEY]
+    assert reported == [KEY]
 
 
 def test_what_users_change_is_apart_from_what_others_write() -> None:

@@ -84,10 +84,10 @@ def test_numbers_of_a_revision_stay_within_their_bounds(api: Api, tmp_path: Path
 
         write(api, record["metadata"]["name"], {"revision.json": json.dumps(forged)})
 
-        def mended() -> bool:
+        def repaired() -> bool:
             return bool(get(api, "configmap", record["metadata"]["name"])["data"] == record["data"])
 
-        eventually(mended)
+        eventually(repaired)
         assert get(api, "deployment", "llava")["spec"]["template"] == before
 
 
@@ -104,8 +104,8 @@ def test_a_build_job_knows_its_plan(api: Api, tmp_path: Path) -> None:
 
         write(api, record["metadata"]["name"], {"plan.json": json.dumps(forged)})
 
-        def mended() -> bool:
+        def repaired() -> bool:
             return bool(get(api, "configmap", record["metadata"]["name"])["data"] == record["data"])
 
-        eventually(mended)
+        eventually(repaired)
         assert "--plan-sha256" in arguments

@@ -140,7 +140,7 @@ async def test_while_models_wait_events_are_few() -> None:
         "me",
         busy=lambda: busy[0],
     )
-    told(poster, 50)
+    reported(poster, 50)
     task = asyncio.create_task(poster.run())
     await eventually_async(lambda: len(posts.taken) > 1)
     few = len(posts.taken)
@@ -165,7 +165,7 @@ class Posts:
         self.taken.append(body["message"])
 
 
-def told(poster: EventPoster, count: int) -> None:
+def reported(poster: EventPoster, count: int) -> None:
     """Report a poster of so many models' first refusal."""
     for number in range(count):
         condition = {
@@ -189,7 +189,7 @@ async def test_refusals_are_one_line_and_counted(caplog: pytest.LogCaptureFixtur
         on_drop=dropped.append,
         summary_seconds=0.5,
     )
-    told(poster, 1000)
+    reported(poster, 1000)
     task = asyncio.create_task(poster.run())
     await eventually_async(lambda: len(dropped) == 1000 and bool(caplog.messages))
     task.cancel()
@@ -209,7 +209,7 @@ async def test_a_closed_fence_loses_no_event() -> None:
         busy=lambda: False,
         on_drop=dropped.append,
     )
-    told(poster, 1)
+    reported(poster, 1)
     task = asyncio.create_task(poster.run())
     await eventually_async(lambda: posts.taken == ["Planned: number 0"])
     task.cancel()

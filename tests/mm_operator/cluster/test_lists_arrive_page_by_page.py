@@ -18,7 +18,7 @@ PAGES = {"": (["a", "b"], "second"), "second": (["c"], "")}
 """Token of a page -> its objects and the token of the next."""
 
 
-class Heard:
+class Received:
     """A sink that notes what it is reported, in order."""
 
     def __init__(self) -> None:
@@ -40,15 +40,15 @@ class Heard:
 
 
 @pytest.fixture
-async def asked() -> AsyncIterator[tuple[Client, list[str]]]:
+async def requested() -> AsyncIterator[tuple[Client, list[str]]]:
     """A server of two pages, and what was listed when each of them was requested."""
-    told: list[str] = []
+    reported: list[str] = []
 
     async def answer(request: web.Request) -> web.Response:
         if "watch" in request.query:
             await asyncio.sleep(60)
         names, following = PAGES[request.query.get("continue", "")]
-        told.append(request.query["limit"])
+        reported.append(request.query["limit"])
         items = [{"metadata": {"name": name, "namespace": "demo", "uid": name}} for name in names]
         metadata = {"resourceVersion": "7", "continue": following}
         return web.json_response({"items": items, "metadata": metadata})
@@ -61,18 +61,18 @@ async def asked() -> AsyncIterator[tuple[Client, list[str]]]:
     await site.start()
     host = f"http://127.0.0.1:{runner.addresses[0][1]}"
     client = Client(ApiClient(Configuration(host=host)))
-    yield client, told
+    yield client, reported
     await client.close()
     await runner.cleanup()
 
 
-async def test_each_page_is_taken_and_the_end_tells_what_stays(
-    asked: tuple[Client, list[str]],
+async def test_each_page_is_taken_and_the_end_reports_what_stays(
+    requested: tuple[Client, list[str]],
 ) -> None:
     """Objects come before the list is complete; only its end says what is gone, and of when."""
-    client, told = asked
-    heard = Heard()
-    reflector = Reflector(client, CONFIG, namespace="demo", selector="", sink=heard)
+    client, reported = requested
+    received = Received()
+    reflector = Reflector(client, CONFIG, namespace="demo", selector="", sink=received)
     watch = asyncio.create_task(reflector.run())
     async with asyncio.timeout(20):
         await reflector.synced.wait()
@@ -81,5 +81,5 @@ async def test_each_page_is_taken_and_the_end_tells_what_stays(
         await watch
 
     puts = [("put", "ConfigMap", name) for name in "abc"]
-    assert heard.calls == [*puts, ("keep", "ConfigMap", ["a", "b", "c"], "demo", 7)]
-    assert told == [str(LIST_PAGE[CONFIG.kind])] * 2
+    assert received.calls == [*puts, ("keep", "ConfigMap", ["a", "b", "c"], "demo", 7)]
+    assert reported == [str(LIST_PAGE[CONFIG.kind])] * 2

@@ -71,7 +71,7 @@ async def gathered(local: LocalServer, *pods: dict[str, Any]) -> Evidence:
         pytest.param(RUNS, 512 * 1024, id="running-build"),
     ],
 )
-async def test_a_log_is_asked_for_with_a_bound(status: dict[str, Any], limit: int) -> None:
+async def test_a_log_is_requested_with_a_bound(status: dict[str, Any], limit: int) -> None:
     """A line has no bound of its own: the API server is queried to cut."""
 
     async def answer(exchange: Exchange) -> None:
@@ -80,8 +80,10 @@ async def test_a_log_is_asked_for_with_a_bound(status: dict[str, Any], limit: in
     async with serve_local(answer) as local:
         await gathered(local, pod(status))
 
-    asked = [parse_qs(urlsplit(one.path).query) for one in local.exchanges if "/log" in one.path]
-    assert [one.get("limitBytes") for one in asked] == [[str(limit)]]
+    requested = [
+        parse_qs(urlsplit(one.path).query) for one in local.exchanges if "/log" in one.path
+    ]
+    assert [one.get("limitBytes") for one in requested] == [[str(limit)]]
 
 
 async def test_a_line_of_progress_without_end_is_left_out() -> None:

@@ -147,11 +147,11 @@ def test_what_lost_its_labels_is_still_ours(api: Api, tmp_path: Path, kind: str,
 
     with running_operator(api.cluster, tmp_path, api.namespace):
 
-        def mended() -> bool:
+        def repaired() -> bool:
             now = get(api, kind, before["metadata"]["name"])["metadata"]
             return bool(now.get("labels") == before["metadata"]["labels"])
 
-        eventually(mended, showing=lambda: get(api, kind, before["metadata"]["name"])["metadata"])
+        eventually(repaired, showing=lambda: get(api, kind, before["metadata"]["name"])["metadata"])
         after = get(api, kind, before["metadata"]["name"])
         assert after["metadata"]["uid"] == before["metadata"]["uid"]
         assert after.get("data") == before.get("data")

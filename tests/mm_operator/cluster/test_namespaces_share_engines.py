@@ -127,7 +127,7 @@ def test_one_namespace_builds_for_both(pair: tuple[Api, Api], tmp_path: Path) ->
         eventually(lambda: not leases(first), showing=lambda: leases(first))
 
 
-def test_without_consent_nobody_waits(pair: tuple[Api, Api], tmp_path: Path) -> None:
+def test_without_consent_no_model_waits(pair: tuple[Api, Api], tmp_path: Path) -> None:
     """A store is what a spec says it is: another namespace's build and records change nothing."""
     first, second = pair
     with running_operator(first.cluster, tmp_path, first.namespace, second.namespace):
@@ -148,7 +148,7 @@ def test_without_consent_nobody_waits(pair: tuple[Api, Api], tmp_path: Path) -> 
         assert leases(first) == []
 
 
-def test_who_waits_goes_on_when_the_builder_leaves(pair: tuple[Api, Api], tmp_path: Path) -> None:
+def test_who_waits_continues_when_the_builder_leaves(pair: tuple[Api, Api], tmp_path: Path) -> None:
     """A build dies with its last model; the other namespace then builds by itself."""
     first, second = pair
     with sharing(pair, tmp_path):
@@ -174,7 +174,7 @@ def take(pair: tuple[Api, Api]) -> Take:
     api, _ = pair
 
     def taken(holder: str, skew: timedelta, busy: set[str]) -> bool:
-        async def ask() -> bool:
+        async def query() -> bool:
             client = Client(await connect(str(api.cluster.kubeconfig), None))
             flights = Flights(
                 client, api.namespace, lambda: datetime.now(UTC) + skew, lambda name: name != "far"
@@ -184,7 +184,7 @@ def take(pair: tuple[Api, Api]) -> Take:
             finally:
                 await client.close()
 
-        return asyncio.run(ask())
+        return asyncio.run(query())
 
     return taken
 
@@ -253,7 +253,7 @@ def test_of_two_at_once_one_builds(pair: tuple[Api, Api]) -> None:
         ),
     ],
 )
-def test_volumes_are_told_apart_by_their_source(
+def test_volumes_are_distinguished_by_their_source(
     one: dict[str, Any], other: dict[str, Any], *, same: bool
 ) -> None:
     """Size, modes and the claim do not say where a volume's bytes are; its source does."""

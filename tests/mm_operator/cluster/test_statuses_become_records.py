@@ -39,7 +39,7 @@ def holds(kind: str, **fields: str) -> dict[str, Any]:
     return {"type": kind, "status": "True", "lastTransitionTime": MADE, **fields}
 
 
-def test_an_oom_kill_is_told() -> None:
+def test_an_oom_kill_is_reported() -> None:
     """The container's reason and exit code come through, and its log is requested."""
     killed = container(terminated={"exitCode": 137, "reason": "OOMKilled", "finishedAt": MADE})
     found = pod(killed, phase="Failed")
@@ -182,7 +182,7 @@ def test_loads_are_measured(changes: dict[str, Any], expected: float | None) -> 
     assert expected == pod_state(found).load_seconds
 
 
-def test_an_eviction_is_told() -> None:
+def test_an_eviction_is_reported() -> None:
     """A pod that was disrupted before a container ended has no exit code, but a reason."""
     found = pod(phase="Failed", reason="Evicted", conditions=[holds("DisruptionTarget")])
     end = pod_end(found)
@@ -255,7 +255,7 @@ def test_where_a_job_stands(
     assert job_state(found, pods, log_tails={}).phase is expected
 
 
-def test_a_failed_job_tells_why() -> None:
+def test_a_failed_job_reports_why() -> None:
     """Reason and message of the condition Failed, and each pod's end, oldest first."""
     early = container(terminated={"exitCode": 1, "finishedAt": "2026-01-01T00:00:00Z"})
     late = container(terminated={"exitCode": 2, "finishedAt": "2026-01-01T00:01:00Z"})
@@ -278,7 +278,7 @@ def test_a_blocked_job_says_so_only_without_pods() -> None:
     assert job_state(job(), [pod(phase="Pending")], log_tails={}, blocked="old").waiting == ""
 
 
-def test_a_crashing_server_is_told_before_a_waiting_gateway() -> None:
+def test_a_crashing_server_is_reported_before_a_waiting_gateway() -> None:
     """Of several waiting containers the one in CrashLoopBackOff is named, with its last end."""
     server = container("server", waiting={"reason": "CrashLoopBackOff"})
     server |= {
@@ -304,7 +304,7 @@ def test_a_crashing_server_is_told_before_a_waiting_gateway() -> None:
     ],
     ids=["tries-again", "rests-after-its-end", "succeeded-at-last"],
 )
-def test_a_failing_init_container_is_told_while_the_others_wait(
+def test_a_failing_init_container_is_reported_while_the_others_wait(
     now: dict[str, Any], before: str, expected: str
 ) -> None:
     """The kubelet shows the end for most of a back-off; servers that wait for it do not hide it."""
@@ -330,7 +330,7 @@ def test_a_failing_init_container_is_told_while_the_others_wait(
         pytest.param({"terminated": {"exitCode": 0}}, None, id="pulled-at-last"),
     ],
 )
-def test_a_damaged_engine_is_told_while_it_cannot_be_loaded(
+def test_a_damaged_engine_is_reported_while_it_cannot_be_loaded(
     now: dict[str, Any], expected: str | None
 ) -> None:
     """Exit code 6 counts until the container is started again."""
@@ -341,7 +341,7 @@ def test_a_damaged_engine_is_told_while_it_cannot_be_loaded(
     assert (found.damage.message if found.damage else None) == expected
 
 
-def test_a_deployment_tells_its_troubles() -> None:
+def test_a_deployment_reports_its_troubles() -> None:
     """A refused pod and a stalled rollout come through as their messages."""
     conditions = [
         holds("ReplicaFailure", message="exceeded quota"),

@@ -103,7 +103,7 @@ def test_room_comes_back_when_objects_go() -> None:
     assert held(cache, "late")
 
 
-def test_a_job_that_nobody_owns_is_held_without_its_spec() -> None:
+def test_a_job_without_an_owner_is_held_without_its_spec() -> None:
     """Every kind that is watched has the bound of one object."""
     job = config("j", 1)
     job["spec"] = {"template": "x" * 300_000}
@@ -115,7 +115,7 @@ def test_a_job_that_nobody_owns_is_held_without_its_spec() -> None:
     assert len(found.packed.text()) < 2000
 
 
-def test_it_is_told_once_for_a_namespace(caplog: pytest.LogCaptureFixture) -> None:
+def test_it_is_reported_once_for_a_namespace(caplog: pytest.LogCaptureFixture) -> None:
     """A line for each object would be a way to fill the log."""
     caplog.set_level(logging.WARNING, logger="mm_operator.cluster.bounds")
     cache = Cache()

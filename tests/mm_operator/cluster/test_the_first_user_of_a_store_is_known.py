@@ -8,7 +8,7 @@ PLACE = ("store", "demo")
 A, B, C = (("a", "uid-a"), ("b", "uid-b"), ("c", "uid-c"))
 
 
-def test_nobody_uses_an_empty_store() -> None:
+def test_an_empty_store_has_no_users() -> None:
     """Before the first and after the last engine there is no user, in other namespaces neither."""
     users = FirstUsers()
     assert users.first(PLACE) is None
@@ -40,5 +40,5 @@ def test_it_agrees_with_a_list_of_all_users() -> None:
             engine = [chance.choice((A, B, C, ("d", "uid-d")))]
             there.append(engine)
             users.add(PLACE, engine)
-        everybody = [user for engine in there for user in engine]
-        assert users.first(PLACE) == min(everybody, default=None)
+        everyone = [user for engine in there for user in engine]
+        assert users.first(PLACE) == min(everyone, default=None)

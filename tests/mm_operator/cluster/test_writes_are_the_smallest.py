@@ -57,7 +57,7 @@ def test_owners_do_not_change_the_digest() -> None:
         pytest.param({}, {"a": 1}, {"a": 1}, id="new"),
         pytest.param({"a": 1}, {}, {"a": None}, id="gone"),
         pytest.param({"a": {"b": 1, "c": 2}}, {"a": {"b": 1}}, {"a": {"c": None}}, id="nested"),
-        pytest.param({"a": [1]}, {"a": [1, 2]}, {"a": [1, 2]}, id="lists-as-a-whole"),
+        pytest.param({"a": [1]}, {"a": [1, 2]}, {"a": [1, 2]}, id="entire-lists"),
     ],
 )
 def test_status_patches(old: dict[str, Any], new: dict[str, Any], expected: Any) -> None:

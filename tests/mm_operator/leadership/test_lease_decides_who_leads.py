@@ -33,7 +33,7 @@ def test_who_may_take(holder: str, waited: float, expected: bool) -> None:  # no
     assert may_take(again, "me", now=100.0 + waited) is expected
 
 
-def test_a_renewal_starts_the_wait_anew() -> None:
+def test_a_renewal_starts_the_wait_again() -> None:
     """A candidate counts from the moment it saw the record change, by its own clock."""
     first = sight(lease("other", version="1"), None, now=0.0)
     renewed = sight(lease("other", version="2"), first, now=11.0)

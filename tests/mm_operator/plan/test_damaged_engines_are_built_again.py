@@ -61,14 +61,14 @@ def test_the_rebuilt_engine_is_recorded(cluster: ImaginedCluster) -> None:
     assert cluster.open_jobs() == []
 
 
-def test_others_go_on_serving_meanwhile(cluster: ImaginedCluster) -> None:
+def test_others_continue_serving_meanwhile(cluster: ImaginedCluster) -> None:
     """The model whose pods are well keeps them; the first one builds for both."""
     before = cluster.objects[Ref("Deployment", "two")]
     cluster.cannot_load("one", DAMAGE)
     assert cluster.conditions("two")["Ready"] == "True ReplicasAvailable"
     assert cluster.objects[Ref("Deployment", "two")] == before
-    told = {cluster.conditions(name)["EngineBuilt"] for name in ("one", "two")}
-    assert told == {"False BuildPending", "False WaitingForBuild"}
+    reported = {cluster.conditions(name)["EngineBuilt"] for name in ("one", "two")}
+    assert reported == {"False BuildPending", "False WaitingForBuild"}
 
 
 def test_a_pod_that_has_not_tried_again_says_nothing_new(cluster: ImaginedCluster) -> None:
@@ -80,7 +80,7 @@ def test_a_pod_that_has_not_tried_again_says_nothing_new(cluster: ImaginedCluste
     assert cluster.conditions("one")["EngineBuilt"] == "True BuildSucceeded"
 
 
-def test_pods_that_refused_go_once_the_engine_is_whole(cluster: ImaginedCluster) -> None:
+def test_pods_that_refused_go_once_the_engine_is_complete(cluster: ImaginedCluster) -> None:
     """They would wait in a back-off of minutes; before the rebuild they stay to be read."""
     cluster.cannot_load("one", DAMAGE)
     before = cluster.pods["one"]
@@ -120,7 +120,7 @@ def test_pods_of_others_stay(cluster: ImaginedCluster) -> None:
     assert others == cluster.pods["two"]
 
 
-def test_a_second_damage_is_told_and_not_built(cluster: ImaginedCluster) -> None:
+def test_a_second_damage_is_reported_and_not_built(cluster: ImaginedCluster) -> None:
     """A store that damages engines is a person's matter; the ConfigMap's deletion builds again."""
     cluster.cannot_load("one", DAMAGE)
     cluster.wait(30)

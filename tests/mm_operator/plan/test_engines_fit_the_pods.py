@@ -40,7 +40,7 @@ def judged(trtllm: TrtllmBuild | None, **made: Any) -> BuildDecision:
     [
         pytest.param(None, {}, id="no-gpu-planned"),
         pytest.param(TRTLLM, {"gpu": H100, "versions": {"tensorrt_llm": "0.20.0"}}, id="equal"),
-        pytest.param(TRTLLM, {}, id="nothing-told"),
+        pytest.param(TRTLLM, {}, id="nothing-reported"),
     ],
 )
 def test_what_fits_is_served(trtllm: TrtllmBuild | None, made: dict[str, Any]) -> None:
@@ -55,7 +55,7 @@ def test_what_fits_is_served(trtllm: TrtllmBuild | None, made: dict[str, Any]) -
         pytest.param({"versions": {"tensorrt_llm": "0.18.0"}}, ("0.18.0", "0.20.0"), id="version"),
     ],
 )
-def test_what_does_not_fit_is_told(made: dict[str, Any], words: tuple[str, ...]) -> None:
+def test_what_does_not_fit_is_reported(made: dict[str, Any], words: tuple[str, ...]) -> None:
     """Both sides are named with what to do; the record stays for others to judge."""
     decision = judged(TRTLLM, **made)
     assert (decision.step, decision.reason) == (Step.FAILED, "EngineMismatch")

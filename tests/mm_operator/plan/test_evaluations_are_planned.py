@@ -39,8 +39,8 @@ def test_the_cost_stands_in_plan_and_status() -> None:
         "memoryBytes": cost.memory_bytes,
         "seconds": cost.seconds,
     }
-    asked = int(building_requests(planned.build_plan)["memory"].removesuffix("Mi")) << 20
-    assert asked >= cost.memory_bytes
+    requested = int(building_requests(planned.build_plan)["memory"].removesuffix("Mi")) << 20
+    assert requested >= cost.memory_bytes
     assert steps(planned.build_plan)[-1].name == "evaluation"
 
 

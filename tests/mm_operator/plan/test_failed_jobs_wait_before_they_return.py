@@ -28,7 +28,7 @@ def test_delays_grow_and_count_from_the_end(attempt: int, passed: int, left: int
     assert DELAYS.seconds_left(attempt=attempt, finished_at=EPOCH, now=now) == left
 
 
-def test_an_end_that_nobody_knows_is_now() -> None:
+def test_an_unknown_end_is_now() -> None:
     """A Job without a time of its end waits the entire delay."""
     assert DELAYS.seconds_left(attempt=1, finished_at=None, now=EPOCH) == 30
 

@@ -87,7 +87,7 @@ def bad(**fields: object) -> PodEnd:
             failed(bad(exit_code=137, reason="OOMKilled", message=UNDER_WAY)),
             "BuildOutOfMemory",
             "allows (exit code 137); raise the limit\nthe last line",
-            id="out-of-memory-of-the-whole-container",
+            id="out-of-memory-of-the-entire-container",
         ),
         pytest.param(
             failed(bad(exit_code=137, message=UNDER_WAY)),

@@ -80,10 +80,10 @@ def test_the_encoders_share_of_the_cache_is_counted() -> None:
     [
         # 44 frames of 196 rows fit where one image has room for 8765; no more than 32 are kept.
         pytest.param("llava-onevision", {}, 32, id="onevision-planned"),
-        pytest.param("llava-onevision", {"maxVideoFrames": 64}, 64, id="onevision-asked"),
-        pytest.param("qwen2-vl", {"maxImagesPerRequest": 2}, 4, id="two-frames-for-each-picture"),
+        pytest.param("llava-onevision", {"maxVideoFrames": 64}, 64, id="onevision-requested"),
+        pytest.param("qwen2-vl", {"maxImagesPerRequest": 2}, 4, id="two-frames-for-each-image"),
         pytest.param("llava-onevision", {"maxImagesPerRequest": 0}, 0, id="text-only"),
-        pytest.param("mllama", {}, 0, id="pictures-only"),
+        pytest.param("mllama", {}, 0, id="images-only"),
         pytest.param("t5", {}, 0, id="no-tower"),
     ],
 )

@@ -35,7 +35,7 @@ NODES = (node("a", H100),)
 JUNE, AUGUST = (f"tritonserver:25.0{month}-trtllm-python-py3" for month in (6, 8))
 
 
-def told(
+def reported(
     family: str, changes: dict[str, Any] | None = None, **fields: Any
 ) -> tuple[dict[str, Any], list[str]]:
     """Return the status of an inspected model, and the kinds of objects that are applied."""
@@ -81,9 +81,9 @@ def test_every_family_is_built_from_its_plan(family: str) -> None:
 
 
 @pytest.mark.parametrize("family", BUILT_ONLY)
-def test_what_nobody_serves_takes_no_gpu(family: str) -> None:
+def test_what_is_not_served_takes_no_gpu(family: str) -> None:
     """A family that no server has engines for is refused with the way to them or to an answer."""
-    status, kinds = told(family, refused=True)
+    status, kinds = reported(family, refused=True)
 
     assert condition(status, "Planned")["reason"] == Reason.NOT_SUPPORTED
     ways = ("mmctl plan -o commands", "Use backend Reference")
@@ -112,21 +112,21 @@ def test_a_build_sets_aside_what_the_converter_reads() -> None:
     snapshot, plan = inspected(TRTLLM, facts=facts, gpu_nodes=NODES)
     made = {child["kind"]: child for child in build(snapshot, plan)}
     container = made["Job"]["spec"]["template"]["spec"]["containers"][0]
-    asked = bytes_of(container["resources"]["requests"]["memory"])
+    requested = bytes_of(container["resources"]["requests"]["memory"])
 
-    assert 0 <= asked - facts.weight_bytes - 2**30 < 2**20
+    assert 0 <= requested - facts.weight_bytes - 2**30 < 2**20
 
 
 def test_a_quantizing_build_sets_aside_both_checkpoints() -> None:
     """The source in 16 bits and the result in 8 are in memory together."""
     facts = facts_of("qwen2-vl")
-    asked = []
+    requested = []
     for engine in (PYTORCH["engine"], {**PYTORCH["engine"], "quantization": "FP8"}):
         stage = inspected({**PYTORCH, "engine": engine}, facts=facts, gpu_nodes=NODES)
         job = next(child for child in build(*stage) if child["kind"] == "Job")
         (container,) = job["spec"]["template"]["spec"]["containers"]
-        asked.append(bytes_of(container["resources"]["requests"]["memory"]))
-    staged, quantized = asked
+        requested.append(bytes_of(container["resources"]["requests"]["memory"]))
+    staged, quantized = requested
 
     assert 0 <= quantized - 2**30 - facts.weight_bytes * 3 // 2 < 2**20
     assert staged < quantized
@@ -153,7 +153,7 @@ def test_a_staged_checkpoint_is_served_on_its_gpu() -> None:
     made = build(snapshot, plan)
     pod = next(one for one in made if one["kind"] == "Deployment")["spec"]["template"]["spec"]
     server = next(one for one in pod["initContainers"] if one["name"] == "server")
-    (told_to_pods,) = (
+    (reported_to_pods,) = (
         ServingPlan.from_json(one["data"]["serving.json"])
         for one in made
         if "serving.json" in one.get("data", {})
@@ -163,8 +163,8 @@ def test_a_staged_checkpoint_is_served_on_its_gpu() -> None:
     assert server["resources"]["limits"] == {"nvidia.com/gpu": "1"}
     assert pod["nodeSelector"] == {"nvidia.com/gpu.product": H100}
     assert plan.serving_plan is not None
-    assert told_to_pods.trtllm_serve == plan.serving_plan.trtllm_serve
-    assert told_to_pods.trtllm_serve is not None
+    assert reported_to_pods.trtllm_serve == plan.serving_plan.trtllm_serve
+    assert reported_to_pods.trtllm_serve is not None
 
 
 @pytest.mark.parametrize("family", ON_TRITON)
@@ -180,7 +180,7 @@ def test_operator_and_mmctl_plan_the_same(family: str) -> None:
 
 def test_status_has_the_numbers() -> None:
     """GPU, memory of each rank, fraction, pool and limits are those of the plan."""
-    status, _ = told("llava", {"engine": {"backend": "TensorRT", "parallelism": {"tensor": 2}}})
+    status, _ = reported("llava", {"engine": {"backend": "TensorRT", "parallelism": {"tensor": 2}}})
     plan = planned("llava", {"parallelism": {"tensor": 2}})
     assert plan.memory is not None
     assert plan.pool is not None
@@ -204,10 +204,10 @@ def test_status_has_the_numbers() -> None:
     )
 
 
-def test_too_big_is_told_with_what_would_fit() -> None:
+def test_too_big_is_reported_with_what_would_fit() -> None:
     """The condition says what is missing and the smallest changes; the status has them all."""
     small = node("a", L4, **{"nvidia.com/gpu.memory": "16000"})
-    status, kinds = told("llava", gpu_nodes=(small,), refused=True)
+    status, kinds = reported("llava", gpu_nodes=(small,), refused=True)
     verdict = condition(status, "Planned")
 
     assert (verdict["status"], verdict["reason"]) == ("False", "DoesNotFit")
@@ -272,7 +272,7 @@ def test_what_cannot_be_planned_is_a_condition(
     changes: dict[str, Any], fields: dict[str, Any], reason: str, words: str
 ) -> None:
     """Planned is False with a reason, and the message says what to do."""
-    status, kinds = told("llava", changes, refused=True, **fields)
+    status, kinds = reported("llava", changes, refused=True, **fields)
     planned_ = condition(status, "Planned")
 
     assert (planned_["status"], planned_["reason"]) == ("False", reason)
@@ -306,7 +306,7 @@ def test_gpu_of_the_last_plan_outlives_a_refused_spec() -> None:
     assert recorded_gpu(refused) == gpu
 
 
-def test_a_model_that_serves_goes_on() -> None:
+def test_a_model_that_serves_continues() -> None:
     """A changed spec that no longer fits leaves the build of the former engine alone."""
     snapshot, plan = inspected(
         {**TRTLLM, "engine": {"backend": "TensorRT", "maxBatchSize": 4096}},

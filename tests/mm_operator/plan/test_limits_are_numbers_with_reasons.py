@@ -124,7 +124,7 @@ def test_limits(facts: ModelFacts, changes: dict[str, Any], expected: dict[str, 
             {},
             "spec.engine.dtype",
             "float8_e4m3fn, which no engine computes in",
-            id="dtype-nobody-computes-in",
+            id="dtype-without-arithmetic",
         ),
         pytest.param(
             llava_7b_facts(),
@@ -230,8 +230,8 @@ def test_adapters_count_as_weights() -> None:
     lora = LoraFacts(adapters=adapters, modules={"llm": ["attn_q"]}, rank=8)
     facts = llava_7b_facts().model_copy(update={"lora": lora})
     source = {"persistentVolumeClaim": {"claimName": "c", "path": "a"}}
-    asked = [{"name": name, "source": source} for name in "ab"]
-    more = host_of(facts, {"engine": {"lora": asked}}).weights_bytes
+    requested = [{"name": name, "source": source} for name in "ab"]
+    more = host_of(facts, {"engine": {"lora": requested}}).weights_bytes
     assert more - 14_126_854_144 == 2 * (32 * 2 * 11_008 * 8) * 2
 
 
@@ -250,9 +250,9 @@ def test_adapters_are_bounded_by_the_widest_matrix(changes: dict[str, int], wide
     facts = plain.model_copy(update={"text": plain.text.model_copy(update=changes)})
     lora = LoraFacts(adapters=[adapter], modules={"llm": ["attn_q", "attn_v"]}, rank=8)
     source = {"persistentVolumeClaim": {"claimName": "c", "path": "a"}}
-    asked = {"engine": {"lora": [{"name": "a", "source": source}]}}
+    requested = {"engine": {"lora": [{"name": "a", "source": source}]}}
 
-    with_adapter = host_of(facts.model_copy(update={"lora": lora}), asked).weights_bytes
+    with_adapter = host_of(facts.model_copy(update={"lora": lora}), requested).weights_bytes
 
     assert with_adapter - host_of(facts).weights_bytes == 32 * 2 * 2 * widest * 8 * 2
 

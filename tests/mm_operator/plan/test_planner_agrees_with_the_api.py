@@ -35,8 +35,8 @@ def errors(changes: Mapping[str, Any]) -> set[tuple[str, str]]:
     """Return (path, code) of every error of a plan with these changes."""
     spec = {**changes}
     # Without images the small numbers of the examples leave room for a prompt.
-    asked = {"maxImagesPerRequest": 0, **spec.pop("engine", {})}
-    plan = planned("llava", asked, **spec)
+    requested = {"maxImagesPerRequest": 0, **spec.pop("engine", {})}
+    plan = planned("llava", requested, **spec)
     return {(error.path, error.code) for error in plan.errors}
 
 

@@ -108,7 +108,7 @@ def test_a_foreign_result_is_no_result(settings: Any, when: str) -> None:
         pytest.param(PARTNERS, 0.1, LONG, Step.WAITING, id="attempt-without-end"),
         pytest.param(PARTNERS, 1.1, "1", Step.START, id="longer-than-our-own-may-take"),
         pytest.param(STRANGERS, 0.1, "1", Step.START, id="of-no-partner"),
-        pytest.param(SETTINGS, 0.1, "1", Step.START, id="nobody-shares"),
+        pytest.param(SETTINGS, 0.1, "1", Step.START, id="no-model-shares"),
     ],
 )
 def test_a_foreign_build_is_waited_for_by_consent(

@@ -14,7 +14,7 @@ _SEVENTY = 140 * 10**9
         pytest.param(0, LEAST_START_SECONDS, id="nothing"),
         pytest.param(14 * 10**9, LEAST_START_SECONDS, id="seven-billion-parameters"),
         pytest.param(_SEVENTY, 600 + 7000, id="seventy-billion-parameters"),
-        pytest.param(10**13, MOST_SECONDS, id="more-than-anybody-waits-for"),
+        pytest.param(10**13, MOST_SECONDS, id="more-than-a-client-waits-for"),
     ],
 )
 def test_by_bytes(host_bytes: int, expected: int) -> None:
@@ -28,7 +28,7 @@ def test_by_bytes(host_bytes: int, expected: int) -> None:
         pytest.param(4.0, 600, id="what-does-not-grow-with-the-engine"),
         pytest.param(300.0, 1500, id="shorter-than-by-bytes"),
         pytest.param(2000.0, 10_000, id="longer-than-by-bytes"),
-        pytest.param(10_000.0, MOST_SECONDS, id="more-than-anybody-waits-for"),
+        pytest.param(10_000.0, MOST_SECONDS, id="more-than-a-client-waits-for"),
     ],
 )
 def test_as_measured(measured: float, expected: int) -> None:

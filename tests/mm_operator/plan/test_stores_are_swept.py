@@ -150,8 +150,8 @@ def test_a_claim_whose_users_are_not_known_is_not_swept(identity: str) -> None:
     cluster = ImaginedCluster()
     cluster.identity = identity
     served(cluster, "llava", CLAIM)
-    told = "gcAfter has no effect" in cluster.models["llava"].status["build"]["message"]
-    assert (bool(sweeps(cluster)), told) == (bool(identity), not identity)
+    reported = "gcAfter has no effect" in cluster.models["llava"].status["build"]["message"]
+    assert (bool(sweeps(cluster)), reported) == (bool(identity), not identity)
 
 
 def test_the_time_of_unused_engines_rolls_no_pod() -> None:

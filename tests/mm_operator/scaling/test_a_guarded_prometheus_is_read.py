@@ -70,7 +70,7 @@ def secret(folder: Path, certificates: Path, **changes: str | None) -> Path:
     return folder
 
 
-async def asked(endpoint: Endpoint) -> list[Any]:
+async def requested(endpoint: Endpoint) -> list[Any]:
     """Return what a query gets."""
     client = Prometheus(endpoint, trust(endpoint))
     try:
@@ -85,24 +85,26 @@ async def test_the_operators_own_secret_opens_it(guarded: tuple[str, Path], tmp_
     folder = secret(tmp_path, certificates)
     own = OwnPrometheus(OwnPrometheusSettings((address,), credentials=str(folder)))
 
-    assert [one.value for one in await asked(await own.endpoint())] == [1.0]
+    assert [one.value for one in await requested(await own.endpoint())] == [1.0]
 
 
-async def test_the_other_of_a_pair_is_asked(guarded: tuple[str, Path], tmp_path: Path) -> None:
+async def test_the_other_of_a_pair_is_queried(guarded: tuple[str, Path], tmp_path: Path) -> None:
     """Of an HA pair one is away: the same credentials open the other."""
     address, certificates = guarded
     folder = secret(tmp_path, certificates)
     pair = ("https://127.0.0.1:1", address)
     own = OwnPrometheus(OwnPrometheusSettings(pair, credentials=str(folder)))
 
-    assert [one.value for one in await asked(await own.endpoint())] == [1.0]
+    assert [one.value for one in await requested(await own.endpoint())] == [1.0]
 
 
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
         pytest.param({"password": "wrong"}, "refused the credentials", id="password"),
-        pytest.param({"username": None, "password": None}, "refused the credentials", id="nobody"),
+        pytest.param(
+            {"username": None, "password": None}, "refused the credentials", id="no-credentials"
+        ),
         pytest.param({"ca.crt": None}, "shows a certificate that is not trusted", id="authority"),
         pytest.param(
             {"tls.crt": None, "tls.key": None}, "wants a certificate of ours", id="no-certificate"
@@ -110,7 +112,7 @@ async def test_the_other_of_a_pair_is_asked(guarded: tuple[str, Path], tmp_path:
         pytest.param({"tls.crt": "stranger.crt", "tls.key": "stranger.key"}, "of ours", id="other"),
     ],
 )
-async def test_what_is_wrong_is_told(
+async def test_what_is_wrong_is_reported(
     guarded: tuple[str, Path], tmp_path: Path, changes: dict[str, str | None], sentence: str
 ) -> None:
     """A wrong or missing part is named with a message."""
@@ -123,7 +125,7 @@ async def test_what_is_wrong_is_told(
     own = OwnPrometheus(OwnPrometheusSettings((address,), credentials=str(folder)))
 
     with pytest.raises(MetricsError, match=sentence):
-        await asked(await own.endpoint())
+        await requested(await own.endpoint())
 
 
 async def test_a_renewed_secret_is_read(guarded: tuple[str, Path], tmp_path: Path) -> None:
@@ -134,12 +136,12 @@ async def test_a_renewed_secret_is_read(guarded: tuple[str, Path], tmp_path: Pat
     settings = OwnPrometheusSettings((address,), credentials=str(folder))
     own = OwnPrometheus(settings, clock=lambda: now[0])
     with pytest.raises(MetricsError, match="refused the credentials"):
-        await asked(await own.endpoint())
+        await requested(await own.endpoint())
 
     secret(tmp_path, certificates)
     now[0] = 61.0
 
-    assert len(await asked(await own.endpoint())) == 1
+    assert len(await requested(await own.endpoint())) == 1
 
 
 @pytest.mark.parametrize(
@@ -151,7 +153,7 @@ async def test_a_renewed_secret_is_read(guarded: tuple[str, Path], tmp_path: Pat
         pytest.param({"tls.crt": "b"}, "has only one of tls.crt and tls.key", id="no-key"),
     ],
 )
-async def test_a_damaged_secret_is_told(
+async def test_a_damaged_secret_is_reported(
     tmp_path: Path, keys: dict[str, str], sentence: str
 ) -> None:
     """Keys that do not fit together are reported before anything is queried."""

@@ -33,7 +33,7 @@ class Server:
     """
 
     def __init__(self, speak: Speaks) -> None:
-        self.asked = 0
+        self.requested = 0
         self.address = ""
         self._speak = speak
         self._speakers: set[asyncio.Task[None]] = set()
@@ -55,7 +55,7 @@ class Server:
                     head = await reader.readuntil(b"\r\n\r\n")
                     length = head.lower().partition(b"content-length: ")[2].split(b"\r\n")[0]
                     await reader.readexactly(int(length))
-                    self.asked += 1
+                    self.requested += 1
                     await self._speak(writer)
                     await writer.drain()
         finally:
@@ -87,7 +87,7 @@ async def client_of(
         await client.close()
 
 
-def whole(body: bytes, *headers: bytes) -> Speaks:
+def complete(body: bytes, *headers: bytes) -> Speaks:
     """Return an answer of one body."""
 
     async def speak(writer: asyncio.StreamWriter) -> None:
@@ -147,20 +147,20 @@ async def away(writer: asyncio.StreamWriter) -> None:
 
 BAD = [
     pytest.param(flood, id="63-MiB-of-lists"),
-    pytest.param(whole(NESTED), id="nested"),
-    pytest.param(whole(LISTS), id="lists-within-the-bytes"),
-    pytest.param(whole(BEGUN + b"1," * 30_000 + b"1]}}"), id="numbers-within-the-bytes"),
-    pytest.param(whole(b"\r\n" * 30_000), id="blanks"),
-    pytest.param(whole(PACKED, b"Content-Encoding: gzip"), id="compressed"),
-    pytest.param(whole(BEGUN + b"1" * 50_000 + b"]}}"), id="a-number-of-50,000-digits"),
+    pytest.param(complete(NESTED), id="nested"),
+    pytest.param(complete(LISTS), id="lists-within-the-bytes"),
+    pytest.param(complete(BEGUN + b"1," * 30_000 + b"1]}}"), id="numbers-within-the-bytes"),
+    pytest.param(complete(b"\r\n" * 30_000), id="blanks"),
+    pytest.param(complete(PACKED, b"Content-Encoding: gzip"), id="compressed"),
+    pytest.param(complete(BEGUN + b"1" * 50_000 + b"]}}"), id="a-number-of-50,000-digits"),
     pytest.param(too_short, id="wrong-length"),
     pytest.param(drip_headers, id="headers-drip"),
     pytest.param(drip_body, id="body-drips"),
     pytest.param(status_500, id="500"),
     pytest.param(status_401, id="401"),
     pytest.param(away, id="redirect"),
-    pytest.param(whole(b"<html>"), id="no-json"),
-    pytest.param(whole(b'{"a":1}'), id="json-of-another-service"),
+    pytest.param(complete(b"<html>"), id="no-json"),
+    pytest.param(complete(b'{"a":1}'), id="json-of-another-service"),
 ]
 
 
@@ -170,7 +170,7 @@ def seconds_for(speak: Speaks) -> float:
 
 
 @pytest.mark.parametrize("speak", BAD)
-async def test_no_answer_costs_more_than_was_asked_for(speak: Speaks) -> None:
+async def test_no_answer_costs_more_than_was_requested(speak: Speaks) -> None:
     """Whatever comes, and however slowly: one sentence, after a bounded time and bounded memory."""
     async with (
         serving(speak) as server,
@@ -192,13 +192,13 @@ async def test_a_status_says_nothing_of_what_is_there(speak: Speaks) -> None:
     """A closed port, a time-out, a status and another service read alike: no scan of ports."""
     seconds = seconds_for(speak)
     async with serving(speak) as server, client_of(server.address, seconds=seconds) as client:
-        with pytest.raises(MetricsError) as told:
+        with pytest.raises(MetricsError) as reported:
             await client.query("up")
     async with client_of("http://127.0.0.1:1", seconds=seconds) as closed:
-        with pytest.raises(MetricsError) as nobody:
+        with pytest.raises(MetricsError) as absent:
             await closed.query("up")
 
-    assert str(told.value).replace(server.address, "A") == str(nobody.value).replace(
+    assert str(reported.value).replace(server.address, "A") == str(absent.value).replace(
         "http://127.0.0.1:1", "A"
     )
 
@@ -213,45 +213,45 @@ async def test_an_administrators_prometheus_says_how_it_fails() -> None:
             await client.query("up")
 
 
-async def test_what_prometheus_says_of_a_wrong_query_is_told() -> None:
+async def test_what_prometheus_says_of_a_wrong_query_is_reported() -> None:
     """The author of a query needs its error, and only Prometheus' own API has this form."""
     body = b'{"status":"error","errorType":"bad_data","error":"parse error: no"}'
-    async with serving(whole(body)) as server, client_of(server.address) as client:
+    async with serving(complete(body)) as server, client_of(server.address) as client:
         with pytest.raises(MetricsError, match="refused the query: parse error: no"):
             await client.query("up")
 
 
-async def test_a_costly_server_is_asked_at_growing_distances() -> None:
+async def test_a_costly_server_is_queried_at_growing_distances() -> None:
     """Who floods or drips is left alone for longer each time, and its sentence stays the same."""
-    moments, asked, told = [0.0, 10.0, 21.0, 30.0, 62.0, 140.0, 143.0], [], set()
+    moments, requested, reported = [0.0, 10.0, 21.0, 30.0, 62.0, 140.0, 143.0], [], set()
     now = [0.0]
     async with serving(flood) as server, client_of(server.address, clock=lambda: now[0]) as client:
         for now[0] in moments:
             with pytest.raises(MetricsError) as error:
                 await client.query("up")
-            asked.append(server.asked)
-            told.add(str(error.value))
+            requested.append(server.requested)
+            reported.add(str(error.value))
 
-    assert asked == [1, 1, 2, 2, 3, 3, 4]
-    assert len(told) == 1
+    assert requested == [1, 1, 2, 2, 3, 3, 4]
+    assert len(reported) == 1
 
 
-async def test_a_server_that_is_away_is_asked_each_time() -> None:
+async def test_a_server_that_is_away_is_queried_each_time() -> None:
     """A restart of Prometheus costs no one a pause: a refused question is cheap."""
     async with serving(status_500) as server, client_of(server.address) as client:
         for _ in range(3):
             with pytest.raises(MetricsError):
                 await client.query("up")
 
-    assert server.asked == 3
+    assert server.requested == 3
 
 
-async def test_many_pods_are_asked_for_in_parts() -> None:
+async def test_many_pods_are_requested_in_parts() -> None:
     """However many pods there are, no answer is longer than what is parsed in milliseconds."""
-    async with serving(whole(NOTHING)) as server, client_of(server.address) as client:
+    async with serving(complete(NOTHING)) as server, client_of(server.address) as client:
         await read_all(client, [("demo", f"pod-{number}") for number in range(250)], [])
 
-    assert server.asked == 3
+    assert server.requested == 3
     assert most_bytes(PODS_OF_A_QUERY) < 1 << 20
 
 
@@ -267,7 +267,7 @@ async def test_the_bound_has_room_for_a_real_answer() -> None:
     )
     sample = f'{{"metric":{{{labels}}},"value":[1700000000.123,"0.12345678901234567"]}}'
     body = BEGUN + ",".join([sample] * 24 * PODS_OF_A_QUERY).encode() + b"]}}"
-    async with serving(whole(body)) as server, client_of(server.address) as client:
+    async with serving(complete(body)) as server, client_of(server.address) as client:
         found = read_vector(await client.query("up", pods=PODS_OF_A_QUERY))
 
     assert len(found) == 24 * PODS_OF_A_QUERY
@@ -288,13 +288,13 @@ async def test_a_query_of_a_spec_never_goes_out_with_our_credentials(
     key = Key("demo", "llava")
     body = BEGUN.replace(b"vector", b"scalar")[:-1] + b'[0,"3"]}}'
     monkeypatch.setattr("mm_operator.scaling.prometheus._authorization", lambda _: {})
-    async with serving(whole(body)) as server:
+    async with serving(complete(body)) as server:
         endpoint = Endpoint((server.address,), **credentials)
         client = Prometheus(endpoint, trust(Endpoint(())), 60.0)
         try:
             with pytest.raises(MetricsError, match="customQuery is not sent to the operator's own"):
                 await read_custom(client, "vector(3)", key, of_spec=False)
-            assert server.asked == 0
+            assert server.requested == 0
             assert await read_custom(client, "vector(3)", key, of_spec=True) == 3
         finally:
             await client.close()
@@ -302,19 +302,19 @@ async def test_a_query_of_a_spec_never_goes_out_with_our_credentials(
 
 async def test_a_name_of_loopback_gets_no_connection() -> None:
     """The address of a name is judged, and the connection goes to what was judged."""
-    async with serving(whole(NOTHING)) as server:
+    async with serving(complete(NOTHING)) as server:
         named = server.address.replace("127.0.0.1", "localhost")
         async with client_of(named) as client:
             with pytest.raises(MetricsError, match="no address of Endpoint"):
                 await client.query("up")
 
-    assert server.asked == 0
+    assert server.requested == 0
 
 
 async def test_without_credentials_the_operators_own_answers_it() -> None:
     """There a query reads what any pod may."""
     body = BEGUN.replace(b"vector", b"scalar")[:-1] + b'[0,"3"]}}'
-    async with serving(whole(body)) as server, client_of(server.address) as client:
+    async with serving(complete(body)) as server, client_of(server.address) as client:
         found = await read_custom(client, "vector(3)", Key("demo", "llava"), of_spec=False)
 
     assert found == 3

@@ -48,7 +48,7 @@ def test_forms_that_lead_elsewhere_are_refused(address: str) -> None:
         "http://thanos_query:10902/a/b-c",
     ],
 )
-def test_servers_of_the_cluster_are_asked(address: str) -> None:
+def test_servers_of_the_cluster_are_queried(address: str) -> None:
     """Private addresses are where Prometheus lives."""
     assert PrometheusSpec.model_validate({"addresses": [address]}).addresses == [address]
     assert why_not_queried(address, ()) == ""
@@ -80,7 +80,7 @@ def test_servers_of_the_cluster_are_asked(address: str) -> None:
         ("255.255.255.255", "no address of a host"),
     ],
 )
-def test_what_only_the_operator_reaches_is_not_asked(host: str, why: str) -> None:
+def test_what_only_the_operator_reaches_is_not_queried(host: str, why: str) -> None:
     """Its own pod, its node's link, and metadata services, in every spelling."""
     assert why in why_not_queried(f"http://{host}:9090/x", ())
 
@@ -98,7 +98,7 @@ def test_numbers_of_a_zone_are_judged() -> None:
 
 
 @pytest.mark.parametrize(
-    ("address", "asked"),
+    ("address", "requested"),
     [
         pytest.param("http://prometheus.monitoring.svc:9090", True, id="exact"),
         pytest.param("http://PROMETHEUS.monitoring.svc.:9090", True, id="spelled-otherwise"),
@@ -110,13 +110,13 @@ def test_numbers_of_a_zone_are_judged() -> None:
         pytest.param("http://[fd00::1]:9090", True, id="v6-that-is-listed"),
     ],
 )
-async def test_an_administrator_may_list_the_only_hosts(address: str, asked: bool) -> None:  # noqa: FBT001
+async def test_an_administrator_may_list_the_only_hosts(address: str, requested: bool) -> None:  # noqa: FBT001
     """Chart value prometheus.allowedHosts: nothing else is queried, these wherever they are."""
     listed = ("prometheus.monitoring.svc", "*.metrics.example", "127.0.0.1", "fd00::1")
-    nobody: object = None
-    endpoints = Endpoints(nobody, OwnPrometheus(OwnPrometheusSettings()), listed)  # type: ignore[arg-type]  # reads no Secret
+    absent: object = None
+    endpoints = Endpoints(absent, OwnPrometheus(OwnPrometheusSettings()), listed)  # type: ignore[arg-type]  # reads no Secret
     spec = PrometheusSpec.model_validate({"addresses": [address]})
-    if asked:
+    if requested:
         assert (await endpoints.resolve("demo", spec)).of_tenant is False
     else:
         with pytest.raises(MetricsError, match="not in the operator's list of allowed hosts"):

@@ -15,7 +15,7 @@ READS = KedaSettings(addresses=("http://prometheus",))
         pytest.param(Engines(), "Builtin", "", id="the-operator-itself"),
         pytest.param(Engines(), "HPA", "set the chart's externalMetrics.enabled", id="no-api"),
         pytest.param(Engines(metrics_api=True), "HPA", "", id="api"),
-        pytest.param(Engines(), "KEDA", "set the chart's keda.enabled", id="not-told"),
+        pytest.param(Engines(), "KEDA", "set the chart's keda.enabled", id="not-reported"),
         pytest.param(
             Engines(keda=READS, keda_missing=lambda: "no such kind"),
             "KEDA",
@@ -28,6 +28,6 @@ READS = KedaSettings(addresses=("http://prometheus",))
 )
 def test_an_engine_that_cannot_work_says_why(engines: Engines, engine: str, expected: str) -> None:
     """What is missing is named with the setting that brings it; nothing missing is silence."""
-    told = engines.problem(AutoscalingSpec.model_validate({"engine": engine}))
+    reported = engines.problem(AutoscalingSpec.model_validate({"engine": engine}))
 
-    assert (bool(told), expected in told) == (bool(expected), True)
+    assert (bool(reported), expected in reported) == (bool(expected), True)

@@ -13,7 +13,7 @@ from mm_operator.scaling.traffic import Reading
 from mm_operator.scaling.view import Standing
 
 NOW = 1_000_000.0
-TOLD = {"request": 0.02, "image_token": 0.001, "text_token": 0.0002, "output_token": 0.01}
+REPORTED = {"request": 0.02, "image_token": 0.001, "text_token": 0.0002, "output_token": 0.01}
 COST = WorkCost(0.02, 0.001, 0.0002, 0.01)
 SPEC = AutoscalingSpec.model_validate(
     {"maxReplicas": 4, "objectives": [{"metric": "TimeToFirstToken", "target": "500ms"}]}
@@ -30,16 +30,16 @@ SPEC = AutoscalingSpec.model_validate(
 )
 def test_pods_on_busy_nodes_do_not_decide(busy: list[float]) -> None:
     """Half of the pods may have measured too much, and some nothing: what the others say holds."""
-    slow = [{unit: factor * cost for unit, cost in TOLD.items()} for factor in busy]
-    quiet = [TOLD] * max(1, len(busy) - sum(factor == 0 for factor in busy))
+    slow = [{unit: factor * cost for unit, cost in REPORTED.items()} for factor in busy]
+    quiet = [REPORTED] * max(1, len(busy) - sum(factor == 0 for factor in busy))
 
-    assert measured([*slow, *quiet]) == Measured(TOLD)
+    assert measured([*slow, *quiet]) == Measured(REPORTED)
 
 
 def test_a_refused_cost_is_the_one_before() -> None:
     """Zero is not counted with: what is known stays, the other units are new, and it is shown."""
     before = replace(COST, text_token_seconds=0.0005)
-    cost, problem = believed(measured([TOLD | {"text_token": 0.0}]), before)
+    cost, problem = believed(measured([REPORTED | {"text_token": 0.0}]), before)
 
     assert cost == replace(COST, text_token_seconds=0.0005)
     assert problem == (
@@ -56,16 +56,16 @@ def test_a_refused_cost_is_the_one_before() -> None:
 )
 def test_without_one_before_slots_are_counted(before: WorkCost | None, units: str) -> None:
     """Part of the costs would be too little work: none is used, and the status says why."""
-    cost, problem = believed(measured([TOLD | {"request": 0.0, "text_token": -1.0}]), before)
+    cost, problem = believed(measured([REPORTED | {"request": 0.0, "text_token": -1.0}]), before)
 
     assert cost is None
     assert f"no cost above zero for {units}, and none is known from before" in problem
     assert "requests in flight are counted instead" in problem
 
 
-def test_a_picture_that_costs_too_little_to_see_costs_what_words_do() -> None:
+def test_an_image_that_costs_too_little_to_see_costs_what_words_do() -> None:
     """Only the image's cost was lost in noise: the rest is used, not slots; it follows pods."""
-    without = TOLD | {"image_token": 0.0}
+    without = REPORTED | {"image_token": 0.0}
     cost, problem = believed(measured([without]), None)
 
     assert cost == replace(COST, image_token_seconds=COST.text_token_seconds)
@@ -78,12 +78,12 @@ def test_a_picture_that_costs_too_little_to_see_costs_what_words_do() -> None:
     assert believed(quicker, cost)[0] == replace(
         COST, text_token_seconds=0.0001, image_token_seconds=0.0001
     )
-    assert believed(measured([TOLD]), cost) == (COST, "")
+    assert believed(measured([REPORTED]), cost) == (COST, "")
 
 
-def test_work_that_no_pod_told_costs_nothing() -> None:
+def test_work_that_no_pod_reported_costs_nothing() -> None:
     """A model without images has no cost of them, and nothing is wrong with that."""
-    words = {unit: cost for unit, cost in TOLD.items() if unit != "image_token"}
+    words = {unit: cost for unit, cost in REPORTED.items() if unit != "image_token"}
 
     assert believed(measured([words]), None) == (replace(COST, image_token_seconds=0.0), "")
 
@@ -95,8 +95,8 @@ def test_the_status_says_what_is_not_believed() -> None:
     quiet = Arrivals(requests=1.0, image_tokens=0.0, text_tokens=10.0)
     traffic = Traffic(quiet, quiet, mean_output_tokens=None, in_flight=0.1)
     written = []
-    for number, told in enumerate([[TOLD | {"text_token": 0.0}], [], [TOLD]]):
-        reading, now = Reading(traffic, costs=measured(told)), NOW + 15 * number
+    for number, reported in enumerate([[REPORTED | {"text_token": 0.0}], [], [REPORTED]]):
+        reading, now = Reading(traffic, costs=measured(reported)), NOW + 15 * number
         decision = follower.decide(requested, objectives, pods=[], reading=reading, now=now)
         view = follower.publish(requested, decision, Standing(), now)
         written.append(None if view is None else (view.status.work_problem, view.status.work))

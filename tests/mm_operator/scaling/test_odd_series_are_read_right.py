@@ -9,7 +9,7 @@ from mm_operator.scaling.queries import latency_queries, matchers, traffic_query
 from support.prometheus import promtool
 
 SCRAPE = "15s"
-ASKED_AT = "10m"
+REQUESTED_AT = "10m"
 """Sample 40; the steady window of 180 s begins with sample 29, the fast one of 60 s with 37."""
 
 ACCEPTED = 'mm_requests_accepted_total{namespace="demo",pod="tiny-a"%s}'
@@ -31,7 +31,7 @@ def expect(
     test = {
         "interval": SCRAPE,
         "input_series": [{"series": name, "values": values} for name, values in series.items()],
-        "promql_expr_test": [{"expr": query, "eval_time": ASKED_AT, "exp_samples": samples}],
+        "promql_expr_test": [{"expr": query, "eval_time": REQUESTED_AT, "exp_samples": samples}],
     }
     file = folder / "case.yaml"
     file.write_text(yaml.safe_dump({"evaluation_interval": SCRAPE, "tests": [test]}))
@@ -67,7 +67,7 @@ def sample(name: str, value: float) -> dict[str, object]:
         ),
     ],
 )
-def test_arrivals_are_counted_once_and_whole(
+def test_arrivals_are_counted_once_and_completely(
     series: dict[str, str], per_second: float, tmp_path: Path
 ) -> None:
     """Each request counts once, whatever became of its counter."""

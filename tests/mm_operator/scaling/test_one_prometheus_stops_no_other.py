@@ -28,7 +28,7 @@ MADE = "2026-01-01T00:00:00Z"
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-class NobodyElse:
+class NoOtherReader:
     """An API server without autoscalers: models that only recommend query it for nothing else."""
 
     async def list(self, *_: object) -> AsyncIterator[tuple[list[Any], str]]:
@@ -106,11 +106,11 @@ def pod(of: str) -> dict[str, Any]:
     return {"metadata": metadata, "status": {"phase": "Running", "conditions": [ready]}}
 
 
-async def told(
+async def reported(
     *models: dict[str, Any], listed: tuple[str, ...] = ("127.0.0.1",)
 ) -> dict[str, tuple[bool, str]]:
     """Return of each model that was decided on whether metrics were there, and what is said."""
-    records, cache, api = ModelCache(), Cache(), NobodyElse()
+    records, cache, api = ModelCache(), Cache(), NoOtherReader()
     for one in models:
         records.put(one)
         cache.put("Pod", pod(one["metadata"]["name"]))
@@ -139,14 +139,14 @@ async def told(
 async def test_garbage_of_one_is_its_own_matter() -> None:
     """Labels that are no labels hold the replicas of who named that server, and no one else's."""
     async with serving(lists_for_labels) as bad, serving(idle) as good:
-        found = await told(model("odd", bad), model("well", good))
+        found = await reported(model("odd", bad), model("well", good))
 
     assert found["well"][0] is True
     assert found["odd"][0] is False
     assert "labels are no texts" in found["odd"][1]
 
 
-async def test_an_answer_nobody_thought_of_is_its_own_matter(
+async def test_an_unforeseen_answer_is_its_own_matter(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Whatever reading an answer raises, other models are decided on, and the cause is shown."""
@@ -160,7 +160,7 @@ async def test_an_answer_nobody_thought_of_is_its_own_matter(
 
     monkeypatch.setattr(Prometheus, "query", query)
     async with serving(lists_for_labels) as bad, serving(idle) as good:
-        found = await told(model("odd", bad), model("well", good))
+        found = await reported(model("odd", bad), model("well", good))
 
     assert found["well"][0] is True
     assert found["odd"][0] is False
@@ -173,7 +173,7 @@ async def test_who_never_ends_an_answer_delays_no_tick(monkeypatch: pytest.Monke
     monkeypatch.setattr(Prometheus.__init__, "__defaults__", (3600.0, time.monotonic))
     monkeypatch.setattr(scaler_module, "_TENANT_SECONDS", 1.0)
     async with serving(drip) as bad, serving(idle) as good, asyncio.timeout(60):
-        found = await told(model("odd", bad), model("well", good), listed=())
+        found = await reported(model("odd", bad), model("well", good), listed=())
 
     assert found["well"][0] is True
     assert found["odd"][0] is False
@@ -184,13 +184,13 @@ async def test_a_status_that_cannot_be_read_stops_no_decision() -> None:
     """The plan of a status is not read, and a history that is none counts as empty."""
     async with serving(idle) as good:
         status = {"plan": {"limits": {"maxBatchSize": "many"}}, "scaling": {"history": "many"}}
-        found = await told(model("odd", good, **status), model("well", good))
+        found = await reported(model("odd", good, **status), model("well", good))
 
     assert set(found) == {"odd", "well"}
     assert found["well"][0] is True
 
 
-async def test_the_one_of_a_pair_that_knows_nothing_is_asked_last() -> None:
+async def test_the_one_of_a_pair_that_knows_nothing_is_queried_last() -> None:
     """After a restart a Prometheus answers, and is empty: at the next tick the other is queried."""
     async with serving(empty) as new, serving(idle) as old:
         client = Prometheus(Endpoint((new, old)), trust(Endpoint(())))

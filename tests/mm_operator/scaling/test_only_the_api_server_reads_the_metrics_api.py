@@ -33,7 +33,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def _signed(where: Path, name: str, common_name: str, authority: str) -> None:
     """Write a client certificate of an authority and its key."""
     request, certificate, key = (where / f"{name}.{end}" for end in ("csr", "crt", "key"))
-    asked = [
+    requested = [
         *("openssl", "req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"),
         *("-subj", f"/CN={common_name}", "-keyout", str(key), "-out", str(request)),
     ]
@@ -42,7 +42,7 @@ def _signed(where: Path, name: str, common_name: str, authority: str) -> None:
         *("-CA", str(where / f"{authority}.crt"), "-CAkey", str(where / f"{authority}.key")),
         "-CAcreateserial",
     ]
-    for command in (asked, signed):
+    for command in (requested, signed):
         subprocess.run(command, check=True, capture_output=True, timeout=60)
 
 
@@ -64,7 +64,7 @@ async def served(folder: Path, *names: str) -> AsyncIterator[str]:
         await runner.cleanup()
 
 
-async def asked(folder: Path, address: str, name: str) -> int:
+async def requested(folder: Path, address: str, name: str) -> int:
     """Return the status of an answer to a client with a certificate; 0 when TLS refuses it."""
     context = ssl.create_default_context(cafile=str(folder / "tls.crt"))
     if name:
@@ -90,14 +90,14 @@ async def asked(folder: Path, address: str, name: str) -> int:
 async def test_others_are_refused(folder: Path, name: str, expected: int) -> None:
     """The name and the authority of the certificate are both looked at."""
     async with served(folder, "front-proxy-client") as address:
-        assert await asked(folder, address, name) == expected
+        assert await requested(folder, address, name) == expected
 
 
 async def test_without_names_every_certificate_of_the_authority_counts(folder: Path) -> None:
     """As the API server's own documentation has it for an empty list."""
     async with served(folder) as address:
-        assert await asked(folder, address, "tenant") == 200
-        assert await asked(folder, address, "forged") == 0
+        assert await requested(folder, address, "tenant") == 200
+        assert await requested(folder, address, "forged") == 0
 
 
 @pytest.mark.cluster

@@ -14,7 +14,7 @@ from support.scripted_gateways import ScriptedGateways
 pytestmark = pytest.mark.cluster
 
 
-def test_load_raises_replicas_and_the_reason_is_told(
+def test_load_raises_replicas_and_the_reason_is_reported(
     api: Api, gateways: ScriptedGateways, prometheus: Prometheus, tmp_path: Path
 ) -> None:
     """Three requests in flight in a model of one slot: more replicas, shown in status and Event."""
@@ -25,9 +25,9 @@ def test_load_raises_replicas_and_the_reason_is_told(
         eventually(lambda: replicas(api) == 4, showing=lambda: scaling(api))
         eventually(lambda: scaling(api).get("desired") == 4)
         eventually(lambda: scaling(api).get("history"))
-        told = scaling(api)
-        assert told["history"][0]["toReplicas"] == 4
-        assert told["inputs"]["inFlightRequests"] == 3
+        reported = scaling(api)
+        assert reported["history"][0]["toReplicas"] == 4
+        assert reported["inputs"]["inFlightRequests"] == 3
         assert active(api)["reason"] in {"FollowingLoad", "CapacityLimited"}
         eventually(lambda: "ScaledUp" in reasons(api), showing=lambda: reasons(api))
         assert 'mm_autoscaling_desired_replicas{model="llava"' in operator.metrics()
@@ -59,9 +59,9 @@ def test_silence_restart_and_other_hands_move_nothing(
         eventually(lambda: active(api).get("reason") == "MetricsMissing")
         gateways.broken = ""
         eventually(lambda: active(api).get("status") == "True", showing=lambda: active(api))
-        told = scaling(api)
-        assert (replicas(api), told["desired"]) == (3, 3)
-        assert [one["toReplicas"] for one in told["history"]] == [3]
+        reported = scaling(api)
+        assert (replicas(api), reported["desired"]) == (3, 3)
+        assert [one["toReplicas"] for one in reported["history"]] == [3]
 
         api.apply(scaled(prometheus, minReplicas=3))
         api.kubectl("scale", "mmm", "llava", "--replicas=2")
@@ -92,7 +92,7 @@ def test_recommendations_move_nothing(
         assert scaling(api)["history"] == []
 
 
-def test_an_autoscaler_of_the_deployment_is_told(
+def test_an_autoscaler_of_the_deployment_is_reported(
     api: Api, gateways: ScriptedGateways, prometheus: Prometheus, tmp_path: Path
 ) -> None:
     """`kubectl autoscale deployment` moves what the operator sets back: the status says who."""

@@ -108,7 +108,7 @@ def test_scrapes_of_a_minute_are_enough() -> None:
     assert (traffic.fast.image_tokens, traffic.steady.requests) == (16.0, 2.0)
 
 
-def test_the_newest_rates_are_told_where_they_are_known() -> None:
+def test_the_newest_rates_are_reported_where_they_are_known() -> None:
     """What lies between the last two samples is read; a pod with one sample has none."""
     known = read(samples(accepted_newest=7.0, image_tokens_newest=16.0)).traffic
     unknown = read(samples()).traffic
@@ -167,7 +167,7 @@ def test_a_pod_without_series_counts_like_the_others() -> None:
         ),
     ],
 )
-def test_what_is_not_known_is_told(
+def test_what_is_not_known_is_reported(
     found: list[Sample], pods: tuple[ScaledPod, ...], sentence: str
 ) -> None:
     """Too little to decide on is no traffic, and never zero traffic."""
@@ -212,7 +212,7 @@ def test_no_request_is_no_latency() -> None:
         pytest.param({"pod": "a", PART: "running", "namespace": {}}, id="an-object-in-a-label"),
     ],
 )
-def test_labels_that_cannot_be_are_told(labels: Any) -> None:
+def test_labels_that_cannot_be_are_reported(labels: Any) -> None:
     """What is no label of Prometheus is an answer that cannot be used, in a sentence."""
     with pytest.raises(MetricsError, match="labels are no texts"):
         by_pod(read_vector(vector((labels, "1"))), {})
@@ -244,7 +244,7 @@ def test_a_pod_that_answers_nan_counts_like_the_others() -> None:
         {**VALUES, "accepted_fast": text, "accepted_steady": text} for text in (2.0, "NaN")
     )
 
-    def told(**values: dict[str, Any]) -> Reading:
+    def reported(**values: dict[str, Any]) -> Reading:
         rows = [
             ({"namespace": "demo", "pod": pod, PART: part}, str(value))
             for pod, known in values.items()
@@ -252,7 +252,7 @@ def test_a_pod_that_answers_nan_counts_like_the_others() -> None:
         ]
         return read(read_vector(vector(*rows)), *pods)
 
-    one, every = told(a=well, b=nan), told(a=nan, b=nan)
+    one, every = reported(a=well, b=nan), reported(a=nan, b=nan)
 
     assert one.traffic is not None
     assert (one.traffic.in_flight, one.traffic.fast.requests) == (8.0, 4.0)

@@ -26,7 +26,7 @@ def spec_of(**changes: object) -> PrometheusSpec:
 def resolve(api: Api, spec: PrometheusSpec | None, *own: str) -> Endpoint:
     """Resolve a spec through the real API server."""
 
-    async def asked() -> Endpoint:
+    async def requested() -> Endpoint:
         client = Client(await connect(str(api.cluster.kubeconfig), None))
         try:
             settings = OwnPrometheusSettings(addresses=own)
@@ -34,7 +34,7 @@ def resolve(api: Api, spec: PrometheusSpec | None, *own: str) -> Endpoint:
         finally:
             await client.close()
 
-    return asyncio.run(asked())
+    return asyncio.run(requested())
 
 
 def test_secrets_are_read(api: Api) -> None:
@@ -96,7 +96,7 @@ def test_a_user_and_a_password_are_read(api: Api) -> None:
         pytest.param({"name": "prom", "key": "other"}, "Secret prom has no key other", id="key"),
     ],
 )
-def test_what_is_missing_is_told(api: Api, reference: dict[str, str], sentence: str) -> None:
+def test_what_is_missing_is_reported(api: Api, reference: dict[str, str], sentence: str) -> None:
     """A Secret or a key that is not there is named, with what to do."""
     api.kubectl("create", "secret", "generic", "prom", "--from-literal=token=abc")
 

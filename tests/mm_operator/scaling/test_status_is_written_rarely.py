@@ -124,10 +124,10 @@ def test_starts_are_measured_by_phase() -> None:
 def test_measured_costs_are_the_demand_and_are_remembered() -> None:
     """What pods measured replaces slots taken, is shown, and survives silence and a new leader."""
     cost = WorkCost(2.0, 0.0, 0.1, 0.0)
-    told = Measured({"request": 2.0, "text_token": 0.1})
+    reported = Measured({"request": 2.0, "text_token": 0.1})
     follower, requested = Follower({}, NOW, 1), Requested(SPEC, 1, slots_per_replica=1)
     objectives = objectives_of(SPEC, slots_per_replica=1)
-    measured = replace(reading(0.0), costs=told)
+    measured = replace(reading(0.0), costs=reported)
     first = follower.decide(requested, objectives, pods=[POD], reading=measured, now=NOW)
     later = follower.decide(requested, objectives, pods=[POD], reading=reading(0.0), now=NOW + 15)
     view = follower.publish(requested, later, Standing(), NOW + 15)
@@ -151,7 +151,7 @@ def test_a_repair_is_no_start(changes: dict[str, Any]) -> None:
     assert starts.seconds() == 30.0
 
 
-def test_a_schedule_that_cannot_be_read_is_told() -> None:
+def test_a_schedule_that_cannot_be_read_is_reported() -> None:
     """The condition says which schedule is wrong and how to write it; the rest is followed."""
     bad = {"name": "day", "start": "99 8 * * *", "duration": "1h", "minReplicas": 2}
     spec = SPEC.model_copy(update={"schedules": [Schedule.model_validate(bad)]})

@@ -21,8 +21,8 @@ def status(*conditions: tuple[str, str, str, str]) -> dict[str, Any]:
             (Event("Normal", "ReplicasAvailable", "Ready: 1 replica answers", "Ready"),),
             id="ready",
         ),
-        pytest.param(("Ready", "False", "Building", "building"), (), id="told-elsewhere"),
-        pytest.param(("Degraded", "False", "AsExpected", "fine"), (), id="nothing-to-tell"),
+        pytest.param(("Ready", "False", "Building", "building"), (), id="reported-elsewhere"),
+        pytest.param(("Degraded", "False", "AsExpected", "fine"), (), id="nothing-to-report"),
         pytest.param(
             ("EngineBuilt", "False", "Building", "being built"),
             (Event("Normal", "Building", "EngineBuilt: being built", "EngineBuilt", passing=True),),
@@ -50,7 +50,7 @@ def test_one_condition(condition: tuple[str, str, str, str], expected: tuple[Eve
     assert expected == transitions({}, status(condition))
 
 
-def test_same_reason_is_told_once() -> None:
+def test_same_reason_is_reported_once() -> None:
     """A message that changes is no transition."""
     before = status(("RollingOut", "True", "PodsStarting", "0 of 2"))
     after = status(("RollingOut", "True", "PodsStarting", "1 of 2"))
@@ -91,7 +91,7 @@ def moves(*changes: tuple[int, int]) -> dict[str, Any]:
     return {"scaling": {"history": history}}
 
 
-def test_each_change_of_the_replicas_is_told_once() -> None:
+def test_each_change_of_the_replicas_is_reported_once() -> None:
     """Up and down, oldest first, with the reason; one that was there before is not repeated."""
     assert transitions(moves((1, 2)), moves((3, 1), (2, 3), (1, 2))) == (
         Event("Normal", "ScaledUp", "replicas 2 -> 3: Why"),

@@ -26,7 +26,7 @@ ALONE = ScalingView(
     ScalingStatus(desired=2, current=2, reason="Blind", message="no metrics"),
     active=False,
     reason=Reason.METRICS_MISSING,
-    message="nobody answers",
+    message="no server answers",
 )
 FORMER = {"desired": 2, "current": 2, "reason": "Idle", "message": "as before"}
 

@@ -49,7 +49,7 @@ FETCHED = {
     ("statuses", "expected"),
     [
         pytest.param([status(RUNNING)], FETCHED, id="a-step"),
-        pytest.param([status(RUNNING), status(RUNNING)], FETCHED, id="told-once"),
+        pytest.param([status(RUNNING), status(RUNNING)], FETCHED, id="reported-once"),
         pytest.param(
             [status(RUNNING), status(DONE), status(DONE)],
             FETCHED

@@ -77,7 +77,7 @@ def test_conditions_replicas_and_objectives_are_series() -> None:
     [
         pytest.param(0.5, "0.5", id="a-bucket"),
         pytest.param(0.6, "0.5", id="between-two-the-stricter"),
-        pytest.param(1, "1.0", id="whole-number-as-clients-write-it"),
+        pytest.param(1, "1.0", id="complete-number-as-clients-write-it"),
         pytest.param(0.001, "0.005", id="below-the-smallest"),
         pytest.param(1000, "30.0", id="above-the-largest"),
     ],

@@ -102,7 +102,7 @@ def test_every_number_has_its_series() -> None:
     }
 
 
-def test_silence_is_told() -> None:
+def test_silence_is_reported() -> None:
     """Without metrics availability is 0 and the age is that of the last decision with them."""
     silent = decided((NOW, READING), (NOW + 600, Reading(None, "Prometheus is away.")))
     found = scraped(silent)

@@ -39,7 +39,7 @@ async def test_a_blocked_loop_is_seen() -> None:
     watch.cancel()
 
 
-def test_lags_are_a_histogram_whose_borders_are_the_goals() -> None:
+def test_lags_are_a_histogram_whose_bounds_are_the_goals() -> None:
     """Whether 99 % stay below 50 ms, and all below 250 ms, can be read from the buckets."""
     metrics = Metrics()
     metrics.lagged(0.04)

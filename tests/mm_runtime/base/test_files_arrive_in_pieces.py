@@ -26,7 +26,7 @@ PIECES = [random.Random(number).randbytes(977) for number in range(200)]  # noqa
     ],
 )
 @pytest.mark.parametrize("kept", [pytest.param(b"", id="new"), pytest.param(b"kept", id="resumed")])
-def test_digest_is_of_the_whole_file(
+def test_digest_is_of_the_entire_file(
     pieces: list[bytes], kept: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What an earlier process has left counts too, and flushes in between change nothing."""
@@ -38,12 +38,12 @@ def test_digest_is_of_the_whole_file(
         for piece in pieces:
             file.write(piece)
         digest = file.finish()
-    whole = kept + b"".join(pieces)
-    assert (len(kept), whole) == (resumed_bytes, path.read_bytes())
-    assert hashlib.sha256(whole).hexdigest() == digest
+    complete = kept + b"".join(pieces)
+    assert (len(kept), complete) == (resumed_bytes, path.read_bytes())
+    assert hashlib.sha256(complete).hexdigest() == digest
 
 
-def test_failed_flush_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_flush_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The kernel reports a lost page to one flush only: an early one that failed fails the file."""
 
     def broken(_: int) -> None:

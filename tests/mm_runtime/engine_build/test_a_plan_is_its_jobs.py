@@ -14,8 +14,8 @@ PLAN = build_plan(tiny_facts())
 def build(plan: Path, digest: str, message: Path) -> int:
     """Return the exit code of a dry run with an expected digest."""
     where = ["--source", "/mnt/source", "--store", str(plan.parent / "store"), "--dry-run"]
-    told = ["--plan-sha256", digest, "--termination-log", str(message)]
-    return main(["build", "--plan", str(plan), *where, *told])
+    reported = ["--plan-sha256", digest, "--termination-log", str(message)]
+    return main(["build", "--plan", str(plan), *where, *reported])
 
 
 def test_a_changed_plan_is_refused(tmp_path: Path) -> None:

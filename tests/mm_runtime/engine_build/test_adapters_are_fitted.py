@@ -83,8 +83,8 @@ def test_adapters_become_arrays(
     assert np.array_equal(row, weights[0, 0, : row.size])
     assert not weights[0, 0, row.size :].any()
     assert np.load(lora / "two" / "llm" / "model.lora_config.npy").tolist() == [[[3, 0, 2]]]
-    told = json.loads((lora / "adapters.json").read_text())
-    assert [(one["name"], one["uid"]) for one in told] == [("", -1), ("one", 0), ("two", 1)]
+    reported = json.loads((lora / "adapters.json").read_text())
+    assert [(one["name"], one["uid"]) for one in reported] == [("", -1), ("one", 0), ("two", 1)]
 
 
 def test_encoder_and_decoder_get_their_own(
@@ -119,10 +119,10 @@ def test_what_was_inspected_is_planned_and_built(
     facts = inspect_adapters(site.plan.facts, [("one", adapter)])
     claim = {"persistentVolumeClaim": {"claimName": "elsewhere"}}
     spec = {"lora": [{"name": "one", "source": claim}]}
-    whole = planned("bart", spec, version=tools.version, facts=facts)
-    assert whole.build_plan is not None
-    plan = sourced(whole.build_plan, {"one": adapter})
-    site = use_site(monkeypatch, TrtllmSite(site.source, site.store, plan, whole, site.tools))
+    complete = planned("bart", spec, version=tools.version, facts=facts)
+    assert complete.build_plan is not None
+    plan = sourced(complete.build_plan, {"one": adapter})
+    site = use_site(monkeypatch, TrtllmSite(site.source, site.store, plan, complete, site.tools))
     result, code = site.build()
     assert (code, result.failure) == (ExitCode.OK, None)
     engines = site.paths.engine
@@ -131,7 +131,7 @@ def test_what_was_inspected_is_planned_and_built(
         for part in ("encoder", "decoder")
     }
 
-    assert plan.fingerprint == whole.fingerprint
+    assert plan.fingerprint == complete.fingerprint
     assert list(journalled(site).values()) == printed(site)
     assert {
         part: config["lora_config"]["lora_target_modules"] for part, config in configs.items()
@@ -241,16 +241,16 @@ def fetch_and_convert(context: StepContext) -> None:
         pytest.param((("a", -1),), "greater than or equal to 0", id="base-model"),
     ],
 )
-def test_names_and_uids_are_told_apart(
+def test_names_and_uids_are_distinguished(
     tmp_path: Path, tools: Tools, adapters: tuple[tuple[str, int], ...], words: str
 ) -> None:
     """Colliding names or uids, and the base model's -1, are refused with the plan."""
     site = trtllm_site(tmp_path, tools, "llava")
     assert site.plan.trtllm is not None
-    told = site.plan.trtllm.model_dump(by_alias=True)
-    told["lora"] = [{"name": name, "uid": uid, "source": "/x"} for name, uid in adapters]
+    reported = site.plan.trtllm.model_dump(by_alias=True)
+    reported["lora"] = [{"name": name, "uid": uid, "source": "/x"} for name, uid in adapters]
     with pytest.raises(ValidationError, match=words):
-        TrtllmBuild.model_validate(told)
+        TrtllmBuild.model_validate(reported)
 
 
 def test_a_changed_adapter_is_planned_again(tmp_path: Path, tools: Tools) -> None:

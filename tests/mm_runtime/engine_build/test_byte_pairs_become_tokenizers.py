@@ -91,7 +91,7 @@ def _without_a_merge(text: str) -> str:
         pytest.param(_without_a_merge, r"lacks 1 of the .* not of one checkpoint", id="another"),
     ],
 )
-def test_what_does_not_belong_together_is_told(
+def test_what_does_not_belong_together_is_reported(
     published: Path, tmp_path: Path, change: Callable[[str], str], words: str
 ) -> None:
     """Before transformers looks at it."""

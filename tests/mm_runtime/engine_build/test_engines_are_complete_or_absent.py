@@ -97,7 +97,7 @@ def test_finished_engine_is_reused(site: Site, tmp_path: Path) -> None:
         pytest.param("manifest.json", None, "does not exist", id="manifest-missing"),
     ],
 )
-def test_damaged_engine_is_named_and_built_anew(
+def test_damaged_engine_is_named_and_built_again(
     site: Site, tmp_path: Path, name: str, content: bytes | None, words: str
 ) -> None:
     """Verification names the damaged file; the next build replaces the engine."""
@@ -189,7 +189,7 @@ def test_progress_is_one_line_of_the_log(
     assert (found.step, found.number, found.of) == ("fetch", 1, 1)
 
 
-def test_the_result_tells_size_and_versions(site: Site, tmp_path: Path) -> None:
+def test_the_result_reports_size_and_versions(site: Site, tmp_path: Path) -> None:
     """The operator learns how big the engine is and what made it, reused ones included."""
     _, first = run(site, tmp_path)
     _, second = run(site, tmp_path)

@@ -97,7 +97,7 @@ def test_engines_that_fit(tmp_path: Path, family: str) -> None:
             "build_config.max_encoder_input_len",
             512,
             "the encoder reads 1024 tokens and the decoder accepts 512",
-            id="heard",
+            id="encoder-input",
         ),
         pytest.param(
             "t5",

@@ -38,13 +38,13 @@ def plan_for(family: str, *, backend: str = "Reference", weight_bytes: int = 1 <
         pytest.param(plan_for("t5"), True, id="text"),
         pytest.param(plan_for("bart", weight_bytes=MOST_WEIGHT_BYTES), True, id="as-large-as-may"),
         pytest.param(plan_for("bart", weight_bytes=MOST_WEIGHT_BYTES + 1), False, id="too-large"),
-        pytest.param(plan_for("llava"), True, id="pictures"),
-        pytest.param(plan_for("whisper"), True, id="sounds"),
+        pytest.param(plan_for("llava"), True, id="images"),
+        pytest.param(plan_for("whisper"), True, id="audio"),
         pytest.param(plan_for("t5", backend="TensorRT"), False, id="needs-a-gpu"),
         pytest.param(plan_for("llava", backend="PyTorch"), False, id="trtllm-serve"),
     ],
 )
-def test_what_can_be_asked_is_asked(plan: BuildPlan, *, expected: bool) -> None:
+def test_what_can_be_requested_is_requested(plan: BuildPlan, *, expected: bool) -> None:
     """What a build can run within an export's memory; without images in a step of its own."""
     assert expected == records_golden_answer(plan)
     if plan.engine.backend == "Reference":
@@ -62,7 +62,7 @@ def test_the_answer_is_the_engines_own(tmp_path: Path) -> None:
     assert (golden.images, golden.audio_clips) == (0, None)
     pipeline = Pipeline.load(directory)
     try:
-        answer = pipeline.ask(golden.text)[: len(golden.tokens)]
+        answer = pipeline.query(golden.text)[: len(golden.tokens)]
     finally:
         pipeline.loaded.engine.stop()
     assert golden.tokens == answer
@@ -70,7 +70,7 @@ def test_the_answer_is_the_engines_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.timeout(600)
-def test_what_is_heard_is_what_transformers_hears(tmp_path: Path) -> None:
+def test_what_is_transcribed_is_what_transformers_transcribes(tmp_path: Path) -> None:
     """A build of a Whisper keeps the first tokens that transformers writes down of its audio."""
     checkpoint = texts.write("whisper", tmp_path / "checkpoint")
     directory = _built_after_a_kill(checkpoint, tmp_path)
@@ -78,9 +78,9 @@ def test_what_is_heard_is_what_transformers_hears(tmp_path: Path) -> None:
     golden = EngineManifest.from_json((directory.root / "manifest.json").read_bytes()).golden
     assert golden is not None
     assert (golden.images, golden.audio_clips) == (0, 1)
-    words = tokenizer(texts.HEARD)
+    words = tokenizer(texts.RECEIVED)
     prefix = words(golden.text, add_special_tokens=False)["input_ids"]
-    assert [words.decode(one) for one in prefix] == [texts.HEARD[at] for at in (0, 1, 3, 4)]
+    assert [words.decode(one) for one in prefix] == [texts.RECEIVED[at] for at in (0, 1, 3, 4)]
     extractor = WhisperFeatureExtractor.from_pretrained(checkpoint)
     # Whisper's own generate() cuts audio into windows; this is the one below it.
     answer = GenerationMixin.generate(
@@ -115,16 +115,17 @@ def test_the_limit_of_a_container_is_known(
 
 
 @pytest.mark.parametrize(
-    ("spare", "asked"), [pytest.param(0, True, id="fits"), pytest.param(-1, False, id="too-little")]
+    ("spare", "requested"),
+    [pytest.param(0, True, id="fits"), pytest.param(-1, False, id="too-little")],
 )
 def test_a_tight_limit_costs_the_answer_and_not_the_build(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spare: int, *, asked: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spare: int, *, requested: bool
 ) -> None:
     """The kernel would kill the step that queries, and the build with it."""
     limit = golden_answer_bytes(plan_of(inspect(CHECKPOINT, InspectOptions()))) + spare
     monkeypatch.setattr(golden_prompt, "memory_limit", lambda: limit)
-    engine = build(CHECKPOINT, tmp_path, asked=True)
-    assert asked == (engine.manifest.golden is not None)
+    engine = build(CHECKPOINT, tmp_path, requested=True)
+    assert requested == (engine.manifest.golden is not None)
 
 
 def _built_after_a_kill(checkpoint: Path, folder: Path) -> EngineDirectory:

@@ -12,7 +12,7 @@ from mm_runtime.engine_build.commands.towers.fusing import fuse
 from mm_runtime.engine_build.commands.towers.tower import Tower
 from mm_runtime.inspect.checkpoint import InspectOptions, inspect
 from mm_runtime.serving.encode.vision.torch_runner import TorchRunner, half_program
-from support.families.pictures import write
+from support.families.images import write
 
 PLAIN = ["blip2-opt", "llava", "llava-next", "llava-onevision", "vila"]
 

@@ -139,7 +139,7 @@ def test_another_conversion_is_refused(tmp_path: Path, monkeypatch: pytest.Monke
     assert not list(context.paths.tokenizer.iterdir())
 
 
-def test_what_is_no_model_is_told(tmp_path: Path) -> None:
+def test_what_is_no_model_is_reported(tmp_path: Path) -> None:
     """A file cut on its way is not called a problem of transformers."""
     context = fetched(CASES["mt5"], tmp_path)
     path = context.paths.fetched("spiece.model")
@@ -148,7 +148,7 @@ def test_what_is_no_model_is_told(tmp_path: Path) -> None:
         make_tokenizer(context)
 
 
-def test_a_class_that_nobody_has_is_told(tmp_path: Path) -> None:
+def test_an_unknown_class_is_reported(tmp_path: Path) -> None:
     """With what a person can do."""
     case = replace(CASES["mt5"], config={"tokenizer_class": "NoSuchTokenizer"})
     context = fetched(case, tmp_path)
@@ -156,7 +156,7 @@ def test_a_class_that_nobody_has_is_told(tmp_path: Path) -> None:
         make_tokenizer(context)
 
 
-def test_an_image_without_the_library_is_told(
+def test_an_image_without_the_library_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Images of TensorRT-LLM are not ours."""

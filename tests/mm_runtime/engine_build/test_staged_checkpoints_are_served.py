@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from mm_ctl.commands.plan_commands import as_commands
-from support.pictures import data_url, encode, picture
+from support.images import data_url, encode, plain_image
 from support.ports import free_ports
 from support.staging_sites import StagingSite, staging_site
 from support.trtllm_tools.install import Tools, install
@@ -70,7 +70,7 @@ def started(script: str, where: Path, tools: Tools) -> Iterator[subprocess.Popen
         process.stdout.close()
 
 
-def ask(port: int, path: str, body: object = None) -> tuple[int, bytes]:
+def query(port: int, path: str, body: object = None) -> tuple[int, bytes]:
     """Query once the server listens; return status and body."""
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(
@@ -93,15 +93,15 @@ def test_the_printed_commands_serve(tmp_path: Path, tools: Tools, site: StagingS
     script = as_commands(site.planned).replace("--port 8000", f"--port {port}")
     where = prepared(tmp_path, site)
     with started(script, where, tools):
-        assert ask(port, "/health") == (200, b"")
-        models = json.loads(ask(port, "/v1/models")[1])
+        assert query(port, "/health") == (200, b"")
+        models = json.loads(query(port, "/v1/models")[1])
         assert [model["id"] for model in models["data"]] == ["qwen2-vl"]
-        url = data_url(encode(picture()))
+        url = data_url(encode(plain_image()))
         part = {"type": "image_url", "image_url": {"url": url}}
         body = {"model": "qwen2-vl", "messages": [{"role": "user", "content": [part]}]}
-        answer = json.loads(ask(port, "/v1/chat/completions", body)[1])
+        answer = json.loads(query(port, "/v1/chat/completions", body)[1])
     message = answer["choices"][0]["message"]["content"]
-    assert message == "A recorded answer about 1 pictures."
+    assert message == "A recorded answer about 1 images."
 
 
 @pytest.mark.parametrize(

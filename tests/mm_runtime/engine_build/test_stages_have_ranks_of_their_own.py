@@ -18,11 +18,11 @@ def tools(tmp_path_factory: pytest.TempPathFactory) -> Tools:
     return install(tmp_path_factory.mktemp("tools") / "root", "0.20.0")
 
 
-def staged(site: TrtllmSite, stages: int, *, told: int | None = None) -> TrtllmSite:
-    """Return a site whose plan has some stages; its converter is given as many, or `told`."""
+def staged(site: TrtllmSite, stages: int, *, reported: int | None = None) -> TrtllmSite:
+    """Return a site whose plan has some stages; its converter is given as many, or `reported`."""
     build = site.plan.trtllm
     assert build is not None
-    argv = [*build.convert.argv, "--pp_size", str(stages if told is None else told)]
+    argv = [*build.convert.argv, "--pp_size", str(stages if reported is None else reported)]
     changed = build.model_copy(
         update={
             "pipeline_parallel": stages,
@@ -53,7 +53,7 @@ def test_a_converter_with_other_stages_is_noticed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tools: Tools
 ) -> None:
     """A checkpoint of one stage does not pass for one of two."""
-    site = use_site(monkeypatch, staged(trtllm_site(tmp_path, tools, "llava"), 2, told=1))
+    site = use_site(monkeypatch, staged(trtllm_site(tmp_path, tools, "llava"), 2, reported=1))
     result, _ = site.build()
     assert result.failure is not None
     assert result.failure.step == "convert"

@@ -145,7 +145,7 @@ def test_spoilt_tool_is_noticed(
     assert words in message
 
 
-def test_a_mended_tool_goes_on(site: TrtllmSite) -> None:
+def test_a_repaired_tool_continues(site: TrtllmSite) -> None:
     """After a spoilt step the next attempt repeats that step and none before it."""
     program = site.tools.script("trtllm-build")
     right = program.read_text()
@@ -199,8 +199,8 @@ def test_another_image_or_node_is_refused(
 ) -> None:
     """A plan for another TensorRT-LLM or GPU ends at its first step, before anything is copied."""
     assert site.plan.trtllm is not None
-    told = {**site.plan.trtllm.model_dump(by_alias=True), **change}
-    plan = site.plan.model_copy(update={"trtllm": TrtllmBuild.model_validate(told)})
+    reported = {**site.plan.trtllm.model_dump(by_alias=True), **change}
+    plan = site.plan.model_copy(update={"trtllm": TrtllmBuild.model_validate(reported)})
     other = TrtllmSite(site.source, site.store, plan, site.planned, site.tools)
     reason, step, message, again = failed(other)
     assert (reason, step, again) == (BuildReason.STEP_FAILED, "check-tools", False)

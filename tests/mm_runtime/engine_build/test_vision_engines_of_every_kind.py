@@ -17,7 +17,7 @@ from mm_runtime.engine_build.steps import steps
 from mm_runtime.errors import PermanentError
 from mm_runtime.inspect.checkpoint import InspectOptions, inspect
 from mm_runtime.serving.encode.vision.session import VisionSession, open_runner
-from support.families.pictures import CASES, write
+from support.families.images import CASES, write
 from support.families.pipeline import plan_of
 
 QUICK = ("llava", "qwen2-vl")
@@ -67,7 +67,7 @@ def test_tensorrt_for_rtx_builds_an_engine(tower: tuple[Tower, ModelFacts, Path]
     assert measured is None
 
 
-def test_refused_models_are_told(tmp_path: Path, tower: tuple[Tower, ModelFacts, Path]) -> None:
+def test_refused_models_are_reported(tmp_path: Path, tower: tuple[Tower, ModelFacts, Path]) -> None:
     """What the parser does not read ends the build for good, with its words."""
     tensorrt = pytest.importorskip("tensorrt_rtx_bindings")
     _, facts, _ = tower
@@ -77,7 +77,7 @@ def test_refused_models_are_told(tmp_path: Path, tower: tuple[Tower, ModelFacts,
         build_engine(tensorrt, tmp_path / "model.onnx", _vision(facts), facts.vision, None)
 
 
-def test_profile_follows_plan_and_pictures(tower: tuple[Tower, ModelFacts, Path]) -> None:
+def test_profile_follows_plan_and_images(tower: tuple[Tower, ModelFacts, Path]) -> None:
     """The batch is the plan's; patches are those of the smallest and the largest image."""
     _, facts, _ = tower
     assert facts.vision is not None

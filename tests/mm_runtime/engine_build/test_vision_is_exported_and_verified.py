@@ -62,9 +62,9 @@ def _assert_other_batches_agree(site: Site) -> None:
     import onnxruntime  # noqa: PLC0415 (only here)
 
     session = onnxruntime.InferenceSession(str(site.paths.engine / "vision" / "model.onnx"))
-    pictures = vision_samples.images(28)[:5]
-    together = session.run(["features"], {"pixel_values": pictures})[0]
-    alone = session.run(["features"], {"pixel_values": pictures[3:4]})[0]
+    images = vision_samples.images(28)[:5]
+    together = session.run(["features"], {"pixel_values": images})[0]
+    alone = session.run(["features"], {"pixel_values": images[3:4]})[0]
     assert together.shape == (5, 4, 32)
     assert np.abs(together).max() > 1e-4  # not all zero: the comparison means something
     np.testing.assert_allclose(together[3:4], alone, atol=1e-6)
@@ -82,16 +82,16 @@ def test_difference_to_torch_is_refused(vision_site: Site, change: float, words:
     context = StepContext(vision_site.plan, vision_site.source, vision_site.paths)
     context.paths.vision.mkdir(parents=True)
     _write_identity_like_model(context.paths.vision / "model.onnx")
-    pictures = vision_samples.images(28)
-    features = pictures.reshape(8, 3, -1)
-    right = ({"pixel_values": pictures}, features)
+    images = vision_samples.images(28)
+    features = images.reshape(8, 3, -1)
+    right = ({"pixel_values": images}, features)
     vision_samples.write(context.paths.reference, [right])
     verify_vision(context)  # the same numbers pass
     stored = json.loads(context.paths.verification.read_text())
     assert (stored["samples"], stored["maxAbsDifference"]) == (1, 0.0)
     changed = features.copy()
     changed[7, 0, 0] += change
-    wrong = ({"pixel_values": pictures}, changed)
+    wrong = ({"pixel_values": images}, changed)
     vision_samples.write(context.paths.reference, [right, wrong])
     with pytest.raises(VerificationFailedError, match=words):
         verify_vision(context)

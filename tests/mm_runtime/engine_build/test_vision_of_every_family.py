@@ -15,7 +15,7 @@ from mm_runtime.engine_build.commands.export_vision import write_onnx
 from mm_runtime.engine_build.commands.onnx_names import OUTPUT_NAME
 from mm_runtime.engine_build.commands.towers import WITH_TOWERS, load_tower
 from mm_runtime.engine_build.commands.towers.tower import Tower
-from support.families.pictures import write
+from support.families.images import write
 
 EXACT = 1e-4
 """Largest difference allowed in float32."""

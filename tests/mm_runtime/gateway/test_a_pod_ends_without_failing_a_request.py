@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from support.pictures import data_url
+from support.images import data_url
 from support.real_gateway import run_pair
 from support.tiny_llava import BuiltEngine, samples
 
@@ -21,7 +21,7 @@ PATH = "/v1/chat/completions"
 
 def _body(model: str, **changes: object) -> dict[str, object]:
     sample = samples()[0]
-    image = {"type": "image_url", "image_url": {"url": data_url(sample.picture.read_bytes())}}
+    image = {"type": "image_url", "image_url": {"url": data_url(sample.image.read_bytes())}}
     content = [image, {"type": "text", "text": sample.question}]
     return {"model": model, "messages": [{"role": "user", "content": content}], **changes}
 
@@ -37,7 +37,7 @@ async def test_sigterm_under_load_fails_no_request(
         statuses: list[int] = []
         begun = asyncio.Barrier(CLIENTS + 1)
 
-        async def ask(client: httpx.AsyncClient) -> None:
+        async def query(client: httpx.AsyncClient) -> None:
             statuses.append((await client.post(PATH, json=_body(pair.model))).status_code)
             await begun.wait()
             while True:
@@ -48,10 +48,10 @@ async def test_sigterm_under_load_fails_no_request(
 
         async with asyncio.timeout(240):
             clients = [httpx.AsyncClient(base_url=pair.url, timeout=120) for _ in range(CLIENTS)]
-            asking = [asyncio.create_task(ask(client)) for client in clients]
+            requesting = [asyncio.create_task(query(client)) for client in clients]
             await begun.wait()
             pair.gateway.send_signal(signal.SIGTERM)
-            await asyncio.gather(*asking)
+            await asyncio.gather(*requesting)
             for client in clients:
                 await client.aclose()
         assert {200} == set(statuses)

@@ -10,21 +10,21 @@ from openai import AsyncOpenAI
 from prometheus_client.parser import text_string_to_metric_families
 
 from support.eventually import eventually_async
-from support.pictures import data_url, encode, picture
+from support.images import data_url, encode, plain_image
 from support.real_gateway import RealGateway
 from support.tiny_llava import FEATURES_PER_IMAGE, Sample, samples
 
 pytestmark = [pytest.mark.triton, pytest.mark.timeout(600)]
 
 
-def _ask(sample: Sample) -> list[dict[str, object]]:
-    url = data_url(sample.picture.read_bytes())
+def _query(sample: Sample) -> list[dict[str, object]]:
+    url = data_url(sample.image.read_bytes())
     image = {"type": "image_url", "image_url": {"url": url}}
     return [{"role": "user", "content": [{"type": "text", "text": sample.question}, image]}]
 
 
 def _body(real: RealGateway, **changes: object) -> dict[str, object]:
-    return {"model": real.model, "messages": _ask(samples()[0]), "temperature": 0, **changes}
+    return {"model": real.model, "messages": _query(samples()[0]), "temperature": 0, **changes}
 
 
 def _active(real: RealGateway) -> float:
@@ -35,12 +35,12 @@ def _active(real: RealGateway) -> float:
 
 
 @pytest.mark.parametrize("sample", samples(), ids=lambda sample: sample.id)
-async def test_every_picture_is_answered_right(
+async def test_every_image_is_answered_right(
     real: RealGateway, real_client: AsyncOpenAI, sample: Sample
 ) -> None:
     """Known images, known answers."""
     answer = await real_client.chat.completions.create(
-        model=real.model, messages=_ask(sample), temperature=0
+        model=real.model, messages=_query(sample), temperature=0
     )
     assert sample.answer == (answer.choices[0].message.content or "").strip()
     assert answer.choices[0].finish_reason == "stop"
@@ -75,15 +75,17 @@ async def test_a_stream_joins_to_the_plain_answer(
 
 async def test_max_tokens_cuts_and_says_length(real: RealGateway, real_client: AsyncOpenAI) -> None:
     """One token less than the answer: `length`; as many: `stop` needs the end token too."""
-    whole = await real_client.chat.completions.create(**_body(real))
-    assert whole.usage is not None
-    tokens = whole.usage.completion_tokens
+    complete = await real_client.chat.completions.create(**_body(real))
+    assert complete.usage is not None
+    tokens = complete.usage.completion_tokens
     cut = await real_client.chat.completions.create(**_body(real, max_tokens=tokens - 1))
     assert cut.usage is not None
     assert (cut.choices[0].finish_reason, cut.usage.completion_tokens) == ("length", tokens - 1)
-    assert (whole.choices[0].message.content or "").startswith(cut.choices[0].message.content or "")
+    assert (complete.choices[0].message.content or "").startswith(
+        cut.choices[0].message.content or ""
+    )
     enough = await real_client.chat.completions.create(**_body(real, max_tokens=tokens + 1))
-    assert (enough.choices[0].finish_reason, enough.usage) == ("stop", whole.usage)
+    assert (enough.choices[0].finish_reason, enough.usage) == ("stop", complete.usage)
 
 
 async def test_a_seed_makes_samples_repeat(real: RealGateway, real_client: AsyncOpenAI) -> None:
@@ -103,24 +105,22 @@ async def test_eight_clients_at_once_get_their_own_answers(
 ) -> None:
     """Streams run side by side and do not mix: each is answered as it is alone."""
 
-    async def ask(sample: Sample) -> str | None:
+    async def query(sample: Sample) -> str | None:
         answer = await real_client.chat.completions.create(
-            model=real.model, messages=_ask(sample), temperature=0
+            model=real.model, messages=_query(sample), temperature=0
         )
         return answer.choices[0].message.content
 
-    asked = samples()[:8]
-    alone = [await ask(sample) for sample in asked]
-    together = await asyncio.gather(*map(ask, asked))
+    requested = samples()[:8]
+    alone = [await query(sample) for sample in requested]
+    together = await asyncio.gather(*map(query, requested))
     assert alone == together
 
 
-async def test_two_pictures_in_one_question_pass(
-    real: RealGateway, real_client: AsyncOpenAI
-) -> None:
+async def test_two_images_in_one_question_pass(real: RealGateway, real_client: AsyncOpenAI) -> None:
     """Two images of different sizes are one tensor after the gateway; each counts its features."""
     images = [
-        {"type": "image_url", "image_url": {"url": data_url(encode(picture(size)))}}
+        {"type": "image_url", "image_url": {"url": data_url(encode(plain_image(size)))}}
         for size in ((64, 64), (200, 90))
     ]
     messages = [
@@ -129,9 +129,9 @@ async def test_two_pictures_in_one_question_pass(
     one = [{"role": "user", "content": [images[0], {"type": "text", "text": "What color is it?"}]}]
     both, single = [
         await real_client.chat.completions.create(
-            model=real.model, messages=asked, temperature=0, max_tokens=4
+            model=real.model, messages=requested, temperature=0, max_tokens=4
         )
-        for asked in (messages, one)
+        for requested in (messages, one)
     ]
     assert both.usage is not None
     assert single.usage is not None
@@ -142,7 +142,7 @@ async def test_two_pictures_in_one_question_pass(
     "bad",
     [
         pytest.param(data_url(b"not an image"), id="not-an-image"),
-        pytest.param(data_url(encode(picture((99, 99)), "JPEG")[:300]), id="truncated-jpeg"),
+        pytest.param(data_url(encode(plain_image((99, 99)), "JPEG")[:300]), id="truncated-jpeg"),
         pytest.param(data_url(b""), id="empty"),
         pytest.param("http://169.254.169.254/latest/meta-data", id="metadata-service"),
     ],
@@ -183,13 +183,13 @@ async def test_tritons_series_are_on_the_same_page(
     await real_http.post("/v1/chat/completions", json=_body(real))
     page = ""
 
-    async def is_whole() -> bool:
+    async def is_complete() -> bool:
         nonlocal page
         page = (await real_http.get("/metrics")).text
         return "nv_inference_count" in page
 
     # A server that is slow to answer costs its part of the page.
-    await eventually_async(is_whole, pause_seconds=0.2)
+    await eventually_async(is_complete, pause_seconds=0.2)
     samples = [
         sample for family in text_string_to_metric_families(page) for sample in family.samples
     ]
@@ -205,12 +205,12 @@ async def test_tritons_series_are_on_the_same_page(
     ] == []
 
 
-async def test_metrics_count_what_was_asked(
+async def test_metrics_count_what_was_requested(
     real: RealGateway, real_http: httpx.AsyncClient
 ) -> None:
     """Histograms and token counters move with a request; no text of a user is in them."""
     before = (await real_http.get("/metrics")).text
-    await real_http.post("/v1/chat/completions", json=_body(real, user="somebody"))
+    await real_http.post("/v1/chat/completions", json=_body(real, user="another"))
     after = (await real_http.get("/metrics")).text
     label = f'{{model="{real.model}"}}'
     for series, grown in (
@@ -225,4 +225,4 @@ async def test_metrics_count_what_was_asked(
         found = [re.search(pattern, text) for text in (before, after)]
         first, second = (float(match[1]) for match in found if match is not None)
         assert grown == second - first
-    assert "somebody" not in after
+    assert "another" not in after

@@ -30,7 +30,7 @@ async def client(tmp_path: Path, engine: ScriptedEngine) -> AsyncIterator[httpx.
         yield client
 
 
-async def _ask(client: httpx.AsyncClient, model: str) -> tuple[int, dict[str, Any]]:
+async def _query(client: httpx.AsyncClient, model: str) -> tuple[int, dict[str, Any]]:
     body = {"model": model, "messages": [{"role": "user", "content": "what is it ?"}]}
     answer = await client.post("/v1/chat/completions", json=body)
     return answer.status_code, answer.json()
@@ -49,9 +49,9 @@ async def test_a_name_chooses_the_adapter(
     client: httpx.AsyncClient, engine: ScriptedEngine, model: str, adapter: int | None
 ) -> None:
     """The engine gets the adapter's id, the client the name that it requested."""
-    status, answer = await _ask(client, model)
-    asked = [request.adapter for request in engine.requests]
-    assert (200, model, [adapter]) == (status, answer["model"], asked)
+    status, answer = await _query(client, model)
+    requested = [request.adapter for request in engine.requests]
+    assert (200, model, [adapter]) == (status, answer["model"], requested)
 
 
 async def test_unknown_adapters_are_refused(
@@ -59,7 +59,7 @@ async def test_unknown_adapters_are_refused(
 ) -> None:
     """404 as for any unknown model; the message lists what there is."""
     for name in ("german", f"{MODEL}:german", "other:french", f"{MODEL}:"):
-        status, answer = await _ask(client, name)
+        status, answer = await _query(client, name)
         assert (status, answer["error"]["code"]) == (404, "model_not_found")
         assert f"serves '{MODEL}', 'french', '{MODEL}:{MODEL}'." in answer["error"]["message"]
     assert engine.requests == []

@@ -9,7 +9,7 @@ import pytest
 from mm_runtime.gateway.media.audio import decode_audio, encode_wav
 from mm_runtime.gateway.media.container import BadRecordingError
 from mm_runtime.serving.preprocess.audio.tones import FULL_SCALE, sample_audio
-from support.sounds import RATE, encode_sound, noise
+from support.audio_files import RATE, encode_audio, noise
 
 MOST = 30 * RATE
 SECONDS = 2.0
@@ -39,15 +39,15 @@ def _wav(samples: bytes) -> bytes:
 )
 def test_formats(container: str, codec: str, rate: int, channels: int) -> None:
     """Each format that OpenAI takes gives the audio at the model's rate, in one channel."""
-    sound = noise(SECONDS, seed=2, rate=rate)
+    audio = noise(SECONDS, seed=2, rate=rate)
     found = decode_audio(
-        encode_sound(sound, container, codec, rate=rate, channels=channels), most_samples=MOST
+        encode_audio(audio, container, codec, rate=rate, channels=channels), most_samples=MOST
     )
     assert np.float32 == found.dtype
     # Lossy formats add silence of their own at both ends: fewer than two of their blocks.
     assert abs(len(found) - SECONDS * RATE) < 0.2 * RATE
     loudness = float(np.sqrt(np.mean(found**2)))
-    assert loudness == pytest.approx(float(np.sqrt(np.mean(sound**2))), rel=0.25)
+    assert loudness == pytest.approx(float(np.sqrt(np.mean(audio**2))), rel=0.25)
 
 
 def test_wav_of_the_models_rate_is_untouched() -> None:
@@ -57,27 +57,27 @@ def test_wav_of_the_models_rate_is_untouched() -> None:
     np.testing.assert_array_equal(samples / np.float32(32768), found)
 
 
-def test_a_file_of_our_own_sound_is_the_sound() -> None:
+def test_a_file_of_our_own_audio_is_the_audio() -> None:
     """What a pod sends through its front door is, sample by sample, what a build sends inside."""
     found = decode_audio(encode_wav(sample_audio()), most_samples=MOST)
     np.testing.assert_array_equal(sample_audio(), found)
 
 
-FLAC = encode_sound(noise(1.0, seed=4), "flac", "flac")
+FLAC = encode_audio(noise(1.0, seed=4), "flac", "flac")
 
 
 @pytest.mark.parametrize(
     ("encoded", "words"),
     [
         pytest.param(b"", "the file is empty", id="nothing"),
-        pytest.param(b"<html>no sound</html>", "no recording that is read here", id="a-page"),
-        pytest.param(b"\x89PNG\r\n\x1a\n" + bytes(99), "no recording that is read", id="a-picture"),
+        pytest.param(b"<html>no audio</html>", "no recording that is read here", id="a-page"),
+        pytest.param(b"\x89PNG\r\n\x1a\n" + bytes(99), "no recording that is read", id="an-image"),
         pytest.param(_wav(b""), "no samples", id="no-samples"),
         pytest.param(FLAC[:60], "damaged|truncated|no samples", id="truncated-header"),
         pytest.param(b"fLaC" + bytes(500), "damaged|truncated|no audio", id="garbage-after-mark"),
-        pytest.param(encode_sound(noise(31.0, seed=1)), "longer than 30 seconds", id="too-long"),
+        pytest.param(encode_audio(noise(31.0, seed=1)), "longer than 30 seconds", id="too-long"),
         pytest.param(
-            encode_sound(noise(1.0, seed=1), "matroska", "ac3", rate=48_000),
+            encode_audio(noise(1.0, seed=1), "matroska", "ac3", rate=48_000),
             "encoded as ac3, which is not read here",
             id="other-codec",
         ),

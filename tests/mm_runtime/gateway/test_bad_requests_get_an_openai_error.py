@@ -10,11 +10,11 @@ import httpx
 import pytest
 
 from support.gateways import MAX_SEQUENCE, MODEL, Running, serve, toy_gateway
-from support.pictures import data_url, encode, picture
+from support.images import data_url, encode, plain_image
 from support.scripted_engine import ScriptedEngine
 
-WHOLE = encode(picture())
-JPEG = encode(picture((300, 200)), "JPEG")
+COMPLETE = encode(plain_image())
+JPEG = encode(plain_image((300, 200)), "JPEG")
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def _body(*parts: object, **changes: object) -> bytes:
 
 def _bomb() -> bytes:
     """Return a PNG whose header says 20,000 x 20,000, with no pixels behind it."""
-    header = bytearray(encode(picture((1, 1))))
+    header = bytearray(encode(plain_image((1, 1))))
     header[16:24] = (20_000).to_bytes(4) * 2
     header[29:33] = zlib.crc32(header[12:29]).to_bytes(4)
     return bytes(header)
@@ -56,7 +56,7 @@ BAD = {
     "0 bytes": (_body(_image(data_url(b""))), 400, PART, "0 bytes"),
     "pixel bomb": (_body(_image(data_url(_bomb()))), 400, PART, "20000 x 20000 = 400000000"),
     "wrong base64": (_body(_image("data:image/png;base64,%%%%")), 400, PART, "base64"),
-    "cut base64": (_body(_image(data_url(WHOLE)[:-3])), 400, PART, "base64"),
+    "cut base64": (_body(_image(data_url(COMPLETE)[:-3])), 400, PART, "base64"),
     "data url without data": (_body(_image("data:image/png")), 400, PART, "no comma"),
     "data url of text": (_body(_image("data:text/html;base64,AAAA")), 400, PART, "text/html"),
     "too many bytes": (_body(_image(data_url(b"x" * 200_001))), 400, PART, "200001 bytes"),
@@ -69,7 +69,7 @@ BAD = {
     ),
     "part without type": (_body({"text": "x"}), 400, PART, "text, image_url"),
     "five images": (
-        _body(*[_image(data_url(WHOLE))] * 5),
+        _body(*[_image(data_url(COMPLETE))] * 5),
         400,
         "messages[0].content[5]",
         "5 images; this model takes at most 4",
@@ -128,7 +128,7 @@ BAD = {
         f"maximum context length is {MAX_SEQUENCE} tokens",
     ),
     "image features count": (
-        _body(*[_image(data_url(WHOLE))] * 4, {"type": "text", "text": "x " * 200}),
+        _body(*[_image(data_url(COMPLETE))] * 4, {"type": "text", "text": "x " * 200}),
         400,
         "messages",
         "64 of them for 4 image(s)",
@@ -150,7 +150,7 @@ async def test_a_bad_request_is_explained(
     assert error["param"] == param
     assert error["type"] == "invalid_request_error"
     assert part in error["message"]
-    again = await client.post("/v1/chat/completions", content=_body(_image(data_url(WHOLE))))
+    again = await client.post("/v1/chat/completions", content=_body(_image(data_url(COMPLETE))))
     assert again.status_code == 200
 
 
@@ -198,6 +198,6 @@ async def test_unknown_routes_get_the_error_object_too(
 
 async def test_base64_may_hold_line_breaks(client: httpx.AsyncClient) -> None:
     """Encoders that wrap lines at 76 characters are understood."""
-    url = "data:image/png;base64," + base64.encodebytes(WHOLE).decode()
+    url = "data:image/png;base64," + base64.encodebytes(COMPLETE).decode()
     response = await client.post("/v1/chat/completions", content=_body(_image(url)))
     assert response.status_code == 200

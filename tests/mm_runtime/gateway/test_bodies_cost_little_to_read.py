@@ -11,7 +11,7 @@ from mm_runtime.gateway.api.json_cost import MAX_ELEMENTS, TEXT_BYTES, check_cos
 from mm_runtime.gateway.api.openai import MAX_MESSAGES, MAX_PARTS
 from mm_runtime.gateway.api.parsing import parse_chat, parse_completion
 from mm_runtime.gateway.errors import InvalidRequestError
-from support.pictures import data_url
+from support.images import data_url
 
 JSON = "application/json"
 BYTES = random.Random(1).randbytes(3_000_000)  # noqa: S311 - as images are: no pattern

@@ -14,8 +14,8 @@ from mm_runtime.gateway.media.video import VideoLimits, decode_video
 from mm_runtime.images.media import BadImageError, decode
 from mm_runtime.images.structure import MAX_CHUNKS, MAX_COMMENT_BLOCKS, MAX_SCANS
 from support import bombs
-from support.films import film
-from support.pictures import RED, encode, picture
+from support.images import RED, encode, plain_image
+from support.videos import video
 
 LIMIT = 1_000_000
 MOST_SAMPLES = 30 * 16_000
@@ -61,14 +61,14 @@ def test_the_orientation_is_read_beside_other_entries(kind: str, order: str) -> 
     exif = Image.Exif()
     exif.endian = order
     exif[0x010F], exif[0x0112], exif[0x0131] = "maker", 6, "program"
-    content = encode(picture((40, 20)), kind, exif=exif.tobytes())
+    content = encode(plain_image((40, 20)), kind, exif=exif.tobytes())
     assert decode(content, max_pixels=LIMIT).size == (20, 40)
 
 
 def test_the_orientation_of_xmp_counts_where_exif_has_none() -> None:
     """Programs that write XMP only."""
     xmp = b'<rdf:Description tiff:Orientation="8"/>'
-    content = encode(picture((40, 20)), "JPEG", xmp=xmp)
+    content = encode(plain_image((40, 20)), "JPEG", xmp=xmp)
     assert decode(content, max_pixels=LIMIT).size == (20, 40)
 
 
@@ -82,12 +82,12 @@ def test_the_orientation_of_xmp_counts_where_exif_has_none() -> None:
             id="scans-behind-an-early-end",
         ),
         pytest.param(
-            b"\xff\xd8" + b"\xff\xfe\0\x02" * 5_000 + encode(picture(), "JPEG")[2:],
+            b"\xff\xd8" + b"\xff\xfe\0\x02" * 5_000 + encode(plain_image(), "JPEG")[2:],
             "more than 4096 segments",
             id="jpeg-segments",
         ),
         pytest.param(
-            b"\xff\xd8\xff\xf0\0\x10" + encode(picture(), "JPEG")[2:],
+            b"\xff\xd8\xff\xf0\0\x10" + encode(plain_image(), "JPEG")[2:],
             "no segment FF F0",
             id="jpeg-segment-that-readers-measure-differently",
         ),
@@ -110,7 +110,7 @@ def test_images_of_too_many_parts(bomb: bytes, words: str) -> None:
 @pytest.mark.parametrize("padding", [b"\xff", b"\0"], ids=["padding", "zeros"])
 def test_padding_between_segments_is_bounded(padding: bytes) -> None:
     """Millions of bytes, through which the next segment would be looked for one by one."""
-    image = encode(picture(), "JPEG")
+    image = encode(plain_image(), "JPEG")
     decode(image[:2] + b"\xff" + padding * 1_000 + image[2:], max_pixels=LIMIT)
     for rest in (b"", image[2:]):
         with pytest.raises(BadImageError, match="65536 bytes between its segments"):
@@ -121,10 +121,10 @@ def test_padding_between_segments_is_bounded(padding: bytes) -> None:
     "content",
     [
         pytest.param(bombs.scans(20), id="a-progressive-jpeg-of-thirty-scans"),
-        pytest.param(encode(picture(), "JPEG") + b"\xff\xda" * 5_000, id="jpeg-and-its-film"),
+        pytest.param(encode(plain_image(), "JPEG") + b"\xff\xda" * 5_000, id="jpeg-and-its-video"),
         pytest.param(bombs.commented_gif(100), id="gif-with-a-comment"),
         pytest.param(bombs.texts_png(1), id="png-with-a-text"),
-        pytest.param(encode(picture(), "GIF") + b"\x21\xfe" * 9_000, id="gif-and-what-follows"),
+        pytest.param(encode(plain_image(), "GIF") + b"\x21\xfe" * 9_000, id="gif-and-what-follows"),
     ],
 )
 def test_what_cameras_and_programs_write_is_decoded(content: bytes) -> None:
@@ -156,19 +156,19 @@ def test_frames_are_made_small_one_by_one() -> None:
         held.append(frame.width)
         return frame.resize((2, 2))
 
-    frames = decode_video(film(10), VIDEO, keep)
+    frames = decode_video(video(10), VIDEO, keep)
     assert held == [64] * 10
     assert {(2, 2)} == {frame.size for frame in frames}
 
 
-def test_a_film_that_grows_in_mid_stream_is_refused() -> None:
+def test_a_video_that_grows_in_mid_stream_is_refused() -> None:
     """It announces 64 x 64 pixels; every frame is measured, also those that no one wants."""
     limits = VideoLimits(max_bytes=9_000_000, max_pixels=10_000, max_frames=2)
     with pytest.raises(BadImageError, match="400 x 300 = 120000 pixels"):
-        decode_video(bombs.grown_film(400, 300), limits)
+        decode_video(bombs.grown_video(400, 300), limits)
 
 
-def test_no_decoder_but_the_listed_ones_runs_while_a_film_is_probed() -> None:
+def test_no_decoder_but_the_listed_ones_runs_while_a_video_is_probed() -> None:
     """FFmpeg itself refuses the others, before it opens them."""
     level = av.logging.get_level()
     av.logging.set_level(av.logging.ERROR)
@@ -176,7 +176,7 @@ def test_no_decoder_but_the_listed_ones_runs_while_a_film_is_probed() -> None:
         with (
             av.logging.Capture() as log,
             pytest.raises(BadRecordingError, match="ffv1, which is not read here"),
-            opened(film(3, "matroska", "ffv1"), "video"),
+            opened(video(3, "matroska", "ffv1"), "video"),
         ):
             pass
     finally:
@@ -193,7 +193,7 @@ def test_no_decoder_but_the_listed_ones_runs_while_a_film_is_probed() -> None:
         pytest.param(bombs.slow_wav(99, 400_000), "400000 samples a second", id="wav-of-400-khz"),
     ],
 )
-def test_sounds_that_grow_when_they_are_resampled(bomb: bytes, words: str) -> None:
+def test_audio_clips_that_grow_when_they_are_resampled(bomb: bytes, words: str) -> None:
     """They are refused before they are resampled."""
 
     def refused() -> None:

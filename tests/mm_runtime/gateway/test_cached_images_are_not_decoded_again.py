@@ -13,11 +13,11 @@ class Decoder:
     """Counts what it is requested."""
 
     def __init__(self) -> None:
-        self.asked: list[int] = []
+        self.requested: list[int] = []
 
     def __call__(self, shade: int) -> Pixels:
         """Return four pixels of a shade."""
-        self.asked.append(shade)
+        self.requested.append(shade)
         return np.full((2, 2, 3), shade, np.uint8)
 
 
@@ -33,16 +33,16 @@ def test_equal_bytes_are_decoded_once() -> None:
     """The second time the pixels are those of the first, and no one may change them."""
     known, decoder = DecodedImageCache(10 * BYTES), Decoder()
     assert shades(known, decoder, 1, 2, 1, 2) == [1, 2, 1, 2]
-    assert decoder.asked == [1, 2]
+    assert decoder.requested == [1, 2]
     assert not known.through(b"\1", 1, lambda: decoder(1)).flags.writeable
 
 
-def test_the_number_of_pictures_counts() -> None:
+def test_the_number_of_images_counts() -> None:
     """One of several images may be made smaller than the same one alone."""
     known, decoder = DecodedImageCache(10 * BYTES), Decoder()
     shades(known, decoder, 1)
     shades(known, decoder, 1, count=2)
-    assert decoder.asked == [1, 1]
+    assert decoder.requested == [1, 1]
 
 
 def test_salts_keep_tenants_apart() -> None:
@@ -50,14 +50,14 @@ def test_salts_keep_tenants_apart() -> None:
     known, decoder = DecodedImageCache(10 * BYTES), Decoder()
     for salt in ("ann", "bob", "ann", ""):
         known.through(b"\1", 1, lambda: decoder(1), salt)
-    assert decoder.asked == [1, 1, 1]
+    assert decoder.requested == [1, 1, 1]
 
 
 def test_the_longest_unused_goes_first() -> None:
     """Two have room: the third takes the place of the one that was not requested."""
     known, decoder = DecodedImageCache(2 * BYTES), Decoder()
     shades(known, decoder, 1, 2, 1, 3, 1, 2)
-    assert decoder.asked == [1, 2, 3, 2]
+    assert decoder.requested == [1, 2, 3, 2]
 
 
 @pytest.mark.parametrize("room", [0, BYTES - 1])
@@ -65,7 +65,7 @@ def test_without_room_all_are_decoded(room: int) -> None:
     """No memory, or less than one image: nothing is kept, every answer is right."""
     known, decoder = DecodedImageCache(room), Decoder()
     assert shades(known, decoder, 1, 1) == [1, 1]
-    assert decoder.asked == [1, 1]
+    assert decoder.requested == [1, 1]
 
 
 def test_errors_are_not_kept() -> None:

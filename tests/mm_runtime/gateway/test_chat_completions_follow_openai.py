@@ -7,7 +7,7 @@ import pytest
 from openai import AsyncOpenAI, BadRequestError
 
 from support.gateways import FEATURES, MODEL, serve, toy_gateway
-from support.pictures import data_url, encode, picture
+from support.images import data_url, encode, plain_image
 from support.scripted_engine import ScriptedEngine
 
 QUESTION = {"type": "text", "text": "what is it ?"}
@@ -32,7 +32,7 @@ async def client(tmp_path: Path, engine: ScriptedEngine) -> AsyncIterator[AsyncO
 
 
 def _image() -> dict[str, object]:
-    return {"type": "image_url", "image_url": {"url": data_url(encode(picture()))}}
+    return {"type": "image_url", "image_url": {"url": data_url(encode(plain_image()))}}
 
 
 def _user(*parts: object) -> list[dict[str, object]]:
@@ -69,7 +69,7 @@ async def test_a_stream_has_role_deltas_and_reason_in_order(client: AsyncOpenAI)
     assert len({chunk.id for chunk in chunks}) == 1
 
 
-async def test_a_stream_ends_with_usage_when_asked(client: AsyncOpenAI) -> None:
+async def test_a_stream_ends_with_usage_when_requested(client: AsyncOpenAI) -> None:
     """With include_usage one more chunk has the usage and no choices."""
     chunks = [
         chunk
@@ -143,7 +143,7 @@ async def test_a_question_without_image_is_text(
     assert request.images == ()
 
 
-async def test_sampling_is_what_the_client_asked_for(
+async def test_sampling_is_what_the_client_requested(
     client: AsyncOpenAI, engine: ScriptedEngine
 ) -> None:
     """Temperature, top-p, penalties and seed go to the engine as they are."""

@@ -90,14 +90,14 @@ async def test_where_all_are_answered_a_new_one_gets_503(tmp_path: Path) -> None
         serve(gateway, ConnectionLimits(most=2)) as running,
         httpx.AsyncClient(base_url=running.url, timeout=60) as client,
     ):
-        asked = [
+        requested = [
             asyncio.create_task(client.post("/v1/chat/completions", json=QUESTION))
             for _ in range(2)
         ]
         await eventually_async(lambda: gateway.admission.load.running == 2)
         refused = await say(running.port, HEALTH)
         gate.set()
-        answers = await asyncio.gather(*asked)
+        answers = await asyncio.gather(*requested)
     assert (refused.status, refused.closed) == (503, True)
     assert b"retry-after: 1\r\n" in refused.content
     assert json.dumps(refused.error["code"]) == '"rate_limit_exceeded"'

@@ -62,11 +62,11 @@ def test_one_that_has_gone_makes_no_room() -> None:
 def test_room_is_made_without_a_look_at_all() -> None:
     """A busy one is looked at once, however many need room after it."""
     connections: IdleConnections[Connection] = IdleConnections()
-    everybody = [Connection(busy=number % 2 == 0) for number in range(1000)]
-    for one in everybody:
+    everyone = [Connection(busy=number % 2 == 0) for number in range(1000)]
+    for one in everyone:
         connections.begun(one)
     assert all(connections.take() for _ in range(500))
-    assert max(one.looks for one in everybody) == 1
+    assert max(one.looks for one in everyone) == 1
 
 
 async def test_a_crowd_comes_in_groups(tmp_path: Path) -> None:

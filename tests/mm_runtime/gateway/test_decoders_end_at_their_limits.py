@@ -24,10 +24,10 @@ from mm_runtime.gateway.media.frames import same
 from mm_runtime.gateway.media.video import VideoLimits
 from mm_runtime.images.media import BadImageError
 from support import breaking_jobs
+from support.audio_files import encode_audio, noise
 from support.ended import end, is_gone, wait_until_gone
-from support.films import film
-from support.pictures import RED, data_url, encode, picture
-from support.sounds import encode_sound, noise
+from support.images import RED, data_url, encode, plain_image
+from support.videos import video
 
 TESTS = Path(__file__).parents[2]
 MEMORY = 512 << 20
@@ -90,7 +90,7 @@ async def _process_of(decoders: Decoders) -> int:
 async def test_an_image_is_decoded_in_another_process(decoders: Decoders) -> None:
     """And the next one in the same process."""
     job = image_job(unreduced, 1, 10_000)
-    pixels = await _decode(decoders, job, encode(picture((30, 20))))
+    pixels = await _decode(decoders, job, encode(plain_image((30, 20))))
     assert pixels.shape == (20, 30, 3)
     assert tuple(pixels[5, 5]) == RED
     assert pixels.flags.writeable
@@ -99,20 +99,20 @@ async def test_an_image_is_decoded_in_another_process(decoders: Decoders) -> Non
     assert await _process_of(decoders) == first
 
 
-async def test_videos_and_sounds_are_decoded_there_too(decoders: Decoders) -> None:
+async def test_videos_and_audio_clips_are_decoded_there_too(decoders: Decoders) -> None:
     """A file, a URL in text, and samples."""
     limits = VideoLimits(max_bytes=1_000_000, max_pixels=10_000, max_frames=4)
-    content = film(5)
+    content = video(5)
     frames = await _decode(decoders, video_job(same, limits, is_url=False), content)
     assert frames.shape == (4, 64, 64, 3)
     url = data_url(content, "video/mp4").encode()
     np.testing.assert_array_equal(
         frames, await _decode(decoders, video_job(same, limits, is_url=True), url)
     )
-    sound = await _decode(decoders, audio_job(48_000), encode_sound(noise(2.0, seed=1)))
-    assert (np.float32, 32_000) == (sound.dtype, len(sound))
+    audio = await _decode(decoders, audio_job(48_000), encode_audio(noise(2.0, seed=1)))
+    assert (np.float32, 32_000) == (audio.dtype, len(audio))
     with pytest.raises(BadRecordingError, match="longer than 1 seconds"):
-        await _decode(decoders, audio_job(16_000), encode_sound(noise(2.0, seed=1)))
+        await _decode(decoders, audio_job(16_000), encode_audio(noise(2.0, seed=1)))
 
 
 @pytest.mark.parametrize("size", [0, 1, 65_536, 30_000_000], ids=str)
@@ -126,7 +126,7 @@ async def test_a_refusal_is_the_decoders_own(decoders: Decoders) -> None:
     """The message comes through, and the process stays."""
     before = await _process_of(decoders)
     with pytest.raises(BadImageError, match="30 x 20 = 600 pixels, more than the limit of 599"):
-        await _decode(decoders, image_job(unreduced, 1, 599), encode(picture((30, 20))))
+        await _decode(decoders, image_job(unreduced, 1, 599), encode(plain_image((30, 20))))
     assert await _process_of(decoders) == before
 
 

@@ -57,7 +57,7 @@ async def test_a_running_stream_is_finished_and_new_work_refused(tmp_path: Path)
     ) == (503, "1", "close")
 
 
-async def test_a_request_that_was_there_before_is_told_to_go_elsewhere(tmp_path: Path) -> None:
+async def test_a_request_that_was_there_before_is_sent_elsewhere(tmp_path: Path) -> None:
     """Its answer begins while the gateway leaves: the client would come back to a refusal."""
     gate = asyncio.Event()
     gateway = toy_gateway(tmp_path, ScriptedEngine(gate=gate))
@@ -65,12 +65,12 @@ async def test_a_request_that_was_there_before_is_told_to_go_elsewhere(tmp_path:
         serve(gateway) as running,
         httpx.AsyncClient(base_url=running.url, timeout=60) as client,
     ):
-        asked = asyncio.create_task(client.post("/v1/chat/completions", json=QUESTION))
+        requested = asyncio.create_task(client.post("/v1/chat/completions", json=QUESTION))
         await eventually_async(lambda: gateway.admission.inside == 1)
         leaving = asyncio.create_task(gateway.drain.leave(lame_duck_seconds=0, timeout_seconds=60))
         await eventually_async(lambda: gateway.drain.phase is Phase.REFUSING)
         gate.set()
-        assert (await asked).headers["connection"] == "close"
+        assert (await requested).headers["connection"] == "close"
         assert await leaving
 
 

@@ -17,7 +17,7 @@ def _event(text: str) -> dict[str, object]:
     [" red", 'a "quoted" \\ word', "two\nlines\u2028", "é 日本 😀", "\0", "\ud83d", '","x":"'],
     ids=["word", "quotes", "lines", "characters", "mark", "surrogate", "json"],
 )
-def test_a_frame_writes_what_the_whole_object_is(text: str) -> None:
+def test_a_frame_writes_what_the_complete_object_is(text: str) -> None:
     """Whatever the text, the bytes are those of the object, and they are read back as it."""
     written = TextFrame(_event).write(text)
     assert encode(_event(text)) == written

@@ -19,10 +19,10 @@ from mm_runtime.gateway.media.images import ImageLimits, ImageLoader, ImageRefer
 from mm_runtime.images.fetch import FetchPolicy, ImageFetcher
 from support.gateways import MODEL, serve, toy_gateway
 from support.http_servers import Exchange, serve_local
-from support.pictures import data_url, encode, picture
+from support.images import data_url, encode, plain_image
 from support.scripted_engine import ScriptedEngine
 
-PICTURE = encode(picture())
+IMAGE = encode(plain_image())
 _POLICY = FetchPolicy(
     allowed_hosts=(), allow_private_networks=True, timeout_seconds=60, max_bytes=1_000_000
 )
@@ -56,37 +56,37 @@ def _loader(bodies: BodyBudget, decoders: Decoders) -> ImageLoader:
     )
 
 
-async def _picture(exchange: Exchange) -> None:
-    await exchange.answer(200, PICTURE)
+async def _image(exchange: Exchange) -> None:
+    await exchange.answer(200, IMAGE)
 
 
 async def test_a_fetched_image_is_held_until_it_is_decoded() -> None:
     """Where it fills the budget nothing else fits in, and afterwards all of it is free."""
-    bodies = BodyBudget(len(PICTURE))
+    bodies = BodyBudget(len(IMAGE))
     with closing(_Watched(bodies)) as decoders:
-        async with serve_local(_picture) as server:
+        async with serve_local(_image) as server:
             reference = ImageReference(f"http://localhost:{server.port}/", "messages")
             for _ in range(3):
                 await _loader(bodies, decoders).load([reference])
     assert decoders.refused == 3
-    bodies.reserve(len(PICTURE), 0)
+    bodies.reserve(len(IMAGE), 0)
 
 
 async def test_an_image_beyond_the_budget_is_refused_for_now() -> None:
     """The client may try again; what had arrived is given back."""
-    bodies = BodyBudget(len(PICTURE) - 1)
+    bodies = BodyBudget(len(IMAGE) - 1)
     with closing(_Watched(bodies)) as decoders:
-        async with serve_local(_picture) as server:
+        async with serve_local(_image) as server:
             reference = ImageReference(f"http://localhost:{server.port}/", "messages")
             with pytest.raises(OverloadedError, match="Try again"):
                 await _loader(bodies, decoders).load([reference])
-    bodies.reserve(len(PICTURE) - 1, 0)
+    bodies.reserve(len(IMAGE) - 1, 0)
 
 
 async def test_pixels_are_held_until_the_answer_ends(tmp_path: Path) -> None:
     """A full queue of requests with large images is bounded like their bodies."""
     engine = ScriptedEngine(gate=asyncio.Event())
-    image = {"type": "image_url", "image_url": {"url": data_url(PICTURE)}}
+    image = {"type": "image_url", "image_url": {"url": data_url(IMAGE)}}
     content = [{"type": "text", "text": "a"}, image]
     body = {"model": MODEL, "messages": [{"role": "user", "content": content}], "stream": True}
     async with (
@@ -98,8 +98,8 @@ async def test_pixels_are_held_until_the_answer_ends(tmp_path: Path) -> None:
         async with client.stream("POST", "/v1/chat/completions", json=body) as answer:
             lines = answer.aiter_lines()
             await anext(lines)
-            (asked,) = engine.requests
-            assert asked.images[0].nbytes == before - bodies.left_bytes
+            (requested,) = engine.requests
+            assert requested.images[0].nbytes == before - bodies.left_bytes
             assert engine.gate is not None
             engine.gate.set()
             async for _ in lines:

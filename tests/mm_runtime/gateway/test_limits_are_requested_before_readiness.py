@@ -115,7 +115,7 @@ async def test_a_pod_that_fails_its_longest_prompt_is_not_ready(
     assert caplog.text.count(failure) == 1
 
 
-async def test_a_failure_is_told_while_the_server_starts_again(tmp_path: Path) -> None:
+async def test_a_failure_is_reported_while_the_server_starts_again(tmp_path: Path) -> None:
     """A prompt that ends the server leaves its name in `/readyz`, not only that no one is there."""
     engine = Fails()
     async with watched(tmp_path, engine) as running:
@@ -128,7 +128,7 @@ async def test_a_failure_is_told_while_the_server_starts_again(tmp_path: Path) -
     assert "the longest prompt" in body["detail"]
 
 
-async def test_a_server_that_loads_is_told(tmp_path: Path) -> None:
+async def test_a_server_that_loads_is_reported(tmp_path: Path) -> None:
     """Before the server is there, the pod is Loading."""
     engine = ScriptedEngine(ready=False)
     async with watched(tmp_path, engine) as running:
@@ -146,7 +146,7 @@ def by_pixels(self: PromptLayout, sizes: Sequence[Size]) -> int:
     return sum(min(100, height * width // 28**2) for height, width in sizes)
 
 
-def test_pictures_of_any_size_are_asked_at_both_ends(
+def test_images_of_any_size_are_sent_at_both_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where rows follow from the size: the fewest, the most, and the most of the most that fit."""
@@ -168,14 +168,14 @@ def by_large_pixels(self: PromptLayout, sizes: Sequence[Size]) -> int:
     return sum(height * width // 100**2 for height, width in sizes)
 
 
-def test_a_typical_picture_is_asked_between_the_ends(
+def test_a_typical_image_is_requested_between_the_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A photo as clients send it is another shape than both ends, and not a square."""
     monkeypatch.setattr(PromptLayout, "rows", by_large_pixels)
-    asked = list(probes(service_of(tmp_path), most_pixels=MOST_PIXELS))
+    requested = list(probes(service_of(tmp_path), most_pixels=MOST_PIXELS))
 
-    assert [one.name for one in asked][:3] == [
+    assert [one.name for one in requested][:3] == [
         "the smallest image (28 x 28 pixels)",
         "a typical image (1024 x 768 pixels)",
         "the largest image (896 x 896 pixels)",
@@ -190,7 +190,7 @@ def test_a_typical_picture_is_asked_between_the_ends(
         pytest.param(lambda frames, _: frames * 50, "4 of 28 x 28", id="as-many-as-fit"),
     ],
 )
-def test_the_longest_video_is_asked(
+def test_the_longest_video_is_sent(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     rows: Callable[[int, Size], int],
@@ -200,8 +200,8 @@ def test_the_longest_video_is_asked(
     monkeypatch.setattr(PromptLayout, "text_tokens", lambda *_, **__: 10)
     monkeypatch.setattr(PromptLayout, "video_rows", lambda _, frames, size: rows(frames, size))
     service = toy_gateway(tmp_path, ScriptedEngine(), max_video_frames=8).warm_up.service
-    asked = probes(service, most_pixels=MOST_PIXELS)
-    video = next(one for one in asked if "video" in one.name)
+    requested = probes(service, most_pixels=MOST_PIXELS)
+    video = next(one for one in requested if "video" in one.name)
     assert isinstance(video.request, ChatRequest)
     url = video.request.messages[0].content[1].video_url.url
     frames = read_video(url, VideoLimits(10**7, MOST_PIXELS, max_frames=8))
@@ -210,7 +210,7 @@ def test_the_longest_video_is_asked(
     assert expected == f"{len(frames)} of {frames[0].width} x {frames[0].height}"
 
 
-def test_a_family_without_videos_is_asked_for_none(tmp_path: Path) -> None:
+def test_a_family_without_videos_gets_no_request_for_one(tmp_path: Path) -> None:
     """A plan that allows frames makes no family take them, and keeps no pod from being ready."""
     service = toy_gateway(tmp_path, ScriptedEngine(), max_video_frames=8).warm_up.service
     names = [one.name for one in probes(service, most_pixels=MOST_PIXELS)]
@@ -218,7 +218,7 @@ def test_a_family_without_videos_is_asked_for_none(tmp_path: Path) -> None:
     assert names[-1].startswith("the longest prompt")
 
 
-def test_pictures_that_are_all_alike_are_asked_once(tmp_path: Path) -> None:
+def test_images_that_are_all_alike_are_sent_once(tmp_path: Path) -> None:
     """Where each image has the same rows, the question's own is the smallest and the largest."""
     assert [one.name for one in probes(service_of(tmp_path), most_pixels=MOST_PIXELS)] == [
         "the most images (4 of 28 x 28 pixels)",

@@ -18,7 +18,7 @@ def resident():
 
 if sys.argv[1] == "fixed":
     return_large_pieces()
-del (largest := [b"x" * (24 << 20)])[:]  # glibc's border goes up with it
+del (largest := [b"x" * (24 << 20)])[:]  # glibc's threshold goes up with it
 before = resident()
 bodies, small = [], []
 for _ in range(30):
@@ -35,7 +35,7 @@ def _kept(how: str) -> int:
     return int(done.stdout)
 
 
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries have no border")
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries have no threshold")
 def test_between_small_pieces_that_stay() -> None:
     """Of 240 MiB less than eight stay; with glibc's own bound all of them do."""
     assert _kept("as it is") > 200 * MIB

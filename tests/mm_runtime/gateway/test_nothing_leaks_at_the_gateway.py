@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from support.pictures import data_url
+from support.images import data_url
 from support.real_gateway import RealGateway
 from support.tiny_llava import samples
 
@@ -26,7 +26,7 @@ SETTLED_SECONDS = 60
 LONG = {"stream": True, "max_tokens": 64, "temperature": 2.0}
 """The model's own answers are over after a few tokens; so hot, it says anything."""
 
-Ask = Callable[[], Awaitable[None]]
+MakeRequest = Callable[[], Awaitable[None]]
 
 
 def _held(real: RealGateway, page: str) -> Mapping[str, int]:
@@ -59,10 +59,10 @@ async def _settled(real: RealGateway) -> Mapping[str, int]:
             await asyncio.sleep(1)
 
 
-def _kinds(real: RealGateway, client: httpx.AsyncClient) -> list[Ask]:
+def _kinds(real: RealGateway, client: httpx.AsyncClient) -> list[MakeRequest]:
     """Return what clients do."""
     sample = samples()[0]
-    seen = data_url(sample.picture.read_bytes())
+    seen = data_url(sample.image.read_bytes())
 
     def body(url: str = "", **changes: object) -> dict[str, object]:
         parts: list[object] = [{"type": "text", "text": sample.question if url else "Hello!"}]
@@ -70,8 +70,8 @@ def _kinds(real: RealGateway, client: httpx.AsyncClient) -> list[Ask]:
         messages = [{"role": "user", "content": parts}]
         return {"model": real.model, "messages": messages, "max_tokens": 4, **changes}
 
-    async def ask(status: int, asked: Mapping[str, object]) -> None:
-        answer = await client.post("/v1/chat/completions", json=asked)
+    async def query(status: int, requested: Mapping[str, object]) -> None:
+        answer = await client.post("/v1/chat/completions", json=requested)
         assert answer.status_code == status, answer.text
 
     async def gone() -> None:
@@ -80,13 +80,13 @@ def _kinds(real: RealGateway, client: httpx.AsyncClient) -> list[Ask]:
             await anext(answer.aiter_lines())
 
     return [
-        lambda: ask(200, body()),
-        lambda: ask(200, body(stream=True)),
-        lambda: ask(200, body(seen)),
-        lambda: ask(400, body("data:image/png;base64,AAAA")),
-        lambda: ask(400, body("http://127.0.0.1:1/private.png")),
-        lambda: ask(400, body(temperature=-1)),
-        lambda: ask(404, body(model="another")),
+        lambda: query(200, body()),
+        lambda: query(200, body(stream=True)),
+        lambda: query(200, body(seen)),
+        lambda: query(400, body("data:image/png;base64,AAAA")),
+        lambda: query(400, body("http://127.0.0.1:1/private.png")),
+        lambda: query(400, body(temperature=-1)),
+        lambda: query(404, body(model="another")),
         gone,
     ]
 

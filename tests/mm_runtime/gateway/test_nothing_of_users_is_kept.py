@@ -9,7 +9,7 @@ import pytest
 
 from mm_runtime.gateway.errors import EngineFailedError
 from support.gateways import MODEL, serve, toy_gateway
-from support.pictures import data_url, encode, picture
+from support.images import data_url, encode, plain_image
 from support.scripted_engine import ScriptedEngine
 
 SECRET = "hunter2"
@@ -26,7 +26,7 @@ def _image(url: str) -> dict[str, object]:
         pytest.param({"type": SECRET}, id="part-type"),
         pytest.param(_image(f"https://{SECRET}.invalid/x.png"), id="url"),
         pytest.param(_image(f"data:{SECRET};base64,AAAA"), id="media-type"),
-        pytest.param(_image(data_url(encode(picture()) + SECRET.encode())), id="picture"),
+        pytest.param(_image(data_url(encode(plain_image()) + SECRET.encode())), id="plain_image"),
     ],
 )
 @pytest.mark.parametrize(

@@ -26,8 +26,8 @@ from support.scripted_engine import ScriptedEngine
 from support.tiny_llava import BuiltEngine
 
 GOLDEN = GoldenPrompt(text="What is it?", images=1, tokens=[7, 8], answer="a red")
-WITHOUT_PICTURES = GOLDEN.model_copy(update={"images": 0})
-OF_A_SOUND = WITHOUT_PICTURES.model_copy(update={"audio_clips": 1})
+WITHOUT_IMAGES = GOLDEN.model_copy(update={"images": 0})
+OF_AN_AUDIO_CLIP = WITHOUT_IMAGES.model_copy(update={"audio_clips": 1})
 
 
 async def _status(running: Running) -> int:
@@ -47,7 +47,7 @@ async def test_not_ready_before_the_warm_up(tmp_path: Path) -> None:
             assert (await client.get("/healthz")).status_code == 200
 
 
-async def test_ready_after_one_picture_and_question(tmp_path: Path) -> None:
+async def test_ready_after_one_image_and_question(tmp_path: Path) -> None:
     """The warm-up sends an image, and readiness follows its answer."""
     engine = ScriptedEngine()
     gateway = toy_gateway(tmp_path, engine)
@@ -101,9 +101,9 @@ def golden_gateway(folder: Path, engine: ScriptedEngine, golden: GoldenPrompt) -
 @pytest.mark.parametrize(
     "golden",
     [
-        pytest.param(GOLDEN, id="picture"),
-        pytest.param(WITHOUT_PICTURES, id="text"),
-        pytest.param(OF_A_SOUND, id="sound"),
+        pytest.param(GOLDEN, id="image"),
+        pytest.param(WITHOUT_IMAGES, id="text"),
+        pytest.param(OF_AN_AUDIO_CLIP, id="audio"),
     ],
 )
 async def test_the_golden_prompt_is_answered_as_at_the_build(
@@ -115,27 +115,27 @@ async def test_the_golden_prompt_is_answered_as_at_the_build(
     async with serve(gateway) as running:
         watching = asyncio.create_task(gateway.warm_up.watch())
 
-        async def told() -> bool:
+        async def reported() -> bool:
             async with httpx.AsyncClient(base_url=running.url, timeout=60) as client:
                 detail = (await client.get("/readyz")).json().get("detail", "")
             return "the answer is 'a blue'; when the engine was built it was 'a red'" in detail
 
-        await eventually_async(told)
+        await eventually_async(reported)
         assert await _status(running) == 503
         engine.pieces = ("a", " red", " square")
         await eventually_async(partial(_is_ready, running))
         watching.cancel()
 
-    asked = [one for one in engine.requests if one.prompt == GOLDEN.text]
-    assert {(len(one.images), one.max_tokens, one.sampling.temperature) for one in asked} == {
+    requested = [one for one in engine.requests if one.prompt == GOLDEN.text]
+    assert {(len(one.images), one.max_tokens, one.sampling.temperature) for one in requested} == {
         (golden.images, 2, 0)
     }
-    for one in asked:
-        heard = one.audio is not None and np.array_equal(one.audio, sample_audio())
-        assert heard == (golden.audio_clips == 1)
+    for one in requested:
+        received = one.audio is not None and np.array_equal(one.audio, sample_audio())
+        assert received == (golden.audio_clips == 1)
 
 
-def test_a_question_without_a_sound_is_written_as_before() -> None:
+def test_a_question_without_an_audio_clip_is_written_as_before() -> None:
     """Manifests from before audio was sent are read, and written byte by byte as they were."""
     written = '{"text":"What is it?","pictures":1,"tokens":[7,8],"answer":"a red"}'
     assert GoldenPrompt.from_json(written) == GOLDEN

@@ -16,7 +16,7 @@ import pytest
 from support.bombs import chunked_png
 from support.eventually import eventually_async
 from support.gateways import MODEL, serve, toy_gateway
-from support.pictures import data_url
+from support.images import data_url
 from support.raw_http import say
 from support.scripted_engine import ScriptedEngine
 
@@ -36,7 +36,7 @@ def no_collections() -> Iterator[None]:
     gc.enable()
 
 
-def _asking(*parts: object) -> bytes:
+def _requesting(*parts: object) -> bytes:
     question = {"model": MODEL, "messages": [{"role": "user", "content": list(parts)}]}
     return json.dumps(question).encode()
 
@@ -52,11 +52,11 @@ def _padded(question: bytes) -> bytes:
 BODIES = {
     "no-json": lambda: b"[" * SIZE,
     "too-many-elements": lambda: b"[" + b"1," * (SIZE // 2) + b"1]",
-    "an-unknown-model": lambda: _padded(_asking().replace(MODEL.encode(), b"another")),
-    "a-part-of-unknown-type": lambda: _padded(_asking({"type": "smell"})),
-    "no-image": lambda: _asking(_image(b"x" * SIZE)),
-    "a-bomb": lambda: _asking(_image(chunked_png(SIZE // 12))),
-    "two-images-one-of-them-bad": lambda: _asking(_image(b"x" * SIZE), _image(b"")),
+    "an-unknown-model": lambda: _padded(_requesting().replace(MODEL.encode(), b"another")),
+    "a-part-of-unknown-type": lambda: _padded(_requesting({"type": "smell"})),
+    "no-image": lambda: _requesting(_image(b"x" * SIZE)),
+    "a-bomb": lambda: _requesting(_image(chunked_png(SIZE // 12))),
+    "two-images-one-of-them-bad": lambda: _requesting(_image(b"x" * SIZE), _image(b"")),
 }
 
 

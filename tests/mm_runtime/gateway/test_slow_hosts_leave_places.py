@@ -8,10 +8,10 @@ import httpx
 from support.eventually import eventually_async
 from support.gateways import MODEL, serve, toy_gateway
 from support.http_servers import Exchange, serve_local
-from support.pictures import data_url, encode, picture
+from support.images import data_url, encode, plain_image
 from support.scripted_engine import ScriptedEngine
 
-PICTURE = encode(picture())
+IMAGE = encode(plain_image())
 
 
 def _body(*urls: str) -> dict[str, object]:
@@ -26,7 +26,7 @@ async def test_half_of_the_places_wait_for_hosts(tmp_path: Path) -> None:
 
     async def slow(exchange: Exchange) -> None:
         await released.wait()
-        await exchange.answer(200, PICTURE)
+        await exchange.answer(200, IMAGE)
 
     gateway = toy_gateway(
         tmp_path,
@@ -42,17 +42,17 @@ async def test_half_of_the_places_wait_for_hosts(tmp_path: Path) -> None:
     ):
         url = f"http://127.0.0.1:{host.port}/"
 
-        async def ask(*urls: str) -> httpx.Response:
+        async def query(*urls: str) -> httpx.Response:
             return await client.post("/v1/chat/completions", json=_body(*urls))
 
-        waiting = [asyncio.create_task(ask(url, url)) for _ in range(2)]
+        waiting = [asyncio.create_task(query(url, url)) for _ in range(2)]
         await eventually_async(lambda: len(host.exchanges) == 4)
-        refused = await ask(data_url(PICTURE), url)
-        text, inline = await ask(), await ask(data_url(PICTURE))
+        refused = await query(data_url(IMAGE), url)
+        text, inline = await query(), await query(data_url(IMAGE))
         page = (await client.get("/metrics")).text
         released.set()
         answered = await asyncio.gather(*waiting)
-        later = await ask(url)
+        later = await query(url)
     assert (refused.status_code, refused.headers["retry-after"]) == (429, "1")
     assert refused.json()["error"]["code"] == "rate_limit_exceeded"
     assert f'mm_requests_rejected_total{{model="{MODEL}",reason="fetches"}} 1.0' in page

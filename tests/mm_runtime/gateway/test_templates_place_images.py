@@ -35,7 +35,7 @@ def test_a_template_of_text_gets_text() -> None:
     assert rendered == "<s>[user] what\n<image>\nis it "
 
 
-def test_a_template_that_refuses_is_told() -> None:
+def test_a_template_that_refuses_is_reported() -> None:
     """`raise_exception` in a template becomes a refusal with its message."""
     template = ChatTemplate(
         PARTS

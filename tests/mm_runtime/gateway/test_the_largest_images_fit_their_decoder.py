@@ -15,7 +15,7 @@ from mm_runtime.gateway.media.video import VideoLimits
 from mm_runtime.serving.preprocess.processors.prepared import Colours
 from mm_runtime.serving.preprocess.processors.views import ViewProcessor
 from support import bombs
-from support.pictures import RED, encode, picture
+from support.images import RED, encode, plain_image
 
 pytestmark = pytest.mark.slow
 
@@ -43,7 +43,7 @@ VIEWS = ViewProcessor(
 def _turned() -> bytes:
     exif = Image.Exif()
     exif[0x0112] = 6
-    return encode(picture(SIZE), "JPEG", exif=exif)
+    return encode(plain_image(SIZE), "JPEG", exif=exif)
 
 
 def _palette() -> Image.Image:
@@ -53,18 +53,18 @@ def _palette() -> Image.Image:
 
 
 FILES: dict[str, Callable[[], bytes]] = {
-    "png-with-transparency": lambda: encode(picture(SIZE, (*RED, 128), "RGBA")),
+    "png-with-transparency": lambda: encode(plain_image(SIZE, (*RED, 128), "RGBA")),
     "png-of-a-palette": lambda: encode(_palette(), transparency=0),
     "png-of-sixteen-bits": lambda: encode(Image.fromarray(np.zeros(SIZE[::-1], np.uint16))),
     "gif": lambda: encode(_palette(), "GIF", transparency=0),
-    "progressive-jpeg": lambda: encode(picture(SIZE), "JPEG", progressive=True, subsampling=0),
+    "progressive-jpeg": lambda: encode(plain_image(SIZE), "JPEG", progressive=True, subsampling=0),
     "progressive-cmyk": lambda: encode(
-        picture(SIZE, (1, 2, 3, 4), "CMYK"), "JPEG", progressive=True, subsampling=0
+        plain_image(SIZE, (1, 2, 3, 4), "CMYK"), "JPEG", progressive=True, subsampling=0
     ),
     "jpeg-turned": _turned,
-    "webp": lambda: encode(picture(SIZE), "WEBP", method=0),
+    "webp": lambda: encode(plain_image(SIZE), "WEBP", method=0),
     "webp-with-transparency": lambda: encode(
-        picture(SIZE, (*RED, 9), "RGBA"), "WEBP", lossless=True, method=0
+        plain_image(SIZE, (*RED, 9), "RGBA"), "WEBP", lossless=True, method=0
     ),
 }
 
@@ -79,7 +79,7 @@ async def decoders() -> AsyncIterator[Decoders]:
 
 
 @pytest.mark.parametrize("kind", FILES)
-@pytest.mark.parametrize("count", [1, 2], ids=["whole", "as-a-view"])
+@pytest.mark.parametrize("count", [1, 2], ids=["full-size", "as-a-view"])
 async def test_an_image(decoders: Decoders, kind: str, count: int) -> None:
     """Decoded and reduced; of several, each is laid on a square first."""
     content = FILES[kind]()

@@ -31,7 +31,7 @@ async def test_an_error_is_not_shown(status: HTTPStatus) -> None:
     assert await answered(status) == b""
 
 
-async def test_nobody_there_is_an_empty_part() -> None:
+async def test_an_absent_server_is_an_empty_part() -> None:
     """While the server starts again its port refuses, and the page is the gateway's alone."""
     server = await asyncio.start_server(lambda _reader, _writer: None, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]

@@ -10,7 +10,7 @@ import pytest
 
 from support.ended import leaving_nothing
 from support.eventually import eventually_async
-from support.pictures import data_url
+from support.images import data_url
 from support.real_gateway import RealGateway, run_pair
 from support.tiny_llava import BuiltEngine, samples
 
@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.triton, pytest.mark.timeout(600)]
 
 def _body(pair: RealGateway, **changes: object) -> dict[str, object]:
     sample = samples()[0]
-    image = {"type": "image_url", "image_url": {"url": data_url(sample.picture.read_bytes())}}
+    image = {"type": "image_url", "image_url": {"url": data_url(sample.image.read_bytes())}}
     content = [image, {"type": "text", "text": sample.question}]
     return {"model": pair.model, "messages": [{"role": "user", "content": content}], **changes}
 
@@ -60,7 +60,7 @@ async def test_what_was_in_flight_may_come_again(
         process = _process(pair, tmp_path, victim)
         os.kill(process, signal.SIGSTOP)
         async with httpx.AsyncClient(base_url=pair.url, timeout=60) as client:
-            asked = [
+            requested = [
                 asyncio.create_task(
                     client.post("/v1/chat/completions", json=_body(pair, stream=bool(number % 2)))
                 )
@@ -73,11 +73,11 @@ async def test_what_was_in_flight_may_come_again(
 
             await eventually_async(accepted, seconds=60)
             os.kill(process, signal.SIGKILL)
-            told = await asyncio.gather(*asked)
-            assert [(one.status_code, one.headers.get("retry-after")) for one in told] == [
+            reported = await asyncio.gather(*requested)
+            assert [(one.status_code, one.headers.get("retry-after")) for one in reported] == [
                 (503, "1")
-            ] * 4, [one.text for one in told]
-            assert {"engine_unavailable"} == {one.json()["error"]["code"] for one in told}
+            ] * 4, [one.text for one in reported]
+            assert {"engine_unavailable"} == {one.json()["error"]["code"] for one in reported}
 
             async def answers() -> bool:
                 again = await client.post("/v1/chat/completions", json=_body(pair))
@@ -86,7 +86,7 @@ async def test_what_was_in_flight_may_come_again(
             await eventually_async(answers, seconds=120, pause_seconds=0.2)
 
 
-async def test_readiness_follows_triton_and_requests_are_told(
+async def test_readiness_follows_triton_and_requests_are_reported(
     tiny_engine: BuiltEngine, tmp_path: Path
 ) -> None:
     """Unready and 503 while Triton is away, alive all the time, ready again by itself."""

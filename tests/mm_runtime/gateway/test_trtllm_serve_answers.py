@@ -13,11 +13,11 @@ from mm_api.documents.trtllm_serve import TrtllmServe
 from mm_runtime.gateway.backends.trtllm_serve import TrtllmServeEngine
 from support.eventually import eventually_async
 from support.gateways import MODEL, Running, serve, toy_gateway
-from support.pictures import data_url, encode, picture
+from support.images import data_url, encode, plain_image
 from support.recorded_server import RecordedServer, recorded_server
 
 SECONDS = 60
-ANSWER = "A recorded answer about 0 pictures."
+ANSWER = "A recorded answer about 0 images."
 ABORTED = "client is disconnected, abort"
 
 
@@ -64,7 +64,7 @@ def order(word: str) -> dict[str, str]:
 
 def image(width: int, height: int) -> dict[str, object]:
     """Return an image as a part."""
-    url = data_url(encode(picture((width, height))))
+    url = data_url(encode(plain_image((width, height))))
     return {"type": "image_url", "image_url": {"url": url}}
 
 
@@ -86,14 +86,14 @@ async def test_a_stream_comes_in_pieces(openai: AsyncOpenAI) -> None:
     chunks = [chunk async for chunk in stream]
     texts = [chunk.choices[0].delta.content for chunk in chunks if chunk.choices]
     assert [text for text in texts if text] == [
-        *("A", " recorded", " answer", " about", " 0", " pictures.")
+        *("A", " recorded", " answer", " about", " 0", " images.")
     ]
     assert [chunk.choices[0].finish_reason for chunk in chunks if chunk.choices][-1] == "stop"
     assert chunks[-1].usage
     assert chunks[-1].usage.completion_tokens == 6
 
 
-async def test_a_limit_of_tokens_is_told(openai: AsyncOpenAI) -> None:
+async def test_a_limit_of_tokens_is_reported(openai: AsyncOpenAI) -> None:
     """The reason is the server's: the answer was cut."""
     answer = await openai.chat.completions.create(**body(order("none"), max_tokens=3))
     assert (answer.choices[0].message.content, answer.choices[0].finish_reason) == (
@@ -102,18 +102,20 @@ async def test_a_limit_of_tokens_is_told(openai: AsyncOpenAI) -> None:
     )
 
 
-async def test_pictures_go_on_checked_and_small(
+async def test_images_are_passed_on_checked_and_small(
     client: httpx.AsyncClient, server: RecordedServer
 ) -> None:
     """The server is given PNGs as the family needs them, never a URL, and every field it knows."""
-    asked = body(order("none"), image(300, 200), image(80, 90), temperature=0.5, top_p=0.9, seed=7)
-    asked |= {"presence_penalty": 0.25, "frequency_penalty": -0.5, "max_completion_tokens": 9}
-    answer = (await client.post("/v1/chat/completions", json=asked)).json()
-    assert answer["choices"][0]["message"]["content"] == "A recorded answer about 2 pictures."
-    told = server.asked[-1]
+    requested = body(
+        order("none"), image(300, 200), image(80, 90), temperature=0.5, top_p=0.9, seed=7
+    )
+    requested |= {"presence_penalty": 0.25, "frequency_penalty": -0.5, "max_completion_tokens": 9}
+    answer = (await client.post("/v1/chat/completions", json=requested)).json()
+    assert answer["choices"][0]["message"]["content"] == "A recorded answer about 2 images."
+    reported = server.requested[-1]
     # The toy family's square has 56 pixels a side.
-    assert told.pop("pictures") == [[56, 56], [56, 56]]
-    assert told == {
+    assert reported.pop("images") == [[56, 56], [56, 56]]
+    assert reported == {
         "model": MODEL,
         "roles": ["user"],
         "max_tokens": 9,
@@ -127,16 +129,16 @@ async def test_pictures_go_on_checked_and_small(
     }
 
 
-async def test_bad_pictures_never_reach_the_server(
+async def test_bad_images_never_reach_the_server(
     client: httpx.AsyncClient, server: RecordedServer
 ) -> None:
     """URLs of private addresses are refused here: the server itself would fetch them."""
-    before = len(server.asked)
+    before = len(server.requested)
     part = {"type": "image_url", "image_url": {"url": f"http://{server.address}/health"}}
     answer = await client.post("/v1/chat/completions", json=body(order("none"), part))
     assert answer.status_code == 400
     assert answer.json()["error"]["code"] == "invalid_image_url"
-    assert len(server.asked) == before
+    assert len(server.requested) == before
 
 
 async def test_a_stop_string_ends_the_servers_work(
@@ -144,8 +146,8 @@ async def test_a_stop_string_ends_the_servers_work(
 ) -> None:
     """The text is cut exactly, and the server stops generating for no one."""
     before = server.log.count(ABORTED)
-    asked = body(order("count"), stop=" 5")
-    answer = (await client.post("/v1/chat/completions", json=asked)).json()
+    requested = body(order("count"), stop=" 5")
+    answer = (await client.post("/v1/chat/completions", json=requested)).json()
     assert answer["choices"][0]["message"]["content"] == "1 2 3 4"
     assert answer["choices"][0]["finish_reason"] == "stop"
     await eventually_async(lambda: server.log.count(ABORTED) == before + 1, seconds=SECONDS)
@@ -154,10 +156,10 @@ async def test_a_stop_string_ends_the_servers_work(
 @pytest.mark.parametrize("stream", [False, True], ids=["plain", "stream"])
 async def test_a_refusal_is_the_clients(client: httpx.AsyncClient, *, stream: bool) -> None:
     """The server's 400 becomes ours, with the first line of its reason."""
-    asked = body(order("fail"), stream=stream)
-    answer = await client.post("/v1/chat/completions", json=asked)
+    requested = body(order("fail"), stream=stream)
+    answer = await client.post("/v1/chat/completions", json=requested)
     assert answer.status_code == 400
-    message = "The model refused the request: The model was told to fail."
+    message = "The model refused the request: The model had the order to fail."
     assert answer.json()["error"]["message"] == message
 
 
@@ -165,7 +167,7 @@ async def test_a_client_that_leaves_ends_the_servers_work(
     gateway: Running, server: RecordedServer
 ) -> None:
     """Closing our connection closes the server's: upstream aborts what no one reads."""
-    before, asked = server.log.count(ABORTED), len(server.asked)
+    before, requested = server.log.count(ABORTED), len(server.requested)
     content = json.dumps(body(order("hang"), stream=True)).encode()
     _, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
     head = (
@@ -173,7 +175,7 @@ async def test_a_client_that_leaves_ends_the_servers_work(
     )
     writer.write(head.encode() + content)
     load = gateway.gateway.admission.load
-    await eventually_async(lambda: len(server.asked) == asked + 1, seconds=SECONDS)
+    await eventually_async(lambda: len(server.requested) == requested + 1, seconds=SECONDS)
     assert load.running == 1
     writer.close()
     await writer.wait_closed()
@@ -181,18 +183,18 @@ async def test_a_client_that_leaves_ends_the_servers_work(
     await eventually_async(lambda: server.log.count(ABORTED) == before + 1, seconds=SECONDS)
 
 
-async def test_a_salt_goes_on(client: httpx.AsyncClient, server: RecordedServer) -> None:
+async def test_a_salt_is_passed_on(client: httpx.AsyncClient, server: RecordedServer) -> None:
     """The server keeps KV blocks of other salts apart; without one it is reported nothing."""
     for more in ({"cache_salt": "ann"}, {}):
         await client.post("/v1/chat/completions", json=body(order("none"), **more))
-    assert [one.get("cache_salt") for one in server.asked[-2:]] == ["ann", None]
+    assert [one.get("cache_salt") for one in server.requested[-2:]] == ["ann", None]
 
 
 async def test_a_salt_is_refused_where_nothing_keeps_it(
     tmp_path: Path, server: RecordedServer
 ) -> None:
     """A server that is too old for it is not queried: 400 names the field and the version."""
-    asked = len(server.asked)
+    requested = len(server.requested)
     engine = TrtllmServeEngine(server.address, MODEL, request_seconds=SECONDS, takes_salt=False)
     async with (
         serve(toy_gateway(tmp_path, engine)) as running,
@@ -205,7 +207,7 @@ async def test_a_salt_is_refused_where_nothing_keeps_it(
     error = answer.json()["error"]
     assert (answer.status_code, error["param"]) == (400, "cache_salt")
     assert "since 1.1" in error["message"]
-    assert len(server.asked) == asked
+    assert len(server.requested) == requested
 
 
 @pytest.mark.parametrize(
@@ -270,7 +272,7 @@ async def test_a_server_that_dies_costs_what_it_had(
             hanging = asyncio.create_task(
                 client.post("/v1/chat/completions", json=body(order("hang")))
             )
-            await eventually_async(lambda: len(server.asked) == 1, seconds=SECONDS)
+            await eventually_async(lambda: len(server.requested) == 1, seconds=SECONDS)
             stream = await client.post("/v1/chat/completions", json=body(order("die"), stream=True))
             plain = await hanging
             later = await client.post("/v1/chat/completions", json=body(order("none")))

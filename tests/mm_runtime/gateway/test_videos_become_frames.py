@@ -9,16 +9,16 @@ from PIL import Image
 
 from mm_runtime.gateway.media.video import VideoLimits, decode_video, read_video
 from mm_runtime.images.media import BadImageError
-from support.films import SIDE, film, grey, long_film
-from support.pictures import data_url, encode, picture
-from support.sounds import encode_sound, noise
+from support.audio_files import encode_audio, noise
+from support.images import data_url, encode, plain_image
+from support.videos import SIDE, grey, long_video, video
 
 LIMITS = VideoLimits(max_bytes=9_000_000, max_pixels=10_000, max_frames=4)
 
 
 def _animation(count: int, kind: str = "GIF", size: tuple[int, int] = (20, 10)) -> bytes:
     """Return frames that grow brighter, so that a frame reports its number."""
-    frames = [picture(size, (at * 20 % 256,) * 3) for at in range(count)]
+    frames = [plain_image(size, (at * 20 % 256,) * 3) for at in range(count)]
     buffer = io.BytesIO()
     options = {"lossless": True} if kind == "WEBP" else {}
     frames[0].save(
@@ -58,9 +58,9 @@ def test_animations(kind: str, count: int, kept: list[int]) -> None:
         pytest.param("webm", "libvpx-vp9", id="webm-vp9"),
     ],
 )
-def test_films(container: str, codec: str) -> None:
+def test_videos(container: str, codec: str) -> None:
     """Frames of a video, evenly spread, the first and the last among them."""
-    frames = decode_video(film(10, container, codec), LIMITS)
+    frames = decode_video(video(10, container, codec), LIMITS)
     found = [frame.getpixel((SIDE - 8, SIDE - 8))[0] for frame in frames]
     assert [grey(at, 10) for at in (0, 3, 6, 9)] == pytest.approx(found, abs=6)
 
@@ -74,9 +74,9 @@ def test_films(container: str, codec: str) -> None:
         pytest.param(180, (1, 1), id="upside-down"),
     ],
 )
-def test_films_are_turned_upright(rotation: int, white: tuple[int, int]) -> None:
+def test_videos_are_turned_upright(rotation: int, white: tuple[int, int]) -> None:
     """A telephone that was held sideways says so in its file; the white quarter moves."""
-    frame = decode_video(film(1, width=64, height=48, rotation=rotation), LIMITS)[0]
+    frame = decode_video(video(1, width=64, height=48, rotation=rotation), LIMITS)[0]
     assert ((64, 48) if rotation in {0, 180} else (48, 64)) == frame.size
     right, below = frame.width - 8, frame.height - 8
     corners = {
@@ -85,9 +85,9 @@ def test_films_are_turned_upright(rotation: int, white: tuple[int, int]) -> None
     assert [white] == [place for place, grey_value in corners.items() if grey_value > 200]
 
 
-def test_a_row_of_pictures() -> None:
+def test_a_row_of_images() -> None:
     """Frames that the client took out of a video itself."""
-    encoded = [encode(picture((8, 8), (at, at, at))) for at in range(7)]
+    encoded = [encode(plain_image((8, 8), (at, at, at))) for at in range(7)]
     frames = read_video(_row(*encoded), LIMITS)
     assert [(at, at, at) for at in (0, 2, 4, 6)] == _shades(frames)
 
@@ -104,32 +104,34 @@ def test_an_animation_as_data_url() -> None:
         pytest.param(
             lambda: data_url(b"\0\0\0\x18ftypmp42" + bytes(64), "video/mp4"),
             "damaged or truncated",
-            id="film-of-zeros",
+            id="video-of-zeros",
         ),
         pytest.param(
-            lambda: data_url(film(30)[:1200], "video/mp4"), "damaged or truncated", id="half-a-film"
+            lambda: data_url(video(30)[:1200], "video/mp4"),
+            "damaged or truncated",
+            id="half-a-video",
         ),
         pytest.param(
-            lambda: data_url(film(30, width=200, height=100), "video/mp4"),
+            lambda: data_url(video(30, width=200, height=100), "video/mp4"),
             "200 x 100 = 20000 pixels, more than the limit of 10000",
-            id="large-film",
+            id="large-video",
         ),
         pytest.param(
-            lambda: data_url(long_film(10_000), "video/mp4"),
+            lambda: data_url(long_video(10_000), "video/mp4"),
             "10000 frames, more than 4096",
-            id="film-of-10000-frames",
+            id="video-of-10000-frames",
         ),
         pytest.param(
-            lambda: data_url(film(3, "matroska", "ffv1"), "video/x-matroska"),
+            lambda: data_url(video(3, "matroska", "ffv1"), "video/x-matroska"),
             "encoded as ffv1, which is not read here",
             id="other-codec",
         ),
         pytest.param(
             lambda: data_url(
-                encode_sound(noise(1.0, seed=1), "mp4", "aac", rate=48_000), "video/mp4"
+                encode_audio(noise(1.0, seed=1), "mp4", "aac", rate=48_000), "video/mp4"
             ),
             "has no video stream",
-            id="only-sound",
+            id="only-audio",
         ),
         pytest.param(
             lambda: data_url(_animation(4)[:200], "image/gif"),
@@ -147,12 +149,12 @@ def test_an_animation_as_data_url() -> None:
             id="too-large",
         ),
         pytest.param(
-            lambda: _row(encode(picture((8, 8))), encode(picture((9, 8)))),
+            lambda: _row(encode(plain_image((8, 8))), encode(plain_image((9, 8)))),
             "different sizes",
             id="ragged",
         ),
         pytest.param(
-            lambda: _row(encode(picture()), b"no"), "not an image", id="a-frame-is-no-picture"
+            lambda: _row(encode(plain_image()), b"no"), "not an image", id="a-frame-is-no-image"
         ),
         pytest.param(lambda: _row(*[bytes(60_000)] * 3), "not an image", id="zeros"),
         pytest.param(lambda: "data:video/jpeg,abc", "not base64", id="not-base64"),

@@ -136,7 +136,7 @@ async def test_a_ready_replica_has_measured(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("answered", "told"),
+    ("answered", "reported"),
     [
         pytest.param(BEFORE, False, id="nothing"),
         pytest.param(BEFORE + 2 * ROUND, False, id="two-rounds"),
@@ -144,7 +144,7 @@ async def test_a_ready_replica_has_measured(tmp_path: Path) -> None:
     ],
 )
 async def test_what_was_measured_in_time_counts(
-    tmp_path: Path, answered: int, *, told: bool
+    tmp_path: Path, answered: int, *, reported: bool
 ) -> None:
     """Three full rounds give the costs; with fewer a pod is ready all the same and reports none."""
     engine = SilentAfter(answered)
@@ -155,7 +155,7 @@ async def test_what_was_measured_in_time_counts(
         watching.cancel()
 
     assert len(engine.requests) > answered
-    assert ("mm_work_seconds{" in gateway.metrics.render().decode()) == told
+    assert ("mm_work_seconds{" in gateway.metrics.render().decode()) == reported
 
 
 class SilentAfter(ScriptedEngine):

@@ -19,11 +19,11 @@ class Names:
 
     def __init__(self) -> None:
         self.released = threading.Event()
-        self.asked = 0
+        self.requested = 0
 
     def look_up(self, host: str, port: int) -> list[Entry]:
         """Block as libc does."""
-        self.asked += 1
+        self.requested += 1
         if host != "good":
             self.released.wait(60)
             raise OSError
@@ -42,7 +42,7 @@ async def test_a_good_name_is_found_beside_names_that_hang() -> None:
         hanging = [
             asyncio.create_task(fetcher.fetch(f"http://slow-{number}/")) for number in range(50)
         ]
-        await eventually_async(lambda: names.asked == 50)
+        await eventually_async(lambda: names.requested == 50)
         assert await fetcher.fetch(f"http://good:{server.port}/") == b"x"
         assert await asyncio.to_thread(lambda: 7) == 7
         names.released.set()
@@ -57,7 +57,7 @@ async def test_a_lookup_has_a_deadline() -> None:
     for _ in range(3):
         with pytest.raises(NoAddressError):
             await resolver.addresses("slow", 80)
-    assert names.asked == 2
+    assert names.requested == 2
     names.released.set()
     await eventually_async(lambda: not any(one.name == "dns" for one in threading.enumerate()))
     assert await resolver.addresses("good", 80) == ["127.0.0.1"]
@@ -69,7 +69,7 @@ async def test_addresses_need_no_thread() -> None:
     resolver = Resolver(most=0, seconds=0.05, look_up=names.look_up)
     assert await resolver.addresses("0x7f.1", 80) == ["127.0.0.1"]
     assert await resolver.addresses("::1", 80) == ["::1"]
-    assert names.asked == 0
+    assert names.requested == 0
 
 
 async def test_the_process_does_not_wait_for_a_name_server() -> None:

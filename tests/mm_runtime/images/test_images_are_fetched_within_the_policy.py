@@ -16,9 +16,9 @@ from mm_runtime.images.fetch import (
 )
 from mm_runtime.images.resolver import Entry, Resolver
 from support.http_servers import Exchange, serve_local
-from support.pictures import encode, picture
+from support.images import encode, plain_image
 
-PICTURE = encode(picture())
+IMAGE = encode(plain_image())
 
 
 def _fetcher(
@@ -27,19 +27,19 @@ def _fetcher(
     return ImageFetcher(FetchPolicy(hosts, private, seconds, limit))
 
 
-async def _picture(exchange: Exchange) -> None:
-    await exchange.answer(200, PICTURE)
+async def _image(exchange: Exchange) -> None:
+    await exchange.answer(200, IMAGE)
 
 
-async def test_a_picture_arrives_byte_for_byte() -> None:
+async def test_an_image_arrives_byte_for_byte() -> None:
     """With private networks allowed, loopback is fetched from, with the URL's path and host."""
-    async with serve_local(_picture) as server:
+    async with serve_local(_image) as server:
         content = await _fetcher().fetch(f"http://localhost:{server.port}/a/b.png?c=d#e")
-    assert content == PICTURE
-    asked = server.exchanges[0]
-    assert asked.path == "/a/b.png?c=d"
-    assert asked.headers["host"] == f"localhost:{server.port}"
-    assert asked.headers["accept-encoding"] == "identity"
+    assert content == IMAGE
+    requested = server.exchanges[0]
+    assert requested.path == "/a/b.png?c=d"
+    assert requested.headers["host"] == f"localhost:{server.port}"
+    assert requested.headers["accept-encoding"] == "identity"
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_one_private_address_among_public_ones_refuses_the_host() -> None:
         refuse_private("rebinding.example", ["93.184.216.34", "10.0.0.1"])
 
 
-async def test_names_of_the_cluster_are_not_told_from_unknown_ones() -> None:
+async def test_names_of_the_cluster_are_not_distinguished_from_unknown_ones() -> None:
     """A name with a private address is refused in the words of one that has none."""
 
     def look_up(host: str, port: int) -> list[Entry]:
@@ -68,12 +68,12 @@ async def test_names_of_the_cluster_are_not_told_from_unknown_ones() -> None:
 
     policy = FetchPolicy((), allow_private_networks=False, timeout_seconds=60, max_bytes=1)
     fetcher = ImageFetcher(policy, resolver=Resolver(look_up=look_up))
-    told = []
+    reported = []
     for name in ("billing", "nothing"):
         with pytest.raises(FetchRefusedError) as caught:
             await fetcher.fetch(f"http://{name}.internal.example/")
-        told.append(str(caught.value).replace(name, "NAME"))
-    assert told[0] == told[1]
+        reported.append(str(caught.value).replace(name, "NAME"))
+    assert reported[0] == reported[1]
 
 
 async def test_a_redirect_is_followed() -> None:
@@ -83,10 +83,10 @@ async def test_a_redirect_is_followed() -> None:
         if exchange.path == "/old":
             await exchange.answer(302, location="/new")
         else:
-            await exchange.answer(200, PICTURE)
+            await exchange.answer(200, IMAGE)
 
     async with serve_local(handler) as server:
-        assert await _fetcher().fetch(f"http://localhost:{server.port}/old") == PICTURE
+        assert await _fetcher().fetch(f"http://localhost:{server.port}/old") == IMAGE
     assert [exchange.path for exchange in server.exchanges] == ["/old", "/new"]
 
 
@@ -161,7 +161,7 @@ async def test_a_host_that_fails_is_named_as_the_cause(answer: bytes, reason: st
             await _fetcher().fetch(f"http://localhost:{server.port}/")
 
 
-async def test_a_closed_port_and_an_unknown_name_are_told() -> None:
+async def test_a_closed_port_and_an_unknown_name_are_reported() -> None:
     """Neither is an internal error."""
     with pytest.raises(FetchRefusedError, match="could not connect"):
         await _fetcher().fetch("http://127.0.0.1:1/")
@@ -192,8 +192,8 @@ async def test_tls_verifies_the_name_at_the_pinned_address(certificate: tuple[Pa
         FetchPolicy((), allow_private_networks=True, timeout_seconds=60, max_bytes=10_000),
         ssl.create_default_context(cafile=certificate[0]),
     )
-    async with serve_local(_picture, server_side) as server:
-        assert await fetcher.fetch(f"https://localhost:{server.port}/") == PICTURE
+    async with serve_local(_image, server_side) as server:
+        assert await fetcher.fetch(f"https://localhost:{server.port}/") == IMAGE
         with pytest.raises(FetchRefusedError, match="CERTIFICATE_VERIFY_FAILED"):
             await fetcher.fetch(f"https://127.0.0.1:{server.port}/")
     assert server.server_names[0] == "localhost"

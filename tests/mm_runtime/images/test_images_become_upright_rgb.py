@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from mm_runtime.images.media import BadImageError, decode
-from support.pictures import RED, encode, picture
+from support.images import RED, encode, plain_image
 
 LIMIT = 1_000_000
 
@@ -36,9 +36,11 @@ def _near(expected: tuple[int, ...], actual: tuple[int, ...], tolerance: int = 4
         pytest.param("PNG", "1", (0, 0, 0), id="black-and-white"),
     ],
 )
-def test_a_red_picture_stays_red(kind: str, mode: str, expected: tuple[int, ...]) -> None:
+def test_a_red_image_stays_red(kind: str, mode: str, expected: tuple[int, ...]) -> None:
     """Whatever its file format and colour mode; without colour it is as bright as red is."""
-    converted = picture().convert(mode, dither=Image.Dither.NONE, palette=Image.Palette.ADAPTIVE)
+    converted = plain_image().convert(
+        mode, dither=Image.Dither.NONE, palette=Image.Palette.ADAPTIVE
+    )
     assert _near(expected, _mean(encode(converted, kind)))
 
 
@@ -88,7 +90,7 @@ def test_the_camera_orientation_is_undone(orientation: int) -> None:
 
 def test_the_first_frame_of_an_animation_counts() -> None:
     """An animated GIF is its first frame."""
-    frames = [picture(), picture(colour=(0, 0, 255))]
+    frames = [plain_image(), plain_image(colour=(0, 0, 255))]
     content = encode(frames[0], "GIF", save_all=True, append_images=frames[1:])
     assert _near(RED, _mean(content))
 
@@ -99,19 +101,21 @@ def test_the_first_frame_of_an_animation_counts() -> None:
         pytest.param(b"", "0 bytes", id="empty"),
         pytest.param(b"GIF89a", "damaged|not an image", id="magic-number-only"),
         pytest.param(b"<svg xmlns='http://www.w3.org/2000/svg'/>", "not an image", id="svg"),
-        pytest.param(encode(picture(), "BMP"), "not an image", id="bmp"),
-        pytest.param(encode(picture(), "TIFF"), "not an image", id="tiff"),
-        pytest.param(encode(picture((2000, 501))), "2000 x 501 = 1002000", id="too-many-pixels"),
+        pytest.param(encode(plain_image(), "BMP"), "not an image", id="bmp"),
+        pytest.param(encode(plain_image(), "TIFF"), "not an image", id="tiff"),
+        pytest.param(
+            encode(plain_image((2000, 501))), "2000 x 501 = 1002000", id="too-many-pixels"
+        ),
     ],
 )
-def test_what_is_no_picture_is_refused(content: bytes, reason: str) -> None:
+def test_what_is_no_image_is_refused(content: bytes, reason: str) -> None:
     """The message says what is wrong with it."""
     with pytest.raises(BadImageError, match=reason):
         decode(content, max_pixels=LIMIT)
 
 
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "GIF", "WEBP"])
-def test_a_file_cut_anywhere_is_refused_or_whole(kind: str) -> None:
+def test_a_file_cut_anywhere_is_refused_or_complete(kind: str) -> None:
     """No cut crashes the decoder with anything but a refusal."""
     noise = np.random.default_rng(1).integers(0, 255, (40, 40, 3), dtype=np.uint8)
     content = encode(Image.fromarray(noise), kind)
@@ -128,7 +132,7 @@ def test_bytes_flipped_at_random_never_escape_as_another_error() -> None:
     """A thousand damaged files: each is decoded or refused."""
     random = np.random.default_rng(7)
     for kind in ("PNG", "JPEG", "GIF", "WEBP"):
-        content = bytearray(encode(picture((24, 24)), kind))
+        content = bytearray(encode(plain_image((24, 24)), kind))
         for _ in range(250):
             damaged = bytearray(content)
             for place in random.integers(0, len(content), 4):

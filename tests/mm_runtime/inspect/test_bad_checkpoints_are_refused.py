@@ -209,15 +209,15 @@ def test_unknown_family_lists_known_ones(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "reason"),
+    ("requested", "reason"),
     [
         pytest.param("vila", R.FAMILY_MISMATCH, id="another-family"),
         pytest.param("gpt9", R.UNKNOWN_FAMILY, id="no-family"),
     ],
 )
-def test_asked_family_must_agree(tmp_path: Path, asked: str, reason: InspectReason) -> None:
+def test_requested_family_must_agree(tmp_path: Path, requested: str, reason: InspectReason) -> None:
     """A family in the spec that the checkpoint is not is refused, not obeyed."""
-    found = refusal(write_checkpoint(tmp_path), InspectOptions(family=asked))
+    found = refusal(write_checkpoint(tmp_path), InspectOptions(family=requested))
     assert reason == found.reason
 
 

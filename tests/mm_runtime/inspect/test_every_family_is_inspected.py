@@ -88,13 +88,13 @@ def test_sentence_piece_models_are_enough(family: str, name: str, tmp_path: Path
     """The build makes the file that servers read of them; it is reported which, if it must."""
     source = source_of(family, tmp_path / "source")
     (source / name).write_bytes(b"pieces")
-    whole = inspect(source, InspectOptions())
+    complete = inspect(source, InspectOptions())
     for path in source.rglob("tokenizer.json"):
         path.unlink()
 
     facts = inspect(source, InspectOptions())
 
-    assert (None, name) == (whole.sentence_piece_model, facts.sentence_piece_model)
+    assert (None, name) == (complete.sentence_piece_model, facts.sentence_piece_model)
 
 
 def test_byte_pairs_of_bart_are_enough(tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_byte_pairs_of_bart_are_enough(tmp_path: Path) -> None:
     assert (facts.byte_pair_vocabulary, facts.sentence_piece_model) == ("vocab.json", None)
 
 
-def test_half_of_the_byte_pairs_is_told(tmp_path: Path) -> None:
+def test_half_of_the_byte_pairs_is_reported(tmp_path: Path) -> None:
     """A vocabulary does not say what is merged first."""
     source = source_of("bart", tmp_path / "source")
     (source / "tokenizer.json").rename(source / "vocab.json")

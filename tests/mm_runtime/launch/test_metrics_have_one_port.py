@@ -95,8 +95,8 @@ def test_both_texts_are_shown(inner: int) -> None:
 def test_a_dead_server_hides_nothing_of_ours() -> None:
     """Without tritonserver the port still answers, with what the supervisor knows."""
     shown = free_port()
-    with Exposition(Ports(metrics=shown), Ports(metrics=free_port()), POOLS, "tiny") as told:
-        told.restarted()
+    with Exposition(Ports(metrics=shown), Ports(metrics=free_port()), POOLS, "tiny") as reported:
+        reported.restarted()
         answer = scrape(shown)
         missing = scrape(shown, "/other")
     assert 'mm_server_restarts_total{model="tiny"} 1.0' in answer.text.splitlines()
@@ -108,8 +108,8 @@ def test_a_full_pool_is_counted(caplog: pytest.LogCaptureFixture) -> None:
     """Triton's one warning becomes a number and words that say what to do; lines pass on."""
     passed: list[str] = []
     shown = free_port()
-    with Exposition(Ports(metrics=shown), Ports(metrics=free_port()), POOLS, "tiny") as told:
-        watch = told.watch(passed.append)
+    with Exposition(Ports(metrics=shown), Ports(metrics=free_port()), POOLS, "tiny") as reported:
+        watch = reported.watch(passed.append)
         for line in ("I1121 10:00:00.0 77 server.cc:1] started", NO_PINNED, FULL):
             watch(line)
         lines = scrape(shown).text.splitlines()
@@ -130,10 +130,12 @@ def test_a_full_pool_is_counted(caplog: pytest.LogCaptureFixture) -> None:
 
 def test_a_full_pinned_pool_is_another_one(caplog: pytest.LogCaptureFixture) -> None:
     """It has words, a number and a field of its own; how the GPU is shared is reported beside."""
-    with Exposition(Ports(metrics=free_port()), Ports(metrics=free_port()), POOLS, "tiny") as told:
-        told.watch(lambda _line: None)(FULL_PINNED)
-        told.shares("time-slices", "no daemon")
-        state = told.state()
+    with Exposition(
+        Ports(metrics=free_port()), Ports(metrics=free_port()), POOLS, "tiny"
+    ) as reported:
+        reported.watch(lambda _line: None)(FULL_PINNED)
+        reported.shares("time-slices", "no daemon")
+        state = reported.state()
     assert [(one.pool, one.full) for one in state.pools] == [("cuda", 0), ("pinned", 1)]
     assert state.sharing_problem == "no daemon"
     assert "spec.runtime.memoryPools.pinned" in caplog.text

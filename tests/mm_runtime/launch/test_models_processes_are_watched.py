@@ -64,7 +64,7 @@ def test_a_killed_process_costs_what_was_in_flight(served: Served, model: str) -
     def stream(_: int) -> str:
         with Ensemble(served.grpc_url) as client:
             try:
-                client.ask("What is in the image?", max_tokens=LONG, min_tokens=LONG, stream=True)
+                client.query("What is in the image?", max_tokens=LONG, min_tokens=LONG, stream=True)
             except EnsembleError as error:
                 return str(error)
         return "answered"
@@ -80,9 +80,9 @@ def test_a_killed_process_costs_what_was_in_flight(served: Served, model: str) -
     eventually(lambda: "it is started again" in served.log)
     served.wait_until_ready(starts=2)
     sample = samples()[0]
-    pixels = np.asarray(Image.open(sample.picture).convert("RGB"))[np.newaxis, np.newaxis]
+    pixels = np.asarray(Image.open(sample.image).convert("RGB"))[np.newaxis, np.newaxis]
     with Ensemble(served.grpc_url) as client:
-        assert sample.answer == client.ask(sample.question, image_bytes_input=pixels).text
+        assert sample.answer == client.query(sample.question, image_bytes_input=pixels).text
     assert counted(served, "mm_server_restarts_total") == {"": 1.0}
     assert "tritonserver ended by itself" in served.log
     assert httpx.get(f"{served.http_url}/v2/health/ready", timeout=60).is_success

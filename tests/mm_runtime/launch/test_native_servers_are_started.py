@@ -106,16 +106,16 @@ def test_the_containers_backend_is_found(container: Path, tmp_path: Path) -> Non
 def test_adapters_lie_by_their_ids(tmp_path: Path) -> None:
     """The language model's part of each adapter is a folder named by its id; the base has none."""
     built = tmp_path / "lora"
-    told = [
+    reported = [
         {"name": "", "uid": -1},
         {"name": "red", "uid": 7, "engines": ["llm"]},
         {"name": "both", "uid": 9, "engines": ["decoder", "encoder"]},
     ]
     for name in ("red/llm", "both/decoder", "both/encoder"):
         (built / name).mkdir(parents=True)
-    (built / "adapters.json").write_text(json.dumps(told))
+    (built / "adapters.json").write_text(json.dumps(reported))
     (tmp_path / "by-id" / "3").mkdir(parents=True)  # of the engine before
-    assert link_adapters(built, tmp_path / "by-id") == len(told) - 1
+    assert link_adapters(built, tmp_path / "by-id") == len(reported) - 1
     found = {one.name: one.resolve() for one in (tmp_path / "by-id").iterdir()}
     assert {"7": built / "red" / "llm", "9": built / "both" / "decoder"} == found
 

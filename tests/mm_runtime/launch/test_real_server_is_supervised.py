@@ -24,7 +24,7 @@ from mm_runtime.settings import QUIET_SECONDS, Ports
 from support.build_plans import change_serving, serving_plan
 from support.ended import leaving_nothing, wait_until_gone
 from support.eventually import eventually
-from support.picture_host import serve_pictures
+from support.image_host import serve_images
 from support.ports import free_ports
 from support.served import EngineFiles, Served, start_serving
 
@@ -38,12 +38,12 @@ CLIENTS = 16
 """As many as the plan lets wait: their images all come in one moment, before one of them runs."""
 
 
-def ask(served: Served, *, tokens: int = 4, picture: str | None = None) -> dict[str, Any]:
+def query(served: Served, *, tokens: int = 4, image: str | None = None) -> dict[str, Any]:
     """Query the ensemble a question; return the answer's JSON."""
     body: dict[str, Any] = {"text_input": "a red square", "max_tokens": tokens}
     body |= {"min_tokens": tokens, "end_id": -1}
-    if picture:
-        body |= {"text_input": "<image> a red square", "image_url_input": picture}
+    if image:
+        body |= {"text_input": "<image> a red square", "image_url_input": image}
     url = f"{served.http_url}/v2/models/ensemble/generate"
     response = httpx.post(url, json=body, timeout=REQUEST_SECONDS)
     assert response.is_success, response.text
@@ -73,7 +73,7 @@ def children_of(pid: int) -> list[int]:
 
 def test_ensemble_answers(served: Served) -> None:
     """Text goes in, text comes out, through all four models."""
-    assert isinstance(ask(served)["text_output"], str)
+    assert isinstance(query(served)["text_output"], str)
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_drain_waits_for_the_gateway(random_engine: EngineFiles) -> None:
         assert regions(served) != []
         served.terminate()
         _wait_for_log(served, "draining for at most")
-        assert isinstance(ask(served)["text_output"], str)
+        assert isinstance(query(served)["text_output"], str)
         assert served.process.poll() is None
         gateway.close()
         assert served.wait() == 0
@@ -123,13 +123,13 @@ def test_drain_finishes_what_is_in_flight(random_engine: EngineFiles, tmp_path: 
     }
     change_serving(serving, gateway=fetches)
     with (
-        serve_pictures() as host,
+        serve_images() as host,
         start_serving(random_engine.manifest, serving) as served,
         ThreadPoolExecutor(CLIENTS) as clients,
     ):
         served.wait_until_ready()
         url = host.url("late")
-        answers = [clients.submit(ask, served, tokens=90, picture=url) for _ in range(CLIENTS)]
+        answers = [clients.submit(query, served, tokens=90, image=url) for _ in range(CLIENTS)]
         # All of them: one that comes while the server stops is refused, and rightly so.
         _wait_until_taken_up(served, CLIENTS)
         served.terminate()
@@ -186,7 +186,7 @@ def test_dead_server_is_started_again(random_engine: EngineFiles) -> None:
         kill_server(served)
         _wait_for_log(served, "exit code 137; it is started again in 1 s")
         served.wait_until_ready(starts=2)
-        assert isinstance(ask(served)["text_output"], str)
+        assert isinstance(query(served)["text_output"], str)
         assert not before & set(regions(served))
         text = httpx.get(f"{served.metrics_url}/metrics", timeout=REQUEST_SECONDS).text
         assert any(

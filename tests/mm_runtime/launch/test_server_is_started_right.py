@@ -63,7 +63,7 @@ def test_argument(argument: str) -> None:
     assert argument in server_argv(INSTALLED, options())
 
 
-def test_encoders_are_asked_with_a_key() -> None:
+def test_encoders_are_queried_with_a_key() -> None:
     """Inference of an encoder that has a key needs it; a server's never does."""
     argument = "--grpc-restricted-protocol=inference:mm-encoder=k"
     assert argument in server_argv(INSTALLED, options(encoder_key="k"))
@@ -79,7 +79,7 @@ def test_libraries_and_programs_come_first() -> None:
     assert {"LD_LIBRARY_PATH": libraries, "PATH": "/venv/bin:/usr/bin", "OTHER": "1"} == found
 
 
-def test_shared_memory_is_told_apart() -> None:
+def test_shared_memory_is_distinguished() -> None:
     """One server has one prefix for ever, two servers of a machine have two."""
     assert options().shm_prefix == options().shm_prefix
     assert options("/a").shm_prefix != options("/b").shm_prefix

@@ -101,11 +101,11 @@ def test_without_the_daemon_the_server_starts(
     [
         pytest.param(None, Mode.NONE, id="one-process"),
         pytest.param(
-            GpuSharing(mode="TimeSlicing", thread_percentage=25), Mode.TIME_SLICES, id="asked-for"
+            GpuSharing(mode="TimeSlicing", thread_percentage=25), Mode.TIME_SLICES, id="requested"
         ),
     ],
 )
-def test_no_daemon_where_none_is_asked_for(
+def test_no_daemon_where_none_is_requested(
     control: Path, tmp_path: Path, plan: GpuSharing | None, mode: Mode
 ) -> None:
     """Without a plan for MPS nothing is started."""

@@ -89,7 +89,7 @@ def no_library(_: Request) -> None:
         ),
     ],
 )
-def test_what_cannot_be_quantized_is_told(
+def test_what_cannot_be_quantized_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spoil: Callable[[Request], None], words: str
 ) -> None:
     """Before any weight is read."""
@@ -101,7 +101,7 @@ def test_what_cannot_be_quantized_is_told(
         quantize(request)
 
 
-def test_too_little_room_is_told_first(tmp_path: Path) -> None:
+def test_too_little_room_is_reported_first(tmp_path: Path) -> None:
     """A file with a hole is larger than any disk; hours of work would end on a full one."""
     request = request_for(tmp_path)
     free = os.statvfs(tmp_path)
@@ -240,7 +240,7 @@ SCALE = "model.layers.0.mlp.down_proj.weight_scale"
         pytest.param(
             weights(lambda all_: all_.update({"visual.merger.weight_scale": torch.ones(())})),
             r"visual\.merger reads images and is quantized",
-            id="pictures",
+            id="images",
         ),
         pytest.param(
             weights(without("model.norm.weight")),

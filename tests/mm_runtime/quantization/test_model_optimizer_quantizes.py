@@ -12,12 +12,12 @@ from mm_api.contract import ExitCode
 from mm_api.documents.quantization import HF_QUANT_CONFIG
 from mm_runtime.base import manifest as manifests
 from mm_runtime.quantization.tensors import is_excluded
-from support.families.pictures import write
+from support.families.images import write
 from support.staging_sites import StagingSite, staging_site
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
-PICTURES = {"qwen2-vl": "visual.", "mllama": "vision_model."}
+IMAGES = {"qwen2-vl": "visual.", "mllama": "vision_model."}
 UNREACHED = {"qwen2-vl": (), "mllama": ("layers.1.", "layers.3.")}
 """MLLAMA's layers of cross attention: texts without images skip them."""
 
@@ -40,7 +40,7 @@ def contents(site: StagingSite) -> dict[str, str]:
     return {file.path: file.sha256 for file in manifest.files if not file.path.startswith("build/")}
 
 
-@pytest.mark.parametrize("family", PICTURES)
+@pytest.mark.parametrize("family", IMAGES)
 def test_fp8(tmp_path: Path, family: str) -> None:
     """Numbers within FP8's error, images untouched, other files too, twice the same bytes."""
     site = built(tmp_path / "first", family)
@@ -52,7 +52,7 @@ def test_fp8(tmp_path: Path, family: str) -> None:
         name
         for name in layers
         if exact[name].ndim == 2
-        and not name.startswith(PICTURES[family])
+        and not name.startswith(IMAGES[family])
         and not any(part in name for part in UNREACHED[family])
     }
     assert matrices == quantized
@@ -69,7 +69,7 @@ def test_fp8(tmp_path: Path, family: str) -> None:
     assert (stored["quant_algo"], stored["kv_cache_quant_algo"]) == ("FP8", "FP8")
     patterns = stored["exclude_modules"]
     assert not [name for name in quantized if is_excluded(name.removesuffix(".weight"), patterns)]
-    assert is_excluded(f"{PICTURES[family]}patch_embed", patterns)
+    assert is_excluded(f"{IMAGES[family]}patch_embed", patterns)
     for path in site.source.iterdir():
         if path.suffix != ".safetensors" and path.name != "config.json":
             assert path.read_bytes() == (site.staged / path.name).read_bytes()

@@ -25,7 +25,7 @@ def _request(tokens: int = TOKENS, **changes: object) -> Request:
     return Request(ids=PROMPT, max_tokens=tokens, end_ids=frozenset(), **changes)  # type: ignore[arg-type]
 
 
-def _about_a_picture() -> Request:
+def _about_an_image() -> Request:
     """Return a request with a table of its own that equals every other one's."""
     table = np.ones((4, HIDDEN), np.float16)
     return Request(ids=(2, VOCABULARY), max_tokens=3, end_ids=frozenset(), table=table)
@@ -85,7 +85,7 @@ def test_equal_requests_wait_and_one_leaves(start_engine: StartEngine) -> None:
             # In the engine's thread, so that all three wait when one of them leaves.
             if len(running.pieces) == 1:
                 for sink in waiting:
-                    engine.submit(_about_a_picture(), sink)
+                    engine.submit(_about_an_image(), sink)
                 waiting[1].walked_away = True
 
         running = CollectingSink(queue_up)
@@ -136,7 +136,7 @@ def test_steps_that_cannot_be_counted(language_model: LanguageModel) -> None:
     """Metrics that fail cost no answer."""
 
     def fail(_: Mapping[int, int]) -> NoReturn:
-        raise OSError("nobody listens")
+        raise OSError("the port is closed")
 
     engine = Engine(language_model, ROOMY)
     engine.start(fail)
@@ -164,7 +164,7 @@ class PickyEncoder:
         return [Features(table=np.full((1, 1), number, np.float32)) for number in requests]
 
 
-def test_a_picture_that_breaks_the_encoders_pass() -> None:
+def test_an_image_that_breaks_the_encoders_pass() -> None:
     """The images that shared the pass are encoded all the same."""
     requests = [{"IMAGE": np.array([number])} for number in (1, 13, 2)]
     results = encode_requests(PickyEncoder(), requests, np.float32)

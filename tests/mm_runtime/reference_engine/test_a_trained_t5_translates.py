@@ -12,7 +12,8 @@ def test_sentences(tmp_path: Path) -> None:
     try:
         known = sentences()
         found = [
-            pipeline.preprocessor.codec.decode(pipeline.ask(sentence.prompt)) for sentence in known
+            pipeline.preprocessor.codec.decode(pipeline.query(sentence.prompt))
+            for sentence in known
         ]
     finally:
         pipeline.loaded.engine.stop()

@@ -27,16 +27,16 @@ from mm_runtime.reference_engine.rotated import RotatedLanguageModel
 from mm_runtime.serving.generate.request import BeamOptions, Request
 from support.collecting_sink import CollectingSink
 from support.engines import engine_starter
-from support.families import pictures, texts
+from support.families import images, texts
 from support.families.expected import KINDS, expected_beams
-from support.families.texts import MEL_BINS, SOUND_POSITIONS
+from support.families.texts import AUDIO_POSITIONS, MEL_BINS
 from support.families.words import END, SIZE
 from support.peft_adapters import merged, write_peft
 
 SLOTS = 3
 ANSWER = 16
 SEARCH = BeamOptions(3)
-ASKED = (0, None, 1, 1, None, 0, 2, 0)
+REQUESTED = (0, None, 1, 1, None, 0, 2, 0)
 """Adapters of the requests: in every batch of three rows at least two different ones."""
 
 ATTENTION = ["q_proj", "v_proj"]
@@ -46,27 +46,26 @@ BLOCKS = {"t5", "flan-t5", "mt5", "byt5"}
 """Families whose layers are T5's blocks."""
 
 
-def _targets(family: str, *, whole: bool) -> str:
+def _targets(family: str, *, complete: bool) -> str:
     """Return the modules of the language model's layers that an adapter changes, as a pattern."""
     if family in BLOCKS:
         inside = r"(SelfAttention|EncDecAttention|DenseReluDense)"
-        return (
-            rf".*block\.\d+\.layer\.\d\.{inside}\.({'q|k|v|o|wi|wi_0|wi_1|wo' if whole else 'q|v'})"
-        )
-    modules = EVERYTHING if whole else ATTENTION
-    if whole and family in {*TEXTS, "blip2-opt"}:
+        matrices = "q|k|v|o|wi|wi_0|wi_1|wo" if complete else "q|v"
+        return rf".*block\.\d+\.layer\.\d\.{inside}\.({matrices})"
+    modules = EVERYTHING if complete else ATTENTION
+    if complete and family in {*TEXTS, "blip2-opt"}:
         modules = OPT
     inside = r"((self_attn|encoder_attn|mlp)\.)?"
     return rf"(?!.*(vision|visual)).*layers\.\d+\.{inside}({'|'.join(modules)})"
 
 
-def _whole(family: str, folder: Path) -> Any:
+def _complete(family: str, folder: Path) -> Any:
     """Return what transformers answers texts with."""
     if family == "vila":
         return transformers.AutoModelForCausalLM.from_pretrained(folder / "llm").eval()
     kind = KINDS.get(family) or TEXTS[family]
-    whole: Any = getattr(transformers, kind).from_pretrained(folder).eval()
-    return whole.language_model if family == "blip2-opt" else whole
+    complete: Any = getattr(transformers, kind).from_pretrained(folder).eval()
+    return complete.language_model if family == "blip2-opt" else complete
 
 
 def _model(family: str, folder: Path, adapters: list[AdapterFolder]) -> SlotModel:
@@ -79,19 +78,19 @@ def _model(family: str, folder: Path, adapters: list[AdapterFolder]) -> SlotMode
     return kind(folder, max_length=96, family=family, **shared)
 
 
-def _requests(family: str, whole: Any) -> list[Request]:
+def _requests(family: str, complete: Any) -> list[Request]:
     rng = np.random.default_rng(5)
-    start = whole.generation_config.decoder_start_token_id
+    start = complete.generation_config.decoder_start_token_id
     if start is None and family in BLOCKS:  # transformers keeps T5's with its configuration
-        start = whole.config.decoder_start_token_id
+        start = complete.config.decoder_start_token_id
     requests = []
-    for adapter in ASKED:
+    for adapter in REQUESTED:
         ids = tuple(rng.integers(5, SIZE - 8, int(rng.integers(3, 30))).tolist())
-        sound = rng.normal(size=(2 * SOUND_POSITIONS, MEL_BINS)).astype(np.float32)
+        audio = rng.normal(size=(2 * AUDIO_POSITIONS, MEL_BINS)).astype(np.float32)
         requests.append(
             Request(
                 ids=() if family == "whisper" else ids,
-                features=sound if family == "whisper" else None,
+                features=audio if family == "whisper" else None,
                 decoder_ids=(start, 6) if family in TEXTS else (),
                 adapter=adapter,
                 max_tokens=ANSWER,
@@ -119,10 +118,10 @@ def _folders(
     family: str, checkpoint: Path, facts: ModelFacts, folder: Path
 ) -> dict[int, AdapterFolder]:
     """Write three adapters: of attention, of every module, of attention with another rank."""
-    whole, made = _whole(family, checkpoint), {}
+    complete, made = _complete(family, checkpoint), {}
     for uid, rank in enumerate((4, 2, 8)):
-        targets = _targets(family, whole=uid == 1)
-        written = write_peft(whole, folder / f"a{uid}", targets, rank=rank, seed=uid)
+        targets = _targets(family, complete=uid == 1)
+        written = write_peft(complete, folder / f"a{uid}", targets, rank=rank, seed=uid)
         made[uid] = AdapterFolder(uid, f"a{uid}", written, facts)
     return made
 
@@ -140,20 +139,20 @@ def _folders(
 )
 def test_rows_use_their_own_adapters(tmp_path: Path, family: str) -> None:
     """More requests than slots, in mixed batches: each gets its adapter's answer, or the base's."""
-    write = texts.write if family in TEXTS else pictures.write
+    write = texts.write if family in TEXTS else images.write
     checkpoint = write(family, tmp_path / "checkpoint")
     facts = inspect(checkpoint, InspectOptions())
     adapters = _folders(family, checkpoint, facts, tmp_path)
     for one in adapters.values():
         check_adapter(one.name, one.folder, facts)  # as an inspection does
     wholes: dict[int | None, Any] = {
-        uid: merged(_whole(family, checkpoint), one.folder) for uid, one in adapters.items()
+        uid: merged(_complete(family, checkpoint), one.folder) for uid, one in adapters.items()
     }
-    wholes[None] = _whole(family, checkpoint)
+    wholes[None] = _complete(family, checkpoint)
     requests = _requests(family, wholes[None])
     expected = [_expected(wholes[request.adapter], request) for request in requests]
     base = [_expected(wholes[None], request) for request in requests]
-    pairs = zip(ASKED, expected, base, strict=True)
+    pairs = zip(REQUESTED, expected, base, strict=True)
     assert {uid for uid, one, other in pairs if one != other} == set(adapters)  # each one matters
 
     model = _model(family, checkpoint, list(adapters.values()))
@@ -169,19 +168,21 @@ def test_beams_use_their_adapter(tmp_path: Path, family: str) -> None:
     """Every beam of an encoder-decoder is one that transformers finds with the adapter merged."""
     checkpoint = texts.write(family, tmp_path / "checkpoint")
     adapters = _folders(family, checkpoint, inspect(checkpoint, InspectOptions()), tmp_path)
-    asked = [replace(one, beams=SEARCH) for one in _requests(family, _whole(family, checkpoint))]
+    requested = [
+        replace(one, beams=SEARCH) for one in _requests(family, _complete(family, checkpoint))
+    ]
     wholes: dict[int | None, Any] = {
-        uid: merged(_whole(family, checkpoint), one.folder) for uid, one in adapters.items()
+        uid: merged(_complete(family, checkpoint), one.folder) for uid, one in adapters.items()
     }
-    wholes[None] = _whole(family, checkpoint)
-    expected = [expected_beams(wholes[one.adapter], one) for one in asked]
-    assert expected != [expected_beams(wholes[None], one) for one in asked]
+    wholes[None] = _complete(family, checkpoint)
+    expected = [expected_beams(wholes[one.adapter], one) for one in requested]
+    assert expected != [expected_beams(wholes[None], one) for one in requested]
 
     model = _model(family, checkpoint, list(adapters.values()))
     found = []
     with engine_starter(model)(max_batch_size=SLOTS, max_seq_len=64, max_num_tokens=4) as engine:
-        sinks = [CollectingSink() for _ in asked]
-        for request, sink in zip(asked, sinks, strict=True):
+        sinks = [CollectingSink() for _ in requested]
+        for request, sink in zip(requested, sinks, strict=True):
             engine.submit(request, sink)
         for sink in sinks:
             sink.wait()

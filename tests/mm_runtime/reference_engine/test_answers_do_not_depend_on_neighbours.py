@@ -156,8 +156,8 @@ def _follow(model: SlotModel, questions: Questions, engines: int) -> int:
 
 def _assert_decided(model: SlotModel, questions: Questions) -> None:
     """Make sure that no answer hangs on rounding: it would change with the company."""
-    for ask in questions.good:
-        request = ask()
+    for query in questions.good:
+        request = query()
         if (
             request.sampling != Sampling()
             or request.beams

@@ -50,9 +50,9 @@ def _requests(start: tuple[int, ...], options: BeamOptions | None) -> list[Reque
 def test_every_beam(tmp_path: Path, family: str, options: BeamOptions) -> None:
     """All beams in their order, with requests that search none running beside them."""
     folder = write(family, tmp_path / family)
-    whole = getattr(transformers, KINDS[family]).from_pretrained(folder).eval()
-    start = (whole.config.decoder_start_token_id,)
-    forced = whole.generation_config.forced_bos_token_id
+    complete = getattr(transformers, KINDS[family]).from_pretrained(folder).eval()
+    start = (complete.config.decoder_start_token_id,)
+    forced = complete.generation_config.forced_bos_token_id
     start += () if forced is None else (forced,)
     model = EncoderDecoderModel(
         folder, dtype="float32", slots=3, family=family, max_encoder_length=64
@@ -73,7 +73,7 @@ def test_every_beam(tmp_path: Path, family: str, options: BeamOptions) -> None:
             sink.wait()
             found.append([list(beam.ids) for beam in sink.pieces[-1].beams])
         beside = [sink.wait() for sink in sinks[len(requests) :]]
-    expected = [expected_beams(whole, request) for request in requests]
+    expected = [expected_beams(complete, request) for request in requests]
     assert len({tuple(beam) for beam in expected[0]}) == options.width
     assert (expected, alone) == (found, beside)
 

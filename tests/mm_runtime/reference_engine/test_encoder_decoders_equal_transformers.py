@@ -13,7 +13,7 @@ from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.generate.request import Request
 from support.collecting_sink import CollectingSink
 from support.engines import engine_starter
-from support.families.texts import MEL_BINS, SOUND_POSITIONS, write
+from support.families.texts import AUDIO_POSITIONS, MEL_BINS, write
 from support.families.words import END, SIZE
 
 SLOTS = 3
@@ -31,11 +31,11 @@ def _requests(family: str, model: transformers.PreTrainedModel) -> list[Request]
     requests = []
     for number in range(REQUESTS):
         ids = (*rng.integers(4, SIZE, int(rng.integers(2, 60))).tolist(), END)
-        sound = rng.normal(size=(2 * SOUND_POSITIONS, MEL_BINS)).astype(np.float32)
+        audio = rng.normal(size=(2 * AUDIO_POSITIONS, MEL_BINS)).astype(np.float32)
         requests.append(
             Request(
                 ids=() if family == "whisper" else ids,
-                features=sound if family == "whisper" else None,
+                features=audio if family == "whisper" else None,
                 decoder_ids=prompt if family != "whisper" else (start, *range(5, 5 + number)),
                 max_tokens=ANSWER,
                 end_ids=frozenset({END}),
@@ -66,12 +66,12 @@ def _expected(model: transformers.PreTrainedModel, request: Request) -> list[int
 def test_mixed_requests(tmp_path: Path, family: str) -> None:
     """More requests than slots, of different lengths; each gets the answer it gets alone."""
     folder = write(family, tmp_path / family)
-    whole = getattr(transformers, KINDS[family]).from_pretrained(folder).eval()
+    complete = getattr(transformers, KINDS[family]).from_pretrained(folder).eval()
     model = EncoderDecoderModel(
         folder, dtype="float32", slots=SLOTS, family=family, max_encoder_length=64
     )
-    requests = _requests(family, whole)
-    expected = [_expected(whole, request) for request in requests]
+    requests = _requests(family, complete)
+    expected = [_expected(complete, request) for request in requests]
     assert len({tuple(answer) for answer in expected}) > 1  # the input matters
     with engine_starter(model)(max_batch_size=SLOTS, max_seq_len=64, max_num_tokens=4) as engine:
         sinks = [CollectingSink() for _ in requests]

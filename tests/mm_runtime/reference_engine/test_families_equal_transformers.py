@@ -13,8 +13,8 @@ from mm_runtime.reference_engine.load import load_model
 from mm_runtime.serving.errors import RequestError
 from support.collecting_sink import CollectingSink
 from support.engines import engine_starter
-from support.families.expected import KINDS, Upstream, picture
-from support.families.pictures import write
+from support.families.expected import KINDS, Upstream, noise_image
+from support.families.images import write
 from support.families.pipeline import Pipeline, build
 
 SIZES = [(100, 61), (28, 28), (37, 150)]
@@ -63,18 +63,18 @@ def _bytes(image: Any) -> bytes:
 
 
 @pytest.mark.parametrize("size", SIZES, ids=str)
-def test_one_picture(both: tuple[Pipeline, Upstream], size: tuple[int, int]) -> None:
+def test_one_image(both: tuple[Pipeline, Upstream], size: tuple[int, int]) -> None:
     """Whatever its shape, an image is cut, encoded and read as transformers does it."""
     pipeline, upstream = both
-    image = picture(*size, seed=1)
+    image = noise_image(*size, seed=1)
     pixels = np.asarray(image)[None, None]
-    assert _expected(pipeline, upstream, [image]) == pipeline.ask(QUESTION, IMAGE_BYTES=pixels)
+    assert _expected(pipeline, upstream, [image]) == pipeline.query(QUESTION, IMAGE_BYTES=pixels)
 
 
 def test_prompts_in_parts(both: tuple[Pipeline, Upstream]) -> None:
     """Three requests together, their prompts read 3 tokens a step: parts end inside images."""
     pipeline, upstream = both
-    images = [picture(*size, seed=4) for size in SIZES]
+    images = [noise_image(*size, seed=4) for size in SIZES]
     requests = [
         pipeline.request(QUESTION, IMAGE_BYTES=np.asarray(image)[None, None]) for image in images
     ]
@@ -88,21 +88,23 @@ def test_prompts_in_parts(both: tuple[Pipeline, Upstream]) -> None:
     assert [_expected(pipeline, upstream, [image]) for image in images] == answers
 
 
-def test_two_pictures(both: tuple[Pipeline, Upstream]) -> None:
+def test_two_images(both: tuple[Pipeline, Upstream]) -> None:
     """Images of different shapes in one request."""
     pipeline, upstream = both
-    _skip_where_transformers_has_no_answer(upstream, "two-pictures")
-    images = [picture(90, 40, seed=2), picture(50, 70, seed=3)]
+    _skip_where_transformers_has_no_answer(upstream, "two-images")
+    images = [noise_image(90, 40, seed=2), noise_image(50, 70, seed=3)]
     urls = np.array([[_bytes(one) for one in images]], dtype=np.object_)
-    assert _expected(pipeline, upstream, images) == pipeline.ask(QUESTION, IMAGE_URL=urls)
+    assert _expected(pipeline, upstream, images) == pipeline.query(QUESTION, IMAGE_URL=urls)
 
 
-def test_pictures_matter(both: tuple[Pipeline, Upstream]) -> None:
+def test_images_matter(both: tuple[Pipeline, Upstream]) -> None:
     """Another image, another answer: what is compared above depends on the images."""
     pipeline, _ = both
     answers = {
         tuple(
-            pipeline.ask(QUESTION, IMAGE_BYTES=np.asarray(picture(80, 50, seed=seed))[None, None])
+            pipeline.query(
+                QUESTION, IMAGE_BYTES=np.asarray(noise_image(80, 50, seed=seed))[None, None]
+            )
         )
         for seed in range(4)
     }
@@ -113,20 +115,20 @@ def test_text_only(both: tuple[Pipeline, Upstream]) -> None:
     """A question without an image."""
     pipeline, upstream = both
     _skip_where_transformers_has_no_answer(upstream, "text-only")
-    assert _expected(pipeline, upstream, []) == pipeline.ask(QUESTION)
+    assert _expected(pipeline, upstream, []) == pipeline.query(QUESTION)
 
 
 def test_video(both: tuple[Pipeline, Upstream]) -> None:
     """Frames of a video, where the family reads videos; the others say that they do not."""
     pipeline, upstream = both
-    frames = np.stack([np.asarray(picture(60, 60, seed=seed)) for seed in range(3)])[None]
+    frames = np.stack([np.asarray(noise_image(60, 60, seed=seed)) for seed in range(3)])[None]
     if upstream.case.video is None:
         with pytest.raises(RequestError, match="video"):
-            pipeline.ask(QUESTION, VIDEO_BYTES=frames)
+            pipeline.query(QUESTION, VIDEO_BYTES=frames)
         return
     prepared = pipeline.prepare(QUESTION, VIDEO_BYTES=frames)
     config, vocabulary = upstream.model.config, pipeline.directory.facts.text.vocabulary_size
     token = getattr(config, "video_token_id", None)
     ids = [token if one >= vocabulary else one for one in prepared["INPUT_ID"][0].tolist()]
     inputs = upstream.case.video(prepared, [int(one == token) for one in ids])
-    assert upstream.answer(ids, **inputs) == pipeline.ask(QUESTION, VIDEO_BYTES=frames)
+    assert upstream.answer(ids, **inputs) == pipeline.query(QUESTION, VIDEO_BYTES=frames)

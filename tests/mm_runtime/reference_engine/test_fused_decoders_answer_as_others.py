@@ -21,8 +21,8 @@ from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.generate.request import Request
 from support.collecting_sink import CollectingSink
 from support.engines import MAX_LENGTH, SLOTS, engine_starter
-from support.families.expected import picture
-from support.families.pictures import write
+from support.families.expected import noise_image
+from support.families.images import write
 from support.families.pipeline import Pipeline, build
 from support.tiny_llava import CHECKPOINT
 
@@ -164,14 +164,14 @@ def test_families_answer_alike(family: tuple[Pipeline, LoadedEngine]) -> None:
     pipeline, loaded = family
     assert isinstance(loaded.engine._model, LanguageModel)
     assert isinstance(loaded.engine._model._fused, FusedDecoder)
-    asked = [
-        pipeline.request(QUESTION, IMAGE_BYTES=np.asarray(picture(*size, seed=1))[None, None])
+    requested = [
+        pipeline.request(QUESTION, IMAGE_BYTES=np.asarray(noise_image(*size, seed=1))[None, None])
         for size in SIZES
     ]
     found = []
     for engine in (loaded.engine, pipeline.loaded.engine):
-        sinks = [CollectingSink() for _ in asked]
-        for one, sink in zip(asked, sinks, strict=True):
+        sinks = [CollectingSink() for _ in requested]
+        for one, sink in zip(requested, sinks, strict=True):
             engine.submit(one, sink)
         found.append([sink.wait() for sink in sinks])
 

@@ -69,7 +69,7 @@ def _expected(
 
 @pytest.mark.parametrize(
     "prompt_rows",
-    [pytest.param(1024, id="whole prompts"), pytest.param(3, id="prompts in parts of 3")],
+    [pytest.param(1024, id="full prompts"), pytest.param(3, id="prompts in parts of 3")],
 )
 @pytest.mark.parametrize(
     "end_ids",

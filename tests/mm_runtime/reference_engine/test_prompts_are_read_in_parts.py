@@ -10,15 +10,15 @@ SHARES = Shares(max_num_tokens=100, beside_decoding=6)
 @pytest.mark.parametrize(
     ("expected", "prompt", "left", "decoding", "waiting"),
     [
-        pytest.param(80, 80, 80, 0, 1, id="nobody is held up"),
+        pytest.param(80, 80, 80, 0, 1, id="no request is held up"),
         pytest.param(100, 400, 400, 0, 1, id="not past what the engine was built for"),
         pytest.param(6, 80, 80, 12, 1, id="a part beside running answers"),
         pytest.param(2, 80, 2, 8, 1, id="the rest of it"),
-        pytest.param(6, 80, 80, 12, 4, id="pictures of four clients share one part"),
+        pytest.param(6, 80, 80, 12, 4, id="images of four clients share one part"),
         pytest.param(24, 80, 80, 8, 8, id="as many wait as decode"),
         pytest.param(80, 80, 80, 2, 14, id="many wait beside a few"),
         pytest.param(4, 80, 80, 96, 4, id="room beside many running answers"),
-        pytest.param(1, 80, 80, 100, 1, id="a prompt goes on in a full step"),
+        pytest.param(1, 80, 80, 100, 1, id="a prompt continues in a full step"),
         pytest.param(50, 3200, 3200, 8, 1, id="a long prompt comes to its end"),
     ],
 )

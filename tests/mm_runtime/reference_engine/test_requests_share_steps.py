@@ -83,24 +83,24 @@ def test_one_step_decodes_several_requests(start_engine: StartEngine) -> None:
     assert counts.steps < 2 * 49
 
 
-def test_steps_are_told_by_their_size(language_model: LanguageModel) -> None:
+def test_steps_are_reported_by_their_size(language_model: LanguageModel) -> None:
     """Every step is informed of once, the last ones before the engine falls idle."""
-    told: Counter[int] = Counter()
+    reported: Counter[int] = Counter()
     idle = threading.Event()
 
-    def tell(sizes: Mapping[int, int]) -> None:
-        told.update(sizes)
-        if told.total() == 49:
+    def report(sizes: Mapping[int, int]) -> None:
+        reported.update(sizes)
+        if reported.total() == 49:
             idle.set()
 
     engine = Engine(language_model, ROOMY)
-    engine.start(tell)
+    engine.start(report)
     try:
         engine.submit(_request(50), CollectingSink())
-        assert idle.wait(DEADLINE_SECONDS), told
+        assert idle.wait(DEADLINE_SECONDS), reported
     finally:
         engine.stop()
-    assert told == {1: 49}
+    assert reported == {1: 49}
 
 
 def test_short_request_overtakes_a_long_one(start_engine: StartEngine) -> None:
@@ -244,7 +244,7 @@ def test_full_queue_refuses(start_engine: StartEngine) -> None:
     [
         pytest.param(_request(1, prompt=()), "prompt has 0 tokens", id="empty prompt"),
         pytest.param(_request(1, prompt=(5,) * 401), "1 to 400 are allowed", id="long prompt"),
-        pytest.param(_request(0), "max_tokens is 0", id="no tokens asked for"),
+        pytest.param(_request(0), "max_tokens is 0", id="no tokens requested"),
         pytest.param(_request(1, prompt=(VOCABULARY,)), "0 rows", id="row without a table"),
         pytest.param(
             _request(1, prompt=(VOCABULARY + 4,), table=np.zeros((4, 128), np.float16)),

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from support.ensemble import DEADLINE_SECONDS, Ensemble, ask_all
+from support.ensemble import DEADLINE_SECONDS, Ensemble, query_all
 from support.eventually import eventually
 from support.served import Served
 from support.tiny_llava import samples
@@ -54,12 +54,12 @@ def test_concurrent_streams_interleave(served: Served) -> None:
     connected = threading.Barrier(STREAMS, timeout=DEADLINE_SECONDS)
     tokens = {"end_id": -1, "min_tokens": 400, "max_tokens": 400, "stream": True}
 
-    def ask(number: int) -> None:
+    def query(number: int) -> None:
         with Ensemble(served.grpc_url) as ensemble:
             connected.wait()
-            ensemble.ask("Hello!", on_piece=lambda _: order.append(number), **tokens)
+            ensemble.query("Hello!", on_piece=lambda _: order.append(number), **tokens)
 
-    threads = [threading.Thread(target=ask, args=(number,)) for number in range(STREAMS)]
+    threads = [threading.Thread(target=query, args=(number,)) for number in range(STREAMS)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -71,16 +71,16 @@ def test_concurrent_streams_interleave(served: Served) -> None:
 
 def test_concurrent_answers_are_right(served: Served) -> None:
     """Questions on different images at the same time do not mix."""
-    asked = samples()
+    requested = samples()
     questions = [
         (
             sample.question,
-            {"image_bytes_input": np.asarray(Image.open(sample.picture))[None, None]},
+            {"image_bytes_input": np.asarray(Image.open(sample.image))[None, None]},
         )
-        for sample in asked
+        for sample in requested
     ]
-    answers = ask_all(served.grpc_url, questions)
-    assert [sample.answer for sample in asked] == [answer.text for answer in answers]
+    answers = query_all(served.grpc_url, questions)
+    assert [sample.answer for sample in requested] == [answer.text for answer in answers]
 
 
 def test_client_that_goes_frees_its_slots(served: Served) -> None:
@@ -99,7 +99,7 @@ def test_client_that_goes_frees_its_slots(served: Served) -> None:
     _wait_active(served, 0)
     assert _executions(served) - before < STREAMS * LONG * 0.9
     with Ensemble(served.grpc_url) as ensemble:
-        assert "i answer questions about shapes" == ensemble.ask("Hello!").text  # noqa: SIM300
+        assert "i answer questions about shapes" == ensemble.query("Hello!").text  # noqa: SIM300
 
 
 def test_steps_are_counted_by_their_size(served: Served) -> None:
@@ -107,7 +107,7 @@ def test_steps_are_counted_by_their_size(served: Served) -> None:
     name = "mm_decode_batch_requests_sum"
     before = _metric(served, name)
     with Ensemble(served.grpc_url) as ensemble:
-        ensemble.ask("Hello!", **{**ENDLESS, "min_tokens": 30, "max_tokens": 30})
+        ensemble.query("Hello!", **{**ENDLESS, "min_tokens": 30, "max_tokens": 30})
     eventually(
         lambda: _metric(served, name) >= before + 29, seconds=DEADLINE_SECONDS, pause_seconds=0.1
     )

@@ -14,7 +14,7 @@ from mm_runtime.serving.prompts.writers import PromptWriter, style_of
 from support.collecting_sink import CollectingSink
 from support.engines import engine_starter
 from support.families.checkpoints import HIDDEN
-from support.families.pictures import write
+from support.families.images import write
 from support.families.words import END, SIZE
 
 ROWS = 4
@@ -38,10 +38,10 @@ def test_answers_equal_the_language_models(tmp_path: Path) -> None:
     assert list(range(SIZE, SIZE + 2 * ROWS)) == [one for one in ids if one >= SIZE]
     table = np.random.default_rng(5).normal(size=(2 * ROWS, HIDDEN)).astype(np.float32)
     request = Request(tuple(ids), 12, frozenset({END}), table=table)
-    whole = AutoModelForCausalLM.from_pretrained(folder / "llm").eval()
+    complete = AutoModelForCausalLM.from_pretrained(folder / "llm").eval()
     embedded = model.embed(request.ids, table)[None].clone()
     with torch.no_grad():
-        expected = whole.generate(
+        expected = complete.generate(
             inputs_embeds=embedded,
             attention_mask=torch.ones(embedded.shape[:2], dtype=torch.long),
             max_new_tokens=12,

@@ -141,24 +141,26 @@ def test_inputs_have_the_names_of_the_version(version: str, expected: set[str]) 
 
 
 @pytest.mark.parametrize("family", ENCODER_DECODERS)
-def test_encoder_and_decoder_are_told_apart(family: str) -> None:
+def test_encoder_and_decoder_are_distinguished(family: str) -> None:
     """The decoder is the language model, and the encoder has a path of its own."""
-    told = parameters(files(family))
+    reported = parameters(files(family))
     assert (
-        told["gpt_model_path"],
-        told["encoder_model_path"],
+        reported["gpt_model_path"],
+        reported["encoder_model_path"],
     ) == ("/engine/decoder", "/engine/encoder")
-    assert 0 < float(told["cross_kv_cache_fraction"]) < 1
+    assert 0 < float(reported["cross_kv_cache_fraction"]) < 1
 
 
 def test_the_plans_numbers_arrive() -> None:
     """KV fraction, beams and queue are the plan's; the queue is what waits, without the batch."""
     manifest, serving = native_engine("t5", {"maxBeamWidth": 4})
-    told = parameters(files("t5", {"maxBeamWidth": 4}))
+    reported = parameters(files("t5", {"maxBeamWidth": 4}))
     assert serving.kv_cache
-    assert str(serving.kv_cache.free_gpu_memory_fraction) == told["kv_cache_free_gpu_mem_fraction"]
-    assert (told["max_beam_width"], told["decoding_mode"]) == ("4", "beam_search")
-    assert str(manifest.plan.engine.limits.max_seq_len) == told["max_attention_window_size"]
+    assert (
+        str(serving.kv_cache.free_gpu_memory_fraction) == reported["kv_cache_free_gpu_mem_fraction"]
+    )
+    assert (reported["max_beam_width"], reported["decoding_mode"]) == ("4", "beam_search")
+    assert str(manifest.plan.engine.limits.max_seq_len) == reported["max_attention_window_size"]
     config = configs(files("t5"))["tensorrt_llm"]
     held = config.dynamic_batching.default_queue_policy.max_queue_size
     assert serving.max_queue_size == held
@@ -191,10 +193,10 @@ def test_adapters_are_fetched_at_the_start(adapters: int, expected: str) -> None
         pytest.param({"sharing": "TimeSlicing"}, None, id="time-slices"),
     ],
 )
-def test_the_encoder_is_told_its_share(vision: dict[str, Any], expected: str | None) -> None:
+def test_the_encoder_gets_its_share(vision: dict[str, Any], expected: str | None) -> None:
     """Under MPS the encoder's process gets a share of the GPU's threads; in turns it has all."""
-    told = parameters(files("llava", vision=vision), "multimodal_encoders")
-    assert expected == told.get("mps_thread_percentage")
+    reported = parameters(files("llava", vision=vision), "multimodal_encoders")
+    assert expected == reported.get("mps_thread_percentage")
 
 
 @pytest.mark.parametrize("missing", ["commands", "a KV cache"])

@@ -151,7 +151,7 @@ def test_only_what_streams_is_decoupled(model: str) -> None:
     [(4, {"token_ensemble"}), (0, {"ensemble", "token_ensemble"})],
     ids=["with-bls", "without-bls"],
 )
-def test_models_answer_whole_where_nobody_streams(chains: int, ensembles: set[str]) -> None:
+def test_models_answer_at_once_where_no_client_streams(chains: int, ensembles: set[str]) -> None:
     """What is not decoupled takes ModelInfer: one process a request; the gateway's still stream."""
     found = files(streaming=False, bls_instances=chains)
     configs = {
@@ -211,7 +211,7 @@ def test_ensemble_tensors_agree_from_end_to_end() -> None:
     assert ensemble_outputs == {name: made[name] for name in ensemble_outputs}
 
 
-@pytest.mark.parametrize("streaming", [True, False], ids=["streaming", "whole"])
+@pytest.mark.parametrize("streaming", [True, False], ids=["streaming", "at-once"])
 def test_the_gateways_ensemble_names_what_the_gateway_reads(*, streaming: bool) -> None:
     """Tokens and their number: Triton queries the language model for all that an ensemble names."""
     found = parse(files(streaming=streaming)["token_ensemble/config.pbtxt"])
@@ -270,7 +270,7 @@ def _tree(directory: Path) -> Iterator[str]:
         pytest.param({".repository.new/half": "x"}, id="a-killed-attempt"),
     ],
 )
-def test_repository_is_replaced_whole(tmp_path: Path, before: Mapping[str, str]) -> None:
+def test_repository_is_replaced_at_once(tmp_path: Path, before: Mapping[str, str]) -> None:
     """Whatever was there, afterwards there are exactly the new files."""
     for name, content in before.items():
         (tmp_path / name).parent.mkdir(parents=True)

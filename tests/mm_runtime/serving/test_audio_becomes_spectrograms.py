@@ -7,7 +7,7 @@ import pytest
 from transformers import WhisperFeatureExtractor
 
 from mm_runtime.serving.preprocess.audio.spectrogram import LogMel
-from support.sounds import noise
+from support.audio_files import noise
 
 
 @pytest.mark.parametrize(
@@ -21,12 +21,12 @@ from support.sounds import noise
 )
 def test_equals_transformers(tmp_path: Path, bins: int, seconds: float) -> None:
     """Every value is that of the checkpoint's own extractor, for short clips and full windows."""
-    sound = noise(seconds, seed=1)
+    audio = noise(seconds, seed=1)
     extractor = WhisperFeatureExtractor(feature_size=bins)
     extractor.save_pretrained(tmp_path)
     spectrogram = LogMel.from_folder(tmp_path, bins=bins, frames=3000)
-    expected = extractor(sound, sampling_rate=16_000, return_tensors="np").input_features[0].T
-    found = spectrogram(sound)
+    expected = extractor(audio, sampling_rate=16_000, return_tensors="np").input_features[0].T
+    found = spectrogram(audio)
     assert (3000, bins) == found.shape
     np.testing.assert_allclose(found, expected, atol=2e-5)
 

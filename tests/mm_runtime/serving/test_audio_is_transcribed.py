@@ -22,12 +22,12 @@ from mm_runtime.gateway.wiring import build_gateway
 from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.preprocess.audio.tones import sample_audio
 from mm_runtime.serving.prompts.tokens import TextCodec
+from support.audio_files import RATE, encode_audio, noise
 from support.build_plans import serving_plan
 from support.families import texts
 from support.families.pipeline import build
 from support.families.words import END, tokenizer
 from support.real_gateway import RealGateway, run_pair
-from support.sounds import RATE, encode_sound, noise
 from support.tiny_llava import BuiltEngine
 
 pytestmark = [pytest.mark.triton, pytest.mark.timeout(600)]
@@ -47,29 +47,29 @@ class Ears:
     openai: OpenAI
     engine: EngineDirectory
 
-    def heard(self, sound: NDArray[np.float32]) -> torch.Tensor:
+    def received(self, audio: NDArray[np.float32]) -> torch.Tensor:
         """Return the spectrogram of transformers' own extractor."""
-        found = self.extractor(sound, sampling_rate=RATE, return_tensors="pt").input_features
+        found = self.extractor(audio, sampling_rate=RATE, return_tensors="pt").input_features
         assert isinstance(found, torch.Tensor)
         return found
 
-    def detected(self, sound: NDArray[np.float32]) -> str:
+    def detected(self, audio: NDArray[np.float32]) -> str:
         """Return the language that transformers detects."""
-        (found,) = self.model.detect_language(input_features=self.heard(sound)).tolist()
+        (found,) = self.model.detect_language(input_features=self.received(audio)).tolist()
         named = {at: token for token, at in self.model.generation_config.lang_to_id.items()}
         return str(named[found][2:-2])
 
     def expected(
-        self, sound: NDArray[np.float32], *, language: str = "en", tokens: int = ANSWER
+        self, audio: NDArray[np.float32], *, language: str = "en", tokens: int = ANSWER
     ) -> str:
         """Return what transformers writes down: its own extractor, its own `generate`."""
-        words = tokenizer(texts.HEARD)
+        words = tokenizer(texts.RECEIVED)
         prefix = words(PREFIX.format(language), add_special_tokens=False)["input_ids"]
-        heard = self.heard(sound)
+        received = self.received(audio)
         # Whisper's own generate() cuts audio into windows; this is the one below it.
         ids = GenerationMixin.generate(
             self.model,
-            input_features=heard,
+            input_features=received,
             decoder_input_ids=torch.tensor([prefix]),
             max_new_tokens=tokens,
             do_sample=False,
@@ -77,7 +77,7 @@ class Ears:
         ids = ids[: ids.index(END)] if END in ids else ids
         return str(words.decode(ids, skip_special_tokens=True))
 
-    def ask(self, model: str, output: str, tensors: list[tuple[str, str, Any]]) -> list[str]:
+    def query(self, model: str, output: str, tensors: list[tuple[str, str, Any]]) -> list[str]:
         """Return the text of each response of a Triton model."""
         inputs = []
         for name, kind, value in tensors:
@@ -108,7 +108,7 @@ def ears(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ears]:
     """The running pair."""
     folder = tmp_path_factory.mktemp("ears")
     checkpoint = texts.write("whisper", folder / "checkpoint")
-    directory = build(checkpoint, folder / "store", asked=True)
+    directory = build(checkpoint, folder / "store", requested=True)
     serving = folder / "plan.json"
     serving.write_text(serving_plan(directory.manifest.fingerprint, bls_instances=1).to_json())
     with (
@@ -126,49 +126,51 @@ def written(seed: int) -> NDArray[np.float32]:
     return kept
 
 
-@pytest.mark.parametrize("seconds", [pytest.param(0.3, id="short"), pytest.param(1.0, id="whole")])
+@pytest.mark.parametrize(
+    "seconds", [pytest.param(0.3, id="short"), pytest.param(1.0, id="full-window")]
+)
 def test_triton(ears: Ears, seconds: float) -> None:
     """The ensemble and upstream's whisper_bls, with and without a prefix and a length."""
-    sound = noise(seconds, seed=1)
-    expected = ears.expected(sound)
-    wav = ("WAV", "FP32", sound)
+    audio = noise(seconds, seed=1)
+    expected = ears.expected(audio)
+    wav = ("WAV", "FP32", audio)
     tokens = ("max_tokens", "INT32", np.int32(ANSWER))
-    assert [expected] == ears.ask("ensemble", "text_output", [wav, tokens])
-    streamed = ears.ask("ensemble", "text_output", [wav, tokens, ("stream", "BOOL", True)])
+    assert [expected] == ears.query("ensemble", "text_output", [wav, tokens])
+    streamed = ears.query("ensemble", "text_output", [wav, tokens, ("stream", "BOOL", True)])
     assert expected == "".join(streamed)
     # As upstream's: no number of tokens, and each response of a stream repeats the entire text.
-    longer = np.concatenate((sound, noise(0.2, seed=9)))
-    asked = [
+    longer = np.concatenate((audio, noise(0.2, seed=9)))
+    requested = [
         ("TEXT_PREFIX", "BYTES", PREFIX.format("de").encode()),
         ("WAV", "FP32", longer),
-        ("WAV_LENS", "INT32", np.int32(len(sound))),
+        ("WAV_LENS", "INT32", np.int32(len(audio))),
     ]
-    told = ears.ask("whisper_bls", "TRANSCRIPTS", asked)
-    assert ears.expected(sound, language="de", tokens=60) == told[-1]
-    assert all(later.startswith(earlier) for earlier, later in pairwise(told))
+    reported = ears.query("whisper_bls", "TRANSCRIPTS", requested)
+    assert ears.expected(audio, language="de", tokens=60) == reported[-1]
+    assert all(later.startswith(earlier) for earlier, later in pairwise(reported))
 
 
 def test_openai(ears: Ears) -> None:
     """OpenAI's client: each form of answer, a stream, a language, a file that is compressed."""
-    sound = written(2)
-    expected = ears.expected(sound)
-    german = ears.expected(sound, language="de")
-    file = ("sound.wav", encode_sound(sound))
-    asked: dict[str, Any] = {"model": ears.pair.model, "extra_body": {"max_tokens": ANSWER}}
+    audio = written(2)
+    expected = ears.expected(audio)
+    german = ears.expected(audio, language="de")
+    file = ("audio.wav", encode_audio(audio))
+    requested: dict[str, Any] = {"model": ears.pair.model, "extra_body": {"max_tokens": ANSWER}}
     create = ears.openai.audio.transcriptions.create
-    assert ears.detected(sound) == "en"
-    whole = create(file=file, **asked)
-    assert (expected, 1) == (whole.text, whole.usage.seconds)
-    assert german == create(file=file, language="de", **asked).text
+    assert ears.detected(audio) == "en"
+    complete = create(file=file, **requested)
+    assert (expected, 1) == (complete.text, complete.usage.seconds)
+    assert german == create(file=file, language="de", **requested).text
     assert expected != german
-    assert f"{expected}\n" == create(file=file, response_format="text", **asked)
-    verbose = create(file=file, response_format="verbose_json", language="de", **asked)
+    assert f"{expected}\n" == create(file=file, response_format="text", **requested)
+    verbose = create(file=file, response_format="verbose_json", language="de", **requested)
     assert (german, "de", 0.8) == (verbose.text, verbose.language, float(verbose.duration))
-    events = list(create(file=file, stream=True, **asked))
+    events = list(create(file=file, stream=True, **requested))
     assert expected == "".join(one.delta for one in events[:-1]).strip()
     assert ("transcript.text.done", expected) == (events[-1].type, events[-1].text)
-    flac = ("sound.flac", encode_sound(sound, "flac", "flac"))
-    assert expected == create(file=flac, **asked).text
+    flac = ("audio.flac", encode_audio(audio, "flac", "flac"))
+    assert expected == create(file=flac, **requested).text
 
 
 async def test_its_pod_answers_as_its_build(ears: Ears) -> None:
@@ -198,35 +200,35 @@ def test_languages_are_detected(ears: Ears) -> None:
     create = ears.openai.audio.transcriptions.create
     found = set()
     for seed in range(8):
-        sound = written(seed)
-        language = ears.detected(sound)
-        expected = ears.expected(sound, language=language)
-        told = create(
-            file=("sound.wav", encode_sound(sound)),
+        audio = written(seed)
+        language = ears.detected(audio)
+        expected = ears.expected(audio, language=language)
+        reported = create(
+            file=("audio.wav", encode_audio(audio)),
             model=ears.pair.model,
             response_format="verbose_json",
             extra_body={"max_tokens": ANSWER},
         )
-        assert (language, expected) == (told.language, told.text)
+        assert (language, expected) == (reported.language, reported.text)
         found.add(language)
     assert found == {"en", "de"}
 
 
 def test_what_is_refused(ears: Ears) -> None:
     """Each refusal names the field and leaves the next request alone."""
-    sound = encode_sound(noise(0.5, seed=3))
+    audio = encode_audio(noise(0.5, seed=3))
     create = ears.openai.audio.transcriptions.create
     for changes, words in (
-        ({"file": b"no sound"}, "`file`: the bytes are no recording that is read here"),
-        ({"file": sound[:30]}, "`file`: the recording is damaged or truncated"),
-        ({"file": encode_sound(noise(1.5, seed=1))}, "longer than 1 seconds"),
+        ({"file": b"no audio"}, "`file`: the bytes are no recording that is read here"),
+        ({"file": audio[:30]}, "`file`: the recording is damaged or truncated"),
+        ({"file": encode_audio(noise(1.5, seed=1))}, "longer than 1 seconds"),
         ({"language": "xx"}, "`language`: the model has no language 'xx'"),
         ({"response_format": "srt"}, "`response_format` is not served with this value"),
         ({"prompt": "names: Ann"}, "`prompt` is not served"),
         ({"timestamp_granularities": ["word"]}, "`timestamp_granularities` is not served"),
     ):
         with pytest.raises(BadRequestError, match=words):
-            create(**{"file": sound, "model": ears.pair.model, **changes})
+            create(**{"file": audio, "model": ears.pair.model, **changes})
     with pytest.raises(BadRequestError, match="POST /v1/audio/transcriptions"):
         ears.openai.completions.create(model=ears.pair.model, prompt="what ?")
     plain = httpx.post(f"{ears.pair.url}/v1/audio/transcriptions", json={}, timeout=60)
@@ -236,11 +238,11 @@ def test_what_is_refused(ears: Ears) -> None:
         (np.full(10, np.nan, np.float32), "holds NaN"),
     ):
         with pytest.raises(Exception, match=words):
-            ears.ask("ensemble", "text_output", [("WAV", "FP32", samples)])
+            ears.query("ensemble", "text_output", [("WAV", "FP32", samples)])
     with pytest.raises(Exception, match="does not begin with <\\|startoftranscript\\|>"):
-        ears.ask(
+        ears.query(
             "whisper_bls",
             "TRANSCRIPTS",
             [("TEXT_PREFIX", "BYTES", b"what"), ("WAV", "FP32", np.zeros(99, np.float32))],
         )
-    assert create(file=sound, model=ears.pair.model).text
+    assert create(file=audio, model=ears.pair.model).text

@@ -11,10 +11,10 @@ from PIL import Image
 
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.preprocess.media import MediaLimits, image_from_url, images_from_pixels
-from support.tiny_llava import PICTURES
+from support.tiny_llava import IMAGES
 
 LIMITS = MediaLimits(max_bytes=100_000, max_pixels=250_000)
-PNG = (PICTURES / "red-square.png").read_bytes()
+PNG = (IMAGES / "red-square.png").read_bytes()
 
 
 def _url(content: bytes) -> str:
@@ -28,7 +28,7 @@ def _bomb() -> bytes:
     return buffer.getvalue()
 
 
-def test_whole_picture_is_decoded() -> None:
+def test_the_entire_image_is_decoded() -> None:
     """A good data URL gives the image."""
     assert image_from_url(_url(PNG), LIMITS).size == (224, 224)
 
@@ -43,7 +43,7 @@ def test_whole_picture_is_decoded() -> None:
         pytest.param("data:image/png,abc", "not base64", id="not marked as base64"),
         pytest.param("data:image/png;base64", "no comma", id="no comma"),
         pytest.param(_url(b""), "empty \\(0 bytes\\)", id="empty"),
-        pytest.param(_url(b"GIF89a nonsense"), "not an image", id="no picture"),
+        pytest.param(_url(b"GIF89a nonsense"), "not an image", id="no image"),
         pytest.param(_url(PNG[: len(PNG) // 2]), "damaged or truncated", id="truncated"),
         pytest.param(_url(b"x" * 200_000), "more than the limit of 100000", id="too many bytes"),
     ],

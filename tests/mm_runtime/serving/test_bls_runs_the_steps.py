@@ -97,10 +97,10 @@ def texts(answers: Sequence[tuple[Outputs, bool]]) -> list[str]:
 @pytest.mark.parametrize(
     ("expected", "accumulate", "values"),
     [
-        pytest.param(["7 8 9"], False, {}, id="whole"),
+        pytest.param(["7 8 9"], False, {}, id="at-once"),
         pytest.param(["7", "8", "9"], False, {"stream": True}, id="pieces"),
         pytest.param(["7", "7 8", "7 8 9"], True, {"stream": True}, id="accumulated"),
-        pytest.param(["7 8 9"], True, {}, id="whole-when-accumulated"),
+        pytest.param(["7 8 9"], True, {}, id="at-once-when-accumulated"),
     ],
 )
 def test_text(expected: list[str], accumulate: bool, values: dict[str, object]) -> None:  # noqa: FBT001
@@ -115,7 +115,7 @@ def test_text(expected: list[str], accumulate: bool, values: dict[str, object]) 
 @pytest.mark.parametrize(
     ("expected", "values"),
     [
-        pytest.param(["7 8 9"], {}, id="whole"),
+        pytest.param(["7 8 9"], {}, id="at-once"),
         pytest.param(["7", "8", "9", ""], {"stream": True}, id="pieces"),
     ],
 )
@@ -130,7 +130,7 @@ def test_engines_that_do_not_say_which_piece_is_the_last(
     assert [list(ANSWER[:number]) for number in range(len(expected))] == models.before
 
 
-def test_whole_answers_hold_every_tokens_log_probability() -> None:
+def test_answers_at_once_hold_every_tokens_log_probability() -> None:
     """What comes piece by piece is joined for a client that does not stream."""
     [(outputs, _)] = chain().answer(request(), ScriptedModels(), lambda: False)
     assert outputs["output_log_probs"].tolist() == [[[-7.0, -8.0, -9.0]]]
@@ -146,19 +146,19 @@ def test_whole_answers_hold_every_tokens_log_probability() -> None:
         pytest.param(False, {"exclude_input_in_output": False}, id="with-its-prompt"),
     ],
 )
-def test_answers_are_asked_for_in_pieces(expected: bool, values: dict[str, object]) -> None:  # noqa: FBT001
+def test_answers_are_requested_in_pieces(expected: bool, values: dict[str, object]) -> None:  # noqa: FBT001
     """Pieces can be stopped; only what no engine gives in pieces is requested complete."""
     models = ScriptedModels()
     list(chain().answer(request(**values), models, lambda: False))
     assert [expected] == models.streamed
 
 
-@pytest.mark.parametrize("values", [{}, {"stream": True}], ids=["whole", "streaming"])
+@pytest.mark.parametrize("values", [{}, {"stream": True}], ids=["at-once", "streaming"])
 def test_a_client_that_goes_stops_the_answer(values: dict[str, object]) -> None:
-    """Whether it streams or not: the language model is reported, and no one is answered."""
+    """Whether it streams or not: the language model is stopped, and no one is answered."""
     models = ScriptedModels()
-    asked = iter([False, True])  # there for preprocessing, gone at the first piece
-    answers = list(chain().answer(request(**values), models, lambda: next(asked)))
+    requested = iter([False, True])  # there for preprocessing, gone at the first piece
+    answers = list(chain().answer(request(**values), models, lambda: next(requested)))
     assert (answers, models.stopped) == ([], True)
 
 

@@ -9,18 +9,18 @@ from PIL import Image
 
 from mm_runtime.serving.preprocess.processors.resize import ImagePreprocessor
 from support.ensemble import Ensemble
-from support.tiny_llava import CHECKPOINT, PICTURES, VOCABULARY, Sample, samples
+from support.tiny_llava import CHECKPOINT, IMAGES, VOCABULARY, Sample, samples
 
 pytestmark = pytest.mark.triton
 
-RED_SQUARE = PICTURES / "red-square.png"
-GREEN_TRIANGLE = PICTURES / "big-green-triangle.png"
+RED_SQUARE = IMAGES / "red-square.png"
+GREEN_TRIANGLE = IMAGES / "big-green-triangle.png"
 QUESTION = "What is in the image?"
 
 
 def _pixels(*names: str) -> NDArray[np.uint8]:
     """Return uint8 [1, images, height, width, 3]."""
-    return np.stack([np.asarray(Image.open(PICTURES / name)) for name in names])[np.newaxis]
+    return np.stack([np.asarray(Image.open(IMAGES / name)) for name in names])[np.newaxis]
 
 
 def _data_url() -> str:
@@ -30,22 +30,24 @@ def _data_url() -> str:
 @pytest.mark.parametrize("sample", [pytest.param(sample, id=sample.id) for sample in samples()])
 def test_samples(ensemble: Ensemble, sample: Sample) -> None:
     """Every sample question gets its known answer."""
-    pixels = _pixels(sample.picture.name)
-    assert sample.answer == ensemble.ask(sample.question, image_bytes_input=pixels).text
+    pixels = _pixels(sample.image.name)
+    assert sample.answer == ensemble.query(sample.question, image_bytes_input=pixels).text
 
 
 def test_data_url(ensemble: Ensemble) -> None:
     """An image inside the request's text."""
-    assert "a red square" == ensemble.ask(QUESTION, image_url_input=_data_url()).text  # noqa: SIM300
+    assert "a red square" == ensemble.query(QUESTION, image_url_input=_data_url()).text  # noqa: SIM300
 
 
-def test_preprocessed_picture(ensemble: Ensemble) -> None:
+def test_preprocessed_image(ensemble: Ensemble) -> None:
     """Pixel values that the client normalised itself, as upstream's client sends them for LLaVA."""
     preprocess = ImagePreprocessor.from_folder(CHECKPOINT)
     values = preprocess([Image.open(RED_SQUARE)])[np.newaxis].astype(np.float16)
     expected = ["a red square"] * 2
-    whole = "USER: <image>\nWhat is in the image? ASSISTANT:"
-    assert expected == [ensemble.ask(text, image_input=values).text for text in (QUESTION, whole)]
+    complete = "USER: <image>\nWhat is in the image? ASSISTANT:"
+    assert expected == [
+        ensemble.query(text, image_input=values).text for text in (QUESTION, complete)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -55,40 +57,40 @@ def test_preprocessed_picture(ensemble: Ensemble) -> None:
         pytest.param("What is in the second image?", "a green triangle", id="second"),
     ],
 )
-def test_two_pictures_keep_their_order(ensemble: Ensemble, question: str, expected: str) -> None:
+def test_two_images_keep_their_order(ensemble: Ensemble, question: str, expected: str) -> None:
     """Each image's features stand where its placeholder stands."""
     pixels = _pixels(RED_SQUARE.name, GREEN_TRIANGLE.name)
-    assert expected == ensemble.ask(question, image_bytes_input=pixels).text
+    assert expected == ensemble.query(question, image_bytes_input=pixels).text
 
 
 def test_text_only(ensemble: Ensemble) -> None:
     """A request without an image is answered, and says so."""
-    assert "i see no image" == ensemble.ask(QUESTION).text  # noqa: SIM300
+    assert "i see no image" == ensemble.query(QUESTION).text  # noqa: SIM300
 
 
 def test_stream_is_the_same_text_in_pieces(ensemble: Ensemble) -> None:
     """One piece a token, spaces included."""
     pixels = _pixels(RED_SQUARE.name)
-    answer = ensemble.ask(QUESTION, image_bytes_input=pixels, stream=True)
+    answer = ensemble.query(QUESTION, image_bytes_input=pixels, stream=True)
     assert [piece for piece in answer.pieces if piece] == ["a", " red", " square"]
 
 
-def test_whole_conversation_as_the_prompt(ensemble: Ensemble) -> None:
+def test_the_entire_conversation_as_the_prompt(ensemble: Ensemble) -> None:
     """A prompt that starts with the begin token is taken as it is."""
-    assert "i answer questions about shapes" == ensemble.ask("<s>USER: Hello! ASSISTANT:").text  # noqa: SIM300
+    assert "i answer questions about shapes" == ensemble.query("<s>USER: Hello! ASSISTANT:").text  # noqa: SIM300
 
 
 def test_stop_words_end_the_answer(ensemble: Ensemble) -> None:
     """The stop word and what follows it are not given out."""
     pixels = _pixels(RED_SQUARE.name)
-    answer = ensemble.ask(QUESTION, image_bytes_input=pixels, stop_words=["square"], stream=True)
+    answer = ensemble.query(QUESTION, image_bytes_input=pixels, stop_words=["square"], stream=True)
     assert "a red" == answer.text  # noqa: SIM300
 
 
 def test_log_probabilities_and_logits(ensemble: Ensemble) -> None:
     """They come when requested, with one entry a token."""
     pixels = _pixels(RED_SQUARE.name)
-    outputs = ensemble.ask(
+    outputs = ensemble.query(
         QUESTION,
         image_bytes_input=pixels,
         return_log_probs=True,
@@ -105,9 +107,9 @@ def test_log_probabilities_and_logits(ensemble: Ensemble) -> None:
 
 def test_seed_repeats_a_sampled_answer(ensemble: Ensemble) -> None:
     """Same seed, same answer; a hot temperature makes others differ."""
-    asked = {"top_p": 1.0, "temperature": 20.0, "end_id": -1, "max_tokens": 12}
+    requested = {"top_p": 1.0, "temperature": 20.0, "end_id": -1, "max_tokens": 12}
     first, second, third = (
-        ensemble.ask("Hello!", random_seed=seed, **asked).text for seed in (1, 1, 2)
+        ensemble.query("Hello!", random_seed=seed, **requested).text for seed in (1, 1, 2)
     )
     assert first == second
     assert first != third

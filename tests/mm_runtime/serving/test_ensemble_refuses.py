@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from support.ensemble import Ensemble, EnsembleError
-from support.tiny_llava import PICTURES, VOCABULARY
+from support.tiny_llava import IMAGES, VOCABULARY
 
 pytestmark = pytest.mark.triton
 
-PNG = (PICTURES / "red-square.png").read_bytes()
+PNG = (IMAGES / "red-square.png").read_bytes()
 
 
 def _url(content: bytes) -> str:
@@ -25,7 +25,7 @@ def _pixels(images: int) -> object:
     ("text", "values", "message"),
     [
         pytest.param("<image> <image>", {"image_bytes_input": _pixels(1)}, "2 <image>", id="count"),
-        pytest.param("<image> what?", {}, "1 <image> placeholder", id="placeholder, no picture"),
+        pytest.param("<image> what?", {}, "1 <image> placeholder", id="placeholder, no image"),
         pytest.param("x", {"image_bytes_input": _pixels(3)}, "at most 2 a request", id="too many"),
         pytest.param(
             "x", {"image_url_input": "http://127.0.0.1/b.png"}, "not public", id="http URL"
@@ -61,5 +61,5 @@ def test_error_reaches_the_client(
 ) -> None:
     """The message names what is wrong; the same stream then gets a right answer."""
     with pytest.raises(EnsembleError, match=message):
-        ensemble.ask(text, **values)
-    assert "i answer questions about shapes" == ensemble.ask("Hello!").text  # noqa: SIM300
+        ensemble.query(text, **values)
+    assert "i answer questions about shapes" == ensemble.query("Hello!").text  # noqa: SIM300

@@ -18,16 +18,16 @@ from mm_runtime.serving.prompts.starts import decoder_start
 from support import documented_requests
 from support.build_plans import serving_plan
 from support.ensemble import Ensemble, EnsembleError
-from support.families import pictures, texts
+from support.families import images, texts
 from support.families.case import Case
-from support.families.expected import ANSWER, KINDS, Upstream, picture
-from support.families.pictures import CASES
+from support.families.expected import ANSWER, KINDS, Upstream, noise_image
+from support.families.images import CASES
 from support.families.pipeline import BEAMS, Pipeline, build
 from support.families.words import END, tokenizer
-from support.films import film, long_film
-from support.pictures import data_url, encode
+from support.images import data_url, encode
 from support.real_gateway import RealGateway, run_pair
 from support.tiny_llava import BuiltEngine
+from support.videos import long_video, video
 
 pytestmark = [pytest.mark.triton, pytest.mark.timeout(600)]
 
@@ -36,14 +36,14 @@ TEXTS = ("translate to german : i see a red square", "a circle and two squares",
 QUICK = {"qwen2-vl", "t5"}
 """One of each kind in every run; the others start a server each and are marked slow."""
 
-PICTURE_FAMILIES = sorted(name for name, case in CASES.items() if case.prompt)
-FILM_FAMILIES = [name for name in PICTURE_FAMILIES if CASES[name].video_mark]
+IMAGE_FAMILIES = sorted(name for name, case in CASES.items() if case.prompt)
+VIDEO_FAMILIES = [name for name in IMAGE_FAMILIES if CASES[name].video_mark]
 TEXT_FAMILIES = sorted(set(TEXT_KINDS) - {"whisper"})
 
 FRAMES = 3
 """Of a video, at the most."""
 
-FILM_BYTES = 4 << 20
+MAX_VIDEO_BYTES = 4 << 20
 """Room for a video of too many frames."""
 
 
@@ -72,7 +72,7 @@ class Family:
 
     def prompt(self, given: list[Any]) -> str:
         """Return the prompt that the question with images becomes."""
-        return self.case.prompt.format(pictures=self.case.mark * len(given))
+        return self.case.prompt.format(images=self.case.mark * len(given))
 
     def chat(self, *content: dict[str, object], **options: Any) -> Any:
         """Send one message and return the completion."""
@@ -93,7 +93,7 @@ class Family:
         tensors = {"IMAGE_URL": np.array([urls], dtype=np.object_)} if urls else {}
         tokens = len(self.pipeline.prepare(prompt, **tensors)["INPUT_ID"][0])
         codec = self.pipeline.preprocessor.codec
-        return codec.decode(self.pipeline.ask(prompt, **tensors)), tokens
+        return codec.decode(self.pipeline.query(prompt, **tensors)), tokens
 
 
 @pytest.fixture(scope="module")
@@ -103,13 +103,13 @@ def served(
     """A running family; tests of one family follow each other and share it."""
     family = request.param
     folder = tmp_path_factory.mktemp("family")
-    writer = texts if family in TEXT_FAMILIES else pictures
+    writer = texts if family in TEXT_FAMILIES else images
     checkpoint = writer.write(family, folder / "checkpoint")
     directory = build(checkpoint, folder / "store")
     serving = folder / "plan.json"
     plan = serving_plan(directory.manifest.fingerprint)
     limits = plan.gateway.model_copy(
-        update={"max_video_frames": FRAMES, "max_image_bytes": FILM_BYTES}
+        update={"max_video_frames": FRAMES, "max_image_bytes": MAX_VIDEO_BYTES}
     )
     serving.write_text(plan.model_copy(update={"gateway": limits}).to_json())
     pipeline = Pipeline.load(directory)
@@ -144,12 +144,12 @@ TEXT_PART: dict[str, object] = {"type": "text", "text": QUESTION}
 
 
 @pytest.mark.parametrize(
-    "served", _slow([one for one in PICTURE_FAMILIES if one in KINDS]), indirect=True
+    "served", _slow([one for one in IMAGE_FAMILIES if one in KINDS]), indirect=True
 )
-def test_picture(served: Family) -> None:
+def test_image(served: Family) -> None:
     """An image with a question, streamed and complete; the text is that of transformers' tokens."""
     pipeline, family = served.pipeline, served.name
-    image = picture(100, 61, seed=1)
+    image = noise_image(100, 61, seed=1)
     pixels = np.asarray(image)[None, None]
     upstream = Upstream(family, served.checkpoint)
     facts = pipeline.directory.facts
@@ -159,13 +159,13 @@ def test_picture(served: Family) -> None:
     assert token is not None
     answer = upstream.answer(ids, **upstream.inputs([image], ids, token))
     expected = pipeline.preprocessor.codec.decode(answer)
-    asked = {"image_bytes_input": pixels, "max_tokens": ANSWER}
-    assert expected == served.ensemble.ask(QUESTION, **asked).text
-    assert expected == served.ensemble.ask(QUESTION, stream=True, **asked).text
-    assert expected != served.ensemble.ask(QUESTION, max_tokens=ANSWER).text
+    requested = {"image_bytes_input": pixels, "max_tokens": ANSWER}
+    assert expected == served.ensemble.query(QUESTION, **requested).text
+    assert expected == served.ensemble.query(QUESTION, stream=True, **requested).text
+    assert expected != served.ensemble.query(QUESTION, max_tokens=ANSWER).text
 
 
-@pytest.mark.parametrize("served", _slow(PICTURE_FAMILIES), indirect=True)
+@pytest.mark.parametrize("served", _slow(IMAGE_FAMILIES), indirect=True)
 @pytest.mark.parametrize(
     "sizes",
     [
@@ -179,7 +179,7 @@ def test_chat(served: Family, sizes: list[tuple[int, int]]) -> None:
 
     The engine in this process gets the images as they are; the gateway has made them smaller.
     """
-    given = [picture(*size, seed=seed) for seed, size in enumerate(sizes)]
+    given = [noise_image(*size, seed=seed) for seed, size in enumerate(sizes)]
     text, tokens = served.expected(given)
     parts = [*map(_part, given), TEXT_PART]
     answer = served.chat(*parts)
@@ -192,15 +192,15 @@ def test_chat(served: Family, sizes: list[tuple[int, int]]) -> None:
     assert _features(served, given) == features
 
 
-@pytest.mark.parametrize("served", _slow(FILM_FAMILIES), indirect=True)
+@pytest.mark.parametrize("served", _slow(VIDEO_FAMILIES), indirect=True)
 def test_video(served: Family) -> None:
     """Frames of an animation, evenly sampled; the answer is that of the same frames in Triton."""
-    frames = [picture(60, 50, seed=seed) for seed in range(5)]
+    frames = [noise_image(60, 50, seed=seed) for seed in range(5)]
     row = ",".join(data_url(encode(frame)).partition(",")[2] for frame in frames)
-    prompt = served.case.prompt.format(pictures=served.case.video_mark)
+    prompt = served.case.prompt.format(images=served.case.video_mark)
     kept = np.stack([np.asarray(frames[at]) for at in (0, 2, 4)])[None]
     tokens = len(served.pipeline.prepare(prompt, VIDEO_BYTES=kept)["INPUT_ID"][0])
-    ids = served.pipeline.ask(prompt, VIDEO_BYTES=kept)
+    ids = served.pipeline.query(prompt, VIDEO_BYTES=kept)
     expected = served.pipeline.preprocessor.codec.decode(ids)
     part = {"type": "video_url", "video_url": {"url": f"data:video/jpeg;base64,{row}"}}
     answer = served.chat(part, TEXT_PART)
@@ -213,13 +213,13 @@ def test_video(served: Family) -> None:
 def _refused_together(case: Case) -> Iterator[tuple[list[dict[str, object]], str]]:
     if case.refused:
         sizes, words = case.refused
-        yield [_part(picture(*size, seed=1)) for size in sizes], words
+        yield [_part(noise_image(*size, seed=1)) for size in sizes], words
 
 
-@pytest.mark.parametrize("served", _slow(PICTURE_FAMILIES), indirect=True)
+@pytest.mark.parametrize("served", _slow(IMAGE_FAMILIES), indirect=True)
 def test_what_the_family_cannot_do(served: Family) -> None:
     """Each refusal names the part; the next request is answered."""
-    three = [_part(picture(30, 30, seed=seed)) for seed in range(3)]
+    three = [_part(noise_image(30, 30, seed=seed)) for seed in range(3)]
     for content, words in (
         ([*three, TEXT_PART], "messages\\[0\\].content\\[2\\]"),
         ([{"type": "text", "text": f"{served.case.mark} ?"}], "stands for an image"),
@@ -249,14 +249,14 @@ def test_text(served: Family) -> None:
         )[0].tolist()[len(start) :]
         answer = ids[: ids.index(END)] if END in ids else ids
         expected = words.decode(answer, skip_special_tokens=True)
-        assert expected == served.ensemble.ask(text, max_tokens=ANSWER).text
-        assert expected == served.ensemble.ask(text, max_tokens=ANSWER, stream=True).text
-        asked = {"model": served.pair.model, "prompt": text, "max_tokens": ANSWER}
-        whole = served.openai.completions.create(**asked, temperature=0)
-        stream = served.openai.completions.create(**asked, temperature=0, stream=True)
+        assert expected == served.ensemble.query(text, max_tokens=ANSWER).text
+        assert expected == served.ensemble.query(text, max_tokens=ANSWER, stream=True).text
+        requested = {"model": served.pair.model, "prompt": text, "max_tokens": ANSWER}
+        complete = served.openai.completions.create(**requested, temperature=0)
+        stream = served.openai.completions.create(**requested, temperature=0, stream=True)
         streamed = "".join(chunk.choices[0].text for chunk in stream)
-        assert (expected, expected) == (whole.choices[0].text, streamed)
-        assert len(read) == whole.usage.prompt_tokens
+        assert (expected, expected) == (complete.choices[0].text, streamed)
+        assert len(read) == complete.usage.prompt_tokens
 
 
 @pytest.mark.parametrize("served", _slow(TEXT_FAMILIES), indirect=True)
@@ -296,9 +296,9 @@ def _refused(served: Family, heading: str, triton: dict[str, Any], openai: dict[
         if mistake in triton:
             with Ensemble(served.pair.triton_grpc) as fresh:
                 with pytest.raises(EnsembleError) as refusal:
-                    fresh.ask(**{"text": QUESTION, "max_tokens": 4, **triton[mistake]})
+                    fresh.query(**{"text": QUESTION, "max_tokens": 4, **triton[mistake]})
                 assert any(one in str(refusal.value) for one in said), str(refusal.value)
-                assert fresh.ask(QUESTION, max_tokens=2).outputs
+                assert fresh.query(QUESTION, max_tokens=2).outputs
         if mistake in openai:
             with pytest.raises(BadRequestError) as answer:
                 openai[mistake]()
@@ -329,22 +329,22 @@ def test_mistakes_with_videos(served: Family) -> None:
             },
         },
         openai={
-            "image and video in one request": shown(film(3), _part(picture(30, 30, seed=1))),
-            "video of 100,000 frames": shown(long_film(100_000)),
-            "truncated video": shown(film(30)[:1200]),
+            "image and video in one request": shown(video(3), _part(noise_image(30, 30, seed=1))),
+            "video of 100,000 frames": shown(long_video(100_000)),
+            "truncated video": shown(video(30)[:1200]),
             "video that is a web page": shown(b"<html>"),
         },
     )
 
 
 @pytest.mark.parametrize("served", ["qwen2-vl"], indirect=True)
-def test_film(served: Family) -> None:
+def test_a_video(served: Family) -> None:
     """A video is answered like the frames that are taken from it."""
-    content = film(9)
+    content = video(9)
     limits = VideoLimits(max_bytes=1 << 20, max_pixels=1 << 20, max_frames=FRAMES)
     frames = np.stack([np.asarray(frame) for frame in decode_video(content, limits)])[None]
-    prompt = served.case.prompt.format(pictures=served.case.video_mark)
-    ids = served.pipeline.ask(prompt, VIDEO_BYTES=frames)
+    prompt = served.case.prompt.format(images=served.case.video_mark)
+    ids = served.pipeline.query(prompt, VIDEO_BYTES=frames)
     url = f"data:video/mp4;base64,{base64.b64encode(content).decode()}"
     answer = served.chat({"type": "video_url", "video_url": {"url": url}}, TEXT_PART)
     expected = served.pipeline.preprocessor.codec.decode(ids)
@@ -404,8 +404,8 @@ def test_beams(served: Family) -> None:
         )[:, len(start) :].tolist()
         beams = [one[: one.index(END)] if END in one else one for one in found]
         expected = [words.decode(one, skip_special_tokens=True) for one in beams]
-        asked = {"beam_width": BEAMS, "length_penalty": 1.0, "max_tokens": ANSWER}
-        (told,) = served.ensemble.ask(text, return_log_probs=True, **asked).outputs
-        assert expected == [one.decode() for one in told["text_output"].reshape(-1)]
-        sums = told["cum_log_probs"].reshape(-1)
+        requested = {"beam_width": BEAMS, "length_penalty": 1.0, "max_tokens": ANSWER}
+        (reported,) = served.ensemble.query(text, return_log_probs=True, **requested).outputs
+        assert expected == [one.decode() for one in reported["text_output"].reshape(-1)]
+        sums = reported["cum_log_probs"].reshape(-1)
         assert (len(sums), bool(np.isfinite(sums).all())) == (BEAMS, True)

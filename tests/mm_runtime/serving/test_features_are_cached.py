@@ -20,7 +20,7 @@ from mm_runtime.serving.encode.vision.encoder import VisionEncoder
 from mm_runtime.serving.encode.vision.session import OnnxRunner, VisionSession
 from support.ensemble import Ensemble
 from support.served import Served, start_serving
-from support.tiny_llava import IMAGE_SIDE, PICTURES, BuiltEngine
+from support.tiny_llava import IMAGE_SIDE, IMAGES, BuiltEngine
 
 ROWS, HIDDEN = 2, 4
 PAGE_SECONDS = 60
@@ -40,11 +40,11 @@ class Encoder:
         return np.stack([np.full((ROWS, HIDDEN), value, np.float32) for value in values])
 
 
-def _batch(*pictures: float) -> dict[str, NDArray[np.float32]]:
-    return {"pixel_values": np.stack([np.full((3, 2, 2), one, np.float32) for one in pictures])}
+def _batch(*images: float) -> dict[str, NDArray[np.float32]]:
+    return {"pixel_values": np.stack([np.full((3, 2, 2), one, np.float32) for one in images])}
 
 
-def test_only_unknown_pictures_are_encoded() -> None:
+def test_only_unknown_images_are_encoded() -> None:
     """Equal images of one batch cost one encoding, known ones none; the order is kept."""
     cache, encoder = FeatureCache(1 << 20), Encoder()
     first = cache.through(_batch(1, 2, 1), encoder)
@@ -58,8 +58,8 @@ def test_only_unknown_pictures_are_encoded() -> None:
 def test_the_longest_unused_goes_first() -> None:
     """Room for two: the image requested last stays, whenever it came in."""
     cache, encoder = FeatureCache(2 * (FEATURE_BYTES + ENTRY_BYTES)), Encoder()
-    for picture in (1, 2, 1, 3, 1, 2):
-        cache.through(_batch(picture), encoder)
+    for image in (1, 2, 1, 3, 1, 2):
+        cache.through(_batch(image), encoder)
     assert encoder.encoded == [1, 2, 3, 2]
     assert cache.counts.evictions == 2
 
@@ -95,8 +95,7 @@ def test_a_collision_is_seen_in_debug() -> None:
     """With one key for all images the second digest keeps them apart."""
     cache, encoder = FeatureCache(1 << 20, verify=True, key=lambda _: b"same"), Encoder()
     answers = [
-        cache.through(_batch(*pictures), encoder)[:, 0, 0].tolist()
-        for pictures in ((1,), (2,), (2, 1))
+        cache.through(_batch(*images), encoder)[:, 0, 0].tolist() for images in ((1,), (2,), (2, 1))
     ]
     assert answers == [[1], [2], [2, 1]]
     assert cache.counts.collisions == 2
@@ -161,20 +160,20 @@ def samples_of(served: Served) -> dict[tuple[str, str | None], float]:
 
 
 @pytest.mark.triton
-def test_ten_requests_with_one_picture_encode_it_once(served: Served) -> None:
+def test_ten_requests_with_one_image_encode_it_once(served: Served) -> None:
     """Through the real server: right answers, one miss a salt, and the metrics say so."""
-    content = base64.b64encode((PICTURES / "red-square.png").read_bytes()).decode()
+    content = base64.b64encode((IMAGES / "red-square.png").read_bytes()).decode()
     url = f"data:image/png;base64,{content}"
 
-    def ask(_: int, **salt: str) -> str:
+    def query(_: int, **salt: str) -> str:
         with Ensemble(served.grpc_url) as client:
-            return client.ask("What is in the image?", image_url_input=url, **salt).text
+            return client.query("What is in the image?", image_url_input=url, **salt).text
 
     before = samples_of(served)
     with ThreadPoolExecutor(10) as pool:
-        assert list(pool.map(ask, range(10))) == ["a red square"] * 10
+        assert list(pool.map(query, range(10))) == ["a red square"] * 10
     # Another tenant's request must not be quicker for it.
-    assert [ask(0, cache_salt="ann") for _ in range(2)] == ["a red square"] * 2
+    assert [query(0, cache_salt="ann") for _ in range(2)] == ["a red square"] * 2
     after = samples_of(served)
     lookups = {
         result: after["mm_feature_cache_lookups_total", result]

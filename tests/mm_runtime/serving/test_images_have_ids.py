@@ -14,7 +14,7 @@ from mm_runtime.serving.preprocess.processors.resize import ImagePreprocessor
 from support.tiny_llava import (
     CHECKPOINT,
     FEATURES_PER_IMAGE,
-    PICTURES,
+    IMAGES,
     VOCABULARY,
     BuiltEngine,
 )
@@ -27,8 +27,8 @@ def preprocessor(built_engine: BuiltEngine) -> Preprocessor:
     return Preprocessor.load(EngineDirectory.open(built_engine.directory), serving)
 
 
-def _picture(name: str) -> Image.Image:
-    return Image.open(PICTURES / name).convert("RGB")
+def _image(name: str) -> Image.Image:
+    return Image.open(IMAGES / name).convert("RGB")
 
 
 def _prepare(preprocessor: Preprocessor, text: str, *names: str, **more: object) -> Outputs:
@@ -37,7 +37,7 @@ def _prepare(preprocessor: Preprocessor, text: str, *names: str, **more: object)
         "REQUEST_OUTPUT_LEN": np.array([[8]], np.int32),
     }
     if names:
-        inputs["IMAGE_BYTES"] = np.stack([np.asarray(_picture(one)) for one in names])[np.newaxis]
+        inputs["IMAGE_BYTES"] = np.stack([np.asarray(_image(one)) for one in names])[np.newaxis]
     return preprocessor.prepare(inputs | more)  # type: ignore[arg-type]
 
 
@@ -50,17 +50,17 @@ def _marked(outputs: Outputs) -> list[int]:
     return marked
 
 
-def test_the_picture_decides(preprocessor: Preprocessor) -> None:
+def test_the_image_decides(preprocessor: Preprocessor) -> None:
     """One image has one id in every prompt; another one has another."""
     turn = _marked(_prepare(preprocessor, "What is it?", "red-square.png"))
     later = _marked(_prepare(preprocessor, "And which colour is that?", "red-square.png"))
     other = _marked(_prepare(preprocessor, "What is it?", "big-green-triangle.png"))
-    assert [image_id(_picture("red-square.png"))] * FEATURES_PER_IMAGE == turn
+    assert [image_id(_image("red-square.png"))] * FEATURES_PER_IMAGE == turn
     assert turn == later
     assert not set(turn) & set(other)
 
 
-def test_each_of_several_pictures_has_its_own(preprocessor: Preprocessor) -> None:
+def test_each_of_several_images_has_its_own(preprocessor: Preprocessor) -> None:
     """A second image does not change the id of the first one, so its blocks stay reusable."""
     names = ("red-square.png", "big-green-triangle.png")
     both = _marked(_prepare(preprocessor, "Which?", *names))
@@ -70,14 +70,14 @@ def test_each_of_several_pictures_has_its_own(preprocessor: Preprocessor) -> Non
 
 def test_the_clients_id_is_taken(preprocessor: Preprocessor) -> None:
     """`prompt_table_extra_id` of the request marks all of its features, as upstream does."""
-    asked = np.array([[77]], np.uint64)
-    outputs = _prepare(preprocessor, "What?", "red-square.png", PROMPT_TABLE_EXTRA_ID=asked)
+    requested = np.array([[77]], np.uint64)
+    outputs = _prepare(preprocessor, "What?", "red-square.png", PROMPT_TABLE_EXTRA_ID=requested)
     assert _marked(outputs) == [77] * FEATURES_PER_IMAGE
 
 
 def test_preprocessed_pixels_have_an_id_too(preprocessor: Preprocessor) -> None:
     """A client that sends `image_input` gets reuse as well."""
-    values = ImagePreprocessor.from_folder(CHECKPOINT)([_picture("red-square.png")])
+    values = ImagePreprocessor.from_folder(CHECKPOINT)([_image("red-square.png")])
     outputs = _prepare(preprocessor, "What?", IMAGE=values[np.newaxis].astype(np.float16))
     assert [image_id(values[0].astype(np.float16))] * FEATURES_PER_IMAGE == _marked(outputs)
 
@@ -86,11 +86,11 @@ def test_salted_requests_have_ids_of_their_own(preprocessor: Preprocessor) -> No
     """The same image has one id in all turns of a tenant, and another one for each tenant."""
 
     def marked(salt: str) -> set[int]:
-        asked = np.array([[salt.encode()]], dtype=np.object_)
-        return set(_marked(_prepare(preprocessor, "What?", "red-square.png", CACHE_SALT=asked)))
+        requested = np.array([[salt.encode()]], dtype=np.object_)
+        return set(_marked(_prepare(preprocessor, "What?", "red-square.png", CACHE_SALT=requested)))
 
     ann, again, bob = marked("ann"), marked("ann"), marked("bob")
-    plain = {image_id(_picture("red-square.png"))}
+    plain = {image_id(_image("red-square.png"))}
     assert (ann, 3) == (again, len(ann | bob | plain))
 
 

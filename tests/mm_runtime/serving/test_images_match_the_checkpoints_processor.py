@@ -9,7 +9,7 @@ from mm_runtime.serving.preprocess.processors.resize import ImagePreprocessor
 from support.tiny_llava import CHECKPOINT
 
 
-def _picture(width: int, height: int) -> Image.Image:
+def _image(width: int, height: int) -> Image.Image:
     rng = np.random.default_rng(width * 1000 + height)
     return Image.fromarray(rng.integers(0, 256, (height, width, 3), dtype=np.uint8))
 
@@ -28,14 +28,14 @@ def _picture(width: int, height: int) -> Image.Image:
 )
 def test_equal_to_transformers(width: int, height: int) -> None:
     """Resize, crop and normalisation agree to float rounding on awkward sizes."""
-    picture = _picture(width, height)
+    image = _image(width, height)
     reference = CLIPImageProcessorPil.from_pretrained(CHECKPOINT)
-    expected = np.asarray(reference(picture)["pixel_values"])
-    actual = ImagePreprocessor.from_folder(CHECKPOINT)([picture])
+    expected = np.asarray(reference(image)["pixel_values"])
+    actual = ImagePreprocessor.from_folder(CHECKPOINT)([image])
     np.testing.assert_allclose(actual, expected, atol=2e-6)
 
 
-def test_transparent_pictures_become_rgb() -> None:
+def test_transparent_images_become_rgb() -> None:
     """An image with an alpha channel or a palette is converted first."""
     preprocess = ImagePreprocessor.from_folder(CHECKPOINT)
     grey = Image.new("L", (60, 60), 128)

@@ -11,11 +11,11 @@ from support.tiny_llava import CHECKPOINT
 @pytest.mark.parametrize(
     ("text", "images", "expected"),
     [
-        pytest.param("What is it?", 1, "USER: <image>\nWhat is it? ASSISTANT:", id="one picture"),
-        pytest.param("Which?", 2, "USER: <image>\n<image>\nWhich? ASSISTANT:", id="two pictures"),
+        pytest.param("What is it?", 1, "USER: <image>\nWhat is it? ASSISTANT:", id="one image"),
+        pytest.param("Which?", 2, "USER: <image>\n<image>\nWhich? ASSISTANT:", id="two images"),
         pytest.param("Hello!", 0, "USER: Hello! ASSISTANT:", id="text only"),
-        pytest.param("<image> this?", 1, "<image> this?", id="whole prompt with a placeholder"),
-        pytest.param("<s>USER: Hi ASSISTANT:", 0, "<s>USER: Hi ASSISTANT:", id="whole prompt"),
+        pytest.param("<image> this?", 1, "<image> this?", id="full prompt with a placeholder"),
+        pytest.param("<s>USER: Hi ASSISTANT:", 0, "<s>USER: Hi ASSISTANT:", id="full prompt"),
     ],
 )
 def test_checkpoints_template_goes_around_a_bare_question(
@@ -34,9 +34,9 @@ def test_llavas_wrapper_without_a_template() -> None:
 @pytest.mark.parametrize(
     ("text", "images", "message"),
     [
-        pytest.param("<image> and <image>", 1, "2 <image> .* 1 image", id="too few pictures"),
-        pytest.param("<image>", 3, "1 <image> .* 3 image", id="too many pictures"),
-        pytest.param("<s>Hello", 1, "0 <image> .* 1 image", id="whole prompt without place"),
+        pytest.param("<image> and <image>", 1, "2 <image> .* 1 image", id="too few images"),
+        pytest.param("<image>", 3, "1 <image> .* 3 image", id="too many images"),
+        pytest.param("<s>Hello", 1, "0 <image> .* 1 image", id="full prompt without place"),
     ],
 )
 def test_disagreement_names_both_numbers(text: str, images: int, message: str) -> None:
@@ -54,7 +54,7 @@ def test_template_cannot_reach_out_of_its_sandbox() -> None:
         writer.write("x", 0)
 
 
-def test_each_picture_gets_its_own_rows() -> None:
+def test_each_image_gets_its_own_rows() -> None:
     """Row numbers continue from image to image; text ids stay as they are."""
     placed = place_features([1, 4, 7, 4], image_token_id=4, rows=(3, 2), vocabulary_size=50)
     assert placed == [1, 50, 51, 52, 7, 53, 54]

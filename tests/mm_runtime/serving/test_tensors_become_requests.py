@@ -178,19 +178,19 @@ def test_wrong_values_are_named(changes: Tensors, message: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "expected"),
+    ("requested", "expected"),
     [
         pytest.param({}, None, id="none"),
         pytest.param({"lora_task_id": _int(1)}, 1, id="known"),
         pytest.param({"lora_task_id": np.array([[-1]]).astype(np.uint64)}, None, id="base"),
     ],
 )
-def test_adapters_are_asked_for_by_id(asked: Tensors, expected: int | None) -> None:
+def test_adapters_are_requested_by_id(requested: Tensors, expected: int | None) -> None:
     """An id names an adapter; none, and -1 as upstream has it, mean the base model."""
-    assert expected == _read(adapters=ADAPTERS, **asked).adapter
+    assert expected == _read(adapters=ADAPTERS, **requested).adapter
 
 
-def test_unknown_adapters_are_told_the_known_ones() -> None:
+def test_unknown_adapters_are_given_the_known_ones() -> None:
     """The message lists what a client may request."""
     with pytest.raises(RequestError, match=r"this model has 0 \(french\), 1 \(legal\); leave it"):
         _read(adapters=ADAPTERS, lora_task_id=_int(2))
@@ -222,11 +222,11 @@ def test_piece_fills_every_output() -> None:
     assert expected == {name: array.tolist() for name, array in outputs.items()}
 
 
-def test_only_what_was_asked_for_is_made() -> None:
+def test_only_what_was_requested_is_made() -> None:
     """A name that the engine does not measure is no output either."""
     piece = Piece((7,), None)
-    asked = {"output_ids", "previous_ids", "kv_cache_reused_blocks"}
-    outputs = write_piece(piece, [5, 6], asked)
+    requested = {"output_ids", "previous_ids", "kv_cache_reused_blocks"}
+    outputs = write_piece(piece, [5, 6], requested)
     expected = {"output_ids": [[[7]]], "previous_ids": [[[5, 6]]]}
     assert expected == {name: array.tolist() for name, array in outputs.items()}
 

@@ -15,8 +15,8 @@ from mm_runtime.serving.encode.encoding import Outputs
 from mm_runtime.serving.encode.queue import CLOSE_SECONDS, EncodeQueue, Results
 from mm_runtime.serving.tensors import Tensors
 from mm_runtime.settings import EXIT_SECONDS
-from support.encoder_requests import SECONDS, picture, reads
-from support.middle_llava import build_middle_llava, new_picture
+from support.encoder_requests import SECONDS, image_tensors, reads
+from support.middle_llava import build_middle_llava, new_image
 from support.real_gateway import run_pair
 
 
@@ -57,32 +57,32 @@ class _Encoder:
         return number, ",".join(outcome) if isinstance(outcome, dict) else str(outcome)
 
 
-def test_text_is_answered_while_a_picture_is_encoded() -> None:
+def test_text_is_answered_while_an_image_is_encoded() -> None:
     """So is a wrong image; images that came meanwhile are encoded together, in order."""
     encoder = _Encoder()
     waiting = encoder.queue(together=3)
-    encoder.submit(waiting, 0, picture(0))
+    encoder.submit(waiting, 0, image_tensors(0))
     assert encoder.begun.wait(SECONDS)
     for number in (1, 2, 3, 4):
-        encoder.submit(waiting, number, picture(number))
+        encoder.submit(waiting, number, image_tensors(number))
     encoder.submit(waiting, 5, {})
-    encoder.submit(waiting, 6, picture(-1))
+    encoder.submit(waiting, 6, image_tensors(-1))
 
-    assert [encoder.answer(), encoder.answer()] == [(5, ""), (6, "a wrong picture")]
+    assert [encoder.answer(), encoder.answer()] == [(5, ""), (6, "a wrong image")]
     encoder.may_go.set()
     assert [(number, "TABLE") for number in range(5)] == [encoder.answer() for _ in range(5)]
     waiting.close()
     assert encoder.batches == [[0], [1, 2, 3], [4]]
 
 
-def test_every_wait_is_told() -> None:
+def test_every_wait_is_reported() -> None:
     """Images that came while another one was encoded waited until that was over, at least."""
     encoder = _Encoder()
     waiting = encoder.queue(together=3)
-    encoder.submit(waiting, 0, picture(0))
+    encoder.submit(waiting, 0, image_tensors(0))
     assert encoder.begun.wait(SECONDS)
     for number in (1, 2, 3, 4):
-        encoder.submit(waiting, number, picture(number))
+        encoder.submit(waiting, number, image_tensors(number))
     encoder.submit(waiting, 5, {})
     came = time.monotonic()
     assert encoder.answer()[0] == 5
@@ -94,7 +94,7 @@ def test_every_wait_is_told() -> None:
     assert min(encoder.waits[1:]) >= least
 
 
-def test_a_defect_is_told_and_the_next_picture_encoded() -> None:
+def test_a_defect_is_reported_and_the_next_image_encoded() -> None:
     """The thread outlives an encoder's error, and an answer that no one takes."""
 
     def encode(requests: Sequence[Tensors]) -> Results:
@@ -109,9 +109,9 @@ def test_a_defect_is_told_and_the_next_picture_encoded() -> None:
     waiting = EncodeQueue(
         encode, reads=reads, together=1, begins=lambda: None, waited=lambda _: None
     )
-    encoder.submit(waiting, 0, picture(0))
-    waiting.submit(picture(1), refused)
-    encoder.submit(waiting, 2, picture(2))
+    encoder.submit(waiting, 0, image_tensors(0))
+    waiting.submit(image_tensors(1), refused)
+    encoder.submit(waiting, 2, image_tensors(2))
 
     assert [encoder.answer(), encoder.answer()] == [(0, "the engine is broken"), (2, "TABLE")]
     waiting.close()
@@ -122,7 +122,7 @@ def test_the_end_waits_for_what_was_put() -> None:
     encoder = _Encoder()
     waiting = encoder.queue(together=2)
     for number in range(3):
-        encoder.submit(waiting, number, picture(number))
+        encoder.submit(waiting, number, image_tensors(number))
     encoder.may_go.set()
     waiting.close()
     assert [encoder.answer()[0] for _ in range(3)] == [0, 1, 2]
@@ -132,7 +132,7 @@ def test_an_encoder_that_never_returns_holds_up_no_end(caplog: pytest.LogCapture
     """The log says that it hangs, and the server continues with its end."""
     encoder = _Encoder()
     waiting = encoder.queue(together=1)
-    encoder.submit(waiting, 0, picture(0))
+    encoder.submit(waiting, 0, image_tensors(0))
     assert encoder.begun.wait(SECONDS)
     waiting.close(0.01)
     assert "the encoder has not ended after 0.01 s" in caplog.text
@@ -152,32 +152,32 @@ def test_triton_has_time_for_an_encoder_that_never_returns() -> None:
 
 @pytest.mark.slow
 @pytest.mark.triton
-def test_a_real_server_answers_text_beside_pictures(tmp_path: Path) -> None:
+def test_a_real_server_answers_text_beside_images(tmp_path: Path) -> None:
     """Eight images need four runs of the encoder; a question without one waits for one at most.
 
     It comes when the first run is over: so three are to come or under way.
     """
-    pictures, together = 8, 2
+    images, together = 8, 2
 
-    async def ask(http: httpx.AsyncClient, model: str, content: object) -> None:
+    async def query(http: httpx.AsyncClient, model: str, content: object) -> None:
         body = {"model": model, "messages": [{"role": "user", "content": content}]}
         answer = await http.post("/v1/chat/completions", json=body | {"max_tokens": 1})
         answer.raise_for_status()
 
     async def measure(url: str, model: str) -> int:
         async with httpx.AsyncClient(base_url=url, timeout=120) as http:
-            asked = []
-            for number in range(pictures):
-                image = {"type": "image_url", "image_url": {"url": new_picture(number)}}
+            requested = []
+            for number in range(images):
+                image = {"type": "image_url", "image_url": {"url": new_image(number)}}
                 content = [image, {"type": "text", "text": "What is in the image?"}]
-                asked.append(asyncio.create_task(ask(http, model, content)))
-            await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
-            await ask(http, model, "Hello!")
-            left = sum(not task.done() for task in asked)
-            await asyncio.gather(*asked)
+                requested.append(asyncio.create_task(query(http, model, content)))
+            await asyncio.wait(requested, return_when=asyncio.FIRST_COMPLETED)
+            await query(http, model, "Hello!")
+            left = sum(not task.done() for task in requested)
+            await asyncio.gather(*requested)
             return left
 
     built = build_middle_llava(tmp_path, together)
-    with run_pair(built, tmp_path, max_concurrency=pictures + 1) as pair:
+    with run_pair(built, tmp_path, max_concurrency=images + 1) as pair:
         left = asyncio.run(measure(pair.url, pair.model))
     assert left >= together

@@ -14,7 +14,7 @@ import transformers
 from mm_api.families import FAMILIES
 from mm_api.families.family import ImageLayout
 from mm_runtime.serving.geometry import anyres
-from support.families.pictures import CASES, write
+from support.families.images import CASES, write
 
 TILE, SIDE, HIDDEN = 28, 2, 32
 SIZES = [(28, 28), (30, 91), (91, 30), (300, 200), (200, 300), (84, 84), (1, 400), (57, 33)]
@@ -36,10 +36,10 @@ def upstream_of(family: str, folder: Path) -> Upstream:
     """Write and load a checkpoint."""
     write(family, folder)
     record = FAMILIES[family]
-    whole = getattr(transformers, record.transformers_class).from_pretrained(folder).eval()
+    complete = getattr(transformers, record.transformers_class).from_pretrained(folder).eval()
     vision = record.read(json.loads((folder / "config.json").read_text()), {}).vision
     assert vision is not None
-    return Upstream(family, whole.model, vision.grid_limit)
+    return Upstream(family, complete.model, vision.grid_limit)
 
 
 @pytest.fixture(scope="module", params=VIEWS)
@@ -55,7 +55,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 @pytest.mark.parametrize("size", SIZES, ids=str)
-def test_picture(upstream: Upstream, size: tuple[int, int]) -> None:
+def test_image(upstream: Upstream, size: tuple[int, int]) -> None:
     """Same grid, same padding cut off, same scaling, same newlines; the count is known before."""
     model, limit = upstream.model, upstream.limit
     grids = [tuple(pair) for pair in model.config.image_grid_pinpoints]

@@ -21,14 +21,14 @@ def encoder(built_engine: BuiltEngine) -> VisionEncoder:
     return VisionEncoder(session, image_size=IMAGE_SIDE)
 
 
-def _pictures(count: int, seed: int) -> NDArray[np.float16]:
+def _images(count: int, seed: int) -> NDArray[np.float16]:
     rng = np.random.default_rng(seed)
     return rng.normal(size=(1, count, 3, IMAGE_SIDE, IMAGE_SIDE)).astype(np.float16)
 
 
 def test_tables_are_the_same_as_alone(encoder: VisionEncoder) -> None:
     """Sharing a run changes nothing but the speed."""
-    requests = [{"pixel_values": _pictures(count, seed=count)} for count in (1, 2, 4)]
+    requests = [{"pixel_values": _images(count, seed=count)} for count in (1, 2, 4)]
     together = encode_requests(encoder, requests, np.float16)
     alone = [encode_requests(encoder, [request], np.float16)[0] for request in requests]
     for one, other, count in zip(together, alone, (1, 2, 4), strict=True):
@@ -40,12 +40,10 @@ def test_tables_are_the_same_as_alone(encoder: VisionEncoder) -> None:
         np.testing.assert_allclose(table, other["OUT_PROMPT_EMBEDDING_TABLE"], atol=2e-3)
 
 
-def test_preprocessed_and_own_pictures_are_equal(encoder: VisionEncoder) -> None:
+def test_preprocessed_and_own_images_are_equal(encoder: VisionEncoder) -> None:
     """`IMAGE` from the client and `pixel_values` from preprocessing are treated alike."""
-    pictures = _pictures(1, seed=5)
-    one, other = encode_requests(
-        encoder, [{"IMAGE": pictures}, {"pixel_values": pictures}], np.float32
-    )
+    images = _images(1, seed=5)
+    one, other = encode_requests(encoder, [{"IMAGE": images}, {"pixel_values": images}], np.float32)
     assert isinstance(one, dict)
     assert isinstance(other, dict)
     np.testing.assert_allclose(
@@ -58,10 +56,10 @@ def test_text_only_request_has_no_table(encoder: VisionEncoder) -> None:
     assert encode_requests(encoder, [{"max_tokens": np.ones((1, 1), np.int32)}], np.float16) == [{}]
 
 
-def test_wrong_picture_fails_alone(encoder: VisionEncoder) -> None:
+def test_wrong_image_fails_alone(encoder: VisionEncoder) -> None:
     """Its neighbours in the batch get their tables."""
     wrong = np.zeros((1, 1, 3, 28, 28), dtype=np.float16)
-    good = {"pixel_values": _pictures(1, seed=1)}
+    good = {"pixel_values": _images(1, seed=1)}
     results = encode_requests(encoder, [good, {"IMAGE": wrong}, good], np.float16)
     assert [dict, RequestError, dict] == [type(result) for result in results]
     assert "expected [images, 3, 56, 56]" in str(results[1])

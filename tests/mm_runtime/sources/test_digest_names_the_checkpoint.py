@@ -27,7 +27,7 @@ def checkpoint(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    "name", ["README.md", ".gitattributes", "picture.png"], ids=["readme", "hidden", "picture"]
+    "name", ["README.md", ".gitattributes", "image.png"], ids=["readme", "hidden", "image"]
 )
 def test_unused_files_do_not_count(checkpoint: Path, name: str) -> None:
     """A new README does not make a new engine."""

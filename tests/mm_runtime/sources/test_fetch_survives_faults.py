@@ -45,7 +45,7 @@ def arguments(hub: Hub, tmp_path: Path, store: Path) -> tuple[list[str], BuildPa
     return ["build", *where], BuildPaths(store, plan.fingerprint)
 
 
-def test_killed_fetch_goes_on(hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_killed_fetch_continues(hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """SIGKILL in the middle of the weights takes the step along; the next one requests the rest."""
     store = tmp_path / "store"
     store.mkdir()
@@ -80,8 +80,8 @@ def test_killed_fetch_goes_on(hub: Hub, tmp_path: Path, monkeypatch: pytest.Monk
     for name, value in hub.environment.items():
         monkeypatch.setenv(name, value)
     code = main(command)
-    asked = [range_ for method, path, range_ in hub.requests if path == f"/cdn/{WEIGHTS}"]
-    assert (ExitCode.OK, [f"bytes={10 * 1024 * 1024}-"]) == (code, asked)
+    requested = [range_ for method, path, range_ in hub.requests if path == f"/cdn/{WEIGHTS}"]
+    assert (ExitCode.OK, [f"bytes={10 * 1024 * 1024}-"]) == (code, requested)
     assert sha256(hub.directory / WEIGHTS) == sha256(paths.engine / "llm" / WEIGHTS)
 
 
@@ -121,7 +121,7 @@ def test_silent_hub_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.root
-def test_full_disk_is_told_before_a_byte_is_fetched(
+def test_full_disk_is_reported_before_a_byte_is_fetched(
     hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A small tmpfs: both numbers are reported, nothing was fetched, and with room it succeeds."""
@@ -154,7 +154,7 @@ def test_full_disk_is_told_before_a_byte_is_fetched(
         subprocess.run(["umount", store], check=True, timeout=30)
 
 
-def test_progress_is_told_while_a_file_comes(
+def test_progress_is_reported_while_a_file_comes(
     hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """One file of many gigabytes moves the percentage too, not only its end."""
@@ -167,8 +167,8 @@ def test_progress_is_told_while_a_file_comes(
     ):
         copies = {name: tmp_path / name for name in origin.sizes}
         fetching = pool.submit(fetch._copy_all, origin, copies)
-        told = eventually(lambda: "10 of 12 MiB, 83 %" in caplog.text, seconds=SECONDS)
+        reported = eventually(lambda: "10 of 12 MiB, 83 %" in caplog.text, seconds=SECONDS)
         hub.resumed.set()
         digests = fetching.result(timeout=SECONDS)
-    assert told, caplog.text
+    assert reported, caplog.text
     assert sha256(hub.directory / WEIGHTS) == digests[WEIGHTS]

@@ -85,21 +85,21 @@ OUT = [
 def test_a_fetch_refuses_a_link_that_leads_out(claim: Path, secret: Path, link: Link) -> None:
     """Nothing is copied, and the message names the link."""
     named = link(claim / "checkpoint", secret)
-    with pytest.raises(SourceEscapesError) as told, opened(claim / "checkpoint"):
+    with pytest.raises(SourceEscapesError) as reported, opened(claim / "checkpoint"):
         pass
 
-    assert str(told.value).startswith(f"{named} is a link, or lies behind one, that leads out")
+    assert str(reported.value).startswith(f"{named} is a link, or lies behind one, that leads out")
 
 
 @pytest.mark.parametrize("link", OUT)
 def test_inspect_refuses_it_before_anything_is_read(claim: Path, secret: Path, link: Link) -> None:
     """The reason is one of the condition's, and the file is named."""
     named = link(claim / "checkpoint", secret)
-    with pytest.raises(InspectRefusedError) as told:
+    with pytest.raises(InspectRefusedError) as reported:
         inspect(claim / "checkpoint", InspectOptions())
 
-    assert told.value.reason == InspectReason.SOURCE_NOT_FOUND
-    assert named.name in told.value.message
+    assert reported.value.reason == InspectReason.SOURCE_NOT_FOUND
+    assert named.name in reported.value.message
 
 
 def test_a_checkpoint_behind_a_link_is_refused(claim: Path, secret: Path) -> None:
@@ -125,7 +125,7 @@ def test_a_link_that_changes_after_the_check_copies_nothing(
     assert not (tmp_path / "copy.json").exists()
 
 
-def test_a_pipe_in_the_place_of_a_file_waits_for_nobody(claim: Path, tmp_path: Path) -> None:
+def test_a_pipe_in_the_place_of_a_file_waits_for_no_writer(claim: Path, tmp_path: Path) -> None:
     """A pipe has no writer; a build that waited for one would hold its pod."""
     file = claim / "checkpoint" / "config.json"
     origin = DirectoryOrigin(source_files(claim / "checkpoint"))

@@ -16,7 +16,7 @@ from support.hub_server import COMMIT, REPOSITORY, Hub
 from support.s3_server import KEY, SECRET, S3Server
 
 SOURCE = f"hf://{REPOSITORY}@main"
-TOKEN = "hf_secret_that_nobody_may_see"
+TOKEN = "hf_secret_that_no_log_may_show"
 
 
 def refusal(hub: Hub, **environment: str) -> tuple[InspectReason, str]:
@@ -62,7 +62,7 @@ def test_token_opens_a_private_repository(small_hub: Hub) -> None:
         pytest.param({"HF_TOKEN": "hf_wrong"}, "the token may not read it", id="wrong"),
     ],
 )
-def test_missing_token_is_told(small_hub: Hub, environment: dict[str, str], words: str) -> None:
+def test_missing_token_is_reported(small_hub: Hub, environment: dict[str, str], words: str) -> None:
     """A private repository without the right token is a refusal that says what to set."""
     small_hub.token = TOKEN
     reason, message = refusal(small_hub, **environment)
@@ -71,14 +71,14 @@ def test_missing_token_is_told(small_hub: Hub, environment: dict[str, str], word
     assert "hf_wrong" not in message
 
 
-def test_gated_repository_is_told(small_hub: Hub) -> None:
+def test_gated_repository_is_reported(small_hub: Hub) -> None:
     """Terms that no one has accepted are named, with where to accept them."""
     small_hub.gated = True
     reason, message = refusal(small_hub)
     assert (reason, "accept its terms" in message) == (InspectReason.SOURCE_DENIED, True)
 
 
-def test_unknown_revision_is_told(small_hub: Hub) -> None:
+def test_unknown_revision_is_reported(small_hub: Hub) -> None:
     """A revision that does not exist is named."""
     small_hub.branches = {}
     reason, message = refusal(small_hub)
@@ -200,7 +200,7 @@ def test_cache_is_used_offline(small_hub: Hub, tmp_path: Path) -> None:
     assert (facts.source_revision, small_hub.requests) == (COMMIT, [])
 
 
-def test_cache_without_the_revision_is_told(tmp_path: Path) -> None:
+def test_cache_without_the_revision_is_reported(tmp_path: Path) -> None:
     """What is missing from the cache is named with the command that fetches it."""
     offline = {"HF_HUB_OFFLINE": "1", "HF_HUB_CACHE": str(tmp_path)}
     with pytest.raises(InspectRefusedError, match=f"hf download {REPOSITORY}"):
@@ -214,8 +214,8 @@ def test_other_formats_stay_on_the_hub(small_hub: Hub) -> None:
     other.mkdir()
     (other / "consolidated.safetensors").write_bytes(bytes(100_000))
     facts = inspect_source(SOURCE, InspectOptions(), small_hub.environment)
-    asked = [path for _, path, _ in small_hub.requests if "consolidated" in path]
-    assert (plain.source_digest, []) == (facts.source_digest, asked)
+    requested = [path for _, path, _ in small_hub.requests if "consolidated" in path]
+    assert (plain.source_digest, []) == (facts.source_digest, requested)
 
 
 def test_parts_in_folders_count(small_hub: Hub) -> None:

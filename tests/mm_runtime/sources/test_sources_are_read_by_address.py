@@ -20,7 +20,7 @@ COMMIT = "0123456789abcdef0123456789abcdef01234567"
         pytest.param("hf://a/b", HubAddress("a/b", "main"), id="no-revision"),
         pytest.param("hf://a/b@refs/pr/1", HubAddress("a/b", "refs/pr/1"), id="pull-request"),
         pytest.param("s3://models/x/y/", BucketAddress("models", "x/y"), id="prefix"),
-        pytest.param("s3://models", BucketAddress("models", ""), id="whole-bucket"),
+        pytest.param("s3://models", BucketAddress("models", ""), id="entire-bucket"),
     ],
 )
 def test_address_is_parsed(text: str, expected: object) -> None:

@@ -60,7 +60,9 @@ def run(site: Site, store: BucketStore, tmp_path: Path) -> tuple[int, BuildResul
     return code, BuildResult.from_json(message.read_text())
 
 
-def test_engine_is_published_whole(site: Site, empty_bucket: BucketStore, tmp_path: Path) -> None:
+def test_engine_is_published_complete(
+    site: Site, empty_bucket: BucketStore, tmp_path: Path
+) -> None:
     """The bucket's engine verifies; the directory beside keeps no copy."""
     code, result = run(site, empty_bucket, tmp_path)
     fingerprint = site.plan.fingerprint
@@ -86,7 +88,7 @@ def test_second_build_finds_it(site: Site, empty_bucket: BucketStore, tmp_path: 
     assert list(elsewhere.iterdir()) == []
 
 
-def test_damaged_engine_is_built_anew(
+def test_damaged_engine_is_built_again(
     site: Site, empty_bucket: BucketStore, tmp_path: Path
 ) -> None:
     """A blob with other bytes is found by the next build and replaced."""
@@ -132,7 +134,7 @@ def test_bucket_that_goes_away_costs_no_step(
     assert empty_bucket.fingerprints() == []
 
 
-def test_wrong_key_is_told_before_anything_is_built(
+def test_wrong_key_is_reported_before_anything_is_built(
     site: Site, empty_bucket: BucketStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No step runs into a bucket that refuses the keys."""

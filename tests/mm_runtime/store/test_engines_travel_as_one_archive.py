@@ -33,7 +33,7 @@ def empty(tmp_path: Path) -> DirectoryStore:
     return DirectoryStore(root)
 
 
-def test_both_engines_arrive_whole(
+def test_both_engines_arrive_complete(
     archive: Path, tmp_path: Path, plans: list[EngineManifest], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Imported engines verify; importing again finds them there."""

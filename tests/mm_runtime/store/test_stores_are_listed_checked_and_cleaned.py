@@ -27,8 +27,8 @@ def damage(
 ) -> None:
     """Flip a byte of a file behind the store's back, or remove it."""
     file = next(one for one in manifest.files if one.path == path)
-    whole = b"".join(store.chunks(manifest.fingerprint, file))
-    flipped = bytes([whole[0] ^ 1]) + whole[1:]
+    complete = b"".join(store.chunks(manifest.fingerprint, file))
+    flipped = bytes([complete[0] ^ 1]) + complete[1:]
     if isinstance(store, DirectoryStore):
         place = BuildPaths(store.root, manifest.fingerprint).engine / path
         place.unlink() if remove else place.write_bytes(flipped)
@@ -100,7 +100,7 @@ def test_named_engines_are_removed(
     ("older_than", "left"),
     [pytest.param("0", 1, id="old"), pytest.param("1e12", 2, id="too-young")],
 )
-def test_what_nobody_keeps_goes_when_it_is_old(
+def test_what_is_unreferenced_goes_when_it_is_old(
     store: EngineStore, plans: list[EngineManifest], older_than: str, left: int
 ) -> None:
     """The builder of an engine a moment ago may not be counted yet."""

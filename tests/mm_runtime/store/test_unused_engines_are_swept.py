@@ -36,7 +36,7 @@ def test_an_engine_that_is_kept_again_starts_over(
     assert gone == [[], [], []]
 
 
-def test_an_engine_somebody_took_meanwhile_stays(
+def test_an_engine_that_was_taken_meanwhile_stays(
     store: EngineStore, plans: list[EngineManifest]
 ) -> None:
     """Between looking and removing a build may have found the engine: it took the note away."""

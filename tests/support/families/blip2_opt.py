@@ -55,12 +55,12 @@ def write(folder: Path) -> None:
 
 CASE = Case(
     write,
-    prompt="{pictures}what is in the image ?",
+    prompt="{images}what is in the image ?",
     mark="<image>",
     image_processor="BlipImageProcessorPil",
     vision_config="transformers:Blip2VisionConfig",
     not_compared={
-        "two-pictures": "transformers' generate takes one picture a prompt for BLIP-2",
-        "text-only": "transformers' generate wants a picture for BLIP-2",
+        "two-images": "transformers' generate takes one image a prompt for BLIP-2",
+        "text-only": "transformers' generate wants an image for BLIP-2",
     },
 )

@@ -28,7 +28,7 @@ class Case:
     """Writes a small random checkpoint of the real class with the real layout."""
 
     prompt: str = ""
-    """What a conversation of one question becomes, images at `{pictures}`; the begin token comes
+    """What a conversation of one question becomes, images at `{images}`; the begin token comes
     from the tokenizer. Empty: no test queries the family through the gateway."""
 
     mark: str = ""

@@ -11,7 +11,7 @@ from transformers.generation import GenerationMixin
 
 from mm_api.families import FAMILIES
 from mm_runtime.serving.generate.request import Request
-from support.families.pictures import CASES
+from support.families.images import CASES
 from support.families.words import END
 
 ANSWER = 16
@@ -33,18 +33,18 @@ class Upstream:
         processor = getattr(transformers, self.case.image_processor)
         self.processor: Any = processor.from_pretrained(folder)
 
-    def pictures(self, pictures: list[Image.Image]) -> dict[str, torch.Tensor]:
+    def images(self, images: list[Image.Image]) -> dict[str, torch.Tensor]:
         """Return the tensors of images, pixels rounded to float16 as the guide's clients send."""
-        nested = [pictures] if self.case.by_conversation else pictures
+        nested = [images] if self.case.by_conversation else images
         found = dict(self.processor(nested, return_tensors="pt"))
         found.pop("num_tiles", None)
         found["pixel_values"] = found["pixel_values"].half().float()
         return found
 
-    def inputs(self, pictures: list[Image.Image], ids: list[int], token: int) -> dict[str, Any]:
+    def inputs(self, images: list[Image.Image], ids: list[int], token: int) -> dict[str, Any]:
         """Return the inputs of `generate` beside the prompt, in which images are `token`."""
-        given = self.pictures(pictures) if pictures else {}
-        return given | (self.case.more(self, ids, token, given) if pictures else {})
+        given = self.images(images) if images else {}
+        return given | (self.case.more(self, ids, token, given) if images else {})
 
     def answer(self, ids: list[int], **inputs: Any) -> list[int]:
         """Return the tokens generated after a prompt in which images are this family's tokens."""
@@ -61,7 +61,7 @@ class Upstream:
         return answer[: answer.index(END)] if END in answer else answer
 
 
-def picture(width: int, height: int, seed: int) -> Image.Image:
+def noise_image(width: int, height: int, seed: int) -> Image.Image:
     """Return an image of noise and a ramp: nothing in it is symmetrical."""
     random = np.random.default_rng(seed)
     pixels = random.integers(0, 256, (height, width, 3))

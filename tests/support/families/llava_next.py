@@ -55,7 +55,7 @@ def write(folder: Path) -> None:
 
 CASE = Case(
     write,
-    prompt="[INST] {pictures}what is in the image ? [/INST]",
+    prompt="[INST] {images}what is in the image ? [/INST]",
     mark="<image>\n",
     image_processor="LlavaNextImageProcessorPil",
     vision_config="transformers:CLIPVisionConfig",

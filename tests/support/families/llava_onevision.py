@@ -63,7 +63,7 @@ def video(prepared: Prepared, places: list[int]) -> dict[str, Any]:
 
 CASE = Case(
     write,
-    prompt="<|im_start|>user {pictures}\nwhat is in the image ?<|im_end|><|im_start|>assistant\n",
+    prompt="<|im_start|>user {images}\nwhat is in the image ?<|im_end|><|im_start|>assistant\n",
     mark="<image>\n",
     video_mark="<video>\n",
     image_processor="LlavaOnevisionImageProcessorPil",

@@ -59,7 +59,7 @@ def cross_attention(upstream: Any, ids: list[int], token: int, given: Any) -> di
 
 CASE = Case(
     write,
-    prompt="{pictures}what is in the image ?",
+    prompt="{images}what is in the image ?",
     mark="<|image|>",
     image_processor="MllamaImageProcessorPil",
     vision_config="transformers:MllamaVisionConfig",

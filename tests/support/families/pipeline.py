@@ -92,12 +92,12 @@ def build(
     checkpoint: Path,
     store: Path,
     *,
-    asked: bool = False,
+    requested: bool = False,
     vision: VisionEngine = "ONNXRuntime",
 ) -> EngineDirectory:
     """Build an engine in this process: the steps themselves, without the runner around them.
 
-    `asked`: its manifest holds a golden prompt. `vision`: what runs its vision half.
+    `requested`: its manifest holds a golden prompt. `vision`: what runs its vision half.
     """
     plan = plan_of(inspect(checkpoint, InspectOptions()), vision)
     paths = BuildPaths(store, plan.fingerprint)
@@ -110,7 +110,7 @@ def build(
     if plan.engine.vision is not None:
         export_vision(context)
         verify_vision(context)
-    if asked:
+    if requested:
         keep_golden_prompt(context)
     seal(paths, plan, [], datetime.now(UTC))
     return EngineDirectory.open(paths.engine)
@@ -172,7 +172,7 @@ class Pipeline:
             encoder_decoder=self.loaded.encoder_decoder,
         )
 
-    def ask(self, text: str, **tensors: Any) -> list[int]:
+    def query(self, text: str, **tensors: Any) -> list[int]:
         """Return the tokens of the answer."""
         sink = CollectingSink()
         self.loaded.engine.submit(self.request(text, **tensors), sink)

@@ -96,7 +96,7 @@ def video(prepared: Prepared, places: list[int]) -> dict[str, Any]:
 CASE = Case(
     write,
     prompt="<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n<|im_start|>user\n"
-    "{pictures}what is in the image ?<|im_end|>\n<|im_start|>assistant\n",
+    "{images}what is in the image ?<|im_end|>\n<|im_start|>assistant\n",
     mark="<|vision_start|><|image_pad|><|vision_end|>",
     video_mark="<|vision_start|><|video_pad|><|vision_end|>",
     image_processor="Qwen2VLImageProcessorPil",

@@ -11,10 +11,10 @@ HIDDEN = 32
 HEADS = 2
 LAYERS = 2
 MEL_BINS = 8
-SOUND_POSITIONS = 50
+AUDIO_POSITIONS = 50
 """Of the encoder: half as many as frames, so the window is one second."""
 
-HEARD = ("<|startoftranscript|>", "<|en|>", "<|de|>", "<|transcribe|>", "<|notimestamps|>")
+RECEIVED = ("<|startoftranscript|>", "<|en|>", "<|de|>", "<|transcribe|>", "<|notimestamps|>")
 SUPPRESSED, SUPPRESSED_FIRST = (11, 12), (13,)
 LANGUAGE = 7
 """Stands for the language that mBART answers in."""
@@ -48,7 +48,7 @@ def write(family: str, folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     _save(WRITERS[family](), folder)
     if family == "whisper":
-        write_tokenizer(folder, HEARD)
+        write_tokenizer(folder, RECEIVED)
         _write_extractor(folder)
     else:
         write_tokenizer(folder, ends=True)
@@ -165,9 +165,9 @@ def _whisper() -> Any:
         **sizes,
         vocab_size=SIZE,
         num_mel_bins=MEL_BINS,
-        max_source_positions=SOUND_POSITIONS,
+        max_source_positions=AUDIO_POSITIONS,
         max_target_positions=64,
-        decoder_start_token_id=id_of(HEARD[0], HEARD),
+        decoder_start_token_id=id_of(RECEIVED[0], RECEIVED),
         suppress_tokens=None,
         begin_suppress_tokens=None,
     )
@@ -178,9 +178,9 @@ def _whisper() -> Any:
     model.generation_config = GenerationConfig(
         decoder_start_token_id=config.decoder_start_token_id,
         is_multilingual=True,
-        lang_to_id={token: id_of(token, HEARD) for token in HEARD[1:3]},
-        task_to_id={"transcribe": id_of(HEARD[3], HEARD)},
-        no_timestamps_token_id=id_of(HEARD[4], HEARD),
+        lang_to_id={token: id_of(token, RECEIVED) for token in RECEIVED[1:3]},
+        task_to_id={"transcribe": id_of(RECEIVED[3], RECEIVED)},
+        no_timestamps_token_id=id_of(RECEIVED[4], RECEIVED),
         suppress_tokens=list(SUPPRESSED),
         begin_suppress_tokens=list(SUPPRESSED_FIRST),
     )

@@ -57,6 +57,6 @@ CASE = Case(
     write,
     prompt="A chat between a curious user and an artificial intelligence assistant. The assistant "
     "gives helpful, detailed, and polite answers to the user's questions. USER: "
-    "{pictures}what is in the image ? ASSISTANT:",
+    "{images}what is in the image ? ASSISTANT:",
     mark="<image>\n",
 )

@@ -27,7 +27,7 @@ from mm_runtime.engine_build.commands.processor import processor
 from mm_runtime.engine_build.commands.step import StepContext
 from mm_runtime.engine_build.seal import seal
 from mm_runtime.serving.directory import EngineDirectory
-from support.families import pictures, texts
+from support.families import images, texts
 from support.families.pipeline import BATCH, BEAMS, ENCODER_INPUT, build
 from support.model_configs import planned
 from support.tiny_llava import CHECKPOINT, BuiltEngine
@@ -85,7 +85,7 @@ def _checkpoint(family: str, folder: Path) -> Path:
     """Return a small checkpoint; LLaVA's is the trained one, whose answers are right."""
     if family == "llava":
         return CHECKPOINT
-    writer = texts if family in texts.WRITERS else pictures
+    writer = texts if family in texts.WRITERS else images
     return writer.write(family, folder)
 
 
@@ -99,15 +99,17 @@ def _plans(family: str, version: str, facts: ModelFacts) -> tuple[BuildPlan, Ser
         engine |= {"maxInputLen": 400, "maxSeqLen": 480, "maxNumTokens": 1024}
     vision = {"sharing": "TimeSlicing"} if facts.vision else {}
     named = FAMILIES[family].recipe.model_name is not None
-    whole = planned(family, engine, version=version, facts=None if named else facts, vision=vision)
-    assert not whole.errors, whole.errors
-    assert whole.build_plan
-    assert whole.serving_plan
-    plan = _shrunk(whole.build_plan, facts) if named else whole.build_plan
+    complete = planned(
+        family, engine, version=version, facts=None if named else facts, vision=vision
+    )
+    assert not complete.errors, complete.errors
+    assert complete.build_plan
+    assert complete.serving_plan
+    plan = _shrunk(complete.build_plan, facts) if named else complete.build_plan
     limits = {"max_image_pixels": MEBI, "max_image_bytes": MEBI, "request_timeout_seconds": 60}
-    gateway = whole.serving_plan.gateway.model_copy(update=limits)
+    gateway = complete.serving_plan.gateway.model_copy(update=limits)
     changes = {"gateway": gateway, "bls_instances": 1, "feature_cache_bytes": 0}
-    return plan, whole.serving_plan.model_copy(update=changes)
+    return plan, complete.serving_plan.model_copy(update=changes)
 
 
 def _shrunk(plan: BuildPlan, facts: ModelFacts) -> BuildPlan:

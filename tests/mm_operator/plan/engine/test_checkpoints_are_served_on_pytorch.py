@@ -36,9 +36,11 @@ def test_limits_reach_the_server() -> None:
     assert plan.limits is not None
     assert plan.serving_plan is not None
     argv = plan.serve.argv
-    told = {flag: argv[argv.index(f"--{flag}") + 1] for flag in ("max_batch_size", "max_seq_len")}
+    reported = {
+        flag: argv[argv.index(f"--{flag}") + 1] for flag in ("max_batch_size", "max_seq_len")
+    }
 
-    assert told == {"max_batch_size": "3", "max_seq_len": str(plan.limits.max_seq_len)}
+    assert reported == {"max_batch_size": "3", "max_seq_len": str(plan.limits.max_seq_len)}
     assert plan.serve.options["max_input_len"] == plan.limits.max_input_len
     assert plan.serving_plan.trtllm_serve == plan.serve
     assert (plan.convert, plan.engines) == (None, [])
@@ -67,7 +69,7 @@ def test_serving_changes_no_fingerprint(other: dict[str, Any]) -> None:
     assert served(**other).fingerprint == served().fingerprint
 
 
-def test_another_checkpoint_is_staged_anew() -> None:
+def test_another_checkpoint_is_staged_again() -> None:
     """The source is in the fingerprint."""
     facts = facts_of("qwen2-vl").model_copy(update={"source_digest": "sha256:" + "1" * 64})
     other = planned("qwen2-vl", {"backend": "PyTorch"}, version="1.1.0", facts=facts, model={})

@@ -137,7 +137,7 @@ def test_mllama_has_encoder_tokens_and_no_table() -> None:
         pytest.param(None, "1.2.1", id="newest"),
     ],
 )
-def test_image_tells_the_version(image: str | None, expected: str) -> None:
+def test_image_reports_the_version(image: str | None, expected: str) -> None:
     """A tag of Triton's release names the TensorRT-LLM inside."""
     assert trtllm_version(image, None)[0] == expected
 

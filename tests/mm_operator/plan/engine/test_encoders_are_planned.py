@@ -17,7 +17,7 @@ def _reference(**vision: object) -> object:
     return reference_plan(tiny_facts(), {"vision": vision})
 
 
-def test_the_cache_moves_with_the_pictures() -> None:
+def test_the_cache_moves_with_the_images() -> None:
     """The server's memory is that of one pod less the cache, which the encoder's pod holds."""
     one, apart = _reference(**TOGETHER), _reference(**APART)
     assert one.memory.encoder is None
@@ -48,7 +48,7 @@ def test_encoders_on_gpus_have_one_process() -> None:
     assert encoder.total_bytes == vision + PROCESS_BYTES + CUDA_MINIMUM_BYTES
 
 
-def test_a_limit_that_is_too_small_is_told() -> None:
+def test_a_limit_that_is_too_small_is_reported() -> None:
     """The Reference engine's encoder must fit into the memory that its pod may have."""
     plan = _reference(**APART, resources={"limits": {"memory": "32Mi"}})
     assert [error.path for error in plan.errors] == ["spec.vision.resources.limits.memory"]

@@ -355,7 +355,7 @@ def test_both_sides(
     assert planned(family, **good).errors == []
 
 
-def test_every_problem_is_told_at_once() -> None:
+def test_every_problem_is_reported_at_once() -> None:
     """A spec with three mistakes gets three messages."""
     plan = planned(
         "llava",

@@ -16,10 +16,10 @@ def test_stages_hold_the_model_together(family: str, quantization: str | None) -
     """Every weight is on one stage; only norms and their like are counted on both."""
     (stack,) = stacks(facts_of(family), family_of(family))
     sizes = {"dtype_bytes": 2, "quantization": quantization}
-    whole = stack.rank_bytes(Split(), **sizes)
+    complete = stack.rank_bytes(Split(), **sizes)
     parts = [stack.rank_bytes(Split(1, 2, stage), **sizes) for stage in (0, 1)]
 
-    assert sum(parts) == whole + 2 * stack.replicated
+    assert sum(parts) == complete + 2 * stack.replicated
 
 
 @pytest.mark.parametrize("family", SPLIT)

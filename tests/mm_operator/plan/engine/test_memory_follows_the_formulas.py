@@ -121,17 +121,17 @@ def test_output_of_the_encoder(family: str, engine: dict[str, int], expected: in
 
 @settings(max_examples=60, deadline=None)
 @given(family=FAMILY, ranks=st.sampled_from([1, 2, 3, 4, 6, 8]), quantized=st.booleans())
-def test_shards_sum_to_the_whole(family: str, ranks: int, *, quantized: bool) -> None:
+def test_shards_sum_to_the_total(family: str, ranks: int, *, quantized: bool) -> None:
     """N ranks together hold the entire once, and what is replicated n times."""
     facts = facts_of(family)
     heads = (facts.text.attention_heads, facts.text.key_value_heads, facts.text.vocabulary_size)
     if any(count % ranks for count in heads) or facts.text.intermediate_size % ranks:
         return
-    asked = FAMILIES[family].quantizations[-1] if quantized else None
+    requested = FAMILIES[family].quantizations[-1] if quantized else None
     for stack in stacks(facts, FAMILIES[family]):
-        whole = stack.rank_bytes(Split(), dtype_bytes=2, quantization=asked)
-        shard = stack.rank_bytes(Split(ranks), dtype_bytes=2, quantization=asked)
-        extra = ranks * shard - whole
+        complete = stack.rank_bytes(Split(), dtype_bytes=2, quantization=requested)
+        shard = stack.rank_bytes(Split(ranks), dtype_bytes=2, quantization=requested)
+        extra = ranks * shard - complete
         least = (ranks - 1) * (stack.replicated + stack.embedding) * 2
         # Scales and biases of row-split layers stay complete on every rank too.
         rows = [line for line in stack.linears if line.split == "row"]

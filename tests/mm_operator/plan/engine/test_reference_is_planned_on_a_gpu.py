@@ -107,7 +107,7 @@ def test_every_process_has_a_context(vision: dict[str, Any], encoder: int) -> No
     assert gpu.context_bytes == (528 + 768 + encoder) << 20
 
 
-def test_an_encoder_on_the_processor_is_told() -> None:
+def test_an_encoder_on_the_processor_is_reported() -> None:
     """It works, and costs what the GPU would have saved."""
     (warning,) = planned(tiny_facts()).warnings
 

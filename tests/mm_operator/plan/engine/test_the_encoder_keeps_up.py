@@ -12,7 +12,7 @@ from mm_operator.plan.engine.encoder_share import SHARES, Work
 from mm_operator.plan.engine.tables import fp16_tflops, gpu_names, gpu_of
 from mm_operator.status.derive import derive
 from support.gpu_nodes import H100, node
-from support.model_configs import WITH_PICTURES, facts_of, planned
+from support.model_configs import WITH_IMAGES, facts_of, planned
 from support.staged import inspected
 
 BENCH = Path(__file__).resolve().parents[4] / "bench" / "sharing"
@@ -46,23 +46,23 @@ def test_what_is_reckoned_was_measured(case: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("family", "rate", "expected"),
     [
-        pytest.param("llava", None, 25, id="nothing-asked"),
+        pytest.param("llava", None, 25, id="nothing-requested"),
         pytest.param("llava", 100, 25, id="the-smallest-does"),
         pytest.param("llava", 200, 30, id="a-little-more"),
         pytest.param("llava", 300, 50, id="half"),
-        pytest.param("llava-onevision", 5, 40, id="nineteen-tiles-a-picture"),
-        pytest.param("qwen2-vl", 10, 35, id="large-pictures"),
+        pytest.param("llava-onevision", 5, 40, id="nineteen-tiles-an-image"),
+        pytest.param("qwen2-vl", 10, 35, id="large-images"),
     ],
 )
 def test_the_smallest_that_keeps_up_is_planned(
     family: str, rate: int | None, expected: int
 ) -> None:
     """More images a second, or larger ones, need a larger share."""
-    asked = {} if rate is None else {"imagesPerSecond": rate}
-    assert expected == share(family, **asked)
+    requested = {} if rate is None else {"imagesPerSecond": rate}
+    assert expected == share(family, **requested)
 
 
-@pytest.mark.parametrize("family", WITH_PICTURES)
+@pytest.mark.parametrize("family", WITH_IMAGES)
 def test_a_share_grows_with_the_rate(family: str) -> None:
     """No rate gets less than a smaller one, and none anything but the shares that were measured."""
     found = [share(family, imagesPerSecond=rate) for rate in (1, 3, 10, 30, 100, 300, 1000)]
@@ -71,7 +71,7 @@ def test_a_share_grows_with_the_rate(family: str) -> None:
     assert found[-1] == SHARES[-1]
 
 
-def test_what_no_share_does_is_told_before_a_gpu_is_taken() -> None:
+def test_what_no_share_does_is_reported_before_a_gpu_is_taken() -> None:
     """The status warns in numbers once the checkpoint was read; the model is built all the same."""
     spec = {
         "engine": {"backend": "TensorRT"},
@@ -93,14 +93,14 @@ def test_a_written_share_is_kept() -> None:
     """What the spec says is planned, with a warning where it is too little."""
     fast = planned("llava", {}, vision={"threadPercentage": 60, "imagesPerSecond": 200})
     slow = planned("llava", {}, vision={"threadPercentage": 10, "imagesPerSecond": 200})
-    told = [
+    reported = [
         [one.code for one in plan.warnings if one.code == "EncoderTooSlow"] for plan in (fast, slow)
     ]
     shares = [plan.serving_plan.sharing.thread_percentage for plan in (fast, slow)]
-    assert (shares, told) == ([60, 10], [[], ["EncoderTooSlow"]])
+    assert (shares, reported) == ([60, 10], [[], ["EncoderTooSlow"]])
 
 
-def test_a_gpu_that_nobody_knows_gets_the_largest() -> None:
+def test_an_unknown_gpu_gets_the_largest() -> None:
     """Without a data sheet nothing can be reckoned: half of the GPU, and a warning that says so."""
     odd = GpuModel(product="custom", memory_bytes=80 << 30, compute_capability="9.0")
     plan = planned("llava", {}, gpu=odd, vision={"imagesPerSecond": 5})
@@ -113,7 +113,7 @@ def test_every_gpu_of_the_table_has_a_speed() -> None:
     assert all(fp16_tflops(gpu_of(name).product) for name in gpu_names())
 
 
-def test_a_family_without_pictures_has_no_rate() -> None:
+def test_a_family_without_images_has_no_rate() -> None:
     """There is no encoder to keep up."""
     plan = planned("t5", {}, vision={"imagesPerSecond": 5})
     assert [error.path for error in plan.errors] == ["spec.vision.imagesPerSecond"]

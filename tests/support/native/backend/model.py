@@ -150,7 +150,7 @@ class TritonPythonModel:
                 skipped = _one(inputs, "skip_cross_attn_blocks")
                 for name in ("encoder_input_features", "cross_attention_mask") if skipped else ():
                     del inputs[name]
-                asked = read_request(
+                requested = read_request(
                     inputs,
                     end_ids=frozenset({_one(inputs, "end_id")} - {None}),
                     vocabulary_size=self._loaded.vocabulary_size,
@@ -161,7 +161,7 @@ class TritonPythonModel:
                 )
                 if request.request_id():
                     self._sinks[request.request_id()] = sink
-                self._loaded.engine.submit(asked, sink)
+                self._loaded.engine.submit(requested, sink)
             except (RefusedError, Exception) as error:  # noqa: BLE001 (as the backend: the server lives on)
                 sink.fail(error)
 

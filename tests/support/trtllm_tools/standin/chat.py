@@ -110,17 +110,17 @@ class Handler(BaseHTTPRequestHandler):
             refused = {"object": "error", "message": str(error), "type": "BadRequestError"}
             self._send(400, {**refused, "param": None, "code": 400})
             return
-        _tell(f"request {json.dumps(chat.told, sort_keys=True)}")
+        _report(f"request {json.dumps(chat.reported, sort_keys=True)}")
         self._count(running=1)
         try:
             if chat.stream:
                 self._stream(chat)
             else:
-                self._send(200, chat.whole(self.server.model))
+                self._send(200, chat.complete(self.server.model))
             self._count(answered=1)
         except (BrokenPipeError, ConnectionResetError):
             self.close_connection = True
-            _tell("client is disconnected, abort")
+            _report("client is disconnected, abort")
         finally:
             self._count(running=-1)
 
@@ -191,7 +191,7 @@ class Chat:
             raise RefusedError("stream_options can only be set if stream is true")
         self.with_usage = bool(options.get("include_usage"))
         messages = body["messages"]
-        texts, pictures = [], []
+        texts, images = [], []
         for message in messages:
             content = message["content"]
             for part in [content] if isinstance(content, str) else content:
@@ -200,14 +200,14 @@ class Chat:
                 elif part["type"] == "text":
                     texts.append(part["text"])
                 elif part["type"] == "image_url":
-                    pictures.append(_size(part["image_url"]["url"]))
+                    images.append(_size(part["image_url"]["url"]))
                 else:
                     raise RefusedError(f"Unknown part type: {part['type']}")
         self.order = texts[-1].partition("order: ")[2].split(" ")[0] if texts else ""
         if self.order == "fail":
-            raise RefusedError("The model was told to fail.\nWith more than one line.")
+            raise RefusedError("The model had the order to fail.\nWith more than one line.")
         limit = body.get("max_tokens") or 1000
-        words = f"A recorded answer about {len(pictures)} pictures.".split()
+        words = f"A recorded answer about {len(images)} images.".split()
         if self.order == "count":
             words = [str(number) for number in range(1, limit + 2)]
         # What ends an answer by itself has no text, and is not counted.
@@ -219,10 +219,10 @@ class Chat:
             "completion_tokens": min(len(spaced), limit),
         }
         self.usage["total_tokens"] = sum(self.usage.values())
-        asked = {name: body[name] for name in sorted(set(body) - {"messages"})}
-        self.told = {"roles": [one["role"] for one in messages], "pictures": pictures, **asked}
+        requested = {name: body[name] for name in sorted(set(body) - {"messages"})}
+        self.reported = {"roles": [one["role"] for one in messages], "images": images, **requested}
 
-    def whole(self, model: str) -> dict[str, Any]:
+    def complete(self, model: str) -> dict[str, Any]:
         """Return the answer in one piece."""
         message = {"role": "assistant", "content": "".join(self.words)}
         choice = {"index": 0, "message": message, "finish_reason": self.reason}
@@ -240,7 +240,7 @@ class Chat:
         return {**head, "model": model, "choices": [choice]}
 
 
-def _tell(text: str) -> None:
+def _report(text: str) -> None:
     """Write a line complete: threads share the output."""
     sys.stdout.write(f"[TRT-LLM] [I] {text}\n")
     sys.stdout.flush()

@@ -61,9 +61,9 @@ def ranks_of(arguments: argparse.Namespace) -> int:
 
 def decoder_only(arguments: argparse.Namespace, source: Path, program: str) -> dict[str, Any]:
     """Return the configuration of a language model inside a multimodal checkpoint."""
-    whole = read_json(source / "config.json")
-    kind = whole.get("model_type")
-    if program == "opt" and whole.get("text_config", {}).get("model_type") == "t5":
+    complete = read_json(source / "config.json")
+    kind = complete.get("model_type")
+    if program == "opt" and complete.get("text_config", {}).get("model_type") == "t5":
         refuse("BLIP-2's language model is a T5: use the encoder-decoder converter")
     if program in MODELS and kind not in MODELS[program]:
         refuse(f"model type {kind} is not one of this converter: {', '.join(MODELS[program])}")
@@ -73,13 +73,13 @@ def decoder_only(arguments: argparse.Namespace, source: Path, program: str) -> d
     check_weights(source / "llm" if (source / "llm").is_dir() else source)
     if program == "opt" and (arguments.pp_size or 1) > 1:
         refuse("OPT does not support pipeline parallelism")
-    text = whole.get("text_config") or whole.get("llm_cfg") or whole
-    config = {key: text.get(key, whole.get(key, value)) for key, value in LLAMA_DEFAULTS.items()}
+    text = complete.get("text_config") or complete.get("llm_cfg") or complete
+    config = {key: text.get(key, complete.get(key, value)) for key, value in LLAMA_DEFAULTS.items()}
     if program == "mllama":
         config["vocab_size"] += 8
     return {
         "architecture": ARCHITECTURES.get(program, "LlamaForCausalLM"),
-        "dtype": _dtype(arguments.dtype, whole),
+        "dtype": _dtype(arguments.dtype, complete),
         **config,
         **({"qwen_type": kind} if program == "qwen" else {}),
         **common(arguments),
@@ -89,32 +89,34 @@ def decoder_only(arguments: argparse.Namespace, source: Path, program: str) -> d
 def _encoder_decoder(arguments: argparse.Namespace, source: Path) -> dict[str, dict[str, Any]]:
     if arguments.model_dir is None or arguments.output_dir is None:
         refuse("the following arguments are required: --model_dir, --output_dir")
-    asked = arguments.model_type or "t5"
-    if asked == "nmt":
+    requested = arguments.model_type or "t5"
+    if requested == "nmt":
         if not (source / "model.pt").is_file():
             refuse(f"Model file not found: {source}/model.pt")
-        whole = read_json(source / "args.json") | {"model_type": "transformer"}
+        complete = read_json(source / "args.json") | {"model_type": "transformer"}
     else:
-        whole = read_json(source / "config.json")
+        complete = read_json(source / "config.json")
         check_weights(source)
-    if whole.get("model_type") not in ENCODER_DECODERS.get(asked, ()):
-        refuse(f"--model_type {asked} cannot read a {whole.get('model_type')}")
-    if asked == "blip2":
-        whole = whole["text_config"]
-        if whole.get("model_type") != "t5":
-            refuse(f"BLIP-2's language model is a {whole.get('model_type')}: use the OPT converter")
-    hidden = whole.get("d_model") or whole["encoder_embed_dim"]
-    heads = whole.get("num_heads") or whole["encoder_attention_heads"]
-    layers = whole.get("num_layers") or whole["encoder_layers"]
+    if complete.get("model_type") not in ENCODER_DECODERS.get(requested, ()):
+        refuse(f"--model_type {requested} cannot read a {complete.get('model_type')}")
+    if requested == "blip2":
+        complete = complete["text_config"]
+        if complete.get("model_type") != "t5":
+            refuse(
+                f"BLIP-2's language model is a {complete.get('model_type')}: use the OPT converter"
+            )
+    hidden = complete.get("d_model") or complete["encoder_embed_dim"]
+    heads = complete.get("num_heads") or complete["encoder_attention_heads"]
+    layers = complete.get("num_layers") or complete["encoder_layers"]
     shared = {
-        "dtype": _dtype(arguments.dtype, whole),
+        "dtype": _dtype(arguments.dtype, complete),
         "hidden_size": hidden,
-        "vocab_size": whole.get("vocab_size", 0),
-        "model_type": asked,
+        "vocab_size": complete.get("vocab_size", 0),
+        "model_type": requested,
         **common(arguments),
     }
-    decoder_layers = whole.get("num_decoder_layers") or whole.get("decoder_layers") or layers
-    decoder_heads = whole.get("decoder_attention_heads") or heads
+    decoder_layers = complete.get("num_decoder_layers") or complete.get("decoder_layers") or layers
+    decoder_heads = complete.get("decoder_attention_heads") or heads
     return {
         "encoder": {
             "architecture": "EncoderModel",
@@ -135,22 +137,22 @@ def _whisper(arguments: argparse.Namespace, source: Path) -> dict[str, dict[str,
     path = source / f"{arguments.model_name}.pt"
     if not path.is_file():
         refuse(f"Model {path} does not exist: OpenAI's format is expected")
-    whole = read_json(source / "config.json")
+    complete = read_json(source / "config.json")
     shared = {
-        "dtype": _dtype(arguments.dtype, whole),
-        "hidden_size": whole["d_model"],
-        "vocab_size": whole["vocab_size"],
+        "dtype": _dtype(arguments.dtype, complete),
+        "hidden_size": complete["d_model"],
+        "vocab_size": complete["vocab_size"],
         **common(arguments),
     }
-    encoder = {"architecture": "WhisperEncoder", "n_mels": whole["num_mel_bins"]}
+    encoder = {"architecture": "WhisperEncoder", "n_mels": complete["num_mel_bins"]}
     encoder |= {
-        "num_hidden_layers": whole["encoder_layers"],
-        "num_attention_heads": whole["encoder_attention_heads"],
+        "num_hidden_layers": complete["encoder_layers"],
+        "num_attention_heads": complete["encoder_attention_heads"],
     }
     decoder = {"architecture": "DecoderModel", "model_type": "whisper"}
     decoder |= {
-        "num_hidden_layers": whole["decoder_layers"],
-        "num_attention_heads": whole["decoder_attention_heads"],
+        "num_hidden_layers": complete["decoder_layers"],
+        "num_attention_heads": complete["decoder_attention_heads"],
     }
     return {"encoder": encoder | shared, "decoder": decoder | shared}
 
@@ -189,8 +191,8 @@ def write_part(folder: Path, config: dict[str, Any], ranks: int, seed: str) -> N
     write_rank_weights(folder, ranks, seed + json.dumps(config))
 
 
-def _dtype(asked: str | None, whole: dict[str, Any]) -> str:
-    stored = str(whole.get("torch_dtype") or whole.get("dtype") or "float16")
-    if asked in {None, "auto"}:
+def _dtype(requested: str | None, complete: dict[str, Any]) -> str:
+    stored = str(complete.get("torch_dtype") or complete.get("dtype") or "float16")
+    if requested in {None, "auto"}:
         return "float16" if stored == "float32" else stored
-    return str(asked)
+    return str(requested)

@@ -19,13 +19,13 @@ DEADLINE_SECONDS = 120.0
 def main(program: str) -> None:
     """Answer health and metrics until SIGTERM."""
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
-    told = dict(word.removeprefix("--").split("=", 1) for word in sys.argv[1:] if "=" in word)
-    if not Path(told.get("model-repository", "")).is_dir():
-        refuse(f"{program}: failed to stat {told.get('model-repository')}")
+    reported = dict(word.removeprefix("--").split("=", 1) for word in sys.argv[1:] if "=" in word)
+    if not Path(reported.get("model-repository", "")).is_dir():
+        refuse(f"{program}: failed to stat {reported.get('model-repository')}")
     rank = os.environ.get("OMPI_COMM_WORLD_RANK", "0")
     # No one queries the others, whose ports no test has set aside.
     for name in ("http", "metrics") if rank == "0" else ():
-        server = ThreadingHTTPServer(("127.0.0.1", int(told[f"{name}-port"])), Answers)
+        server = ThreadingHTTPServer(("127.0.0.1", int(reported[f"{name}-port"])), Answers)
         threading.Thread(target=server.serve_forever, daemon=True).start()
     Path(os.environ["MM_RECORDED_PIDS"], rank).write_text(str(os.getpid()))
     signal.sigtimedwait({signal.SIGTERM}, DEADLINE_SECONDS)

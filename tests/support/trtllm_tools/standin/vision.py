@@ -28,15 +28,17 @@ def main(program: str) -> None:
     if arguments.model_type is None or arguments.model_path is None:
         refuse("--model_type and --model_path must be given")
     source = Path(arguments.model_path)
-    whole = read_json(source / "config.json")
+    complete = read_json(source / "config.json")
     expected = MODELS.get(arguments.model_type)
-    if whole.get("model_type") != expected:
-        refuse(f"{source} is a {whole.get('model_type')}; {arguments.model_type} is a {expected}")
+    if complete.get("model_type") != expected:
+        refuse(
+            f"{source} is a {complete.get('model_type')}; {arguments.model_type} is a {expected}"
+        )
     if arguments.model_type == "vila" and not Path(arguments.vila_path or "?").is_dir():
         refuse("VILA's source is needed: --vila_path")
     target = Path(arguments.output_dir or f"tmp/trt_engines/{source.name}/multimodal_encoder")
     target.mkdir(parents=True, exist_ok=True)
-    config = _config(arguments.model_type, arguments.max_batch_size or 4, whole)
+    config = _config(arguments.model_type, arguments.max_batch_size or 4, complete)
     (target / "config.json").write_text(json.dumps(config))
     print(f"Exporting onnx to {target}/onnx/model.onnx\nBuilding TRT engine 100%")
     names = ["model.engine"]
@@ -48,8 +50,8 @@ def main(program: str) -> None:
         write_engine(target / "image_newlines.safetensors", "newlines")
 
 
-def _config(kind: str, batch: int, whole: dict[str, Any]) -> dict[str, Any]:
-    text = whole.get("text_config") or whole.get("llm_cfg") or whole
+def _config(kind: str, batch: int, complete: dict[str, Any]) -> dict[str, Any]:
+    text = complete.get("text_config") or complete.get("llm_cfg") or complete
     written = kind
     if kind == "blip2":
         written = f"blip2-{text.get('model_type', 'opt')}"

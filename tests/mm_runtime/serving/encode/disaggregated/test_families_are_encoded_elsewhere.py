@@ -15,8 +15,8 @@ from mm_runtime.serving.encode.vision.load import load_encoder
 from mm_runtime.serving.preprocess.preprocessing import Preprocessor
 from support.build_plans import serving_plan
 from support.encoder_pairs import TIMEOUT_SECONDS
-from support.families import pictures
-from support.families.expected import picture
+from support.families import images
+from support.families.expected import noise_image
 from support.families.pipeline import build
 from support.served import start_serving
 
@@ -25,21 +25,21 @@ pytestmark = [pytest.mark.triton, pytest.mark.slow, pytest.mark.timeout(600)]
 NAMES = {one.name for one in INPUTS}
 
 
-@pytest.mark.parametrize("family", sorted(pictures.CASES))
+@pytest.mark.parametrize("family", sorted(images.CASES))
 def test_features_travel(family: str, tmp_path: Path) -> None:
     """Prompt table, cross attention or rotation: each tensor arrives as it was made."""
-    directory = build(pictures.write(family, tmp_path / "checkpoint"), tmp_path / "store")
+    directory = build(images.write(family, tmp_path / "checkpoint"), tmp_path / "store")
     assert directory.vision is not None
     plan = serving_plan(directory.manifest.fingerprint)
     encoders = EncoderPlan(addresses=["127.0.0.1:1"], timeout_seconds=1, pools=plan.pools)
     serving = tmp_path / "serving.json"
     serving.write_text(plan.model_copy(update={"encoders": encoders}).to_json())
-    asked = {
+    requested = {
         "QUERY": np.array([[b"what is in the image ?"]], dtype=np.object_),
         "REQUEST_OUTPUT_LEN": np.array([[16]], dtype=np.int32),
-        "IMAGE_BYTES": np.asarray(picture(100, 61, seed=1))[None, None],
+        "IMAGE_BYTES": np.asarray(noise_image(100, 61, seed=1))[None, None],
     }
-    prepared = Preprocessor.load(directory, plan).prepare(asked)
+    prepared = Preprocessor.load(directory, plan).prepare(requested)
     inputs = {name.lower(): value for name, value in prepared.items() if name.lower() in NAMES}
     inputs["max_tokens"] = prepared["REQUEST_OUTPUT_LEN"]
     own = load_encoder(directory, directory.vision)

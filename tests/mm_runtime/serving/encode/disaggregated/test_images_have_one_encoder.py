@@ -8,23 +8,23 @@ from mm_runtime.serving.encode.disaggregated.routing import order
 
 ENCODERS = [f"10.0.0.{number}:8001" for number in range(1, 6)]
 KEYS = [number.to_bytes(32) for number in range(1000)]
-PICTURES = st.binary(min_size=1, max_size=64)
+IMAGES = st.binary(min_size=1, max_size=64)
 
 
-@given(PICTURES, st.permutations(ENCODERS))
+@given(IMAGES, st.permutations(ENCODERS))
 def test_all_servers_agree(key: bytes, shuffled: list[str]) -> None:
     """However a server came to know the encoders, an image goes to the same one first."""
     assert order(key, ENCODERS) == order(key, shuffled)
 
 
-@given(PICTURES, st.sampled_from(ENCODERS))
-def test_only_pictures_of_an_encoder_that_left_move(key: bytes, gone: str) -> None:
+@given(IMAGES, st.sampled_from(ENCODERS))
+def test_only_images_of_an_encoder_that_left_move(key: bytes, gone: str) -> None:
     """The others stay in their order, so their caches stay right."""
     rest = [one for one in ENCODERS if one != gone]
     assert [one for one in order(key, ENCODERS) if one != gone] == order(key, rest)
 
 
-def test_pictures_spread() -> None:
+def test_images_spread() -> None:
     """Of 1,000 images each of five encoders is first for between 150 and 250."""
     first = [order(key, ENCODERS)[0] for key in KEYS]
     counts = {one: first.count(one) for one in ENCODERS}

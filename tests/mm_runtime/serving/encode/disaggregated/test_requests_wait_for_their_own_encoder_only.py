@@ -13,7 +13,7 @@ from mm_runtime.serving.encode.disaggregated.dispatcher import EncoderDispatcher
 from mm_runtime.serving.encode.encoding import Outputs
 from mm_runtime.serving.encode.queue import EncodeQueue, Results
 from mm_runtime.serving.tensors import Tensors
-from support.encoder_requests import SECONDS, picture, reads
+from support.encoder_requests import SECONDS, image_tensors, reads
 
 
 @dataclass
@@ -24,7 +24,7 @@ class Scripted:
     defect: bool = False
     may_answer: dict[int, threading.Event] = field(default_factory=dict)
     encoded_here: list[list[int]] = field(default_factory=list)
-    told: list[tuple[str, int]] = field(default_factory=list)
+    reported: list[tuple[str, int]] = field(default_factory=list)
     answers: queue.SimpleQueue[tuple[int, object]] = field(default_factory=queue.SimpleQueue)
 
     def encode(self, inputs: Tensors) -> Outputs:
@@ -47,11 +47,11 @@ class Scripted:
     def encoded(self, by: str, requests: int, seconds: float) -> None:
         """Count."""
         assert seconds >= 0
-        self.told.append((by, requests))
+        self.reported.append((by, requests))
 
     def fell_back(self, why: Why) -> None:
         """Count."""
-        self.told.append((why.value, 1))
+        self.reported.append((why.value, 1))
 
     def submit(self, first: EncoderDispatcher, number: int, inputs: Tensors) -> None:
         """Send a request; its answer comes with its number."""
@@ -81,17 +81,17 @@ def test_others_pass_by_a_slow_encoder() -> None:
     """Images of other encoders, no images and wrong ones are answered meanwhile."""
     script = Scripted(may_answer={1: threading.Event()})
     first = encoders_first(script)
-    script.submit(first, 1, picture(1))
-    script.submit(first, 2, picture(2))
+    script.submit(first, 1, image_tensors(1))
+    script.submit(first, 2, image_tensors(2))
     script.submit(first, 3, {})
-    script.submit(first, 4, picture(-1))
+    script.submit(first, 4, image_tensors(-1))
     meanwhile = {script.answer() for _ in range(3)}
     script.may_answer[1].set()
 
-    assert meanwhile == {(2, "THERE"), (3, "nothing"), (4, "a wrong picture")}
+    assert meanwhile == {(2, "THERE"), (3, "nothing"), (4, "a wrong image")}
     assert script.answer() == (1, "THERE")
     first.close()
-    assert script.told == [("encoders", 1)] * 2
+    assert script.reported == [("encoders", 1)] * 2
 
 
 def test_what_none_answers_is_encoded_here_together() -> None:
@@ -99,22 +99,22 @@ def test_what_none_answers_is_encoded_here_together() -> None:
     script = Scripted(fails=True)
     first = encoders_first(script)
     for number in range(7):
-        script.submit(first, number, picture(number))
+        script.submit(first, number, image_tensors(number))
     answers = {script.answer() for _ in range(7)}
     first.close()
 
     assert answers == {(number, "HERE") for number in range(7)}
     assert sorted(one for batch in script.encoded_here for one in batch) == list(range(7))
     assert {len(batch) for batch in script.encoded_here} <= {1, 2}
-    assert script.told == [("unavailable", 1)] * 7
+    assert script.reported == [("unavailable", 1)] * 7
 
 
-def test_a_defect_is_told_and_gives_its_place_back() -> None:
+def test_a_defect_is_reported_and_gives_its_place_back() -> None:
     """More failures than places: a place that were lost would stop the last ones."""
     script = Scripted(fails=True, defect=True)
     first = encoders_first(script)
     for number in range(5):
-        script.submit(first, number, picture(number))
+        script.submit(first, number, image_tensors(number))
     answers = {script.answer() for _ in range(5)}
     first.close()
 
@@ -126,8 +126,8 @@ def test_no_more_wait_than_there_are_places() -> None:
     script = Scripted(may_answer={1: threading.Event(), 2: threading.Event()})
     first = encoders_first(script)
     for number in (1, 2):
-        script.submit(first, number, picture(number))
-    third = threading.Thread(target=script.submit, args=(first, 3, picture(3)))
+        script.submit(first, number, image_tensors(number))
+    third = threading.Thread(target=script.submit, args=(first, 3, image_tensors(3)))
     third.start()
     with pytest.raises(queue.Empty):
         script.answers.get(timeout=0.2)

@@ -51,32 +51,32 @@ def runs_of(encoder: Served) -> float:
 
 
 def _url(sample: Sample) -> str:
-    return "data:image/png;base64," + base64.b64encode(sample.picture.read_bytes()).decode()
+    return "data:image/png;base64," + base64.b64encode(sample.image.read_bytes()).decode()
 
 
-def _ask(client: Ensemble, sample: Sample) -> str:
-    return client.ask(sample.question, image_url_input=_url(sample)).text
+def _query(client: Ensemble, sample: Sample) -> str:
+    return client.query(sample.question, image_url_input=_url(sample)).text
 
 
 def test_answers_are_those_of_one_pod(pair: Pair) -> None:
     """Every sample is answered right, by features of the encoder only, each image's once."""
     before = counted(pair.server, BY), counted(pair.server, WHY)
     with Ensemble(pair.server.grpc_url) as client:
-        answers = [_ask(client, sample) for sample in samples()]
+        answers = [_query(client, sample) for sample in samples()]
     assert [sample.answer for sample in samples()] == answers
-    asked = before[0].get("encoders", 0) + len(answers)
-    assert ({**before[0], "encoders": asked}, before[1]) == (
+    requested = before[0].get("encoders", 0) + len(answers)
+    assert ({**before[0], "encoders": requested}, before[1]) == (
         counted(pair.server, BY),
         counted(pair.server, WHY),
     )
-    assert counted(pair.encoder, LOOKUPS)["misses"] == len({one.picture for one in samples()})
+    assert counted(pair.encoder, LOOKUPS)["misses"] == len({one.image for one in samples()})
 
 
-def test_questions_without_pictures_stay(pair: Pair) -> None:
+def test_questions_without_images_stay(pair: Pair) -> None:
     """A question without an image is answered and queries no encoder."""
     before = counted(pair.server, BY)
     with Ensemble(pair.server.grpc_url) as client:
-        client.ask("What is in the image?")
+        client.query("What is in the image?")
     assert before == counted(pair.server, BY)
 
 
@@ -89,29 +89,29 @@ def test_a_slow_encoder_holds_up_its_own_request_only(pair: Pair) -> None:
         ThreadPoolExecutor(1) as pool,
     ):
         before = counted(pair.server, PREPARED).get("", 0)
-        waiting = pool.submit(_ask, one, samples()[0])
+        waiting = pool.submit(_query, one, samples()[0])
         eventually(lambda: counted(pair.server, PREPARED).get("", 0) > before)
-        other.ask("What is in the image?", max_tokens=1)
+        other.query("What is in the image?", max_tokens=1)
         answered_first = not waiting.done()
         os.kill(pair.encoder.server_pid, signal.SIGCONT)
         assert waiting.result(TIMEOUT_SECONDS) == samples()[0].answer
     assert answered_first
 
 
-def test_bad_pictures_are_told_by_the_server(pair: Pair) -> None:
+def test_bad_images_are_reported_by_the_server(pair: Pair) -> None:
     """Pixels of a wrong shape are refused in the words of one pod."""
     with Ensemble(pair.server.grpc_url) as client, pytest.raises(EnsembleError) as refused:
-        client.ask("What is in the image?", image_input=[[[[[0.0]]]]])
+        client.query("What is in the image?", image_input=[[[[[0.0]]]]])
     assert "expected [images, 3, 56, 56]" in str(refused.value)
 
 
-def test_bad_pictures_reach_no_encoder(pair: Pair) -> None:
+def test_bad_images_reach_no_encoder(pair: Pair) -> None:
     """The encoder runs for a right image, and not for a wrong one."""
     with Ensemble(pair.server.grpc_url) as client:
 
         def an_encoder_answers() -> bool:
             before, run = counted(pair.server, BY).get("encoders", 0), runs_of(pair.encoder)
-            _ask(client, samples()[0])
+            _query(client, samples()[0])
             if counted(pair.server, BY)["encoders"] == before:
                 return False
             # Triton counts a run once its answer is out.
@@ -119,11 +119,11 @@ def test_bad_pictures_reach_no_encoder(pair: Pair) -> None:
             return True
 
         eventually(an_encoder_answers)
-        asked = counted(pair.server, BY), counted(pair.server, WHY)
+        requested = counted(pair.server, BY), counted(pair.server, WHY)
         runs = runs_of(pair.encoder)
         with pytest.raises(EnsembleError):
-            client.ask("What is in the image?", image_input=[[[[[0.0]]]]])
-    assert asked == (counted(pair.server, BY), counted(pair.server, WHY))
+            client.query("What is in the image?", image_input=[[[[[0.0]]]]])
+    assert requested == (counted(pair.server, BY), counted(pair.server, WHY))
     assert runs == runs_of(pair.encoder)
 
 
@@ -131,32 +131,32 @@ def test_an_encoder_killed_under_load_fails_no_request(pair: Pair) -> None:
     """Its tritonserver dies while four clients query: all answers right, later ones by it again."""
     killed, stop = threading.Event(), threading.Event()
 
-    def ask(_: int) -> tuple[int, int]:
-        right = asked = 0
+    def query(_: int) -> tuple[int, int]:
+        right = requested = 0
         with Ensemble(pair.server.grpc_url) as client:
             while not stop.is_set():
                 for sample in samples():
-                    right += sample.answer == _ask(client, sample)
-                    asked += 1
+                    right += sample.answer == _query(client, sample)
+                    requested += 1
                 if killed.is_set():
                     stop.set()
-        return right, asked
+        return right, requested
 
     with ThreadPoolExecutor(CLIENTS) as pool:
-        clients = pool.map(ask, range(CLIENTS))
+        clients = pool.map(query, range(CLIENTS))
         child = Path(f"/proc/{pair.encoder.process.pid}/task/{pair.encoder.process.pid}/children")
         eventually(lambda: counted(pair.server, BY).get("encoders", 0) > len(samples()))
         os.kill(int(child.read_text().split()[0]), signal.SIGKILL)
         eventually(lambda: sum(counted(pair.server, WHY).values()) > 0)
         killed.set()
         results = list(clients)
-    assert [asked for _, asked in results] == [right for right, _ in results]
+    assert [requested for _, requested in results] == [right for right, _ in results]
     pair.encoder.wait_until_ready(starts=2)
     before = counted(pair.server, BY)["encoders"]
 
     def encoders_answer() -> bool:
         with Ensemble(pair.server.grpc_url) as client:
-            _ask(client, samples()[0])
+            _query(client, samples()[0])
         return counted(pair.server, BY)["encoders"] > before
 
     eventually(encoders_answer)

@@ -67,7 +67,7 @@ HOLED = np.full((1, ROWS, HIDDEN), np.nan, np.float16)
 
 
 @pytest.mark.parametrize(
-    ("answer", "why", "told"),
+    ("answer", "why", "reported"),
     [
         pytest.param(_features(**_named("b" * 64)), Why.MISMATCH, "bbbb", id="other engine"),
         pytest.param(_features(**{OWN_IDENTITY: None}), Why.MISMATCH, "none", id="no name"),
@@ -112,31 +112,31 @@ HOLED = np.full((1, ROWS, HIDDEN), np.nan, np.float16)
         pytest.param(_features(**{TABLE: HOLED}), Why.INVALID, "NaN", id="no numbers"),
     ],
 )
-def test_others_are_refused(answer: Tensors, why: Why, told: str) -> None:
+def test_others_are_refused(answer: Tensors, why: Why, reported: str) -> None:
     """The reason is counted, the sentence says what came and what was expected."""
     with scripted_encoder(lambda: answer) as (address, _):
         found, text = _refused(_client(address))
-    assert (why, True) == (found, told in text), text
+    assert (why, True) == (found, reported in text), text
 
 
-def test_the_next_encoder_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_next_encoder_is_queried(monkeypatch: pytest.MonkeyPatch) -> None:
     """An encoder that sends nonsense is left alone, and another one answers."""
     monkeypatch.setattr(backoff, "FIRST_SECONDS", 600.0)
     monkeypatch.setattr(backoff, "LONGEST_SECONDS", 600.0)
     bad = _features(**{TABLE: HOLED})
     with (
-        scripted_encoder(lambda: bad) as (strange, asked),
+        scripted_encoder(lambda: bad) as (strange, requested),
         scripted_encoder(_features) as (right, _),
     ):
         client = _client(strange, right)
         number = 0
-        while not asked.asked:  # which images go there first depends on both ports
+        while not requested.requested:  # which images go there first depends on both ports
             assert number < 256, "each goes there first with probability 1/2"
             client.encode(_image(number))
             number += 1
         for later in range(number, number + 8):
             client.encode(_image(later))
-    assert asked.asked == 1
+    assert requested.requested == 1
 
 
 def _image(number: int) -> Tensors:
@@ -168,7 +168,7 @@ def test_an_encoder_that_fails() -> None:
         assert _refused(_client(address))[0] is Why.FAILED
 
 
-def test_nobody_is_there() -> None:
+def test_an_absent_server() -> None:
     """A port where no one listens is unavailable; queried again at once, no one is there."""
     client = _client("127.0.0.1:1")
     assert [_refused(client)[0] for _ in range(2)] == [Why.UNAVAILABLE, Why.ABSENT]

@@ -33,8 +33,8 @@ class TritonPythonModel:
                 "counter", {"COUNT": count}, ["NUMBER"]
             ):
                 weakref.finalize(piece["NUMBER"], self._freed)
-            told = pb_utils.Tensor("ELSEWHERE", np.array([self._elsewhere], dtype=np.int32))
-            sender.send(pb_utils.InferenceResponse(output_tensors=[told]), flags=FINAL)
+            reported = pb_utils.Tensor("ELSEWHERE", np.array([self._elsewhere], dtype=np.int32))
+            sender.send(pb_utils.InferenceResponse(output_tensors=[reported]), flags=FINAL)
 
     def _freed(self) -> None:
         self._elsewhere += threading.get_native_id() != self._own

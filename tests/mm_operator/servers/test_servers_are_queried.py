@@ -134,7 +134,7 @@ async def test_a_full_pool_wakes_its_model_once(fleet: Fleet) -> None:
     assert (fleet.woken, fleet.full()) == ([KEY, KEY], [{"cuda": 1}, {"cuda": 1}])
 
 
-async def test_encoders_are_asked_beside_servers(fleet: Fleet) -> None:
+async def test_encoders_are_queried_beside_servers(fleet: Fleet) -> None:
     """Pods that only encode images are pods of the model, and say what they are."""
     fills(fleet.serve(HERE))
     fills(fleet.serve(THERE, Role.ENCODER))
@@ -168,7 +168,7 @@ async def test_silence_changes_nothing_and_the_pods_end_does(fleet: Fleet) -> No
         pytest.param({"podIP": ""}, id="no-address"),
     ],
 )
-async def test_only_running_servers_are_asked(fleet: Fleet, pod: dict[str, Any]) -> None:
+async def test_only_running_servers_are_queried(fleet: Fleet, pod: dict[str, Any]) -> None:
     """A server of others at an address of ours is left alone."""
     fills(fleet.serve(HERE))
     fleet.pod("a", HERE, **pod)

@@ -117,7 +117,7 @@ def test_first_obstacle(
     assert expected == first_obstacle(state, pods)
 
 
-def test_what_starting_pods_do_is_told() -> None:
+def test_what_starting_pods_do_is_reported() -> None:
     """How many load and warm up, and since when the first of each; others are not counted."""
     early, late = (datetime(2026, 1, 2, 3, 4, second, tzinfo=UTC) for second in (5, 9))
     pods = (
@@ -128,6 +128,6 @@ def test_what_starting_pods_do_is_told() -> None:
         pod(start=PodStart("Loading", early), serving_hash="old"),
         pod(start=PodStart("Loading", early), terminating=True),
     )
-    told = starts_in_progress(deployment(), pods)
-    assert told == "1 Loading, 2 WarmingUp since 2026-01-02T03:04:05Z"
+    reported = starts_in_progress(deployment(), pods)
+    assert reported == "1 Loading, 2 WarmingUp since 2026-01-02T03:04:05Z"
     assert starts_in_progress(deployment(), pods[3:]) == ""

@@ -8,7 +8,7 @@ import pytest
 from mm_runtime.images.structure import MAX_SCANS
 from support import bombs
 from support.gateways import serve, toy_gateway
-from support.pictures import data_url, encode, picture
+from support.images import data_url, encode, plain_image
 from support.scripted_engine import ScriptedEngine
 from support.under_attack import Attacked, under_attack
 
@@ -64,14 +64,14 @@ async def test_a_bomb_is_the_clients_fault(
     )
     async with serve(gateway) as running:
         assert await _attack(running.url, "toy", BOMBS[kind](), 1) == {400}
-        assert await _attack(running.url, "toy", encode(picture()), 1) == {200}
+        assert await _attack(running.url, "toy", encode(plain_image()), 1) == {200}
 
 
 @pytest.mark.adversarial
 @pytest.mark.triton
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("kind", BOMBS)
-async def test_bombs_disturb_nobody(attacked: Attacked, kind: str) -> None:
+async def test_bombs_disturb_no_other_client(attacked: Attacked, kind: str) -> None:
     """At ten times the sizes that were measured before: refused or answered, and all is free."""
     bomb = BOMBS[kind]()
     async with under_attack(attacked, f"media: {kind}") as watched:

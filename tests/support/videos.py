@@ -8,7 +8,7 @@ import numpy as np
 SIDE = 64
 
 
-def film(
+def video(
     frames: int,
     container: str = "mp4",
     codec: str = "h264",
@@ -39,14 +39,14 @@ def grey(number: int, frames: int) -> int:
     return 20 + 180 * number // max(1, frames - 1)
 
 
-def long_film(frames: int) -> bytes:
+def long_video(frames: int) -> bytes:
     """Return a video of one image that is shown so many times, quickly."""
     file = io.BytesIO()
     with av.open(file, "w", format="mp4") as output:
         stream = output.add_stream("mpeg4", rate=25)
         stream.width = stream.height = 16
-        picture = av.VideoFrame.from_ndarray(np.zeros((16, 16, 3), np.uint8), format="rgb24")
-        coded = bytes(next(iter((*stream.encode(picture), *stream.encode(None)))))
+        image = av.VideoFrame.from_ndarray(np.zeros((16, 16, 3), np.uint8), format="rgb24")
+        coded = bytes(next(iter((*stream.encode(image), *stream.encode(None)))))
         for number in range(frames):
             packet = av.Packet(coded)
             packet.stream, packet.is_keyframe = stream, True

@@ -17,8 +17,8 @@ def noise(seconds: float, seed: int, rate: int = RATE) -> NDArray[np.float32]:
     return (tones + random.normal(size=len(at)) * 0.05).astype(np.float32)
 
 
-def encode_sound(
-    sound: NDArray[np.float32],
+def encode_audio(
+    audio: NDArray[np.float32],
     container: str = "wav",
     codec: str = "pcm_s16le",
     *,
@@ -31,7 +31,7 @@ def encode_sound(
     with av.open(file, "w", format=container) as output:
         stream = output.add_stream(codec, rate=rate, layout=layout)
         frame = av.AudioFrame.from_ndarray(
-            np.repeat(sound[None], channels, axis=0).astype(np.float32), "fltp", layout
+            np.repeat(audio[None], channels, axis=0).astype(np.float32), "fltp", layout
         )
         frame.rate = rate
         for packet in stream.encode(frame):

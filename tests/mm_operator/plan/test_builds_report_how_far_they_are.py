@@ -41,12 +41,14 @@ def build_status(cluster: ImaginedCluster, name: str) -> dict[str, Any]:
     return found
 
 
-def test_progress_of_a_running_build_is_told() -> None:
+def test_progress_of_a_running_build_is_reported() -> None:
     """Phase, step, progress and start are those of the pod that runs."""
     cluster = two_models()
     cluster.follow("engine-", progress(percent=43), started=STARTED)
-    told = build_status(cluster, "one")
-    assert [told.get(key) for key in ("phase", "step", "progress", "startedAt", "stepSeconds")] == [
+    reported = build_status(cluster, "one")
+    assert [
+        reported.get(key) for key in ("phase", "step", "progress", "startedAt", "stepSeconds")
+    ] == [
         "Building",
         "export",
         "3 of 5, 40 %",
@@ -55,7 +57,7 @@ def test_progress_of_a_running_build_is_told() -> None:
     ]
 
 
-def test_bytes_are_told_where_they_are_moved() -> None:
+def test_bytes_are_reported_where_they_are_moved() -> None:
     """A download says how much there is beside how far it came."""
     cluster = two_models()
     moved = progress(percent=43, total_bytes=27 << 29, step="fetch", number=1)
@@ -82,8 +84,8 @@ def test_a_build_that_waits_in_the_store_names_its_holder() -> None:
     cluster = two_models()
     waits = BuildProgress(fingerprint=PRINT, waiting_for="other/engine-1")
     cluster.follow("engine-", waits, started=STARTED)
-    told = build_status(cluster, "one")
-    assert (told["phase"], told["message"]) == (
+    reported = build_status(cluster, "one")
+    assert (reported["phase"], reported["message"]) == (
         "Waiting",
         "other/engine-1 builds this engine in the same store",
     )
@@ -97,8 +99,8 @@ def test_the_second_model_reuses_without_a_job() -> None:
     cluster.delete("one")
     cluster.apply("three")
     cluster.inspected(tiny_facts())
-    told = {name: build_status(cluster, name).get("reusedFrom") for name in ("two", "three")}
-    assert told == {"two": "demo/one", "three": "demo/one"}
+    reported = {name: build_status(cluster, name).get("reusedFrom") for name in ("two", "three")}
+    assert reported == {"two": "demo/one", "three": "demo/one"}
     assert "jobName" not in build_status(cluster, "three")
 
 
@@ -109,7 +111,7 @@ def test_the_builder_itself_reuses_nothing() -> None:
     assert "reusedFrom" not in build_status(cluster, "one")
 
 
-def test_an_engine_of_the_store_is_told() -> None:
+def test_an_engine_of_the_store_is_reported() -> None:
     """A build that found the engine there says that it came from the store."""
     cluster = two_models()
     cluster.delete("two")
@@ -151,7 +153,7 @@ def test_a_changed_percentage_alone_is_no_event() -> None:
         pytest.param(f'{PROGRESS_MARK}{{"step": "x"}}', None, id="no-fingerprint"),
     ],
 )
-def test_the_newest_whole_line_counts(log: str, step: str | None) -> None:
+def test_the_newest_complete_line_counts(log: str, step: str | None) -> None:
     """The log's end may hold anything; damaged lines are passed over."""
     found = last_progress(log)
     assert (found.step if found else None) == step
@@ -165,7 +167,7 @@ def test_statuses_of_waiters_are_derived_alike() -> None:
     assert derive(snapshot, decide(snapshot), Outcome()) == snapshot.status
 
 
-def test_jobs_tell_their_model() -> None:
+def test_jobs_report_their_model() -> None:
     """A build Job names its model for people; its phase follows the Job."""
     cluster = two_models()
     job = cluster.jobs[cluster.job("engine-")]

@@ -32,7 +32,7 @@ def test_the_chart_waits_for_the_image_it_names() -> None:
     assert set(stages["helm"].needs) == {"operator", "runtime-image"}
 
 
-def test_somebody_elses_cluster_gets_no_images() -> None:
+def test_another_users_cluster_gets_no_images() -> None:
     """With CLUSTER=current nothing is compiled, built or loaded."""
     keys = [stage.key for stage in stages_of(Session(Options("current")), [])]
     assert keys[:2] == ["cluster", "helm"]
@@ -69,7 +69,7 @@ def test_answers_are_judged_by_their_words(text: str, right: bool) -> None:  # n
     assert (answer.is_right, words_of("A b.")) == (right, ["a", "b"])
 
 
-def test_pictures_and_questions_vary() -> None:
+def test_images_and_questions_vary() -> None:
     """Each image is queried about once, with a question that was not queried before."""
     questions = [Question(Path(p), t, "") for p, t in ("ax", "ay", "bx", "by", "cx", "cz")]
     chosen = choose_questions(questions, 3)

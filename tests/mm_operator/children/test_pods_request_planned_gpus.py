@@ -24,7 +24,7 @@ REFERENCE = planned_engine(reference_inputs(tiny_facts()))
 
 
 @pytest.mark.parametrize(
-    ("asked", "plan", "serving", "building"),
+    ("requested", "plan", "serving", "building"),
     [
         pytest.param({}, TWO_RANKS, (2, H100), (1, H100), id="two-ranks"),
         pytest.param({"count": 2, "product": L4}, TWO_RANKS, (2, L4), (2, L4), id="as-written"),
@@ -34,13 +34,13 @@ REFERENCE = planned_engine(reference_inputs(tiny_facts()))
     ],
 )
 def test_gpus(
-    asked: dict[str, Any],
+    requested: dict[str, Any],
     plan: Any,
     serving: tuple[int, str | None],
     building: tuple[int, str | None],
 ) -> None:
     """Serving takes a GPU a rank; a build one, because ranks are built in turn."""
-    gpu = Gpu.model_validate(asked)
+    gpu = Gpu.model_validate(requested)
     pods, job = planned_gpu(gpu, plan), building_gpu(gpu, plan)
 
     assert (serving, building) == ((pods.count, pods.product), (job.count, job.product))
@@ -69,12 +69,12 @@ def test_encoders_in_pods_of_their_own_take_one_gpu(
         pytest.param(
             {"weight_bytes": 240 << 20, "dtype": "bfloat16", "parameters": 120 << 20},
             "1234Mi",
-            id="asked-in-another-dtype",
+            id="requested-in-another-dtype",
         ),
         pytest.param(
             {"weight_bytes": 240 << 20, "dtype": "float32", "parameters": 60 << 20},
             "1024Mi",
-            id="asked-as-stored",
+            id="requested-as-stored",
         ),
         pytest.param(
             {"weight_bytes": 600 << 20, "dtype": "bfloat16", "parameters": 300 << 20},
@@ -98,8 +98,8 @@ def test_a_build_sets_aside_what_its_export_takes(half: int) -> None:
     """Not less than was measured of a tower of this size, and hardly more."""
     parameters = tiny_facts().parameters + (half << 20) // 4
     plan = plan_of(tiny_facts(parameters=parameters, weight_bytes=300 << 20))
-    asked = int(building_requests(plan)["memory"].removesuffix("Mi"))
-    assert 1 <= asked / MEASURED[half] <= 1.1
+    requested = int(building_requests(plan)["memory"].removesuffix("Mi"))
+    assert 1 <= requested / MEASURED[half] <= 1.1
 
 
 @pytest.mark.parametrize(

@@ -66,18 +66,18 @@ def test_names_are_found_in_expressions(expression: str, expected: set[str]) -> 
     assert metrics_in(expression) == expected
 
 
-def test_every_metric_asked_for_exists() -> None:
+def test_every_metric_requested_exists() -> None:
     """Each name in a dashboard or rule is in a catalogue, or recorded by a rule."""
-    asked = {name for _, query in every_query() for name in metrics_in(query.expression)}
-    asked |= {
+    requested = {name for _, query in every_query() for name in metrics_in(query.expression)}
+    requested |= {
         name
         for group in every_group()
         for rule in group.rules
         for name in metrics_in(rule.expression)
     }
 
-    assert asked - known_names() == set()
-    assert len(asked) > 30
+    assert requested - known_names() == set()
+    assert len(requested) > 30
 
 
 def test_prometheus_understands_every_expression(tmp_path: Path) -> None:

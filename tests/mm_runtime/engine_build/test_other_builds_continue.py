@@ -13,7 +13,7 @@ from mm_runtime.engine_build import commands
 from mm_runtime.engine_build.steps import steps
 from support import many_steps
 from support.build_sites import Site
-from support.families.pictures import write
+from support.families.images import write
 from support.killed_builders import run_builder
 from support.small_disk import fill, small_disk
 from support.staging_sites import StagingSite, staging_site

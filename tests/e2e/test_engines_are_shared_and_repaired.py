@@ -101,17 +101,17 @@ def test_a_damaged_engine_is_built_again(space: Space) -> None:
     server = "app.kubernetes.io/component=server"
     space.kubectl("delete", "pod", "-l", server, "--wait=false")
 
-    def mended(one: Condition) -> bool:
+    def repaired(one: Condition) -> bool:
         return one.holds and "safetensors is damaged" in one.message
 
-    space.wait("first", "EngineBuilt", mended)
+    space.wait("first", "EngineBuilt", repaired)
     built = time.monotonic()
     space.wait_ready("first")
-    log.info("Ready %.0f s after the engine was whole again", time.monotonic() - built)
+    log.info("Ready %.0f s after the engine was complete again", time.monotonic() - built)
     assert back_offs(space, "first") == []
     chosen = "involvedObject.name=first,type=Warning,reason=EngineCorrupt"
-    told = [one["message"] for one in space.get("events", "--field-selector", chosen)["items"]]
-    assert any("model.safetensors is damaged: sha256" in message for message in told)
+    reported = [one["message"] for one in space.get("events", "--field-selector", chosen)["items"]]
+    assert any("model.safetensors is damaged: sha256" in message for message in reported)
     after = build_of(space, "first")
     assert after["fingerprint"] == before["fingerprint"]
     assert after["manifestSha256"] != before["manifestSha256"]

@@ -64,7 +64,7 @@ def test_a_full_pool_says_whose_how_often_and_what_would_do() -> None:
         pytest.param(2, "in 1 of 2 servers (a server", id="two"),
     ],
 )
-def test_servers_are_counted_in_words(pods: int, expected: str) -> None:
+def test_servers_are_counted_in_the_message(pods: int, expected: str) -> None:
     """A pool that was full once in one server is no matter of times."""
     assert expected in degraded(*served(full(), pods=pods))["message"]
 
@@ -83,7 +83,7 @@ def test_the_size_that_would_do_holds_what_triton_takes() -> None:
     assert f"to {expected}Mi." in degraded(snapshot, plan)["message"]
 
 
-def test_a_larger_pool_that_is_planned_is_told_instead() -> None:
+def test_a_larger_pool_that_is_planned_is_reported_instead() -> None:
     """The field is raised already: the old pods' servers are all that still speaks of it."""
     changes = {"runtime": {"memoryPools": {"cuda": "256Mi"}}}
     message = degraded(*served(full(), changes=changes))["message"]
@@ -104,7 +104,7 @@ def test_a_full_pinned_pool_names_its_own_field() -> None:
     )
 
 
-def test_encoders_in_pods_of_their_own_are_told_apart() -> None:
+def test_encoders_in_pods_of_their_own_are_distinguished() -> None:
     """One of two encoders: pinned memory has a field; what is in the CUDA pool is not planned."""
     snapshot, plan = served(full("pinned", role=Role.ENCODER), full(role=Role.ENCODER))
     pods = (PodState(plan.rollout.serving_hash, "Running", ready=True),) * 2
@@ -120,7 +120,7 @@ def test_encoders_in_pods_of_their_own_are_told_apart() -> None:
     )
 
 
-def test_time_slices_in_place_of_mps_are_told() -> None:
+def test_time_slices_in_place_of_mps_are_reported() -> None:
     """The fall-back works, and a person should know what it costs and how to end it."""
     found = degraded(*served(ServerState(sharing_problem="no daemon starts")))
 
@@ -130,16 +130,16 @@ def test_time_slices_in_place_of_mps_are_told() -> None:
 
 
 @pytest.mark.parametrize(
-    "servers", [pytest.param((), id="nobody-speaks"), pytest.param((QUIET,), id="all-is-well")]
+    "servers", [pytest.param((), id="no-server-reports"), pytest.param((QUIET,), id="all-is-well")]
 )
-def test_without_trouble_nothing_is_told(servers: tuple[ServerState, ...]) -> None:
+def test_without_trouble_nothing_is_reported(servers: tuple[ServerState, ...]) -> None:
     """A server that found no pool full changes no condition."""
     found = degraded(*served(*servers))
 
     assert (found["status"], found["reason"]) == ("False", "AsExpected")
 
 
-def test_a_person_is_told_by_an_event() -> None:
+def test_a_person_is_informed_by_an_event() -> None:
     """The change is one Warning with the condition's words."""
     before, after = (derive(*served(*said), Outcome()) for said in ((), (full(),)))
     events = transitions(before, after)

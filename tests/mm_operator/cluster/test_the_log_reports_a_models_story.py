@@ -14,7 +14,7 @@ from support.operator_process import running_operator
 pytestmark = pytest.mark.cluster
 
 
-def told(log: Path, key: str) -> list[str]:
+def reported(log: Path, key: str) -> list[str]:
     """Return the events of the story that a log reports a model."""
     lines = (json.loads(line) for line in log.read_text().splitlines())
     return [
@@ -49,8 +49,8 @@ def test_begin_and_end_of_each_stage_are_lines(api: Api, tmp_path: Path) -> None
         api.apply(document({"engine": {"maxInputLen": 100_000}}, name="llava"))
         eventually(lambda: condition("Planned", "reason") == "InvalidSpec")
 
-        eventually(lambda: "Refused" in told(operator.log, key))
-        lines = told(operator.log, key)
+        eventually(lambda: "Refused" in reported(operator.log, key))
+        lines = reported(operator.log, key)
         assert lines[: lines.index("Refused") + 1] == [
             "BuildStarted",
             "BuildSucceeded",

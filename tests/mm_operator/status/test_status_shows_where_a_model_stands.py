@@ -199,14 +199,14 @@ def test_job_and_attempts_stay_known_after_the_job_is_gone() -> None:
 def test_models_without_vision_say_so() -> None:
     """A plan without a vision tower mentions no images."""
     facts = (tiny_facts(), llava_7b_facts(), tiny_facts(vision=None))
-    told = []
+    reported = []
     for found in facts:
         snapshot, plan = inspected()
         plan = replace(plan, engine=planned_engine(reference_inputs(found)))
         status = derive(snapshot, plan, NOTHING)
         (message,) = [one["message"] for one in status["conditions"] if one["type"] == "Planned"]
-        told.append(("image" in message, status["plan"].get("featuresPerImage")))
-    assert told == [(True, 16), (True, 576), (False, None)]
+        reported.append(("image" in message, status["plan"].get("featuresPerImage")))
+    assert reported == [(True, 16), (True, 576), (False, None)]
 
 
 def test_a_taken_name_is_why_a_model_is_not_ready() -> None:

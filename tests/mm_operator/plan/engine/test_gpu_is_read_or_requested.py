@@ -132,17 +132,20 @@ def test_unknown_gpu_is_a_question(
     nodes: tuple[GpuNode, ...] | None, runtime: dict[str, Any], words: str
 ) -> None:
     """The question names what the cluster has and the field that answers it."""
-    with pytest.raises(SpecError) as asked:
+    with pytest.raises(SpecError) as requested:
         choose_gpu(spec_of({"runtime": runtime}), nodes, None)
 
-    assert (asked.value.reason, asked.value.path) == ("GpuUnknown", "spec.runtime.gpu.product")
-    assert words in asked.value.message
+    assert (requested.value.reason, requested.value.path) == (
+        "GpuUnknown",
+        "spec.runtime.gpu.product",
+    )
+    assert words in requested.value.message
 
 
-def test_heartbeats_wake_nobody() -> None:
+def test_heartbeats_start_no_reconciliation() -> None:
     """Only a change of what plans read is reported, an empty first list included."""
-    told: list[int] = []
-    cache = NodeCache(on_change=lambda: told.append(len(cache.gpus() or ())))
+    reported: list[int] = []
+    cache = NodeCache(on_change=lambda: reported.append(len(cache.gpus() or ())))
     marks = {"nvidia.com/gpu.product": L4}
     item = {"metadata": {"name": "a", "uid": "uid-of-a", "labels": marks}}
 
@@ -151,4 +154,4 @@ def test_heartbeats_wake_nobody() -> None:
     cache.put("Node", {**item, "metadata": {**item["metadata"], "resourceVersion": "2"}})
     cache.remove("Node", item)
 
-    assert told == [0, 1, 0]
+    assert reported == [0, 1, 0]

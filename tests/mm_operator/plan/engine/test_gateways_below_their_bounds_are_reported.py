@@ -20,7 +20,7 @@ def _tensorrt(gateway: dict[str, Any]) -> ModelPlan:
     return planned("llava", gateway=gateway)
 
 
-def _told(plan: ModelPlan) -> list[str]:
+def _reported(plan: ModelPlan) -> list[str]:
     return [one.message for one in plan.warnings if one.code == CODE]
 
 
@@ -34,14 +34,14 @@ def test_the_limit_is_compared_with_the_plans_own_number(planner: Any) -> None:
     def limited(count: int) -> dict[str, Any]:
         return {"resources": {"limits": {"memory": count}}}
 
-    assert _told(planner({})) == []
-    assert _told(planner(limited(bounds))) == []
-    (message,) = _told(planner(limited(bounds - 1)))
+    assert _reported(planner({})) == []
+    assert _reported(planner(limited(bounds))) == []
+    (message,) = _reported(planner(limited(bounds - 1)))
     assert f"bodies and decoders to {-(-bounds // 2**20)}Mi together" in message
 
 
 def test_smaller_images_fit_into_less() -> None:
     """The warning goes with the limits that the message names."""
     resources = {"limits": {"memory": "2600Mi"}}
-    assert _told(_reference({"resources": resources}))
-    assert not _told(_reference({"resources": resources, "maxImagePixels": 25_000_000}))
+    assert _reported(_reference({"resources": resources}))
+    assert not _reported(_reference({"resources": resources, "maxImagePixels": 25_000_000}))

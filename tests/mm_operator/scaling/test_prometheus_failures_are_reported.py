@@ -35,7 +35,7 @@ async def server(answer: Answer, tls: ssl.SSLContext | None = None) -> AsyncIter
         await runner.cleanup()
 
 
-async def ask(endpoint: Endpoint, seconds: float = 60.0) -> object:
+async def query(endpoint: Endpoint, seconds: float = 60.0) -> object:
     """Return what a client gets."""
     client = Prometheus(endpoint, trust(endpoint), seconds)
     try:
@@ -103,25 +103,25 @@ async def fine(request: web.Request) -> web.Response:
 async def test_a_bad_answer_is_a_sentence(answer: Answer, sentence: str) -> None:
     """Each failure is reported with a message of its own, with the address."""
     async with server(answer) as address:
-        with pytest.raises(MetricsError) as told:
-            await ask(Endpoint((address,)), seconds=1 if answer is hang else 60)
+        with pytest.raises(MetricsError) as reported:
+            await query(Endpoint((address,)), seconds=1 if answer is hang else 60)
 
-    assert f"{address} {sentence}" in str(told.value) or sentence in str(told.value)
-    assert address in str(told.value)
+    assert f"{address} {sentence}" in str(reported.value) or sentence in str(reported.value)
+    assert address in str(reported.value)
 
 
-async def test_nobody_there_is_a_sentence() -> None:
+async def test_an_absent_server_is_a_sentence() -> None:
     """A closed port is reported as what it is."""
     with pytest.raises(MetricsError, match="cannot be reached"):
-        await ask(Endpoint(("http://127.0.0.1:1",)))
+        await query(Endpoint(("http://127.0.0.1:1",)))
 
 
 async def test_the_replica_answers_when_the_first_does_not() -> None:
     """Of an HA pair one may be down, and the one that answered is queried first afterwards."""
-    asked: list[int] = []
+    requested: list[int] = []
 
     async def count(request: web.Request) -> web.Response:
-        asked.append(1)
+        requested.append(1)
         return await refuse(request)
 
     async with server(count) as bad, server(fine) as good:
@@ -132,7 +132,7 @@ async def test_the_replica_answers_when_the_first_does_not() -> None:
             await client.close()
 
     assert [sample.labels for sample in first] == [{"token": "Bearer secret"}]
-    assert (first, len(asked)) == (second, 1)
+    assert (first, len(requested)) == (second, 1)
 
 
 async def test_certificates_are_checked(tmp_path: Path) -> None:
@@ -145,13 +145,13 @@ async def test_certificates_are_checked(tmp_path: Path) -> None:
         right = Endpoint((address,), ca=certificate.read_text())
         wrong = Endpoint((address,), ca=other.read_text())
 
-        assert len(read_vector(await ask(right))) == 1
-        assert len(read_vector(await ask(Endpoint((address,), insecure=True)))) == 1
+        assert len(read_vector(await query(right))) == 1
+        assert len(read_vector(await query(Endpoint((address,), insecure=True)))) == 1
         with pytest.raises(MetricsError, match=r"not trusted: set prometheus\.tls\.caSecretRef"):
-            await ask(wrong)
+            await query(wrong)
 
 
-def test_damaged_authorities_are_told() -> None:
+def test_damaged_authorities_are_reported() -> None:
     """A Secret with something else in it is reported before anything is queried."""
     with pytest.raises(MetricsError, match="cannot be read: it must be PEM"):
         trust(Endpoint((), ca="no certificate"))
@@ -166,8 +166,8 @@ def test_secrets_do_not_show() -> None:
 
 async def test_batches_of_a_tick_share_one_client() -> None:
     """Two that query at the same time get the same one: none is left open."""
-    nobody: Any = None
-    endpoints = Endpoints(nobody, OwnPrometheus(OwnPrometheusSettings()))
+    absent: Any = None
+    endpoints = Endpoints(absent, OwnPrometheus(OwnPrometheusSettings()))
     one, other = await asyncio.gather(*(endpoints.client(Endpoint(("http://a",))) for _ in "ab"))
     await endpoints.close()
 

@@ -85,7 +85,7 @@ def wait_for_step(space: Space, pod: str) -> None:
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_step_exit_code_and_last_lines_are_told(failing: Space, name: str) -> None:
+def test_step_exit_code_and_last_lines_are_reported(failing: Space, name: str) -> None:
     """After a second try EngineBuilt is False and says everything that a person needs."""
     fault = FAULTS[name]
     job = first_build(failing, name)
@@ -127,7 +127,7 @@ def test_another_job_follows_by_itself(failing: Space) -> None:
     eventually(lambda: attempts() > 1, seconds=180, pause_seconds=1, showing=attempts)
 
 
-def test_a_build_that_is_killed_whole_has_left_word(space: Space) -> None:
+def test_a_build_whose_container_is_killed_has_left_word(space: Space) -> None:
     """SIGKILL of the container leaves no time to report: step and last lines were there before."""
     build = {"store": {"size": "1Gi"}, "retries": RETRIES, "resources": SLOW}
     space.apply(build_only(space, "killed", "good", build=build, engine={"maxBatchSize": 6}))

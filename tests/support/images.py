@@ -8,7 +8,7 @@ from PIL import Image
 RED = (220, 20, 20)
 
 
-def picture(
+def plain_image(
     size: tuple[int, int] = (64, 64), colour: object = RED, mode: str = "RGB"
 ) -> Image.Image:
     """Return an image of one colour."""

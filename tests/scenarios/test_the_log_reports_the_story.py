@@ -41,7 +41,7 @@ def test_a_first_life_is_four_lines(cluster: ImaginedCluster) -> None:
     assert since(cluster) == []
 
 
-def test_a_failed_build_is_told_with_each_attempt(cluster: ImaginedCluster) -> None:
+def test_a_failed_build_is_reported_with_each_attempt(cluster: ImaginedCluster) -> None:
     """What failed is named, and the attempt that follows by itself has lines of its own."""
     cluster.apply("llava", SMALLER)
     cluster.broke(
@@ -66,7 +66,7 @@ def test_a_failed_build_is_told_with_each_attempt(cluster: ImaginedCluster) -> N
     ]
 
 
-def test_a_change_of_the_replicas_is_told(cluster: ImaginedCluster) -> None:
+def test_a_change_of_the_replicas_is_reported(cluster: ImaginedCluster) -> None:
     """More replicas of the same revision: how many there were, and that all of them answer."""
     cluster.apply("llava", {"replicas": 2})
     cluster.pods_ready("llava")
@@ -89,7 +89,7 @@ def test_an_engine_of_another_model_is_no_build(cluster: ImaginedCluster) -> Non
     ]
 
 
-def test_a_refused_spec_is_told_once(cluster: ImaginedCluster) -> None:
+def test_a_refused_spec_is_reported_once(cluster: ImaginedCluster) -> None:
     """Each refusal is one line, however often it is looked at; another fault is another line."""
     for length in (100_000, 100_000, 200_000):
         cluster.apply("llava", {"engine": {"maxInputLen": length}})
@@ -100,7 +100,7 @@ def test_a_refused_spec_is_told_once(cluster: ImaginedCluster) -> None:
     assert second.startswith("Refused: refused: InvalidSpec: spec.engine.maxInputLen: 200000 leav")
 
 
-def test_steps_of_the_autoscaler_are_told() -> None:
+def test_steps_of_the_autoscaler_are_reported() -> None:
     """Each change of the replicas that is new, oldest first, with its reason."""
     up = {"at": "1", "fromReplicas": 1, "toReplicas": 3, "reason": "ScaleUp: the queue grows"}
     down = {"at": "2", "fromReplicas": 3, "toReplicas": 2, "reason": "ScaleDown: little to do"}

@@ -130,6 +130,6 @@ async def test_others_are_answered(attacked: Attacked, name: str) -> None:
         answered = await flood(attack(attacked), at_once=at_once)
     print(dict(answered))  # noqa: T201 - beside the report of what it cost
     if name == "names-that-hang":
-        assert attacked.names is None or attacked.names.asked
+        assert attacked.names is None or attacked.names.requested
     assert set(answered) <= expected, answered
     watched.check()

@@ -228,7 +228,7 @@ def test_the_label_of_an_own_object_stays(cluster: ClusterInfo) -> None:
     assert "carry the label" in said, said
 
 
-def test_events_are_told_everywhere(cluster: ClusterInfo) -> None:
+def test_events_are_reported_everywhere(cluster: ClusterInfo) -> None:
     """A model in a namespace that did not opt in says why nothing happens."""
     event = {
         "apiVersion": "v1",

@@ -152,7 +152,7 @@ async def test_a_round_ends_and_the_others_are_known(bad: Speaks) -> None:
     assert [pool.full for one in servers.notable(WELL) for pool in one.pools] == [2]
 
 
-async def test_a_namespace_full_of_such_pods_delays_nobody(
+async def test_a_namespace_full_of_such_pods_delays_no_other_model(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """While 200 pods of a namespace drip, a model of another one is woken already."""

@@ -21,7 +21,7 @@ STREAMS = 8
 TYPES = {"BOOL": np.bool_, "INT32": np.int32}
 
 
-def ask(
+def query(
     served: Served, *outputs: str, streaming: bool = True, tokens: int = TOKENS
 ) -> list[Response]:
     """Return the responses to a prompt that no end token ends; none named: all outputs."""
@@ -64,7 +64,7 @@ def tokens_of(response: Response) -> list[int]:
     return tokens
 
 
-@pytest.mark.parametrize("streaming", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("streaming", [False, True], ids=["at-once", "streamed"])
 @pytest.mark.parametrize(
     "named", [(), ("output_ids", "sequence_length"), ("is_last",)], ids=["all", "two", "one"]
 )
@@ -72,15 +72,17 @@ def test_outputs_are_those_that_were_named(
     served: Served, named: tuple[str, ...], *, streaming: bool
 ) -> None:
     """Without names a client gets all that this engine makes."""
-    found = ask(served, *named, streaming=streaming, tokens=6)
+    found = query(served, *named, streaming=streaming, tokens=6)
     assert {frozenset(named or ANSWERS)} == {frozenset(response) for response in found}
 
 
 def test_tokens_come_once_and_in_order(served: Served) -> None:
     """Eight streams at once, faster than they are sent: tokens, those before, values, the end."""
-    expected = tokens_of(ask(served, streaming=False)[0])
+    expected = tokens_of(query(served, streaming=False)[0])
     answers: list[list[Response]] = []
-    threads = [threading.Thread(target=lambda: answers.append(ask(served))) for _ in range(STREAMS)]
+    threads = [
+        threading.Thread(target=lambda: answers.append(query(served))) for _ in range(STREAMS)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from support.tiny_llava import PICTURES
+from support.tiny_llava import IMAGES
 
 GIGABYTE = 1 << 30
 HANG_SECONDS = 60
@@ -16,13 +16,13 @@ CHUNK = b"x" * 65_536
 
 
 @dataclass(frozen=True)
-class PictureHost:
+class ImageHost:
     """Where the host listens."""
 
     port: int
     release: Callable[[], None]
     """Lets the page `late` answer."""
-    asked: list[str]
+    requested: list[str]
     """Names of the pages that someone requested, in order."""
 
     def url(self, path: str) -> str:
@@ -38,7 +38,7 @@ class _Server(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.ended = threading.Event()
         self.released = threading.Event()
-        self.asked: list[str] = []
+        self.requested: list[str] = []
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -48,7 +48,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         name = self.path.removeprefix("/")
-        self.server.asked.append(name)
+        self.server.requested.append(name)
         ways: dict[str, Callable[[], None]] = {
             "hang": self._hang,
             "late": self._wait,
@@ -59,8 +59,8 @@ class _Handler(BaseHTTPRequestHandler):
         }
         if name in ways:
             ways[name]()
-        elif (PICTURES / name).is_file():
-            self._answer((PICTURES / name).read_bytes())
+        elif (IMAGES / name).is_file():
+            self._answer((IMAGES / name).read_bytes())
         else:
             self._head(404, content_length="0")
 
@@ -72,7 +72,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _wait(self) -> None:
         self.server.released.wait(HANG_SECONDS)
-        self._answer((PICTURES / "red-square.png").read_bytes())
+        self._answer((IMAGES / "red-square.png").read_bytes())
 
     def _redirect(self) -> None:
         self._head(302, location=f"http://127.0.0.1:{self.server.server_port}/red-square.png")
@@ -98,13 +98,13 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def serve_pictures() -> Iterator[PictureHost]:
+def serve_images() -> Iterator[ImageHost]:
     """Serve until the block ends."""
     with _Server() as server:
         thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()
         try:
-            yield PictureHost(server.server_port, server.released.set, server.asked)
+            yield ImageHost(server.server_port, server.released.set, server.requested)
         finally:
             server.ended.set()
             server.released.set()

@@ -31,7 +31,7 @@ from support.s3_server import S3Server
 
 PINNED = f"hf://{REPOSITORY}@{COMMIT}"
 WEIGHTS = "model.safetensors"
-TOKEN = "hf_secret_that_nobody_may_see"
+TOKEN = "hf_secret_that_no_log_may_show"
 
 
 def weights_of(source: RemoteSource) -> RemoteFile:
@@ -110,13 +110,15 @@ def test_cut_connection_is_made_again(hub: Hub, tmp_path: Path) -> None:
     weights = weights_of(source)
     source.download(weights, tmp_path / "partial")
     assert sha256(hub.directory / WEIGHTS) == sha256(tmp_path / "partial")
-    asked = [range_ for method, path, range_ in hub.requests if method == "GET" and "/cdn/" in path]
+    requested = [
+        range_ for method, path, range_ in hub.requests if method == "GET" and "/cdn/" in path
+    ]
     # The client passes entire chunks of 10 MiB on; the rest of the second one came for nothing.
-    assert asked == ["", f"bytes={10 * 1024 * 1024}-"]
+    assert requested == ["", f"bytes={10 * 1024 * 1024}-"]
 
 
 @pytest.mark.parametrize("kind", ["hub", pytest.param("bucket", marks=pytest.mark.s3)])
-def test_next_process_goes_on(
+def test_next_process_continues(
     kind: str, request: pytest.FixtureRequest, large_checkpoint: Path, tmp_path: Path
 ) -> None:
     """What a killed fetch has left is kept: only the rest is requested."""
@@ -130,15 +132,15 @@ def test_next_process_goes_on(
         s3.upload(large_checkpoint, "resumed", "")
         source = BucketSource(BucketAddress("resumed", ""), s3.environment)
     weights = weights_of(source)
-    whole = (large_checkpoint / WEIGHTS).read_bytes()
+    complete = (large_checkpoint / WEIGHTS).read_bytes()
     partial = tmp_path / "partial"
     # Zeros instead of the true beginning: that they stay shows that it was not fetched again.
     partial.write_bytes(bytes(7_000_000))
     source.download(weights, partial)
-    assert bytes(7_000_000) + whole[7_000_000:] == partial.read_bytes()
+    assert bytes(7_000_000) + complete[7_000_000:] == partial.read_bytes()
 
 
-def test_server_without_ranges_gives_the_whole(hub: Hub, tmp_path: Path) -> None:
+def test_server_without_ranges_sends_everything(hub: Hub, tmp_path: Path) -> None:
     """A mirror that ignores Range answers with everything; the beginning is not doubled."""
     hub.ranges = False
     source = HubSource(HubAddress(REPOSITORY, COMMIT), hub.environment)
