@@ -34,7 +34,7 @@ from mm_runtime.gateway.backends.engine import (
 )
 from mm_runtime.gateway.errors import EngineFailedError, InvalidRequestError
 from mm_runtime.gateway.media.audio_reader import DEFAULT_LANGUAGE, AudioReader
-from mm_runtime.gateway.media.images import ImageLoader, ImageReference
+from mm_runtime.gateway.media.images import ImageLoader, ImageReference, VideoReference
 from mm_runtime.gateway.prompts.conversation import ChatPrompt
 from mm_runtime.gateway.prompts.layout import PromptLayout
 from mm_runtime.gateway.prompts.templates import Turn
@@ -85,7 +85,7 @@ class _Parsed:
 
     prompt: str
     images: list[ImageReference]
-    videos: list[ImageReference]
+    videos: list[VideoReference]
     turns: tuple[Turn, ...] = ()
 
 
@@ -337,7 +337,7 @@ class ChatService:
             self._chat_prompt.write(found.turns), found.images, found.videos, tuple(found.turns)
         )
 
-    def _check_media(self, images: list[ImageReference], videos: list[ImageReference]) -> None:
+    def _check_media(self, images: list[ImageReference], videos: list[VideoReference]) -> None:
         limit = self.model.max_images
         if len(images) > limit:
             param = images[limit].param
@@ -354,6 +354,13 @@ class ChatService:
                 f"This model takes no video. Leave `{videos[0].param}` out.",
                 param=videos[0].param,
                 code="invalid_content_part",
+            )
+        wanted = videos[0].choice.num_frames
+        if wanted is not None and wanted > self.model.max_video_frames:
+            raise InvalidRequestError(
+                f"This model takes at most {self.model.max_video_frames} frames of a video; "
+                f"`num_frames` is {wanted}.",
+                param=f"{videos[0].param}.video_url.num_frames",
             )
         if images or len(videos) > 1:
             param = videos[-1].param

@@ -352,6 +352,23 @@ def test_a_video(served: Family) -> None:
 
 
 @pytest.mark.parametrize("served", ["qwen2-vl"], indirect=True)
+def test_film_of_chosen_frames(served: Family) -> None:
+    """DashInfer-VLM's `fps` and `num_frames`: two seconds are two frames, or as many as wanted."""
+    url = f"data:video/mp4;base64,{base64.b64encode(film(50)).decode()}"
+
+    def tokens(**choice: float) -> int:
+        part = {"type": "video_url", "video_url": {"url": url, **choice}}
+        return served.chat(part, TEXT_PART).usage.prompt_tokens
+
+    # Two frames become one temporal patch; of three the last one is doubled.
+    assert tokens(fps=1) == tokens(num_frames=2) == tokens(fps=2, max_frames=2)
+    assert tokens(fps=1) < tokens(fps=2) == tokens(num_frames=FRAMES) == tokens()
+    with pytest.raises(BadRequestError, match="at most 3 frames") as refusal:
+        tokens(num_frames=FRAMES + 1)
+    assert refusal.value.param == "messages[0].content[0].video_url.num_frames"
+
+
+@pytest.mark.parametrize("served", ["qwen2-vl"], indirect=True)
 def test_documented_videos(served: Family) -> None:
     """The page of requests shows how frames are sent; random weights answer something."""
     (example,) = documented_requests.examples("qwen2-vl")

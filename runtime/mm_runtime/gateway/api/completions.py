@@ -2,11 +2,10 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from functools import partial
 from typing import Protocol
 
 from mm_runtime.gateway.api.finish_reason import FinishReason
-from mm_runtime.gateway.api.json_text import TextFrame
+from mm_runtime.gateway.api.json_text import TextFrame, encode
 from mm_runtime.gateway.api.served_model import ServedModel
 
 
@@ -40,19 +39,37 @@ class Usage:
 Event = dict[str, object]
 
 
+@dataclass(frozen=True, slots=True)
+class StreamForm:
+    """Where a stream says its usage: in a chunk of its own, in every chunk, or nowhere."""
+
+    with_usage: bool = False
+    continuous: bool = False
+
+    @property
+    def says_usage(self) -> bool:
+        """Return whether every chunk has the key."""
+        return self.with_usage or self.continuous
+
+
 class Shapes(Protocol):
     """The objects that carry one answer."""
 
     def full(self, text: str, reason: FinishReason, usage: Usage) -> Event | str:
         """Return the plain answer: an object, or text that is sent as such."""
 
-    def opening(self, *, with_usage: bool) -> list[Event]:
+    def opening(self, usage: Usage) -> list[Event]:
         """Return what a stream begins with before there is any text."""
 
-    def piece(self, text: str, *, with_usage: bool) -> bytes:
-        """Return the JSON of an event with some text; there is one for each token."""
+    def piece(self, text: str, usage: Usage | None) -> bytes:
+        """Return the JSON of an event with some text; there is one for each token.
 
-    def ending(self, reason: FinishReason, usage: Usage, *, with_usage: bool) -> list[Event]:
+        Args:
+            text: not empty.
+            usage: so far, of a stream that says it in every chunk; else None.
+        """
+
+    def ending(self, reason: FinishReason, usage: Usage) -> list[Event]:
         """Return the last events of a stream."""
 
 
@@ -66,7 +83,13 @@ class Completion(ABC):
     chunk_object: str
 
     def __init__(
-        self, *, model: ServedModel, requested: str, request_id: str, created: int
+        self,
+        *,
+        model: ServedModel,
+        requested: str,
+        request_id: str,
+        created: int,
+        form: StreamForm,
     ) -> None:
         self._head = {
             "id": f"{self.prefix}-{request_id}",
@@ -74,8 +97,9 @@ class Completion(ABC):
             "model": requested,
             "system_fingerprint": f"fp_{model.fingerprint[:10]}",
         }
-        self._frames: dict[bool, TextFrame] = {}
-        """Of chunks with text, without and with usage."""
+        self._form = form
+        self._frame: TextFrame | None = None
+        """Of chunks with text and no usage."""
 
     @abstractmethod
     def _full_choice(self, text: str, reason: FinishReason) -> dict[str, object]:
@@ -85,9 +109,9 @@ class Completion(ABC):
     def _chunk_choice(self, text: str | None, reason: FinishReason | None) -> dict[str, object]:
         """Return the one choice of a chunk; text None: the chunk before any text."""
 
-    def opening(self, *, with_usage: bool) -> list[Event]:
+    def opening(self, usage: Usage) -> list[Event]:
         """Return nothing: a stream begins with text."""
-        del with_usage
+        del usage
         return []
 
     def full(self, text: str, reason: FinishReason, usage: Usage) -> Event:
@@ -99,26 +123,29 @@ class Completion(ABC):
             "usage": usage.to_wire(),
         }
 
-    def piece(self, text: str, *, with_usage: bool) -> bytes:
+    def piece(self, text: str, usage: Usage | None) -> bytes:
         """Return the JSON of a chunk with some text."""
-        frame = self._frames.get(with_usage)
-        if frame is None:
-            frame = TextFrame(partial(self._chunk, with_usage=with_usage))
-            self._frames[with_usage] = frame
-        return frame.write(text)
+        if usage is not None:
+            return encode(self._chunk(text, usage))
+        if self._frame is None:
+            self._frame = TextFrame(self._chunk)
+        return self._frame.write(text)
 
-    def ending(self, reason: FinishReason, usage: Usage, *, with_usage: bool) -> list[Event]:
+    def ending(self, reason: FinishReason, usage: Usage) -> list[Event]:
         """Return the chunk with the reason, and the one with usage where it was requested."""
-        last = self._chunk("", reason=reason, with_usage=with_usage)
-        return [last, self._usage_chunk(usage)] if with_usage else [last]
+        last = self._chunk("", usage, reason=reason)
+        return [last, self._usage_chunk(usage)] if self._form.with_usage else [last]
 
     def _chunk(
-        self, text: str | None, *, reason: FinishReason | None = None, with_usage: bool
+        self, text: str | None, usage: Usage | None = None, *, reason: FinishReason | None = None
     ) -> Event:
-        """Return one event of a stream; `usage` is null when a last chunk will carry it."""
+        """Return one event of a stream; `usage` is null when only a last chunk will carry it."""
         choice = {"index": 0, "logprobs": None, **self._chunk_choice(text, reason)}
         chunk = {**self._head, "object": self.chunk_object, "choices": [choice]}
-        return {**chunk, "usage": None} if with_usage else chunk
+        if not self._form.says_usage:
+            return chunk
+        shown = usage if self._form.continuous else None
+        return {**chunk, "usage": None if shown is None else shown.to_wire()}
 
     def _usage_chunk(self, usage: Usage) -> Event:
         """Return the chunk after the last one: no choices, only usage."""
@@ -137,9 +164,9 @@ class ChatCompletion(Completion):
     full_object = "chat.completion"
     chunk_object = "chat.completion.chunk"
 
-    def opening(self, *, with_usage: bool) -> list[Event]:
+    def opening(self, usage: Usage) -> list[Event]:
         """Return the chunk that names the role."""
-        return [self._chunk(None, with_usage=with_usage)]
+        return [self._chunk(None, usage)]
 
     def _full_choice(self, text: str, reason: FinishReason) -> dict[str, object]:
         message = {"role": "assistant", "content": text, "refusal": None}
@@ -148,7 +175,7 @@ class ChatCompletion(Completion):
     def _chunk_choice(self, text: str | None, reason: FinishReason | None) -> dict[str, object]:
         delta: dict[str, str] = {"role": "assistant", "content": ""}
         if text is not None:
-            delta = {"content": text} if text else {}
+            delta = {"content": text}
         return {"delta": delta, "finish_reason": None if reason is None else str(reason)}
 
 

@@ -14,9 +14,14 @@ from pydantic import (
     Field,
     StrictBool,
     Tag,
+    ValidationInfo,
+    field_validator,
 )
 
 _INT64 = 2**63 - 1
+_INT31 = 2**31 - 1
+MAX_FPS = 240
+"""More than videos have."""
 MAX_STOPS = 4
 """OpenAI's limit on stop strings."""
 MAX_MESSAGES = 4096
@@ -53,9 +58,15 @@ class ImagePart(_Wire):
 
 
 class VideoUrl(_Wire):
-    """Where a video is: a `data:` URL or an http(s) URL."""
+    """Where a video is: a `data:` URL or an http(s) URL; and which of its frames are used.
+
+    No fields of OpenAI's, spelt as DashInfer-VLM and Qwen's own tools do.
+    """
 
     url: str = Field(min_length=1)
+    fps: float | None = Field(default=None, gt=0, le=MAX_FPS)
+    num_frames: int | None = Field(default=None, ge=1, le=_INT31)
+    max_frames: int | None = Field(default=None, ge=1, le=_INT31)
 
 
 class VideoPart(_Wire):
@@ -83,6 +94,10 @@ def _form(value: object) -> str:
     return "<parts>" if isinstance(value, list) else "<string>"
 
 
+def _form_or_null(value: object) -> str:
+    return "<null>" if value is None else _form(value)
+
+
 # Chosen by form, so that a wrong part is reported as such, not as "should be a string".
 Content = Annotated[
     Annotated[str, Tag("<string>")]
@@ -90,29 +105,44 @@ Content = Annotated[
         list[ContentPart],
         Field(min_length=1, max_length=MAX_PARTS, fail_fast=True),
         Tag("<parts>"),
-    ],
-    Discriminator(_form),
+    ]
+    | Annotated[None, Tag("<null>")],
+    Discriminator(_form_or_null),
 ]
 
 
 class Message(_Wire):
     """One turn of the conversation."""
 
-    role: Literal["system", "developer", "user", "assistant"]
+    role: Literal["system", "developer", "user", "assistant", "tool"]
     content: Content
+    tool_call_id: str | None = Field(default=None, max_length=256)
+    """Of the role `tool`: a label, since no template here names the call."""
+
     name: str | None = Field(default=None, max_length=64)
     # What OpenAI's client adds when an answer is sent back as part of the conversation.
     refusal: None = None
     annotations: Annotated[list[object], Field(max_length=0)] | None = None
     audio: None = None
     function_call: None = None
-    tool_calls: None = None
+    tool_calls: Annotated[list[object], Field(max_length=0)] | None = None
+
+    @field_validator("content")
+    @classmethod
+    def _said(cls, content: Content, info: ValidationInfo) -> Content:
+        """Let only the assistant say nothing, as it does where it has called a tool."""
+        if content is None and info.data.get("role") != "assistant":
+            message = "expected a text or parts; only of the role assistant it may be null"
+            raise ValueError(message)
+        return content
 
 
 class StreamOptions(_Wire):
     """What a stream holds besides the answer."""
 
     include_usage: StrictBool = False
+    continuous_usage_stats: StrictBool = False
+    """No field of OpenAI's, spelt as vLLM does: every chunk says the usage so far."""
     include_obfuscation: StrictBool = False
 
 
@@ -194,7 +224,7 @@ class ChatRequest(GenerationRequest):
     parallel_tool_calls: None = None
     prediction: None = None
     reasoning_effort: None = None
-    tools: None = None
+    tools: Annotated[list[object], Field(max_length=0)] | None = None
     verbosity: None = None
     web_search_options: None = None
     # Labels without effect on the answer.
@@ -207,7 +237,7 @@ class ChatRequest(GenerationRequest):
     @property
     def fetches(self) -> bool:
         """Whether an image or a video stands behind an address, and not in the request."""
-        parts = (part for message in self.messages for part in message.content)
+        parts = (part for message in self.messages for part in message.content or ())
         return any(_is_remote(part) for part in parts if not isinstance(part, str))
 
     @property

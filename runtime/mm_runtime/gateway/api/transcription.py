@@ -33,18 +33,18 @@ class Transcript:
         details = {"task": "transcribe", "language": usage.language}
         return {**answer, **details, "duration": round(usage.seconds, 3)}
 
-    def opening(self, *, with_usage: bool) -> list[Event]:
+    def opening(self, usage: Usage) -> list[Event]:
         """Return nothing: a stream begins with text."""
-        del with_usage
+        del usage
         return []
 
-    def piece(self, text: str, *, with_usage: bool) -> bytes:
+    def piece(self, text: str, usage: Usage | None) -> bytes:
         """Return the JSON of an event with some text."""
-        del with_usage
+        del usage
         self._text += text
         return encode({"type": "transcript.text.delta", "delta": text})
 
-    def ending(self, reason: FinishReason, usage: Usage, *, with_usage: bool) -> list[Event]:
+    def ending(self, reason: FinishReason, usage: Usage) -> list[Event]:
         """Return the event with the full text."""
-        del reason, usage, with_usage
+        del reason, usage
         return [{"type": "transcript.text.done", "text": self._text.strip()}]

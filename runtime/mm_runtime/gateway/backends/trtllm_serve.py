@@ -131,6 +131,8 @@ def _encoded(model: str, request: EngineRequest) -> bytes:
 
 
 def _message(turn: Turn, images: Iterator[NDArray[np.uint8]]) -> dict[str, Any]:
+    if not turn.parts:  # an answer that was only a call
+        return {"role": turn.role, "content": ""}
     if len(turn.parts) == 1 and isinstance(turn.parts[0], str):
         return {"role": turn.role, "content": turn.parts[0]}
     parts = [

@@ -10,10 +10,9 @@ import time
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from concurrent.futures import Executor
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from http import HTTPStatus
-from typing import Self
 from uuid import uuid4
 
 from starlette.datastructures import Headers
@@ -23,7 +22,13 @@ from mm_runtime.gateway.admission.auth import BearerAuth
 from mm_runtime.gateway.admission.body_budget import BodyBudget, BodyClaim
 from mm_runtime.gateway.admission.drain import Drain
 from mm_runtime.gateway.admission.fetching import FetchClaim, Fetching
-from mm_runtime.gateway.api.completions import ChatCompletion, Shapes, TextCompletion, Usage
+from mm_runtime.gateway.api.completions import (
+    ChatCompletion,
+    Shapes,
+    StreamForm,
+    TextCompletion,
+    Usage,
+)
 from mm_runtime.gateway.api.json_text import encode
 from mm_runtime.gateway.api.openai import ChatRequest, TranscriptionRequest
 from mm_runtime.gateway.api.served_model import ServedModel
@@ -73,19 +78,12 @@ class ExchangeLimits:
     request_timeout_seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class _StreamForm:
-    """What a streamed answer holds."""
-
-    with_usage: bool
-
-    @classmethod
-    def of(cls, request: AnyRequest) -> Self | None:
-        """Return the form of the stream that a client requests, or None for a plain answer."""
-        if not request.stream:
-            return None
-        options = request.stream_options
-        return cls(with_usage=options is not None and options.include_usage)
+def _form_of(request: AnyRequest) -> StreamForm:
+    """Return what the stream of a request says about its usage."""
+    options = request.stream_options
+    if options is None:
+        return StreamForm()
+    return StreamForm(options.include_usage, options.continuous_usage_stats)
 
 
 def shapes_of(request: AnyRequest, model: ServedModel, request_id: str) -> Shapes:
@@ -94,7 +92,11 @@ def shapes_of(request: AnyRequest, model: ServedModel, request_id: str) -> Shape
         return Transcript(request)
     kind = ChatCompletion if isinstance(request, ChatRequest) else TextCompletion
     return kind(
-        model=model, requested=request.model, request_id=request_id, created=int(time.time())
+        model=model,
+        requested=request.model,
+        request_id=request_id,
+        created=int(time.time()),
+        form=_form_of(request),
     )
 
 
@@ -211,7 +213,7 @@ class Endpoint:
             async with asyncio.timeout(left):
                 chat = await self._service.prepare(request)
                 shapes = shapes_of(request, self._service.model, record.request_id)
-                streamed = _StreamForm.of(request)
+                streamed, form = bool(request.stream), _form_of(request)
                 # Up to tens of megabytes that are not needed while the request waits and runs.
                 del request
                 claim.release()
@@ -221,8 +223,8 @@ class Endpoint:
                 record.prepared(chat)
                 answer = self._service.answer(chat, request_id=record.request_id)
                 async with aclosing(_watched(answer, record)) as events:
-                    if streamed is not None:
-                        await _send_stream(streamed, events, shapes, chat, reply)
+                    if streamed:
+                        await _send_stream(form, events, shapes, chat, reply)
                     else:
                         await _send_complete(events, shapes, chat, reply)
         except TimeoutError:
@@ -284,7 +286,7 @@ async def _send_complete(
             case Piece():
                 pieces.append(event.text)
             case Finished():
-                answer = shapes.full("".join(pieces), event.reason, _usage(chat, event))
+                answer = shapes.full("".join(pieces), event.reason, _usage_at_end(chat, event))
                 if isinstance(answer, str):
                     await reply.send_text(answer)
                 else:
@@ -292,40 +294,39 @@ async def _send_complete(
 
 
 async def _send_stream(
-    form: _StreamForm,
+    form: StreamForm,
     events: AsyncGenerator[Piece | Finished, None],
     shapes: Shapes,
     chat: PreparedChat,
     reply: Reply,
 ) -> None:
-    with_usage = form.with_usage
     unsent: list[bytes] = []
+    tokens = 0
     async for event in events:
         if not reply.started:
             await reply.open_stream()
-            unsent += map(encode, shapes.opening(with_usage=with_usage))
+            unsent += map(encode, shapes.opening(_usage(chat, 0)))
         match event:
             case Piece():
+                tokens += event.tokens
                 if event.text:
-                    unsent.append(shapes.piece(event.text, with_usage=with_usage))
+                    usage = _usage(chat, tokens) if form.continuous else None
+                    unsent.append(shapes.piece(event.text, usage))
                 if unsent:
                     await reply.send_events(*unsent)
                     unsent.clear()
             case Finished():
-                usage = _usage(chat, event)
-                ending = shapes.ending(event.reason, usage, with_usage=with_usage)
+                ending = shapes.ending(event.reason, _usage_at_end(chat, event))
                 await reply.end_stream(*unsent, *map(encode, ending))
 
 
-def _usage(chat: PreparedChat, end: Finished) -> Usage:
+def _usage(chat: PreparedChat, tokens: int) -> Usage:
+    return Usage(chat.budget.prompt_tokens, tokens, features=chat.budget.features)
+
+
+def _usage_at_end(chat: PreparedChat, end: Finished) -> Usage:
     seconds = 0.0 if chat.audio is None else seconds_of(chat.audio)
-    return Usage(
-        chat.budget.prompt_tokens,
-        end.completion_tokens,
-        features=chat.budget.features,
-        seconds=seconds,
-        language=end.language,
-    )
+    return replace(_usage(chat, end.completion_tokens), seconds=seconds, language=end.language)
 
 
 async def _until_disconnect(

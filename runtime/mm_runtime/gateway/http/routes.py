@@ -96,9 +96,9 @@ def build_app(
     """Return the ASGI application."""
     app = Starlette(
         routes=[
-            Route("/v1/chat/completions", chat, methods=["POST"]),
-            Route("/v1/completions", text, methods=["POST"]),
-            Route("/v1/audio/transcriptions", transcription, methods=["POST"]),
+            *_posts("/v1/chat/completions", chat),
+            *_posts("/v1/completions", text),
+            *_posts("/v1/audio/transcriptions", transcription),
             Route("/v1/models", routes.list_models),
             Route("/v1/models/{name:path}", routes.get_model),
             Route(GATEWAY_LIVE, routes.healthz),
@@ -114,6 +114,11 @@ def build_app(
     # It would send clients where their Host header says, over http.
     app.router.redirect_slashes = False
     return app
+
+
+def _posts(path: str, endpoint: Endpoint) -> list[Route]:
+    """Return the routes of an endpoint: with a slash at the end it is the same, not a redirect."""
+    return [Route(one, endpoint, methods=["POST"]) for one in (path, f"{path}/")]
 
 
 async def _gateway_error(_: Request, error: Exception) -> Response:

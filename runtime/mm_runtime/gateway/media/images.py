@@ -20,6 +20,7 @@ from mm_runtime.gateway.media.decoding.jobs import (
 )
 from mm_runtime.gateway.media.decoding.pool import Decoders, Run
 from mm_runtime.gateway.media.decoding.process import DecoderEndedError
+from mm_runtime.gateway.media.frame_choice import EVENLY, FrameChoice
 from mm_runtime.gateway.media.image_cache import DecodedImageCache
 from mm_runtime.gateway.media.video import VideoLimits
 from mm_runtime.images.data_urls import decode_data_url
@@ -36,6 +37,15 @@ class ImageReference:
 
     url: str
     param: str
+
+
+@dataclass(frozen=True, slots=True)
+class VideoReference:
+    """One video of a request: its URL, the part that holds it, and which of its frames count."""
+
+    url: str
+    param: str
+    choice: FrameChoice = EVENLY
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,13 +107,15 @@ class ImageLoader:
                 del refused, loaded
         return tuple(one for one in loaded if not isinstance(one, BaseException))
 
-    async def load_video(self, reference: ImageReference, *, most_frames: int) -> Pixels:
+    async def load_video(self, reference: VideoReference, *, most_frames: int) -> Pixels:
         """Return uint8[frames, height, width, 3]; a longer video is sampled evenly.
 
         Raises:
             InvalidRequestError: the video is refused.
         """
-        limits = VideoLimits(self._limits.max_bytes, self._limits.max_pixels, most_frames)
+        limits = VideoLimits(
+            self._limits.max_bytes, self._limits.max_pixels, most_frames, reference.choice
+        )
 
         def decoded(run: Run, url: str, encoded: bytes | None) -> Pixels:
             job = video_job(self._reduce_frame, limits, is_url=encoded is None)
@@ -125,7 +137,7 @@ class ImageLoader:
 
     async def _read(
         self,
-        reference: ImageReference,
+        reference: ImageReference | VideoReference,
         decoded: Callable[[Run, str, bytes | None], Pixels],
         *,
         code: str,

@@ -7,10 +7,10 @@ files with a video stream are `video_file`'s.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
 from PIL import Image, UnidentifiedImageError
 from PIL.ImageFile import ImageFile
 
+from mm_runtime.gateway.media.frame_choice import EVENLY, FrameChoice
 from mm_runtime.gateway.media.frames import Keep, PixelBudget, same
 from mm_runtime.gateway.media.video_file import decode_video_file, is_video_file
 from mm_runtime.images.data_urls import decode_base64, split_data_url
@@ -40,6 +40,8 @@ class VideoLimits:
     max_bytes: int
     max_pixels: int
     max_frames: int
+    choice: FrameChoice = EVENLY
+    """Which frames are kept within the last limit."""
 
 
 def read_video(url: str, limits: VideoLimits, keep: Keep = same) -> list[Image.Image]:
@@ -60,7 +62,7 @@ def read_video(url: str, limits: VideoLimits, keep: Keep = same) -> list[Image.I
     _check_frames(count)
     encoded_frames = encoded.split(",")
     left, frames, sizes = limits.max_bytes, [], set()
-    for at in _sampled(count, limits.max_frames):
+    for at in limits.choice.places(count, None, limits.max_frames):
         content = decode_base64(encoded_frames[at], max_bytes=left)
         left -= len(content)
         frame = decode(content, max_pixels=limits.max_pixels)
@@ -83,15 +85,16 @@ def decode_video(encoded: bytes, limits: VideoLimits, keep: Keep = same) -> list
         BadImageError: neither, truncated, of another format, or above a limit.
     """
 
-    def wanted(count: int) -> Sequence[int]:
+    def wanted(count: int, seconds: float | None) -> Sequence[int]:
         _check_frames(count)
-        return _sampled(count, limits.max_frames)
+        return limits.choice.places(count, seconds, limits.max_frames)
 
     if is_video_file(encoded):
         return decode_video_file(encoded, max_pixels=limits.max_pixels, wanted=wanted, keep=keep)
     try:
         with opened(encoded, max_pixels=limits.max_pixels, formats=FORMATS) as image:
-            return _animation(image, wanted(getattr(image, "n_frames", 1)), limits, keep)
+            count = getattr(image, "n_frames", 1)
+            return _animation(image, wanted(count, _seconds(image, count)), limits, keep)
     except UnidentifiedImageError:
         raise BadImageError(f"the bytes are no video that is read here; {_OTHER}") from None
     except BadImageError as error:
@@ -116,11 +119,15 @@ def _animation(
     return frames
 
 
-def _sampled(count: int, most: int) -> Sequence[int]:
-    """Return which frames are kept: evenly spread, the first and the last among them."""
-    if count <= most:
-        return range(count)
-    return [int(at) for at in np.linspace(0, count - 1, most).round()]
+def _seconds(image: ImageFile, count: int) -> float | None:
+    """Return the length of an animation, None if its first frame has no duration.
+
+    The others may have another; only reading them all would show it.
+    """
+    if "duration" not in image.info:
+        image.load()  # only then WebP says it
+    milliseconds = image.info.get("duration")
+    return count * milliseconds / 1000 if milliseconds else None
 
 
 def _check_frames(count: int) -> None:

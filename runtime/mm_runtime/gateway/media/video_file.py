@@ -32,7 +32,7 @@ def decode_video_file(
     encoded: bytes,
     *,
     max_pixels: int,
-    wanted: Callable[[int], Sequence[int]],
+    wanted: Callable[[int, float | None], Sequence[int]],
     keep: Keep = same,
 ) -> list[Image.Image]:
     """Return some frames of a video.
@@ -40,7 +40,8 @@ def decode_video_file(
     Args:
         encoded: the file.
         max_pixels: of one frame.
-        wanted: the number of frames -> which of them, in rising order; it may refuse.
+        wanted: the number of frames, and the seconds they take -> which of them, in rising order;
+            it may refuse.
         keep: makes a frame small as soon as it is decoded.
 
     Raises:
@@ -51,7 +52,7 @@ def decode_video_file(
             context = container.streams.video[0].codec_context
             size = (context.width, context.height)
             check_pixels(size, max_pixels)
-            places = wanted(_count(container))
+            places = wanted(*_measured(container))
             budget = PixelBudget(MAX_FILE_PIXELS, places[-1] + 1)
             budget.check(size)
         with opened(encoded, "video") as container:
@@ -60,12 +61,26 @@ def decode_video_file(
         raise BadImageError(str(error).replace("recording", "video")) from None
 
 
-def _count(container: "InputContainer") -> int:
-    """Return how many frames the video holds; the last packet of a stream is empty."""
-    count = sum(1 for packet in container.demux(video=0) if packet.size)
+def _measured(container: "InputContainer") -> tuple[int, float | None]:
+    """Return how many frames the video holds and the seconds they take, None if it has no times.
+
+    The last packet of a stream is empty.
+    """
+    count, first, end = 0, None, None
+    for packet in container.demux(video=0):
+        if not packet.size:
+            continue
+        count += 1
+        if packet.pts is not None:
+            first = packet.pts if first is None else min(first, packet.pts)
+            shown_until = packet.pts + (packet.duration or 0)
+            end = shown_until if end is None else max(end, shown_until)
     if not count:
         raise BadRecordingError("the recording holds no frames: it is damaged or truncated")
-    return count
+    base = container.streams.video[0].time_base
+    if first is None or end is None or base is None:
+        return count, None
+    return count, float((end - first) * base)
 
 
 def _frames(

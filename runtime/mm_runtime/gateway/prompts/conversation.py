@@ -5,9 +5,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from mm_api.families.prompt import PromptStyle
-from mm_runtime.gateway.api.openai import ChatRequest, ImagePart, TextPart, VideoPart
+from mm_runtime.gateway.api.openai import ChatRequest, ImagePart, TextPart, VideoPart, VideoUrl
 from mm_runtime.gateway.errors import InvalidRequestError
-from mm_runtime.gateway.media.images import ImageReference
+from mm_runtime.gateway.media.frame_choice import FrameChoice
+from mm_runtime.gateway.media.images import ImageReference, VideoReference
 from mm_runtime.gateway.prompts.templates import ChatTemplate, Media, TemplateRefusedError, Turn
 
 
@@ -17,7 +18,7 @@ class Conversation:
 
     turns: list[Turn]
     images: list[ImageReference]
-    videos: list[ImageReference]
+    videos: list[VideoReference]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class ChatPrompt:
         found = Conversation([], [], [])
         for number, message in enumerate(request.messages):
             parts: list[str | Media] = []
-            content = message.content
+            content = [] if message.content is None else message.content
             where = f"messages[{number}].content"
             for index, part in enumerate([content] if isinstance(content, str) else content):
                 match part:
@@ -57,9 +58,8 @@ class ChatPrompt:
                         found.images.append(ImageReference(part.image_url.url, f"{where}[{index}]"))
                     case VideoPart():
                         parts.append(Media.VIDEO)
-                        found.videos.append(ImageReference(part.video_url.url, f"{where}[{index}]"))
-            role = "system" if message.role == "developer" else message.role
-            found.turns.append(Turn(role, tuple(parts)))
+                        found.videos.append(_video(part.video_url, f"{where}[{index}]"))
+            found.turns.append(Turn(self._role(message.role), tuple(parts)))
         return found
 
     def write(self, turns: list[Turn]) -> str:
@@ -80,6 +80,16 @@ class ChatPrompt:
         complete = any(mark in prompt for mark in self.style.reserved) or prompt.startswith(marks)
         return prompt if complete else self.begin + prompt
 
+    def _role(self, role: str) -> str:
+        """Return the role under which the template writes a message.
+
+        Templates know no developers, and many leave out messages of tools without a word: those
+        stand there as the user's.
+        """
+        if role == "developer":
+            return "system"
+        return role if role != "tool" or self.template.takes_tools else "user"
+
     def _plain(self, text: str, param: str) -> str:
         """Refuse a text that holds a placeholder, which claims an image, or a control token."""
         for mark in self.style.reserved:
@@ -97,6 +107,11 @@ class ChatPrompt:
                 code="control_token",
             )
         return text
+
+
+def _video(video: VideoUrl, param: str) -> VideoReference:
+    choice = FrameChoice(video.fps, video.num_frames, video.max_frames)
+    return VideoReference(video.url, param, choice)
 
 
 def control_pattern(tokens: Iterable[str]) -> re.Pattern[str] | None:

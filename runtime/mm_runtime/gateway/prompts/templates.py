@@ -59,6 +59,8 @@ class ChatTemplate:
         self._special = special_tokens
         self._style = style
         self._takes_parts = self._detect_parts()
+        self.takes_tools = self._writes("tool")
+        """Messages of the role `tool` stand in the prompt."""
 
     def render(self, turns: Sequence[Turn]) -> str:
         """Return the prompt, ending where the assistant's answer begins.
@@ -90,6 +92,13 @@ class ChatTemplate:
             return False
         marks = rendered.count(self._style.placeholder)
         return marks == 1 and _PROBE in rendered and "'type'" not in rendered
+
+    def _writes(self, role: str) -> bool:
+        """Find out whether messages of a role stand in the prompt, after a question."""
+        try:
+            return _PROBE in self.render([Turn("user", ("?",)), Turn(role, (_PROBE,))])
+        except TemplateRefusedError:
+            return False
 
     def _as_text(self, turn: Turn) -> dict[str, Any]:
         marks = {Media.IMAGE: self._style.placeholder, Media.VIDEO: self._style.video}

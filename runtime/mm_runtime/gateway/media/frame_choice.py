@@ -1,0 +1,47 @@
+"""PURE: which frames of a video are kept, as a request says and the model's room allows."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from mm_runtime.images.media import BadImageError
+
+
+@dataclass(frozen=True, slots=True)
+class FrameChoice:
+    """What a request says about frames; of several wishes the one for the fewest frames wins."""
+
+    fps: float | None = None
+    """Frames kept of each second."""
+
+    num_frames: int | None = None
+    max_frames: int | None = None
+
+    def places(self, count: int, seconds: float | None, most: int) -> Sequence[int]:
+        """Return which frames are kept: evenly spread, the first and the last among them.
+
+        Args:
+            count: frames of the video.
+            seconds: its length; None: it does not say.
+            most: frames that the model has room for.
+
+        Raises:
+            BadImageError: `fps` of a video that has no times.
+        """
+        wishes = [one for one in (self.num_frames, self.max_frames) if one is not None]
+        if self.fps is not None:
+            if not seconds:
+                raise BadImageError(
+                    "the video does not say how long it is, so `fps` cannot be honoured; send "
+                    "`num_frames` instead"
+                )
+            wishes.append(max(1, round(seconds * self.fps)))
+        wanted = min([most, *wishes])
+        if count <= wanted:
+            return range(count)
+        return [int(at) for at in np.linspace(0, count - 1, wanted).round()]
+
+
+EVENLY = FrameChoice()
+"""As many frames as the model has room for."""
