@@ -11,7 +11,6 @@ from typing import Any
 
 import regex
 
-from mm_runtime.engine_build.commands.byte_letters import byte_letters
 from mm_runtime.engine_build.commands.library_tokenizer import (
     SAMPLES,
     advice,
@@ -20,6 +19,7 @@ from mm_runtime.engine_build.commands.library_tokenizer import (
     split_otherwise,
 )
 from mm_runtime.errors import PermanentError
+from mm_runtime.serving.prompts.byte_letters import byte_letters
 
 MERGES = "merges.txt"
 

@@ -13,9 +13,9 @@ from typing import Any
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 
 from mm_runtime.base.durable import write_durably
-from mm_runtime.engine_build.commands.byte_letters import byte_letters
 from mm_runtime.engine_build.commands.step import StepContext, run_step
 from mm_runtime.errors import PermanentError
+from mm_runtime.serving.prompts.byte_letters import byte_letters
 
 log = logging.getLogger(__name__)
 
