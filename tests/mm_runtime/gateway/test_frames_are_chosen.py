@@ -41,9 +41,7 @@ def test_short_videos_are_kept() -> None:
 def test_seconds_of_files(container: str, codec: str) -> None:
     """Two seconds of 25 frames each, at 2 and at 3 frames a second."""
     content = film(50, container, codec)
-    found = [
-        len(decode_video(content, VideoLimits(*ROOM, FrameChoice(fps=fps)))) for fps in (2, 3)
-    ]
+    found = [len(decode_video(content, VideoLimits(*ROOM, FrameChoice(fps=fps)))) for fps in (2, 3)]
     assert found == [4, 6]
 
 
