@@ -8,8 +8,8 @@ import pytest
 from mm_runtime.gateway.media.frame_choice import FrameChoice
 from mm_runtime.gateway.media.video import VideoLimits, decode_video, read_video
 from mm_runtime.images.media import BadImageError
-from support.films import film
-from support.pictures import encode, picture
+from support.images import encode, plain_image
+from support.videos import video
 
 MOST = 8
 ROOM = (9_000_000, 10_000, MOST)
@@ -40,7 +40,7 @@ def test_short_videos_are_kept() -> None:
 @pytest.mark.parametrize(("container", "codec"), [("mp4", "h264"), ("webm", "libvpx-vp9")])
 def test_seconds_of_files(container: str, codec: str) -> None:
     """Two seconds of 25 frames each, at 2 and at 3 frames a second."""
-    content = film(50, container, codec)
+    content = video(50, container, codec)
     found = [len(decode_video(content, VideoLimits(*ROOM, FrameChoice(fps=fps)))) for fps in (2, 3)]
     assert found == [4, 6]
 
@@ -48,7 +48,7 @@ def test_seconds_of_files(container: str, codec: str) -> None:
 @pytest.mark.parametrize("kind", ["GIF", "WEBP", "PNG"])
 def test_seconds_of_animations(kind: str) -> None:
     """Twenty frames of 100 ms."""
-    frames = [picture((20, 10), (at * 10,) * 3) for at in range(20)]
+    frames = [plain_image((20, 10), (at * 10,) * 3) for at in range(20)]
     buffer = io.BytesIO()
     frames[0].save(buffer, kind, save_all=True, append_images=frames[1:], duration=100, loop=0)
     limits = VideoLimits(*ROOM, FrameChoice(fps=2))
@@ -57,7 +57,7 @@ def test_seconds_of_animations(kind: str) -> None:
 
 def test_rows_of_frames_have_no_times() -> None:
     """`fps` means nothing there and is refused; a number of frames is honoured."""
-    frames = [base64.b64encode(encode(picture((8, 8), (at, 0, 0)))).decode() for at in range(6)]
+    frames = [base64.b64encode(encode(plain_image((8, 8), (at, 0, 0)))).decode() for at in range(6)]
     row = "data:video/jpeg;base64," + ",".join(frames)
     with pytest.raises(BadImageError, match="`fps` cannot be honoured"):
         read_video(row, VideoLimits(*ROOM, FrameChoice(fps=2)))

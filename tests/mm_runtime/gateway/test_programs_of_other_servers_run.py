@@ -4,7 +4,7 @@ import httpx
 import pytest
 from openai import AsyncOpenAI
 
-from support.pictures import data_url
+from support.images import data_url
 from support.real_gateway import RealGateway
 from support.tiny_llava import Sample, samples
 
@@ -13,8 +13,8 @@ pytestmark = [pytest.mark.triton, pytest.mark.timeout(600)]
 SAMPLE = samples()[0]
 
 
-def _asked(sample: Sample = SAMPLE) -> dict[str, object]:
-    url = data_url(sample.picture.read_bytes())
+def _messages(sample: Sample = SAMPLE) -> dict[str, object]:
+    url = data_url(sample.image.read_bytes())
     image = {"type": "image_url", "image_url": {"url": url}}
     return {"role": "user", "content": [{"type": "text", "text": sample.question}, image]}
 
@@ -23,7 +23,7 @@ async def test_every_chunk_has_content(real: RealGateway, real_client: AsyncOpen
     """DashInfer-VLM's guide adds up `delta.content` without a look at what it is."""
     response = await real_client.chat.completions.create(
         model=real.model,
-        messages=[_asked()],
+        messages=[_messages()],
         stream=True,
         max_completion_tokens=64,
         temperature=0,
@@ -40,7 +40,7 @@ async def test_every_chunk_says_the_usage_so_far(
     """The option `continuous_usage_stats`: prompt tokens at once, then one token after another."""
     response = await real_client.chat.completions.create(
         model=real.model,
-        messages=[_asked()],
+        messages=[_messages()],
         stream=True,
         temperature=0,
         stream_options={"include_usage": True, "continuous_usage_stats": True},
@@ -86,7 +86,7 @@ async def test_a_slash_at_the_end_is_no_redirect(
     real: RealGateway, real_http: httpx.AsyncClient
 ) -> None:
     """A redirect would lose the body in some clients."""
-    body = {"model": real.model, "messages": [_asked()], "temperature": 0}
+    body = {"model": real.model, "messages": [_messages()], "temperature": 0}
     answer = await real_http.post("/v1/chat/completions/", json=body, follow_redirects=False)
     assert answer.status_code == 200
     assert answer.json()["choices"][0]["message"]["content"].strip() == SAMPLE.answer

@@ -352,9 +352,9 @@ def test_a_video(served: Family) -> None:
 
 
 @pytest.mark.parametrize("served", ["qwen2-vl"], indirect=True)
-def test_film_of_chosen_frames(served: Family) -> None:
+def test_frames_of_a_video_are_chosen(served: Family) -> None:
     """DashInfer-VLM's `fps` and `num_frames`: two seconds are two frames, or as many as wanted."""
-    url = f"data:video/mp4;base64,{base64.b64encode(film(50)).decode()}"
+    url = f"data:video/mp4;base64,{base64.b64encode(video(50)).decode()}"
 
     def tokens(**choice: float) -> int:
         part = {"type": "video_url", "video_url": {"url": url, **choice}}
