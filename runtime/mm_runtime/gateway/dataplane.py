@@ -23,6 +23,8 @@ from mm_runtime.gateway.api.openai import (
     GenerationRequest,
     TranscriptionRequest,
 )
+from mm_runtime.gateway.api.parameters import refuse_unserved
+from mm_runtime.gateway.api.scores import HeldScores, TokenScore
 from mm_runtime.gateway.api.served_model import ServedModel
 from mm_runtime.gateway.api.stops import StopCutter
 from mm_runtime.gateway.backends.engine import (
@@ -32,6 +34,7 @@ from mm_runtime.gateway.backends.engine import (
     Sampling,
     Scorer,
 )
+from mm_runtime.gateway.backends.merged import merged
 from mm_runtime.gateway.errors import EngineFailedError, InvalidRequestError
 from mm_runtime.gateway.media.audio_reader import DEFAULT_LANGUAGE, AudioReader
 from mm_runtime.gateway.media.images import ImageLoader, ImageReference, VideoReference
@@ -66,6 +69,11 @@ class PreparedChat:
     """Id of the LoRA adapter that answers; None: the base model."""
     language: str = ""
     """Of the audio, as the client named it or by default; empty: the engine detects it first."""
+    choices: int = 1
+    stop_ids: frozenset[int] = frozenset()
+    shows_special: bool = False
+    likeliest: int | None = None
+    """As in `EngineRequest`."""
 
     @property
     def image_count(self) -> int:
@@ -102,19 +110,30 @@ class Piece:
 
     text: str
     tokens: int
+    choice: int = 0
+    scores: tuple[TokenScore, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """One choice is complete."""
+
+    reason: FinishReason
+    choice: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """The answer is complete."""
+    """All choices are complete."""
 
-    reason: FinishReason
     completion_tokens: int
+    """Of all of them."""
+
     language: str = ""
     """Of the audio; empty: there was none."""
 
 
-Event = Admitted | Piece | Finished
+Event = Admitted | Piece | Ending | Finished
 
 
 class ChatService:
@@ -190,6 +209,7 @@ class ChatService:
             InvalidRequestError: anything else that the client must change.
         """
         adapter = self.model.names.adapter(request.model)
+        refuse_unserved(request, self.model.backend)
         if isinstance(request, TranscriptionRequest):
             return replace(await self._prepare_audio(request), adapter=adapter)
         parsed = self._read(request)
@@ -221,38 +241,52 @@ class ChatService:
             audio=None,
             cache_salt=salt,
             budget=replace(budget, cross_attention_tokens=cross_attention_rows),
-            sampling=self._choose_sampling(request),
+            sampling=self._choose_sampling(request, budget),
             stops=request.stops,
             turns=parsed.turns,
             adapter=adapter,
+            choices=request.choices,
+            stop_ids=frozenset(request.stop_token_ids or ()),
+            shows_special=request.skip_special_tokens is False,
+            likeliest=_likeliest(request),
         )
 
-    async def answer(self, chat: PreparedChat, *, request_id: str) -> AsyncGenerator[Event, None]:
+    def answer(self, chat: PreparedChat, *, request_id: str) -> AsyncGenerator[Event, None]:
         """Wait for a slot, generate, and yield what happens; `Finished` comes last.
 
-        The caller holds a place of `admission` and bounds the time; closing the iterator stops the
-        generation.
+        The caller holds a place of `admission` for each choice and bounds the time; closing the
+        iterator stops the generation.
         """
+        # Most have one choice, and no generator more between the engine and the client.
+        return (self._one if chat.choices == 1 else self._several)(chat, request_id)
+
+    async def _several(self, chat: PreparedChat, request_id: str) -> AsyncGenerator[Event, None]:
+        """Yield what happens to all choices, in slots of their own."""
+        choices = [self._one(chat, request_id, number) for number in range(chat.choices)]
+        admitted, tokens = False, 0
+        async with aclosing(merged(choices)) as events:
+            async for event in events:
+                match event:
+                    case Finished():
+                        tokens += event.completion_tokens
+                    case Admitted() if admitted:
+                        pass
+                    case _:
+                        admitted = True
+                        yield event
+        yield Finished(tokens)
+
+    async def _one(
+        self, chat: PreparedChat, request_id: str, choice: int = 0
+    ) -> AsyncGenerator[Event, None]:
         async with self.admission.slot() as waited:
             yield Admitted(waited)
-            request = EngineRequest(
-                request_id=request_id,
-                prompt=chat.prompt,
-                images=chat.images,
-                video=chat.video,
-                audio=chat.audio,
-                cache_salt=chat.cache_salt,
-                max_tokens=chat.budget.max_tokens,
-                sampling=chat.sampling,
-                turns=chat.turns,
-                adapter=chat.adapter,
-                token_by_token=bool(chat.stops),
-            )
+            request = _engine_request(chat, request_id, choice)
             language = chat.language
             if chat.audio is not None and not language:
                 language = await self._detected(request)
                 request = replace(request, prompt=self._prefix(language))
-            cutter = StopCutter(chat.stops)
+            cutter, scores = StopCutter(chat.stops), HeldScores()
             tokens = 0
             ended: Ended | None = None
             async with aclosing(self.engine.generate(request)) as pieces:
@@ -261,7 +295,9 @@ class ChatService:
                         ended = piece
                         break
                     tokens += piece.tokens
-                    yield Piece(cutter.push(piece.text), piece.tokens)
+                    shown = cutter.push(piece.text)
+                    ready = scores.push(piece.text, piece.scores, shown) if piece.scores else ()
+                    yield Piece(shown, piece.tokens, choice, ready)
                     if cutter.stopped:
                         ended = Ended(FinishReason.STOP, tokens)
                         break
@@ -269,9 +305,11 @@ class ChatService:
                 raise EngineFailedError(
                     "The model's answer was nothing, not even an end.", code="engine_error"
                 )
-            if held := cutter.flush():
-                yield Piece(held, 0)
-            yield Finished(ended.reason, ended.tokens, language)
+            held, ready = cutter.flush(), () if cutter.stopped else scores.flush()
+            if held or ready:
+                yield Piece(held, 0, choice, ready)
+            yield Ending(ended.reason, choice)
+            yield Finished(ended.tokens, language)
 
     async def _prepare_audio(self, request: TranscriptionRequest) -> PreparedChat:
         if self._audio_reader is None:
@@ -294,7 +332,7 @@ class ChatService:
             audio=await self._audio_reader.read(request.file),
             cache_salt="",
             budget=budget,
-            sampling=self._choose_sampling(request),
+            sampling=self._choose_sampling(request, budget),
             stops=request.stops,
             language=request.language or ("" if self._audio_reader.detects else DEFAULT_LANGUAGE),
         )
@@ -391,9 +429,11 @@ class ChatService:
         """Return which part of a request holds its prompt."""
         return "messages" if self.chats else "prompt"
 
-    def _choose_sampling(self, request: GenerationRequest) -> Sampling:
+    def _choose_sampling(
+        self, request: ChatRequest | CompletionRequest | TranscriptionRequest, budget: TokenBudget
+    ) -> Sampling:
         model = self.model
-        return Sampling(
+        sampling = Sampling(
             temperature=model.temperature if request.temperature is None else request.temperature,
             top_p=model.top_p if request.top_p is None else request.top_p,
             presence_penalty=request.presence_penalty,
@@ -401,3 +441,55 @@ class ChatService:
             # The engine's own default seed is a constant: every sample would be the same.
             seed=secrets.randbits(64) if request.seed is None else request.seed % 2**64,
         )
+        if isinstance(request, TranscriptionRequest):
+            return sampling
+        least = request.min_tokens or 0
+        if least > budget.max_tokens:
+            raise InvalidRequestError(
+                f"`min_tokens` is {least}; the answer has {budget.max_tokens} tokens at the most.",
+                param="min_tokens",
+            )
+        bias = request.logit_bias or {}
+        named = (*bias, *(request.stop_token_ids or ()))
+        if named and max(named) >= model.vocabulary_size:
+            raise InvalidRequestError(
+                f"Token {max(named)} is none of the model's, which are below "
+                f"{model.vocabulary_size}.",
+                param="logit_bias" if max(named) in bias else "stop_token_ids",
+            )
+        return replace(
+            sampling,
+            top_k=max(0, request.top_k or 0),
+            min_p=request.min_p or 0.0,
+            repetition_penalty=request.repetition_penalty,
+            min_tokens=least,
+            ignores_end=bool(request.ignore_eos),
+            bias=tuple(bias.items()),
+        )
+
+
+def _likeliest(request: ChatRequest | CompletionRequest) -> int | None:
+    """Return how many scores the engine reports besides each token's own; None: no scores."""
+    chosen = isinstance(request, CompletionRequest) and request.choices > request.wanted_choices
+    return 0 if chosen and request.likeliest is None else request.likeliest
+
+
+def _engine_request(chat: PreparedChat, request_id: str, choice: int) -> EngineRequest:
+    """Return what the engine generates of one choice; each has a seed of its own."""
+    seed = (chat.sampling.seed + choice) % 2**64
+    return EngineRequest(
+        request_id=f"{request_id}-{choice}" if choice else request_id,
+        prompt=chat.prompt,
+        images=chat.images,
+        video=chat.video,
+        audio=chat.audio,
+        cache_salt=chat.cache_salt,
+        max_tokens=chat.budget.max_tokens,
+        sampling=replace(chat.sampling, seed=seed),
+        turns=chat.turns,
+        adapter=chat.adapter,
+        token_by_token=bool(chat.stops or chat.stop_ids),
+        stop_ids=chat.stop_ids,
+        shows_special=chat.shows_special,
+        likeliest=chat.likeliest,
+    )

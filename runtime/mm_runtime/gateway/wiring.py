@@ -219,6 +219,8 @@ def _served_model(directory: EngineDirectory, serving: ServingPlan) -> ServedMod
     sampled = bool(generation.get("do_sample"))
     return ServedModel(
         name=serving.model,
+        backend=serving.backend,
+        vocabulary_size=directory.facts.text.vocabulary_size,
         created=int(directory.manifest.created.timestamp()),
         fingerprint=serving.fingerprint,
         limits=ContextLimits(

@@ -55,6 +55,9 @@ class Running:
                 request.beams, max_tokens=most, end_ids=request.end_ids, stop=request.stop
             )
         self._log_probs: list[float] = []
+        self._likeliest: list[tuple[tuple[int, float], ...]] = []
+        """Of each token those at its place."""
+
         self._generation_logits: list[NDArray[np.float32]] = []
         self._context_logits: list[NDArray[np.float32]] = []
 
@@ -126,7 +129,10 @@ class Running:
         self.last_token = token
         wanted = self.request.wanted
         if wanted.log_probs:
-            self._log_probs.append(float(logits.log_softmax(dim=-1)[token]))
+            of_all = logits.log_softmax(dim=-1)
+            self._log_probs.append(float(of_all[token]))
+            values, tokens = of_all.topk(wanted.likeliest)
+            self._likeliest.append(tuple(zip(tokens.tolist(), values.tolist(), strict=True)))
         if wanted.generation_logits:
             self._generation_logits.append(logits.numpy())
         emission = self._progress.accept(token)
@@ -139,6 +145,7 @@ class Running:
                     finish=emission.finish,
                     log_probs=tuple(self._log_probs[part]),
                     cumulative_log_prob=sum(self._log_probs[: emission.end]),
+                    likeliest=tuple(one for place in self._likeliest[part] for one in place),
                     context_logits=_joined(self._context_logits) if done else None,
                     generation_logits=_joined(self._generation_logits[part]),
                 )

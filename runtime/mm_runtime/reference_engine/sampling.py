@@ -79,5 +79,8 @@ class TokenChooser:
             # A token stays when the mass before it is under top_p; so the first one always does.
             before = probabilities.cumsum(dim=-1) - probabilities
             probabilities = torch.where(before < sampling.top_p, probabilities, 0.0)
+        if sampling.min_p > 0.0:
+            least = sampling.min_p * probabilities[0]
+            probabilities = torch.where(probabilities >= least, probabilities, 0.0)
         drawn = torch.multinomial(probabilities, 1, generator=self._generator)
         return int(tokens[drawn])

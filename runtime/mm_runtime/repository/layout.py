@@ -14,6 +14,7 @@ from mm_runtime.repository.configs import (
     multimodal_encoders,
     postprocessing,
     preprocessing,
+    scored_ensemble,
     tensorrt_llm,
     tensorrt_llm_bls,
     token_ensemble,
@@ -56,7 +57,7 @@ def models_of(values: RepositoryValues, role: Role) -> tuple[ModuleType, ...]:
     if not values.streaming and values.bls_instances:
         absent.append(ensemble)
         added += [bls_ensemble]
-    return (*(one for one in MODELS if one not in absent), *added, token_ensemble)
+    return (*(one for one in MODELS if one not in absent), *added, token_ensemble, scored_ensemble)
 
 
 def layout(

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 
-from mm_runtime.gateway.errors import OverloadedError
+from mm_runtime.gateway.errors import InvalidRequestError, OverloadedError
 
 _MAX_RETRY_AFTER_SECONDS = 60
 _WEIGHT = 0.2
@@ -54,13 +54,13 @@ class Admission:
         """Requests that hold a place."""
         return self.load.running + self.load.waiting
 
-    def check(self) -> None:
-        """Refuse a request for which there is no place.
+    def check(self, places: int = 1) -> None:
+        """Refuse a request for which there are not so many places.
 
         Raises:
             OverloadedError: all places are taken.
         """
-        if self.inside >= self.capacity:
+        if self.inside + places > self.capacity:
             raise OverloadedError(
                 f"The model is busy: {self.load.running} requests run and {self.load.waiting} "
                 "wait. Try again later.",
@@ -70,19 +70,26 @@ class Admission:
             )
 
     @contextmanager
-    def admit(self) -> Iterator[None]:
-        """Hold a place.
+    def admit(self, places: int = 1) -> Iterator[None]:
+        """Hold a place for each of a request's answers.
 
         Raises:
-            OverloadedError: all places are taken.
+            InvalidRequestError: there will never be so many.
+            OverloadedError: they are taken.
         """
-        self.check()
-        self.load.waiting += 1
+        if places > self.capacity:
+            raise InvalidRequestError(
+                f"The request wants {places} answers; this model has places for "
+                f"{self.capacity} at one time.",
+                param="n",
+            )
+        self.check(places)
+        self.load.waiting += places
         self.load.changed()
         try:
             yield
         finally:
-            self.load.waiting -= 1
+            self.load.waiting -= places
             self.load.changed()
 
     @asynccontextmanager

@@ -1,11 +1,14 @@
 """Shapes of OpenAI's answers: the full completion, and the chunks of a stream."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from functools import partial
+from typing import Any, Protocol
 
 from mm_runtime.gateway.api.finish_reason import FinishReason
 from mm_runtime.gateway.api.json_text import TextFrame, encode
+from mm_runtime.gateway.api.scores import TokenScore, of_chat, of_text
 from mm_runtime.gateway.api.served_model import ServedModel
 
 
@@ -52,24 +55,40 @@ class StreamForm:
         return self.with_usage or self.continuous
 
 
-class Shapes(Protocol):
-    """The objects that carry one answer."""
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One complete choice."""
 
-    def full(self, text: str, reason: FinishReason, usage: Usage) -> Event | str:
+    text: str
+    reason: FinishReason
+    scores: tuple[TokenScore, ...] = ()
+
+
+class Shapes(Protocol):
+    """The objects that carry the answers to one request."""
+
+    def full(self, answers: Sequence[Answer], usage: Usage) -> Event | str:
         """Return the plain answer: an object, or text that is sent as such."""
 
     def opening(self, usage: Usage) -> list[Event]:
         """Return what a stream begins with before there is any text."""
 
-    def piece(self, text: str, usage: Usage | None) -> bytes:
+    def piece(
+        self, text: str, usage: Usage | None, index: int = 0, scores: Sequence[TokenScore] = ()
+    ) -> bytes:
         """Return the JSON of an event with some text; there is one for each token.
 
         Args:
-            text: not empty.
+            text: empty only where there are scores.
             usage: so far, of a stream that says it in every chunk; else None.
+            index: of the choice.
+            scores: of the text's tokens, where they are wanted.
         """
 
-    def ending(self, reason: FinishReason, usage: Usage) -> list[Event]:
+    def ended(self, index: int, reason: FinishReason, usage: Usage) -> list[Event]:
+        """Return what says that a choice is complete."""
+
+    def ending(self, usage: Usage) -> list[Event]:
         """Return the last events of a stream."""
 
 
@@ -90,6 +109,8 @@ class Completion(ABC):
         request_id: str,
         created: int,
         form: StreamForm,
+        choices: int = 1,
+        scored: bool = False,
     ) -> None:
         self._head = {
             "id": f"{self.prefix}-{request_id}",
@@ -98,49 +119,81 @@ class Completion(ABC):
             "system_fingerprint": f"fp_{model.fingerprint[:10]}",
         }
         self._form = form
-        self._frame: TextFrame | None = None
-        """Of chunks with text and no usage."""
+        self._choices = choices
+        self._scored = scored
+        self._frames: dict[int, TextFrame] = {}
+        """Choice -> its chunks with text and neither usage nor scores."""
 
     @abstractmethod
     def _full_choice(self, text: str, reason: FinishReason) -> dict[str, object]:
-        """Return the one choice of a full answer."""
+        """Return a choice of a full answer."""
 
     @abstractmethod
     def _chunk_choice(self, text: str | None, reason: FinishReason | None) -> dict[str, object]:
-        """Return the one choice of a chunk; text None: the chunk before any text."""
+        """Return the choice of a chunk; text None: the chunk before any text."""
+
+    @abstractmethod
+    def _written(self, index: int, text: str, scores: Sequence[TokenScore]) -> dict[str, object]:
+        """Return the scores of some more text of a choice."""
 
     def opening(self, usage: Usage) -> list[Event]:
         """Return nothing: a stream begins with text."""
         del usage
         return []
 
-    def full(self, text: str, reason: FinishReason, usage: Usage) -> Event:
+    def full(self, answers: Sequence[Answer], usage: Usage) -> Event:
         """Return the plain answer."""
+        choices = [
+            {
+                "index": index,
+                "logprobs": self._logprobs(index, answer.text, answer.scores),
+                **self._full_choice(answer.text, answer.reason),
+            }
+            for index, answer in enumerate(answers)
+        ]
         return {
             **self._head,
             "object": self.full_object,
-            "choices": [{"index": 0, "logprobs": None, **self._full_choice(text, reason)}],
+            "choices": choices,
             "usage": usage.to_wire(),
         }
 
-    def piece(self, text: str, usage: Usage | None) -> bytes:
+    def piece(
+        self, text: str, usage: Usage | None, index: int = 0, scores: Sequence[TokenScore] = ()
+    ) -> bytes:
         """Return the JSON of a chunk with some text."""
-        if usage is not None:
-            return encode(self._chunk(text, usage))
-        if self._frame is None:
-            self._frame = TextFrame(self._chunk)
-        return self._frame.write(text)
+        if usage is not None or self._scored:
+            logprobs = self._logprobs(index, text, scores)
+            return encode(self._chunk(text, usage, index=index, logprobs=logprobs))
+        frame = self._frames.get(index)
+        if frame is None:
+            frame = self._frames[index] = TextFrame(partial(self._chunk, index=index))
+        return frame.write(text)
 
-    def ending(self, reason: FinishReason, usage: Usage) -> list[Event]:
-        """Return the chunk with the reason, and the one with usage where it was requested."""
-        last = self._chunk("", usage, reason=reason)
-        return [last, self._usage_chunk(usage)] if self._form.with_usage else [last]
+    def ended(self, index: int, reason: FinishReason, usage: Usage) -> list[Event]:
+        """Return the chunk with the reason."""
+        return [self._chunk("", usage, index=index, reason=reason)]
+
+    def ending(self, usage: Usage) -> list[Event]:
+        """Return the chunk with the usage, where it was requested."""
+        return [self._usage_chunk(usage)] if self._form.with_usage else []
+
+    def _logprobs(
+        self, index: int, text: str, scores: Sequence[TokenScore]
+    ) -> dict[str, object] | None:
+        return self._written(index, text, scores) if self._scored else None
 
     def _chunk(
-        self, text: str | None, usage: Usage | None = None, *, reason: FinishReason | None = None
+        self,
+        text: str | None,
+        usage: Usage | None = None,
+        *,
+        index: int = 0,
+        reason: FinishReason | None = None,
+        logprobs: dict[str, object] | None = None,
     ) -> Event:
         """Return one event of a stream; `usage` is null when only a last chunk will carry it."""
-        choice = {"index": 0, "logprobs": None, **self._chunk_choice(text, reason)}
+        choice = {"index": index, "logprobs": logprobs, **self._chunk_choice(text, reason)}
         chunk = {**self._head, "object": self.chunk_object, "choices": [choice]}
         if not self._form.says_usage:
             return chunk
@@ -165,8 +218,12 @@ class ChatCompletion(Completion):
     chunk_object = "chat.completion.chunk"
 
     def opening(self, usage: Usage) -> list[Event]:
-        """Return the chunk that names the role."""
-        return [self._chunk(None, usage)]
+        """Return the chunk of each choice that names the role."""
+        return [self._chunk(None, usage, index=index) for index in range(self._choices)]
+
+    def _written(self, index: int, text: str, scores: Sequence[TokenScore]) -> dict[str, object]:
+        del index, text
+        return of_chat(scores)
 
     def _full_choice(self, text: str, reason: FinishReason) -> dict[str, object]:
         message = {"role": "assistant", "content": text, "refusal": None}
@@ -184,6 +241,16 @@ class TextCompletion(Completion):
 
     prefix = "cmpl"
     full_object = chunk_object = "text_completion"
+
+    def __init__(self, **shape: Any) -> None:
+        super().__init__(**shape)
+        self._offsets: dict[int, int] = {}
+        """Characters of each choice so far."""
+
+    def _written(self, index: int, text: str, scores: Sequence[TokenScore]) -> dict[str, object]:
+        offset = self._offsets.get(index, 0)
+        self._offsets[index] = offset + len(text)
+        return of_text(scores, offset)
 
     def _full_choice(self, text: str, reason: FinishReason) -> dict[str, object]:
         return {"text": text, "finish_reason": str(reason)}

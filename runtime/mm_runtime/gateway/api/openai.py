@@ -24,6 +24,17 @@ MAX_FPS = 240
 """More than videos have."""
 MAX_STOPS = 4
 """OpenAI's limit on stop strings."""
+MAX_STOP_IDS = 64
+MAX_CHOICES = 16
+"""Answers of one request. Each takes a place, and a slot of the engine."""
+MAX_LIKELIEST = 20
+"""OpenAI's limit on `top_logprobs`."""
+MAX_BIASED = 1024
+"""Tokens of `logit_bias`; OpenAI takes 300."""
+MAX_BIAS = 100
+"""OpenAI's limit."""
+MAX_REPETITION_PENALTY = 100
+"""Two is strong already; beyond this logits lose their order to rounding."""
 MAX_MESSAGES = 4096
 MAX_PARTS = 1024
 """Of one message. Reading ends at the first wrong one: the errors of many parts take gigabytes."""
@@ -166,6 +177,21 @@ Stops = Annotated[
 ]
 
 
+def _check_bias(bias: dict[int, float]) -> dict[int, float]:
+    if not all(0 <= token <= _INT31 for token in bias):
+        message = "expected ids of tokens as keys"
+        raise ValueError(message)
+    return bias
+
+
+TokenId = Annotated[int, Field(ge=0, le=_INT31)]
+Bias = Annotated[
+    dict[int, Annotated[float, Field(ge=-MAX_BIAS, le=MAX_BIAS)]],
+    Field(max_length=MAX_BIASED),
+    AfterValidator(_check_bias),
+]
+
+
 class GenerationRequest(_Wire):
     """Parameters that both kinds of completions have."""
 
@@ -179,9 +205,6 @@ class GenerationRequest(_Wire):
     stop: Stops | None = None
     stream: StrictBool | None = None
     stream_options: StreamOptions | None = None
-    n: Literal[1] | None = None
-    # Not served; null means that the client does not use it.
-    logit_bias: None = None
     cache_salt: str | None = Field(default=None, min_length=1, max_length=256)
     """No part of OpenAI's, spelt as vLLM does: what was made of images is shared with requests of
     the same salt only."""
@@ -193,6 +216,16 @@ class GenerationRequest(_Wire):
     def fetches(self) -> bool:
         """Whether a file stands behind an address, and not in the request."""
         return False
+
+    @property
+    def choices(self) -> int:
+        """Answers that are generated."""
+        return 1
+
+    @property
+    def wanted_choices(self) -> int:
+        """Answers that are returned."""
+        return 1
 
     @property
     def token_limit(self) -> int | None:
@@ -207,13 +240,44 @@ class GenerationRequest(_Wire):
         return tuple(dict.fromkeys([self.stop] if isinstance(self.stop, str) else self.stop))
 
 
-class ChatRequest(GenerationRequest):
+class SampledRequest(GenerationRequest):
+    """Parameters of completions that transcriptions do not have; spelt as vLLM spells them."""
+
+    n: int | None = Field(default=None, ge=1, le=MAX_CHOICES)
+    logit_bias: Bias | None = None
+    top_k: int | None = Field(default=None, ge=-1, le=_INT31)
+    """0 and -1: all."""
+
+    min_p: float | None = Field(default=None, ge=0, le=1)
+    repetition_penalty: float | None = Field(default=None, gt=0, le=MAX_REPETITION_PENALTY)
+    min_tokens: int | None = Field(default=None, ge=0, le=_INT31)
+    ignore_eos: StrictBool | None = None
+    stop_token_ids: list[TokenId] | None = Field(default=None, max_length=MAX_STOP_IDS)
+    skip_special_tokens: StrictBool | None = None
+
+    @property
+    def choices(self) -> int:
+        """Answers that are generated."""
+        return self.wanted_choices
+
+    @property
+    def wanted_choices(self) -> int:
+        """Answers that are returned."""
+        return self.n or 1
+
+    @property
+    def likeliest(self) -> int | None:
+        """How many scores besides its own are reported of each token; None: not even that."""
+        raise NotImplementedError
+
+
+class ChatRequest(SampledRequest):
     """Body of `POST /v1/chat/completions`."""
 
     messages: list[Message] = Field(min_length=1, max_length=MAX_MESSAGES, fail_fast=True)
     max_completion_tokens: int | None = Field(default=None, ge=1, le=_INT64)
-    logprobs: Literal[False] | None = None
-    top_logprobs: Literal[0] | None = None
+    logprobs: StrictBool | None = None
+    top_logprobs: int | None = Field(default=None, ge=0, le=MAX_LIKELIEST)
     response_format: ResponseFormat | None = None
     tool_choice: Literal["none"] | None = None
     # Not served; null means that the client does not use it.
@@ -240,6 +304,19 @@ class ChatRequest(GenerationRequest):
         parts = (part for message in self.messages for part in message.content or ())
         return any(_is_remote(part) for part in parts if not isinstance(part, str))
 
+    @field_validator("top_logprobs")
+    @classmethod
+    def _scored(cls, count: int | None, info: ValidationInfo) -> int | None:
+        if count and not info.data.get("logprobs"):
+            message = "`logprobs` must be true as well"
+            raise ValueError(message)
+        return count
+
+    @property
+    def likeliest(self) -> int | None:
+        """How many scores besides its own are reported of each token; None: not even that."""
+        return (self.top_logprobs or 0) if self.logprobs else None
+
     @property
     def token_limit(self) -> int | None:
         """Most tokens to generate; the newer name wins."""
@@ -262,14 +339,36 @@ Prompt = Annotated[
 ]
 
 
-class CompletionRequest(GenerationRequest):
+class CompletionRequest(SampledRequest):
     """Body of `POST /v1/completions`."""
 
     prompt: Prompt
-    best_of: Literal[1] | None = None
+    best_of: int | None = Field(default=None, ge=1, le=MAX_CHOICES)
     echo: Literal[False] | None = None
-    logprobs: None = None
+    logprobs: int | None = Field(default=None, ge=0, le=MAX_LIKELIEST)
     suffix: None = None
+
+    @field_validator("best_of")
+    @classmethod
+    def _enough(cls, count: int | None, info: ValidationInfo) -> int | None:
+        wanted = info.data.get("n") or 1
+        if count is not None and count < wanted:
+            message = f"{wanted} answers cannot be the best of {count}"
+            raise ValueError(message)
+        if count is not None and count > wanted and info.data.get("stream"):
+            message = "the best of several is known when all are complete; leave `stream` out"
+            raise ValueError(message)
+        return count
+
+    @property
+    def choices(self) -> int:
+        """Answers that are generated; some of them may be thrown away."""
+        return max(self.wanted_choices, self.best_of or 1)
+
+    @property
+    def likeliest(self) -> int | None:
+        """How many scores besides its own are reported of each token; None: not even that."""
+        return self.logprobs
 
     @property
     def text(self) -> str:
@@ -281,6 +380,7 @@ class TranscriptionRequest(GenerationRequest):
     """Form of `POST /v1/audio/transcriptions`; all fields but the file are text."""
 
     file: bytes
+    n: Literal[1] | None = None
     language: str | None = Field(default=None, min_length=2, max_length=16)
     """A code. Absent: the checkpoint detects the language, where the engine can give logits."""
 

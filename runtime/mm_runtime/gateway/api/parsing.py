@@ -10,43 +10,21 @@ from pydantic_core import ErrorDetails
 from mm_runtime.gateway.api.form import read_form
 from mm_runtime.gateway.api.json_cost import check_cost
 from mm_runtime.gateway.api.openai import ChatRequest, CompletionRequest, TranscriptionRequest
+from mm_runtime.gateway.api.parameters import NOT_SERVED
 from mm_runtime.gateway.errors import InvalidRequestError
 
 _Request = TypeVar("_Request", ChatRequest, CompletionRequest, TranscriptionRequest)
 
-_NOT_SERVED = frozenset(
-    {
-        "audio",
-        "best_of",
-        "chunking_strategy",
-        "echo",
-        "function_call",
-        "functions",
-        "include",
-        "keywords",
-        "known_speaker_names",
-        "known_speaker_references",
-        "languages",
-        "logit_bias",
-        "logprobs",
-        "modalities",
-        "n",
-        "parallel_tool_calls",
-        "prediction",
-        "reasoning_effort",
-        "response_format",
-        "service_tier",
-        "store",
-        "suffix",
-        "tool_choice",
-        "timestamp_granularities",
-        "tools",
-        "top_logprobs",
-        "verbosity",
-        "web_search_options",
-    }
-)
-"""OpenAI's own parameters that this gateway does not serve, or only with one value."""
+_NOT_SERVED = NOT_SERVED | {
+    "chunking_strategy",
+    "include",
+    "keywords",
+    "known_speaker_names",
+    "known_speaker_references",
+    "languages",
+    "timestamp_granularities",
+}
+"""With those of transcriptions."""
 
 _MOST_ERRORS = 1000
 """All are written out to read the first, in 6 ms. Only thousands of unknown keys have more."""

@@ -12,6 +12,8 @@ class ServedModel:
     """The one model behind this gateway.
 
     Attributes:
+        backend: of the engine.
+        vocabulary_size: ids of tokens are smaller.
         created: seconds since the epoch, when its engine was built.
         max_video_frames: of one video; 0: the model takes none.
         temperature: used when a request gives none; the checkpoint's generation config says.
@@ -20,6 +22,8 @@ class ServedModel:
     """
 
     name: str
+    backend: str
+    vocabulary_size: int
     created: int
     fingerprint: str
     limits: ContextLimits

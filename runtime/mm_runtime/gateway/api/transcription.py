@@ -4,11 +4,13 @@ No timestamps are requested of the model, so answers have none: no segments, wor
 """
 
 import math
+from collections.abc import Sequence
 
-from mm_runtime.gateway.api.completions import Event, Usage
+from mm_runtime.gateway.api.completions import Answer, Event, Usage
 from mm_runtime.gateway.api.finish_reason import FinishReason
 from mm_runtime.gateway.api.json_text import encode
 from mm_runtime.gateway.api.openai import TranscriptionRequest
+from mm_runtime.gateway.api.scores import TokenScore
 
 
 class Transcript:
@@ -18,10 +20,9 @@ class Transcript:
         self._form = request.response_format
         self._text = ""
 
-    def full(self, text: str, reason: FinishReason, usage: Usage) -> Event | str:
-        """Return the answer in the requested format."""
-        del reason  # OpenAI's shapes have no place for it
-        text = text.strip()
+    def full(self, answers: Sequence[Answer], usage: Usage) -> Event | str:
+        """Return the answer in the requested format, which has no place for the reason."""
+        text = answers[0].text.strip()
         if self._form == "text":
             return f"{text}\n"
         answer: Event = {
@@ -38,13 +39,20 @@ class Transcript:
         del usage
         return []
 
-    def piece(self, text: str, usage: Usage | None) -> bytes:
+    def piece(
+        self, text: str, usage: Usage | None, index: int = 0, scores: Sequence[TokenScore] = ()
+    ) -> bytes:
         """Return the JSON of an event with some text."""
-        del usage
+        del usage, index, scores
         self._text += text
         return encode({"type": "transcript.text.delta", "delta": text})
 
-    def ending(self, reason: FinishReason, usage: Usage) -> list[Event]:
+    def ended(self, index: int, reason: FinishReason, usage: Usage) -> list[Event]:
+        """Return nothing: the last event says it."""
+        del index, reason, usage
+        return []
+
+    def ending(self, usage: Usage) -> list[Event]:
         """Return the event with the full text."""
-        del reason, usage
+        del usage
         return [{"type": "transcript.text.done", "text": self._text.strip()}]

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mm_runtime.gateway.api.finish_reason import FinishReason
+from mm_runtime.gateway.api.scores import TokenScore
 from mm_runtime.gateway.prompts.templates import Turn
 
 
@@ -16,8 +17,14 @@ class Sampling:
     """How the next token is chosen.
 
     Attributes:
-        temperature: 0 means greedy; the other fields are without effect then.
+        temperature: 0 means greedy; `top_p`, `top_k`, `min_p` and `seed` are without effect then.
         seed: unsigned 64-bit; the same seed gives the same answer from the same engine.
+        top_k: likeliest tokens that are drawn from; 0: all.
+        min_p: tokens less likely than this part of the likeliest one are not drawn; 0: all are.
+        repetition_penalty: None: the engine's own default, which is none.
+        min_tokens: no end before so many.
+        ignores_end: the end token ends nothing.
+        bias: token and what is added to its logit.
     """
 
     temperature: float
@@ -25,6 +32,12 @@ class Sampling:
     presence_penalty: float | None
     frequency_penalty: float | None
     seed: int
+    top_k: int = 0
+    min_p: float = 0.0
+    repetition_penalty: float | None = None
+    min_tokens: int = 0
+    ignores_end: bool = False
+    bias: tuple[tuple[int, float], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +47,9 @@ class Text:
     text: str
     tokens: int = 1
     """How many came together; 0: what was held back when the answer ended."""
+
+    scores: tuple[TokenScore, ...] = ()
+    """Of each of them, where they were requested."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +74,10 @@ class EngineRequest:
         adapter: id of the LoRA adapter that answers; None: the base model.
         cache_salt: features of images are shared with requests of the same one; empty: of none.
         token_by_token: each token's text comes by itself, because the answer may be cut after it.
+        stop_ids: tokens that end the answer and are no part of it.
+        shows_special: special tokens have text.
+        likeliest: None: no scores are wanted; else of each token its own and those of so many
+            likeliest ones.
     """
 
     request_id: str
@@ -71,6 +91,9 @@ class EngineRequest:
     turns: tuple[Turn, ...] = ()
     adapter: int | None = None
     token_by_token: bool = False
+    stop_ids: frozenset[int] = frozenset()
+    shows_special: bool = False
+    likeliest: int | None = None
 
 
 class Engine(Protocol):

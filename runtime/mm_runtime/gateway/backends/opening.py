@@ -2,6 +2,7 @@
 
 from mm_api.documents.serving_plan import ServingPlan
 from mm_runtime.gateway.backends.triton import TritonEngine
+from mm_runtime.gateway.backends.triton_inputs import NEWER_NAMES, OLDER_NAMES
 from mm_runtime.gateway.backends.trtllm_serve import TrtllmServeEngine
 from mm_runtime.repository.values import has_newer_names
 from mm_runtime.serving.directory import EngineDirectory
@@ -24,8 +25,9 @@ def open_engine(
     plan, build = serving.trtllm_serve, directory.manifest.plan.trtllm
     if plan is None:
         newer = build is not None and has_newer_names(build.version)
-        seed = "seed" if newer else "random_seed"
-        return TritonEngine(triton, TextCodec(directory.tokenizer).decode, seed=seed)
+        codec = TextCodec(directory.tokenizer)
+        names = NEWER_NAMES if newer else OLDER_NAMES
+        return TritonEngine(triton, codec.decode, codec=codec, names=names)
     return TrtllmServeEngine(
         f"127.0.0.1:{plan.port}",
         serving.model,

@@ -1,13 +1,12 @@
-"""The engine behind Triton's gRPC: the only module that knows tensors and gRPC.
+"""The engine behind Triton's gRPC.
 
-Uses `token_ensemble` alone, always as a stream (plain answers are collected by the caller):
-that is the only call a decoupled ensemble answers.
+Uses `token_ensemble`, and `scored_ensemble` where scores of tokens are wanted, always as a stream
+(plain answers are collected by the caller): that is the only call a decoupled ensemble answers.
 """
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
 from dataclasses import replace
-from math import prod
 from struct import Struct, unpack_from
 from typing import Any
 
@@ -20,24 +19,24 @@ from tritonclient.utils import InferenceServerException
 
 from mm_runtime.base.grpc_channel import CHANNEL
 from mm_runtime.gateway.api.finish_reason import FinishReason
-from mm_runtime.gateway.backends.engine import Ended, EngineRequest, Sampling, Text
+from mm_runtime.gateway.api.scores import TokenScore
+from mm_runtime.gateway.backends.engine import Ended, EngineRequest, Text
 from mm_runtime.gateway.backends.token_text import Decode, TokenText
 from mm_runtime.gateway.backends.triton_errors import reported_error
+from mm_runtime.gateway.backends.triton_inputs import OLDER_NAMES, InputNames, build_inputs
+from mm_runtime.gateway.backends.triton_scores import read_scores, scores_of
 from mm_runtime.gateway.backends.triton_stream import TritonStream, tensor
 from mm_runtime.gateway.errors import (
     GatewayError,
-    InvalidRequestError,
     engine_failed,
     engine_unavailable,
 )
+from mm_runtime.repository.configs.scored_ensemble import NAME as SCORED
 from mm_runtime.repository.configs.token_ensemble import IDS, LENGTH, LOGITS
 from mm_runtime.repository.configs.token_ensemble import NAME as ENSEMBLE
+from mm_runtime.serving.prompts.tokens import TextCodec
 
 _ONE_INTEGER = Struct("<i")
-_MOST_PIXEL_BYTES = 512 << 20
-"""Of all images of a request in one tensor: as much as bodies share. Two strips of 1 x 50,000
-and 50,000 x 1 pixels would be padded to 15 GB."""
-
 _PROBE_SECONDS = 1.0
 """Deadline of a readiness question; the kubelet's probe allows one second by default."""
 
@@ -45,16 +44,25 @@ _PROBE_SECONDS = 1.0
 class TritonEngine:
     """Implements `mm_runtime.gateway.backends.engine.Engine` on a Triton server."""
 
-    def __init__(self, address: str, decode: Decode, *, seed: str = "random_seed") -> None:
+    def __init__(
+        self,
+        address: str,
+        decode: Decode,
+        *,
+        codec: TextCodec | None = None,
+        names: InputNames = OLDER_NAMES,
+    ) -> None:
         """Prepare the client; no request is sent yet.
 
         Args:
             address: host:port of Triton's gRPC endpoint.
             decode: token ids -> text, special tokens left out.
-            seed: name of the input of a sampled answer's seed: TensorRT-LLM 0.20 has another one.
+            codec: of requests that want special tokens or scores; None: there are none.
+            names: of inputs that differ by version.
         """
         self._decode = decode
-        self._seed = seed
+        self._codec = codec
+        self._names = names
         self._client = InferenceServerClient(address, channel_args=list(CHANNEL))
 
     async def close(self) -> None:
@@ -73,18 +81,25 @@ class TritonEngine:
 
     async def generate(self, request: EngineRequest) -> AsyncGenerator[Text | Ended, None]:
         """Yield the text of tokens as they come; closing the iterator stops the generation."""
-        inputs = build_inputs(request, self._seed)
-        text = TokenText(self._decode)
-        answered = False
-        async with aclosing(self._responses(request, inputs, IDS, LENGTH)) as responses:
+        inputs = build_inputs(request, self._names)
+        scored = request.likeliest is not None
+        text = TokenText(self._decoder(request))
+        answered = stopped = False
+        called = (SCORED, IDS, LENGTH, *scores_of(request)) if scored else (ENSEMBLE, IDS, LENGTH)
+        async with aclosing(self._responses(request, inputs, *called)) as responses:
             async for together in responses:
                 answered = True
-                tokens = [token for result in together for token in _tokens(result)]
-                if request.token_by_token:
-                    for token in tokens:
-                        yield Text(text.push((token,)))
-                elif tokens:
-                    yield Text(text.push(tokens), len(tokens))
+                if not (scored or request.token_by_token):
+                    tokens = [token for result in together for token in _tokens(result)]
+                    if tokens:
+                        yield Text(text.push(tokens), len(tokens))
+                    continue
+                for token, scores in self._scored(together, request):
+                    if stopped := token in request.stop_ids:
+                        break
+                    yield Text(text.push((token,)), 1, scores)
+                if stopped:
+                    break
         if not answered:
             # An ensemble that misses an input ends its stream with nothing in it, as if well.
             return
@@ -92,15 +107,34 @@ class TritonEngine:
             yield Text("", 0)
         if held := text.end():
             yield Text(held, 0)
-        cut = text.tokens >= request.max_tokens
+        cut = text.tokens >= request.max_tokens and not stopped
         yield Ended(FinishReason.LENGTH if cut else FinishReason.STOP, text.tokens)
+
+    def _decoder(self, request: EngineRequest) -> Decode:
+        if not request.shows_special:
+            return self._decode
+        assert self._codec is not None  # noqa: S101  # see `codec`
+        return self._codec.decode_all
+
+    def _scored(
+        self, together: list[Any], request: EngineRequest
+    ) -> Iterator[tuple[int, tuple[TokenScore, ...]]]:
+        """Yield each token, with its score where that is wanted."""
+        for result in together:
+            tokens = _tokens(result)
+            if request.likeliest is None or not tokens:
+                yield from ((token, ()) for token in tokens)
+                continue
+            assert self._codec is not None  # noqa: S101  # see `codec`
+            scores = read_scores(result, tokens, request.likeliest, self._codec.spell)
+            yield from ((token, (score,)) for token, score in zip(tokens, scores, strict=True))
 
     async def first_logits(self, request: EngineRequest) -> NDArray[np.float32]:
         """Return the logits [vocabulary] of the first token of an answer."""
         wants_logits = tensor("return_generation_logits", np.array([[True]], dtype=np.bool_))
-        inputs = [*build_inputs(replace(request, max_tokens=1), self._seed), wants_logits]
+        inputs = [*build_inputs(replace(request, max_tokens=1), self._names), wants_logits]
         found: NDArray[np.float32] | None = None
-        async with aclosing(self._responses(request, inputs, LOGITS)) as responses:
+        async with aclosing(self._responses(request, inputs, ENSEMBLE, LOGITS)) as responses:
             async for together in responses:  # to its end: an abandoned stream would keep running
                 for result in together:
                     logits = result.as_numpy(LOGITS)
@@ -111,13 +145,13 @@ class TritonEngine:
         return found
 
     async def _responses(
-        self, request: EngineRequest, inputs: list[InferInput], *outputs: str
+        self, request: EngineRequest, inputs: list[InferInput], model: str, *outputs: str
     ) -> AsyncGenerator[list[Any], None]:
-        """Yield responses with some of the ensemble's outputs, those together that have come."""
+        """Yield responses with some of an ensemble's outputs, those together that have come."""
         stream = TritonStream(
             self._client,
             {
-                "model_name": ENSEMBLE,
+                "model_name": model,
                 "inputs": inputs,
                 "outputs": [InferRequestedOutput(output) for output in outputs],
                 "request_id": request.request_id,
@@ -129,7 +163,7 @@ class TritonEngine:
         except grpc.aio.AioRpcError as error:
             raise _broken_call(error.code()) from error
         except InferenceServerException as error:
-            raise reported_error(ENSEMBLE, str(error)) from error
+            raise reported_error(model, str(error)) from error
         finally:
             await stream.stop()
 
@@ -146,77 +180,6 @@ def _tokens(result: Any) -> list[int]:
         return []
     (length,) = _ONE_INTEGER.unpack_from(found[LENGTH])
     return list(unpack_from(f"<{length}i", found[IDS]))
-
-
-def build_inputs(request: EngineRequest, seed: str) -> list[InferInput]:
-    """Return the ensemble's input tensors, each with a batch dimension of one.
-
-    Args:
-        request: what to send.
-        seed: name of the input of a sampled answer's seed.
-    """
-    inputs = [
-        tensor("text_input", np.array([[request.prompt.encode()]], dtype=np.object_)),
-        tensor("max_tokens", np.array([[request.max_tokens]], dtype=np.int32)),
-        tensor("stream", np.array([[True]], dtype=np.bool_)),
-        *_sampling_inputs(request.sampling, seed),
-    ]
-    if request.video is not None:
-        inputs.append(tensor("video_bytes_input", request.video[np.newaxis]))
-    if request.cache_salt and (request.images or request.video is not None):
-        salt = np.array([[request.cache_salt.encode()]], dtype=np.object_)
-        inputs.append(tensor("cache_salt", salt))
-    if request.adapter is not None:
-        inputs.append(tensor("lora_task_id", np.array([[request.adapter]], dtype=np.uint64)))
-    if request.audio is not None:
-        inputs.append(tensor("WAV", request.audio[np.newaxis]))
-    return [*inputs, *_image_inputs(request.images)]
-
-
-def _image_inputs(images: tuple[NDArray[np.uint8], ...]) -> list[InferInput]:
-    """Return one tensor of all images; different sizes are padded, and sent along.
-
-    Raises:
-        InvalidRequestError: of shapes so different that their padding would fill the memory.
-    """
-    if not images:
-        return []
-    sizes = np.array([image.shape[:2] for image in images], dtype=np.int64)
-    if (sizes == sizes[0]).all():
-        return [tensor("image_bytes_input", np.stack(images)[np.newaxis])]
-    shape = (len(images), *sizes.max(axis=0).tolist(), 3)
-    if prod(shape) > _MOST_PIXEL_BYTES:
-        raise InvalidRequestError(
-            f"The {shape[0]} images are together up to {shape[2]} pixels wide and {shape[1]} high: "
-            "too different in shape for one request. Cut them, or send them one by one.",
-            code="invalid_image",
-        )
-    padded = np.zeros(shape, dtype=np.uint8)
-    for canvas, image in zip(padded, images, strict=True):
-        canvas[: image.shape[0], : image.shape[1]] = image
-    return [
-        tensor("image_bytes_input", padded[np.newaxis]),
-        tensor("image_sizes_input", sizes[np.newaxis]),
-    ]
-
-
-def _sampling_inputs(sampling: Sampling, seed: str) -> list[InferInput]:
-    inputs = []
-    if sampling.temperature > 0:
-        inputs += [
-            tensor("temperature", np.array([[sampling.temperature]], dtype=np.float32)),
-            tensor("top_p", np.array([[sampling.top_p]], dtype=np.float32)),
-            # 0 switches top-k off; TensorRT-LLM's default of 1 would be greedy.
-            tensor("top_k", np.array([[0]], dtype=np.int32)),
-            tensor(seed, np.array([[sampling.seed]], dtype=np.uint64)),
-        ]
-    else:
-        inputs.append(tensor("top_k", np.array([[1]], dtype=np.int32)))
-    for name in ("presence_penalty", "frequency_penalty"):
-        value = getattr(sampling, name)
-        if value is not None:
-            inputs.append(tensor(name, np.array([[value]], dtype=np.float32)))
-    return inputs
 
 
 def _broken_call(code: grpc.StatusCode) -> GatewayError:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from mm_runtime.gateway.api.finish_reason import FinishReason
+from mm_runtime.gateway.api.scores import TokenScore
 from mm_runtime.gateway.backends.engine import Ended, EngineRequest, Text
 from mm_runtime.gateway.errors import (
     GatewayError,
@@ -118,11 +119,24 @@ def chat_body(model: str, request: EngineRequest) -> dict[str, Any]:
     }
     if sampling.temperature > 0:
         body |= {"top_p": sampling.top_p, "seed": sampling.seed}
-    for name in ("presence_penalty", "frequency_penalty"):
+    for name in ("presence_penalty", "frequency_penalty", "repetition_penalty"):
         if (value := getattr(sampling, name)) is not None:
             body[name] = value
-    if request.cache_salt:
-        body["cache_salt"] = request.cache_salt
+    # What is not used is not sent: upstream's defaults differ by version.
+    used = {
+        "top_k": sampling.temperature > 0 and sampling.top_k,
+        "min_p": sampling.temperature > 0 and sampling.min_p,
+        "min_tokens": sampling.min_tokens,
+        "ignore_eos": sampling.ignores_end,
+        "logit_bias": {str(token): bias for token, bias in sampling.bias},
+        "stop_token_ids": sorted(request.stop_ids),
+        "logprobs": request.likeliest is not None,
+        "top_logprobs": request.likeliest,
+        "cache_salt": request.cache_salt,
+    }
+    body |= {name: value for name, value in used.items() if value}
+    if request.shows_special:
+        body["skip_special_tokens"] = False
     return body
 
 
@@ -168,7 +182,7 @@ async def _events(lines: AsyncIterator[str]) -> AsyncGenerator[Text | Ended, Non
         for choice in chunk.get("choices", ()):
             text = choice["delta"].get("content")
             if text is not None:  # the first chunk names the role, and has no token
-                yield Text(text)
+                yield Text(text, scores=_scores(choice.get("logprobs")))
             if choice.get("finish_reason"):
                 reason = _reason(choice["finish_reason"])
         if usage := chunk.get("usage"):
@@ -176,6 +190,21 @@ async def _events(lines: AsyncIterator[str]) -> AsyncGenerator[Text | Ended, Non
     if reason is None or tokens is None:
         raise engine_failed()
     yield Ended(reason, tokens)
+
+
+def _scores(logprobs: dict[str, Any] | None) -> tuple[TokenScore, ...]:
+    return tuple(map(_score, (logprobs or {}).get("content") or ()))
+
+
+def _score(one: dict[str, Any]) -> TokenScore:
+    text = one["token"]
+    content = one.get("bytes")
+    return TokenScore(
+        text,
+        text.encode(errors="replace") if content is None else bytes(content),
+        one["logprob"],
+        tuple(map(_score, one.get("top_logprobs") or ())),
+    )
 
 
 def _parsed(data: str) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from mm_runtime.gateway.admission.auth import BearerAuth
 from mm_runtime.gateway.admission.body_budget import BodyBudget, BodyClaim
 from mm_runtime.gateway.admission.drain import Drain
 from mm_runtime.gateway.admission.fetching import FetchClaim, Fetching
+from mm_runtime.gateway.api.answers import Answers
 from mm_runtime.gateway.api.completions import (
     ChatCompletion,
     Shapes,
@@ -37,6 +38,7 @@ from mm_runtime.gateway.dataplane import (
     Admitted,
     AnyRequest,
     ChatService,
+    Ending,
     Event,
     Finished,
     Piece,
@@ -61,6 +63,9 @@ from mm_runtime.gateway.media.audio import seconds_of
 from mm_runtime.gateway.metrics import GatewayMetrics
 
 _log = logging.getLogger(__name__)
+
+Shown = Piece | Ending | Finished
+"""What a client sees of an answer."""
 
 _DISCARD_SECONDS = 2.0
 """How long the rest of a refused body is read before a connection that ends is closed."""
@@ -97,6 +102,8 @@ def shapes_of(request: AnyRequest, model: ServedModel, request_id: str) -> Shape
         request_id=request_id,
         created=int(time.time()),
         form=_form_of(request),
+        choices=request.choices,
+        scored=request.likeliest is not None,
     )
 
 
@@ -193,7 +200,7 @@ class Endpoint:
             with (
                 self._fetching.claim(fetches=request.fetches) as fetching,
                 # Not before: bodies that never end, or that are none, would hold every place.
-                self._service.admission.admit(),
+                self._service.admission.admit(request.choices),
             ):
                 work = self._answer(request, claim, fetching, reply, record)
                 del request
@@ -214,6 +221,7 @@ class Endpoint:
                 chat = await self._service.prepare(request)
                 shapes = shapes_of(request, self._service.model, record.request_id)
                 streamed, form = bool(request.stream), _form_of(request)
+                wanted = request.wanted_choices
                 # Up to tens of megabytes that are not needed while the request waits and runs.
                 del request
                 claim.release()
@@ -226,7 +234,7 @@ class Endpoint:
                     if streamed:
                         await _send_stream(form, events, shapes, chat, reply)
                     else:
-                        await _send_complete(events, shapes, chat, reply)
+                        await _send_complete(wanted, events, shapes, chat, reply)
         except TimeoutError:
             raise EngineTimeoutError(
                 f"The request was not finished within {limit:g} seconds.", code="timeout"
@@ -265,7 +273,7 @@ async def _refuse(response: ErrorResponse, receive: Receive, reply: Reply) -> No
 
 async def _watched(
     events: AsyncGenerator[Event, None], record: ExchangeRecord
-) -> AsyncGenerator[Piece | Finished, None]:
+) -> AsyncGenerator[Shown, None]:
     """Record every event; pass on those that a client sees."""
     async with aclosing(events):
         async for event in events:
@@ -275,18 +283,21 @@ async def _watched(
 
 
 async def _send_complete(
-    events: AsyncGenerator[Piece | Finished, None],
+    wanted: int,
+    events: AsyncGenerator[Shown, None],
     shapes: Shapes,
     chat: PreparedChat,
     reply: Reply,
 ) -> None:
-    pieces = []
+    answers = Answers(chat.choices)
     async for event in events:
         match event:
             case Piece():
-                pieces.append(event.text)
+                answers.add(event.choice, event.text, event.scores)
+            case Ending():
+                answers.end(event.choice, event.reason)
             case Finished():
-                answer = shapes.full("".join(pieces), event.reason, _usage_at_end(chat, event))
+                answer = shapes.full(answers.best(wanted), _usage_at_end(chat, event))
                 if isinstance(answer, str):
                     await reply.send_text(answer)
                 else:
@@ -295,7 +306,7 @@ async def _send_complete(
 
 async def _send_stream(
     form: StreamForm,
-    events: AsyncGenerator[Piece | Finished, None],
+    events: AsyncGenerator[Shown, None],
     shapes: Shapes,
     chat: PreparedChat,
     reply: Reply,
@@ -309,15 +320,20 @@ async def _send_stream(
         match event:
             case Piece():
                 tokens += event.tokens
-                if event.text:
+                if event.text or event.scores:
                     usage = _usage(chat, tokens) if form.continuous else None
-                    unsent.append(shapes.piece(event.text, usage))
+                    unsent.append(shapes.piece(event.text, usage, event.choice, event.scores))
                 if unsent:
                     await reply.send_events(*unsent)
                     unsent.clear()
+            case Ending():
+                unsent += map(
+                    encode, shapes.ended(event.choice, event.reason, _usage(chat, tokens))
+                )
             case Finished():
-                ending = shapes.ending(event.reason, _usage_at_end(chat, event))
-                await reply.end_stream(*unsent, *map(encode, ending))
+                await reply.end_stream(
+                    *unsent, *map(encode, shapes.ending(_usage_at_end(chat, event)))
+                )
 
 
 def _usage(chat: PreparedChat, tokens: int) -> Usage:

@@ -24,7 +24,9 @@ class ExchangeRecord:
         self.started = time.monotonic()
         self.status: int = CLIENT_GONE
         self._first_token: float | None = None
-        self._last_token = 0.0
+        self._last_tokens: dict[int, float] = {}
+        """Of each choice."""
+
         self._waited = 0.0
         self._images = 0
         self._prompt_tokens = 0
@@ -53,7 +55,7 @@ class ExchangeRecord:
                 self._waited = event.waited_seconds
                 self._metrics.observe("mm_queue_seconds", event.waited_seconds)
             case Piece():
-                self._tokens(time.monotonic(), event.tokens)
+                self._tokens(time.monotonic(), event)
             case Finished():
                 self._output_tokens = event.completion_tokens
                 self._metrics.count("mm_output_tokens_total", event.completion_tokens)
@@ -88,15 +90,18 @@ class ExchangeRecord:
             },
         )
 
-    def _tokens(self, now: float, tokens: int) -> None:
+    def _tokens(self, now: float, piece: Piece) -> None:
         """Note tokens that came together: they share the time since those before."""
+        tokens, last = piece.tokens, self._last_tokens.get(piece.choice)
         if self._first_token is None:
-            self._first_token = self._last_token = now
+            self._first_token = now
             self._metrics.observe("mm_time_to_first_token_seconds", now - self.started)
+        if last is None:
+            self._last_tokens[piece.choice] = last = now
             tokens -= 1
         if tokens < 1:
             return
-        share = (now - self._last_token) / tokens
+        share = (now - last) / tokens
         for _ in range(tokens):
             self._metrics.observe("mm_inter_token_seconds", share)
-        self._last_token = now
+        self._last_tokens[piece.choice] = now

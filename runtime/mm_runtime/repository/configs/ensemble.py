@@ -280,7 +280,8 @@ def steps(values: RepositoryValues) -> tuple[EnsembleStep, ...]:
         gone |= {HANDED_OVER}
     if values.native is not None:
         absent = tensorrt_llm.absent_inputs(values) | tensorrt_llm.OWN_OUTPUTS
-        gone |= {_LANGUAGE_MODEL.output_map[name] for name in tensorrt_llm.OWN_OUTPUTS}
+        outputs = _LANGUAGE_MODEL.output_map
+        gone |= {outputs[name] for name in tensorrt_llm.OWN_OUTPUTS if name in outputs}
         gone |= {one for name, one in _LANGUAGE_MODEL.input_map.items() if name in absent}
     read = {one for step in kept for one in step.input_map.values()}
     return tuple(

@@ -19,6 +19,7 @@ _WORDS = (
     optional("STOP_WORDS_DICT", DataType.STRING, -1),
     optional("EMBEDDING_BIAS_WORDS", DataType.STRING, -1),
     optional("EMBEDDING_BIAS_WEIGHTS", DataType.FP32, -1),
+    optional("EMBEDDING_BIAS_IDS", DataType.INT32, -1),  # not upstream's: tokens, not words
     optional("END_ID", DataType.INT32, 1),
     optional("PAD_ID", DataType.INT32, 1),
 )

@@ -4,6 +4,7 @@ Inputs that the engine behind it does not know are part of the interface all the
 the C++ backend may send them, and the model says what it cannot do.
 """
 
+from mm_runtime.repository.configs import gateway_inputs
 from mm_runtime.repository.configs.native_parameters import native_parameters
 from mm_runtime.repository.configs.scheduling import batching
 from mm_runtime.repository.model_config import (
@@ -26,8 +27,17 @@ NAME = "tensorrt_llm"
 RENAMED = {"min_length": "min_tokens", "random_seed": "seed"}
 """Older name -> newer name. The Reference engine takes both."""
 
-OWN_OUTPUTS = frozenset({"previous_ids", "is_last"})
-"""Not upstream's: for postprocessing, see there. TensorRT-LLM's own backend has none of them."""
+OWN_INPUTS = (
+    optional(gateway_inputs.MIN_P, DataType.FP32, 1),
+    optional(gateway_inputs.LIKELIEST, DataType.INT32, 1),
+)
+LIKELIEST = (
+    output("likeliest_ids", DataType.INT32, -1, -1),
+    output("likeliest_values", DataType.FP32, -1, -1),
+)
+OWN_OUTPUTS = frozenset({"previous_ids", "is_last", *(one.name for one in LIKELIEST)})
+"""Not upstream's: for postprocessing and the gateway, see there. TensorRT-LLM's own backend has
+none of them."""
 
 
 def _inputs(table_type: DataType, prompt_type: DataType) -> tuple[Input, ...]:
@@ -122,6 +132,7 @@ OUTPUTS: tuple[Output, ...] = (
     output("generation_logits", DataType.FP32, -1, -1, -1),
     output("batch_index", DataType.INT32, 1),
     output("sequence_index", DataType.INT32, 1),
+    *LIKELIEST,
     output("context_phase_params", DataType.UINT8, -1),
     *MEASURED,
 )
@@ -143,6 +154,8 @@ def config(values: RepositoryValues) -> ModelConfig:
     inputs = tuple(
         one for one in _inputs(values.table_type, values.prompt_type) if one.name not in absent
     )
+    if values.native is None:
+        inputs = (*inputs, *OWN_INPUTS)
     if values.gpu_features:
         inputs = (*inputs, optional(HANDED_OVER_ON_GPU, DataType.BOOL, 1))
     queued = batching(values)

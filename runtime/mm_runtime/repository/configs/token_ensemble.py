@@ -12,7 +12,7 @@ the gateway still come as they are made.
 
 from dataclasses import replace
 
-from mm_runtime.repository.configs import ensemble
+from mm_runtime.repository.configs import ensemble, gateway_inputs
 from mm_runtime.repository.model_config import (
     DataType,
     ModelConfig,
@@ -39,13 +39,18 @@ def outputs(values: RepositoryValues) -> tuple[Output, ...]:
 
 def config(values: RepositoryValues) -> ModelConfig:
     """Return the ensemble's configuration."""
-    *before, language_model, _ = ensemble.steps(values)
-    made = outputs(values)
+    return of(NAME, values, outputs(values))
+
+
+def of(name: str, values: RepositoryValues, made: tuple[Output, ...]) -> ModelConfig:
+    """Return an ensemble of the gateway: some outputs of the language model, and no step after."""
+    *steps, _ = ensemble.steps(values)
+    *before, language_model = gateway_inputs.connected(tuple(steps), values)
     last = replace(language_model, output_map={one.name: one.name for one in made})
     return ensemble_model(
-        NAME,
+        name,
         max_batch_size=values.max_batch_size,
-        inputs=ensemble.inputs(values),
+        inputs=(*ensemble.inputs(values), *gateway_inputs.inputs(values)),
         outputs=made,
         steps=(*before, last),
     )

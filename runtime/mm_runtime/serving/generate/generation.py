@@ -24,6 +24,9 @@ from mm_runtime.serving.tensors import Tensors, required, scalar, single
 
 Outputs = dict[str, NDArray[Any]]
 
+MOST_LIKELIEST = 20
+"""As OpenAI's API."""
+
 BASE_MODEL = 2**64 - 1
 """-1 as the unsigned tensor `lora_task_id` holds it."""
 
@@ -80,6 +83,7 @@ def read_request(
         bias=_read_bias(inputs, vocabulary_size),
         wanted=Wanted(
             log_probs=bool(scalar(inputs, "return_log_probs")),
+            likeliest=_read_likeliest(inputs, vocabulary_size),
             context_logits=bool(scalar(inputs, "return_context_logits")),
             generation_logits=bool(scalar(inputs, "return_generation_logits")),
         ),
@@ -117,6 +121,10 @@ def _logits(found: NDArray[np.float32] | None, dims: int) -> NDArray[np.float32]
     return found.reshape((1,) * (dims - found.ndim) + found.shape)
 
 
+def _likeliest(piece: Piece, place: int, dtype: type) -> NDArray[Any]:
+    return np.array([[[one[place] for one in piece.likeliest] or (PADDING,)]], dtype=dtype)
+
+
 _WRITERS: Mapping[str, Callable[[Piece, Sequence[int]], NDArray[Any]]] = {
     "output_ids": lambda piece, _: np.array([[piece.ids or (PADDING,)]], dtype=np.int32),
     "sequence_length": lambda piece, _: np.array([[len(piece.ids)]], dtype=np.int32),
@@ -126,6 +134,8 @@ _WRITERS: Mapping[str, Callable[[Piece, Sequence[int]], NDArray[Any]]] = {
     "output_log_probs": lambda piece, _: np.array([[piece.log_probs or (0.0,)]], dtype=np.float32),
     "context_logits": lambda piece, _: _logits(piece.context_logits, 3),
     "generation_logits": lambda piece, _: _logits(piece.generation_logits, 4),
+    "likeliest_ids": lambda piece, _: _likeliest(piece, 0, np.int32),
+    "likeliest_values": lambda piece, _: _likeliest(piece, 1, np.float32),
     "batch_index": lambda *_: np.zeros((1, 1), dtype=np.int32),
     "sequence_index": lambda *_: np.zeros((1, 1), dtype=np.int32),
 }
@@ -154,6 +164,8 @@ def _write_beams(beams: tuple[Beam, ...]) -> Outputs:
         "output_log_probs": log_probs,
         "context_logits": np.zeros((1, 1, 1), np.float32),
         "generation_logits": np.zeros((1, 1, 1, 1), np.float32),
+        "likeliest_ids": np.full((1, 1, 1), PADDING, dtype=np.int32),
+        "likeliest_values": np.zeros((1, 1, 1), np.float32),
         "batch_index": np.zeros((1, 1), dtype=np.int32),
         "sequence_index": np.zeros((1, 1), dtype=np.int32),
     }
@@ -181,6 +193,7 @@ def join_pieces(pieces: Sequence[Piece], prompt: tuple[int, ...] = ()) -> Piece:
         finish=last.finish,
         log_probs=tuple(value for piece in pieces for value in piece.log_probs),
         cumulative_log_prob=last.cumulative_log_prob,
+        likeliest=tuple(one for piece in pieces for one in piece.likeliest),
         context_logits=last.context_logits,
         generation_logits=np.concatenate(logits) if logits else None,
         beams=tuple(replace(beam, ids=(*prompt, *beam.ids)) for beam in last.beams),
@@ -199,6 +212,7 @@ def _read_sampling(inputs: Tensors, fresh_seed: int) -> Sampling:
         (sampling.temperature >= 0, f"temperature is {sampling.temperature}; at least 0"),
         (sampling.top_k >= 0, f"top_k is {sampling.top_k}; 0 (not set) or more"),
         (0 <= sampling.top_p <= 1, f"top_p is {sampling.top_p}; 0 (not set) to 1"),
+        (0 <= sampling.min_p <= 1, f"min_p is {sampling.min_p}; 0 (not set) to 1"),
         (
             sampling.repetition_penalty > 0,
             f"repetition_penalty is {sampling.repetition_penalty}; more than 0",
@@ -224,6 +238,7 @@ _SAMPLING = {
     "frequency_penalty": ("frequency_penalty",),
     "min_tokens": ("min_tokens", "min_length"),
     "seed": ("seed", "random_seed"),
+    "min_p": ("min_p",),
 }
 """Field -> tensors that may hold it, newer name first."""
 
@@ -310,6 +325,14 @@ def _read_beams(inputs: Tensors, widest: int) -> BeamOptions | None:
         length_penalty=0.0 if penalty is None else penalty,
         early_stopping=early is not False,
     )
+
+
+def _read_likeliest(inputs: Tensors, vocabulary_size: int) -> int:
+    wanted = scalar(inputs, "likeliest_log_probs") or 0
+    most = min(MOST_LIKELIEST, vocabulary_size)
+    if not 0 <= wanted <= most:
+        raise RequestError(f"likeliest_log_probs is {wanted}; 0 to {most} are reported")
+    return int(wanted)
 
 
 def _end_ids(end_id: int | None, known: frozenset[int]) -> frozenset[int]:

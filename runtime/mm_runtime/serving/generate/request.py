@@ -49,6 +49,8 @@ class Sampling:
     """No end token before this many tokens."""
 
     seed: int = 0
+    min_p: float = 0.0
+    """Tokens less likely than this part of the likeliest one are not drawn."""
 
     @property
     def greedy(self) -> bool:
@@ -62,6 +64,9 @@ class Wanted:
     """What to return besides tokens. Logits are large, log probabilities are not."""
 
     log_probs: bool = False
+    likeliest: int = 0
+    """Tokens whose log probabilities are returned at each place, the likeliest first."""
+
     context_logits: bool = False
     generation_logits: bool = False
 
@@ -151,6 +156,9 @@ class Piece:
 
     cumulative_log_prob: float = 0.0
     """Sum over all tokens so far."""
+
+    likeliest: tuple[tuple[int, float], ...] = ()
+    """As many tokens and their log probabilities as wanted, for each token of this piece."""
 
     context_logits: NDArray[np.float32] | None = None
     """[prompt, vocabulary], on the last piece when wanted."""

@@ -7,6 +7,8 @@ from typing import Any
 
 from tokenizers import Tokenizer
 
+from mm_runtime.serving.prompts.spelling import Spelled, Speller
+
 TOKENIZER = "tokenizer.json"
 TOKENIZER_CONFIG = "tokenizer_config.json"
 
@@ -44,6 +46,7 @@ class TextCodec:
         pad_token = _token_text(config.get("pad_token"))
         pad_id = self.id_of(pad_token) if pad_token else None
         self.pad_id = end_id if pad_id is None else pad_id
+        self._speller = Speller(self._tokenizer)
 
     @property
     def control_tokens(self) -> tuple[str, ...]:
@@ -71,6 +74,15 @@ class TextCodec:
         """Return the text of the ids; special tokens are left out."""
         text: str = self._tokenizer.decode(list(ids), skip_special_tokens=True)
         return text
+
+    def decode_all(self, ids: Sequence[int]) -> str:
+        """Return the text of the ids, special tokens among it."""
+        text: str = self._tokenizer.decode(list(ids), skip_special_tokens=False)
+        return text
+
+    def spell(self, token: int) -> Spelled:
+        """Return what one token is in the midst of an answer."""
+        return self._speller.spell(token)
 
 
 def _token_text(token: object) -> str | None:

@@ -33,27 +33,32 @@ def word_tensors(inputs: Tensors, codec: TextCodec, vocabulary_size: int) -> Out
 
 
 def bias_tensor(inputs: Tensors, codec: TextCodec, vocabulary_size: int) -> Outputs:
-    """Spread `EMBEDDING_BIAS_WEIGHTS` over the tokens of `EMBEDDING_BIAS_WORDS`.
+    """Spread `EMBEDDING_BIAS_WEIGHTS` over tokens.
+
+    They are of the words of `EMBEDDING_BIAS_WORDS`, then of the tokens of `EMBEDDING_BIAS_IDS`.
 
     Raises:
-        RequestError: not one weight for each word, or a word that the model cannot say.
+        RequestError: not one weight for each, or a token that the model cannot say.
     """
     words = [word for word in texts(inputs, "EMBEDDING_BIAS_WORDS") if word]
+    named = single(inputs, "EMBEDDING_BIAS_IDS")
     weights = single(inputs, "EMBEDDING_BIAS_WEIGHTS")
-    if not words and (weights is None or not len(weights)):
+    tokens = [] if named is None else named.tolist()
+    count = len(words) + len(tokens)
+    if not count and (weights is None or not len(weights)):
         return {}
-    if weights is None or len(weights) != len(words):
+    if weights is None or len(weights) != count:
         raise RequestError(
-            f"embedding_bias_words has {len(words)} words and embedding_bias_weights "
+            f"embedding_bias_words has {count} words and embedding_bias_weights "
             f"{0 if weights is None else len(weights)} weights; send one for each word"
         )
     bias = np.zeros((1, vocabulary_size), dtype=np.float32)
-    for word, weight in zip(words, weights, strict=True):
-        ids = codec.encode_word(word)
-        if not all(token < vocabulary_size for token in ids):
+    of_words = [(repr(word), codec.encode_word(word)) for word in words]
+    of_tokens = [(f"token {token}", [token]) for token in tokens]
+    for (name, ids), weight in zip([*of_words, *of_tokens], weights, strict=True):
+        if not all(0 <= token < vocabulary_size for token in ids):
             raise RequestError(
-                f"embedding_bias_words: {word!r} has a token that the model cannot say; "
-                "leave it out"
+                f"embedding_bias_words: {name} has a token that the model cannot say; leave it out"
             )
         bias[0, ids] += weight
     return {"EMBEDDING_BIAS": bias}

@@ -1,0 +1,35 @@
+"""The choices of one plain answer while they are generated, and which of them count."""
+
+from collections.abc import Sequence
+
+from mm_runtime.gateway.api.completions import Answer
+from mm_runtime.gateway.api.finish_reason import FinishReason
+from mm_runtime.gateway.api.scores import TokenScore, mean_log_prob
+
+
+class Answers:
+    """What has come of each choice."""
+
+    def __init__(self, choices: int) -> None:
+        self._texts: list[list[str]] = [[] for _ in range(choices)]
+        self._scores: list[list[TokenScore]] = [[] for _ in range(choices)]
+        self._reasons = [FinishReason.STOP] * choices
+
+    def add(self, choice: int, text: str, scores: Sequence[TokenScore]) -> None:
+        """Take some more text of a choice."""
+        self._texts[choice].append(text)
+        self._scores[choice] += scores
+
+    def end(self, choice: int, reason: FinishReason) -> None:
+        """Take why a choice ended."""
+        self._reasons[choice] = reason
+
+    def best(self, count: int) -> list[Answer]:
+        """Return so many of them: all in their order, or the likeliest for their length."""
+        made = [
+            Answer("".join(texts), reason, tuple(scores))
+            for texts, reason, scores in zip(self._texts, self._reasons, self._scores, strict=True)
+        ]
+        if count < len(made):
+            made.sort(key=lambda one: mean_log_prob(one.scores), reverse=True)
+        return made[:count]

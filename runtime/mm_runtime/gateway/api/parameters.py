@@ -1,0 +1,125 @@
+"""Every parameter of completions and the backends on which it acts: refusals, and a docs page.
+
+A parameter that does not act somewhere is refused there by name. Where no backend serves one, it is
+read all the same, with the one value that clients send who do not use it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pydantic import BaseModel
+
+from mm_runtime.gateway.api.openai import (
+    ChatRequest,
+    CompletionRequest,
+    ResponseFormat,
+    SampledRequest,
+)
+from mm_runtime.gateway.errors import InvalidRequestError
+
+REFERENCE, TENSORRT, PYTORCH = "Reference", "TensorRT", "PyTorch"
+BACKENDS = (REFERENCE, TENSORRT, PYTORCH)
+"""As `spec.engine.backend` names them."""
+
+_ALL, _NONE = frozenset(BACKENDS), frozenset[str]()
+_NOT_PYTORCH = _ALL - {PYTORCH}
+_NOT_TENSORRT = _ALL - {TENSORRT}
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One parameter.
+
+    Attributes:
+        acts: backends on which it does what it says.
+        says: what it does; of one that acts nowhere which value is accepted.
+        unused: values besides null that mean that a client does not use it.
+    """
+
+    acts: frozenset[str]
+    says: str
+    unused: tuple[object, ...] = ()
+
+
+_OFF = (False,)
+_LABEL = "a label without effect on the answer"
+
+PARAMETERS: Mapping[str, Parameter] = {
+    "model": Parameter(_ALL, "the model, or one of its LoRA adapters"),
+    "messages": Parameter(_ALL, "the conversation; images and videos of families that see them"),
+    "prompt": Parameter(_NOT_PYTORCH, "one text"),
+    "max_tokens": Parameter(_ALL, "most tokens of an answer"),
+    "max_completion_tokens": Parameter(_ALL, "the same, and wins"),
+    "temperature": Parameter(_ALL, "0: the likeliest token"),
+    "top_p": Parameter(_ALL, "mass of the tokens that are drawn from"),
+    "top_k": Parameter(_ALL, "number of the tokens that are drawn from; 0, -1: all"),
+    "min_p": Parameter(_NOT_TENSORRT, "least part of the likeliest token's probability", (0,)),
+    "seed": Parameter(_ALL, "the same answer again, from the same engine"),
+    "presence_penalty": Parameter(_ALL, "subtracted from logits of tokens of the answer"),
+    "frequency_penalty": Parameter(_ALL, "the same, for each time"),
+    "repetition_penalty": Parameter(_ALL, "divides logits of tokens of prompt and answer"),
+    "logit_bias": Parameter(_ALL, "token id -> what is added to its logit"),
+    "min_tokens": Parameter(_ALL, "no end before so many"),
+    "ignore_eos": Parameter(_ALL, "the end token ends nothing", _OFF),
+    "stop": Parameter(_ALL, "up to 4 texts that end the answer"),
+    "stop_token_ids": Parameter(_ALL, "tokens that end the answer", ([],)),
+    "skip_special_tokens": Parameter(_ALL, "false: special tokens have text", (True,)),
+    "n": Parameter(_ALL, "answers to one prompt; each takes a place"),
+    "best_of": Parameter(_NOT_PYTORCH, "answers of which the `n` likeliest for their length count"),
+    "logprobs": Parameter(_ALL, "log probability of each token, before any sampling rule", _OFF),
+    "top_logprobs": Parameter(_NOT_TENSORRT, "the same of the likeliest tokens", (0,)),
+    "stream": Parameter(_ALL, "server-sent events"),
+    "stream_options": Parameter(_ALL, "`include_usage`, `continuous_usage_stats`"),
+    "response_format": Parameter(_NONE, "`text`", (ResponseFormat(type="text"),)),
+    "tools": Parameter(_NONE, "an empty list"),
+    "tool_choice": Parameter(_NONE, '`"none"`', ("none",)),
+    "echo": Parameter(_NONE, "false", _OFF),
+    "store": Parameter(_NONE, "false", _OFF),
+    "service_tier": Parameter(_NONE, '`"auto"`, `"default"`', ("auto", "default")),
+    **dict.fromkeys(
+        (
+            *("audio", "function_call", "functions", "modalities", "parallel_tool_calls"),
+            *("prediction", "reasoning_effort", "suffix", "verbosity", "web_search_options"),
+        ),
+        Parameter(_NONE, "null"),
+    ),
+    "cache_salt": Parameter(_ALL, "features of images are shared with the same salt only"),
+    **dict.fromkeys(
+        ("user", "metadata", "safety_identifier", "prompt_cache_key"), Parameter(_ALL, _LABEL)
+    ),
+}
+
+NOT_SERVED = frozenset(name for name, one in PARAMETERS.items() if not one.acts)
+"""Accepted with one value only."""
+
+
+def refuse_unserved(request: BaseModel, backend: str) -> None:
+    """Refuse a parameter that does not act on a backend.
+
+    Raises:
+        InvalidRequestError: names the first one, in the order of the wire types.
+    """
+    if not isinstance(request, SampledRequest):
+        return
+    for name in type(request).model_fields:
+        if name not in request.model_fields_set:
+            continue
+        parameter, value = PARAMETERS[name], getattr(request, name)
+        if backend in parameter.acts or value is None or value in parameter.unused:
+            continue
+        if parameter.acts:  # elsewhere; what acts nowhere was refused when it was read
+            raise InvalidRequestError(
+                f"`{name}` is not served by this model's backend, {backend}: only by "
+                f"{', '.join(sorted(parameter.acts))}. Leave it out.",
+                param=name,
+                code="unsupported_parameter",
+            )
+
+
+def endpoints_of(name: str) -> tuple[str, ...]:
+    """Return the endpoints that know a parameter."""
+    kinds: dict[str, type[BaseModel]] = {
+        "/v1/chat/completions": ChatRequest,
+        "/v1/completions": CompletionRequest,
+    }
+    return tuple(path for path, kind in kinds.items() if name in kind.model_fields)

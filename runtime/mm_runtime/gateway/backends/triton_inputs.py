@@ -1,0 +1,124 @@
+"""PURE: a request of the gateway as input tensors of its ensembles."""
+
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
+from tritonclient.grpc import InferInput
+
+from mm_runtime.gateway.backends.engine import EngineRequest, Sampling
+from mm_runtime.gateway.backends.triton_stream import tensor
+from mm_runtime.gateway.errors import InvalidRequestError
+from mm_runtime.repository.configs.gateway_inputs import (
+    BIAS_IDS,
+    BIAS_WEIGHTS,
+    LIKELIEST,
+    MIN_P,
+    RETURN_LOG_PROBS,
+)
+
+_MOST_PIXEL_BYTES = 512 << 20
+"""Of all images of a request in one tensor: as much as bodies share. Two strips of 1 x 50,000
+and 50,000 x 1 pixels would be padded to 15 GB."""
+
+_NO_END = -1
+"""Instead of an end token: what upstream's client sends for an answer that only its length ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class InputNames:
+    """Inputs that versions of TensorRT-LLM call differently; the Reference engine takes both."""
+
+    seed: str
+    min_tokens: str
+
+
+OLDER_NAMES = InputNames(seed="random_seed", min_tokens="min_length")
+NEWER_NAMES = InputNames(seed="seed", min_tokens="min_tokens")
+
+
+def build_inputs(request: EngineRequest, names: InputNames) -> list[InferInput]:
+    """Return the ensemble's input tensors, each with a batch dimension of one."""
+    inputs = [
+        tensor("text_input", np.array([[request.prompt.encode()]], dtype=np.object_)),
+        tensor("max_tokens", np.array([[request.max_tokens]], dtype=np.int32)),
+        tensor("stream", np.array([[True]], dtype=np.bool_)),
+        *_sampling_inputs(request.sampling, names),
+        *_score_inputs(request),
+    ]
+    if request.video is not None:
+        inputs.append(tensor("video_bytes_input", request.video[np.newaxis]))
+    if request.cache_salt and (request.images or request.video is not None):
+        salt = np.array([[request.cache_salt.encode()]], dtype=np.object_)
+        inputs.append(tensor("cache_salt", salt))
+    if request.adapter is not None:
+        inputs.append(tensor("lora_task_id", np.array([[request.adapter]], dtype=np.uint64)))
+    if request.audio is not None:
+        inputs.append(tensor("WAV", request.audio[np.newaxis]))
+    return [*inputs, *_image_inputs(request.images)]
+
+
+def _image_inputs(images: tuple[NDArray[np.uint8], ...]) -> list[InferInput]:
+    """Return one tensor of all images; different sizes are padded, and sent along.
+
+    Raises:
+        InvalidRequestError: of shapes so different that their padding would fill the memory.
+    """
+    if not images:
+        return []
+    sizes = np.array([image.shape[:2] for image in images], dtype=np.int64)
+    if (sizes == sizes[0]).all():
+        return [tensor("image_bytes_input", np.stack(images)[np.newaxis])]
+    shape = (len(images), *sizes.max(axis=0).tolist(), 3)
+    if prod(shape) > _MOST_PIXEL_BYTES:
+        raise InvalidRequestError(
+            f"The {shape[0]} images are together up to {shape[2]} pixels wide and {shape[1]} high: "
+            "too different in shape for one request. Cut them, or send them one by one.",
+            code="invalid_image",
+        )
+    padded = np.zeros(shape, dtype=np.uint8)
+    for canvas, image in zip(padded, images, strict=True):
+        canvas[: image.shape[0], : image.shape[1]] = image
+    return [
+        tensor("image_bytes_input", padded[np.newaxis]),
+        tensor("image_sizes_input", sizes[np.newaxis]),
+    ]
+
+
+def _score_inputs(request: EngineRequest) -> list[InferInput]:
+    if request.likeliest is None:
+        return []
+    wanted = [tensor(RETURN_LOG_PROBS, np.array([[True]], dtype=np.bool_))]
+    if request.likeliest:
+        wanted.append(tensor(LIKELIEST, np.array([[request.likeliest]], dtype=np.int32)))
+    return wanted
+
+
+def _sampling_inputs(sampling: Sampling, names: InputNames) -> list[InferInput]:
+    inputs = []
+    if sampling.temperature > 0:
+        inputs += [
+            tensor("temperature", np.array([[sampling.temperature]], dtype=np.float32)),
+            tensor("top_p", np.array([[sampling.top_p]], dtype=np.float32)),
+            # 0 switches top-k off; TensorRT-LLM's default of 1 would be greedy.
+            tensor("top_k", np.array([[sampling.top_k]], dtype=np.int32)),
+            tensor(names.seed, np.array([[sampling.seed]], dtype=np.uint64)),
+        ]
+        if sampling.min_p > 0:
+            inputs.append(tensor(MIN_P, np.array([[sampling.min_p]], dtype=np.float32)))
+    else:
+        inputs.append(tensor("top_k", np.array([[1]], dtype=np.int32)))
+    for name in ("presence_penalty", "frequency_penalty", "repetition_penalty"):
+        value = getattr(sampling, name)
+        if value is not None:
+            inputs.append(tensor(name, np.array([[value]], dtype=np.float32)))
+    if sampling.min_tokens:
+        inputs.append(tensor(names.min_tokens, np.array([[sampling.min_tokens]], dtype=np.int32)))
+    if sampling.ignores_end:
+        inputs.append(tensor("end_id", np.array([[_NO_END]], dtype=np.int32)))
+    if sampling.bias:
+        ids, weights = zip(*sampling.bias, strict=True)
+        inputs.append(tensor(BIAS_IDS, np.array([ids], dtype=np.int32)))
+        inputs.append(tensor(BIAS_WEIGHTS, np.array([weights], dtype=np.float32)))
+    return inputs

@@ -1,0 +1,37 @@
+"""PURE: inputs that only the gateway's own ensembles take, for what OpenAI's clients may request.
+
+Names of tensors of the ensembles, and of the models behind them. Upstream has none of these but
+`embedding_bias_weights` and `return_log_probs`.
+"""
+
+from mm_runtime.repository.model_config import DataType, EnsembleStep, Input, optional
+from mm_runtime.repository.values import RepositoryValues
+
+BIAS_IDS, BIAS_WEIGHTS = "embedding_bias_ids", "embedding_bias_weights"
+RETURN_LOG_PROBS = "return_log_probs"
+MIN_P = "min_p"
+LIKELIEST = "likeliest_log_probs"
+"""How many of the likeliest tokens have their log probability reported, at each place."""
+
+_PREPARED = {"EMBEDDING_BIAS_IDS": BIAS_IDS}
+_GENERATED = {MIN_P: MIN_P, LIKELIEST: LIKELIEST}
+"""Of the Reference engine: TensorRT-LLM's own backend has no such inputs."""
+
+
+def inputs(values: RepositoryValues) -> tuple[Input, ...]:
+    """Return what the ensembles of the gateway take besides what clients of Triton may send."""
+    own = (optional(MIN_P, DataType.FP32, 1), optional(LIKELIEST, DataType.INT32, 1))
+    return (optional(BIAS_IDS, DataType.INT32, -1), *(own if values.native is None else ()))
+
+
+def connected(
+    steps: tuple[EnsembleStep, ...], values: RepositoryValues
+) -> tuple[EnsembleStep, ...]:
+    """Return the steps of an ensemble with these inputs connected: its first and its last one."""
+    first, *between, last = steps
+    generated = _GENERATED if values.native is None else {}
+    return (
+        EnsembleStep(first.model_name, {**first.input_map, **_PREPARED}, first.output_map),
+        *between,
+        EnsembleStep(last.model_name, {**last.input_map, **generated}, last.output_map),
+    )

@@ -1,0 +1,30 @@
+"""PURE: `scored_ensemble`: `token_ensemble` with log probabilities, for requests that want them.
+
+Apart from it because Triton makes every output that an ensemble names, for each token of each
+request, whatever its client wants.
+"""
+
+from mm_runtime.repository.configs import token_ensemble
+from mm_runtime.repository.model_config import DataType, ModelConfig, Output, output
+from mm_runtime.repository.values import RepositoryValues
+
+NAME = "scored_ensemble"
+LOG_PROBS = "output_log_probs"
+LIKELIEST_IDS, LIKELIEST_LOG_PROBS = "likeliest_ids", "likeliest_values"
+
+_OWN = (output(LOG_PROBS, DataType.FP32, -1, -1),)
+_OTHERS = (
+    output(LIKELIEST_IDS, DataType.INT32, -1, -1),
+    output(LIKELIEST_LOG_PROBS, DataType.FP32, -1, -1),
+)
+"""Of the Reference engine: as many as requested for each new token, token after token."""
+
+
+def outputs(values: RepositoryValues) -> tuple[Output, ...]:
+    """Return what the gateway may request."""
+    return (*token_ensemble.TOKENS, *_OWN, *(_OTHERS if values.native is None else ()))
+
+
+def config(values: RepositoryValues) -> ModelConfig:
+    """Return the ensemble's configuration."""
+    return token_ensemble.of(NAME, values, outputs(values))
