@@ -14,6 +14,7 @@ GENERATORS = pytest.mark.parametrize(
         "generate_conditions_page",
         "generate_dockerfiles",
         "generate_document_schemas",
+        "generate_parameters_page",
         "generate_planning_page",
         "generate_templates",
     ],

@@ -8,7 +8,9 @@ from tritonclient.grpc import model_config_pb2
 
 from mm_runtime.gateway.backends.engine import EngineRequest, Sampling
 from mm_runtime.gateway.backends.opening import open_engine
-from mm_runtime.gateway.backends.triton import TritonEngine, build_inputs
+from mm_runtime.gateway.backends.triton import TritonEngine
+from mm_runtime.gateway.backends.triton_inputs import build_inputs
+from mm_runtime.repository.configs.scored_ensemble import NAME as SCORED
 from mm_runtime.repository.configs.token_ensemble import NAME as ENSEMBLE
 from mm_runtime.repository.layout import MODEL_NAMES, layout
 from mm_runtime.serving.directory import EngineDirectory
@@ -25,29 +27,42 @@ SAMPLED = EngineRequest(
     cache_salt="",
     max_tokens=4,
     sampling=Sampling(
-        temperature=0.7, top_p=0.9, presence_penalty=0.1, frequency_penalty=0.1, seed=7
+        temperature=0.7,
+        top_p=0.9,
+        presence_penalty=0.1,
+        frequency_penalty=0.1,
+        seed=7,
+        top_k=5,
+        repetition_penalty=1.1,
+        min_tokens=2,
+        ignores_end=True,
+        bias=((3, 1.0),),
     ),
+    likeliest=0,
 )
+"""With everything that acts there."""
 
 
 @pytest.mark.parametrize(
-    ("version", "seed"),
+    ("version", "named"),
     [
-        pytest.param(VERSIONS[0], "random_seed", id="oldest"),
-        pytest.param(VERSIONS[-1], "seed", id="newest"),
+        pytest.param(VERSIONS[0], {"random_seed", "min_length"}, id="oldest"),
+        pytest.param(VERSIONS[-1], {"seed", "min_tokens"}, id="newest"),
     ],
 )
-async def test_sampled_requests(tmp_path: Path, version: str, seed: str) -> None:
+async def test_sampled_requests(tmp_path: Path, version: str, named: set[str]) -> None:
     """Every input of a sampled request is one of the ensemble that the gateway sends it to."""
     manifest, serving = native_engine("llava", version=version)
     write_tokenizer(tmp_path / "processor")
     engine = open_engine(EngineDirectory(tmp_path, manifest), serving, "127.0.0.1:1")
     assert isinstance(engine, TritonEngine)
     await engine.close()
-    sent = {one.name() for one in build_inputs(SAMPLED, engine._seed)}
+    sent = {one.name() for one in build_inputs(SAMPLED, engine._names)}
     paths = {name: PurePath("/x") for name in ("engine_dir", "serving_plan", "adapters")}
     files = layout(manifest, serving, sources=dict.fromkeys(MODEL_NAMES, ""), **paths)
-    config = files[f"{ENSEMBLE}/config.pbtxt"]
-    taken = {one.name for one in text_format.Parse(config, model_config_pb2.ModelConfig()).input}
-    assert sent - taken == set()
-    assert seed in sent
+    for ensemble in (ENSEMBLE, SCORED):
+        config = text_format.Parse(
+            files[f"{ensemble}/config.pbtxt"], model_config_pb2.ModelConfig()
+        )
+        assert sent - {one.name for one in config.input} == set()
+    assert named <= sent

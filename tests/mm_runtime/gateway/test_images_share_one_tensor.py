@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from mm_runtime.gateway.backends.engine import EngineRequest, Sampling
-from mm_runtime.gateway.backends.triton import build_inputs
+from mm_runtime.gateway.backends.triton_inputs import NEWER_NAMES, build_inputs
 from mm_runtime.gateway.errors import InvalidRequestError
 
 GREEDY = Sampling(temperature=0, top_p=1, presence_penalty=None, frequency_penalty=None, seed=0)
@@ -22,7 +22,7 @@ def shapes(*sizes: tuple[int, int]) -> dict[str, list[int]]:
         max_tokens=4,
         sampling=GREEDY,
     )
-    inputs = build_inputs(request, "seed")
+    inputs = build_inputs(request, NEWER_NAMES)
     return {one.name(): one.shape() for one in inputs if "image" in one.name()}
 
 

@@ -81,7 +81,7 @@ def test_latencies_are_of_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
     record = ExchangeRecord(metrics, "r")  # at 10
     for event in (Piece("a red", 2), Piece(" square and more", 3), Piece("", 1), Piece(".", 0)):
         record.event(event)  # at 11, 14, 14.5 and 15
-    record.event(Finished(FinishReason.STOP, 6))
+    record.event(Finished(6))
     record.completed()
     assert _values(metrics, "mm_time_to_first_token_seconds") == (1, 1)
     assert _values(metrics, "mm_inter_token_seconds") == (5, 3.5)

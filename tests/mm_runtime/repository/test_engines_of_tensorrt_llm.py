@@ -111,7 +111,7 @@ def test_nothing_is_left_to_fill_in(family: str) -> None:
 
 
 @pytest.mark.parametrize("family", ON_TRITON)
-@pytest.mark.parametrize("name", ["ensemble", "token_ensemble"])
+@pytest.mark.parametrize("name", ["ensemble", "token_ensemble", "scored_ensemble"])
 def test_steps_connect_what_the_models_have(family: str, name: str) -> None:
     """An ensemble maps only tensors that both ends have, of one type."""
     found = configs(files(family))

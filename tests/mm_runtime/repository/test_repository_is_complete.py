@@ -27,6 +27,7 @@ from support.golden import Golden
 ENGINE = PurePath("/mnt/store/engines/0123")
 SERVING = PurePath("/etc/multimodal/serving.json")
 ADAPTERS = PurePath("/var/lib/multimodal/adapters")
+GATEWAYS = {"token_ensemble", "scored_ensemble"}
 SOURCES = {name: f"# {name}\n" for name in SHIPPED}
 
 
@@ -72,7 +73,7 @@ def test_files_are_golden(golden: Golden) -> None:
     """Paths and configurations change only on purpose."""
     found = files()
     golden.check("tree.txt", "".join(f"{path}\n" for path in sorted(found)))
-    for name in (*MODEL_NAMES, "token_ensemble"):
+    for name in (*MODEL_NAMES, "token_ensemble", "scored_ensemble"):
         golden.check(f"{name}.pbtxt", found[f"{name}/config.pbtxt"])
 
 
@@ -148,7 +149,7 @@ def test_only_what_streams_is_decoupled(model: str) -> None:
 
 @pytest.mark.parametrize(
     ("chains", "ensembles"),
-    [(4, {"token_ensemble"}), (0, {"ensemble", "token_ensemble"})],
+    [(4, GATEWAYS), (0, {"ensemble", *GATEWAYS})],
     ids=["with-bls", "without-bls"],
 )
 def test_models_answer_at_once_where_no_client_streams(chains: int, ensembles: set[str]) -> None:

@@ -36,9 +36,12 @@ without their padding."""
 OURS = {
     "ensemble": {"cache_salt", "lora_task_id"},
     "tensorrt_llm_bls": {"cache_salt"},
-    "preprocessing": {"IMAGE", "PICTURE_SIZES", "CACHE_SALT"},
+    "preprocessing": {"IMAGE", "PICTURE_SIZES", "CACHE_SALT", "EMBEDDING_BIAS_IDS"},
     "multimodal_encoders": {"cache_salt"},
-    "tensorrt_llm": {"previous_ids", "is_last"},
+    "tensorrt_llm": {
+        *("previous_ids", "is_last", "min_p"),
+        *("likeliest_log_probs", "likeliest_ids", "likeliest_values"),
+    },
     "postprocessing": {"PREVIOUS_TOKENS", "IS_LAST"},
 }
 """Tensors that upstream does not have: between our models, `cache_salt`, and `lora_task_id`, which

@@ -126,10 +126,17 @@ def _is_branch(loc: tuple[int | str, ...], index: int) -> bool:
     """Return whether an item of a location is the branch of a union, not a key of the request.
 
     Our own branches are spelt `<...>`; the type of a content part follows directly on its index.
+    What is wrong with a key itself is reported of the key.
     """
     item = str(loc[index])
-    return item.startswith("<") or (
-        item in {"text", "image_url", "video_url"} and index > 0 and isinstance(loc[index - 1], int)
+    return (
+        item.startswith("<")
+        or item == "[key]"
+        or (
+            item in {"text", "image_url", "video_url"}
+            and index > 0
+            and isinstance(loc[index - 1], int)
+        )
     )
 
 

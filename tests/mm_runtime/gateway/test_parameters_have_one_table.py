@@ -1,0 +1,73 @@
+"""What is refused, what acts and what the page says come from one table, which is complete."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from mm_runtime.gateway.api.openai import ChatRequest, CompletionRequest
+from mm_runtime.gateway.api.parameters import (
+    BACKENDS,
+    PARAMETERS,
+    REFERENCE,
+    endpoints_of,
+    refuse_unserved,
+)
+from mm_runtime.gateway.api.parsing import parse_chat
+from mm_runtime.gateway.errors import InvalidRequestError
+
+PAGE = Path(__file__).parents[3] / "docs" / "parameters.md"
+QUESTION = {"model": "m", "messages": [{"role": "user", "content": "?"}]}
+USED = {"min_p": 0.1, "logprobs": True, "top_logprobs": 2, "top_k": 3}
+
+
+def test_the_table_is_complete() -> None:
+    """It has every field of the wire types, and no other."""
+    fields = {*ChatRequest.model_fields, *CompletionRequest.model_fields}
+    assert fields == set(PARAMETERS)
+    assert all(endpoints_of(name) for name in PARAMETERS)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("name", sorted(USED))
+def test_what_does_not_act_is_refused(backend: str, name: str) -> None:
+    """By name, on that backend; on the others it passes."""
+    fields = {name: USED[name]} | ({"logprobs": True} if name == "top_logprobs" else {})
+    request = ChatRequest.model_validate({**QUESTION, **fields})
+    if backend in PARAMETERS[name].acts:
+        refuse_unserved(request, backend)
+        return
+    with pytest.raises(InvalidRequestError, match=f"`{name}` .* {backend}") as refusal:
+        refuse_unserved(request, backend)
+    assert (refusal.value.param, refusal.value.code) == (name, "unsupported_parameter")
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_what_is_not_used_passes_everywhere(backend: str) -> None:
+    """Null, and the values of clients that write every field."""
+    for name, parameter in PARAMETERS.items():
+        if "/v1/chat/completions" not in endpoints_of(name) or name in QUESTION:
+            continue
+        for value in (None, *parameter.unused):
+            refuse_unserved(ChatRequest.model_validate({**QUESTION, name: value}), backend)
+
+
+@pytest.mark.parametrize("name", sorted(name for name, one in PARAMETERS.items() if not one.acts))
+def test_what_acts_nowhere_is_refused_when_it_is_read(name: str) -> None:
+    """Any other value than those of the page."""
+    if "/v1/chat/completions" not in endpoints_of(name):
+        pytest.skip("of texts only")
+    with pytest.raises(InvalidRequestError) as refusal:
+        parse_chat(
+            f'{{"model": "m", "messages": [{{"role": "user", "content": "?"}}], "{name}": [[7]]}}'.encode(),
+            "",
+        )
+    assert refusal.value.code == "unsupported_parameter"
+    assert (refusal.value.param or "").startswith(name)
+
+
+def test_the_page_has_every_row() -> None:
+    """`make generate` writes it; each parameter has one row."""
+    rows = re.findall(r"^\| `(\w+)` \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    assert sorted(rows) == sorted(PARAMETERS)
+    assert f"| {REFERENCE} |" in PAGE.read_text(encoding="utf-8")

@@ -1,0 +1,118 @@
+"""Scores of tokens are passed on with the text of their tokens, and cut off with it."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+
+import pytest
+
+from mm_runtime.gateway.api.answers import Answers
+from mm_runtime.gateway.api.finish_reason import FinishReason
+from mm_runtime.gateway.api.scores import HeldScores, TokenScore, of_chat, of_text
+from mm_runtime.gateway.api.stops import StopCutter
+from mm_runtime.gateway.backends.merged import merged
+from support.eventually import eventually_async
+
+
+def _score(text: str, log_prob: float = -0.5) -> TokenScore:
+    return TokenScore(text, text.encode(), log_prob)
+
+
+def _shown(words: list[str], *stops: str) -> list[tuple[str, str]]:
+    """Return each piece of text with the tokens whose scores came with it."""
+    cutter, held = StopCutter(stops), HeldScores()
+    found = []
+    for word in words:
+        shown = cutter.push(word)
+        scores = held.push(word, [_score(word)], shown)
+        found.append((shown, "".join(score.text for score in scores)))
+        if cutter.stopped:
+            return found
+    return [*found, (cutter.flush(), "".join(score.text for score in held.flush()))]
+
+
+@pytest.mark.parametrize(
+    ("words", "stops", "expected"),
+    [
+        pytest.param(["a", " red"], (), [("a", "a"), (" red", " red"), ("", "")], id="no-stop"),
+        pytest.param(
+            ["a", " re", "d", " b"],
+            (" red car",),
+            [("a", "a"), ("", ""), ("", ""), (" red b", " red b"), ("", "")],
+            id="held-back",
+        ),
+        pytest.param(["a", " re", "d"], (" red",), [("a", "a"), ("", ""), ("", "")], id="cut-off"),
+        pytest.param(["a re", "d"], ("red",), [("a ", "a re"), ("", "")], id="in-its-midst"),
+        pytest.param(["a", ""], (), [("a", "a"), ("", ""), ("", "")], id="without-text"),
+    ],
+)
+def test_held_scores(
+    words: list[str], stops: tuple[str, ...], expected: list[tuple[str, str]]
+) -> None:
+    """A token waits with its text."""
+    assert expected == _shown(words, *stops)
+
+
+def test_wire() -> None:
+    """Chats have an object a token, texts four lists; minus infinity is a number JSON has."""
+    scores = [_score("a"), TokenScore(" b", b" b", float("-inf"), (_score("c"), _score("d")))]
+    chat = of_chat(scores)["content"]
+    assert [one["logprob"] for one in chat] == [-0.5, -9999.0]
+    assert [other["token"] for other in chat[1]["top_logprobs"]] == ["c", "d"]
+    assert of_text(scores, 3) == {
+        "tokens": ["a", " b"],
+        "token_logprobs": [-0.5, -9999.0],
+        "top_logprobs": [None, {"c": -0.5, "d": -0.5}],
+        "text_offset": [3, 4],
+    }
+
+
+def test_the_best_of_several() -> None:
+    """The likeliest for their length; all of them in their order where all are wanted."""
+    answers = Answers(3)
+    for choice, log_probs in enumerate(([-3.0], [-0.1, -0.2, -0.3], [-0.3])):
+        for log_prob in log_probs:
+            answers.add(choice, str(choice), [_score(str(choice), log_prob)])
+        answers.end(choice, FinishReason.LENGTH if choice else FinishReason.STOP)
+    assert [one.text for one in answers.best(2)] == ["111", "2"]
+    assert [one.text for one in answers.best(3)] == ["0", "111", "2"]
+    assert answers.best(3)[0].reason == FinishReason.STOP
+
+
+async def _counted(name: str, count: int, closed: list[str]) -> AsyncGenerator[str, None]:
+    try:
+        for number in range(count):
+            await asyncio.sleep(0)
+            yield f"{name}{number}"
+    finally:
+        closed.append(name)
+
+
+async def _broken() -> AsyncGenerator[str, None]:
+    yield "c0"
+    raise ValueError("broken")
+
+
+async def test_merged_streams_keep_their_order() -> None:
+    """All items come, each stream's in order; all are closed."""
+    closed: list[str] = []
+    found = [one async for one in merged([_counted("a", 30, closed), _counted("b", 20, closed)])]
+    assert [one for one in found if one[0] == "a"] == [f"a{number}" for number in range(30)]
+    assert [one for one in found if one[0] == "b"] == [f"b{number}" for number in range(20)]
+    assert sorted(closed) == ["a", "b"]
+
+
+async def test_one_error_ends_all() -> None:
+    """It is raised, and the other streams are closed."""
+    closed: list[str] = []
+    with pytest.raises(ValueError, match="broken"):
+        _ = [one async for one in merged([_counted("a", 10**6, closed), _broken()])]
+    assert closed == ["a"]
+
+
+async def test_closing_closes_all() -> None:
+    """A client that leaves ends every answer."""
+    closed: list[str] = []
+    both = merged([_counted("a", 10**6, closed), _counted("b", 10**6, closed)])
+    assert (await anext(both))[1:] == "0"
+    await both.aclose()
+    await eventually_async(lambda: sorted(closed) == ["a", "b"])
