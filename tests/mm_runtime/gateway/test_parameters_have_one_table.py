@@ -1,5 +1,6 @@
 """What is refused, what acts and what the page says come from one table, which is complete."""
 
+import json
 import re
 from pathlib import Path
 
@@ -58,10 +59,7 @@ def test_what_acts_nowhere_is_refused_when_it_is_read(name: str) -> None:
     if "/v1/chat/completions" not in endpoints_of(name):
         pytest.skip("of texts only")
     with pytest.raises(InvalidRequestError) as refusal:
-        parse_chat(
-            f'{{"model": "m", "messages": [{{"role": "user", "content": "?"}}], "{name}": [[7]]}}'.encode(),
-            "",
-        )
+        parse_chat(json.dumps({**QUESTION, name: [[7]]}).encode(), "")
     assert refusal.value.code == "unsupported_parameter"
     assert (refusal.value.param or "").startswith(name)
 

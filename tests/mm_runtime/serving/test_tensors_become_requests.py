@@ -216,6 +216,8 @@ def test_piece_fills_every_output() -> None:
         "output_log_probs": [[[0.0]]],
         "context_logits": [[[0.0]]],
         "generation_logits": [[[[0.0]]]],
+        "likeliest_ids": [[[-1]]],
+        "likeliest_values": [[[-1.0]]],
         "batch_index": [[0]],
         "sequence_index": [[0]],
     }
