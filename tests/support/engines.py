@@ -2,8 +2,10 @@
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import Protocol
+from dataclasses import replace
+from typing import Any, Protocol
 
+from mm_api.documents.build_plan import EngineLimits
 from mm_runtime.reference_engine.engine import Engine, EngineOptions
 from mm_runtime.reference_engine.language_model import LanguageModel
 from support.tiny_llava import CHECKPOINT
@@ -14,14 +16,25 @@ STOP_SECONDS = 60.0
 """The model is shared: no engine may still run on it when the next one starts."""
 
 ROOMY = EngineOptions(
-    max_batch_size=SLOTS,
+    limits=EngineLimits(
+        max_batch_size=SLOTS,
+        max_input_len=400,
+        max_seq_len=MAX_LENGTH,
+        max_num_tokens=1024,
+        max_beam_width=1,
+        max_images_per_request=0,
+        max_multimodal_len=0,
+    ),
     max_queue_size=32,
-    max_num_tokens=1024,
     prompt_rows=1024,
-    max_input_len=400,
-    max_seq_len=MAX_LENGTH,
     cancellation_check_seconds=0.0,
 )
+
+
+def changed(**changes: Any) -> EngineOptions:
+    """Return the options with other values, those of the limits included."""
+    limits = {name: changes.pop(name) for name in EngineLimits.model_fields if name in changes}
+    return replace(ROOMY, limits=ROOMY.limits.model_copy(update=limits), **changes)
 
 
 class StartEngine(Protocol):
@@ -43,7 +56,7 @@ def engine_starter(model: LanguageModel) -> StartEngine:
 
     @contextmanager
     def start(**changes: object) -> Iterator[Engine]:
-        engine = Engine(model, EngineOptions(**{**vars(ROOMY), **changes}))
+        engine = Engine(model, changed(**changes))
         engine.start()
         try:
             yield engine

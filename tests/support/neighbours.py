@@ -13,21 +13,15 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from mm_runtime.reference_engine.engine import Engine, EngineOptions
+from mm_runtime.reference_engine.engine import Engine
 from mm_runtime.reference_engine.model import SlotModel
 from mm_runtime.serving.errors import QueueFullError, RequestError
 from mm_runtime.serving.generate.request import Piece, Request
 from support.collecting_sink import CollectingSink
-from support.engines import SLOTS
+from support.engines import SLOTS, changed
 
-OPTIONS = EngineOptions(
-    max_batch_size=SLOTS,
-    max_queue_size=8,
-    max_num_tokens=24,
-    prompt_rows=6,
-    max_input_len=48,
-    max_seq_len=64,
-    cancellation_check_seconds=0.0,
+OPTIONS = changed(
+    max_queue_size=8, max_num_tokens=24, prompt_rows=6, max_input_len=48, max_seq_len=64
 )
 """Prompts are read in several parts, clients wait, and are checked for whether they still do."""
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
+from mm_api.documents.build_plan import EngineLimits
 from mm_runtime.reference_engine.model import Part, SlotModel
 from mm_runtime.reference_engine.running import Running
 from mm_runtime.reference_engine.sampling import TokenChooser
@@ -38,22 +39,17 @@ WAITING_CHECKED_EVERY = 10
 
 @dataclass(frozen=True)
 class EngineOptions:
-    """Limits of the engine; the names are TensorRT-LLM's."""
+    """What bounds the engine."""
 
-    max_batch_size: int
-    """Requests that run at one time."""
+    limits: EngineLimits
+    """Of the plan."""
 
     max_queue_size: int
     """Requests that wait; more are refused. 0 means without bound, as in Triton's queue policy."""
 
-    max_num_tokens: int
-    """Tokens of one step, prompts and answers together."""
-
     prompt_rows: int
     """Tokens of prompts in one step beside decoding requests, while few wait."""
 
-    max_input_len: int
-    max_seq_len: int
     cancellation_check_seconds: float = 0.02
     """How often each request is checked for a cancellation by its client."""
 
@@ -147,7 +143,7 @@ class Engine:
             self._wake.notify()
 
     def _check(self, request: Request) -> None:
-        prompt, limits = self._model.prompt_length(request), self._options
+        prompt, limits = self._model.prompt_length(request), self._options.limits
         if not 1 <= prompt <= limits.max_input_len:
             raise RequestError(
                 f"the prompt has {prompt} tokens, image features included; "
@@ -206,7 +202,7 @@ class Engine:
     @property
     def _free_slots(self) -> int:
         running = len(self._decoding) + (self._prefilling is not None)
-        return max(0, self._options.max_batch_size - running)
+        return max(0, self._options.limits.max_batch_size - running)
 
     @property
     def _busy(self) -> bool:
@@ -279,9 +275,9 @@ class Engine:
 
     def _part(self, running: Running) -> Part:
         """Return what the next pass reads of a prompt."""
-        decoding, limits = len(self._decoding), self._options
+        decoding, limits = len(self._decoding), self._options.limits
         rows = rows_of_prompt(
-            Shares(limits.max_num_tokens, limits.prompt_rows),
+            Shares(limits.max_num_tokens, self._options.prompt_rows),
             prompt=len(running.prompt),
             left=len(running.prompt) - running.prefilled,
             decoding=decoding,
@@ -292,7 +288,7 @@ class Engine:
 
     def _admit(self) -> Running | None:
         """Take the request that waited longest, when a slot is free."""
-        if len(self._decoding) >= self._options.max_batch_size:
+        if len(self._decoding) >= self._options.limits.max_batch_size:
             return None
         with self._wake:
             if not self._waiting:
@@ -301,7 +297,7 @@ class Engine:
         try:
             prompt = self._model.begin(len(self._decoding), request)
             chooser = TokenChooser(request, self._model.vocabulary_size)
-            limit = self._options.max_seq_len
+            limit = self._options.limits.max_seq_len
             # The model has taken what it reads of them; a GPU has no room for both.
             left = replace(request, table=None, features=None)
             return Running(left, sink, prompt, chooser, max_length=limit)

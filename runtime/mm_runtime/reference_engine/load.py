@@ -81,14 +81,11 @@ def load_engine(
     model = load_model(directory, device, kernels)
     beside = GPU_PROMPT_ROWS if is_gpu(device) else PROMPT_ROWS
     options = EngineOptions(
-        max_batch_size=limits.max_batch_size,
+        # A decoder starts with what its checkpoint forces, whatever limit the plan has for more.
+        limits=limits.model_copy(update={"max_input_len": max(limits.max_input_len, start)}),
         max_queue_size=max_queue_size,
-        max_num_tokens=limits.max_num_tokens,
         prompt_rows=beside if isinstance(model, LanguageModel) else SOLO_ROWS,
         logits_rows=GPU_LOGITS_ROWS if is_gpu(device) else limits.max_num_tokens,
-        # A decoder starts with what its checkpoint forces, whatever limit the plan has for more.
-        max_input_len=max(limits.max_input_len, start),
-        max_seq_len=limits.max_seq_len,
         cancellation_check_seconds=cancellation_check_seconds,
     )
     return LoadedEngine(

@@ -49,12 +49,12 @@ def models_of(values: RepositoryValues, role: Role) -> tuple[ModuleType, ...]:
     absent: list[ModuleType] = []
     if not values.has_vision:
         absent.append(multimodal_encoders)
-    if values.accepts_audio or not values.bls_instances:
+    if values.accepts_audio or not values.serving.bls_instances:
         absent.append(tensorrt_llm_bls)
     added: list[ModuleType] = []
-    if values.accepts_audio and values.bls_instances:
+    if values.accepts_audio and values.serving.bls_instances:
         added.append(whisper_bls)
-    if not values.streaming and values.bls_instances:
+    if not values.serving.streaming and values.serving.bls_instances:
         absent.append(ensemble)
         added += [bls_ensemble]
     return (*(one for one in MODELS if one not in absent), *added, token_ensemble, scored_ensemble)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
 
+from mm_api.documents.build_plan import EngineLimits
 from mm_api.documents.engine_manifest import EngineManifest
 from mm_api.documents.serving_plan import KvCachePlan, ServingPlan
 from mm_api.trtllm_layout import folder_in_engine, release_of
@@ -34,7 +35,6 @@ class NativeValues:
     """Name of an engine (llm, encoder, decoder, vision) -> its folder."""
 
     kv_cache: KvCachePlan
-    max_seq_len: int
     newer_names: bool
     """Its inputs are `seed` and `min_tokens`, not `random_seed` and `min_length`."""
 
@@ -50,23 +50,13 @@ class RepositoryValues:
     """Directory of the manifest."""
 
     serving_plan: PurePath
-    max_batch_size: int
-    max_beam_width: int
+    limits: EngineLimits
+    serving: ServingPlan
     has_vision: bool
     """The engine encodes images; without it there is no encoder model."""
 
     accepts_audio: bool
     """The engine reads audio: a spectrogram comes from `preprocessing`."""
-
-    max_queue_size: int
-    """Requests that may wait for the language model; 0 means without bound."""
-
-    accumulate_tokens: bool
-    streaming: bool
-    """Models open to clients may stream: `tensorrt_llm_bls` and `ensemble` are decoupled."""
-
-    bls_instances: int
-    """Processes of `tensorrt_llm_bls`; 0: the model is not served."""
 
     table_type: DataType
     """Element type of the prompt embedding table: the engine's, or TensorRT-LLM refuses it."""
@@ -97,7 +87,7 @@ class RepositoryValues:
         return strings(
             engine_dir=str(self.engine_dir),
             serving_plan=str(self.serving_plan),
-            accumulate_tokens=self.accumulate_tokens,
+            accumulate_tokens=self.serving.accumulate_tokens,
         )
 
 
@@ -136,14 +126,10 @@ def values_of(
     return RepositoryValues(
         engine_dir=engine_dir,
         serving_plan=serving_plan,
-        max_batch_size=engine.limits.max_batch_size,
-        max_beam_width=engine.limits.max_beam_width,
+        limits=engine.limits,
+        serving=serving,
         has_vision=engine.vision is not None,
         accepts_audio=facts.encoder is not None and facts.encoder.mel_bins is not None,
-        max_queue_size=serving.max_queue_size,
-        accumulate_tokens=serving.accumulate_tokens,
-        streaming=serving.streaming,
-        bls_instances=serving.bls_instances,
         table_type=table_type,
         native=_native(manifest, serving, engine_dir, adapters)
         if engine.backend == "TensorRT"
@@ -170,7 +156,6 @@ def _native(
             for command in build.engines
         },
         kv_cache=serving.kv_cache,
-        max_seq_len=manifest.plan.engine.limits.max_seq_len,
         newer_names=has_newer_names(build.version),
         adapters=adapters if build.lora else None,
     )

@@ -266,7 +266,7 @@ def test_impossible_requests_are_refused(
 
 def test_a_burst_fills_free_slots_before_the_queue(language_model: LanguageModel) -> None:
     """Nothing has begun: four have a slot, one a place in the queue, and the next is refused."""
-    engine = Engine(language_model, replace(ROOMY, max_batch_size=SLOTS, max_queue_size=1))
+    engine = Engine(language_model, replace(ROOMY, max_queue_size=1))
     for _ in range(SLOTS + 1):
         engine.submit(_request(1), CollectingSink())
     with pytest.raises(QueueFullError, match="1 requests wait already"):

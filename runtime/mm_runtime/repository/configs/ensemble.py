@@ -314,7 +314,7 @@ def config(values: RepositoryValues, name: str = NAME) -> ModelConfig:
     """Return the ensemble's configuration."""
     return ensemble_model(
         name,
-        max_batch_size=values.max_batch_size,
+        max_batch_size=values.limits.max_batch_size,
         inputs=inputs(values),
         outputs=OUTPUTS,
         steps=steps(values),

@@ -61,7 +61,7 @@ def config(values: RepositoryValues) -> ModelConfig:
     wanted = (optional(HOST_FEATURES, DataType.BOOL, 1),) if values.gpu_features else ()
     return python_model(
         NAME,
-        max_batch_size=values.max_batch_size,
+        max_batch_size=values.limits.max_batch_size,
         inputs=(*INPUTS, *wanted),
         outputs=(*outputs(values.table_type, values.prompt_type), *handed),
         batching=batching(values),

@@ -24,7 +24,7 @@ def native_parameters(values: RepositoryValues, native: NativeValues) -> Mapping
     return (
         strings(FORCE_CPU_ONLY_INPUT_TENSORS="no", tokenizer_dir=_tokenizer(values))
         | _engines(native)
-        | _batching(values, native)
+        | _batching(values)
         | _caches(native)
         | _adapters(native)
         | _reports()
@@ -49,14 +49,14 @@ def _engines(native: NativeValues) -> dict[str, Parameter]:
     )
 
 
-def _batching(values: RepositoryValues, native: NativeValues) -> dict[str, Parameter]:
-    beams = values.max_beam_width
+def _batching(values: RepositoryValues) -> dict[str, Parameter]:
+    beams = values.limits.max_beam_width
     return strings(
         gpt_model_type="inflight_fused_batching",
         batch_scheduler_policy="guaranteed_no_evict",  # no request is paused for another
         max_beam_width=beams,
         decoding_mode="top_k_top_p" if beams == 1 else "beam_search",
-        max_attention_window_size=native.max_seq_len,
+        max_attention_window_size=values.limits.max_seq_len,
         sink_token_length=0,
         enable_chunked_context=False,  # the plan keeps maxNumTokens above the longest prompt
         exclude_input_in_output=True,  # clients get the answer; the prompt holds image ids

@@ -32,7 +32,7 @@ def config(values: RepositoryValues) -> ModelConfig:
     """Return the configuration. Its queue has no bound: it holds answers already paid for."""
     return python_model(
         NAME,
-        max_batch_size=values.max_batch_size,
+        max_batch_size=values.limits.max_batch_size,
         inputs=INPUTS,
         outputs=OUTPUTS,
         batching=dynamic_batching(),

@@ -89,7 +89,7 @@ def config(values: RepositoryValues) -> ModelConfig:
     """Return the model's configuration."""
     return python_model(
         NAME,
-        max_batch_size=values.max_batch_size,
+        max_batch_size=values.limits.max_batch_size,
         inputs=AUDIO_INPUTS if values.accepts_audio else INPUTS,
         outputs=audio_outputs(values.table_type) if values.accepts_audio else OUTPUTS,
         batching=batching(values),

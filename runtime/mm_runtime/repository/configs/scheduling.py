@@ -13,4 +13,4 @@ def batching(values: RepositoryValues) -> DynamicBatching:
     `PayloadSlotAvailable` of its rate_limiter.cc; Triton 2.51). Eight requests at once took 0.5 to
     1.5 s instead of 0.04 s. What bounds requests are the gateway and the language model's queue.
     """
-    return dynamic_batching(values.max_batch_size)
+    return dynamic_batching(values.limits.max_batch_size)

@@ -161,8 +161,8 @@ def config(values: RepositoryValues) -> ModelConfig:
     queued = batching(values)
     if values.native is None:
         own = strings(
-            max_beam_width=values.max_beam_width,
-            max_queue_size=values.max_queue_size,
+            max_beam_width=values.limits.max_beam_width,
+            max_queue_size=values.serving.max_queue_size,
             gpt_model_path=str(values.engine_dir / "llm"),
             exclude_input_in_output=True,
         )
@@ -173,11 +173,11 @@ def config(values: RepositoryValues) -> ModelConfig:
     else:
         backend, parameters = "tensorrtllm", dict(native_parameters(values, values.native))
         outputs = tuple(one for one in OUTPUTS if one.name not in OWN_OUTPUTS)
-        queued.default_queue_policy.max_queue_size = values.max_queue_size
+        queued.default_queue_policy.max_queue_size = values.serving.max_queue_size
     return python_model(
         NAME,
         backend=backend,
-        max_batch_size=values.max_batch_size,
+        max_batch_size=values.limits.max_batch_size,
         inputs=inputs,
         outputs=outputs,
         decoupled=True,

@@ -145,9 +145,9 @@ def pipeline_model(
         max_batch_size=1,
         inputs=inputs,
         outputs=outputs,
-        decoupled=values.streaming,
+        decoupled=values.serving.streaming,
         batching=dynamic_batching(1),
-        processes=values.bls_instances,
+        processes=values.serving.bls_instances,
         parameters=values.shared_parameters() | strings(**own),
     )
 

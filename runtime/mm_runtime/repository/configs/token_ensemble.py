@@ -49,7 +49,7 @@ def of(name: str, values: RepositoryValues, made: tuple[Output, ...]) -> ModelCo
     last = replace(language_model, output_map={one.name: one.name for one in made})
     return ensemble_model(
         name,
-        max_batch_size=values.max_batch_size,
+        max_batch_size=values.limits.max_batch_size,
         inputs=(*ensemble.inputs(values), *gateway_inputs.inputs(values)),
         outputs=made,
         steps=(*before, last),

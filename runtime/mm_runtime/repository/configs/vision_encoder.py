@@ -17,7 +17,7 @@ def config(values: RepositoryValues) -> ModelConfig:
     prompt_type = values.prompt_type if values.native else values.host_table_type
     return python_model(
         NAME,
-        max_batch_size=values.max_batch_size,
+        max_batch_size=values.limits.max_batch_size,
         inputs=(*multimodal_encoders.INPUTS, tensor("expected_identity", DataType.STRING, 1)),
         outputs=(
             *multimodal_encoders.outputs(values.host_table_type, prompt_type),

@@ -48,7 +48,7 @@ def config(values: RepositoryValues) -> ModelConfig:
         OUTPUTS,
         steps(values),
         accumulate_tokens=True,
-        always_streams=values.streaming,
+        always_streams=values.serving.streaming,
     )
 
 
