@@ -3,7 +3,14 @@
 from dataclasses import dataclass
 
 from mm_api.documents.build_plan import BuildPlan
-from mm_api.documents.model_plan import Fit, MemoryPlan, PlanWarning, PoolPlan, Reason
+from mm_api.documents.model_plan import (
+    EvaluationCost,
+    Fit,
+    MemoryPlan,
+    PlanWarning,
+    PoolPlan,
+    Reason,
+)
 from mm_api.documents.serving_plan import ServingPlan
 from mm_api.documents.trtllm_build import GpuModel
 
@@ -28,6 +35,9 @@ class EnginePlan:
 
     memory: MemoryPlan
     pool: PoolPlan
+    evaluation: EvaluationCost | None
+    """Of the comparison with the checkpoint; None: pods are not compared."""
+
     fit: Fit
     reasons: tuple[Reason, ...]
     """Why each number is what it is."""

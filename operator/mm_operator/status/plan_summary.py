@@ -1,7 +1,6 @@
 """`status.plan` from the numbers of a plan."""
 
 from mm_api.documents.model_plan import EncoderMemory
-from mm_api.evaluation import evaluation_cost
 from mm_api.v1alpha1 import MemoryStatus, PlanStatus
 from mm_api.v1alpha1.plan_status import EncoderMemoryStatus
 from mm_operator.model import EnginePlan
@@ -40,7 +39,7 @@ def plan_summary(plan: EnginePlan, serving_hash: str) -> PlanStatus:
         ),
         cross_kv_cache_fraction=memory.cross_kv_cache_fraction,
         pool=plan.pool,
-        evaluation=evaluation_cost(engine, facts),
+        evaluation=plan.evaluation,
         fits=plan.fits,
         verdict=fit.verdict,
         short_bytes=fit.short_bytes or None,

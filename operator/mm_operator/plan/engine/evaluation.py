@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from mm_api.documents.build_plan import EngineSpec
 from mm_api.documents.model_facts import ModelFacts
-from mm_api.documents.model_plan import PlanWarning
+from mm_api.documents.model_plan import EvaluationCost, PlanWarning
 from mm_api.evaluation import evaluation_cost
 from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_api.v1alpha1.quantity import bytes_of
@@ -23,10 +23,9 @@ def with_evaluation(engine: EngineSpec, facts: ModelFacts, spec: MultimodalModel
 
 
 def evaluation_warnings(
-    engine: EngineSpec, facts: ModelFacts, spec: MultimodalModelSpec
+    cost: EvaluationCost | None, spec: MultimodalModelSpec
 ) -> Iterator[PlanWarning]:
     """Yield a warning where the build's memory limit is too low to compute the answers."""
-    cost = evaluation_cost(engine, facts)
     limit = spec.build.resources.limits.get("memory")
     if cost is None or limit is None or bytes_of(limit) >= cost.memory_bytes:
         return

@@ -1,7 +1,6 @@
 """The published document of a plan, as `mmctl plan` prints it."""
 
 from mm_api.documents.model_plan import ModelPlan, PlanError, PlannedLimits, ServingLimits
-from mm_api.evaluation import evaluation_cost
 from mm_api.families import FAMILIES
 from mm_api.families.family import Kind
 from mm_api.trtllm_layout import engine_folder
@@ -52,7 +51,7 @@ def model_plan(inputs: Inputs) -> ModelPlan:
                 else {},
             ),
             "fit": planned.fit,
-            "evaluation": evaluation_cost(engine, inputs.facts),
+            "evaluation": planned.evaluation,
             "reasons": list(planned.reasons),
             "warnings": list(planned.warnings),
             "build_plan": planned.build_plan,

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from mm_api.evaluation import evaluation_cost
 from mm_operator.errors import SpecError
 from mm_operator.model import EnginePlan
 from mm_operator.plan.engine.backend import Backend, BuildParts, Sizes
@@ -62,6 +63,7 @@ def _planned(
     )
     own = backend.serving_parts(target, sizes)
     serving = serving_plan(target, sizes, own, fingerprint=build.fingerprint, uid=inputs.uid)
+    cost = evaluation_cost(build.engine, inputs.facts)
     return EnginePlan(
         build_plan=build,
         serving_plan=serving,
@@ -70,12 +72,13 @@ def _planned(
         gateway_concurrency=sizes.pools.gateway_concurrency,
         memory=sizes.memory,
         pool=sizes.pools.cuda,
+        evaluation=cost,
         fit=backend.fit(target, sizes),
         reasons=(*backend.reasons(sizes), *own.reasons),
         warnings=(
             *exposure_warnings(inputs.spec, backend.serving_image),
             *gateway_limit_warnings(inputs.spec, serving.gateway),
-            *evaluation_warnings(build.engine, inputs.facts, inputs.spec),
+            *evaluation_warnings(cost, inputs.spec),
             *own.warnings,
         ),
     )
