@@ -139,7 +139,7 @@ def _add_build(commands: "Commands") -> None:
     command.add_argument(
         "--trtllm-root",
         type=Path,
-        default=Path(os.environ.get("MM_TRTLLM_ROOT") or settings.trtllm_root()),
+        default=settings.trtllm_root(),
         help="backend TensorRT: folder that holds TensorRT-LLM's examples",
     )
     command.add_argument("--dry-run", action="store_true", help="print the steps and stop")

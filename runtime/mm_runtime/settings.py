@@ -1,6 +1,6 @@
 """Defaults of the runtime's commands: where things lie in a pod, ports, deadlines."""
 
-from collections.abc import Sequence
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,13 +24,18 @@ STUB_SECONDS = 300
 """Start of a Python model, imports included. Triton's own default of 30 s is too short for torch on
 a busy machine (6 s on a quiet one)."""
 
+ROOT_VARIABLE = "MM_TRTLLM_ROOT"
+"""Environment variable: the folder that holds TensorRT-LLM's `examples`."""
+
 TRTLLM_ROOTS = (Path("/app/tensorrt_llm"), Path("/app"))
 """Folders that hold TensorRT-LLM's `examples`: in the release images and in those of Triton."""
 
 
-def trtllm_root(roots: Sequence[Path] = TRTLLM_ROOTS) -> Path:
-    """Return the first folder that holds `examples`; none does: the first."""
-    return next((root for root in roots if (root / "examples").is_dir()), roots[0])
+def trtllm_root() -> Path:
+    """Return the folder of `ROOT_VARIABLE`, else the first with `examples`; none has: the first."""
+    if given := os.environ.get(ROOT_VARIABLE):
+        return Path(given)
+    return next((one for one in TRTLLM_ROOTS if (one / "examples").is_dir()), TRTLLM_ROOTS[0])
 
 
 STEP_SECONDS = 6 * 3600.0

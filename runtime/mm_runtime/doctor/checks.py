@@ -7,6 +7,7 @@ from mm_runtime.doctor.found import Found, Interpreter
 from mm_runtime.doctor.need import Need
 from mm_runtime.doctor.report import DoctorReport, Finding, Outcome
 from mm_runtime.launch.mps import CONTROL
+from mm_runtime.settings import ROOT_VARIABLE
 from mm_runtime.sources.address import BUCKET, HUB
 
 OLDEST, NEWEST = (3, 11), (3, 13)
@@ -173,7 +174,7 @@ def _scripts(need: Need, found: Found) -> Sequence[Finding]:
             found=str(found.scripts) if found.scripts else "(none)",
             holds=found.scripts is not None,
             fix="TensorRT-LLM's folder examples is neither in /app/tensorrt_llm nor in /app: set "
-            f"MM_TRTLLM_ROOT in the image to the folder that holds it, or {_image(need)}",
+            f"{ROOT_VARIABLE} in the image to the folder that holds it, or {_image(need)}",
         )
     ]
 

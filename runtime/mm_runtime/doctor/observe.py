@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 from mm_runtime.base.engine_python import engine_python
 from mm_runtime.base.tool_versions import QUERY_SECONDS
@@ -34,8 +33,6 @@ PACKAGES = (
     "transformers",
 )
 PROGRAMS = (CONTROL, "nvidia-smi", "setpriv", "trtllm-build", "trtllm-serve")
-
-ROOT_VARIABLE = "MM_TRTLLM_ROOT"
 
 _QUESTION = f"""
 import json, re, sys
@@ -74,7 +71,7 @@ def observe() -> Found:
         problem = str(error)
     engine = interpreter(engine_python())
     same = engine.path == sys.executable
-    root = Path(os.environ.get(ROOT_VARIABLE) or trtllm_root())
+    root = trtllm_root()
     home = os.environ.get("HOME", "/")
     return Found(
         own=engine if same else interpreter(sys.executable),

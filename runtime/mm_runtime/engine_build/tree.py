@@ -9,6 +9,7 @@ from pathlib import Path
 
 from mm_runtime.engine_build.build_paths import BuildPaths
 from mm_runtime.errors import PermanentError
+from mm_runtime.settings import ROOT_VARIABLE
 
 OWN = frozenset({"build", "adapters"})
 
@@ -22,7 +23,7 @@ def link_tree(paths: BuildPaths, root: Path) -> None:
     if not root.is_dir():
         raise PermanentError(
             f"TensorRT-LLM's scripts are expected in {root}, which does not exist: set"
-            " spec.build.image to an image with TensorRT-LLM, or MM_TRTLLM_ROOT to where it keeps"
+            f" spec.build.image to an image with TensorRT-LLM, or {ROOT_VARIABLE} to where it keeps"
             " the folder examples."
         )
     paths.tree.mkdir(parents=True, exist_ok=True)

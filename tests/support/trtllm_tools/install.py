@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from mm_operator.plan.engine.tables import era, flags_of, table, version_of
+from mm_runtime.settings import ROOT_VARIABLE
 from support.trtllm_tools.options import options_of
 
 STANDIN = Path(__file__).parent / "standin"
@@ -49,7 +50,7 @@ class Tools:
         return {
             "PATH": f"{self.programs}:{path}",
             "PYTHONPATH": str(self.packages),
-            "MM_TRTLLM_ROOT": str(self.root),
+            ROOT_VARIABLE: str(self.root),
         }
 
     def script(self, name: str) -> Path:

@@ -11,6 +11,7 @@ from mm_runtime.base.tool_versions import query, tool_versions
 from mm_runtime.engine_build.commands.step import StepContext, run_step
 from mm_runtime.engine_build.tool_report import ToolReport
 from mm_runtime.errors import PermanentError
+from mm_runtime.settings import ROOT_VARIABLE
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +52,7 @@ def _find_programs(context: StepContext, build: TrtllmBuild) -> None:
         if script and not (context.paths.tree / script).is_file():
             raise PermanentError(
                 f"The builder image has no {script} in TensorRT-LLM's root; TensorRT-LLM"
-                f" {build.version} has one there. Set MM_TRTLLM_ROOT to the folder that holds"
+                f" {build.version} has one there. Set {ROOT_VARIABLE} to the folder that holds"
                 f" {script.split('/')[0]}."
             )
 
