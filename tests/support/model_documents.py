@@ -45,6 +45,12 @@ def at(path: str, value: object) -> dict[str, Any]:
     return value
 
 
+_ON_SLICES = {
+    "engine": {"backend": "TensorRT"},
+    "runtime": {"gpu": {"resourceName": "nvidia.com/mig-1g.10gb"}},
+}
+
+
 @dataclass(frozen=True, slots=True)
 class RuleExample:
     """A spec that keeps one rule and a spec that breaks it.
@@ -242,6 +248,27 @@ RULE_EXAMPLES = (
         at("runtime.resources", {"requests": {"cpu": "1001m"}, "limits": {"cpu": 1}}),
     ),
     RuleExample(
+        "gpus-are-counted",
+        "spec.runtime.resources.limits",
+        "limits name a GPU",
+        at("runtime.resources", {"limits": {"cpu": 1, "example.com/nic": 1}}),
+        at("runtime.resources", {"limits": {"nvidia.com/mig-3g.40gb": 1}}),
+    ),
+    RuleExample(
+        "gpus-are-not-requested-twice",
+        "spec.build.resources.requests",
+        "requests name a GPU",
+        at("build.resources", {"requests": {"cpu": 1}}),
+        at("build.resources", {"requests": {"nvidia.com/gpu": 1}}),
+    ),
+    RuleExample(
+        "an-engine-runs-on-what-built-it",
+        "spec.build.gpu.resourceName",
+        "build.gpu.resourceName must equal runtime.gpu.resourceName",
+        _ON_SLICES | {"build": {"gpu": {"resourceName": "nvidia.com/mig-1g.10gb"}}},
+        _ON_SLICES | {"build": {"gpu": {"resourceName": "nvidia.com/gpu"}}},
+    ),
+    RuleExample(
         "every-taint-needs-exists",
         "spec.runtime.tolerations[0].operator",
         "a toleration without a key needs operator Exists",
@@ -425,6 +452,8 @@ UNSUPPORTED_VALUES: Mapping[str, object] = {
     "build.gpu.computeCapability": "9.0",
     "runtime.gpu.memory": "80Gi",
     "runtime.gpu.computeCapability": "9.0",
+    "build.gpu.resourceName": "nvidia.com/gpu",
+    "runtime.gpu.resourceName": "nvidia.com/gpu",
     "build.trtllmVersion": "0.20.0",
     "build.evaluation": "Off",
     "vision.sharing": "MPS",

@@ -23,6 +23,16 @@ class Resources(ApiModel):
     )
 
 
+GpuResource = Annotated[
+    str,
+    Field(
+        pattern=r"^nvidia[.]com/(gpu|mig-[1-9]g[.][1-9][0-9]{0,2}gb([.]me)?)([.]shared)?$",
+        max_length=63,
+    ),
+]
+"""What NVIDIA's device plugin names the GPUs of a node, slices included."""
+
+
 class Gpu(ApiModel):
     """GPUs of one pod."""
 
@@ -35,8 +45,14 @@ class Gpu(ApiModel):
         default=0,
         ge=0,
         le=64,
-        description="GPUs per pod (resource nvidia.com/gpu). Backend Reference: 0 computes on the "
-        "processor, 1 on a GPU with CUDA.",
+        description="GPUs per pod (of the resource `resourceName`). Backend Reference: 0 computes "
+        "on the processor, 1 on a GPU with CUDA.",
+    )
+    resource_name: GpuResource | None = Field(
+        default=None,
+        description="Extended resource that a GPU is requested by: nvidia.com/gpu, "
+        "nvidia.com/gpu.shared, or a MIG slice such as nvidia.com/mig-3g.40gb, whose memory is "
+        "planned. Absent: nvidia.com/gpu; of a build: that of spec.runtime.gpu.",
     )
     memory: Quantity | None = Field(
         default=None,

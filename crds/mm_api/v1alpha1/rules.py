@@ -5,9 +5,8 @@ through both forms, the CEL on a real API server, so the two cannot drift apart.
 """
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Final
 
 from mm_api import labels
 from mm_api.base import ApiModel
@@ -17,43 +16,18 @@ from mm_api.v1alpha1.build import BuildSpec, StoreClaim, StoreSpec
 from mm_api.v1alpha1.engine import EngineSpec
 from mm_api.v1alpha1.gateway import GatewaySpec
 from mm_api.v1alpha1.model import HubCache, ModelSource, PersistentVolumeClaimSource, S3Source
-from mm_api.v1alpha1.pod import Resources, Scheduling, Toleration
+from mm_api.v1alpha1.pod_rules import LABEL_KEY, POD_RULES, keys_are_labels
 from mm_api.v1alpha1.prometheus import PrometheusSpec
 from mm_api.v1alpha1.resource import MultimodalModel, MultimodalModelSpec
 from mm_api.v1alpha1.rollout import RolloutSpec
+from mm_api.v1alpha1.rule import Rule
 from mm_api.v1alpha1.runtime import RuntimeSpec
 from mm_api.v1alpha1.vision import VisionSpec
 
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """One rule on one type.
-
-    Attributes:
-        cel: the rule as the API server evaluates it; `self` is the object of the type.
-        message: what is wrong and what to do.
-        holds: the same on the typed object; None when only the API server can decide, because the
-            rule compares with the object's former state, or when the type itself enforces it.
-        field: field (wire name) the message is about; empty: the object itself.
-    """
-
-    cel: str
-    message: str
-    holds: Callable[[Any], bool] | None
-    field: str = ""
-
-
-_LABEL_KEY: Final = (
-    r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-._A-Za-z0-9]{0,61}[A-Za-z0-9])?$"
-)
 _SERVICE_NAME: Final = r"^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$"
 _METRIC_LABEL: Final = r"^[a-zA-Z_][a-zA-Z0-9_]*$"
 _SECOND: Final = duration.parse("1s")
 _SEVERAL: Final = 2
-
-
-def _keys_are_labels(keys: Mapping[str, object]) -> bool:
-    return all(re.fullmatch(_LABEL_KEY, key, re.ASCII) for key in keys)
 
 
 def _no_dot_dot(field: str) -> Rule:
@@ -77,14 +51,6 @@ def _at_least_a_second(field: str, attribute: str) -> Rule:
 def _one_source(source: ModelSource) -> bool:
     given = (source.hugging_face, source.persistent_volume_claim, source.s3)
     return sum(item is not None for item in given) == 1
-
-
-def _requests_within_limits(resources: Resources) -> bool:
-    return all(
-        quantity.number_of(resources.requests[name]) <= quantity.number_of(limit)
-        for name, limit in resources.limits.items()
-        if name in resources.requests
-    )
 
 
 def _input_below_sequence(engine: EngineSpec) -> bool:
@@ -130,6 +96,10 @@ def _requests_end_before_the_pod(spec: MultimodalModelSpec) -> bool:
 
 def _one_gpu_product(spec: MultimodalModelSpec) -> bool:
     return len({spec.build.gpu.product, spec.runtime.gpu.product} - {None}) < _SEVERAL
+
+
+def _one_gpu_resource(spec: MultimodalModelSpec) -> bool:
+    return len({spec.build.gpu.resource_name, spec.runtime.gpu.resource_name} - {None}) < _SEVERAL
 
 
 def _own_labels_untouched(runtime: RuntimeSpec) -> bool:
@@ -183,6 +153,14 @@ RULES: Final[Mapping[type[ApiModel], tuple[Rule, ...]]] = {
             "the GPU that built it: make them equal, or remove one",
             holds=_one_gpu_product,
             field="build.gpu.product",
+        ),
+        Rule(
+            cel="!has(self.build.gpu.resourceName) || !has(self.runtime.gpu.resourceName) || "
+            "self.build.gpu.resourceName == self.runtime.gpu.resourceName",
+            message="build.gpu.resourceName must equal runtime.gpu.resourceName, because an engine "
+            "runs on what built it: make them equal, or remove that of the build",
+            holds=_one_gpu_resource,
+            field="build.gpu.resourceName",
         ),
     ),
     ModelSource: (
@@ -279,53 +257,12 @@ RULES: Final[Mapping[type[ApiModel], tuple[Rule, ...]]] = {
             field="fetchTimeout",
         ),
     ),
-    Resources: (
-        Rule(
-            cel="self.limits.all(name, !(name in self.requests) || "
-            "quantity(string(self.requests[name]))"
-            ".compareTo(quantity(string(self.limits[name]))) <= 0)",
-            message="every request must be at most the limit of the same resource: lower the "
-            "request or raise the limit",
-            holds=_requests_within_limits,
-            field="requests",
-        ),
-    ),
-    Toleration: (
-        Rule(
-            cel="has(self.key) || self.operator == 'Exists'",
-            message="a toleration without a key needs operator Exists",
-            holds=lambda toleration: toleration.key is not None or toleration.operator == "Exists",
-            field="operator",
-        ),
-        Rule(
-            cel="!has(self.value) || self.operator == 'Equal'",
-            message="a toleration with operator Exists takes no value: remove the value",
-            holds=lambda toleration: toleration.value is None or toleration.operator == "Equal",
-            field="value",
-        ),
-        Rule(
-            cel="!has(self.tolerationSeconds) || (has(self.effect) && self.effect == 'NoExecute')",
-            message="tolerationSeconds needs effect NoExecute",
-            holds=lambda toleration: (
-                toleration.toleration_seconds is None or toleration.effect == "NoExecute"
-            ),
-            field="tolerationSeconds",
-        ),
-    ),
-    Scheduling: (
-        Rule(
-            cel=f"self.nodeSelector.all(key, key.matches('{_LABEL_KEY}'))",
-            message="every key of nodeSelector must be a label key, for example "
-            "nvidia.com/gpu.product",
-            holds=lambda scheduling: _keys_are_labels(scheduling.node_selector),
-            field="nodeSelector",
-        ),
-    ),
+    **POD_RULES,
     RuntimeSpec: (
         Rule(
-            cel=f"self.podLabels.all(key, key.matches('{_LABEL_KEY}'))",
+            cel=f"self.podLabels.all(key, key.matches('{LABEL_KEY}'))",
             message="every key of podLabels must be a label key, for example example.org/team",
-            holds=lambda runtime: _keys_are_labels(runtime.pod_labels),
+            holds=lambda runtime: keys_are_labels(runtime.pod_labels),
             field="podLabels",
         ),
         Rule(

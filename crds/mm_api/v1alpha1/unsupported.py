@@ -139,11 +139,11 @@ UNSUPPORTED: Final[tuple[Unsupported, ...]] = (
             backends=_REFERENCE,
             without_gpu=True,
         )
-        for name in ("memory", "computeCapability")
+        for name in ("memory", "computeCapability", "resourceName")
     ),
     *(
         Unsupported(f"build.gpu.{name}", (), "building on a GPU is", _REMOVE, backends=_REFERENCE)
-        for name in ("memory", "computeCapability")
+        for name in ("memory", "computeCapability", "resourceName")
     ),
     Unsupported(
         "build.trtllmVersion", (), "a version of TensorRT-LLM is", _REMOVE, backends=_REFERENCE

@@ -58,7 +58,7 @@ def _pod(
     # This model's own: the recorded plan may be of a model that found the same files elsewhere.
     commit = plan.inspect.facts.source_revision if plan.inspect.facts else None
     requests = hardware.building_requests(build_plan)
-    gpu = hardware.building_gpu(spec.build.gpu, plan.engine)
+    gpu = hardware.building_gpu(spec, plan.engine)
     store = store_of(spec)
     container: Manifest = {
         "name": "build",

@@ -66,7 +66,7 @@ def _fresh_template(
 ) -> dict[str, Any]:
     image = spec.runtime.image or snapshot.settings.runtime_image
     manifest = store_of(spec).manifest(serving.fingerprint)
-    gpu = hardware.planned_gpu(spec.runtime.gpu, engine)
+    gpu = hardware.planned_gpu(spec, engine)
     read_bytes = hardware.host_bytes(engine)
     gateway = containers.build_gateway(
         spec, image=image, manifest=manifest, memory_bytes=gateway_bytes(serving.gateway)

@@ -56,7 +56,7 @@ def _pod(
     engine: EnginePlan,
 ) -> ServingPod:
     image = spec.runtime.image or snapshot.settings.runtime_image
-    gpu = hardware.encoder_gpu(spec.runtime.gpu, engine)
+    gpu = hardware.encoder_gpu(spec, engine)
     read_bytes = hardware.encoder_host_bytes(engine)
     server = containers.build_server(
         spec,

@@ -1,14 +1,13 @@
 """What every pod has in common: it passes Pod Security `restricted` with a read-only root."""
 
-from mm_api import labels
 from mm_api.v1alpha1 import Gpu, Resources, Scheduling
 from mm_operator.children.metadata import Manifest
 from mm_operator.digests import plain
+from mm_operator.plan.engine.gpu_resource import GPU, product_label
 
 USER_ID = 65532
 """The images' user; the group owns volumes, so that the user may write the store."""
 
-GPU_RESOURCE = "nvidia.com/gpu"
 
 SHARE_PROCESSES = True
 """For pods of Jobs. The kernel ignores SIGTERM for a container's first process until it has a
@@ -53,7 +52,7 @@ def placement(scheduling: Scheduling, gpu: Gpu) -> Manifest:
     spec: Manifest = {}
     selector = dict(scheduling.node_selector)
     if gpu.product:
-        selector[labels.GPU_PRODUCT] = gpu.product
+        selector[product_label(gpu.resource_name or GPU)] = gpu.product
     if selector:
         spec["nodeSelector"] = selector
     if scheduling.tolerations:
@@ -77,7 +76,7 @@ def compute(resources: Resources, *, gpu: Gpu, defaults: dict[str, str]) -> Mani
     requests = {name: value for name, value in defaults.items() if name not in limits}
     requests |= {name: str(value) for name, value in resources.requests.items()}
     if gpu.count:
-        limits[GPU_RESOURCE] = str(gpu.count)
+        limits[gpu.resource_name or GPU] = str(gpu.count)
     return {key: values for key, values in (("requests", requests), ("limits", limits)) if values}
 
 

@@ -12,6 +12,7 @@ from mm_operator.model import GpuNode
 
 MEMORY = "nvidia.com/gpu.memory"
 COUNT = "nvidia.com/gpu.count"
+SHARES = "nvidia.com/gpu.replicas"
 MAJOR, MINOR = "nvidia.com/gpu.compute.major", "nvidia.com/gpu.compute.minor"
 
 
@@ -74,6 +75,7 @@ def gpu_node(item: Mapping[str, Any]) -> GpuNode:
         compute_capability=None if major is None or minor is None else f"{major}.{minor}",
         count=_number(marks.get(COUNT)),
         labels=dict(marks),
+        shares=_number(marks.get(SHARES)) or 1,
     )
 
 

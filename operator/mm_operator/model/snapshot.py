@@ -103,6 +103,8 @@ class GpuNode:
     compute_capability: str | None
     count: int | None
     labels: Mapping[str, str]
+    shares: int = 1
+    """Pods that one GPU is offered to, by turns or under MPS."""
 
 
 @dataclass(frozen=True, slots=True)

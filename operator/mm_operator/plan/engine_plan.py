@@ -12,6 +12,7 @@ from mm_operator.model import EnginePlan, Snapshot
 from mm_operator.plan.engine.gpu import choose_gpu
 from mm_operator.plan.engine.plan import Refusal, plan_engine
 from mm_operator.plan.engine.target import Inputs
+from mm_operator.plan.gpu_nodes import node_problem
 from mm_operator.plan.records import read_gpu
 from mm_operator.plan.store import store_of
 
@@ -60,6 +61,8 @@ def plan_for(snapshot: Snapshot, spec: MultimodalModelSpec, facts: ModelFacts) -
         return PlannedEngine(planned, problem=problem)
     if not planned.fits:
         return PlannedEngine(planned, problem=SpecError(Reason.DOES_NOT_FIT, _too_big(planned)))
+    if missing := node_problem(spec, snapshot.gpu_nodes, planned):
+        return PlannedEngine(planned, problem=missing)
     config = names.engine_config(planned.build_plan.fingerprint, *store_of(spec).key)
     return PlannedEngine(planned, wanted=WantedEngine(planned, config))
 

@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from mm_api.documents.model_facts import ModelFacts
-from mm_api.v1alpha1 import Gpu
 from mm_operator.children.hardware import (
     building_gpu,
     building_requests,
@@ -16,7 +15,7 @@ from mm_operator.children.hardware import (
 from support.families.pipeline import plan_of
 from support.gpu_nodes import H100, L4
 from support.model_configs import facts_of, inputs_of, planned_engine, reference_inputs
-from support.models import tiny_facts
+from support.models import spec_of, tiny_facts
 
 TWO_RANKS = planned_engine(inputs_of("llava", {"parallelism": {"tensor": 2}}))
 PYTORCH = planned_engine(inputs_of("qwen2-vl", {"backend": "PyTorch"}, version="1.0.0"))
@@ -40,8 +39,8 @@ def test_gpus(
     building: tuple[int, str | None],
 ) -> None:
     """Serving takes a GPU a rank; a build one, because ranks are built in turn."""
-    gpu = Gpu.model_validate(requested)
-    pods, job = planned_gpu(gpu, plan), building_gpu(gpu, plan)
+    spec = spec_of({"runtime": {"gpu": requested}, "build": {"gpu": requested}})
+    pods, job = planned_gpu(spec, plan), building_gpu(spec, plan)
 
     assert (serving, building) == ((pods.count, pods.product), (job.count, job.product))
 
@@ -57,7 +56,7 @@ def test_encoders_in_pods_of_their_own_take_one_gpu(
     plan: Any, expected: tuple[int, str | None]
 ) -> None:
     """However many ranks the language model has; what is requested of its pods is not theirs."""
-    gpu = encoder_gpu(Gpu(count=2), plan)
+    gpu = encoder_gpu(spec_of({"runtime": {"gpu": {"count": 2}}}), plan)
     assert expected == (gpu.count, gpu.product)
 
 

@@ -32,6 +32,7 @@ from support.staged import inspected
 TRTLLM = {"engine": {"backend": "TensorRT"}, "build": {"trtllmVersion": "0.20.0"}}
 PYTORCH = {"engine": {"backend": "PyTorch"}, "build": {"trtllmVersion": "1.0.0"}}
 NODES = (node("a", H100),)
+TWO_RANKS = {"engine": {"backend": "TensorRT", "parallelism": {"tensor": 2}}}
 JUNE, AUGUST = (f"tritonserver:25.0{month}-trtllm-python-py3" for month in (6, 8))
 
 
@@ -253,6 +254,20 @@ def test_too_big_is_reported_with_what_would_fit() -> None:
             id="two-versions",
         ),
         pytest.param(
+            TWO_RANKS,
+            {"gpu_nodes": (node("a", H100, **{"nvidia.com/gpu.count": "1"}),)},
+            "NotSupported",
+            "no node has more than 1 GPUs",
+            id="more-ranks-than-a-node-has-gpus",
+        ),
+        pytest.param(
+            TWO_RANKS,
+            {"gpu_nodes": (node("a", f"{H100}-SHARED", **{"nvidia.com/gpu.replicas": "2"}),)},
+            "NotSupported",
+            "may be turns of the same GPU",
+            id="ranks-on-shared-gpus",
+        ),
+        pytest.param(
             {"build": {"image": JUNE}},
             {"settings": replace(SETTINGS, runtime_image=AUGUST)},
             "InvalidSpec",
@@ -318,3 +333,44 @@ def test_a_model_that_serves_continues() -> None:
     assert (plan.build.step, plan.build_plan, plan.release) == (Step.WAITING, None, ())
     assert plan.problem is not None
     assert (plan.problem.reason, snapshot.deleting) == ("DoesNotFit", False)
+
+
+@pytest.mark.parametrize(
+    ("count", "runtime"),
+    [
+        pytest.param("2", {}, id="as-many-as-ranks"),
+        pytest.param(None, {}, id="count-unknown"),
+        pytest.param(
+            "1",
+            {"nodeSelector": {"pool": "later"}, "gpu": {"product": H100}},
+            id="nodes-to-come",
+        ),
+    ],
+)
+def test_ranks_that_may_find_a_node_are_built(count: str | None, runtime: dict[str, Any]) -> None:
+    """What the nodes of today do not rule out is planned."""
+    nodes = (node("a", H100, **{"nvidia.com/gpu.count": count}),)
+
+    status, kinds = reported("llava", {**TWO_RANKS, "runtime": runtime}, gpu_nodes=nodes)
+
+    assert condition(status, "Planned")["status"] == "True"
+    assert "Job" in kinds
+
+
+def test_slices_are_requested_by_their_name() -> None:
+    """Build and pods request the slice that was planned for, on nodes that are cut into it."""
+    resource = "nvidia.com/mig-3g.40gb"
+    marks = {f"{resource}.product": f"{H100}-MIG-3g.40gb", f"{resource}.memory": "40448"}
+    changes = {**TRTLLM, "runtime": {"gpu": {"resourceName": resource}}}
+    snapshot, plan = inspected(
+        {"model": {"allowPickle": True}, **changes},
+        facts=facts_of("bart"),
+        gpu_nodes=(node("a", H100, **marks),),
+    )
+
+    (job,) = [child for child in build(snapshot, plan) if child["kind"] == "Job"]
+    pod = job["spec"]["template"]["spec"]
+
+    assert pod["nodeSelector"] == {f"{resource}.product": f"{H100}-MIG-3g.40gb"}
+    assert pod["containers"][0]["resources"]["limits"][resource] == "1"
+    assert "nvidia.com/gpu" not in pod["containers"][0]["resources"]["limits"]

@@ -8,6 +8,7 @@ from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_api.v1alpha1.quantity import bytes_of
 from mm_operator.errors import SpecError
 from mm_operator.model import GpuNode
+from mm_operator.plan.engine.gpu_resource import resource_of, shares, with_gpus_of
 from mm_operator.plan.engine.tables import gpu_of, usable_bytes
 
 PATH = "spec.runtime.gpu.product"
@@ -29,7 +30,7 @@ def choose_gpu(
         SpecError: a question, what the cluster has, and how to answer.
     """
     product = spec.runtime.gpu.product or spec.build.gpu.product
-    seen = [node for node in nodes or () if _admits(spec.runtime.node_selector, node)]
+    seen = admitted(spec, nodes)
     products = sorted({node.product for node in seen})
     if product is None and before is not None and (not products or before.product in products):
         product = before.product
@@ -58,14 +59,22 @@ def choose_gpu(
     )
 
 
+def admitted(spec: MultimodalModelSpec, nodes: tuple[GpuNode, ...] | None) -> list[GpuNode]:
+    """Return the nodes that pods may run on, with the GPUs of the resource that they request."""
+    resource = resource_of(spec)
+    found = (node for node in nodes or () if _admits(spec.runtime.node_selector, node))
+    seen = (with_gpus_of(node, resource) for node in found)
+    return [node for node in seen if node is not None]
+
+
 def _admits(selector: Mapping[str, str], node: GpuNode) -> bool:
     return all(node.labels.get(key) == value for key, value in selector.items())
 
 
 def _described_by(nodes: Iterable[GpuNode], product: str) -> GpuModel | None:
-    """Return the GPU as nodes of one product describe it, the smallest memory of them."""
+    """Return the GPU as nodes of one product describe it: the smallest memory, or share of one."""
     sizes = [
-        (node.memory_mib, node.compute_capability)
+        (node.memory_mib // shares(node), node.compute_capability)
         for node in nodes
         if node.memory_mib and node.compute_capability
     ]

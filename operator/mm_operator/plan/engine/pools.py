@@ -35,6 +35,10 @@ _SHM_STUB_BYTES = 16 * MIB
 _SHM_MINIMUM_BYTES = 256 * MIB
 """Lets a client of Triton itself send a raw image of about 40 million pixels."""
 
+_SHM_RANKS_BYTES = 1 << 30
+"""For ranks that talk to each other: NCCL's buffers lie there where GPUs have no link of their own.
+TensorRT-LLM and NCCL start containers with --shm-size=1g."""
+
 _PIXEL_COPIES = 2
 """Pixels lie in the region of the model that made them and of the model that reads them."""
 
@@ -96,6 +100,7 @@ def plan_pools(
                 output_bytes=single,
                 live_requests=live,
                 pipeline_processes=request.pipeline_processes,
+                ranks=request.tensor_parallel * request.pipeline_parallel,
             ),
         ),
         gateway_concurrency=cap,
@@ -148,7 +153,13 @@ def larger_pool_bytes(present: int, pool: PoolPlan, *, queue: int, batch: int) -
 
 
 def shm_bytes(
-    *, images: int, image_size: int, output_bytes: int, live_requests: int, pipeline_processes: int
+    *,
+    images: int,
+    image_size: int,
+    output_bytes: int,
+    live_requests: int,
+    pipeline_processes: int,
+    ranks: int,
 ) -> int:
     """Return the size limit of /dev/shm.
 
@@ -160,4 +171,4 @@ def shm_bytes(
     needed = (_SHM_STUBS + pipeline_processes) * _SHM_STUB_BYTES + (
         live_requests + pipeline_processes
     ) * request
-    return max(ceil_to(needed, MIB), _SHM_MINIMUM_BYTES)
+    return max(ceil_to(needed, MIB), _SHM_MINIMUM_BYTES) + (ranks > 1) * _SHM_RANKS_BYTES

@@ -104,6 +104,59 @@ def test_gpu_is_known(
     assert expected == (gpu.product, gpu.memory_bytes // MIB, gpu.compute_capability)
 
 
+SLICE = "nvidia.com/mig-3g.40gb"
+SLICES = {
+    f"{SLICE}.product": f"{H100}-MIG-3g.40gb",
+    f"{SLICE}.memory": "40448",
+    f"{SLICE}.count": "2",
+}
+
+
+@pytest.mark.parametrize(
+    ("marks", "resource", "expected"),
+    [
+        pytest.param(
+            {"nvidia.com/gpu.product": f"{H100}-SHARED", "nvidia.com/gpu.replicas": "4"},
+            None,
+            (f"{H100}-SHARED", 81559 // 4 - DRIVER_MIB),
+            id="by-turns",
+        ),
+        pytest.param(
+            {"nvidia.com/gpu.replicas": "2"},
+            "nvidia.com/gpu.shared",
+            (H100, 81559 // 2 - DRIVER_MIB),
+            id="shared-under-another-name",
+        ),
+        pytest.param(SLICES, SLICE, (f"{H100}-MIG-3g.40gb", 40448 - DRIVER_MIB), id="slice"),
+        pytest.param(SLICES, None, (H100, 81559 - DRIVER_MIB), id="entire-gpu-beside-slices"),
+        pytest.param(
+            {**SLICES, f"{SLICE}.replicas": "2"},
+            f"{SLICE}.shared",
+            (f"{H100}-MIG-3g.40gb", 40448 // 2 - DRIVER_MIB),
+            id="shared-slice",
+        ),
+    ],
+)
+def test_parts_of_gpus_are_planned(
+    marks: dict[str, str], resource: str | None, expected: tuple[str, int]
+) -> None:
+    """A slice has labels and memory of its own, and a pod that shares a GPU gets its part."""
+    runtime = {"gpu": {"resourceName": resource}}
+    nodes = (node("a", H100, **marks),)
+
+    gpu = choose_gpu(spec_of({"runtime": runtime}), nodes, None)
+
+    assert (gpu.product, gpu.memory_bytes // MIB, gpu.compute_capability) == (*expected, "9.0")
+
+
+def test_nodes_without_the_slice_are_left_out() -> None:
+    """A node whose GPUs are not cut describes no slice."""
+    spec = spec_of({"runtime": {"gpu": {"resourceName": SLICE}}})
+
+    with pytest.raises(SpecError, match="which GPU"):
+        choose_gpu(spec, (node("a", H100),), None)
+
+
 def test_gpu_of_the_last_plan_survives_the_last_node() -> None:
     """An autoscaler may take every node of a model that waits: the plan stays as it was."""
     assert choose_gpu(spec_of(), (), SEEN) == SEEN

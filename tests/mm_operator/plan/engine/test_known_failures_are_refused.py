@@ -126,6 +126,20 @@ CASES = [
         engine(quantization="INT4WeightOnly"),
     ),
     case(
+        "GpuNotSupported",
+        "spec.runtime.gpu.product",
+        "llava",
+        {"version": "0.16.0", "gpu": "b200-180gb"},
+        {"version": "0.17.0", "gpu": "b200-180gb"},
+    ),
+    case(
+        "GpuNotSupported",
+        "spec.runtime.gpu.product",
+        "flan-t5",
+        {"gpu": "v100-32gb", **engine(dtype="float32")},
+        {"gpu": "t4-16gb", **engine(dtype="float32")},
+    ),
+    case(
         "Fp8NeedsGpu",
         "spec.engine.quantization",
         "llava",
@@ -368,6 +382,14 @@ def test_every_problem_is_reported_at_once() -> None:
         "PipelineParallelLayers",
         "PluginUnknown",
     }
+
+
+@pytest.mark.parametrize(("gpu", "expected"), [("t4-16gb", 1), ("a10g-24gb", 0)])
+def test_gpus_outside_of_the_support_matrix_are_warned_about(gpu: str, expected: int) -> None:
+    """TensorRT has code for Turing, and upstream does not test on it."""
+    codes = [warning.code for warning in planned("whisper", gpu=gpu).warnings]
+
+    assert codes.count("GpuNotListed") == expected
 
 
 def test_class_token_is_not_kept() -> None:

@@ -38,16 +38,22 @@ def test_cuda_pool(expected: int, output: int, live: int, factor: float) -> None
 
 
 @pytest.mark.parametrize(
-    ("expected", "image_size", "output"),
+    ("expected", "image_size", "output", "ranks"),
     [
-        pytest.param(256 * MIB, 56, 8192, id="never-below-256-mib"),
-        pytest.param(312 * MIB, 336, 4_718_592, id="llava-1.5-7b"),
+        pytest.param(256 * MIB, 56, 8192, 1, id="never-below-256-mib"),
+        pytest.param(312 * MIB, 336, 4_718_592, 1, id="llava-1.5-7b"),
+        pytest.param((312 + 1024) * MIB, 336, 4_718_592, 2, id="ranks-talk-to-each-other"),
     ],
 )
-def test_shared_memory(expected: int, image_size: int, output: int) -> None:
+def test_shared_memory(expected: int, image_size: int, output: int, ranks: int) -> None:
     """Shared memory holds pixels twice and features of every live request."""
     actual = shm_bytes(
-        images=1, image_size=image_size, output_bytes=output, live_requests=32, pipeline_processes=0
+        images=1,
+        image_size=image_size,
+        output_bytes=output,
+        live_requests=32,
+        pipeline_processes=0,
+        ranks=ranks,
     )
     assert expected == actual
 

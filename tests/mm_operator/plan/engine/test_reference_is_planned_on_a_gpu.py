@@ -7,7 +7,6 @@ import pytest
 
 from mm_api.documents.model_facts import ModelFacts
 from mm_api.documents.trtllm_build import GpuModel
-from mm_api.v1alpha1 import Gpu
 from mm_operator.children.hardware import building_gpu, encoder_gpu, planned_gpu
 from mm_operator.model import EnginePlan
 from mm_operator.plan.engine.plan import Refusal, plan_engine
@@ -48,8 +47,9 @@ def test_pods_compute_with_cuda() -> None:
     plan = planned(tiny_facts(), TORCH)
 
     assert plan.serving_plan.device == "CUDA"
-    assert planned_gpu(Gpu(count=1), plan) == Gpu(count=1, product=H100.product)
-    assert building_gpu(Gpu(), plan).count == 0
+    pods = planned_gpu(spec_of(ON_GPU), plan)
+    assert (pods.count, pods.product, pods.resource_name) == (1, H100.product, "nvidia.com/gpu")
+    assert building_gpu(spec_of(ON_GPU), plan).count == 0
 
 
 def test_without_a_gpu_nothing_changes() -> None:
@@ -119,8 +119,8 @@ def test_encoders_in_pods_of_their_own() -> None:
     apart = {"vision": {"placement": "Disaggregated"}}
     on_gpu, on_cpu = planned(tiny_facts(), merged(apart, TORCH)), planned(tiny_facts(), apart)
 
-    assert encoder_gpu(Gpu(count=1), on_gpu).count == 1
-    assert encoder_gpu(Gpu(count=1), on_cpu).count == 0
+    assert encoder_gpu(spec_of(ON_GPU), on_gpu).count == 1
+    assert encoder_gpu(spec_of(ON_GPU), on_cpu).count == 0
 
 
 @pytest.mark.parametrize(

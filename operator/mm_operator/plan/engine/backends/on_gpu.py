@@ -15,6 +15,7 @@ from mm_operator.plan.engine.case import Case
 from mm_operator.plan.engine.checks import Check
 from mm_operator.plan.engine.dtypes import FP8_SINCE, capability, choose_dtype
 from mm_operator.plan.engine.fit import fullest, verdict
+from mm_operator.plan.engine.gpu_support import gpu_warnings
 from mm_operator.plan.engine.limits import Limits
 from mm_operator.plan.engine.memory import Terms, plan_memory
 from mm_operator.plan.engine.pools import BLS_COPIES, ENSEMBLE_COPIES, Pools
@@ -156,6 +157,7 @@ class OnGpu(ABC):
         for note in family.notes:
             yield PlanWarning(code="Family", message=note)
         yield from own
+        yield from gpu_warnings(self.gpu, self.trtllm_version)
         if request.pipeline_parallel > 1:
             yield PlanWarning(
                 code="PipelineParallel",

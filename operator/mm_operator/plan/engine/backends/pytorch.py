@@ -9,6 +9,7 @@ from mm_operator.plan.engine import checks
 from mm_operator.plan.engine.backend import BuildParts, ServingParts, Sizes
 from mm_operator.plan.engine.backends.on_gpu import OnGpu
 from mm_operator.plan.engine.checks import Check
+from mm_operator.plan.engine.gpu_support import check_gpu
 from mm_operator.plan.engine.request import PlanRequest, request_of
 from mm_operator.plan.engine.serve_checks import check_serving, staged_quantizations
 from mm_operator.plan.engine.serve_command import quantization, serve
@@ -23,6 +24,7 @@ _ESTIMATE = PlanWarning(
 _CHECKS: tuple[Check, ...] = (
     checks.check_family,
     check_serving,
+    check_gpu,
     checks.check_quantization,
     checks.check_parallelism,
     checks.check_images,

@@ -13,6 +13,7 @@ from mm_operator.plan.engine.backend import BuildParts, ServingParts, Sizes
 from mm_operator.plan.engine.backends.on_gpu import OnGpu
 from mm_operator.plan.engine.checks import Check
 from mm_operator.plan.engine.encoder_share import encoder_share
+from mm_operator.plan.engine.gpu_support import check_gpu
 from mm_operator.plan.engine.tables import table, version_of
 from mm_operator.plan.engine.target import Target
 
@@ -22,6 +23,7 @@ _CHECKS: tuple[Check, ...] = (
     checks.check_family,
     build_checks.check_layout,
     build_checks.check_version,
+    check_gpu,
     checks.check_quantization,
     checks.check_parallelism,
     checks.check_images,
