@@ -214,7 +214,7 @@ class ChatService:
             return replace(await self._prepare_audio(request), adapter=adapter)
         parsed = self._read(request)
         marks = len(parsed.images) + len(parsed.videos)
-        check_characters(self.model.limits, parsed.prompt, self._prompt_param)
+        check_characters(self.model.limits, parsed.prompt, _prompt_param(request))
         text_tokens = await self._count(parsed.prompt, marks, video=bool(parsed.videos))
         # What can be refused before anything is fetched: exact where images' tokens are known.
         least = self._layout.least_rows(len(parsed.images)) + len(parsed.videos)
@@ -355,13 +355,8 @@ class ChatService:
                 code="unsupported_endpoint",
             )
         if isinstance(request, CompletionRequest):
-            if self._chat_prompt is not None:
-                raise InvalidRequestError(
-                    "This model answers conversations. POST /v1/chat/completions with `messages`.",
-                    param="prompt",
-                    code="unsupported_endpoint",
-                )
-            return _Parsed(request.text, [], [])
+            text = request.text
+            return _Parsed(self._chat_prompt.written(text) if self._chat_prompt else text, [], [])
         if self._chat_prompt is None:
             raise InvalidRequestError(
                 "This model turns one text into another and knows no conversations. POST "
@@ -421,13 +416,8 @@ class ChatService:
             image_tokens=rows,
             images=images,
             wanted=request.token_limit,
-            param=self._prompt_param,
+            param=_prompt_param(request),
         )
-
-    @property
-    def _prompt_param(self) -> str:
-        """Return which part of a request holds its prompt."""
-        return "messages" if self.chats else "prompt"
 
     def _choose_sampling(
         self, request: ChatRequest | CompletionRequest | TranscriptionRequest, budget: TokenBudget
@@ -466,6 +456,11 @@ class ChatService:
             ignores_end=bool(request.ignore_eos),
             bias=tuple(bias.items()),
         )
+
+
+def _prompt_param(request: GenerationRequest) -> str:
+    """Return which part of a request holds its prompt."""
+    return "messages" if isinstance(request, ChatRequest) else "prompt"
 
 
 def _likeliest(request: ChatRequest | CompletionRequest) -> int | None:

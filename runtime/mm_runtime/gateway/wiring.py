@@ -4,6 +4,7 @@ import json
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +25,22 @@ from mm_runtime.gateway.admission.drain import Drain
 from mm_runtime.gateway.admission.fetching import Fetching
 from mm_runtime.gateway.admission.slots import Admission
 from mm_runtime.gateway.admission.tokens import ContextLimits
-from mm_runtime.gateway.api.parsing import parse_chat, parse_completion, parse_transcription
+from mm_runtime.gateway.api.json_cost import TEXT_BYTES
+from mm_runtime.gateway.api.parsing import (
+    parse_chat,
+    parse_completion,
+    parse_detokenize,
+    parse_tokenize,
+    parse_transcription,
+)
 from mm_runtime.gateway.api.served_model import ServedModel
 from mm_runtime.gateway.backends.engine import Engine, Scorer
 from mm_runtime.gateway.dataplane import ChatService
 from mm_runtime.gateway.http.body import Pace
 from mm_runtime.gateway.http.exchange import Endpoint, ExchangeLimits
+from mm_runtime.gateway.http.openapi import openapi_document
 from mm_runtime.gateway.http.routes import Routes, build_app
+from mm_runtime.gateway.http.tokenization import TextEndpoint
 from mm_runtime.gateway.media.audio_reader import AudioReader
 from mm_runtime.gateway.media.decoding.jobs import unreduced
 from mm_runtime.gateway.media.decoding.pool import Decoders
@@ -42,6 +52,7 @@ from mm_runtime.gateway.metrics import GatewayMetrics
 from mm_runtime.gateway.prompts.conversation import ChatPrompt, control_pattern
 from mm_runtime.gateway.prompts.layout import PromptLayout
 from mm_runtime.gateway.prompts.templates import load_template
+from mm_runtime.gateway.prompts.tokenization import Tokenization
 from mm_runtime.gateway.server_metrics import NO_SERVER, ServerMetrics
 from mm_runtime.gateway.warmup.evaluation import read_comparison
 from mm_runtime.gateway.warmup.warm_up import WarmUp
@@ -63,6 +74,9 @@ nothing."""
 _DECODE_SECONDS = 60.0
 """Of one file, however busy the machine is; processor time is bounded for each kind of file."""
 
+
+_MOST_TEXT_BYTES = TEXT_BYTES
+"""Of a body that is tokenized: as much text as is read of one that is answered."""
 
 _PARSERS = 2
 """Large bodies parsed at one time, each in up to 0.1 s."""
@@ -144,13 +158,14 @@ def build_gateway(
         decoders=decoders,
         bodies=bodies,
     )
+    chat_prompt = None if directory.facts.encoder else _chat_prompt(directory, codec)
     service = ChatService(
         model=model,
         engine=engine,
         admission=admission,
         images=images,
         layout=PromptLayout(load_questions(directory, codec), image_processor),
-        chat_prompt=None if directory.facts.encoder else _chat_prompt(directory, codec),
+        chat_prompt=chat_prompt,
         audio_reader=_audio_reader(directory, codec, decoders, engine)
         if accepts_audio(directory)
         else None,
@@ -191,6 +206,18 @@ def build_gateway(
         )
         for parse in (parse_chat, parse_completion, parse_transcription)
     )
+    tokenization = Tokenization(model, codec, chat_prompt)
+    texts = partial(
+        TextEndpoint,
+        auth=auth,
+        drain=drain,
+        bodies=bodies,
+        pace=limits.pace,
+        limit=_MOST_TEXT_BYTES,
+        seconds=plan.request_timeout_seconds,
+        # One at a time: a text of the longest prompt takes seconds, and bodies do not wait for it.
+        worker=ThreadPoolExecutor(1, thread_name_prefix="tokenize"),
+    )
     routes = Routes(
         model=model,
         metrics=metrics,
@@ -199,6 +226,9 @@ def build_gateway(
         state=warm_up.state,
         evaluation=lambda: warm_up.evaluation,
         server_metrics=server_metrics,
+        tokenize=texts(answer=lambda body: tokenization.tokenize(parse_tokenize(body, ""))),
+        detokenize=texts(answer=lambda body: tokenization.detokenize(parse_detokenize(body, ""))),
+        document=openapi_document(model.name),
     )
     return Gateway(
         app=build_app(routes, chat=chat, text=text, transcription=transcription),

@@ -226,7 +226,9 @@ async def test_a_declared_length_over_the_limit_is_refused(client: httpx.AsyncCl
     ("method", "path", "status"),
     [
         pytest.param("GET", "/v1/chat/completions", 405, id="wrong-method"),
-        pytest.param("POST", "/v1/embeddings", 404, id="unknown-path"),
+        pytest.param("POST", "/v1/images", 404, id="unknown-path"),
+        pytest.param("POST", "/v1/embeddings", 400, id="embeddings"),
+        pytest.param("GET", "/docs", 404, id="no-page-of-docs"),
         pytest.param("GET", "/v1/models/gpt-x", 404, id="unknown-model"),
         pytest.param("GET", "/v1/models/toy/", 404, id="slash-at-the-end"),
         pytest.param("GET", "/v1/models?" + "x" * 20_000, 200, id="long-query"),

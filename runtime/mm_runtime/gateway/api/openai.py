@@ -42,18 +42,20 @@ MAX_LABELS = 16
 """OpenAI's limit on pairs of `metadata`."""
 
 
-class _Wire(BaseModel):
+class Wire(BaseModel):
+    """What a request holds; nothing else is read."""
+
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
-class TextPart(_Wire):
+class TextPart(Wire):
     """Text of a message."""
 
     type: Literal["text"]
     text: str
 
 
-class ImageUrl(_Wire):
+class ImageUrl(Wire):
     """Where an image is: a `data:` URL or an http(s) URL."""
 
     url: str = Field(min_length=1)
@@ -61,14 +63,14 @@ class ImageUrl(_Wire):
     """Accepted for compatibility: these models see every image at one size."""
 
 
-class ImagePart(_Wire):
+class ImagePart(Wire):
     """An image of a message."""
 
     type: Literal["image_url"]
     image_url: ImageUrl
 
 
-class VideoUrl(_Wire):
+class VideoUrl(Wire):
     """Where a video is: a `data:` URL or an http(s) URL; and which of its frames are used.
 
     No fields of OpenAI's, spelt as DashInfer-VLM and Qwen's own tools do.
@@ -80,7 +82,7 @@ class VideoUrl(_Wire):
     max_frames: int | None = Field(default=None, ge=1, le=_INT31)
 
 
-class VideoPart(_Wire):
+class VideoPart(Wire):
     """A video of a message; no part of OpenAI's, spelt as other servers of open models do."""
 
     type: Literal["video_url"]
@@ -122,7 +124,7 @@ Content = Annotated[
 ]
 
 
-class Message(_Wire):
+class Message(Wire):
     """One turn of the conversation."""
 
     role: Literal["system", "developer", "user", "assistant", "tool"]
@@ -148,7 +150,7 @@ class Message(_Wire):
         return content
 
 
-class StreamOptions(_Wire):
+class StreamOptions(Wire):
     """What a stream holds besides the answer."""
 
     include_usage: StrictBool = False
@@ -157,7 +159,7 @@ class StreamOptions(_Wire):
     include_obfuscation: StrictBool = False
 
 
-class ResponseFormat(_Wire):
+class ResponseFormat(Wire):
     """Only plain text."""
 
     type: Literal["text"]
@@ -192,7 +194,7 @@ Bias = Annotated[
 ]
 
 
-class GenerationRequest(_Wire):
+class GenerationRequest(Wire):
     """Parameters that both kinds of completions have."""
 
     model: str = Field(min_length=1)

@@ -4,16 +4,17 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from mm_runtime.gateway.api.form import read_form
 from mm_runtime.gateway.api.json_cost import check_cost
 from mm_runtime.gateway.api.openai import ChatRequest, CompletionRequest, TranscriptionRequest
 from mm_runtime.gateway.api.parameters import NOT_SERVED
+from mm_runtime.gateway.api.tokenization import DetokenizeRequest, TokenizeRequest
 from mm_runtime.gateway.errors import InvalidRequestError
 
-_Request = TypeVar("_Request", ChatRequest, CompletionRequest, TranscriptionRequest)
+_Request = TypeVar("_Request", bound=BaseModel)
 
 _NOT_SERVED = NOT_SERVED | {
     "chunking_strategy",
@@ -44,6 +45,8 @@ def _parse_json(kind: type[_Request], body: bytes, _content_type: str) -> _Reque
 
 parse_chat = partial(_parse_json, ChatRequest)
 parse_completion = partial(_parse_json, CompletionRequest)
+parse_tokenize = partial(_parse_json, TokenizeRequest)
+parse_detokenize = partial(_parse_json, DetokenizeRequest)
 
 
 def parse_transcription(body: bytes, content_type: str) -> TranscriptionRequest:

@@ -1,6 +1,6 @@
 """Routes of the gateway. Thin: each calls one object and writes its answer."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 
@@ -22,6 +22,7 @@ from mm_runtime.gateway.errors import (
     error_response,
 )
 from mm_runtime.gateway.http.exchange import Endpoint
+from mm_runtime.gateway.http.tokenization import TextEndpoint
 from mm_runtime.gateway.metrics import GatewayMetrics
 from mm_runtime.gateway.phase import Phase
 from mm_runtime.gateway.server_metrics import ServerMetrics
@@ -40,6 +41,23 @@ class Routes:
     state: Callable[[], Awaitable[tuple[Phase, str]]]
     evaluation: Callable[[], EvaluationReport | None]
     server_metrics: ServerMetrics
+    tokenize: TextEndpoint
+    detokenize: TextEndpoint
+    document: Mapping[str, object]
+    """Of OpenAPI."""
+
+    async def openapi(self, request: Request) -> Response:
+        """Describe the requests."""
+        self.auth.check(request.headers.get("authorization"))
+        return JSONResponse(self.document)
+
+    async def embeddings(self, request: Request) -> Response:
+        """Refuse by name what clients look for and no model here does."""
+        self.auth.check(request.headers.get("authorization"))
+        raise InvalidRequestError(
+            "This server answers and transcribes; it makes no embeddings.",
+            code="unsupported_endpoint",
+        )
 
     async def list_models(self, request: Request) -> Response:
         """List the model and its adapters."""
@@ -99,6 +117,10 @@ def build_app(
             *_posts("/v1/chat/completions", chat),
             *_posts("/v1/completions", text),
             *_posts("/v1/audio/transcriptions", transcription),
+            Route("/tokenize", routes.tokenize.respond, methods=["POST"]),
+            Route("/detokenize", routes.detokenize.respond, methods=["POST"]),
+            Route("/v1/embeddings", routes.embeddings, methods=["POST"]),
+            Route("/openapi.json", routes.openapi),
             Route("/v1/models", routes.list_models),
             Route("/v1/models/{name:path}", routes.get_model),
             Route(GATEWAY_LIVE, routes.healthz),

@@ -80,6 +80,30 @@ class ChatPrompt:
         complete = any(mark in prompt for mark in self.style.reserved) or prompt.startswith(marks)
         return prompt if complete else self.begin + prompt
 
+    def written(self, text: str) -> str:
+        """Return a prompt that its client has written itself, control tokens among it.
+
+        Raises:
+            InvalidRequestError: it holds what stands for an image, or nothing marks it as complete:
+                the preprocessing model would take it for a question.
+        """
+        for mark in self.style.reserved:
+            if mark in text:
+                raise InvalidRequestError(
+                    f"`prompt` contains {mark!r}, which stands for an image or a video. POST "
+                    "/v1/chat/completions with images.",
+                    param="prompt",
+                )
+        if text.startswith(tuple(filter(None, (self.begin, self.style.opening)))):
+            return text
+        if not self.begin:
+            raise InvalidRequestError(
+                f"`prompt` must begin with {self.style.opening!r}, as prompts of this model do. "
+                "For a question POST /v1/chat/completions.",
+                param="prompt",
+            )
+        return self.begin + text
+
     def _role(self, role: str) -> str:
         """Return the role under which the template writes a message.
 

@@ -49,6 +49,12 @@ class TextCodec:
         self._speller = Speller(self._tokenizer)
 
     @property
+    def size(self) -> int:
+        """Return how many tokens there are; a model may know fewer, or have room for more."""
+        count: int = self._tokenizer.get_vocab_size(with_added_tokens=True)
+        return count
+
+    @property
     def control_tokens(self) -> tuple[str, ...]:
         """Texts that become one token with a meaning of its own wherever they stand."""
         added = self._tokenizer.get_added_tokens_decoder().values()

@@ -1,0 +1,47 @@
+"""Wire types of `/tokenize` and `/detokenize`, which OpenAI does not have, as vLLM spells them."""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, StrictBool, model_validator
+
+from mm_runtime.gateway.api.openai import MAX_MESSAGES, Message, TokenId, Wire
+
+
+class TokenizeRequest(Wire):
+    """Body of `POST /tokenize`: a text, or a conversation."""
+
+    model: str | None = Field(default=None, min_length=1)
+    prompt: str | None = None
+    messages: (
+        Annotated[list[Message], Field(min_length=1, max_length=MAX_MESSAGES, fail_fast=True)]
+        | None
+    ) = None
+    add_special_tokens: StrictBool | None = None
+    """With the begin token; by default of a text only: a conversation's template writes it."""
+
+    add_generation_prompt: Literal[True] | None = None
+    return_token_strs: StrictBool = False
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> Self:
+        if (self.prompt is None) == (self.messages is None):
+            message = "expected one of `prompt` and `messages`"
+            raise ValueError(message)
+        return self
+
+
+class DetokenizeRequest(Wire):
+    """Body of `POST /detokenize`."""
+
+    model: str | None = Field(default=None, min_length=1)
+    tokens: list[TokenId] = Field(min_length=1)
+
+
+def tokenized(tokens: list[int], *, longest: int, spelled: list[str] | None) -> dict[str, object]:
+    """Return the answer of `/tokenize`; `longest` is the model's limit of a sequence."""
+    return {
+        "count": len(tokens),
+        "max_model_len": longest,
+        "tokens": tokens,
+        "token_strs": spelled,
+    }

@@ -1,0 +1,77 @@
+"""PURE: the OpenAPI document of the gateway, from the types that requests are read with."""
+
+from pydantic import BaseModel
+from pydantic.json_schema import models_json_schema
+
+from mm_runtime.gateway.api.openai import ChatRequest, CompletionRequest, TranscriptionRequest
+from mm_runtime.gateway.api.tokenization import DetokenizeRequest, TokenizeRequest
+
+_BODIES: dict[str, tuple[type[BaseModel], str, str]] = {
+    "/v1/chat/completions": (ChatRequest, "application/json", "Answer a conversation."),
+    "/v1/completions": (CompletionRequest, "application/json", "Continue a text."),
+    "/v1/audio/transcriptions": (
+        TranscriptionRequest,
+        "multipart/form-data",
+        "Transcribe audio.",
+    ),
+    "/tokenize": (TokenizeRequest, "application/json", "Return the tokens of a text."),
+    "/detokenize": (DetokenizeRequest, "application/json", "Return the text of tokens."),
+}
+_REFERENCE = "#/components/schemas/{model}"
+
+_ERROR: dict[str, object] = {
+    "type": "object",
+    "required": ["error"],
+    "properties": {
+        "error": {
+            "type": "object",
+            "required": ["message", "type", "param", "code"],
+            "properties": {
+                "message": {"type": "string"},
+                "type": {"type": "string"},
+                "param": {"type": ["string", "null"]},
+                "code": {"type": ["string", "null"]},
+            },
+        }
+    },
+}
+
+
+def openapi_document(model: str) -> dict[str, object]:
+    """Return the document; `model` is the name of what is served."""
+    kinds = [kind for kind, _, _ in _BODIES.values()]
+    _, schemas = models_json_schema(
+        [(kind, "validation") for kind in kinds], ref_template=_REFERENCE
+    )
+    paths: dict[str, object] = {
+        path: {
+            "post": {
+                "summary": summary,
+                "requestBody": {
+                    "required": True,
+                    "content": {media: {"schema": _named(kind.__name__)}},
+                },
+                "responses": _responses(),
+            }
+        }
+        for path, (kind, media, summary) in _BODIES.items()
+    }
+    paths["/v1/models"] = {"get": {"summary": "List the models.", "responses": _responses()}}
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": f"{model}: OpenAI-compatible API", "version": "1"},
+        "paths": paths,
+        "components": {"schemas": {**schemas.get("$defs", {}), "Error": _ERROR}},
+    }
+
+
+def _named(name: str) -> dict[str, str]:
+    return {"$ref": _REFERENCE.format(model=name)}
+
+
+def _responses() -> dict[str, object]:
+    error = {"content": {"application/json": {"schema": _named("Error")}}}
+    return {
+        "200": {"description": "The answer."},
+        "default": {"description": "An error, as OpenAI writes it.", **error},
+    }
