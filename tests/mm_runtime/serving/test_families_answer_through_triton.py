@@ -231,7 +231,7 @@ def test_what_the_family_cannot_do(served: Family) -> None:
     completions, model = served.openai.completions, served.pair.model
     if served.pipeline.preprocessor.codec.begin_token:
         assert completions.create(model=model, prompt="what ?", max_tokens=2).choices
-    else:  # nothing would tell the text from a question
+    else:  # the text could be a question
         with pytest.raises(BadRequestError, match="POST /v1/chat/completions"):
             completions.create(model=model, prompt="what ?")
     assert served.chat(TEXT_PART).usage.completion_tokens > 0

@@ -51,7 +51,7 @@ class TextEndpoint:
                     async with asyncio.timeout(self.seconds):
                         found = await loop.run_in_executor(self.worker, self._answered, body)
         except ClientGoneError:
-            return Response(status_code=400)  # nobody reads it
+            return Response(status_code=400)  # there is no reader any more
         except TimeoutError:
             return _refused(
                 EngineTimeoutError(
