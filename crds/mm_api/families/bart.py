@@ -84,7 +84,6 @@ BART = replace(
     ),
     tokenizer=Tokenizer(byte_pairs=True),
     adapters=True,
-    context_fmha=True,
     decoder_input_tokens=2,  # the start token, and the one that checkpoints force after it
     notes=(),
 )

@@ -270,7 +270,6 @@ class Family:
     """Images in one request that upstream's models can serve."""
     max_images_reason: str = ""
     vision_dtype_bytes: int = 2
-    context_fmha: bool = True
     default_encoder_tokens: int = 0
     decoder_input_tokens: int = 1
     """Ids that the decoder of an encoder-decoder starts from, at the most."""

@@ -106,7 +106,6 @@ T5 = Family(
     pool_factor=FIXED_SIZE_FACTOR,
     max_images=0,
     max_images_reason="the family reads text only",
-    context_fmha=False,
     default_encoder_tokens=1024,
     quantizations=("INT8WeightOnly", "INT4WeightOnly"),
     notes=("heads must be a multiple of the tensor parallel size",),

@@ -4,7 +4,7 @@ import pkgutil
 from typing import Any
 
 import pytest
-from transformers import BartConfig, MBartConfig, T5Config, WhisperConfig
+from transformers import BartConfig, LlavaConfig, MBartConfig, T5Config, WhisperConfig
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 from mm_api.checkpoint.text import TEXT_DEFAULTS, text_facts
@@ -52,6 +52,13 @@ def test_dimensions_are_those_of_the_class(
     read = FAMILIES[family].read
 
     assert read(sparse, {}) == read(full, {})
+
+
+def test_the_image_token_is_that_of_the_class() -> None:
+    """A LLaVA without the key has the id that LlavaConfig has."""
+    sparse = {"text_config": TEXT, "vision_config": {}}
+
+    assert FAMILIES["llava"].read(sparse, {}).image_token_id == LlavaConfig().image_token_id
 
 
 @pytest.mark.parametrize("kind", sorted(TEXT_DEFAULTS))

@@ -44,6 +44,16 @@ def test_qwen2_vl_images_of_the_client() -> None:
     assert FAMILIES["qwen2-vl"].features_per_image(bounded) == 324
 
 
+def test_the_smallest_image_of_qwen2_vl_is_one_token() -> None:
+    """A processor whose bound is below one patch of 28 x 28 pixels still makes a token."""
+    config = MODELS["qwen2-vl"].files["config.json"]
+
+    found = FAMILIES["qwen2-vl"].read(config, {"min_pixels": 28, "max_pixels": 28 * 27})
+
+    assert found.vision is not None
+    assert found.vision.features_per_image == 1
+
+
 @pytest.mark.parametrize(("frames", "expected"), [(8, 1569), (32, 6273)], ids=["8", "32"])
 def test_video(frames: int, expected: int) -> None:
     """Each frame is pooled to 14 x 14, and one newline ends the video."""

@@ -184,6 +184,17 @@ def test_every_choice_has_a_reason() -> None:
     ]
 
 
+@pytest.mark.parametrize("name", ["cuda", "pinned"])
+def test_a_pool_that_the_spec_names_has_that_reason(name: str) -> None:
+    """A number of the user's is never explained by a default, nor the other way round."""
+    written = planned(tiny_facts(), {"runtime": {"memoryPools": {name: "1Gi"}}}).reasons
+    chosen = planned(tiny_facts()).reasons
+    field, why = f"memoryPools.{name}", f"as written in spec.runtime.memoryPools.{name}"
+
+    assert [one.reason for one in written if one.field == field] == [why]
+    assert why not in [one.reason for one in chosen]
+
+
 def test_what_the_spec_names_is_taken() -> None:
     """Numbers of the spec are the plan's, and the reason says so."""
     changes = {

@@ -392,6 +392,13 @@ def test_gpus_outside_of_the_support_matrix_are_warned_about(gpu: str, expected:
     assert codes.count("GpuNotListed") == expected
 
 
+def test_heads_are_split_by_what_divides_them() -> None:
+    """The way out lists every number of GPUs up to 8 that works."""
+    (error,) = planned("flan-t5", **engine(parallelism={"tensor": 4})).errors
+
+    assert error.message.endswith("6 heads cannot be split over 4 GPUs: use 1 or 2 or 3 or 6")
+
+
 def test_class_token_is_not_kept() -> None:
     """A LLaVA that keeps the class token has one feature more than upstream's engine gives."""
     facts = facts_of("llava")
