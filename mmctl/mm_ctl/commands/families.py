@@ -34,7 +34,7 @@ def row(family: Family) -> dict[str, object]:
         "kind": family.kind.value,
         "dtypes": list(family.dtypes),
         "dtypeReason": family.dtype_reason,
-        "contextFmha": family.context_fmha,
+        "contextFmha": dict(family.recipe.build_flags).get("context_fmha") != "disable",
         "converter": family.recipe.converter,
         "plugins": dict(family.recipe.build_flags),
         "visionType": family.recipe.vision_type,
