@@ -219,11 +219,6 @@ def dynamo_load(
     return workers - 1 if can_remove and workers > 1 else workers
 
 
-def dynamo_floor(demand_rps: float, engine_rps: float) -> int:
-    """Return the throughput loop's lower bound: `_throughput_agg`, `throughput_scaling.py`."""
-    return max(math.ceil(demand_rps / engine_rps), 1)
-
-
 class Dynamo:
     """Dynamo's planner in aggregated mode: load loop every 5 s over a floor every 180 s.
 

@@ -4,7 +4,6 @@ The numbers come from three witnesses: /proc for memory and CPU, the operator's 
 and the API server's objects (resource versions do not lie about writes).
 """
 
-import asyncio
 import json
 import os
 import platform
@@ -23,7 +22,6 @@ import yaml
 
 from mm_devcluster.cluster import ClusterInfo, ClusterOptions, down, status, up
 from mm_operator.cluster.client import Client, connect
-from mm_operator.cluster.resources import CHILDREN, MODEL, Resource
 
 ROOT = Path(__file__).resolve().parents[2]
 CRD = ROOT / "crds" / "multimodalmodels.serving.multimodal.dev.yaml"
@@ -193,36 +191,6 @@ def model(index: int, *, claim: str = "checkpoints") -> dict[str, Any]:
     source = {"claimName": claim, "path": f"checkpoint-{index:04}"}
     document["spec"]["model"]["source"]["persistentVolumeClaim"] = source
     return document
-
-
-async def create_models(client: Client, count: int, *, at_once: int = 16) -> float:
-    """Create models as fast as the API server takes them; return the seconds it took."""
-    started = time.monotonic()
-    slots = asyncio.Semaphore(at_once)
-
-    async def one(index: int) -> None:
-        async with slots:
-            await client.create(MODEL, NAMESPACE, model(index))
-
-    await asyncio.gather(*(one(index) for index in range(count)))
-    return time.monotonic() - started
-
-
-async def listed(client: Client, resource: Resource) -> list[dict[str, Any]]:
-    """Return every object of a kind in the bench's namespace."""
-    found: list[dict[str, Any]] = []
-    async for page, _ in client.list(resource, NAMESPACE):
-        found += page
-    return found
-
-
-async def versions(client: Client) -> dict[str, str]:
-    """Return `kind/name` -> resource version of every model and child."""
-    return {
-        f"{resource.kind}/{item['metadata']['name']}": item["metadata"]["resourceVersion"]
-        for resource in (MODEL, *CHILDREN)
-        for item in await listed(client, resource)
-    }
 
 
 def machine() -> dict[str, Any]:

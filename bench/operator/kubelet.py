@@ -6,16 +6,21 @@ Every controller above the pod is the real one.
 
 import asyncio
 import json
+import sys
 from collections.abc import Collection
+from pathlib import Path
 from typing import Any
 
-from steady import digest_of, pod_status
-
 from mm_api import labels
+from mm_api.documents.build_result import BuildResult
+from mm_api.documents.model_facts import InspectResult
 from mm_operator.cluster.client import Client
 from mm_operator.cluster.reflector import Reflector
 from mm_operator.cluster.resources import CONFIG, POD
 from mm_operator.errors import ClusterError
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
+from support.models import tiny_facts  # tests/ is no package of the distribution
 
 _WORKERS = 8
 
@@ -92,3 +97,42 @@ class Kubelet:
         model = pod["metadata"]["labels"].get(labels.MODEL, "")
         number = int(model.rpartition("-")[2]) % self._engines if model else 0
         return digest_of(str(number))
+
+
+def digest_of(name: str) -> str:
+    """Return the digest of a checkpoint that only models of one name have."""
+    return f"sha256:{name.encode().hex():0>64}"
+
+
+def pod_status(pod: dict[str, Any], plans: dict[str, str], *, digest: str) -> dict[str, Any]:
+    """Return what a kubelet would report of a pod that did its work.
+
+    Args:
+        pod: the pod.
+        plans: fingerprint of a build's plan, by the name of its ConfigMap.
+        digest: of the checkpoint that an inspect pod read.
+    """
+    component = pod["metadata"]["labels"][labels.APP_COMPONENT]
+    if component == labels.Component.SERVER:
+        kinds = ("PodScheduled", "Initialized", "ContainersReady", "Ready")
+        return {
+            "phase": "Running",
+            "conditions": [{"type": kind, "status": "True"} for kind in kinds],
+        }
+    if component == labels.Component.INSPECT:
+        message = InspectResult(facts=tiny_facts(source_digest=digest)).to_json()
+    else:
+        volumes = pod["spec"]["volumes"]
+        config = next(one["configMap"]["name"] for one in volumes if one["name"] == "plan")
+        message = BuildResult(fingerprint=plans[config], manifest_sha256="ab" * 32).to_json()
+    ended = {"exitCode": 0, "reason": "Completed", "message": message}
+    container = pod["spec"]["containers"][0]
+    entry = {
+        "name": container["name"],
+        "image": container["image"],
+        "imageID": "",
+        "ready": False,
+        "restartCount": 0,
+        "state": {"terminated": ended},
+    }
+    return {"phase": "Succeeded", "containerStatuses": [entry]}

@@ -1,8 +1,7 @@
 """What an engine in the store saves: from apply to the start of the server, built and cached.
 
 In each round a model needs an engine that no one has, and a second one the same engine. The ratio
-of the two is taken within one run on one machine, so a busy machine slows both alike. What a cached
-engine saves of the build alone, without a cluster: `bench/build/cached_engine.py`.
+of the two is taken within one run on one machine, so a busy machine slows both alike.
 
     .venv/bin/python bench/store/apply_to_server.py [--rounds 3] [--output FILE]
 

@@ -13,8 +13,8 @@ from mm_runtime.reference_engine.fused.kernels import (
     Stored,
 )
 from mm_runtime.reference_engine.fused.opening import open_kernels
-from mm_runtime.reference_engine.fused.plain_kernels import PlainKernels
 from mm_runtime.serving.device import open_device
+from support.plain_kernels import PlainKernels
 
 pytestmark = pytest.mark.gpu
 

@@ -12,7 +12,6 @@ import torch
 from mm_runtime.reference_engine.fused.decoder import FusedDecoder, part_sizes
 from mm_runtime.reference_engine.fused.kernels import Heads, Stored
 from mm_runtime.reference_engine.fused.opening import open_kernels
-from mm_runtime.reference_engine.fused.plain_kernels import PlainKernels
 from mm_runtime.reference_engine.language_model import LanguageModel
 from mm_runtime.reference_engine.load import LoadedEngine, load_engine
 from mm_runtime.reference_engine.model import Part
@@ -24,6 +23,7 @@ from support.engines import MAX_LENGTH, SLOTS, engine_starter
 from support.families.expected import noise_image
 from support.families.images import write
 from support.families.pipeline import Pipeline, build
+from support.plain_kernels import PlainKernels
 from support.tiny_llava import CHECKPOINT
 
 SIZES = [(100, 61), (28, 28), (37, 150)]

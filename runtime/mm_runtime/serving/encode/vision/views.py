@@ -15,9 +15,6 @@ from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.geometry import anyres
 from mm_runtime.serving.tensors import Tensors, scalar, single
 
-IMAGE_DIMS = 3
-"""Dimensions of [3, side, side]."""
-
 
 @dataclass(frozen=True)
 class Views:
