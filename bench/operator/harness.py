@@ -1,7 +1,6 @@
 """What every bench of the operator needs: a control plane, an operator process, many models.
 
-The numbers come from three witnesses: /proc for memory and CPU, the operator's own request counter,
-and the API server's objects (resource versions do not lie about writes).
+The numbers come from /proc (memory and CPU) and from the operator's own request counter.
 """
 
 import json
