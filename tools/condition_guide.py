@@ -219,6 +219,16 @@ ROLLOUT: Final[dict[str, Advice]] = {
         "A container ends or waits with an error, or the API server rejects the pods.",
         "`kubectl logs --previous`; the message has the container's last words.",
     ),
+    Reason.GPU_OUT_OF_MEMORY: Advice(
+        "The GPU has too little free memory for the model; the message has the bytes that were "
+        "needed and free. Another program may use the GPU.",
+        "Free the GPU, or lower `spec.engine.maxBatchSize`, `maxSeqLen` or the CUDA pool.",
+    ),
+    Reason.GPU_UNUSABLE: Advice(
+        "No GPU of the pod can be used: it is lost, or the node's driver is older than the image's "
+        "CUDA. Pods that fail twice so are replaced.",
+        "Repair or drain the node, update its driver, or use an image with an older CUDA.",
+    ),
     Reason.QUOTA_EXCEEDED: Advice(
         "A ResourceQuota rejects an object.", "Raise the quota, or lower requests."
     ),

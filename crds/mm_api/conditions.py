@@ -60,6 +60,8 @@ class Reason(StrEnum):
     PODS_STARTING = "PodsStarting"
     PODS_UNSCHEDULABLE = "PodsUnschedulable"
     PODS_CRASHING = "PodsCrashing"
+    GPU_OUT_OF_MEMORY = "GpuOutOfMemory"
+    GPU_UNUSABLE = "GpuUnusable"
     QUOTA_EXCEEDED = "QuotaExceeded"
     ROLLOUT_IN_PROGRESS = "RolloutInProgress"
     ROLLOUT_COMPLETE = "RolloutComplete"

@@ -126,6 +126,10 @@ class ExitCode(IntEnum):
     ENGINE_CORRUPT = 6
     """A file of an engine is not what the manifest says; the termination message names it. The
     operator builds such an engine again."""
+    GPU_OUT_OF_MEMORY = 7
+    """The GPU has too little free memory for what is loaded; the termination message has bytes."""
+    GPU_UNUSABLE = 8
+    """No GPU of the pod can be used. The operator replaces such a pod once it has failed twice."""
     TERMINATED = 143
     """SIGTERM ended the command (128 + 15, as a shell would say it)."""
 

@@ -1,12 +1,12 @@
 """From a pod's status to the records the planner reads. Pure; names of pods stay out of texts."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from mm_api import labels
 from mm_api.contract import ExitCode
-from mm_operator.model import PodDamage, PodEnd, PodStart, PodState
+from mm_operator.model import GpuFault, PodDamage, PodEnd, PodStart, PodState
 
 _SEVERITY = ("CrashLoopBackOff", "ErrImagePull", "ImagePullBackOff", "CreateContainerConfigError")
 """Reasons of a waiting container that say more than `ContainerCreating`, worst first."""
@@ -128,6 +128,7 @@ def pod_state(pod: Mapping[str, Any]) -> PodState:
         unschedulable=_text(scheduled, "message") if scheduled.get("status") == "False" else "",
         terminating="deletionTimestamp" in metadata,
         damage=_damage(statuses),
+        gpu=_gpu_fault(statuses),
         name=metadata.get("name", ""),
         load_seconds=_load_seconds(status),
         start=_start(pod),
@@ -194,18 +195,33 @@ def _last_end(container: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 def _damage(statuses: Sequence[Mapping[str, Any]]) -> PodDamage | None:
     """Return what a container said that found its engine damaged, and that does no better since."""
+    for end in _unmended(statuses):
+        when = moment(end.get("finishedAt"))
+        if end.get("exitCode") == ExitCode.ENGINE_CORRUPT and when:
+            return PodDamage(_said(end) or "the engine is damaged", when)
+    return None
+
+
+def _gpu_fault(statuses: Sequence[Mapping[str, Any]]) -> GpuFault | None:
+    """Return what a container said of its GPU at its last end, and that does no better since."""
+    for end in _unmended(statuses):
+        if end.get("exitCode") == ExitCode.GPU_OUT_OF_MEMORY:
+            return GpuFault(usable=True, message=_said(end) or "the GPU has too little free memory")
+        if end.get("exitCode") == ExitCode.GPU_UNUSABLE:
+            return GpuFault(usable=False, message=_said(end) or "no GPU can be used")
+    return None
+
+
+def _unmended(statuses: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    """Yield the ends of containers that neither run now nor ended well, the latest first."""
     for one in statuses:
         states = one.get("state") or {}, one.get("lastState") or {}
-        if "running" in states[0] or _ended_well(one):
-            continue
-        for state in states:
-            end = state.get("terminated") or {}
-            when = moment(end.get("finishedAt"))
-            if end.get("exitCode") == ExitCode.ENGINE_CORRUPT and when:
-                said = _text(end, "message", TERMINATION_LIMIT) or "the engine is damaged"
-                message = " ".join(said.split())
-                return PodDamage(message, when)
-    return None
+        if "running" not in states[0] and not _ended_well(one):
+            yield from (end for state in states if (end := state.get("terminated")))
+
+
+def _said(end: Mapping[str, Any]) -> str:
+    return " ".join(_text(end, "message", TERMINATION_LIMIT).split())
 
 
 def _containers(pod: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
@@ -231,7 +247,7 @@ def _sentence(end: Mapping[str, Any] | None) -> str:
     if not end:
         return ""
     text = f"{_text(end, 'reason') or 'Ended'} with exit code {end.get('exitCode')}"
-    message = " ".join(_text(end, "message", TERMINATION_LIMIT).split())
+    message = _said(end)
     return f"{text}: {message}" if message else text
 
 

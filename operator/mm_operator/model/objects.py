@@ -202,6 +202,15 @@ class PodDamage:
 
 
 @dataclass(frozen=True, slots=True)
+class GpuFault:
+    """What a pod said of its GPU."""
+
+    usable: bool
+    """It has too little free memory; else it cannot be used at all."""
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class PodStart:
     """What a serving pod does that runs and is not ready, in the words of its `/readyz`."""
 
@@ -231,6 +240,8 @@ class PodState:
     terminating: bool = False
     damage: PodDamage | None = None
     """A container that does not run now ended because the engine is damaged."""
+    gpu: GpuFault | None = None
+    """A container that does not run now ended for want of a GPU, or of memory on it."""
     name: str = ""
     """Only to delete it by."""
     load_seconds: float | None = None

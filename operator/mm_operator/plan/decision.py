@@ -22,6 +22,7 @@ from mm_operator.plan.damage import found_damage, relieved
 from mm_operator.plan.engine_plan import PlannedEngine, WantedEngine, plan_for
 from mm_operator.plan.inspection import decide_inspect
 from mm_operator.plan.jobs import terms_of
+from mm_operator.plan.lost_gpus import replaced
 from mm_operator.plan.match import with_match
 from mm_operator.plan.preflight import first_problem, store_problem
 from mm_operator.plan.retention import kept, released
@@ -91,7 +92,8 @@ def _decide(snapshot: Snapshot, spec: MultimodalModelSpec) -> Plan:
         shared_engine=engine.shared,
         engine_config=config,
         keep=kept(snapshot, inspect, engine.build, rollout, collection),
-        relieved=relieved(snapshot, config, engine.build) if wanted else frozenset(),
+        relieved=replaced(snapshot)
+        | (relieved(snapshot, config, engine.build) if wanted else frozenset()),
         release=released(snapshot, config, rollout),
         recheck_after=min((delay for delay in delays if delay is not None), default=None),
     )

@@ -71,6 +71,13 @@ def _lacks_program(pod: PodState) -> bool:
     return lacks_program(pod.waiting, pod.waiting_message) or lacks_program(ended, message)
 
 
+def _without_gpu(_deployment: DeploymentState, pods: tuple[PodState, ...]) -> Obstacle | None:
+    found = next((pod.gpu for pod in pods if pod.gpu and not pod.ready), None)
+    if found is None:
+        return None
+    return Reason.GPU_OUT_OF_MEMORY if found.usable else Reason.GPU_UNUSABLE, found.message
+
+
 def _crashing(_deployment: DeploymentState, pods: tuple[PodState, ...]) -> Obstacle | None:
     found = next((pod for pod in pods if not pod.ready and pod.waiting not in _STARTING), None)
     if found is None:
@@ -98,6 +105,7 @@ _CHECKERS: tuple[Checker, ...] = (
     _refused,
     _unschedulable,
     _without_program,
+    _without_gpu,
     _crashing,
     _restarted,
     _stalled,

@@ -14,6 +14,8 @@ OBSTACLES = frozenset(
         Reason.PODS_UNSCHEDULABLE,
         Reason.IMAGE_NOT_USABLE,
         Reason.PODS_CRASHING,
+        Reason.GPU_OUT_OF_MEMORY,
+        Reason.GPU_UNUSABLE,
         Reason.QUOTA_EXCEEDED,
     }
 )

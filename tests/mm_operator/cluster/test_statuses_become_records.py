@@ -8,7 +8,7 @@ from mm_api import labels
 from mm_operator.cluster.deployments import deployment_state
 from mm_operator.cluster.jobs import job_state
 from mm_operator.cluster.pods import needs_log, pod_end, pod_state, why_not_running
-from mm_operator.model import JobPhase
+from mm_operator.model import GpuFault, JobPhase
 
 MADE = "2026-01-02T03:04:05Z"
 
@@ -339,6 +339,25 @@ def test_a_damaged_engine_is_reported_while_it_cannot_be_loaded(
     found = pod_state(pod(server, phase="Running"))
 
     assert (found.damage.message if found.damage else None) == expected
+
+
+@pytest.mark.parametrize(
+    ("now", "code", "expected"),
+    [
+        pytest.param({"waiting": {}}, 7, GpuFault(usable=True, message="5 bytes"), id="too-full"),
+        pytest.param({"waiting": {}}, 8, GpuFault(usable=False, message="5 bytes"), id="lost"),
+        pytest.param({"running": {"startedAt": MADE}}, 8, None, id="tries-again"),
+        pytest.param({"waiting": {}}, 1, None, id="another-end"),
+    ],
+)
+def test_what_a_gpu_lacked_is_known_while_the_server_waits(
+    now: dict[str, Any], code: int, expected: GpuFault | None
+) -> None:
+    """Exit codes 7 and 8, with the sentence of the termination message."""
+    end = {"exitCode": code, "message": "5\nbytes", "finishedAt": MADE}
+    server = container("server") | {"state": now, "lastState": {"terminated": end}}
+
+    assert pod_state(pod(server, phase="Running")).gpu == expected
 
 
 def test_a_deployment_reports_its_troubles() -> None:

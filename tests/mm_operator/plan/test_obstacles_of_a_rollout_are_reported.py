@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from mm_operator.model import DeploymentState, PodStart, PodState
+from mm_operator.model import DeploymentState, GpuFault, PodStart, PodState
 from mm_operator.plan.rollout_progress import first_obstacle, starts_in_progress
 from mm_operator.plan.start_errors import lacking
 
@@ -76,6 +76,23 @@ def pod(**fields: object) -> PodState:
             (pod(waiting="CrashLoopBackOff"),),
             ("PodsCrashing", "container server: CrashLoopBackOff"),
             id="crash-without-details",
+        ),
+        pytest.param(
+            deployment(),
+            (
+                pod(
+                    waiting="CrashLoopBackOff",
+                    gpu=GpuFault(usable=True, message="5 of 80 bytes are free"),
+                ),
+            ),
+            ("GpuOutOfMemory", "5 of 80 bytes are free"),
+            id="gpu-memory",
+        ),
+        pytest.param(
+            deployment(),
+            (pod(waiting="CrashLoopBackOff", gpu=GpuFault(usable=False, message="old driver")),),
+            ("GpuUnusable", "old driver"),
+            id="no-gpu",
         ),
         pytest.param(
             deployment(),

@@ -69,6 +69,12 @@ _LOGITS_ROWS = 64
 
 _LOGITS_BYTES = 4
 
+_SAMPLED_AT_ONCE = 1 << 20
+"""Logits that are sorted at one time (`mm_runtime.reference_engine.choosing`)."""
+
+_SAMPLING_BYTES = 64
+"""Of each of them: values, places, masses and their sums, and what sorting takes beside."""
+
 
 @dataclass(frozen=True, slots=True)
 class Terms:
@@ -235,15 +241,22 @@ def _step_bytes(terms: Terms, size: int) -> int:
     mask = prompt * limits.max_seq_len * (1 + shared * (1 + size))
     logits = limits.max_batch_size * terms.beams + _LOGITS_ROWS
     computed = rows * width + mask + logits * text.vocabulary_size * (size + _LOGITS_BYTES)
+    answers = limits.max_batch_size * text.vocabulary_size
+    sampled = min(answers, max(_SAMPLED_AT_ONCE, text.vocabulary_size))
+    computed += sampled * _SAMPLING_BYTES
     return computed + _WORKSPACES_BYTES + _graphs(terms.target, limits) * _GRAPH_LAYER_BYTES
 
 
 def _graphs(target: Target, limits: EngineLimits) -> int:
-    """Return the layers of all captured steps: one for each number of rows and of positions."""
+    """Return the layers of all captured steps: one for each number of rows and of positions.
+
+    With adapters there is another set, for passes in which a row has one.
+    """
     if target.family.kind is not Kind.PROMPT_TABLE:
         return 0
     rows = _doublings(1, limits.max_batch_size)
-    return target.facts.text.layers * rows * _doublings(_SHORTEST_SPAN, limits.max_seq_len)
+    sets = 2 if target.facts.lora else 1
+    return sets * target.facts.text.layers * rows * _doublings(_SHORTEST_SPAN, limits.max_seq_len)
 
 
 def _doublings(first: int, last: int) -> int:
