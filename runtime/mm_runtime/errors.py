@@ -105,6 +105,18 @@ class ServerFailedError(RuntimeCommandError):
     """A server did not become ready in time, or ended by itself. The container restarts."""
 
 
+class GpuMemoryError(ServerFailedError):
+    """A server found too little GPU memory free for its models. Raised by `mm_runtime.launch`."""
+
+    exit_code = ExitCode.GPU_OUT_OF_MEMORY
+
+
+class GpuUnusableError(ServerFailedError):
+    """A server finds no GPU that it can use. Raised by `mm_runtime.launch`."""
+
+    exit_code = ExitCode.GPU_UNUSABLE
+
+
 class ServerKilledError(ServerFailedError):
     """A signal ended a server before it was ready: its own defect, or a kill from outside.
 

@@ -15,6 +15,7 @@ from mm_runtime.base.stop_signal import StopSignal
 from mm_runtime.errors import PermanentError, ServerFailedError, ServerKilledError
 from mm_runtime.launch.evaluation import read_report
 from mm_runtime.launch.exposition import Exposition
+from mm_runtime.launch.faults import ServerFaults
 from mm_runtime.launch.health import State
 from mm_runtime.launch.options import ServeOptions
 from mm_runtime.launch.phases import drain, wait_until_ready
@@ -76,7 +77,7 @@ def _supervise(
     options: ServeOptions, server: Server, exposition: Exposition, stop: StopSignal
 ) -> None:
     """Run the server until a signal comes; start it again when it dies, as often as allowed."""
-    crashes = Crashes()
+    crashes, faults = Crashes(), ServerFaults(options.folder)
     while not stop.is_set:
         # A daemon for each start: what a killed client leaves in the old one stays with it.
         with shared(options.sharing, Path(options.folder / "mps")) as sharing:
@@ -90,10 +91,14 @@ def _supervise(
             )
         crashes = crashes.after(time.monotonic())
         if crashes.exhausted:
-            raise ServerFailedError(
-                f"{server.name} ended by itself {crashes.count} times within"
-                f" {WINDOW_SECONDS:.0f} s, now with exit code {code}; the container ends."
+            raise faults.explained(
+                ServerFailedError(
+                    f"{server.name} ended by itself {crashes.count} times within"
+                    f" {WINDOW_SECONDS:.0f} s, now with exit code {code}; the container ends."
+                )
             )
+        if fault := faults.found:
+            log.error("%s", fault.message)
         log.warning(
             "%s ended by itself with exit code %d; it is started again in %.0f s",
             server.name,
@@ -117,13 +122,16 @@ def _run_once(
     a while at its start (boost::interprocess::lock_exception; tensorrtllm_backend #521).
 
     Raises:
-        ServerFailedError: it was not ready in time, or ended before by itself.
+        ServerFailedError: it was not ready in time, or ended before by itself; a `GpuMemoryError`
+            or `GpuUnusableError` where one of its processes said so.
     """
+    faults = ServerFaults(options.folder)
     server.clean()
+    faults.clear()
     command = server.command
     child = ChildProcess(
         command.argv,
-        {**command.environment, **sharing.environment},
+        {**command.environment, **sharing.environment, **faults.environment},
         exposition.watch(_forward),
         folder=command.folder,
     )
@@ -144,6 +152,8 @@ def _run_once(
     except ServerKilledError as error:
         log.warning("%s", error)
         code = error.code
+    except ServerFailedError as error:
+        raise faults.explained(error) from error
     finally:
         last = child.stop(EXIT_SECONDS)
         server.clean()

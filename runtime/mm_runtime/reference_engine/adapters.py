@@ -61,7 +61,7 @@ class Adapters:
 
         held: Any = None
         for one in folders:
-            tensors = _tensors(engine, one)
+            tensors = matrices(engine, one)
             if not tensors:
                 continue
             name, config = str(one.uid), _config(one, tensors)
@@ -91,7 +91,7 @@ class Adapters:
         return inputs, {**named, "adapter_names": [one for one in self._names for _ in range(each)]}
 
 
-def _tensors(engine: str, adapter: AdapterFolder) -> dict[str, Any]:
+def matrices(engine: str, adapter: AdapterFolder) -> dict[str, Any]:
     """Return the matrices for one stack by the names that they have in it."""
     found = {}
     for name, tensor in load_file(adapter.folder / WEIGHTS).items():
@@ -99,6 +99,11 @@ def _tensors(engine: str, adapter: AdapterFolder) -> dict[str, Any]:
         if place.engine == engine:
             found[f"{place.path}.lora_{place.side}.weight"] = tensor
     return found
+
+
+def adapter_scale(adapter: AdapterFolder) -> float:
+    """Return what the product of an adapter's two matrices is multiplied with."""
+    return read_config(adapter.name, adapter.folder).scale
 
 
 def _config(adapter: AdapterFolder, tensors: Mapping[str, Any]) -> Any:

@@ -60,23 +60,25 @@ class BeamSearch:
         """
         width = self._options.width
         length = len(self._running[0].ids) + 1
-        totals = (log_probs + self._scores[:, None]).reshape(-1)
+        totals = (log_probs + self._scores.to(log_probs.device)[:, None]).reshape(-1)
         kept = min(max(2, 1 + len(self._end_ids)) * width, len(totals))
         values, places = totals.topk(kept)
+        # One copy from the device for all that is read of it; float64 holds each place exactly.
+        own = log_probs.reshape(-1)[places]
+        chosen = torch.stack((values.double(), own.double(), places.double())).T.tolist()
         vocabulary = log_probs.shape[-1]
         full = len(self._ended) == width
-        going: list[tuple[float, int, int]] = []
+        going: list[tuple[float, int, int, float]] = []
         ended: list[tuple[float, Beam]] = []
-        chosen = zip(values.tolist(), places.tolist(), strict=True)
-        for rank, (value, place) in enumerate(chosen):
-            parent, token = divmod(place, vocabulary)
+        for rank, (value, log_prob, place) in enumerate(chosen):
+            parent, token = divmod(int(place), vocabulary)
             before = self._running[parent]
             ids = (*before.ids, token)
             cut = self._cut(ids)
             if cut is None:
-                going.append((value, parent, token))
+                going.append((value, parent, token, log_prob))
             elif rank < width and not (full and self._options.early_stopping):
-                of_each = (*before.log_probs, float(log_probs[parent, token]))
+                of_each = (*before.log_probs, log_prob)
                 score = value / length**self._options.length_penalty
                 ended.append((score, Beam(ids[:cut], of_each)))
         merged = sorted([*self._ended, *ended], key=lambda one: one[0], reverse=True)
@@ -85,16 +87,16 @@ class BeamSearch:
             return True
         going = going[:width]
         self.branches = Branches(
-            tuple(parent for _, parent, _ in going), tuple(token for _, _, token in going)
+            tuple(parent for _, parent, *_ in going), tuple(token for *_, token, _ in going)
         )
         self._running = [
             Beam(
                 (*self._running[parent].ids, token),
-                (*self._running[parent].log_probs, float(log_probs[parent, token])),
+                (*self._running[parent].log_probs, log_prob),
             )
-            for _, parent, token in going
+            for _, parent, token, log_prob in going
         ]
-        self._scores = torch.tensor([value for value, _, _ in going], dtype=torch.float32)
+        self._scores = torch.tensor([value for value, *_ in going], dtype=torch.float32)
         return self._over(going[0][0], length)
 
     def _over(self, best: float, length: int) -> bool:

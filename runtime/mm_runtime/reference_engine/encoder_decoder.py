@@ -17,8 +17,8 @@ from transformers.modeling_outputs import BaseModelOutput
 from mm_api.families import FAMILIES, SERVED
 from mm_api.families.family import Kind
 from mm_runtime.reference_engine.adapters import AdapterFolder
+from mm_runtime.reference_engine.choosing import NEVER
 from mm_runtime.reference_engine.language_model import load_full_model
-from mm_runtime.reference_engine.sampling import NEVER
 from mm_runtime.reference_engine.unbatched import UnbatchedModel
 from mm_runtime.serving.device import CPU, as_tensor
 from mm_runtime.serving.errors import RequestError

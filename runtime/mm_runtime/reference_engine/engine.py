@@ -5,7 +5,9 @@ in one forward pass; `schedule` says how large a part, so that prompts never sta
 
 An error of one request stays with it: to start it, to choose its next token, to send its
 text. Only an error of the pass itself, which computes all rows at once and names none, fails
-every request that was in it; those that wait are not affected.
+every request that was in it; those that wait are not affected. A pass for which a GPU has no memory
+left is run again with half of the prompt's part, without the prompt, with fewer answers. A GPU that
+computes nothing more ends the process (`Ending`).
 """
 
 import logging
@@ -15,15 +17,24 @@ from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from mm_api.documents.build_plan import EngineLimits
-from mm_runtime.reference_engine.model import Part, SlotModel
+from mm_runtime.reference_engine.choices import Choices, choices_of
+from mm_runtime.reference_engine.model import Part, Passed, SlotModel
 from mm_runtime.reference_engine.running import Running
 from mm_runtime.reference_engine.sampling import TokenChooser
 from mm_runtime.reference_engine.schedule import Shares, rows_of_prompt
 from mm_runtime.reference_engine.sinks import cancel, fail, is_cancelled
-from mm_runtime.serving.errors import EngineStoppedError, QueueFullError, RequestError
+from mm_runtime.serving.errors import (
+    EngineStoppedError,
+    GpuLostError,
+    QueueFullError,
+    RequestError,
+    is_out_of_memory,
+)
 from mm_runtime.serving.generate.request import Request, Sink
 
 logger = logging.getLogger(__name__)
@@ -32,6 +43,9 @@ StepObserver = Callable[[Mapping[int, int]], None]
 
 REPORT_INTERVAL_SECONDS = 1.0
 """Prometheus scrapes every 15 s by default, the operator's autoscaler every 5 s at the soonest."""
+
+_STOPPING = "the server is shutting down; send the request again"
+_LOST = "the GPU of this server is lost, and the server starts again; send the request again"
 
 WAITING_CHECKED_EVERY = 10
 """Waiting requests hold no slot and can be many, so they are checked this much more rarely."""
@@ -70,6 +84,17 @@ class EngineCounts:
     """Tokens of those passes: more than `steps` when requests shared them."""
 
 
+@dataclass(frozen=True)
+class Ending:
+    """When and how the process of an engine ends by itself."""
+
+    lost: Callable[[Exception], bool]
+    """Return whether an error means that the device computes nothing more."""
+
+    end: Callable[[Exception], None]
+    """End the process; called once, after all requests have failed."""
+
+
 class Engine:
     """Serves requests from any thread with one model."""
 
@@ -91,21 +116,26 @@ class Engine:
         """Decoding steps that were not reported yet: requests of a step -> such steps."""
 
         self._observe_steps: StepObserver = _no_observer
+        self._ending = Ending(lost=lambda _: False, end=lambda _: None)
         self._reported_at = 0.0
         self._stopping = False
         self._checked = 0.0
         self._checks = 0
         self._thread = threading.Thread(target=self._run, name="reference-engine", daemon=True)
 
-    def start(self, observe_steps: StepObserver | None = None) -> None:
+    def start(
+        self, observe_steps: StepObserver | None = None, ending: Ending | None = None
+    ) -> None:
         """Begin to serve.
 
         Args:
             observe_steps: receives, from time to time and before the engine is idle, the steps
                 since its last call: requests of a step -> such steps. Called from the engine's
                 thread; must not block.
+            ending: of the process, when its device computes nothing more; None: no device is lost.
         """
         self._observe_steps = observe_steps or _no_observer
+        self._ending = ending or self._ending
         self._thread.start()
 
     def stop(self, timeout: float = 5.0) -> None:
@@ -131,7 +161,7 @@ class Engine:
         self._check(request)
         with self._wake:
             if self._stopping:
-                raise EngineStoppedError("the server is shutting down; send the request again")
+                raise EngineStoppedError(_STOPPING)
             # Those that will fill free slots wait for their prompts' turn only, not for others.
             waiting = len(self._waiting) - self._free_slots
             if 0 < self._options.max_queue_size <= waiting:
@@ -167,12 +197,8 @@ class Engine:
                 if self._stopping:
                     break
             self.turn()
-        self._fail_running(
-            EngineStoppedError("the server is shutting down; send the request again")
-        )
-        for _, sink in self._waiting:
-            fail(sink, EngineStoppedError("the server is shutting down; send the request again"))
-        self._waiting.clear()
+        self._fail_running(EngineStoppedError(_STOPPING))
+        self._fail_waiting(EngineStoppedError(_STOPPING))
 
     def turn(self) -> None:
         """Do once what the engine's thread does again and again: one pass, and what goes with it.
@@ -184,9 +210,24 @@ class Engine:
             self._drop_cancelled()
             self._step()
             self._report_steps()
+        except GpuLostError as error:
+            self._end(error)
         except Exception as error:
+            if self._ending.lost(error):
+                self._end(error)
+                return
             logger.exception("a pass of the engine failed with all requests in it")
             self._fail_running(error)
+
+    def _end(self, error: Exception) -> None:
+        """Fail all requests, and end the process."""
+        with self._wake:
+            self._stopping = True
+        logger.critical("no request can be computed any more", exc_info=error)
+        self._fail_running(GpuLostError(_LOST))
+        self._fail_waiting(GpuLostError(_LOST))
+        cause = error.__cause__
+        self._ending.end(cause if isinstance(cause, Exception) else error)
 
     def _report_steps(self) -> None:
         """Report the steps, once in a while: each report costs calls into Triton."""
@@ -241,37 +282,100 @@ class Engine:
             cancel(sink)
 
     def _step(self) -> None:
-        """Run one token of every decoding request, and part of one prompt, in one pass."""
-        decoding, prompt = len(self._decoding), self._prefilling or self._admit()
+        """Run one token of every decoding request, and part of one prompt, in one pass.
+
+        Nothing changes before all of it is computed, so that a pass may be run again.
+        """
+        decoding, prompt = self._decoding, self._prefilling or self._admit()
         self._prefilling = prompt
         part = None if prompt is None else self._part(prompt)
         if part is None and not decoding:
             return
+        try:
+            passed, context, choices = self._compute(prompt, part)
+        except Exception as error:
+            if not (self._model.repeatable and is_out_of_memory(error)):
+                raise
+            self._make_room(prompt, part, error)
+            return
+        self._count(len(decoding))
+        if prompt is not None and part is not None:
+            for logits in context:
+                prompt.note_context(logits)
+            prompt.prefilled += len(part.rows)
+            prompt.length = prompt.prefilled
+            if prompt.prefilled == len(prompt.prompt):
+                self._prefilling = None
+                decoding.append(prompt)
+            elif broken := passed.broken.get(len(decoding)):
+                self._prefilling = None
+                self._fail((prompt.sink, broken))
+        if choices is not None:
+            self._advance(choices)
+
+    def _compute(
+        self, prompt: Running | None, part: Part | None
+    ) -> tuple[Passed, list[NDArray[np.float32]], Choices | None]:
+        """Return a pass, the prompt's logits where they are wanted, and what comes next."""
         passed = self._model.run(
             [running.last_token for running in self._decoding],
             [running.length for running in self._decoding],
             part,
         )
-        states = passed.decoded
+        advancing, states, context = (
+            [*self._decoding],
+            passed.decoded,
+            self._context(prompt, passed),
+        )
+        read = 0 if part is None else len(part.rows)
+        if prompt is not None and prompt.prefilled + read == len(prompt.prompt):
+            advancing.append(prompt)
+            states = torch.cat((states, passed.read[-1:]))
+        if not advancing:
+            return passed, context, None
+        return passed, context, choices_of(advancing, self._model.logits(states), passed.broken)
+
+    def _count(self, decoding: int) -> None:
+        """Count a pass that decoded so many requests, and their positions."""
         for running in self._decoding:
             running.length += 1
         if decoding:
             self._steps += 1
             self._decoded_tokens += decoding
             self._sizes[decoding] += 1
+
+    def _context(self, prompt: Running | None, passed: Passed) -> list[NDArray[np.float32]]:
+        """Return the logits of what a pass has read, some rows at a time; none unless wanted."""
+        if prompt is None or not prompt.request.wanted.context_logits:
+            return []
+        rows = self._options.logits_rows
+        return [
+            self._model.logits(passed.read[at : at + rows]).cpu().numpy()
+            for at in range(0, len(passed.read), rows)
+        ]
+
+    def _make_room(self, prompt: Running | None, part: Part | None, error: Exception) -> None:
+        """Let the next pass take less memory than one that found none left."""
+        self._model.release_unused()
         if prompt is not None and part is not None:
-            if prompt.request.wanted.context_logits:
-                rows = self._options.logits_rows
-                for at in range(0, len(passed.read), rows):
-                    prompt.note_context(self._model.logits(passed.read[at : at + rows]))
-            prompt.prefilled += len(part.rows)
-            prompt.length = prompt.prefilled
-            if prompt.prefilled == len(prompt.prompt):
-                self._prefilling = None
-                self._decoding.append(prompt)
-                states = torch.cat((states, passed.read[-1:]))
-        if len(states):
-            self._advance(self._model.logits(states))
+            if len(part.rows) > 1:
+                prompt.most_rows = len(part.rows) // 2
+                logger.warning(
+                    "no memory for %d rows of a prompt (%s): tried again with %d",
+                    len(part.rows),
+                    error,
+                    prompt.most_rows,
+                )
+                return
+            self._prefilling = None
+            self._fail((prompt.sink, error))
+            return
+        # The answer that has least to lose.
+        slot = min(range(len(self._decoding)), key=lambda at: len(self._decoding[at].answer))
+        logger.error("no memory for a step of %d answers: %s", len(self._decoding), error)
+        sink = self._decoding[slot].sink
+        self._leave(slot)
+        self._fail((sink, error))
 
     def _part(self, running: Running) -> Part:
         """Return what the next pass reads of a prompt."""
@@ -284,6 +388,7 @@ class Engine:
             waiting=min(1 + len(self._waiting), limits.max_batch_size - decoding),
         )
         start = running.prefilled
+        rows = min(rows, running.most_rows or rows)
         return Part(start, running.prompt[start : start + rows])
 
     def _admit(self) -> Running | None:
@@ -296,7 +401,7 @@ class Engine:
             request, sink = self._waiting.popleft()
         try:
             prompt = self._model.begin(len(self._decoding), request)
-            chooser = TokenChooser(request, self._model.vocabulary_size)
+            chooser = TokenChooser(request, self._model.vocabulary_size, prompt.device)
             limit = self._options.limits.max_seq_len
             # The model has taken what it reads of them; a GPU has no room for both.
             left = replace(request, table=None, features=None)
@@ -304,26 +409,41 @@ class Engine:
         except Exception as error:
             # It is in no slot yet, so no other code reports the error to the client.
             logger.exception("a request could not be started")
-            fail(sink, error)
+            self._fail((sink, error))
             return None
 
-    def _advance(self, logits: torch.Tensor) -> None:
-        """Choose the next token of every slot and let finished and broken requests leave."""
-        likeliest = logits.argmax(dim=-1).tolist()
+    def _fail(self, *failed: tuple[Sink, Exception]) -> None:
+        """End requests, each with its error.
+
+        Raises:
+            GpuLostError: one of them is the error of all.
+        """
+        lost = next((error for _, error in failed if self._ending.lost(error)), None)
+        for sink, error in failed:
+            fail(sink, GpuLostError(_LOST) if lost else error)
+        if lost:
+            raise GpuLostError(_LOST) from lost
+
+    def _advance(self, choices: Choices) -> None:
+        """Give every slot its next token, and let finished and broken requests leave."""
         finished = []
-        first = 0
+        failed = []
         for slot, running in enumerate(self._decoding):
-            rows = slice(first, first + running.width)
-            first = rows.stop
+            error, rows = choices.errors.get(slot), choices.rows[slot]
             try:
-                if running.advance(logits[rows], likeliest[rows]):
+                if error is None and running.advance(
+                    choices.logits[rows], choices.chosen[rows.start]
+                ):
                     finished.append(slot)
-            except Exception as error:
-                logger.exception("a request failed; those beside it continue")
+            except Exception as raised:  # noqa: BLE001 (of this request, which gets it below)
+                error = raised
+            if error is not None:
+                logger.error("a request failed; those beside it continue", exc_info=error)
                 finished.append(slot)
-                fail(running.sink, error)
+                failed.append((running.sink, error))
         for slot in reversed(finished):
             self._leave(slot)
+        self._fail(*failed)
 
     def _leave(self, slot: int) -> None:
         """Free a slot; the last decoding request moves into it, so slots stay contiguous."""
@@ -341,6 +461,12 @@ class Engine:
         for one in running:
             if not one.done:
                 fail(one.sink, error)
+
+    def _fail_waiting(self, error: Exception) -> None:
+        with self._wake:
+            waiting, self._waiting = self._waiting, deque()
+        for _, sink in waiting:
+            fail(sink, error)
 
 
 def _no_observer(_: Mapping[int, int]) -> None:

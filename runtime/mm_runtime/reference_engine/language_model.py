@@ -20,10 +20,11 @@ from mm_runtime.reference_engine.beams import Branches
 from mm_runtime.reference_engine.decode_graphs import DecodeGraphs
 from mm_runtime.reference_engine.fused.decoder import FusedDecoder
 from mm_runtime.reference_engine.fused.kernels import Kernels
+from mm_runtime.reference_engine.fused.low_ranks import take_adapters
 from mm_runtime.reference_engine.fused.weights import has_llama_shape, take_weights
 from mm_runtime.reference_engine.model import Part, Passed
 from mm_runtime.reference_engine.slot_cache import ATTENTION, SlotCache
-from mm_runtime.serving.device import CPU, as_tensor
+from mm_runtime.serving.device import CPU, as_tensor, release_unused
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.generate.request import Request, Rows
 
@@ -39,6 +40,9 @@ class Parts:
 
 class LanguageModel:
     """Weights and key-value slots. Not thread-safe: one engine thread owns it."""
+
+    repeatable = True
+    """A pass writes keys and values at places that follow from its arguments alone."""
 
     def __init__(
         self,
@@ -64,7 +68,7 @@ class LanguageModel:
             adapters: those that requests may name.
             device: holds weights, keys and values, and computes.
             graphs: decode in steps of fixed shapes, which a GPU starts at once; without adapters.
-            kernels: compute decoders of Llama's shape, in passes of fixed shapes; without adapters.
+            kernels: compute decoders of Llama's shape, in passes of fixed shapes.
         """
         parts = load_parts(FAMILIES[family], folder, getattr(torch, dtype))
         config = parts.config
@@ -74,7 +78,6 @@ class LanguageModel:
         self._embed: Any = self._model.get_input_embeddings()
         self.vocabulary_size = int(config.vocab_size)
         self.hidden_size = int(config.hidden_size)
-        self._adapters = Adapters({"llm": self._model}, adapters)
         self._adapter_of_slot: list[Adapter] = [None] * slots
         """The adapter of each slot."""
 
@@ -83,12 +86,18 @@ class LanguageModel:
             ready.to(device)
         self._fused: FusedDecoder | None = None
         self._graphs: DecodeGraphs | None = None
-        if kernels is not None and not adapters and has_llama_shape(self._model, config):
+        if kernels is not None and has_llama_shape(self._model, config):
             weights = take_weights(self._model, max_length=max_length, device=device)
             self._fused = FusedDecoder(
-                weights, kernels, slots=slots, max_length=max_length, device=device
+                weights,
+                kernels,
+                slots=slots,
+                max_length=max_length,
+                device=device,
+                adapters=take_adapters(adapters, weights, device) if adapters else None,
             )
             return
+        self._adapters = Adapters({"llm": self._model}, adapters)
         self._model.to(device)
         fixed = graphs and not adapters
         self._cache = SlotCache(
@@ -168,7 +177,8 @@ class LanguageModel:
     ) -> Passed:
         """Run one token in each of the first slots and part of a prompt, all in one pass."""
         if self._fused is not None:
-            return self._fused.run(plain_tokens(tokens), positions, part)
+            whose = self._adapter_of_slot[: len(tokens) + 1]
+            return self._fused.run(plain_tokens(tokens), positions, part, whose=whose)
         if self._graphs is not None and part is None:
             states = self._graphs.run(plain_tokens(tokens), positions)
             return Passed(states, states[:0])
@@ -209,6 +219,10 @@ class LanguageModel:
         else:
             self._cache.move(source, target, length)
         self._adapter_of_slot[target] = self._adapter_of_slot[source]
+
+    def release_unused(self) -> None:
+        """Give memory of the device back that nothing uses."""
+        release_unused(self._device)
 
 
 def plain_tokens(tokens: Sequence[int | Branches]) -> list[int]:

@@ -1,7 +1,7 @@
 """What the engine requires of a model: prompts into slots, one token in many slots."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import torch
@@ -31,11 +31,18 @@ class Passed:
     read: torch.Tensor
     """One row of states for each row of the part."""
 
+    broken: Mapping[int, Exception] = field(default_factory=dict)
+    """Slot -> why its row could not be computed; what stands in its place is nothing to read. Of
+    models whose requests pass one after the other."""
+
 
 class SlotModel(Protocol):
     """Weights, and what each running request has computed so far. One thread owns it."""
 
     vocabulary_size: int
+
+    repeatable: bool
+    """Whether a pass that failed may be run again, with a smaller part or fewer tokens."""
 
     def check(self, request: Request) -> None:
         """Refuse a request that this model can never serve.
@@ -67,3 +74,6 @@ class SlotModel(Protocol):
 
     def move(self, source: int, target: int, length: int) -> None:
         """Give the first `length` positions of one slot, and all it knows, to another."""
+
+    def release_unused(self) -> None:
+        """Give memory of the device back that nothing uses; a pass has found none left."""

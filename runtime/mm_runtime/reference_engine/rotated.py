@@ -136,7 +136,8 @@ class RotatedLanguageModel(LanguageModel):
         turns = None
         if part is not None and table is not None:
             turns = table[part.start : part.start + len(part.rows)].transpose(1, 2).flatten(1)
-        return fused.run(tokens, positions, part, turned_by=turned_by, turns=turns)
+        whose = self._adapter_of_slot[: len(tokens) + 1]
+        return fused.run(tokens, positions, part, turned_by=turned_by, turns=turns, whose=whose)
 
     def move(self, source: int, target: int, length: int) -> None:
         """Give positions and rotations of one slot to another."""

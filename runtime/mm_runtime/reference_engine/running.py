@@ -1,14 +1,13 @@
 """A request while it runs: how much of its prompt is done and what it has answered."""
 
-from collections.abc import Sequence
-
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from mm_runtime.reference_engine.beams import BeamSearch, Branches
+from mm_runtime.reference_engine.choosing import NOTHING, Chosen, restricted
 from mm_runtime.reference_engine.progress import Progress
-from mm_runtime.reference_engine.sampling import TokenChooser
+from mm_runtime.reference_engine.sampling import Rules, TokenChooser
 from mm_runtime.serving.generate.request import Finish, Piece, Request, Sink
 
 
@@ -38,6 +37,9 @@ class Running:
         self.prompt = prompt
         self.chooser = chooser
         self.prefilled = 0
+        self.most_rows = 0
+        """Of the prompt in one pass, where there was no memory for more; 0: there was."""
+
         self.length = 0
         """Positions in the slot."""
 
@@ -71,37 +73,31 @@ class Running:
         """Rows of logits that the next pass makes of it."""
         return 1 if isinstance(self.last_token, int) else len(self.last_token.tokens)
 
-    @property
-    def is_greedy(self) -> bool:
-        """Return whether the likeliest token is always right."""
-        return self._search is None and self.chooser.plain
+    def rules(self) -> Rules | None:
+        """Return the rules for its next token; None: the likeliest one, or beams choose.
 
-    @property
-    def reads_logits(self) -> bool:
-        """Say whether more of the logits is read than which token is the likeliest."""
-        wanted = self.request.wanted
-        return not self.is_greedy or wanted.log_probs or wanted.generation_logits
+        Raises:
+            ValueError: they cannot be applied.
+        """
+        chooses = self._search is None and not self.chooser.plain
+        return self.chooser.rules(self.answer) if chooses else None
 
-    def advance(self, logits: torch.Tensor, likeliest: Sequence[int]) -> bool:
-        """Take the logits [width, vocabulary] of the next position and the likeliest token of each.
+    def advance(self, logits: torch.Tensor, chosen: Chosen) -> bool:
+        """Take the logits [width, vocabulary] of the next position and the token that was chosen.
 
         Returns:
             Whether the answer is complete.
         """
-        if self.reads_logits:  # by rules and a random generator of the processor
-            logits = logits.cpu()
         if self._search is not None:
             return self._advance_beams(self._search, logits)
-        plain = self.is_greedy
-        token = likeliest[0] if plain else self.chooser.choose(logits[0], self.answer)
-        return self._accept(token, logits[0])
+        if chosen.token == NOTHING:
+            raise ValueError("no token is left to draw from: bias and prohibitions leave none")
+        return self._accept(chosen, logits[0])
 
     def _advance_beams(self, search: BeamSearch, logits: torch.Tensor) -> bool:
-        rows = logits
         if not self.chooser.unrestricted:
-            answers = zip(logits, search.answers, strict=True)
-            rows = torch.stack([self.chooser.restrict(row, answer) for row, answer in answers])
-        self.done = search.advance(rows.log_softmax(dim=-1))
+            logits = restricted(logits, [self.chooser.rules(answer) for answer in search.answers])
+        self.done = search.advance(logits.log_softmax(dim=-1))
         self.last_token = search.branches
         if self.done:
             best = search.best[0]
@@ -116,25 +112,23 @@ class Running:
             )
         return self.done
 
-    def note_context(self, logits: torch.Tensor) -> None:
+    def note_context(self, logits: NDArray[np.float32]) -> None:
         """Keep the logits [positions, vocabulary] of a part of the prompt."""
-        self._context_logits.append(logits.cpu().numpy())
+        self._context_logits.append(logits)
 
-    def _accept(self, token: int, logits: torch.Tensor) -> bool:
+    def _accept(self, chosen: Chosen, logits: torch.Tensor) -> bool:
         """Take the next token with its logits [vocabulary]; give out what may be given out.
 
         Returns:
             Whether the answer is complete.
         """
-        self.last_token = token
+        self.last_token = token = chosen.token
         wanted = self.request.wanted
         if wanted.log_probs:
-            of_all = logits.log_softmax(dim=-1)
-            self._log_probs.append(float(of_all[token]))
-            values, tokens = of_all.topk(wanted.likeliest)
-            self._likeliest.append(tuple(zip(tokens.tolist(), values.tolist(), strict=True)))
+            self._log_probs.append(chosen.log_prob)
+            self._likeliest.append(chosen.likeliest)
         if wanted.generation_logits:
-            self._generation_logits.append(logits.numpy())
+            self._generation_logits.append(logits.cpu().numpy())
         emission = self._progress.accept(token)
         self.done = done = emission.finish is not None
         if done or emission.end > emission.start:

@@ -1,86 +1,140 @@
-"""From the logits of one request to its next token."""
+"""The rules of one request for its next token, as plain values of the processor.
+
+What a step does with the rules of all its rows is in `choosing`: it computes where the logits are.
+"""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
+from mm_runtime.serving.device import CPU
 from mm_runtime.serving.generate.request import Request
 
-NEVER = float("-inf")
+Ids = NDArray[np.int64]
+
+NO_IDS: Ids = np.zeros(0, np.int64)
+NO_VALUES: NDArray[np.float32] = np.zeros(0, np.float32)
+
+_GOLDEN, _FIRST, _SECOND, _WORD = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB, 2**64
+"""SplitMix64: Steele, Lea, Flood, "Fast splittable pseudorandom number generators" (2014)."""
+
+
+@dataclass(frozen=True)
+class Rules:
+    """How one row's next token is chosen. The defaults: the likeliest one."""
+
+    bias: torch.Tensor | None = None
+    """Added to the logits, [vocabulary], of the device."""
+
+    seen: Ids = field(default_factory=lambda: NO_IDS)
+    """Tokens that `repetition` makes less likely; several times or once is the same."""
+
+    repetition: float = 1.0
+    penalised: Ids = field(default_factory=lambda: NO_IDS)
+    """Tokens of the answer, each once."""
+
+    penalties: NDArray[np.float32] = field(default_factory=lambda: NO_VALUES)
+    """Of them, subtracted."""
+
+    never: Ids = field(default_factory=lambda: NO_IDS)
+    """Tokens that must not come next."""
+
+    draw: float | None = None
+    """From 0 to 1: which of the kept tokens it is, by their mass; None: the likeliest."""
+
+    temperature: float = 1.0
+    top_k: int = 0
+    top_p: float = 1.0
+    """Of the kept ones: 1 keeps all."""
+
+    min_p: float = 0.0
+    """Tokens less likely than this part of the likeliest one are not drawn."""
 
 
 class TokenChooser:
-    """Chooses the tokens of one request; holds its random generator and what it must avoid."""
+    """The rules of one request, from one token of its answer to the next."""
 
-    def __init__(self, request: Request, vocabulary_size: int) -> None:
-        """Seed the generator; ids of the prompt table count as no token."""
-        self._request = request
-        self._generator = torch.Generator().manual_seed(request.sampling.seed)
-        self._bias = None if request.bias is None else torch.from_numpy(request.bias.copy())
-        self._prompt = torch.tensor(
+    def __init__(self, request: Request, vocabulary_size: int, device: torch.device = CPU) -> None:
+        """Take what stays the same; ids of the prompt table count as no token."""
+        self._request, self._size = request, vocabulary_size
+        self._bias = None
+        if request.bias is not None:
+            self._bias = torch.from_numpy(request.bias.copy()).to(device)
+        self._prompt: Ids = np.array(
             [token for token in request.decoder_ids or request.ids if token < vocabulary_size],
-            dtype=torch.long,
+            np.int64,
         )
         sampling = request.sampling
+        self._penalised = sampling.presence_penalty != 0.0 or sampling.frequency_penalty != 0.0
         self.unrestricted = (
             request.bias is None
             and not request.bad
             and sampling.min_tokens == 0
             and sampling.repetition_penalty == 1.0
-            and sampling.presence_penalty == 0.0
-            and sampling.frequency_penalty == 0.0
+            and not self._penalised
         )
-        """`restrict` changes nothing."""
+        """The rules change no logits."""
 
         self.plain = sampling.greedy and self.unrestricted
         """The likeliest token is always right: all such requests of a step share one argmax."""
 
-    def choose(self, logits: torch.Tensor, answer: Sequence[int]) -> int:
-        """Return the next token.
+    def rules(self, answer: Sequence[int]) -> Rules:
+        """Return the rules for the token after these; the same ones whenever it is called.
 
-        Args:
-            logits: float32 [vocabulary] of the next position.
-            answer: tokens of the answer so far.
+        Raises:
+            ValueError: a token that must not come next is none of the vocabulary's. On a GPU such
+                an index would break the process, and all requests with it.
         """
-        logits = self.restrict(logits, answer)
-        if self._request.sampling.greedy:
-            return int(logits.argmax())
-        return self._sample(logits)
-
-    def restrict(self, logits: torch.Tensor, answer: Sequence[int]) -> torch.Tensor:
-        """Return logits after bias, penalties and prohibitions, in TensorRT-LLM's order."""
-        logits = logits.clone()
-        sampling = self._request.sampling
-        if self._bias is not None:
-            logits += self._bias
-        said = torch.tensor(list(answer), dtype=torch.long)
+        sampling, seen = self._request.sampling, NO_IDS
         if sampling.repetition_penalty != 1.0:
-            seen = torch.cat([self._prompt, said])
-            values, factor = logits[seen], sampling.repetition_penalty
-            logits[seen] = torch.where(values > 0, values / factor, values * factor)
-        if sampling.presence_penalty != 0.0 or sampling.frequency_penalty != 0.0:
-            counts = torch.bincount(said, minlength=len(logits)).to(logits.dtype)
-            logits -= sampling.presence_penalty * (counts > 0) + sampling.frequency_penalty * counts
-        for word in self._request.bad:
-            if tuple(answer[len(answer) - len(word) + 1 :]) == word[:-1]:
-                logits[word[-1]] = NEVER
-        if len(answer) < sampling.min_tokens:
-            logits[list(self._request.end_ids)] = NEVER
-        return logits
+            seen = np.concatenate((self._prompt, np.array(answer, np.int64)))
+        penalised, penalties = NO_IDS, NO_VALUES
+        if self._penalised:
+            penalised, counts = np.unique(np.array(answer, np.int64), return_counts=True)
+            penalties = sampling.presence_penalty + sampling.frequency_penalty * counts
+        never = self._never(answer)
+        if never.size and not 0 <= int(never.min()) <= int(never.max()) < self._size:
+            raise ValueError(f"tokens {never.tolist()} are not all below {self._size}")
+        nucleus = sampling.top_p if 0.0 < sampling.top_p < 1.0 else 1.0
+        return Rules(
+            bias=self._bias,
+            seen=seen,
+            repetition=sampling.repetition_penalty,
+            penalised=penalised,
+            penalties=penalties.astype(np.float32),
+            never=never,
+            draw=None if sampling.greedy else drawn(sampling.seed, len(answer)),
+            temperature=sampling.temperature,
+            top_k=sampling.top_k,
+            top_p=nucleus,
+            min_p=sampling.min_p,
+        )
 
-    def _sample(self, logits: torch.Tensor) -> int:
-        """Draw from the most likely tokens: `top_k` of them, then `top_p` of their mass."""
-        sampling = self._request.sampling
-        ordered, tokens = (logits / sampling.temperature).sort(descending=True, stable=True)
-        if sampling.top_k > 0:
-            ordered, tokens = ordered[: sampling.top_k], tokens[: sampling.top_k]
-        probabilities = ordered.softmax(dim=-1)
-        if 0.0 < sampling.top_p < 1.0:
-            # A token stays when the mass before it is under top_p; so the first one always does.
-            before = probabilities.cumsum(dim=-1) - probabilities
-            probabilities = torch.where(before < sampling.top_p, probabilities, 0.0)
-        if sampling.min_p > 0.0:
-            least = sampling.min_p * probabilities[0]
-            probabilities = torch.where(probabilities >= least, probabilities, 0.0)
-        drawn = torch.multinomial(probabilities, 1, generator=self._generator)
-        return int(tokens[drawn])
+    def _never(self, answer: Sequence[int]) -> Ids:
+        found = [
+            word[-1]
+            for word in self._request.bad
+            if tuple(answer[len(answer) - len(word) + 1 :]) == word[:-1]
+        ]
+        if len(answer) < self._request.sampling.min_tokens:
+            found += self._request.end_ids
+        return np.array(found, np.int64)
+
+
+def drawn(seed: int, place: int) -> float:
+    """Return a number from 0 to 1 that follows from a seed and a place of an answer alone.
+
+    So an answer by a seed is the same alone, in any company, and when a pass is tried again.
+    """
+    word = _mixed(_mixed(seed) + (place + 1) * _GOLDEN)
+    return (word >> 11) * 2.0**-53
+
+
+def _mixed(word: int) -> int:
+    word = (word + _GOLDEN) % _WORD
+    word = (word ^ (word >> 30)) * _FIRST % _WORD
+    word = (word ^ (word >> 27)) * _SECOND % _WORD
+    return word ^ (word >> 31)

@@ -13,7 +13,7 @@ import torch
 from mm_runtime.reference_engine.adapters import Adapter, AdapterFolder, Adapters
 from mm_runtime.reference_engine.beams import Branches
 from mm_runtime.reference_engine.model import Part, Passed
-from mm_runtime.serving.device import CPU
+from mm_runtime.serving.device import CPU, release_unused
 from mm_runtime.serving.generate.request import Request
 
 
@@ -21,6 +21,9 @@ class UnbatchedModel:
     """Slots that hold whatever one request's forward passes need."""
 
     vocabulary_size: int
+
+    repeatable = False
+    """Caches of transformers grow with each pass."""
 
     def __init__(self, slots: int, device: torch.device = CPU) -> None:
         """Make empty slots of a model that computes on a device."""
@@ -76,21 +79,35 @@ class UnbatchedModel:
         A decoder's prompt is read in parts as any other. What an encoder reads is not: it sees all
         of it at once, in `begin`.
         """
-        rows = []
+        rows: list[torch.Tensor] = []
+        broken: dict[int, Exception] = {}
         for slot, (token, position) in enumerate(zip(tokens, positions, strict=True)):
-            state = self._slots[slot]
-            self._adapters.aim([self._adapter_of_slot[slot]])
-            chosen = [token] if isinstance(token, int) else token.tokens
-            ids = torch.tensor(chosen, device=self.device).reshape(-1, 1)
-            if not isinstance(token, int):
-                self.branch(state, torch.tensor(token.parents, device=self.device))
-            rows.append(self.step(state, ids, position))
+            try:
+                rows.append(self._decode(slot, token, position))
+            except Exception as error:  # noqa: BLE001 (of this request; the engine ends it)
+                broken[slot] = error
+                width = 1 if isinstance(token, int) else len(token.tokens)
+                rows.append(torch.zeros((width, self.vocabulary_size), device=self.device))
+        decoded = torch.cat(rows) if rows else torch.zeros((0, self.vocabulary_size))
         if part is None:
-            return Passed(torch.cat(rows), rows[0][:0])
+            return Passed(decoded, decoded[:0], broken)
         slot = len(tokens)
         self._adapters.aim([self._adapter_of_slot[slot]])
-        read = self.step(self._slots[slot], part.rows[None], part.start)
-        return Passed(torch.cat(rows) if rows else read[:0], read)
+        try:
+            read = self.step(self._slots[slot], part.rows[None], part.start)
+        except Exception as error:  # noqa: BLE001 (as above)
+            broken[slot] = error
+            read = torch.zeros((len(part.rows), self.vocabulary_size), device=self.device)
+        return Passed(decoded if rows else read[:0], read, broken)
+
+    def _decode(self, slot: int, token: int | Branches, position: int) -> torch.Tensor:
+        state = self._slots[slot]
+        self._adapters.aim([self._adapter_of_slot[slot]])
+        chosen = [token] if isinstance(token, int) else token.tokens
+        ids = torch.tensor(chosen, device=self.device).reshape(-1, 1)
+        if not isinstance(token, int):
+            self.branch(state, torch.tensor(token.parents, device=self.device))
+        return self.step(state, ids, position)
 
     def logits(self, states: torch.Tensor) -> torch.Tensor:
         """Return the states, which are logits already, as float32."""
@@ -101,3 +118,7 @@ class UnbatchedModel:
         del length  # a cache of its own holds no more than the request's positions
         self._slots[target], self._slots[source] = self._slots[source], None
         self._adapter_of_slot[target] = self._adapter_of_slot[source]
+
+    def release_unused(self) -> None:
+        """Give memory of the device back that nothing uses."""
+        release_unused(self.device)

@@ -22,16 +22,14 @@ def open_device(name: Device) -> torch.device:
         name: CPU or CUDA (`ServingPlan.device`).
 
     Raises:
-        ValueError: the plan says CUDA and torch finds no GPU here.
+        GpuUnusableError: the plan says CUDA and torch finds no GPU here.
     """
     if name == "CPU":
         return CPU
-    if not torch.cuda.is_available():
-        built = torch.version.cuda or "no CUDA"
-        raise ValueError(
-            f"the serving plan says device {name}, and torch {torch.__version__} (built for "
-            f"{built}) finds no usable GPU in this process: use an image whose CUDA the node's "
-            "driver supports, or set spec.runtime.gpu.count to 0"
+    why = why_unusable()
+    if why:
+        raise GpuUnusableError(
+            f"the serving plan says device {name}, and this process cannot use a GPU: {why}"
         )
     # Decoding has another key length at each step, and cuDNN plans each length again: a step took
     # 67 to 115 ms with it, 19.8 ms without (H100, torch 2.11, 1.3 billion parameters).
@@ -39,6 +37,56 @@ def open_device(name: Device) -> torch.device:
     # Convolutions of float32 would be rounded to 10 bits of mantissa (TF32).
     torch.backends.cudnn.allow_tf32 = False
     return torch.device("cuda", 0)
+
+
+class GpuUnusableError(ValueError):
+    """No GPU can be used by this process; the message says why, and what to change."""
+
+
+def why_unusable() -> str:
+    """Return why torch cannot use a GPU in this process; empty: it can."""
+    built = f"torch {torch.__version__}"
+    if torch.version.cuda is None:
+        return f"{built} is built without CUDA; use an image with a build for CUDA"
+    initialize: Any = torch.cuda.init
+    try:
+        initialize()
+        if torch.cuda.device_count() == 0:
+            return "CUDA finds none; the pod has no GPU, or the node's driver has lost it"
+        torch.cuda.synchronize(0)
+    except (RuntimeError, AssertionError) as error:
+        said = " ".join(str(error).split())
+        return (
+            f"{said} ({built} is built for CUDA {torch.version.cuda}; the node's driver must "
+            "support that, else use an image with an older CUDA or set spec.runtime.gpu.count to 0)"
+        )
+    return ""
+
+
+def still_computes(device: torch.device) -> bool:
+    """Return whether a device still computes for this process.
+
+    After an illegal access, an error of its memory or its loss, CUDA fails every call of the
+    process from then on; where it only has no memory left, it does not.
+    """
+    try:
+        wait_for(device)
+    except RuntimeError:
+        return False
+    return True
+
+
+def memory_left() -> str:
+    """Return how much memory the GPU has left, as part of a sentence."""
+    free, total = torch.cuda.mem_get_info(0)
+    held = torch.cuda.memory_reserved(0)
+    return f"{free:,} of {total:,} bytes are free, and this process holds {held:,}"
+
+
+def release_unused(device: torch.device) -> None:
+    """Give memory back to the driver that torch holds and does not use."""
+    if is_gpu(device):
+        torch.cuda.empty_cache()
 
 
 def device_of(plan: ServingPlan) -> torch.device:

@@ -28,5 +28,28 @@ class PoolFullError(Exception):
     """A memory pool of the server is full: the client may try again (UNAVAILABLE)."""
 
 
+class MemoryFullError(Exception):
+    """The GPU had no memory left for this request (UNAVAILABLE)."""
+
+
+class GpuLostError(Exception):
+    """The GPU computes nothing more for this process, which ends (UNAVAILABLE)."""
+
+
 class EngineStoppedError(Exception):
     """The engine is shutting down and takes no more requests (UNAVAILABLE)."""
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Return whether a GPU had no memory left; torch, which raises that, is not imported here."""
+    return type(error).__name__ == "OutOfMemoryError" or "CUBLAS_STATUS_ALLOC_FAILED" in str(error)
+
+
+def for_client(error: Exception) -> Exception:
+    """Return what the client of a request gets that failed with an error."""
+    if not is_out_of_memory(error):
+        return error
+    return MemoryFullError(
+        "the GPU has no memory left for this request: send it again, and if it fails often lower "
+        "spec.engine.maxBatchSize or spec.engine.maxSeqLen"
+    )

@@ -22,9 +22,12 @@ from mm_runtime.serving.errors import (
     INVALID_ARGUMENT,
     UNAVAILABLE,
     EngineStoppedError,
+    GpuLostError,
+    MemoryFullError,
     PoolFullError,
     QueueFullError,
     RequestError,
+    for_client,
 )
 from mm_runtime.serving.tensors import Tensors
 
@@ -35,6 +38,15 @@ Outputs = dict[str, NDArray[Any]]
 BFLOAT16 = "TYPE_BF16"
 FRACTIONS = {"TYPE_FP16": np.float16, "TYPE_FP32": np.float32}
 NOTHING_DECLARED: Mapping[str, str] = MappingProxyType({})
+
+
+_UNAVAILABLE = (
+    EngineStoppedError,
+    GpuLostError,
+    MemoryFullError,
+    PoolFullError,
+    QueueFullError,
+)
 
 
 class ModelSettings:
@@ -135,9 +147,10 @@ def _bfloat16(name: str, array: NDArray[Any]) -> Any:
 
 def refuse(error: Exception) -> Any:
     """Return a response with an error and the code that says on which side the fault is."""
+    error = for_client(error)
     if isinstance(error, RequestError):
         code, name = pb_utils.TritonError.INVALID_ARG, INVALID_ARGUMENT
-    elif isinstance(error, QueueFullError | PoolFullError | EngineStoppedError):
+    elif isinstance(error, _UNAVAILABLE):
         code, name = pb_utils.TritonError.UNAVAILABLE, UNAVAILABLE
     else:
         code, name = pb_utils.TritonError.INTERNAL, ""

@@ -21,6 +21,8 @@ from mm_runtime.reference_engine.adapters import AdapterFolder
 from mm_runtime.reference_engine.cross_attention import CrossAttentionModel
 from mm_runtime.reference_engine.encoder_decoder import KINDS as TEXTS
 from mm_runtime.reference_engine.encoder_decoder import EncoderDecoderModel
+from mm_runtime.reference_engine.fused.kernels import Kernels
+from mm_runtime.reference_engine.fused.plain_kernels import PlainKernels
 from mm_runtime.reference_engine.language_model import LanguageModel
 from mm_runtime.reference_engine.model import SlotModel
 from mm_runtime.reference_engine.rotated import RotatedLanguageModel
@@ -38,6 +40,9 @@ ANSWER = 16
 SEARCH = BeamOptions(3)
 REQUESTED = (0, None, 1, 1, None, 0, 2, 0)
 """Adapters of the requests: in every batch of three rows at least two different ones."""
+
+FUSED = ("llava", "llava-next", "llava-onevision", "qwen2-vl", "vila")
+"""Families with decoders of Llama's shape, whose adapters stand beside fused weights."""
 
 ATTENTION = ["q_proj", "v_proj"]
 EVERYTHING = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
@@ -68,14 +73,16 @@ def _complete(family: str, folder: Path) -> Any:
     return complete.language_model if family == "blip2-opt" else complete
 
 
-def _model(family: str, folder: Path, adapters: list[AdapterFolder]) -> SlotModel:
+def _model(
+    family: str, folder: Path, adapters: list[AdapterFolder], kernels: Kernels | None = None
+) -> SlotModel:
     shared: dict[str, Any] = {"dtype": "float32", "slots": SLOTS, "adapters": adapters}
     if family in TEXTS:
         return EncoderDecoderModel(folder, family=family, max_encoder_length=64, **shared)
     if family == "mllama":
         return CrossAttentionModel(folder, max_encoder_length=64, **shared)
     kind = RotatedLanguageModel if family == "qwen2-vl" else LanguageModel
-    return kind(folder, max_length=96, family=family, **shared)
+    return kind(folder, max_length=96, family=family, kernels=kernels, **shared)
 
 
 def _requests(family: str, complete: Any) -> list[Request]:
@@ -127,17 +134,26 @@ def _folders(
 
 
 @pytest.mark.parametrize(
-    "family",
+    ("family", "kernels"),
     [
-        pytest.param("llava"),
-        pytest.param("t5"),
+        pytest.param("llava", None, id="llava"),
+        pytest.param("t5", None, id="t5"),
         *(
-            pytest.param(family, marks=pytest.mark.slow)
+            pytest.param(family, None, marks=pytest.mark.slow, id=family)
             for family in sorted({*KINDS, *TEXTS, "vila"} - {"llava", "t5"})
+        ),
+        *(
+            pytest.param(
+                family,
+                PlainKernels(),
+                marks=[] if family in {"llava", "qwen2-vl"} else pytest.mark.slow,
+                id=f"{family}-fused",
+            )
+            for family in FUSED
         ),
     ],
 )
-def test_rows_use_their_own_adapters(tmp_path: Path, family: str) -> None:
+def test_rows_use_their_own_adapters(tmp_path: Path, family: str, kernels: Kernels | None) -> None:
     """More requests than slots, in mixed batches: each gets its adapter's answer, or the base's."""
     write = texts.write if family in TEXTS else images.write
     checkpoint = write(family, tmp_path / "checkpoint")
@@ -155,7 +171,8 @@ def test_rows_use_their_own_adapters(tmp_path: Path, family: str) -> None:
     pairs = zip(REQUESTED, expected, base, strict=True)
     assert {uid for uid, one, other in pairs if one != other} == set(adapters)  # each one matters
 
-    model = _model(family, checkpoint, list(adapters.values()))
+    model = _model(family, checkpoint, list(adapters.values()), kernels)
+    assert (getattr(model, "_fused", None) is not None) == (kernels is not None)
     with engine_starter(model)(max_batch_size=SLOTS, max_seq_len=64, max_num_tokens=4) as engine:
         sinks = [CollectingSink() for _ in requests]
         for request, sink in zip(requests, sinks, strict=True):

@@ -296,10 +296,8 @@ def test_broken_request_fails_alone(start_engine: StartEngine) -> None:
     with start_engine() as engine:
         good, broken = CollectingSink(), CollectingSink()
         engine.submit(_request(20), good)
-        # A seed that torch's generator cannot take: found only when the request starts.
-        from mm_runtime.serving.generate.request import Sampling  # noqa: PLC0415
-
-        engine.submit(_request(1, sampling=Sampling(seed=2**70)), broken)
+        # An array that torch cannot take: found only when the request starts.
+        engine.submit(_request(1, bias=np.zeros(3, dtype=np.object_)), broken)
         assert len(good.wait()) == 20
         broken.wait_ended()
     assert isinstance(broken.error, Exception)

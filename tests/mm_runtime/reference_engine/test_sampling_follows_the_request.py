@@ -1,10 +1,14 @@
 """Each rule of sampling changes the choice the way its description says."""
 
 from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 import torch
 
+from mm_runtime.reference_engine import choosing
+from mm_runtime.reference_engine.choosing import NOTHING, choose, choose_all
 from mm_runtime.reference_engine.sampling import TokenChooser
 from mm_runtime.serving.generate.request import Request, Sampling
 
@@ -19,9 +23,15 @@ def _chooser(prompt: tuple[int, ...] = (4,), **changes: object) -> TokenChooser:
     return TokenChooser(Request(ids=prompt, **fields), SIZE)  # type: ignore[arg-type]
 
 
+def _next(chooser: TokenChooser, answer: Sequence[int], logits: torch.Tensor = LOGITS) -> int:
+    """Return the token after an answer."""
+    return int(choose(logits[None], [chooser.rules(answer)]))
+
+
 def _draws(sampling: Sampling, count: int = 2000) -> Counter[int]:
     chooser = _chooser(sampling=sampling)
-    return Counter(chooser.choose(LOGITS, []) for _ in range(count))
+    rules = [chooser.rules(range(place)) for place in range(count)]
+    return Counter(choose(LOGITS.expand(count, -1), rules).tolist())
 
 
 @pytest.mark.parametrize(
@@ -67,7 +77,7 @@ def test_top_p_keeps_the_mass(top_p: float, tokens: set[int]) -> None:
 def test_seed_repeats_an_answer() -> None:
     """One seed gives one sequence, another seed another one."""
     sequences = [
-        [chooser.choose(LOGITS, []) for _ in range(40)]
+        [_next(chooser, range(place)) for place in range(40)]
         for chooser in (_chooser(sampling=Sampling(top_p=1.0, seed=seed)) for seed in (7, 7, 8))
     ]
     assert sequences[0] == sequences[1]
@@ -106,13 +116,13 @@ def test_rules_move_the_choice(
     changes: dict[str, object], answer: list[int], expected: int
 ) -> None:
     """A greedy choice under one rule."""
-    assert expected == _chooser(**changes).choose(LOGITS, answer)  # type: ignore[arg-type]
+    assert expected == _next(_chooser(**changes), answer)  # type: ignore[arg-type]
 
 
 def test_logits_of_the_step_are_not_changed() -> None:
     """Requests share the step's logits, so each works on its own copy."""
     before = LOGITS.clone()
-    _chooser(bad=((1,),)).choose(LOGITS, [])
+    _next(_chooser(bad=((1,),)), [])
     assert torch.equal(before, LOGITS)
 
 
@@ -128,3 +138,66 @@ def test_logits_of_the_step_are_not_changed() -> None:
 def test_only_plain_requests_share_the_argmax(changes: dict[str, object], expected: bool) -> None:  # noqa: FBT001
     """A request with any rule is looked at by itself."""
     assert expected == _chooser(**changes).plain  # type: ignore[arg-type]
+
+
+def _mixed() -> list[TokenChooser]:
+    """Return choosers of every kind: one of each rule, and draws of every cut."""
+    samplings = [
+        Sampling(top_p=1.0, seed=1),
+        Sampling(top_k=2, seed=2, temperature=0.7),
+        Sampling(top_p=0.8, seed=3, frequency_penalty=0.4),
+        Sampling(),
+        Sampling(repetition_penalty=1.4, top_p=1.0, seed=4),
+        Sampling(top_k=3, top_p=0.5, seed=5),
+        Sampling(min_tokens=30, top_p=1.0, temperature=9.0, seed=6),
+    ]
+    return [_chooser(sampling=one, bad=((3, 1),)) for one in samplings]
+
+
+@pytest.mark.parametrize("at_once", [1, 1 << 20], ids=["row by row", "together"])
+def test_rows_are_chosen_as_alone(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A token follows from its own row, whatever others stand beside it and are sorted with it."""
+    monkeypatch.setattr(choosing, "VALUES_AT_ONCE", at_once)
+    logits = torch.randn((7, SIZE), generator=torch.Generator().manual_seed(1))
+    for place in range(25):
+        answer = [1, 3] * place
+        rules = [one.rules(answer) for one in _mixed()]
+        alone = [int(choose(row[None], [one])) for row, one in zip(logits, rules, strict=True)]
+        assert choose(logits, rules).tolist() == alone
+
+
+def test_tokens_without_probability_are_never_drawn() -> None:
+    """Not even at the ends of the range that is drawn from."""
+    chooser = _chooser(sampling=Sampling(top_p=1.0), bad=((0,), (4,)))
+    rules = [replace(chooser.rules([]), draw=draw) for draw in (0.0, 1.0 - 2.0**-53, 1.0)]
+    assert choose(LOGITS.expand(3, -1), rules).tolist() == [1, 3, 3]
+
+
+def test_nothing_to_draw_from_is_said_of_its_row() -> None:
+    """The row beside it gets its token."""
+    nothing = torch.full((SIZE,), float("-inf")).numpy()
+    broken = _chooser(sampling=Sampling(top_k=2), bias=nothing)
+    rules = [broken.rules([]), _chooser(sampling=Sampling(top_k=1)).rules([])]
+    assert choose(LOGITS.expand(2, -1), rules).tolist() == [NOTHING, 1]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param({"bad": ((SIZE,),)}, id="bad word"),
+        pytest.param({"end_ids": frozenset({SIZE}), "sampling": Sampling(min_tokens=1)}, id="end"),
+    ],
+)
+def test_words_past_the_vocabulary_never_reach_the_device(changes: dict[str, object]) -> None:
+    """A GPU would end the process for such an index."""
+    with pytest.raises(ValueError, match="are not all below 5"):
+        _chooser(**changes).rules([])
+
+
+def test_probabilities_are_those_of_the_model() -> None:
+    """Before any rule, and for rows that want them."""
+    rules = [_chooser(bad=((1,),)).rules([]), None]
+    chosen = choose_all(LOGITS.expand(2, -1), rules, [0, None])
+    assert [one.token for one in chosen] == [2, 1]
+    assert chosen[0].log_prob == pytest.approx(float(LOGITS.log_softmax(-1)[2]))
+    assert chosen[1].log_prob == 0.0

@@ -5,12 +5,14 @@ for each number of decoding rows and for each size of a prompt's part. Lengths a
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 
+from mm_runtime.reference_engine.adapters import Adapter
 from mm_runtime.reference_engine.fused.kernels import INPUTS, SLOT, TOKEN, TURN, Kernels, Stored
+from mm_runtime.reference_engine.fused.low_ranks import NOBODY, LowRank, LowRanks
 from mm_runtime.reference_engine.fused.weights import Linear, Weights
 from mm_runtime.reference_engine.model import Part, Passed
 from mm_runtime.serving.captures import capture_on, doubled
@@ -18,6 +20,12 @@ from mm_runtime.serving.captures import capture_on, doubled
 PARTS = (16, 32, 64, 128, 256, 384, 512, 640, 768, 1024)
 """Rows of prompts in one pass: a part takes the smallest pass that holds it, and a longer part than
 the last takes several, which cost no more: that many rows keep a GPU computing."""
+
+Passes = dict[tuple[bool, int], Callable[[], None]]
+"""Decoding or not, and rows -> the pass."""
+
+Add = Callable[[str, torch.Tensor, torch.Tensor], None]
+"""Adds to a product of rows, in place."""
 
 UNUSED = -1
 """Position of a row that stands for nothing."""
@@ -34,6 +42,7 @@ class FusedDecoder:
         slots: int,
         max_length: int,
         device: torch.device,
+        adapters: LowRanks | None = None,
     ) -> None:
         """Take all memory, and capture the passes where the device is a GPU.
 
@@ -43,6 +52,7 @@ class FusedDecoder:
             slots: requests that can run at one time.
             max_length: positions of one request.
             device: where it computes.
+            adapters: that rows may have.
         """
         self._weights, self._kernels, self._device = weights, kernels, device
         self._batches = doubled(1, slots)
@@ -70,14 +80,28 @@ class FusedDecoder:
         self._gates = empty(rows, 2 * weights.inner_size)
         self._inside = empty(rows, weights.inner_size)
         self._decoded, self._prompt = empty(slots, weights.hidden_size), self._normed
-        self._passes = self._captured()
+        self._adapters = adapters
+        if adapters is not None:
+            self._whose = empty(rows, dtype=torch.long)
+            self._mask = empty(rows, adapters.mask.shape[1])
+            self._low = empty(rows * adapters.widest)
+        self._capture = capture_on(device)
+        self._passes = self._captured(adapted=False)
+        self._adapted = self._captured(adapted=True) if adapters is not None else {}
+        """The same with adapters; without any in a pass, they would cost for nothing."""
 
     @torch.inference_mode()
-    def _captured(self) -> dict[tuple[bool, int], Callable[[], None]]:
-        capture = capture_on(self._device)
+    def _captured(self, *, adapted: bool) -> Passes:
+        capture = self._capture
         # The largest first: libraries take their largest workspaces then.
-        decoding = {(True, rows): capture(self._decoding(rows)) for rows in self._batches[::-1]}
-        prompts = {(False, rows): capture(self._reading(rows)) for rows in self._parts[::-1]}
+        decoding = {
+            (True, rows): capture(self._decoding(rows, adapted=adapted))
+            for rows in self._batches[::-1]
+        }
+        prompts = {
+            (False, rows): capture(self._reading(rows, adapted=adapted))
+            for rows in self._parts[::-1]
+        }
         return {**decoding, **prompts}
 
     @property
@@ -94,6 +118,7 @@ class FusedDecoder:
         *,
         turned_by: Sequence[int] | None = None,
         turns: torch.Tensor | None = None,
+        whose: Sequence[Adapter] = (),
     ) -> Passed:
         """Run one token in each of the first slots, then part of a prompt; see `SlotModel.run`.
 
@@ -105,8 +130,12 @@ class FusedDecoder:
             part: of a prompt.
             turned_by: positions that the tokens are rotated by, where they are others.
             turns: float32 [rows of the part, head size], its rotations; None: by its positions.
+            whose: adapter of each token, then of the part.
         """
-        decoded = self._decode(tokens, positions, turned_by) if tokens else self._decoded[:0]
+        adapters = self._places(whose)
+        decoded = self._decoded[:0]
+        if tokens:
+            decoded = self._decode(tokens, positions, turned_by, adapters[: len(tokens)])
         if part is None:
             return Passed(decoded, self._prompt[:0])
         largest, read = self._parts[-1], []
@@ -114,7 +143,8 @@ class FusedDecoder:
             rows = slice(at, at + largest)
             own = None if turns is None else turns[rows]
             place = self._place_of_slot[len(tokens)]
-            states = self._read_part(Part(part.start + at, part.rows[rows]), place, own)
+            one = Part(part.start + at, part.rows[rows])
+            states = self._read_part(one, place, own, adapters[len(tokens) :])
             # Only the last one lasts.
             read.append(states.clone() if at + largest < len(part.rows) else states)
         return Passed(decoded, read[0] if len(read) == 1 else torch.cat(read))
@@ -124,8 +154,30 @@ class FusedDecoder:
         places = self._place_of_slot
         places[source], places[target] = places[target], places[source]
 
+    def _places(self, whose: Sequence[Adapter]) -> list[int]:
+        """Return the rows of the mask for adapters."""
+        known = {} if self._adapters is None else self._adapters.places
+        return [known.get(one, NOBODY) for one in whose]
+
+    def _run(self, kind: tuple[bool, int], adapters: Sequence[int]) -> None:
+        """Run a pass whose first rows have these adapters, the others none; one is for all rows."""
+        if not any(adapters):
+            self._passes[kind]()
+            return
+        rows = kind[1]
+        if kind[0]:
+            unused = [NOBODY] * (rows - len(adapters))
+            self._whose[:rows].copy_(torch.tensor([*adapters, *unused]))
+        else:
+            self._whose[:rows].fill_(adapters[0])
+        self._adapted[kind]()
+
     def _decode(
-        self, tokens: Sequence[int], positions: Sequence[int], turned_by: Sequence[int] | None
+        self,
+        tokens: Sequence[int],
+        positions: Sequence[int],
+        turned_by: Sequence[int] | None,
+        adapters: Sequence[int],
     ) -> torch.Tensor:
         count = len(tokens)
         rows = self._batches[bisect_left(self._batches, count)]
@@ -134,10 +186,12 @@ class FusedDecoder:
         used = zip(tokens, positions, places, turned_by, strict=True)
         unused = [(0, UNUSED, 0, 0)] * (rows - count)
         self._give(torch.tensor([*used, *unused], dtype=torch.int32))
-        self._passes[True, rows]()
+        self._run((True, rows), adapters)
         return self._decoded[:count]
 
-    def _read_part(self, part: Part, place: int, turns: torch.Tensor | None) -> torch.Tensor:
+    def _read_part(
+        self, part: Part, place: int, turns: torch.Tensor | None, adapters: Sequence[int]
+    ) -> torch.Tensor:
         count = len(part.rows)
         rows = self._parts[bisect_left(self._parts, count)]
         inputs = torch.zeros((rows, INPUTS), dtype=torch.int32)
@@ -152,7 +206,7 @@ class FusedDecoder:
             inputs[:count, TURN] = torch.arange(first, first + count)
         self._give(inputs)
         self._states[:count] = part.rows
-        self._passes[False, rows]()
+        self._run((False, rows), adapters)
         return self._prompt[:count]
 
     def _give(self, inputs: torch.Tensor) -> None:
@@ -161,38 +215,65 @@ class FusedDecoder:
     def _of(self, rows: int) -> torch.Tensor:
         return self._inputs[: rows * INPUTS].view(rows, INPUTS)
 
-    def _decoding(self, rows: int) -> Callable[[], None]:
+    def _decoding(self, rows: int, *, adapted: bool) -> Callable[[], None]:
         inputs, states = self._of(rows), self._states[:rows]
 
         def step() -> None:
             torch.index_select(self._weights.embeddings, 0, inputs[:, TOKEN], out=states)
-            self._layers(inputs, self._decoded[:rows], self._kernels.attend_each)
+            self._layers(inputs, self._decoded[:rows], self._kernels.attend_each, adapted=adapted)
 
         return step
 
-    def _reading(self, rows: int) -> Callable[[], None]:
-        inputs = self._of(rows)
-        return lambda: self._layers(inputs, self._prompt[:rows], self._kernels.attend_together)
+    def _reading(self, rows: int, *, adapted: bool) -> Callable[[], None]:
+        inputs, attend = self._of(rows), self._kernels.attend_together
+        return lambda: self._layers(inputs, self._prompt[:rows], attend, adapted=adapted)
 
-    def _layers(self, inputs: torch.Tensor, out: torch.Tensor, attend: Any) -> None:
+    def _layers(
+        self, inputs: torch.Tensor, out: torch.Tensor, attend: Any, *, adapted: bool
+    ) -> None:
         """Compute all layers of the rows in `_states`; write their last norm to `out`."""
         weights, kernels, rows = self._weights, self._kernels, len(inputs)
         states, normed, more = self._states[:rows], self._normed[:rows], self._more[:rows]
         products, read = self._products[:rows], self._read[:rows]
         gates, inside = self._gates[:rows], self._inside[:rows]
         added = None
-        for layer, stored in zip(weights.layers, self._stored, strict=True):
+        low = self._low_ranks(rows) if adapted else [_nothing_added] * len(weights.layers)
+        for layer, stored, add in zip(weights.layers, self._stored, low, strict=True):
             kernels.add_norm(states, added, layer.input_norm, weights.epsilon, normed)
             _multiply(normed, layer.attention, products)
+            add("attention", normed, products)
             kernels.rotate(products, self._turns, inputs, stored, weights.heads)
             attend(products, inputs, stored, weights.heads, read)
             _multiply(read, layer.output, more)
+            add("output", read, more)
             kernels.add_norm(states, more, layer.inner_norm, weights.epsilon, normed)
             _multiply(normed, layer.gates, gates)
+            add("gates", normed, gates)
             kernels.gate(gates, inside)
             _multiply(inside, layer.down, more)
+            add("down", inside, more)
             added = more
         kernels.add_norm(states, added, weights.norm, weights.epsilon, out)
+
+    def _low_ranks(self, rows: int) -> list[Add]:
+        """Return for each layer what adds the adapters of a pass's rows to its products."""
+        adapters = self._adapters
+        assert adapters is not None  # noqa: S101 (passes with adapters are of decoders with them)
+        mask = self._mask[:rows]
+        torch.index_select(adapters.mask, 0, self._whose[:rows], out=mask)
+
+        def adding(layer: Mapping[str, LowRank]) -> Add:
+            def add(product: str, given: torch.Tensor, out: torch.Tensor) -> None:
+                if product in layer:
+                    layer[product].add(given, mask, self._low, out)
+
+            return add
+
+        return [adding(layer) for layer in adapters.layers]
+
+
+def _nothing_added(product: str, given: torch.Tensor, out: torch.Tensor) -> None:
+    """Add nothing to a product: rows without adapters."""
 
 
 def _multiply(rows: torch.Tensor, linear: Linear, out: torch.Tensor) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 from mm_runtime.serving.encode.model import EncoderModel
 from mm_runtime.serving.encode.placing import placing
+from mm_runtime.serving.gpu_guard import loading
 from mm_runtime.serving.metrics.executing import Executing
 from mm_runtime.serving.metrics.families import end_metrics
 from mm_runtime.serving.send.deferred_response import DeferredResponse
@@ -19,7 +20,9 @@ class TritonPythonModel:
         self._settings = ModelSettings(args)
         self._model = EncoderModel(self._settings, may_offload=True)
         self._executing = Executing("encoding")
-        self._placed = placing(self._settings.serving.device, self._settings.engine.manifest)
+        device = self._settings.serving.device
+        with loading("the vision encoder", device):
+            self._placed = placing(device, self._settings.engine.manifest)
 
     def execute(self, requests: Sequence[Any]) -> None:
         """Hand the requests to the encoder's queue and return at once."""

@@ -7,12 +7,13 @@ from math import ceil
 from typing import Any
 from weakref import WeakValueDictionary
 
-from mm_runtime.reference_engine.engine import Engine
+from mm_runtime.reference_engine.engine import Ending, Engine
 from mm_runtime.reference_engine.load import load_engine
 from mm_runtime.serving.device import device_of, is_gpu
 from mm_runtime.serving.generate.arrivals import Arrivals
 from mm_runtime.serving.generate.gauges import RequestGauges, StepGauges
 from mm_runtime.serving.generate.generation import is_streaming, read_request, shown_prompt
+from mm_runtime.serving.gpu_guard import guard_of, loading
 from mm_runtime.serving.metrics.families import end_metrics
 from mm_runtime.serving.send.response_sender import (
     RESPONSE_SENDERS,
@@ -29,6 +30,9 @@ CANCELLED_WITHIN_SECONDS = 0.4
 """A slot is to be free a second after its client has disconnected; the gateway cancels at once
 (`stop`)."""
 
+LAST_SECONDS = 1.0
+"""For the last responses of a process that has lost its GPU; then it ends."""
+
 
 class TritonPythonModel:
     """Token ids and a prompt table -> tokens, decoupled: one response a step."""
@@ -38,14 +42,16 @@ class TritonPythonModel:
     def initialize(self, args: dict[str, str]) -> None:
         """Load the model and start the engine's thread."""
         self._settings = ModelSettings(args)
-        directory, device = self._settings.engine, device_of(self._settings.serving)
+        directory, serving = self._settings.engine, self._settings.serving
         period = self._settings.number("cancellation_check_period_ms", 20) / MILLISECONDS
-        loaded = load_engine(
-            directory,
-            max_queue_size=self._settings.serving.max_queue_size,
-            cancellation_check_seconds=period,
-            device=device,
-        )
+        with loading("the language model", serving.device):
+            device = device_of(serving)
+            loaded = load_engine(
+                directory,
+                max_queue_size=serving.max_queue_size,
+                cancellation_check_seconds=period,
+                device=device,
+            )
         self._arrivals = Arrivals(device) if is_gpu(device) else None
         self._engine, self._end_ids = loaded.engine, loaded.end_ids
         self._vocabulary_size = loaded.vocabulary_size
@@ -63,7 +69,15 @@ class TritonPythonModel:
         self._max_beam_width = directory.limits.max_beam_width
         self._sinks: WeakValueDictionary[str, ResponseSink] = WeakValueDictionary()
         steps = StepGauges()
-        self._engine.start(lambda sizes: self._senders.put(partial(steps.add, sizes)))
+        guard = guard_of(serving.device)
+
+        def end(error: Exception) -> None:
+            self._senders.close(LAST_SECONDS)
+            guard.end(error)
+
+        self._engine.start(
+            lambda sizes: self._senders.put(partial(steps.add, sizes)), Ending(guard.lost, end)
+        )
 
     def execute(self, requests: Sequence[Any]) -> None:
         """Hand the requests to the engine and return at once."""

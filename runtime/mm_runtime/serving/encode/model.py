@@ -19,6 +19,8 @@ from mm_runtime.serving.encode.native_outputs import completion_of
 from mm_runtime.serving.encode.queue import EncodeQueue, Results
 from mm_runtime.serving.encode.vision.cache import FeatureCache
 from mm_runtime.serving.encode.vision.load import load_encoder
+from mm_runtime.serving.errors import RequestError
+from mm_runtime.serving.gpu_guard import guard_of, loading
 from mm_runtime.serving.metrics.histograms import HistogramGauges
 from mm_runtime.serving.tensors import Tensors, scalar
 from mm_runtime.serving.triton import ModelSettings
@@ -53,9 +55,12 @@ class EncoderModel:
         verify = bool(os.environ.get("MM_VERIFY_FEATURE_CACHE"))
         cache = FeatureCache(limit, verify=verify) if limit else None
         self._cache_gauges = CacheGauges(cache) if cache else None
-        self._own = load_encoder(
-            engine, engine.vision, cache, device=serving.device, keeps=may_offload
-        )
+        with loading("the vision encoder", serving.device):
+            self._own = load_encoder(
+                engine, engine.vision, cache, device=serving.device, keeps=may_offload
+            )
+        on_gpu = engine.vision.engine == "Torch"
+        self._guard = guard_of(serving.device if on_gpu else "CPU")
         self._dtype = settings.output_dtype("OUT_PROMPT_EMBEDDING_TABLE")
         # An encoder's pod has Triton's own count of its one model; said twice, a sum over the pods
         # of a model would count each image twice.
@@ -63,7 +68,7 @@ class EncoderModel:
         self._together = HistogramGauges(ENCODER_BATCH)
         self._queued = HistogramGauges(ENCODER_QUEUE_SECONDS)
         shares_cores = may_offload and engine.manifest.plan.engine.backend == "Reference"
-        if serving.device == "CUDA" and engine.vision.engine == "Torch":
+        if serving.device == "CUDA" and on_gpu:
             shares_cores = False  # the GPU computes; a thread that starts its work waits for none
         own = EncodeQueue(
             self._encode,
@@ -102,6 +107,10 @@ class EncoderModel:
             self._completion.complete(one) if one and isinstance(one, dict) else one
             for one in encode_requests(self._own, requests, self._dtype)
         ]
+        errors = [one for one in results if isinstance(one, Exception)]
+        for error in errors:
+            if not isinstance(error, RequestError) and self._guard.lost(error):
+                self._guard.end(error)
         encoded = sum(bool(one) and isinstance(one, dict) for one in results)
         if encoded:
             self._together.observe(encoded)

@@ -118,10 +118,10 @@ class ResponseSenders:
         """Run a call soon that belongs to no answer."""
         self._all[0].put(call)
 
-    def close(self) -> None:
-        """Run what was put before, then end the threads."""
+    def close(self, timeout: float = 5.0) -> None:
+        """Run what was put before, then end the threads; each has so many seconds for that."""
         for one in self._all:
-            one.close()
+            one.close(timeout)
 
 
 def polls_per_round(answers: int, every: float, within: float) -> int:

@@ -1,0 +1,59 @@
+"""What the requests of a step say next: their rules gathered, their tokens chosen together."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+import torch
+
+from mm_runtime.reference_engine.choosing import Chosen, choose_all
+from mm_runtime.reference_engine.running import Running
+from mm_runtime.reference_engine.sampling import Rules
+
+
+@dataclass(frozen=True)
+class Choices:
+    """Of a step whose requests have not changed yet."""
+
+    logits: torch.Tensor
+    rows: Sequence[slice]
+    """Of the logits, of each request."""
+
+    chosen: Sequence[Chosen]
+    """One a row."""
+
+    errors: Mapping[int, Exception]
+    """Place of a request -> why it ends."""
+
+
+def choices_of(
+    advancing: Sequence[Running], logits: torch.Tensor, broken: Mapping[int, Exception]
+) -> Choices:
+    """Return the next token of every request, and what is wrong with those that have none.
+
+    Args:
+        advancing: requests that get a token.
+        logits: [rows, vocabulary], as many rows of each as it is wide.
+        broken: place of a request -> why its rows are nothing to read.
+    """
+    ends = list(accumulate(running.width for running in advancing))
+    rows = [slice(end - one.width, end) for one, end in zip(advancing, ends, strict=True)]
+    rules = _nothing(len(logits))
+    wanted = _unwanted(len(logits))
+    errors = dict(broken)
+    for place, running in enumerate(advancing):
+        try:
+            rules[rows[place].start] = running.rules()
+            if running.request.wanted.log_probs:
+                wanted[rows[place].start] = running.request.wanted.likeliest
+        except Exception as error:  # noqa: BLE001 (of this request alone, which gets it later)
+            errors[place] = error
+    return Choices(logits, rows, choose_all(logits, rules, wanted), errors)
+
+
+def _nothing(count: int) -> list[Rules | None]:
+    return [None] * count
+
+
+def _unwanted(count: int) -> list[int | None]:
+    return [None] * count
