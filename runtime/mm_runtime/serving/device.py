@@ -29,7 +29,8 @@ def open_device(name: Device) -> torch.device:
     why = why_unusable()
     if why:
         raise GpuUnusableError(
-            f"the serving plan says device {name}, and this process cannot use a GPU: {why}"
+            f"the serving plan says device {name}, and this process cannot use a GPU: {why}. "
+            "To serve on the processor, set spec.runtime.gpu.count to 0"
         )
     # Decoding has another key length at each step, and cuDNN plans each length again: a step took
     # 67 to 115 ms with it, 19.8 ms without (H100, torch 2.11, 1.3 billion parameters).
@@ -58,7 +59,7 @@ def why_unusable() -> str:
         said = " ".join(str(error).split())
         return (
             f"{said} ({built} is built for CUDA {torch.version.cuda}; the node's driver must "
-            "support that, else use an image with an older CUDA or set spec.runtime.gpu.count to 0)"
+            "support that, else use an image with an older CUDA)"
         )
     return ""
 

@@ -1,0 +1,257 @@
+"""What do clients see when a process of a server dies, or its GPU fails, and how long?
+
+    python bench/gpu/faults.py --out bench/gpu/results/faults.json
+
+tiny-llava on CUDA behind Triton and the gateway, four clients with images without pause. Each
+process of the server gets SIGKILL once, the two that compute lose their GPU once (bench/gpu/
+breaking), and a server is started where another program has left too little memory. Counted: the
+status of every answer, whether each 503 has Retry-After, seconds until an answer is right again,
+and what the driver says is in use before, afterwards and at the end.
+"""
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psutil
+from gpu_record import RESULTS, write
+from sites import Site, chat, environment, gpu_bytes_by_process, make_site
+
+from support.real_gateway import RealGateway, run_pair
+from support.tiny_llava import CHECKPOINT, samples
+
+SPEC = {
+    "engine": {"maxBatchSize": 8, "maxImagesPerRequest": 1},
+    "vision": {"engine": "Torch"},
+}
+CLIENTS = 4
+BACK_SECONDS = 120
+RUN_SECONDS = 500
+STEADY_SECONDS = 3.0
+"""Of right answers before a fault, and after it."""
+
+BREAKING = Path(__file__).parent / "breaking"
+MIB = 1 << 20
+
+
+class Load:
+    """Clients that ask without pause, and what they get."""
+
+    def __init__(self, pair: RealGateway) -> None:
+        one = samples()[0]
+        self._request = chat(
+            pair.url, pair.model, one.question, [one.image.read_bytes()], tokens=24
+        )
+        self._right = one.answer
+        self._stop = threading.Event()
+        self.seen: list[tuple[float, str, bool]] = []
+        """When an answer came, its status, and whether it has Retry-After."""
+
+        self._threads = [threading.Thread(target=self._ask, daemon=True) for _ in range(CLIENTS)]
+        for thread in self._threads:
+            thread.start()
+
+    def _ask(self) -> None:
+        with httpx.Client(timeout=60) as client:
+            while not self._stop.is_set():
+                waits = False
+                try:
+                    answer = client.post(self._request["url"], json=self._request["json"])
+                    said, waits = str(answer.status_code), "retry-after" in answer.headers
+                    if said == "200":
+                        text = answer.json()["choices"][0]["message"]["content"]
+                        said = "200" if text == self._right else "200, wrong"
+                except httpx.HTTPError as error:
+                    said = type(error).__name__
+                self.seen.append((time.monotonic(), said, waits))
+                if said != "200":
+                    time.sleep(0.1)
+
+    def wait_right(self, since: float) -> float:
+        """Return when the first right answer after a moment came that errors do not follow."""
+        deadline = time.monotonic() + BACK_SECONDS
+        while time.monotonic() < deadline:
+            time.sleep(0.2)
+            later = [one for one in self.seen if one[0] > since]
+            wrong = [at for at, said, _ in later if said != "200"]
+            right = [at for at, said, _ in later if said == "200" and at > max(wrong, default=0)]
+            if right and time.monotonic() - right[0] > STEADY_SECONDS:
+                return right[0]
+        raise TimeoutError(f"no right answer: {Counter(one[1] for one in self.seen)}")
+
+    def stop(self) -> None:
+        """End the clients."""
+        self._stop.set()
+        for thread in self._threads:
+            thread.join(70)
+
+
+def pid_of(pair: RealGateway, name: str) -> int:
+    """Return the process of a model, or the server's own."""
+    for one in psutil.Process(pair.server.pid).children(recursive=True):
+        words = one.cmdline()
+        if any(f"/{name}/1/model.py" in word for word in words):
+            return one.pid
+        if name == "tritonserver" and words and Path(words[0]).name == name:
+            return one.pid
+    raise LookupError(name)
+
+
+def kill(pair: RealGateway, name: str) -> None:
+    """Send SIGKILL to a process of a server."""
+    os.kill(pid_of(pair, name), signal.SIGKILL)
+
+
+def fault(pair: RealGateway, load: Load, strike: Callable[[], None]) -> dict[str, Any]:
+    """Return what clients see around one fault."""
+    folder = pair.server_log.parent
+    load.wait_right(time.monotonic())
+    before = sum(gpu_bytes_by_process(pair.server.pid, folder).values())
+    struck = time.monotonic()
+    strike()
+    while not any(at > struck and said != "200" for at, said, _ in load.seen):
+        if time.monotonic() > struck + BACK_SECONDS:
+            raise TimeoutError("no client noticed the fault")
+        time.sleep(0.05)
+    back = load.wait_right(struck)
+    during = [one for one in load.seen if struck < one[0] < back and one[1] != "200"]
+    return {
+        "statuses": dict(Counter(said for _, said, _ in during)),
+        "unavailable_without_retry_after": sum(
+            said == "503" and not waits for _, said, waits in during
+        ),
+        "back_seconds": round(back - struck, 1),
+        "gpu_mib_before": before // MIB,
+        "gpu_mib_after": sum(gpu_bytes_by_process(pair.server.pid, folder).values()) // MIB,
+    }
+
+
+@contextmanager
+def serving(site: Site, folder: Path) -> Iterator[tuple[RealGateway, Load, float]]:
+    """Yield a server with its clients, and how long Ready took."""
+    folder.mkdir()
+    began = time.monotonic()
+    with run_pair(site.engine, folder) as pair:
+        ready = time.monotonic() - began
+        load = Load(pair)
+        try:
+            yield pair, load, ready
+        finally:
+            load.stop()
+
+
+def kills(site: Site, folder: Path, names: list[str]) -> dict[str, Any]:
+    """Return what follows when processes get SIGKILL; a third death would end the container."""
+    found = {}
+    with serving(site, folder) as (pair, load, ready):
+        for name in names:
+            one = fault(pair, load, partial(kill, pair, name))
+            found[name] = {"ready_seconds": round(ready, 1), **one}
+    return found
+
+
+def losses(site: Site, folder: Path, flags: Path) -> dict[str, Any]:
+    """Return what follows when the GPU of a process computes nothing more."""
+    found = {}
+    with serving(site, folder) as (pair, load, ready):
+        for name in ("tensorrt_llm", "multimodal_encoders"):
+            one = fault(pair, load, (flags / name).touch)
+            found[name] = {"ready_seconds": round(ready, 1), **one}
+        log = pair.server_log.read_text(errors="replace").splitlines()
+    said = [line for line in log if "the GPU computes nothing more" in line]
+    return {"lost": found, "lost_lines": said[:4]}
+
+
+def full(site: Site, folder: Path, free_mib: int) -> dict[str, Any]:
+    """Return how a server ends that finds so much memory free, and what it says."""
+    folder.mkdir()
+    message = folder / "message"
+    taken = (
+        "import sys, torch; free, total = torch.cuda.mem_get_info(); "
+        f"held = torch.empty(free - {free_mib << 20}, dtype=torch.uint8, device='cuda'); "
+        "print('taken', flush=True); sys.stdin.read()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", taken], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as other:
+        assert other.stdout is not None
+        assert other.stdin is not None
+        assert other.stdout.readline() == "taken\n"
+        began = time.monotonic()
+        done = subprocess.run(
+            [
+                *(sys.executable, "-m", "mm_runtime", "serve"),
+                *("--manifest", site.engine.manifest, "--serving", site.engine.serving),
+                *("--repository", folder / "triton" / "repository"),
+                *("--http-port", "18000", "--grpc-port", "18001", "--metrics-port", "18002"),
+                *("--gateway-port", "18080", "--termination-log", message),
+            ],
+            capture_output=True,
+            timeout=300,
+            check=False,
+        )
+        other.stdin.close()
+    (folder / "log").write_bytes(done.stdout + done.stderr)
+    return {
+        "free_mib": free_mib,
+        "exit_code": done.returncode,
+        "seconds": round(time.monotonic() - began, 1),
+        "message": message.read_text().splitlines()[0] if message.exists() else "",
+    }
+
+
+def used_mib() -> int:
+    """Return what the driver says is in use on the GPU."""
+    said = subprocess.run(
+        ["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits"],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=True,
+    ).stdout
+    return int(said.split()[0])
+
+
+def main() -> None:
+    """Measure and write."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, default=RESULTS / "faults.json")
+    parser.add_argument("--free-mib", type=int, default=900)
+    options = parser.parse_args()
+    idle = used_mib()
+    result: dict[str, Any] = {"idle_mib": idle}
+    with tempfile.TemporaryDirectory(prefix="faults-") as temporary:
+        folder = Path(temporary)
+        site = make_site(folder / "site", CHECKPOINT, device="CUDA", spec=SPEC)
+        flags = folder / "flags"
+        flags.mkdir()
+        path = os.pathsep.join(filter(None, (str(BREAKING), os.environ.get("PYTHONPATH"))))
+        environment(MM_BREAKS=str(flags), PYTHONPATH=path)
+        with ThreadPoolExecutor(3) as pool:
+            killed = [
+                pool.submit(kills, site, folder / "a", ["tensorrt_llm", "multimodal_encoders"]),
+                pool.submit(kills, site, folder / "b", ["tritonserver", "preprocessing"]),
+            ]
+            lost = pool.submit(losses, site, folder / "c", flags)
+            result["killed"] = {**killed[0].result(RUN_SECONDS), **killed[1].result(RUN_SECONDS)}
+            result |= lost.result(RUN_SECONDS)
+        result["left_mib"] = used_mib()
+        result["full"] = full(site, folder / "full", options.free_mib)
+    write(options.out, "python bench/gpu/faults.py", result)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,187 @@
+"""Adapters beside fused weights, beams, and a GPU without memory: the answers are the processor's.
+
+Run with `pytest -m gpu tests/gpu`.
+"""
+
+import logging
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from mm_runtime.inspect.checkpoint import InspectOptions, inspect
+from mm_runtime.reference_engine.adapters import AdapterFolder
+from mm_runtime.reference_engine.encoder_decoder import EncoderDecoderModel
+from mm_runtime.reference_engine.engine import Engine, EngineOptions
+from mm_runtime.reference_engine.fused.kernels import Kernels
+from mm_runtime.reference_engine.fused.opening import open_kernels
+from mm_runtime.reference_engine.fused.plain_kernels import PlainKernels
+from mm_runtime.reference_engine.language_model import LanguageModel
+from mm_runtime.reference_engine.model import SlotModel
+from mm_runtime.serving.device import CPU, open_device
+from mm_runtime.serving.generate.request import BeamOptions, Request, Sampling
+from support.collecting_sink import CollectingSink
+from support.engines import ROOMY, SLOTS
+from support.families.texts import write
+from support.families.words import END
+from support.lora_adapters import pair, write_adapter
+from support.tiny_llava import CHECKPOINT
+
+pytestmark = pytest.mark.gpu
+
+LONG = 4096
+
+
+def served(model: SlotModel, requests: list[Request], **limits: int) -> list[object]:
+    """Return the beams or the tokens of each answer."""
+    engine = Engine(model, EngineOptions(**{**vars(ROOMY), **limits}))
+    engine.start()
+    try:
+        sinks = [CollectingSink() for _ in requests]
+        for request, sink in zip(requests, sinks, strict=True):
+            engine.submit(request, sink)
+        for sink in sinks:
+            sink.wait()
+        return [[b.ids for b in sink.pieces[-1].beams] or sink.ids for sink in sinks]
+    finally:
+        engine.stop(60)
+
+
+@pytest.fixture(scope="module")
+def adapters(tmp_path_factory: pytest.TempPathFactory) -> list[AdapterFolder]:
+    """Two adapters of the tiny model: one of attention, one of every module, of another rank."""
+    facts = inspect(CHECKPOINT, InspectOptions())
+    text, root = facts.text, tmp_path_factory.mktemp("adapters")
+    hidden, inner = text.hidden_size, text.intermediate_size
+    queries, keys = text.attention_heads * text.head_size, text.key_value_heads * text.head_size
+    sizes = {
+        "self_attn.q_proj": (hidden, queries),
+        "self_attn.v_proj": (hidden, keys),
+        "self_attn.k_proj": (hidden, keys),
+        "self_attn.o_proj": (queries, hidden),
+        "mlp.gate_proj": (hidden, inner),
+        "mlp.up_proj": (hidden, inner),
+        "mlp.down_proj": (inner, hidden),
+    }
+    found = []
+    for uid, (rank, modules) in enumerate(((4, list(sizes)[:2]), (8, list(sizes)))):
+        tensors = {}
+        for layer in range(text.layers):
+            for module in modules:
+                source, target = sizes[module]
+                name = "base_model.model.model.layers.{layer}.{module}.lora_{side}.weight"
+                both = pair(
+                    name, rank=rank, source=source, target=target, layer=layer, module=module
+                )
+                tensors |= {key: value * 0.05 for key, value in both.items()}
+        folder = write_adapter(root / str(uid), tensors, rank=rank)
+        found.append(AdapterFolder(uid, str(uid), folder, facts))
+    return found
+
+
+def asked() -> list[Request]:
+    """Return requests with adapters and without, more than there are slots, one of them sampled."""
+    return [
+        Request(
+            ids=tuple(range(8 + at, 30 + 3 * at)),
+            max_tokens=20,
+            end_ids=frozenset(),
+            adapter=(0, None, 1)[at % 3],
+            sampling=Sampling(top_k=20, seed=at) if at == 4 else Sampling(),
+        )
+        for at in range(9)
+    ]
+
+
+def tiny(
+    device: torch.device, kernels: Kernels | None, adapters: list[AdapterFolder]
+) -> LanguageModel:
+    """Return the tiny model in float32."""
+    return LanguageModel(
+        CHECKPOINT,
+        family="llava",
+        dtype="float32",
+        slots=SLOTS,
+        max_length=512,
+        adapters=adapters,
+        device=device,
+        kernels=kernels,
+    )
+
+
+def test_rows_have_adapters_of_their_own(adapters: list[AdapterFolder]) -> None:
+    """In captured passes, beside rows of another adapter and of none."""
+    device = open_device("CUDA")
+    found = served(tiny(device, open_kernels(device), adapters), asked(), prompt_rows=16)
+    wanted = served(tiny(CPU, PlainKernels(), adapters), asked(), prompt_rows=16)
+    assert found == wanted
+    plain = served(
+        tiny(CPU, PlainKernels(), adapters), [replace(one, adapter=None) for one in asked()]
+    )
+    assert [at for at, one in enumerate(wanted) if one != plain[at]] == [0, 2, 3, 5, 6, 8]
+
+
+@pytest.mark.parametrize("family", ["t5", "bart", "nmt"])
+def test_beams(family: str, tmp_path: Path) -> None:
+    """Searches of three widths beside plain answers."""
+    folder = write(family, tmp_path / family)
+    requests = [
+        Request(
+            ids=(*range(5, 12 + at), END),
+            decoder_ids=(0,),
+            max_tokens=12,
+            end_ids=frozenset({END}),
+            beams=BeamOptions(at) if at > 1 else None,
+        )
+        for at in range(1, 5)
+    ]
+    found = [
+        served(
+            EncoderDecoderModel(
+                folder,
+                dtype="float32",
+                slots=SLOTS,
+                family=family,
+                max_encoder_length=64,
+                device=device,
+            ),
+            requests,
+        )
+        for device in (open_device("CUDA"), CPU)
+    ]
+    assert found[0] == found[1]
+
+
+@pytest.fixture
+def bounded() -> Iterator[list[float]]:
+    """Give the process all memory back after a test."""
+    yield []
+    torch.cuda.set_per_process_memory_fraction(1.0)
+
+
+@pytest.mark.usefixtures("bounded")
+def test_a_prompt_without_memory_is_read_in_parts(caplog: pytest.LogCaptureFixture) -> None:
+    """By torch's own shortage: nobody gets an error, and the answers are the same."""
+    device = open_device("CUDA")
+    model = LanguageModel(
+        CHECKPOINT, family="llava", dtype="float32", slots=SLOTS, max_length=LONG, device=device
+    )
+    requests = [
+        Request(ids=tuple(7 + at % 80 for at in range(length)), max_tokens=6, end_ids=frozenset())
+        for length in (3000, 40, 2000)
+    ]
+    limits = {
+        "max_num_tokens": LONG,
+        "prompt_rows": LONG,
+        "max_input_len": LONG,
+        "max_seq_len": LONG,
+    }
+    wanted = served(model, requests, **limits)
+    torch.cuda.empty_cache()
+    total = torch.cuda.mem_get_info()[1]
+    torch.cuda.set_per_process_memory_fraction((torch.cuda.memory_reserved() + (24 << 20)) / total)
+    with caplog.at_level(logging.WARNING):
+        assert served(model, requests, **limits) == wanted
+    assert "tried again with" in caplog.text
