@@ -14,7 +14,7 @@ import torch
 from mm_runtime.inspect.checkpoint import InspectOptions, inspect
 from mm_runtime.reference_engine.adapters import AdapterFolder
 from mm_runtime.reference_engine.encoder_decoder import EncoderDecoderModel
-from mm_runtime.reference_engine.engine import Engine, EngineOptions
+from mm_runtime.reference_engine.engine import Engine
 from mm_runtime.reference_engine.fused.kernels import Kernels
 from mm_runtime.reference_engine.fused.opening import open_kernels
 from mm_runtime.reference_engine.fused.plain_kernels import PlainKernels
@@ -23,7 +23,7 @@ from mm_runtime.reference_engine.model import SlotModel
 from mm_runtime.serving.device import CPU, open_device
 from mm_runtime.serving.generate.request import BeamOptions, Request, Sampling
 from support.collecting_sink import CollectingSink
-from support.engines import ROOMY, SLOTS
+from support.engines import SLOTS, changed
 from support.families.texts import write
 from support.families.words import END
 from support.lora_adapters import pair, write_adapter
@@ -36,7 +36,7 @@ LONG = 4096
 
 def served(model: SlotModel, requests: list[Request], **limits: int) -> list[object]:
     """Return the beams or the tokens of each answer."""
-    engine = Engine(model, EngineOptions(**{**vars(ROOMY), **limits}))
+    engine = Engine(model, changed(**limits))
     engine.start()
     try:
         sinks = [CollectingSink() for _ in requests]

@@ -24,6 +24,7 @@ SAMPLINGS = [
     Sampling(),
     Sampling(repetition_penalty=1.4, top_p=1.0, temperature=1.7, seed=4),
     Sampling(min_tokens=50, top_k=8, seed=6),
+    Sampling(top_p=1.0, min_p=0.1, seed=7),
 ]
 
 
@@ -58,7 +59,7 @@ def test_the_same_tokens(size: int) -> None:
         found = []
         for place in (device, torch.device("cpu")):
             rules = [one.rules(answer) for one in choosers(size, place)]
-            found.append(choose_all(logits.to(place), rules, [True] * 32))
+            found.append(choose_all(logits.to(place), rules, [5] * 32))
         here = [one.token for one in found[0]]
         assert here == [one.token for one in found[1]]
         assert np.allclose(
@@ -67,7 +68,7 @@ def test_the_same_tokens(size: int) -> None:
         rules = [one.rules(answer) for one in choosers(size, device)]
         on_gpu = logits.to(device)
         alone = [
-            choose_all(on_gpu[row : row + 1], [rules[row]], [False])[0].token for row in range(32)
+            choose_all(on_gpu[row : row + 1], [rules[row]], [None])[0].token for row in range(32)
         ]
         assert alone == here
 
@@ -87,7 +88,7 @@ def test_the_memory_is_what_the_plan_counts(size: int) -> None:
     torch.cuda.synchronize()
     before = torch.cuda.memory_allocated()
     torch.cuda.reset_peak_memory_stats()
-    choose_all(logits, sampled, [False] * 32)
+    choose_all(logits, sampled, [None] * 32)
     taken = torch.cuda.max_memory_allocated() - before
     copies = 2 * logits.nbytes  # of rows that have rules, and after these rules
     counted = min(32 * size, max(1 << 20, size)) * SAMPLED_BYTES

@@ -12,7 +12,7 @@ import torch
 
 from mm_runtime.reference_engine.beams import Branches
 from mm_runtime.reference_engine.encoder_decoder import EncoderDecoderModel
-from mm_runtime.reference_engine.engine import Ending, Engine, EngineOptions
+from mm_runtime.reference_engine.engine import Ending, Engine
 from mm_runtime.reference_engine.language_model import LanguageModel
 from mm_runtime.reference_engine.model import Part, Passed
 from mm_runtime.serving.errors import GpuLostError, MemoryFullError, for_client
@@ -67,7 +67,7 @@ def started(
     model: Narrow | LanguageModel | EncoderDecoderModel, ending: Ending | None = None
 ) -> Iterator[Engine]:
     """Serve with a model."""
-    engine = Engine(model, EngineOptions(**vars(ROOMY)))
+    engine = Engine(model, ROOMY)
     engine.start(ending=ending)
     try:
         yield engine

@@ -61,6 +61,12 @@ def test_top_k_keeps_the_likeliest() -> None:
     assert {1, 2} == set(_draws(Sampling(top_k=2)))
 
 
+@pytest.mark.parametrize("cut", [{"top_p": 1.0}, {"top_k": 4}], ids=["alone", "with top_k"])
+def test_min_p_keeps_what_is_near_the_likeliest(cut: dict[str, float]) -> None:
+    """Token 2 has 0.9 of the likeliest one's probability, the next one 0.14."""
+    assert set(_draws(Sampling(min_p=0.5, **cut))) == {1, 2}  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
     ("top_p", "tokens"),
     [
@@ -149,7 +155,7 @@ def _mixed() -> list[TokenChooser]:
         Sampling(),
         Sampling(repetition_penalty=1.4, top_p=1.0, seed=4),
         Sampling(top_k=3, top_p=0.5, seed=5),
-        Sampling(min_tokens=30, top_p=1.0, temperature=9.0, seed=6),
+        Sampling(min_tokens=30, top_p=1.0, min_p=0.2, temperature=9.0, seed=6),
     ]
     return [_chooser(sampling=one, bad=((3, 1),)) for one in samplings]
 
@@ -200,4 +206,12 @@ def test_probabilities_are_those_of_the_model() -> None:
     chosen = choose_all(LOGITS.expand(2, -1), rules, [0, None])
     assert [one.token for one in chosen] == [2, 1]
     assert chosen[0].log_prob == pytest.approx(float(LOGITS.log_softmax(-1)[2]))
-    assert chosen[1].log_prob == 0.0
+    assert (chosen[1].log_prob, chosen[1].likeliest) == (0.0, ())
+
+
+def test_the_likeliest_tokens_are_those_of_the_model() -> None:
+    """As many as a row wants, the likeliest first."""
+    chosen = choose_all(LOGITS.expand(3, -1), [None] * 3, [2, None, 1])
+    values = LOGITS.log_softmax(-1)
+    assert [[token for token, _ in one.likeliest] for one in chosen] == [[1, 2], [], [1]]
+    assert chosen[0].likeliest[1][1] == pytest.approx(float(values[2]))
