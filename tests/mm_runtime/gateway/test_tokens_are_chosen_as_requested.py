@@ -15,7 +15,7 @@ from support.tiny_llava import CHECKPOINT, samples
 pytestmark = [pytest.mark.triton, pytest.mark.timeout(600)]
 
 SAMPLE = samples()[0]
-HOT = {"temperature": 2.0, "top_p": 1.0, "seed": 7}
+HOT = {"temperature": 2.0, "top_p": 1.0, "seed": 1399}
 """Without further rules this answer is another one than the likeliest: `test_hot` says so."""
 
 Chat = Callable[..., Awaitable[ChatCompletion]]
