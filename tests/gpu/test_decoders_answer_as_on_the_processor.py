@@ -17,7 +17,6 @@ from mm_runtime.reference_engine.encoder_decoder import EncoderDecoderModel
 from mm_runtime.reference_engine.engine import Engine
 from mm_runtime.reference_engine.fused.kernels import Kernels
 from mm_runtime.reference_engine.fused.opening import open_kernels
-from mm_runtime.reference_engine.fused.plain_kernels import PlainKernels
 from mm_runtime.reference_engine.language_model import LanguageModel
 from mm_runtime.reference_engine.model import SlotModel
 from mm_runtime.serving.device import CPU, open_device
@@ -27,6 +26,7 @@ from support.engines import SLOTS, changed
 from support.families.texts import write
 from support.families.words import END
 from support.lora_adapters import pair, write_adapter
+from support.plain_kernels import PlainKernels
 from support.tiny_llava import CHECKPOINT
 
 pytestmark = pytest.mark.gpu

@@ -22,7 +22,6 @@ from mm_runtime.reference_engine.cross_attention import CrossAttentionModel
 from mm_runtime.reference_engine.encoder_decoder import KINDS as TEXTS
 from mm_runtime.reference_engine.encoder_decoder import EncoderDecoderModel
 from mm_runtime.reference_engine.fused.kernels import Kernels
-from mm_runtime.reference_engine.fused.plain_kernels import PlainKernels
 from mm_runtime.reference_engine.language_model import LanguageModel
 from mm_runtime.reference_engine.model import SlotModel
 from mm_runtime.reference_engine.rotated import RotatedLanguageModel
@@ -34,6 +33,7 @@ from support.families.expected import KINDS, expected_beams
 from support.families.texts import AUDIO_POSITIONS, MEL_BINS
 from support.families.words import END, SIZE
 from support.peft_adapters import merged, write_peft
+from support.plain_kernels import PlainKernels
 
 SLOTS = 3
 ANSWER = 16
