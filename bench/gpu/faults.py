@@ -2,7 +2,7 @@
 
     python bench/gpu/faults.py --out bench/gpu/results/faults.json
 
-tiny-llava on CUDA behind Triton and the gateway, four clients with images without pause. Each
+tiny-llava on CUDA behind Triton and the gateway, four clients send images without pause. Each
 process of the server gets SIGKILL once, the two that compute lose their GPU once (bench/gpu/
 breaking), and a server is started where another program has left too little memory. Counted: the
 status of every answer, whether each 503 has Retry-After, seconds until an answer is right again,
@@ -48,7 +48,7 @@ MIB = 1 << 20
 
 
 class Load:
-    """Clients that ask without pause, and what they get."""
+    """Clients that send without pause, and what they get."""
 
     def __init__(self, pair: RealGateway) -> None:
         one = samples()[0]
@@ -60,11 +60,11 @@ class Load:
         self.seen: list[tuple[float, str, bool]] = []
         """When an answer came, its status, and whether it has Retry-After."""
 
-        self._threads = [threading.Thread(target=self._ask, daemon=True) for _ in range(CLIENTS)]
+        self._threads = [threading.Thread(target=self._send, daemon=True) for _ in range(CLIENTS)]
         for thread in self._threads:
             thread.start()
 
-    def _ask(self) -> None:
+    def _send(self) -> None:
         with httpx.Client(timeout=60) as client:
             while not self._stop.is_set():
                 waits = False

@@ -81,7 +81,7 @@ def adapters(tmp_path_factory: pytest.TempPathFactory) -> list[AdapterFolder]:
     return found
 
 
-def asked() -> list[Request]:
+def questions() -> list[Request]:
     """Return requests with adapters and without, more than there are slots, one of them sampled."""
     return [
         Request(
@@ -114,11 +114,11 @@ def tiny(
 def test_rows_have_adapters_of_their_own(adapters: list[AdapterFolder]) -> None:
     """In captured passes, beside rows of another adapter and of none."""
     device = open_device("CUDA")
-    found = served(tiny(device, open_kernels(device), adapters), asked(), prompt_rows=16)
-    wanted = served(tiny(CPU, PlainKernels(), adapters), asked(), prompt_rows=16)
+    found = served(tiny(device, open_kernels(device), adapters), questions(), prompt_rows=16)
+    wanted = served(tiny(CPU, PlainKernels(), adapters), questions(), prompt_rows=16)
     assert found == wanted
     plain = served(
-        tiny(CPU, PlainKernels(), adapters), [replace(one, adapter=None) for one in asked()]
+        tiny(CPU, PlainKernels(), adapters), [replace(one, adapter=None) for one in questions()]
     )
     assert [at for at, one in enumerate(wanted) if one != plain[at]] == [0, 2, 3, 5, 6, 8]
 
@@ -163,7 +163,7 @@ def bounded() -> Iterator[list[float]]:
 
 @pytest.mark.usefixtures("bounded")
 def test_a_prompt_without_memory_is_read_in_parts(caplog: pytest.LogCaptureFixture) -> None:
-    """By torch's own shortage: nobody gets an error, and the answers are the same."""
+    """By torch's own shortage: no request fails, and the answers are the same."""
     device = open_device("CUDA")
     model = LanguageModel(
         CHECKPOINT, family="llava", dtype="float32", slots=SLOTS, max_length=LONG, device=device

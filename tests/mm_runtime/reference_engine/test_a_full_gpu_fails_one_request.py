@@ -75,7 +75,7 @@ def started(
         engine.stop(60)
 
 
-def asked() -> list[Request]:
+def questions() -> list[Request]:
     """Return requests of different lengths, one of them sampled."""
     return [
         Request(
@@ -104,36 +104,36 @@ def outcomes(engine: Engine, requests: list[Request]) -> list[list[int] | str]:
 def expected(language_model: LanguageModel) -> list[list[int] | str]:
     """Return the answers where there is room."""
     with started(language_model) as engine:
-        return outcomes(engine, asked())
+        return outcomes(engine, questions())
 
 
 def test_a_prompt_is_read_in_smaller_parts(
     language_model: LanguageModel, expected: list[list[int] | str]
 ) -> None:
-    """Nobody gets an error, and answers are the same."""
+    """No request fails, and answers are the same."""
     model = Narrow(language_model, rows=5)
     with started(model) as engine:
-        assert outcomes(engine, asked()) == expected
+        assert outcomes(engine, questions()) == expected
     assert model.refused == model.released > 0
 
 
 def test_a_prompt_that_never_fits_fails_alone(
     language_model: LanguageModel, expected: list[list[int] | str]
 ) -> None:
-    """Requests without room for one row get an error; who was there before goes on."""
+    """Requests without room for one row get an error; who was there before continues."""
     model = Narrow(language_model)
-    late = [CollectingSink() for _ in asked()[1:]]
+    late = [CollectingSink() for _ in questions()[1:]]
 
     def fill(_: Piece) -> None:
         # In the engine's thread, so that the first answer is not over by then.
         if len(first.pieces) == 1:
             model.rows = 0
-            for request, sink in zip(asked()[1:], late, strict=True):
+            for request, sink in zip(questions()[1:], late, strict=True):
                 engine.submit(request, sink)
 
     with started(model) as engine:
         first = CollectingSink(fill)
-        engine.submit(asked()[0], first)
+        engine.submit(questions()[0], first)
         answered = first.wait()
         for sink in late:
             sink.wait_ended()
@@ -146,7 +146,7 @@ def test_a_step_for_fewer_answers(
 ) -> None:
     """With room for two answers the third request fails, and only that one."""
     with started(Narrow(language_model, answers=2)) as engine:
-        found = outcomes(engine, asked())
+        found = outcomes(engine, questions())
     failed = [at for at, one in enumerate(found) if one == "OutOfMemoryError"]
     assert len(failed) == 1
     assert [one for at, one in enumerate(found) if at not in failed] == [
@@ -157,7 +157,7 @@ def test_a_step_for_fewer_answers(
 def test_requests_that_pass_one_after_the_other(
     tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An encoder-decoder's pass is not repeated: the one without memory fails, others go on."""
+    """An encoder-decoder's pass is not repeated: the one without memory fails, others continue."""
     folder = write("t5", tmp_path_factory.mktemp("random") / "t5")
     model = EncoderDecoderModel(
         folder, dtype="float32", slots=SLOTS, family="t5", max_encoder_length=64
@@ -187,9 +187,9 @@ def test_a_lost_gpu_ends_the_process(language_model: LanguageModel) -> None:
     model.repeatable = False
     ending = Ending(lost=lambda error: isinstance(error, torch.OutOfMemoryError), end=ended.append)
     with started(model, ending) as engine:
-        found = outcomes(engine, [*asked(), *asked(), *asked()])
+        found = outcomes(engine, [*questions(), *questions(), *questions()])
         with pytest.raises(Exception, match="send the request again"):
-            engine.submit(asked()[0], CollectingSink())
+            engine.submit(questions()[0], CollectingSink())
     assert set(found) == {GpuLostError.__name__}
     assert [type(one) for one in ended] == [torch.OutOfMemoryError]
 
@@ -205,7 +205,7 @@ def test_a_request_that_finds_the_gpu_lost(language_model: LanguageModel) -> Non
     )
     ending = Ending(lost=lambda error: isinstance(error, ValueError), end=ended.append)
     with started(language_model, ending) as engine:
-        assert set(outcomes(engine, [*asked(), broken])) == {GpuLostError.__name__}
+        assert set(outcomes(engine, [*questions(), broken])) == {GpuLostError.__name__}
     assert [type(one) for one in ended] == [ValueError]
 
 

@@ -12,7 +12,7 @@ import torch
 
 from mm_runtime.reference_engine.adapters import Adapter
 from mm_runtime.reference_engine.fused.kernels import INPUTS, SLOT, TOKEN, TURN, Kernels, Stored
-from mm_runtime.reference_engine.fused.low_ranks import NOBODY, LowRank, LowRanks
+from mm_runtime.reference_engine.fused.low_ranks import NO_ADAPTER, LowRank, LowRanks
 from mm_runtime.reference_engine.fused.weights import Linear, Weights
 from mm_runtime.reference_engine.model import Part, Passed
 from mm_runtime.serving.captures import capture_on, doubled
@@ -157,7 +157,7 @@ class FusedDecoder:
     def _places(self, whose: Sequence[Adapter]) -> list[int]:
         """Return the rows of the mask for adapters."""
         known = {} if self._adapters is None else self._adapters.places
-        return [known.get(one, NOBODY) for one in whose]
+        return [known.get(one, NO_ADAPTER) for one in whose]
 
     def _run(self, kind: tuple[bool, int], adapters: Sequence[int]) -> None:
         """Run a pass whose first rows have these adapters, the others none; one is for all rows."""
@@ -166,7 +166,7 @@ class FusedDecoder:
             return
         rows = kind[1]
         if kind[0]:
-            unused = [NOBODY] * (rows - len(adapters))
+            unused = [NO_ADAPTER] * (rows - len(adapters))
             self._whose[:rows].copy_(torch.tensor([*adapters, *unused]))
         else:
             self._whose[:rows].fill_(adapters[0])

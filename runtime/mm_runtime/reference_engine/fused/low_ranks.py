@@ -15,7 +15,7 @@ from mm_runtime.reference_engine.adapters import Adapter, AdapterFolder, adapter
 from mm_runtime.reference_engine.fused.kernels import Heads
 from mm_runtime.reference_engine.fused.weights import Weights
 
-NOBODY = 0
+NO_ADAPTER = 0
 """Row of the mask for rows without an adapter."""
 
 PRODUCTS = {
@@ -95,7 +95,7 @@ def take_adapters(
     own = torch.eye(count).repeat_interleave(rank, dim=1)
     mask = torch.cat((torch.zeros(1, count * rank), own)).to(device, weights.dtype)
     places: dict[Adapter, int] = {one.uid: 1 + at for at, one in enumerate(folders)}
-    return LowRanks(layers, mask, {None: NOBODY, **places})
+    return LowRanks(layers, mask, {None: NO_ADAPTER, **places})
 
 
 _Read = Sequence[tuple[Mapping[str, torch.Tensor], float]]
