@@ -98,6 +98,11 @@ PLANNED: Final[dict[str, Advice]] = {
         "The Hub or bucket refused the credentials (401, 403, gated).",
         "Correct the Secret; accept the licence of a gated repository.",
     ),
+    InspectReason.SOURCE_UNTRUSTED: Advice(
+        "The certificate of the Hub or bucket is not trusted: a private authority signed it.",
+        "Build an image whose `SSL_CERT_FILE` names a bundle with that authority, and set "
+        "`spec.build.image`.",
+    ),
     InspectReason.SOURCE_UNAVAILABLE: Advice(
         "The Hub or bucket does not answer, or limits the rate. It is retried.",
         "Check network, proxy and endpoint.",

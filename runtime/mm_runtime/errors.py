@@ -59,6 +59,10 @@ class SourceDeniedError(PermanentError):
     """The server of a remote checkpoint refuses the credentials. Raised by `mm_runtime.sources`."""
 
 
+class SourceUntrustedError(PermanentError):
+    """The certificate of a checkpoint's server is not trusted. Raised by `mm_runtime.sources`."""
+
+
 class SourceUnavailableError(RuntimeCommandError):
     """The server of a remote checkpoint is down, slow or busy. Raised by `mm_runtime.sources`."""
 

@@ -7,6 +7,7 @@ size and ranges; large ones are redirected to another path, as the Hub does to i
 
 import hashlib
 import json
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -180,18 +181,25 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def serving_hub(directory: Path, host: str = "127.0.0.1") -> Iterator[Hub]:
+def serving_hub(
+    directory: Path, host: str = "127.0.0.1", certificate: tuple[Path, Path] | None = None
+) -> Iterator[Hub]:
     """Serve a directory as the repository `REPOSITORY` on a free port while the block runs.
 
     On loopback large files come from another host, localhost, as the Hub's do: clients drop the
-    token on the way.
+    token on the way. With a certificate and its key it speaks TLS.
     """
     hub = Hub(directory)
     handler = type("Handler", (_Handler,), {"hub": hub})
     server = ThreadingHTTPServer((host, 0), handler)
     server.daemon_threads = True
-    hub.endpoint = f"http://{host}:{server.server_address[1]}"
-    hub.cdn = hub.endpoint.replace("127.0.0.1", "localhost")
+    if certificate:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(*certificate)
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+    scheme = "https" if certificate else "http"
+    hub.endpoint = f"{scheme}://{host}:{server.server_address[1]}"
+    hub.cdn = hub.endpoint if certificate else hub.endpoint.replace("127.0.0.1", "localhost")
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
     thread.start()
     try:

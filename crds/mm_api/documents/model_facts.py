@@ -157,6 +157,7 @@ class InspectReason(StrEnum):
 
     SOURCE_NOT_FOUND = "SourceNotFound"
     SOURCE_DENIED = "SourceDenied"
+    SOURCE_UNTRUSTED = "SourceUntrusted"
     SOURCE_UNAVAILABLE = "SourceUnavailable"
     CONFIG_MISSING = "ConfigMissing"
     CONFIG_INVALID = "ConfigInvalid"

@@ -18,6 +18,7 @@ from mm_runtime.errors import (
     PermanentError,
     SourceDeniedError,
     SourceUnavailableError,
+    SourceUntrustedError,
 )
 from mm_runtime.sources.address import parse_address
 
@@ -37,6 +38,8 @@ def with_adapters(facts: ModelFacts, adapters: Sequence[tuple[str, str]]) -> Mod
         raise InspectInterruptedError(InspectReason.SOURCE_UNAVAILABLE, str(error)) from error
     except SourceDeniedError as error:
         raise InspectRefusedError(InspectReason.SOURCE_DENIED, str(error)) from error
+    except SourceUntrustedError as error:
+        raise InspectRefusedError(InspectReason.SOURCE_UNTRUSTED, str(error)) from error
     except PermanentError as error:
         raise InspectRefusedError(InspectReason.ADAPTER_REFUSED, str(error)) from error
 

@@ -19,11 +19,13 @@ from obstore import exceptions
 from obstore.store import S3Store
 
 from mm_runtime.base.resumable_file import PIECE_BYTES, Piece
+from mm_runtime.base.trust import TRUST
 from mm_runtime.errors import (
     RuntimeCommandError,
     SourceDeniedError,
     SourceNotFoundError,
     SourceUnavailableError,
+    SourceUntrustedError,
     StoreUnreachableError,
 )
 
@@ -124,11 +126,22 @@ class Errors:
 
     missing: type[RuntimeCommandError]
     denied: type[RuntimeCommandError]
+    untrusted: type[RuntimeCommandError]
     unavailable: type[RuntimeCommandError]
 
 
-SOURCE_ERRORS = Errors(SourceNotFoundError, SourceDeniedError, SourceUnavailableError)
-STORE_ERRORS = Errors(StoreUnreachableError, StoreUnreachableError, StoreUnreachableError)
+SOURCE_ERRORS = Errors(
+    missing=SourceNotFoundError,
+    denied=SourceDeniedError,
+    untrusted=SourceUntrustedError,
+    unavailable=SourceUnavailableError,
+)
+STORE_ERRORS = Errors(
+    missing=StoreUnreachableError,
+    denied=StoreUnreachableError,
+    untrusted=StoreUnreachableError,
+    unavailable=StoreUnreachableError,
+)
 
 
 @contextmanager
@@ -160,6 +173,10 @@ def explained(what: str, errors: Errors = SOURCE_ERRORS) -> Iterator[None]:
                 " (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY), and that they may list and read the"
                 " bucket."
             ) from error
+        if _UNTRUSTED in str(error):
+            raise errors.untrusted(
+                f"{what}: the endpoint's certificate is not trusted: {TRUST}"
+            ) from error
         raise errors.unavailable(f"{what} does not answer now{said}.") from error
 
 
@@ -181,8 +198,8 @@ _CAUSES = (
     ("dns error", "the name of the endpoint cannot be resolved"),
     ("kind: Timeout", "no answer in time"),
     ("connection closed", "the connection was cut"),
-    ("InvalidCertificate", "the endpoint's certificate is not trusted"),
 )
+_UNTRUSTED = "InvalidCertificate"
 
 
 def _said(error: Exception) -> tuple[str, str]:

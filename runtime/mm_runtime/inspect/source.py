@@ -10,6 +10,7 @@ from mm_runtime.errors import (
     PermanentError,
     SourceDeniedError,
     SourceUnavailableError,
+    SourceUntrustedError,
 )
 from mm_runtime.inspect.checkpoint import InspectOptions, inspect
 from mm_runtime.sources.address import parse_address
@@ -44,5 +45,7 @@ def inspect_source(
         raise InspectInterruptedError(InspectReason.SOURCE_UNAVAILABLE, str(error)) from error
     except SourceDeniedError as error:
         raise InspectRefusedError(InspectReason.SOURCE_DENIED, str(error)) from error
+    except SourceUntrustedError as error:
+        raise InspectRefusedError(InspectReason.SOURCE_UNTRUSTED, str(error)) from error
     except PermanentError as error:
         raise InspectRefusedError(InspectReason.SOURCE_NOT_FOUND, str(error)) from error

@@ -21,10 +21,12 @@ from huggingface_hub.hf_api import ModelInfo
 from huggingface_hub.utils import build_hf_headers, disable_progress_bars, http_backoff
 
 from mm_runtime.base.durable import sha256
+from mm_runtime.base.trust import TRUST, is_untrusted
 from mm_runtime.errors import (
     SourceDeniedError,
     SourceNotFoundError,
     SourceUnavailableError,
+    SourceUntrustedError,
 )
 from mm_runtime.sources.address import HubAddress
 from mm_runtime.sources.remote import RemoteFile
@@ -169,6 +171,10 @@ class HubSource:
         except (HfHubHTTPError, httpx2.HTTPStatusError) as error:
             raise self._refused(what, _status(error)) from error
         except httpx2.HTTPError as error:
+            if is_untrusted(error):
+                raise SourceUntrustedError(
+                    f"{what}: the certificate of {self._endpoint} is not trusted: {TRUST}"
+                ) from error
             raise SourceUnavailableError(
                 f"{what} cannot be read from {self._endpoint} now ({type(error).__name__})."
             ) from error
@@ -208,6 +214,8 @@ def _retried(request: Callable[[], Answer]) -> Answer:
                 raise
             log.info("the Hub answered %d; next attempt in %.0f s", _status(error), delay)
         except httpx2.TransportError as error:
+            if is_untrusted(error):
+                raise
             log.info("the Hub cannot be reached (%s); again in %.0f s", type(error).__name__, delay)
         time.sleep(delay)
     return request()

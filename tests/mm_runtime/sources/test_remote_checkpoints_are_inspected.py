@@ -1,5 +1,8 @@
 """Inspecting a remote checkpoint reads its small files and samples, and finds the same facts."""
 
+import os
+import subprocess
+import sys
 import uuid
 from pathlib import Path
 
@@ -12,7 +15,9 @@ from mm_runtime.errors import InspectInterruptedError, InspectRefusedError
 from mm_runtime.inspect.checkpoint import InspectOptions, inspect
 from mm_runtime.inspect.source import inspect_source
 from mm_runtime.sources import hub as hub_module
-from support.hub_server import COMMIT, REPOSITORY, Hub
+from support.certificates import signed_by_itself
+from support.hollow_checkpoint import write_checkpoint
+from support.hub_server import COMMIT, REPOSITORY, Hub, serving_hub
 from support.s3_server import KEY, SECRET, S3Server
 
 SOURCE = f"hf://{REPOSITORY}@main"
@@ -24,6 +29,20 @@ def refusal(hub: Hub, **environment: str) -> tuple[InspectReason, str]:
     with pytest.raises(InspectRefusedError) as caught:
         inspect_source(SOURCE, InspectOptions(), {**hub.environment, **environment})
     return caught.value.reason, caught.value.message
+
+
+def inspected_in_a_process(folder: Path, **environment: str) -> InspectResult:
+    """Return what the command reports, in an environment of its own from the start."""
+    message = folder / "message"
+    command = [sys.executable, "-m", "mm_runtime", "inspect", "--source", SOURCE]
+    subprocess.run(
+        [*command, "--termination-log", str(message)],
+        env={**os.environ, **environment},
+        check=False,
+        timeout=120,
+        capture_output=True,
+    )
+    return InspectResult.from_json(message.read_text())
 
 
 def test_hub_gives_the_facts_of_the_directory(hub: Hub) -> None:
@@ -115,6 +134,24 @@ def test_hub_that_stays_down_is_no_refusal(
     assert result.error.reason == InspectReason.SOURCE_UNAVAILABLE
     assert "answered 503" in result.error.message
     assert "503" in capsys.readouterr().out
+
+
+def test_a_certificate_that_is_not_trusted_is_no_outage(
+    tmp_path: Path,
+) -> None:
+    """A private authority's Hub is refused at once, and read where the authority is trusted."""
+    certificate = signed_by_itself(tmp_path, "hub")
+    folder = write_checkpoint(tmp_path / "on-the-hub")
+    with serving_hub(folder, certificate=certificate) as hub:
+        refused = inspected_in_a_process(tmp_path, HF_ENDPOINT=hub.endpoint)
+        trusted = inspected_in_a_process(
+            tmp_path, HF_ENDPOINT=hub.endpoint, SSL_CERT_FILE=str(certificate[0])
+        )
+
+    assert refused.error is not None
+    assert refused.error.reason == InspectReason.SOURCE_UNTRUSTED
+    assert "SSL_CERT_FILE" in refused.error.message
+    assert trusted.facts is not None
 
 
 @pytest.mark.s3

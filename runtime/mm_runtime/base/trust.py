@@ -1,0 +1,21 @@
+"""Whether a server's certificate is trusted, and what to do where it is not."""
+
+import ssl
+from typing import Final
+
+TRUST: Final = (
+    "build an image whose SSL_CERT_FILE names a bundle with the authority that signed it "
+    "(FROM the operator's image), and set spec.build.image to that"
+)
+
+
+def is_untrusted(error: BaseException) -> bool:
+    """Return whether an error of a client was caused by a certificate that it does not trust."""
+    seen: set[int] = set()
+    cause: BaseException | None = error
+    while cause is not None and id(cause) not in seen:
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return True
+        seen.add(id(cause))
+        cause = cause.__cause__ or cause.__context__
+    return False
