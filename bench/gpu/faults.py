@@ -229,7 +229,7 @@ def main() -> None:
     """Measure and write."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=RESULTS / "faults.json")
-    parser.add_argument("--free-mib", type=int, default=900)
+    parser.add_argument("--free-mib", type=int, nargs="+", default=[1000, 1400, 1800])
     options = parser.parse_args()
     idle = used_mib()
     result: dict[str, Any] = {"idle_mib": idle}
@@ -249,7 +249,7 @@ def main() -> None:
             result["killed"] = {**killed[0].result(RUN_SECONDS), **killed[1].result(RUN_SECONDS)}
             result |= lost.result(RUN_SECONDS)
         result["left_mib"] = used_mib()
-        result["full"] = full(site, folder / "full", options.free_mib)
+        result["full"] = [full(site, folder / f"full-{free}", free) for free in options.free_mib]
     write(options.out, "python bench/gpu/faults.py", result)
 
 

@@ -4,6 +4,8 @@ The only module that names CUDA. It imports torch, so models that compute withou
 only where their plan says CUDA.
 """
 
+import shutil
+import subprocess
 from typing import Any
 
 import numpy as np
@@ -11,8 +13,12 @@ import torch
 from numpy.typing import NDArray
 
 from mm_api.documents.serving_plan import Device, ServingPlan
+from mm_runtime.serving.errors import is_out_of_memory
 
 CPU = torch.device("cpu")
+
+QUERY_SECONDS = 10.0
+"""For `nvidia-smi`, which takes a second where its driver is not kept loaded."""
 
 
 def open_device(name: Device) -> torch.device:
@@ -45,7 +51,11 @@ class GpuUnusableError(ValueError):
 
 
 def why_unusable() -> str:
-    """Return why torch cannot use a GPU in this process; empty: it can."""
+    """Return why torch cannot use a GPU in this process; empty: it can.
+
+    Raises:
+        RuntimeError: it has no memory left for this process.
+    """
     built = f"torch {torch.__version__}"
     if torch.version.cuda is None:
         return f"{built} is built without CUDA; use an image with a build for CUDA"
@@ -56,6 +66,8 @@ def why_unusable() -> str:
             return "CUDA finds none; the pod has no GPU, or the node's driver has lost it"
         torch.cuda.synchronize(0)
     except (RuntimeError, AssertionError) as error:
+        if is_out_of_memory(error):
+            raise  # the GPU is there, and full
         said = " ".join(str(error).split())
         return (
             f"{said} ({built} is built for CUDA {torch.version.cuda}; the node's driver must "
@@ -79,9 +91,29 @@ def still_computes(device: torch.device) -> bool:
 
 def memory_left() -> str:
     """Return how much memory the GPU has left, as part of a sentence."""
-    free, total = torch.cuda.mem_get_info(0)
+    try:
+        free, total = torch.cuda.mem_get_info(0)
+    except RuntimeError:
+        return f"{_free_by_driver()} bytes are free, too little for a process to begin with"
     held = torch.cuda.memory_reserved(0)
     return f"{free:,} of {total:,} bytes are free, and this process holds {held:,}"
+
+
+def _free_by_driver() -> str:
+    """Return the free bytes of the first GPU, for a process that has no memory to query them."""
+    program = shutil.which("nvidia-smi")
+    query = ["--query-gpu=memory.free", "--format=csv,noheader,nounits", "--id=0"]
+    try:
+        said = subprocess.run(
+            [program or "nvidia-smi", *query],
+            capture_output=True,
+            text=True,
+            timeout=QUERY_SECONDS,
+            check=True,
+        ).stdout
+        return f"{int(said) << 20:,}"
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return "an unknown number of"
 
 
 def release_unused(device: torch.device) -> None:

@@ -42,7 +42,11 @@ class EngineStoppedError(Exception):
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Return whether a GPU had no memory left; torch, which raises that, is not imported here."""
-    return type(error).__name__ == "OutOfMemoryError" or "CUBLAS_STATUS_ALLOC_FAILED" in str(error)
+    if type(error).__name__ == "OutOfMemoryError":
+        return True
+    # Of a library's workspace; of a process's context, for which torch has no error of its own.
+    said = str(error)
+    return "CUBLAS_STATUS_ALLOC_FAILED" in said or "CUDA error: out of memory" in said
 
 
 def for_client(error: Exception) -> Exception:
