@@ -31,9 +31,11 @@ from mm_runtime.gateway.backends.engine import (
     Ended,
     Engine,
     EngineRequest,
+    Form,
     Sampling,
     Scorer,
 )
+from mm_runtime.gateway.backends.forms import form_of
 from mm_runtime.gateway.backends.merged import merged
 from mm_runtime.gateway.errors import EngineFailedError, InvalidRequestError
 from mm_runtime.gateway.media.audio_reader import DEFAULT_LANGUAGE, AudioReader
@@ -73,6 +75,7 @@ class PreparedChat:
     stop_ids: frozenset[int] = frozenset()
     shows_special: bool = False
     likeliest: int | None = None
+    form: Form | None = None
     """As in `EngineRequest`."""
 
     @property
@@ -249,6 +252,7 @@ class ChatService:
             stop_ids=frozenset(request.stop_token_ids or ()),
             shows_special=request.skip_special_tokens is False,
             likeliest=_likeliest(request),
+            form=form_of(request),
         )
 
     def answer(self, chat: PreparedChat, *, request_id: str) -> AsyncGenerator[Event, None]:
@@ -487,4 +491,5 @@ def _engine_request(chat: PreparedChat, request_id: str, choice: int) -> EngineR
         stop_ids=chat.stop_ids,
         shows_special=chat.shows_special,
         likeliest=chat.likeliest,
+        form=chat.form,
     )

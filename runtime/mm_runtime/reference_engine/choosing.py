@@ -94,6 +94,11 @@ def restricted(logits: torch.Tensor, rules: Sequence[Rules]) -> torch.Tensor:
         logits[places] -= torch.from_numpy(amounts).to(logits)
     if places := _places(logits, rules, lambda one: one.never):
         logits[places] = NEVER
+    if guided := [row for row, one in enumerate(rules) if one.allowed is not None]:
+        allowed = np.stack([one.allowed for one in rules if one.allowed is not None])
+        rows = torch.tensor(guided, device=logits.device)
+        barred = ~torch.from_numpy(allowed).to(logits.device)
+        logits[rows] = logits[rows].masked_fill(barred, NEVER)
     return logits
 
 

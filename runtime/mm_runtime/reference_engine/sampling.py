@@ -42,6 +42,9 @@ class Rules:
     never: Ids = field(default_factory=lambda: NO_IDS)
     """Tokens that must not come next."""
 
+    allowed: NDArray[np.bool_] | None = None
+    """[vocabulary]: tokens that may come next; None: all."""
+
     draw: float | None = None
     """From 0 to 1: which of the kept tokens it is, by their mass; None: the likeliest."""
 
@@ -71,6 +74,7 @@ class TokenChooser:
         self._penalised = sampling.presence_penalty != 0.0 or sampling.frequency_penalty != 0.0
         self.unrestricted = (
             request.bias is None
+            and request.guide is None
             and not request.bad
             and sampling.min_tokens == 0
             and sampling.repetition_penalty == 1.0
@@ -106,6 +110,7 @@ class TokenChooser:
             penalised=penalised,
             penalties=penalties.astype(np.float32),
             never=never,
+            allowed=None if self._request.guide is None else self._request.guide.allowed(answer),
             draw=None if sampling.greedy else drawn(sampling.seed, len(answer)),
             temperature=sampling.temperature,
             top_k=sampling.top_k,

@@ -152,11 +152,17 @@ BAD = {
     "min_p above one": (_body(min_p=1.5), 400, "min_p", "less than or equal to 1"),
     "no penalty at all": (_body(repetition_penalty=0), 400, "repetition_penalty", "greater than 0"),
     "tools": (_body(tools=[{}]), 400, "tools", "not served"),
-    "json mode": (
-        _body(response_format={"type": "json_object"}),
+    "another form": (
+        _body(response_format={"type": "xml"}),
         400,
-        "response_format.type",
-        "text",
+        "response_format",
+        "expected one of: text, json_object, json_schema",
+    ),
+    "a form without name": (
+        _body(response_format={"type": "json_schema", "json_schema": {"schema": {}}}),
+        400,
+        "response_format.json_schema.name",
+        "missing",
     ),
     "a typo": (_body(temprature=0), 400, "temprature", "unknown"),
     "too hot": (_body(temperature=3), 400, "temperature", "less than or equal to 2"),

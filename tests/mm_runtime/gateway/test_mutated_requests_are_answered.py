@@ -40,13 +40,17 @@ CHAT = {
     "n": 2,
     "logprobs": True,
     "top_logprobs": 2,
-    "min_tokens": 1,
     "repetition_penalty": 1.1,
     "ignore_eos": False,
+    "guided_regex": None,
+    "guided_choice": None,
     "skip_special_tokens": True,
     "stream": False,
     "stream_options": {"include_usage": True, "continuous_usage_stats": True},
-    "response_format": {"type": "text"},
+    "response_format": {
+        "type": "json_schema",
+        "json_schema": {"name": "x", "schema": {"type": "object"}, "strict": True},
+    },
     "tools": [],
     "tool_choice": "none",
     "metadata": {"a": "b"},
@@ -59,6 +63,7 @@ TEXT = {
     "best_of": 3,
     "logprobs": 2,
     "logit_bias": {"1": 5},
+    "guided_choice": ["a", "b"],
 }
 OTHERS = {
     "/tokenize": {"model": MODEL, "prompt": "what is it ?", "return_token_strs": True},

@@ -4,7 +4,7 @@ A field that would change the answer and is not served is refused by name, never
 that only label a request (`user`, `metadata`, ...) are accepted and have no effect.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
@@ -35,6 +35,10 @@ MAX_BIAS = 100
 """OpenAI's limit."""
 MAX_REPETITION_PENALTY = 100
 """Two is strong already; beyond this logits lose their order to rounding."""
+MAX_PATTERN = 4096
+"""Characters of a pattern."""
+MAX_TEXTS, MAX_CHOICE = 256, 1024
+"""Of `guided_choice`, and characters of each."""
 MAX_MESSAGES = 4096
 MAX_PARTS = 1024
 """Of one message. Reading ends at the first wrong one: the errors of many parts take gigabytes."""
@@ -159,10 +163,35 @@ class StreamOptions(Wire):
     include_obfuscation: StrictBool = False
 
 
-class ResponseFormat(Wire):
-    """Only plain text."""
+class TextFormat(Wire):
+    """Any text."""
 
     type: Literal["text"]
+
+
+class JsonFormat(Wire):
+    """Any JSON object."""
+
+    type: Literal["json_object"]
+
+
+class NamedSchema(Wire):
+    """A JSON schema; name, description and `strict` are labels: it always holds."""
+
+    name: str = Field(min_length=1, max_length=64)
+    description: str | None = None
+    json_schema: dict[str, Any] | None = Field(default=None, alias="schema")
+    strict: StrictBool | None = None
+
+
+class SchemaFormat(Wire):
+    """JSON of a schema."""
+
+    type: Literal["json_schema"]
+    json_schema: NamedSchema
+
+
+ResponseFormat = Annotated[TextFormat | JsonFormat | SchemaFormat, Field(discriminator="type")]
 
 
 def _check_stops(stops: list[str]) -> list[str]:
@@ -256,6 +285,31 @@ class SampledRequest(GenerationRequest):
     ignore_eos: StrictBool | None = None
     stop_token_ids: list[TokenId] | None = Field(default=None, max_length=MAX_STOP_IDS)
     skip_special_tokens: StrictBool | None = None
+    guided_regex: str | None = Field(default=None, min_length=1, max_length=MAX_PATTERN)
+    guided_choice: (
+        Annotated[
+            list[Annotated[str, Field(min_length=1, max_length=MAX_CHOICE)]],
+            Field(min_length=1, max_length=MAX_TEXTS),
+        ]
+        | None
+    ) = None
+    response_format: ResponseFormat | None = Field(default=None, validate_default=True)
+
+    @field_validator("response_format")
+    @classmethod
+    def _one_form(cls, form: ResponseFormat | None, info: ValidationInfo) -> ResponseFormat | None:
+        """Refuse two forms, and what would keep an answer from its end where its form is full."""
+        forms = [info.data.get(name) for name in ("guided_regex", "guided_choice")]
+        given = [one for one in forms if one is not None]
+        if form is not None and not isinstance(form, TextFormat):
+            given.append(form)
+        if len(given) > 1:
+            message = "an answer has one form: `guided_regex`, `guided_choice` or this one"
+            raise ValueError(message)
+        if given and (info.data.get("min_tokens") or info.data.get("ignore_eos")):
+            message = "`min_tokens` and `ignore_eos` cannot be held where an answer has a form"
+            raise ValueError(message)
+        return form
 
     @property
     def choices(self) -> int:
@@ -280,7 +334,6 @@ class ChatRequest(SampledRequest):
     max_completion_tokens: int | None = Field(default=None, ge=1, le=_INT64)
     logprobs: StrictBool | None = None
     top_logprobs: int | None = Field(default=None, ge=0, le=MAX_LIKELIEST)
-    response_format: ResponseFormat | None = None
     tool_choice: Literal["none"] | None = None
     # Not served; null means that the client does not use it.
     audio: None = None

@@ -12,8 +12,8 @@ from pydantic import BaseModel
 from mm_runtime.gateway.api.openai import (
     ChatRequest,
     CompletionRequest,
-    ResponseFormat,
     SampledRequest,
+    TextFormat,
 )
 from mm_runtime.gateway.errors import InvalidRequestError
 
@@ -23,6 +23,7 @@ BACKENDS = (REFERENCE, TENSORRT, PYTORCH)
 
 _ALL, _NONE = frozenset(BACKENDS), frozenset[str]()
 _NOT_PYTORCH = _ALL - {PYTORCH}
+_ONLY_REFERENCE = frozenset({REFERENCE})
 _NOT_TENSORRT = _ALL - {TENSORRT}
 
 
@@ -70,7 +71,11 @@ PARAMETERS: Mapping[str, Parameter] = {
     "top_logprobs": Parameter(_NOT_TENSORRT, "the same of the likeliest tokens", (0,)),
     "stream": Parameter(_ALL, "server-sent events"),
     "stream_options": Parameter(_ALL, "`include_usage`, `continuous_usage_stats`"),
-    "response_format": Parameter(_NONE, "`text`", (ResponseFormat(type="text"),)),
+    "response_format": Parameter(
+        _ONLY_REFERENCE, "`json_object`, `json_schema`, `text`", (TextFormat(type="text"),)
+    ),
+    "guided_regex": Parameter(_ONLY_REFERENCE, "a pattern that the answer matches"),
+    "guided_choice": Parameter(_ONLY_REFERENCE, "texts of which the answer is one"),
     "tools": Parameter(_NONE, "an empty list"),
     "tool_choice": Parameter(_NONE, '`"none"`', ("none",)),
     "echo": Parameter(_NONE, "false", _OFF),

@@ -30,8 +30,6 @@ _NOT_SERVED = NOT_SERVED | {
 _MOST_ERRORS = 1000
 """All are written out to read the first, in 6 ms. Only thousands of unknown keys have more."""
 
-_PART_KINDS = "text, image_url, video_url"
-
 
 def _parse_json(kind: type[_Request], body: bytes, _content_type: str) -> _Request:
     """Parse a body, which is JSON whatever a client calls it.
@@ -89,6 +87,7 @@ def _explain_body(error: ErrorDetails) -> str:
 def _explain_field(error: ErrorDetails, param: str) -> tuple[str, str | None]:
     """Return message and code for an error inside the body."""
     message = _lower(error["msg"])
+    explained: tuple[str, str | None]
     if error["loc"][0] in _NOT_SERVED:
         return (
             f"`{error['loc'][0]}` is not served with this value: {message}. Leave it out.",
@@ -106,8 +105,8 @@ def _explain_field(error: ErrorDetails, param: str) -> tuple[str, str | None]:
             explained = (f"`{param}` is missing.", "missing_required_parameter")
         case "union_tag_invalid" | "union_tag_not_found":
             explained = (
-                f"`{param}` is of unknown type {_tag(error)}; expected one of: {_PART_KINDS}.",
-                "invalid_content_part",
+                f"`{param}` is of unknown type {_tag(error)}; expected one of: {_kinds(error)}.",
+                "invalid_content_part" if param != "response_format" else None,
             )
         case _:
             return f"`{param}` is invalid: {message}.", None
@@ -131,21 +130,25 @@ def _is_branch(loc: tuple[int | str, ...], index: int) -> bool:
     Our own branches are spelt `<...>`; the type of a content part follows directly on its index.
     What is wrong with a key itself is reported of the key.
     """
-    item = str(loc[index])
-    return (
-        item.startswith("<")
-        or item == "[key]"
-        or (
-            item in {"text", "image_url", "video_url"}
-            and index > 0
-            and isinstance(loc[index - 1], int)
-        )
-    )
+    item, before = str(loc[index]), loc[index - 1] if index else None
+    if before == "response_format":  # what follows is the type, then keys
+        return index + 1 < len(loc)
+    is_part = item in {"text", "image_url", "video_url"} and isinstance(before, int)
+    return item.startswith("<") or item == "[key]" or is_part
 
 
 def _tag(error: ErrorDetails) -> str:
     context: dict[str, Any] = error.get("ctx", {})
     return repr(context["tag"]) if "tag" in context else "(it has no `type`)"
+
+
+def _kinds(error: ErrorDetails) -> str:
+    """Return the types that are known at a place."""
+    context: dict[str, Any] = error.get("ctx", {})
+    if "expected_tags" in context:
+        return str(context["expected_tags"]).replace("'", "")
+    form = error["loc"][-1] == "response_format"
+    return "text, json_object, json_schema" if form else "text, image_url, video_url"
 
 
 def _lower(message: str) -> str:

@@ -41,6 +41,16 @@ class Sampling:
 
 
 @dataclass(frozen=True, slots=True)
+class Form:
+    """What an answer must be: JSON, JSON of a schema, or a text that a pattern matches."""
+
+    kind: str
+    """As TensorRT-LLM names it: json, json_schema, regex."""
+
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Text:
     """What some tokens added to an answer; empty while text is held back."""
 
@@ -78,6 +88,7 @@ class EngineRequest:
         shows_special: special tokens have text.
         likeliest: None: no scores are wanted; else of each token its own and those of so many
             likeliest ones.
+        form: of the answer; None: any.
     """
 
     request_id: str
@@ -94,6 +105,7 @@ class EngineRequest:
     stop_ids: frozenset[int] = frozenset()
     shows_special: bool = False
     likeliest: int | None = None
+    form: Form | None = None
 
 
 class Engine(Protocol):

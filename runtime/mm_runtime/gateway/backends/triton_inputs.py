@@ -7,12 +7,14 @@ import numpy as np
 from numpy.typing import NDArray
 from tritonclient.grpc import InferInput
 
-from mm_runtime.gateway.backends.engine import EngineRequest, Sampling
+from mm_runtime.gateway.backends.engine import EngineRequest, Form, Sampling
 from mm_runtime.gateway.backends.triton_stream import tensor
 from mm_runtime.gateway.errors import InvalidRequestError
 from mm_runtime.repository.configs.gateway_inputs import (
     BIAS_IDS,
     BIAS_WEIGHTS,
+    GUIDE,
+    GUIDE_TYPE,
     LIKELIEST,
     MIN_P,
     RETURN_LOG_PROBS,
@@ -46,6 +48,7 @@ def build_inputs(request: EngineRequest, names: InputNames) -> list[InferInput]:
         tensor("stream", np.array([[True]], dtype=np.bool_)),
         *_sampling_inputs(request.sampling, names),
         *_score_inputs(request),
+        *_form_inputs(request.form),
     ]
     if request.video is not None:
         inputs.append(tensor("video_bytes_input", request.video[np.newaxis]))
@@ -93,6 +96,16 @@ def _score_inputs(request: EngineRequest) -> list[InferInput]:
     if request.likeliest:
         wanted.append(tensor(LIKELIEST, np.array([[request.likeliest]], dtype=np.int32)))
     return wanted
+
+
+def _form_inputs(form: Form | None) -> list[InferInput]:
+    if form is None:
+        return []
+    texts = {GUIDE_TYPE: form.kind, **({GUIDE: form.text} if form.text else {})}
+    return [
+        tensor(name, np.array([[text.encode(errors="replace")]], dtype=np.object_))
+        for name, text in texts.items()
+    ]
 
 
 def _sampling_inputs(sampling: Sampling, names: InputNames) -> list[InferInput]:

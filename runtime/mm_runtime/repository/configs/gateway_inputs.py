@@ -13,14 +13,23 @@ MIN_P = "min_p"
 LIKELIEST = "likeliest_log_probs"
 """How many of the likeliest tokens have their log probability reported, at each place."""
 
+GUIDE_TYPE, GUIDE = "guided_decoding_guide_type", "guided_decoding_guide"
+"""The form of an answer. TensorRT-LLM's backend has both, and no plan of ours the tokenizer's table
+that it wants for them."""
+
 _PREPARED = {"EMBEDDING_BIAS_IDS": BIAS_IDS}
-_GENERATED = {MIN_P: MIN_P, LIKELIEST: LIKELIEST}
+_GENERATED = {name: name for name in (MIN_P, LIKELIEST, GUIDE_TYPE, GUIDE)}
 """Of the Reference engine: TensorRT-LLM's own backend has no such inputs."""
 
 
 def inputs(values: RepositoryValues) -> tuple[Input, ...]:
     """Return what the ensembles of the gateway take besides what clients of Triton may send."""
-    own = (optional(MIN_P, DataType.FP32, 1), optional(LIKELIEST, DataType.INT32, 1))
+    own = (
+        optional(MIN_P, DataType.FP32, 1),
+        optional(LIKELIEST, DataType.INT32, 1),
+        optional(GUIDE_TYPE, DataType.STRING, 1),
+        optional(GUIDE, DataType.STRING, 1),
+    )
     return (optional(BIAS_IDS, DataType.INT32, -1), *(own if values.native is None else ()))
 
 

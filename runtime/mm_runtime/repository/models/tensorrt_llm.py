@@ -2,19 +2,24 @@
 
 import secrets
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from math import ceil
 from typing import Any
 from weakref import WeakValueDictionary
 
 from mm_runtime.reference_engine.engine import Ending, Engine
+from mm_runtime.reference_engine.guides import Guides
 from mm_runtime.reference_engine.load import load_engine
 from mm_runtime.serving.device import device_of, is_gpu
 from mm_runtime.serving.generate.arrivals import Arrivals
 from mm_runtime.serving.generate.gauges import RequestGauges, StepGauges
 from mm_runtime.serving.generate.generation import is_streaming, read_request, shown_prompt
+from mm_runtime.serving.generate.request import GuideRequest, Request
 from mm_runtime.serving.gpu_guard import guard_of, loading
 from mm_runtime.serving.metrics.families import end_metrics
+from mm_runtime.serving.prompts.tokens import TextCodec
 from mm_runtime.serving.send.response_sender import (
     RESPONSE_SENDERS,
     ResponseSender,
@@ -66,6 +71,12 @@ class TritonPythonModel:
             ),
             RESPONSE_SENDERS,
         )
+        self._guides = Guides(
+            TextCodec(directory.tokenizer),
+            vocabulary_size=loaded.vocabulary_size,
+            end_ids=loaded.end_ids,
+        )
+        self._guiding = ThreadPoolExecutor(1, thread_name_prefix="guides")
         self._max_beam_width = directory.limits.max_beam_width
         self._sinks: WeakValueDictionary[str, ResponseSink] = WeakValueDictionary()
         steps = StepGauges()
@@ -103,9 +114,21 @@ class TritonPythonModel:
                     adapters=self._adapters,
                 )
                 sink.prompt = shown_prompt(inputs, generation, self._vocabulary_size)
-                self._engine.submit(generation, sink)
+                if generation.form is None:
+                    self._engine.submit(generation, sink)
+                else:
+                    # Up to a second of a schema, seconds of the first one: others do not wait.
+                    self._guiding.submit(self._submit_guided, generation, generation.form, sink)
             except Exception as error:  # noqa: BLE001 (the client gets it, and the server lives on)
                 sink.fail(error)
+
+    def _submit_guided(self, generation: Request, form: GuideRequest, sink: ResponseSink) -> None:
+        """Hand a request over that has a form, once its guide is made."""
+        try:
+            guided = replace(generation, guide=self._guides.make(form))
+            self._engine.submit(guided, sink)
+        except Exception as error:  # noqa: BLE001 (as in `execute`)
+            sink.fail(error)
 
     def _read(self, request: Any) -> Tensors:
         if self._arrivals is None:
@@ -124,6 +147,7 @@ class TritonPythonModel:
 
     def finalize(self) -> None:
         """End all threads; Triton has let running requests finish before."""
+        self._guiding.shutdown(cancel_futures=True)
         self._engine.stop()
         self._senders.close()
         end_metrics()

@@ -13,6 +13,8 @@ from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.generate.request import (
     Beam,
     BeamOptions,
+    GuideKind,
+    GuideRequest,
     Piece,
     Request,
     Sampling,
@@ -23,6 +25,8 @@ from mm_runtime.serving.prompts.words import PADDING, TokenWords, unpack_words
 from mm_runtime.serving.tensors import Tensors, required, scalar, single
 
 Outputs = dict[str, NDArray[Any]]
+
+GUIDE = "guided_decoding_guide"
 
 MOST_LIKELIEST = 20
 """As OpenAI's API."""
@@ -88,6 +92,7 @@ def read_request(
             generation_logits=bool(scalar(inputs, "return_generation_logits")),
         ),
         beams=_read_beams(inputs, max_beam_width),
+        form=_read_form(inputs),
     )
 
 
@@ -249,7 +254,6 @@ _UNSUPPORTED = (
     "lora_weights",
     "lora_config",
     "context_phase_params",
-    "guided_decoding_guide",
     "runtime_top_p_min",
     "runtime_top_p_decay",
     "runtime_top_p_reset_ids",
@@ -333,6 +337,29 @@ def _read_likeliest(inputs: Tensors, vocabulary_size: int) -> int:
     if not 0 <= wanted <= most:
         raise RequestError(f"likeliest_log_probs is {wanted}; 0 to {most} are reported")
     return int(wanted)
+
+
+def _read_form(inputs: Tensors) -> GuideRequest | None:
+    """Return the form that the answer must have, None for any.
+
+    Raises:
+        RequestError: a kind that this engine does not know, nothing to go by, or beams.
+    """
+    kind, guide = scalar(inputs, "guided_decoding_guide_type"), scalar(inputs, GUIDE)
+    if kind is None:
+        if guide is not None:
+            raise RequestError(f"guided_decoding_guide_type is missing; {GUIDE} is there")
+        return None
+    name = kind.decode(errors="replace")
+    if name not in set(GuideKind):
+        known = ", ".join(GuideKind)
+        raise RequestError(f"guided_decoding_guide_type is {name[:40]!r}; known are {known}")
+    if guide is None and name != GuideKind.JSON:
+        raise RequestError(f"{GUIDE} is missing")
+    if (scalar(inputs, "beam_width") or 1) > 1:
+        raise RequestError(f"{GUIDE} is not served with beams; leave one of both out")
+    text = b"" if guide is None else guide
+    return GuideRequest(GuideKind(name), text.decode(errors="replace"))
 
 
 def _end_ids(end_id: int | None, known: frozenset[int]) -> frozenset[int]:

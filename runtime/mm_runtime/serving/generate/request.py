@@ -1,5 +1,6 @@
 """The requests and answers of the engine, as plain values."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol, TypeAlias
@@ -71,6 +72,30 @@ class Wanted:
     generation_logits: bool = False
 
 
+class GuideKind(StrEnum):
+    """Forms of answers, as TensorRT-LLM names them."""
+
+    JSON = "json"
+    JSON_SCHEMA = "json_schema"
+    REGEX = "regex"
+
+
+@dataclass(frozen=True)
+class GuideRequest:
+    """The form that an answer must have."""
+
+    kind: GuideKind
+    text: str
+    """Of the schema or the pattern; empty: any JSON object."""
+
+
+class TokenGuide(Protocol):
+    """Follows one answer of a form."""
+
+    def allowed(self, answer: Sequence[int]) -> NDArray[np.bool_]:
+        """Return [vocabulary]: which tokens may come after an answer, which only ever grows."""
+
+
 @dataclass(frozen=True)
 class Request:
     """One prompt and how to continue it."""
@@ -116,6 +141,12 @@ class Request:
 
     bias: NDArray[np.float32] | None = None
     """Added to the logits, [vocabulary]."""
+
+    form: GuideRequest | None = None
+    """Of the answer; None: any."""
+
+    guide: TokenGuide | None = None
+    """What keeps the answer to its form, once it is made."""
 
     wanted: Wanted = field(default_factory=Wanted)
     beams: BeamOptions | None = None

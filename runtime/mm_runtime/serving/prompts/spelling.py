@@ -33,6 +33,9 @@ class Speller:
         ids = tokenizer.encode("a", add_special_tokens=False).ids
         self._before = ids[-1:]
         self._given = self._decoded(self._before)
+        twice = self._decoded([*self._before, *self._before])
+        self.strips_first = twice.removeprefix(self._given) != self._given
+        """Whether a text's first token loses its blank."""
 
     def spell(self, token: int) -> Spelled:
         """Return a token's text and bytes; of an id without a token both are empty."""

@@ -60,6 +60,21 @@ class TextCodec:
         added = self._tokenizer.get_added_tokens_decoder().values()
         return tuple(token.content for token in added if token.special and token.content.strip())
 
+    @property
+    def special_ids(self) -> tuple[int, ...]:
+        """Ids of tokens that are no text."""
+        added = self._tokenizer.get_added_tokens_decoder().items()
+        return tuple(token for token, one in added if one.special)
+
+    @property
+    def strips_first(self) -> bool:
+        """Return whether a text's first token loses its blank when it is decoded."""
+        return self._speller.strips_first
+
+    def name_of(self, token: int) -> str:
+        """Return what the vocabulary calls a token; empty where there is none."""
+        return self._tokenizer.id_to_token(token) or ""
+
     def id_of(self, token: str) -> int | None:
         """Return the id of one token, or None when there is none."""
         found: int | None = self._tokenizer.token_to_id(token)

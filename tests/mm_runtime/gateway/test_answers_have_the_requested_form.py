@@ -1,0 +1,98 @@
+"""Choices and patterns through the real path, whose model has no words with quotes or braces."""
+
+import re
+
+import pytest
+from openai import AsyncOpenAI, BadRequestError
+
+from support.images import data_url
+from support.real_gateway import RealGateway
+from support.tiny_llava import samples
+
+pytestmark = [pytest.mark.triton, pytest.mark.timeout(600)]
+
+SAMPLE = samples()[0]
+
+
+def _body(real: RealGateway, **extra: object) -> dict[str, object]:
+    image = {"type": "image_url", "image_url": {"url": data_url(SAMPLE.image.read_bytes())}}
+    parts = [{"type": "text", "text": SAMPLE.question}, image]
+    return {
+        "model": real.model,
+        "messages": [{"role": "user", "content": parts}],
+        "max_tokens": 8,
+        "temperature": 0,
+        "extra_body": extra,
+    }
+
+
+async def test_one_of_several_texts(real: RealGateway, real_client: AsyncOpenAI) -> None:
+    """The answer is one of them, also where the model would say something else."""
+    others = ["a blue circle", "a green circle"]
+    forced = await real_client.chat.completions.create(**_body(real, guided_choice=others))
+    assert forced.choices[0].message.content in others
+    assert forced.choices[0].finish_reason == "stop"
+    free = await real_client.chat.completions.create(
+        **_body(real, guided_choice=[*others, SAMPLE.answer])
+    )
+    assert free.choices[0].message.content == SAMPLE.answer
+
+
+async def test_a_pattern(real: RealGateway, real_client: AsyncOpenAI) -> None:
+    """Sampled, streamed, several answers: each matches it."""
+    pattern = "a (red|blue|green) (circle|square)"
+    body = {**_body(real, guided_regex=pattern), "temperature": 2.0, "seed": 3, "n": 3}
+    texts = {0: "", 1: "", 2: ""}
+    async for chunk in await real_client.chat.completions.create(**body, stream=True):
+        texts[chunk.choices[0].index] += chunk.choices[0].delta.content
+    assert [text for text in texts.values() if not re.fullmatch(pattern, text)] == []
+
+
+@pytest.mark.parametrize(
+    ("extra", "words"),
+    [
+        pytest.param({"guided_regex": "(a"}, "guided_decoding_guide", id="no-pattern"),
+        pytest.param({"guided_regex": "a", "guided_choice": ["a"]}, "has one form", id="two-forms"),
+        pytest.param({"guided_regex": "a", "min_tokens": 2}, "cannot be held", id="least"),
+        pytest.param({"guided_regex": "a" * 5000}, "at most 4096", id="too-long"),
+        pytest.param({"guided_choice": []}, "at least 1 item", id="nothing"),
+        pytest.param({"response_format": {"type": "xml"}}, "json_schema", id="other-kind"),
+        pytest.param(
+            {
+                "response_format": {
+                    "type": "json_schema",
+                    "json_schema": {"name": "x", "schema": {"type": "shape"}},
+                }
+            },
+            "guided_decoding_guide",
+            id="no-schema",
+        ),
+        pytest.param(
+            {
+                "response_format": {
+                    "type": "json_schema",
+                    "json_schema": {"name": "x", "schema": {"title": "x" * 70_000}},
+                }
+            },
+            "at most 65536",
+            id="large-schema",
+        ),
+    ],
+)
+async def test_refusals(
+    real: RealGateway, real_client: AsyncOpenAI, extra: dict[str, object], words: str
+) -> None:
+    """The reason is in the message, and the next request is answered."""
+    with pytest.raises(BadRequestError, match=words):
+        await real_client.chat.completions.create(**_body(real, **extra))
+    again = await real_client.chat.completions.create(**_body(real))
+    assert again.choices[0].message.content.strip() == SAMPLE.answer
+
+
+async def test_words_that_the_model_lacks(real: RealGateway, real_client: AsyncOpenAI) -> None:
+    """No token begins an object: the request fails with a reason, and alone."""
+    form = {"type": "json_object"}
+    with pytest.raises(BadRequestError, match="guided_decoding_guide"):
+        await real_client.chat.completions.create(**_body(real, response_format=form))
+    again = await real_client.chat.completions.create(**_body(real))
+    assert again.choices[0].message.content.strip() == SAMPLE.answer
