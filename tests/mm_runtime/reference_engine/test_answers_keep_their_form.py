@@ -18,7 +18,7 @@ END = 256
 SIZE = 264
 """Of the logits: more than tokens."""
 
-WORDS = ("red", "true", '"shape"', "Ġa")
+MORE = ("red", "true", '"shape"', "Ġa")
 SCHEMA = {
     "type": "object",
     "properties": {
@@ -36,7 +36,7 @@ def guides(tmp_path_factory: pytest.TempPathFactory) -> Guides:
     folder = tmp_path_factory.mktemp("bytes")
     letters = byte_letters()
     vocabulary = {letters[byte]: byte for byte in range(256)}
-    vocabulary |= {"</s>": END} | {word: END + 1 + at for at, word in enumerate(WORDS)}
+    vocabulary |= {"</s>": END} | {word: END + 1 + at for at, word in enumerate(MORE)}
     tokenizer = Tokenizer(models.BPE(vocabulary, []))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
@@ -49,7 +49,7 @@ def guides(tmp_path_factory: pytest.TempPathFactory) -> Guides:
 def _answer(guide: Guide, seed: int, most: int = 400) -> str:
     """Return a text of random tokens among the allowed ones, blanks rarely."""
     random = np.random.default_rng(seed)
-    letters = {letter: byte for byte, letter in byte_letters().items()}
+    byte_of = {letter: byte for byte, letter in byte_letters().items()}
     answer: list[int] = []
     while len(answer) < most:
         allowed = guide.allowed(answer)
@@ -64,7 +64,7 @@ def _answer(guide: Guide, seed: int, most: int = 400) -> str:
     content = b"".join(
         bytes([token])
         if token < END
-        else bytes(letters[letter] for letter in WORDS[token - END - 1])
+        else bytes(byte_of[letter] for letter in MORE[token - END - 1])
         for token in answer
     )
     return content.decode(errors="replace")
