@@ -55,12 +55,13 @@ class EncoderModel:
         verify = bool(os.environ.get("MM_VERIFY_FEATURE_CACHE"))
         cache = FeatureCache(limit, verify=verify) if limit else None
         self._cache_gauges = CacheGauges(cache) if cache else None
-        with loading("the vision encoder", serving.device):
+        on_gpu = engine.vision.engine == "Torch"
+        device = serving.device if on_gpu else "CPU"
+        with loading("the vision encoder", device):
             self._own = load_encoder(
                 engine, engine.vision, cache, device=serving.device, keeps=may_offload
             )
-        on_gpu = engine.vision.engine == "Torch"
-        self._guard = guard_of(serving.device if on_gpu else "CPU")
+        self._guard = guard_of(device)
         self._dtype = settings.output_dtype("OUT_PROMPT_EMBEDDING_TABLE")
         # An encoder's pod has Triton's own count of its one model; said twice, a sum over the pods
         # of a model would count each image twice.
@@ -68,7 +69,7 @@ class EncoderModel:
         self._together = HistogramGauges(ENCODER_BATCH)
         self._queued = HistogramGauges(ENCODER_QUEUE_SECONDS)
         shares_cores = may_offload and engine.manifest.plan.engine.backend == "Reference"
-        if serving.device == "CUDA" and on_gpu:
+        if device == "CUDA":
             shares_cores = False  # the GPU computes; a thread that starts its work waits for none
         own = EncodeQueue(
             self._encode,
