@@ -4,11 +4,11 @@ It is owned by the engine's ConfigMap: a Job cannot be changed once it exists, i
 """
 
 from mm_api import labels
-from mm_api.contract import BUILD_PERMANENT, CONFIG_MOUNT, PLAN_FILE, TERMINATION_LOG, Command, Flag
+from mm_api.contract import BUILD_PERMANENT, CONFIG_MOUNT, PLAN_FILE, Command, Flag
 from mm_api.documents.build_plan import BuildPlan
 from mm_api.v1alpha1 import MultimodalModelSpec, duration
 from mm_operator.children import hardware, pod, sources, volumes
-from mm_operator.children.inspect_job import failure_policy
+from mm_operator.children.job_pod import build_job_pod, failure_policy
 from mm_operator.children.metadata import Manifest, config_reference, engine_labels
 from mm_operator.model import EngineState, Plan, Snapshot, Step
 from mm_operator.plan.jobs import terms_of
@@ -60,12 +60,12 @@ def _pod(
     requests = hardware.building_requests(build_plan)
     gpu = hardware.building_gpu(spec, plan.engine)
     store = store_of(spec)
-    container: Manifest = {
-        "name": "build",
-        "image": spec.build.image or snapshot.settings.runtime_image,
-        "imagePullPolicy": "IfNotPresent",
-        "command": [Command.PROGRAM],
-        "args": [
+    return build_job_pod(
+        snapshot,
+        spec,
+        name="build",
+        deadline_seconds=int(duration.parse(spec.build.timeout).total_seconds()),
+        arguments=[
             Command.BUILD,
             Flag.PLAN,
             f"{CONFIG_MOUNT}/{PLAN_FILE}",
@@ -79,36 +79,15 @@ def _pod(
             *([Flag.WORK, store.directory] if store.bucket else []),
             Flag.HOLDER,
             f"{snapshot.namespace}/{plan.build.job}",
-            Flag.TERMINATION_LOG,
-            TERMINATION_LOG,
         ],
-        "env": [
-            *pod.environment(),
-            *sources.source_environment(spec),
-            *sources.store_environment(spec),
-        ],
-        "resources": pod.compute(spec.build.resources, gpu=gpu, defaults=requests),
-        "securityContext": pod.container_security(),
-        "terminationMessagePath": TERMINATION_LOG,
-        "terminationMessagePolicy": "FallbackToLogsOnError",
-        "volumeMounts": [
+        environment=[*sources.source_environment(spec), *sources.store_environment(spec)],
+        resources=pod.compute(spec.build.resources, gpu=gpu, defaults=requests),
+        mounts=[
             *volumes.build_mounts(spec),
             {"name": "plan", "mountPath": CONFIG_MOUNT, "readOnly": True},
-            {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108  # an emptyDir of the pod's own
         ],
-    }
-    return {
-        # Of the pod, not of the Job: waiting for a GPU is not building, and a pod that ran too long
-        # counts as one attempt instead of ending the Job.
-        "activeDeadlineSeconds": int(duration.parse(spec.build.timeout).total_seconds()),
-        "automountServiceAccountToken": False,
-        "containers": [container],
-        "enableServiceLinks": False,
-        "restartPolicy": "Never",
-        "securityContext": pod.pod_security(),
-        "shareProcessNamespace": pod.SHARE_PROCESSES,
-        "volumes": [
-            *volumes.build_volumes(spec),
+        attached=volumes.build_volumes(spec),
+        documents=[
             {
                 "name": "plan",
                 "configMap": {
@@ -116,9 +95,6 @@ def _pod(
                     "items": [{"key": PLAN_FILE, "path": PLAN_FILE}],
                 },
             },
-            pod.scratch("tmp"),
         ],
-        **pod.pull_secrets(list(spec.runtime.image_pull_secrets)),
-        **volumes.beside_servers(snapshot, spec, volumes.build_volumes(spec)),
-        **pod.placement(spec.build, gpu),
-    }
+        gpu=gpu,
+    )

@@ -1,18 +1,10 @@
 """The Job that reads a checkpoint's small files and reports its facts. It needs no GPU."""
 
-from collections.abc import Sequence
-
 from mm_api import labels
-from mm_api.contract import (
-    CANNOT_START,
-    INSPECT_PERMANENT,
-    TERMINATION_LOG,
-    Command,
-    ExitCode,
-    Flag,
-)
-from mm_api.v1alpha1 import Gpu, MultimodalModelSpec
-from mm_operator.children import pod, sources, volumes
+from mm_api.contract import INSPECT_PERMANENT, Command, Flag
+from mm_api.v1alpha1 import MultimodalModelSpec
+from mm_operator.children import sources, volumes
+from mm_operator.children.job_pod import build_job_pod, failure_policy
 from mm_operator.children.metadata import Manifest, own_labels, own_metadata
 from mm_operator.model import Plan, Snapshot, Step
 from mm_operator.plan.jobs import terms_of
@@ -60,26 +52,6 @@ def build_inspect_job(snapshot: Snapshot, spec: MultimodalModelSpec, plan: Plan)
     }
 
 
-def failure_policy(container: str, permanent: Sequence[ExitCode]) -> Manifest:
-    """Return what ends a Job at once, and what does not count as an attempt."""
-    return {
-        "rules": [
-            {
-                "action": "FailJob",
-                "onExitCodes": {
-                    "containerName": container,
-                    "operator": "In",
-                    "values": [int(code) for code in (*permanent, *CANNOT_START)],
-                },
-            },
-            {
-                "action": "Ignore",
-                "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}],
-            },
-        ]
-    }
-
-
 def _pod(snapshot: Snapshot, spec: MultimodalModelSpec) -> Manifest:
     arguments = [Command.INSPECT, Flag.SOURCE, sources.source_argument(spec)]
     if spec.model.family:
@@ -89,33 +61,14 @@ def _pod(snapshot: Snapshot, spec: MultimodalModelSpec) -> Manifest:
     if spec.model.trust_remote_code:
         arguments.append(Flag.TRUST_REMOTE_CODE)
     arguments += sources.adapter_arguments(spec)
-    arguments += [Flag.TERMINATION_LOG, TERMINATION_LOG]
-    container: Manifest = {
-        "name": "inspect",
-        "image": spec.build.image or snapshot.settings.runtime_image,
-        "imagePullPolicy": "IfNotPresent",
-        "command": [Command.PROGRAM],
-        "args": arguments,
-        "env": [*pod.environment(), *sources.source_environment(spec)],
-        "resources": {"requests": dict(_REQUESTS), "limits": {"memory": _MEMORY_LIMIT}},
-        "securityContext": pod.container_security(),
-        "terminationMessagePath": TERMINATION_LOG,
-        "terminationMessagePolicy": "FallbackToLogsOnError",
-        "volumeMounts": [
-            *volumes.inspect_mounts(spec),
-            {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108  # an emptyDir of the pod's own
-        ],
-    }
-    return {
-        "activeDeadlineSeconds": DEADLINE_SECONDS,
-        "automountServiceAccountToken": False,
-        "containers": [container],
-        "enableServiceLinks": False,
-        "restartPolicy": "Never",
-        "securityContext": pod.pod_security(),
-        "shareProcessNamespace": pod.SHARE_PROCESSES,
-        "volumes": [*volumes.source_volumes(spec), pod.scratch("tmp")],
-        **pod.pull_secrets(list(spec.runtime.image_pull_secrets)),
-        **volumes.beside_servers(snapshot, spec, volumes.source_volumes(spec)),
-        **pod.placement(spec.build, Gpu()),
-    }
+    return build_job_pod(
+        snapshot,
+        spec,
+        name="inspect",
+        deadline_seconds=DEADLINE_SECONDS,
+        arguments=arguments,
+        environment=sources.source_environment(spec),
+        resources={"requests": dict(_REQUESTS), "limits": {"memory": _MEMORY_LIMIT}},
+        mounts=volumes.inspect_mounts(spec),
+        attached=volumes.source_volumes(spec),
+    )

@@ -1,9 +1,10 @@
 """The Job that removes engines from a store which no model has used for `gcAfter`."""
 
 from mm_api import labels
-from mm_api.contract import TERMINATION_LOG, Command, Flag
-from mm_api.v1alpha1 import Gpu, MultimodalModelSpec, duration
-from mm_operator.children import pod, sources, volumes
+from mm_api.contract import Command, Flag
+from mm_api.v1alpha1 import MultimodalModelSpec, duration
+from mm_operator.children import sources, volumes
+from mm_operator.children.job_pod import build_job_pod
 from mm_operator.children.metadata import Manifest, own_labels, own_metadata
 from mm_operator.model import Plan, Snapshot
 from mm_operator.plan.store import store_of
@@ -21,25 +22,8 @@ def build_sweep_job(snapshot: Snapshot, spec: MultimodalModelSpec, plan: Plan) -
     if not sweep.start or wanted is None:
         return None
     store = store_of(spec)
-    attached = [] if store.bucket else [volumes.store_volume(spec)]
     arguments = [Command.STORE, Command.STORE_GC, Flag.STORE, store.address, Flag.KEEP, *sweep.keep]
     arguments += [Flag.UNUSED_FOR, f"{duration.parse(wanted).total_seconds():g}"]
-    container: Manifest = {
-        "name": "sweep",
-        "image": spec.build.image or snapshot.settings.runtime_image,
-        "imagePullPolicy": "IfNotPresent",
-        "command": [Command.PROGRAM],
-        "args": [*arguments, Flag.TERMINATION_LOG, TERMINATION_LOG],
-        "env": [*pod.environment(), *sources.store_environment(spec)],
-        "resources": {"requests": dict(_REQUESTS), "limits": {"memory": _MEMORY_LIMIT}},
-        "securityContext": pod.container_security(),
-        "terminationMessagePath": TERMINATION_LOG,
-        "terminationMessagePolicy": "FallbackToLogsOnError",
-        "volumeMounts": [
-            *([] if store.bucket else [volumes.store_mount()]),
-            {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108  # an emptyDir of the pod's own
-        ],
-    }
     marks = {labels.SWEEP: "true", labels.ATTEMPT: str(sweep.attempt)}
     return {
         "apiVersion": "batch/v1",
@@ -51,22 +35,17 @@ def build_sweep_job(snapshot: Snapshot, spec: MultimodalModelSpec, plan: Plan) -
             "backoffLimit": 0,  # the next sweep is the next try
             "template": {
                 "metadata": {"labels": own_labels(snapshot.name, labels.Component.SWEEP)},
-                "spec": {
-                    "activeDeadlineSeconds": DEADLINE_SECONDS,
-                    "automountServiceAccountToken": False,
-                    "containers": [container],
-                    "enableServiceLinks": False,
-                    "restartPolicy": "Never",
-                    "securityContext": pod.pod_security(),
-                    "shareProcessNamespace": pod.SHARE_PROCESSES,
-                    "volumes": [
-                        *attached,
-                        pod.scratch("tmp"),
-                    ],
-                    **pod.pull_secrets(list(spec.runtime.image_pull_secrets)),
-                    **volumes.beside_servers(snapshot, spec, attached),
-                    **pod.placement(spec.build, Gpu()),
-                },
+                "spec": build_job_pod(
+                    snapshot,
+                    spec,
+                    name="sweep",
+                    deadline_seconds=DEADLINE_SECONDS,
+                    arguments=arguments,
+                    environment=sources.store_environment(spec),
+                    resources={"requests": dict(_REQUESTS), "limits": {"memory": _MEMORY_LIMIT}},
+                    mounts=[] if store.bucket else [volumes.store_mount()],
+                    attached=[] if store.bucket else [volumes.store_volume(spec)],
+                ),
             },
         },
     }

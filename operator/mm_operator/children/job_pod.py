@@ -1,0 +1,91 @@
+"""The pod of a Job: one container that runs `mm-runtime`, whose last message is its report."""
+
+from collections.abc import Sequence
+
+from mm_api.contract import CANNOT_START, TERMINATION_LOG, Command, ExitCode, Flag
+from mm_api.v1alpha1 import Gpu, MultimodalModelSpec
+from mm_operator.children import pod, volumes
+from mm_operator.children.metadata import Manifest
+from mm_operator.model import Snapshot
+
+
+def build_job_pod(
+    snapshot: Snapshot,
+    spec: MultimodalModelSpec,
+    *,
+    name: str,
+    deadline_seconds: int,
+    arguments: Sequence[str],
+    environment: Sequence[Manifest],
+    resources: Manifest,
+    mounts: Sequence[Manifest],
+    attached: list[Manifest],
+    documents: Sequence[Manifest] = (),
+    gpu: Gpu | None = None,
+) -> Manifest:
+    """Return the pod's spec.
+
+    Args:
+        snapshot: of the model.
+        spec: of the model.
+        name: of the container.
+        deadline_seconds: from the pod's start on a node.
+        arguments: of `mm-runtime`, without where it reports.
+        environment: besides that of every container.
+        resources: of the container.
+        mounts: besides /tmp.
+        attached: volumes that serving pods may hold on one node.
+        documents: volumes of the operator's own documents.
+        gpu: whose product the node must have; None: none.
+    """
+    container: Manifest = {
+        "name": name,
+        "image": spec.build.image or snapshot.settings.runtime_image,
+        "imagePullPolicy": "IfNotPresent",
+        "command": [Command.PROGRAM],
+        "args": [*arguments, Flag.TERMINATION_LOG, TERMINATION_LOG],
+        "env": [*pod.environment(), *environment],
+        "resources": resources,
+        "securityContext": pod.container_security(),
+        "terminationMessagePath": TERMINATION_LOG,
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "volumeMounts": [
+            *mounts,
+            {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108  # an emptyDir of the pod's own
+        ],
+    }
+    return {
+        # Of the pod, not of the Job: waiting for a GPU is not building, and a pod that ran too long
+        # counts as one attempt instead of ending the Job.
+        "activeDeadlineSeconds": deadline_seconds,
+        "automountServiceAccountToken": False,
+        "containers": [container],
+        "enableServiceLinks": False,
+        "restartPolicy": "Never",
+        "securityContext": pod.pod_security(),
+        "shareProcessNamespace": pod.SHARE_PROCESSES,
+        "volumes": [*attached, *documents, pod.scratch("tmp")],
+        **pod.pull_secrets(list(spec.runtime.image_pull_secrets)),
+        **volumes.beside_servers(snapshot, spec, attached),
+        **pod.placement(spec.build, gpu or Gpu()),
+    }
+
+
+def failure_policy(container: str, permanent: Sequence[ExitCode]) -> Manifest:
+    """Return what ends a Job at once, and what does not count as an attempt."""
+    return {
+        "rules": [
+            {
+                "action": "FailJob",
+                "onExitCodes": {
+                    "containerName": container,
+                    "operator": "In",
+                    "values": [int(code) for code in (*permanent, *CANNOT_START)],
+                },
+            },
+            {
+                "action": "Ignore",
+                "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}],
+            },
+        ]
+    }
