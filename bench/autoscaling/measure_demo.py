@@ -29,6 +29,7 @@ from fitting import FitError, above_zero
 
 from mm_api.documents.serving_plan import ServingPlan
 from mm_ctl.simulation import ServiceProfile
+from mm_runtime.reference_engine.checkpoint import Checkpoint
 from mm_runtime.reference_engine.language_model import LanguageModel
 from mm_runtime.reference_engine.model import Part
 from mm_runtime.serving.directory import EngineDirectory
@@ -83,7 +84,13 @@ def measure(folder: Path, rounds: int) -> dict[str, Points]:
     ServingPlan.from_json(built.serving.read_bytes())
     encoder = load_encoder(directory, directory.vision)
     model = LanguageModel(
-        CHECKPOINT, family="llava", dtype="float32", slots=max(BATCHES), max_length=MAX_LENGTH
+        Checkpoint(
+            folder=CHECKPOINT,
+            family="llava",
+            dtype="float32",
+            slots=max(BATCHES),
+            max_length=MAX_LENGTH,
+        )
     )
     pixels = np.random.default_rng(1).random((4, 3, IMAGE_SIDE, IMAGE_SIDE), dtype=np.float32)
 

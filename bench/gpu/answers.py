@@ -19,6 +19,7 @@ from gpu_record import RESULTS, write
 from sites import Site, chat, make_site, send
 
 from mm_api.documents.serving_plan import Device, MemoryPools
+from mm_runtime.reference_engine.checkpoint import Checkpoint
 from mm_runtime.reference_engine.language_model import LanguageModel
 from mm_runtime.reference_engine.model import Part
 from mm_runtime.serving.device import open_device
@@ -57,7 +58,9 @@ def logits(device: Device, dtype: str) -> torch.Tensor:
     """Return float32 logits [positions, vocabulary] of a prompt with image rows and its answer."""
     place = open_device(device)
     model = LanguageModel(
-        CHECKPOINT, family="llava", dtype=dtype, slots=2, max_length=256, device=place
+        Checkpoint(
+            folder=CHECKPOINT, family="llava", dtype=dtype, slots=2, max_length=256, device=place
+        )
     )
     torch.manual_seed(5)
     table = torch.randn(16, model.hidden_size)

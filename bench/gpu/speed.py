@@ -20,6 +20,7 @@ from checkpoints import SHAPES, Shape, write_llava
 from gpu_record import RESULTS, write
 
 from mm_api.documents.serving_plan import Device
+from mm_runtime.reference_engine.checkpoint import Checkpoint
 from mm_runtime.reference_engine.fused.opening import open_kernels
 from mm_runtime.reference_engine.language_model import LanguageModel
 from mm_runtime.reference_engine.model import Part
@@ -71,14 +72,16 @@ def measured(
     device = open_device(name)
     began = time.monotonic()
     model = LanguageModel(
-        folder,
-        family="llava",
-        dtype=shape.dtype,
-        slots=SLOTS,
-        max_length=POSITIONS,
-        device=device,
-        graphs=way == "graph",
-        kernels=open_kernels(device) if way == "fused" else None,
+        Checkpoint(
+            folder=folder,
+            family="llava",
+            dtype=shape.dtype,
+            slots=SLOTS,
+            max_length=POSITIONS,
+            device=device,
+            graphs=way == "graph",
+            kernels=open_kernels(device) if way == "fused" else None,
+        )
     )
     assert (model._fused is not None) == (way == "fused")  # noqa: SLF001 - what is measured
     wait_for(device)

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from mm_api.documents.build_plan import EngineLimits
+from mm_runtime.reference_engine.checkpoint import Checkpoint
 from mm_runtime.reference_engine.engine import Engine, EngineOptions
 from mm_runtime.reference_engine.language_model import LanguageModel
 from support.tiny_llava import CHECKPOINT
@@ -47,7 +48,9 @@ class StartEngine(Protocol):
 def load_language_model() -> LanguageModel:
     """Return the tiny model's language model with four slots."""
     return LanguageModel(
-        CHECKPOINT, family="llava", dtype="float32", slots=SLOTS, max_length=MAX_LENGTH
+        Checkpoint(
+            folder=CHECKPOINT, family="llava", dtype="float32", slots=SLOTS, max_length=MAX_LENGTH
+        )
     )
 
 

@@ -1,18 +1,16 @@
 """Llama 3.2 Vision's language model: some layers read images by cross attention."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
 import transformers
 from transformers import DynamicCache
 
-from mm_runtime.reference_engine.adapters import AdapterFolder
+from mm_runtime.reference_engine.checkpoint import Checkpoint
 from mm_runtime.reference_engine.language_model import load_full_model, refuse_beams
 from mm_runtime.reference_engine.unbatched import UnbatchedModel
-from mm_runtime.serving.device import CPU, as_tensor
+from mm_runtime.serving.device import as_tensor
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.generate.request import Request
 
@@ -30,35 +28,17 @@ class _State:
 class CrossAttentionModel(UnbatchedModel):
     """A decoder with cross-attention layers; without images they are skipped."""
 
-    def __init__(
-        self,
-        folder: Path,
-        *,
-        dtype: str,
-        slots: int,
-        max_encoder_length: int,
-        adapters: Sequence[AdapterFolder] = (),
-        device: torch.device = CPU,
-    ) -> None:
-        """Load the checkpoint and drop its vision tower.
-
-        Args:
-            folder: config.json and safetensors in Hugging Face format.
-            dtype: torch's name of the dtype to compute in.
-            slots: requests that can run at one time.
-            max_encoder_length: positions of all images of a request at the most.
-            adapters: those that requests may name.
-            device: holds weights, keys and values, and computes.
-        """
-        super().__init__(slots, device)
+    def __init__(self, checkpoint: Checkpoint) -> None:
+        """Load the checkpoint and drop its vision tower."""
+        super().__init__(checkpoint.slots, checkpoint.device)
         kind = transformers.MllamaForConditionalGeneration
-        loaded = load_full_model(kind, folder, getattr(torch, dtype))
+        loaded = load_full_model(kind, checkpoint.folder, getattr(torch, checkpoint.dtype))
         self._model: Any = loaded.model.language_model
-        self.adapt({"llm": self._model}, adapters)
+        self.adapt({"llm": self._model}, checkpoint.adapters)
         self._head: Any = loaded.lm_head
         for part in (self._model, self._head):
-            part.to(device)
-        self._max_encoder_length = max_encoder_length
+            part.to(self.device)
+        self._max_encoder_length = checkpoint.max_length
         self.vocabulary_size = int(loaded.config.text_config.vocab_size)
         self._known = int(self._model.get_input_embeddings().weight.shape[0])
         """Ids that have an embedding: the image token lies behind the vocabulary."""

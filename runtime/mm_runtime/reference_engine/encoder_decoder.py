@@ -4,9 +4,7 @@ The encoder reads a request once, when it gets its slot. What it reads are `inpu
 Whisper `encoder_input_features`; the decoder's prompt are `decoder_input_ids`.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -16,11 +14,11 @@ from transformers.modeling_outputs import BaseModelOutput
 
 from mm_api.families import FAMILIES, SERVED
 from mm_api.families.family import Kind
-from mm_runtime.reference_engine.adapters import AdapterFolder
+from mm_runtime.reference_engine.checkpoint import Checkpoint
 from mm_runtime.reference_engine.choosing import NEVER
 from mm_runtime.reference_engine.language_model import load_full_model
 from mm_runtime.reference_engine.unbatched import UnbatchedModel
-from mm_runtime.serving.device import CPU, as_tensor
+from mm_runtime.serving.device import as_tensor
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.generate.request import Request
 
@@ -43,37 +41,20 @@ class _State:
 class EncoderDecoderModel(UnbatchedModel):
     """Both halves of one checkpoint."""
 
-    def __init__(
-        self,
-        folder: Path,
-        *,
-        dtype: str,
-        slots: int,
-        family: str,
-        max_encoder_length: int,
-        adapters: Sequence[AdapterFolder] = (),
-        device: torch.device = CPU,
-    ) -> None:
-        """Load the checkpoint.
-
-        Args:
-            folder: config.json and safetensors in Hugging Face format.
-            dtype: torch's name of the dtype to compute in.
-            slots: requests that can run at one time.
-            family: one of `KINDS`.
-            max_encoder_length: positions that the encoder reads at the most.
-            adapters: those that requests may name.
-            device: holds weights, keys and values, and computes.
-        """
-        super().__init__(slots, device)
+    def __init__(self, checkpoint: Checkpoint) -> None:
+        """Load a checkpoint of one of `KINDS`."""
+        super().__init__(checkpoint.slots, checkpoint.device)
+        family = checkpoint.family
         self._model: Any = load_full_model(
-            getattr(transformers, KINDS[family]), folder, dtype_of(dtype)
+            getattr(transformers, KINDS[family]), checkpoint.folder, dtype_of(checkpoint.dtype)
         )
         self._encoder: Any = self._model.get_encoder()
-        self.adapt({"encoder": self._encoder, "decoder": self._model.get_decoder()}, adapters)
-        self._model.to(device)
+        self.adapt(
+            {"encoder": self._encoder, "decoder": self._model.get_decoder()}, checkpoint.adapters
+        )
+        self._model.to(self.device)
         self._accepts_audio = FAMILIES[family].reads_audio
-        self._max_encoder_length = max_encoder_length
+        self._max_encoder_length = checkpoint.max_length
         config, generation = self._model.config, self._model.generation_config
         # Whisper never says its marks of music and speakers, and never begins with a space.
         self._suppressed = list(getattr(generation, "suppress_tokens", None) or ())

@@ -15,16 +15,16 @@ from transformers.utils import logging as transformers_logging
 
 from mm_api.families import FAMILIES
 from mm_api.families.family import Decoder, Family
-from mm_runtime.reference_engine.adapters import Adapter, AdapterFolder, Adapters
+from mm_runtime.reference_engine.adapters import Adapter, Adapters
 from mm_runtime.reference_engine.beams import Branches
+from mm_runtime.reference_engine.checkpoint import Checkpoint
 from mm_runtime.reference_engine.decode_graphs import DecodeGraphs
 from mm_runtime.reference_engine.fused.decoder import FusedDecoder
-from mm_runtime.reference_engine.fused.kernels import Kernels
 from mm_runtime.reference_engine.fused.low_ranks import take_adapters
 from mm_runtime.reference_engine.fused.weights import has_llama_shape, take_weights
 from mm_runtime.reference_engine.model import Part, Passed
 from mm_runtime.reference_engine.slot_cache import ATTENTION, SlotCache
-from mm_runtime.serving.device import CPU, as_tensor, release_unused
+from mm_runtime.serving.device import as_tensor, release_unused
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.generate.request import Request, Rows
 
@@ -44,33 +44,12 @@ class LanguageModel:
     repeatable = True
     """A pass writes keys and values at places that follow from its arguments alone."""
 
-    def __init__(
-        self,
-        folder: Path,
-        *,
-        dtype: str,
-        slots: int,
-        max_length: int,
-        family: str,
-        adapters: Sequence[AdapterFolder] = (),
-        device: torch.device = CPU,
-        graphs: bool = False,
-        kernels: Kernels | None = None,
-    ) -> None:
-        """Load the language model of a checkpoint; its vision tower is dropped at once.
-
-        Args:
-            folder: config.json and safetensors in Hugging Face format.
-            dtype: torch's name of the dtype to compute in, for example float32.
-            slots: requests that can run at one time.
-            max_length: positions of one request, prompt and answer together.
-            family: one with a `decoder`.
-            adapters: those that requests may name.
-            device: holds weights, keys and values, and computes.
-            graphs: decode in steps of fixed shapes, which a GPU starts at once; without adapters.
-            kernels: compute decoders of Llama's shape, in passes of fixed shapes.
-        """
-        parts = load_parts(FAMILIES[family], folder, getattr(torch, dtype))
+    def __init__(self, checkpoint: Checkpoint) -> None:
+        """Load the language model of a family with a `decoder`; its vision tower is dropped."""
+        slots, max_length, device = checkpoint.slots, checkpoint.max_length, checkpoint.device
+        family, adapters = FAMILIES[checkpoint.family], checkpoint.adapters
+        kernels = checkpoint.kernels
+        parts = load_parts(family, checkpoint.folder, getattr(torch, checkpoint.dtype))
         config = parts.config
         self._model: Any = parts.model.eval()
         self._model.set_attn_implementation(ATTENTION)
@@ -99,7 +78,7 @@ class LanguageModel:
             return
         self._adapters = Adapters({"llm": self._model}, adapters)
         self._model.to(device)
-        fixed = graphs and not adapters
+        fixed = checkpoint.graphs and not adapters
         self._cache = SlotCache(
             layers=config.num_hidden_layers,
             slots=slots + fixed,

@@ -10,6 +10,7 @@ import torch
 from mm_api.families import FAMILIES, SERVED
 from mm_api.families.family import ImageLayout, Kind
 from mm_runtime.reference_engine.adapters import AdapterFolder
+from mm_runtime.reference_engine.checkpoint import Checkpoint
 from mm_runtime.reference_engine.cross_attention import CrossAttentionModel
 from mm_runtime.reference_engine.encoder_decoder import KINDS, EncoderDecoderModel
 from mm_runtime.reference_engine.engine import Engine, EngineOptions
@@ -113,57 +114,32 @@ def load_model(
     family, limits = directory.facts.family, directory.limits
     kernels = open_kernels(device) if kernels is None else kernels
     record = FAMILIES.get(family)
-    dtype, slots = directory.manifest.plan.engine.dtype, limits.max_batch_size
-    reads = limits.max_encoder_input_len or limits.max_input_len
-    adapters = [
-        AdapterFolder(one.uid, one.name, directory.adapters / one.name, directory.facts)
-        for one in directory.manifest.plan.adapters
-    ]
+    is_decoder = record is not None and record.decoder is not None
+    rotated = record is not None and record.image_layout is ImageLayout.GRID
+    read = limits.max_encoder_input_len or limits.max_input_len
+    checkpoint = Checkpoint(
+        folder=directory.llm,
+        family=family,
+        dtype=directory.manifest.plan.engine.dtype,
+        slots=limits.max_batch_size,
+        max_length=limits.max_seq_len if is_decoder else read,
+        adapters=[
+            AdapterFolder(one.uid, one.name, directory.adapters / one.name, directory.facts)
+            for one in directory.manifest.plan.adapters
+        ],
+        device=device,
+        graphs=is_gpu(device) and not rotated,
+        kernels=kernels,
+    )
     if family in KINDS:
-        return EncoderDecoderModel(
-            directory.llm,
-            dtype=dtype,
-            slots=slots,
-            family=family,
-            max_encoder_length=reads,
-            adapters=adapters,
-            device=device,
-        )
+        return EncoderDecoderModel(checkpoint)
     if record is not None and record.kind is Kind.CROSS_ATTENTION:
-        return CrossAttentionModel(
-            directory.llm,
-            dtype=dtype,
-            slots=slots,
-            max_encoder_length=reads,
-            adapters=adapters,
-            device=device,
-        )
+        return CrossAttentionModel(checkpoint)
     if record is None or record.decoder is None:
         raise ValueError(
             f"the Reference engine has no family {family!r}; it has {', '.join(sorted(SERVED))}"
         )
-    if record.image_layout is ImageLayout.GRID:
-        return RotatedLanguageModel(
-            directory.llm,
-            dtype=dtype,
-            slots=slots,
-            max_length=limits.max_seq_len,
-            family=family,
-            adapters=adapters,
-            device=device,
-            kernels=kernels,
-        )
-    return LanguageModel(
-        directory.llm,
-        dtype=dtype,
-        slots=slots,
-        max_length=limits.max_seq_len,
-        family=family,
-        adapters=adapters,
-        device=device,
-        graphs=is_gpu(device),
-        kernels=kernels,
-    )
+    return RotatedLanguageModel(checkpoint) if rotated else LanguageModel(checkpoint)
 
 
 def _end_ids(directory: EngineDirectory) -> frozenset[int]:

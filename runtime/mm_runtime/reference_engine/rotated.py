@@ -6,18 +6,16 @@ distance between the last of them and the number of tokens; what follows is rota
 """
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
 
-from mm_runtime.reference_engine.adapters import AdapterFolder
 from mm_runtime.reference_engine.beams import Branches
+from mm_runtime.reference_engine.checkpoint import Checkpoint
 from mm_runtime.reference_engine.fused.decoder import FusedDecoder
-from mm_runtime.reference_engine.fused.kernels import Kernels
 from mm_runtime.reference_engine.language_model import LanguageModel, plain_tokens
 from mm_runtime.reference_engine.model import Part, Passed
-from mm_runtime.serving.device import CPU, as_tensor
+from mm_runtime.serving.device import as_tensor
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.generate.request import Request
 
@@ -41,35 +39,15 @@ class _Rotation(torch.nn.Module):
 class RotatedLanguageModel(LanguageModel):
     """A decoder whose slots know how their positions are rotated."""
 
-    def __init__(
-        self,
-        folder: Path,
-        *,
-        dtype: str,
-        slots: int,
-        max_length: int,
-        family: str,
-        adapters: Sequence[AdapterFolder] = (),
-        device: torch.device = CPU,
-        kernels: Kernels | None = None,
-    ) -> None:
+    def __init__(self, checkpoint: Checkpoint) -> None:
         """Load as any decoder; see `LanguageModel`."""
-        super().__init__(
-            folder,
-            dtype=dtype,
-            slots=slots,
-            max_length=max_length,
-            family=family,
-            adapters=adapters,
-            device=device,
-            kernels=kernels,
-        )
-        self._plain: Any = self._model.rotary_emb.to(device)
+        super().__init__(checkpoint)
+        self._plain: Any = self._model.rotary_emb.to(checkpoint.device)
         self._rotation = _Rotation()
         self._model.rotary_emb = self._rotation
         self._pairs = int(self._plain.inv_freq.shape[0])
-        self._tables: list[torch.Tensor | None] = [None] * (slots)
-        self._deltas = [0] * (slots)
+        self._tables: list[torch.Tensor | None] = [None] * checkpoint.slots
+        self._deltas = [0] * checkpoint.slots
 
     def check(self, request: Request) -> None:
         """Refuse rotations that do not cover the prompt, or are missing beside images."""

@@ -18,6 +18,7 @@ from mm_api.documents.model_facts import ModelFacts
 from mm_runtime.adapters.check import check_adapter
 from mm_runtime.inspect.checkpoint import InspectOptions, inspect
 from mm_runtime.reference_engine.adapters import AdapterFolder
+from mm_runtime.reference_engine.checkpoint import Checkpoint
 from mm_runtime.reference_engine.cross_attention import CrossAttentionModel
 from mm_runtime.reference_engine.encoder_decoder import KINDS as TEXTS
 from mm_runtime.reference_engine.encoder_decoder import EncoderDecoderModel
@@ -76,13 +77,21 @@ def _complete(family: str, folder: Path) -> Any:
 def _model(
     family: str, folder: Path, adapters: list[AdapterFolder], kernels: Kernels | None = None
 ) -> SlotModel:
-    shared: dict[str, Any] = {"dtype": "float32", "slots": SLOTS, "adapters": adapters}
+    checkpoint = Checkpoint(
+        folder=folder,
+        family=family,
+        dtype="float32",
+        slots=SLOTS,
+        max_length=96,
+        adapters=adapters,
+        kernels=kernels,
+    )
     if family in TEXTS:
-        return EncoderDecoderModel(folder, family=family, max_encoder_length=64, **shared)
+        return EncoderDecoderModel(checkpoint)
     if family == "mllama":
-        return CrossAttentionModel(folder, max_encoder_length=64, **shared)
+        return CrossAttentionModel(checkpoint)
     kind = RotatedLanguageModel if family == "qwen2-vl" else LanguageModel
-    return kind(folder, max_length=96, family=family, kernels=kernels, **shared)
+    return kind(checkpoint)
 
 
 def _requests(family: str, complete: Any) -> list[Request]:

@@ -9,6 +9,7 @@ import torch
 from hypothesis import Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
+from mm_runtime.reference_engine.checkpoint import Checkpoint
 from mm_runtime.reference_engine.encoder_decoder import EncoderDecoderModel
 from mm_runtime.reference_engine.language_model import LanguageModel
 from mm_runtime.reference_engine.model import SlotModel
@@ -133,7 +134,7 @@ def t5(tmp_path_factory: pytest.TempPathFactory) -> EncoderDecoderModel:
     """A random T5, whose requests have caches of their own and may search with beams."""
     folder = write("t5", tmp_path_factory.mktemp("random") / "t5")
     return EncoderDecoderModel(
-        folder, dtype="float32", slots=SLOTS, family="t5", max_encoder_length=64
+        Checkpoint(folder=folder, dtype="float32", slots=SLOTS, family="t5", max_length=64)
     )
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import transformers
 
+from mm_runtime.reference_engine.checkpoint import Checkpoint
 from mm_runtime.reference_engine.encoder_decoder import KINDS, EncoderDecoderModel
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.generate.generation import (
@@ -55,7 +56,7 @@ def test_every_beam(tmp_path: Path, family: str, options: BeamOptions) -> None:
     forced = complete.generation_config.forced_bos_token_id
     start += () if forced is None else (forced,)
     model = EncoderDecoderModel(
-        folder, dtype="float32", slots=3, family=family, max_encoder_length=64
+        Checkpoint(folder=folder, dtype="float32", slots=3, family=family, max_length=64)
     )
     requests = _requests(start, options)
     plain = _requests(start, None)[:2]
@@ -81,7 +82,13 @@ def test_every_beam(tmp_path: Path, family: str, options: BeamOptions) -> None:
 def test_tensors_of_beams(tmp_path: Path) -> None:
     """Answers of different lengths lie padded in one tensor, each with its own length and sum."""
     model = EncoderDecoderModel(
-        write("t5", tmp_path / "t5"), dtype="float32", slots=1, family="t5", max_encoder_length=64
+        Checkpoint(
+            folder=write("t5", tmp_path / "t5"),
+            dtype="float32",
+            slots=1,
+            family="t5",
+            max_length=64,
+        )
     )
     request = _requests((0,), BeamOptions(3, 0.0))[0]
     with engine_starter(model)(max_batch_size=1, max_seq_len=64, max_num_tokens=8) as engine:

@@ -8,6 +8,7 @@ import torch
 import transformers
 from transformers.generation import GenerationMixin
 
+from mm_runtime.reference_engine.checkpoint import Checkpoint
 from mm_runtime.reference_engine.encoder_decoder import KINDS, EncoderDecoderModel
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.generate.request import Request
@@ -68,7 +69,7 @@ def test_mixed_requests(tmp_path: Path, family: str) -> None:
     folder = write(family, tmp_path / family)
     complete = getattr(transformers, KINDS[family]).from_pretrained(folder).eval()
     model = EncoderDecoderModel(
-        folder, dtype="float32", slots=SLOTS, family=family, max_encoder_length=64
+        Checkpoint(folder=folder, dtype="float32", slots=SLOTS, family=family, max_length=64)
     )
     requests = _requests(family, complete)
     expected = [_expected(complete, request) for request in requests]
@@ -83,7 +84,9 @@ def test_mixed_requests(tmp_path: Path, family: str) -> None:
 def test_bad_requests(tmp_path: Path) -> None:
     """What encoder or decoder cannot read is refused before it takes a slot."""
     model = EncoderDecoderModel(
-        write("t5", tmp_path / "t5"), dtype="float32", slots=1, family="t5", max_encoder_length=8
+        Checkpoint(
+            folder=write("t5", tmp_path / "t5"), dtype="float32", slots=1, family="t5", max_length=8
+        )
     )
     for words, request in {
         "decoder_input_ids is missing": Request((5,), 1, frozenset()),

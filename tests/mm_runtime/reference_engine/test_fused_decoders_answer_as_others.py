@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from mm_runtime.reference_engine.checkpoint import Checkpoint
 from mm_runtime.reference_engine.fused.decoder import FusedDecoder, part_sizes
 from mm_runtime.reference_engine.fused.kernels import Heads, Stored
 from mm_runtime.reference_engine.fused.opening import open_kernels
@@ -34,12 +35,14 @@ QUESTION = "what is in the image ?"
 def fused() -> LanguageModel:
     """The tiny model with fused weights."""
     return LanguageModel(
-        CHECKPOINT,
-        family="llava",
-        dtype="float32",
-        slots=SLOTS,
-        max_length=MAX_LENGTH,
-        kernels=PlainKernels(),
+        Checkpoint(
+            folder=CHECKPOINT,
+            family="llava",
+            dtype="float32",
+            slots=SLOTS,
+            max_length=MAX_LENGTH,
+            kernels=PlainKernels(),
+        )
     )
 
 

@@ -5,6 +5,7 @@ import pytest
 import torch
 from transformers import LlavaForConditionalGeneration
 
+from mm_runtime.reference_engine.checkpoint import Checkpoint
 from mm_runtime.reference_engine.language_model import LanguageModel
 from mm_runtime.serving.generate.request import Request
 from support.collecting_sink import CollectingSink
@@ -36,7 +37,9 @@ def _requests(count: int, *, end_ids: frozenset[int]) -> list[Request]:
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_half_precision_engines_run(dtype: str) -> None:
     """A prompt table of another dtype than the weights' is converted."""
-    model = LanguageModel(CHECKPOINT, family="llava", dtype=dtype, slots=1, max_length=64)
+    model = LanguageModel(
+        Checkpoint(folder=CHECKPOINT, family="llava", dtype=dtype, slots=1, max_length=64)
+    )
     table = np.ones((FEATURES_PER_IMAGE, HIDDEN), dtype=np.float32)
     ids = (2, *range(VOCABULARY, VOCABULARY + FEATURES_PER_IMAGE), 10)
     with engine_starter(model)(max_batch_size=1, max_seq_len=64) as engine:

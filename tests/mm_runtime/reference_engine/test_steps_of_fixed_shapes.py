@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from mm_runtime.reference_engine.checkpoint import Checkpoint
 from mm_runtime.reference_engine.decode_graphs import DecodeGraphs, doubled
 from mm_runtime.reference_engine.language_model import LanguageModel
 from mm_runtime.serving.device import CPU
@@ -16,12 +17,14 @@ from support.tiny_llava import CHECKPOINT
 def fixed() -> LanguageModel:
     """The tiny model with steps of fixed shapes."""
     return LanguageModel(
-        CHECKPOINT,
-        family="llava",
-        dtype="float32",
-        slots=SLOTS,
-        max_length=MAX_LENGTH,
-        graphs=True,
+        Checkpoint(
+            folder=CHECKPOINT,
+            family="llava",
+            dtype="float32",
+            slots=SLOTS,
+            max_length=MAX_LENGTH,
+            graphs=True,
+        )
     )
 
 

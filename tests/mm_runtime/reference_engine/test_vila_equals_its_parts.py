@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from transformers import AutoModelForCausalLM
 
+from mm_runtime.reference_engine.checkpoint import Checkpoint
 from mm_runtime.reference_engine.language_model import LanguageModel
 from mm_runtime.serving.generate.request import Request
 from mm_runtime.serving.prompts.questions import PromptQuestions
@@ -24,7 +25,9 @@ ROWS = 4
 def test_answers_equal_the_language_models(tmp_path: Path) -> None:
     """A prompt with two images' rows is continued as `generate` continues its embeddings."""
     folder = write("vila", tmp_path / "vila")
-    model = LanguageModel(folder, dtype="float32", slots=2, max_length=96, family="vila")
+    model = LanguageModel(
+        Checkpoint(folder=folder, dtype="float32", slots=2, max_length=96, family="vila")
+    )
     codec = TextCodec(folder / "llm")
     style = style_of("vila")
     writer = PromptQuestions(
