@@ -21,6 +21,7 @@ from speed import BATCHES, CONTEXT, POSITIONS, SLOTS, median_ms
 from mm_api.documents.serving_plan import Device
 from mm_runtime.inspect.checkpoint import InspectOptions, inspect
 from mm_runtime.reference_engine.adapters import AdapterFolder
+from mm_runtime.reference_engine.checkpoint import Checkpoint
 from mm_runtime.reference_engine.choosing import choose, choose_all
 from mm_runtime.reference_engine.fused.opening import open_kernels
 from mm_runtime.reference_engine.language_model import LanguageModel
@@ -85,14 +86,16 @@ def opened(
     """Return the language model as it is served."""
     device = open_device(name)
     return LanguageModel(
-        folder,
-        family="llava",
-        dtype=shape.dtype,
-        slots=SLOTS,
-        max_length=POSITIONS,
-        device=device,
-        adapters=adapters,
-        kernels=open_kernels(device),
+        Checkpoint(
+            folder=folder,
+            family="llava",
+            dtype=shape.dtype,
+            slots=SLOTS,
+            max_length=POSITIONS,
+            device=device,
+            adapters=adapters,
+            kernels=open_kernels(device),
+        )
     )
 
 

@@ -13,6 +13,7 @@ import torch
 
 from mm_runtime.inspect.checkpoint import InspectOptions, inspect
 from mm_runtime.reference_engine.adapters import AdapterFolder
+from mm_runtime.reference_engine.checkpoint import Checkpoint
 from mm_runtime.reference_engine.encoder_decoder import EncoderDecoderModel
 from mm_runtime.reference_engine.engine import Engine
 from mm_runtime.reference_engine.fused.kernels import Kernels
@@ -100,14 +101,16 @@ def tiny(
 ) -> LanguageModel:
     """Return the tiny model in float32."""
     return LanguageModel(
-        CHECKPOINT,
-        family="llava",
-        dtype="float32",
-        slots=SLOTS,
-        max_length=512,
-        adapters=adapters,
-        device=device,
-        kernels=kernels,
+        Checkpoint(
+            folder=CHECKPOINT,
+            family="llava",
+            dtype="float32",
+            slots=SLOTS,
+            max_length=512,
+            adapters=adapters,
+            device=device,
+            kernels=kernels,
+        )
     )
 
 
@@ -140,12 +143,14 @@ def test_beams(family: str, tmp_path: Path) -> None:
     found = [
         served(
             EncoderDecoderModel(
-                folder,
-                dtype="float32",
-                slots=SLOTS,
-                family=family,
-                max_encoder_length=64,
-                device=device,
+                Checkpoint(
+                    folder=folder,
+                    dtype="float32",
+                    slots=SLOTS,
+                    family=family,
+                    max_length=64,
+                    device=device,
+                )
             ),
             requests,
         )
@@ -166,7 +171,14 @@ def test_a_prompt_without_memory_is_read_in_parts(caplog: pytest.LogCaptureFixtu
     """By torch's own shortage: no request fails, and the answers are the same."""
     device = open_device("CUDA")
     model = LanguageModel(
-        CHECKPOINT, family="llava", dtype="float32", slots=SLOTS, max_length=LONG, device=device
+        Checkpoint(
+            folder=CHECKPOINT,
+            family="llava",
+            dtype="float32",
+            slots=SLOTS,
+            max_length=LONG,
+            device=device,
+        )
     )
     requests = [
         Request(ids=tuple(7 + at % 80 for at in range(length)), max_tokens=6, end_ids=frozenset())

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from mm_runtime.reference_engine.beams import Branches
+from mm_runtime.reference_engine.checkpoint import Checkpoint
 from mm_runtime.reference_engine.encoder_decoder import EncoderDecoderModel
 from mm_runtime.reference_engine.engine import Ending, Engine
 from mm_runtime.reference_engine.language_model import LanguageModel
@@ -160,7 +161,7 @@ def test_requests_that_pass_one_after_the_other(
     """An encoder-decoder's pass is not repeated: the one without memory fails, others continue."""
     folder = write("t5", tmp_path_factory.mktemp("random") / "t5")
     model = EncoderDecoderModel(
-        folder, dtype="float32", slots=SLOTS, family="t5", max_encoder_length=64
+        Checkpoint(folder=folder, dtype="float32", slots=SLOTS, family="t5", max_length=64)
     )
     requests = [
         Request(ids=(*range(5, 12 + at), END), decoder_ids=(0,), max_tokens=9, end_ids=frozenset())
