@@ -45,7 +45,8 @@ a file; a tensor of Triton's model `preprocessing`; Python's `in` before a varia
 STRICT: Final = (
     *("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"),
     *("docs/*.md", "charts/*.yaml", "charts/*.tpl", "charts/*.txt", "charts/*.md"),
-    *("bench/*.md", "examples/*.md", "tests/*.md"),
+    *("bench/*.md", "examples/*.md", "tests/*.md", "docs/*.json"),
+    *("examples/*.yaml", "tests/*.yaml", "tools/*.sh", "Makefile"),
 )
 """Texts without any of the words, folders below included."""
 STRICT_CODE: Final = (
