@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from mm_devcluster.demo import evidence, settings
-from mm_devcluster.demo.display import choose_display, make_console
+from mm_devcluster.demo.display import make_console, shown
 from mm_devcluster.demo.graph import Failure, run_stages
 from mm_devcluster.demo.questions import Answer
 from mm_devcluster.demo.session import Session
@@ -50,8 +50,8 @@ def run_demo(options: settings.Options) -> int:
     answers: list[Answer] = []
     stages = stages_of(session, answers)
     began = time.monotonic()
-    with choose_display(stages, console) as display:
-        failures = run_stages(stages, display.show)
+    with shown(stages, console) as show:
+        failures = run_stages(stages, show)
     if answers:
         print_answers(console, answers)
     if failures:

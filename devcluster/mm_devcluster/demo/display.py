@@ -2,10 +2,9 @@
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from threading import Lock
-from types import TracebackType
-from typing import Protocol, Self
 
 from rich.console import Console
 from rich.live import Live
@@ -19,30 +18,19 @@ QUIET_SECONDS = 5.0  # plain lines: details that change faster than this are not
 REFRESHES_PER_SECOND = 4  # each redraw costs about a millisecond of the two cores
 
 
-class Display(Protocol):
-    """Where updates go."""
-
-    def __enter__(self) -> Self:
-        """Begin to show."""
-        ...
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Leave the last state on the screen."""
-        ...
-
-    def show(self, update: Update) -> None:
-        """Show one change; called from several threads."""
-        ...
-
-
-def choose_display(stages: Sequence[Stage], console: Console) -> "Display":
-    """Return the live table on a terminal, else plain lines."""
-    return LiveTable(stages, console) if console.is_terminal else PlainLines(stages)
+@contextmanager
+def shown(stages: Sequence[Stage], console: Console) -> Iterator[Callable[[Update], None]]:
+    """Yield what shows a change, from any thread: in a live table on a terminal, else in lines."""
+    if not console.is_terminal:
+        yield PlainLines(stages).show
+        return
+    table = LiveTable(stages)
+    with Live(
+        console=console,
+        get_renderable=table.drawn,
+        refresh_per_second=REFRESHES_PER_SECOND,
+    ):
+        yield table.show
 
 
 class PlainLines:
@@ -54,18 +42,6 @@ class PlainLines:
         self._began = time.monotonic()
         self._said: dict[str, tuple[str, float]] = {}
         self._lock = Lock()
-
-    def __enter__(self) -> Self:
-        """Begin to show."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Nothing is left open."""
 
     def show(self, update: Update) -> None:
         """Write a line, unless it would only repeat what was said a moment ago."""
@@ -87,38 +63,20 @@ class PlainLines:
 class LiveTable:
     """One row a stage: mark, title, elapsed time, what it waits for or what was reached."""
 
-    def __init__(self, stages: Sequence[Stage], console: Console) -> None:
+    def __init__(self, stages: Sequence[Stage]) -> None:
         """Start with every stage waiting."""
         self._stages = stages
         self._updates = {stage.key: Update(stage.key, State.WAITING, "", 0.0) for stage in stages}
         self._began: dict[str, float] = {}
         self._spinner = Spinner("dots", style="cyan")
-        self._live = Live(
-            console=console,
-            get_renderable=self._table,
-            refresh_per_second=REFRESHES_PER_SECOND,
-        )
-
-    def __enter__(self) -> Self:
-        """Begin to draw."""
-        self._live.__enter__()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Draw the last state and leave it on the screen."""
-        self._live.__exit__(kind, error, trace)
 
     def show(self, update: Update) -> None:
         """Change the row of a stage; the next redraw shows it."""
         self._began.setdefault(update.key, time.monotonic())
         self._updates[update.key] = update
 
-    def _table(self) -> Table:
+    def drawn(self) -> Table:
+        """Return the table as it is now."""
         table = Table.grid(padding=(0, 1))
         table.add_column(width=1)
         table.add_column(no_wrap=True)
