@@ -50,7 +50,7 @@ class Elector:
         self._turned = asyncio.Event()
 
     def leads(self) -> bool:
-        """Return whether this replica may write right now; see `Keeper.leads`."""
+        """Return whether this replica may write right now; see `LeaseThread.leads`."""
         return self._lease_thread.leads()
 
     async def run(self) -> None:
