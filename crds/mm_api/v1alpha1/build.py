@@ -48,7 +48,11 @@ class StoreSpec(ApiModel):
         description="Storage class of the claim that the operator makes; it cannot change later. "
         "Absent: the cluster's default class.",
     )
-
+    access_mode: Literal["ReadWriteOnce", "ReadWriteMany"] = Field(
+        default="ReadWriteOnce",
+        description="Access mode of the claim that the operator makes; it cannot change later. "
+        "ReadWriteMany lets pods of several nodes serve from it, where the storage class can.",
+    )
     gc_after: Duration | None = Field(
         default=None,
         description="Engines that no model has used for so long are removed from the store, for "

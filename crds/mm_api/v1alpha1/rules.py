@@ -234,6 +234,13 @@ RULES: Final[Mapping[type[ApiModel], tuple[Rule, ...]]] = {
             holds=None,
             field="storageClassName",
         ),
+        Rule(
+            cel="self.accessMode == oldSelf.accessMode",
+            message="accessMode cannot change: a claim keeps its modes; use a claim of yours "
+            "(persistentVolumeClaim), or a bucket",
+            holds=None,
+            field="accessMode",
+        ),
     ),
     BuildSpec: (
         _at_least_a_second("timeout", "timeout"),

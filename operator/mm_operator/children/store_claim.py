@@ -7,9 +7,6 @@ from mm_operator.children.metadata import Manifest, shared_labels, shared_metada
 from mm_operator.model import Plan, Snapshot
 from mm_operator.plan.store import store_of
 
-ACCESS_MODES = ("ReadWriteOnce",)
-"""What every provisioner can do; replicas on several nodes need a shared claim of the user's."""
-
 
 def build_store_claim(snapshot: Snapshot, spec: MultimodalModelSpec, plan: Plan) -> Manifest | None:
     """Return the claim once a plan needs it; never for a claim of the user's.
@@ -23,7 +20,7 @@ def build_store_claim(snapshot: Snapshot, spec: MultimodalModelSpec, plan: Plan)
     size = _larger(found.size, spec.build.store.size) if found else str(spec.build.store.size)
     storage_class = found.storage_class if found else spec.build.store.storage_class_name
     claim: Manifest = {
-        "accessModes": list(found.access_modes if found else ACCESS_MODES),
+        "accessModes": list(found.access_modes) if found else [spec.build.store.access_mode],
         "resources": {"requests": {"storage": size}},
     }
     if storage_class is not None:

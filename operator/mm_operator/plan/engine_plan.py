@@ -15,6 +15,7 @@ from mm_operator.plan.engine.target import Inputs
 from mm_operator.plan.gpu_nodes import node_problem
 from mm_operator.plan.records import read_gpu
 from mm_operator.plan.store import store_of
+from mm_operator.plan.store_access import with_store_access
 
 _CONDITION_REASONS = frozenset(
     {
@@ -55,6 +56,7 @@ def plan_for(snapshot: Snapshot, spec: MultimodalModelSpec, facts: ModelFacts) -
         return PlannedEngine(problem=error)
     if isinstance(planned, Refusal):
         return PlannedEngine(problem=_joined(planned.problems))
+    planned = with_store_access(planned, snapshot, spec)
     family = FAMILIES[facts.family]
     if family.unserved and not family.is_served(spec.engine.backend):
         problem = SpecError(Reason.NOT_SUPPORTED, family.unserved.instead)

@@ -110,13 +110,21 @@ def test_store_may_grow_but_not_shrink(api: Api) -> None:
     assert "size can only grow" in shrunk
 
 
-def test_class_of_the_store_stays(api: Api) -> None:
-    """A claim keeps its storage class, so the field cannot change or be set later."""
-    api.apply(document(at("build.store.storageClassName", "fast"), name="class"))
+@pytest.mark.parametrize(
+    ("field", "before", "after"),
+    [
+        ("storageClassName", "fast", "slow"),
+        ("accessMode", "ReadWriteOnce", "ReadWriteMany"),
+    ],
+)
+def test_class_and_mode_of_the_store_stay(api: Api, field: str, before: str, after: str) -> None:
+    """A claim keeps its class and its modes, so the fields cannot change or be set later."""
+    name = field.lower()
+    api.apply(document(at(f"build.store.{field}", before), name=name))
 
-    answer = api.apply(document(at("build.store.storageClassName", "slow"), name="class"))
+    answer = api.apply(document(at(f"build.store.{field}", after), name=name))
 
-    assert "storageClassName cannot change" in answer
+    assert f"{field} cannot change" in answer
 
 
 def test_scale_moves_replicas(api: Api) -> None:

@@ -28,7 +28,7 @@ SAVES = f'#!/bin/sh\n{{original}} "$@" && cd {BUILT} && '
 
 def llava(folder: Path) -> TrtllmSite:
     """Return a build of LLaVA with tools of its own, which a test may spoil."""
-    tools = install(folder / "tools", "0.20.0", gpu=("NVIDIA H100 80GB HBM3", "9.0"))
+    tools = install(folder / "tools", "0.20.0")
     return trtllm_site(folder, tools, "llava")
 
 
@@ -246,6 +246,11 @@ def test_a_gpu_may_have_a_longer_name_or_none(site: TrtllmSite, planned: str, se
             "nvidia-smi sees no GPU",
             id="no-gpu",
         ),
+        pytest.param(
+            lambda site: site.tools.script("nvidia-smi").unlink(),
+            "spec.build.runtimeClassName",
+            id="no-nvidia-runtime",
+        ),
     ],
 )
 def test_missing_parts_are_named(
@@ -260,7 +265,7 @@ def test_missing_parts_are_named(
 
 def test_vilas_own_code_is_missed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No image holds the folder that the vision builder of VILA imports from."""
-    tools = install(tmp_path / "tools", "0.20.0", gpu=("NVIDIA H100 80GB HBM3", "9.0"))
+    tools = install(tmp_path / "tools", "0.20.0")
     site = use_site(monkeypatch, trtllm_site(tmp_path, tools, "vila"))
     (tools.root / "VILA").rmdir()
 

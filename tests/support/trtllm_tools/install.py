@@ -58,11 +58,13 @@ class Tools:
         return self.programs / name if "/" not in name else self.root / name
 
 
+H100 = ("NVIDIA H100 80GB HBM3", "9.0")
+
+
 def install(
     root: Path,
     version: str,
     *,
-    gpu: tuple[str, str] | None = None,
     python: str = sys.executable,
 ) -> Tools:
     """Write the programs.
@@ -70,7 +72,6 @@ def install(
     Args:
         root: the folder; made here.
         version: of TensorRT-LLM.
-        gpu: what nvidia-smi says, name and compute capability; None: there is no nvidia-smi.
         python: what `python3` is, where the programs are run.
     """
     tools = Tools(root, version)
@@ -102,9 +103,13 @@ def install(
             f"Metadata-Version: 2.1\nName: {package}\nVersion: {number}\n"
         )
     (root / "VILA").mkdir()
-    if gpu:
-        write_program(tools.script("nvidia-smi"), f"#!/bin/sh\necho '{gpu[0]}, {gpu[1]}'\n")
+    write_gpu(tools, *H100)
     return tools
+
+
+def write_gpu(tools: Tools, name: str, capability: str) -> None:
+    """Let nvidia-smi report one GPU."""
+    write_program(tools.script("nvidia-smi"), f"#!/bin/sh\necho '{name}, {capability}'\n")
 
 
 def write_program(path: Path, text: str) -> None:

@@ -77,8 +77,11 @@ def _gpu(planned: GpuModel) -> GpuIdentity:
     """
     expected = GpuIdentity(product=planned.product, compute_capability=planned.compute_capability)
     if shutil.which("nvidia-smi") is None:
-        log.warning("nvidia-smi is missing: the GPU is taken from the plan, unseen")
-        return expected
+        raise PermanentError(
+            "The container has no nvidia-smi, which NVIDIA's container toolkit puts into containers"
+            " with a GPU: set spec.build.runtimeClassName where nodes need one (nvidia), or install"
+            " the GPU Operator; without it the build would see no GPU."
+        )
     answer = query(["nvidia-smi", "--query-gpu=name,compute_cap", "--format=csv,noheader"])
     for line in (answer or "").splitlines():
         name, _, capability = line.partition(",")

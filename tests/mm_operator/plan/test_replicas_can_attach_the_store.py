@@ -1,0 +1,85 @@
+"""Replicas that may run on several nodes need a store that several nodes can attach."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from mm_operator.children.all import build
+from mm_operator.model.objects import ClaimState
+from mm_operator.plan.engine_plan import plan_for
+from support.model_documents import at, merged
+from support.models import snapshot_of, tiny_facts
+from support.staged import inspected
+
+OWN_CLAIM = at("build.store", {"persistentVolumeClaim": {"claimName": "engines"}})
+BUCKET = at("build.store", {"s3": {"bucket": "engines"}})
+SCALED = at(
+    "autoscaling",
+    {
+        "mode": "Enforce",
+        "maxReplicas": 4,
+        "objectives": [{"metric": "RequestLatency", "percentile": 95, "target": "2s"}],
+    },
+)
+
+
+def messages(changes: dict[str, Any], **fields: Any) -> list[str]:
+    """Return what the plan warns of about the store."""
+    snapshot = snapshot_of(changes, **fields)
+    assert snapshot.spec is not None
+    planned = plan_for(snapshot, snapshot.spec, tiny_facts()).plan
+    assert planned is not None
+    return [one.message for one in planned.warnings if one.code == "StoreOnOneNode"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "fields", "expected"),
+    [
+        pytest.param({}, {}, 0, id="one-replica"),
+        pytest.param({"replicas": 4}, {}, 1, id="replicas"),
+        pytest.param(SCALED, {}, 1, id="replicas-to-come"),
+        pytest.param(merged(SCALED, at("autoscaling.mode", "Off")), {}, 0, id="not-scaled"),
+        pytest.param(merged(BUCKET, {"replicas": 4}), {}, 0, id="bucket"),
+        pytest.param(merged(OWN_CLAIM, {"replicas": 4}), {}, 0, id="own-claim-of-many-nodes"),
+        pytest.param(
+            merged(OWN_CLAIM, {"replicas": 4}),
+            {"claims_of_one_node": {"engines": ()}},
+            1,
+            id="own-claim-of-one-node",
+        ),
+        pytest.param(
+            merged(at("build.store.accessMode", "ReadWriteMany"), {"replicas": 4}),
+            {},
+            0,
+            id="claim-of-many-nodes-is-made",
+        ),
+    ],
+)
+def test_the_plan_warns(changes: dict[str, Any], fields: dict[str, Any], expected: int) -> None:
+    """Before anything runs, with the number of replicas and the ways out."""
+    found = messages(changes, **fields)
+
+    assert len(found) == expected
+    assert all("4 replicas" in one and "spec.build.store.s3" in one for one in found)
+
+
+def test_a_claim_that_exists_counts_as_it_is() -> None:
+    """The first model of a namespace decided its modes; another one's field changes nothing."""
+    claim = ClaimState("multimodal-store", "Bound", "50Gi", None, ("ReadWriteMany",))
+    snapshot = snapshot_of({"replicas": 4})
+    assert snapshot.spec is not None
+    seen = replace(snapshot, observed=replace(snapshot.observed, store=claim))
+    planned = plan_for(seen, snapshot.spec, tiny_facts()).plan
+
+    assert planned is not None
+    assert "StoreOnOneNode" not in [one.code for one in planned.warnings]
+
+
+@pytest.mark.parametrize("mode", ["ReadWriteOnce", "ReadWriteMany"])
+def test_the_claim_is_made_with_the_mode(mode: str) -> None:
+    """The field reaches the claim."""
+    children = build(*inspected(at("build.store.accessMode", mode)))
+
+    (claim,) = [one for one in children if one["kind"] == "PersistentVolumeClaim"]
+    assert claim["spec"]["accessModes"] == [mode]
