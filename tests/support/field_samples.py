@@ -142,7 +142,11 @@ _OTHER: Final[Mapping[str, Sample]] = {
     **{
         f"{part}.gpu.{name}": Sample(value, {part: {"gpu": _UNKNOWN_GPU}})
         for part in ("build", "runtime")
-        for name, value in {"memory": "160Gi", "computeCapability": "10.0"}.items()
+        for name, value in {
+            "memory": "160Gi",
+            "computeCapability": "10.0",
+            "resourceName": "nvidia.com/mig-1g.18gb",
+        }.items()
     },
     "build.image": Sample("example.org/tritonserver:25.06-trtllm-python-py3"),
     "build.trtllmVersion": Sample("0.19.0"),
