@@ -20,7 +20,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -144,7 +144,13 @@ def serving(site: Site, folder: Path) -> Iterator[tuple[RealGateway, Load, float
     """Yield a server with its clients, and how long Ready took."""
     folder.mkdir()
     began = time.monotonic()
-    with run_pair(site.engine, folder) as pair:
+    with ExitStack() as stack:
+        try:
+            pair = stack.enter_context(run_pair(site.engine, folder))
+        except RuntimeError as error:
+            lines = (folder / "serve.log").read_text(errors="replace").splitlines()
+            said = [line[:400] for line in lines if "rror" in line or "failed" in line]
+            raise RuntimeError("\n".join(said[:30])) from error
         ready = time.monotonic() - began
         load = Load(pair)
         try:

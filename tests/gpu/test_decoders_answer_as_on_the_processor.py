@@ -123,7 +123,8 @@ def test_rows_have_adapters_of_their_own(adapters: list[AdapterFolder]) -> None:
     plain = served(
         tiny(CPU, PlainKernels(), adapters), [replace(one, adapter=None) for one in questions()]
     )
-    assert [at for at, one in enumerate(wanted) if one != plain[at]] == [0, 2, 3, 5, 6, 8]
+    changed_by = {questions()[at].adapter for at, one in enumerate(wanted) if one != plain[at]}
+    assert changed_by == {0, 1}
 
 
 @pytest.mark.parametrize("family", ["t5", "bart", "nmt"])

@@ -95,6 +95,10 @@ class Ending:
     """End the process; called once, after all requests have failed."""
 
 
+_Computed = tuple[Passed, list[NDArray[np.float32]], Choices | None]
+"""A pass, the prompt's logits where they are wanted, and what comes next."""
+
+
 class Engine:
     """Serves requests from any thread with one model."""
 
@@ -291,13 +295,10 @@ class Engine:
         part = None if prompt is None else self._part(prompt)
         if part is None and not decoding:
             return
-        try:
-            passed, context, choices = self._compute(prompt, part)
-        except Exception as error:
-            if not (self._model.repeatable and is_out_of_memory(error)):
-                raise
-            self._make_room(prompt, part, error)
+        computed = self._tried(prompt, part)
+        if computed is None:
             return
+        passed, context, choices = computed
         self._count(len(decoding))
         if prompt is not None and part is not None:
             for logits in context:
@@ -313,9 +314,19 @@ class Engine:
         if choices is not None:
             self._advance(choices)
 
-    def _compute(
-        self, prompt: Running | None, part: Part | None
-    ) -> tuple[Passed, list[NDArray[np.float32]], Choices | None]:
+    def _tried(self, prompt: Running | None, part: Part | None) -> _Computed | None:
+        """Return what a pass computes; None: it found no memory, and the next one takes less."""
+        try:
+            return self._compute(prompt, part)
+        except Exception as error:
+            if not (self._model.repeatable and is_out_of_memory(error)):
+                raise
+            # Frames of the failed pass hold its tensors as long as their traceback lives.
+            shortage = error.with_traceback(None)
+        self._make_room(prompt, part, shortage)
+        return None
+
+    def _compute(self, prompt: Running | None, part: Part | None) -> _Computed:
         """Return a pass, the prompt's logits where they are wanted, and what comes next."""
         passed = self._model.run(
             [running.last_token for running in self._decoding],
@@ -363,7 +374,7 @@ class Engine:
                 logger.warning(
                     "no memory for %d rows of a prompt (%s): tried again with %d",
                     len(part.rows),
-                    error,
+                    str(error),
                     prompt.most_rows,
                 )
                 return
@@ -372,7 +383,7 @@ class Engine:
             return
         # The answer that has least to lose.
         slot = min(range(len(self._decoding)), key=lambda at: len(self._decoding[at].answer))
-        logger.error("no memory for a step of %d answers: %s", len(self._decoding), error)
+        logger.error("no memory for a step of %d answers: %s", len(self._decoding), str(error))
         sink = self._decoding[slot].sink
         self._leave(slot)
         self._fail((sink, error))

@@ -21,6 +21,9 @@ logger = logging.getLogger(__name__)
 EXIT_CODE = 1
 """Of the process; its supervisor reads the fault."""
 
+LONGEST = 200
+"""Characters of torch's own words in a message: a condition shows the message's beginning."""
+
 
 class GpuGuard:
     """Watches the GPU of one process.
@@ -89,4 +92,5 @@ def loading(what: str, device: Device) -> Iterator[None]:
 
 
 def _line(error: Exception) -> str:
-    return " ".join(str(error).split())
+    """Return what an error says itself: torch adds lines of advice, and tables to the first one."""
+    return next(iter(str(error).splitlines()), "")[:LONGEST]

@@ -41,7 +41,7 @@ def test_the_end_says_why(said: Path) -> None:
     """The supervisor reads the first fault: later ones follow from it."""
     codes: list[int] = []
     guard = GpuGuard(lambda: False, end=codes.append)
-    guard.end(RuntimeError("CUDA error:\nillegal access"))
+    guard.end(RuntimeError("CUDA error: illegal access\nSearch for it"))
     guard.end(RuntimeError("another"))
 
     fault = Fault.read(said)
