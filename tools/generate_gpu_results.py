@@ -206,12 +206,80 @@ def _towers(result: dict[str, Any]) -> Iterator[str]:
     yield "without waiting, pixels on the GPU. Random weights."
 
 
+def _choosing(result: dict[str, Any]) -> Iterator[str]:
+    shapes = result["shapes"]
+    batches = next(iter(shapes.values()))["adapted_ms"]
+    rows: list[list[object]] = [
+        [name, way, *by_batch.values()]
+        for name, one in shapes.items()
+        for way, by_batch in (
+            *one["step_ms"].items(),
+            (
+                f"greedy, one row of two with one of {result['adapters']} adapters",
+                one["adapted_ms"],
+            ),
+        )
+    ]
+    yield from _table(["model", "tokens", *(f"batch {batch}" for batch in batches)], rows)
+    yield ""
+    yield f"Milliseconds of a step at {result['context']} positions with the choice of its tokens,"
+    yield "all rows alike. `row by row` copies the logits of each row to the processor, where the"
+    yield f"same code chooses. Adapters of rank {result['rank']} change every module."
+    yield "Random weights in bfloat16."
+
+
+def _faults(result: dict[str, Any]) -> Iterator[str]:
+    yield from _table(
+        [
+            "fault",
+            "answers until it is over",
+            "503 without Retry-After",
+            "right again after",
+            "Ready takes",
+            "GPU MiB before, after",
+        ],
+        [
+            [
+                f"{what} {name}",
+                ", ".join(f"{count} x {status}" for status, count in one["statuses"].items()),
+                one["unavailable_without_retry_after"],
+                f"{one['back_seconds']} s",
+                f"{one['ready_seconds']} s",
+                f"{one['gpu_mib_before']:,}, {one['gpu_mib_after']:,}",
+            ]
+            for what, key in (("SIGKILL of", "killed"), ("GPU lost by", "lost"))
+            for name, one in result[key].items()
+        ],
+    )
+    yield ""
+    yield "tiny-llava, four clients that send images without pause and try again 0.1 s after an"
+    yield "error. A GPU is lost by an index past the end of a tensor: CUDA fails every later call of the"
+    left = result["left_mib"]
+    yield f"process. After the last server had ended, {left} MiB of the GPU were in use."
+    yield "Where another program has left too little memory, `mm-runtime serve` ends at its start:"
+    yield ""
+    yield from _table(
+        ["MiB free", "exit code", "after", "says"],
+        [
+            [
+                f"{one['free_mib']:,}",
+                one["exit_code"],
+                f"{one['seconds']} s",
+                one["message"].split("; torch says")[0],
+            ]
+            for one in result["full"]
+        ],
+    )
+
+
 SECTIONS: Final[tuple[tuple[str, str, Callable[[dict[str, Any]], Iterator[str]]], ...]] = (
     ("answers", "The same answers as on the processor", _answers),
     ("pool", "A full memory pool never gives a wrong answer", _pool),
     ("memory", "Planned and counted GPU memory", _memory),
     ("speed", "Decoding steps of the language model", _speed),
+    ("choosing", "Sampling and adapters", _choosing),
     ("towers", "The vision encoder", _towers),
+    ("faults", "Processes that die, GPUs that fail", _faults),
 )
 
 
