@@ -253,9 +253,9 @@ def _faults(result: dict[str, Any]) -> Iterator[str]:
     )
     yield ""
     yield "tiny-llava, four clients that send images without pause and try again 0.1 s after an"
-    yield "error. A GPU is lost by an index past the end of a tensor: CUDA fails every later call of the"
+    yield "error. A GPU is lost by an index past the end of a tensor: CUDA fails every later call"
     left = result["left_mib"]
-    yield f"process. After the last server had ended, {left} MiB of the GPU were in use."
+    yield f"of the process. After the last server had ended, {left} MiB of the GPU were in use."
     yield "Where another program has left too little memory, `mm-runtime serve` ends at its start:"
     yield ""
     yield from _table(
