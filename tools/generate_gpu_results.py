@@ -128,7 +128,7 @@ def _pool_name(name: str, one: dict[str, Any], size: int) -> str:
 
 
 def _memory(result: dict[str, Any]) -> Iterator[str]:
-    yield "Planned by this version, with the constants that these runs gave; it counts up to 32 MiB for"
+    yield "Planned by this version with the constants of these runs; it counts up to 32 MiB for"
     yield "choosing tokens on the GPU that came after them. Two sizes were served at the same time,"
     yield "in two runs (builds of the larger two verified 2 sample images instead of 8),"
     yield "beside other measurements, which slows the times below."
