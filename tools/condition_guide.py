@@ -214,7 +214,9 @@ ROLLOUT: Final[dict[str, Advice]] = {
         "Wait; the gateway's log names a warm-up request that fails.",
     ),
     Reason.PODS_UNSCHEDULABLE: Advice(
-        "No node accepts a pod.", "Add nodes, or change resources, selectors or tolerations."
+        "No node accepts a pod.",
+        "Add nodes, or change resources, selectors or tolerations. Where the message names pods of "
+        "the former revision: `spec.rollout` ([operations.md](operations.md#rollouts)).",
     ),
     Reason.IMAGE_NOT_USABLE: Advice(
         "A container of the pods cannot start: the image has no `mm-runtime`.",

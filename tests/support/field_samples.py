@@ -178,6 +178,8 @@ _OTHER: Final[Mapping[str, Sample]] = {
     "gateway.requestTimeout": Sample("4m"),
     "gateway.resources.requests": Sample({"cpu": 2}),
     "gateway.resources.limits": Sample({"cpu": 2}),
+    "rollout.strategy": Sample("Recreate"),
+    "rollout.maxSurge": Sample(2),
     "rollout.progressDeadline": Sample("20m"),
     "rollout.drainTimeout": Sample("10m"),
 }

@@ -199,6 +199,27 @@ RULE_EXAMPLES = (
         at("rollout.progressDeadline", "500ms"),
     ),
     RuleExample(
+        "only-rolling-has-a-surge",
+        "spec.rollout.strategy",
+        "maxSurge and maxUnavailable are those of strategy Rolling",
+        {"rollout": {"strategy": "Rolling", "maxSurge": 2}},
+        {"rollout": {"strategy": "Recreate", "maxSurge": 2}},
+    ),
+    RuleExample(
+        "only-rolling-misses-pods",
+        "spec.rollout.strategy",
+        "maxSurge and maxUnavailable are those of strategy Rolling",
+        {"rollout": {"strategy": "Rolling", "maxUnavailable": 0}},
+        {"rollout": {"strategy": "Recreate", "maxUnavailable": 0}},
+    ),
+    RuleExample(
+        "without-a-surge-one-is-missing",
+        "spec.rollout.maxSurge",
+        "with maxSurge 0 no pod can be replaced",
+        {"rollout": {"maxSurge": 0, "maxUnavailable": 1}},
+        {"rollout": {"maxSurge": 0}},
+    ),
+    RuleExample(
         "adapters-are-distinguished",
         "spec.engine.lora",
         "adapters need names of their own",

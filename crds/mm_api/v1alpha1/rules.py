@@ -246,7 +246,27 @@ RULES: Final[Mapping[type[ApiModel], tuple[Rule, ...]]] = {
         _at_least_a_second("timeout", "timeout"),
         _at_least_a_second("ttlAfterFinished", "ttl_after_finished"),
     ),
-    RolloutSpec: (_at_least_a_second("progressDeadline", "progress_deadline"),),
+    RolloutSpec: (
+        _at_least_a_second("progressDeadline", "progress_deadline"),
+        Rule(
+            cel="self.strategy == 'Rolling' || (!has(self.maxSurge) && !has(self.maxUnavailable))",
+            message="maxSurge and maxUnavailable are those of strategy Rolling: remove them, or "
+            "set strategy to Rolling",
+            holds=lambda rollout: (
+                rollout.strategy == "Rolling"
+                or (rollout.max_surge is None and rollout.max_unavailable is None)
+            ),
+            field="strategy",
+        ),
+        Rule(
+            cel="!has(self.maxSurge) || self.maxSurge > 0 || "
+            "(has(self.maxUnavailable) && self.maxUnavailable > 0)",
+            message="with maxSurge 0 no pod can be replaced unless one may be missing: set "
+            "maxUnavailable to 1 or more, or raise maxSurge",
+            holds=lambda rollout: rollout.max_surge != 0 or bool(rollout.max_unavailable),
+            field="maxSurge",
+        ),
+    ),
     GatewaySpec: (
         Rule(
             cel="quantity(string(self.maxImageBytes)).isGreaterThan(quantity('0'))",

@@ -206,8 +206,8 @@ UNSUPPORTED: Final[tuple[Unsupported, ...]] = (
     ),
     Unsupported(
         "rollout.strategy",
-        ("Rolling",),
+        ("Rolling", "Recreate"),
         "canary rollouts are",
-        "set rollout.strategy to Rolling",
+        "set rollout.strategy to Rolling or Recreate",
     ),
 )

@@ -5,7 +5,7 @@ from typing import Any
 
 from mm_api import labels
 from mm_api.contract import SERVING_FILE
-from mm_api.v1alpha1 import Gpu, MultimodalModelSpec, duration
+from mm_api.v1alpha1 import Gpu, MultimodalModelSpec, RolloutSpec, duration
 from mm_operator import names
 from mm_operator.children import containers, pod, volumes
 from mm_operator.children.metadata import Manifest, own_labels, own_metadata
@@ -104,10 +104,21 @@ def serving_deployment(
             "progressDeadlineSeconds": int(deadline.total_seconds()),
             "revisionHistoryLimit": OLD_REPLICA_SETS,
             "selector": {"matchLabels": component_selector(snapshot.name, component)},
-            "strategy": {
-                "type": "RollingUpdate",
-                "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1},
-            },
+            "strategy": _strategy(spec.rollout),
             "template": template,
+        },
+    }
+
+
+def _strategy(rollout: RolloutSpec) -> Manifest:
+    """Return how the Deployment controller replaces pods; without a word none is missing."""
+    if rollout.strategy == "Recreate":
+        return {"type": "Recreate"}
+    surge, missing = rollout.max_surge, rollout.max_unavailable
+    return {
+        "type": "RollingUpdate",
+        "rollingUpdate": {
+            "maxUnavailable": missing or 0,
+            "maxSurge": 1 if surge is None else surge,
         },
     }

@@ -3,7 +3,8 @@
 Only pods of the wanted revision are looked at; sentences name containers, never pods.
 """
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 
 from mm_api.conditions import Reason
 from mm_operator.model import DeploymentState, PodState
@@ -11,6 +12,9 @@ from mm_operator.plan.start_errors import lacking, lacks_program
 
 Obstacle = tuple[Reason, str]
 Checker = Callable[[DeploymentState, tuple[PodState, ...]], Obstacle | None]
+
+_LACKED = re.compile(r"Insufficient ([-./a-zA-Z0-9]*[a-zA-Z0-9])")
+"""How the scheduler names a resource that nodes have too little of."""
 
 _STARTING = frozenset({"", "ContainerCreating", "PodInitializing"})
 """Waiting reasons of every pod that starts normally."""
@@ -20,7 +24,30 @@ def first_obstacle(deployment: DeploymentState, pods: tuple[PodState, ...]) -> O
     """Return the reason and the sentence for the first obstacle, or None."""
     current = _current(deployment, pods)
     hits = (check(deployment, current) for check in _CHECKERS)
-    return next((hit for hit in hits if hit), None)
+    hit = next((hit for hit in hits if hit), None)
+    if hit is None or hit[0] is not Reason.PODS_UNSCHEDULABLE:
+        return hit
+    former = [pod for pod in pods if pod.serving_hash != deployment.serving_hash]
+    return _held_by_itself(hit, former) or hit
+
+
+def _held_by_itself(hit: Obstacle, former: Sequence[PodState]) -> Obstacle | None:
+    """Return that pods of the former revision hold what a pod waits for; None: none does."""
+    reason, message = hit
+    lacked = sorted(set(_LACKED.findall(message)))
+    staying = sum(not pod.terminating for pod in former)
+    if not lacked or not former:
+        return None
+    held = ", ".join(lacked)
+    if not staying:
+        return Reason.PODS_STARTING, f"pods of the former revision hold {held} until they ended"
+    pods = "1 pod" if staying == 1 else f"{staying} pods"
+    return reason, (
+        f"{message} This model's own {pods} of the former revision hold{'s' * (staying == 1)} "
+        f"{held} until the new one answers: set spec.rollout.strategy to Recreate, or "
+        "spec.rollout.maxSurge to 0 and maxUnavailable to 1, which need no spare room and leave "
+        "replicas missing meanwhile; or add room"
+    )
 
 
 def _current(deployment: DeploymentState, pods: tuple[PodState, ...]) -> tuple[PodState, ...]:

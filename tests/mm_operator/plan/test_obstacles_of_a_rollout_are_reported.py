@@ -134,6 +134,43 @@ def test_first_obstacle(
     assert expected == first_obstacle(state, pods)
 
 
+FULL = "0/1 nodes are available: 1 Insufficient nvidia.com/gpu. preemption: 0/1 nodes are available"
+
+
+def test_own_pods_that_hold_the_gpus_are_named() -> None:
+    """Old pods that stay until the new one answers are the cause, with the way out."""
+    old = pod(serving_hash="old", ready=True)
+    found = first_obstacle(deployment(), (pod(unschedulable=FULL), old, old))
+    assert found is not None
+    reason, message = found
+    assert reason == "PodsUnschedulable"
+    assert FULL in message
+    assert "own 2 pods of the former revision hold nvidia.com/gpu until" in message
+    assert "set spec.rollout.strategy to Recreate" in message
+
+
+def test_own_pods_that_end_are_waited_for() -> None:
+    """With Recreate or without a surge, what holds the GPUs goes: nothing needs a person."""
+    old = pod(serving_hash="old", ready=True, terminating=True)
+    expected = "pods of the former revision hold nvidia.com/gpu until they ended"
+    found = first_obstacle(deployment(), (pod(unschedulable=FULL), old))
+    assert found == ("PodsStarting", expected)
+
+
+@pytest.mark.parametrize(
+    ("said", "former"),
+    [
+        pytest.param(FULL, (), id="no-former-pods"),
+        pytest.param("1 node(s) had untolerated taint", ("old",), id="nothing-lacks"),
+    ],
+)
+def test_others_that_hold_the_gpus_are_not_ours(said: str, former: tuple[str, ...]) -> None:
+    """Where no pod of ours is in the way, the scheduler's words stand alone."""
+    pods = (pod(unschedulable=said), *(pod(serving_hash=one, ready=True) for one in former))
+    expected = ("PodsUnschedulable", f"no node takes a pod: {said}")
+    assert expected == first_obstacle(deployment(), pods)
+
+
 def test_what_starting_pods_do_is_reported() -> None:
     """How many load and warm up, and since when the first of each; others are not counted."""
     early, late = (datetime(2026, 1, 2, 3, 4, second, tzinfo=UTC) for second in (5, 9))
