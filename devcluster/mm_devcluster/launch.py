@@ -129,13 +129,13 @@ def _delete_tree(directory: Path) -> None:
             shutil.rmtree(directory, ignore_errors=not last)
 
 
-def log_tail(log: Path, lines: int = 15) -> str:
+def log_tail(log: Path) -> str:
     """Return the end of a log file, for an error message."""
     try:
         text = log.read_text(errors="replace")
     except OSError:
         return f"(no log at {log})"
-    return f"{log}:\n" + "\n".join(text.splitlines()[-lines:])
+    return f"{log}:\n" + "\n".join(text.splitlines()[-15:])
 
 
 def _is_supervisor(pid: int) -> bool:

@@ -2,10 +2,12 @@
 
 import argparse
 import os
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from kubernetes.aio.client import ApiClient
 from kubernetes.aio.config import list_kube_config_contexts
@@ -13,6 +15,7 @@ from kubernetes.aio.config.config_exception import ConfigException
 
 from mm_ctl.documents import UsageError
 from mm_operator.cluster.client import Client, connect
+from mm_operator.cluster.resources import MODEL
 
 REQUEST_SECONDS = 30.0
 
@@ -76,12 +79,16 @@ def _refuse_what_is_not_there(options: argparse.Namespace) -> None:
         )
 
 
-def model_not_found(namespace: str, name: str) -> str:
-    """Return what to say about a model that is not there."""
-    return (
-        f"there is no model {namespace}/{name}: kubectl get multimodalmodels -A lists them, and -n "
-        "chooses another namespace"
-    )
+async def read_model(options: argparse.Namespace) -> dict[str, Any] | None:
+    """Return the model that the command names; None, after a message, when there is none."""
+    async with connection(options) as target:
+        model = await target.client.get(MODEL, target.namespace, options.name)
+    if model is None:
+        sys.stderr.write(
+            f"there is no model {target.namespace}/{options.name}: kubectl get multimodalmodels -A "
+            "lists them, and -n chooses another namespace\n"
+        )
+    return model
 
 
 def _default_namespace(options: argparse.Namespace) -> str:

@@ -32,18 +32,12 @@ def hold_signals() -> None:
     signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
 
 
-def stop_on_signal(
-    stop: Callable[[], object],
-    *,
-    seconds: float = DEADLINE_SECONDS,
-    leave: Callable[[int], None] = os._exit,
-) -> None:
+def stop_on_signal(stop: Callable[[], object], *, seconds: float = DEADLINE_SECONDS) -> None:
     """Start the thread.
 
     Args:
         stop: requests the end; called in the thread at the first signal.
         seconds: after them the process is left, with exit code 1.
-        leave: ends the process without any clean-up.
     """
 
     def wait() -> None:
@@ -51,27 +45,25 @@ def stop_on_signal(
         stop()
         second = signal.sigtimedwait(SIGNALS, seconds)
         name = signal.Signals(first).name
-        _leave("a second signal" if second else f"not stopped {seconds:g} s after {name}", leave)
+        _leave("a second signal" if second else f"not stopped {seconds:g} s after {name}")
 
     threading.Thread(target=wait, name="signals", daemon=True).start()
 
 
-def leave_late(
-    *, seconds: float = DEADLINE_SECONDS, leave: Callable[[int], None] = os._exit
-) -> None:
+def leave_late(*, seconds: float = DEADLINE_SECONDS) -> None:
     """Bound a stop that no signal requested: a part failed, and the others may not end."""
 
     def wait() -> None:
         time.sleep(seconds)
-        _leave(f"not stopped {seconds:g} s after a part failed", leave)
+        _leave(f"not stopped {seconds:g} s after a part failed")
 
     threading.Thread(target=wait, name="deadline", daemon=True).start()
 
 
-def _leave(why: str, leave: Callable[[int], None]) -> None:
+def _leave(why: str) -> None:
     logging_thread = threading.Thread(
         target=_LOG.warning, args=("%s: leaving without clean-up", why), daemon=True
     )
     logging_thread.start()
     logging_thread.join(_LOG_SECONDS)
-    leave(1)
+    os._exit(1)

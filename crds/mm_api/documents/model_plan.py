@@ -69,16 +69,21 @@ class HostMemory(Document):
     limit_bytes: int | None = Field(default=None, description="None: the spec sets no limit.")
 
 
-class EncoderMemory(Document):
-    """Bytes of one vision encoder in a pod of its own: on its GPU, or of host memory without."""
+class EncoderBytes(Document):
+    """Planned bytes of one vision encoder in a pod of its own."""
 
-    vision_bytes: int = Field(ge=0, description="Vision engine with activations at the largest.")
-    feature_cache_bytes: int = Field(
-        ge=0, description="Host memory: features of images seen before, at the most."
+    vision_bytes: int = Field(ge=0, description="Vision engine with its activations.")
+    feature_cache_bytes: int = Field(ge=0, description="Features of images seen before.")
+    cuda_pool_bytes: int = Field(ge=0, description="Triton's CUDA pool.")
+    context_bytes: int | None = Field(
+        default=None, ge=0, description="CUDA contexts. Absent: no GPU is used."
     )
-    cuda_pool_bytes: int = Field(ge=0, description="Reserved on a GPU only.")
-    context_bytes: int | None = Field(default=None, ge=0, description="None: no GPU is used.")
-    total_bytes: int = Field(ge=0)
+    total_bytes: int = Field(ge=0, description="Sum of all terms.")
+
+
+class EncoderMemory(EncoderBytes):
+    """The same with its limit: the bytes are those of its GPU, or of host memory without."""
+
     limit_bytes: int | None = Field(
         default=None, description="Host memory the spec allows. None: it sets no limit."
     )

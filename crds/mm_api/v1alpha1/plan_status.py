@@ -6,7 +6,13 @@ from pydantic import Field
 
 from mm_api.base import ApiModel, Short
 from mm_api.documents.build_plan import EngineLimits
-from mm_api.documents.model_plan import EvaluationCost, GpuMemory, PoolPlan, Suggestion
+from mm_api.documents.model_plan import (
+    EncoderBytes,
+    EvaluationCost,
+    GpuMemory,
+    PoolPlan,
+    Suggestion,
+)
 from mm_api.documents.trtllm_build import GpuModel
 
 Sentence = Annotated[str, Field(max_length=2048)]
@@ -27,18 +33,6 @@ class MemoryStatus(ApiModel):
     )
     other_bytes: int | None = Field(
         default=None, ge=0, description="Activations and buffers. Absent: no GPU is used."
-    )
-    total_bytes: int = Field(ge=0, description="Sum of all terms.")
-
-
-class EncoderMemoryStatus(ApiModel):
-    """Planned bytes of one vision encoder in a pod of its own."""
-
-    vision_bytes: int = Field(ge=0, description="Vision engine with its activations.")
-    feature_cache_bytes: int = Field(ge=0, description="Features of images seen before.")
-    cuda_pool_bytes: int = Field(ge=0, description="Triton's CUDA pool.")
-    context_bytes: int | None = Field(
-        default=None, ge=0, description="CUDA contexts. Absent: no GPU is used."
     )
     total_bytes: int = Field(ge=0, description="Sum of all terms.")
 
@@ -73,7 +67,7 @@ class PlanStatus(ApiModel):
         default=None, description="The GPU planned for. Absent: none is used."
     )
     memory: MemoryStatus | None = Field(default=None, description="Planned bytes.")
-    encoder_memory: EncoderMemoryStatus | None = Field(
+    encoder_memory: EncoderBytes | None = Field(
         default=None,
         description="Where the memory of an encoder's pod goes. Absent: it has no pod of its own.",
     )

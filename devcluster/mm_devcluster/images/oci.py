@@ -93,7 +93,7 @@ def digest_of(content: bytes) -> str:
 
 
 def tree_entries(
-    root: Path, target: str = "/", *, uid: int = 0, gid: int = 0, skip: Collection[str] = ()
+    root: Path, target: str = "/", *, uid: int = 0, skip: Collection[str] = ()
 ) -> Iterator[Entry]:
     """Describe a directory of this machine as entries below ``target``, sorted.
 
@@ -104,7 +104,6 @@ def tree_entries(
         root: The directory.
         target: Where its content goes in the image.
         uid: Owner of everything.
-        gid: Group of everything.
         skip: Names of files and directories to leave out at any depth (``__pycache__``).
     """
     for path in sorted(root.rglob("*")):
@@ -115,11 +114,11 @@ def tree_entries(
         status = path.lstat()
         mode = stat.S_IMODE(status.st_mode)
         if stat.S_ISLNK(status.st_mode):
-            yield Entry(where, link=str(path.readlink()), uid=uid, gid=gid)
+            yield Entry(where, link=str(path.readlink()), uid=uid)
         elif stat.S_ISDIR(status.st_mode):
-            yield Entry(where, directory=True, mode=mode, uid=uid, gid=gid)
+            yield Entry(where, directory=True, mode=mode, uid=uid)
         elif stat.S_ISREG(status.st_mode):
-            yield Entry(where, source=path, mode=mode, uid=uid, gid=gid)
+            yield Entry(where, source=path, mode=mode, uid=uid)
 
 
 def write_layer(entries: Iterable[Entry], path: Path) -> Layer:

@@ -2,12 +2,10 @@
 
 import argparse
 import json
-import sys
 
 from mm_ctl.commands import scaling_simulation
 from mm_ctl.commands.scaling_explanation import explain
-from mm_ctl.connection import add_connection_options, connection, model_not_found
-from mm_operator.cluster.resources import MODEL
+from mm_ctl.connection import add_connection_options, read_model
 
 HELP = "explain the replicas of a model, or simulate the autoscaling of a spec"
 EXPLAIN = "explain why a model has the replicas it has, and what would change that"
@@ -29,10 +27,8 @@ async def run(options: argparse.Namespace) -> int:
     """Print the explanation, or the simulation."""
     if options.scaling_command == "simulate":
         return scaling_simulation.run(options)
-    async with connection(options) as target:
-        model = await target.client.get(MODEL, target.namespace, options.name)
+    model = await read_model(options)
     if model is None:
-        print(model_not_found(target.namespace, options.name), file=sys.stderr)
         return NOT_THERE
     if options.output == "json":
         print(json.dumps((model.get("status") or {}).get("scaling") or {}, indent=2))

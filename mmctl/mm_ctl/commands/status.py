@@ -2,12 +2,10 @@
 
 import argparse
 import json
-import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from mm_ctl.connection import add_connection_options, connection, model_not_found
-from mm_operator.cluster.resources import MODEL
+from mm_ctl.connection import add_connection_options, read_model
 
 HELP = "show the state of a model: its conditions as sentences, its plan, its address"
 READY, NOT_THERE, NOT_READY = 0, 1, 4
@@ -22,10 +20,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 async def run(options: argparse.Namespace) -> int:
     """Print the state; exit code 0 when the model is Ready, 4 when it is not."""
-    async with connection(options) as target:
-        model = await target.client.get(MODEL, target.namespace, options.name)
+    model = await read_model(options)
     if model is None:
-        print(model_not_found(target.namespace, options.name), file=sys.stderr)
         return NOT_THERE
     if options.output == "json":
         print(json.dumps(model.get("status", {}), indent=2))

@@ -1,6 +1,6 @@
 """Decisions of the autoscaler, from the leading operator."""
 
-from mm_observability.queries.select import ALL, MODEL, PANEL, newest, rate, series
+from mm_observability.queries.select import ALL, MODEL, newest, rate, series
 
 _COLD = "mm_autoscaling_cold_start_seconds"
 
@@ -23,20 +23,20 @@ def changed(labels: str = ALL) -> str:
     return f"changes({series('mm_autoscaling_applied_replicas', labels)}[2m]) > 0"
 
 
-def changes(labels: str = ALL, *, window: str = "1h") -> str:
+def changes(labels: str = ALL) -> str:
     """Return the changes of the last hour by direction."""
     counted = series("mm_autoscaling_changes_total", labels)
-    return newest(f"increase({counted}[{window}])", "direction")
+    return newest(f"increase({counted}[1h])", "direction")
 
 
-def reversals(labels: str = ALL, *, window: str = "1h") -> str:
+def reversals(labels: str = ALL) -> str:
     """Return the changes of the last hour that undid the one before."""
-    return newest(f"increase({series('mm_autoscaling_reversals_total', labels)}[{window}])")
+    return newest(f"increase({series('mm_autoscaling_reversals_total', labels)}[1h])")
 
 
-def vetoes(labels: str = ALL, *, window: str = PANEL) -> str:
+def vetoes(labels: str = ALL) -> str:
     """Return ticks per second with a veto, by veto."""
-    return newest(rate("mm_autoscaling_veto_total", labels, window=window), "veto")
+    return newest(rate("mm_autoscaling_veto_total", labels), "veto")
 
 
 def attainment(labels: str = ALL) -> str:
@@ -49,14 +49,14 @@ def cold_start(labels: str = ALL) -> str:
     return newest(series(_COLD, labels), "phase")
 
 
-def cold_start_total(labels: str = ALL) -> str:
+def cold_start_total() -> str:
     """Return the median of the last starts from scheduled to Ready."""
-    return newest(series(_COLD, labels, 'phase="total"'))
+    return newest(series(_COLD, 'phase="total"'))
 
 
-def cold_start_usual(labels: str = ALL) -> str:
+def cold_start_usual() -> str:
     """Return the 95th percentile of that median over the week before the last hour."""
-    total = series(_COLD, labels, 'phase="total"')
+    total = series(_COLD, 'phase="total"')
     return newest(f"quantile_over_time(0.95, {total}[7d] offset 1h)")
 
 
@@ -79,7 +79,7 @@ def blind(labels: str = ALL) -> str:
     return f"{newest(series('mm_autoscaling_metrics_available', labels))} == 0"
 
 
-def tick_seconds(share: float, *, window: str = PANEL) -> str:
+def tick_seconds(share: float) -> str:
     """Return the duration that `share` of the ticks keep (no model)."""
-    buckets = rate("mm_autoscaling_tick_seconds_bucket", window=window)
+    buckets = rate("mm_autoscaling_tick_seconds_bucket")
     return f"histogram_quantile({share}, sum by (le) ({buckets}))"

@@ -36,10 +36,10 @@ def reuses(*, window: str = RANGE) -> str:
     return f"sum by (origin) ({grown})"
 
 
-def reused_share(*, window: str = RANGE) -> str:
+def reused_share() -> str:
     """Return the share of engines that needed no build: reuses among reuses and builds."""
-    reused = f"sum({increase('mm_operator_engine_reuses_total', window=window)})"
-    built = f"sum({increase(f'{_SECONDS}_count', window=window)})"
+    reused = f"sum({increase('mm_operator_engine_reuses_total')})"
+    built = f"sum({increase(f'{_SECONDS}_count')})"
     return f"{reused} / (({reused} + {built}) > 0)"
 
 

@@ -1,12 +1,12 @@
 """Latencies and the objectives they are held against."""
 
 from mm_api.metrics import OBJECTIVE_HISTOGRAMS
-from mm_observability.queries.select import ALL, PANEL, kept_by, newest, series
+from mm_observability.queries.select import ALL, kept_by, newest, series
 
 
-def quantile(objective: str, share: float, labels: str = ALL, *, window: str = PANEL) -> str:
+def quantile(objective: str, share: float, labels: str = ALL) -> str:
     """Return the latency that `share` of the requests keep, in seconds."""
-    return kept_by(share, OBJECTIVE_HISTOGRAMS[objective], labels, window=window)
+    return kept_by(share, OBJECTIVE_HISTOGRAMS[objective], labels)
 
 
 def target(objective: str, labels: str = ALL) -> str:

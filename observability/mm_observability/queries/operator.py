@@ -18,14 +18,14 @@ def leader_pods() -> str:
     return f"max by (namespace, pod) ({series('mm_operator_leader')})"
 
 
-def reconciles(*, window: str = PANEL) -> str:
+def reconciles() -> str:
     """Return reconciles per second by result."""
-    return f"sum by (result) ({rate('mm_operator_reconcile_total', window=window)})"
+    return f"sum by (result) ({rate('mm_operator_reconcile_total')})"
 
 
-def reconcile_seconds(share: float, *, window: str = PANEL) -> str:
+def reconcile_seconds(share: float) -> str:
     """Return the duration that `share` of the reconciles keep."""
-    buckets = rate("mm_operator_reconcile_seconds_bucket", window=window)
+    buckets = rate("mm_operator_reconcile_seconds_bucket")
     return f"histogram_quantile({share}, sum by (le) ({buckets}))"
 
 
@@ -36,9 +36,9 @@ def failed_share(*, window: str = PANEL) -> str:
     return f"sum({failed}) / (sum({every}) > 0)"
 
 
-def errors(*, window: str = PANEL) -> str:
+def errors() -> str:
     """Return errors per second by stage."""
-    return f"sum by (stage) ({rate('mm_operator_errors_total', window=window)})"
+    return f"sum by (stage) ({rate('mm_operator_errors_total')})"
 
 
 def queue_depth() -> str:
@@ -46,9 +46,9 @@ def queue_depth() -> str:
     return f"max({series('mm_operator_queue_depth')})"
 
 
-def loop_lag_seconds(share: float, *, window: str = PANEL) -> str:
+def loop_lag_seconds(share: float) -> str:
     """Return the lag of the event loop that `share` of the looks keep, by replica."""
-    buckets = rate("mm_operator_event_loop_lag_seconds_bucket", window=window)
+    buckets = rate("mm_operator_event_loop_lag_seconds_bucket")
     return f"histogram_quantile({share}, sum by (le, pod) ({buckets}))"
 
 
@@ -57,15 +57,15 @@ def loop_stalled_share(*, window: str = PANEL) -> str:
     return f"max({rate('mm_operator_event_loop_lag_seconds_sum', window=window)})"
 
 
-def api_requests(*, window: str = PANEL) -> str:
+def api_requests() -> str:
     """Return API requests per second by verb and resource."""
-    return f"sum by (verb, resource) ({rate('mm_operator_api_requests_total', window=window)})"
+    return f"sum by (verb, resource) ({rate('mm_operator_api_requests_total')})"
 
 
-def api_failures(*, window: str = PANEL) -> str:
+def api_failures() -> str:
     """Return refused API requests per second by code; 404 and 409 are part of normal work."""
     codes = 'code!~"2..|404|409"'
-    requests = rate("mm_operator_api_requests_total", more=codes, window=window)
+    requests = rate("mm_operator_api_requests_total", more=codes)
     return f"sum by (resource, code) ({requests})"
 
 
@@ -74,9 +74,9 @@ def memory_bytes() -> str:
     return _of_operator("process_resident_memory_bytes")
 
 
-def cpu_cores(*, window: str = PANEL) -> str:
+def cpu_cores() -> str:
     """Return the processor time of each replica."""
-    return _of_operator(f"rate(process_cpu_seconds_total[{window}])")
+    return _of_operator(f"rate(process_cpu_seconds_total[{PANEL}])")
 
 
 def _of_operator(expression: str) -> str:

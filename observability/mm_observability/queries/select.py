@@ -26,9 +26,9 @@ def rate(metric: str, labels: str = ALL, more: str = "", *, window: str = PANEL)
     return f"rate({series(metric, labels, more)}[{window}])"
 
 
-def increase(metric: str, labels: str = ALL, more: str = "", *, window: str = RANGE) -> str:
+def increase(metric: str, labels: str = ALL, *, window: str = RANGE) -> str:
     """Return by how much a counter grew."""
-    return f"increase({series(metric, labels, more)}[{window}])"
+    return f"increase({series(metric, labels)}[{window}])"
 
 
 def per_model(expression: str, *extra: str) -> str:

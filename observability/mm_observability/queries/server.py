@@ -19,24 +19,24 @@ from mm_observability.queries.select import (
 _MODEL = "triton_model"
 
 
-def batch_size(labels: str = ALL, *, window: str = PANEL) -> str:
+def batch_size(labels: str = ALL) -> str:
     """Return the mean number of inferences in one execution by Triton model."""
-    count = per_model(rate("nv_inference_count", labels, window=window), _MODEL)
-    runs = per_model(rate("nv_inference_exec_count", labels, window=window), _MODEL)
+    count = per_model(rate("nv_inference_count", labels), _MODEL)
+    runs = per_model(rate("nv_inference_exec_count", labels), _MODEL)
     return f"{count} / ({runs} > 0)"
 
 
-def queue_seconds(labels: str = ALL, *, window: str = PANEL) -> str:
+def queue_seconds(labels: str = ALL) -> str:
     """Return the mean wait in Triton's queue by Triton model, in seconds."""
-    waited = per_model(rate("nv_inference_queue_duration_us", labels, window=window), _MODEL)
-    done = per_model(rate("nv_inference_request_success", labels, window=window), _MODEL)
+    waited = per_model(rate("nv_inference_queue_duration_us", labels), _MODEL)
+    done = per_model(rate("nv_inference_request_success", labels), _MODEL)
     return f"{waited} / 1e6 / ({done} > 0)"
 
 
-def compute_seconds(labels: str = ALL, *, window: str = PANEL) -> str:
+def compute_seconds(labels: str = ALL) -> str:
     """Return the mean time of one inference by Triton model, in seconds."""
-    spent = per_model(rate("nv_inference_compute_infer_duration_us", labels, window=window), _MODEL)
-    done = per_model(rate("nv_inference_request_success", labels, window=window), _MODEL)
+    spent = per_model(rate("nv_inference_compute_infer_duration_us", labels), _MODEL)
+    done = per_model(rate("nv_inference_request_success", labels), _MODEL)
     return f"{spent} / 1e6 / ({done} > 0)"
 
 
@@ -64,44 +64,44 @@ def kv_cache_share(labels: str = ALL) -> str:
     return f"max by (namespace, model) ({series(name, labels, block)})"
 
 
-def encoded(labels: str = ALL, *, window: str = PANEL) -> str:
+def encoded(labels: str = ALL) -> str:
     """Return requests with images per second by who encoded them: own or encoders."""
-    return per_model(rate("mm_encoder_requests_total", labels, window=window), "by")
+    return per_model(rate("mm_encoder_requests_total", labels), "by")
 
 
-def encoder_fallbacks(labels: str = ALL, *, window: str = PANEL) -> str:
+def encoder_fallbacks(labels: str = ALL) -> str:
     """Return requests per second that no encoder's pod answered, by reason; above 0 only."""
-    return per_model(rate("mm_encoder_fallbacks_total", labels, window=window), "reason") + " > 0"
+    return per_model(rate("mm_encoder_fallbacks_total", labels), "reason") + " > 0"
 
 
-def encoding_seconds(share: float, labels: str = ALL, *, window: str = PANEL) -> str:
+def encoding_seconds(share: float, labels: str = ALL) -> str:
     """Return the time of encoding that `share` of all keep, by who encoded."""
-    return kept_by(share, "mm_encoder_seconds", labels, "by", window=window)
+    return kept_by(share, "mm_encoder_seconds", labels, "by")
 
 
-def encoder_queue_seconds(share: float, labels: str = ALL, *, window: str = PANEL) -> str:
+def encoder_queue_seconds(share: float, labels: str = ALL) -> str:
     """Return the wait for a pod's own encoder that `share` of all keep."""
-    return kept_by(share, "mm_encoder_queue_seconds", labels, window=window)
+    return kept_by(share, "mm_encoder_queue_seconds", labels)
 
 
-def encoded_together(labels: str = ALL, *, window: str = PANEL) -> str:
+def encoded_together(labels: str = ALL) -> str:
     """Return the mean number of requests whose images one pod encoded together."""
-    return mean("mm_encoder_batch_requests", labels, window=window)
+    return mean("mm_encoder_batch_requests", labels)
 
 
-def decoded_together(share: float, labels: str = ALL, *, window: str = PANEL) -> str:
+def decoded_together(share: float, labels: str = ALL) -> str:
     """Return the requests in a decoding step that `share` of all steps do not exceed."""
-    return kept_by(share, "mm_decode_batch_requests", labels, window=window)
+    return kept_by(share, "mm_decode_batch_requests", labels)
 
 
-def mean_decoded_together(labels: str = ALL, *, window: str = PANEL) -> str:
+def mean_decoded_together(labels: str = ALL) -> str:
     """Return the mean number of requests that one step of a language model decoded."""
-    return mean("mm_decode_batch_requests", labels, window=window)
+    return mean("mm_decode_batch_requests", labels)
 
 
-def preparing_seconds(share: float, labels: str = ALL, *, window: str = PANEL) -> str:
+def preparing_seconds(share: float, labels: str = ALL) -> str:
     """Return the time from a request to its tensors that `share` of all keep."""
-    return kept_by(share, "mm_preprocessing_seconds", labels, window=window)
+    return kept_by(share, "mm_preprocessing_seconds", labels)
 
 
 def full_pools(labels: str = ALL) -> str:
@@ -124,9 +124,9 @@ def executing(labels: str = ALL) -> str:
     return per_model(series("mm_server_executing_requests", labels), "stage")
 
 
-def restarts(labels: str = ALL, *, window: str = PANEL) -> str:
+def restarts(labels: str = ALL) -> str:
     """Return how often servers died and were started again in their pods."""
-    return per_model(increase("mm_server_restarts_total", labels, window=window))
+    return per_model(increase("mm_server_restarts_total", labels, window=PANEL))
 
 
 def gpu_sharing(labels: str = ALL) -> str:
@@ -134,14 +134,14 @@ def gpu_sharing(labels: str = ALL) -> str:
     return per_model(series("mm_server_gpu_sharing", labels), "mode")
 
 
-def cache_lookups(labels: str = ALL, *, window: str = PANEL) -> str:
+def cache_lookups(labels: str = ALL) -> str:
     """Return images looked up in the feature cache per second, by what was found."""
-    return per_model(rate("mm_feature_cache_lookups_total", labels, window=window), "result")
+    return per_model(rate("mm_feature_cache_lookups_total", labels), "result")
 
 
-def cache_evictions(labels: str = ALL, *, window: str = PANEL) -> str:
+def cache_evictions(labels: str = ALL) -> str:
     """Return features that made room for others per second."""
-    return per_model(rate("mm_feature_cache_evictions_total", labels, window=window))
+    return per_model(rate("mm_feature_cache_evictions_total", labels))
 
 
 def cache_bytes(labels: str = ALL) -> str:

@@ -31,9 +31,9 @@ def waiting(labels: str = ALL) -> str:
     return per_model(series("mm_requests_waiting", labels))
 
 
-def output_tokens(labels: str = ALL, *, window: str = PANEL) -> str:
+def output_tokens(labels: str = ALL) -> str:
     """Return generated tokens per second."""
-    return per_model(rate("mm_output_tokens_total", labels, window=window))
+    return per_model(rate("mm_output_tokens_total", labels))
 
 
 def image_tokens(labels: str = ALL, *, window: str = PANEL) -> str:
@@ -41,12 +41,12 @@ def image_tokens(labels: str = ALL, *, window: str = PANEL) -> str:
     return per_model(rate("mm_image_tokens_total", labels, window=window))
 
 
-def text_tokens(labels: str = ALL, *, window: str = PANEL) -> str:
+def text_tokens(labels: str = ALL) -> str:
     """Return the other prompt tokens per second."""
-    prompt = per_model(rate("mm_prompt_tokens_total", labels, window=window))
-    return f"{prompt} - {image_tokens(labels, window=window)}"
+    prompt = per_model(rate("mm_prompt_tokens_total", labels))
+    return f"{prompt} - {image_tokens(labels)}"
 
 
-def images(labels: str = ALL, *, window: str = PANEL) -> str:
+def images(labels: str = ALL) -> str:
     """Return images per second."""
-    return per_model(rate("mm_images_total", labels, window=window))
+    return per_model(rate("mm_images_total", labels))

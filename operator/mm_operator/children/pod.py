@@ -80,9 +80,9 @@ def compute(resources: Resources, *, gpu: Gpu, defaults: dict[str, str]) -> Mani
     return {key: values for key, values in (("requests", requests), ("limits", limits)) if values}
 
 
-def scratch(name: str, *, size_limit: str | None = None) -> Manifest:
+def scratch(name: str) -> Manifest:
     """Return an empty directory that goes with the pod."""
-    return {"name": name, "emptyDir": {"sizeLimit": size_limit} if size_limit else {}}
+    return {"name": name, "emptyDir": {}}
 
 
 def pull_secrets(names: list[str]) -> Manifest:

@@ -226,19 +226,17 @@ class Client:
         *,
         uid: str = "",
         version: str = "",
-        at_once: bool = False,
     ) -> None:
         """Delete an object and, in the background, what it owns. One that is gone is no error.
 
         `uid` makes the request fail (409) when another object took the name meanwhile, `version`
-        when the object changed. `at_once` grants a pod no time to end.
+        when the object changed.
         """
         conditions = {"uid": uid, "resourceVersion": version}
         body: dict[str, Any] = {
             "propagationPolicy": "Background",
             "preconditions": {what: value for what, value in conditions.items() if value},
         }
-        body |= {"gracePeriodSeconds": 0} if at_once else {}
         try:
             await self._json("delete", resource, namespace, name, body=body)
         except ClusterError as error:

@@ -1,8 +1,6 @@
 """`status.plan` from the numbers of a plan."""
 
-from mm_api.documents.model_plan import EncoderMemory
 from mm_api.v1alpha1 import MemoryStatus, PlanStatus
-from mm_api.v1alpha1.plan_status import EncoderMemoryStatus
 from mm_operator.model import EnginePlan
 
 _WARNINGS = 16
@@ -32,7 +30,7 @@ def plan_summary(plan: EnginePlan, serving_hash: str) -> PlanStatus:
         limits=engine.limits,
         gpu=plan.gpu,
         memory=_memory(plan),
-        encoder_memory=_encoder_memory(memory.encoder),
+        encoder_memory=memory.encoder,
         gpu_memory=memory.per_gpu,
         kv_cache_free_gpu_memory_fraction=(
             memory.kv_cache_free_gpu_memory_fraction if on_gpu else None
@@ -47,12 +45,6 @@ def plan_summary(plan: EnginePlan, serving_hash: str) -> PlanStatus:
         suggestions=fit.suggestions,
         warnings=[warning.message for warning in plan.warnings][:_WARNINGS],
     )
-
-
-def _encoder_memory(encoder: EncoderMemory | None) -> EncoderMemoryStatus | None:
-    if encoder is None:
-        return None
-    return EncoderMemoryStatus.model_validate(encoder.model_dump(exclude={"limit_bytes"}))
 
 
 def _memory(plan: EnginePlan) -> MemoryStatus:

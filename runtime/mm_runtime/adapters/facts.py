@@ -12,14 +12,8 @@ from pathlib import Path
 from mm_api.documents.model_facts import AdapterFacts, InspectReason, LoraFacts, ModelFacts
 from mm_runtime.adapters.check import check_adapter
 from mm_runtime.adapters.files import copy_adapter
-from mm_runtime.errors import (
-    InspectInterruptedError,
-    InspectRefusedError,
-    PermanentError,
-    SourceDeniedError,
-    SourceUnavailableError,
-    SourceUntrustedError,
-)
+from mm_runtime.errors import PermanentError
+from mm_runtime.inspect.refusals import with_reasons
 from mm_runtime.sources.address import parse_address
 
 
@@ -32,16 +26,8 @@ def with_adapters(facts: ModelFacts, adapters: Sequence[tuple[str, str]]) -> Mod
     """
     if not adapters:
         return facts
-    try:
+    with with_reasons(InspectReason.ADAPTER_REFUSED):
         return facts.model_copy(update={"lora": _read(facts, adapters)})
-    except SourceUnavailableError as error:
-        raise InspectInterruptedError(InspectReason.SOURCE_UNAVAILABLE, str(error)) from error
-    except SourceDeniedError as error:
-        raise InspectRefusedError(InspectReason.SOURCE_DENIED, str(error)) from error
-    except SourceUntrustedError as error:
-        raise InspectRefusedError(InspectReason.SOURCE_UNTRUSTED, str(error)) from error
-    except PermanentError as error:
-        raise InspectRefusedError(InspectReason.ADAPTER_REFUSED, str(error)) from error
 
 
 def _read(facts: ModelFacts, adapters: Sequence[tuple[str, str]]) -> LoraFacts:

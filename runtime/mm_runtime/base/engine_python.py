@@ -7,13 +7,11 @@ transformers or TensorRT, then run in the image's interpreter, which `MM_ENGINE_
 
 import os
 import sys
-from collections.abc import Mapping
 from typing import Final
 
 VARIABLE: Final = "MM_ENGINE_PYTHON"
 
 
-def engine_python(environment: Mapping[str, str] | None = None) -> str:
+def engine_python() -> str:
     """Return the path of the interpreter that holds torch."""
-    variables = os.environ if environment is None else environment
-    return variables.get(VARIABLE) or sys.executable
+    return os.environ.get(VARIABLE) or sys.executable

@@ -12,23 +12,20 @@ KEPT_SECONDS = 24 * 3600.0
 """A failed build is retried within hours; its copy of the checkpoint is worth keeping that long."""
 
 
-def remove_abandoned(
-    work: Path, locks: Path, *, now: float, kept_seconds: float = KEPT_SECONDS
-) -> None:
+def remove_abandoned(work: Path, locks: Path, *, now: float) -> None:
     """Remove working directories that are old and that no process holds the lock of.
 
     Args:
         work: Directory of all working directories, one a fingerprint.
         locks: Directory of the locks, with the same names.
         now: Seconds since the epoch, by the clock that stamps the store's files.
-        kept_seconds: Age below which a directory stays.
     """
     for directory in work.iterdir():
         try:
             age = now - _touched(directory)
         except FileNotFoundError:  # its build has just finished
             continue
-        if age < kept_seconds:
+        if age < KEPT_SECONDS:
             continue
         descriptor = os.open(
             locks / directory.name.partition(".")[0], os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o664

@@ -4,15 +4,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from mm_api.documents.model_facts import InspectReason, ModelFacts
-from mm_runtime.errors import (
-    InspectInterruptedError,
-    InspectRefusedError,
-    PermanentError,
-    SourceDeniedError,
-    SourceUnavailableError,
-    SourceUntrustedError,
-)
+from mm_runtime.errors import InspectRefusedError
 from mm_runtime.inspect.checkpoint import InspectOptions, inspect
+from mm_runtime.inspect.refusals import with_reasons
 from mm_runtime.sources.address import parse_address
 from mm_runtime.sources.checkout import checked_out
 
@@ -32,20 +26,12 @@ def inspect_source(
         InspectInterruptedError: its server does not answer now.
         OSError: the disk failed; worth another try.
     """
-    try:
-        with checked_out(parse_address(text), environment) as checkout:
-            try:
-                facts = inspect(checkout.directory, options)
-            except InspectRefusedError as refused:
-                raise replace(refused, message=checkout.explain(refused.message)) from refused
-            return facts.model_copy(update={"source_revision": checkout.commit})
-    except InspectRefusedError:
-        raise
-    except SourceUnavailableError as error:
-        raise InspectInterruptedError(InspectReason.SOURCE_UNAVAILABLE, str(error)) from error
-    except SourceDeniedError as error:
-        raise InspectRefusedError(InspectReason.SOURCE_DENIED, str(error)) from error
-    except SourceUntrustedError as error:
-        raise InspectRefusedError(InspectReason.SOURCE_UNTRUSTED, str(error)) from error
-    except PermanentError as error:
-        raise InspectRefusedError(InspectReason.SOURCE_NOT_FOUND, str(error)) from error
+    with (
+        with_reasons(InspectReason.SOURCE_NOT_FOUND),
+        checked_out(parse_address(text), environment) as checkout,
+    ):
+        try:
+            facts = inspect(checkout.directory, options)
+        except InspectRefusedError as refused:
+            raise replace(refused, message=checkout.explain(refused.message)) from refused
+        return facts.model_copy(update={"source_revision": checkout.commit})

@@ -1,6 +1,5 @@
 """A store from the text of `--store`. The client of buckets is imported for a bucket only."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,32 +12,32 @@ if TYPE_CHECKING:
     from mm_runtime.store.engines import EngineStore
 
 
-def opened_bucket(text: str, environment: Mapping[str, str] | None = None) -> "BucketStore | None":
+def opened_bucket(text: str) -> "BucketStore | None":
     """Return the store when it is a bucket, None when it is a directory.
 
     Raises:
         PermanentError: another scheme.
     """
     if text.startswith(BUCKET):
-        return _bucket(text, environment)
-    open_store(text, environment)
+        return _bucket(text)
+    open_store(text)
     return None
 
 
-def open_store(text: str, environment: Mapping[str, str] | None = None) -> "EngineStore":
+def open_store(text: str) -> "EngineStore":
     """Return the store at a path or at `s3://BUCKET/PREFIX`.
 
     Raises:
         PermanentError: another scheme.
     """
     if text.startswith(BUCKET):
-        return _bucket(text, environment)
+        return _bucket(text)
     if "://" in text:
         raise PermanentError(f"{text!r} is no store; expected a directory or s3://BUCKET/PREFIX.")
     return DirectoryStore(Path(text))
 
 
-def _bucket(text: str, environment: Mapping[str, str] | None) -> "BucketStore":
+def _bucket(text: str) -> "BucketStore":
     from mm_runtime.store.bucket import BucketStore  # noqa: PLC0415 (see module)
 
-    return BucketStore(parse_bucket(text), environment)
+    return BucketStore(parse_bucket(text))

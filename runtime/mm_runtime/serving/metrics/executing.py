@@ -25,13 +25,13 @@ class Executing:
         self._metric = gauges(EXECUTING_REQUESTS).series({"stage": stage})
         self._count = 0
 
-    def entered(self, requests: int = 1) -> None:
-        """Count requests that were taken up."""
-        self._change(requests)
+    def entered(self) -> None:
+        """Count a request that was taken up."""
+        self._change(1)
 
-    def left(self, requests: int = 1) -> None:
-        """Stop counting requests, after their response."""
-        self._change(-requests)
+    def left(self) -> None:
+        """Stop counting a request, after its response."""
+        self._change(-1)
 
     def _change(self, by: int) -> None:
         with self._lock:

@@ -48,9 +48,7 @@ class Tower:
         return tuple(torch.from_numpy(sample[one.name]) for one in self.inputs)
 
 
-def load_without_layers(
-    kind: Any, llm: Path, *, text: str = "text_config", trust_remote_code: bool, **changes: Any
-) -> Any:
+def load_without_layers(kind: Any, llm: Path, *, trust_remote_code: bool, **changes: Any) -> Any:
     """Return a model in float32 with a language model of no layers.
 
     transformers then skips the weights of all the layers: a checkpoint of 14 GB loads in the memory
@@ -59,12 +57,11 @@ def load_without_layers(
     Args:
         kind: class of transformers.
         llm: folder of config.json and safetensors.
-        text: name of the language model's part of the configuration.
         trust_remote_code: run code of the checkpoint.
-        changes: other values of that part.
+        changes: other values of the language model's part of the configuration.
     """
     config = transformers.AutoConfig.from_pretrained(llm, trust_remote_code=trust_remote_code)
-    section = getattr(config, text)
+    section = config.text_config
     section.num_hidden_layers = 0
     if getattr(section, "layer_types", None):
         section.layer_types = []

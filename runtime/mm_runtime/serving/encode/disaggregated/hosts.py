@@ -22,12 +22,10 @@ class Hosts:
 
     Args:
         names: HOST:PORT of each.
-        seconds: between two look-ups.
     """
 
-    def __init__(self, names: Sequence[str], *, seconds: float = LOOKUP_SECONDS) -> None:
+    def __init__(self, names: Sequence[str]) -> None:
         self._names = tuple(names)
-        self._seconds = seconds
         self._closed = threading.Event()
         self._current: tuple[str, ...] = ()
         self._resolve()
@@ -44,7 +42,7 @@ class Hosts:
         self._closed.set()
 
     def _run(self) -> None:
-        while not self._closed.wait(self._seconds):
+        while not self._closed.wait(LOOKUP_SECONDS):
             self._resolve()
 
     def _resolve(self) -> None:
