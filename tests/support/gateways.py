@@ -37,7 +37,7 @@ TEMPLATE = (
 _SPECIAL = ("<unk>", "<s>", "</s>", "<image>")
 
 
-def write_processor(engine_dir: Path) -> None:
+def write_processor(engine_dir: Path, template: str = TEMPLATE) -> None:
     """Write the processor files of the toy model: one token a word, `<s>` in front."""
     folder = engine_dir / "processor"
     folder.mkdir(parents=True)
@@ -61,7 +61,7 @@ def write_processor(engine_dir: Path) -> None:
             "image_std": [0.5, 0.5, 0.5],
         },
     )
-    (folder / "chat_template.jinja").write_text(TEMPLATE)
+    (folder / "chat_template.jinja").write_text(template)
 
 
 def toy_manifest(adapters: Sequence[str] = ()) -> EngineManifest:
@@ -136,10 +136,11 @@ def toy_gateway(
     *,
     auth_token_file: Path | None = None,
     adapters: Sequence[str] = (),
+    template: str = TEMPLATE,
     **changes: object,
 ) -> Gateway:
     """Return a connected gateway of the toy model in front of any engine."""
-    write_processor(directory)
+    write_processor(directory, template)
     return build_gateway(
         manifest=toy_manifest(adapters),
         serving=toy_serving(**changes),

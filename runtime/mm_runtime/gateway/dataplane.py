@@ -35,7 +35,7 @@ from mm_runtime.gateway.backends.engine import (
     Sampling,
     Scorer,
 )
-from mm_runtime.gateway.backends.forms import form_of
+from mm_runtime.gateway.backends.forms import calls_need_tokens, form_of
 from mm_runtime.gateway.backends.merged import merged
 from mm_runtime.gateway.errors import EngineFailedError, InvalidRequestError
 from mm_runtime.gateway.media.audio_reader import DEFAULT_LANGUAGE, AudioReader
@@ -250,9 +250,10 @@ class ChatService:
             adapter=adapter,
             choices=request.choices,
             stop_ids=frozenset(request.stop_token_ids or ()),
-            shows_special=request.skip_special_tokens is False,
+            shows_special=request.skip_special_tokens is False
+            or calls_need_tokens(request, self.model.dialect),
             likeliest=_likeliest(request),
-            form=form_of(request),
+            form=form_of(request, self.model.dialect),
         )
 
     def answer(self, chat: PreparedChat, *, request_id: str) -> AsyncGenerator[Event, None]:
@@ -371,7 +372,7 @@ class ChatService:
         found = self._chat_prompt.split(request)
         self._check_media(found.images, found.videos)
         return _Parsed(
-            self._chat_prompt.write(found.turns), found.images, found.videos, tuple(found.turns)
+            self._chat_prompt.write(found), found.images, found.videos, tuple(found.turns)
         )
 
     def _check_media(self, images: list[ImageReference], videos: list[VideoReference]) -> None:

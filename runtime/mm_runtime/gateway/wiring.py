@@ -34,6 +34,7 @@ from mm_runtime.gateway.api.parsing import (
     parse_transcription,
 )
 from mm_runtime.gateway.api.served_model import ServedModel
+from mm_runtime.gateway.api.tool_dialects import ToolDialect
 from mm_runtime.gateway.backends.engine import Engine, Scorer
 from mm_runtime.gateway.dataplane import ChatService
 from mm_runtime.gateway.http.body import Pace
@@ -124,7 +125,9 @@ def build_gateway(
     """
     plan = serving.gateway
     directory = EngineDirectory(engine_dir, manifest)
-    model = _served_model(directory, serving)
+    codec = TextCodec(directory.tokenizer)
+    chat_prompt = None if directory.facts.encoder else _chat_prompt(directory, codec)
+    model = _served_model(directory, serving, chat_prompt.dialect if chat_prompt else None)
     metrics = GatewayMetrics(model.name)
     admission = Admission(
         max_concurrency=plan.max_concurrency,
@@ -132,7 +135,6 @@ def build_gateway(
         clock=time.monotonic,
     )
     admission.load.observers.append(metrics.observe_load)
-    codec = TextCodec(directory.tokenizer)
     vision = directory.vision
     image_processor = load_processor(directory, vision) if vision else None
     bodies = BodyBudget(body_bytes(plan))
@@ -158,7 +160,6 @@ def build_gateway(
         decoders=decoders,
         bodies=bodies,
     )
-    chat_prompt = None if directory.facts.encoder else _chat_prompt(directory, codec)
     service = ChatService(
         model=model,
         engine=engine,
@@ -242,7 +243,9 @@ def build_gateway(
     )
 
 
-def _served_model(directory: EngineDirectory, serving: ServingPlan) -> ServedModel:
+def _served_model(
+    directory: EngineDirectory, serving: ServingPlan, dialect: ToolDialect | None
+) -> ServedModel:
     limits, vision = directory.limits, directory.vision
     encoder = directory.facts.encoder is not None
     generation = _read_json(directory.configs / "generation_config.json")
@@ -265,6 +268,7 @@ def _served_model(directory: EngineDirectory, serving: ServingPlan) -> ServedMod
         temperature=float(generation.get("temperature") or 1.0) if sampled else 0.0,
         top_p=float(generation.get("top_p") or 1.0),
         adapters={one.name: one.uid for one in directory.manifest.plan.adapters},
+        dialect=dialect,
     )
 
 
@@ -284,8 +288,11 @@ def _chat_prompt(directory: EngineDirectory, codec: TextCodec) -> ChatPrompt:
     """Return how the model's conversations are written."""
     style = style_of(directory.facts.family)
     template = load_template(directory.processor, style, directory.tokenizer)
+    dialect = template.dialect
+    if dialect is not None and dialect.opening in codec.control_tokens:
+        dialect = dialect.with_control(codec.id_of(dialect.opening))
     return ChatPrompt(
-        template, style, codec.begin_token or "", control_pattern(codec.control_tokens)
+        template, style, codec.begin_token or "", control_pattern(codec.control_tokens), dialect
     )
 
 

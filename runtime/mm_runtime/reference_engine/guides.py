@@ -57,6 +57,8 @@ class Guides:
                 case GuideKind.REGEX:
                     pattern = f" ?({request.text})" if blank else request.text
                     return str(LLMatcher.grammar_from_regex(pattern))
+                case GuideKind.LARK:
+                    return _nested(f"start: {blank}@found\n", request.text)
         except ValueError as error:
             raise RequestError(f"guided_decoding_guide: {error}") from None
         return str(LLMatcher.grammar_from_lark(lark))
@@ -66,6 +68,12 @@ class Guides:
         return LLTokenizer(
             TokenizerWrapper(vocabulary), n_vocab=len(vocabulary.tokens), eos_token=self._ends
         )
+
+
+def _nested(start: str, grammar: str) -> str:
+    """Return a grammar that begins with another one, which it calls `found`."""
+    outer, inner = {"lark_grammar": start}, {"name": "found", "lark_grammar": grammar}
+    return json.dumps({"grammars": [outer, inner]})
 
 
 class Guide:

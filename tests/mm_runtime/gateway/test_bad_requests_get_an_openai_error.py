@@ -109,8 +109,35 @@ BAD = {
     "called tools": (
         _body(messages=[{"role": "assistant", "content": None, "tool_calls": [{}]}]),
         400,
+        "messages[0].tool_calls[0].id",
+        "is missing",
+    ),
+    "a user that calls": (
+        _body(
+            messages=[
+                {
+                    "role": "user",
+                    "content": "x",
+                    "tool_calls": [{"id": "1", "function": {"name": "a", "arguments": ""}}],
+                }
+            ]
+        ),
+        400,
         "messages[0].tool_calls",
-        "at most 0 items",
+        "only the role assistant",
+    ),
+    "a control token in two parts": (
+        _body(
+            messages=[
+                {
+                    "role": "user",
+                    "content": [{"type": "text", "text": "</"}, {"type": "text", "text": "s>"}],
+                }
+            ]
+        ),
+        400,
+        "messages[0].content",
+        "'</s>', a control token",
     ),
     "negative fps": (
         _body({"type": "video_url", "video_url": {"url": "data:,", "fps": -1}}),
@@ -151,7 +178,7 @@ BAD = {
     "negative top_k": (_body(top_k=-2), 400, "top_k", "greater than or equal to -1"),
     "min_p above one": (_body(min_p=1.5), 400, "min_p", "less than or equal to 1"),
     "no penalty at all": (_body(repetition_penalty=0), 400, "repetition_penalty", "greater than 0"),
-    "tools": (_body(tools=[{}]), 400, "tools", "not served"),
+    "tools": (_body(tools=[{}]), 400, "tools[0].type", "is missing"),
     "another form": (
         _body(response_format={"type": "xml"}),
         400,

@@ -10,7 +10,8 @@ import httpx
 import pytest
 
 from mm_runtime.gateway.api.parameters import PARAMETERS, endpoints_of
-from support.gateways import MODEL, serve, toy_gateway
+from support import tool_templates
+from support.gateways import MODEL, TEMPLATE, serve, toy_gateway
 from support.images import data_url, encode, plain_image
 from support.scripted_engine import ScriptedEngine
 
@@ -53,7 +54,40 @@ CHAT = {
     },
     "tools": [],
     "tool_choice": "none",
+    "parallel_tool_calls": True,
     "metadata": {"a": "b"},
+}
+TOOLS = {
+    "model": MODEL,
+    "messages": [
+        {"role": "user", "content": "rain ?"},
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [
+                {
+                    "id": "1",
+                    "type": "function",
+                    "function": {"name": "rain", "arguments": '{"city": "Ulm"}'},
+                }
+            ],
+        },
+        {"role": "tool", "tool_call_id": "1", "name": "rain", "content": "no"},
+    ],
+    "tools": [
+        {
+            "type": "function",
+            "function": {
+                "name": "rain",
+                "description": "says it",
+                "parameters": {"type": "object", "properties": {"city": {"type": "string"}}},
+                "strict": True,
+            },
+        }
+    ],
+    "tool_choice": {"type": "function", "function": {"name": "rain"}},
+    "parallel_tool_calls": False,
+    "stream": True,
 }
 TEXT = {
     "model": MODEL,
@@ -70,6 +104,10 @@ OTHERS = {
     "/detokenize": {"model": MODEL, "tokens": [1, 2, 3]},
 }
 BODIES = {"/v1/chat/completions": CHAT, "/v1/completions": TEXT, **OTHERS}
+CASES = [
+    *(pytest.param(path, body, TEMPLATE, id=path) for path, body in BODIES.items()),
+    pytest.param("/v1/chat/completions", TOOLS, tool_templates.HERMES, id="tools"),
+]
 
 VALUES: tuple[Any, ...] = (
     *(None, True, False, 0, 1, -1, 3, 2**31, -(2**31) - 1, 2**63, 2**64, 10**30, 0.5, -0.0, 1e308),
@@ -114,17 +152,20 @@ def _changed(body: dict[str, Any], choose: random.Random, path: str) -> dict[str
     return made
 
 
-@pytest.mark.parametrize("path", sorted(BODIES))
-async def test_mutations(tmp_path: Path, path: str) -> None:
+@pytest.mark.parametrize(("path", "given", "template"), CASES)
+async def test_mutations(tmp_path: Path, path: str, given: dict[str, Any], template: str) -> None:
     """Whatever the body, the answer is one, or OpenAI's error object; no place stays taken."""
     choose = random.Random(path)  # noqa: S311 - the same changes in every run
     statuses: dict[int, int] = {}
+    engine = ScriptedEngine(
+        ("Yes.<tool_call>", '{"name": "rain", "argum', 'ents": {"a": 1}}', "</")
+    )
     async with (
-        serve(toy_gateway(tmp_path, ScriptedEngine(), max_queue_size=30)) as running,
+        serve(toy_gateway(tmp_path, engine, template=template, max_queue_size=30)) as running,
         httpx.AsyncClient(base_url=running.url, timeout=60) as client,
     ):
         for _ in range(ROUNDS):
-            body = json.dumps(_changed(BODIES[path], choose, path))
+            body = json.dumps(_changed(given, choose, path))
             answer = await client.post(path, content=body.encode())
             statuses[answer.status_code] = statuses.get(answer.status_code, 0) + 1
             assert answer.status_code < 500, body

@@ -88,6 +88,14 @@ def test_patterns(guides: Guides, seed: int) -> None:
     assert re.fullmatch(pattern, found)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_grammars(guides: Guides, seed: int) -> None:
+    """Rules, texts and schemas in llguidance's own dialect."""
+    grammar = 'start: "<" pair ("," pair)? ">"\npair: %json {"enum": [1, 2]}\n'
+    found = _answer(guides.make(GuideRequest(GuideKind.LARK, grammar)), seed)
+    assert re.fullmatch("<[12](,[12])?>", found)
+
+
 def test_any_object(guides: Guides) -> None:
     """JSON mode begins an object and nothing else."""
     allowed = guides.make(GuideRequest(GuideKind.JSON, "")).allowed([])
@@ -111,6 +119,7 @@ def test_the_same_again(guides: Guides) -> None:
         pytest.param(GuideRequest(GuideKind.REGEX, "(red"), id="pattern"),
         pytest.param(GuideRequest(GuideKind.JSON_SCHEMA, '{"type": "shape"}'), id="schema"),
         pytest.param(GuideRequest(GuideKind.JSON_SCHEMA, "{"), id="no-json"),
+        pytest.param(GuideRequest(GuideKind.LARK, "start: nothing"), id="no-rule"),
         pytest.param(GuideRequest(GuideKind.JSON_SCHEMA, '{"$ref": "https://a.b/c"}'), id="remote"),
     ],
 )

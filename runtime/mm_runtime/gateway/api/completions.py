@@ -73,10 +73,10 @@ class Shapes(Protocol):
     def opening(self, usage: Usage) -> list[Event]:
         """Return what a stream begins with before there is any text."""
 
-    def piece(
+    def pieces(
         self, text: str, usage: Usage | None, index: int = 0, scores: Sequence[TokenScore] = ()
-    ) -> bytes:
-        """Return the JSON of an event with some text; there is one for each token.
+    ) -> list[bytes]:
+        """Return the JSON of the events with some text; most often there is one for each token.
 
         Args:
             text: empty only where there are scores.
@@ -125,7 +125,7 @@ class Completion(ABC):
         """Choice -> its chunks with text and neither usage nor scores."""
 
     @abstractmethod
-    def _full_choice(self, text: str, reason: FinishReason) -> dict[str, object]:
+    def _full_choice(self, index: int, text: str, reason: FinishReason) -> dict[str, object]:
         """Return a choice of a full answer."""
 
     @abstractmethod
@@ -147,7 +147,7 @@ class Completion(ABC):
             {
                 "index": index,
                 "logprobs": self._logprobs(index, answer.text, answer.scores),
-                **self._full_choice(answer.text, answer.reason),
+                **self._full_choice(index, answer.text, answer.reason),
             }
             for index, answer in enumerate(answers)
         ]
@@ -158,17 +158,17 @@ class Completion(ABC):
             "usage": usage.to_wire(),
         }
 
-    def piece(
+    def pieces(
         self, text: str, usage: Usage | None, index: int = 0, scores: Sequence[TokenScore] = ()
-    ) -> bytes:
+    ) -> list[bytes]:
         """Return the JSON of a chunk with some text."""
         if usage is not None or self._scored:
             logprobs = self._logprobs(index, text, scores)
-            return encode(self._chunk(text, usage, index=index, logprobs=logprobs))
+            return [encode(self._chunk(text, usage, index=index, logprobs=logprobs))]
         frame = self._frames.get(index)
         if frame is None:
             frame = self._frames[index] = TextFrame(partial(self._chunk, index=index))
-        return frame.write(text)
+        return [frame.write(text)]
 
     def ended(self, index: int, reason: FinishReason, usage: Usage) -> list[Event]:
         """Return the chunk with the reason."""
@@ -194,6 +194,10 @@ class Completion(ABC):
     ) -> Event:
         """Return one event of a stream; `usage` is null when only a last chunk will carry it."""
         choice = {"index": index, "logprobs": logprobs, **self._chunk_choice(text, reason)}
+        return self._wrapped(choice, usage)
+
+    def _wrapped(self, choice: dict[str, object], usage: Usage | None) -> Event:
+        """Return the event of one choice's chunk."""
         chunk = {**self._head, "object": self.chunk_object, "choices": [choice]}
         if not self._form.says_usage:
             return chunk
@@ -225,7 +229,8 @@ class ChatCompletion(Completion):
         del index, text
         return of_chat(scores)
 
-    def _full_choice(self, text: str, reason: FinishReason) -> dict[str, object]:
+    def _full_choice(self, index: int, text: str, reason: FinishReason) -> dict[str, object]:
+        del index
         message = {"role": "assistant", "content": text, "refusal": None}
         return {"message": message, "finish_reason": str(reason)}
 
@@ -252,7 +257,8 @@ class TextCompletion(Completion):
         self._offsets[index] = offset + len(text)
         return of_text(scores, offset)
 
-    def _full_choice(self, text: str, reason: FinishReason) -> dict[str, object]:
+    def _full_choice(self, index: int, text: str, reason: FinishReason) -> dict[str, object]:
+        del index
         return {"text": text, "finish_reason": str(reason)}
 
     def _chunk_choice(self, text: str | None, reason: FinishReason | None) -> dict[str, object]:

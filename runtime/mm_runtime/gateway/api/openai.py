@@ -8,8 +8,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
-    ConfigDict,
     Discriminator,
     Field,
     StrictBool,
@@ -18,10 +16,12 @@ from pydantic import (
     field_validator,
 )
 
+from mm_runtime.gateway.api.messages import Message, is_remote
+from mm_runtime.gateway.api.tools import NamedChoice, ToolChoice, Tools
+from mm_runtime.gateway.api.wire import Wire, form
+
 _INT64 = 2**63 - 1
 _INT31 = 2**31 - 1
-MAX_FPS = 240
-"""More than videos have."""
 MAX_STOPS = 4
 """OpenAI's limit on stop strings."""
 MAX_STOP_IDS = 64
@@ -40,118 +40,10 @@ MAX_PATTERN = 4096
 MAX_TEXTS, MAX_CHOICE = 256, 1024
 """Of `guided_choice`, and characters of each."""
 MAX_MESSAGES = 4096
-MAX_PARTS = 1024
-"""Of one message. Reading ends at the first wrong one: the errors of many parts take gigabytes."""
+MAX_ALL_ARGUMENTS = 256 * 1024
+"""Characters of the arguments of all calls of a conversation."""
 MAX_LABELS = 16
 """OpenAI's limit on pairs of `metadata`."""
-
-
-class Wire(BaseModel):
-    """What a request holds; nothing else is read."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-
-class TextPart(Wire):
-    """Text of a message."""
-
-    type: Literal["text"]
-    text: str
-
-
-class ImageUrl(Wire):
-    """Where an image is: a `data:` URL or an http(s) URL."""
-
-    url: str = Field(min_length=1)
-    detail: Literal["auto", "low", "high"] = "auto"
-    """Accepted for compatibility: these models see every image at one size."""
-
-
-class ImagePart(Wire):
-    """An image of a message."""
-
-    type: Literal["image_url"]
-    image_url: ImageUrl
-
-
-class VideoUrl(Wire):
-    """Where a video is: a `data:` URL or an http(s) URL; and which of its frames are used.
-
-    No fields of OpenAI's, spelt as DashInfer-VLM and Qwen's own tools do.
-    """
-
-    url: str = Field(min_length=1)
-    fps: float | None = Field(default=None, gt=0, le=MAX_FPS)
-    num_frames: int | None = Field(default=None, ge=1, le=_INT31)
-    max_frames: int | None = Field(default=None, ge=1, le=_INT31)
-
-
-class VideoPart(Wire):
-    """A video of a message; no part of OpenAI's, spelt as other servers of open models do."""
-
-    type: Literal["video_url"]
-    video_url: VideoUrl
-
-
-ContentPart = Annotated[TextPart | ImagePart | VideoPart, Field(discriminator="type")]
-
-
-def _is_remote(part: TextPart | ImagePart | VideoPart) -> bool:
-    match part:
-        case ImagePart():
-            url = part.image_url.url
-        case VideoPart():
-            url = part.video_url.url
-        case TextPart():
-            return False
-    return url[:5].lower() != "data:"
-
-
-def _form(value: object) -> str:
-    return "<parts>" if isinstance(value, list) else "<string>"
-
-
-def _form_or_null(value: object) -> str:
-    return "<null>" if value is None else _form(value)
-
-
-# Chosen by form, so that a wrong part is reported as such, not as "should be a string".
-Content = Annotated[
-    Annotated[str, Tag("<string>")]
-    | Annotated[
-        list[ContentPart],
-        Field(min_length=1, max_length=MAX_PARTS, fail_fast=True),
-        Tag("<parts>"),
-    ]
-    | Annotated[None, Tag("<null>")],
-    Discriminator(_form_or_null),
-]
-
-
-class Message(Wire):
-    """One turn of the conversation."""
-
-    role: Literal["system", "developer", "user", "assistant", "tool"]
-    content: Content
-    tool_call_id: str | None = Field(default=None, max_length=256)
-    """Of the role `tool`: a label, since no template here names the call."""
-
-    name: str | None = Field(default=None, max_length=64)
-    # What OpenAI's client adds when an answer is sent back as part of the conversation.
-    refusal: None = None
-    annotations: Annotated[list[object], Field(max_length=0)] | None = None
-    audio: None = None
-    function_call: None = None
-    tool_calls: Annotated[list[object], Field(max_length=0)] | None = None
-
-    @field_validator("content")
-    @classmethod
-    def _said(cls, content: Content, info: ValidationInfo) -> Content:
-        """Let only the assistant say nothing, as it does where it has called a tool."""
-        if content is None and info.data.get("role") != "assistant":
-            message = "expected a text or parts; only of the role assistant it may be null"
-            raise ValueError(message)
-        return content
 
 
 class StreamOptions(Wire):
@@ -204,7 +96,7 @@ def _check_stops(stops: list[str]) -> list[str]:
 Stops = Annotated[
     Annotated[str, Field(min_length=1), Tag("<string>")]
     | Annotated[list[str], AfterValidator(_check_stops), Tag("<parts>")],
-    Discriminator(_form),
+    Discriminator(form),
 ]
 
 
@@ -334,16 +226,16 @@ class ChatRequest(SampledRequest):
     max_completion_tokens: int | None = Field(default=None, ge=1, le=_INT64)
     logprobs: StrictBool | None = None
     top_logprobs: int | None = Field(default=None, ge=0, le=MAX_LIKELIEST)
-    tool_choice: Literal["none"] | None = None
+    tools: Tools | None = None
+    tool_choice: ToolChoice | None = None
+    parallel_tool_calls: StrictBool | None = None
     # Not served; null means that the client does not use it.
     audio: None = None
     function_call: None = None
     functions: None = None
     modalities: None = None
-    parallel_tool_calls: None = None
     prediction: None = None
     reasoning_effort: None = None
-    tools: Annotated[list[object], Field(max_length=0)] | None = None
     verbosity: None = None
     web_search_options: None = None
     # Labels without effect on the answer.
@@ -357,7 +249,40 @@ class ChatRequest(SampledRequest):
     def fetches(self) -> bool:
         """Whether an image or a video stands behind an address, and not in the request."""
         parts = (part for message in self.messages for part in message.content or ())
-        return any(_is_remote(part) for part in parts if not isinstance(part, str))
+        return any(is_remote(part) for part in parts if not isinstance(part, str))
+
+    @field_validator("messages")
+    @classmethod
+    def _few_arguments(cls, messages: list[Message]) -> list[Message]:
+        calls = [call for message in messages for call in message.tool_calls or ()]
+        if sum(len(call.function.arguments) for call in calls) > MAX_ALL_ARGUMENTS:
+            message = f"the arguments of all calls have more than {MAX_ALL_ARGUMENTS} characters"
+            raise ValueError(message)
+        return messages
+
+    @field_validator("tool_choice")
+    @classmethod
+    def _can_be_called(cls, choice: ToolChoice | None, info: ValidationInfo) -> ToolChoice | None:
+        """Refuse a call that must be made and cannot."""
+        if choice in {None, "none", "auto"}:
+            return choice
+        names = [tool.function.name for tool in info.data.get("tools") or ()]
+        if not names:
+            message = "there are no `tools` to call"
+            raise ValueError(message)
+        if isinstance(choice, NamedChoice) and choice.function.name not in names:
+            message = f"{choice.function.name!r} is none of `tools`"
+            raise ValueError(message)
+        response_format = info.data.get("response_format")
+        forms = (info.data.get("guided_regex"), info.data.get("guided_choice"))
+        free = isinstance(response_format, TextFormat | None)
+        if not free or any(one is not None for one in forms):
+            message = "an answer has one form: that of a call, or another"
+            raise ValueError(message)
+        if info.data.get("min_tokens") or info.data.get("ignore_eos"):
+            message = "`min_tokens` and `ignore_eos` cannot be held where a call must be made"
+            raise ValueError(message)
+        return choice
 
     @field_validator("top_logprobs")
     @classmethod
@@ -366,6 +291,21 @@ class ChatRequest(SampledRequest):
             message = "`logprobs` must be true as well"
             raise ValueError(message)
         return count
+
+    @property
+    def offered(self) -> Tools:
+        """Functions that the model may call in this answer."""
+        return [] if self.tool_choice == "none" else self.tools or []
+
+    @property
+    def must_call(self) -> bool:
+        """Whether the answer is a call, whatever the model would say."""
+        return self.tool_choice == "required" or isinstance(self.tool_choice, NamedChoice)
+
+    @property
+    def most_calls(self) -> int | None:
+        """Most calls of one answer; None: any number."""
+        return 1 if self.parallel_tool_calls is False else None
 
     @property
     def likeliest(self) -> int | None:
@@ -390,7 +330,7 @@ def _one_text(prompts: list[str]) -> list[str]:
 Prompt = Annotated[
     Annotated[str, Field(min_length=1), Tag("<string>")]
     | Annotated[list[str], AfterValidator(_one_text), Tag("<parts>")],
-    Discriminator(_form),
+    Discriminator(form),
 ]
 
 

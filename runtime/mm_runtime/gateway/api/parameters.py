@@ -76,14 +76,21 @@ PARAMETERS: Mapping[str, Parameter] = {
     ),
     "guided_regex": Parameter(_ONLY_REFERENCE, "a pattern that the answer matches"),
     "guided_choice": Parameter(_ONLY_REFERENCE, "texts of which the answer is one"),
-    "tools": Parameter(_NONE, "an empty list"),
-    "tool_choice": Parameter(_NONE, '`"none"`', ("none",)),
+    "tools": Parameter(
+        _NOT_PYTORCH, "functions that the model may call, where its chat template has tools", ([],)
+    ),
+    "tool_choice": Parameter(
+        _ONLY_REFERENCE,
+        "`required`, or the function that is called; `none` and `auto` act where `tools` do",
+        ("none", "auto"),
+    ),
+    "parallel_tool_calls": Parameter(_NOT_PYTORCH, "false: one call at the most", (True,)),
     "echo": Parameter(_NONE, "false", _OFF),
     "store": Parameter(_NONE, "false", _OFF),
     "service_tier": Parameter(_NONE, '`"auto"`, `"default"`', ("auto", "default")),
     **dict.fromkeys(
         (
-            *("audio", "function_call", "functions", "modalities", "parallel_tool_calls"),
+            *("audio", "function_call", "functions", "modalities"),
             *("prediction", "reasoning_effort", "suffix", "verbosity", "web_search_options"),
         ),
         Parameter(_NONE, "null"),
@@ -106,6 +113,8 @@ def refuse_unserved(request: BaseModel, backend: str) -> None:
     """
     if not isinstance(request, SampledRequest):
         return
+    if backend == PYTORCH and isinstance(request, ChatRequest):
+        _refuse_calls(request)
     for name in type(request).model_fields:
         if name not in request.model_fields_set:
             continue
@@ -117,6 +126,17 @@ def refuse_unserved(request: BaseModel, backend: str) -> None:
                 f"`{name}` is not served by this model's backend, {backend}: only by "
                 f"{', '.join(sorted(parameter.acts))}. Leave it out.",
                 param=name,
+                code="unsupported_parameter",
+            )
+
+
+def _refuse_calls(request: ChatRequest) -> None:
+    for number, message in enumerate(request.messages):
+        if message.tool_calls:
+            raise InvalidRequestError(
+                f"Calls of tools are not served by this model's backend, {PYTORCH}. Leave them out "
+                "of `messages`.",
+                param=f"messages[{number}].tool_calls",
                 code="unsupported_parameter",
             )
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from mm_runtime.gateway.admission.tokens import ContextLimits
 from mm_runtime.gateway.api.model_names import ModelNames
+from mm_runtime.gateway.api.tool_dialects import ToolDialect
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +20,7 @@ class ServedModel:
         temperature: used when a request gives none; the checkpoint's generation config says.
         top_p: the same.
         adapters: name of each LoRA adapter -> its id.
+        dialect: how it writes calls of tools; None: it knows none.
     """
 
     name: str
@@ -32,6 +34,7 @@ class ServedModel:
     temperature: float
     top_p: float
     adapters: Mapping[str, int] = field(default_factory=dict)
+    dialect: ToolDialect | None = None
 
     @property
     def names(self) -> ModelNames:

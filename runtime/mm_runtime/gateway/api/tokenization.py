@@ -4,7 +4,9 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, StrictBool, model_validator
 
-from mm_runtime.gateway.api.openai import MAX_MESSAGES, Message, TokenId, Wire
+from mm_runtime.gateway.api.messages import Message
+from mm_runtime.gateway.api.openai import MAX_MESSAGES, TokenId
+from mm_runtime.gateway.api.wire import Wire
 
 
 class TokenizeRequest(Wire):

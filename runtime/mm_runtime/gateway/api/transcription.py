@@ -39,13 +39,13 @@ class Transcript:
         del usage
         return []
 
-    def piece(
+    def pieces(
         self, text: str, usage: Usage | None, index: int = 0, scores: Sequence[TokenScore] = ()
-    ) -> bytes:
+    ) -> list[bytes]:
         """Return the JSON of an event with some text."""
         del usage, index, scores
         self._text += text
-        return encode({"type": "transcript.text.delta", "delta": text})
+        return [encode({"type": "transcript.text.delta", "delta": text})]
 
     def ended(self, index: int, reason: FinishReason, usage: Usage) -> list[Event]:
         """Return nothing: the last event says it."""

@@ -3,7 +3,10 @@
 import json
 import re
 
-from mm_runtime.gateway.api.openai import JsonFormat, SampledRequest, SchemaFormat
+from mm_runtime.gateway.api.openai import ChatRequest, JsonFormat, SampledRequest, SchemaFormat
+from mm_runtime.gateway.api.tool_dialects import ToolDialect
+from mm_runtime.gateway.api.tools import NamedChoice
+from mm_runtime.gateway.backends.call_grammar import call_grammar
 from mm_runtime.gateway.backends.engine import Form
 from mm_runtime.gateway.errors import InvalidRequestError
 
@@ -11,16 +14,32 @@ MAX_SCHEMA_BYTES = 64 * 1024
 """Of a schema. Real ones have a few thousand."""
 
 
-def form_of(request: SampledRequest) -> Form | None:
+def form_of(request: SampledRequest, dialect: ToolDialect | None) -> Form | None:
     """Return the form; None: any text.
+
+    Args:
+        request: with one form at the most.
+        dialect: in which the model writes calls of tools, where it knows some.
 
     Raises:
         InvalidRequestError: the schema is too large.
     """
+    if isinstance(request, ChatRequest) and dialect is not None and request.must_call:
+        return _call_form(request, dialect)
     if request.guided_regex is not None:
         return Form("regex", request.guided_regex)
     if request.guided_choice is not None:
         return Form("regex", "|".join(map(re.escape, request.guided_choice)))
+    return _response_form(request)
+
+
+def calls_need_tokens(request: SampledRequest, dialect: ToolDialect | None) -> bool:
+    """Return whether calls are marked by a control token, which otherwise has no text."""
+    offered = isinstance(request, ChatRequest) and request.offered
+    return bool(offered) and dialect is not None and dialect.opening_id is not None
+
+
+def _response_form(request: SampledRequest) -> Form | None:
     match request.response_format:
         case JsonFormat():
             return Form("json")
@@ -37,3 +56,20 @@ def form_of(request: SampledRequest) -> Form | None:
             return Form("json_schema", text)
         case _:
             return None
+
+
+def _call_form(request: ChatRequest, dialect: ToolDialect) -> Form:
+    """Return the form of an answer that calls a tool."""
+    choice = request.tool_choice
+    functions = [tool.function for tool in request.offered]
+    if isinstance(choice, NamedChoice):
+        functions = [one for one in functions if one.name == choice.function.name]
+    one = isinstance(choice, NamedChoice) or request.most_calls == 1
+    grammar = call_grammar(functions, dialect, several=not one)
+    if len(grammar) > MAX_SCHEMA_BYTES:
+        raise InvalidRequestError(
+            f"The schemas of the functions have {len(grammar)} bytes, at most {MAX_SCHEMA_BYTES} "
+            "are read where one must be called.",
+            param="tools",
+        )
+    return Form("lark", grammar)

@@ -13,6 +13,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from functools import partial
 from http import HTTPStatus
+from typing import Any
 from uuid import uuid4
 
 from starlette.datastructures import Headers
@@ -23,6 +24,7 @@ from mm_runtime.gateway.admission.body_budget import BodyBudget, BodyClaim
 from mm_runtime.gateway.admission.drain import Drain
 from mm_runtime.gateway.admission.fetching import FetchClaim, Fetching
 from mm_runtime.gateway.api.answers import Answers
+from mm_runtime.gateway.api.calling import CallingCompletion
 from mm_runtime.gateway.api.completions import (
     ChatCompletion,
     Shapes,
@@ -95,16 +97,20 @@ def shapes_of(request: AnyRequest, model: ServedModel, request_id: str) -> Shape
     """Return the objects that carry the answer to a request."""
     if isinstance(request, TranscriptionRequest):
         return Transcript(request)
-    kind = ChatCompletion if isinstance(request, ChatRequest) else TextCompletion
-    return kind(
-        model=model,
-        requested=request.model,
-        request_id=request_id,
-        created=int(time.time()),
-        form=_form_of(request),
-        choices=request.choices,
-        scored=request.likeliest is not None,
-    )
+    shape: dict[str, Any] = {
+        "model": model,
+        "requested": request.model,
+        "request_id": request_id,
+        "created": int(time.time()),
+        "form": _form_of(request),
+        "choices": request.choices,
+        "scored": request.likeliest is not None,
+    }
+    if not isinstance(request, ChatRequest):
+        return TextCompletion(**shape)
+    if request.offered and model.dialect is not None:
+        return CallingCompletion(dialect=model.dialect, most=request.most_calls, **shape)
+    return ChatCompletion(**shape)
 
 
 class Endpoint:
@@ -322,7 +328,7 @@ async def _send_stream(
                 tokens += event.tokens
                 if event.text or event.scores:
                     usage = _usage(chat, tokens) if form.continuous else None
-                    unsent.append(shapes.piece(event.text, usage, event.choice, event.scores))
+                    unsent += shapes.pieces(event.text, usage, event.choice, event.scores)
                 if unsent:
                     await reply.send_events(*unsent)
                     unsent.clear()

@@ -1,15 +1,24 @@
 """From the messages of a chat to the model's complete prompt and the media that belong in it."""
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 
 from mm_api.families.prompt import PromptStyle
-from mm_runtime.gateway.api.openai import ChatRequest, ImagePart, TextPart, VideoPart, VideoUrl
+from mm_runtime.gateway.api.messages import ImagePart, Message, TextPart, VideoPart, VideoUrl
+from mm_runtime.gateway.api.openai import ChatRequest
+from mm_runtime.gateway.api.tool_dialects import ToolDialect
 from mm_runtime.gateway.errors import InvalidRequestError
 from mm_runtime.gateway.media.frame_choice import FrameChoice
 from mm_runtime.gateway.media.images import ImageReference, VideoReference
-from mm_runtime.gateway.prompts.templates import ChatTemplate, Media, TemplateRefusedError, Turn
+from mm_runtime.gateway.prompts.templates import (
+    Call,
+    ChatTemplate,
+    Media,
+    TemplateRefusedError,
+    Tool,
+    Turn,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +28,7 @@ class Conversation:
     turns: list[Turn]
     images: list[ImageReference]
     videos: list[VideoReference]
+    tools: list[Tool] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,20 +39,23 @@ class ChatPrompt:
         begin: text of the begin token, empty when the tokenizer has none.
         control: finds what becomes a control token: with it a text could end its own turn and
             begin another role's. None: the tokenizer has none.
+        dialect: how calls of tools are written; None: there are none.
     """
 
     template: ChatTemplate
     style: PromptStyle
     begin: str
     control: re.Pattern[str] | None = None
+    dialect: ToolDialect | None = None
 
     def split(self, request: ChatRequest) -> Conversation:
         """Split the messages into turns for the template and references to media.
 
         Raises:
-            InvalidRequestError: a text holds what stands for an image, or a control token.
+            InvalidRequestError: a text holds what stands for an image, or a control token; or there
+                are tools, of which the template knows nothing.
         """
-        found = Conversation([], [], [])
+        found = Conversation([], [], [], self._tools(request))
         for number, message in enumerate(request.messages):
             parts: list[str | Media] = []
             content = [] if message.content is None else message.content
@@ -59,10 +72,17 @@ class ChatPrompt:
                     case VideoPart():
                         parts.append(Media.VIDEO)
                         found.videos.append(_video(part.video_url, f"{where}[{index}]"))
-            found.turns.append(Turn(self._role(message.role), tuple(parts)))
+            self._check_joined(parts, where)
+            role, calls = self._role(message.role), self._calls(message, f"messages[{number}]")
+            turn = Turn(role, tuple(parts), calls)
+            if role == "tool":
+                answers = self._optional(message.tool_call_id, f"messages[{number}].tool_call_id")
+                name = self._optional(message.name, f"messages[{number}].name")
+                turn = Turn(role, tuple(parts), answers=answers, name=name)
+            found.turns.append(turn)
         return found
 
-    def write(self, turns: list[Turn]) -> str:
+    def write(self, conversation: Conversation) -> str:
         """Return the complete prompt.
 
         It begins with the begin token's text when nothing else marks it as complete: to the
@@ -73,7 +93,7 @@ class ChatPrompt:
             InvalidRequestError: the template refuses the conversation.
         """
         try:
-            prompt = self.template.render(turns)
+            prompt = self.template.render(conversation.turns, conversation.tools)
         except TemplateRefusedError as error:
             raise InvalidRequestError(f"`messages`: {error}.", param="messages") from error
         marks = tuple(filter(None, (self.begin, self.style.opening)))
@@ -103,6 +123,48 @@ class ChatPrompt:
                 param="prompt",
             )
         return self.begin + text
+
+    def _tools(self, request: ChatRequest) -> list[Tool]:
+        """Return the functions that the model may call, their texts checked."""
+        if request.offered and self.dialect is None:
+            raise InvalidRequestError(
+                "The chat template of this model has no place for tools. Leave `tools` out.",
+                param="tools",
+                code="unsupported_parameter",
+            )
+        tools: list[Tool] = [tool.function.to_template() for tool in request.offered]
+        for number, tool in enumerate(tools):
+            for text in _texts(tool):
+                self._plain(text, f"tools[{number}].function")
+        return tools
+
+    def _calls(self, message: Message, where: str) -> tuple[Call, ...]:
+        if not message.tool_calls:
+            return ()
+        param = f"{where}.tool_calls"
+        if self.dialect is None:
+            raise InvalidRequestError(
+                "The chat template of this model has no place for calls of tools. Leave "
+                f"`{param}` out, or write what they have found as text.",
+                param=param,
+                code="unsupported_parameter",
+            )
+        calls = [
+            Call(call.id, call.function.name, call.function.values) for call in message.tool_calls
+        ]
+        for call in calls:
+            for text in (call.id, *_texts(call.arguments)):
+                self._plain(text, param)
+        return tuple(calls)
+
+    def _optional(self, text: str | None, param: str) -> str | None:
+        return None if text is None else self._plain(text, param)
+
+    def _check_joined(self, parts: list[str | Media], param: str) -> None:
+        """Refuse texts that hold a control token only together: templates write them in a row."""
+        texts = [part for part in parts if isinstance(part, str)]
+        if len(texts) > 1:
+            self._plain("".join(texts), param)
 
     def _role(self, role: str) -> str:
         """Return the role under which the template writes a message.
@@ -136,6 +198,22 @@ class ChatPrompt:
 def _video(video: VideoUrl, param: str) -> VideoReference:
     choice = FrameChoice(video.fps, video.num_frames, video.max_frames)
     return VideoReference(video.url, param, choice)
+
+
+def _texts(value: object) -> Iterator[str]:
+    """Yield every text inside of JSON, keys among them."""
+    match value:
+        case str():
+            yield value
+        case dict():
+            for key, one in value.items():
+                yield str(key)
+                yield from _texts(one)
+        case list():
+            for one in value:
+                yield from _texts(one)
+        case _:
+            pass
 
 
 def control_pattern(tokens: Iterable[str]) -> re.Pattern[str] | None:

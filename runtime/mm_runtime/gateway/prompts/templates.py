@@ -5,7 +5,7 @@ become the family's placeholders.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -17,9 +17,12 @@ from jinja2.ext import loopcontrols
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from mm_api.families.prompt import PromptStyle
+from mm_runtime.gateway.api.tool_dialects import PROBE, ToolDialect, dialect_of
 from mm_runtime.serving.prompts.chat_template import find_chat_template, read_object
 
 _PROBE = "a probe of the template"
+_PROBE_ID = "probe0000"
+"""Nine letters and digits: templates of Mistral's take no other ids."""
 
 
 class TemplateRefusedError(Exception):
@@ -34,11 +37,33 @@ class Media(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class Call:
+    """A tool that the assistant has called."""
+
+    id: str
+    name: str
+    arguments: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
 class Turn:
-    """One message: its role and its parts in order."""
+    """One message: its role and its parts in order.
+
+    Attributes:
+        calls: of tools, by the assistant.
+        answers: id of the call that a message of a tool answers.
+        name: of the tool.
+    """
 
     role: str
     parts: tuple[str | Media, ...]
+    calls: tuple[Call, ...] = ()
+    answers: str | None = None
+    name: str | None = None
+
+
+Tool = Mapping[str, object]
+"""A function that the model may call, as templates are given it."""
 
 
 class ChatTemplate:
@@ -62,19 +87,26 @@ class ChatTemplate:
         self.takes_tools = self._writes("tool")
         """Messages of the role `tool` stand in the prompt."""
 
-    def render(self, turns: Sequence[Turn]) -> str:
+        self.dialect = self._detect_dialect()
+        """How calls of tools are written; None: tools have no place in the prompt."""
+
+    def render(self, turns: Sequence[Turn], tools: Sequence[Tool] = ()) -> str:
         """Return the prompt, ending where the assistant's answer begins.
 
         Raises:
             TemplateRefusedError: the template refuses the conversation or fails on it.
         """
         write = _as_parts if self._takes_parts else self._as_text
-        return self._render([write(turn) for turn in turns])
+        return self._render([_with_calls(write(turn), turn) for turn in turns], tools)
 
-    def _render(self, messages: list[dict[str, Any]]) -> str:
+    def _render(self, messages: list[dict[str, Any]], tools: Sequence[Tool] = ()) -> str:
+        given = {"tools": [{"type": "function", "function": dict(one)} for one in tools]}
         try:
             return self._template.render(
-                messages=messages, add_generation_prompt=True, **self._special
+                messages=messages,
+                add_generation_prompt=True,
+                **(given if tools else {}),
+                **self._special,
             )
         except (TemplateError, TypeError, ValueError, KeyError) as error:
             raise TemplateRefusedError(
@@ -99,6 +131,19 @@ class ChatTemplate:
             return _PROBE in self.render([Turn("user", ("?",)), Turn(role, (_PROBE,))])
         except TemplateRefusedError:
             return False
+
+    def _detect_dialect(self) -> ToolDialect | None:
+        """Try the template with a tool and a call of it."""
+        probe = {"name": PROBE, "description": _PROBE, "parameters": {"type": "object"}}
+        question = Turn("user", ("?",))
+        call = Turn("assistant", (), (Call(_PROBE_ID, PROBE, {"x": 1}),))
+        answer = Turn("tool", (_PROBE,), answers=_PROBE_ID, name=PROBE)
+        try:
+            if PROBE not in self.render([question], [probe]):
+                return None
+            return dialect_of(self.render([question, call, answer], [probe]))
+        except TemplateRefusedError:
+            return None
 
     def _as_text(self, turn: Turn) -> dict[str, Any]:
         marks = {Media.IMAGE: self._style.placeholder, Media.VIDEO: self._style.video}
@@ -148,10 +193,40 @@ def _as_parts(turn: Turn) -> dict[str, Any]:
     return {"role": turn.role, "content": parts}
 
 
+def _with_calls(message: dict[str, Any], turn: Turn) -> dict[str, Any]:
+    """Add what a turn of tools has besides its content, as transformers' templates read it."""
+    if turn.calls:
+        message["tool_calls"] = [
+            {
+                "id": call.id,
+                "type": "function",
+                "function": {"name": call.name, "arguments": dict(call.arguments)},
+            }
+            for call in turn.calls
+        ]
+    if turn.answers is not None:
+        message["tool_call_id"] = turn.answers
+    if turn.name is not None:
+        message["name"] = turn.name
+    return message
+
+
 def _raise(message: str) -> NoReturn:
     raise jinja2.TemplateError(message)
 
 
-def _to_json(value: object, indent: int | None = None) -> str:
+def _to_json(
+    value: object,
+    ensure_ascii: bool = False,  # noqa: FBT001, FBT002 - as transformers' filter has them
+    indent: int | None = None,
+    separators: tuple[str, str] | None = None,
+    sort_keys: bool = False,  # noqa: FBT001, FBT002
+) -> str:
     """Print JSON as transformers' templates expect: not escaped for HTML."""
-    return json.dumps(value, ensure_ascii=False, indent=indent)
+    return json.dumps(
+        value,
+        ensure_ascii=ensure_ascii,
+        indent=indent,
+        separators=separators,
+        sort_keys=sort_keys,
+    )

@@ -40,7 +40,7 @@ class Tokenization:
                     code="unsupported_endpoint",
                 )
             chat = ChatRequest(model=name, messages=request.messages)
-            text = self.chat_prompt.write(self.chat_prompt.split(chat).turns)
+            text = self.chat_prompt.write(self.chat_prompt.split(chat))
             special = bool(request.add_special_tokens)
         assert text is not None  # noqa: S101  # one of both is there
         check_characters(self._limits, text, "prompt" if request.messages is None else "messages")

@@ -78,6 +78,8 @@ class GuideKind(StrEnum):
     JSON = "json"
     JSON_SCHEMA = "json_schema"
     REGEX = "regex"
+    LARK = "lark"
+    """No form of TensorRT-LLM's: a grammar in llguidance's own dialect."""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,118 @@
+"""Wire types of the messages of a conversation, and of what stands in them."""
+
+from typing import Annotated, Literal
+
+from pydantic import Discriminator, Field, Tag, ValidationInfo, field_validator
+
+from mm_runtime.gateway.api.tools import MAX_CALLS, ToolCall
+from mm_runtime.gateway.api.wire import Wire, form_or_null
+
+MAX_FPS = 240
+"""More than videos have."""
+MAX_PARTS = 1024
+"""Of one message. Reading ends at the first wrong one: the errors of many parts take gigabytes."""
+_INT31 = 2**31 - 1
+
+
+class TextPart(Wire):
+    """Text of a message."""
+
+    type: Literal["text"]
+    text: str
+
+
+class ImageUrl(Wire):
+    """Where an image is: a `data:` URL or an http(s) URL."""
+
+    url: str = Field(min_length=1)
+    detail: Literal["auto", "low", "high"] = "auto"
+    """Accepted for compatibility: these models see every image at one size."""
+
+
+class ImagePart(Wire):
+    """An image of a message."""
+
+    type: Literal["image_url"]
+    image_url: ImageUrl
+
+
+class VideoUrl(Wire):
+    """Where a video is: a `data:` URL or an http(s) URL; and which of its frames are used.
+
+    No fields of OpenAI's, spelt as DashInfer-VLM and Qwen's own tools do.
+    """
+
+    url: str = Field(min_length=1)
+    fps: float | None = Field(default=None, gt=0, le=MAX_FPS)
+    num_frames: int | None = Field(default=None, ge=1, le=_INT31)
+    max_frames: int | None = Field(default=None, ge=1, le=_INT31)
+
+
+class VideoPart(Wire):
+    """A video of a message; no part of OpenAI's, spelt as other servers of open models do."""
+
+    type: Literal["video_url"]
+    video_url: VideoUrl
+
+
+ContentPart = Annotated[TextPart | ImagePart | VideoPart, Field(discriminator="type")]
+
+
+def is_remote(part: TextPart | ImagePart | VideoPart) -> bool:
+    """Return whether a part stands behind an address, and not in the request."""
+    match part:
+        case ImagePart():
+            url = part.image_url.url
+        case VideoPart():
+            url = part.video_url.url
+        case TextPart():
+            return False
+    return url[:5].lower() != "data:"
+
+
+# Chosen by form, so that a wrong part is reported as such, not as "should be a string".
+Content = Annotated[
+    Annotated[str, Tag("<string>")]
+    | Annotated[
+        list[ContentPart],
+        Field(min_length=1, max_length=MAX_PARTS, fail_fast=True),
+        Tag("<parts>"),
+    ]
+    | Annotated[None, Tag("<null>")],
+    Discriminator(form_or_null),
+]
+
+
+class Message(Wire):
+    """One turn of the conversation."""
+
+    role: Literal["system", "developer", "user", "assistant", "tool"]
+    content: Content
+    tool_call_id: str | None = Field(default=None, max_length=256)
+    """Of the role `tool`: which call it answers."""
+
+    name: str | None = Field(default=None, max_length=64)
+    # What OpenAI's client adds when an answer is sent back as part of the conversation.
+    refusal: None = None
+    annotations: Annotated[list[object], Field(max_length=0)] | None = None
+    audio: None = None
+    function_call: None = None
+    tool_calls: Annotated[list[ToolCall], Field(max_length=MAX_CALLS)] | None = None
+    """Of the role `assistant`: what it has called."""
+
+    @field_validator("content")
+    @classmethod
+    def _said(cls, content: Content, info: ValidationInfo) -> Content:
+        """Let only the assistant say nothing, as it does where it has called a tool."""
+        if content is None and info.data.get("role") != "assistant":
+            message = "expected a text or parts; only of the role assistant it may be null"
+            raise ValueError(message)
+        return content
+
+    @field_validator("tool_calls")
+    @classmethod
+    def _called(cls, calls: list[ToolCall] | None, info: ValidationInfo) -> list[ToolCall] | None:
+        if calls and info.data.get("role") != "assistant":
+            message = "only the role assistant calls tools"
+            raise ValueError(message)
+        return calls

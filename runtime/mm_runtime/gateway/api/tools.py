@@ -1,0 +1,113 @@
+"""Wire types of tools: functions that a model may call, what it has called, what it must call."""
+
+from typing import Annotated, Any, Literal
+
+import pydantic_core
+from pydantic import AfterValidator, Discriminator, Field, Tag
+
+from mm_runtime.gateway.api.wire import Wire
+
+MAX_TOOLS = 128
+"""OpenAI's limit."""
+MAX_CALLS = 128
+"""Of one message."""
+MAX_ARGUMENTS = 64 * 1024
+"""Characters of the arguments of one call."""
+
+FunctionName = Annotated[str, Field(pattern=r"^[a-zA-Z0-9_.-]{1,64}$")]
+
+
+class Function(Wire):
+    """A function; `strict` is a label: where calls have a form, they always hold it."""
+
+    name: FunctionName
+    description: str | None = None
+    parameters: dict[str, Any] | None = None
+    """A JSON schema of its arguments; None: any object."""
+
+    strict: bool | None = None
+
+    def to_template(self) -> dict[str, object]:
+        """Return what chat templates are given of it."""
+        return {
+            "name": self.name,
+            "description": self.description or "",
+            "parameters": self.parameters or {"type": "object", "properties": {}},
+        }
+
+
+class Tool(Wire):
+    """What a model may use; there are functions only."""
+
+    type: Literal["function"]
+    function: Function
+
+
+def _check_tools(tools: list[Tool]) -> list[Tool]:
+    names = [tool.function.name for tool in tools]
+    for number, name in enumerate(names):
+        if name in names[:number]:
+            message = f"two functions have the name {name!r}"
+            raise ValueError(message)
+    return tools
+
+
+Tools = Annotated[list[Tool], Field(max_length=MAX_TOOLS), AfterValidator(_check_tools)]
+
+
+def _check_arguments(text: str) -> str:
+    """Refuse what is no JSON object; templates want the object. Some clients send no text."""
+    try:
+        found = pydantic_core.from_json(text or "{}", allow_inf_nan=False)
+    except ValueError as error:
+        message = f"expected the JSON of an object: {error}"
+        raise ValueError(message) from None
+    if not isinstance(found, dict):
+        message = "expected the JSON of an object"
+        raise ValueError(message)  # noqa: TRY004 - pydantic reports no TypeError
+    return text
+
+
+class CalledFunction(Wire):
+    """Which function was called, and with what."""
+
+    name: FunctionName
+    arguments: Annotated[str, Field(max_length=MAX_ARGUMENTS), AfterValidator(_check_arguments)]
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """The arguments by their names."""
+        found: dict[str, Any] = pydantic_core.from_json(self.arguments or "{}")
+        return found
+
+
+class ToolCall(Wire):
+    """A call that the assistant has made."""
+
+    id: str = Field(min_length=1, max_length=256)
+    type: Literal["function"] = "function"
+    function: CalledFunction
+
+
+class NamedFunction(Wire):
+    """The name of one of the functions."""
+
+    name: FunctionName
+
+
+class NamedChoice(Wire):
+    """The function that must be called."""
+
+    type: Literal["function"]
+    function: NamedFunction
+
+
+def _form(value: object) -> str:
+    return "<word>" if isinstance(value, str) else "<function>"
+
+
+ToolChoice = Annotated[
+    Annotated[Literal["none", "auto", "required"], Tag("<word>")]
+    | Annotated[NamedChoice, Tag("<function>")],
+    Discriminator(_form),
+]

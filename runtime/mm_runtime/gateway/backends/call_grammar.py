@@ -1,0 +1,56 @@
+"""PURE: the grammar of answers that call a tool, in the dialect of llguidance's lark."""
+
+import json
+from collections.abc import Sequence
+
+from mm_runtime.gateway.api.tool_dialects import ToolDialect
+from mm_runtime.gateway.api.tools import Function
+
+_DEFINITIONS = ("$defs", "definitions")
+"""References point at them from the root of a schema."""
+
+_WRITTEN = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
+"""As templates write calls, which their models have learnt."""
+
+
+def call_grammar(functions: Sequence[Function], dialect: ToolDialect, *, several: bool) -> str:
+    """Return what matches a call of one of some functions, or several calls in a row."""
+    calls = " | ".join(f"call_{number}" for number in range(len(functions)))
+    rules = [f"call: {calls}"]
+    rules += [
+        f"call_{number}: %json {json.dumps(_schema(function, dialect))}"
+        for number, function in enumerate(functions)
+    ]
+    more = several and dialect.several
+    if dialect.listed:
+        start = f'{_opening(dialect)} "[" call{_more(", ", "call") if more else ""} "]"'
+    elif dialect.opening:
+        rules.append(f'marked: {_opening(dialect)} "\\n" call "\\n" {json.dumps(dialect.closing)}')
+        start = "marked" + (_more("\n", "marked") if more else "")
+    else:
+        start = "call"
+    return "\n".join([f"start: {start}", *rules]) + "\n"
+
+
+def _more(separator: str, rule: str) -> str:
+    return f" ({json.dumps(separator)} {rule})*"
+
+
+def _opening(dialect: ToolDialect) -> str:
+    """Return what opens a call: a control token is named by its id, other texts are spelt."""
+    token = dialect.opening_id
+    return json.dumps(dialect.opening) if token is None else f"<[{token}]>"
+
+
+def _schema(function: Function, dialect: ToolDialect) -> dict[str, object]:
+    arguments = dict(function.parameters or {"type": "object"})
+    arguments.pop("$schema", None)
+    definitions = {name: arguments.pop(name) for name in _DEFINITIONS if name in arguments}
+    return {
+        **definitions,
+        "x-guidance": _WRITTEN,
+        "type": "object",
+        "properties": {"name": {"const": function.name}, dialect.arguments: arguments},
+        "required": ["name", dialect.arguments],
+        "additionalProperties": False,
+    }
