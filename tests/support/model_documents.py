@@ -234,6 +234,13 @@ RULE_EXAMPLES = (
         at("build.ttlAfterFinished", "500ms"),
     ),
     RuleExample(
+        "comments-are-not-a-flood",
+        "spec.gateway.streamKeepAlive",
+        "streamKeepAlive must be at least 1s",
+        at("gateway.streamKeepAlive", "1s"),
+        at("gateway.streamKeepAlive", "999ms"),
+    ),
+    RuleExample(
         "requests-end-before-the-pod",
         "spec.rollout.drainTimeout",
         "drainTimeout must be at least 2s above gateway.requestTimeout",

@@ -80,6 +80,9 @@ class GatewayPlan(Document):
     allow_private_networks: bool = False
     fetch_timeout_seconds: float = Field(gt=0)
     request_timeout_seconds: float = Field(gt=0)
+    keep_alive_seconds: float = Field(
+        default=15, gt=0, description="Silence after which a stream gets a comment."
+    )
 
 
 class ServingPlan(Document):

@@ -57,6 +57,11 @@ class GatewaySpec(ApiModel):
     request_timeout: Duration = Field(
         default="5m", description="Longest time for one request, waiting included."
     )
+    stream_keep_alive: Duration = Field(
+        default="15s",
+        description="Silence after which a stream gets a comment, before its first token and "
+        "after it: proxies cut silent connections, often at 60s.",
+    )
     resources: Resources = Field(
         default=Resources(), description="Compute resources of the gateway container."
     )

@@ -283,6 +283,12 @@ RULES: Final[Mapping[type[ApiModel], tuple[Rule, ...]]] = {
             ),
             field="fetchTimeout",
         ),
+        Rule(
+            cel="duration(self.streamKeepAlive) >= duration('1s')",
+            message="streamKeepAlive must be at least 1s: more comments than that help no proxy",
+            holds=lambda gateway: duration.parse(gateway.stream_keep_alive).total_seconds() >= 1,
+            field="streamKeepAlive",
+        ),
     ),
     **POD_RULES,
     RuntimeSpec: (

@@ -190,6 +190,7 @@ def build_gateway(
         ),
         pace=Pace(min(_BODY_TIMEOUT_SECONDS, plan.request_timeout_seconds)),
         request_timeout_seconds=plan.request_timeout_seconds,
+        keep_alive_seconds=plan.keep_alive_seconds,
     )
     parser = ThreadPoolExecutor(_PARSERS, thread_name_prefix="parse")
     fetching = Fetching(admission.capacity)

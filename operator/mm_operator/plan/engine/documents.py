@@ -119,4 +119,5 @@ def _gateway(
         allow_private_networks=gateway.allow_private_networks,
         fetch_timeout_seconds=duration.parse(gateway.fetch_timeout).total_seconds(),
         request_timeout_seconds=duration.parse(gateway.request_timeout).total_seconds(),
+        keep_alive_seconds=duration.parse(gateway.stream_keep_alive).total_seconds(),
     )

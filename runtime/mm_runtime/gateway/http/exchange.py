@@ -1,6 +1,7 @@
 """One completion over ASGI, from the first byte to the last: the only stateful part of HTTP.
 
-Headers go out with the first piece of text, so everything that fails before it gets its own status.
+Headers go out with the first piece of text, so what fails before it gets its own status; a stream
+that was silent for too long before has them earlier, with a comment.
 A client that leaves ends the work at once: the generation is cancelled and its slot is free.
 """
 
@@ -9,7 +10,7 @@ import logging
 import time
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from concurrent.futures import Executor
-from contextlib import aclosing
+from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from http import HTTPStatus
@@ -83,6 +84,8 @@ class ExchangeLimits:
     max_body_bytes: int
     pace: Pace
     request_timeout_seconds: float
+    keep_alive_seconds: float
+    """Silence after which a stream gets a comment."""
 
 
 def _form_of(request: AnyRequest) -> StreamForm:
@@ -223,7 +226,7 @@ class Endpoint:
         limit = self._limits.request_timeout_seconds
         left = limit - record.elapsed
         try:
-            async with asyncio.timeout(left):
+            async with asyncio.timeout(left), self._kept_alive(request, reply):
                 chat = await self._service.prepare(request)
                 shapes = shapes_of(request, self._service.model, record.request_id)
                 streamed, form = bool(request.stream), _form_of(request)
@@ -245,6 +248,12 @@ class Endpoint:
             raise EngineTimeoutError(
                 f"The request was not finished within {limit:g} seconds.", code="timeout"
             ) from None
+
+    def _kept_alive(self, request: AnyRequest, reply: Reply) -> AbstractAsyncContextManager[None]:
+        """Return what keeps proxies from cutting a stream that waits; others get nothing."""
+        if not request.stream:
+            return nullcontext()
+        return reply.kept_alive(every_seconds=self._limits.keep_alive_seconds)
 
     async def _parsed(self, body: bytes, kind: str) -> AnyRequest:
         """Read a body; a large one in a thread, so that others' streams are not delayed."""
@@ -318,9 +327,10 @@ async def _send_stream(
     reply: Reply,
 ) -> None:
     unsent: list[bytes] = []
-    tokens = 0
+    tokens, opened = 0, False
     async for event in events:
-        if not reply.started:
+        if not opened:
+            opened = True
             await reply.open_stream()
             unsent += map(encode, shapes.opening(_usage(chat, 0)))
         match event:

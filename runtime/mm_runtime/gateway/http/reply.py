@@ -1,7 +1,8 @@
 """Sends one HTTP answer: JSON, or server-sent events; never a second one after the first began."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
 
 from starlette.types import Send
 
@@ -15,6 +16,9 @@ _STALLED_SECONDS = 1.0
 the kernel's own buffers are full: half a minute of an answer's text that was not read."""
 
 EVENT_STREAM = "text/event-stream; charset=utf-8"
+
+_COMMENT = b": keep-alive\n\n"
+"""A comment of server-sent events: clients drop it, proxies see that the answer lives."""
 
 
 class Reply:
@@ -38,6 +42,9 @@ class Reply:
         self._completed = completed
         self.started = False
         self.complete = False
+        # Comments are written beside the answer: a part of it is never between head and first byte.
+        self._writing = asyncio.Lock()
+        self._written_at = asyncio.get_running_loop().time()
 
     async def send_json(
         self, status: int, body: object, headers: Mapping[str, str] | None = None
@@ -55,9 +62,40 @@ class Reply:
         await self._write(content, more=False)
 
     async def open_stream(self) -> None:
-        """Answer with server-sent events, and make proxies pass them on at once."""
-        extra = {"cache-control": "no-cache", "x-accel-buffering": "no"}
-        await self._start(200, EVENT_STREAM, extra)
+        """Answer with server-sent events, and make proxies pass them on at once.
+
+        A comment may have opened it before.
+        """
+        async with self._writing:
+            if not self.started:
+                extra = {"cache-control": "no-cache", "x-accel-buffering": "no"}
+                await self._start(200, EVENT_STREAM, extra)
+
+    @asynccontextmanager
+    async def kept_alive(self, *, every_seconds: float) -> AsyncIterator[None]:
+        """Send a comment whenever a stream has been silent for so long, while the block runs.
+
+        The first one opens the stream: what fails later is its last event, without a status.
+        """
+        comments = asyncio.create_task(self._comment(every_seconds))
+        try:
+            yield
+        finally:
+            comments.cancel()
+            await asyncio.wait({comments})
+
+    async def _comment(self, every_seconds: float) -> None:
+        clock = asyncio.get_running_loop().time
+        while not self.complete:
+            silent = clock() - self._written_at
+            if silent < every_seconds:
+                await asyncio.sleep(every_seconds - silent)
+                continue
+            try:
+                await self.open_stream()
+                await self._write(_COMMENT, more=True)
+            except ClientGoneError:
+                return  # the next event meets the same client and ends its work
 
     async def send_events(self, *bodies: bytes) -> None:
         """Send events at once, each the JSON of one."""
@@ -75,12 +113,12 @@ class Reply:
         if self.started:
             message = "the answer has begun already"
             raise RuntimeError(message)
-        self.started = True
         headers = {"content-type": content_type, **self._headers(), **extra}
         pairs = [
             (name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()
         ]
         await self._send({"type": "http.response.start", "status": status, "headers": pairs})
+        self.started = True
 
     async def _write(self, content: bytes, *, more: bool) -> None:
         """Send a part of the body.
@@ -89,10 +127,11 @@ class Reply:
             ClientGoneError: the client has stopped reading.
         """
         try:
-            async with asyncio.timeout(_STALLED_SECONDS):
+            async with asyncio.timeout(_STALLED_SECONDS), self._writing:
                 await self._send({"type": "http.response.body", "body": content, "more_body": more})
         except TimeoutError:
             raise ClientGoneError from None
+        self._written_at = asyncio.get_running_loop().time()
         self.complete = not more
         if self.complete:
             self._completed()
