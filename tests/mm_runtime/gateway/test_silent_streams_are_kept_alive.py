@@ -57,7 +57,7 @@ async def test_comments_come_before_the_first_token(tmp_path: Path) -> None:
             if lines.count(COMMENT) == 2:
                 gate.set()
     assert response.status_code == 200
-    assert [COMMENT, COMMENT] == lines[:2]
+    assert lines[:2] == [COMMENT, COMMENT]
     events = [json.loads(one[6:]) for one in lines if one.startswith("data: {")]
     assert "".join(one["choices"][0]["delta"]["content"] for one in events) == "a red one"
     assert lines[-1] == "data: [DONE]"
