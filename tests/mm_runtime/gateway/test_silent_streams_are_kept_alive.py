@@ -45,7 +45,7 @@ async def _silent(
 
 
 async def test_comments_come_before_the_first_token(tmp_path: Path) -> None:
-    """Comments only while nothing else is there to send; then the whole answer as ever."""
+    """Comments only while nothing else is there to send; then the complete answer as ever."""
     gate = asyncio.Event()
     async with (
         _silent(tmp_path, gate) as (_, client),
@@ -100,7 +100,7 @@ async def test_answers_in_one_piece_have_none(tmp_path: Path) -> None:
     """Nothing goes out before a complete answer, however long it takes: its status is its own."""
     gate = asyncio.Event()
     async with _silent(tmp_path, gate) as (running, client):
-        whole = asyncio.create_task(client.post("/v1/chat/completions", json=QUESTION))
+        complete = asyncio.create_task(client.post("/v1/chat/completions", json=QUESTION))
         await eventually_async(lambda: running.gateway.admission.load.running == 1)
         async with client.stream("POST", "/v1/chat/completions", json=STREAMED) as response:
             lines: list[str] = []
@@ -108,6 +108,6 @@ async def test_answers_in_one_piece_have_none(tmp_path: Path) -> None:
                 lines += [line] if line else []
                 if lines.count(COMMENT) == 3:
                     gate.set()
-        answer = await whole
+        answer = await complete
     assert answer.json()["choices"][0]["message"]["content"] == "a red one"
     assert int(answer.headers["content-length"]) == len(answer.content)
