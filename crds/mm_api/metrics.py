@@ -73,6 +73,25 @@ GATEWAY_METRICS: tuple[Metric, ...] = (
     Metric("mm_requests_accepted_total", _C, "Requests whose prompt was read.", ("model",)),
     Metric("mm_requests_total", _C, "Finished requests by HTTP status.", ("model", "code")),
     Metric("mm_requests_rejected_total", _C, "Refused requests by reason.", ("model", "reason")),
+    Metric(
+        "mm_key_requests_total",
+        _C,
+        "Requests that were let in, by the name of their token.",
+        ("model", "key"),
+    ),
+    Metric(
+        "mm_key_tokens_total",
+        _C,
+        "Tokens of prompts, image features and answers, by the name of the token.",
+        ("model", "key"),
+    ),
+    Metric(
+        "mm_key_rejected_total",
+        _C,
+        "Requests refused for the limits of their key, by reason: key_requests, key_concurrent, "
+        "key_tokens.",
+        ("model", "key", "reason"),
+    ),
     Metric("mm_requests_running", _G, "Requests past the gateway's queue.", ("model",)),
     Metric("mm_requests_waiting", _G, "Requests in the gateway's queue.", ("model",)),
     Metric("mm_images_total", _C, "Images accepted.", ("model",)),

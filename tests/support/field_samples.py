@@ -177,6 +177,9 @@ _OTHER: Final[Mapping[str, Sample]] = {
     "gateway.fetchTimeout": Sample("5s"),
     "gateway.requestTimeout": Sample("4m"),
     "gateway.streamKeepAlive": Sample("20s"),
+    "gateway.keyLimits": Sample(
+        [{"name": "a", "requestsPerMinute": 60}], {"gateway": {"authSecretRef": {"name": "tokens"}}}
+    ),
     "gateway.resources.requests": Sample({"cpu": 2}),
     "gateway.resources.limits": Sample({"cpu": 2}),
     "rollout.strategy": Sample("Recreate"),

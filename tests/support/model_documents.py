@@ -74,6 +74,7 @@ class RuleExample:
 
 _SOURCE = "model.source.persistentVolumeClaim"
 _LATENCY = {"metric": "TimeToFirstToken", "target": "500ms"}
+_TOKENS = {"authSecretRef": {"name": "tokens"}}
 _PROMETHEUS = {"addresses": ["http://prometheus.monitoring.svc:9090"]}
 _WORKDAY = {"name": "workday", "start": "0 8 * * 1-5", "duration": "10h", "minReplicas": 1}
 
@@ -232,6 +233,20 @@ RULE_EXAMPLES = (
         "ttlAfterFinished must be at least 1s",
         at("build.ttlAfterFinished", "1m500ms"),
         at("build.ttlAfterFinished", "500ms"),
+    ),
+    RuleExample(
+        "a-key-has-one-entry",
+        "spec.gateway.keyLimits",
+        "each key may have one entry",
+        at("gateway", {**_TOKENS, "keyLimits": [{"name": "a"}, {"name": "*"}]}),
+        at("gateway", {**_TOKENS, "keyLimits": [{"name": "a"}, {"name": "a"}]}),
+    ),
+    RuleExample(
+        "limits-of-keys-need-keys",
+        "spec.gateway.keyLimits",
+        "keyLimits need authSecretRef",
+        at("gateway", {**_TOKENS, "keyLimits": [{"name": "a"}]}),
+        at("gateway.keyLimits", [{"name": "a"}]),
     ),
     RuleExample(
         "comments-are-not-a-flood",

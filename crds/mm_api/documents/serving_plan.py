@@ -3,7 +3,7 @@
 Written by the operator into a ConfigMap, read by `mm-runtime serve` and `mm-runtime gateway`.
 """
 
-from typing import Literal
+from typing import Final, Literal
 
 from pydantic import Field
 
@@ -12,6 +12,12 @@ from mm_api.documents.build_plan import FINGERPRINT_PATTERN
 from mm_api.documents.trtllm_serve import TrtllmServe
 
 Device = Literal["CPU", "CUDA"]
+
+KEY_NAME_PATTERN: Final = r"^[a-zA-Z0-9]([-_.a-zA-Z0-9]{0,61}[a-zA-Z0-9])?$"
+"""Name of a key: of a bearer token in the Secret of the gateway."""
+
+ANY_KEY: Final = "*"
+"""In limits: each key that has none of its own."""
 
 
 class MemoryPools(Document):
@@ -61,6 +67,17 @@ class EncoderPlan(Document):
     )
 
 
+class KeyLimitPlan(Document):
+    """What the clients of one key may use of one replica."""
+
+    name: str = Field(description="Name of the key; `*` is each key without limits of its own.")
+    requests_per_minute: int | None = Field(default=None, ge=1)
+    concurrent_requests: int | None = Field(default=None, ge=1)
+    tokens_per_minute: int | None = Field(
+        default=None, ge=1, description="Of prompts and answers, image features included."
+    )
+
+
 class GatewayPlan(Document):
     """Limits the gateway enforces. The CUDA pool was computed for `max_concurrency`."""
 
@@ -82,6 +99,9 @@ class GatewayPlan(Document):
     request_timeout_seconds: float = Field(gt=0)
     keep_alive_seconds: float = Field(
         default=15, gt=0, description="Silence after which a stream gets a comment."
+    )
+    key_limits: list[KeyLimitPlan] | None = Field(
+        default=None, description="By the name of a key. None: no key has limits."
     )
 
 

@@ -16,6 +16,41 @@ HostName = Annotated[
 """A host; `*.example.org` means every host below example.org."""
 
 
+class KeyLimit(ApiModel):
+    """What the clients of one key may use of each replica."""
+
+    name: Annotated[
+        str,
+        Field(
+            pattern=r"^(\*|[a-zA-Z0-9]([-_.a-zA-Z0-9]{0,61}[a-zA-Z0-9])?)$",
+            min_length=1,
+            max_length=63,
+        ),
+    ] = Field(
+        description="Name of the key in the Secret; `unnamed`: tokens without one; `*`: each key "
+        "that has no entry of its own."
+    )
+    requests_per_minute: int | None = Field(
+        default=None,
+        ge=1,
+        le=1_000_000,
+        description="Requests that begin within a minute. Absent: no limit.",
+    )
+    concurrent_requests: int | None = Field(
+        default=None,
+        ge=1,
+        le=65_536,
+        description="Requests at one time, those that wait included. Absent: no limit.",
+    )
+    tokens_per_minute: int | None = Field(
+        default=None,
+        ge=1,
+        le=1_000_000_000,
+        description="Tokens of prompts, image features and answers within a minute; a request "
+        "needs room for its longest answer. Absent: no limit.",
+    )
+
+
 class GatewaySpec(ApiModel):
     """The gateway."""
 
@@ -48,8 +83,12 @@ class GatewaySpec(ApiModel):
     )
     auth_secret_ref: SecretKeyRef | None = Field(
         default=None,
-        description="Bearer token that clients must send. Absent: every client that reaches "
-        "the Service is served.",
+        description="Bearer tokens of which clients must send one: one a line, or `NAME: TOKEN`. "
+        "Absent: every client that reaches the Service is served.",
+    )
+    key_limits: Annotated[list[KeyLimit], Field(max_length=64)] = Field(
+        default=[],
+        description="Limits by the names of tokens; each replica counts by itself.",
     )
     fetch_timeout: Duration = Field(
         default="10s", description="Longest time for fetching one image, redirects included."

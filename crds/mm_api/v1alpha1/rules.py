@@ -268,6 +268,18 @@ RULES: Final[Mapping[type[ApiModel], tuple[Rule, ...]]] = {
         ),
     ),
     GatewaySpec: (
+        _distinct(
+            "keyLimits",
+            "name",
+            "key_limits",
+            "each key may have one entry: merge or remove the others",
+        ),
+        Rule(
+            cel="size(self.keyLimits) == 0 || has(self.authSecretRef)",
+            message="keyLimits need authSecretRef: without tokens no request has a key",
+            holds=lambda gateway: not gateway.key_limits or gateway.auth_secret_ref is not None,
+            field="keyLimits",
+        ),
         Rule(
             cel="quantity(string(self.maxImageBytes)).isGreaterThan(quantity('0'))",
             message="maxImageBytes must be above zero, for example 20Mi",

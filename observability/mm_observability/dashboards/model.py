@@ -110,6 +110,24 @@ def _tokens() -> Row:
                 "images/s",
                 width=HALF,
             ),
+            Panel(
+                "Tokens by key",
+                "Tokens of prompts and answers per second, by the name of the client's token.",
+                (Query(traffic.key_tokens(CHOSEN), f"{WHO} {{{{key}}}}"),),
+                "tokens/s",
+                width=HALF,
+                stacked=True,
+            ),
+            Panel(
+                "Requests by key",
+                "Requests per second that were let in, and refused for the limits of their key.",
+                (
+                    Query(traffic.key_requests(CHOSEN), f"{WHO} {{{{key}}}}"),
+                    Query(traffic.key_rejected(CHOSEN), f"{WHO} {{{{key}}}} {{{{reason}}}}"),
+                ),
+                "reqps",
+                width=HALF,
+            ),
         ),
     )
 

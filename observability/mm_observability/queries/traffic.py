@@ -21,6 +21,21 @@ def rejected(labels: str = ALL, *, window: str = PANEL) -> str:
     return per_model(rate("mm_requests_rejected_total", labels, window=window), "reason")
 
 
+def key_tokens(labels: str = ALL, *, window: str = PANEL) -> str:
+    """Return tokens per second by the name of a client's token."""
+    return per_model(rate("mm_key_tokens_total", labels, window=window), "key")
+
+
+def key_requests(labels: str = ALL, *, window: str = PANEL) -> str:
+    """Return requests per second by the name of a client's token."""
+    return per_model(rate("mm_key_requests_total", labels, window=window), "key")
+
+
+def key_rejected(labels: str = ALL, *, window: str = PANEL) -> str:
+    """Return requests per second that were refused for the limits of their key."""
+    return per_model(rate("mm_key_rejected_total", labels, window=window), "key", "reason")
+
+
 def running(labels: str = ALL) -> str:
     """Return how many requests the pods work on."""
     return per_model(series("mm_requests_running", labels))

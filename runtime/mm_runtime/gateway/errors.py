@@ -101,6 +101,20 @@ class OverloadedError(RetryLaterError):
     kind = "rate_limit_error"
 
 
+class KeyLimitError(OverloadedError):
+    """The client's key has used up what it may use of this replica.
+
+    Attributes:
+        key: its name.
+    """
+
+    def __init__(
+        self, message: str, *, key: str, retry_after_seconds: int, reason: str, code: str
+    ) -> None:
+        super().__init__(message, retry_after_seconds=retry_after_seconds, reason=reason, code=code)
+        self.key = key
+
+
 class DrainingError(RetryLaterError):
     """The pod is going away; the connection is closed, so the next attempt finds another pod."""
 

@@ -1,7 +1,10 @@
 """The gateway's metrics, made from the catalogue in `mm_api.metrics`.
 
-Labels hold the served model's name, statuses and reasons; never anything a client wrote.
+Labels hold the served model's name, names of keys, statuses and reasons; never anything a client
+wrote.
 """
+
+from collections.abc import Collection
 
 from prometheus_client import (
     CollectorRegistry,
@@ -32,6 +35,8 @@ class GatewayMetrics:
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
         self._model = model
+        self._keys: set[str] = set()
+        self._refused_keys: set[tuple[str, str]] = set()
         made = {metric.name: _make(metric, self.registry) for metric in GATEWAY_METRICS}
         self._counters = {n: m for n, m in made.items() if isinstance(m, Counter)}
         self._gauges = {n: m for n, m in made.items() if isinstance(m, Gauge)}
@@ -62,6 +67,27 @@ class GatewayMetrics:
     def count_rejected(self, reason: str) -> None:
         """Count a request that was refused for lack of capacity."""
         self._counters["mm_requests_rejected_total"].labels(self._model, reason).inc()
+
+    def count_key(self, name: str, key: str, amount: int = 1) -> None:
+        """Add to a counter of the names of tokens."""
+        self._keys.add(key)
+        self._counters[name].labels(self._model, key).inc(amount)
+
+    def count_key_rejected(self, key: str, reason: str) -> None:
+        """Count a request that was refused for the limits of its key."""
+        self._refused_keys.add((key, reason))
+        self._counters["mm_key_rejected_total"].labels(self._model, key, reason).inc()
+
+    def keep_keys(self, names: Collection[str]) -> None:
+        """Remove the series of tokens that are gone: names come and go without end."""
+        for key in self._keys.difference(names):
+            for name in ("mm_key_requests_total", "mm_key_tokens_total"):
+                self._counters[name].remove(self._model, key)
+        gone = {(key, reason) for key, reason in self._refused_keys if key not in names}
+        for key, reason in gone:
+            self._counters["mm_key_rejected_total"].remove(self._model, key, reason)
+        self._keys.intersection_update(names)
+        self._refused_keys -= gone
 
     def set_work_seconds(self, unit: str, seconds: float) -> None:
         """Publish what one unit of work takes of this replica."""

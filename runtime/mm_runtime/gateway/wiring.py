@@ -23,6 +23,7 @@ from mm_runtime.gateway.admission.auth import BearerAuth
 from mm_runtime.gateway.admission.body_budget import BodyBudget
 from mm_runtime.gateway.admission.drain import Drain
 from mm_runtime.gateway.admission.fetching import Fetching
+from mm_runtime.gateway.admission.key_limits import KeyLimits
 from mm_runtime.gateway.admission.slots import Admission
 from mm_runtime.gateway.admission.tokens import ContextLimits
 from mm_runtime.gateway.api.json_cost import TEXT_BYTES
@@ -182,7 +183,8 @@ def build_gateway(
         after_first=work.run,
     )
     drain = Drain()
-    auth = BearerAuth(auth_token_file)
+    key_limits = KeyLimits(plan.key_limits or (), time.monotonic)
+    auth = BearerAuth(auth_token_file, (key_limits.keep, metrics.keep_keys))
     one_file = int(plan.max_video_frames > 0 or service.accepts_audio)
     limits = ExchangeLimits(
         max_body_bytes=largest_body_bytes(
@@ -199,6 +201,7 @@ def build_gateway(
             service=service,
             metrics=metrics,
             auth=auth,
+            key_limits=key_limits,
             drain=drain,
             limits=limits,
             bodies=bodies,

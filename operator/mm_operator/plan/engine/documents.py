@@ -1,7 +1,7 @@
 """What Jobs and pods read of a plan: the `BuildPlan` and the `ServingPlan`."""
 
 from mm_api.documents.build_plan import BuildPlan, EngineSpec, VisionPlan
-from mm_api.documents.serving_plan import GatewayPlan, ServingPlan
+from mm_api.documents.serving_plan import GatewayPlan, KeyLimitPlan, ServingPlan
 from mm_api.v1alpha1 import MultimodalModelSpec, duration
 from mm_api.v1alpha1.quantity import bytes_of
 from mm_api.v1alpha1.vision import VisionEngine
@@ -120,4 +120,14 @@ def _gateway(
         fetch_timeout_seconds=duration.parse(gateway.fetch_timeout).total_seconds(),
         request_timeout_seconds=duration.parse(gateway.request_timeout).total_seconds(),
         keep_alive_seconds=duration.parse(gateway.stream_keep_alive).total_seconds(),
+        key_limits=[
+            KeyLimitPlan(
+                name=limit.name,
+                requests_per_minute=limit.requests_per_minute,
+                concurrent_requests=limit.concurrent_requests,
+                tokens_per_minute=limit.tokens_per_minute,
+            )
+            for limit in gateway.key_limits
+        ]
+        or None,
     )

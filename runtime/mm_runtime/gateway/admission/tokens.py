@@ -36,6 +36,15 @@ class TokenBudget:
         return self.image_tokens + self.cross_attention_tokens
 
     @property
+    def input_tokens(self) -> int:
+        """The prompt and the features beside it."""
+        return self.prompt_tokens + self.cross_attention_tokens
+
+    def most_tokens(self, choices: int) -> int:
+        """Return what the input and so many longest answers are together."""
+        return self.input_tokens + choices * self.max_tokens
+
+    @property
     def text_tokens(self) -> int:
         """The prompt without features."""
         return self.prompt_tokens - self.image_tokens

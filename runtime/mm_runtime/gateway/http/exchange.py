@@ -24,6 +24,7 @@ from mm_runtime.gateway.admission.auth import BearerAuth
 from mm_runtime.gateway.admission.body_budget import BodyBudget, BodyClaim
 from mm_runtime.gateway.admission.drain import Drain
 from mm_runtime.gateway.admission.fetching import FetchClaim, Fetching
+from mm_runtime.gateway.admission.key_limits import KeyClaim, KeyLimits
 from mm_runtime.gateway.api.answers import Answers
 from mm_runtime.gateway.api.calling import CallingCompletion
 from mm_runtime.gateway.api.completions import (
@@ -50,6 +51,7 @@ from mm_runtime.gateway.dataplane import (
 from mm_runtime.gateway.errors import (
     EngineTimeoutError,
     ErrorResponse,
+    KeyLimitError,
     RetryLaterError,
     error_response,
 )
@@ -116,6 +118,15 @@ def shapes_of(request: AnyRequest, model: ServedModel, request_id: str) -> Shape
     return ChatCompletion(**shape)
 
 
+@dataclass(frozen=True, slots=True)
+class _Claims:
+    """What one request holds while it is answered."""
+
+    body: BodyClaim
+    fetching: FetchClaim
+    key: KeyClaim
+
+
 class Endpoint:
     """ASGI application behind one of the three paths that serve models."""
 
@@ -125,6 +136,7 @@ class Endpoint:
         service: ChatService,
         metrics: GatewayMetrics,
         auth: BearerAuth,
+        key_limits: KeyLimits,
         drain: Drain,
         limits: ExchangeLimits,
         bodies: BodyBudget,
@@ -136,6 +148,7 @@ class Endpoint:
         self._service = service
         self._metrics = metrics
         self._auth = auth
+        self._key_limits = key_limits
         self._drain = drain
         self._limits = limits
         self._bodies = bodies
@@ -192,10 +205,11 @@ class Endpoint:
         reply: Reply,
         record: ExchangeRecord,
     ) -> None:
-        self._auth.check(headers.get("authorization"))
+        name = self._auth.check(headers.get("authorization"))
         # Refused now where it would be refused later, before its body takes memory.
         self._service.admission.check()
-        with self._bodies.claim() as claim:
+        with self._key_limits.inside(name) as key, self._bodies.claim() as claim:
+            record.let_in(name)
             body = await read_body(
                 receive,
                 headers,
@@ -211,15 +225,14 @@ class Endpoint:
                 # Not before: bodies that never end, or that are none, would hold every place.
                 self._service.admission.admit(request.choices),
             ):
-                work = self._answer(request, claim, fetching, reply, record)
+                work = self._answer(request, _Claims(claim, fetching, key), reply, record)
                 del request
                 await _until_disconnect(work, receive, reply)
 
     async def _answer(
         self,
         request: AnyRequest,
-        claim: BodyClaim,
-        fetching: FetchClaim,
+        claims: _Claims,
         reply: Reply,
         record: ExchangeRecord,
     ) -> None:
@@ -233,13 +246,14 @@ class Endpoint:
                 wanted = request.wanted_choices
                 # Up to tens of megabytes that are not needed while the request waits and runs.
                 del request
-                claim.release()
-                fetching.release()
+                claims.body.release()
+                claims.fetching.release()
                 # What became of it is: 64 requests in the queue with 16 MB of pixels each are 1 GB.
-                claim.grow(chat.media_bytes)
+                claims.body.grow(chat.media_bytes)
+                claims.key.reserve(chat.budget.most_tokens(chat.choices))
                 record.prepared(chat)
                 answer = self._service.answer(chat, request_id=record.request_id)
-                async with aclosing(_watched(answer, record)) as events:
+                async with aclosing(_watched(answer, record, claims.key)) as events:
                     if streamed:
                         await _send_stream(form, events, shapes, chat, reply)
                     else:
@@ -266,7 +280,9 @@ class Endpoint:
         """Count and log a failure; return what its client gets."""
         response = error_response(error)
         record.status = response.status
-        if isinstance(error, RetryLaterError):
+        if isinstance(error, KeyLimitError):
+            self._metrics.count_key_rejected(error.key, error.reason)
+        elif isinstance(error, RetryLaterError):
             self._metrics.count_rejected(error.reason)
         if response.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             # Refusals are not logged: their messages can hold what the client wrote.
@@ -287,12 +303,13 @@ async def _refuse(response: ErrorResponse, receive: Receive, reply: Reply) -> No
 
 
 async def _watched(
-    events: AsyncGenerator[Event, None], record: ExchangeRecord
+    events: AsyncGenerator[Event, None], record: ExchangeRecord, key: KeyClaim
 ) -> AsyncGenerator[Shown, None]:
     """Record every event; pass on those that a client sees."""
     async with aclosing(events):
         async for event in events:
             record.event(event)
+            key.used = record.tokens
             if not isinstance(event, Admitted):
                 yield event
 

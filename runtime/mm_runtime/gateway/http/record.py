@@ -27,9 +27,12 @@ class ExchangeRecord:
         self._last_tokens: dict[int, float] = {}
         """Of each choice."""
 
+        self._key = ""
+        self._generated = 0
         self._waited = 0.0
         self._images = 0
         self._prompt_tokens = 0
+        self._used_tokens = 0
         self._output_tokens = 0
         self._closed = False
 
@@ -38,10 +41,22 @@ class ExchangeRecord:
         """Seconds since the arrival."""
         return time.monotonic() - self.started
 
+    @property
+    def tokens(self) -> int:
+        """Tokens of prompt, features and answer so far."""
+        return self._used_tokens + self._generated
+
+    def let_in(self, key: str) -> None:
+        """Note whose request it is, by the name of its token; empty: none is required."""
+        self._key = key
+        if key:
+            self._metrics.count_key("mm_key_requests_total", key)
+
     def prepared(self, chat: PreparedChat) -> None:
         """Note what goes to the engine."""
         self._images = chat.image_count
         self._prompt_tokens = chat.budget.prompt_tokens
+        self._used_tokens = chat.budget.input_tokens
         # Arrivals, whatever becomes of the request: what the autoscaler counts work by.
         self._metrics.count("mm_requests_accepted_total")
         self._metrics.count("mm_images_total", chat.image_count)
@@ -55,9 +70,10 @@ class ExchangeRecord:
                 self._waited = event.waited_seconds
                 self._metrics.observe("mm_queue_seconds", event.waited_seconds)
             case Piece():
+                self._generated += event.tokens
                 self._tokens(time.monotonic(), event)
             case Finished():
-                self._output_tokens = event.completion_tokens
+                self._output_tokens = self._generated = event.completion_tokens
                 self._metrics.count("mm_output_tokens_total", event.completion_tokens)
 
     def completed(self) -> None:
@@ -73,6 +89,8 @@ class ExchangeRecord:
         self._closed = True
         seconds = self.elapsed
         self._metrics.count_finished(self.status)
+        if self._key:
+            self._metrics.count_key("mm_key_tokens_total", self._key, self.tokens)
         if self.status == HTTPStatus.OK:
             self._metrics.observe("mm_request_seconds", seconds)
         first = self._first_token

@@ -1,0 +1,184 @@
+"""Tokens have names: requests and tokens are counted by name, and limited by name."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from mm_api.documents.serving_plan import KeyLimitPlan
+from mm_runtime.gateway.admission.key_limits import Budget, KeyLimits
+from mm_runtime.gateway.admission.keys import MOST_KEYS, read_keys
+from mm_runtime.gateway.errors import KeyLimitError
+from support.eventually import eventually_async
+from support.gateways import MODEL, Running, serve, toy_gateway
+from support.scripted_engine import ScriptedEngine
+
+QUESTION = {"model": MODEL, "messages": [{"role": "user", "content": "what is it ?"}]}
+KEYS = "alice: sk-a\nalice: sk-a2\nbob: sk-b\nsk-plain\n"
+
+
+@asynccontextmanager
+async def _serving(
+    folder: Path, *limits: KeyLimitPlan, engine: ScriptedEngine | None = None, keys: str = KEYS
+) -> AsyncIterator[tuple[Running, httpx.AsyncClient, Path]]:
+    tokens = folder / "token"
+    tokens.write_text(keys)
+    gateway = toy_gateway(
+        folder / "engine",
+        engine or ScriptedEngine(),
+        auth_token_file=tokens,
+        key_limits=list(limits),
+    )
+    async with (
+        serve(gateway) as running,
+        httpx.AsyncClient(base_url=running.url, timeout=60) as client,
+    ):
+        yield running, client, tokens
+
+
+async def _post(client: httpx.AsyncClient, token: str, **more: object) -> httpx.Response:
+    return await client.post(
+        "/v1/chat/completions",
+        json={**QUESTION, **more},
+        headers={"Authorization": f"Bearer {token}"},
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "names", "problems"),
+    [
+        pytest.param("one\n\n two \n", ["unnamed", "unnamed"], 0, id="tokens-alone"),
+        pytest.param("a: one\nb.c-d_e:\ttwo", ["a", "b.c-d_e"], 0, id="named"),
+        pytest.param("a:one", ["unnamed"], 0, id="colon-inside-a-token"),
+        pytest.param("a b: one\nc: two", ["c"], 1, id="no-name"),
+        pytest.param("a:\nb: ", [], 2, id="no-token"),
+        pytest.param(f"{'n' * 64}: one", [], 1, id="name-too-long"),
+        pytest.param("\n".join(f"t{n}" for n in range(300)), ["unnamed"] * 256, 1, id="too-many"),
+    ],
+)
+def test_lines_are_names_and_tokens(text: str, names: list[str], problems: int) -> None:
+    """A line is a token, with a name or without; what is neither lets no request in."""
+    keys = read_keys(text)
+    assert [key.name for key in keys.known] == names
+    assert len(keys.problems) == problems
+    assert len(keys.known) <= MOST_KEYS
+
+
+def test_problems_do_not_show_tokens() -> None:
+    """The log has the number of a line, nothing of what stands in it."""
+    [problem] = read_keys("my name: secret-token").problems
+    assert problem.startswith("line 1: ")
+    assert "secret-token" not in problem
+
+
+def test_a_budget_fills_up_within_a_minute() -> None:
+    """Sixty a minute: all at once, then one a second; more than there ever are needs all."""
+    budget = Budget(60, now=0.0)
+    budget.take(60, now=0.0)
+    assert budget.seconds_until(1, now=0.0) == 1.0
+    assert budget.seconds_until(100, now=30.0) == 30.0
+    assert budget.seconds_until(1, now=1000.0) == 0.0
+    budget.take(60, now=1000.0)
+    budget.give(30, now=1000.0)
+    assert budget.seconds_until(30, now=1000.0) == 0.0
+
+
+def test_what_was_not_generated_is_given_back() -> None:
+    """A request reserves its longest answer, and pays for what there was of it."""
+    now = 0.0
+    limits = KeyLimits([KeyLimitPlan(name="a", tokens_per_minute=100)], lambda: now)
+    with limits.inside("a") as claim:
+        claim.reserve(90)
+        claim.used = 20
+        with limits.inside("a") as other, pytest.raises(KeyLimitError) as refused:
+            other.reserve(50)
+    assert (refused.value.reason, refused.value.retry_after_seconds) == ("key_tokens", 24)
+    with limits.inside("a") as claim:
+        claim.reserve(80)
+
+
+def test_keys_that_are_gone_are_forgotten() -> None:
+    """Names come and go; only those that are there, or have requests inside, keep their budgets."""
+    limits = KeyLimits([KeyLimitPlan(name="*", requests_per_minute=1)], lambda: 0.0)
+    with limits.inside("a"):
+        with limits.inside("b"):
+            pass
+        limits.keep({"c"})
+        with pytest.raises(KeyLimitError), limits.inside("a"):
+            pass
+        with limits.inside("b"):
+            pass
+
+
+async def test_names_are_counted(tmp_path: Path) -> None:
+    """Both tokens of a name count under it, and those that stand alone as `unnamed`."""
+    async with _serving(tmp_path) as (_, client, tokens):
+        for token in ("sk-a", "sk-a2", "sk-b", "sk-plain"):
+            answer = await _post(client, token)
+            assert answer.status_code == 200, answer.text
+        used = answer.json()["usage"]["total_tokens"]
+        page = (await client.get("/metrics")).text
+        for name, count in (("alice", 2), ("bob", 1), ("unnamed", 1)):
+            labels = f'{{key="{name}",model="{MODEL}"}}'
+            assert f"mm_key_requests_total{labels} {count}.0" in page
+            assert f"mm_key_tokens_total{labels} {count * used}.0" in page
+        tokens.write_text("bob: sk-b\n")
+        assert (await _post(client, "sk-a")).status_code == 401
+        page = (await client.get("/metrics")).text
+        assert 'key="alice"' not in page
+        assert 'key="bob"' in page
+
+
+async def test_requests_above_a_limit_are_refused(tmp_path: Path) -> None:
+    """One key is used up; another one, and the next of `*`, are answered."""
+    limits = (
+        KeyLimitPlan(name="alice", requests_per_minute=2),
+        KeyLimitPlan(name="*", tokens_per_minute=1000),
+    )
+    async with _serving(tmp_path, *limits) as (_, client, _tokens):
+        allowed = [await _post(client, token) for token in ("sk-a", "sk-a2", "sk-b")]
+        refused = await _post(client, "sk-a")
+        page = (await client.get("/metrics")).text
+    assert [one.status_code for one in allowed] == [200, 200, 200]
+    assert refused.status_code == 429
+    error = refused.json()["error"]
+    assert error["code"] == "rate_limit_exceeded"
+    assert "`alice` may use 2 requests a minute" in error["message"]
+    assert 1 <= int(refused.headers["retry-after"]) <= 30
+    rejected = f'mm_key_rejected_total{{key="alice",model="{MODEL}",reason="key_requests"}} 1.0'
+    assert rejected in page
+    assert "mm_requests_rejected_total{" not in page
+
+
+async def test_requests_at_one_time_are_bounded(tmp_path: Path) -> None:
+    """The second of one key at the same time is refused, that of another one runs."""
+    gate = asyncio.Event()
+    engine = ScriptedEngine(gate=gate)
+    limit = KeyLimitPlan(name="*", concurrent_requests=1)
+    async with _serving(tmp_path, limit, engine=engine) as (_, client, _tokens):
+        first = asyncio.create_task(_post(client, "sk-a"))
+        await eventually_async(lambda: engine.running == 1)
+        refused = await _post(client, "sk-a")
+        other = asyncio.create_task(_post(client, "sk-b"))
+        await eventually_async(lambda: engine.running == 2)
+        gate.set()
+        answers = [await first, await other, await _post(client, "sk-a")]
+    assert [one.status_code for one in answers] == [200, 200, 200]
+    assert refused.status_code == 429
+    assert refused.headers["retry-after"] == "1"
+    assert "`alice` may use 1 requests at one time" in refused.json()["error"]["message"]
+
+
+async def test_tokens_are_bounded(tmp_path: Path) -> None:
+    """A request needs room for its longest answer, and pays for the tokens that there were."""
+    limit = KeyLimitPlan(name="alice", tokens_per_minute=100)
+    async with _serving(tmp_path, limit) as (_, client, _tokens):
+        short = await _post(client, "sk-a", max_tokens=80)
+        again = await _post(client, "sk-a", max_tokens=80)
+        long = await _post(client, "sk-a", max_tokens=100)
+        other = await _post(client, "sk-b", max_tokens=100)
+    assert [one.status_code for one in (short, again, long, other)] == [200, 200, 429, 200]
+    assert "100 tokens a minute" in long.json()["error"]["message"]
