@@ -6,6 +6,7 @@ from typing import Any
 
 from mm_api import labels
 from mm_api.v1alpha1.unsupported import Unsupported
+from support.gateway_rules import GATEWAY_RULES
 
 SMALLEST_SPEC: Mapping[str, Any] = {
     "model": {"source": {"persistentVolumeClaim": {"claimName": "checkpoints"}}}
@@ -74,11 +75,14 @@ class RuleExample:
 
 _SOURCE = "model.source.persistentVolumeClaim"
 _LATENCY = {"metric": "TimeToFirstToken", "target": "500ms"}
-_TOKENS = {"authSecretRef": {"name": "tokens"}}
 _PROMETHEUS = {"addresses": ["http://prometheus.monitoring.svc:9090"]}
 _WORKDAY = {"name": "workday", "start": "0 8 * * 1-5", "duration": "10h", "minReplicas": 1}
 
 RULE_EXAMPLES = (
+    *(
+        RuleExample(name, f"spec.gateway.{field}", text, {"gateway": good}, {"gateway": bad})
+        for name, field, text, good, bad in GATEWAY_RULES
+    ),
     RuleExample("name-is-a-service-name", "", "metadata.name also names", {}, {}, "1-llava"),
     RuleExample(
         "name-is-not-that-of-encoders",
@@ -235,27 +239,6 @@ RULE_EXAMPLES = (
         at("build.ttlAfterFinished", "500ms"),
     ),
     RuleExample(
-        "a-key-has-one-entry",
-        "spec.gateway.keyLimits",
-        "each key may have one entry",
-        at("gateway", {**_TOKENS, "keyLimits": [{"name": "a"}, {"name": "*"}]}),
-        at("gateway", {**_TOKENS, "keyLimits": [{"name": "a"}, {"name": "a"}]}),
-    ),
-    RuleExample(
-        "limits-of-keys-need-keys",
-        "spec.gateway.keyLimits",
-        "keyLimits need authSecretRef",
-        at("gateway", {**_TOKENS, "keyLimits": [{"name": "a"}]}),
-        at("gateway.keyLimits", [{"name": "a"}]),
-    ),
-    RuleExample(
-        "comments-are-not-a-flood",
-        "spec.gateway.streamKeepAlive",
-        "streamKeepAlive must be at least 1s",
-        at("gateway.streamKeepAlive", "1s"),
-        at("gateway.streamKeepAlive", "999ms"),
-    ),
-    RuleExample(
         "requests-end-before-the-pod",
         "spec.rollout.drainTimeout",
         "drainTimeout must be at least 2s above gateway.requestTimeout",
@@ -268,20 +251,6 @@ RULE_EXAMPLES = (
         "build.gpu.product must equal runtime.gpu.product",
         {"build": {"gpu": {"product": "NVIDIA-L4"}}, "runtime": {"gpu": {"product": "NVIDIA-L4"}}},
         {"build": {"gpu": {"product": "NVIDIA-L4"}}, "runtime": {"gpu": {"product": "NVIDIA-L40"}}},
-    ),
-    RuleExample(
-        "images-have-bytes",
-        "spec.gateway.maxImageBytes",
-        "maxImageBytes must be above zero",
-        at("gateway.maxImageBytes", "1Ki"),
-        at("gateway.maxImageBytes", 0),
-    ),
-    RuleExample(
-        "fetching-is-part-of-the-request",
-        "spec.gateway.fetchTimeout",
-        "fetchTimeout must not be above requestTimeout",
-        at("gateway", {"fetchTimeout": "10s", "requestTimeout": "10s"}),
-        at("gateway", {"fetchTimeout": "10s1ms", "requestTimeout": "10s"}),
     ),
     RuleExample(
         "requests-within-limits",
