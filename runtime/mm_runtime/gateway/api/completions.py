@@ -247,10 +247,17 @@ class TextCompletion(Completion):
     prefix = "cmpl"
     full_object = chunk_object = "text_completion"
 
-    def __init__(self, **shape: Any) -> None:
+    def __init__(self, *, echo: str = "", **shape: Any) -> None:
+        """Begin an answer; `echo` stands before it."""
         super().__init__(**shape)
+        self._echo = echo
         self._offsets: dict[int, int] = {}
         """Characters of each choice so far."""
+
+    def opening(self, usage: Usage) -> list[Event]:
+        """Return the chunk of each choice with the prompt, where it is repeated."""
+        count = self._choices if self._echo else 0
+        return [self._chunk(self._echo, usage, index=index) for index in range(count)]
 
     def _written(self, index: int, text: str, scores: Sequence[TokenScore]) -> dict[str, object]:
         offset = self._offsets.get(index, 0)
@@ -259,7 +266,7 @@ class TextCompletion(Completion):
 
     def _full_choice(self, index: int, text: str, reason: FinishReason) -> dict[str, object]:
         del index
-        return {"text": text, "finish_reason": str(reason)}
+        return {"text": self._echo + text, "finish_reason": str(reason)}
 
     def _chunk_choice(self, text: str | None, reason: FinishReason | None) -> dict[str, object]:
         return {"text": text or "", "finish_reason": None if reason is None else str(reason)}

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Discriminator, Field, Tag, ValidationInfo, field_validator
+from pydantic import AfterValidator, Discriminator, Field, Tag, ValidationInfo, field_validator
 
 from mm_runtime.gateway.api.tools import MAX_CALLS, ToolCall
 from mm_runtime.gateway.api.wire import Wire, form_or_null
@@ -11,6 +11,9 @@ MAX_FPS = 240
 """More than videos have."""
 MAX_PARTS = 1024
 """Of one message. Reading ends at the first wrong one: the errors of many parts take gigabytes."""
+MAX_MESSAGES = 4096
+MAX_ALL_ARGUMENTS = 256 * 1024
+"""Characters of the arguments of all calls of a conversation."""
 _INT31 = 2**31 - 1
 
 
@@ -116,3 +119,18 @@ class Message(Wire):
             message = "only the role assistant calls tools"
             raise ValueError(message)
         return calls
+
+
+def _few_arguments(messages: list[Message]) -> list[Message]:
+    calls = [call for message in messages for call in message.tool_calls or ()]
+    if sum(len(call.function.arguments) for call in calls) > MAX_ALL_ARGUMENTS:
+        message = f"the arguments of all calls have more than {MAX_ALL_ARGUMENTS} characters"
+        raise ValueError(message)
+    return messages
+
+
+Messages = Annotated[
+    list[Message],
+    Field(min_length=1, max_length=MAX_MESSAGES, fail_fast=True),
+    AfterValidator(_few_arguments),
+]

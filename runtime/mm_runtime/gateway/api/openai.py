@@ -16,7 +16,7 @@ from pydantic import (
     field_validator,
 )
 
-from mm_runtime.gateway.api.messages import Message, is_remote
+from mm_runtime.gateway.api.messages import Messages, is_remote
 from mm_runtime.gateway.api.tools import NamedChoice, ToolChoice, Tools
 from mm_runtime.gateway.api.wire import Wire, form
 
@@ -39,9 +39,16 @@ MAX_PATTERN = 4096
 """Characters of a pattern."""
 MAX_TEXTS, MAX_CHOICE = 256, 1024
 """Of `guided_choice`, and characters of each."""
-MAX_MESSAGES = 4096
-MAX_ALL_ARGUMENTS = 256 * 1024
-"""Characters of the arguments of all calls of a conversation."""
+MAX_GRAMMAR = 64 * 1024
+"""Characters of a grammar."""
+MAX_VARIABLES = 32
+"""Of a chat template."""
+_OWN_VARIABLES = frozenset(
+    {
+        *("messages", "tools", "add_generation_prompt", "continue_final_message"),
+        *("bos_token", "eos_token", "pad_token", "unk_token", "chat_template", "raise_exception"),
+    }
+)
 MAX_LABELS = 16
 """OpenAI's limit on pairs of `metadata`."""
 
@@ -163,6 +170,9 @@ class GenerationRequest(Wire):
         return tuple(dict.fromkeys([self.stop] if isinstance(self.stop, str) else self.stop))
 
 
+_GUIDES = ("guided_regex", "guided_choice", "guided_grammar")
+
+
 class SampledRequest(GenerationRequest):
     """Parameters of completions that transcriptions do not have; spelt as vLLM spells them."""
 
@@ -185,18 +195,19 @@ class SampledRequest(GenerationRequest):
         ]
         | None
     ) = None
+    guided_grammar: str | None = Field(default=None, min_length=1, max_length=MAX_GRAMMAR)
     response_format: ResponseFormat | None = Field(default=None, validate_default=True)
 
     @field_validator("response_format")
     @classmethod
     def _one_form(cls, form: ResponseFormat | None, info: ValidationInfo) -> ResponseFormat | None:
         """Refuse two forms, and what would keep an answer from its end where its form is full."""
-        forms = [info.data.get(name) for name in ("guided_regex", "guided_choice")]
+        forms = [info.data.get(name) for name in _GUIDES]
         given = [one for one in forms if one is not None]
         if form is not None and not isinstance(form, TextFormat):
             given.append(form)
         if len(given) > 1:
-            message = "an answer has one form: `guided_regex`, `guided_choice` or this one"
+            message = "an answer has one form: a guided one, or this one"
             raise ValueError(message)
         if given and (info.data.get("min_tokens") or info.data.get("ignore_eos")):
             message = "`min_tokens` and `ignore_eos` cannot be held where an answer has a form"
@@ -219,10 +230,23 @@ class SampledRequest(GenerationRequest):
         raise NotImplementedError
 
 
+def _check_names(variables: dict[str, Any]) -> dict[str, Any]:
+    if taken := sorted(_OWN_VARIABLES & set(variables)):
+        message = f"`{taken[0]}` is set by the server"
+        raise ValueError(message)
+    return variables
+
+
 class ChatRequest(SampledRequest):
     """Body of `POST /v1/chat/completions`."""
 
-    messages: list[Message] = Field(min_length=1, max_length=MAX_MESSAGES, fail_fast=True)
+    messages: Messages
+    chat_template_kwargs: (
+        Annotated[dict[str, Any], Field(max_length=MAX_VARIABLES), AfterValidator(_check_names)]
+        | None
+    ) = None
+    add_generation_prompt: StrictBool | None = None
+    continue_final_message: StrictBool | None = None
     max_completion_tokens: int | None = Field(default=None, ge=1, le=_INT64)
     logprobs: StrictBool | None = None
     top_logprobs: int | None = Field(default=None, ge=0, le=MAX_LIKELIEST)
@@ -251,15 +275,6 @@ class ChatRequest(SampledRequest):
         parts = (part for message in self.messages for part in message.content or ())
         return any(is_remote(part) for part in parts if not isinstance(part, str))
 
-    @field_validator("messages")
-    @classmethod
-    def _few_arguments(cls, messages: list[Message]) -> list[Message]:
-        calls = [call for message in messages for call in message.tool_calls or ()]
-        if sum(len(call.function.arguments) for call in calls) > MAX_ALL_ARGUMENTS:
-            message = f"the arguments of all calls have more than {MAX_ALL_ARGUMENTS} characters"
-            raise ValueError(message)
-        return messages
-
     @field_validator("tool_choice")
     @classmethod
     def _can_be_called(cls, choice: ToolChoice | None, info: ValidationInfo) -> ToolChoice | None:
@@ -274,7 +289,7 @@ class ChatRequest(SampledRequest):
             message = f"{choice.function.name!r} is none of `tools`"
             raise ValueError(message)
         response_format = info.data.get("response_format")
-        forms = (info.data.get("guided_regex"), info.data.get("guided_choice"))
+        forms = [info.data.get(name) for name in _GUIDES]
         free = isinstance(response_format, TextFormat | None)
         if not free or any(one is not None for one in forms):
             message = "an answer has one form: that of a call, or another"
@@ -339,9 +354,17 @@ class CompletionRequest(SampledRequest):
 
     prompt: Prompt
     best_of: int | None = Field(default=None, ge=1, le=MAX_CHOICES)
-    echo: Literal[False] | None = None
+    echo: StrictBool | None = None
     logprobs: int | None = Field(default=None, ge=0, le=MAX_LIKELIEST)
     suffix: None = None
+
+    @field_validator("logprobs")
+    @classmethod
+    def _of_answers(cls, count: int | None, info: ValidationInfo) -> int | None:
+        if count is not None and info.data.get("echo"):
+            message = "scores of the prompt, which `echo` repeats, are not computed"
+            raise ValueError(message)
+        return count
 
     @field_validator("best_of")
     @classmethod

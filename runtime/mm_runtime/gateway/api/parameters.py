@@ -76,6 +76,7 @@ PARAMETERS: Mapping[str, Parameter] = {
     ),
     "guided_regex": Parameter(_ONLY_REFERENCE, "a pattern that the answer matches"),
     "guided_choice": Parameter(_ONLY_REFERENCE, "texts of which the answer is one"),
+    "guided_grammar": Parameter(_ONLY_REFERENCE, "a grammar in llguidance's dialect of lark"),
     "tools": Parameter(
         _NOT_PYTORCH, "functions that the model may call, where its chat template has tools", ([],)
     ),
@@ -85,7 +86,14 @@ PARAMETERS: Mapping[str, Parameter] = {
         ("none", "auto"),
     ),
     "parallel_tool_calls": Parameter(_NOT_PYTORCH, "false: one call at the most", (True,)),
-    "echo": Parameter(_NONE, "false", _OFF),
+    "echo": Parameter(_NOT_PYTORCH, "the prompt stands before the answer", _OFF),
+    "chat_template_kwargs": Parameter(_NOT_PYTORCH, "variables of the chat template", ({},)),
+    "add_generation_prompt": Parameter(
+        _NOT_PYTORCH, "false: the prompt does not open the assistant's answer", (True,)
+    ),
+    "continue_final_message": Parameter(
+        _NOT_PYTORCH, "the answer continues the last message, the assistant's", _OFF
+    ),
     "store": Parameter(_NONE, "false", _OFF),
     "service_tier": Parameter(_NONE, '`"auto"`, `"default"`', ("auto", "default")),
     **dict.fromkeys(

@@ -1,11 +1,11 @@
 """Wire types of `/tokenize` and `/detokenize`, which OpenAI does not have, as vLLM spells them."""
 
-from typing import Annotated, Literal, Self
+from typing import Literal, Self
 
 from pydantic import Field, StrictBool, model_validator
 
-from mm_runtime.gateway.api.messages import Message
-from mm_runtime.gateway.api.openai import MAX_MESSAGES, TokenId
+from mm_runtime.gateway.api.messages import Messages
+from mm_runtime.gateway.api.openai import TokenId
 from mm_runtime.gateway.api.wire import Wire
 
 
@@ -14,10 +14,7 @@ class TokenizeRequest(Wire):
 
     model: str | None = Field(default=None, min_length=1)
     prompt: str | None = None
-    messages: (
-        Annotated[list[Message], Field(min_length=1, max_length=MAX_MESSAGES, fail_fast=True)]
-        | None
-    ) = None
+    messages: Messages | None = None
     add_special_tokens: StrictBool | None = None
     """With the begin token; by default of a text only: a conversation's template writes it."""
 

@@ -30,6 +30,8 @@ def form_of(request: SampledRequest, dialect: ToolDialect | None) -> Form | None
         return Form("regex", request.guided_regex)
     if request.guided_choice is not None:
         return Form("regex", "|".join(map(re.escape, request.guided_choice)))
+    if request.guided_grammar is not None:
+        return Form("lark", request.guided_grammar)
     return _response_form(request)
 
 

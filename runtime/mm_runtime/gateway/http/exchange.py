@@ -112,7 +112,7 @@ def shapes_of(request: AnyRequest, model: ServedModel, request_id: str) -> Shape
         "scored": request.likeliest is not None,
     }
     if not isinstance(request, ChatRequest):
-        return TextCompletion(**shape)
+        return TextCompletion(echo=request.text if request.echo else "", **shape)
     if request.offered and model.dialect is not None:
         return CallingCompletion(dialect=model.dialect, most=request.most_calls, **shape)
     return ChatCompletion(**shape)

@@ -1,7 +1,7 @@
 """From the messages of a chat to the model's complete prompt and the media that belong in it."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from mm_api.families.prompt import PromptStyle
@@ -29,6 +29,12 @@ class Conversation:
     images: list[ImageReference]
     videos: list[VideoReference]
     tools: list[Tool] = field(default_factory=list)
+    variables: Mapping[str, object] = field(default_factory=dict)
+    """Of the template."""
+
+    opens_answer: bool = True
+    continues: bool = False
+    """The answer begins where the last turn ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +61,17 @@ class ChatPrompt:
             InvalidRequestError: a text holds what stands for an image, or a control token; or there
                 are tools, of which the template knows nothing.
         """
-        found = Conversation([], [], [], self._tools(request))
+        continues = bool(request.continue_final_message)
+        found = Conversation(
+            [],
+            [],
+            [],
+            self._tools(request),
+            self._variables(request),
+            opens_answer=not continues and request.add_generation_prompt is not False,
+            continues=continues,
+        )
+        _check_continued(request)
         for number, message in enumerate(request.messages):
             parts: list[str | Media] = []
             content = [] if message.content is None else message.content
@@ -93,9 +109,16 @@ class ChatPrompt:
             InvalidRequestError: the template refuses the conversation.
         """
         try:
-            prompt = self.template.render(conversation.turns, conversation.tools)
+            prompt = self.template.render(
+                conversation.turns,
+                conversation.tools,
+                conversation.variables,
+                opens_answer=conversation.opens_answer,
+            )
         except TemplateRefusedError as error:
             raise InvalidRequestError(f"`messages`: {error}.", param="messages") from error
+        if conversation.continues:
+            prompt = _cut_behind(prompt, conversation.turns[-1])
         marks = tuple(filter(None, (self.begin, self.style.opening)))
         complete = any(mark in prompt for mark in self.style.reserved) or prompt.startswith(marks)
         return prompt if complete else self.begin + prompt
@@ -137,6 +160,12 @@ class ChatPrompt:
             for text in _texts(tool):
                 self._plain(text, f"tools[{number}].function")
         return tools
+
+    def _variables(self, request: ChatRequest) -> Mapping[str, object]:
+        variables = request.chat_template_kwargs or {}
+        for text in _texts(variables):
+            self._plain(text, "chat_template_kwargs")
+        return variables
 
     def _calls(self, message: Message, where: str) -> tuple[Call, ...]:
         if not message.tool_calls:
@@ -198,6 +227,34 @@ class ChatPrompt:
 def _video(video: VideoUrl, param: str) -> VideoReference:
     choice = FrameChoice(video.fps, video.num_frames, video.max_frames)
     return VideoReference(video.url, param, choice)
+
+
+def _check_continued(request: ChatRequest) -> None:
+    """Refuse to continue what is no text of the assistant's, or is followed by a new answer."""
+    if not request.continue_final_message:
+        return
+    last, reason = request.messages[-1], ""
+    if request.add_generation_prompt:
+        reason = "`add_generation_prompt` opens a new answer"
+    elif last.role != "assistant" or last.tool_calls:
+        reason = "the last message is no text of the role assistant"
+    if reason:
+        raise InvalidRequestError(
+            f"`continue_final_message`: {reason}.", param="continue_final_message"
+        )
+
+
+def _cut_behind(prompt: str, turn: Turn) -> str:
+    """Return a prompt up to the end of its last turn's text, as transformers cuts it."""
+    text = turn.parts[-1] if turn.parts else ""
+    for wanted in (text, text.strip()) if isinstance(text, str) else ():
+        at = prompt.rfind(wanted) if wanted.strip() else -1
+        if at >= 0:
+            return prompt[: at + len(wanted)]
+    raise InvalidRequestError(
+        "`continue_final_message`: the last message has no text that the prompt could end with.",
+        param="continue_final_message",
+    )
 
 
 def _texts(value: object) -> Iterator[str]:

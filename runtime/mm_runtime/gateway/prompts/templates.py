@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NoReturn
 
 import jinja2
@@ -21,6 +22,8 @@ from mm_runtime.gateway.api.tool_dialects import PROBE, ToolDialect, dialect_of
 from mm_runtime.serving.prompts.chat_template import find_chat_template, read_object
 
 _PROBE = "a probe of the template"
+_OPENED: Mapping[str, Any] = MappingProxyType({"add_generation_prompt": True})
+_NO_VARIABLES: Mapping[str, Any] = MappingProxyType({})
 _PROBE_ID = "probe0000"
 """Nine letters and digits: templates of Mistral's take no other ids."""
 
@@ -90,24 +93,34 @@ class ChatTemplate:
         self.dialect = self._detect_dialect()
         """How calls of tools are written; None: tools have no place in the prompt."""
 
-    def render(self, turns: Sequence[Turn], tools: Sequence[Tool] = ()) -> str:
+    def render(
+        self,
+        turns: Sequence[Turn],
+        tools: Sequence[Tool] = (),
+        variables: Mapping[str, Any] = _NO_VARIABLES,
+        *,
+        opens_answer: bool = True,
+    ) -> str:
         """Return the prompt, ending where the assistant's answer begins.
+
+        Args:
+            turns: the conversation.
+            tools: functions that the model may call.
+            variables: of the template, besides those that every template is given.
+            opens_answer: False: the prompt ends with the last turn.
 
         Raises:
             TemplateRefusedError: the template refuses the conversation or fails on it.
         """
         write = _as_parts if self._takes_parts else self._as_text
-        return self._render([_with_calls(write(turn), turn) for turn in turns], tools)
+        given = {**variables, "add_generation_prompt": opens_answer}
+        if tools:
+            given["tools"] = [{"type": "function", "function": dict(one)} for one in tools]
+        return self._render([_with_calls(write(turn), turn) for turn in turns], given)
 
-    def _render(self, messages: list[dict[str, Any]], tools: Sequence[Tool] = ()) -> str:
-        given = {"tools": [{"type": "function", "function": dict(one)} for one in tools]}
+    def _render(self, messages: list[dict[str, Any]], given: Mapping[str, Any]) -> str:
         try:
-            return self._template.render(
-                messages=messages,
-                add_generation_prompt=True,
-                **(given if tools else {}),
-                **self._special,
-            )
+            return self._template.render({**given, "messages": messages, **self._special})
         except (TemplateError, TypeError, ValueError, KeyError) as error:
             raise TemplateRefusedError(
                 f"the model's chat template does not take this conversation ({error})"
@@ -119,7 +132,7 @@ class ChatTemplate:
         A template for text prints the list itself (with its quotes) or fails on it.
         """
         try:
-            rendered = self._render([_as_parts(Turn("user", (Media.IMAGE, _PROBE)))])
+            rendered = self._render([_as_parts(Turn("user", (Media.IMAGE, _PROBE)))], _OPENED)
         except TemplateRefusedError:
             return False
         marks = rendered.count(self._style.placeholder)

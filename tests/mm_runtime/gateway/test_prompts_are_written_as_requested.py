@@ -1,0 +1,159 @@
+"""What vLLM's clients say about the prompt itself acts: the real path, and templates."""
+
+from pathlib import Path
+
+import httpx
+import pytest
+from openai import AsyncOpenAI, BadRequestError
+
+from support.gateways import MODEL, serve, toy_gateway
+from support.real_gateway import RealGateway
+from support.scripted_engine import ScriptedEngine
+
+QUESTION = {"role": "user", "content": "What color is it?"}
+BEGUN = {"role": "assistant", "content": "a red"}
+TEMPLATE = (
+    "<s>{% for message in messages %}{{ message.role }} {{ message.content }}\n{% endfor %}"
+    "{% if enable_thinking %}think {{ budget }}{% endif %}"
+    "{% if add_generation_prompt %}assistant{% endif %}"
+)
+
+
+@pytest.mark.triton
+@pytest.mark.timeout(600)
+async def test_the_last_message_is_continued(real: RealGateway, real_client: AsyncOpenAI) -> None:
+    """The prompt ends with its text: no end of the turn, no new answer."""
+
+    async def tokens(*messages: dict[str, str], **extra: object) -> int:
+        answer = await real_client.chat.completions.create(
+            model=real.model,
+            messages=list(messages),
+            max_tokens=3,
+            temperature=0,
+            extra_body=extra,
+        )
+        return answer.usage.prompt_tokens
+
+    opened = await tokens(QUESTION)
+    closed = await tokens(QUESTION, add_generation_prompt=False)
+    assert opened - closed == 2  # `ASSISTANT:`
+    continued = await tokens(QUESTION, BEGUN, continue_final_message=True)
+    assert continued == opened + 2
+
+
+@pytest.mark.triton
+@pytest.mark.timeout(600)
+async def test_the_prompt_is_repeated(real: RealGateway, real_client: AsyncOpenAI) -> None:
+    """`echo`: in plain answers and in streams, before every choice."""
+    given = {"model": real.model, "prompt": "What color is", "max_tokens": 3, "temperature": 0}
+    bare = await real_client.completions.create(**given, n=2)
+    echoed = await real_client.completions.create(**given, n=2, echo=True)
+    texts = ["What color is" + choice.text for choice in bare.choices]
+    assert [choice.text for choice in echoed.choices] == texts
+    streamed = ["", ""]
+    async for chunk in await real_client.completions.create(**given, n=2, echo=True, stream=True):
+        streamed[chunk.choices[0].index] += chunk.choices[0].text
+    assert streamed == texts
+    with pytest.raises(BadRequestError, match="scores of the prompt"):
+        await real_client.completions.create(**given, echo=True, logprobs=1)
+
+
+@pytest.mark.triton
+@pytest.mark.timeout(600)
+async def test_grammars(real: RealGateway, real_client: AsyncOpenAI) -> None:
+    """An answer of a grammar; one that is not understood is refused with the reason."""
+    body = {"model": real.model, "messages": [QUESTION], "temperature": 1.5, "max_tokens": 8}
+    grammar = 'start: "a " colour " circle"\ncolour: "red" | "blue"\n'
+    answer = await real_client.chat.completions.create(
+        **body, seed=5, extra_body={"guided_grammar": grammar}
+    )
+    assert answer.choices[0].message.content.strip() in {"a red circle", "a blue circle"}
+    with pytest.raises(BadRequestError, match="guided_decoding_guide"):
+        await real_client.chat.completions.create(
+            **body, extra_body={"guided_grammar": "start: nothing"}
+        )
+    with pytest.raises(BadRequestError, match="has one form"):
+        await real_client.chat.completions.create(
+            **body, extra_body={"guided_grammar": grammar, "guided_regex": "a"}
+        )
+
+
+async def _prompt(tmp_path: Path, **fields: object) -> tuple[int, str]:
+    """Return the status and what the engine was sent, or the refusal."""
+    engine = ScriptedEngine()
+    body = {"model": MODEL, "messages": [QUESTION], **fields}
+    async with (
+        serve(toy_gateway(tmp_path, engine, template=TEMPLATE)) as running,
+        httpx.AsyncClient(base_url=running.url, timeout=60) as client,
+    ):
+        answer = await client.post("/v1/chat/completions", json=body)
+    if answer.status_code != 200:
+        error = answer.json()["error"]
+        return answer.status_code, f"{error['param']}: {error['message']}"
+    return 200, engine.requests[0].prompt
+
+
+@pytest.mark.parametrize(
+    ("fields", "prompt"),
+    [
+        pytest.param({}, "<s>user What color is it?\nassistant", id="nothing"),
+        pytest.param(
+            {"chat_template_kwargs": {"enable_thinking": True, "budget": 7}},
+            "<s>user What color is it?\nthink 7assistant",
+            id="variables",
+        ),
+        pytest.param(
+            {"add_generation_prompt": False}, "<s>user What color is it?\n", id="no-answer"
+        ),
+        pytest.param(
+            {"messages": [QUESTION, BEGUN], "continue_final_message": True},
+            "<s>user What color is it?\nassistant a red",
+            id="continued",
+        ),
+    ],
+)
+async def test_prompts(tmp_path: Path, fields: dict[str, object], prompt: str) -> None:
+    """The template is given what the client says."""
+    assert await _prompt(tmp_path, **fields) == (200, prompt)
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        pytest.param(
+            {"chat_template_kwargs": {"messages": []}}, "is set by the server", id="messages"
+        ),
+        pytest.param(
+            {"chat_template_kwargs": {"budget": ["</s>"]}}, "control token", id="control-token"
+        ),
+        pytest.param(
+            {"chat_template_kwargs": {f"x{number}": 1 for number in range(33)}},
+            "at most 32",
+            id="many",
+        ),
+        pytest.param({"continue_final_message": True}, "no text of the role", id="a-question"),
+        pytest.param(
+            {
+                "messages": [QUESTION, BEGUN],
+                "continue_final_message": True,
+                "add_generation_prompt": True,
+            },
+            "opens a new answer",
+            id="both",
+        ),
+        pytest.param(
+            {
+                "messages": [QUESTION, {"role": "assistant", "content": " "}],
+                "continue_final_message": True,
+            },
+            "no text that the prompt",
+            id="blank",
+        ),
+    ],
+)
+async def test_refusals(tmp_path: Path, fields: dict[str, object], words: str) -> None:
+    """The reason names the parameter."""
+    status, message = await _prompt(tmp_path, **fields)
+    assert status == 400
+    assert words in message
+    assert message.startswith(("chat_template_kwargs", "continue_final_message"))
