@@ -52,7 +52,7 @@ def main() -> int:
     given = parser.parse_args().module
     found = [given.absolute()] if given.is_file() else list(pure_coverage.files_of(str(given)))
     if len(found) != 1:
-        parser.error(f"{given} is no module: expected a file below {PACKAGES}")
+        parser.error(f"{given} is not a module: expected a file below {PACKAGES}")
     (module,) = found
     print(f"its folder: {folder(module) or 'none'}")
     print("tests that import it:")

@@ -34,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     called = Path(sys.argv[0]).name
     parser = argparse.ArgumentParser(
         prog="kubectl mm" if called == "kubectl-mm" else "mmctl",
-        description="Looks at, checks and feeds MultimodalModel resources.",
+        description="Plans, validates, uploads for and explains MultimodalModel resources.",
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, module in COMMANDS.items():

@@ -36,7 +36,7 @@ def read_models(name: str) -> list[dict[str, Any]]:
     try:
         found = list(yaml.safe_load_all(read_text(name)))
     except yaml.YAMLError as error:
-        raise UsageError(f"{name} is no YAML: {error}") from error
+        raise UsageError(f"{name} is not YAML: {error}") from error
     models = [item for item in found if isinstance(item, dict) and item.get("kind") == labels.KIND]
     if not models:
         raise UsageError(f"{name} holds no document of kind {labels.KIND}")

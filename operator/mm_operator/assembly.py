@@ -182,7 +182,7 @@ class Operator:
         stopping.cancel()
         for part in failed:
             part.result()
-            raise RuntimeError(f"the part {part.get_name()!r} ended by itself")
+            raise RuntimeError(f"the part {part.get_name()!r} ended unexpectedly")
 
     async def _lead(self) -> None:
         await self._cache_sync.synced()

@@ -297,7 +297,7 @@ def _group(text: str) -> frozenset[str]:
     names = frozenset(text.split(","))
     if len(names) < _FEWEST or "" in names:
         raise argparse.ArgumentTypeError(
-            f"{text!r} is no group; expected two or more namespaces with commas between"
+            f"{text!r} is not a group; expected two or more namespaces with commas between"
         )
     return names
 

@@ -119,7 +119,7 @@ def _add_adapters(command: argparse.ArgumentParser) -> None:
 def _adapter(text: str) -> tuple[str, str]:
     name, separator, source = text.partition("=")
     if not (name and separator and source):
-        raise argparse.ArgumentTypeError(f"{text!r} is no adapter; expected NAME=SOURCE")
+        raise argparse.ArgumentTypeError(f"{text!r} is not an adapter; expected NAME=SOURCE")
     return name, source
 
 

@@ -106,7 +106,7 @@ class EngineCorruptError(RuntimeCommandError):
 
 
 class ServerFailedError(RuntimeCommandError):
-    """A server did not become ready in time, or ended by itself. The container restarts."""
+    """A server did not become ready in time, or ended unexpectedly. The container restarts."""
 
 
 class GpuMemoryError(ServerFailedError):

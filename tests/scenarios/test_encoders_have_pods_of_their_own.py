@@ -43,7 +43,7 @@ def test_a_model_is_ready_without_them(cluster: ImaginedCluster) -> None:
     """Pods of the language model answer by themselves, and the condition says who encodes."""
     assert cluster.conditions("llava")["Ready"] == "True ReplicasAvailable"
     assert _encoders(cluster) == "False PodsStarting"
-    assert "encode what is not answered themselves" in cluster.message("llava", "EncodersReady")
+    assert "encode the images that no encoder answers" in cluster.message("llava", "EncodersReady")
     assert cluster.conditions("llava")["Degraded"] == "False AsExpected"
     cluster.pods_ready(NAME)
     assert _encoders(cluster) == "True ReplicasAvailable"
@@ -71,7 +71,7 @@ def test_encoders_that_load_are_reported(cluster: ImaginedCluster) -> None:
     assert _encoders(cluster) == "False PodsStarting"
     assert cluster.message("llava", "EncodersReady") == (
         "0 of 2 encoders of the revision answer; 2 Loading since 2026-01-02T03:04:05Z; "
-        "the language model's pods encode what is not answered themselves"
+        "the language model's pods encode the images that no encoder answers"
     )
     cluster.pods_ready(NAME)
     assert cluster.message("llava", "EncodersReady") == "2 of 2 encoders answer"
@@ -101,7 +101,7 @@ def test_encoders_keep_their_revision_while_an_engine_is_built(cluster: Imagined
     cluster.remove(Ref("Deployment", NAME))
     assert NAME not in cluster.names("Deployment")
     assert NAME in cluster.names("Service")
-    assert "comes with the next revision" in cluster.message("llava", "EncodersReady")
+    assert "the next revision creates it" in cluster.message("llava", "EncodersReady")
     cluster.built()
     assert before != cluster.objects[Ref("Deployment", NAME)]["spec"]
 

@@ -374,7 +374,7 @@ RULE_EXAMPLES = (
     RuleExample(
         "schedules-name-times-that-exist",
         "spec.autoscaling.schedules[0].start",
-        "start is no cron line",
+        "start is not a cron line",
         at("autoscaling", {"schedules": [{**_WORKDAY, "start": "*/15 23 31 DEC 7"}]}),
         at("autoscaling", {"schedules": [{**_WORKDAY, "start": "99 8 * * *"}]}),
     ),

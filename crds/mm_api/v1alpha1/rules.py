@@ -385,7 +385,7 @@ RULES: Final[Mapping[type[ApiModel], tuple[Rule, ...]]] = {
         Rule(
             # The pattern alone refuses it without saying how it is written.
             cel=f"self.target.matches('{duration.PATTERN}')",
-            message="target is no duration above zero: write for example 500ms, 2s or 1m30s",
+            message="target is not a duration above zero: write for example 500ms, 2s or 1m30s",
             holds=None,
             field="target",
         ),
@@ -393,8 +393,8 @@ RULES: Final[Mapping[type[ApiModel], tuple[Rule, ...]]] = {
     Schedule: (
         Rule(
             cel=f"self.start.matches('{cron.PATTERN}')",
-            message="start is no cron line: write minute (0-59), hour (0-23), day of month (1-31), "
-            "month (1-12 or JAN) and day of week (0-7 or SUN), for example 0 8 * * 1-5",
+            message="start is not a cron line: write minute (0-59), hour (0-23), day of month "
+            "(1-31), month (1-12 or JAN) and day of week (0-7 or SUN), for example 0 8 * * 1-5",
             holds=lambda schedule: cron.is_cron(schedule.start),
             field="start",
         ),

@@ -140,7 +140,8 @@ def _host(target: Target) -> IPv4Address:
     record = Record.read(Layout(cluster_dir(target.name)))
     if record is None:
         raise DevClusterError(
-            f"{target.name} is no development cluster: name your own Prometheus in the spec instead"
+            f"{target.name} is not a development cluster: name your own Prometheus in the "
+            "spec instead"
         )
     return network_of(record.slot).host_ip
 

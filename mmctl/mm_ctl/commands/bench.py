@@ -107,8 +107,8 @@ class _Settings:
         self.options = options
         if not options.address.startswith(("http://", "https://")):
             raise UsageError(
-                f"{options.address} is no address: write it with http:// or https://, for example "
-                "http://HOST/v1"
+                f"{options.address} is not an address: write it with http:// or https://, for "
+                "example http://HOST/v1"
             )
         self.warm_up = _seconds("--warm-up", options.warm_up) if options.warm_up else 0.0
         self.end = self.warm_up + _seconds("--duration", options.duration)

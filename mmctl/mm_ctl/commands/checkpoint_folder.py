@@ -110,7 +110,7 @@ def _elements(path: Path) -> int:
         header.pop("__metadata__", None)
         return sum(math.prod(entry["shape"]) for entry in header.values())
     except (OSError, ValueError, KeyError, TypeError, struct.error, MemoryError) as error:
-        raise UsageError(f"{path} is no safetensors file: {error}") from error
+        raise UsageError(f"{path} is not a safetensors file: {error}") from error
 
 
 def _computed(folder: Path, facts: ModelFacts, dimensions: Dimensions) -> int:

@@ -155,7 +155,7 @@ def _gpu(options: argparse.Namespace, spec: MultimodalModelSpec) -> GpuModel:
     if requested.product or spec.build.gpu.product or requested.memory is not None:
         return choose_gpu(spec, (), None)
     raise UsageError(
-        "which GPU? give --gpu (mmctl plan --help lists them), or --gpu-memory and "
+        "the GPU is not known: give --gpu (mmctl plan --help lists them), or --gpu-memory and "
         "--compute-capability, or set spec.runtime.gpu.product"
     )
 

@@ -47,7 +47,7 @@ def explain(model: Mapping[str, Any]) -> Iterator[str]:
         yield f"{has} because spec.replicas says so: autoscaling is off"
         return
     if not scaling:
-        yield f"{has}; the autoscaler did not look at it yet"
+        yield f"{has}; the autoscaler has not evaluated it yet"
         return
     desired = scaling.get("desired", requested)
     yield f"{has} and should have {desired} ({scaling.get('reason')})."
@@ -72,7 +72,7 @@ def _objectives(scaling: Mapping[str, Any]) -> Iterator[str]:
     for one in scaling.get("objectives") or ():
         target, value = one["target"], one.get("value")
         if value is None:
-            yield f"  {one['name']}: no request ended lately, so nothing was measured"
+            yield f"  {one['name']}: no recent request, so nothing was measured"
         else:
             word = "kept" if one.get("met") else "missed"
             yield f"  {one['name']}: {value:.3g} s against a target of {target:.3g} s: {word}"
@@ -91,7 +91,7 @@ def _inputs(scaling: Mapping[str, Any]) -> Iterator[str]:
     if (full := inputs.get("fullLoad", 1.0)) < 1:
         yield (
             f"  a replica could do {full:.0%} of a counted replica's work when a queue grew before "
-            "it: its costs were measured too low, or what they do not count is the narrow place"
+            "it: its costs were measured too low, or what they do not count is the bottleneck"
         )
 
 

@@ -48,7 +48,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="let the policy know what a token costs; without, it goes by requests in flight",
     )
-    parser.add_argument("--seed", type=int, default=0, help="which Ready pod a request meets")
+    parser.add_argument(
+        "--seed", type=int, default=0, help="how requests are spread over Ready pods"
+    )
     parser.add_argument("-o", "--output", choices=["text", "json"], default="text")
 
 
@@ -134,7 +136,7 @@ def _autoscaling(name: str) -> AutoscalingSpec:
     autoscaling = MultimodalModelSpec.model_validate(documents[0]["spec"]).autoscaling
     if autoscaling is None:
         raise UsageError(
-            f"{name_of(documents[0])} has no spec.autoscaling: there is nothing to try"
+            f"{name_of(documents[0])} has no spec.autoscaling: there is nothing to simulate"
         )
     return autoscaling
 
@@ -145,7 +147,7 @@ def _profile(name: str | None) -> ServiceProfile:
     try:
         found = yaml.safe_load(read_text(name))
     except yaml.YAMLError as error:
-        raise UsageError(f"{name} is no service profile: {error}") from error
+        raise UsageError(f"{name} is not a service profile: {error}") from error
     given = found if isinstance(found, dict) else {}
     every = [field.name for field in fields(ServiceProfile)]
     optional = {"beside_seconds"}
@@ -153,7 +155,7 @@ def _profile(name: str | None) -> ServiceProfile:
     if missing or not set(given) <= set(every):
         unknown = [str(one) for one in given if one not in every]
         raise UsageError(
-            f"{name} is no service profile: expected {', '.join(every)}; it lacks "
+            f"{name} is not a service profile: expected {', '.join(every)}; it lacks "
             f"{', '.join(missing) or 'nothing'} and has {', '.join(unknown) or 'nothing'} besides"
         )
     for one in every[1:]:

@@ -35,11 +35,11 @@ def sentences(model: Mapping[str, Any]) -> Iterator[str]:
     metadata, status = model["metadata"], model.get("status") or {}
     name = f"{metadata['namespace']}/{metadata['name']}"
     if not status:
-        yield f"{name}: the operator has not looked at it yet; is it running?"
+        yield f"{name}: the operator has not reconciled it yet; check that it is running"
         return
     yield f"{name}: {'ready' if _holds(model, 'Ready') else 'not ready'}"
     if status.get("observedGeneration") != metadata.get("generation"):
-        yield "  (this is the state of an older spec; the operator is about to look again)"
+        yield "  (this is the state of an older spec; the new one is not reconciled yet)"
     for condition in status.get("conditions") or ():
         mark = {"True": "yes", "False": "no"}.get(condition["status"], "unknown")
         text = condition.get("message") or condition["reason"]

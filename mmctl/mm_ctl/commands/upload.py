@@ -87,7 +87,7 @@ def local_digests(directory: Path) -> dict[str, str]:
         UsageError: it is no directory, or holds no file.
     """
     if not directory.is_dir():
-        raise UsageError(f"{directory} is no directory: give the one with config.json in it")
+        raise UsageError(f"{directory} is not a directory: give the one with config.json in it")
     files = sorted(path for path in directory.rglob("*") if path.is_file())
     if not files:
         raise UsageError(f"{directory} holds no files")

@@ -18,7 +18,7 @@ def problem_of(traffic: Traffic | None, problem: str) -> str:
         return problem or "Prometheus gave no answer."
     for name, value in _numbers(traffic).items():
         if not math.isfinite(value) or value < 0:
-            return f"Prometheus answered {value} for {name}, which no load can be."
+            return f"Prometheus returned {value} for {name}, which is not a possible load."
     return ""
 
 

@@ -159,8 +159,8 @@ class Tuning:
     high_ticks: int = 2
     """So many ticks in a row: one slow scrape is no trend."""
     low_pressure: float = 0.5
-    """Latency over target below which a replica may go. Well below `high_pressure`: between the
-    two nothing moves."""
+    """Latency over target below which a replica may be removed. Well below `high_pressure`:
+    between the two nothing moves."""
     boost: float = 0.25
     """Share of replicas that pressure adds at once: with a sharp knee and minutes of cold start
     one at a time comes too late."""

@@ -126,7 +126,8 @@ def _recommended(
         return _steady(need, objectives), ()
     vetoes = against_down(situation)
     if vetoes:
-        text = f"{need.replicas} would do; {current} {does(current, 'stay')} for now."
+        enough = f"{need.replicas} {does(need.replicas, 'are', 'is')} enough"
+        text = f"{enough}; {current} {does(current, 'stay')} for now."
         return _Recommendation(current, ScalingReason.VETOED, text), vetoes
     return _step_down(situation, need), ()
 
@@ -165,7 +166,7 @@ def _load(situation: Situation) -> str:
     if counted and situation.demand.queued:
         inside, growth = situation.in_flight, max(0.0, situation.queue.growth)
         return (
-            f"{inside:.0f} requests are inside and get more by {growth:.2g} a second, which the "
+            f"{inside:.0f} requests are in flight and increase by {growth:.2g} a second, which the "
             f"counted work does not explain: it keeps at least {busy} busy"
         )
     if counted:

@@ -14,15 +14,15 @@ def problem_of(schedule: ScheduleFloor) -> str:
         zone = ZoneInfo(schedule.time_zone)
     except (ZoneInfoNotFoundError, ValueError):
         return (
-            f"schedule {schedule.name!r}: {schedule.time_zone!r} is no time zone: write a name of "
-            "the IANA database, for example Europe/Berlin"
+            f"schedule {schedule.name!r}: {schedule.time_zone!r} is not a time zone: write a name "
+            "of the IANA database, for example Europe/Berlin"
         )
     try:
         CronSim(schedule.cron, datetime.fromtimestamp(0, zone))
     except CronSimError as error:
         return (
-            f"schedule {schedule.name!r}: {schedule.cron!r} is no cron expression ({error}): write "
-            "minute, hour, day of month, month and day of week, for example 0 8 * * 1-5"
+            f"schedule {schedule.name!r}: {schedule.cron!r} is not a cron expression ({error}): "
+            "write minute, hour, day of month, month and day of week, for example 0 8 * * 1-5"
         )
     return ""
 

@@ -105,7 +105,7 @@ def _latency(situation: Situation) -> Iterator[Vetoed]:
         yield Vetoed(
             Veto.LATENCY,
             f"{pressure.worst or 'A latency'} is at {pressure.value:.0%} of its target; below "
-            f"{low:.0%} a replica may go.",
+            f"{low:.0%} a replica may be removed.",
         )
 
 

@@ -115,7 +115,7 @@ def keda_problem(spec: AutoscalingSpec, keda: KedaSettings) -> str:
         )
     if prometheus.tls.insecure_skip_verify and prometheus.tls.client_secret_ref:
         return (
-            "KEDA checks the server's certificate wherever it shows one of ours: remove "
+            "KEDA always verifies the server when it presents a client certificate: remove "
             "prometheus.tls.insecureSkipVerify and set prometheus.tls.caSecretRef"
         )
     return ""

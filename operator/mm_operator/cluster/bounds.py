@@ -95,8 +95,9 @@ class Bounds:
         if namespace not in self._reported:
             self._reported.add(namespace)
             _LOG.warning(
-                "a %s of namespace %s carries our label and more than a model's objects have: its "
-                "content is not held. Look for objects that the operator did not make.",
+                "a %s of namespace %s has the operator's label and more content than the objects "
+                "of a model: its content is not held. Look for objects that the operator did "
+                "not make.",
                 kind,
                 namespace,
             )

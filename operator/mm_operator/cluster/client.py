@@ -354,7 +354,7 @@ def _parsed(text: bytes, resource: Resource, name: str) -> dict[str, Any]:
     try:
         parsed: dict[str, Any] = orjson.loads(text)
     except ValueError as error:
-        raise ClusterError(0, resource.kind, name, "the answer is no JSON") from error
+        raise ClusterError(0, resource.kind, name, "the answer is not JSON") from error
     return parsed
 
 

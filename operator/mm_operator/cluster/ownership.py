@@ -40,7 +40,7 @@ def why_taken(metadata: Metadata, intent: Intent) -> str:
     todo = "delete or rename it" if intent.shared else "delete it, or give the model another name"
     return (
         f"{intent.kind} {intent.name} exists already and {whose}: it is left as it is, and nothing "
-        f"of the model is changed; {todo}; the model continues by itself afterwards"
+        f"of the model is changed; {todo}; the model then continues automatically"
     )
 
 

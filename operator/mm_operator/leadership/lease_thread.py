@@ -151,7 +151,7 @@ class LeaseThread:
                     if await self._gave_back(api):
                         return
         except TimeoutError:
-            _LOG.warning("the Lease could not be given back in time; it runs out by itself")
+            _LOG.warning("the Lease could not be given back in time; it expires")
 
     async def _gave_back(self, api: LeaseApi) -> bool:
         """Try once; return whether nothing is left to be done."""

@@ -26,7 +26,7 @@ def access_problem(spec: MultimodalModelSpec) -> SpecError | None:
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         return SpecError(
-            "InvalidSpec", f"two adapters are called {twice[0]}: give each its own name", PATH
+            "InvalidSpec", f"two adapters are named {twice[0]}: give each its own name", PATH
         )
     for kind, ways in (("huggingFace", list(_hubs(spec))), ("s3", list(_buckets(spec)))):
         if any(way != ways[0] for way in ways):

@@ -287,10 +287,10 @@ def _failed(
     todo = (
         "the source is inspected again"
         if stale
-        else "it is tried again by itself, at once when the spec changes"
+        else "it is retried automatically, and at once when the spec changes"
         if retryable
-        else f"change the spec, or delete Job {job.name} to try again; it is deleted by itself "
-        "after spec.build.ttlAfterFinished"
+        else f"change the spec, or delete Job {job.name} to try again; it is deleted "
+        "automatically after spec.build.ttlAfterFinished"
     )
     return BuildDecision(
         Step.WAITING if stale else Step.FAILED,

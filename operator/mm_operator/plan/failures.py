@@ -141,7 +141,7 @@ def _inspect_timed_out(job: JobState, end: PodEnd) -> Failure | None:
         return None
     return Failure(
         Reason.INSPECT_FAILED,
-        f"the inspection took too long: is the source reachable?{_tail(end)}",
+        f"the inspection timed out: check that the source is reachable{_tail(end)}",
         retryable=True,
     )
 

@@ -144,7 +144,7 @@ def _failed(snapshot: Snapshot, job: JobState, round_: int) -> InspectDecision:
     return InspectDecision(
         Step.FAILED,
         failure.reason,
-        f"{failure.message}; it is tried again by itself, at once when the spec changes",
+        f"{failure.message}; it is retried automatically, and at once when the spec changes",
         job=job.name,
         inputs_hash=wanted,
         attempt=attempt,

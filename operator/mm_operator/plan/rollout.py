@@ -63,7 +63,7 @@ def decide_rollout(
         return _follow(snapshot, spec, deployment, held=False)
     if deployment is None:
         return RolloutDecision(
-            Step.WAITING, Reason.WAITING_FOR_ENGINE, "pods come once the engine is built"
+            Step.WAITING, Reason.WAITING_FOR_ENGINE, "pods are created once the engine is built"
         )
     return _follow(snapshot, spec, deployment, held=True)
 

@@ -84,7 +84,7 @@ def _unschedulable(_deployment: DeploymentState, pods: tuple[PodState, ...]) -> 
     found = next((pod for pod in pods if pod.unschedulable), None)
     if found is None:
         return None
-    return Reason.PODS_UNSCHEDULABLE, f"no node takes a pod: {found.unschedulable}"
+    return Reason.PODS_UNSCHEDULABLE, f"no pod can be scheduled: {found.unschedulable}"
 
 
 def _without_program(_deployment: DeploymentState, pods: tuple[PodState, ...]) -> Obstacle | None:
@@ -118,7 +118,7 @@ def _restarted(_deployment: DeploymentState, pods: tuple[PodState, ...]) -> Obst
     found = next((pod for pod in pods if not pod.ready and pod.last_end), None)
     if found is None:
         return None
-    text = f"container {found.container} was started again: {found.last_end}"
+    text = f"container {found.container} was restarted: {found.last_end}"
     return Reason.PODS_CRASHING, text
 
 

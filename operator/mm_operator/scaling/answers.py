@@ -29,11 +29,11 @@ def read_vector(document: Any) -> list[Sample]:
     """Return the samples of an instant query; NaN and infinities are left out.
 
     Raises:
-        MetricsError: the document is no answer of Prometheus, or no vector.
+        MetricsError: the document is not an answer of Prometheus, or no vector.
     """
     kind, result = _result(document)
     if kind != "vector" or not isinstance(result, list):
-        raise MetricsError("Prometheus answered something else where a vector was requested")
+        raise MetricsError("Prometheus did not return the requested vector")
     try:
         found = [Sample(one["metric"], float(one["value"][1])) for one in result]
     except _NO_VALUE as error:
@@ -55,18 +55,18 @@ def read_number(document: Any) -> float:
             value = float(result[0]["value"][1])
         elif kind == "vector":
             raise MetricsError(
-                "customQuery answered no series, or several: aggregate it to one, for example by "
+                "customQuery returned no series, or several: aggregate it to one, for example by "
                 "sum() or max()"
             )
         else:
             raise MetricsError(
-                "customQuery answered neither a scalar nor a vector of one element: make it one"
+                "customQuery returned neither a scalar nor a vector of one element: make it one"
             )
     except _NO_VALUE as error:
-        raise MetricsError("customQuery answered something without a value") from error
+        raise MetricsError("customQuery returned something without a value") from error
     if not math.isfinite(value) or value < 0:
         # Without the value: a status would show what a query may read and its author may not.
-        raise MetricsError("customQuery answered a number that is no number of replicas")
+        raise MetricsError("customQuery returned a number that is not a number of replicas")
     return value
 
 

@@ -133,4 +133,4 @@ class Endpoints:
                 for key, value in (found.get("data") or {}).items()
             }
         except (binascii.Error, UnicodeDecodeError) as error:
-            raise MetricsError(f"Secret {name} holds something that is no text") from error
+            raise MetricsError(f"Secret {name} holds a value that is not text") from error

@@ -62,11 +62,11 @@ def why_not_reached(text: str) -> str:
         address = ip_address(text)
     except ValueError:
         # Digits in another form, such as 2130706433, would be read as an address by the system.
-        return "it is no IP address in its usual form"
+        return "it is not an IP address in its usual form"
     if isinstance(address, IPv6Address):
         address = _carried(address) or address
     if isinstance(address, IPv4Address) and any(address in net for net in _NO_HOST_V4):
-        return "it is no address of a host"
+        return "it is not an address of a host"
     if address in _METADATA:
         return "it is a cloud's metadata service"
     for holds, what in (

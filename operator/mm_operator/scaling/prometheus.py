@@ -187,14 +187,14 @@ class Prometheus:
             ) from error
         except (aiohttp.ClientConnectorCertificateError, aiohttp.ClientConnectorSSLError) as error:
             raise MetricsError(
-                f"Prometheus at {address} shows a certificate that is not trusted: set "
+                f"Prometheus at {address} presents a certificate that is not trusted: set "
                 "prometheus.tls.caSecretRef to the authority that signed it (of the operator's "
                 "own Prometheus: ca.crt in its Secret)"
             ) from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
             if any(alert in str(error) for alert in _REFUSED_OURS):
                 raise MetricsError(
-                    f"Prometheus at {address} wants a certificate of ours that it knows: set "
+                    f"Prometheus at {address} requires a client certificate that it trusts: set "
                     "prometheus.tls.clientSecretRef (of the operator's own Prometheus: tls.crt and "
                     "tls.key in its Secret)"
                 ) from error
@@ -235,7 +235,7 @@ async def _read(answer: aiohttp.ClientResponse, address: str, pods: int) -> Any:
         raise _CostlyError(f"{address}: {error}: narrow it by prometheus.matchLabels") from error
     except (ValueError, RecursionError) as error:
         raise MetricsError(
-            f"{address} answered HTTP {answer.status} with something that is no JSON: is it "
+            f"{address} answered HTTP {answer.status} with something that is not JSON: is it "
             "Prometheus?"
         ) from error
     if not is_answer(document):

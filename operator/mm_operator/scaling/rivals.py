@@ -72,7 +72,7 @@ class Rivals:
             try:
                 found = await self._find(namespace, models[namespace])
             except ClusterError as error:
-                _LOG.warning("autoscalers of others cannot be looked for: %s", error)
+                _LOG.warning("other autoscalers cannot be listed: %s", error)
                 continue
             for key in known:
                 del self._names[key]

@@ -159,7 +159,7 @@ class Scaler:
                 try:
                     await self.tick()
                 except Exception:  # noqa: BLE001  # one tick's defect must not end the operator
-                    _LOG.exception("a tick of the autoscaler failed; the next one comes")
+                    _LOG.exception("a tick of the autoscaler failed; the next tick retries")
                 took = time.monotonic() - started
                 self._report_seconds(took)
                 await asyncio.sleep(max(self._interval / 15, self._interval - took))
@@ -194,7 +194,7 @@ class Scaler:
             try:
                 evaluation = self._evaluation_of(key)
             except Exception:  # noqa: BLE001  # one model's defect must not stop the others
-                _LOG.exception("%s could not be looked at; replicas stay", key)
+                _LOG.exception("%s could not be observed; replicas are unchanged", key)
                 continue
             if evaluation is not None:
                 evaluations.append(evaluation)
@@ -245,7 +245,9 @@ class Scaler:
                     for evaluation in batch:
                         evaluation.problem = _TOO_SLOW
                 except Exception:  # noqa: BLE001  # a server of one tenant must not stop the others
-                    _LOG.exception("what %r answered could not be read; replicas stay", endpoint)
+                    _LOG.exception(
+                        "the answer of %r could not be read; replicas are unchanged", endpoint
+                    )
                     for evaluation in batch:
                         evaluation.problem = _UNREADABLE
             await self._decide_all(batch)
@@ -297,7 +299,7 @@ class Scaler:
             try:
                 await self._decide(evaluation)
             except Exception:  # noqa: BLE001  # one model's defect must not stop the others
-                _LOG.exception("%s could not be decided on; replicas stay", evaluation.record.key)
+                _LOG.exception("%s got no decision; replicas are unchanged", evaluation.record.key)
             if number % _TURN == _TURN - 1:
                 await asyncio.sleep(0)
 

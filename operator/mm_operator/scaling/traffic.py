@@ -61,7 +61,7 @@ def by_pod(
                     series = found[sample.labels.get("namespace", ""), pod]
                     series.buckets[part][bound] = sample.value
     except (AttributeError, TypeError) as error:  # once for all: there are 160,000 samples
-        raise MetricsError("Prometheus answered series whose labels are no texts") from error
+        raise MetricsError("Prometheus answered series whose labels are not texts") from error
     return found
 
 

@@ -104,7 +104,7 @@ class Servers:
                 try:
                     await self.go_round(opened)
                 except Exception:  # noqa: BLE001  # one round's defect must not end the operator
-                    _LOG.exception("a round of queries to servers failed; the next one comes")
+                    _LOG.exception("a round of queries to servers failed; the next round retries")
                 took = time.monotonic() - started
                 await asyncio.sleep(max(self._interval / 10, self._interval - took))
 
@@ -178,7 +178,7 @@ class Servers:
                 body = await read_bounded(answer.content, _MOST_BYTES)
                 return ServerState.from_json(body) if body is not None else None
         except (aiohttp.ClientError, TimeoutError, OSError, ValidationError) as error:
-            _LOG.debug("the server of pod %s says nothing: %s", pod.name, error)
+            _LOG.debug("the server of pod %s did not answer: %s", pod.name, error)
             return None
 
     def _note(self, key: Key, pods: Iterable[ServerPod]) -> None:

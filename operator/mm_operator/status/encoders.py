@@ -8,7 +8,7 @@ from mm_operator.plan.engine.encoders import is_apart
 from mm_operator.plan.rollout_progress import first_obstacle, starts_in_progress
 from mm_operator.status.conditions import Condition
 
-MEANWHILE = "the language model's pods encode what is not answered themselves"
+MEANWHILE = "the language model's pods encode the images that no encoder answers"
 
 
 def encoders_ready(snapshot: Snapshot, plan: Plan) -> Condition | None:
@@ -18,9 +18,9 @@ def encoders_ready(snapshot: Snapshot, plan: Plan) -> Condition | None:
     if deployment is None:
         if not wanted or plan.problem:
             return None
-        text = "the encoders' pods come with the language model's"
+        text = "the encoders' pods are created with the language model's"
         if plan.rollout.held:
-            text = f"their Deployment is gone; it comes with the next revision; {MEANWHILE}"
+            text = f"their Deployment was deleted; the next revision creates it; {MEANWHILE}"
         return Condition(kind, "False", Reason.PODS_STARTING, text)
     if not wanted and not plan.rollout.held:
         return None  # they are about to go

@@ -25,7 +25,7 @@ def scaling_active(snapshot: Snapshot) -> Condition:
         if former.get("type") == kind and former.get("reason") != Reason.AUTOSCALING_OFF:
             return Condition(kind, former["status"], former["reason"], former.get("message", ""))
     return Condition(
-        kind, "Unknown", Reason.WAITING_FOR_METRICS, "metrics are looked at within 15 seconds"
+        kind, "Unknown", Reason.WAITING_FOR_METRICS, "metrics are evaluated within 15 seconds"
     )
 
 

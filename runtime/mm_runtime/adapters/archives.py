@@ -33,7 +33,7 @@ def unpack(archive: Path, folder: Path) -> None:
         if count > LIMIT_FILES or left < 0:
             raise PermanentError(
                 f"{archive.name} holds more than {LIMIT_FILES} files or {LIMIT_BYTES} bytes: that"
-                " is no LoRA adapter."
+                " is not a LoRA adapter."
             )
         target = folder / _inside(archive, name)
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -113,7 +113,7 @@ def _parsed(name: str, config: Path) -> dict[str, Any]:
     try:
         settings = json.loads(config.read_bytes())
     except ValueError as error:
-        raise PermanentError(f"LoRA adapter {name}: {CONFIG} is no JSON: {error}.") from error
+        raise PermanentError(f"LoRA adapter {name}: {CONFIG} is not JSON: {error}.") from error
     if not isinstance(settings, dict):
-        raise PermanentError(f"LoRA adapter {name}: {CONFIG} is no JSON object.")
+        raise PermanentError(f"LoRA adapter {name}: {CONFIG} is not a JSON object.")
     return settings

@@ -108,7 +108,7 @@ def place_of(name: str, facts: ModelFacts) -> Place:
     module = known.get(found["module"]) if found else None
     if found is None or module is None:
         raise PermanentError(
-            f"{name} is no tensor that an engine can take from a LoRA; expected"
+            f"{name} is not a tensor that an engine can take from a LoRA; expected"
             f" ...{parts}.N.MODULE.lora_A.weight with one of {', '.join(sorted(known))}."
         )
     engine = "llm"

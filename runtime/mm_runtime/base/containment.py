@@ -61,7 +61,7 @@ def open_contained(path: Path) -> Iterator[BufferedReader]:
         if root is not None:
             _compare(path, Path(f"/proc/self/fd/{descriptor}").readlink(), root)
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise SourceEscapesError(f"{path} is no file: remove it from the checkpoint.")
+                raise SourceEscapesError(f"{path} is not a file: remove it from the checkpoint.")
         yield file
 
 

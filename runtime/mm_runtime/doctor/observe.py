@@ -102,7 +102,7 @@ def interpreter(path: str) -> Interpreter:
         )
         said = json.loads(done.stdout)
     except subprocess.CalledProcessError as error:
-        last = (error.stderr.strip().splitlines() or ["it says nothing"])[-1]
+        last = (error.stderr.strip().splitlines() or ["it prints nothing"])[-1]
         return Interpreter(path, problem=f"ends with exit code {error.returncode}: {last}")
     except (OSError, subprocess.SubprocessError, ValueError) as error:
         return Interpreter(path, problem=f"does not run: {error}")

@@ -144,7 +144,7 @@ def _failed(step: Step, code: int, tail: list[str], paths: BuildPaths) -> StepFa
         return StepFailedError(
             step,
             ExitCode.PERMANENT,
-            f"the tool refuses its arguments: {said[-1] if said else 'it says nothing'}. The plan"
+            f"the tool refuses its arguments: {said[-1] if said else 'it prints nothing'}. The plan"
             " was made for another TensorRT-LLM than the image's, or spec.engine.extraBuildArgs"
             " holds an argument that it does not know.",
             tail,

@@ -307,9 +307,7 @@ class ChatService:
                         ended = Ended(FinishReason.STOP, tokens)
                         break
             if ended is None:
-                raise EngineFailedError(
-                    "The model's answer was nothing, not even an end.", code="engine_error"
-                )
+                raise EngineFailedError("The model returned no output.", code="engine_error")
             held, ready = cutter.flush(), () if cutter.stopped else scores.flush()
             if held or ready:
                 yield Piece(held, 0, choice, ready)

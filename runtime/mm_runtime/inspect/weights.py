@@ -123,7 +123,7 @@ def read_header(path: Path) -> dict[str, Any]:
         (length,) = struct.unpack("<Q", prefix)
         if length > HEADER_LIMIT_BYTES:
             raise _invalid(
-                f"{path.name} is no safetensors file: its header would have {length} bytes"
+                f"{path.name} is not a safetensors file: its header would have {length} bytes"
             )
         if length + 8 > size:
             raise _invalid(
@@ -143,7 +143,7 @@ def read_header(path: Path) -> dict[str, Any]:
             RecursionError,
         ) as error:
             raise _invalid(
-                f"{path.name} is no safetensors file: its header cannot be read"
+                f"{path.name} is not a safetensors file: its header cannot be read"
             ) from error
     if 8 + length + end != size:
         raise _invalid(

@@ -68,7 +68,7 @@ class MpsDaemon:
         try:
             self.send_command("quit")
         except MpsUnavailableError as failure:
-            log.warning("MPS: the daemon did not end by itself: %s", failure)
+            log.warning("MPS: the daemon did not stop in time: %s", failure)
 
     def send_command(self, command: str) -> str:
         """Return what the daemon says to a command.

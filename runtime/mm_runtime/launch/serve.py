@@ -86,21 +86,21 @@ def _supervise(
             return
         if not server.restarts:
             raise ServerFailedError(
-                f"{server.name} ended by itself with exit code {code}; the container ends, because"
-                " processes of its other ranks may still hold their GPUs."
+                f"{server.name} ended unexpectedly with exit code {code}; the container ends,"
+                " because processes of its other ranks may still hold their GPUs."
             )
         crashes = crashes.after(time.monotonic())
         if crashes.exhausted:
             raise faults.explained(
                 ServerFailedError(
-                    f"{server.name} ended by itself {crashes.count} times within"
+                    f"{server.name} ended unexpectedly {crashes.count} times within"
                     f" {WINDOW_SECONDS:.0f} s, now with exit code {code}; the container ends."
                 )
             )
         if fault := faults.found:
             log.error("%s", fault.message)
         log.warning(
-            "%s ended by itself with exit code %d; it is started again in %.0f s",
+            "%s ended unexpectedly with exit code %d; it is started again in %.0f s",
             server.name,
             code,
             crashes.delay_seconds,

@@ -45,7 +45,7 @@ class GpuGuard:
     def end(self, error: Exception) -> None:
         """Say why, and end the process."""
         message = (
-            f"the GPU computes nothing more for this process: {_line(error)}. The server is "
+            f"this process can no longer use its GPU: {_line(error)}. The server is "
             "started again; where that finds no usable GPU, the pod is replaced"
         )
         logger.critical("%s", message)

@@ -138,7 +138,7 @@ def _import(
 ) -> tuple[str, bool]:
     fingerprint = str((entry.get("annotations") or {}).get(REFERENCE, ""))
     if FINGERPRINT.fullmatch(fingerprint) is None:
-        raise PermanentError(f"{_name(archive)}: {fingerprint!r} is no fingerprint of an engine.")
+        raise PermanentError(f"{_name(archive)}: {fingerprint!r} is not an engine's fingerprint.")
     image = _read_json(archive, _blob(entry))
     layers = {
         layer["annotations"][TITLE]: layer
@@ -214,7 +214,7 @@ def _opened(path: Path) -> Iterator[tarfile.TarFile]:
     except FileNotFoundError as error:
         raise PermanentError(f"{path} does not exist.") from error
     except tarfile.TarError as error:
-        raise PermanentError(f"{path} is no tar archive: {error}.") from error
+        raise PermanentError(f"{path} is not a tar archive: {error}.") from error
     with archive:
         try:
             yield archive
@@ -229,7 +229,7 @@ def _read_json(archive: tarfile.TarFile, name: str) -> dict[str, Any]:
     except ValueError as error:
         raise EngineCorruptError(f"{_name(archive)}: {name} is not JSON.") from error
     if not isinstance(value, dict):
-        raise EngineCorruptError(f"{_name(archive)}: {name} is no JSON object.")
+        raise EngineCorruptError(f"{_name(archive)}: {name} is not a JSON object.")
     return value
 
 
@@ -252,7 +252,7 @@ def _name(archive: tarfile.TarFile) -> str:
 def _digest(descriptor: dict[str, Any]) -> str:
     digest = str(descriptor.get("digest", "")).removeprefix("sha256:")
     if FINGERPRINT.fullmatch(digest) is None:
-        raise EngineCorruptError(f"{digest!r} is no SHA-256.")
+        raise EngineCorruptError(f"{digest!r} is not an SHA-256.")
     return digest
 
 

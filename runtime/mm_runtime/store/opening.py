@@ -33,7 +33,9 @@ def open_store(text: str) -> "EngineStore":
     if text.startswith(BUCKET):
         return _bucket(text)
     if "://" in text:
-        raise PermanentError(f"{text!r} is no store; expected a directory or s3://BUCKET/PREFIX.")
+        raise PermanentError(
+            f"{text!r} is not a store; expected a directory or s3://BUCKET/PREFIX."
+        )
     return DirectoryStore(Path(text))
 
 

@@ -114,7 +114,7 @@ def test_a_mbart_that_starts_with_a_language_is_served() -> None:
         pytest.param({"config.json": '{"model_type": "llava"}'}, "add model", id="no-weights"),
         pytest.param(
             {"config.json": '{"model_type": "llava"}', "model.safetensors": "short"},
-            "no safetensors file",
+            "not a safetensors file",
             id="damaged-weights",
         ),
     ],

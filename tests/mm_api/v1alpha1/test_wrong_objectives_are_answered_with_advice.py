@@ -25,7 +25,7 @@ MISTAKES = [
         _objective("target", "0s"),
         "objectives[0].target: '0s' is not a duration above zero: write for example 500ms, 90s, "
         "2h or 1h30m",
-        "target is no duration above zero: write for example 500ms, 2s or 1m30s",
+        "target is not a duration above zero: write for example 500ms, 2s or 1m30s",
         id="target-zero-seconds",
     ),
     pytest.param(
@@ -72,7 +72,7 @@ MISTAKES = [
     ),
     pytest.param(
         {"schedules": [{**SCHEDULE, "start": "daily"}]},
-        "schedules[0].start: start is no cron line: write minute (0-59), hour (0-23), day of "
+        "schedules[0].start: start is not a cron line: write minute (0-59), hour (0-23), day of "
         "month (1-31), month (1-12 or JAN) and day of week (0-7 or SUN), for example 0 8 * * 1-5",
         "and day of week (0-7 or SUN), for example 0 8 * * 1-5",
         id="schedule-in-words",

@@ -47,8 +47,8 @@ def test_problems_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        pytest.param({"start": "0 8 30 2 *"}, "'0 8 30 2 *' is no cron expression", id="day"),
-        pytest.param({"timeZone": "Mars/Base"}, "'Mars/Base' is no time zone", id="zone"),
+        pytest.param({"start": "0 8 30 2 *"}, "'0 8 30 2 *' is not a cron expression", id="day"),
+        pytest.param({"timeZone": "Mars/Base"}, "'Mars/Base' is not a time zone", id="zone"),
     ],
 )
 def test_schedules_are_read(
@@ -70,7 +70,7 @@ def test_schedules_are_read(
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        pytest.param("a: [", "is no YAML", id="not-yaml"),
+        pytest.param("a: [", "is not YAML", id="not-yaml"),
         pytest.param("a: 1", "no document of kind MultimodalModel", id="other-document"),
         pytest.param("", "no document of kind MultimodalModel", id="empty"),
     ],
@@ -131,7 +131,7 @@ def test_a_failed_inspection_is_no_plan(tmp_path: Path, capsys: pytest.CaptureFi
 def test_a_state_reads_as_sentences() -> None:
     """Conditions become lines; a model no one looked at says so."""
     model: dict[str, Any] = {"metadata": {"namespace": "demo", "name": "a", "generation": 2}}
-    assert "is it running?" in next(iter(sentences(model)))
+    assert "check that it is running" in next(iter(sentences(model)))
     model["status"] = {
         "observedGeneration": 1,
         "conditions": [

@@ -88,7 +88,7 @@ def test_errors_end_with_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        pytest.param([], "which GPU?", id="no-gpu"),
+        pytest.param([], "the GPU is", id="no-gpu"),
         pytest.param(["--gpu", "h900"], "is not in the table of GPUs", id="unknown-gpu"),
         pytest.param(["--gpu-memory", "80Gi"], "belong together", id="half-a-gpu"),
         pytest.param(
@@ -97,14 +97,14 @@ def test_errors_end_with_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
         pytest.param(["--gpu-memory", "0", "--compute-capability", "9.0"], "above zero", id="zero"),
         pytest.param(
             ["--gpu-memory", "80Gi", "--compute-capability", "nine"],
-            "no compute capability",
+            "not a compute capability",
             id="no-capability",
         ),
         pytest.param(
             ["--gpu", "h100-80gb", "--image", "mine:1"], "--trtllm-version", id="unknown-image"
         ),
         pytest.param(
-            ["--gpu", "h100-80gb", "--trtllm-version", "new"], "is no TensorRT-LLM", id="version"
+            ["--gpu", "h100-80gb", "--trtllm-version", "new"], "not a TensorRT-LLM", id="version"
         ),
     ],
 )

@@ -48,7 +48,7 @@ def test_everything_that_led_to_the_number_is_reported() -> None:
         "demo/tiny has 2 replicas and should have 3 (Demand).",
         "  The arriving work keeps 2 replicas busy.",
         "  TimeToFirstTokenP95: 0.7 s against a target of 0.5 s: missed",
-        "  RequestLatencyP95: no request ended lately, so nothing was measured",
+        "  RequestLatencyP95: no recent request, so nothing was measured",
         "  held back by Pending: 1 replica does not serve yet.",
         "  2 work that is about to arrive, in busy replicas",
         "  2 requests running and waiting, mean of a minute",
@@ -89,7 +89,7 @@ def test_everything_that_led_to_the_number_is_reported() -> None:
             "a replica could do 30% of a counted replica's work when a queue grew before it",
             id="cost-too-low",
         ),
-        pytest.param(model(None), "did not look at it yet", id="not-yet"),
+        pytest.param(model(None), "has not evaluated it yet", id="not-yet"),
         pytest.param(
             model(SCALING, warmReplicas=1),
             "passes 1.4 busy replicas (now 2, 1 replica beside it staying warm)",

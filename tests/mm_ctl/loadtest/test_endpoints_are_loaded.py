@@ -239,7 +239,7 @@ async def test_the_token_comes_from_the_environment(
         pytest.param(["--trace", "."], ". cannot be read as a CSV", id="folder"),
         pytest.param(["--users", "1", "--duration", "soon"], "--duration: 'soon'", id="duration"),
         pytest.param(["--users", "1", "--slo", "speed=1s"], "--slo speed=1s: write", id="slo"),
-        pytest.param(["--users", "1", "--images", "some"], "'some' is no list", id="images"),
+        pytest.param(["--users", "1", "--images", "some"], "'some' is not a list", id="images"),
         pytest.param(["--users", "1", "--picture", "none.png"], "No such file", id="image"),
     ],
 )
@@ -254,7 +254,7 @@ def test_wrong_options_are_reported(
 def test_an_address_without_a_scheme_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     """It would be no URL, and thousands of requests would fail for that."""
     assert mmctl(["bench", "127.0.0.1:1/v1", "--model", "m", "--users", "1"]) == 2
-    assert "127.0.0.1:1/v1 is no address: write it with http://" in capsys.readouterr().err
+    assert "127.0.0.1:1/v1 is not an address: write it with http://" in capsys.readouterr().err
 
 
 async def test_users_do_not_hammer_a_dead_endpoint(capsys: pytest.CaptureFixture[str]) -> None:

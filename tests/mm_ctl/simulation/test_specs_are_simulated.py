@@ -116,7 +116,7 @@ def test_each_objective_is_judged(
         pytest.param("from the start", "trace", f"{HEADER}\n1700000000,5,1,1", id="epoch"),
         pytest.param("holds no request", "trace", HEADER, id="empty"),
         pytest.param("it lacks name, prompt_seconds", "profile", "speed: 3", id="profile"),
-        pytest.param("no service profile", "profile", "{", id="no-yaml"),
+        pytest.param("not a service profile", "profile", "{", id="no-yaml"),
         pytest.param("has speed besides", "profile", _profile(speed=1), id="unknown-field"),
         pytest.param("slots is 'four'", "profile", _profile(slots="four"), id="word"),
         pytest.param(

@@ -90,7 +90,7 @@ def test_a_queue_says_that_what_serves_is_busy() -> None:
 
     assert [one.replicas for one in decisions] == [1, 1, 1, 2, 4]
     assert decisions[4].message == (
-        "203 requests are inside and get more by 6.7 a second, which the counted work does not "
+        "203 requests are in flight and increase by 6.7 a second, which the counted work does not "
         "explain: it keeps at least 0.43 replicas busy; at 22% each that takes 2. 2 more work off "
         "the queue that grows until they serve."
     )

@@ -71,10 +71,10 @@ def test_a_schedule_holds_in_silence() -> None:
     ("expected", "schedule"),
     [
         pytest.param("", WORK, id="right"),
-        pytest.param("is no cron expression", replace(WORK, cron="0 25 * * *"), id="hour-25"),
-        pytest.param("is no cron expression", replace(WORK, cron="daily"), id="words"),
-        pytest.param("is no time zone", replace(WORK, time_zone="Mars/Olympus"), id="zone"),
-        pytest.param("is no time zone", replace(WORK, time_zone="../etc/passwd"), id="path"),
+        pytest.param("is not a cron expression", replace(WORK, cron="0 25 * * *"), id="hour-25"),
+        pytest.param("is not a cron expression", replace(WORK, cron="daily"), id="words"),
+        pytest.param("is not a time zone", replace(WORK, time_zone="Mars/Olympus"), id="zone"),
+        pytest.param("is not a time zone", replace(WORK, time_zone="../etc/passwd"), id="path"),
     ],
 )
 def test_what_is_wrong_is_reported(expected: str, schedule: ScheduleFloor) -> None:

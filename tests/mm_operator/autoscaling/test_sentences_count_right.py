@@ -39,7 +39,7 @@ def waiting(pods: int) -> Observation:
         ),
         pytest.param(one(2, traffic(1.0), before=1.0), "keeps 1 replica busy", id="one-busy"),
         pytest.param(
-            one(3, traffic(0.4), before=1.0), "1 would do; 3 stay for now", id="several-stay"
+            one(3, traffic(0.4), before=1.0), "1 is enough; 3 stay for now", id="several-stay"
         ),
         pytest.param(
             one(2, traffic(0.4), objectives=replace(SIMPLE, warm_replicas=1)),

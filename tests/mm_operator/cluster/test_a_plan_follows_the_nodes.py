@@ -77,7 +77,7 @@ def test_labels_of_nodes_plan_and_plan_again(api: Api, tmp_path: Path) -> None:
         api.apply(document(SPEC, name="m"))
         inspected(api, "m", facts_of("llava"))
         question = planned(api, "False", "GpuUnknown")
-        assert "which GPU?" in question["message"]
+        assert "the GPU is" in question["message"]
         assert "spec.runtime.gpu.product" in question["message"]
         assert engine_jobs(api) == {}
 

@@ -122,7 +122,7 @@ def test_it_is_reported_once_for_a_namespace(caplog: pytest.LogCaptureFixture) -
     for number in range(20):
         cache.put(CONFIG.kind, config(f"c{number}", 1 << 20))
 
-    assert caplog.text.count("carries our label and more than a model's objects have") == 1
+    assert caplog.text.count("has the operator's label and more content") == 1
 
 
 def test_config_maps_are_listed_in_small_pages() -> None:

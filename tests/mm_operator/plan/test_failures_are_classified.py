@@ -190,7 +190,7 @@ def test_an_image_without_the_program_is_not_tried_again() -> None:
             failed(bad(reason="OOMKilled")), "InspectFailed", "more memory", id="out-of-memory"
         ),
         pytest.param(
-            failed(bad(pod_reason="DeadlineExceeded")), "InspectFailed", "too long", id="timed-out"
+            failed(bad(pod_reason="DeadlineExceeded")), "InspectFailed", "timed out", id="timed-out"
         ),
         pytest.param(
             failed(bad(message="Traceback")),

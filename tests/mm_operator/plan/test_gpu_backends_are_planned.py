@@ -222,7 +222,7 @@ def test_too_big_is_reported_with_what_would_fit() -> None:
 @pytest.mark.parametrize(
     ("changes", "fields", "reason", "words"),
     [
-        pytest.param({}, {"gpu_nodes": ()}, "GpuUnknown", "which GPU?", id="no-gpu"),
+        pytest.param({}, {"gpu_nodes": ()}, "GpuUnknown", "the GPU is", id="no-gpu"),
         pytest.param(
             {"build": {"trtllmVersion": None}}, {}, "ImageUnknown", "trtllmVersion", id="no-version"
         ),

@@ -136,7 +136,7 @@ def building(phase: JobPhase, attempt: int = 1, **fields: Any) -> Snapshot:
             inspect_job(JobPhase.FAILED, finished_at=EPOCH),
             Step.FAILED,
             "InspectFailed",
-            "tried again",
+            "retried automatically",
             id="failed",
         ),
     ],

@@ -39,7 +39,7 @@ def pod(**fields: object) -> PodState:
         pytest.param(
             deployment(),
             (pod(unschedulable="0/1 nodes are available"),),
-            ("PodsUnschedulable", "no node takes a pod: 0/1 nodes are available"),
+            ("PodsUnschedulable", "no pod can be scheduled: 0/1 nodes are available"),
             id="unschedulable",
         ),
         pytest.param(
@@ -99,7 +99,7 @@ def pod(**fields: object) -> PodState:
             (pod(last_end="Error with exit code 3: no manifest"),),
             (
                 "PodsCrashing",
-                "container server was started again: Error with exit code 3: no manifest",
+                "container server was restarted: Error with exit code 3: no manifest",
             ),
             id="between-two-crashes",
         ),
@@ -167,7 +167,7 @@ def test_own_pods_that_end_are_waited_for() -> None:
 def test_others_that_hold_the_gpus_are_not_ours(said: str, former: tuple[str, ...]) -> None:
     """Where no pod of ours is in the way, the scheduler's words stand alone."""
     pods = (pod(unschedulable=said), *(pod(serving_hash=one, ready=True) for one in former))
-    expected = ("PodsUnschedulable", f"no node takes a pod: {said}")
+    expected = ("PodsUnschedulable", f"no pod can be scheduled: {said}")
     assert expected == first_obstacle(deployment(), pods)
 
 

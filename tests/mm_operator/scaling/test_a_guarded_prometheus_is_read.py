@@ -105,11 +105,13 @@ async def test_the_other_of_a_pair_is_queried(guarded: tuple[str, Path], tmp_pat
         pytest.param(
             {"username": None, "password": None}, "refused the credentials", id="no-credentials"
         ),
-        pytest.param({"ca.crt": None}, "shows a certificate that is not trusted", id="authority"),
+        pytest.param({"ca.crt": None}, "a certificate that is not trusted", id="authority"),
         pytest.param(
-            {"tls.crt": None, "tls.key": None}, "wants a certificate of ours", id="no-certificate"
+            {"tls.crt": None, "tls.key": None}, "requires a client certificate", id="no-certificate"
         ),
-        pytest.param({"tls.crt": "stranger.crt", "tls.key": "stranger.key"}, "of ours", id="other"),
+        pytest.param(
+            {"tls.crt": "stranger.crt", "tls.key": "stranger.key"}, "that it trusts", id="other"
+        ),
     ],
 )
 async def test_what_is_wrong_is_reported(

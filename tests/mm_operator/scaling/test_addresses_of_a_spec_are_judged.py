@@ -66,7 +66,7 @@ def test_servers_of_the_cluster_are_queried(address: str) -> None:
         ("[2002:7f00:1::]", "loopback"),
         ("2130706433", "usual form"),
         ("127.1", "usual form"),
-        ("0.0.0.0", "no address of a host"),  # noqa: S104  # an address to refuse
+        ("0.0.0.0", "not an address of a host"),  # noqa: S104  # an address to refuse
         ("[::]", "unspecified"),
         ("169.254.169.254", "link-local"),
         ("169.254.169.254.", "link-local"),
@@ -77,7 +77,7 @@ def test_servers_of_the_cluster_are_queried(address: str) -> None:
         ("100.100.100.200", "metadata"),
         ("168.63.129.16", "metadata"),
         ("224.0.0.1", "multicast"),
-        ("255.255.255.255", "no address of a host"),
+        ("255.255.255.255", "not an address of a host"),
     ],
 )
 def test_what_only_the_operator_reaches_is_not_queried(host: str, why: str) -> None:

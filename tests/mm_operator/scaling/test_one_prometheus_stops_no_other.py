@@ -143,7 +143,7 @@ async def test_garbage_of_one_is_its_own_matter() -> None:
 
     assert found["well"][0] is True
     assert found["odd"][0] is False
-    assert "labels are no texts" in found["odd"][1]
+    assert "labels are not texts" in found["odd"][1]
 
 
 async def test_an_unforeseen_answer_is_its_own_matter(

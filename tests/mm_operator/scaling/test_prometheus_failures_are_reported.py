@@ -94,7 +94,7 @@ async def fine(request: web.Request) -> web.Response:
     [
         pytest.param(refuse, "refused the credentials (HTTP 401): check", id="401"),
         pytest.param(hang, "did not answer within 1 s", id="slow"),
-        pytest.param(babble, "something that is no JSON: is it Prometheus?", id="garbage"),
+        pytest.param(babble, "something that is not JSON: is it Prometheus?", id="garbage"),
         pytest.param(wander, "redirects elsewhere: set prometheus.addresses", id="redirect"),
         pytest.param(object_to, "refused the query: parse error: no", id="query"),
         pytest.param(cut, "cannot be reached (ClientPayloadError)", id="cut"),

@@ -214,7 +214,7 @@ def test_no_request_is_no_latency() -> None:
 )
 def test_labels_that_cannot_be_are_reported(labels: Any) -> None:
     """What is no label of Prometheus is an answer that cannot be used, in a sentence."""
-    with pytest.raises(MetricsError, match="labels are no texts"):
+    with pytest.raises(MetricsError, match="labels are not texts"):
         by_pod(read_vector(vector((labels, "1"))), {})
 
 
@@ -270,13 +270,13 @@ def test_what_is_no_number_is_left_out() -> None:
 @pytest.mark.parametrize(
     ("document", "sentence"),
     [
-        pytest.param(vector(), "answered no series, or several: aggregate", id="nothing"),
+        pytest.param(vector(), "returned no series, or several: aggregate", id="nothing"),
         pytest.param(vector(({}, "1"), ({"a": "b"}, "2")), "no series, or several", id="several"),
-        pytest.param(vector(({}, "NaN")), "a number that is no number of replicas$", id="nan"),
-        pytest.param(vector(({}, "-1")), "a number that is no number of replicas$", id="negative"),
+        pytest.param(vector(({}, "NaN")), "that is not a number of replicas$", id="nan"),
+        pytest.param(vector(({}, "-1")), "that is not a number of replicas$", id="negative"),
         pytest.param(
             {"data": {"resultType": "matrix", "result": []}},
-            "answered neither a scalar nor",
+            "returned neither a scalar nor",
             id="matrix",
         ),
         pytest.param(

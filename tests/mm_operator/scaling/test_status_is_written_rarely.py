@@ -163,5 +163,5 @@ def test_a_schedule_that_cannot_be_read_is_reported() -> None:
 
     assert view is not None
     assert (view.active, view.reason) == (False, "InvalidSpec")
-    assert "'99 8 * * *' is no cron expression" in view.message
+    assert "'99 8 * * *' is not a cron expression" in view.message
     assert decision.replicas == 3

@@ -181,7 +181,7 @@ def _empty(folder: Path) -> Path:
         ),
         pytest.param(
             lambda path: _adapter(path, module="self_attn.rotary"),
-            "is no tensor that an engine can take from a LoRA",
+            "is not a tensor that an engine can take from a LoRA",
             id="module",
         ),
         pytest.param(_half, "has not both matrices of one rank", id="half"),

@@ -87,7 +87,7 @@ def _without_a_merge(text: str) -> str:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        pytest.param(_cut, r"vocab\.json is no vocabulary: .*Copy", id="cut"),
+        pytest.param(_cut, r"vocab\.json is not a vocabulary: .*Copy", id="cut"),
         pytest.param(_without_a_merge, r"lacks 1 of the .* not of one checkpoint", id="another"),
     ],
 )

@@ -144,7 +144,7 @@ def test_what_is_no_model_is_reported(tmp_path: Path) -> None:
     context = fetched(CASES["mt5"], tmp_path)
     path = context.paths.fetched("spiece.model")
     path.write_bytes(path.read_bytes()[:100])
-    with pytest.raises(PermanentError, match=r"spiece.model is no SentencePiece model"):
+    with pytest.raises(PermanentError, match=r"spiece.model is not a SentencePiece model"):
         make_tokenizer(context)
 
 

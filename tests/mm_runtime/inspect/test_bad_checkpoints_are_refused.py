@@ -183,7 +183,7 @@ CASES: tuple[tuple[str, Damage, InspectReason, str], ...] = (
     ("weights-cut-in-data", cut("model.safetensors", 300), R.WEIGHTS_INVALID, "truncated"),
     ("weights-cut-in-header", cut("model.safetensors", 40), R.WEIGHTS_INVALID, "truncated"),
     ("weights-cut-at-once", cut("model.safetensors", 3), R.WEIGHTS_INVALID, "has 3 bytes"),
-    ("weights-no-safetensors", huge_header, R.WEIGHTS_INVALID, "is no safetensors file"),
+    ("weights-no-safetensors", huge_header, R.WEIGHTS_INVALID, "is not a safetensors file"),
 )
 
 

@@ -129,7 +129,7 @@ def test_a_death_ends_the_container(
         killer.over.set()
         killer.join()
 
-    assert str(failed.value).startswith("tritonserver ended by itself with exit code 137;")
+    assert str(failed.value).startswith("tritonserver ended unexpectedly with exit code 137;")
     assert caplog.text.count("ready after") == 1
     assert "started again" not in caplog.text
     if victim == "launcher":  # which is why: only the container's end ends this one

@@ -119,7 +119,7 @@ def test_a_dead_server_is_started_again_until_it_is_too_much(
         kill_server(served)
         assert served.wait() == 1
     assert 'mm_server_restarts_total{model="qwen2-vl"} 2.0' in metrics.splitlines()
-    assert "trtllm-serve ended by itself 3 times within 300 s" in served.log
+    assert "trtllm-serve ended unexpectedly 3 times within 300 s" in served.log
 
 
 def test_a_server_of_several_ranks_takes_the_container_with_it(
@@ -131,7 +131,7 @@ def test_a_server_of_several_ranks_takes_the_container_with_it(
         wait_until_ready(served)
         kill_server(served)
         assert served.wait() == 1
-    assert "trtllm-serve ended by itself with exit code 137; the container ends" in served.log
+    assert "trtllm-serve ended unexpectedly with exit code 137; the container ends" in served.log
 
 
 @pytest.mark.parametrize(

@@ -219,7 +219,7 @@ def test_what_is_refused(ears: Ears) -> None:
     audio = encode_audio(noise(0.5, seed=3))
     create = ears.openai.audio.transcriptions.create
     for changes, words in (
-        ({"file": b"no audio"}, "`file`: the bytes are no recording that is read here"),
+        ({"file": b"no audio"}, "`file`: the bytes are not a recording of a known format"),
         ({"file": audio[:30]}, "`file`: the recording is damaged or truncated"),
         ({"file": encode_audio(noise(1.5, seed=1))}, "longer than 1 seconds"),
         ({"language": "xx"}, "`language`: the model has no language 'xx'"),

@@ -36,8 +36,8 @@ def test_the_entire_image_is_decoded() -> None:
 @pytest.mark.parametrize(
     ("url", "message"),
     [
-        pytest.param("https://example.com/x.png", "no URL of an image", id="not fetched"),
-        pytest.param("file:///etc/passwd", "no URL of an image", id="file"),
+        pytest.param("https://example.com/x.png", "not a URL of an image", id="not fetched"),
+        pytest.param("file:///etc/passwd", "not a URL of an image", id="file"),
         pytest.param("data:image/png;base64,@@@@", "not valid base64", id="not base64"),
         pytest.param("data:image/png;base64,abc", "not valid base64", id="truncated base64"),
         pytest.param("data:image/png,abc", "not base64", id="not marked as base64"),

@@ -126,7 +126,7 @@ def test_other_archives_are_refused(tmp_path: Path) -> None:
     target = empty(tmp_path)
     for path, words in (
         (other, "holds no engine"),
-        (plain, "is no tar archive"),
+        (plain, "is not a tar archive"),
         (tmp_path / "absent", "does not exist"),
     ):
         with pytest.raises(PermanentError, match=words):

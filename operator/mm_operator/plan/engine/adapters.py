@@ -27,6 +27,6 @@ def check_inspected(names: tuple[str, ...], facts: ModelFacts) -> Iterator[SpecE
         yield SpecError(
             "LoraNotInspected",
             "sizes and modules of the adapters are not known: give --facts what `mm-runtime "
-            "inspect --source ... --adapter NAME=SOURCE` prints (the operator does it by itself)",
+            "inspect --source ... --adapter NAME=SOURCE` prints (the operator does so)",
             PATH,
         )

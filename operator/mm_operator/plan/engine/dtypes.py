@@ -19,7 +19,8 @@ def capability(gpu: GpuModel) -> tuple[int, int]:
     major, dot, minor = gpu.compute_capability.partition(".")
     if not (dot and major.isdigit() and minor.isdigit()):
         raise SpecError(
-            "ComputeCapability", f"{gpu.compute_capability!r} is no compute capability: write 9.0"
+            "ComputeCapability",
+            f"{gpu.compute_capability!r} is not a compute capability: write 9.0",
         )
     return int(major), int(minor)
 

@@ -34,7 +34,7 @@ def exposure_warnings(spec: MultimodalModelSpec, image: str | None) -> Iterator[
     if release is not None and release < fixed:
         yield PlanWarning(
             code="TritonOutdated",
-            message=f"Triton {release} has published holes: who reaches its ports may run code "
-            f"(CVE-2025-23310, -23311, -23319, -23320, -23334; fixed in {fixed}). Use an image of "
-            f"{fixed} or newer, or leave runtime.triton.expose false",
+            message=f"Triton {release} has published vulnerabilities: a client that reaches its "
+            f"ports may run code (CVE-2025-23310, -23311, -23319, -23320, -23334; fixed in "
+            f"{fixed}). Use an image of {fixed} or newer, or leave runtime.triton.expose false",
         )

@@ -37,8 +37,8 @@ def choose_gpu(
     if product is None and len(products) > 1:
         raise SpecError(
             Reason.GPU_UNKNOWN,
-            f"which GPU? The nodes have {_listed(products)}, and an engine runs on the product "
-            "that it was built for: set it to one of them",
+            f"the GPU is ambiguous: the nodes have {_listed(products)}, and an engine runs on the "
+            "product that it was built for: set it to one of them",
             PATH,
         )
     if product is None:
@@ -53,8 +53,8 @@ def choose_gpu(
         return described
     raise SpecError(
         Reason.GPU_UNKNOWN,
-        f"which GPU? {_nothing_seen(nodes, spec)}: set it, for example to NVIDIA-H100-80GB-HBM3, "
-        "or set spec.runtime.gpu.memory and computeCapability",
+        f"the GPU is not known. {_nothing_seen(nodes, spec)}: set it, for example to "
+        "NVIDIA-H100-80GB-HBM3, or set spec.runtime.gpu.memory and computeCapability",
         PATH,
     )
 
@@ -102,9 +102,10 @@ def _tabulated(product: str, blind: bool) -> GpuModel:  # noqa: FBT001  # one ca
         why = "the operator does not read nodes" if blind else "no node reports its memory"
         raise SpecError(
             Reason.GPU_UNKNOWN,
-            f"how big is a {product}? It is not in the operator's table, and {why}: set "
-            "spec.runtime.gpu.memory and computeCapability, or give the nodes the labels "
-            "nvidia.com/gpu.memory, nvidia.com/gpu.compute.major and nvidia.com/gpu.compute.minor",
+            f"the memory of a {product} is not known: it is not in the operator's table, and "
+            f"{why}. Set spec.runtime.gpu.memory and computeCapability, or give the nodes "
+            "the labels nvidia.com/gpu.memory, nvidia.com/gpu.compute.major and "
+            "nvidia.com/gpu.compute.minor",
             PATH,
         ) from None
 

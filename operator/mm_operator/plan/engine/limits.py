@@ -196,7 +196,7 @@ def _encoder_decoder(request: PlanRequest, facts: ModelFacts, family: Family) ->
     if prompt > family.decoder_input_tokens or (exact and prompt < family.decoder_input_tokens):
         raise SpecError(
             "DecoderInputLen",
-            f"{prompt} is no prompt of an encoder-decoder: its decoder starts from "
+            f"{prompt} is not a prompt of an encoder-decoder: its decoder starts from "
             f"{family.decoder_input_tokens} ids; spec.engine.maxEncoderInputLen is the limit of "
             "what it reads",
             "spec.engine.maxInputLen",

@@ -33,7 +33,7 @@ def version_of(text: str) -> Version:
     """
     if not re.match(r"^\d+(\.\d+)", str(text)) and not str(text).isdigit():
         raise SpecError(
-            "VersionUnknown", f"{text!r} is no TensorRT-LLM version: write it as in 0.20.0"
+            "VersionUnknown", f"{text!r} is not a TensorRT-LLM version: write it as in 0.20.0"
         )
     release, candidate, _ = str(text).partition("rc")
     numbers = [int(number) for number in _NUMBER.findall(release)][:_RELEASE_PARTS]
@@ -76,9 +76,9 @@ def trtllm_version(
         which = image if built is None else serving
         raise SpecError(
             "ImageUnknown",
-            f"which TensorRT-LLM is inside {which}? Its tag names none (known: {min(images)} to "
-            f"{max(images)}-trtllm-python-py3): set spec.build.trtllmVersion, for example to "
-            "0.20.0 (mmctl plan: --trtllm-version)",
+            f"the TensorRT-LLM of {which} is not known: its tag names none (known: "
+            f"{min(images)} to {max(images)}-trtllm-python-py3): set "
+            "spec.build.trtllmVersion, for example to 0.20.0 (mmctl plan: --trtllm-version)",
             "spec.build.trtllmVersion",
         )
     return built, f"of the image's tag {_tag(image)}"

@@ -101,7 +101,7 @@ def _profile(builder: Any, network: Any, plan: VisionPlan, facts: VisionFacts) -
 
 def _module(engine: str) -> Any:
     if engine not in MODULES:
-        raise PermanentError(f"{engine} is no TensorRT; expected one of {', '.join(MODULES)}.")
+        raise PermanentError(f"{engine} is not a TensorRT; expected one of {', '.join(MODULES)}.")
     try:
         return import_module(MODULES[engine])
     except ImportError as error:

@@ -71,7 +71,7 @@ class _BytePairs:
             ids: dict[str, int] = json.loads(vocabulary.read_text(encoding="utf-8"))
         except ValueError as error:
             raise PermanentError(
-                f"{vocabulary.name} is no vocabulary: {error}. Copy the checkpoint again."
+                f"{vocabulary.name} is not a vocabulary: {error}. Copy the checkpoint again."
             ) from error
         needed = {*self._letters.values(), *("".join(pair) for pair in self._ranks)}
         if missing := sorted(needed - ids.keys()):

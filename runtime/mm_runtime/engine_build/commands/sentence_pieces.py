@@ -51,8 +51,8 @@ def _pieces(model: Path) -> Any:
         return SentencePieceProcessor(model_file=str(model))
     except (OSError, RuntimeError) as error:
         raise PermanentError(
-            f"{model.name} is no SentencePiece model: {error}. Copy the checkpoint again, or save"
-            " its fast tokenizer (tokenizer.json) beside it."
+            f"{model.name} is not a SentencePiece model: {error}. Copy the checkpoint again, or"
+            " save its fast tokenizer (tokenizer.json) beside it."
         ) from error
 
 

@@ -183,7 +183,7 @@ def _tokens(result: Any) -> list[int]:
 
 
 def _broken_call(code: grpc.StatusCode) -> GatewayError:
-    """Translate a stream that ended by itself: the server, not the request, is the cause."""
+    """Translate a stream that ended unexpectedly: the server, not the request, is the cause."""
     if code in {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.NOT_FOUND}:
         return engine_unavailable()
     return engine_failed()

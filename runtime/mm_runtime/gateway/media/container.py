@@ -64,7 +64,7 @@ def opened(encoded: bytes, kind: Literal["audio", "video"]) -> Iterator["InputCo
     expected = AUDIO_FORMATS if kind == "audio" else VIDEO_FORMATS
     name = format_of(encoded)
     if name is None:
-        raise BadRecordingError(f"the bytes are no recording that is read here; send {expected}")
+        raise BadRecordingError(f"the bytes are not a recording of a known format; send {expected}")
     try:
         import av  # noqa: PLC0415 (see module)
         from av.error import FFmpegError  # noqa: PLC0415

@@ -96,7 +96,7 @@ def decode_video(encoded: bytes, limits: VideoLimits, keep: Keep = same) -> list
             count = getattr(image, "n_frames", 1)
             return _animation(image, wanted(count, _seconds(image, count)), limits, keep)
     except UnidentifiedImageError:
-        raise BadImageError(f"the bytes are no video that is read here; {_OTHER}") from None
+        raise BadImageError(f"the bytes are not a video of a known format; {_OTHER}") from None
     except BadImageError as error:
         raise BadImageError(str(error).replace("the image", "the video", 1)) from None
 

@@ -82,7 +82,7 @@ def image_from_url(
             content = decode_data_url(url, max_bytes=limits.max_bytes)
         else:
             raise RequestError(
-                f"image_url_input: {url[:SHOWN]!r} is no URL of an image; "
+                f"image_url_input: {url[:SHOWN]!r} is not a URL of an image; "
                 "expected http://, https:// or data:image/<type>;base64,<data>"
             )
         return decode(content, max_pixels=limits.max_pixels)

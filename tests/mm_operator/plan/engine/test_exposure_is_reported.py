@@ -1,4 +1,4 @@
-"""A plan says when a Triton with published holes, or one without a guard, can be reached."""
+"""A plan says when a Triton with vulnerabilities, or one without a guard, can be reached."""
 
 from typing import Any
 

@@ -153,7 +153,7 @@ def test_nodes_without_the_slice_are_left_out() -> None:
     """A node whose GPUs are not cut describes no slice."""
     spec = spec_of({"runtime": {"gpu": {"resourceName": SLICE}}})
 
-    with pytest.raises(SpecError, match="which GPU"):
+    with pytest.raises(SpecError, match="the GPU is"):
         choose_gpu(spec, (node("a", H100),), None)
 
 
@@ -177,7 +177,7 @@ def test_gpu_of_the_last_plan_survives_the_last_node() -> None:
             id="selector-leaves-all-out",
         ),
         pytest.param(
-            (), {"gpu": {"product": BLACKWELL}}, f"how big is a {BLACKWELL}", id="unknown-product"
+            (), {"gpu": {"product": BLACKWELL}}, f"memory of a {BLACKWELL}", id="unknown-product"
         ),
     ],
 )

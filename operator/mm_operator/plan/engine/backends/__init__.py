@@ -28,7 +28,7 @@ def backend_of(inputs: Inputs) -> Backend:
     if spec.engine.backend == "Reference":
         return ReferenceOnGpu(serving, gpu) if gpu else Reference(serving)
     if gpu is None:
-        raise SpecError(Reason.GPU_UNKNOWN, "which GPU? Set it to a product", PATH)
+        raise SpecError(Reason.GPU_UNKNOWN, "the GPU is not known: set it to a product", PATH)
     version, why = trtllm_version(
         inputs.image or spec.build.image, inputs.given_version or spec.build.trtllm_version, serving
     )

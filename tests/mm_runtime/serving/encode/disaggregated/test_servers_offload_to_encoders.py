@@ -32,7 +32,7 @@ def pair(built_engine: BuiltEngine, tmp_path_factory: pytest.TempPathFactory) ->
     with run_encoder_pair(built_engine, tmp_path_factory.mktemp("pair")) as both:
         yield both
         # Whatever happens to its encoder, and although all counts would begin again unseen.
-        assert "ended by itself" not in both.server.log
+        assert "ended unexpectedly" not in both.server.log
 
 
 @contextmanager
