@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from platform import python_version
 
 from mm_api.documents.build_plan import BuildPlan
@@ -26,6 +26,18 @@ log = logging.getLogger(__name__)
 
 VERSIONED = ("multimodal-operator", "torch", "transformers", "onnx", "onnxruntime", "numpy")
 """Distributions whose version goes into the manifest: those that wrote or check its bytes."""
+
+
+def unsealed(plan: BuildPlan) -> EngineManifest:
+    """Return what describes an engine that its own build runs: no file of it is recorded yet."""
+    return EngineManifest(
+        fingerprint=plan.fingerprint,
+        created=datetime.now(UTC),
+        plan=plan,
+        files=[],
+        steps=[],
+        versions={},
+    )
 
 
 def seal(

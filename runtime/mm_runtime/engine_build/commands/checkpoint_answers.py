@@ -9,7 +9,6 @@ import logging
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,10 +27,17 @@ from mm_api.documents.evaluation import (
     EvaluationStep,
 )
 from mm_api.evaluation import evaluation_dtype, evaluation_limits
-from mm_runtime.engine_build.commands.in_process import InProcess, ensemble_steps
+from mm_runtime.engine_build.commands.in_process import (
+    COUNT,
+    LOGITS,
+    TOKENS,
+    InProcess,
+    greedy,
+    in_process,
+)
+from mm_runtime.engine_build.seal import unsealed
 from mm_runtime.images.sample import evaluation_images
-from mm_runtime.reference_engine.load import load_engine
-from mm_runtime.serving.bls.pipeline import BlsPipeline, Outputs
+from mm_runtime.serving.bls.pipeline import Outputs
 from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.preprocess.audio.prefixes import Prefixes, accepts_audio
@@ -86,29 +92,19 @@ def answers_of(plan: BuildPlan, folder: Path) -> Evaluation:
         RuntimeError: no prompt was answered.
     """
     directory = EngineDirectory(folder, _manifest(plan))
-    loaded = load_engine(directory, max_queue_size=1, cancellation_check_seconds=1.0)
-    calls = InProcess(directory, loaded)
-    pipeline = BlsPipeline(
-        steps=ensemble_steps(directory),
-        outputs=frozenset({"_TOKENS_BATCH", "_SEQUENCE_LENGTH", "generation_logits"}),
-        accumulate=False,
-    )
     began = time.monotonic()
     prompts: list[EvaluationPrompt] = []
-    loaded.engine.start()
-    try:
+    with in_process(directory) as models:
         for question in _questions(directory)[:MOST_PROMPTS]:
             if time.monotonic() - began > ENOUGH_SECONDS:
                 log.info("evaluation: %d prompts after %.0f s", len(prompts), ENOUGH_SECONDS)
                 break
             try:
-                pieces = [
-                    piece for piece, _ in pipeline.answer(_inputs(question), calls, lambda: False)
-                ]
+                pieces = models.answer(_inputs(question))
             except RequestError as error:  # a prompt beyond the plan's limits, for example
                 log.info("evaluation: %r is left out: %s", question.text, error)
                 continue
-            steps = list(_steps(pieces, calls, loaded.end_ids))
+            steps = list(_steps(pieces, models))
             if steps:
                 prompts.append(
                     EvaluationPrompt(
@@ -119,8 +115,6 @@ def answers_of(plan: BuildPlan, folder: Path) -> Evaluation:
                         steps=steps,
                     )
                 )
-    finally:
-        loaded.engine.stop()
     if not prompts:
         raise RuntimeError("no prompt of the family's is within the plan's limits")
     return Evaluation(
@@ -136,14 +130,7 @@ def _manifest(plan: BuildPlan) -> EngineManifest:
             "limits": evaluation_limits(plan.engine),
         }
     )
-    return EngineManifest(
-        fingerprint=plan.fingerprint,
-        created=datetime.now(UTC),
-        plan=plan.model_copy(update={"engine": engine}),
-        files=[],
-        steps=[],
-        versions={},
-    )
+    return unsealed(plan.model_copy(update={"engine": engine}))
 
 
 def _questions(directory: EngineDirectory) -> list[_Question]:
@@ -164,13 +151,7 @@ def _questions(directory: EngineDirectory) -> list[_Question]:
 
 
 def _inputs(question: _Question) -> Outputs:
-    inputs: Outputs = {
-        "text_input": np.array([[question.text.encode()]], dtype=np.object_),
-        "max_tokens": np.array([[MOST_TOKENS]], dtype=np.int32),
-        "top_k": np.array([[1]], dtype=np.int32),
-        "stream": np.array([[True]]),
-        "return_generation_logits": np.array([[True]]),
-    }
+    inputs = greedy(question.text, MOST_TOKENS)
     if question.image is not None:
         inputs["image_bytes_input"] = evaluation_images()[question.image][np.newaxis, np.newaxis]
     if question.audio_hertz is not None:
@@ -180,39 +161,35 @@ def _inputs(question: _Question) -> Outputs:
     return inputs
 
 
-def _steps(
-    pieces: Sequence[Outputs], calls: InProcess, end_ids: frozenset[int]
-) -> Iterator[EvaluationStep]:
+def _steps(pieces: Sequence[Outputs], models: InProcess) -> Iterator[EvaluationStep]:
     """Yield each token with the likeliest ones in its place; an end token ends the answer."""
     tokens: list[int] = []
     for piece in pieces:
-        count = int(piece["_SEQUENCE_LENGTH"].item())
-        given = piece["_TOKENS_BATCH"].reshape(-1)[:count].tolist()
-        rows = piece["generation_logits"].reshape(-1, piece["generation_logits"].shape[-1])
+        count = int(piece[COUNT].item())
+        given = piece[TOKENS].reshape(-1)[:count].tolist()
+        rows = piece[LOGITS].reshape(-1, piece[LOGITS].shape[-1])
         if rows.shape[-1] <= MOST_CANDIDATES:  # no logits came with the piece
             continue
         for at, row in enumerate(rows):
             likeliest = int(row.argmax())
             if at < count and given[at] != likeliest:
                 return  # a forced token: no greedy choice to compare with
-            if at >= count and likeliest not in end_ids:
+            if at >= count and likeliest not in models.end_ids:
                 return
-            yield _step(tokens, row, calls, end_ids)
+            yield _step(tokens, row, models)
             tokens.append(likeliest)
 
 
-def _step(
-    tokens: Sequence[int], row: NDArray[Any], calls: InProcess, end_ids: frozenset[int]
-) -> EvaluationStep:
+def _step(tokens: Sequence[int], row: NDArray[Any], models: InProcess) -> EvaluationStep:
     likeliest = np.argsort(row, kind="stable")[::-1][:MOST_CANDIDATES].tolist()
     finite = row[np.isfinite(row)]
     return EvaluationStep(
         candidates=[
             Candidate(
                 token=one,
-                text=calls.decoded(tokens if one in end_ids else [*tokens, one]),
+                text=models.decoded(tokens if one in models.end_ids else [*tokens, one]),
                 logit=float(row[one]),
-                ends=one in end_ids,
+                ends=one in models.end_ids,
             )
             for one in likeliest
             if np.isfinite(row[one])

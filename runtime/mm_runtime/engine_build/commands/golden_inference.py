@@ -8,10 +8,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from mm_api.documents.engine_manifest import GoldenPrompt
-from mm_runtime.engine_build.commands.in_process import InProcess, ensemble_steps
+from mm_runtime.engine_build.commands.in_process import COUNT, LOGITS, TOKENS, greedy, in_process
 from mm_runtime.images.sample import sample_image
-from mm_runtime.reference_engine.load import load_engine
-from mm_runtime.serving.bls.pipeline import BlsPipeline, Outputs
+from mm_runtime.serving.bls.pipeline import Outputs
 from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.preprocess.audio.prefixes import Prefixes, accepts_audio
 from mm_runtime.serving.preprocess.audio.tones import sample_audio
@@ -31,33 +30,17 @@ does to logits of small models on other processors and in other batches; that wa
 
 def golden_prompt_of(directory: EngineDirectory) -> GoldenPrompt | None:
     """Return the question and what the engine is sure to answer; None: it is sure of nothing."""
-    loaded = load_engine(directory, max_queue_size=1, cancellation_check_seconds=1.0)
-    calls = InProcess(directory, loaded)
-    pipeline = BlsPipeline(
-        steps=ensemble_steps(directory),
-        outputs=frozenset({"_TOKENS_BATCH", "_SEQUENCE_LENGTH", "generation_logits"}),
-        accumulate=False,
-    )
     sees, listens = directory.vision is not None, accepts_audio(directory)
     text = TEXT if sees else SENTENCE
     if listens:
         text = Prefixes.load(directory, TextCodec(directory.tokenizer)).write(None)
-    inputs: Outputs = {
-        "text_input": np.array([[text.encode()]], dtype=np.object_),
-        "max_tokens": np.array([[MOST_TOKENS]], dtype=np.int32),
-        "top_k": np.array([[1]], dtype=np.int32),
-        "stream": np.array([[True]]),
-        "return_generation_logits": np.array([[True]]),
-    }
+    inputs = greedy(text, MOST_TOKENS)
     if sees:
         inputs["image_bytes_input"] = sample_image()[np.newaxis, np.newaxis]
     if listens:
         inputs["WAV"] = sample_audio()[np.newaxis]
-    loaded.engine.start()
-    try:
-        pieces = [piece for piece, _ in pipeline.answer(inputs, calls, lambda: False)]
-    finally:
-        loaded.engine.stop()
+    with in_process(directory) as models:
+        pieces = models.answer(inputs)
     lead = SURE.get(directory.manifest.plan.engine.dtype, UNSURE)
     tokens = list(_sure(pieces, lead))
     if not tokens:
@@ -67,16 +50,16 @@ def golden_prompt_of(directory: EngineDirectory) -> GoldenPrompt | None:
         images=int(sees),
         audio_clips=1 if listens else None,
         tokens=tokens,
-        answer=calls.decoded(tokens),
+        answer=models.decoded(tokens),
     )
 
 
 def _sure(pieces: Sequence[Outputs], lead: float) -> Iterator[int]:
     """Yield tokens up to the first whose logit does not lead by so much."""
     for piece in pieces:
-        count = int(piece["_SEQUENCE_LENGTH"].item())
-        logits = piece["generation_logits"].reshape(-1, piece["generation_logits"].shape[-1])
-        for token, row in zip(piece["_TOKENS_BATCH"].reshape(-1)[:count], logits, strict=False):
+        count = int(piece[COUNT].item())
+        logits = piece[LOGITS].reshape(-1, piece[LOGITS].shape[-1])
+        for token, row in zip(piece[TOKENS].reshape(-1)[:count], logits, strict=False):
             first, second = np.partition(row, -2)[:-3:-1]
             if first - second < lead or int(row.argmax()) != token:
                 return

@@ -4,13 +4,12 @@ Pods of the engine are not ready before they answer the same.
 """
 
 import logging
-from datetime import UTC, datetime
 
-from mm_api.documents.engine_manifest import EngineManifest
 from mm_api.golden import golden_answer_bytes, records_golden_answer
 from mm_runtime.base.durable import write_durably
 from mm_runtime.engine_build.commands.step import StepContext, run_step
 from mm_runtime.engine_build.memory_limit import memory_limit
+from mm_runtime.engine_build.seal import unsealed
 from mm_runtime.serving.directory import EngineDirectory
 
 log = logging.getLogger(__name__)
@@ -34,16 +33,8 @@ def keep_golden_prompt(context: StepContext) -> None:
     # Torch alone is more than a container may have that had only to copy files.
     from mm_runtime.engine_build.commands.golden_inference import golden_prompt_of  # noqa: PLC0415
 
-    manifest = EngineManifest(
-        fingerprint=plan.fingerprint,
-        created=datetime.now(UTC),
-        plan=plan,
-        files=[],
-        steps=[],
-        versions={},
-    )
     try:
-        golden = golden_prompt_of(EngineDirectory(paths.unfinished, manifest))
+        golden = golden_prompt_of(EngineDirectory(paths.unfinished, unsealed(plan)))
     except Exception as error:  # noqa: BLE001 - a help to pods; a build does not fail for want of it
         log.info("no golden answer: %s", error)
         return

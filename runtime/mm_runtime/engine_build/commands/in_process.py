@@ -2,13 +2,14 @@
 
 import threading
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 
-from mm_runtime.reference_engine.load import LoadedEngine
+from mm_runtime.reference_engine.load import LoadedEngine, load_engine
 from mm_runtime.repository.configs import multimodal_encoders
 from mm_runtime.repository.configs.ensemble import chosen_steps
-from mm_runtime.serving.bls.pipeline import Outputs, Step
+from mm_runtime.serving.bls.pipeline import BlsPipeline, Outputs, Step
 from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.encode.encoding import encode_requests
 from mm_runtime.serving.encode.vision.load import load_encoder
@@ -26,8 +27,34 @@ from mm_runtime.serving.tensors import Tensors
 
 PIECE_SECONDS = 60.0
 
+TOKENS, COUNT, LOGITS = "_TOKENS_BATCH", "_SEQUENCE_LENGTH", "generation_logits"
+"""Outputs of an answer."""
 
-def ensemble_steps(directory: EngineDirectory) -> list[Step]:
+
+@contextmanager
+def in_process(directory: EngineDirectory) -> Iterator["InProcess"]:
+    """Load an engine; its language model runs until the block ends."""
+    loaded = load_engine(directory, max_queue_size=1, cancellation_check_seconds=1.0)
+    models = InProcess(directory, loaded)
+    loaded.engine.start()
+    try:
+        yield models
+    finally:
+        loaded.engine.stop()
+
+
+def greedy(text: str, most_tokens: int) -> Outputs:
+    """Return the inputs of a request for the likeliest tokens, with what they were chosen from."""
+    return {
+        "text_input": np.array([[text.encode()]], dtype=np.object_),
+        "max_tokens": np.array([[most_tokens]], dtype=np.int32),
+        "top_k": np.array([[1]], dtype=np.int32),
+        "stream": np.array([[True]]),
+        "return_generation_logits": np.array([[True]]),
+    }
+
+
+def _ensemble_steps(directory: EngineDirectory) -> list[Step]:
     """Return the steps of the ensemble that an engine's requests take."""
     chosen = chosen_steps(
         accepts_audio=accepts_audio(directory), has_vision=directory.vision is not None
@@ -58,6 +85,24 @@ class InProcess:
             )
         )
         self._encoder = load_encoder(directory, vision) if vision else None
+        self._pipeline = BlsPipeline(
+            steps=_ensemble_steps(directory),
+            outputs=frozenset({TOKENS, COUNT, LOGITS}),
+            accumulate=False,
+        )
+
+    @property
+    def end_ids(self) -> frozenset[int]:
+        """Ids of the tokens that end an answer."""
+        return self._loaded.end_ids
+
+    def answer(self, inputs: Outputs) -> list[Outputs]:
+        """Return the responses to a request.
+
+        Raises:
+            RequestError: it is not one that the engine can answer.
+        """
+        return [piece for piece, _ in self._pipeline.answer(inputs, self, lambda: False)]
 
     def decoded(self, tokens: Sequence[int]) -> str:
         """Return the text of a complete answer, as a stream of it joins to."""
