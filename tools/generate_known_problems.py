@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import yaml
+
 from generated_files import settle
 
 ROOT: Final = Path(__file__).resolve().parent.parent
@@ -114,8 +115,9 @@ def sentence(tables: list[Area]) -> str:
     rows = [row for area in tables for row in area.rows]
     counts = Counter(row.verdict for row in rows)
     return (
-        f"Of {len(rows)} problems that users of other servers reported in public, {counts['silent']} "
-        f"still happen in silence here and {counts['unsupported']} are not supported "
+        f"Of {len(rows)} problems that users of other servers reported in public, "
+        f"{counts['silent']} still happen in silence here "
+        f"and {counts['unsupported']} are not supported "
         f"([known problems]({PAGE}))."
     )
 
