@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,8 @@ START = "<|startoftranscript|>"
 NO_TIMESTAMPS = "<|notimestamps|>"
 DEFAULT_LANGUAGE = "en"
 TRANSCRIBE = "transcribe"
+ENGLISH_VOCABULARY = 51_864
+"""Tokens of checkpoints that were trained on English alone; the others have more."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,10 @@ class Prefixes:
     languages: Mapping[str, int] = field(default_factory=dict)
     """Code -> token of each language that the checkpoint can detect; empty: it detects none."""
 
+    english_only: bool = False
+    """It was trained on English alone: it has the tokens of languages and tasks, and never saw
+    them, so with them its answers are worse."""
+
     @classmethod
     def load(cls, engine: EngineDirectory, codec: TextCodec) -> "Prefixes":
         """Read a checkpoint's start and languages.
@@ -41,7 +48,13 @@ class Prefixes:
         Raises:
             OSError, ValueError: a file is missing or not understood.
         """
-        return cls(codec, decoder_start(engine.configs)[0], _languages(engine.configs))
+        chosen = _generation(engine.configs)
+        return cls(
+            codec,
+            decoder_start(engine.configs)[0],
+            _languages(chosen),
+            _english_only(chosen, engine.facts.text.vocabulary_size),
+        )
 
     def detected(self, logits: NDArray[np.float32]) -> str:
         """Return the language that is likeliest to follow the start, as transformers chooses it.
@@ -62,6 +75,8 @@ class Prefixes:
             RequestError: the checkpoint does not know the language.
         """
         requested = language or DEFAULT_LANGUAGE
+        if self.english_only:
+            return self._english(requested, task)
         known = self.codec.id_of(f"<|{requested}|>") is not None
         one_language = self.codec.id_of(f"<|{DEFAULT_LANGUAGE}|>") is None
         if not known and not (one_language and requested == DEFAULT_LANGUAGE):
@@ -71,6 +86,15 @@ class Prefixes:
             )
         tokens = (START, f"<|{requested}|>", f"<|{task}|>", NO_TIMESTAMPS)
         return "".join(one for one in tokens if self.codec.id_of(one) is not None)
+
+    def _english(self, requested: str, task: str) -> str:
+        """Return the prefix of a checkpoint of English alone: without language and task."""
+        if requested != DEFAULT_LANGUAGE or task != TRANSCRIBE:
+            raise RequestError(
+                "the model was trained on English alone and only writes it down; "
+                f"{requested[:20]!r} and {task[:20]!r} were requested"
+            )
+        return START + NO_TIMESTAMPS
 
     def ids(self, prefix: str) -> list[int]:
         """Return the ids of a prefix; an empty one is the default's.
@@ -87,9 +111,17 @@ class Prefixes:
         return ids
 
 
-def _languages(llm: Path) -> dict[str, int]:
+def _generation(llm: Path) -> dict[str, Any]:
     path = llm / "generation_config.json"
-    chosen = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+
+
+def _english_only(chosen: Mapping[str, Any], vocabulary: int) -> bool:
+    said = chosen.get("is_multilingual")
+    return vocabulary == ENGLISH_VOCABULARY if said is None else not said
+
+
+def _languages(chosen: Mapping[str, Any]) -> dict[str, int]:
     known = chosen.get("lang_to_id") or {}
     return {token.removeprefix("<|").removesuffix("|>"): at for token, at in known.items()}
 

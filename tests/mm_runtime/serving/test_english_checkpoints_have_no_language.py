@@ -1,0 +1,72 @@
+"""Whisper checkpoints of English alone begin with neither language nor task, as OpenAI's do."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mm_runtime.serving.errors import RequestError
+from mm_runtime.serving.preprocess.audio.prefixes import ENGLISH_VOCABULARY, Prefixes
+from mm_runtime.serving.prompts.tokens import TextCodec
+from support.families import texts
+from support.families.pipeline import build
+
+ENGLISH = "<|startoftranscript|><|notimestamps|>"
+MULTILINGUAL = "<|startoftranscript|><|en|><|transcribe|><|notimestamps|>"
+
+
+def prefixes_of(tmp_path: Path, *, said: bool | None, vocabulary: int | None) -> Prefixes:
+    """Return the prefixes of an engine whose checkpoint says, or does not, what it was trained on.
+
+    Args:
+        tmp_path: where it is built.
+        said: `is_multilingual` of generation_config.json; None: the file is absent.
+        vocabulary: tokens that its facts tell of; None: those of the tiny checkpoint.
+    """
+    checkpoint = texts.write("whisper", tmp_path / "checkpoint")
+    path = checkpoint / "generation_config.json"
+    chosen = json.loads(path.read_text())
+    if said is None:
+        path.unlink()
+    else:
+        path.write_text(json.dumps(chosen | {"is_multilingual": said}))
+    engine = build(checkpoint, tmp_path / "store")
+    if vocabulary:
+        text = engine.facts.text.model_copy(update={"vocabulary_size": vocabulary})
+        facts = engine.facts.model_copy(update={"text": text})
+        plan = engine.manifest.plan.model_copy(update={"facts": facts})
+        engine = replace(engine, manifest=engine.manifest.model_copy(update={"plan": plan}))
+    return Prefixes.load(engine, TextCodec(engine.tokenizer))
+
+
+@pytest.mark.parametrize(
+    ("said", "vocabulary", "expected"),
+    [
+        pytest.param(True, None, MULTILINGUAL, id="multilingual"),
+        pytest.param(False, None, ENGLISH, id="english"),
+        pytest.param(None, ENGLISH_VOCABULARY, ENGLISH, id="english-by-its-vocabulary"),
+        pytest.param(None, 51_865, MULTILINGUAL, id="multilingual-by-its-vocabulary"),
+    ],
+)
+def test_prefix(
+    tmp_path: Path, expected: str, *, said: bool | None, vocabulary: int | None
+) -> None:
+    """The vocabulary of English checkpoints has the tokens of languages, too."""
+    prefixes = prefixes_of(tmp_path, said=said, vocabulary=vocabulary)
+
+    assert prefixes.write(None) == prefixes.write("en") == expected
+    assert len(prefixes.ids("")) == expected.count("<|")
+
+
+@pytest.mark.parametrize(
+    ("language", "task"),
+    [
+        pytest.param("de", "transcribe", id="language"),
+        pytest.param("en", "translate", id="task"),
+    ],
+)
+def test_other_requests_are_refused(tmp_path: Path, language: str, task: str) -> None:
+    """Another language, or a translation, is no request that such a checkpoint can answer."""
+    with pytest.raises(RequestError, match="English alone"):
+        prefixes_of(tmp_path, said=False, vocabulary=None).write(language, task)
