@@ -100,8 +100,8 @@ PLANNED: Final[dict[str, Advice]] = {
     ),
     InspectReason.SOURCE_UNTRUSTED: Advice(
         "The certificate of the Hub or bucket is not trusted: a private authority signed it.",
-        "Build an image whose `SSL_CERT_FILE` names a bundle with that authority, and set "
-        "`spec.build.image`.",
+        "Put that authority into a ConfigMap, and name it in "
+        "`spec.network.caBundle.configMapName`.",
     ),
     InspectReason.SOURCE_UNAVAILABLE: Advice(
         "The Hub or bucket does not answer, or limits the rate. It is retried.",

@@ -47,6 +47,10 @@ AUTH_MOUNT: Final = "/etc/multimodal-auth"
 AUTH_FILE: Final = "tokens"
 """The bearer tokens that clients must send, as a file: a changed Secret needs no restart."""
 
+CA_MOUNT: Final = "/etc/multimodal-authorities"
+CA_FILE: Final = "ca.crt"
+"""Certificates of the authorities that a container trusts in place of the public ones."""
+
 TERMINATION_LOG: Final = "/dev/termination-log"
 
 SERVER_LIVE: Final = "/health/live"

@@ -7,6 +7,9 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from pydantic import ValidationError
+
+from mm_api.v1alpha1.network import NetworkSpec
 from mm_operator.model import KedaSettings, PlanSettings
 from mm_operator.scaling.own_prometheus import KEYS, OwnPrometheusSettings
 
@@ -68,6 +71,9 @@ class Settings:
     """Hosts that models may name as their Prometheus; empty: all but loopback, link-local and
     metadata services."""
 
+    network: NetworkSpec = field(default_factory=NetworkSpec)
+    """Proxy and authorities of models that name none."""
+
     sharing: tuple[frozenset[str], ...] = ()
     """Groups of namespaces that share builds of one store. A store is what a spec says it is, so
     without this any namespace could pass for another one's partner."""
@@ -116,6 +122,7 @@ class Settings:
             scrape_annotations=self.scrape_annotations,
             keda=self._keda_settings if self.keda else None,
             sharing=self.sharing,
+            network=self.network,
         )
 
     @property
@@ -157,6 +164,7 @@ def parse_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> 
         ),
         prometheus_allowed_hosts=tuple(given.prometheus_allowed_host),
         sharing=tuple(given.shared_stores),
+        network=given.network,
         scrape_annotations=given.scrape_annotations,
         keda=given.keda,
         keda_authentication=given.keda_authentication,
@@ -259,6 +267,13 @@ def build_parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
         help="namespaces that share builds of one store; may be given several times",
     )
     run.add_argument(
+        "--network",
+        type=_network,
+        default=NetworkSpec(),
+        metavar="JSON",
+        help="spec.network of models that name neither a proxy nor authorities",
+    )
+    run.add_argument(
         "--keda", action="store_true", help="KEDA is in the cluster: autoscaling.engine KEDA works"
     )
     run.add_argument(
@@ -300,6 +315,17 @@ def _group(text: str) -> frozenset[str]:
             f"{text!r} is not a group; expected two or more namespaces with commas between"
         )
     return names
+
+
+def _network(text: str) -> NetworkSpec:
+    try:
+        return NetworkSpec.model_validate_json(text)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(str(part) for part in first["loc"]) or "--network"
+        raise argparse.ArgumentTypeError(
+            f"{where}: {first['msg']}; expected the fields of spec.network as JSON"
+        ) from None
 
 
 def _pair(text: str) -> tuple[str, str]:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from mm_api.v1alpha1.network import CaBundle, NetworkSpec, ProxySpec
 from mm_operator.scaling.own_prometheus import OwnPrometheusSettings
 from mm_operator.settings import Settings, parse_settings
 from support.chart import EXHAUSTIVE, NAMESPACE, of_kind
@@ -52,6 +53,14 @@ from support.chart import EXHAUSTIVE, NAMESPACE, of_kind
                     credentials="/etc/multimodal-operator/prometheus",
                     server_name="prometheus.example",
                     insecure=True,
+                ),
+                network=NetworkSpec(
+                    proxy=ProxySpec(
+                        http="http://proxy.example:3128",
+                        https="http://proxy.example:3129",
+                        no_proxy=[".svc", "10.0.0.0/8"],
+                    ),
+                    ca_bundle=CaBundle(config_map_name="authorities", key="all.pem"),
                 ),
                 sharing=(frozenset({"team-a", "team-b"}),),
                 scrape_annotations=False,

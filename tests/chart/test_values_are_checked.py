@@ -31,6 +31,14 @@ def test_every_value_may_be_set() -> None:
             "does not match pattern",
             id="quantity",
         ),
+        pytest.param(
+            {"network": {"proxy": {"https": "proxy:3128"}}}, "does not match pattern", id="proxy"
+        ),
+        pytest.param(
+            {"network": {"proxy": {"http": "http://user:word@proxy:1"}}},
+            "does not match pattern",
+            id="proxy-with-credentials",
+        ),
         pytest.param({"watchNamespaces": ["A"]}, "does not match pattern", id="namespace"),
         pytest.param(
             {"operator": {"sharedStores": [["a"]]}}, "minItems: got 1, want 2", id="alone"

@@ -32,6 +32,14 @@ EXHAUSTIVE: dict[str, Any] = {
         "podAnnotations": {"example.org/note": "yes"},
         "podLabels": {"team": "platform"},
     },
+    "network": {
+        "proxy": {
+            "http": "http://proxy.example:3128",
+            "https": "http://proxy.example:3129",
+            "noProxy": [".svc", "10.0.0.0/8"],
+        },
+        "caBundle": {"configMapName": "authorities", "key": "all.pem"},
+    },
     "runtime": {"image": "registry.example/runtime:1"},
     "prometheus": {
         "addresses": ["http://prometheus-0:9090", "http://prometheus-1:9090"],

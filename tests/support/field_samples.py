@@ -182,6 +182,15 @@ _OTHER: Final[Mapping[str, Sample]] = {
     ),
     "gateway.resources.requests": Sample({"cpu": 2}),
     "gateway.resources.limits": Sample({"cpu": 2}),
+    "network.proxy.http": Sample("http://proxy.example.org:3128"),
+    "network.proxy.https": Sample("http://proxy.example.org:3128"),
+    "network.proxy.noProxy": Sample(
+        [".example.org"], {"network": {"proxy": {"http": "http://proxy.example.org:3128"}}}
+    ),
+    "network.caBundle.configMapName": Sample("authorities"),
+    "network.caBundle.key": Sample(
+        "all.pem", {"network": {"caBundle": {"configMapName": "authorities"}}}
+    ),
     "rollout.strategy": Sample("Recreate"),
     "rollout.maxSurge": Sample(2),
     "rollout.progressDeadline": Sample("20m"),

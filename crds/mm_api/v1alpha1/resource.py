@@ -10,6 +10,7 @@ from mm_api.v1alpha1.build import BuildSpec
 from mm_api.v1alpha1.engine import EngineSpec
 from mm_api.v1alpha1.gateway import GatewaySpec
 from mm_api.v1alpha1.model import ModelSpec
+from mm_api.v1alpha1.network import NetworkSpec
 from mm_api.v1alpha1.rollout import RolloutSpec
 from mm_api.v1alpha1.runtime import RuntimeSpec
 from mm_api.v1alpha1.status import MultimodalModelStatus
@@ -26,6 +27,10 @@ class MultimodalModelSpec(ApiModel):
     runtime: RuntimeSpec = Field(default=RuntimeSpec(), description="How the engine is served.")
     gateway: GatewaySpec = Field(
         default=GatewaySpec(), description="The OpenAI endpoint in front of the engine."
+    )
+    network: NetworkSpec = Field(
+        default=NetworkSpec(),
+        description="What stands between the pods and the servers that they read from.",
     )
     rollout: RolloutSpec = Field(
         default=RolloutSpec(), description="How a new revision is rolled out."

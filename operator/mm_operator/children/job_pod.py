@@ -6,6 +6,7 @@ from mm_api.contract import CANNOT_START, TERMINATION_LOG, Command, ExitCode, Fl
 from mm_api.v1alpha1 import Gpu, MultimodalModelSpec
 from mm_operator.children import pod, volumes
 from mm_operator.children.metadata import Manifest
+from mm_operator.children.outward import with_network
 from mm_operator.model import Snapshot
 
 
@@ -54,7 +55,7 @@ def build_job_pod(
             {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108  # an emptyDir of the pod's own
         ],
     }
-    return {
+    job_pod: Manifest = {
         # Of the pod, not of the Job: waiting for a GPU is not building, and a pod that ran too long
         # counts as one attempt instead of ending the Job.
         "activeDeadlineSeconds": deadline_seconds,
@@ -69,6 +70,7 @@ def build_job_pod(
         **volumes.beside_servers(snapshot, spec, attached),
         **pod.placement(spec.build, gpu or Gpu()),
     }
+    return with_network(job_pod, spec.network.over(snapshot.settings.network), proxied={name})
 
 
 def failure_policy(container: str, permanent: Sequence[ExitCode]) -> Manifest:

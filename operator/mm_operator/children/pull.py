@@ -8,6 +8,7 @@ from mm_operator.children import pod, sources, volumes
 from mm_operator.children.metadata import Manifest
 from mm_operator.plan.store import store_of
 
+NAME = "pull"
 _RESOURCES = {"requests": {"cpu": "500m", "memory": "256Mi"}, "limits": {"memory": "512Mi"}}
 """Six parts of 16 MB wait in memory, beside a Python process of 60 MB."""
 
@@ -30,7 +31,7 @@ def build_pull(
         return []
     return [
         {
-            "name": "pull",
+            "name": NAME,
             "image": image,
             "imagePullPolicy": "IfNotPresent",
             "command": [Command.PROGRAM],

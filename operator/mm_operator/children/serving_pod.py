@@ -7,8 +7,9 @@ from mm_api import labels
 from mm_api.contract import SERVING_FILE
 from mm_api.v1alpha1 import Gpu, MultimodalModelSpec, RolloutSpec, duration
 from mm_operator import names
-from mm_operator.children import containers, pod, volumes
+from mm_operator.children import containers, pod, pull, volumes
 from mm_operator.children.metadata import Manifest, own_labels, own_metadata
+from mm_operator.children.outward import with_network
 from mm_operator.model import RolloutDecision, Snapshot
 from mm_operator.plan.announcing import is_announced, scrape_annotations
 
@@ -81,7 +82,8 @@ def serving_template(
     }
     if spec.runtime.service_account_name:
         template["spec"]["serviceAccountName"] = spec.runtime.service_account_name
-    return template
+    network = spec.network.over(snapshot.settings.network)
+    return {**template, "spec": with_network(template["spec"], network, proxied={pull.NAME})}
 
 
 def serving_deployment(

@@ -8,6 +8,7 @@ from typing import Any
 from mm_api.conditions import Reason
 from mm_api.documents.server_state import ServerState
 from mm_api.v1alpha1 import MultimodalModelSpec, ScalingStatus
+from mm_api.v1alpha1.network import NetworkSpec
 from mm_operator.errors import SpecError
 from mm_operator.model.objects import (
     ClaimState,
@@ -84,6 +85,8 @@ class PlanSettings:
     """Pods carry prometheus.io annotations; off where a PodMonitor finds them."""
     keda: KedaSettings | None = None
     """None: the operator is not configured for KEDA, and makes no objects for one."""
+    network: NetworkSpec = field(default_factory=NetworkSpec)
+    """Proxy and authorities of models that name none."""
     sharing: tuple[frozenset[str], ...] = ()
     """Groups of namespaces that share builds of one store, as the administrator agreed to."""
 

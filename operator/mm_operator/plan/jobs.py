@@ -7,6 +7,7 @@ from typing import Any
 from mm_api import labels
 from mm_api.conditions import Reason
 from mm_api.v1alpha1 import MultimodalModelSpec
+from mm_api.v1alpha1.network import NetworkSpec
 from mm_operator.digests import digest, stated
 from mm_operator.model import ConfigState, JobState, PlanSettings
 from mm_operator.plan.start_errors import lacking, lacks_program
@@ -45,6 +46,9 @@ def terms_of(spec: MultimodalModelSpec, settings: PlanSettings, uid: str) -> Ter
         "image": spec.build.image or settings.runtime_image,
         "pullSecrets": list(spec.runtime.image_pull_secrets),
     }
+    network = spec.network.over(settings.network)
+    if network != NetworkSpec():
+        content["network"] = stated(network)
     if spec.engine.lora:
         content["adapters"] = [stated(one) for one in spec.engine.lora]
     return Terms(digest(content), uid)

@@ -8,6 +8,7 @@ from math import ceil
 
 from mm_api.conditions import Reason
 from mm_api.v1alpha1 import MultimodalModelSpec, TritonSpec, duration
+from mm_api.v1alpha1.network import NetworkSpec
 from mm_operator.digests import digest, plain, stated
 from mm_operator.model import BuildDecision, DeploymentState, RolloutDecision, Snapshot, Step
 from mm_operator.plan.engine.encoders import is_apart
@@ -31,6 +32,9 @@ def serving_hash(snapshot: Snapshot, spec: MultimodalModelSpec, wanted: WantedEn
         "store": stated(spec.build.store.model_copy(update={"gc_after": None})),
         "image": spec.runtime.image or snapshot.settings.runtime_image,
     }
+    network = spec.network.over(snapshot.settings.network)
+    if network != NetworkSpec():
+        content["network"] = stated(network)
     if is_apart(spec):
         content["encoder"] = stated(spec.vision.resources)
     return digest(content)[:HASH_DIGITS]

@@ -4,8 +4,8 @@ import ssl
 from typing import Final
 
 TRUST: Final = (
-    "build an image whose SSL_CERT_FILE names a bundle with the authority that signed it "
-    "(FROM the operator's image), and set spec.build.image to that"
+    "put the authority that signed it into a ConfigMap, and name that in "
+    "spec.network.caBundle.configMapName (network.caBundle of the chart for every model)"
 )
 
 

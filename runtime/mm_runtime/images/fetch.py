@@ -6,6 +6,7 @@ are followed by hand, each checked like the first. Proxies from the environment 
 """
 
 import asyncio
+import os
 import ssl
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -107,7 +108,8 @@ class ImageFetcher:
     ) -> None:
         self._policy = policy
         self._resolver = resolver or Resolver()
-        self._ssl = ssl_context or ssl.create_default_context(cafile=certifi.where())
+        authorities = os.environ.get("SSL_CERT_FILE") or certifi.where()
+        self._ssl = ssl_context or ssl.create_default_context(cafile=authorities)
 
     async def fetch(self, url: str, hold: Callable[[int], None] = _unbounded) -> bytes:
         """Return the body behind a URL.

@@ -197,3 +197,17 @@ async def test_tls_verifies_the_name_at_the_pinned_address(certificate: tuple[Pa
         with pytest.raises(FetchRefusedError, match="CERTIFICATE_VERIFY_FAILED"):
             await fetcher.fetch(f"https://127.0.0.1:{server.port}/")
     assert server.server_names[0] == "localhost"
+
+
+async def test_authorities_are_those_of_the_environment(
+    certificate: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A host with a certificate of a private authority: pods name the bundle in SSL_CERT_FILE."""
+    server_side = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server_side.load_cert_chain(*certificate)
+    policy = FetchPolicy((), allow_private_networks=True, timeout_seconds=60, max_bytes=10_000)
+    async with serve_local(_image, server_side) as server:
+        with pytest.raises(FetchRefusedError, match="CERTIFICATE_VERIFY_FAILED"):
+            await ImageFetcher(policy).fetch(f"https://localhost:{server.port}/")
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificate[0]))
+        assert await ImageFetcher(policy).fetch(f"https://localhost:{server.port}/") == IMAGE

@@ -150,7 +150,7 @@ def test_a_certificate_that_is_not_trusted_is_no_outage(
 
     assert refused.error is not None
     assert refused.error.reason == InspectReason.SOURCE_UNTRUSTED
-    assert "SSL_CERT_FILE" in refused.error.message
+    assert "spec.network.caBundle" in refused.error.message
     assert trusted.facts is not None
 
 

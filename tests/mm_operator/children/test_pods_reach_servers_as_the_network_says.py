@@ -1,0 +1,108 @@
+"""Proxy and authorities reach the containers that read sources and stores, and no others."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from mm_api.v1alpha1.network import CaBundle, NetworkSpec, ProxySpec
+from mm_operator.children.all import build
+from mm_operator.model import Plan, Snapshot
+from support.staged import children, fresh, inspected
+
+PROXY = "http://proxy.example.org:3128"
+NETWORK: dict[str, Any] = {
+    "network": {
+        "proxy": {"http": PROXY, "https": PROXY, "noProxy": [".svc", "10.0.0.0/8"]},
+        "caBundle": {"configMapName": "authorities", "key": "all.pem"},
+    },
+    "build": {"store": {"s3": {"bucket": "engines"}}},
+}
+PROXIED = {"HTTP_PROXY": PROXY, "HTTPS_PROXY": PROXY, "NO_PROXY": ".svc,10.0.0.0/8"}
+TRUSTED = {"SSL_CERT_FILE": "/etc/multimodal-authorities/ca.crt"}
+
+
+def pods(spec: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the specs of the pods of an inspection, a build and a server."""
+    found = {
+        **children(fresh(spec)),
+        **{name: one for name, one in children(inspected(spec)).items() if "Job" in name},
+        **children(inspected(spec, built=True)),
+    }
+    kinds = ("Job/", "Deployment/")
+    return [
+        one["spec"]["template"]["spec"] for name, one in found.items() if name.startswith(kinds)
+    ]
+
+
+def outward(pod: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+    """Return container -> variables that say how others are reached."""
+    return {
+        one["name"]: {
+            variable["name"]: variable["value"]
+            for variable in one["env"]
+            if variable["name"] in {*PROXIED, *TRUSTED}
+        }
+        for one in [*pod.get("initContainers", []), *pod["containers"]]
+    }
+
+
+def test_containers_that_read_sources_and_stores_use_the_proxy() -> None:
+    """Inspection, build and pull; every container trusts the bundle."""
+    found = {name: has for pod in pods(NETWORK) for name, has in outward(pod).items()}
+
+    assert found == {
+        "inspect": PROXIED | TRUSTED,
+        "build": PROXIED | TRUSTED,
+        "pull": PROXIED | TRUSTED,
+        "server": TRUSTED,
+        "gateway": TRUSTED,
+    }
+
+
+def test_the_bundle_is_mounted_where_the_variable_says() -> None:
+    """In each container, from the key that the model names."""
+    for pod in pods(NETWORK):
+        (volume,) = [one for one in pod["volumes"] if one["name"] == "authorities"]
+        assert volume["configMap"] == {
+            "name": "authorities",
+            "items": [{"key": "all.pem", "path": "ca.crt"}],
+        }
+        for one in [*pod.get("initContainers", []), *pod["containers"]]:
+            mounts = {mount["name"]: mount["mountPath"] for mount in one["volumeMounts"]}
+            assert mounts["authorities"] == "/etc/multimodal-authorities"
+
+
+def test_without_a_network_nothing_is_added() -> None:
+    """Pods of other models stay as they are."""
+    for pod in pods({}):
+        assert set().union(*outward(pod).values()) == set()
+        assert "authorities" not in {one["name"] for one in pod["volumes"]}
+
+
+def operators(stage: tuple[Snapshot, Plan], network: NetworkSpec) -> tuple[Snapshot, Plan]:
+    """Return a stage under an operator with these settings."""
+    snapshot, plan = stage
+    return replace(snapshot, settings=replace(snapshot.settings, network=network)), plan
+
+
+@pytest.mark.parametrize(
+    ("own", "expected"),
+    [
+        pytest.param({}, PROXY, id="the-operators"),
+        pytest.param(
+            {"network": {"proxy": {"http": "http://own:1"}}}, "http://own:1", id="the-models"
+        ),
+    ],
+)
+def test_a_models_own_settings_come_first(own: dict[str, Any], expected: str) -> None:
+    """Field by field: what the model leaves open is the operator's."""
+    network = NetworkSpec(
+        proxy=ProxySpec(http=PROXY, https=PROXY), ca_bundle=CaBundle(config_map_name="all")
+    )
+    snapshot, plan = operators(fresh(own), network)
+    (job,) = [one for one in build(snapshot, plan) if one["kind"] == "Job"]
+    found = outward(job["spec"]["template"]["spec"])["inspect"]
+
+    assert found == {"HTTP_PROXY": expected, "HTTPS_PROXY": PROXY, **TRUSTED}
