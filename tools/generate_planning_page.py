@@ -55,6 +55,9 @@ mmctl plan -f model.yaml --checkpoint DIR --gpu {GPU} -o json       for programs
 mmctl families                                                          what each family needs
 ```
 
+`DIR` is a folder, or a repository on the Hub, `hf://ORG/NAME@REVISION`: its configurations and the
+headers of its weights are read (`HF_TOKEN` and `HF_ENDPOINT` count, proxies too).
+
 Exit codes: 0 fits, 2 the spec or the checkpoint cannot work, 3 does not fit. The JSON is described
 by [model-plan.schema.json](schemas/model-plan.schema.json). A GPU that is not in the list is given
 by `--gpu-memory` and `--compute-capability`; an image whose tag is not Triton's by

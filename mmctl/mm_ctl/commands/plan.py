@@ -1,4 +1,4 @@
-"""`mmctl plan -f FILE (--checkpoint DIR | --facts FILE)`: the plan, without a cluster or a GPU."""
+"""`mmctl plan -f FILE (--checkpoint PLACE | --facts FILE)`: the plan, without a cluster."""
 
 import argparse
 import json
@@ -17,6 +17,7 @@ from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_api.v1alpha1.quantity import bytes_of
 from mm_api.v1alpha1.validation import validate
 from mm_ctl.commands.checkpoint_folder import facts_of_folder
+from mm_ctl.commands.hub_checkpoint import SCHEME, hub_folder
 from mm_ctl.commands.plan_commands import as_commands
 from mm_ctl.commands.plan_table import as_table
 from mm_ctl.documents import UsageError, name_of, read_models, read_text
@@ -42,7 +43,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="JSON that mm-runtime inspect printed (- is standard input), or a folder of "
         "config.json and its neighbours",
     )
-    source.add_argument("--checkpoint", help="folder of the checkpoint; no weight is read")
+    source.add_argument(
+        "--checkpoint",
+        metavar="PLACE",
+        help="the checkpoint: a folder, or hf://ORG/NAME@REVISION; no weight is read",
+    )
     parser.add_argument("--gpu", help=f"the GPU: {', '.join(gpu_names())}, or its product label")
     parser.add_argument("--gpu-memory", help="bytes of a GPU that is not in the list, or 80Gi")
     parser.add_argument("--compute-capability", help="of that GPU, for example 9.0")
@@ -103,6 +108,9 @@ def _plan(document: dict[str, Any], options: argparse.Namespace) -> ModelPlan:
 
 def _facts(options: argparse.Namespace, spec: MultimodalModelSpec) -> ModelFacts:
     given = options.checkpoint or options.facts
+    if options.checkpoint and given.startswith(SCHEME):
+        with hub_folder(given) as folder:
+            return facts_of_folder(folder, spec.model.family)
     if options.checkpoint or (given != "-" and Path(given).is_dir()):
         return facts_of_folder(Path(given), spec.model.family)
     return _inspected(read_text(given), given)
