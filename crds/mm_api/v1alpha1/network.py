@@ -8,7 +8,7 @@ from mm_api.base import ApiModel
 from mm_api.v1alpha1.names import ObjectName
 
 ProxyUrl = Annotated[str, Field(pattern=r"^https?://[^\s@/]+/?$", max_length=512)]
-"""Without credentials: everybody who reads the model or its pods would read them."""
+"""Without credentials: each user who may read the model or its pods could read them, too."""
 
 NoProxyHost = Annotated[str, Field(pattern=r"^[^\s,]+$", min_length=1, max_length=253)]
 

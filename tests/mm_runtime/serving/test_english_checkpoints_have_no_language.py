@@ -22,7 +22,7 @@ def prefixes_of(tmp_path: Path, *, said: bool | None, vocabulary: int | None) ->
     Args:
         tmp_path: where it is built.
         said: `is_multilingual` of generation_config.json; None: the file is absent.
-        vocabulary: tokens that its facts tell of; None: those of the tiny checkpoint.
+        vocabulary: number of tokens in its facts; None: as the tiny checkpoint has.
     """
     checkpoint = texts.write("whisper", tmp_path / "checkpoint")
     path = checkpoint / "generation_config.json"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mm_api.documents.model_facts import InspectResult, ModelFacts
-from mm_runtime.inspect.checkpoint import InspectOptions, inspect
+from mm_runtime.sources.identity import source_digest
 from support.forward_proxy import ForwardProxy, forward_proxy
 from support.hub_server import REPOSITORY, Hub
 from support.s3_server import S3Server
@@ -58,7 +58,7 @@ def test_the_hub(
     variables = {"HTTP_PROXY": proxy.url, "NO_PROXY": direct}
     facts = inspected(HUB, tmp_path, {**hub.environment, **variables})
 
-    assert facts.source_digest == inspect(hub.directory, InspectOptions()).source_digest
+    assert facts.source_digest == source_digest(hub.directory)
     servers = {one.partition("//")[2].partition("/")[0] for one in (hub.endpoint, hub.cdn)}
     assert set(proxy.hosts) == (servers if through else set())
 
@@ -86,5 +86,5 @@ def test_a_bucket(
     variables = {"HTTP_PROXY": proxy.url, "NO_PROXY": direct}
     facts = inspected(f"s3://{bucket}/x", tmp_path, {**s3.environment, **variables})
 
-    assert facts.source_digest == inspect(large_checkpoint, InspectOptions()).source_digest
+    assert facts.source_digest == source_digest(large_checkpoint)
     assert set(proxy.hosts) == ({s3.endpoint.partition("//")[2]} if through else set())
