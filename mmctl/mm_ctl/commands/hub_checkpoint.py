@@ -164,10 +164,12 @@ _CONFIGURATIONS = frozenset(
 def _header(source: HubCheckpoint, commit: str, name: str) -> bytes:
     first = source.file(commit, name, FIRST_BYTES)
     if len(first) < _LENGTH_BYTES:
-        raise UsageError(f"{source}: {name} is no safetensors file: it has {len(first)} bytes")
+        raise UsageError(f"{source}: {name} is not a safetensors file: it has {len(first)} bytes")
     (length,) = struct.unpack("<Q", first[:_LENGTH_BYTES])
     if length > MOST_HEADER_BYTES:
-        raise UsageError(f"{source}: {name} is no safetensors file: its header has {length} bytes")
+        raise UsageError(
+            f"{source}: {name} is not a safetensors file: its header has {length} bytes"
+        )
     size = _LENGTH_BYTES + length
     rest = size - len(first)
     return first[:size] if rest <= 0 else first + source.file(commit, name, rest, len(first))

@@ -111,7 +111,7 @@ def test_gated_repositories_are_reported(hub: Hub) -> None:
     [
         pytest.param(b"", "it has 0 bytes", id="empty"),
         pytest.param(b"\xff" * 16, "its header has", id="absurd-length"),
-        pytest.param(b"\x02" + bytes(7) + b"[]", "is no safetensors file", id="no-header"),
+        pytest.param(b"\x02" + bytes(7) + b"[]", "is not a safetensors file", id="no-header"),
     ],
 )
 def test_damaged_headers_name_the_repository(hub: Hub, content: bytes, words: str) -> None:
