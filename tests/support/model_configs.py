@@ -29,7 +29,9 @@ MODELS: dict[str, RealModel] = {name: _MODEL_OF[name] for name in FAMILIES}
 
 FOLDERS = tuple(name for name in MODELS if name in SERVED)
 ON_TRITON = tuple(name for name in MODELS if FAMILIES[name].is_served("TensorRT"))
-BUILT_ONLY = tuple(name for name in MODELS if name not in ON_TRITON)
+WITH_ENGINES = tuple(name for name in MODELS if FAMILIES[name].has_engines)
+WITHOUT_ENGINES = tuple(name for name in MODELS if name not in WITH_ENGINES)
+BUILT_ONLY = tuple(name for name in WITH_ENGINES if name not in ON_TRITON)
 """Families whose engines upstream's server does not know."""
 
 ON_PYTORCH: dict[str, dict[str, Any]] = {
@@ -39,13 +41,11 @@ ON_PYTORCH: dict[str, dict[str, Any]] = {
 }
 """Family -> fields of spec.engine that it needs on PyTorch."""
 
-WITH_IMAGES = tuple(
-    name
-    for name in MODELS
-    if FAMILIES[name].recipe.vision_type and FAMILIES[name].kind is not Kind.ENCODER_DECODER
-)
+WITH_IMAGES = tuple(name for name in MODELS if FAMILIES[name].sees)
 FIXED_FEATURES = tuple(
-    name for name in WITH_IMAGES if FAMILIES[name].image_layout is ImageLayout.SQUARE
+    name
+    for name in WITH_IMAGES
+    if name in WITH_ENGINES and FAMILIES[name].image_layout is ImageLayout.SQUARE
 )
 ENCODER_DECODERS = tuple(name for name in FOLDERS if FAMILIES[name].kind is Kind.ENCODER_DECODER)
 
@@ -55,6 +55,9 @@ def versions_of(family: str) -> list[str]:
     since = FAMILIES[family].engines_since
     return [one for one in VERSIONS if since is None or version_of(one) >= version_of(since)]
 
+
+NEW_VERSION = "1.2.1"
+"""That families without engines are planned for, unless another one is given."""
 
 VERSIONS = ("0.16.0", "0.18.2", "0.19.0", "0.20.0", "1.0.0", "1.2.1", "1.3.0rc20")
 
@@ -78,12 +81,18 @@ def inputs_of(
     engine: Mapping[str, Any] | None = None,
     *,
     gpu: str | GpuModel = "h100-80gb",
-    version: str = "0.20.0",
+    version: str | None = None,
     facts: ModelFacts | None = None,
     **spec: Any,
 ) -> Inputs:
-    """Return what a family's model is planned from; `engine` and `spec` are of the resource."""
-    changes = {"engine": {"backend": "TensorRT", **(engine or {})}, **spec}
+    """Return what a family's model is planned from; `engine` and `spec` are of the resource.
+
+    Of a family without engines, that is what its backend on a GPU is planned from, or the Reference
+    engine's.
+    """
+    record = FAMILIES[family]
+    backend = "TensorRT" if record.has_engines else "PyTorch" if record.pytorch else "Reference"
+    changes = {"engine": {"backend": backend, **(engine or {})}, **spec}
     changes.setdefault("model", {"allowPickle": True})
     return Inputs(
         model=family,
@@ -91,7 +100,7 @@ def inputs_of(
         facts=facts or facts_of(family),
         builder_version="1",
         gpu=gpu_of(gpu) if isinstance(gpu, str) else gpu,
-        given_version=version,
+        given_version=version or ("0.20.0" if record.has_engines else NEW_VERSION),
     )
 
 
@@ -121,7 +130,12 @@ def reference_plan(
     return model_plan(reference_inputs(facts, changes, **more))
 
 
-def planned_on_pytorch(family: str, version: str = "1.1.0", **engine: Any) -> ModelPlan:
-    """Return the plan of a family's model for trtllm-serve."""
+def planned_on_pytorch(family: str, version: str | None = None, **engine: Any) -> ModelPlan:
+    """Return the plan of a family's model for trtllm-serve, by default of 1.1 where that has it."""
+    served = FAMILIES[family].pytorch
+    if version is None:
+        since = served.since if served else None
+        has = since is None or version_of(since) <= version_of("1.1.0")
+        version = "1.1.0" if has else NEW_VERSION
     fields = {"backend": "PyTorch", **ON_PYTORCH[family], **engine}
     return planned(family, fields, version=version, model={})

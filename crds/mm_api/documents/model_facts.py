@@ -92,6 +92,11 @@ class VisionFacts(Document):
     )
     min_pixels: int | None = Field(default=None, ge=1)
     max_pixels: int | None = Field(default=None, ge=1)
+    tokens_per_second: int | None = Field(
+        default=None,
+        ge=1,
+        description="Positions that a second of video moves on. None: every two frames one.",
+    )
 
 
 class AdapterFacts(Document):

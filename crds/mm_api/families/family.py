@@ -129,6 +129,10 @@ class Recipe:
     refusals: tuple[Refusal, ...] = ()
 
 
+NO_ENGINES = Recipe(converter="")
+"""Of families that upstream has no converter or no vision builder for."""
+
+
 @dataclass(frozen=True, slots=True)
 class Tokenizer:
     """How tokenizer.json, the only one that servers read, is made where a checkpoint has none."""
@@ -172,6 +176,8 @@ class PyTorchServing:
     """What mm_runtime.quantization writes and get_quant_method of
     tensorrt_llm/_torch/modules/linear.py loads. AWQ searches its scales layer by layer, for which a
     CPU takes days."""
+    since: str | None = None
+    """First TensorRT-LLM that is documented to have the class; None: all that are planned for."""
 
 
 ENSEMBLE = ("ensemble", "preprocessing", "multimodal_encoders", "tensorrt_llm", "postprocessing")
@@ -286,8 +292,20 @@ class Family:
     """Weights of tower and projector, where checkpoints have no index with the total."""
     notes: tuple[str, ...] = ()
 
+    @property
+    def has_engines(self) -> bool:
+        """Return whether upstream builds TensorRT engines of the family."""
+        return self.recipe is not NO_ENGINES
+
+    @property
+    def sees(self) -> bool:
+        """Return whether its checkpoints have a vision tower beside a decoder."""
+        return self.kind is not Kind.ENCODER_DECODER
+
     def is_served(self, backend: str) -> bool:
         """Return whether the family is served where its engines can be built."""
+        if backend == "TensorRT" and not self.has_engines:
+            return False
         return self.unserved is None or backend not in self.unserved.backends
 
     @property

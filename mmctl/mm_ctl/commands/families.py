@@ -1,17 +1,22 @@
-"""`mmctl families`: every family that can be planned, with what each needs."""
+"""`mmctl families`: every family that can be planned, with what each needs.
+
+`-o wide`: a row for each family and backend that serves it, with what it reads and since when.
+"""
 
 import argparse
 import json
+from collections.abc import Iterator
 
 from mm_api.families import FAMILIES, SERVED
 from mm_api.families.family import Family
+from mm_operator.plan.engine.tables import table
 
 HELP = "list the model families with what each needs"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
-    parser.add_argument("-o", "--output", choices=["table", "json"], default="table")
+    parser.add_argument("-o", "--output", choices=["table", "wide", "json"], default="table")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -19,9 +24,54 @@ def run(options: argparse.Namespace) -> int:
     if options.output == "json":
         print(json.dumps([row(family) for family in FAMILIES.values()], indent=2))
         return 0
+    if options.output == "wide":
+        print(_wide())
+        return 0
     for family in FAMILIES.values():
         print(_lines(family))
     return 0
+
+
+_TITLES = ("FAMILY", "BACKEND", "READS", "TENSORRT-LLM")
+
+
+def _wide() -> str:
+    """Return the table of families, backends, modalities and versions."""
+    rows = [_TITLES, *(one for family in FAMILIES.values() for one in support(family))]
+    widths = [max(len(one[at]) for one in rows) for at in range(len(_TITLES))]
+    lines = (
+        "  ".join(cell.ljust(width) for cell, width in zip(one, widths, strict=True))
+        for one in rows
+    )
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def support(family: Family) -> Iterator[tuple[str, str, str, str]]:
+    """Yield a row for each backend that serves a family, or one that says that none does."""
+    versions = table("images")
+    engines, pytorch = versions["engines"], versions["pytorch"]["first"]
+    rows = []
+    if family.is_served("Reference"):
+        rows.append(("Reference", _reads(family, video=True), "-"))
+    if family.is_served("TensorRT"):
+        reads = _reads(family, video=family.video_upstream)
+        since = family.engines_since or engines["first"]
+        rows.append(("TensorRT", reads, f"{since} to {engines['last']}"))
+    if (served := family.pytorch) is not None:
+        reads = _reads(family, video=False) if served.images else "text"
+        rows.append(("PyTorch", reads, f"{served.since or pytorch} or newer"))
+    for one in rows or [("none", "-", "-")]:
+        yield (family.name, *one)
+
+
+def _reads(family: Family, *, video: bool) -> str:
+    """Return what requests may hold."""
+    if family.reads_audio:
+        return "audio"
+    shown = ["text", *(["image"] if family.sees else [])]
+    if video and family.video_features is not None:
+        shown.append("video")
+    return ", ".join(shown)
 
 
 def row(family: Family) -> dict[str, object]:

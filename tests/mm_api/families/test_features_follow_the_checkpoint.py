@@ -10,7 +10,14 @@ from mm_api.documents.model_facts import VisionFacts
 from mm_api.families import FAMILIES
 from mm_api.families.family import ImageLayout
 from mm_api.families.llava_onevision import grid_tokens, video_features
-from support.model_configs import FIXED_FEATURES, MODELS, WITH_IMAGES, facts_of, planned
+from support.model_configs import (
+    FIXED_FEATURES,
+    MODELS,
+    WITH_ENGINES,
+    WITH_IMAGES,
+    facts_of,
+    planned,
+)
 
 VIEWS = [name for name in WITH_IMAGES if FAMILIES[name].image_layout is ImageLayout.VIEWS]
 
@@ -147,7 +154,7 @@ def test_rows_of_the_table(family: str, engine: dict[str, int], expected: int) -
     assert limits.max_multimodal_len == expected
 
 
-@pytest.mark.parametrize("family", WITH_IMAGES)
+@pytest.mark.parametrize("family", sorted({*WITH_IMAGES} & {*WITH_ENGINES}))
 def test_every_image_family_has_a_vision_engine(family: str) -> None:
     """The last command of the build makes the vision engine."""
     assert [engine.name for engine in planned(family).engines] == ["llm", "vision"]

@@ -1,6 +1,7 @@
 """`mmctl plan` and `mmctl families` for every family, from folders of small files."""
 
 import json
+import re
 import shlex
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import yaml
 from mm_api.documents.model_plan import ModelPlan
 from mm_api.families import FAMILIES
 from mm_ctl.cli import main
-from support.model_configs import FOLDERS, folder_of
+from support.model_configs import FOLDERS, WITHOUT_ENGINES, folder_of
 from support.model_documents import document
 
 
@@ -33,8 +34,11 @@ def test_every_model_gets_a_plan_or_a_reason(
     family: str, gpu: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Fits ends with 0; what does not fit with 3, the missing bytes and what would fit."""
+    spec: dict[str, Any] = {"model": {"allowPickle": True}}
+    if family in WITHOUT_ENGINES:
+        spec |= {"engine": {"backend": "PyTorch" if FAMILIES[family].pytorch else "Reference"}}
     code = main(
-        ["plan", "-f", resource(tmp_path), "--checkpoint", checkpoint(family), "--gpu", gpu]
+        ["plan", "-f", resource(tmp_path, spec), "--checkpoint", checkpoint(family), "--gpu", gpu]
     )
     printed = capsys.readouterr()
 
@@ -147,3 +151,20 @@ def test_families_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     listed = [row["name"] for row in json.loads(capsys.readouterr().out)]
     assert listed == list(FAMILIES)
     assert all(f"{name} (" in page for name in listed)
+
+
+def test_backends_and_versions_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    """A row for each family and backend: what it reads there, and in which versions."""
+    assert main(["families", "-o", "wide"]) == 0
+    rows = [re.split(" {2,}", line) for line in capsys.readouterr().out.splitlines()]
+    found = {(family, backend): " ".join(rest) for family, backend, *rest in rows[1:]}
+
+    assert rows[0] == ["FAMILY", "BACKEND", "READS", "TENSORRT-LLM"]
+    assert {family for family, _ in found} == set(FAMILIES)
+    assert found["qwen2-5-vl", "Reference"] == "text, image, video -"
+    assert found["qwen2-5-vl", "PyTorch"] == "text, image 1.0.0 or newer"
+    assert ("qwen2-5-vl", "TensorRT") not in found
+    assert found["qwen2-vl", "TensorRT"] == "text, image 0.19.0 to 1.3.0rc20"
+    assert found["mllama", "PyTorch"] == "text 1.0.0 or newer"
+    assert found["whisper", "Reference"] == "audio -"
+    assert found["blip2-t5", "none"] == "- -"

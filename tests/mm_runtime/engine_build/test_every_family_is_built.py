@@ -9,7 +9,7 @@ from mm_api.contract import ExitCode
 from mm_api.families import FAMILIES
 from mm_api.families.family import Kind
 from mm_runtime.base import manifest as manifests
-from support.model_configs import MODELS, VERSIONS
+from support.model_configs import VERSIONS, WITH_ENGINES
 from support.trtllm_sites import journalled, printed, trtllm_site, use_site
 from support.trtllm_tools.install import Tools, install
 
@@ -21,7 +21,7 @@ def tool_sets(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Tools]:
     return {version: install(root / version, version) for version in VERSIONS}
 
 
-@pytest.mark.parametrize("family", MODELS)
+@pytest.mark.parametrize("family", WITH_ENGINES)
 def test_family_is_built(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

@@ -126,9 +126,42 @@ def test_video(both: tuple[Pipeline, Upstream]) -> None:
         with pytest.raises(RequestError, match="video"):
             pipeline.query(QUESTION, VIDEO_BYTES=frames)
         return
-    prepared = pipeline.prepare(QUESTION, VIDEO_BYTES=frames)
+    assert _video_answer(pipeline, upstream, VIDEO_BYTES=frames) == pipeline.query(
+        QUESTION, VIDEO_BYTES=frames
+    )
+
+
+def test_seconds_of_a_video(both: tuple[Pipeline, Upstream]) -> None:
+    """How far frames are apart matters where the family knows time; the others say they do not."""
+    pipeline, upstream = both
+    if upstream.case.video is None:
+        return
+    frames = np.stack([np.asarray(noise_image(60, 60, seed=seed)) for seed in range(6)])[None]
+    slow = {"VIDEO_BYTES": frames, "VIDEO_SECONDS": np.array([[37.0]], dtype=np.float32)}
+    vision = pipeline.directory.facts.vision
+    assert vision is not None
+    if vision.tokens_per_second is None:
+        with pytest.raises(RequestError, match="video_seconds_input: this model"):
+            pipeline.query(QUESTION, **slow)
+        return
+    turned, usual = (
+        pipeline.inputs(QUESTION, **one)["mrope_rotary_cos_sin"]
+        for one in (slow, {"VIDEO_BYTES": frames})
+    )
+    assert not np.array_equal(turned, usual)
+    assert _video_answer(pipeline, upstream, **slow) == pipeline.query(QUESTION, **slow)
+    for seconds in (0.0, -1.0, float("nan"), 1e9):
+        wrong = slow | {"VIDEO_SECONDS": np.array([[seconds]], dtype=np.float32)}
+        with pytest.raises(RequestError, match="expected seconds"):
+            pipeline.query(QUESTION, **wrong)
+
+
+def _video_answer(pipeline: Pipeline, upstream: Upstream, **tensors: Any) -> list[int]:
+    """Return transformers' answer about a video, its frames as preprocessing makes them."""
+    assert upstream.case.video is not None
+    prepared = pipeline.prepare(QUESTION, **tensors)
     config, vocabulary = upstream.model.config, pipeline.directory.facts.text.vocabulary_size
     token = getattr(config, "video_token_id", None)
     ids = [token if one >= vocabulary else one for one in prepared["INPUT_ID"][0].tolist()]
     inputs = upstream.case.video(prepared, [int(one == token) for one in ids])
-    assert upstream.answer(ids, **inputs) == pipeline.query(QUESTION, VIDEO_BYTES=frames)
+    return upstream.answer(ids, **inputs)

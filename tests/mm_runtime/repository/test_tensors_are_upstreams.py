@@ -34,10 +34,13 @@ NEWER_NAMES = {"min_tokens", "seed", "image_sizes_input"}
 without their padding."""
 
 OURS = {
-    "ensemble": {"cache_salt", "lora_task_id"},
-    "tensorrt_llm_bls": {"cache_salt"},
-    "preprocessing": {"IMAGE", "PICTURE_SIZES", "CACHE_SALT", "EMBEDDING_BIAS_IDS"},
-    "multimodal_encoders": {"cache_salt"},
+    "ensemble": {"cache_salt", "lora_task_id", "video_seconds_input"},
+    "tensorrt_llm_bls": {"cache_salt", "video_seconds_input"},
+    "preprocessing": {
+        *("IMAGE", "PICTURE_SIZES", "CACHE_SALT", "EMBEDDING_BIAS_IDS"),
+        *("VIDEO_SECONDS", "SECOND_PER_GRID_TS"),
+    },
+    "multimodal_encoders": {"cache_salt", "second_per_grid_ts"},
     "tensorrt_llm": {
         *("previous_ids", "is_last", "min_p"),
         *("likeliest_log_probs", "likeliest_ids", "likeliest_values"),

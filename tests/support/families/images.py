@@ -13,11 +13,7 @@ def _case(family: str) -> Case:
     return case
 
 
-CASES = {
-    family: _case(family)
-    for family in FAMILIES
-    if family in SERVED and FAMILIES[family].recipe.vision_type
-}
+CASES = {family: _case(family) for family in FAMILIES if family in SERVED and FAMILIES[family].sees}
 
 
 def write(family: str, folder: Path) -> Path:

@@ -16,6 +16,11 @@ from support.families.checkpoints import (
 )
 from support.families.words import id_of, write_tokenizer
 
+TOKENS = (
+    *("<|im_start|>", "<|im_end|>", "<|vision_start|>", "<|vision_end|>"),
+    *("<|image_pad|>", "<|video_pad|>"),
+)
+
 TEMPLATE = (
     "{% for message in messages %}{% if loop.first and message['role'] != 'system' %}"
     "<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n{% endif %}"
@@ -37,10 +42,6 @@ def write(folder: Path) -> None:
     """Write a checkpoint into a folder."""
     from transformers import Qwen2VLConfig, Qwen2VLForConditionalGeneration  # noqa: PLC0415
 
-    tokens = (
-        *("<|im_start|>", "<|im_end|>", "<|vision_start|>", "<|vision_end|>"),
-        *("<|image_pad|>", "<|video_pad|>"),
-    )
     vision = {
         "depth": LAYERS,
         "embed_dim": HIDDEN,
@@ -54,14 +55,14 @@ def write(folder: Path) -> None:
     config = Qwen2VLConfig(
         vision_config=vision,
         text_config=text,
-        image_token_id=id_of("<|image_pad|>", tokens),
-        video_token_id=id_of("<|video_pad|>", tokens),
-        vision_start_token_id=id_of("<|vision_start|>", tokens),
-        vision_end_token_id=id_of("<|vision_end|>", tokens),
+        image_token_id=id_of("<|image_pad|>", TOKENS),
+        video_token_id=id_of("<|video_pad|>", TOKENS),
+        vision_start_token_id=id_of("<|vision_start|>", TOKENS),
+        vision_end_token_id=id_of("<|vision_end|>", TOKENS),
         tie_word_embeddings=False,
     )
     save(Qwen2VLForConditionalGeneration(config), folder)
-    write_tokenizer(folder, tokens)
+    write_tokenizer(folder, TOKENS)
     (folder / "chat_template.jinja").write_text(TEMPLATE)
     write_processor(
         folder,
@@ -86,9 +87,11 @@ def video(prepared: Prepared, places: list[int]) -> dict[str, Any]:
     """Return the inputs of `generate` for the frames of a video."""
     import torch  # noqa: PLC0415 (seconds)
 
+    seconds = prepared.get("SECOND_PER_GRID_TS")
     return {
         "pixel_values_videos": torch.from_numpy(prepared["PIXEL_VALUES"][0]).float()[0, 0],
         "video_grid_thw": torch.from_numpy(prepared["IMAGE_GRID_THW"]).reshape(1, 3),
+        **({"second_per_grid_ts": torch.from_numpy(seconds)} if seconds is not None else {}),
         "mm_token_type_ids": torch.tensor([[2 * one for one in places]]),
     }
 

@@ -42,6 +42,17 @@ PLANNED_FLAGS = frozenset(
 """Flags that are planned: memory and pools were computed for their values."""
 
 
+def check_engines(now: Case) -> Iterator[SpecError]:
+    """Yield an error for a family that TensorRT-LLM has no engines of."""
+    if not now.family.has_engines:
+        others = "PyTorch or Reference" if now.family.pytorch else "Reference"
+        yield plan_error(
+            "engine.backend",
+            "BackendFamily",
+            f"TensorRT-LLM builds no engines of {now.family.name}: use backend {others}",
+        )
+
+
 def check_layout(now: Case) -> Iterator[SpecError]:
     """Yield an error for a checkpoint that the family's converter does not read."""
     for one in now.family.recipe.refusals:

@@ -42,7 +42,14 @@ def _family(now: Case) -> Iterator[SpecError]:
             "engine.backend",
             "BackendFamily",
             f"TensorRT-LLM on PyTorch does not serve {name} (it has {', '.join(others)}): "
-            "use TensorRT",
+            f"use {'TensorRT' if now.family.has_engines else 'Reference'}",
+        )
+    elif served.since and version_of(now.version) < version_of(served.since):
+        yield plan_error(
+            "engine.backend",
+            "BackendTooOld",
+            f"TensorRT-LLM on PyTorch serves {name} since {served.since}, and the image has "
+            f"{now.version}: use a newer image, or backend Reference",
         )
     elif not served.images and now.request.max_images:
         yield plan_error(

@@ -77,6 +77,7 @@ INPUTS = (
     optional("image_url_input", DataType.STRING, -1),
     optional("image_sizes_input", DataType.INT64, -1, 2),
     optional("video_bytes_input", DataType.UINT8, -1, -1, -1, -1),
+    optional("video_seconds_input", DataType.FP32, 1),
     tensor("max_tokens", DataType.INT32, 1),
     *_ANSWER,
     optional("prompt_table_extra_id", DataType.UINT64, 1),
@@ -109,6 +110,7 @@ STEPS = (
             "IMAGE_URL": "image_url_input",
             "PICTURE_SIZES": "image_sizes_input",
             "VIDEO_BYTES": "video_bytes_input",
+            "VIDEO_SECONDS": "video_seconds_input",
             "REQUEST_OUTPUT_LEN": "max_tokens",
             "BAD_WORDS_DICT": "bad_words",
             "STOP_WORDS_DICT": "stop_words",
@@ -130,6 +132,7 @@ STEPS = (
             "CROSS_ATTENTION_MASK": "_CROSS_ATTENTION_MASK",
             "ATTENTION_MASK": "_ATTENTION_MASK",
             "IMAGE_GRID_THW": "_IMAGE_GRID_THW",
+            "SECOND_PER_GRID_TS": "_SECOND_PER_GRID_TS",
             "IMAGE_SIZES": "_IMAGE_SIZES",
             "IS_VIDEO_INPUT": "_IS_VIDEO_INPUT",
             "REQUEST_OUTPUT_LEN": "_REQUEST_OUTPUT_LEN",
@@ -152,6 +155,7 @@ STEPS = (
             "cross_attention_mask": "_CROSS_ATTENTION_MASK",
             "attention_mask": "_ATTENTION_MASK",
             "image_grid_thw": "_IMAGE_GRID_THW",
+            "second_per_grid_ts": "_SECOND_PER_GRID_TS",
             "max_tokens": "_REQUEST_OUTPUT_LEN",
             "image_sizes": "_IMAGE_SIZES",
             "vision_input_id": "_VISION_INPUT_ID",
@@ -242,7 +246,15 @@ simply absent from the optional inputs of the steps after it."""
 
 _PREPARING, _ENCODER, _LANGUAGE_MODEL = STEPS[:3]
 _NOT_FOR_AUDIO = frozenset(
-    {"DECODER_QUERY", "IMAGE", "IMAGE_BYTES", "IMAGE_URL", "PICTURE_SIZES", "VIDEO_BYTES"}
+    {
+        "DECODER_QUERY",
+        "IMAGE",
+        "IMAGE_BYTES",
+        "IMAGE_URL",
+        "PICTURE_SIZES",
+        "VIDEO_BYTES",
+        "VIDEO_SECONDS",
+    }
     | {"PROMPT_TABLE_EXTRA_ID", "CACHE_SALT"}
 )
 _LISTENING = EnsembleStep(

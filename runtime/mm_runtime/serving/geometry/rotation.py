@@ -1,4 +1,8 @@
-"""PURE: Qwen2-VL's positions: text counts on, an image's features have time, row and column."""
+"""PURE: Qwen2-VL's positions: text counts on, an image's features have time, row and column.
+
+Later versions count time in seconds: frames of a slow video are further apart than those of a fast
+one.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -36,13 +40,17 @@ class Rotation:
 
 
 def positions_of(
-    virtual: NDArray[np.bool_], blocks: Sequence[tuple[int, int, int]]
+    virtual: NDArray[np.bool_], blocks: Sequence[tuple[int, int, int]], interval: float = 1.0
 ) -> tuple[NDArray[np.int64], int]:
     """Return three coordinates of each token, int64 [3, n], and what follows less the count.
+
+    What follows continues after rows and columns, also where frames are further ahead: so do
+    transformers' classes.
 
     Args:
         virtual: which tokens of the prompt are features of images.
         blocks: frames, rows and columns of features of each image, in the prompt's order.
+        interval: positions from one of these frames to the next, rounded down for each.
     """
     found = np.zeros((3, len(virtual)), dtype=np.int64)
     at = following = 0
@@ -51,19 +59,24 @@ def positions_of(
         if virtual[at]:
             time, rows, columns = waiting.pop(0)
             count = time * rows * columns
-            found[:, at : at + count] = np.indices((time, rows, columns)).reshape(3, -1) + following
+            places = np.indices((time, rows, columns)).reshape(3, -1)
+            places[0] = (places[0].astype(np.float32) * np.float32(interval)).astype(np.int64)
+            found[:, at : at + count] = places + following
             at += count
             following += max(rows, columns)
         else:
             found[:, at] = following
             at += 1
             following += 1
-    return found, int(found.max()) + 1 - len(virtual)
+    return found, following - len(virtual)
 
 
 def rotate(
-    virtual: NDArray[np.bool_], blocks: Sequence[tuple[int, int, int]], rotation: Rotation
+    virtual: NDArray[np.bool_],
+    blocks: Sequence[tuple[int, int, int]],
+    rotation: Rotation,
+    interval: float = 1.0,
 ) -> tuple[NDArray[np.float32], int]:
     """Return the rotation of a prompt, flat, and the delta of the positions after it."""
-    positions, delta = positions_of(virtual, blocks)
+    positions, delta = positions_of(virtual, blocks, interval)
     return rotation.values(positions).reshape(-1), delta

@@ -15,6 +15,7 @@ from mm_runtime.serving.geometry.seen_tiles import seen_tiles
 from mm_runtime.serving.preprocess.image_ids import ImageIds, extra_ids, salted_id
 from mm_runtime.serving.preprocess.media import MediaLimits, image_from_url, images_from_pixels
 from mm_runtime.serving.preprocess.processors import load_processor
+from mm_runtime.serving.preprocess.processors.grids import FRAMES
 from mm_runtime.serving.preprocess.processors.prepared import ImageProcessor, Prepared
 from mm_runtime.serving.preprocess.remote_images import Fetched, is_remote
 from mm_runtime.serving.prompts.ids import check_ends
@@ -24,6 +25,9 @@ from mm_runtime.serving.prompts.word_tensors import bias_tensor, word_tensors
 from mm_runtime.serving.tensors import Tensors, required, scalar, single, texts
 
 Outputs = dict[str, NDArray[Any]]
+LONGEST_VIDEO = 86_400
+"""Seconds: a day."""
+
 NOTHING: Fetched = MappingProxyType({})
 
 
@@ -166,7 +170,30 @@ class Preprocessor:
                 f"video_bytes_input: {shape[1]} frames, at most {self.max_frames} are allowed"
             )
         frames = images_from_pixels(inputs["VIDEO_BYTES"], self.media)
-        return replace(self.image_processor.prepare_video(frames), ids=(self.ids.of_video(frames),))
+        prepared = self.image_processor.prepare_video(frames)
+        tensors = prepared.tensors | self._pace(inputs, len(frames))
+        return replace(prepared, tensors=tensors, ids=(self.ids.of_video(frames),))
+
+    def _pace(self, inputs: Tensors, frames: int) -> Outputs:
+        """Return how far frames are apart, where the client says it; batch dimensions come later.
+
+        Raises:
+            RequestError: seconds that no video has, or a model that does not know time.
+        """
+        seconds = scalar(inputs, "VIDEO_SECONDS")
+        if seconds is None:
+            return {}
+        vision = self.engine.facts.vision
+        if vision is None or vision.tokens_per_second is None:
+            raise RequestError(
+                "video_seconds_input: this model reads the order of frames and not their times; "
+                "leave it out"
+            )
+        if not 0 < seconds <= LONGEST_VIDEO:
+            raise RequestError(
+                f"video_seconds_input is {seconds:g}; expected seconds, up to {LONGEST_VIDEO}"
+            )
+        return {"SECOND_PER_GRID_TS": np.array([FRAMES * seconds / frames], dtype=np.float32)}
 
     def _longest(self) -> tuple[int, str]:
         """Return the most tokens of a prompt, and the field that says so."""

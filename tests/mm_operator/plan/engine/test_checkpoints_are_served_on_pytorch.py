@@ -1,14 +1,24 @@
 """Backend PyTorch: the plan is a command of trtllm-serve and its file, right for each version."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from mm_api.documents.model_plan import ModelPlan
+from mm_api.families import FAMILIES
+from mm_api.families.family import PyTorchServing
 from mm_operator.plan.engine.tables import flags_of, version_of
 from support.model_configs import ON_PYTORCH, facts_of, planned, planned_on_pytorch
 
 VERSIONS = ("1.0.0", "1.1.0", "1.2.1", "1.3.0rc20")
+
+
+def since(family: str) -> str:
+    """Return the first version that serves a family."""
+    served = FAMILIES[family].pytorch
+    assert served is not None
+    return served.since or VERSIONS[0]
 
 
 def served(family: str = "qwen2-vl", version: str = "1.1.0", **engine: Any) -> ModelPlan:
@@ -18,8 +28,15 @@ def served(family: str = "qwen2-vl", version: str = "1.1.0", **engine: Any) -> M
     return plan
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("family", ON_PYTORCH)
+@pytest.mark.parametrize(
+    ("family", "version"),
+    [
+        (family, one)
+        for family in ON_PYTORCH
+        for one in VERSIONS
+        if version_of(one) >= version_of(since(family))
+    ],
+)
 def test_every_flag_exists(family: str, version: str) -> None:
     """No command has a flag that trtllm-serve of this version does not take."""
     plan = served(family, version, parallelism={"tensor": 2})
@@ -27,6 +44,18 @@ def test_every_flag_exists(family: str, version: str) -> None:
     used = {word[2:] for word in plan.serve.argv if word.startswith("--")}
     assert used - flags_of("trtllm-serve", version_of(version)) == set()
     assert "tp_size" in used
+
+
+def test_a_version_without_the_class_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Below the first version that is documented to serve the family, that one is named."""
+    record = FAMILIES["qwen2-vl"]
+    newer = replace(record, pytorch=PyTorchServing(images=True, since="1.2.0"))
+    monkeypatch.setitem(FAMILIES, "qwen2-vl", newer)
+    (refused,) = planned_on_pytorch("qwen2-vl", "1.1.0").errors
+
+    assert (refused.code, refused.path) == ("BackendTooOld", "spec.engine.backend")
+    assert "serves qwen2-vl since 1.2.0, and the image has 1.1.0" in refused.message
+    assert planned_on_pytorch("qwen2-vl", "1.2.1").errors == []
 
 
 def test_limits_reach_the_server() -> None:

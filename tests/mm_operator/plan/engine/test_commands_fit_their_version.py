@@ -5,7 +5,7 @@ import pytest
 from mm_api.families import FAMILIES
 from mm_operator.errors import SpecError
 from mm_operator.plan.engine.tables import flags_of, trtllm_version, version_of
-from support.model_configs import MODELS, planned, versions_of
+from support.model_configs import WITH_ENGINES, planned, versions_of
 
 
 def program_of(argv: list[str], family: str) -> str:
@@ -18,7 +18,7 @@ def program_of(argv: list[str], family: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("family", "version"), [(family, one) for family in MODELS for one in versions_of(family)]
+    ("family", "version"), [(family, one) for family in WITH_ENGINES for one in versions_of(family)]
 )
 def test_every_flag_exists(family: str, version: str) -> None:
     """No command has a flag that the program of this version does not take."""

@@ -10,9 +10,9 @@ from mm_api.documents.model_plan import GpuMemory, MemoryPlan, ModelPlan
 from mm_api.families import FAMILIES
 from mm_operator.plan.engine.fit import TERMS
 from mm_operator.plan.engine.weights import Attention, Linear, Split, Stack, stacks
-from support.model_configs import FOLDERS, facts_of, planned
+from support.model_configs import FOLDERS, WITH_ENGINES, facts_of, planned
 
-FAMILY = st.sampled_from(sorted(FOLDERS))
+FAMILY = st.sampled_from(sorted({*FOLDERS} & {*WITH_ENGINES}))
 
 
 def memory_of(plan: ModelPlan) -> MemoryPlan:

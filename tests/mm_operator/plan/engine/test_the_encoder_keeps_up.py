@@ -12,7 +12,7 @@ from mm_operator.plan.engine.encoder_share import SHARES, Work
 from mm_operator.plan.engine.tables import fp16_tflops, gpu_names, gpu_of
 from mm_operator.status.derive import derive
 from support.gpu_nodes import H100, node
-from support.model_configs import WITH_IMAGES, facts_of, planned
+from support.model_configs import WITH_ENGINES, WITH_IMAGES, facts_of, planned
 from support.staged import inspected
 
 BENCH = Path(__file__).resolve().parents[4] / "bench" / "sharing"
@@ -62,7 +62,7 @@ def test_the_smallest_that_keeps_up_is_planned(
     assert expected == share(family, **requested)
 
 
-@pytest.mark.parametrize("family", WITH_IMAGES)
+@pytest.mark.parametrize("family", sorted({*WITH_IMAGES} & {*WITH_ENGINES}))
 def test_a_share_grows_with_the_rate(family: str) -> None:
     """No rate gets less than a smaller one, and none anything but the shares that were measured."""
     found = [share(family, imagesPerSecond=rate) for rate in (1, 3, 10, 30, 100, 300, 1000)]

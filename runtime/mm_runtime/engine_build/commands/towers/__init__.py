@@ -16,9 +16,7 @@ from mm_runtime.errors import PermanentError
 
 Loader = Callable[[Path, ModelFacts, bool], Tower]
 
-WITH_TOWERS = tuple(
-    name for name, family in FAMILIES.items() if name in SERVED and family.recipe.vision_type
-)
+WITH_TOWERS = tuple(name for name, family in FAMILIES.items() if name in SERVED and family.sees)
 
 
 def load_tower(llm: Path, facts: ModelFacts, *, trust_remote_code: bool) -> Tower:

@@ -5,6 +5,7 @@ them, so entries of one size share a run and no mask is needed. Positions of the
 their rotation is computed in the graph.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,7 @@ class Qwen2VlVision(torch.nn.Module):
                 .unflatten(-1, (3, attention.num_heads, attention.head_dim))
                 .permute(2, 0, 3, 1, 4)
             )
-            queries, keys = (_rotated(heads[at], cosines, sines) for at in (0, 1))
+            queries, keys = (rotated(heads[at], cosines, sines) for at in (0, 1))
             weights = (queries @ keys.transpose(-1, -2) * attention.scaling).softmax(dim=-1)
             mixed = (weights @ heads[2]).transpose(1, 2).flatten(2)
             states = states + attention.proj(mixed)
@@ -65,19 +66,37 @@ class Qwen2VlVision(torch.nn.Module):
         return features.reshape(batch, patches // self.merged, -1)
 
 
-def _rotated(values: torch.Tensor, cosines: torch.Tensor, sines: torch.Tensor) -> torch.Tensor:
+def rotated(values: torch.Tensor, cosines: torch.Tensor, sines: torch.Tensor) -> torch.Tensor:
+    """Return queries or keys turned by their positions."""
     first, second = values.chunk(2, dim=-1)
     return values * cosines + torch.cat((-second, first), dim=-1) * sines
 
 
 def load(llm: Path, facts: ModelFacts, trust_remote_code: bool) -> Tower:  # noqa: FBT001 (one signature for all)
     """Return the vision half of a Qwen2-VL checkpoint."""
-    assert facts.vision is not None  # noqa: S101 (the family has one)
-    assert facts.vision.max_pixels is not None  # noqa: S101 (read with the rest)
     model = load_without_layers(
         transformers.Qwen2VLForConditionalGeneration, llm, trust_remote_code=trust_remote_code
     )
     visual = model.model.visual
+    return grid_tower(visual, Qwen2VlVision(visual), facts)
+
+
+def grid_tower(
+    visual: Any,
+    module: torch.nn.Module,
+    facts: ModelFacts,
+    grids: Sequence[tuple[int, int, int]] = SAMPLE_GRIDS,
+) -> Tower:
+    """Return the vision half of a family whose images keep their shape.
+
+    Args:
+        visual: the checkpoint's own vision model.
+        module: the same, ready for the exporter.
+        facts: of the checkpoint.
+        grids: of the samples: batch, then patches down and across.
+    """
+    assert facts.vision is not None  # noqa: S101 (the family has one)
+    assert facts.vision.max_pixels is not None  # noqa: S101 (read with the rest)
     merge = visual.spatial_merge_size
     embed = visual.patch_embed
     values = embed.in_channels * embed.temporal_patch_size * embed.patch_size**2
@@ -102,11 +121,11 @@ def load(llm: Path, facts: ModelFacts, trust_remote_code: bool) -> Tower:  # noq
 
     most = facts.vision.max_pixels // facts.vision.patch_size**2
     return Tower(
-        module=Qwen2VlVision(visual),
+        module=module,
         inputs=(
             TowerInput("pixel_values", ("batch", "patches", values), largest=most),
             TowerInput("patch_positions", ("batch", "patches", 2), largest=most),
         ),
-        samples=tuple(sample(*grid) for grid in SAMPLE_GRIDS),
+        samples=tuple(sample(*grid) for grid in grids),
         reference=reference,
     )

@@ -15,9 +15,13 @@ from mm_runtime.serving.encode.vision.session import VisionSession
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.geometry.patches import patch_positions
 from mm_runtime.serving.geometry.rotation import Rotation, rotate
-from mm_runtime.serving.tensors import Tensors, single
+from mm_runtime.serving.tensors import Tensors, scalar, single
 
 Grid = tuple[int, int, int]
+
+SECONDS_PER_GRID = 1.0
+"""Of a video of unknown length: two frames a second, which the checkpoints' own processors
+sample."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +33,9 @@ class Grids:
     ids: NDArray[np.int32]
     """The prompt, images as ids past the vocabulary."""
 
+    seconds: float = SECONDS_PER_GRID
+    """From one pair of frames of a video to the next."""
+
 
 class GridEncoder:
     """The tower of one checkpoint with the rotation of its language model."""
@@ -38,6 +45,7 @@ class GridEncoder:
         self._merge = (facts.vision.merge_size or 2) if facts.vision else 2
         self._vocabulary = facts.text.vocabulary_size
         self._rotation = rotation
+        self._tokens_per_second = facts.vision.tokens_per_second if facts.vision else None
 
     @classmethod
     def load(cls, session: VisionSession, facts: ModelFacts, llm: Path) -> "GridEncoder":
@@ -58,6 +66,7 @@ class GridEncoder:
             )
         pixels, grid = single(inputs, "pixel_values"), single(inputs, "image_grid_thw")
         ids = single(inputs, "vision_input_id")
+        seconds = scalar(inputs, "second_per_grid_ts")
         if pixels is None:
             return None
         if grid is None or grid.size % 3 or ids is None:
@@ -71,7 +80,7 @@ class GridEncoder:
             raise RequestError(
                 f"pixel_values: {len(patches)} patches do not fill the grids {list(grids)}"
             )
-        return Grids(patches, grids, ids)
+        return Grids(patches, grids, ids, SECONDS_PER_GRID if seconds is None else seconds)
 
     def encode(self, requests: Sequence[Grids], salt: bytes = b"") -> list[Features]:
         """Return prompt table and rotation of each request."""
@@ -104,5 +113,7 @@ class GridEncoder:
 
     def _features(self, one: Grids, table: NDArray[np.float32]) -> Features:
         blocks = [(t, h // self._merge, w // self._merge) for t, h, w in one.grids]
-        values, delta = rotate(one.ids >= self._vocabulary, blocks, self._rotation)
+        pace = self._tokens_per_second
+        interval = 1.0 if pace is None else pace * one.seconds
+        values, delta = rotate(one.ids >= self._vocabulary, blocks, self._rotation, interval)
         return Features(table=table, rotation=values, rotation_delta=delta)

@@ -1,0 +1,115 @@
+"""Qwen2.5-VL: Qwen2-VL's images, a tower whose patches see their window, videos that have a clock.
+
+TensorRT-LLM has no engines of it: its vision builder knows `qwen2_vl` and no later one
+(tensorrt_llm/tools/multimodal_builder.py). Its PyTorch backend serves it: support matrix of 0.19
+(docs/source/reference/support-matrix.md) and all later ones.
+"""
+
+from math import isqrt
+
+from mm_api.checkpoint.dimensions import Dimensions
+from mm_api.checkpoint.text import text_facts
+from mm_api.checkpoint.values import JsonObject, Sizes, invalid, section
+from mm_api.checkpoint.vision import image_token
+from mm_api.documents.model_facts import VisionFacts
+from mm_api.families import qwen2_vl
+from mm_api.families.family import (
+    BYTES_TENSORS,
+    ENSEMBLE,
+    NO_ENGINES,
+    VARIABLE_SIZE_FACTOR,
+    Decoder,
+    Embeddings,
+    Family,
+    ImageLayout,
+    Kind,
+    PyTorchServing,
+    Serving,
+)
+from mm_api.families.llava_onevision import QWEN2_STYLE
+from mm_api.families.prompt import PromptStyle
+
+TOWER = {
+    "hidden_size": 3584,
+    "depth": 32,
+    "num_heads": 16,
+    "intermediate_size": 3420,
+    "patch_size": 14,
+    "spatial_merge_size": 2,
+    "tokens_per_second": 4,
+}
+"""Defaults of Qwen2_5_VLVisionConfig."""
+
+
+def read(config: JsonObject, processor: JsonObject) -> Dimensions:
+    """Return the parts of a Qwen2.5-VL checkpoint: images keep their size, within bounds.
+
+    Raises:
+        CheckpointError: the language model attends to a window of tokens only.
+    """
+    size = Sizes(section(config, "vision_config") or {}, TOWER, "vision_config")
+    text = section(config, "text_config") or config
+    if text.get("use_sliding_window"):
+        raise invalid(
+            "use_sliding_window is true; expected false: the answer must attend to all of an image"
+            " and its question"
+        )
+    bounds = Sizes(processor, {}, "preprocessor_config.json")
+    least = bounds("min_pixels", qwen2_vl.PIXELS[0])
+    most = bounds("max_pixels", qwen2_vl.PIXELS[1])
+    merge = size("spatial_merge_size")
+    unit = size("patch_size") * merge
+    vision = VisionFacts(
+        hidden_size=size("hidden_size"),
+        layers=size("depth"),
+        image_size=max(unit, isqrt(most) // unit * unit),
+        patch_size=size("patch_size"),
+        features_per_image=max(1, most // unit**2),
+        intermediate_size=size("intermediate_size"),
+        attention_heads=size("num_heads"),
+        merge_size=merge,
+        min_pixels=least,
+        max_pixels=most,
+        tokens_per_second=size("tokens_per_second"),
+    )
+    where = "text_config" if text is not config else ""
+    tied = bool(text.get("tie_word_embeddings", config.get("tie_word_embeddings", False)))
+    facts = text_facts(text, where=where, tied_embeddings=tied)
+    return Dimensions(facts, vision, image_token_id=image_token(config))
+
+
+QWEN2_5_VL = Family(
+    name="qwen2-5-vl",
+    title="Qwen2.5-VL",
+    architectures=("Qwen2_5_VLForConditionalGeneration",),
+    model_type="qwen2_5_vl",
+    read=read,
+    kind=Kind.PROMPT_TABLE,
+    dtypes=("bfloat16", "float16"),
+    dtype_reason="the type of the published checkpoints",
+    style=QWEN2_STYLE,
+    embeddings=Embeddings(),
+    recipe=NO_ENGINES,
+    image_layout=ImageLayout.GRID,
+    decoder=Decoder.BESIDE_TOWER,
+    prompt=PromptStyle(qwen2_vl.WRAPPER, "<|image_pad|>", "<|video_pad|>", opening="<|im_start|>"),
+    serving=Serving(ENSEMBLE, BYTES_TENSORS, "the checkpoint's chat template"),
+    features_per_image=qwen2_vl.features_per_image,
+    fixed_features=False,
+    positions_per_tile=lambda _: qwen2_vl.MAX_HW_DIMS,
+    pixels_side=qwen2_vl.pixels_side,
+    extra_output_bytes=qwen2_vl.rotary_bytes,
+    masked_vision=True,
+    default_input_tokens=2048,  # as Qwen2-VL
+    default_output_tokens=1024,
+    template_tokens=32,
+    pool_factor=VARIABLE_SIZE_FACTOR,
+    pipeline_parallel=True,
+    video_features=qwen2_vl.video_features,
+    pytorch=PyTorchServing(images=True, quantizations=("FP8",)),
+    adapters=True,
+    notes=(
+        "an image is scaled to 5,184 patches, 1,296 tokens, at the most, whatever max_pixels says",
+        "a video's frames are as far apart as video_seconds_input says, else half a second",
+    ),
+)
