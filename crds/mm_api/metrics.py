@@ -94,6 +94,12 @@ GATEWAY_METRICS: tuple[Metric, ...] = (
     ),
     Metric("mm_requests_running", _G, "Requests past the gateway's queue.", ("model",)),
     Metric("mm_requests_waiting", _G, "Requests in the gateway's queue.", ("model",)),
+    Metric(
+        "mm_tokens_waiting",
+        _G,
+        "Tokens of requests that wait for a slot: prompts, image features, longest answers.",
+        ("model",),
+    ),
     Metric("mm_images_total", _C, "Images accepted.", ("model",)),
     Metric("mm_image_tokens_total", _C, "Prompt tokens that images became.", ("model",)),
     Metric("mm_prompt_tokens_total", _C, "Prompt tokens, image tokens included.", ("model",)),

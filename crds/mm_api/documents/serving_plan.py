@@ -76,6 +76,7 @@ class KeyLimitPlan(Document):
     tokens_per_minute: int | None = Field(
         default=None, ge=1, description="Of prompts and answers, image features included."
     )
+    weight: int = Field(default=1, ge=1, description="Share of the replica while others wait.")
 
 
 class GatewayPlan(Document):
@@ -99,6 +100,9 @@ class GatewayPlan(Document):
     request_timeout_seconds: float = Field(gt=0)
     keep_alive_seconds: float = Field(
         default=15, gt=0, description="Silence after which a stream gets a comment."
+    )
+    max_queue_tokens: int | None = Field(
+        default=None, ge=1, description="Tokens of requests that wait. None: any number."
     )
     key_limits: list[KeyLimitPlan] | None = Field(
         default=None, description="By the name of a key. None: no key has limits."

@@ -49,6 +49,12 @@ class KeyLimit(ApiModel):
         description="Tokens of prompts, image features and answers within a minute; a request "
         "needs room for its longest answer. Absent: no limit.",
     )
+    weight: int = Field(
+        default=1,
+        ge=1,
+        le=100,
+        description="Share of a replica while requests of several keys wait, in tokens.",
+    )
 
 
 class GatewaySpec(ApiModel):
@@ -71,6 +77,13 @@ class GatewaySpec(ApiModel):
         ge=0,
         le=65_536,
         description="Requests that wait in the gateway for a slot; more are answered 429.",
+    )
+    max_queue_tokens: int | None = Field(
+        default=None,
+        ge=1,
+        le=1_000_000_000,
+        description="Tokens (prompts, image features, longest answers) of the requests that wait; "
+        "more are answered 429. Absent: only maxQueueSize counts.",
     )
     allowed_hosts: Annotated[list[HostName], Field(max_length=64)] = Field(
         default=[],

@@ -14,6 +14,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from mm_runtime.gateway.admission.fair_queue import PLAIN, Ticket
 from mm_runtime.gateway.admission.slots import Admission
 from mm_runtime.gateway.admission.tokens import TokenBudget, budget_tokens, check_characters
 from mm_runtime.gateway.api.finish_reason import FinishReason
@@ -77,6 +78,8 @@ class PreparedChat:
     likeliest: int | None = None
     form: Form | None = None
     """As in `EngineRequest`."""
+    ticket: Ticket = PLAIN
+    """Of each choice: how it waits for a slot."""
 
     @property
     def image_count(self) -> int:
@@ -284,7 +287,7 @@ class ChatService:
     async def _one(
         self, chat: PreparedChat, request_id: str, choice: int = 0
     ) -> AsyncGenerator[Event, None]:
-        async with self.admission.slot() as waited:
+        async with self.admission.slot(chat.ticket) as waited:
             yield Admitted(waited)
             request = _engine_request(chat, request_id, choice)
             language = chat.language

@@ -51,6 +51,7 @@ class GatewayMetrics:
         """Follow how many requests run and wait."""
         self._gauges["mm_requests_running"].labels(self._model).set(load.running)
         self._gauges["mm_requests_waiting"].labels(self._model).set(load.waiting)
+        self._gauges["mm_tokens_waiting"].labels(self._model).set(load.waiting_tokens)
 
     def observe(self, name: str, seconds: float) -> None:
         """Put a duration into a histogram."""

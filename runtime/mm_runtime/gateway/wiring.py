@@ -133,6 +133,7 @@ def build_gateway(
     admission = Admission(
         max_concurrency=plan.max_concurrency,
         max_queue_size=plan.max_queue_size,
+        max_queue_tokens=plan.max_queue_tokens,
         clock=time.monotonic,
     )
     admission.load.observers.append(metrics.observe_load)

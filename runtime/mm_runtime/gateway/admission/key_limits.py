@@ -115,6 +115,7 @@ class KeyClaim:
         self, name: str, limit: KeyLimitPlan, tokens: Budget | None, clock: Callable[[], float]
     ) -> None:
         self.name = name
+        self.weight = limit.weight
         self.used = 0
         self._limit = limit
         self._tokens = tokens

@@ -2,7 +2,7 @@
 
 A request whose body is complete gets a place (running or waiting; all taken means 429, before its
 body is read where that is known by then) and, once its prompt and images are prepared, a slot. Only
-slots count against `max_concurrency`.
+slots count against `max_concurrency`. Which request gets a slot next, `FairQueue` decides.
 """
 
 import asyncio
@@ -11,11 +11,11 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 
+from mm_runtime.gateway.admission.drain_rate import DrainRate
+from mm_runtime.gateway.admission.fair_queue import PLAIN, FairQueue, Ticket
 from mm_runtime.gateway.errors import InvalidRequestError, OverloadedError
 
 _MAX_RETRY_AFTER_SECONDS = 60
-_WEIGHT = 0.2
-"""Weight of the newest duration in the running mean: about the last ten requests count."""
 
 
 @dataclass(slots=True)
@@ -24,6 +24,9 @@ class Load:
 
     running: int = 0
     waiting: int = 0
+    waiting_tokens: int = 0
+    """Of requests that wait for a slot: prompts, features, longest answers."""
+
     observers: list[Callable[["Load"], None]] = field(default_factory=list)
 
     def changed(self) -> None:
@@ -37,16 +40,24 @@ class Admission:
 
     Attributes:
         capacity: requests that run or wait at one time, at most.
+        queue: those that wait for a slot.
     """
 
     def __init__(
-        self, *, max_concurrency: int, max_queue_size: int, clock: Callable[[], float]
+        self,
+        *,
+        max_concurrency: int,
+        max_queue_size: int,
+        clock: Callable[[], float],
+        max_queue_tokens: int | None = None,
     ) -> None:
+        """Take the bounds; `max_queue_tokens` None: only requests are counted."""
         self.capacity = max_concurrency + max_queue_size
-        self._slots = asyncio.Semaphore(max_concurrency)  # wakes waiters in order of arrival
-        self._max_concurrency = max_concurrency
+        self._free = max_concurrency
+        self._max_queue_tokens = max_queue_tokens
         self._clock = clock
-        self._mean_seconds = 1.0
+        self.queue: FairQueue[asyncio.Future[None]] = FairQueue()
+        self._rate = DrainRate(clock)
         self.load = Load()
 
     @property
@@ -64,7 +75,7 @@ class Admission:
             raise OverloadedError(
                 f"The model is busy: {self.load.running} requests run and {self.load.waiting} "
                 "wait. Try again later.",
-                retry_after_seconds=self._estimate_wait(),
+                retry_after_seconds=self._half_of_the_queue(),
                 reason="queue_full",
                 code="rate_limit_exceeded",
             )
@@ -93,25 +104,92 @@ class Admission:
             self.load.changed()
 
     @asynccontextmanager
-    async def slot(self) -> AsyncIterator[float]:
-        """Wait for a slot, hold it, and yield the seconds waited. Needs a place."""
+    async def slot(self, ticket: Ticket = PLAIN) -> AsyncIterator[float]:
+        """Wait for a slot, hold it, and yield the seconds waited. Needs a place.
+
+        Raises:
+            OverloadedError: requests that wait have too many tokens, or the slot would come after
+                the deadline, as far as that is known.
+        """
         enqueued = self._clock()
-        async with self._slots:
-            started = self._clock()
-            self._move(+1)
-            try:
-                yield started - enqueued
-            finally:
-                self._move(-1)
-                taken = self._clock() - started
-                self._mean_seconds += _WEIGHT * (taken - self._mean_seconds)
+        await self._take(ticket)
+        started = self._clock()
+        self._move(+1)
+        try:
+            yield started - enqueued
+        finally:
+            self._move(-1)
+            self._rate.ended(ticket.tokens, waiting=len(self.queue) > 0)
+            self._give()
+
+    async def _take(self, ticket: Ticket) -> None:
+        if not self._free:
+            self._refuse_too_much(ticket)
+            await self._wait(ticket)
+            return
+        self._free -= 1
+        if not self._free:
+            self._rate.filled()
+
+    async def _wait(self, ticket: Ticket) -> None:
+        granted = asyncio.get_running_loop().create_future()
+        waiting = self.queue.push(ticket, granted, self._clock())
+        self._count_tokens()
+        try:
+            await granted
+        except asyncio.CancelledError:
+            self.queue.remove(waiting)
+            self._count_tokens()
+            if not granted.cancelled():
+                self._give()  # it came at the moment when its request ended
+            raise
+
+    def _give(self) -> None:
+        """Pass a slot on to the next that waits."""
+        while len(self.queue):
+            granted = self.queue.pop()
+            if not granted.done():  # else its request has just been cancelled
+                granted.set_result(None)
+                self._count_tokens()
+                return
+        self._free += 1
 
     def _move(self, count: int) -> None:
         self.load.running += count
         self.load.waiting -= count
         self.load.changed()
 
-    def _estimate_wait(self) -> int:
-        """Return seconds until half of the queue is gone, at the pace of the last requests."""
-        seconds = self._mean_seconds * self.load.waiting / self._max_concurrency / 2
-        return max(1, min(_MAX_RETRY_AFTER_SECONDS, math.ceil(seconds)))
+    def _count_tokens(self) -> None:
+        self.load.waiting_tokens = self.queue.tokens
+        self.load.changed()
+
+    def _refuse_too_much(self, ticket: Ticket) -> None:
+        most, wait = self._max_queue_tokens, self._rate.seconds_for(self.queue.ahead_of(ticket))
+        # One that waits alone may have any number of tokens: it would never get in otherwise.
+        if most is not None and self.queue.tokens and self.queue.tokens + ticket.tokens > most:
+            raise OverloadedError(
+                f"The model is busy: requests with {self.queue.tokens} tokens wait, and this one "
+                f"has up to {ticket.tokens}; {most} may wait. Try again later.",
+                retry_after_seconds=self._half_of_the_queue(),
+                reason="queue_tokens",
+                code="rate_limit_exceeded",
+            )
+        if ticket.deadline is None or wait is None:
+            return
+        late = self._clock() + wait - ticket.deadline
+        if late > 0:
+            raise OverloadedError(
+                f"The model is busy: an answer would begin in about {wait:.0f} seconds, after the "
+                "time-out of the request. Try again later.",
+                retry_after_seconds=_bounded(late),
+                reason="deadline",
+                code="rate_limit_exceeded",
+            )
+
+    def _half_of_the_queue(self) -> int:
+        """Return seconds until half of the queue is gone, as fast as requests left lately."""
+        return _bounded(self._rate.seconds_for(self.queue.tokens / 2) or 0.0)
+
+
+def _bounded(seconds: float) -> int:
+    return max(1, min(_MAX_RETRY_AFTER_SECONDS, math.ceil(seconds)))

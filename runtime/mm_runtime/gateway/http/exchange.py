@@ -23,6 +23,7 @@ from starlette.types import Receive, Scope, Send
 from mm_runtime.gateway.admission.auth import BearerAuth
 from mm_runtime.gateway.admission.body_budget import BodyBudget, BodyClaim
 from mm_runtime.gateway.admission.drain import Drain
+from mm_runtime.gateway.admission.fair_queue import Priority, Ticket
 from mm_runtime.gateway.admission.fetching import FetchClaim, Fetching
 from mm_runtime.gateway.admission.key_limits import KeyClaim, KeyLimits
 from mm_runtime.gateway.api.answers import Answers
@@ -51,6 +52,7 @@ from mm_runtime.gateway.dataplane import (
 from mm_runtime.gateway.errors import (
     EngineTimeoutError,
     ErrorResponse,
+    InvalidRequestError,
     KeyLimitError,
     RetryLaterError,
     error_response,
@@ -125,6 +127,7 @@ class _Claims:
     body: BodyClaim
     fetching: FetchClaim
     key: KeyClaim
+    priority: Priority
 
 
 class Endpoint:
@@ -206,6 +209,7 @@ class Endpoint:
         record: ExchangeRecord,
     ) -> None:
         name = self._auth.check(headers.get("authorization"))
+        priority = _priority(headers)
         # Refused now where it would be refused later, before its body takes memory.
         self._service.admission.check()
         with self._key_limits.inside(name) as key, self._bodies.claim() as claim:
@@ -225,7 +229,8 @@ class Endpoint:
                 # Not before: bodies that never end, or that are none, would hold every place.
                 self._service.admission.admit(request.choices),
             ):
-                work = self._answer(request, _Claims(claim, fetching, key), reply, record)
+                claims = _Claims(claim, fetching, key, priority)
+                work = self._answer(request, claims, reply, record)
                 del request
                 await _until_disconnect(work, receive, reply)
 
@@ -252,6 +257,14 @@ class Endpoint:
                 claims.body.grow(chat.media_bytes)
                 claims.key.reserve(chat.budget.most_tokens(chat.choices))
                 record.prepared(chat)
+                ticket = Ticket(
+                    key=claims.key.name,
+                    weight=claims.key.weight,
+                    priority=claims.priority,
+                    tokens=chat.budget.most_tokens(1),
+                    deadline=record.started + limit,
+                )
+                chat = replace(chat, ticket=ticket)
                 answer = self._service.answer(chat, request_id=record.request_id)
                 async with aclosing(_watched(answer, record, claims.key)) as events:
                     if streamed:
@@ -288,6 +301,22 @@ class Endpoint:
             # Refusals are not logged: their messages can hold what the client wrote.
             _log.warning("request failed", exc_info=error, extra={"request": record.request_id})
         return response
+
+
+def _priority(headers: Headers) -> Priority:
+    """Return how a request stands among those of its key.
+
+    Raises:
+        InvalidRequestError: there is no such priority.
+    """
+    named = headers.get("x-priority", Priority.NORMAL.name)
+    try:
+        return Priority[named.strip().upper()]
+    except KeyError:
+        raise InvalidRequestError(
+            "The header X-Priority is none that is known here. Send high, normal or low, or leave "
+            "it out."
+        ) from None
 
 
 async def _refuse(response: ErrorResponse, receive: Receive, reply: Reply) -> None:

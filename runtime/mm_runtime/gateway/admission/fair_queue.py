@@ -1,0 +1,158 @@
+"""Which of the requests that wait is next: deficit round robin between keys, by tokens.
+
+Each key has a queue of its own. In every round each of them may send tokens up to its weight, and
+keeps what it did not use; so a key with a thousand requests, or with long ones, delays another one
+by no more than a share. Within a key the order is that of arrival, but for priorities.
+"""
+
+import bisect
+import math
+from collections import deque
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Generic, TypeVar
+
+_Item = TypeVar("_Item")
+
+_QUANTUM = 256
+"""Tokens of one round and weight 1: a short question. Smaller ones change the order no more."""
+
+
+class Priority(Enum):
+    """How a request stands among those of its own key; the value is its head start in seconds.
+
+    Bounded: one of low priority waits for those that came up to so much later, and no longer.
+    """
+
+    HIGH = 10.0
+    NORMAL = 0.0
+    LOW = -10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ticket:
+    """What decides when a request is next.
+
+    Attributes:
+        key: name of its token.
+        weight: share of its key.
+        priority: among the requests of its key.
+        tokens: of prompt, features and longest answer; 0: not counted.
+        deadline: when its time is up, on the clock of the queue; None: never.
+    """
+
+    key: str = ""
+    weight: int = 1
+    priority: Priority = Priority.NORMAL
+    tokens: int = 0
+    deadline: float | None = None
+
+
+PLAIN = Ticket()
+"""Of requests that no client sent."""
+
+
+@dataclass(order=True, slots=True)
+class Waiting(Generic[_Item]):
+    """One request that waits; they compare by their order within a key."""
+
+    due: float
+    number: int
+    ticket: Ticket = field(compare=False)
+    item: _Item = field(compare=False)
+
+
+@dataclass(slots=True)
+class _Flow(Generic[_Item]):
+    """The queue of one key."""
+
+    weight: int
+    deficit: float = 0.0
+    waiting: list[Waiting[_Item]] = field(default_factory=list)
+    tokens: int = 0
+
+    @property
+    def rounds(self) -> int:
+        """Rounds until its first request may go."""
+        missing = self.waiting[0].ticket.tokens - self.deficit
+        return max(0, math.ceil(missing / (_QUANTUM * self.weight)))
+
+
+class FairQueue(Generic[_Item]):
+    """The requests that wait for a slot."""
+
+    def __init__(self) -> None:
+        self._flows: dict[str, _Flow[_Item]] = {}
+        self._turns: deque[str] = deque()
+        self._number = 0
+        self.tokens = 0
+
+    def __len__(self) -> int:
+        """Return how many requests wait."""
+        return sum(len(flow.waiting) for flow in self._flows.values())
+
+    def ahead_of(self, ticket: Ticket) -> float:
+        """Return the tokens that are served before a request that comes now, about.
+
+        Others get no more than their share meanwhile, and no more than they wait for.
+        """
+        own = self._flows.get(ticket.key)
+        mine = own.tokens if own else 0
+        share = (mine + ticket.tokens) / ticket.weight
+        return mine + sum(
+            min(flow.tokens, share * flow.weight)
+            for key, flow in self._flows.items()
+            if key != ticket.key
+        )
+
+    def push(self, ticket: Ticket, item: _Item, now: float) -> Waiting[_Item]:
+        """Let a request wait; return what `remove` takes."""
+        self._number += 1
+        waiting = Waiting(now - ticket.priority.value, self._number, ticket, item)
+        flow = self._flows.get(ticket.key)
+        if flow is None:
+            flow = self._flows[ticket.key] = _Flow(ticket.weight)
+            self._turns.append(ticket.key)
+        flow.weight = ticket.weight
+        bisect.insort(flow.waiting, waiting)
+        flow.tokens += ticket.tokens
+        self.tokens += ticket.tokens
+        return waiting
+
+    def remove(self, waiting: Waiting[_Item]) -> None:
+        """Take out a request that waits no longer; it may be out already."""
+        flow = self._flows.get(waiting.ticket.key)
+        if flow is not None and waiting in flow.waiting:
+            self._take(waiting.ticket.key, waiting)
+
+    def pop(self) -> _Item:
+        """Return the next one.
+
+        Raises:
+            IndexError: none waits.
+        """
+        # As many rounds as pass before the first may go, at once: not a round after the other.
+        rounds = min((flow.rounds for flow in self._flows.values()), default=0)
+        if rounds > 1:
+            for flow in self._flows.values():
+                flow.deficit += (rounds - 1) * _QUANTUM * flow.weight
+        while True:
+            key = self._turns[0]
+            flow = self._flows[key]
+            if flow.rounds == 0:
+                first = flow.waiting[0]
+                flow.deficit -= first.ticket.tokens
+                self._take(key, first)
+                return first.item
+            flow.deficit += _QUANTUM * flow.weight
+            self._turns.rotate(-1)
+
+    def _take(self, key: str, waiting: Waiting[_Item]) -> None:
+        flow = self._flows[key]
+        del flow.waiting[bisect.bisect_left(flow.waiting, waiting)]
+        flow.tokens -= waiting.ticket.tokens
+        self.tokens -= waiting.ticket.tokens
+        if not flow.waiting:
+            # What it did not use is gone, too: silence saves nothing up.
+            del self._flows[key]
+            self._turns.remove(key)
