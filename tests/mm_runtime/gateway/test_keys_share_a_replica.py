@@ -2,12 +2,14 @@
 
 import asyncio
 import random
+from functools import partial
 from pathlib import Path
 
 import httpx
 import pytest
 
-from mm_runtime.gateway.admission.fair_queue import FairQueue, Priority, Ticket
+from mm_runtime.gateway.admission.fair_queue import FairQueue, Priority, Ticket, Waiting
+from mm_runtime.gateway.wiring import Gateway
 from support.eventually import eventually_async
 from support.gateways import MODEL, serve, toy_gateway
 from support.scripted_engine import ScriptedEngine
@@ -79,7 +81,7 @@ def test_nothing_is_lost_or_served_twice() -> None:
     """Any order of coming, leaving and being served: each one once, and the sums are right."""
     chance = random.Random(20)  # noqa: S311  # an order, not secrets
     queue: FairQueue[int] = FairQueue()
-    inside = {}
+    inside: dict[int, Waiting[int]] = {}
     for number in range(3000):
         what = chance.random()
         if what < 0.5 or not inside:
@@ -100,6 +102,10 @@ def test_nothing_is_lost_or_served_twice() -> None:
         assert queue.tokens == sum(one.ticket.tokens for one in inside.values())
     with pytest.raises(IndexError):
         FairQueue[int]().pop()
+
+
+def _wait(gateway: Gateway, count: int) -> bool:
+    return len(gateway.admission.queue) == count
 
 
 async def test_a_key_with_many_requests_delays_no_other(tmp_path: Path) -> None:
@@ -135,7 +141,7 @@ async def test_a_key_with_many_requests_delays_no_other(tmp_path: Path) -> None:
         await eventually_async(lambda: engine.running == 1)
         for number in range(5):
             tasks.append(await send("a", f"alice-{number}"))
-            await eventually_async(lambda n=number: len(gateway.admission.queue) == n + 1)
+            await eventually_async(partial(_wait, gateway, number + 1))
         tasks.append(await send("a", "urgent", "high"))
         await eventually_async(lambda: len(gateway.admission.queue) == 6)
         tasks.append(await send("b", "bob"))
