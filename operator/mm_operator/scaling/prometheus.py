@@ -240,7 +240,7 @@ async def _read(answer: aiohttp.ClientResponse, address: str, pods: int) -> Any:
         ) from error
     if not is_answer(document):
         raise MetricsError(
-            f"{address} answered HTTP {answer.status} with something that is no answer of "
+            f"{address} answered HTTP {answer.status} with something that is not an answer of "
             "Prometheus: check the address"
         )
     why = error_text(document)

@@ -81,7 +81,7 @@ class HubSource:
         for entry in model.siblings or []:
             if entry.size is None or entry.blob_id is None:
                 raise SourceUnavailableError(
-                    f"{self._endpoint} does not report the size of {entry.rfilename}: it is no"
+                    f"{self._endpoint} does not report the size of {entry.rfilename}: it is not a"
                     " complete mirror of the Hub."
                 )
             digest = entry.lfs.sha256 if entry.lfs else None

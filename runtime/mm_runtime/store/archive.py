@@ -240,7 +240,7 @@ def _chunks(archive: tarfile.TarFile, name: str, limit: int) -> Iterator[Piece]:
     except KeyError as error:
         raise EngineCorruptError(f"{_name(archive)}: {name} is missing.") from error
     if reader is None or member.size > limit:
-        raise EngineCorruptError(f"{_name(archive)}: {name} is no file of at most {limit} bytes.")
+        raise EngineCorruptError(f"{_name(archive)}: {name} is not a file of <= {limit} bytes.")
     while chunk := reader.read(PIECE_BYTES):
         yield chunk
 

@@ -131,7 +131,7 @@ async def test_prompts(tmp_path: Path, fields: dict[str, object], prompt: str) -
             "at most 32",
             id="many",
         ),
-        pytest.param({"continue_final_message": True}, "no text of the role", id="a-question"),
+        pytest.param({"continue_final_message": True}, "not text of the role", id="a-question"),
         pytest.param(
             {
                 "messages": [QUESTION, BEGUN],

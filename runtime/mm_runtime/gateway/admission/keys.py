@@ -77,7 +77,7 @@ def _read(line: str) -> Key | str:
         return Key(UNNAMED, digest_of(line))  # tokens may have colons, but no spaces
     if not _NAME.fullmatch(name):
         return (
-            "what stands before the colon is no name: expected up to 63 letters, digits, '-', "
+            "the text before the colon is not a name: expected up to 63 letters, digits, '-', "
             "'_' and '.'"
         )
     if not rest.strip():

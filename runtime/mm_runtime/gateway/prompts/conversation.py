@@ -237,7 +237,7 @@ def _check_continued(request: ChatRequest) -> None:
     if request.add_generation_prompt:
         reason = "`add_generation_prompt` opens a new answer"
     elif last.role != "assistant" or last.tool_calls:
-        reason = "the last message is no text of the role assistant"
+        reason = "the last message is not text of the role assistant"
     if reason:
         raise InvalidRequestError(
             f"`continue_final_message`: {reason}.", param="continue_final_message"
