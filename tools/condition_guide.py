@@ -29,7 +29,8 @@ class Advice(NamedTuple):
 
 TYPES: Final[dict[ConditionType, TypeGuide]] = {
     ConditionType.READY: TypeGuide(
-        "At least one replica of the wanted revision answers.",
+        "At least one replica of the wanted revision answers, or `spec.replicas` is 0 and "
+        "the engine is built (`NoReplicas`).",
         "Reason and message of the stage that is not finished, or of the problem.",
     ),
     ConditionType.AVAILABLE: TypeGuide(
@@ -217,6 +218,12 @@ ROLLOUT: Final[dict[str, Advice]] = {
         "No node accepts a pod.",
         "Add nodes, or change resources, selectors or tolerations. Where the message names pods of "
         "the former revision: `spec.rollout` ([operations.md](operations.md#rollouts)).",
+    ),
+    Reason.VOLUME_UNAVAILABLE: Advice(
+        "A pod of a Job, a server or an encoder is on a node that cannot attach or mount "
+        "one of its volumes; in the words of the pod's Events.",
+        "As the message says. Multi-Attach: a store that several nodes may attach "
+        "(`spec.build.store`), or one node for all.",
     ),
     Reason.IMAGE_NOT_USABLE: Advice(
         "A container of the pods cannot start: the image has no `mm-runtime`.",

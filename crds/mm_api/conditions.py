@@ -10,7 +10,7 @@ from enum import StrEnum
 class ConditionType(StrEnum):
     """Types in the order in which they are written to the status."""
 
-    # At least one replica of the wanted revision answers, and nothing blocks.
+    # At least one replica of the wanted revision answers, and nothing blocks; or none is wanted.
     READY = "Ready"
     # At least one replica, of any revision, answers requests.
     AVAILABLE = "Available"
@@ -59,6 +59,7 @@ class Reason(StrEnum):
     WAITING_FOR_ENGINE = "WaitingForEngine"
     PODS_STARTING = "PodsStarting"
     PODS_UNSCHEDULABLE = "PodsUnschedulable"
+    VOLUME_UNAVAILABLE = "VolumeUnavailable"
     PODS_CRASHING = "PodsCrashing"
     GPU_OUT_OF_MEMORY = "GpuOutOfMemory"
     GPU_UNUSABLE = "GpuUnusable"

@@ -172,7 +172,8 @@ class Reconciler:
             await self._stores.gather(record)
             await self._claims.gather(record)
         jobs = self._observer.jobs_of(record) if record else ()
-        return await self._evidence.gather(jobs, self._clock())
+        pods = self._observer.pods_of(record) if record else ()
+        return await self._evidence.gather(jobs, pods, self._clock())
 
     async def _may_build(self, snapshot: Snapshot, plan: Plan) -> bool:
         """Take the Lease of an engine that a build starts of and that namespaces share."""

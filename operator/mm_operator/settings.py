@@ -6,9 +6,11 @@ import socket
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import get_args
 
 from pydantic import ValidationError
 
+from mm_api.v1alpha1 import UserIds
 from mm_api.v1alpha1.network import NetworkSpec
 from mm_operator.model import KedaSettings, PlanSettings
 from mm_operator.scaling.own_prometheus import KEYS, OwnPrometheusSettings
@@ -81,6 +83,9 @@ class Settings:
     scrape_annotations: bool = True
     """Pods of models carry prometheus.io annotations; off where a PodMonitor finds them."""
 
+    user_ids: UserIds = "Fixed"
+    """Whether pods of models run as 65532, or as whom their namespace says (OpenShift)."""
+
     keda: bool = False
     """KEDA is in the cluster: its definitions are installed and the rights to its objects given."""
 
@@ -120,6 +125,7 @@ class Settings:
             builder_version=BUILDER_VERSION,
             every_namespace=not self.namespaces,
             scrape_annotations=self.scrape_annotations,
+            user_ids=self.user_ids,
             keda=self._keda_settings if self.keda else None,
             sharing=self.sharing,
             network=self.network,
@@ -166,6 +172,7 @@ def parse_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> 
         sharing=tuple(given.shared_stores),
         network=given.network,
         scrape_annotations=given.scrape_annotations,
+        user_ids=given.user_ids,
         keda=given.keda,
         keda_authentication=given.keda_authentication,
         keda_auth_modes=given.keda_auth_modes,
@@ -257,6 +264,13 @@ def build_parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
         action=argparse.BooleanOptionalAction,
         default=setting("SCRAPE_ANNOTATIONS", "true").lower() != "false",
         help="give pods of models prometheus.io annotations; not where a PodMonitor finds them",
+    )
+    run.add_argument(
+        "--user-ids",
+        default=setting("USER_IDS", "Fixed"),
+        choices=get_args(UserIds),
+        help="Fixed: pods of models run as 65532; Namespace: user, group and fsGroup are left to "
+        "the namespace, as OpenShift's restricted-v2 requires",
     )
     run.add_argument(
         "--shared-stores",

@@ -64,6 +64,7 @@ from support.chart import EXHAUSTIVE, NAMESPACE, of_kind
                 ),
                 sharing=(frozenset({"team-a", "team-b"}),),
                 scrape_annotations=False,
+                user_ids="Namespace",
                 keda=True,
                 keda_authentication="prometheus",
                 keda_auth_modes="tls,bearer",

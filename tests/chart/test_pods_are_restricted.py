@@ -19,17 +19,21 @@ def _pods(values: dict[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-@VALUES
-def test_pods_run_without_rights(values: dict[str, Any]) -> None:
-    """User 65532, never root, with the runtime's seccomp profile."""
+IDS = {"runAsUser": 65532, "runAsGroup": 65532, "fsGroup": 65532}
+
+
+@pytest.mark.parametrize(
+    ("values", "ids"),
+    [
+        pytest.param({}, IDS, id="defaults"),
+        pytest.param({"userIds": "Namespace"}, {}, id="those-of-the-namespace"),
+        pytest.param({**EXHAUSTIVE, "userIds": "Fixed"}, IDS, id="every-value"),
+    ],
+)
+def test_pods_run_without_rights(values: dict[str, Any], ids: dict[str, int]) -> None:
+    """User 65532 or the namespace's, never root, with the runtime's seccomp profile."""
     assert [pod["securityContext"] for pod in _pods(values)] == [
-        {
-            "runAsNonRoot": True,
-            "runAsUser": 65532,
-            "runAsGroup": 65532,
-            "fsGroup": 65532,
-            "seccompProfile": {"type": "RuntimeDefault"},
-        }
+        {"runAsNonRoot": True, **ids, "seccompProfile": {"type": "RuntimeDefault"}}
     ]
 
 

@@ -16,6 +16,7 @@ EXHAUSTIVE: dict[str, Any] = {
     "fullnameOverride": "mm-operator",
     "watchNamespaces": ["team-a", "team-b"],
     "watchNodes": True,
+    "userIds": "Namespace",
     "imagePullSecrets": ["registry"],
     "operator": {
         "image": "registry.example/operator@sha256:" + 64 * "0",

@@ -204,18 +204,18 @@ RULE_EXAMPLES = (
         at("rollout.progressDeadline", "500ms"),
     ),
     RuleExample(
+        "places-are-spread-over-once",
+        "spec.runtime.topologySpreadConstraints",
+        "each topologyKey may have one constraint",
+        at("runtime.topologySpreadConstraints", [{"topologyKey": "zone"}, {"topologyKey": "row"}]),
+        at("runtime.topologySpreadConstraints", [{"topologyKey": "zone"}, {"topologyKey": "zone"}]),
+    ),
+    RuleExample(
         "only-rolling-has-a-surge",
         "spec.rollout.strategy",
         "maxSurge and maxUnavailable are those of strategy Rolling",
         {"rollout": {"strategy": "Rolling", "maxSurge": 2}},
         {"rollout": {"strategy": "Recreate", "maxSurge": 2}},
-    ),
-    RuleExample(
-        "only-rolling-misses-pods",
-        "spec.rollout.strategy",
-        "maxSurge and maxUnavailable are those of strategy Rolling",
-        {"rollout": {"strategy": "Rolling", "maxUnavailable": 0}},
-        {"rollout": {"strategy": "Recreate", "maxUnavailable": 0}},
     ),
     RuleExample(
         "without-a-surge-one-is-missing",

@@ -77,7 +77,15 @@ class BuildSpec(Scheduling):
     )
     gpu: Gpu = Field(default=Gpu(), description="GPUs of the build Job.")
     resources: Resources = Field(
-        default=Resources(), description="Compute resources of the build container."
+        default=Resources(),
+        description="Compute resources of the build container. A limit of cpu is also that of "
+        "inspect and sweep Jobs, for namespaces whose quota counts limits.cpu.",
+    )
+    service_account_name: ObjectName | None = Field(
+        default=None,
+        description="Service account of inspect, build and sweep Jobs, for example one that a "
+        "cloud lets read the bucket of the checkpoint; its Kubernetes token is never mounted. "
+        "Absent: default.",
     )
     store: StoreSpec = Field(default=StoreSpec(), description="Where engines are kept.")
     timeout: Duration = Field(

@@ -31,8 +31,8 @@ COLUMNS: Final = (
     _column("Url", ".status.url"),
     _column("Age", ".metadata.creationTimestamp", "date"),
     _column("Family", ".status.plan.family", wide=True),
-    _column("Engine", ".status.build.fingerprint", wide=True),
-    _column("Plan", ".status.plan.servingHash", wide=True),
+    _column("Engine", ".status.plan.shortFingerprint", wide=True),
+    _column("Plan", ".status.plan.shortServingHash", wide=True),
 )
 
 

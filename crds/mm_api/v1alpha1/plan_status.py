@@ -52,8 +52,14 @@ class PlanStatus(ApiModel):
     fingerprint: Short | None = Field(
         default=None, description="Everything that changes the engine's bytes, as one digest."
     )
+    short_fingerprint: Short | None = Field(
+        default=None, description="First digits of `fingerprint`, for the columns of kubectl."
+    )
     serving_hash: Short | None = Field(
         default=None, description="Everything that changes the serving pods, as one digest."
+    )
+    short_serving_hash: Short | None = Field(
+        default=None, description="First digits of `servingHash`, for the columns of kubectl."
     )
     parameters: int | None = Field(default=None, description="Number of weights.")
     features_per_image: int | None = Field(

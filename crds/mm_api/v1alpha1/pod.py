@@ -86,6 +86,28 @@ class Toleration(ApiModel):
     )
 
 
+class TopologySpread(ApiModel):
+    """How evenly the pods of one revision are spread over places."""
+
+    topology_key: LabelKey = Field(
+        description="Label of nodes whose values are the places, for example "
+        "topology.kubernetes.io/zone or kubernetes.io/hostname."
+    )
+    max_skew: int = Field(
+        default=1,
+        ge=1,
+        le=1000,
+        description="By how many pods two places may differ.",
+    )
+    when_unsatisfiable: Literal["DoNotSchedule", "ScheduleAnyway"] = Field(
+        default="ScheduleAnyway",
+        description="Whether a pod that no place takes evenly waits, or runs where it can.",
+    )
+
+
+UserIds = Literal["Fixed", "Namespace"]
+
+
 class Scheduling(ApiModel):
     """Where pods may run."""
 

@@ -5,7 +5,7 @@ through both forms, the CEL on a real API server, so the two cannot drift apart.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from mm_api import labels
@@ -100,6 +100,11 @@ def _one_gpu_product(spec: MultimodalModelSpec) -> bool:
 
 def _one_gpu_resource(spec: MultimodalModelSpec) -> bool:
     return len({spec.build.gpu.resource_name, spec.runtime.gpu.resource_name} - {None}) < _SEVERAL
+
+
+def _each_once(keys: Iterable[str]) -> bool:
+    listed = list(keys)
+    return len(set(listed)) == len(listed)
 
 
 def _own_labels_untouched(runtime: RuntimeSpec) -> bool:
@@ -317,6 +322,15 @@ RULES: Final[Mapping[type[ApiModel], tuple[Rule, ...]]] = {
             "use another prefix",
             holds=_own_labels_untouched,
             field="podLabels",
+        ),
+        Rule(
+            cel="self.topologySpreadConstraints.all(one, self.topologySpreadConstraints"
+            ".exists_one(other, other.topologyKey == one.topologyKey))",
+            message="each topologyKey may have one constraint: merge or remove the others",
+            holds=lambda runtime: _each_once(
+                one.topology_key for one in runtime.topology_spread_constraints
+            ),
+            field="topologySpreadConstraints",
         ),
     ),
     AutoscalingSpec: (

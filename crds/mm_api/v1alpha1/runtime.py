@@ -6,7 +6,7 @@ from pydantic import Field
 
 from mm_api.base import ApiModel
 from mm_api.v1alpha1.names import ImageName, LabelKey, LabelValue, ObjectName
-from mm_api.v1alpha1.pod import Gpu, Resources, Scheduling
+from mm_api.v1alpha1.pod import Gpu, Resources, Scheduling, TopologySpread, UserIds
 from mm_api.v1alpha1.quantity import AutoOrQuantity
 
 
@@ -65,7 +65,9 @@ class RuntimeSpec(Scheduling):
     )
     gpu: Gpu = Field(default=Gpu(), description="GPUs of one replica.")
     resources: Resources = Field(
-        default=Resources(), description="Compute resources of the server container."
+        default=Resources(),
+        description="Compute resources of the server container. A limit of cpu is also that of the "
+        "container that pulls an engine from a bucket.",
     )
     memory_pools: MemoryPoolsSpec = Field(
         default=MemoryPoolsSpec(), description="Triton's memory pools."
@@ -105,6 +107,17 @@ class RuntimeSpec(Scheduling):
     )
     image_pull_secrets: Annotated[list[ObjectName], Field(max_length=8)] = Field(
         default=[], description="Names of Secrets for pulling the images of Jobs and pods."
+    )
+    user_ids: UserIds | None = Field(
+        default=None,
+        description="Fixed: Jobs and pods of the model run as user, group and fsGroup 65532. "
+        "Namespace: the three are left to the namespace, as OpenShift's restricted-v2 requires. "
+        "Absent: what the operator is set to (chart value userIds).",
+    )
+    topology_spread_constraints: Annotated[list[TopologySpread], Field(max_length=8)] = Field(
+        default=[],
+        description="How servers, and encoders in pods of their own, are spread over zones or "
+        "nodes, each kind for itself.",
     )
     triton: TritonSpec = Field(default=TritonSpec(), description="Triton's own ports.")
     pod_labels: Annotated[dict[LabelKey, LabelValue], Field(max_length=16)] = Field(

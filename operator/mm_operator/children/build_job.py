@@ -8,7 +8,7 @@ from mm_api.contract import BUILD_PERMANENT, CONFIG_MOUNT, PLAN_FILE, Command, F
 from mm_api.documents.build_plan import BuildPlan
 from mm_api.v1alpha1 import MultimodalModelSpec, duration
 from mm_operator.children import hardware, pod, sources, volumes
-from mm_operator.children.job_pod import build_job_pod, failure_policy
+from mm_operator.children.job_pod import build_job_pod, build_job_template, failure_policy
 from mm_operator.children.metadata import Manifest, config_reference, engine_labels
 from mm_operator.model import EngineState, Plan, Snapshot, Step
 from mm_operator.plan.jobs import terms_of
@@ -44,10 +44,9 @@ def build_build_job(snapshot: Snapshot, spec: MultimodalModelSpec, plan: Plan) -
                 duration.parse(spec.build.ttl_after_finished).total_seconds()
             ),
             "podFailurePolicy": failure_policy("build", BUILD_PERMANENT),
-            "template": {
-                "metadata": {"labels": engine_labels(fingerprint)},
-                "spec": _pod(snapshot, spec, plan, plan.build_plan),
-            },
+            "template": build_job_template(
+                engine_labels(fingerprint), _pod(snapshot, spec, plan, plan.build_plan)
+            ),
         },
     }
 

@@ -3,8 +3,8 @@
 from mm_api import labels
 from mm_api.contract import INSPECT_PERMANENT, Command, Flag
 from mm_api.v1alpha1 import MultimodalModelSpec
-from mm_operator.children import sources, volumes
-from mm_operator.children.job_pod import build_job_pod, failure_policy
+from mm_operator.children import pod, sources, volumes
+from mm_operator.children.job_pod import build_job_pod, build_job_template, failure_policy
 from mm_operator.children.metadata import Manifest, own_labels, own_metadata
 from mm_operator.model import Plan, Snapshot, Step
 from mm_operator.plan.jobs import terms_of
@@ -44,10 +44,9 @@ def build_inspect_job(snapshot: Snapshot, spec: MultimodalModelSpec, plan: Plan)
         "spec": {
             "backoffLimit": RETRIES,
             "podFailurePolicy": failure_policy("inspect", INSPECT_PERMANENT),
-            "template": {
-                "metadata": {"labels": own_labels(snapshot.name, labels.Component.INSPECT)},
-                "spec": _pod(snapshot, spec),
-            },
+            "template": build_job_template(
+                own_labels(snapshot.name, labels.Component.INSPECT), _pod(snapshot, spec)
+            ),
         },
     }
 
@@ -68,7 +67,7 @@ def _pod(snapshot: Snapshot, spec: MultimodalModelSpec) -> Manifest:
         deadline_seconds=DEADLINE_SECONDS,
         arguments=arguments,
         environment=sources.source_environment(spec),
-        resources={"requests": dict(_REQUESTS), "limits": {"memory": _MEMORY_LIMIT}},
+        resources=pod.small(_REQUESTS, _MEMORY_LIMIT, beside=spec.build.resources),
         mounts=volumes.inspect_mounts(spec),
         attached=volumes.source_volumes(spec),
     )

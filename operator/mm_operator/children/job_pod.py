@@ -1,6 +1,6 @@
 """The pod of a Job: one container that runs `mm-runtime`, whose last message is its report."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from mm_api.contract import CANNOT_START, TERMINATION_LOG, Command, ExitCode, Flag
 from mm_api.v1alpha1 import Gpu, MultimodalModelSpec
@@ -8,6 +8,18 @@ from mm_operator.children import pod, volumes
 from mm_operator.children.metadata import Manifest
 from mm_operator.children.outward import with_network
 from mm_operator.model import Snapshot
+
+
+def build_job_template(marks: Mapping[str, str], spec: Manifest) -> Manifest:
+    """Return the pod template of a Job: labels of ours, and no sidecar of a mesh."""
+    without = pod.WITHOUT_SIDECAR
+    return {
+        "metadata": {
+            "labels": {**without["labels"], **marks},
+            "annotations": dict(without["annotations"]),
+        },
+        "spec": spec,
+    }
 
 
 def build_job_pod(
@@ -55,6 +67,7 @@ def build_job_pod(
             {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108  # an emptyDir of the pod's own
         ],
     }
+    account = spec.build.service_account_name
     job_pod: Manifest = {
         # Of the pod, not of the Job: waiting for a GPU is not building, and a pod that ran too long
         # counts as one attempt instead of ending the Job.
@@ -63,7 +76,8 @@ def build_job_pod(
         "containers": [container],
         "enableServiceLinks": False,
         "restartPolicy": "Never",
-        "securityContext": pod.pod_security(),
+        "securityContext": pod.pod_security(snapshot.settings.user_ids_of(spec)),
+        **({"serviceAccountName": account} if account else {}),
         "shareProcessNamespace": pod.SHARE_PROCESSES,
         "volumes": [*attached, *documents, pod.scratch("tmp")],
         **pod.pull_secrets(list(spec.runtime.image_pull_secrets)),

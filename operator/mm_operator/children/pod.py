@@ -1,12 +1,28 @@
 """What every pod has in common: it passes Pod Security `restricted` with a read-only root."""
 
-from mm_api.v1alpha1 import Gpu, Resources, Scheduling
+from collections.abc import Mapping
+from typing import Final
+
+from mm_api.v1alpha1 import Gpu, Resources, Scheduling, UserIds, quantity
 from mm_operator.children.metadata import Manifest
 from mm_operator.digests import plain
 from mm_operator.plan.engine.gpu_resource import GPU, product_label
 
 USER_ID = 65532
 """The images' user; the group owns volumes, so that the user may write the store."""
+
+_USER_NAME = "multimodal"
+
+WITHOUT_SIDECAR: Final[Mapping[str, Mapping[str, str]]] = {
+    "labels": {"kuma.io/sidecar-injection": "disabled", "sidecar.istio.io/inject": "false"},
+    "annotations": {
+        "consul.hashicorp.com/connect-inject": "false",
+        "linkerd.io/inject": "disabled",
+        "sidecar.istio.io/inject": "false",
+    },
+}
+"""Of pods of Jobs: a mesh's proxy that never ends would keep their Job from ending. Labels are
+what Istio and Kuma read today, annotations what older Istio, Linkerd and Consul do."""
 
 
 SHARE_PROCESSES = True
@@ -15,13 +31,12 @@ handler, and Python takes a second to get there: an evicted build ran on for its
 grace. With a shared namespace the pause process is the first one."""
 
 
-def pod_security() -> Manifest:
-    """Return the pod's security context."""
+def pod_security(user_ids: UserIds = "Fixed") -> Manifest:
+    """Return the pod's security context; OpenShift gives each namespace users of its own."""
+    fixed = {"runAsUser": USER_ID, "runAsGroup": USER_ID, "fsGroup": USER_ID}
     return {
         "runAsNonRoot": True,
-        "runAsUser": USER_ID,
-        "runAsGroup": USER_ID,
-        "fsGroup": USER_ID,
+        **(fixed if user_ids == "Fixed" else {}),
         # Volumes of millions of files are not walked again when the root's owner is right.
         "fsGroupChangePolicy": "OnRootMismatch",
         "seccompProfile": {"type": "RuntimeDefault"},
@@ -40,11 +55,21 @@ def container_security() -> Manifest:
 
 
 def environment() -> list[Manifest]:
-    """Return the environment of every container: the only place to write is /tmp."""
-    return [
-        {"name": "HOME", "value": "/tmp"},  # noqa: S108  # an emptyDir of the pod's own
-        {"name": "PYTHONDONTWRITEBYTECODE", "value": "1"},
-    ]
+    """Return the environment of every container: the only place to write is /tmp.
+
+    Images of NVIDIA have no entry for the user in /etc/passwd, none has one for a user of the
+    namespace's. torch then dies with `getpwuid(): uid not found`, unless the environment
+    has the name and places for caches.
+    """
+    variables = {
+        "HOME": "/tmp",  # noqa: S108  # an emptyDir of the pod's own
+        "USER": _USER_NAME,
+        "LOGNAME": _USER_NAME,
+        "TORCHINDUCTOR_CACHE_DIR": "/tmp/torchinductor",  # noqa: S108
+        "TRITON_CACHE_DIR": "/tmp/triton",  # noqa: S108
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    return [{"name": name, "value": value} for name, value in variables.items()]
 
 
 def placement(scheduling: Scheduling, gpu: Gpu) -> Manifest:
@@ -78,6 +103,25 @@ def compute(resources: Resources, *, gpu: Gpu, defaults: dict[str, str]) -> Mani
     if gpu.count:
         limits[gpu.resource_name or GPU] = str(gpu.count)
     return {key: values for key, values in (("requests", requests), ("limits", limits)) if values}
+
+
+def small(requests: Mapping[str, str], memory_limit: str, *, beside: Resources) -> Manifest:
+    """Return the resources of a container whose needs are known.
+
+    Args:
+        requests: what it sets aside; cpu no more than its limit.
+        memory_limit: what it may use.
+        beside: resources of the container that it works for, whose limit of cpu it has: a quota on
+            limits.cpu refuses pods in which a container has none.
+    """
+    limit = beside.limits.get("cpu")
+    if limit is None:
+        return {"requests": dict(requests), "limits": {"memory": memory_limit}}
+    cpu = min(requests["cpu"], str(limit), key=quantity.number_of)
+    return {
+        "requests": {**requests, "cpu": cpu},
+        "limits": {"cpu": str(limit), "memory": memory_limit},
+    }
 
 
 def scratch(name: str) -> Manifest:

@@ -9,7 +9,8 @@ from mm_operator.children.metadata import Manifest
 from mm_operator.plan.store import store_of
 
 NAME = "pull"
-_RESOURCES = {"requests": {"cpu": "500m", "memory": "256Mi"}, "limits": {"memory": "512Mi"}}
+_REQUESTS = {"cpu": "500m", "memory": "256Mi"}
+_MEMORY_LIMIT = "512Mi"
 """Six parts of 16 MB wait in memory, beside a Python process of 60 MB."""
 
 
@@ -50,7 +51,7 @@ def build_pull(
                 *role,
             ],
             "env": [*pod.environment(), *sources.store_environment(spec)],
-            "resources": _RESOURCES,
+            "resources": pod.small(_REQUESTS, _MEMORY_LIMIT, beside=spec.runtime.resources),
             "securityContext": pod.container_security(),
             "terminationMessagePath": TERMINATION_LOG,
             "terminationMessagePolicy": "FallbackToLogsOnError",

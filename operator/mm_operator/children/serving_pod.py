@@ -5,11 +5,12 @@ from typing import Any
 
 from mm_api import labels
 from mm_api.contract import SERVING_FILE
-from mm_api.v1alpha1 import Gpu, MultimodalModelSpec, RolloutSpec, duration
+from mm_api.v1alpha1 import Gpu, MultimodalModelSpec, RolloutSpec, TopologySpread, duration
 from mm_operator import names
 from mm_operator.children import containers, pod, pull, volumes
 from mm_operator.children.metadata import Manifest, own_labels, own_metadata
 from mm_operator.children.outward import with_network
+from mm_operator.digests import plain
 from mm_operator.model import RolloutDecision, Snapshot
 from mm_operator.plan.announcing import is_announced, scrape_annotations
 
@@ -57,7 +58,7 @@ def serving_template(
             "containers": kind.containers,
             "enableServiceLinks": False,
             **({"initContainers": kind.init_containers} if kind.init_containers else {}),
-            "securityContext": pod.pod_security(),
+            "securityContext": pod.pod_security(snapshot.settings.user_ids_of(spec)),
             "terminationGracePeriodSeconds": containers.grace_seconds(spec),
             "volumes": [
                 volumes.serving_volume(spec),
@@ -80,10 +81,22 @@ def serving_template(
             **pod.placement(spec.runtime, kind.gpu),
         },
     }
+    if spread := spec.runtime.topology_spread_constraints:
+        selector = component_selector(snapshot.name, kind.component)
+        template["spec"]["topologySpreadConstraints"] = [_spread(one, selector) for one in spread]
     if spec.runtime.service_account_name:
         template["spec"]["serviceAccountName"] = spec.runtime.service_account_name
     network = spec.network.over(snapshot.settings.network)
     return {**template, "spec": with_network(template["spec"], network, proxied={pull.NAME})}
+
+
+def _spread(constraint: TopologySpread, selector: dict[str, str]) -> Manifest:
+    """Return a constraint; pods of a former revision do not count."""
+    return {
+        **plain(constraint),
+        "labelSelector": {"matchLabels": selector},
+        "matchLabelKeys": ["pod-template-hash"],
+    }
 
 
 def serving_deployment(

@@ -3,8 +3,8 @@
 from mm_api import labels
 from mm_api.contract import Command, Flag
 from mm_api.v1alpha1 import MultimodalModelSpec, duration
-from mm_operator.children import sources, volumes
-from mm_operator.children.job_pod import build_job_pod
+from mm_operator.children import pod, sources, volumes
+from mm_operator.children.job_pod import build_job_pod, build_job_template
 from mm_operator.children.metadata import Manifest, own_labels, own_metadata
 from mm_operator.model import Plan, Snapshot
 from mm_operator.plan.store import store_of
@@ -33,19 +33,19 @@ def build_sweep_job(snapshot: Snapshot, spec: MultimodalModelSpec, plan: Plan) -
         ),
         "spec": {
             "backoffLimit": 0,  # the next sweep is the next try
-            "template": {
-                "metadata": {"labels": own_labels(snapshot.name, labels.Component.SWEEP)},
-                "spec": build_job_pod(
+            "template": build_job_template(
+                own_labels(snapshot.name, labels.Component.SWEEP),
+                build_job_pod(
                     snapshot,
                     spec,
                     name="sweep",
                     deadline_seconds=DEADLINE_SECONDS,
                     arguments=arguments,
                     environment=sources.store_environment(spec),
-                    resources={"requests": dict(_REQUESTS), "limits": {"memory": _MEMORY_LIMIT}},
+                    resources=pod.small(_REQUESTS, _MEMORY_LIMIT, beside=spec.build.resources),
                     mounts=[] if store.bucket else [volumes.store_mount()],
                     attached=[] if store.bucket else [volumes.store_volume(spec)],
                 ),
-            },
+            ),
         },
     }

@@ -1,7 +1,8 @@
-"""What the caches cannot know and a failing Job makes necessary: log tails and blocked Jobs.
+"""What the caches cannot know: log tails, blocked Jobs, and volumes that a pod waits for.
 
-Each log of a pod that failed is read once; events of a Job without pods and the log of a running
-build are read again at growing distances. Nothing else is read here.
+Each log of a pod that failed is read once; events of a Job without pods, of a pod that does not
+begin on its node, and the log of a running build are read again at growing distances. Nothing else
+is read here.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,9 +12,11 @@ from typing import Any
 from mm_api.documents.build_progress import PROGRESS_MARK
 from mm_operator.cluster.cache import Cache, Cached
 from mm_operator.cluster.client import MESSAGE_LIMIT, Client
-from mm_operator.cluster.pods import condition, moment, needs_log, running
+from mm_operator.cluster.pods import condition, moment, needs_log, running, waits_on_its_node
 from mm_operator.cluster.resources import EVENT
+from mm_operator.cluster.volume_events import volume_trouble
 from mm_operator.errors import ClusterError
+from mm_operator.model import VolumeTrouble
 
 LOG_LINES = 10
 _LINE_LIMIT = 300
@@ -21,6 +24,8 @@ _LINE_LIMIT = 300
 _FIRST_POLL_SECONDS = 5.0
 """The Job controller makes a pod within a second; an event about a refusal comes as quickly."""
 _LAST_POLL_SECONDS = 300.0
+_VOLUME_SECONDS = 10.0
+"""A volume that is there is attached and mounted within this; most pods are never looked at."""
 
 _EVENTS_PAGE = 5
 _MOST_EVENTS = 50
@@ -46,12 +51,23 @@ class Evidence:
         self._tails: dict[str, tuple[str, ...]] = {}
         self._blocked: dict[str, str] = {}
         self._next_poll: dict[str, float] = {}
+        self._volumes: dict[str, VolumeTrouble] = {}
         self._progress: dict[str, str] = {}
         self._read_at: dict[str, datetime] = {}
 
-    async def gather(self, jobs: Sequence[Cached], now: datetime) -> float | None:
-        """Read what is missing about these Jobs; return seconds until a Job needs another poll."""
+    async def gather(
+        self, jobs: Sequence[Cached], pods: Sequence[Cached], now: datetime
+    ) -> float | None:
+        """Read what is missing; return seconds until something needs another poll.
+
+        Args:
+            jobs: their pods are looked at, too.
+            pods: of servers and encoders.
+            now: the current time.
+        """
         waits = [await self._poll(job, now) for job in jobs]
+        of_jobs = (pod for job in jobs for pod in self._cache.of_job(job.namespace, job.name))
+        waits += [await self._look_at_volumes(pod, now) for pod in (*pods, *of_jobs)]
         return min((wait for wait in waits if wait is not None), default=None)
 
     @property
@@ -68,10 +84,22 @@ class Evidence:
         """Return why a Job has no pods; empty when that is unknown or not so."""
         return self._blocked.get(job_uid, "")
 
+    def volume(self, pod_uid: str) -> VolumeTrouble | None:
+        """Return why the volumes of a pod are not there; None when that is unknown or not so."""
+        return self._volumes.get(pod_uid)
+
     def forget_gone(self) -> None:
         """Drop what concerns objects that the cache no longer holds."""
         held = self._cache.uids()
-        for memory in (self._tails, self._blocked, self._next_poll, self._progress, self._read_at):
+        memories = (
+            self._tails,
+            self._blocked,
+            self._volumes,
+            self._next_poll,
+            self._progress,
+            self._read_at,
+        )
+        for memory in memories:
             for uid in [uid for uid in memory if uid not in held]:
                 del memory[uid]
 
@@ -92,6 +120,28 @@ class Evidence:
         self._blocked[job.uid] = await self._refusal(job)
         pause = min(max(age, _FIRST_POLL_SECONDS), _LAST_POLL_SECONDS)
         self._next_poll[job.uid] = age + pause
+        return pause
+
+    async def _look_at_volumes(self, pod: Cached, now: datetime) -> float | None:
+        """Read the Events of a pod that does not begin; return seconds until the next look."""
+        since = pod.once(waits_on_its_node)
+        if since is None or pod.deleting:
+            self._volumes.pop(pod.uid, None)
+            return None
+        age = max((now - since).total_seconds(), 0.0)
+        due = self._next_poll.setdefault(pod.uid, _VOLUME_SECONDS)
+        if age < due:
+            return due - age
+        pause = min(max(age, _VOLUME_SECONDS), _LAST_POLL_SECONDS)
+        self._next_poll[pod.uid] = age + pause
+        fields = f"involvedObject.uid={pod.uid},type=Warning"
+        try:
+            trouble = volume_trouble(await self._events(pod.namespace, fields), pod.name)
+        except ClusterError:
+            return pause  # it says why something waits, and nothing waits for it
+        before = self._volumes.get(pod.uid)
+        if trouble is not None and (before is None or before.fault is not trouble.fault):
+            self._volumes[pod.uid] = trouble  # a driver's message may differ with each attempt
         return pause
 
     async def _read_log(self, pod: Cached) -> None:
@@ -131,15 +181,18 @@ class Evidence:
     async def _refusal(self, job: Cached) -> str:
         """Return the newest message of the Job controller about a pod it could not create."""
         fields = f"involvedObject.uid={job.uid},reason=FailedCreate"
-        events: list[dict[str, Any]] = []
-        pages = self._client.list(EVENT, job.namespace, fields=fields, page=_EVENTS_PAGE)
-        async for page, _ in pages:
-            events += page
-            if len(events) >= _MOST_EVENTS:
-                break
+        events = await self._events(job.namespace, fields)
         events.sort(key=lambda event: int(event["metadata"]["resourceVersion"]))
         said = str(events[-1].get("message") or "")[:MESSAGE_LIMIT] if events else ""
         return _without_pod_name(said, job.name)
+
+    async def _events(self, namespace: str, fields: str) -> list[dict[str, Any]]:
+        events: list[dict[str, Any]] = []
+        async for page, _ in self._client.list(EVENT, namespace, fields=fields, page=_EVENTS_PAGE):
+            events += page
+            if len(events) >= _MOST_EVENTS:
+                break
+        return events
 
 
 def _glance(job: Mapping[str, Any]) -> tuple[bool, datetime | None]:

@@ -1,6 +1,7 @@
 """From caches to a `Snapshot`. No request is sent: what must be read lies in `Evidence` already."""
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
+from dataclasses import replace
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, TypeVar
@@ -155,7 +156,7 @@ class Observer:
         pods: dict[str, list[PodState]] = {}
         for item in own.get(POD.kind, ()):
             if not item.job:
-                pods.setdefault(item.component, []).append(item.once(pod_state))
+                pods.setdefault(item.component, []).append(self._pod(item))
         store = self._cache.find(CLAIM.kind, record.key.namespace, names.STORE_CLAIM)
         return Observed(
             configs={item.name: item.once(config_state) for item in own.get(CONFIG.kind, ())},
@@ -181,6 +182,18 @@ class Observer:
             ),
         )
 
+    def pods_of(self, record: ModelRecord) -> list[Cached]:
+        """Return the pods of a model's servers and encoders."""
+        return [
+            item
+            for item in self._cache.of_model(record.key)
+            if item.kind == POD.kind and not item.job
+        ]
+
+    def _pod(self, item: Cached) -> PodState:
+        state, trouble = item.once(pod_state), self._evidence.volume(item.uid)
+        return state if trouble is None else replace(state, volume=trouble)
+
     def _job(self, item: Cached) -> JobState:
         pods, said = tuple(self._cache.of_job(item.namespace, item.name)), self._evidence
         tails = {pod.uid: said.log_tails.get(pod.uid, ()) for pod in pods}
@@ -193,7 +206,10 @@ class Observer:
 
         versions = tuple((pod.uid, pod.version) for pod in pods)
         beside = (versions, *tails.values(), *progress.values(), blocked)
-        return item.once(make, beside, name="job_state")
+        state = item.once(make, beside, name="job_state")
+        troubles = (said.volume(pod.uid) for pod in pods)
+        trouble = next((one for one in troubles if one is not None), None)
+        return state if trouble is None else replace(state, volume=trouble)
 
     def engine(self, namespace: str, name: str) -> EngineState:
         """Return what a namespace shares about one engine."""

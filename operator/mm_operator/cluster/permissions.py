@@ -77,7 +77,7 @@ MODEL_NAMESPACES: tuple[Permission, ...] = (
         "",
         "events",
         ("create", "list"),
-        "Transitions of a model; and why a Job has no pods (a quota says so only in events).",
+        "Transitions of a model; why a Job has no pods or a pod no volumes (only events say so).",
     ),
     Permission(
         "coordination.k8s.io",

@@ -53,6 +53,7 @@ def pod_end(pod: Mapping[str, Any], log_tail: tuple[str, ...] = ()) -> PodEnd | 
         pod_message=_text(status, "message") or _text(disruption, "message"),
         message=_text(ended, "message", TERMINATION_LIMIT),
         log_tail=log_tail,
+        began=_began(pod),
         disrupted=disruption.get("status") == "True",
         finished_at=moment(ended.get("finishedAt")),
     )
@@ -91,6 +92,27 @@ def why_not_running(pod: Mapping[str, Any]) -> str:
         return ""
     message, reason = _text(waiting, "message"), _text(waiting, "reason")
     return f"{reason}: {message}" if message else reason
+
+
+def waits_on_its_node(pod: Mapping[str, Any]) -> datetime | None:
+    """Return since when a pod has a node and nothing of it began; None: it did, or has no node."""
+    status = pod.get("status") or {}
+    scheduled = condition(status, "PodScheduled")
+    _, waiting = _worst_waiting(pod)
+    starts = waiting.get("reason", "") in _NORMAL and not _began(pod)
+    if status.get("phase") != "Pending" or scheduled.get("status") != "True" or not starts:
+        return None
+    return moment(scheduled.get("lastTransitionTime"))
+
+
+def _began(pod: Mapping[str, Any]) -> bool:
+    """Return whether a container of a pod ever ran; one of which nothing is known did not."""
+    return any(
+        (state or {}).get("startedAt")
+        for container in _containers(pod)
+        for states in (container.get("state"), container.get("lastState"))
+        for state in (states or {}).values()
+    )
 
 
 def running(pod: Mapping[str, Any]) -> tuple[str, datetime | None]:

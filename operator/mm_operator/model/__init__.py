@@ -36,6 +36,8 @@ from mm_operator.model.objects import (
     Ref,
     Sibling,
     StoredEngine,
+    VolumeFault,
+    VolumeTrouble,
 )
 from mm_operator.model.outcome import (
     Outcome,
@@ -83,4 +85,6 @@ __all__ = [
     "StageError",
     "Step",
     "StoredEngine",
+    "VolumeFault",
+    "VolumeTrouble",
 ]

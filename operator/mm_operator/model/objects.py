@@ -37,6 +37,23 @@ class ConfigState:
     owners: tuple[Owner, ...] = ()
 
 
+class VolumeFault(StrEnum):
+    """What an Event says that a scheduled pod cannot start for, worst first."""
+
+    ATTACHED_ELSEWHERE = "MultiAttach"
+    """A volume that one node may have is attached to another one."""
+    NOT_ATTACHED = "FailedAttachVolume"
+    NOT_MOUNTED = "FailedMount"
+
+
+@dataclass(frozen=True, slots=True)
+class VolumeTrouble:
+    """Why the volumes of a pod are not there, and the Event's message, names of pods left out."""
+
+    fault: VolumeFault
+    message: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class PodEnd:
     """How one pod of a Job ended.
@@ -55,6 +72,8 @@ class PodEnd:
     pod_message: str = ""
     message: str = ""
     log_tail: tuple[str, ...] = ()
+    began: bool = True
+    """One of its containers ran; False: it ended while it waited for volumes or images."""
     disrupted: bool = False
     """The pod has the condition DisruptionTarget: node lost, drained or preempted."""
     finished_at: datetime | None = None
@@ -105,6 +124,8 @@ class JobState:
     reason: str = ""
     message: str = ""
     waiting: str = ""
+    volume: VolumeTrouble | None = None
+    """Why the volumes of its pod are not there; None: unknown, or they are."""
     started_at: datetime | None = None
     """When the container that runs now was started."""
     progress: str = ""
@@ -237,6 +258,8 @@ class PodState:
     last_end: str = ""
     restarts: int = 0
     unschedulable: str = ""
+    volume: VolumeTrouble | None = None
+    """Why its volumes are not there; None: unknown, or they are."""
     terminating: bool = False
     damage: PodDamage | None = None
     """A container that does not run now ended because the engine is damaged."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from mm_api.conditions import Reason
 from mm_api.documents.server_state import ServerState
-from mm_api.v1alpha1 import MultimodalModelSpec, ScalingStatus
+from mm_api.v1alpha1 import MultimodalModelSpec, ScalingStatus, UserIds
 from mm_api.v1alpha1.network import NetworkSpec
 from mm_operator.errors import SpecError
 from mm_operator.model.objects import (
@@ -83,12 +83,18 @@ class PlanSettings:
     """The API server knows the tolerance of a HorizontalPodAutoscaler (1.33 and newer)."""
     scrape_annotations: bool = True
     """Pods carry prometheus.io annotations; off where a PodMonitor finds them."""
+    user_ids: UserIds = "Fixed"
+    """Of models that do not say it themselves."""
     keda: KedaSettings | None = None
     """None: the operator is not configured for KEDA, and makes no objects for one."""
     network: NetworkSpec = field(default_factory=NetworkSpec)
     """Proxy and authorities of models that name none."""
     sharing: tuple[frozenset[str], ...] = ()
     """Groups of namespaces that share builds of one store, as the administrator agreed to."""
+
+    def user_ids_of(self, spec: MultimodalModelSpec) -> UserIds:
+        """Return who chooses the user, group and fsGroup of a model's Jobs and pods."""
+        return spec.runtime.user_ids or self.user_ids
 
     def partners(self, namespace: str) -> frozenset[str]:
         """Return the namespaces whose builds a namespace waits for; empty: it shares with none."""

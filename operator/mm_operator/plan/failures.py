@@ -19,6 +19,12 @@ _EVICTIONS = frozenset({"Evicted", "Preempting", "NodeLost", "NodeShutdown", "Te
 """Reasons the kubelet and the pod garbage collector give pods that were not at fault."""
 
 
+_NEVER_BEGAN = (
+    "the pod was on its node until its deadline and no container of it began: it waited for a "
+    "volume or an image. Nothing is wrong with the deadline; see the Events of the Job's pods"
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Failure:
     """Why a Job failed."""
@@ -77,6 +83,8 @@ def _build_out_of_memory(_job: JobState, end: PodEnd) -> Failure | None:
 def _build_timed_out(job: JobState, end: PodEnd) -> Failure | None:
     if "DeadlineExceeded" not in {end.pod_reason, job.reason}:
         return None
+    if not end.began:
+        return Failure(Reason.VOLUME_UNAVAILABLE, _NEVER_BEGAN, retryable=True)
     return Failure(
         Reason.BUILD_TIMED_OUT,
         f"{_step(end)} ran longer than spec.build.timeout (exit code {_code(end)}); "
@@ -139,6 +147,8 @@ def _inspect_out_of_memory(_job: JobState, end: PodEnd) -> Failure | None:
 def _inspect_timed_out(job: JobState, end: PodEnd) -> Failure | None:
     if "DeadlineExceeded" not in {end.pod_reason, job.reason}:
         return None
+    if not end.began:
+        return Failure(Reason.VOLUME_UNAVAILABLE, _NEVER_BEGAN, retryable=True)
     return Failure(
         Reason.INSPECT_FAILED,
         f"the inspection timed out: check that the source is reachable{_tail(end)}",

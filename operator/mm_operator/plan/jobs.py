@@ -10,7 +10,9 @@ from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_api.v1alpha1.network import NetworkSpec
 from mm_operator.digests import digest, stated
 from mm_operator.model import ConfigState, JobState, PlanSettings
+from mm_operator.plan.refusals import is_quota
 from mm_operator.plan.start_errors import lacking, lacks_program
+from mm_operator.plan.volumes import waits_for_volume
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,8 @@ def terms_of(spec: MultimodalModelSpec, settings: PlanSettings, uid: str) -> Ter
     network = spec.network.over(settings.network)
     if network != NetworkSpec():
         content["network"] = stated(network)
+    if settings.user_ids_of(spec) == "Namespace":
+        content["userIds"] = "Namespace"
     if spec.engine.lora:
         content["adapters"] = [stated(one) for one in spec.engine.lora]
     return Terms(digest(content), uid)
@@ -83,8 +87,10 @@ def pending(job: JobState, otherwise: Reason) -> tuple[str, str]:
     """Return reason and sentence for a Job none of whose pods runs."""
     if job.deleting:
         return otherwise, "its former Job is being deleted"
-    if "exceeded quota" in job.waiting:
+    if is_quota(job.waiting):
         return Reason.QUOTA_EXCEEDED, job.waiting
+    if job.volume is not None:
+        return Reason.VOLUME_UNAVAILABLE, waits_for_volume(job.volume)
     reason, _, message = job.waiting.partition(": ")
     if lacks_program(reason, message):
         return Reason.IMAGE_NOT_USABLE, lacking("spec.build.image")

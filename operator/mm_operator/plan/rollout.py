@@ -35,6 +35,8 @@ def serving_hash(snapshot: Snapshot, spec: MultimodalModelSpec, wanted: WantedEn
     network = spec.network.over(snapshot.settings.network)
     if network != NetworkSpec():
         content["network"] = stated(network)
+    if snapshot.settings.user_ids_of(spec) == "Namespace":
+        content["userIds"] = "Namespace"
     if is_apart(spec):
         content["encoder"] = stated(spec.vision.resources)
     return digest(content)[:HASH_DIGITS]

@@ -8,7 +8,9 @@ from collections.abc import Callable, Sequence
 
 from mm_api.conditions import Reason
 from mm_operator.model import DeploymentState, PodState
+from mm_operator.plan.refusals import is_quota
 from mm_operator.plan.start_errors import lacking, lacks_program
+from mm_operator.plan.volumes import waits_for_volume
 
 Obstacle = tuple[Reason, str]
 Checker = Callable[[DeploymentState, tuple[PodState, ...]], Obstacle | None]
@@ -75,7 +77,7 @@ def starts_in_progress(deployment: DeploymentState, pods: tuple[PodState, ...]) 
 def _refused(deployment: DeploymentState, _pods: tuple[PodState, ...]) -> Obstacle | None:
     if not deployment.replica_failure:
         return None
-    quota = "exceeded quota" in deployment.replica_failure
+    quota = is_quota(deployment.replica_failure)
     reason = Reason.QUOTA_EXCEEDED if quota else Reason.PODS_CRASHING
     return reason, f"pods are refused: {deployment.replica_failure}"
 
@@ -85,6 +87,11 @@ def _unschedulable(_deployment: DeploymentState, pods: tuple[PodState, ...]) -> 
     if found is None:
         return None
     return Reason.PODS_UNSCHEDULABLE, f"no pod can be scheduled: {found.unschedulable}"
+
+
+def _without_volume(_deployment: DeploymentState, pods: tuple[PodState, ...]) -> Obstacle | None:
+    found = next((pod.volume for pod in pods if pod.volume and not pod.ready), None)
+    return (Reason.VOLUME_UNAVAILABLE, waits_for_volume(found)) if found else None
 
 
 def _without_program(_deployment: DeploymentState, pods: tuple[PodState, ...]) -> Obstacle | None:
@@ -131,6 +138,7 @@ def _stalled(deployment: DeploymentState, _pods: tuple[PodState, ...]) -> Obstac
 _CHECKERS: tuple[Checker, ...] = (
     _refused,
     _unschedulable,
+    _without_volume,
     _without_program,
     _without_gpu,
     _crashing,

@@ -12,6 +12,7 @@ from mm_operator.status.servers import trouble
 OBSTACLES = frozenset(
     {
         Reason.PODS_UNSCHEDULABLE,
+        Reason.VOLUME_UNAVAILABLE,
         Reason.IMAGE_NOT_USABLE,
         Reason.PODS_CRASHING,
         Reason.GPU_OUT_OF_MEMORY,
@@ -58,7 +59,9 @@ def _ready(snapshot: Snapshot, plan: Plan, outcome: Outcome) -> Condition:
     if taken:
         return Condition(kind, "False", taken.reason, taken.message)
     if snapshot.spec is not None and snapshot.spec.replicas == 0 and plan.rollout.serving_hash:
-        return Condition(kind, "False", Reason.NO_REPLICAS, "spec.replicas is 0")
+        # As a Deployment without replicas is available: nothing that is wanted is missing.
+        settled = plan.rollout.complete and not plan.rollout.held
+        return Condition(kind, truth(settled), Reason.NO_REPLICAS, "spec.replicas is 0")
     if plan.rollout.serving_hash and (problem := evaluation_problem(snapshot, plan)):
         return Condition(kind, "False", Reason.EVALUATION_FAILED, problem)
     stage = next(

@@ -7,6 +7,10 @@ _WARNINGS = 16
 """As many as the status holds."""
 
 
+_COLUMN_DIGITS = 12
+"""`kubectl get -o wide` stays below 160 columns with them, and they distinguish all there is."""
+
+
 def plan_summary(plan: EnginePlan, serving_hash: str) -> PlanStatus:
     """Return the summary; `serving_hash` is empty while nothing may be served."""
     facts, engine, memory, fit = (
@@ -23,7 +27,9 @@ def plan_summary(plan: EnginePlan, serving_hash: str) -> PlanStatus:
         source_digest=facts.source_digest,
         source_revision=facts.source_revision,
         fingerprint=plan.build_plan.fingerprint,
+        short_fingerprint=plan.build_plan.fingerprint[:_COLUMN_DIGITS],
         serving_hash=serving_hash or None,
+        short_serving_hash=serving_hash[:_COLUMN_DIGITS] or None,
         parameters=facts.parameters,
         features_per_image=engine.vision.features_per_image if engine.vision else None,
         max_concurrency=plan.serving_plan.gateway.max_concurrency,

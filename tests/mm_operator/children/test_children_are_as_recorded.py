@@ -19,7 +19,8 @@ EVERYTHING: dict[str, Any] = {
     "build": {
         "image": "example.org/build:2",
         "gpu": {"count": 1, "product": "NVIDIA-H100-80GB-HBM3"},
-        "resources": {"requests": {"cpu": 2}, "limits": {"memory": "8Gi"}},
+        "resources": {"requests": {"cpu": 2}, "limits": {"cpu": 4, "memory": "8Gi"}},
+        "serviceAccountName": "building",
         "store": {"persistentVolumeClaim": {"claimName": "engines", "path": "team/a"}},
         "timeout": "90m",
         "retries": 1,
@@ -39,6 +40,9 @@ EVERYTHING: dict[str, Any] = {
                 {"namespaceSelector": {"matchLabels": {"team": "a"}}},
             ],
         },
+        "topologySpreadConstraints": [
+            {"topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "DoNotSchedule"}
+        ],
         "affinity": {"nodeAffinity": {}},
         "priorityClassName": "high",
         "runtimeClassName": "nvidia",

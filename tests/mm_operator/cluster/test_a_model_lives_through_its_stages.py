@@ -284,10 +284,43 @@ def test_quota_is_reported_and_lifted(api: Api, tmp_path: Path) -> None:
             lambda: "exceeded quota" in condition(api, "llava", "Planned").get("message", ""),
             showing=lambda: condition(api, "llava", "Planned"),
         )
+        degraded = condition(api, "llava", "Degraded")
+        assert (degraded["status"], degraded["reason"]) == ("True", "QuotaExceeded")
+        assert "exceeded quota" in degraded["message"]
 
         api.kubectl("delete", "quota", "none")
         inspected(api, "llava")
         reaches(api, "llava", "Planned", "PlanComplete")
+
+
+def test_a_quota_on_limits_is_reported_and_kept(api: Api, tmp_path: Path) -> None:
+    """A spec without limits of cpu is refused in the quota's words; one with them is served."""
+    quota = ["create", "quota", "cpu", "--hard=limits.cpu=20,limits.memory=64Gi"]
+    limits = {"resources": {"limits": {"cpu": 2, "memory": "4Gi"}}}
+    with running_operator(api.cluster, tmp_path, api.namespace):
+        api.kubectl(*quota)
+        api.apply(document(name="llava"))
+        eventually(
+            lambda: "must specify limits.cpu" in condition(api, "llava", "Planned")["message"],
+            showing=lambda: condition(api, "llava", "Planned"),
+        )
+        assert condition(api, "llava", "Degraded")["reason"] == "QuotaExceeded"
+
+        spec = {"build": limits, "runtime": limits, "gateway": limits}
+        api.apply(document(spec, name="llava"))
+        make_ready(api, "llava")
+
+
+def test_a_model_without_replicas_is_waited_for(api: Api, tmp_path: Path) -> None:
+    """`kubectl wait` for Ready ends where none is wanted; the columns of kubectl stay narrow."""
+    with running_operator(api.cluster, tmp_path, api.namespace):
+        api.apply(document({"replicas": 0}, name="llava"))
+        inspected(api, "llava")
+        built(api)
+        said = api.kubectl("wait", "--for=condition=Ready", "mmm/llava", "--timeout=60s")
+        assert "condition met" in said
+        wide = api.kubectl("get", "mmm", "-o", "wide").splitlines()
+        assert max(len(line.rstrip()) for line in wide) <= 160, wide
 
 
 def test_events_report_the_way_to_ready(api: Api, tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ async def gathered(local: LocalServer, *pods: dict[str, Any]) -> Evidence:
     found = cache.find(JOB.kind, "demo", ENGINE_JOB)
     assert found is not None
     try:
-        await evidence.gather([found], NOW + timedelta(seconds=1))
+        await evidence.gather([found], [], NOW + timedelta(seconds=1))
     finally:
         await client.close()
     return evidence

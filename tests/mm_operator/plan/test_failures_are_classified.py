@@ -102,6 +102,12 @@ def bad(**fields: object) -> PodEnd:
             id="pod-timed-out",
         ),
         pytest.param(
+            failed(bad(pod_reason="DeadlineExceeded", exit_code=None, began=False)),
+            "VolumeUnavailable",
+            "no container of it began: it waited for a volume or an image",
+            id="never-began",
+        ),
+        pytest.param(
             failed(bad(), reason="DeadlineExceeded"),
             "BuildTimedOut",
             "(exit code 1)",
@@ -191,6 +197,12 @@ def test_an_image_without_the_program_is_not_tried_again() -> None:
         ),
         pytest.param(
             failed(bad(pod_reason="DeadlineExceeded")), "InspectFailed", "timed out", id="timed-out"
+        ),
+        pytest.param(
+            failed(bad(pod_reason="DeadlineExceeded", began=False)),
+            "VolumeUnavailable",
+            "no container of it began",
+            id="never-began",
         ),
         pytest.param(
             failed(bad(message="Traceback")),

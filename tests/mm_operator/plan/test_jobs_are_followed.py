@@ -20,6 +20,8 @@ from mm_operator.model import (
     PodEnd,
     Snapshot,
     Step,
+    VolumeFault,
+    VolumeTrouble,
 )
 from mm_operator.plan import decide
 from mm_operator.plan.inspection import inputs_hash
@@ -97,6 +99,33 @@ def building(phase: JobPhase, attempt: int = 1, **fields: Any) -> Snapshot:
             "QuotaExceeded",
             "exceeded quota",
             id="quota",
+        ),
+        pytest.param(
+            inspect_job(
+                JobPhase.PENDING, waiting="failed quota: q: must specify limits.cpu for: inspect"
+            ),
+            Step.RUNNING,
+            "QuotaExceeded",
+            "must specify limits.cpu",
+            id="quota-on-limits",
+        ),
+        pytest.param(
+            inspect_job(
+                JobPhase.PENDING,
+                waiting='pods "a" is forbidden: maximum memory usage per Container is 512Mi, but '
+                "limit is 1Gi",
+            ),
+            Step.RUNNING,
+            "QuotaExceeded",
+            "maximum memory usage per Container is 512Mi",
+            id="limit-range",
+        ),
+        pytest.param(
+            inspect_job(JobPhase.PENDING, volume=VolumeTrouble(VolumeFault.ATTACHED_ELSEWHERE)),
+            Step.RUNNING,
+            "VolumeUnavailable",
+            "another node has it (Multi-Attach)",
+            id="volume-on-another-node",
         ),
         pytest.param(
             inspect_job(JobPhase.PENDING, deleting=True),

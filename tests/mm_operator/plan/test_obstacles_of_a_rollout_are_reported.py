@@ -4,9 +4,17 @@ from datetime import UTC, datetime
 
 import pytest
 
-from mm_operator.model import DeploymentState, GpuFault, PodStart, PodState
+from mm_operator.model import (
+    DeploymentState,
+    GpuFault,
+    PodStart,
+    PodState,
+    VolumeFault,
+    VolumeTrouble,
+)
 from mm_operator.plan.rollout_progress import first_obstacle, starts_in_progress
 from mm_operator.plan.start_errors import lacking
+from mm_operator.plan.volumes import waits_for_volume
 
 
 def deployment(**fields: str) -> DeploymentState:
@@ -41,6 +49,29 @@ def pod(**fields: object) -> PodState:
             (pod(unschedulable="0/1 nodes are available"),),
             ("PodsUnschedulable", "no pod can be scheduled: 0/1 nodes are available"),
             id="unschedulable",
+        ),
+        pytest.param(
+            deployment(replica_failure="failed quota: q: must specify limits.cpu for: server"),
+            (),
+            (
+                "QuotaExceeded",
+                "pods are refused: failed quota: q: must specify limits.cpu for: server",
+            ),
+            id="quota-on-limits",
+        ),
+        pytest.param(
+            deployment(),
+            (
+                pod(
+                    waiting="ContainerCreating",
+                    volume=VolumeTrouble(VolumeFault.NOT_MOUNTED, "no secret"),
+                ),
+            ),
+            (
+                "VolumeUnavailable",
+                waits_for_volume(VolumeTrouble(VolumeFault.NOT_MOUNTED, "no secret")),
+            ),
+            id="no-volume",
         ),
         pytest.param(
             deployment(),

@@ -97,7 +97,7 @@ def conditions(stage: tuple[Snapshot, Plan], outcome: Outcome = NOTHING) -> dict
         pytest.param(
             serving({"replicas": 0}, ready=0, wanted=0),
             {
-                "Ready": "False NoReplicas",
+                "Ready": "True NoReplicas",
                 "Available": "False NoReplicas",
                 "RollingOut": "False RolloutComplete",
             },

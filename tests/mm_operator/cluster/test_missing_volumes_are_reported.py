@@ -1,0 +1,178 @@
+"""A pod that waits for a volume on its node: the model's condition says which and what to do."""
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mm_api import labels
+from mm_operator.cluster.pods import pod_end, waits_on_its_node
+from mm_operator.cluster.volume_events import volume_trouble
+from mm_operator.model import VolumeFault, VolumeTrouble
+from support.absent_kubelet import built, get, inspected, serving, wait_for_pod
+from support.bound_pods import bind, empty_node
+from support.eventually import eventually
+from support.model_documents import document
+from support.model_namespace import Api
+from support.operator_process import running_operator
+
+MULTI = (
+    'Multi-Attach error for volume "pvc-1" Volume is already exclusively attached to one node and '
+    "can't be attached to another"
+)
+LONG_AGO = "2026-01-02T03:04:05Z"
+
+
+def event(reason: str, message: str) -> dict[str, Any]:
+    """Return what is read of an Event."""
+    return {"reason": reason, "message": message}
+
+
+def status(phase: str = "Pending", *, scheduled: str = "True", **state: Any) -> dict[str, Any]:
+    """Return a pod with one container."""
+    placed = {"type": "PodScheduled", "status": scheduled, "lastTransitionTime": LONG_AGO}
+    found: dict[str, Any] = {"phase": phase, "conditions": [placed]}
+    if state:
+        found["containerStatuses"] = [{"name": "inspect", "state": state}]
+    return {"metadata": {"name": "pod"}, "status": found}
+
+
+CREATING = {"waiting": {"reason": "ContainerCreating"}}
+
+
+@pytest.mark.parametrize(
+    ("events", "expected"),
+    [
+        pytest.param([], None, id="nothing"),
+        pytest.param([event("BackOff", "back-off")], None, id="something-else"),
+        pytest.param(
+            [event("FailedMount", "timed out"), event("FailedAttachVolume", MULTI)],
+            VolumeTrouble(VolumeFault.ATTACHED_ELSEWHERE),
+            id="the-cause-before-what-follows",
+        ),
+        pytest.param(
+            [event("FailedAttachVolume", "AttachVolume.Attach failed for volume x.")],
+            VolumeTrouble(VolumeFault.NOT_ATTACHED, "AttachVolume.Attach failed for volume x"),
+            id="not-attached",
+        ),
+        pytest.param(
+            [event("FailedMount", "no volumes of m-abc:\n timed out")],
+            VolumeTrouble(VolumeFault.NOT_MOUNTED, "no volumes of the pod: timed out"),
+            id="without-the-pods-name",
+        ),
+        pytest.param(
+            [event("FailedMount", "x" * 1000)],
+            VolumeTrouble(VolumeFault.NOT_MOUNTED, "x" * 300),
+            id="bounded",
+        ),
+    ],
+)
+def test_events_become_one_trouble(
+    events: list[dict[str, Any]], expected: VolumeTrouble | None
+) -> None:
+    """The worst of them, without generated names."""
+    assert volume_trouble(events, "m-abc") == expected
+
+
+@pytest.mark.parametrize(
+    ("pod", "waits"),
+    [
+        pytest.param(status(), True, id="no-container-yet"),
+        pytest.param(status(**CREATING), True, id="creating"),
+        pytest.param(status(scheduled="False"), False, id="no-node"),
+        pytest.param(status(waiting={"reason": "ErrImagePull"}), False, id="image"),
+        pytest.param(status("Running", running={"startedAt": LONG_AGO}), False, id="runs"),
+        pytest.param(
+            status(terminated={"exitCode": 1, "startedAt": LONG_AGO}), False, id="ran-before"
+        ),
+    ],
+)
+def test_only_pods_that_never_began_wait(pod: dict[str, Any], *, waits: bool) -> None:
+    """Others have their own reasons, and no Event is read for them."""
+    since = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+    assert waits_on_its_node(pod) == (since if waits else None)
+
+
+@pytest.mark.parametrize(
+    ("state", "began"),
+    [
+        pytest.param(CREATING, False, id="creating"),
+        pytest.param(
+            {"terminated": {"exitCode": 137, "reason": "ContainerStatusUnknown"}},
+            False,
+            id="unknown",
+        ),
+        pytest.param({"terminated": {"exitCode": 137, "startedAt": LONG_AGO}}, True, id="ran"),
+    ],
+)
+def test_a_deadline_without_a_beginning_is_known(state: dict[str, Any], *, began: bool) -> None:
+    """The kubelet counts a pod's deadline from before its volumes are there."""
+    end = pod_end(status("Failed", **state))
+    assert end is not None
+    assert end.began == began
+
+
+def report_event(api: Api, pod: dict[str, Any], reason: str, message: str) -> None:
+    """Write an Event about a pod as the cluster's own controllers do."""
+    meta = pod["metadata"]
+    involved = {"apiVersion": "v1", "kind": "Pod"} | {
+        name: meta[name] for name in ("name", "namespace", "uid")
+    }
+    body = {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"generateName": "volume-"},
+        "involvedObject": involved,
+        "type": "Warning",
+        "reason": reason,
+        "message": message,
+    }
+    api.kubectl("create", "-f", "-", stdin=json.dumps(body))
+
+
+def condition(api: Api, kind: str) -> dict[str, Any]:
+    """Return a condition of the model."""
+    found = get(api, "mmm", "m").get("status", {}).get("conditions", [])
+    return next((one for one in found if one["type"] == kind), {})
+
+
+def reported(api: Api, kind: str, words: str) -> None:
+    """Wait until a condition and Degraded name a volume."""
+
+    def said() -> bool:
+        one, degraded = condition(api, kind), condition(api, "Degraded")
+        reasons = {one.get("reason"), degraded.get("reason")}
+        return reasons == {"VolumeUnavailable"} and words in one["message"]
+
+    eventually(said, showing=lambda: (condition(api, kind), condition(api, "Degraded")))
+    assert condition(api, "Degraded")["status"] == "True"
+
+
+@pytest.mark.cluster
+def test_a_missing_volume_becomes_the_condition(api: Api, tmp_path: Path) -> None:
+    """Of a Job and of a server, in the words of their Events; it goes once they begin."""
+    inspecting = f"{labels.MODEL}=m,{labels.APP_COMPONENT}={labels.Component.INSPECT}"
+    servers = f"{labels.MODEL}=m,{labels.APP_COMPONENT}={labels.Component.SERVER}"
+    with (
+        empty_node(api.cluster) as node,
+        running_operator(api.cluster, tmp_path, api.namespace),
+    ):
+        api.apply(document(name="m"))
+        pod = wait_for_pod(api, inspecting)
+        bind(api, pod, node)
+        report_event(api, pod, "FailedAttachVolume", MULTI)
+        reported(api, "Planned", "another node has it (Multi-Attach)")
+
+        inspected(api, "m")
+        built(api)
+        pod = wait_for_pod(api, servers)
+        bind(api, pod, node)
+        report_event(
+            api, pod, "FailedMount", f'{pod["metadata"]["name"]}: secret "tokens" not found'
+        )
+        reported(api, "RollingOut", 'the pod: secret "tokens" not found')
+
+        serving(api, "m")
+        eventually(lambda: condition(api, "Degraded").get("reason") == "AsExpected")
