@@ -65,6 +65,8 @@ REFUSED_AT = f"{PREFIX}/refused-at"
 SERVING_HASH = f"{PREFIX}/serving-hash"
 """Annotation on the pod template: digest of the serving plan, so that a change rolls the pods."""
 
+ROLLOUT_CHOICE = f"{PREFIX}/rollout-choice"
+"""Annotation on Deployments: why strategy Auto went the way that the Deployment goes."""
 
 GPU_PRODUCT = "nvidia.com/gpu.product"
 """Label of nodes, from NVIDIA's GPU feature discovery: the product of the node's GPUs."""

@@ -32,6 +32,7 @@ from mm_operator.cluster.models import ModelCache
 from mm_operator.cluster.namespaces import ServedNamespaces
 from mm_operator.cluster.nodes import NodeCache
 from mm_operator.cluster.observe import Observer
+from mm_operator.cluster.spare_gpus import SpareGpuFinder
 from mm_operator.cluster.stores import StoreIdentities
 from mm_operator.cluster.version import minor_version
 from mm_operator.control.controller import Controller
@@ -230,6 +231,7 @@ class Operator:
             claims=claims,
             flights=flights,
             namespaces=self._namespaces,
+            spare_gpus=SpareGpuFinder(client),
             applier=applier,
             clock=lambda: datetime.now(UTC),
             on_error=self._metrics.failed,

@@ -30,6 +30,7 @@ from mm_operator.cluster.namespaces import (
 from mm_operator.cluster.observe import Observer
 from mm_operator.cluster.prune import prune
 from mm_operator.cluster.resources import MODEL
+from mm_operator.cluster.spare_gpus import SpareGpuFinder
 from mm_operator.cluster.status_writer import write_status
 from mm_operator.cluster.stores import StoreIdentities
 from mm_operator.control.controller import RetryLaterError
@@ -66,6 +67,7 @@ class Reconciler:
         claims: which claims of users one node may attach.
         flights: Leases of engines that namespaces share.
         namespaces: which namespaces are this installation's.
+        spare_gpus: whether GPUs are free for a rollout of strategy Auto.
         applier: the only server-side apply.
         clock: the current time, aware of its zone.
         on_error: called with the stage of each refused request.
@@ -86,6 +88,7 @@ class Reconciler:
         claims: ClaimModes,
         flights: Flights,
         namespaces: ServedNamespaces,
+        spare_gpus: SpareGpuFinder,
         applier: Applier,
         clock: Callable[[], datetime],
         on_error: Callable[[str], None],
@@ -102,6 +105,7 @@ class Reconciler:
         self._claims = claims
         self._flights = flights
         self._namespaces = namespaces
+        self._spare_gpus = spare_gpus
         self._applier = applier
         self._clock = clock
         self._on_error = on_error
@@ -140,10 +144,11 @@ class Reconciler:
             self._scaling(record.uid),
             self._servers(key),
             self._namespaces.contender(key.namespace),
+            spare_gpus=self._spare_gpus.take(record.uid),
         )
         plan = decide(snapshot)
-        if not denied and not await self._may_build(snapshot, plan):
-            return _TAKEN_SECONDS
+        if not denied and (delay := await self._delay(record, snapshot, plan)) is not None:
+            return delay
         try:
             outcome = await self._act(record, snapshot, plan, denied)
         except OutdatedError:
@@ -174,6 +179,13 @@ class Reconciler:
         jobs = self._observer.jobs_of(record) if record else ()
         pods = self._observer.pods_of(record) if record else ()
         return await self._evidence.gather(jobs, pods, self._clock())
+
+    async def _delay(self, record: ModelRecord, snapshot: Snapshot, plan: Plan) -> float | None:
+        """Get what a plan needs first; return seconds until the next decision, None for at once."""
+        if plan.rollout.need is not None:
+            await self._spare_gpus.look(record.uid, snapshot.namespace, plan.rollout.need)
+            return _SOON_SECONDS  # what was seen may be old by now
+        return None if await self._may_build(snapshot, plan) else _TAKEN_SECONDS
 
     async def _may_build(self, snapshot: Snapshot, plan: Plan) -> bool:
         """Take the Lease of an engine that a build starts of and that namespaces share."""

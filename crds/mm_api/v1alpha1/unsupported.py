@@ -206,8 +206,8 @@ UNSUPPORTED: Final[tuple[Unsupported, ...]] = (
     ),
     Unsupported(
         "rollout.strategy",
-        ("Rolling", "Recreate"),
+        ("Rolling", "Recreate", "Auto"),
         "canary rollouts are",
-        "set rollout.strategy to Rolling or Recreate",
+        "set rollout.strategy to Rolling, Recreate or Auto",
     ),
 )

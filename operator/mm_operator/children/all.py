@@ -38,7 +38,7 @@ def build(snapshot: Snapshot, plan: Plan) -> tuple[Manifest, ...]:
         build_engine_config(snapshot, plan),
         build_build_job(snapshot, spec, plan),
         build_serving_config(snapshot, plan, pod_template(snapshot, spec, plan)),
-        *build_encoders(snapshot, spec, encoder),
+        *build_encoders(snapshot, spec, plan.rollout, encoder),
         build_service(snapshot, plan),
         *build_raw_triton(snapshot, spec, plan),
         build_deployment(snapshot, spec, plan),

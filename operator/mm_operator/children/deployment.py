@@ -33,6 +33,7 @@ def build_deployment(snapshot: Snapshot, spec: MultimodalModelSpec, plan: Plan) 
         snapshot,
         spec,
         template,
+        rollout=plan.rollout,
         component=labels.Component.SERVER,
         name=names.deployment(snapshot.name),
         replicas=spec.replicas,

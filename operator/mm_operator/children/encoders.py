@@ -21,7 +21,7 @@ from mm_operator.children.serving_pod import (
     serving_deployment,
     serving_template,
 )
-from mm_operator.model import EnginePlan, Plan, Snapshot
+from mm_operator.model import EnginePlan, Plan, RolloutDecision, Snapshot
 from mm_operator.plan.engine.host_memory import ENCODER_PROCESS_BYTES, PROCESS_BYTES
 from mm_operator.plan.starts import start_seconds
 from mm_operator.plan.store import store_of
@@ -96,13 +96,17 @@ def _process_bytes(engine: EnginePlan) -> int:
 
 
 def build_encoders(
-    snapshot: Snapshot, spec: MultimodalModelSpec, template: dict[str, Any] | None
+    snapshot: Snapshot,
+    spec: MultimodalModelSpec,
+    rollout: RolloutDecision,
+    template: dict[str, Any] | None,
 ) -> tuple[Manifest, ...]:
     """Return policy, Service, Deployment and, where there are several, the budget of encoders.
 
     Args:
         snapshot: the model.
         spec: its spec.
+        rollout: how pods are replaced.
         template: of their pods; None: they have none.
     """
     if template is None:
@@ -138,7 +142,13 @@ def build_encoders(
         ],
     )
     deployment = serving_deployment(
-        snapshot, spec, template, component=component, name=name, replicas=spec.vision.replicas
+        snapshot,
+        spec,
+        template,
+        rollout=rollout,
+        component=component,
+        name=name,
+        replicas=spec.vision.replicas,
     )
     if spec.vision.replicas == 1:  # nothing would be kept: the only pod may be evicted
         return policy, service, deployment

@@ -104,30 +104,32 @@ def serving_deployment(
     spec: MultimodalModelSpec,
     template: dict[str, Any],
     *,
+    rollout: RolloutDecision,
     component: str,
     name: str,
     replicas: int,
 ) -> Manifest:
     """Return the Deployment of a template."""
+    marks = {labels.ROLLOUT_CHOICE: rollout.choice} if rollout.choice else None
     deadline = duration.parse(spec.rollout.progress_deadline)
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
-        "metadata": own_metadata(snapshot, name=name, component=component),
+        "metadata": own_metadata(snapshot, name=name, component=component, annotations=marks),
         "spec": {
             "replicas": replicas,
             "progressDeadlineSeconds": int(deadline.total_seconds()),
             "revisionHistoryLimit": OLD_REPLICA_SETS,
             "selector": {"matchLabels": component_selector(snapshot.name, component)},
-            "strategy": _strategy(spec.rollout),
+            "strategy": _strategy(spec.rollout, recreate=rollout.recreate),
             "template": template,
         },
     }
 
 
-def _strategy(rollout: RolloutSpec) -> Manifest:
+def _strategy(rollout: RolloutSpec, *, recreate: bool) -> Manifest:
     """Return how the Deployment controller replaces pods; without a word none is missing."""
-    if rollout.strategy == "Recreate":
+    if recreate:
         return {"type": "Recreate"}
     surge, missing = rollout.max_surge, rollout.max_unavailable
     return {

@@ -9,6 +9,9 @@ from mm_operator.model import ClaimState, ConfigState, DeploymentState, Owner
 from mm_operator.plan.announcing import announces
 from mm_operator.plan.starts import probe_seconds
 
+_CHOICE = 512
+"""Characters: more than is ever written, and a client may write any text."""
+
 
 def deployment_state(item: Mapping[str, Any]) -> DeploymentState | None:
     """Return a Deployment's counters and troubles.
@@ -36,6 +39,8 @@ def deployment_state(item: Mapping[str, Any]) -> DeploymentState | None:
         replica_failure=failure.get("message", "") if failure.get("status") == "True" else "",
         stalled=progressing.get("message", "") if stalled else "",
         start_seconds=probe_seconds(spec["template"]),
+        recreates=(spec.get("strategy") or {}).get("type") == "Recreate",
+        choice=str((metadata.get("annotations") or {}).get(labels.ROLLOUT_CHOICE, ""))[:_CHOICE],
         announced=announces(spec["template"]),
         template=spec["template"],
     )

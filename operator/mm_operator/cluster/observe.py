@@ -44,6 +44,7 @@ from mm_operator.model import (
     ScalingView,
     Sibling,
     Snapshot,
+    SpareGpus,
     StoredEngine,
 )
 
@@ -85,6 +86,8 @@ class Observer:
         scaling: ScalingView | None = None,
         servers: tuple[ServerState, ...] = (),
         contender: str = "",
+        *,
+        spare_gpus: SpareGpus | None = None,
     ) -> Snapshot:
         """Return one model with everything that decisions about it may depend on."""
         spec, error = parse_spec(record.spec)
@@ -111,6 +114,7 @@ class Observer:
             claims_of_one_pod=self._claims.for_one_pod(record),
             deleting=record.deleting,
             contender=contender,
+            spare_gpus=spare_gpus,
             scaling=scaling,
             servers=servers,
         )

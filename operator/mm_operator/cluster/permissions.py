@@ -134,7 +134,7 @@ NODES: tuple[Permission, ...] = (
         "",
         "nodes",
         ("list", "watch"),
-        "Which GPUs there are, from the metadata of nodes with a GPU label.",
+        "Which GPUs there are, from the labels of nodes; which are free, for rollouts (Auto).",
     ),
 )
 """Also alone, where single namespaces are served and the chart value watchNodes is set."""

@@ -59,7 +59,7 @@ EVENT = Resource("v1", "Event", "events")
 """The core kind and not that of events.k8s.io: kubectl describe sorts by a time which only this one
 may set."""
 NODE = Resource("v1", "Node", "nodes")
-"""Of the cluster, not of a namespace; only metadata is read."""
+"""Of the cluster, not of a namespace; only metadata is watched."""
 AUTOSCALER = Resource("autoscaling/v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers", 6)
 TRIGGER_AUTHENTICATION = Resource(
     "keda.sh/v1alpha1", "TriggerAuthentication", "triggerauthentications", 6

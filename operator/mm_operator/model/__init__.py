@@ -51,6 +51,7 @@ from mm_operator.model.snapshot import (
     ScalingView,
     Snapshot,
 )
+from mm_operator.model.spare_gpus import GpuNeed, SpareGpus
 
 __all__ = [
     "BuildDecision",
@@ -63,6 +64,7 @@ __all__ = [
     "EnginePlan",
     "EngineState",
     "GpuFault",
+    "GpuNeed",
     "GpuNode",
     "InspectDecision",
     "JobPhase",
@@ -82,6 +84,7 @@ __all__ = [
     "ScalingView",
     "Sibling",
     "Snapshot",
+    "SpareGpus",
     "StageError",
     "Step",
     "StoredEngine",

@@ -13,6 +13,7 @@ from mm_api.documents.serving_plan import ServingPlan
 from mm_operator.errors import SpecError
 from mm_operator.model.engine_plan import EnginePlan
 from mm_operator.model.objects import Builder, Ref
+from mm_operator.model.spare_gpus import GpuNeed
 
 
 class Step(StrEnum):
@@ -118,6 +119,12 @@ class RolloutDecision:
     """Empty while nothing may be served."""
     held: bool = False
     """The pods keep the recorded revision: the engine of the current plan is not there yet."""
+    recreate: bool = False
+    """Every pod ends before the first of this revision starts."""
+    choice: str = ""
+    """Why strategy Auto went this way; empty for other strategies, and before it looked."""
+    need: GpuNeed | None = None
+    """What to look for before the way is decided: nothing is applied meanwhile."""
     complete: bool = False
     """Every wanted pod runs this serving plan and no older pod is left."""
 

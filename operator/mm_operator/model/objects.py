@@ -208,6 +208,10 @@ class DeploymentState:
     stalled: str = ""
     start_seconds: int | None = None
     """What the startup probe gives the server of its pods; None: they have no such server."""
+    recreates: bool = False
+    """Its strategy is Recreate."""
+    choice: str = ""
+    """Its annotation `labels.ROLLOUT_CHOICE`."""
     announced: bool = False
     """Its pods have the annotations by which a plain Prometheus finds them."""
     template: Mapping[str, Any] = field(default_factory=dict)

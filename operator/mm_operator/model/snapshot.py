@@ -22,6 +22,7 @@ from mm_operator.model.objects import (
     Sibling,
     StoredEngine,
 )
+from mm_operator.model.spare_gpus import SpareGpus
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +158,8 @@ class Snapshot:
     whose serving pods attach them."""
     claims_of_one_pod: tuple[str, ...] = ()
     """Those of them that only one pod may have."""
+    spare_gpus: SpareGpus | None = None
+    """What was found for the need of the last decision; None: it was not looked for."""
     deleting: bool = False
     contender: str = ""
     """The installation of the operator that should serve this namespace, too, and refuses it."""

@@ -4,6 +4,7 @@ A revision is the serving plan with everything else that goes into a pod. While 
 current plan is not there, the pods keep the recorded revision: serving continues.
 """
 
+from dataclasses import replace
 from math import ceil
 
 from mm_api.conditions import Reason
@@ -14,6 +15,7 @@ from mm_operator.model import BuildDecision, DeploymentState, RolloutDecision, S
 from mm_operator.plan.engine.encoders import is_apart
 from mm_operator.plan.engine_plan import WantedEngine
 from mm_operator.plan.rollout_progress import first_obstacle, starts_in_progress
+from mm_operator.plan.rollout_way import Way, way_of_a_new_rollout, way_of_this_rollout
 
 HASH_DIGITS = 32
 """Digits of a revision's hash: short enough for a label, long enough never to collide."""
@@ -62,11 +64,22 @@ def decide_rollout(
     deployment = snapshot.observed.deployment
     if wanted is not None and build.step is Step.DONE:
         revision = serving_hash(snapshot, spec, wanted)
-        if deployment is None or deployment.serving_hash != revision:
-            return RolloutDecision(
+        if deployment is None:
+            first = RolloutDecision(
                 Step.START, Reason.ROLLOUT_IN_PROGRESS, "pods are being created", revision
             )
-        return _follow(snapshot, spec, deployment, held=False)
+            return _going(first, way_of_this_rollout(snapshot, spec))
+        if deployment.serving_hash != revision:
+            way = way_of_a_new_rollout(snapshot, spec, wanted.plan)
+            said = "; ".join(filter(None, ("pods are being created", way.choice)))
+            started = RolloutDecision(Step.START, Reason.ROLLOUT_IN_PROGRESS, said, revision)
+            return _going(started, way)
+        followed = _follow(snapshot, spec, deployment, held=False)
+        former = any(pod.serving_hash != revision for pod in snapshot.observed.pods)
+        if spec.rollout.strategy == "Auto" and former and not deployment.choice:
+            # It began under another strategy, and may be waiting for a GPU.
+            return _going(followed, way_of_a_new_rollout(snapshot, spec, wanted.plan))
+        return followed
     if deployment is None:
         return RolloutDecision(
             Step.WAITING, Reason.WAITING_FOR_ENGINE, "pods are created once the engine is built"
@@ -74,7 +87,21 @@ def decide_rollout(
     return _follow(snapshot, spec, deployment, held=True)
 
 
+def _going(decision: RolloutDecision, way: Way) -> RolloutDecision:
+    return replace(decision, recreate=way.recreate, choice=way.choice, need=way.need)
+
+
 def _follow(
+    snapshot: Snapshot, spec: MultimodalModelSpec, deployment: DeploymentState, *, held: bool
+) -> RolloutDecision:
+    way = way_of_this_rollout(snapshot, spec)
+    followed = _where_it_stands(snapshot, spec, deployment, held=held)
+    if way.choice and not followed.complete:
+        followed = replace(followed, message=f"{followed.message}; {way.choice}")
+    return _going(followed, way)
+
+
+def _where_it_stands(
     snapshot: Snapshot, spec: MultimodalModelSpec, deployment: DeploymentState, *, held: bool
 ) -> RolloutDecision:
     current = deployment.serving_hash
