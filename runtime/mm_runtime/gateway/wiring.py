@@ -31,6 +31,7 @@ from mm_runtime.gateway.api.parsing import (
     parse_chat,
     parse_completion,
     parse_detokenize,
+    parse_response,
     parse_tokenize,
     parse_transcription,
 )
@@ -197,7 +198,7 @@ def build_gateway(
     )
     parser = ThreadPoolExecutor(_PARSERS, thread_name_prefix="parse")
     fetching = Fetching(admission.capacity)
-    chat, text, transcription = (
+    chat, text, response, transcription = (
         Endpoint(
             service=service,
             metrics=metrics,
@@ -210,7 +211,7 @@ def build_gateway(
             parse=parse,
             parser=parser,
         )
-        for parse in (parse_chat, parse_completion, parse_transcription)
+        for parse in (parse_chat, parse_completion, parse_response, parse_transcription)
     )
     tokenization = Tokenization(model, codec, chat_prompt)
     texts = partial(
@@ -237,7 +238,7 @@ def build_gateway(
         document=openapi_document(model.name),
     )
     return Gateway(
-        app=build_app(routes, chat=chat, text=text, transcription=transcription),
+        app=build_app(routes, chat=chat, text=text, response=response, transcription=transcription),
         warm_up=warm_up,
         drain=drain,
         admission=admission,

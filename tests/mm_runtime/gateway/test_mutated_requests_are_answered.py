@@ -110,9 +110,27 @@ OTHERS = {
     "/detokenize": {"model": MODEL, "tokens": [1, 2, 3]},
 }
 BODIES = {"/v1/chat/completions": CHAT, "/v1/completions": TEXT, **OTHERS}
+RESPONSES = {
+    "model": MODEL,
+    "input": [
+        {"role": "user", "content": [{"type": "input_text", "text": "rain ?"}]},
+        {"type": "function_call", "call_id": "1", "name": "rain", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "1", "output": "no"},
+        {"type": "message", "role": "assistant", "content": "no"},
+    ],
+    "instructions": "be short",
+    "max_output_tokens": 8,
+    "temperature": 0.5,
+    "tools": [{"type": "function", "name": "rain", "parameters": {"type": "object"}}],
+    "tool_choice": {"type": "function", "name": "rain"},
+    "text": {"format": {"type": "text"}},
+    "store": False,
+    "stream": True,
+}
 CASES = [
     *(pytest.param(path, body, TEMPLATE, id=path) for path, body in BODIES.items()),
     pytest.param("/v1/chat/completions", TOOLS, tool_templates.HERMES, id="tools"),
+    pytest.param("/v1/responses", RESPONSES, tool_templates.HERMES, id="responses"),
 ]
 
 VALUES: tuple[Any, ...] = (

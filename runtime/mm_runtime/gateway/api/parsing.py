@@ -11,24 +11,38 @@ from mm_runtime.gateway.api.form import read_form
 from mm_runtime.gateway.api.json_cost import check_cost
 from mm_runtime.gateway.api.openai import ChatRequest, CompletionRequest, TranscriptionRequest
 from mm_runtime.gateway.api.parameters import NOT_SERVED
+from mm_runtime.gateway.api.responses import (
+    RESPONSES_NOT_SERVED,
+    ResponsesChat,
+    ResponsesRequest,
+    chat_of,
+)
 from mm_runtime.gateway.api.tokenization import DetokenizeRequest, TokenizeRequest
 from mm_runtime.gateway.errors import InvalidRequestError
 
 _Request = TypeVar("_Request", bound=BaseModel)
 
-_NOT_SERVED = NOT_SERVED | {
-    "chunking_strategy",
-    "include",
-    "keywords",
-    "known_speaker_names",
-    "known_speaker_references",
-    "languages",
-    "timestamp_granularities",
-}
-"""With those of transcriptions."""
+_NOT_SERVED = (
+    NOT_SERVED
+    | RESPONSES_NOT_SERVED
+    | {
+        "chunking_strategy",
+        "include",
+        "keywords",
+        "known_speaker_names",
+        "known_speaker_references",
+        "languages",
+        "timestamp_granularities",
+    }
+)
+"""With those of responses and transcriptions."""
 
 _MOST_ERRORS = 1000
 """All are written out to read the first, in 6 ms. Only thousands of unknown keys have more."""
+
+
+_PARTS = frozenset({"text", "image_url", "video_url", "input_text", "input_image", "output_text"})
+"""Types of what stands in a message."""
 
 
 def _parse_json(kind: type[_Request], body: bytes, _content_type: str) -> _Request:
@@ -45,6 +59,16 @@ parse_chat = partial(_parse_json, ChatRequest)
 parse_completion = partial(_parse_json, CompletionRequest)
 parse_tokenize = partial(_parse_json, TokenizeRequest)
 parse_detokenize = partial(_parse_json, DetokenizeRequest)
+
+
+def parse_response(body: bytes, content_type: str) -> ResponsesChat:
+    """Parse a request of a response, and return the chat that it means.
+
+    Raises:
+        InvalidRequestError: as that of a chat.
+    """
+    original = _parse_json(ResponsesRequest, body, content_type)
+    return _checked(lambda: chat_of(original))
 
 
 def parse_transcription(body: bytes, content_type: str) -> TranscriptionRequest:
@@ -131,9 +155,9 @@ def _is_branch(loc: tuple[int | str, ...], index: int) -> bool:
     What is wrong with a key itself is reported of the key.
     """
     item, before = str(loc[index]), loc[index - 1] if index else None
-    if before == "response_format":  # what follows is the type, then keys
+    if before in {"response_format", "format"}:  # what follows is the type, then keys
         return index + 1 < len(loc)
-    is_part = item in {"text", "image_url", "video_url"} and isinstance(before, int)
+    is_part = item in _PARTS and isinstance(before, int)
     return item.startswith("<") or item == "[key]" or is_part
 
 

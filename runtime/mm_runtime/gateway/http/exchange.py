@@ -37,6 +37,8 @@ from mm_runtime.gateway.api.completions import (
 )
 from mm_runtime.gateway.api.json_text import encode
 from mm_runtime.gateway.api.openai import ChatRequest, TranscriptionRequest
+from mm_runtime.gateway.api.response_shapes import ResponseAnswer
+from mm_runtime.gateway.api.responses import ResponsesChat
 from mm_runtime.gateway.api.served_model import ServedModel
 from mm_runtime.gateway.api.transcription import Transcript
 from mm_runtime.gateway.dataplane import (
@@ -115,6 +117,8 @@ def shapes_of(request: AnyRequest, model: ServedModel, request_id: str) -> Shape
     }
     if not isinstance(request, ChatRequest):
         return TextCompletion(echo=request.text if request.echo else "", **shape)
+    if isinstance(request, ResponsesChat):
+        return ResponseAnswer(request, model=model, request_id=request_id, created=shape["created"])
     if request.offered and model.dialect is not None:
         return CallingCompletion(dialect=model.dialect, most=request.most_calls, **shape)
     return ChatCompletion(**shape)
@@ -131,7 +135,7 @@ class _Claims:
 
 
 class Endpoint:
-    """ASGI application behind one of the three paths that serve models."""
+    """ASGI application behind one of the paths that serve models."""
 
     def __init__(
         self,

@@ -4,11 +4,13 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from mm_runtime.gateway.api.openai import ChatRequest, CompletionRequest, TranscriptionRequest
+from mm_runtime.gateway.api.responses import ResponsesRequest
 from mm_runtime.gateway.api.tokenization import DetokenizeRequest, TokenizeRequest
 
 _BODIES: dict[str, tuple[type[BaseModel], str, str]] = {
     "/v1/chat/completions": (ChatRequest, "application/json", "Answer a conversation."),
     "/v1/completions": (CompletionRequest, "application/json", "Continue a text."),
+    "/v1/responses": (ResponsesRequest, "application/json", "Answer a conversation."),
     "/v1/audio/transcriptions": (
         TranscriptionRequest,
         "multipart/form-data",

@@ -109,13 +109,14 @@ class Routes:
 
 
 def build_app(
-    routes: Routes, *, chat: Endpoint, text: Endpoint, transcription: Endpoint
+    routes: Routes, *, chat: Endpoint, text: Endpoint, response: Endpoint, transcription: Endpoint
 ) -> Starlette:
     """Return the ASGI application."""
     app = Starlette(
         routes=[
             *_posts("/v1/chat/completions", chat),
             *_posts("/v1/completions", text),
+            *_posts("/v1/responses", response),
             *_posts("/v1/audio/transcriptions", transcription),
             Route("/tokenize", routes.tokenize.respond, methods=["POST"]),
             Route("/detokenize", routes.detokenize.respond, methods=["POST"]),

@@ -1,0 +1,270 @@
+"""Wire types of `POST /v1/responses`, and the chat that a request means: nothing is stored."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Discriminator, Field, PrivateAttr, StrictBool, Tag
+
+from mm_runtime.gateway.api.messages import MAX_MESSAGES, MAX_PARTS
+from mm_runtime.gateway.api.openai import MAX_LABELS, ChatRequest, JsonFormat, TextFormat
+from mm_runtime.gateway.api.tools import MAX_TOOLS, CalledFunction, Function
+from mm_runtime.gateway.api.wire import Wire, form
+
+_INT64 = 2**63 - 1
+_Label = Annotated[str, Field(max_length=256)]
+
+
+class InputText(Wire):
+    """Text of a message."""
+
+    type: Literal["input_text"]
+    text: str
+
+
+class InputImage(Wire):
+    """An image of a message; files that were uploaded before are none of this server's."""
+
+    type: Literal["input_image"]
+    image_url: str = Field(min_length=1)
+    detail: Literal["auto", "low", "high"] = "auto"
+    file_id: None = None
+
+
+class OutputText(Wire):
+    """Text of an answer that is sent back."""
+
+    type: Literal["output_text"]
+    text: str
+    annotations: Annotated[list[object], Field(max_length=0)] | None = None
+    logprobs: Annotated[list[object], Field(max_length=0)] | None = None
+
+
+Part = Annotated[InputText | InputImage | OutputText, Field(discriminator="type")]
+Content = Annotated[
+    Annotated[str, Tag("<string>")]
+    | Annotated[
+        list[Part], Field(min_length=1, max_length=MAX_PARTS, fail_fast=True), Tag("<parts>")
+    ],
+    Discriminator(form),
+]
+
+
+class MessageItem(Wire):
+    """One turn of the conversation."""
+
+    type: Literal["message"] = "message"
+    role: Literal["system", "developer", "user", "assistant"]
+    content: Content
+    id: _Label | None = None
+    status: _Label | None = None
+    phase: None = None
+
+
+class CallItem(CalledFunction):
+    """A call that the assistant has made."""
+
+    type: Literal["function_call"]
+    call_id: str = Field(min_length=1, max_length=256)
+    id: _Label | None = None
+    status: _Label | None = None
+    namespace: None = None
+    caller: None = None
+
+
+class OutputItem(Wire):
+    """What a called function has found."""
+
+    type: Literal["function_call_output"]
+    call_id: str = Field(min_length=1, max_length=256)
+    output: str
+    id: _Label | None = None
+    status: _Label | None = None
+
+
+def _kind(value: object) -> str:
+    kind = value.get("type", "message") if isinstance(value, dict) else "message"
+    known = {"function_call": "<call>", "function_call_output": "<output>"}
+    return known.get(kind, "<message>") if isinstance(kind, str) else "<message>"
+
+
+Item = Annotated[
+    Annotated[MessageItem, Tag("<message>")]
+    | Annotated[CallItem, Tag("<call>")]
+    | Annotated[OutputItem, Tag("<output>")],
+    Discriminator(_kind),
+]
+Input = Annotated[
+    Annotated[str, Field(min_length=1), Tag("<string>")]
+    | Annotated[
+        list[Item], Field(min_length=1, max_length=MAX_MESSAGES - 1, fail_fast=True), Tag("<parts>")
+    ],
+    Discriminator(form),
+]
+
+
+class FunctionTool(Function):
+    """A function that the model may call."""
+
+    type: Literal["function"]
+
+
+class NamedTool(Wire):
+    """The function that must be called."""
+
+    type: Literal["function"]
+    name: str = Field(max_length=64)
+
+
+class SchemaText(Wire):
+    """JSON of a schema."""
+
+    type: Literal["json_schema"]
+    name: str = Field(min_length=1, max_length=64)
+    description: str | None = None
+    json_schema: dict[str, Any] = Field(alias="schema")
+    strict: StrictBool | None = None
+
+
+class TextOptions(Wire):
+    """What the text of an answer must be."""
+
+    format: Annotated[TextFormat | JsonFormat | SchemaText, Field(discriminator="type")] | None = (
+        None
+    )
+    verbosity: None = None
+
+
+class ResponseStream(Wire):
+    """What a stream holds besides the answer."""
+
+    include_obfuscation: StrictBool = False
+
+
+class ResponsesRequest(Wire):
+    """Body of `POST /v1/responses`."""
+
+    model: str = Field(min_length=1)
+    input: Input
+    instructions: str | None = None
+    max_output_tokens: int | None = Field(default=None, ge=1, le=_INT64)
+    temperature: float | None = Field(default=None, ge=0, le=2)
+    top_p: float | None = Field(default=None, gt=0, le=1)
+    stream: StrictBool | None = None
+    stream_options: ResponseStream | None = None
+    text: TextOptions | None = None
+    tools: Annotated[list[FunctionTool], Field(max_length=MAX_TOOLS)] | None = None
+    tool_choice: Literal["none", "auto", "required"] | NamedTool | None = None
+    parallel_tool_calls: StrictBool | None = None
+    # Not served: nothing is kept between two requests.
+    store: Literal[False] | None = None
+    previous_response_id: None = None
+    conversation: None = None
+    background: Literal[False] | None = None
+    include: Annotated[list[object], Field(max_length=0)] | None = None
+    max_tool_calls: None = None
+    prompt: None = None
+    reasoning: None = None
+    truncation: Literal["disabled"] | None = None
+    service_tier: Literal["auto", "default"] | None = None
+    # Labels without effect on the answer.
+    metadata: Annotated[dict[str, str], Field(max_length=MAX_LABELS)] | None = None
+    user: str | None = None
+    safety_identifier: str | None = None
+    prompt_cache_key: str | None = None
+
+
+RESPONSES_NOT_SERVED = frozenset(
+    {
+        *("store", "previous_response_id", "conversation", "background", "include"),
+        *("max_tool_calls", "reasoning", "truncation", "service_tier"),
+    }
+)
+"""Accepted with one value only."""
+
+
+class ResponsesChat(ChatRequest):
+    """The chat that a request means, which remembers it."""
+
+    _original: ResponsesRequest = PrivateAttr()
+
+    @property
+    def original(self) -> ResponsesRequest:
+        """The request."""
+        return self._original
+
+
+def chat_of(original: ResponsesRequest) -> ResponsesChat:
+    """Return the chat that a request means.
+
+    Raises:
+        pydantic.ValidationError: its parts do not fit together.
+    """
+    fields: dict[str, Any] = {
+        "max_completion_tokens": original.max_output_tokens,
+        "temperature": original.temperature,
+        "top_p": original.top_p,
+        "stream": original.stream,
+        "tools": None if original.tools is None else [_tool(tool) for tool in original.tools],
+        "tool_choice": _choice(original),
+        "parallel_tool_calls": original.parallel_tool_calls,
+        "response_format": _format(original),
+    }
+    used = {name: value for name, value in fields.items() if value is not None}
+    chat = ResponsesChat.model_validate(
+        {"model": original.model, "messages": _messages(original), **used}
+    )
+    chat._original = original  # noqa: SLF001 - of this module
+    return chat
+
+
+def _messages(original: ResponsesRequest) -> list[dict[str, Any]]:
+    messages: list[dict[str, Any]] = []
+    if original.instructions:
+        messages.append({"role": "system", "content": original.instructions})
+    if isinstance(original.input, str):
+        return [*messages, {"role": "user", "content": original.input}]
+    for item in original.input:
+        match item:
+            case MessageItem():
+                content: object = item.content
+                if not isinstance(item.content, str):
+                    content = [_part(part) for part in item.content]
+                messages.append({"role": item.role, "content": content})
+            case CallItem():
+                function = {"name": item.name, "arguments": item.arguments}
+                call = {"id": item.call_id, "type": "function", "function": function}
+                # Calls in a row were made together.
+                if messages and messages[-1].get("tool_calls"):
+                    messages[-1]["tool_calls"].append(call)
+                else:
+                    messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
+            case OutputItem():
+                messages.append(
+                    {"role": "tool", "tool_call_id": item.call_id, "content": item.output}
+                )
+    return messages
+
+
+def _part(part: InputText | InputImage | OutputText) -> dict[str, Any]:
+    if isinstance(part, InputImage):
+        return {"type": "image_url", "image_url": {"url": part.image_url, "detail": part.detail}}
+    return {"type": "text", "text": part.text}
+
+
+def _tool(tool: FunctionTool) -> dict[str, Any]:
+    function = tool.model_dump(exclude={"type"})
+    return {"type": "function", "function": function}
+
+
+def _choice(original: ResponsesRequest) -> object:
+    choice = original.tool_choice
+    if isinstance(choice, NamedTool):
+        return {"type": "function", "function": {"name": choice.name}}
+    return choice
+
+
+def _format(original: ResponsesRequest) -> dict[str, Any] | None:
+    wanted = None if original.text is None else original.text.format
+    if not isinstance(wanted, SchemaText):
+        return None if wanted is None else {"type": wanted.type}
+    schema = {"name": wanted.name, "schema": wanted.json_schema, "strict": wanted.strict}
+    return {"type": "json_schema", "json_schema": schema}

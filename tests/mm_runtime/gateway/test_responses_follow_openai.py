@@ -1,0 +1,153 @@
+"""`/v1/responses`, stateless: the official client, its events, the real path and a script."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from openai import AsyncOpenAI, BadRequestError
+
+from support import tool_templates
+from support.gateways import MODEL, TEMPLATE, serve, toy_gateway
+from support.images import data_url
+from support.real_gateway import RealGateway
+from support.scripted_engine import ScriptedEngine
+from support.tiny_llava import samples
+
+SAMPLE = samples()[0]
+TOOL = {"type": "function", "name": "rain", "parameters": {"type": "object"}, "strict": True}
+CALL = (
+    "Well. ",
+    '<tool_call>\n{"name": "rain", "argu',
+    'ments": {"city": ',
+    '"Ulm"}}\n</tool_call>',
+)
+HISTORY = [
+    {"role": "user", "content": "rain ?"},
+    {"type": "function_call", "call_id": "c1", "name": "rain", "arguments": '{"city": "Ulm"}'},
+    {"type": "function_call_output", "call_id": "c1", "output": "dry"},
+]
+
+
+@pytest.mark.triton
+@pytest.mark.timeout(600)
+async def test_an_image_is_described(real: RealGateway, real_client: AsyncOpenAI) -> None:
+    """Text and image in, text out; the stream's deltas are the same text."""
+    url = data_url(SAMPLE.image.read_bytes())
+    parts = [
+        {"type": "input_text", "text": SAMPLE.question},
+        {"type": "input_image", "image_url": url, "detail": "auto"},
+    ]
+    body: dict[str, Any] = {
+        "model": real.model,
+        "input": [{"role": "user", "content": parts}],
+        "temperature": 0,
+    }
+    answer = await real_client.responses.create(**body, max_output_tokens=24, store=False)
+    assert (answer.output_text.strip(), answer.status) == (SAMPLE.answer, "completed")
+    assert answer.usage.input_tokens > 16
+    assert answer.usage.total_tokens == answer.usage.input_tokens + answer.usage.output_tokens
+    events = [event async for event in await real_client.responses.create(**body, stream=True)]
+    text = "".join(event.delta for event in events if event.type == "response.output_text.delta")
+    last = events[-1]
+    assert (last.type, last.response.output_text) == ("response.completed", text)
+    assert text == answer.output_text
+    short = await real_client.responses.create(**body, max_output_tokens=1)
+    assert (short.status, short.incomplete_details.reason) == ("incomplete", "max_output_tokens")
+
+
+async def test_calls_are_items(tmp_path: Path) -> None:
+    """Text, then a call: each an item, opened and closed in the stream, numbered throughout."""
+    gateway = toy_gateway(tmp_path, ScriptedEngine(CALL), template=tool_templates.HERMES)
+    async with (
+        serve(gateway) as running,
+        AsyncOpenAI(base_url=f"{running.url}/v1", api_key="x", max_retries=0, timeout=60) as client,
+    ):
+        body: dict[str, Any] = {
+            "model": MODEL,
+            "input": "rain ?",
+            "instructions": "be short",
+            "tools": [TOOL],
+        }
+        answer = await client.responses.create(**body)
+        message, call = answer.output
+        assert (message.type, message.content[0].text) == ("message", "Well. ")
+        assert (call.type, call.name, json.loads(call.arguments)) == (
+            "function_call",
+            "rain",
+            {"city": "Ulm"},
+        )
+        events = [event async for event in await client.responses.create(**body, stream=True)]
+        assert [event.sequence_number for event in events] == list(range(len(events)))
+        assert [event.type.removeprefix("response.") for event in events] == [
+            *("created", "in_progress"),
+            *("output_item.added", "content_part.added", "output_text.delta"),
+            *("output_text.done", "content_part.done", "output_item.done"),
+            *("output_item.added", "function_call_arguments.delta"),
+            *("function_call_arguments.delta", "function_call_arguments.done"),
+            *("output_item.done", "completed"),
+        ]
+        assert events[-1].response.output[1].arguments == call.arguments
+        # The items go back as they came, with what the function has found.
+        found = {"type": "function_call_output", "call_id": call.call_id, "output": "dry"}
+        history = [{"role": "user", "content": "rain ?"}, *answer.output, found]
+        await client.responses.create(**{**body, "input": history})
+
+
+async def test_items_become_a_prompt(tmp_path: Path) -> None:
+    """Instructions, calls and what they found stand where the chat template puts them."""
+    engine = ScriptedEngine()
+    async with (
+        serve(toy_gateway(tmp_path, engine, template=tool_templates.HERMES)) as running,
+        httpx.AsyncClient(base_url=running.url, timeout=60) as client,
+    ):
+        body = {"model": MODEL, "input": HISTORY, "instructions": "be short"}
+        assert (await client.post("/v1/responses", json=body)).status_code == 200
+    assert engine.requests[0].prompt == (
+        "<s>system\nbe short\nuser\nrain ?\nassistant\n\n<tool_call>\n"
+        '{"name": "rain", "arguments": {"city": "Ulm"}}\n</tool_call>\n'
+        "user\n<tool_response>\ndry\n</tool_response>\nassistant\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("fields", "param", "words"),
+    [
+        pytest.param({"store": True}, "store", "not served", id="store"),
+        pytest.param(
+            {"previous_response_id": "resp_1"},
+            "previous_response_id",
+            "not served",
+            id="previous",
+        ),
+        pytest.param({"background": True}, "background", "not served", id="background"),
+        pytest.param({"reasoning": {"effort": "low"}}, "reasoning", "not served", id="reasoning"),
+        pytest.param({"truncation": "auto"}, "truncation", "not served", id="truncation"),
+        pytest.param({"top_k": 3}, "top_k", "unknown here", id="unknown"),
+        pytest.param({"input": []}, "input", "at least 1 item", id="no-input"),
+        pytest.param(
+            {"input": [{"type": "reasoning", "role": "user"}]}, "input[0].type", "'message'", id="x"
+        ),
+        pytest.param({"tools": [TOOL]}, "tools", "no place for tools", id="tools"),
+        pytest.param({"tool_choice": "required"}, "tool_choice", "no `tools`", id="no-tools"),
+        pytest.param(
+            {"text": {"format": {"type": "xml"}}}, "text.format", "json_schema", id="format"
+        ),
+        pytest.param(
+            {"input": [{"role": "user", "content": [{"type": "input_file"}]}]},
+            "input[0].content[0]",
+            "input_image",
+            id="part",
+        ),
+    ],
+)
+async def test_refusals(tmp_path: Path, fields: dict[str, object], param: str, words: str) -> None:
+    """By name, with OpenAI's error object."""
+    async with (
+        serve(toy_gateway(tmp_path, ScriptedEngine(), template=TEMPLATE)) as running,
+        AsyncOpenAI(base_url=f"{running.url}/v1", api_key="x", max_retries=0, timeout=60) as client,
+    ):
+        with pytest.raises(BadRequestError, match=words) as refusal:
+            await client.responses.create(model=MODEL, input="x", extra_body=fields)
+    assert refusal.value.param == param
