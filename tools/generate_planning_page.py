@@ -131,8 +131,9 @@ def _resource(model: RealModel) -> str:
     family = FAMILIES[model.family]
     if family.has_engines:
         return _RESOURCE
-    backend = _WITHOUT_ENGINES[0] if family.pytorch else "Reference"
-    return _RESOURCE.replace("backend: TensorRT", f"backend: {backend}")
+    if family.pytorch:
+        return _RESOURCE.replace("TensorRT", _WITHOUT_ENGINES[0])
+    return _RESOURCE.replace("TensorRT", "Reference") + "  runtime: {gpu: {count: 1}}\n"
 
 
 def _model(name: str) -> RealModel:
@@ -168,6 +169,7 @@ def _families() -> str:
 _IMAGES: Final = {
     ImageLayout.SQUARE: "one square each",
     ImageLayout.VIEWS: "a base view and the tiles of the best grid",
+    ImageLayout.CROPS: "tiles of the grid of the nearest shape, and a view of all of it",
     ImageLayout.GRID: "patches, of any shape",
     ImageLayout.TILES: "tiles on a canvas, read by cross attention",
 }

@@ -27,6 +27,15 @@ TEXT_DEFAULTS: dict[str, dict[str, int]] = {
         "vocab_size": 32000,
         "max_position_embeddings": 131072,
     },
+    "qwen2": {
+        "hidden_size": 4096,
+        "intermediate_size": 22016,
+        "num_hidden_layers": 32,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 32,
+        "vocab_size": 151936,
+        "max_position_embeddings": 32768,
+    },
     "opt": {
         "hidden_size": 768,
         "ffn_dim": 3072,

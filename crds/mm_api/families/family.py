@@ -39,6 +39,8 @@ class ImageLayout(StrEnum):
     VIEWS = "Views"
     """A base view and a grid of tiles that follows the image's shape; with `features_of_several`
     each of several images is one view."""
+    CROPS = "Crops"
+    """Tiles of the grid of the nearest shape, and a view of all of it; each as many features."""
     GRID = "Grid"
     """Patches of an image that keeps its shape; positions have three coordinates (M-RoPE)."""
     TILES = "Tiles"
@@ -47,7 +49,7 @@ class ImageLayout(StrEnum):
     @property
     def is_plain(self) -> bool:
         """Return whether the encoder reads pixels of one size and nothing else: no mask."""
-        return self in {ImageLayout.SQUARE, ImageLayout.VIEWS}
+        return self in {ImageLayout.SQUARE, ImageLayout.VIEWS, ImageLayout.CROPS}
 
 
 class Decoder(StrEnum):

@@ -27,6 +27,9 @@ class PromptStyle:
 
     placeholder: str = PLACEHOLDER
     video: str = ""
+    framed: str = ""
+    """What the checkpoint's processor writes for a placeholder: that one between tokens of its own;
+    empty: the placeholder alone."""
     splits: bool = False
     """The placeholder is no token: the text is cut there, and features go in between."""
 

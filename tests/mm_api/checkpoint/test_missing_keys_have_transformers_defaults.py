@@ -11,14 +11,14 @@ from mm_api.checkpoint.text import TEXT_DEFAULTS, text_facts
 from mm_api.families import FAMILIES
 from support.families.images import CASES
 
-TEXT = {"model_type": "llama"}
+LLAMA = {"model_type": "llama"}
 ENGLISH = {"forced_bos_token_id": 250_004}
 IMAGE_TOKEN = {"image_token_index": 7, "image_token_id": 7}
 
 
-def beside(vision: dict[str, Any]) -> dict[str, Any]:
+def beside(vision: dict[str, Any], kind: str) -> dict[str, Any]:
     """Return a configuration of a model that sees."""
-    return {"text_config": TEXT, "vision_config": vision, **IMAGE_TOKEN}
+    return {"text_config": {"model_type": kind}, "vision_config": vision, **IMAGE_TOKEN}
 
 
 def stated(config: dict[str, Any]) -> dict[str, Any]:
@@ -39,7 +39,12 @@ def defaults(name: str) -> dict[str, Any]:
         pytest.param("mbart", ENGLISH, {**MBartConfig().to_dict(), **ENGLISH}, id="mbart"),
         pytest.param("whisper", {}, WhisperConfig().to_dict(), id="whisper"),
         *(
-            pytest.param(family, beside({}), beside(defaults(case.vision_config)), id=family)
+            pytest.param(
+                family,
+                beside({}, case.text_kind),
+                beside(defaults(case.vision_config), case.text_kind),
+                id=family,
+            )
             for family, case in CASES.items()
             if case.vision_config
         ),
@@ -56,7 +61,7 @@ def test_dimensions_are_those_of_the_class(
 
 def test_the_image_token_is_that_of_the_class() -> None:
     """A LLaVA without the key has the id that LlavaConfig has."""
-    sparse = {"text_config": TEXT, "vision_config": {}}
+    sparse = {"text_config": LLAMA, "vision_config": {}}
 
     assert FAMILIES["llava"].read(sparse, {}).image_token_id == LlavaConfig().image_token_id
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mm_api.families import FAMILIES
 from mm_runtime.reference_engine.load import load_model
 from mm_runtime.serving.errors import RequestError
 from support.collecting_sink import CollectingSink
@@ -69,6 +70,22 @@ def test_one_image(both: tuple[Pipeline, Upstream], size: tuple[int, int]) -> No
     image = noise_image(*size, seed=1)
     pixels = np.asarray(image)[None, None]
     assert _expected(pipeline, upstream, [image]) == pipeline.query(QUESTION, IMAGE_BYTES=pixels)
+
+
+def test_features_stand_between_tokens(both: tuple[Pipeline, Upstream]) -> None:
+    """Where the family's processor frames an image with tokens of its own, they are there."""
+    pipeline, _ = both
+    facts, codec = pipeline.directory.facts, pipeline.preprocessor.codec
+    style = FAMILIES[facts.family].prompt
+    assert style is not None
+    if not style.framed:
+        return
+    image = np.asarray(noise_image(60, 60, seed=1))[None, None]
+    ids = pipeline.prepare(QUESTION, IMAGE_BYTES=image)["INPUT_ID"][0].tolist()
+    rows = [at for at, one in enumerate(ids) if one >= facts.text.vocabulary_size]
+    around = [codec.id_of(one) for one in style.framed.split(style.placeholder)]
+
+    assert [ids[rows[0] - 1], ids[rows[-1] + 1]] == around
 
 
 def test_prompts_in_parts(both: tuple[Pipeline, Upstream]) -> None:

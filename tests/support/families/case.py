@@ -42,6 +42,9 @@ class Case:
     """`module:class` of transformers whose defaults a config.json may leave out; None: not
     compared."""
 
+    text_kind: str = "llama"
+    """`text_config.model_type` of a configuration that has nothing else in it."""
+
     by_conversation: bool = False
     """The image processor takes the images of several conversations."""
 

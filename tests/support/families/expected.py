@@ -37,7 +37,8 @@ class Upstream:
         """Return the tensors of images, pixels rounded to float16 as the guide's clients send."""
         nested = [images] if self.case.by_conversation else images
         found = dict(self.processor(nested, return_tensors="pt"))
-        found.pop("num_tiles", None)
+        for count in ("num_tiles", "num_patches"):
+            found.pop(count, None)
         found["pixel_values"] = found["pixel_values"].half().float()
         return found
 

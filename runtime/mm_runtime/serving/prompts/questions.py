@@ -53,6 +53,8 @@ class PromptQuestions:
         prompt = self.prompts.write(text, len(rows), video=video)
         if self.style.splits:
             return Question(self._split(prompt, rows))
+        if self.style.framed:
+            prompt = prompt.replace(self.style.placeholder, self.style.framed)
         token = self.codec.id_of(self.style.video) if video else self.image_token_id
         ids = self.codec.encode_prompt(prompt)
         if any(rows):  # cross attention leaves the image's token in its place

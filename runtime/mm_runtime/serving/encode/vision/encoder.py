@@ -55,3 +55,20 @@ class VisionEncoder:
         ends = list(accumulate(len(request) for request in requests))
         tables = [features[start:end] for start, end in zip([0, *ends], ends, strict=False)]
         return [Features(table=table.reshape(-1, table.shape[-1])) for table in tables]
+
+
+class CropEncoder(VisionEncoder):
+    """The same for images that are cut into tiles of that size, which stand one after another."""
+
+    def read(self, inputs: Tensors) -> Pixels | None:
+        """Return the tiles [tiles, 3, S, S] of a request.
+
+        Raises:
+            RequestError: images that the client cut itself: whose tiles they are is not known.
+        """
+        if "IMAGE" in inputs:
+            raise RequestError(
+                "image_input: this model's images are cut by their shape, which a preprocessed "
+                "tensor does not show; send image_bytes_input or image_url_input"
+            )
+        return super().read(inputs)

@@ -9,7 +9,7 @@ from mm_api.families.family import ImageLayout
 from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.encode.vision.cache import FeatureCache
 from mm_runtime.serving.encode.vision.cross_attention import CrossAttentionEncoder
-from mm_runtime.serving.encode.vision.encoder import VisionEncoder
+from mm_runtime.serving.encode.vision.encoder import CropEncoder, VisionEncoder
 from mm_runtime.serving.encode.vision.features import RequestEncoder
 from mm_runtime.serving.encode.vision.grids import GridEncoder
 from mm_runtime.serving.encode.vision.session import VisionSession, open_runner
@@ -66,6 +66,8 @@ def load_encoder(
             newline = read_newline(folder) if native else kept_newline(folder / EXTRAS)
             single = family.features_of_several is not None
             return ViewEncoder(session, vision, newline, single_views=single)
+        case ImageLayout.CROPS:
+            return CropEncoder(session, image_size=plan.image_size)
         case ImageLayout.GRID:
             return GridEncoder.load(session, facts, engine.configs)
         case ImageLayout.TILES:

@@ -9,6 +9,7 @@ from mm_api.documents.build_plan import VisionPlan
 from mm_api.families import FAMILIES
 from mm_api.families.family import ImageLayout
 from mm_runtime.serving.directory import EngineDirectory
+from mm_runtime.serving.preprocess.processors.crops import CropProcessor
 from mm_runtime.serving.preprocess.processors.grids import GridProcessor
 from mm_runtime.serving.preprocess.processors.prepared import ImageProcessor
 from mm_runtime.serving.preprocess.processors.squares import SquareProcessor
@@ -25,6 +26,8 @@ def load_processor(engine: EngineDirectory, vision: VisionPlan) -> ImageProcesso
     match FAMILIES[engine.facts.family].image_layout:
         case ImageLayout.VIEWS:
             return ViewProcessor.load(engine)
+        case ImageLayout.CROPS:
+            return CropProcessor.load(engine)
         case ImageLayout.GRID:
             return GridProcessor.load(engine)
         case ImageLayout.TILES:

@@ -1,0 +1,136 @@
+"""InternVL 3: tiles of the grid of the nearest shape, and a view of all of it (#features).
+
+The class of transformers, whose checkpoints end in `-hf`; those with code of their own have another
+model_type. TensorRT-LLM has no class of either (docs/source/models/supported-models.md).
+"""
+
+from typing import Any
+
+from mm_api.checkpoint.dimensions import Dimensions
+from mm_api.checkpoint.text import text_facts
+from mm_api.checkpoint.values import JsonObject, Sizes, invalid, section
+from mm_api.checkpoint.vision import image_token, tower_facts
+from mm_api.documents.model_facts import VisionFacts
+from mm_api.families.family import (
+    BYTES_TENSORS,
+    ENSEMBLE,
+    NO_ENGINES,
+    VARIABLE_SIZE_FACTOR,
+    Decoder,
+    Embeddings,
+    Family,
+    ImageLayout,
+    Kind,
+    Serving,
+)
+from mm_api.families.llava_onevision import QWEN2_STYLE
+from mm_api.families.prompt import IMAGES, TEXT, PromptStyle
+
+TOWER = {
+    "hidden_size": 1024,
+    "intermediate_size": 4096,
+    "num_hidden_layers": 24,
+    "num_attention_heads": 16,
+    "image_size": 448,
+    "patch_size": 14,
+}
+"""Defaults of InternVLVisionConfig."""
+
+MOST_TILES = 12
+"""max_patches of GotOcr2ImageProcessor, which these checkpoints name."""
+
+MERGED = 2
+"""Patches a side that become one feature: downsample_ratio is 0.5."""
+
+
+def read(config: JsonObject, processor: JsonObject) -> Dimensions:
+    """Return the parts of an InternVL checkpoint.
+
+    Raises:
+        CheckpointError: the language model is none of Qwen2's or attends to a window of tokens
+            only; the tower's features are chosen or merged in another way than InternVL 3's.
+    """
+    text = section(config, "text_config") or {}
+    kind = text.get("model_type", "qwen2")
+    if kind != "qwen2":
+        raise invalid(
+            f"text_config.model_type is {kind!r}; expected qwen2, whose blocks are planned. Use an"
+            " InternVL3-*-hf"
+        )
+    if text.get("use_sliding_window"):
+        raise invalid("text_config.use_sliding_window is true; expected false")
+    for key, expected in (
+        ("downsample_ratio", 1 / MERGED),
+        ("vision_feature_layer", -1),
+        ("vision_feature_select_strategy", "default"),
+    ):
+        if config.get(key, expected) != expected:
+            raise invalid(f"{key} is {config[key]!r}; expected {expected!r}, as in InternVL 3")
+    values = {key: _side(value) for key, value in (section(config, "vision_config") or {}).items()}
+    size = Sizes(values, TOWER, "vision_config")
+    tiles = Sizes(processor, {}, "preprocessor_config.json")("max_patches", MOST_TILES)
+    side = size("image_size") // size("patch_size") // MERGED
+    vision = tower_facts(
+        size,
+        features_per_image=side**2,  # of one tile; the worst image is the planner's business
+        feature_select="default",
+        merge_size=MERGED,
+        max_tiles=tiles + (tiles > 1),
+    )
+    tied = bool(text.get("tie_word_embeddings", config.get("tie_word_embeddings", False)))
+    facts = text_facts(text, tied_embeddings=tied)
+    return Dimensions(facts, vision, image_token_id=image_token(config))
+
+
+def _side(value: Any) -> Any:
+    """Return the one number of a pair of equal ones, which these files hold for sizes."""
+    equal = isinstance(value, list) and value and all(one == value[0] for one in value)
+    return value[0] if equal else value
+
+
+def features_per_image(vision: VisionFacts) -> int:
+    """Return the rows of the most tiles and the base view: 13 x 256 = 3,328."""
+    return vision.features_per_image * (vision.max_tiles or 1)
+
+
+WRAPPER = (
+    "<|im_start|>user\n"
+    + IMAGES
+    + "<IMG_CONTEXT>\n{% endfor %}"
+    + TEXT
+    + "{% endfor %}<|im_end|>\n<|im_start|>assistant\n"
+)
+
+
+INTERNVL = Family(
+    name="internvl",
+    title="InternVL 3",
+    architectures=("InternVLForConditionalGeneration",),
+    model_type="internvl",
+    read=read,
+    kind=Kind.PROMPT_TABLE,
+    dtypes=("bfloat16", "float16"),
+    dtype_reason="the type of the published checkpoints",
+    style=QWEN2_STYLE,
+    embeddings=Embeddings(),
+    recipe=NO_ENGINES,
+    image_layout=ImageLayout.CROPS,
+    decoder=Decoder.BESIDE_TOWER,
+    prompt=PromptStyle(
+        WRAPPER, "<IMG_CONTEXT>", framed="<img><IMG_CONTEXT></img>", opening="<|im_start|>"
+    ),
+    serving=Serving(ENSEMBLE, BYTES_TENSORS, "the checkpoint's chat template"),
+    features_per_image=features_per_image,
+    fixed_features=False,
+    tiles_per_image=lambda vision: vision.max_tiles or 1,
+    default_input_tokens=4096,
+    default_output_tokens=1024,
+    template_tokens=48,
+    pool_factor=VARIABLE_SIZE_FACTOR,
+    pipeline_parallel=True,
+    adapters=True,
+    notes=(
+        "an image is up to 12 tiles and then a view of all of it, each of 256 tokens",
+        "videos are not served",
+    ),
+)

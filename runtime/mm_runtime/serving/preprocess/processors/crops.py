@@ -1,0 +1,84 @@
+"""Crops: an image becomes the tiles of the grid of the nearest shape, then a view of all of it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from PIL import Image
+
+from mm_runtime.serving.directory import EngineDirectory
+from mm_runtime.serving.geometry.anyres import Size
+from mm_runtime.serving.geometry.crops import nearest_grid, tiles_of
+from mm_runtime.serving.preprocess.processors.prepared import (
+    Colours,
+    InPrompt,
+    Prepared,
+    WithoutVideo,
+    bounded,
+    read_config,
+)
+
+
+@dataclass(frozen=True)
+class CropProcessor(InPrompt, WithoutVideo):
+    """Tiles and colours of one checkpoint."""
+
+    colours: Colours
+    tile: int
+    rows: int
+    """Of one tile."""
+
+    least: int
+    most: int
+    """Tiles of one image, without the view of all of it."""
+
+    @classmethod
+    def load(cls, engine: EngineDirectory) -> "CropProcessor":
+        """Read the checkpoint's configuration."""
+        vision, config = engine.facts.vision, read_config(engine.image_processor)
+        if vision is None or vision.max_tiles is None:
+            raise ValueError(f"{engine.root}: the facts have no number of tiles")
+        return cls(
+            colours=Colours.of(config, Image.Resampling.BICUBIC),
+            tile=vision.image_size,
+            rows=vision.features_per_image,
+            least=int(config.get("min_patches", 1)),
+            most=max(1, vision.max_tiles - 1),
+        )
+
+    @property
+    def fixed_rows(self) -> None:
+        """Rows follow from an image's shape."""
+        return
+
+    def rows_of(self, sizes: Sequence[Size]) -> tuple[int, ...]:
+        """Return the rows of all tiles and of the view."""
+        return tuple(self.rows * tiles_of(self._grid(size)) for size in sizes)
+
+    def reduced(self, image: Image.Image, count: int) -> Image.Image:
+        """Return the image as large as the largest grid.
+
+        An image beyond that is scaled down first, so what the tower sees of it was resized twice.
+        """
+        del count  # each is cut up
+        return bounded(image, (self.tile * self.most) ** 2)
+
+    def prepare(self, images: list[Image.Image]) -> Prepared:
+        """Return `PIXEL_VALUES` [tiles, 3, side, side] of all images."""
+        tiles = [tile for image in images for tile in self._tiles(image)]
+        pixels = np.stack([self.colours.normalised(tile) for tile in tiles])
+        sizes = [(image.height, image.width) for image in images]
+        return Prepared({"PIXEL_VALUES": pixels}, self.rows_of(sizes))
+
+    def _grid(self, size: Size) -> Size:
+        return nearest_grid(size, self.tile, least=self.least, most=self.most)
+
+    def _tiles(self, image: Image.Image) -> list[Image.Image]:
+        rows, columns = self._grid((image.height, image.width))
+        high, wide = rows * self.tile, columns * self.tile
+        canvas = image.resize((wide, high), resample=self.colours.resample)
+        corners = [(x, y) for y in range(0, high, self.tile) for x in range(0, wide, self.tile)]
+        tiles = [canvas.crop((x, y, x + self.tile, y + self.tile)) for x, y in corners]
+        if len(tiles) > 1:
+            tiles.append(image.resize((self.tile, self.tile), resample=self.colours.resample))
+        return tiles
