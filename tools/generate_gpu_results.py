@@ -273,11 +273,165 @@ def _faults(result: dict[str, Any]) -> Iterator[str]:
     )
 
 
+def _engine(result: dict[str, Any]) -> Iterator[str]:
+    shapes = result["shapes"]
+    batches = sorted({batch for one in shapes.values() for batch in one.get("engine", {})}, key=int)
+    rows: list[list[object]] = [
+        [name, who, *(_cell(one.get(part, {}).get(batch), key, over) for batch in batches)]
+        for name, one in shapes.items()
+        for who, part, key, over in (
+            ("`Engine`, ms a step (over the roofline)", "engine", "step_ms", "over"),
+            ("`generate`, ms a step", "generate", "step_ms", None),
+            ("`Engine`, tokens a second", "engine", "tokens_per_second", None),
+            ("`generate`, tokens a second", "generate", "tokens_per_second", None),
+            ("`Engine`, with prompts", "engine", "tokens_per_second_with_prompts", None),
+            ("`generate`, with prompts", "generate", "tokens_per_second_with_prompts", None),
+        )
+    ]
+    yield from _table(["model", "", *(f"batch {batch}" for batch in batches)], rows)
+    yield ""
+    for name, one in shapes.items():
+        for batch, other in one.get("generate", {}).items():
+            mine = one["engine"][batch]
+            ratio = mine["tokens_per_second"] / other["tokens_per_second"]
+            wanted = 3.0 if batch == "1" else 2.5
+            yield (
+                f"- {name}, batch {batch}: {ratio:.1f} times the tokens a second of `generate` "
+                f"({_verdict(ratio >= wanted, f'at least {wanted:g}')})."
+            )
+        overs = [step["over"] for step in one.get("engine", {}).values()]
+        if overs and name in GOALS:
+            wanted = GOALS[name]["engine_over"]
+            yield (
+                f"- {name}: a step of `Engine` takes {min(overs)} to {max(overs)} times the "
+                f"roofline ({_verdict(max(overs) <= wanted, f'at most {wanted:g}')})."
+            )
+    yield ""
+    yield f"Prompts of {result['prompt']} tokens, {result['answer']} more of each, all at once;"
+    yield "`with prompts` is the entire run. `generate` is transformers' own, with the same weights"
+    yield "in the same process, its default cache, no compilation, and without cuDNN's attention,"
+    yield "which would slow it down further. Engines were built on other cores meanwhile. Random"
+    yield "weights in bfloat16."
+
+
+def _cell(step: dict[str, Any] | None, key: str, over: str | None) -> object:
+    if step is None:
+        return "-"
+    return step[key] if over is None else f"{step[key]} ({step[over]})"
+
+
+def _verdict(met: bool, goal: str) -> str:  # noqa: FBT001 - reads as a sentence
+    return f"goal {goal}: {'met' if met else '**missed**'}"
+
+
+GOALS: Final[dict[str, dict[str, float]]] = {
+    "1.3b": {"engine_over": 2.1, "first_text_ms": 25.0},
+    "7b": {"engine_over": 1.5, "first_text_ms": 35.0},
+}
+"""Of the models that have one."""
+
+SEEN_SHARE: Final = 0.6
+"""Goal: of the time to the first text, where the image was sent before."""
+
+ADDED_MS: Final = 0.3
+"""Goal: to a token of one stream, by Triton and the gateway."""
+
+PAUSES: Final = 1.25
+"""Goal: pauses beside clients with images over those without, at the 95th percentile."""
+
+
+def _serving(result: dict[str, Any]) -> Iterator[str]:
+    cases = {name: one for name, one in result["cases"].items() if one.get("first_text_ms")}
+    rows: list[list[object]] = [
+        [
+            name,
+            *(
+                f"{one['first_text_ms'][kind]['p50_ms']} ({one['first_text_ms'][kind]['p95_ms']})"
+                for kind in ("fresh", "seen", "text")
+            ),
+        ]
+        for name, one in cases.items()
+    ]
+    yield from _table(["server", "new image", "image sent before", "text only"], rows)
+    yield ""
+    yield "Milliseconds until a client of the gateway has the first text: the median, in brackets"
+    yield "the 95th percentile, of requests one after the other. `:cached` has"
+    yield "`vision.featureCacheBytes`; the others encode an image again."
+    yield ""
+    for name, one in cases.items():
+        yield from _first_text_goals(name, one["first_text_ms"])
+    yield from _streams(result)
+    yield ""
+    yield "Where the time to the first text goes, by Triton's metrics, milliseconds a request:"
+    yield ""
+    models = sorted({key for one in cases.values() for key in _models(one)})
+    yield from _table(
+        ["server, new images", *models],
+        [[name, *(_models(one).get(key, "-") for key in models)] for name, one in cases.items()],
+    )
+    yield ""
+    beside = {name: one["beside_images"] for name, one in cases.items() if one.get("beside_images")}
+    if beside:
+        yield from _table(
+            ["server", "alone, p50 / p95 ms", "beside images", "images a second", "p95 ratio", ""],
+            [
+                [
+                    name,
+                    f"{one['alone']['p50_ms']} / {one['alone']['p95_ms']}",
+                    f"{one['beside_images']['p50_ms']} / {one['beside_images']['p95_ms']}",
+                    one["beside_images"]["images_per_second"],
+                    one["p95_ratio"],
+                    _verdict(one["p95_ratio"] <= PAUSES, f"at most {PAUSES:g}"),
+                ]
+                for name, one in beside.items()
+            ],
+        )
+        yield ""
+        yield "Eight streams of text, alone and beside four clients that send new images without"
+        yield "pause; encoder and language model share the GPU through MPS."
+
+
+def _models(one: dict[str, Any]) -> dict[str, float]:
+    found: dict[str, float] = one["first_text_ms"]["fresh"]["models_ms"]
+    return {key: value for key, value in found.items() if key.endswith(("queue", "infer"))}
+
+
+def _first_text_goals(name: str, found: dict[str, Any]) -> Iterator[str]:
+    fresh, seen = found["fresh"]["p50_ms"], found["seen"]["p50_ms"]
+    shape, _, cached = name.partition(":")
+    if cached:
+        share = seen / fresh
+        yield (
+            f"- {name}: an image that was sent before takes {share:.2f} of a new one's time "
+            f"({_verdict(share <= SEEN_SHARE, f'at most {SEEN_SHARE:g}')})."
+        )
+    elif shape in GOALS:
+        wanted = GOALS[shape]["first_text_ms"]
+        yield f"- {name}: {fresh} ms ({_verdict(fresh <= wanted, f'at most {wanted:g}')})."
+
+
+def _streams(result: dict[str, Any]) -> Iterator[str]:
+    path = RESULTS / "engine.json"
+    engines = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {"shapes": {}}
+    for name, one in result["cases"].items():
+        step = engines["shapes"].get(name, {}).get("engine", {}).get("1")
+        if not one.get("one_stream") or step is None:
+            continue
+        served = one["one_stream"]["token_ms_p50"]
+        added = served - step["step_ms"]
+        yield (
+            f"- {name}, one stream: {served} ms a token, {added:.2f} more than `Engine` in its own "
+            f"process ({_verdict(added <= ADDED_MS, f'at most {ADDED_MS:g}')})."
+        )
+
+
 SECTIONS: Final[tuple[tuple[str, str, Callable[[dict[str, Any]], Iterator[str]]], ...]] = (
     ("answers", "The same answers as on the processor", _answers),
     ("pool", "A full memory pool never gives a wrong answer", _pool),
     ("memory", "Planned and counted GPU memory", _memory),
     ("speed", "Decoding steps of the language model", _speed),
+    ("engine", "The engine, and transformers' generate", _engine),
+    ("serving", "Through Triton and the gateway", _serving),
     ("choosing", "Sampling and adapters", _choosing),
     ("towers", "The vision encoder", _towers),
     ("faults", "Processes that die, GPUs that fail", _faults),

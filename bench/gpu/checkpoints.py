@@ -1,8 +1,13 @@
 """LLaVA checkpoints of chosen sizes with random weights: tokenizer and processor of tiny-llava.
 
-The end token's row of the output matrix is zero, so that answers have the length that is requested.
+    python bench/gpu/checkpoints.py --folder /tmp/checkpoints --shapes 1.3b 7b
+
+writes them for several benches. The rows of the output matrix are zero for the end token, so that
+answers have the length that is requested, and for all tokens without text, so that streams have a
+piece of text for each token.
 """
 
+import argparse
 import json
 import shutil
 from dataclasses import dataclass
@@ -15,6 +20,9 @@ from support.tiny_llava import CHECKPOINT, END_ID
 
 PATCH = 14
 VOCABULARY = 32_064
+TOKENS = 91
+"""Of the tokenizer; the others of a larger vocabulary are words of none."""
+
 POSITIONS = 4096
 
 
@@ -83,7 +91,8 @@ def write_llava(directory: Path, name: str, *, device: str) -> Path:
     with torch.device(device):
         model = LlavaForConditionalGeneration(LlavaConfig(**config))
     with torch.no_grad():
-        model.lm_head.weight[END_ID] = 0
+        model.lm_head.weight[_without_text()] = 0
+        model.lm_head.weight[TOKENS:] = 0
     model.save_pretrained(directory, max_shard_size="4GB")
     torch.set_default_dtype(torch.float32)
     del model
@@ -94,3 +103,30 @@ def write_llava(directory: Path, name: str, *, device: str) -> Path:
         inner["size"] = {"shortest_edge": shape.side}
         (directory / file).write_text(json.dumps(settings))
     return directory
+
+
+def _without_text() -> list[int]:
+    tokenizer: dict[str, Any] = json.loads((CHECKPOINT / "tokenizer.json").read_text())
+    return sorted({END_ID, *(one["id"] for one in tokenizer["added_tokens"])})
+
+
+def made(folder: Path, name: str, *, device: str) -> Path:
+    """Return the checkpoint of a shape in a folder, written unless it is there."""
+    directory = folder / name
+    return directory if directory.is_dir() else write_llava(directory, name, device=device)
+
+
+def main() -> None:
+    """Write."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--folder", type=Path, required=True)
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--shapes", nargs="+", default=["1.3b", "7b"], choices=SHAPES)
+    options = parser.parse_args()
+    options.folder.mkdir(parents=True, exist_ok=True)
+    for name in options.shapes:
+        print(made(options.folder, name, device=options.device), flush=True)
+
+
+if __name__ == "__main__":
+    main()

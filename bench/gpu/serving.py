@@ -1,0 +1,281 @@
+"""When does a client of the gateway see the first text of an answer with an image, and the next?
+
+    python bench/gpu/serving.py --cases 1.3b 7b 1.3b:cached 7b:cached
+
+Each case is planned by the operator's code, built and served (tritonserver, gateway, MPS), all of
+them at the same time; then each is measured alone, while the others wait. `:cached` keeps features
+of images (`vision.featureCacheBytes`, 512 MiB). Images are JPEGs of 336 x 336; a client keeps its
+connection.
+
+- `first_text_ms`: until the first text; images that were never sent before, images that were sent
+  before, and a question without an image. What Triton's own metrics say of each model is beside
+  it.
+- `one_stream`: the time of a token in an answer of 128 tokens about an image.
+- `beside_images`: the pauses between tokens of eight text streams, alone and beside four clients
+  that send new images without pause (bench/runtime/streams_beside_images.py). First for the first
+  case, then for the others.
+
+The result is written after each measurement, so that a run may be cut off.
+"""
+
+import argparse
+import asyncio
+import io
+import json
+import re
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import replace
+from http.client import HTTPConnection
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from checkpoints import SHAPES, made
+from gpu_record import RESULTS, ROOT, write
+from PIL import Image
+from sites import Site, make_site
+
+sys.path += [str(ROOT / "bench" / "runtime")]
+
+from streams_beside_images import (
+    measure as measure_beside_images,
+)
+from token_path import Seen, percentile, query
+
+from support.images import data_url
+from support.real_gateway import RealGateway, run_pair
+
+LIMITS = {"maxBatchSize": 16, "maxImagesPerRequest": 1, "maxSeqLen": 1024}
+CASES = ["1.3b", "7b", "1.3b:cached", "7b:cached"]
+CACHE_BYTES = 512 << 20
+ANSWER = 128
+WARM = 5
+QUALITY = 90
+CELL = 14
+"""Pixels of a side that have one color: an image of single random pixels is no JPEG's case."""
+
+IMAGES_A_SECOND = 120
+"""More than an encoder takes from clients that wait for each answer."""
+
+DURATION = re.compile(
+    r"^nv_inference_(?P<part>queue|compute_infer|request)_duration_us"
+    r'{[^}]*model="(?P<model>\w+)"[^}]*} (?P<microseconds>\S+)$',
+    re.MULTILINE,
+)
+
+fresh = count()
+"""Numbers of images that were not sent yet."""
+
+
+def new_image(side: int) -> str:
+    """Return the data URL of a JPEG that no other call returns."""
+    cells = side // CELL + 1
+    colors = np.random.default_rng(next(fresh)).integers(0, 255, (cells, cells, 3), dtype=np.uint8)
+    pixels = colors.repeat(CELL, axis=0).repeat(CELL, axis=1)[:side, :side]
+    file = io.BytesIO()
+    Image.fromarray(pixels).save(file, "JPEG", quality=QUALITY)
+    return data_url(file.getvalue(), "image/jpeg")
+
+
+def body_of(model: str, image: str | None, tokens: int) -> str:
+    """Return the body of a streamed request."""
+    parts: list[dict[str, Any]] = [{"type": "text", "text": "What is in the image?"}]
+    if image is not None:
+        parts.insert(0, {"type": "image_url", "image_url": {"url": image}})
+    return json.dumps(
+        {
+            "model": model,
+            "messages": [{"role": "user", "content": parts}],
+            "max_tokens": tokens,
+            "temperature": 0,
+            "stream": True,
+            "stream_options": {"include_usage": True},
+        }
+    )
+
+
+def first_text(pair: RealGateway, images: Sequence[str | None]) -> dict[str, Any]:
+    """Return the times to the first text of one request after the other."""
+    client = HTTPConnection(pair.url.removeprefix("http://"), timeout=60)
+    bodies = [body_of(pair.model, image, 2) for image in images]
+    before = model_milliseconds(pair)
+    seen = Seen()
+    for body in bodies:
+        query(client, body, seen)
+    after = model_milliseconds(pair)
+    client.close()
+    return {
+        "requests": len(bodies),
+        "p50_ms": percentile(seen.firsts, 0.5),
+        "p95_ms": percentile(seen.firsts, 0.95),
+        "least_ms": round(min(seen.firsts), 2),
+        "models_ms": {
+            name: round((taken - before[name]) / len(bodies), 2) for name, taken in after.items()
+        },
+    }
+
+
+def model_milliseconds(pair: RealGateway) -> dict[str, float]:
+    """Return model and part -> milliseconds since the server started, by Triton's metrics."""
+    return {
+        f"{found['model']} {found['part']}": float(found["microseconds"]) / 1e3
+        for found in DURATION.finditer(pair.triton_metrics())
+    }
+
+
+def of_first_texts(pair: RealGateway, side: int, requests: int) -> dict[str, Any]:
+    """Return the times to the first text with new images, with known ones and without."""
+    first_text(pair, [new_image(side) for _ in range(WARM)])
+    known = new_image(side)
+    first_text(pair, [known] * 2)
+    first_text(pair, [None] * WARM)
+    return {
+        "fresh": first_text(pair, [new_image(side) for _ in range(requests)]),
+        "seen": first_text(pair, [known] * requests),
+        "text": first_text(pair, [None] * requests),
+    }
+
+
+def of_one_stream(pair: RealGateway, side: int, answers: int) -> dict[str, Any]:
+    """Return the time of a token of answers about images, one at a time."""
+    client = HTTPConnection(pair.url.removeprefix("http://"), timeout=60)
+    taken, events = [], []
+    for _ in range(answers):
+        seen = Seen()
+        query(client, body_of(pair.model, new_image(side), ANSWER), seen)
+        assert seen.tokens == ANSWER
+        taken.append(sum(seen.gaps) / (ANSWER - 1))
+        events.append(seen.events)
+    client.close()
+    return {
+        "answers": answers,
+        "token_ms_p50": round(percentile(taken, 0.5), 3),
+        "token_ms_least": round(min(taken), 3),
+        "events_p50": percentile(events, 0.5),
+    }
+
+
+def of_beside_images(pair: RealGateway, side: int, rounds: int, seconds: float) -> dict[str, Any]:
+    """Return the pauses of eight streams, alone and beside four image clients."""
+    images = [new_image(side) for _ in range(int(rounds * (seconds + 4) * IMAGES_A_SECOND))]
+    return asyncio.run(measure_beside_images(pair, iter(images), rounds, seconds))
+
+
+def built(shape: str, work: Path, device: str) -> Site:
+    """Return the planned and built engine of a shape."""
+    where = "cuda" if device == "CUDA" else "cpu"
+    checkpoint = made(work / "checkpoints", shape, device=where)
+    spec = {
+        "engine": LIMITS,
+        "vision": {"engine": "Torch"},
+        "build": {"evaluation": "Off"},
+    }
+    return make_site(work / "sites" / shape, checkpoint, device=device, spec=spec)
+
+
+class Servers:
+    """One server for each case, all started at the same time."""
+
+    def __init__(self, stack: ExitStack, folder: Path) -> None:
+        self._stack = stack
+        self._folder = folder
+
+    def start(self, case: str, site: Site) -> tuple[RealGateway, float]:
+        """Return a server once it is ready, and the seconds that it took."""
+        folder = self._folder / case.replace(":", "-")
+        folder.mkdir()
+        kept = CACHE_BYTES if ":" in case else 0
+        engine = replace(site, folder=folder).served_by("plan", feature_cache_bytes=kept)
+        began = time.monotonic()
+        try:
+            pair = self._stack.enter_context(run_pair(engine, folder))
+        except Exception:
+            for name in ("serve.log", "gateway.log"):
+                log = (folder / name).read_text(errors="replace").splitlines()
+                print(case, name, *log[-25:], sep="\n", flush=True)
+            raise
+        return pair, round(time.monotonic() - began, 1)
+
+
+def _shape(case: str) -> str:
+    return case.partition(":")[0]
+
+
+def tried(case: str, call: Callable[[], Any]) -> Any:
+    """Return what a call returns; None: it failed, which is printed."""
+    try:
+        return call()
+    except Exception:  # noqa: BLE001 - the other cases are measured all the same
+        print(case, traceback.format_exc(), flush=True)
+        return None
+
+
+def measure(
+    pairs: dict[str, tuple[RealGateway, float]], options: argparse.Namespace
+) -> Iterator[tuple[str, str, Any]]:
+    """Yield case, name and result of each measurement, the most wanted first."""
+    for case, (_, seconds) in pairs.items():
+        yield case, "ready_seconds", seconds
+    for case, (pair, _) in pairs.items():
+        side = SHAPES[_shape(case)].side
+        first = tried(case, lambda: of_first_texts(pair, side, options.requests))  # noqa: B023
+        yield case, "first_text_ms", first
+        stream = tried(case, lambda: of_one_stream(pair, side, options.answers))  # noqa: B023
+        yield case, "one_stream", stream
+    for case, (pair, _) in pairs.items():
+        side = SHAPES[_shape(case)].side
+        if ":" not in case:
+            beside = tried(
+                case,
+                lambda: of_beside_images(pair, side, options.rounds, options.seconds),  # noqa: B023
+            )
+            yield case, "beside_images", beside
+
+
+def main() -> None:
+    """Measure and write."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, default=RESULTS / "serving.json")
+    parser.add_argument("--device", default="CUDA")
+    parser.add_argument("--cases", nargs="+", default=CASES)
+    parser.add_argument("--requests", type=int, default=20)
+    parser.add_argument("--answers", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--seconds", type=float, default=4)
+    parser.add_argument("--work", type=Path, help="folder of checkpoints and engines, kept")
+    parser.add_argument("--build-only", action="store_true", help="build into --work, and end")
+    options = parser.parse_args()
+    result: dict[str, dict[str, Any]] = {case: {} for case in options.cases}
+    with (
+        tempfile.TemporaryDirectory(prefix="s-") as temporary,
+        ThreadPoolExecutor() as pool,
+        ExitStack() as stack,
+    ):
+        work = options.work or Path(temporary)
+        shapes = sorted({_shape(case) for case in options.cases})
+        building = {shape: pool.submit(built, shape, work, options.device) for shape in shapes}
+        sites = {shape: tried(shape, site.result) for shape, site in building.items()}
+        if options.build_only:
+            return
+        servers = Servers(stack, Path(temporary))
+        starts = {
+            case: pool.submit(servers.start, case, sites[_shape(case)])
+            for case in options.cases
+            if sites[_shape(case)] is not None
+        }
+        pairs = {case: tried(case, start.result) for case, start in starts.items()}
+        ready = {case: pair for case, pair in pairs.items() if pair is not None}
+        for case, name, found in measure(ready, options):
+            result[case][name] = found
+            write(options.out, "python bench/gpu/serving.py", {"cases": result})
+
+
+if __name__ == "__main__":
+    main()
