@@ -10,6 +10,7 @@ no compilation. The result is written after each measurement, so that a run may 
 """
 
 import argparse
+import gc
 import statistics
 import tempfile
 import threading
@@ -243,6 +244,7 @@ def measure(shape: str, folder: Path, device: torch.device, results: Results) ->
     _, (sink,) = answered(engine, 1, ANSWER)
     engine.stop()
     del engine
+    gc.collect()  # a model and its graphs refer to each other
     release_unused(device)
     model = open_transformers(folder, dtype, device)
     for batch in GENERATE_BATCHES:
@@ -252,6 +254,7 @@ def measure(shape: str, folder: Path, device: torch.device, results: Results) ->
             same = next((at for at in range(ANSWER) if first[at] != sink.ids[at]), ANSWER)
             results.note(shape, equal_leading_tokens=same)
     del model
+    gc.collect()
     release_unused(device)
 
 

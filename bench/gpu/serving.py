@@ -66,7 +66,7 @@ IMAGES_A_SECOND = 120
 
 DURATION = re.compile(
     r"^nv_inference_(?P<part>queue|compute_infer|request)_duration_us"
-    r'{[^}]*model="(?P<model>\w+)"[^}]*} (?P<microseconds>\S+)$',
+    r'{[^}]*triton_model="(?P<model>\w+)"[^}]*} (?P<microseconds>\S+)$',
     re.MULTILINE,
 )
 

@@ -4,10 +4,12 @@ import base64
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import httpx
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -40,6 +42,14 @@ class Encoder:
         return np.stack([np.full((ROWS, HIDDEN), value, np.float32) for value in values])
 
 
+class TensorEncoder(Encoder):
+    """The same as half-precision tensors of torch, as an encoder on a GPU gives them."""
+
+    def __call__(self, inputs: Inputs) -> Any:
+        """Return features filled with each image's first value."""
+        return torch.from_numpy(super().__call__(inputs)).to(torch.bfloat16)
+
+
 def _batch(*images: float) -> dict[str, NDArray[np.float32]]:
     return {"pixel_values": np.stack([np.full((3, 2, 2), one, np.float32) for one in images])}
 
@@ -53,6 +63,29 @@ def test_only_unknown_images_are_encoded() -> None:
     assert first[:, 0, 0].tolist() == [1, 2, 1]
     assert second[:, 0, 0].tolist() == [3, 2, 1]
     assert (cache.counts.misses, cache.counts.hits, cache.counts.shared) == (3, 2, 1)
+
+
+def test_tensors_stay_tensors() -> None:
+    """Known and new images of one batch have the dtype and device of the encoder's tensors."""
+    cache, encoder = FeatureCache(1 << 20), TensorEncoder()
+    first = cache.through(_batch(1, 2), encoder)
+    known = cache.through(_batch(2, 1), encoder)
+    mixed = cache.through(_batch(3, 1), encoder)
+    for found, images in ((first, [1, 2]), (known, [2, 1]), (mixed, [3, 1])):
+        assert isinstance(found, torch.Tensor)
+        assert found.dtype == torch.bfloat16
+        assert found[:, 0, 0].tolist() == images
+    assert encoder.encoded == [1, 2, 3]
+    assert cache.used_bytes == 3 * (FEATURE_BYTES // 2 + ENTRY_BYTES)
+
+
+def test_what_is_kept_shares_nothing_with_what_was_returned() -> None:
+    """A table is changed after it was handed over: the next one is right all the same."""
+    cache, encoder = FeatureCache(1 << 20), TensorEncoder()
+    for _ in range(2):
+        found = cache.through(_batch(7), encoder)
+        assert found[0, 0, 0].item() == 7
+        found.zero_()
 
 
 def test_the_longest_unused_goes_first() -> None:

@@ -4,12 +4,15 @@ A key is the digest of everything the encoder would read for one entry of its ba
 found again whatever request it comes with, and equal images of one batch are encoded once. One
 process encodes for the entire pod, one batch after the other: requests with one image that arrive
 together cost one encoding (single flight) without a lock.
+
+What is kept lies in host memory. Features that came as tensors of a GPU leave as such: those just
+encoded as they are, known ones after a copy.
 """
 
 import hashlib
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,7 +22,9 @@ from numpy.typing import NDArray
 logger = logging.getLogger(__name__)
 
 Inputs = Mapping[str, NDArray[Any]]
-Features = NDArray[np.float32]
+Features = Any
+"""Of one image or a batch: an array, or a torch tensor of any dtype."""
+
 Name = tuple[bytes, bytes]
 
 ENTRY_BYTES = 512
@@ -40,6 +45,12 @@ def _salted(key: bytes, salt: bytes) -> bytes:
     if not salt:
         return key
     return hashlib.blake2b(key, key=hashlib.sha256(salt).digest(), digest_size=32).digest()
+
+
+def _copied(features: Features) -> Features:
+    if isinstance(features, np.ndarray):
+        return np.array(features)
+    return features.to("cpu", copy=True)
 
 
 def _second_digest(entry: Inputs) -> bytes:
@@ -80,6 +91,8 @@ class FeatureCache:
     counts: Counts = field(default_factory=Counts)
     used_bytes: int = 0
     _entries: OrderedDict[bytes, tuple[Features, bytes]] = field(default_factory=OrderedDict)
+    _device: Any = None
+    """Of torch: where the encoder's tensors lie."""
 
     def through(
         self, inputs: Inputs, encode: Callable[[Inputs], Features], salt: bytes = b""
@@ -115,7 +128,14 @@ class FeatureCache:
             for name, features in zip(unknown, encoded, strict=True):
                 found[name] = features
                 self._keep(*name, features)
-        return np.stack([found[name] for name in names])
+        return self._stacked([found[name] for name in names])
+
+    def _stacked(self, rows: Sequence[Features]) -> Features:
+        if isinstance(rows[0], np.ndarray):
+            return np.stack(rows)
+        import torch  # noqa: PLC0415 (the encoder has loaded it: these are its tensors)
+
+        return torch.stack([row.to(self._device) for row in rows])
 
     def _known(self, key: bytes, second: bytes) -> Features | None:
         entry = self._entries.get(key)
@@ -132,8 +152,10 @@ class FeatureCache:
 
     def _keep(self, key: bytes, second: bytes, features: Features) -> None:
         self._drop(key)
+        if not isinstance(features, np.ndarray):
+            self._device = features.device
         # A view of the batch would keep all of the batch alive; a copy is what the bytes count.
-        kept = np.array(features)
+        kept = _copied(features)
         size = kept.nbytes + ENTRY_BYTES
         if size > self.limit_bytes:
             return

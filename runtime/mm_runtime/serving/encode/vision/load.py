@@ -35,7 +35,7 @@ def load_encoder(
         plan: its batch limit and image size.
         cache: features of images seen before; None encodes every image.
         device: of the serving plan.
-        keeps: features may stay on a GPU; where they are put together or cached they do not.
+        keeps: features may stay on a GPU; where they are put together they do not.
 
     Raises:
         OSError, ValueError: a file is missing or not understood.
@@ -46,7 +46,7 @@ def load_encoder(
     threads = threads_for(facts.weight_bytes, len(os.sched_getaffinity(0)))
     folder, family = engine.vision_folder, FAMILIES[facts.family]
     native, plain = plan.engine == "TensorRT", family.image_layout.is_plain
-    keeps = keeps and cache is None and family.image_layout is ImageLayout.SQUARE
+    keeps = keeps and family.image_layout is ImageLayout.SQUARE
     runner = (
         open_tensorrt(folder, family.image_layout, vision)
         if native
