@@ -162,6 +162,8 @@ def _memory(result: dict[str, Any]) -> Iterator[str]:
             for name, one in result["sizes"].items()
         ],
     )
+    yield ""
+    yield "The time to the first text has the making of the client in it, which loads certificates."
 
 
 def _speed(result: dict[str, Any]) -> Iterator[str]:
@@ -307,11 +309,14 @@ def _engine(result: dict[str, Any]) -> Iterator[str]:
                 f"roofline ({_verdict(max(overs) <= wanted, f'at most {wanted:g}')})."
             )
     yield ""
-    yield f"Prompts of {result['prompt']} tokens, {result['answer']} more of each, all at once;"
-    yield "`with prompts` is the entire run. `generate` is transformers' own, with the same weights"
-    yield "in the same process, its default cache, no compilation, and without cuDNN's attention,"
-    yield "which would slow it down further. Engines were built on other cores meanwhile. Random"
-    yield "weights in bfloat16."
+    same = ", ".join(f"{one['equal_leading_tokens']} ({name})" for name, one in shapes.items())
+    yield f"Prompts of {result['prompt']} tokens, {result['answer']} more of each, all at once, in"
+    yield "one process without Triton; `with prompts` is the entire run. `generate` is that of"
+    yield "transformers, with the same weights in the same process, its default cache and no"
+    yield "compilation. The processor starts its kernels one by one: engines were built on the"
+    yield "other half of the cores meanwhile, which may have slowed it down. Random weights in"
+    yield f"bfloat16, whose likeliest tokens are close to others: at batch 1 the first {same}"
+    yield "tokens are the same for both."
 
 
 def _cell(step: dict[str, Any] | None, key: str, over: str | None) -> object:
