@@ -15,7 +15,8 @@ connection.
   that send new images without pause (bench/runtime/streams_beside_images.py). First for the first
   case, then for the others.
 
-The result is written after each measurement, so that a run may be cut off.
+The result is written after each measurement, so that a run may be cut off. Building 1.3b and 7b at
+the same time took more than 200 s on eight cores: `--build-only --work FOLDER` does that before.
 """
 
 import argparse
