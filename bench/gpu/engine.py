@@ -186,13 +186,13 @@ def of_generate(model: Any, batch: int, device: torch.device) -> tuple[dict[str,
 
     run(WARM)
     first, _ = run(1)
-    whole, found = run(ANSWER)
-    step = (whole - first) / (ANSWER - 1)
+    total, found = run(ANSWER)
+    step = (total - first) / (ANSWER - 1)
     timed = {
         "step_ms": round(step * 1e3, 3),
         "tokens_per_second": round(batch / step, 1),
         "prompts_ms": round(first * 1e3, 1),
-        "tokens_per_second_with_prompts": round(batch * ANSWER / whole, 1),
+        "tokens_per_second_with_prompts": round(batch * ANSWER / total, 1),
     }
     return timed, found[0, PROMPT:].tolist()
 
