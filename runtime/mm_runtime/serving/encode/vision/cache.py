@@ -133,9 +133,10 @@ class FeatureCache:
     def _stacked(self, rows: Sequence[Features]) -> Features:
         if isinstance(rows[0], np.ndarray):
             return np.stack(rows)
-        import torch  # noqa: PLC0415 (the encoder has loaded it: these are its tensors)
-
-        return torch.stack([row.to(self._device) for row in rows])
+        stacked = rows[0].new_empty((len(rows), *rows[0].shape), device=self._device)
+        for place, row in zip(stacked, rows, strict=True):
+            place.copy_(row)
+        return stacked
 
     def _known(self, key: bytes, second: bytes) -> Features | None:
         entry = self._entries.get(key)
