@@ -201,9 +201,10 @@ def open_transformers(folder: Path, dtype: str, device: torch.device) -> Any:
     """Return transformers' own model of a checkpoint."""
     from transformers import LlavaForConditionalGeneration  # noqa: PLC0415 - seconds
 
-    return LlavaForConditionalGeneration.from_pretrained(
+    model: Any = LlavaForConditionalGeneration.from_pretrained(
         folder, dtype=getattr(torch, dtype), device_map={"": device}
-    ).eval()
+    )
+    return model.eval()
 
 
 class Results:

@@ -147,7 +147,8 @@ def of_first_texts(pair: RealGateway, side: int, requests: int) -> dict[str, Any
 def of_one_stream(pair: RealGateway, side: int, answers: int) -> dict[str, Any]:
     """Return the time of a token of answers about images, one at a time."""
     client = HTTPConnection(pair.url.removeprefix("http://"), timeout=60)
-    taken, events = [], []
+    taken: list[float] = []
+    events: list[float] = []
     for _ in range(answers):
         seen = Seen()
         query(client, body_of(pair.model, new_image(side), ANSWER), seen)
