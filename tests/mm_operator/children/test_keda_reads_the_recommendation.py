@@ -188,7 +188,7 @@ def kinds_of(snapshot: Snapshot) -> set[str]:
                 "tls": {"insecureSkipVerify": True, "clientSecretRef": {"name": "b"}},
             },
             (),
-            "KEDA checks the server's certificate wherever",
+            "KEDA always verifies the server when it presents a client certificate",
             id="insecure-with-certificate",
         ),
     ],
