@@ -17,10 +17,14 @@ def acquire(path: Path, *, wait: bool) -> int | None:
         The descriptor that holds the lock; None when another process has it and we do not wait.
     """
     while True:
-        path.parent.mkdir(parents=True, exist_ok=True)
         try:
+            path.parent.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         except FileNotFoundError:  # the directory was removed in between
+            continue
+        except FileExistsError:  # the same, between two steps of mkdir
+            if path.parent.is_file():
+                raise
             continue
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))

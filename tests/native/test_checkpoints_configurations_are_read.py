@@ -31,7 +31,7 @@ def test_generation_defaults(tmp_path: Path) -> None:
     chosen = {"do_sample": True, "temperature": 0.7, "top_p": 0.8}
     found = directory(tmp_path, "llava", config={}, generation_config=chosen)
     _, serving = native_engine("llava")
-    model = _served_model(found, serving)
+    model = _served_model(found, serving, None)
     assert (model.temperature, model.top_p) == (0.7, 0.8)
 
 
@@ -55,4 +55,4 @@ def test_answers_start_as_the_checkpoint_says(
     assert expected == decoder_start(found.configs)
     assert len(expected) <= found.limits.max_input_len
     _, serving = native_engine(family)
-    assert _served_model(found, serving).limits.decoder_tokens == len(expected)
+    assert _served_model(found, serving, None).limits.decoder_tokens == len(expected)

@@ -151,8 +151,7 @@ def test_status_is_written_apart_from_the_spec(api: Api) -> None:
         ],
         "readyReplicas": 1,
         "url": "http://ready.api-tests.svc/v1",
-        "plan": {"family": "llava", "servingHash": "abc"},
-        "build": {"fingerprint": "def"},
+        "plan": {"family": "llava", "shortServingHash": "abc", "shortFingerprint": "def"},
     }
     api.kubectl(
         *("patch", "mmm", "ready", "--subresource=status", "--type=merge"),

@@ -70,8 +70,8 @@ FLAC = encode_audio(noise(1.0, seed=4), "flac", "flac")
     ("encoded", "words"),
     [
         pytest.param(b"", "the file is empty", id="nothing"),
-        pytest.param(b"<html>no audio</html>", "no recording that is read here", id="a-page"),
-        pytest.param(b"\x89PNG\r\n\x1a\n" + bytes(99), "no recording that is read", id="an-image"),
+        pytest.param(b"<html>no audio</html>", "not a recording of a known", id="a-page"),
+        pytest.param(b"\x89PNG\r\n\x1a\n" + bytes(99), "not a recording of a known", id="an-image"),
         pytest.param(_wav(b""), "no samples", id="no-samples"),
         pytest.param(FLAC[:60], "damaged|truncated|no samples", id="truncated-header"),
         pytest.param(b"fLaC" + bytes(500), "damaged|truncated|no audio", id="garbage-after-mark"),

@@ -223,7 +223,10 @@ def test_what_is_refused(ears: Ears) -> None:
         ({"file": audio[:30]}, "`file`: the recording is damaged or truncated"),
         ({"file": encode_audio(noise(1.5, seed=1))}, "longer than 1 seconds"),
         ({"language": "xx"}, "`language`: the model has no language 'xx'"),
-        ({"response_format": "srt"}, "`response_format` is not served with this value"),
+        (
+            {"response_format": "srt"},
+            "`response_format` is invalid: input should be 'json', 'text' or",
+        ),
         ({"prompt": "names: Ann"}, "`prompt` is not served"),
         ({"timestamp_granularities": ["word"]}, "`timestamp_granularities` is not served"),
     ):

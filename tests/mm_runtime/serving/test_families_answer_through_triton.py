@@ -273,7 +273,7 @@ def test_what_an_encoder_decoder_cannot_do(served: Family) -> None:
         ({"prompt": "what ?", "max_tokens": 64}, "answers have at most 6[23] tokens"),
         ({"prompt": ["what ?", "who ?"]}, "got 2 prompts"),
         ({"prompt": [1, 2]}, "prompt"),
-        ({"prompt": "what ?", "echo": True}, "`echo` is not served"),
+        ({"prompt": "what ?", "suffix": "!"}, "`suffix` is not served"),
     ):
         with pytest.raises(BadRequestError, match=words):
             served.openai.completions.create(model=served.pair.model, **changes)

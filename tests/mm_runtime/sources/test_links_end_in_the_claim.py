@@ -132,7 +132,7 @@ def test_a_pipe_in_the_place_of_a_file_waits_for_no_writer(claim: Path, tmp_path
     file.unlink()
     os.mkfifo(file)
 
-    with pytest.raises(SourceEscapesError, match="is no file"):
+    with pytest.raises(SourceEscapesError, match="is not a file"):
         origin.copy("config.json", tmp_path / "copy.json")
 
 
