@@ -40,6 +40,7 @@ from mm_runtime.gateway.backends.forms import calls_need_tokens, form_of
 from mm_runtime.gateway.backends.merged import merged
 from mm_runtime.gateway.errors import EngineFailedError, InvalidRequestError
 from mm_runtime.gateway.media.audio_reader import DEFAULT_LANGUAGE, AudioReader
+from mm_runtime.gateway.media.frames import Video
 from mm_runtime.gateway.media.images import ImageLoader, ImageReference, VideoReference
 from mm_runtime.gateway.prompts.conversation import ChatPrompt
 from mm_runtime.gateway.prompts.layout import PromptLayout
@@ -61,7 +62,7 @@ class PreparedChat:
 
     prompt: str
     images: tuple[NDArray[np.uint8], ...]
-    video: NDArray[np.uint8] | None
+    video: Video | None
     audio: NDArray[np.float32] | None
     cache_salt: str
     budget: TokenBudget
@@ -232,7 +233,8 @@ class ChatService:
             video = await self._images.load_video(
                 parsed.videos[0], most_frames=self.model.max_video_frames
             )
-            rows = self._layout.video_rows(len(video), (video.shape[1], video.shape[2]))
+            frames, height, width, _ = video.pixels.shape
+            rows = self._layout.video_rows(frames, (height, width))
             budget = self._budget(request, text_tokens, marks, rows)
         elif not self._layout.rows_are_fixed:
             rows = self._layout.rows([(image.shape[0], image.shape[1]) for image in images])

@@ -162,6 +162,8 @@ def build_gateway(
         known=DecodedImageCache(KNOWN_IMAGE_BYTES if serving.feature_cache_bytes else 0),
         decoders=decoders,
         bodies=bodies,
+        reads_times=directory.facts.vision is not None
+        and directory.facts.vision.tokens_per_second is not None,
     )
     service = ChatService(
         model=model,

@@ -156,7 +156,7 @@ def test_frames_are_made_small_one_by_one() -> None:
         held.append(frame.width)
         return frame.resize((2, 2))
 
-    frames = decode_video(video(10), VIDEO, keep)
+    frames = decode_video(video(10), VIDEO, keep).frames
     assert held == [64] * 10
     assert {(2, 2)} == {frame.size for frame in frames}
 

@@ -65,7 +65,7 @@ async def hasty() -> AsyncIterator[Decoders]:
 async def _decode(
     decoders: Decoders, job: Job, content: bytes = b"a file", seconds: int = 60
 ) -> Array:
-    return await decoders.through(lambda run: run(job, content, seconds))
+    return (await decoders.through(lambda run: run(job, content, seconds))).array
 
 
 @asynccontextmanager

@@ -53,6 +53,7 @@ def _loader(bodies: BodyBudget, decoders: Decoders) -> ImageLoader:
         decoders=decoders,
         known=DecodedImageCache(0),
         bodies=bodies,
+        reads_times=False,
     )
 
 

@@ -204,7 +204,7 @@ def test_the_longest_video_is_sent(
     video = next(one for one in requested if "video" in one.name)
     assert isinstance(video.request, ChatRequest)
     url = video.request.messages[0].content[1].video_url.url
-    frames = read_video(url, VideoLimits(10**7, MOST_PIXELS, max_frames=8))
+    frames = read_video(url, VideoLimits(10**7, MOST_PIXELS, max_frames=8)).frames
 
     assert video.name == f"the longest video ({expected} pixels)"
     assert expected == f"{len(frames)} of {frames[0].width} x {frames[0].height}"

@@ -85,7 +85,7 @@ async def test_an_image(decoders: Decoders, kind: str, count: int) -> None:
     content = FILES[kind]()
     assert len(content) <= PLAN.max_image_bytes
     job = image_job(VIEWS.reduced, count, PLAN.max_image_pixels)
-    assert (await decoders.through(lambda run: run(job, content, 60))).size
+    assert (await decoders.through(lambda run: run(job, content, 60))).array.size
 
 
 async def test_an_animation(decoders: Decoders) -> None:
@@ -93,5 +93,5 @@ async def test_an_animation(decoders: Decoders) -> None:
     content = bombs.animated_webp(8, 7_000)
     limits = VideoLimits(PLAN.max_image_bytes, PLAN.max_image_pixels, 8)
     job = video_job(VIEWS.reduced_frame, limits, is_url=False)
-    frames = await decoders.through(lambda run: run(job, content, 60))
-    assert frames.shape == (8, 384, 384, 3)
+    found = await decoders.through(lambda run: run(job, content, 60))
+    assert found.array.shape == (8, 384, 384, 3)

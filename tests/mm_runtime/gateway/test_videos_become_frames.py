@@ -45,7 +45,7 @@ def _row(*frames: bytes) -> str:
 )
 def test_animations(kind: str, count: int, kept: list[int]) -> None:
     """No more frames than the plan has room for, the first and the last among them."""
-    frames = decode_video(_animation(count, kind), LIMITS)
+    frames = decode_video(_animation(count, kind), LIMITS).frames
     assert [(at * 20,) * 3 for at in kept] == _shades(frames)
 
 
@@ -60,7 +60,7 @@ def test_animations(kind: str, count: int, kept: list[int]) -> None:
 )
 def test_videos(container: str, codec: str) -> None:
     """Frames of a video, evenly spread, the first and the last among them."""
-    frames = decode_video(video(10, container, codec), LIMITS)
+    frames = decode_video(video(10, container, codec), LIMITS).frames
     found = [frame.getpixel((SIDE - 8, SIDE - 8))[0] for frame in frames]
     assert [grey(at, 10) for at in (0, 3, 6, 9)] == pytest.approx(found, abs=6)
 
@@ -76,7 +76,7 @@ def test_videos(container: str, codec: str) -> None:
 )
 def test_videos_are_turned_upright(rotation: int, white: tuple[int, int]) -> None:
     """A telephone that was held sideways says so in its file; the white quarter moves."""
-    frame = decode_video(video(1, width=64, height=48, rotation=rotation), LIMITS)[0]
+    frame = decode_video(video(1, width=64, height=48, rotation=rotation), LIMITS).frames[0]
     assert ((64, 48) if rotation in {0, 180} else (48, 64)) == frame.size
     right, below = frame.width - 8, frame.height - 8
     corners = {
@@ -88,14 +88,14 @@ def test_videos_are_turned_upright(rotation: int, white: tuple[int, int]) -> Non
 def test_a_row_of_images() -> None:
     """Frames that the client took out of a video itself."""
     encoded = [encode(plain_image((8, 8), (at, at, at))) for at in range(7)]
-    frames = read_video(_row(*encoded), LIMITS)
+    frames = read_video(_row(*encoded), LIMITS).frames
     assert [(at, at, at) for at in (0, 2, 4, 6)] == _shades(frames)
 
 
 def test_an_animation_as_data_url() -> None:
     """The media type of an image will do."""
     url = data_url(_animation(3), "image/gif")
-    assert len(read_video(url, LIMITS)) == 3
+    assert len(read_video(url, LIMITS).frames) == 3
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import pytest
 from mm_api.families import FAMILIES
 from mm_runtime.reference_engine.load import load_model
 from mm_runtime.serving.errors import RequestError
+from mm_runtime.serving.preprocess.processors.grids import FRAMES
 from support.collecting_sink import CollectingSink
 from support.engines import engine_starter
 from support.families.expected import KINDS, Upstream, noise_image
@@ -167,10 +168,24 @@ def test_seconds_of_a_video(both: tuple[Pipeline, Upstream]) -> None:
     )
     assert not np.array_equal(turned, usual)
     assert _video_answer(pipeline, upstream, **slow) == pipeline.query(QUESTION, **slow)
+    given = pipeline.prepare(QUESTION, **slow)["SECOND_PER_GRID_TS"]
+    assert given == pytest.approx(_upstreams_pace(kept=6, stored=925, seconds=37.0))
     for seconds in (0.0, -1.0, float("nan"), 1e9):
         wrong = slow | {"VIDEO_SECONDS": np.array([[seconds]], dtype=np.float32)}
         with pytest.raises(RequestError, match="expected seconds"):
             pipeline.query(QUESTION, **wrong)
+
+
+def _upstreams_pace(*, kept: int, stored: int, seconds: float) -> float:
+    """Return `second_per_grid_ts` of transformers' processor for a video of which some are kept."""
+    from transformers.video_utils import VideoMetadata  # noqa: PLC0415 (seconds)
+
+    video = VideoMetadata(
+        total_num_frames=stored,
+        fps=stored / seconds,
+        frames_indices=np.linspace(0, stored - 1, kept).round().astype(int),
+    )
+    return FRAMES / video.sampled_fps
 
 
 def _video_answer(pipeline: Pipeline, upstream: Upstream, **tensors: Any) -> list[int]:

@@ -1,6 +1,7 @@
 """The real server and gateway with an engine of each family: answers are transformers' own."""
 
 import base64
+import io
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,7 @@ import torch
 import transformers
 from openai import BadRequestError, OpenAI
 
-from mm_runtime.gateway.media.video import VideoLimits, decode_video
+from mm_runtime.gateway.media.video import VideoLimits, decode_video, read_video
 from mm_runtime.reference_engine.encoder_decoder import KINDS as TEXT_KINDS
 from mm_runtime.serving.prompts.starts import decoder_start
 from support import documented_requests
@@ -346,13 +347,39 @@ def test_a_video(served: Family) -> None:
     """A video is answered like the frames that are taken from it."""
     content = video(9)
     limits = VideoLimits(max_bytes=1 << 20, max_pixels=1 << 20, max_frames=FRAMES)
-    frames = np.stack([np.asarray(frame) for frame in decode_video(content, limits)])[None]
+    frames = np.stack([np.asarray(frame) for frame in decode_video(content, limits).frames])[None]
     prompt = served.case.prompt.format(images=served.case.video_mark)
     ids = served.pipeline.query(prompt, VIDEO_BYTES=frames)
     url = f"data:video/mp4;base64,{base64.b64encode(content).decode()}"
     answer = served.chat({"type": "video_url", "video_url": {"url": url}}, TEXT_PART)
     expected = served.pipeline.preprocessor.codec.decode(ids)
     assert expected == answer.choices[0].message.content
+
+
+@pytest.mark.parametrize("served", _slow(VIDEO_FAMILIES), indirect=True)
+def test_length_of_a_video(served: Family) -> None:
+    """Families that read times get it; the others, which refuse it, do not."""
+    shown = [noise_image(60, 50, seed=seed) for seed in range(FRAMES)]
+    file = io.BytesIO()
+    shown[0].save(file, "GIF", save_all=True, append_images=shown[1:], duration=60_000)
+    url = data_url(file.getvalue(), "image/gif")
+    clip = read_video(url, VideoLimits(1 << 20, 1 << 20, FRAMES))
+    assert clip.seconds == 60 * FRAMES
+    frames = np.stack([np.asarray(frame) for frame in clip.frames])[None]
+    prompt = served.case.prompt.format(images=served.case.video_mark)
+
+    def expected(**timed: Any) -> str:
+        ids = served.pipeline.query(prompt, VIDEO_BYTES=frames, **timed)
+        return served.pipeline.preprocessor.codec.decode(ids)
+
+    vision = served.pipeline.directory.facts.vision
+    assert vision is not None
+    answers = {False: expected()}
+    if vision.tokens_per_second is not None:
+        answers[True] = expected(VIDEO_SECONDS=np.array([[clip.seconds]], dtype=np.float32))
+        assert answers[True] != answers[False]
+    answer = served.chat({"type": "video_url", "video_url": {"url": url}}, TEXT_PART)
+    assert answers[True in answers] == answer.choices[0].message.content
 
 
 @pytest.mark.parametrize("served", ["qwen2-vl"], indirect=True)

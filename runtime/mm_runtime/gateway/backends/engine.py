@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from mm_runtime.gateway.api.finish_reason import FinishReason
 from mm_runtime.gateway.api.scores import TokenScore
+from mm_runtime.gateway.media.frames import Video
 from mm_runtime.gateway.prompts.templates import Turn
 
 
@@ -77,7 +78,7 @@ class EngineRequest:
     Attributes:
         prompt: complete prompt with the family's placeholder for each image.
         images: uint8[height, width, 3] each.
-        video: uint8[frames, height, width, 3], or None.
+        video: frames, and how long they take; None: there is none.
         turns: the conversation behind the prompt, for engines that write the prompt themselves;
             empty: there is none.
         audio: float32[samples] at the model's rate, or None.
@@ -94,7 +95,7 @@ class EngineRequest:
     request_id: str
     prompt: str
     images: tuple[NDArray[np.uint8], ...]
-    video: NDArray[np.uint8] | None
+    video: Video | None
     audio: NDArray[np.float32] | None
     cache_salt: str
     max_tokens: int

@@ -51,7 +51,10 @@ def build_inputs(request: EngineRequest, names: InputNames) -> list[InferInput]:
         *_form_inputs(request.form),
     ]
     if request.video is not None:
-        inputs.append(tensor("video_bytes_input", request.video[np.newaxis]))
+        inputs.append(tensor("video_bytes_input", request.video.pixels[np.newaxis]))
+        if request.video.seconds is not None:
+            seconds = np.array([[request.video.seconds]], dtype=np.float32)
+            inputs.append(tensor("video_seconds_input", seconds))
     if request.cache_salt and (request.images or request.video is not None):
         salt = np.array([[request.cache_salt.encode()]], dtype=np.object_)
         inputs.append(tensor("cache_salt", salt))

@@ -69,7 +69,7 @@ class AudioReader:
         """
 
         def decoded(run: Run) -> Samples:
-            return run(audio_job(self.most_samples), encoded, AUDIO_SECONDS)
+            return run(audio_job(self.most_samples), encoded, AUDIO_SECONDS).array
 
         try:
             return await self.decoders.through(decoded)

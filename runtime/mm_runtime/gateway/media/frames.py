@@ -1,13 +1,41 @@
 """What decoding the frames of a video may cost, and what is held of them."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
 from PIL import Image
 
 from mm_runtime.images.media import BadImageError
 
 Keep = Callable[[Image.Image], Image.Image]
 """A frame -> what is held of it until the last one is decoded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Clip:
+    """The frames that are kept of a video."""
+
+    frames: list[Image.Image]
+    seconds: float | None
+    """Length of the whole video; None: the file has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Video:
+    """A video as the engine gets it."""
+
+    pixels: NDArray[np.uint8]
+    """uint8[frames, height, width, 3]."""
+
+    seconds: float | None = None
+    """Length of the whole video; None: the file has none, or the model does not read times."""
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of the pixels."""
+        return self.pixels.nbytes
 
 
 def same(frame: Image.Image) -> Image.Image:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,15 +21,19 @@ from mm_runtime.gateway.media.decoding.jobs import (
 )
 from mm_runtime.gateway.media.decoding.pool import Decoders, Run
 from mm_runtime.gateway.media.decoding.process import DecoderEndedError
+from mm_runtime.gateway.media.decoding.wire import Job
 from mm_runtime.gateway.media.frame_choice import EVENLY, FrameChoice
+from mm_runtime.gateway.media.frames import Video
 from mm_runtime.gateway.media.image_cache import DecodedImageCache
 from mm_runtime.gateway.media.video import VideoLimits
 from mm_runtime.images.data_urls import decode_data_url
 from mm_runtime.images.fetch import FetchRefusedError, ImageFetcher
 from mm_runtime.images.media import BadImageError
 from mm_runtime.serving.errors import RequestError
+from mm_runtime.serving.preprocess.media import LONGEST_VIDEO
 
 Pixels = NDArray[np.uint8]
+Found = TypeVar("Found", Pixels, Video)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +74,9 @@ class ImageLoader:
         decoders: Decoders,
         known: DecodedImageCache,
         bodies: BodyBudget,
+        reads_times: bool,
     ) -> None:
+        """Connect the parts; `reads_times`: the model gets the length of a video."""
         self._fetcher = fetcher
         self._limits = limits
         self._reduce = reduce
@@ -79,6 +86,7 @@ class ImageLoader:
         self._known = known
         # What is fetched waits for a decoder like what arrives in a body, and counts with it.
         self._bodies = bodies
+        self._reads_times = reads_times
 
     async def load(
         self, references: Sequence[ImageReference], salt: str = ""
@@ -107,8 +115,8 @@ class ImageLoader:
                 del refused, loaded
         return tuple(one for one in loaded if not isinstance(one, BaseException))
 
-    async def load_video(self, reference: VideoReference, *, most_frames: int) -> Pixels:
-        """Return uint8[frames, height, width, 3]; a longer video is sampled evenly.
+    async def load_video(self, reference: VideoReference, *, most_frames: int) -> Video:
+        """Return the frames of a video; of a longer one, so many that are spread evenly.
 
         Raises:
             InvalidRequestError: the video is refused.
@@ -117,12 +125,28 @@ class ImageLoader:
             self._limits.max_bytes, self._limits.max_pixels, most_frames, reference.choice
         )
 
-        def decoded(run: Run, url: str, encoded: bytes | None) -> Pixels:
+        def decoded(run: Run, url: str, encoded: bytes | None) -> Video:
             job = video_job(self._reduce_frame, limits, is_url=encoded is None)
             content = url.encode("utf-8", "surrogatepass") if encoded is None else encoded
-            return run(job, content, VIDEO_SECONDS)
+            found = run(job, content, VIDEO_SECONDS)
+            return Video(found.array, self._length(found.seconds))
 
         return await self._read(reference, decoded, code="invalid_video")
+
+    def _length(self, seconds: float | None) -> float | None:
+        """Return the length that the model gets, None where it reads no times.
+
+        Raises:
+            BadImageError: longer than the model's preprocessing takes.
+        """
+        if seconds is None or not self._reads_times:
+            return None
+        if seconds > LONGEST_VIDEO:
+            raise BadImageError(
+                f"the video says that it takes {seconds:.0f} seconds, more than {LONGEST_VIDEO}; "
+                "send a shorter one, or its frames as data:video/jpeg;base64,<frame>,<frame>"
+            )
+        return seconds
 
     async def _load(self, reference: ImageReference, count: int, salt: str) -> Pixels:
         job = image_job(self._reduce, count, self._limits.max_pixels)
@@ -130,7 +154,7 @@ class ImageLoader:
         def decoded(run: Run, url: str, encoded: bytes | None) -> Pixels:
             if encoded is None:
                 encoded = decode_data_url(url, max_bytes=self._limits.max_bytes)
-            reduced = partial(run, job, encoded, IMAGE_SECONDS)
+            reduced = partial(_pixels, run, job, encoded)
             return self._known.through(encoded, count, reduced, salt)
 
         return await self._read(reference, decoded, code="invalid_image")
@@ -138,10 +162,10 @@ class ImageLoader:
     async def _read(
         self,
         reference: ImageReference | VideoReference,
-        decoded: Callable[[Run, str, bytes | None], Pixels],
+        decoded: Callable[[Run, str, bytes | None], Found],
         *,
         code: str,
-    ) -> Pixels:
+    ) -> Found:
         """Fetch, and decode; a `data:` URL holds its bytes itself."""
         url, param = reference.url, reference.param
         try:
@@ -156,3 +180,7 @@ class ImageLoader:
             ) from error
         except (BadImageError, RequestError, DecoderEndedError) as error:
             raise InvalidRequestError(f"`{param}`: {error}.", param=param, code=code) from error
+
+
+def _pixels(run: Run, job: Job, encoded: bytes) -> Pixels:
+    return run(job, encoded, IMAGE_SECONDS).array

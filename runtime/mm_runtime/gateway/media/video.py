@@ -11,7 +11,7 @@ from PIL import Image, UnidentifiedImageError
 from PIL.ImageFile import ImageFile
 
 from mm_runtime.gateway.media.frame_choice import EVENLY, FrameChoice
-from mm_runtime.gateway.media.frames import Keep, PixelBudget, same
+from mm_runtime.gateway.media.frames import Clip, Keep, PixelBudget, same
 from mm_runtime.gateway.media.video_file import decode_video_file, is_video_file
 from mm_runtime.images.data_urls import decode_base64, split_data_url
 from mm_runtime.images.media import BadImageError, check_pixels, decode, opened, to_rgb
@@ -44,8 +44,8 @@ class VideoLimits:
     """Which frames are kept within the last limit."""
 
 
-def read_video(url: str, limits: VideoLimits, keep: Keep = same) -> list[Image.Image]:
-    """Return the frames of a `data:` URL.
+def read_video(url: str, limits: VideoLimits, keep: Keep = same) -> Clip:
+    """Return the frames of a `data:` URL; frames in a row have no length.
 
     Args:
         url: the video itself, or its frames in a row.
@@ -70,10 +70,10 @@ def read_video(url: str, limits: VideoLimits, keep: Keep = same) -> list[Image.I
         if len(sizes) > 1:
             raise BadImageError("the frames of the video have different sizes; make them equal")
         frames.append(keep(frame))
-    return frames
+    return Clip(frames, None)
 
 
-def decode_video(encoded: bytes, limits: VideoLimits, keep: Keep = same) -> list[Image.Image]:
+def decode_video(encoded: bytes, limits: VideoLimits, keep: Keep = same) -> Clip:
     """Return frames of a video or an animation, evenly spread when it has more than are kept.
 
     Args:
@@ -94,7 +94,8 @@ def decode_video(encoded: bytes, limits: VideoLimits, keep: Keep = same) -> list
     try:
         with opened(encoded, max_pixels=limits.max_pixels, formats=FORMATS) as image:
             count = getattr(image, "n_frames", 1)
-            return _animation(image, wanted(count, _seconds(image, count)), limits, keep)
+            seconds = _seconds(image, count)
+            return Clip(_animation(image, wanted(count, seconds), limits, keep), seconds)
     except UnidentifiedImageError:
         raise BadImageError(f"the bytes are not a video of a known format; {_OTHER}") from None
     except BadImageError as error:

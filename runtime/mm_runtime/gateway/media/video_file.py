@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from PIL import Image
 
 from mm_runtime.gateway.media.container import BadRecordingError, format_of, opened
-from mm_runtime.gateway.media.frames import Keep, PixelBudget, same
+from mm_runtime.gateway.media.frames import Clip, Keep, PixelBudget, same
 from mm_runtime.images.media import BadImageError, check_pixels
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def decode_video_file(
     max_pixels: int,
     wanted: Callable[[int, float | None], Sequence[int]],
     keep: Keep = same,
-) -> list[Image.Image]:
+) -> Clip:
     """Return some frames of a video.
 
     Args:
@@ -52,11 +52,12 @@ def decode_video_file(
             context = container.streams.video[0].codec_context
             size = (context.width, context.height)
             check_pixels(size, max_pixels)
-            places = wanted(*_measured(container))
+            count, seconds = _measured(container)
+            places = wanted(count, seconds)
             budget = PixelBudget(MAX_FILE_PIXELS, places[-1] + 1)
             budget.check(size)
         with opened(encoded, "video") as container:
-            return _frames(container, places, max_pixels, budget, keep)
+            return Clip(_frames(container, places, max_pixels, budget, keep), seconds)
     except BadRecordingError as error:
         raise BadImageError(str(error).replace("recording", "video")) from None
 
@@ -80,7 +81,7 @@ def _measured(container: "InputContainer") -> tuple[int, float | None]:
     base = container.streams.video[0].time_base
     if first is None or end is None or base is None:
         return count, None
-    return count, float((end - first) * base)
+    return count, float((end - first) * base) or None
 
 
 def _frames(

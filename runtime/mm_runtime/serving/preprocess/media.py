@@ -17,6 +17,9 @@ BATCHED_IMAGE_DIMS = 5
 """Dimensions of [batch, images, height, width, 3]."""
 
 DATA_SCHEME = "data:"
+LONGEST_VIDEO = 86_400
+"""Seconds: a day."""
+
 SHOWN = 60
 """Characters of a URL that are repeated in a message."""
 

@@ -13,7 +13,12 @@ from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.geometry.seen_tiles import seen_tiles
 from mm_runtime.serving.preprocess.image_ids import ImageIds, extra_ids, salted_id
-from mm_runtime.serving.preprocess.media import MediaLimits, image_from_url, images_from_pixels
+from mm_runtime.serving.preprocess.media import (
+    LONGEST_VIDEO,
+    MediaLimits,
+    image_from_url,
+    images_from_pixels,
+)
 from mm_runtime.serving.preprocess.processors import load_processor
 from mm_runtime.serving.preprocess.processors.grids import FRAMES
 from mm_runtime.serving.preprocess.processors.prepared import ImageProcessor, Prepared
@@ -25,9 +30,6 @@ from mm_runtime.serving.prompts.word_tensors import bias_tensor, word_tensors
 from mm_runtime.serving.tensors import Tensors, required, scalar, single, texts
 
 Outputs = dict[str, NDArray[Any]]
-LONGEST_VIDEO = 86_400
-"""Seconds: a day."""
-
 NOTHING: Fetched = MappingProxyType({})
 
 

@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from mm_runtime.gateway.media.audio import decode_audio
-from mm_runtime.gateway.media.decoding.wire import Job
+from mm_runtime.gateway.media.decoding.wire import Decoded, Job
+from mm_runtime.gateway.media.frames import Clip
 from mm_runtime.gateway.media.video import VideoLimits, decode_video, read_video
 from mm_runtime.images.media import decode
 
@@ -35,7 +36,7 @@ def image_job(reduce: Reduce, count: int, max_pixels: int) -> Job:
 def video_job(keep: ReduceFrame, limits: VideoLimits, *, is_url: bool) -> Job:
     """Return the job of a video, or of its `data:` URL in UTF-8.
 
-    It gives uint8[frames, height, width, 3].
+    It gives uint8[frames, height, width, 3] and the length of the video.
     """
     return partial(_video_of_url if is_url else _video, keep, limits)
 
@@ -55,11 +56,11 @@ def _image(reduce: Reduce, count: int, max_pixels: int, encoded: bytes) -> NDArr
     return np.asarray(reduce(decode(encoded, max_pixels=max_pixels), count))
 
 
-def _video(keep: ReduceFrame, limits: VideoLimits, encoded: bytes) -> NDArray[np.uint8]:
+def _video(keep: ReduceFrame, limits: VideoLimits, encoded: bytes) -> Decoded:
     return _stacked(decode_video(encoded, limits, keep))
 
 
-def _video_of_url(keep: ReduceFrame, limits: VideoLimits, url: bytes) -> NDArray[np.uint8]:
+def _video_of_url(keep: ReduceFrame, limits: VideoLimits, url: bytes) -> Decoded:
     return _stacked(read_video(url.decode("utf-8", "surrogatepass"), limits, keep))
 
 
@@ -67,5 +68,5 @@ def _audio(most_samples: int, encoded: bytes) -> NDArray[np.float32]:
     return decode_audio(encoded, most_samples=most_samples)
 
 
-def _stacked(frames: list[Image.Image]) -> NDArray[np.uint8]:
-    return np.stack([np.asarray(frame) for frame in frames])
+def _stacked(clip: Clip) -> Decoded:
+    return Decoded(np.stack([np.asarray(frame) for frame in clip.frames]), clip.seconds)

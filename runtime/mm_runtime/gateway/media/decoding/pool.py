@@ -12,7 +12,7 @@ from mm_runtime.gateway.media.decoding.process import (
     DecoderLimits,
     DecoderProcess,
 )
-from mm_runtime.gateway.media.decoding.wire import Array, Job
+from mm_runtime.gateway.media.decoding.wire import Decoded, Job
 
 Found = TypeVar("Found")
 
@@ -20,7 +20,7 @@ Found = TypeVar("Found")
 class Run(Protocol):
     """Runs a job in a decoder."""
 
-    def __call__(self, job: Job, content: bytes, cpu_seconds: int) -> Array:
+    def __call__(self, job: Job, content: bytes, cpu_seconds: int) -> Decoded:
         """Return what a job makes of a file; see `DecoderProcess.run`."""
 
 
@@ -124,7 +124,7 @@ class _Turn:
         self._cancelled = False
         self._lock = threading.Lock()
 
-    def run(self, job: Job, content: bytes, cpu_seconds: int) -> Array:
+    def run(self, job: Job, content: bytes, cpu_seconds: int) -> Decoded:
         """Run a job in a decoder of this turn's own."""
         decoder = self._decoders.acquire()
         try:

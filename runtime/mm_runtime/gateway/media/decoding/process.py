@@ -17,8 +17,8 @@ from mm_runtime.gateway.media.decoding.wire import (
     MAX_HEADER_BYTES,
     READY,
     TASK,
-    Array,
     BrokenAnswerError,
+    Decoded,
     Job,
     read_header,
 )
@@ -98,7 +98,7 @@ class DecoderProcess:
         """Return whether it takes another job."""
         return self._process.poll() is None
 
-    def run(self, job: Job, content: bytes, cpu_seconds: int) -> Array:
+    def run(self, job: Job, content: bytes, cpu_seconds: int) -> Decoded:
         """Return what a job makes of a file.
 
         Raises:
@@ -131,7 +131,7 @@ class DecoderProcess:
             if pipe is not None:
                 pipe.close()
 
-    def _run(self, job: Job, content: bytes, cpu_seconds: int) -> Array:
+    def _run(self, job: Job, content: bytes, cpu_seconds: int) -> Decoded:
         if not self._ready:
             self._read(bytearray(len(READY)), time.monotonic() + _START_SECONDS)
             self._ready = True
@@ -145,8 +145,8 @@ class DecoderProcess:
         found = read_header(bytes(self._read(bytearray(length), deadline)), self._most_bytes)
         if isinstance(found, tuple):
             raise _error(*found)
-        if found.nbytes:
-            self._read(found.data.cast("B"), deadline)
+        if found.array.nbytes:
+            self._read(found.array.data.cast("B"), deadline)
         return found
 
     @property

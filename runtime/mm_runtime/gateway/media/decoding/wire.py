@@ -8,14 +8,28 @@ import json
 import math
 import struct
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
-Job = Callable[[bytes], Array]
-"""Picklable; a file -> its pixels or samples."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """What is in a file."""
+
+    array: Array
+    """Its pixels or samples."""
+
+    seconds: float | None = None
+    """Length of a video; None: the file has none."""
+
+
+Job = Callable[[bytes], Array | Decoded]
+"""Picklable; a file -> what is in it."""
 
 READY = b"+"
 """Said once, when everything is imported."""
@@ -35,9 +49,10 @@ class BrokenAnswerError(Exception):
     """A decoder answered what none of ours does."""
 
 
-def array_header(array: Array) -> bytes:
+def array_header(decoded: Decoded) -> bytes:
     """Return what is said before the bytes of an array."""
-    return _framed({"shape": array.shape, "dtype": array.dtype.name})
+    array = decoded.array
+    return _framed({"shape": array.shape, "dtype": array.dtype.name, "seconds": decoded.seconds})
 
 
 def error_header(kind: str, message: str) -> bytes:
@@ -45,11 +60,11 @@ def error_header(kind: str, message: str) -> bytes:
     return _framed({"error": kind, "message": message[:MAX_MESSAGE_CHARACTERS]})
 
 
-def read_header(header: bytes, max_bytes: int) -> Array | tuple[str, str]:
-    """Return an empty array to be filled, or kind and message of an error.
+def read_header(header: bytes, max_bytes: int) -> Decoded | tuple[str, str]:
+    """Return what has an empty array to be filled, or kind and message of an error.
 
     Raises:
-        BrokenAnswerError: neither, or an array of more than `max_bytes`.
+        BrokenAnswerError: neither, an array of more than `max_bytes`, or a length that none has.
     """
     try:
         found = json.loads(header)
@@ -57,13 +72,16 @@ def read_header(header: bytes, max_bytes: int) -> Array | tuple[str, str]:
             return str(found["error"]), str(found["message"])
         shape = tuple(int(side) for side in found["shape"])
         kind = _TYPES[found["dtype"]]
+        seconds = None if found.get("seconds") is None else float(found["seconds"])
     except (ValueError, KeyError, TypeError) as error:
         raise BrokenAnswerError(str(error)) from None
     if not 1 <= len(shape) <= _MOST_DIMENSIONS or min(shape) < 0:
         raise BrokenAnswerError(f"an array of shape {shape}")
     if math.prod(shape) * kind.itemsize > max_bytes:
         raise BrokenAnswerError(f"an array of shape {shape}, more than {max_bytes} bytes")
-    return np.empty(shape, kind)
+    if seconds is not None and not 0 < seconds < math.inf:
+        raise BrokenAnswerError(f"a length of {seconds} seconds")
+    return Decoded(np.empty(shape, kind), seconds)
 
 
 def _framed(content: dict[str, object]) -> bytes:

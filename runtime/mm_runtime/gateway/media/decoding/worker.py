@@ -21,7 +21,14 @@ from mm_runtime.gateway.heap import return_large_pieces
 from mm_runtime.gateway.media.container import BadRecordingError
 
 # Imported before the first task, and before its memory is bounded.
-from mm_runtime.gateway.media.decoding.wire import READY, TASK, Array, array_header, error_header
+from mm_runtime.gateway.media.decoding.wire import (
+    READY,
+    TASK,
+    Array,
+    Decoded,
+    array_header,
+    error_header,
+)
 from mm_runtime.images.media import BadImageError
 from mm_runtime.serving.errors import RequestError
 
@@ -74,14 +81,16 @@ def main() -> None:
 
 def _answer(job: bytes, content: bytes) -> tuple[bytes, Array | None]:
     try:
-        found = np.ascontiguousarray(pickle.loads(job)(content))  # noqa: S301  # our gateway's own
+        found = pickle.loads(job)(content)  # noqa: S301  # our gateway's own
+        seconds = found.seconds if isinstance(found, Decoded) else None
+        array = np.ascontiguousarray(found.array if isinstance(found, Decoded) else found)
     except Exception as error:  # noqa: BLE001  # the gateway decides what becomes of it
         for kind, name in _REFUSALS:
             if isinstance(error, kind):
                 return error_header(name, str(error)), None
         traceback.print_exc()
         return error_header("failure", f"{type(error).__name__}: {error}"), None
-    return array_header(found), found if found.size else None
+    return array_header(Decoded(array, seconds)), array if array.size else None
 
 
 def _bound_processor_time(seconds: int) -> None:

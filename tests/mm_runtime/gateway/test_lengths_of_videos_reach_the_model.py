@@ -1,0 +1,173 @@
+"""How long a video takes goes to models that read times, and to no other."""
+
+import asyncio
+import base64
+import io
+import json
+from collections.abc import Iterator
+from contextlib import closing
+
+import numpy as np
+import pytest
+
+from mm_runtime.gateway.admission.body_budget import BodyBudget
+from mm_runtime.gateway.backends.engine import EngineRequest, Sampling
+from mm_runtime.gateway.backends.triton_inputs import NEWER_NAMES, build_inputs
+from mm_runtime.gateway.errors import InvalidRequestError
+from mm_runtime.gateway.media.decoding.jobs import unreduced
+from mm_runtime.gateway.media.decoding.pool import Decoders
+from mm_runtime.gateway.media.decoding.process import DecoderLimits
+from mm_runtime.gateway.media.decoding.wire import (
+    HEADER,
+    BrokenAnswerError,
+    Decoded,
+    array_header,
+    read_header,
+)
+from mm_runtime.gateway.media.frames import Video, same
+from mm_runtime.gateway.media.image_cache import DecodedImageCache
+from mm_runtime.gateway.media.images import ImageLimits, ImageLoader, VideoReference
+from mm_runtime.gateway.media.video import VideoLimits, decode_video, read_video
+from mm_runtime.images.fetch import FetchPolicy, ImageFetcher
+from support.images import data_url, encode, plain_image
+from support.videos import video
+
+LIMITS = VideoLimits(max_bytes=9_000_000, max_pixels=10_000, max_frames=4)
+GREEDY = Sampling(temperature=0, top_p=1, presence_penalty=None, frequency_penalty=None, seed=0)
+
+
+def _animation(kind: str, frames: int, milliseconds: int | None) -> bytes:
+    """Return frames that are shown so long each, None: without saying how long."""
+    pictures = [plain_image((20, 10), (at * 10,) * 3) for at in range(frames)]
+    said = {} if milliseconds is None else {"duration": milliseconds}
+    buffer = io.BytesIO()
+    pictures[0].save(buffer, kind, save_all=True, append_images=pictures[1:], loop=0, **said)
+    return buffer.getvalue()
+
+
+ROW = "data:video/jpeg;base64," + ",".join(
+    base64.b64encode(encode(plain_image((8, 8), (at, 0, 0)))).decode() for at in range(6)
+)
+
+
+@pytest.mark.parametrize(
+    ("container", "codec"),
+    [
+        pytest.param("mp4", "h264", id="mp4-h264"),
+        pytest.param("mp4", "hevc", id="mp4-h265"),
+        pytest.param("webm", "libvpx", id="webm-vp8"),
+        pytest.param("webm", "libvpx-vp9", id="webm-vp9"),
+    ],
+)
+def test_files(container: str, codec: str) -> None:
+    """Fifty frames, 25 a second; how many of them are kept changes nothing."""
+    assert decode_video(video(50, container, codec), LIMITS).seconds == pytest.approx(2, abs=0.005)
+
+
+@pytest.mark.parametrize("kind", ["GIF", "WEBP", "PNG"])
+def test_animations(kind: str) -> None:
+    """Twenty frames of 100 ms."""
+    assert decode_video(_animation(kind, 20, 100), LIMITS).seconds == pytest.approx(2)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        pytest.param(ROW, id="frames-in-a-row"),
+        pytest.param(data_url(_animation("GIF", 3, None), "image/gif"), id="gif-without-times"),
+        pytest.param(data_url(encode(plain_image((8, 8))), "image/png"), id="one-image"),
+    ],
+)
+def test_videos_without_times(url: str) -> None:
+    """They have no length, rather than one that is made up."""
+    assert read_video(url, LIMITS).seconds is None
+
+
+@pytest.fixture(scope="module")
+def decoders() -> Iterator[Decoders]:
+    """One decoder."""
+    limits = DecoderLimits(memory_bytes=512 << 20, wall_seconds=120)
+    with closing(Decoders(1, limits)) as one:
+        yield one
+
+
+def _load(decoders: Decoders, url: str, *, reads_times: bool) -> Video:
+    policy = FetchPolicy(
+        allowed_hosts=(), allow_private_networks=False, timeout_seconds=1, max_bytes=1
+    )
+    loader = ImageLoader(
+        fetcher=ImageFetcher(policy),
+        limits=ImageLimits(max_bytes=1_000_000, max_pixels=10_000),
+        reduce=unreduced,
+        reduce_frame=same,
+        decoders=decoders,
+        known=DecodedImageCache(0),
+        bodies=BodyBudget(1_000_000),
+        reads_times=reads_times,
+    )
+    return asyncio.run(loader.load_video(VideoReference(url, "messages[0]"), most_frames=4))
+
+
+@pytest.mark.parametrize(
+    ("url", "seconds"),
+    [
+        pytest.param(data_url(video(50), "video/mp4"), 2.0, id="mp4"),
+        pytest.param(data_url(_animation("GIF", 20, 100), "image/gif"), 2.0, id="gif"),
+        pytest.param(ROW, None, id="frames-in-a-row"),
+    ],
+)
+def test_the_length_comes_back_from_the_decoder(
+    decoders: Decoders, url: str, seconds: float | None
+) -> None:
+    """With the frames, from another process; a model that reads no times gets none."""
+    found = _load(decoders, url, reads_times=True)
+    assert (found.seconds, len(found.pixels)) == (seconds, 4)
+    assert _load(decoders, url, reads_times=False).seconds is None
+
+
+def test_longer_than_a_day(decoders: Decoders) -> None:
+    """Refused of a model that reads times, where preprocessing would; taken of another one."""
+    url = data_url(_animation("WEBP", 6, 16_000_000), "image/webp")
+    with pytest.raises(InvalidRequestError, match="96000 seconds, more than 86400") as refusal:
+        _load(decoders, url, reads_times=True)
+    assert (refusal.value.code, refusal.value.param) == ("invalid_video", "messages[0]")
+    assert len(_load(decoders, url, reads_times=False).pixels) == 4
+
+
+@pytest.mark.parametrize("seconds", [None, 1.5, 1e9])
+def test_headers_carry_a_length(seconds: float | None) -> None:
+    """What a decoder writes is read again."""
+    header = array_header(Decoded(np.zeros((2, 3), np.uint8), seconds))[HEADER.size :]
+    found = read_header(header, 100)
+    assert isinstance(found, Decoded)
+    assert (found.array.shape, found.seconds) == ((2, 3), seconds)
+
+
+@pytest.mark.parametrize("seconds", [float("nan"), float("inf"), -1, 0, "long", [1]], ids=str)
+def test_a_header_with_another_length_is_none(seconds: object) -> None:
+    """A decoder that was taken over says nothing that its gateway believes."""
+    header = json.dumps({"shape": [1], "dtype": "uint8", "seconds": seconds}).encode()
+    with pytest.raises(BrokenAnswerError):
+        read_header(header, 100)
+
+
+@pytest.mark.parametrize("seconds", [None, 12.5])
+def test_tensors(seconds: float | None) -> None:
+    """Of the request to Triton: one more input where there is a length."""
+    request = EngineRequest(
+        request_id="one",
+        prompt="?",
+        images=(),
+        video=Video(np.zeros((4, 6, 8, 3), np.uint8), seconds),
+        audio=None,
+        cache_salt="",
+        max_tokens=4,
+        sampling=GREEDY,
+    )
+    inputs = {one.name(): one for one in build_inputs(request, NEWER_NAMES)}
+    assert inputs["video_bytes_input"].shape() == [1, 4, 6, 8, 3]
+    assert ("video_seconds_input" in inputs) == (seconds is not None)
+    if seconds is not None:
+        found = inputs["video_seconds_input"]
+        assert (found.datatype(), found.shape()) == ("FP32", [1, 1])
+        assert np.frombuffer(vars(found)["_raw_content"], np.float32) == [seconds]
