@@ -38,10 +38,10 @@ GREEDY = Sampling(temperature=0, top_p=1, presence_penalty=None, frequency_penal
 
 def _animation(kind: str, frames: int, milliseconds: int | None) -> bytes:
     """Return frames that are shown so long each, None: without saying how long."""
-    pictures = [plain_image((20, 10), (at * 10,) * 3) for at in range(frames)]
-    said = {} if milliseconds is None else {"duration": milliseconds}
+    images = [plain_image((20, 10), (at * 10,) * 3) for at in range(frames)]
+    times = {} if milliseconds is None else {"duration": milliseconds}
     buffer = io.BytesIO()
-    pictures[0].save(buffer, kind, save_all=True, append_images=pictures[1:], loop=0, **said)
+    images[0].save(buffer, kind, save_all=True, append_images=images[1:], loop=0, **times)
     return buffer.getvalue()
 
 

@@ -19,7 +19,7 @@ class Clip:
 
     frames: list[Image.Image]
     seconds: float | None
-    """Length of the whole video; None: the file has none."""
+    """Length of the entire video; None: the file has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Video:
     """uint8[frames, height, width, 3]."""
 
     seconds: float | None = None
-    """Length of the whole video; None: the file has none, or the model does not read times."""
+    """Length of the entire video; None: the file has none, or the model does not read times."""
 
     @property
     def nbytes(self) -> int:
