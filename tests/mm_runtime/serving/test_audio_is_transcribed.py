@@ -225,7 +225,7 @@ def test_what_is_refused(ears: Ears) -> None:
         ({"language": "xx"}, "`language`: the model has no language 'xx'"),
         (
             {"response_format": "srt"},
-            "`response_format` is invalid: input should be 'json', 'text' or",
+            "`response_format` is invalid: input should be 'json'",
         ),
         ({"prompt": "names: Ann"}, "`prompt` is not served"),
         ({"timestamp_granularities": ["word"]}, "`timestamp_granularities` is not served"),
