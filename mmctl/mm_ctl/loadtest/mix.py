@@ -45,8 +45,7 @@ class Choice:
                 weights.append(float(weight or 1))
             except ValueError:
                 raise MixError(
-                    f"{text!r} is not a list of VALUE[:WEIGHT],... with whole numbers, such as "
-                    "0:3,1:7"
+                    f"{text!r} is not a list of VALUE[:WEIGHT],... with integers, such as 0:3,1:7"
                 ) from None
         if min(values) < 0 or min(weights) < 0 or not sum(weights):
             raise MixError(f"{text!r} has a number below zero, or no weight at all")
