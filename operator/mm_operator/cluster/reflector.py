@@ -172,6 +172,11 @@ class Reflector:
             except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
                 _LOG.info("watch of %s broke off: %s", self.name, type(error).__name__)
                 await asyncio.sleep(_BACKOFF_SECONDS[0])
+            except asyncio.CancelledError:
+                # TLS would wait for close_notify, up to 30 s: longer than the loop of an end lives.
+                if answer.connection is not None and answer.connection.transport is not None:
+                    answer.connection.transport.abort()
+                raise
         return version
 
     def _take(self, event: dict[str, Any]) -> str:

@@ -49,6 +49,13 @@ async def running(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
         await asyncio.wait({task})
 
 
+async def closed(client: Client) -> None:
+    """Close the client; requests that were cancelled end their TLS connections after that."""
+    await client.close()
+    sockets = asyncio.get_running_loop()._selector.get_map()  # type: ignore[attr-defined]
+    await eventually_async(lambda: len(sockets) == 1)  # the loop's own
+
+
 async def test_each_version_of_a_model_is_read_once(api: Api) -> None:
     """At the start, over resyncs, and after a deletion that happened while kopf did not watch."""
     for name in NAMES:
@@ -77,7 +84,7 @@ async def test_each_version_of_a_model_is_read_once(api: Api) -> None:
             api.kubectl("delete", "mmm", NAMES[0])
             await eventually_async(lambda: len(models) == len(NAMES) - 1)
     finally:
-        await client.close()
+        await closed(client)
 
     assert {name for name, _ in models.taken} == set(NAMES)
     assert set(models.taken.values()) == {1}
@@ -101,5 +108,5 @@ async def test_without_kopf_the_caches_are_not_complete(api: Api) -> None:
         async with running(cache_sync.run()):
             await eventually_async(lambda: "kopf has not listed all 1" in cache_sync.problem())
     finally:
-        await client.close()
+        await closed(client)
     assert len(models) == 0
