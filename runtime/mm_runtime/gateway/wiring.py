@@ -52,6 +52,7 @@ from mm_runtime.gateway.media.frames import same
 from mm_runtime.gateway.media.image_cache import DecodedImageCache
 from mm_runtime.gateway.media.images import ImageLimits, ImageLoader
 from mm_runtime.gateway.metrics import GatewayMetrics
+from mm_runtime.gateway.preparation import Preparation
 from mm_runtime.gateway.prompts.conversation import ChatPrompt, control_pattern
 from mm_runtime.gateway.prompts.layout import PromptLayout
 from mm_runtime.gateway.prompts.templates import load_template
@@ -165,10 +166,8 @@ def build_gateway(
         reads_times=directory.facts.vision is not None
         and directory.facts.vision.tokens_per_second is not None,
     )
-    service = ChatService(
+    preparation = Preparation(
         model=model,
-        engine=engine,
-        admission=admission,
         images=images,
         layout=PromptLayout(load_questions(directory, codec), image_processor),
         chat_prompt=chat_prompt,
@@ -176,6 +175,7 @@ def build_gateway(
         if accepts_audio(directory)
         else None,
     )
+    service = ChatService(preparation, engine, admission)
     work = WorkBenchmark(service, metrics, slots=plan.max_concurrency)
     warm_up = WarmUp(
         service,
@@ -189,7 +189,7 @@ def build_gateway(
     drain = Drain()
     key_limits = KeyLimits(plan.key_limits or (), time.monotonic)
     auth = BearerAuth(auth_token_file, (key_limits.keep, metrics.keep_keys))
-    one_file = int(plan.max_video_frames > 0 or service.accepts_audio)
+    one_file = int(plan.max_video_frames > 0 or preparation.accepts_audio)
     limits = ExchangeLimits(
         max_body_bytes=largest_body_bytes(
             files=max(plan.max_images_per_request, one_file), file_bytes=plan.max_image_bytes

@@ -15,9 +15,9 @@ import pytest
 
 from mm_runtime.gateway.api.openai import ChatRequest
 from mm_runtime.gateway.backends.engine import Ended, EngineRequest, Text
-from mm_runtime.gateway.dataplane import ChatService
 from mm_runtime.gateway.errors import engine_failed
 from mm_runtime.gateway.media.video import VideoLimits, read_video
+from mm_runtime.gateway.preparation import Preparation
 from mm_runtime.gateway.prompts.layout import PromptLayout
 from mm_runtime.gateway.warmup.limit_requests import probes
 from mm_runtime.serving.preprocess.processors.prepared import Size
@@ -151,9 +151,9 @@ def test_images_of_any_size_are_sent_at_both_ends(
 ) -> None:
     """Where rows follow from the size: the fewest, the most, and the most of the most that fit."""
     monkeypatch.setattr(PromptLayout, "rows", by_pixels)
-    service = service_of(tmp_path)
+    preparation = preparation_of(tmp_path)
 
-    assert [one.name for one in probes(service, most_pixels=MOST_PIXELS)] == [
+    assert [one.name for one in probes(preparation, most_pixels=MOST_PIXELS)] == [
         "the smallest image (28 x 28 pixels)",
         "the largest image (448 x 448 pixels)",
         # Four of 100 rows are too many for 256 tokens.
@@ -173,7 +173,7 @@ def test_a_typical_image_is_requested_between_the_ends(
 ) -> None:
     """A photo as clients send it is another shape than both ends, and not a square."""
     monkeypatch.setattr(PromptLayout, "rows", by_large_pixels)
-    requested = list(probes(service_of(tmp_path), most_pixels=MOST_PIXELS))
+    requested = list(probes(preparation_of(tmp_path), most_pixels=MOST_PIXELS))
 
     assert [one.name for one in requested][:3] == [
         "the smallest image (28 x 28 pixels)",
@@ -199,8 +199,8 @@ def test_the_longest_video_is_sent(
     """Of the planned number of frames, or as many as fit: those that have the most tokens."""
     monkeypatch.setattr(PromptLayout, "text_tokens", lambda *_, **__: 10)
     monkeypatch.setattr(PromptLayout, "video_rows", lambda _, frames, size: rows(frames, size))
-    service = toy_gateway(tmp_path, ScriptedEngine(), max_video_frames=8).warm_up.service
-    requested = probes(service, most_pixels=MOST_PIXELS)
+    preparation = preparation_of(tmp_path, max_video_frames=8)
+    requested = probes(preparation, most_pixels=MOST_PIXELS)
     video = next(one for one in requested if "video" in one.name)
     assert isinstance(video.request, ChatRequest)
     url = video.request.messages[0].content[1].video_url.url
@@ -212,21 +212,21 @@ def test_the_longest_video_is_sent(
 
 def test_a_family_without_videos_gets_no_request_for_one(tmp_path: Path) -> None:
     """A plan that allows frames makes no family take them, and keeps no pod from being ready."""
-    service = toy_gateway(tmp_path, ScriptedEngine(), max_video_frames=8).warm_up.service
-    names = [one.name for one in probes(service, most_pixels=MOST_PIXELS)]
+    preparation = preparation_of(tmp_path, max_video_frames=8)
+    names = [one.name for one in probes(preparation, most_pixels=MOST_PIXELS)]
     assert not [name for name in names if "video" in name]
     assert names[-1].startswith("the longest prompt")
 
 
 def test_images_that_are_all_alike_are_sent_once(tmp_path: Path) -> None:
     """Where each image has the same rows, the question's own is the smallest and the largest."""
-    assert [one.name for one in probes(service_of(tmp_path), most_pixels=MOST_PIXELS)] == [
+    assert [one.name for one in probes(preparation_of(tmp_path), most_pixels=MOST_PIXELS)] == [
         "the most images (4 of 28 x 28 pixels)",
         f"the longest prompt ({MAX_INPUT} tokens)",
     ]
     assert 4 * FEATURES < MAX_INPUT
 
 
-def service_of(folder: Path) -> ChatService:
-    """Return the path of a toy gateway."""
-    return toy_gateway(folder, ScriptedEngine()).warm_up.service
+def preparation_of(folder: Path, **plan: int) -> Preparation:
+    """Return how a toy gateway prepares requests."""
+    return toy_gateway(folder, ScriptedEngine(), **plan).warm_up.service.preparation

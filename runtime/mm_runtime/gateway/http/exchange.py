@@ -43,13 +43,11 @@ from mm_runtime.gateway.api.served_model import ServedModel
 from mm_runtime.gateway.api.transcription import Transcript
 from mm_runtime.gateway.dataplane import (
     Admitted,
-    AnyRequest,
     ChatService,
     Ending,
     Event,
     Finished,
     Piece,
-    PreparedChat,
 )
 from mm_runtime.gateway.errors import (
     EngineTimeoutError,
@@ -70,6 +68,7 @@ from mm_runtime.gateway.http.record import ExchangeRecord
 from mm_runtime.gateway.http.reply import Reply
 from mm_runtime.gateway.media.audio import seconds_of
 from mm_runtime.gateway.metrics import GatewayMetrics
+from mm_runtime.gateway.preparation import AnyRequest, PreparedChat
 
 _log = logging.getLogger(__name__)
 

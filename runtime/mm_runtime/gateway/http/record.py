@@ -4,8 +4,9 @@ import logging
 import time
 from http import HTTPStatus
 
-from mm_runtime.gateway.dataplane import Admitted, Event, Finished, Piece, PreparedChat
+from mm_runtime.gateway.dataplane import Admitted, Event, Finished, Piece
 from mm_runtime.gateway.metrics import CLIENT_GONE, GatewayMetrics
+from mm_runtime.gateway.preparation import PreparedChat
 
 _log = logging.getLogger("mm_runtime.gateway")
 

@@ -15,9 +15,9 @@ from math import isqrt
 from PIL import Image
 
 from mm_runtime.gateway.api.openai import ChatRequest, CompletionRequest
-from mm_runtime.gateway.dataplane import AnyRequest, ChatService
 from mm_runtime.gateway.errors import InvalidRequestError
 from mm_runtime.gateway.media.video import FRAME_ROW
+from mm_runtime.gateway.preparation import AnyRequest, Preparation
 from mm_runtime.serving.preprocess.processors.prepared import Size
 
 _WORD = "a "
@@ -36,61 +36,61 @@ class Probe:
     request: AnyRequest
 
 
-def probes(service: ChatService, *, most_pixels: int) -> Iterator[Probe]:
+def probes(preparation: Preparation, *, most_pixels: int) -> Iterator[Probe]:
     """Yield the requests of a model, each made when it is wanted: images take memory.
 
     Args:
-        service: what they are for.
+        preparation: of the model.
         most_pixels: of one image, as the gateway accepts.
     """
-    if service.accepts_audio:  # every recording takes the encoder's full window
+    if preparation.accepts_audio:  # every recording takes the encoder's full window
         return
-    if service.chats and service.model.max_images:
-        for name, sizes in _image_sizes(service, isqrt(most_pixels)).items():
-            yield Probe(f"{name} ({_summary(sizes)})", _with_images(service, sizes))
-        if video := _longest_video(service, isqrt(most_pixels)):
-            yield Probe(f"the longest video ({_summary(video)})", _with_video(service, video))
-    words = _most_words(service)
-    longest = _with_words(service, words)
-    yield Probe(f"the longest prompt ({service.text_tokens(longest)} tokens)", longest)
+    if preparation.chats and preparation.model.max_images:
+        for name, sizes in _image_sizes(preparation, isqrt(most_pixels)).items():
+            yield Probe(f"{name} ({_summary(sizes)})", _with_images(preparation, sizes))
+        if video := _longest_video(preparation, isqrt(most_pixels)):
+            yield Probe(f"the longest video ({_summary(video)})", _with_video(preparation, video))
+    words = _most_words(preparation)
+    longest = _with_words(preparation, words)
+    yield Probe(f"the longest prompt ({preparation.text_tokens(longest)} tokens)", longest)
 
 
-def _image_sizes(service: ChatService, most_side: int) -> dict[str, Sequence[Size]]:
+def _image_sizes(preparation: Preparation, most_side: int) -> dict[str, Sequence[Size]]:
     """Return the images of each request: those that the typical one has already are left out."""
-    most = service.model.max_images
-    by_features = sorted(_sizes(most_side), key=lambda one: (service.features([one]), -one[0]))
-    fitting = [size for size in by_features if _fits(service, [size])]
+    most = preparation.model.max_images
+    by_features = sorted(_sizes(most_side), key=lambda one: (preparation.features([one]), -one[0]))
+    fitting = [size for size in by_features if _fits(preparation, [size])]
     if not fitting:
         return {}
-    smallest = min(fitting, key=lambda one: (service.features([one]), one[0]))
+    smallest = min(fitting, key=lambda one: (preparation.features([one]), one[0]))
     found: dict[str, Sequence[Size]] = {}
-    if service.features([smallest]) < service.features([fitting[-1]]):
+    if preparation.features([smallest]) < preparation.features([fitting[-1]]):
         found["the smallest image"] = [smallest]
-        if _is_between(service, smallest, fitting[-1], most_side):
+        if _is_between(preparation, smallest, fitting[-1], most_side):
             found["a typical image"] = [_TYPICAL]
         found["the largest image"] = [fitting[-1]]
     for count in range(most, 1, -1):
-        sizes = [size for size in by_features if _fits(service, [size] * count)]
+        sizes = [size for size in by_features if _fits(preparation, [size] * count)]
         if sizes:
             return found | {"the most images": [sizes[-1]] * count}
     return found
 
 
-def _is_between(service: ChatService, smallest: Size, largest: Size, most_side: int) -> bool:
+def _is_between(preparation: Preparation, smallest: Size, largest: Size, most_side: int) -> bool:
     """Return whether the typical image has another number of features than both."""
     height, width = _TYPICAL
     if height * width > most_side**2:
         return False
-    ends = service.features([smallest]), service.features([largest])
-    return ends[0] < service.features([_TYPICAL]) < ends[1]
+    ends = preparation.features([smallest]), preparation.features([largest])
+    return ends[0] < preparation.features([_TYPICAL]) < ends[1]
 
 
-def _longest_video(service: ChatService, most_side: int) -> Sequence[Size]:
+def _longest_video(preparation: Preparation, most_side: int) -> Sequence[Size]:
     """Return the frames of the video that has the most tokens; none where none is taken."""
-    frames = service.model.max_video_frames
+    frames = preparation.model.max_video_frames
     while frames:
         try:
-            size = _largest_frame(service, frames, most_side)
+            size = _largest_frame(preparation, frames, most_side)
         except InvalidRequestError:  # a family without videos, whatever its plan says
             return []
         if size is not None:
@@ -99,11 +99,11 @@ def _longest_video(service: ChatService, most_side: int) -> Sequence[Size]:
     return []
 
 
-def _largest_frame(service: ChatService, frames: int, most_side: int) -> Size | None:
+def _largest_frame(preparation: Preparation, frames: int, most_side: int) -> Size | None:
     """Return the size with the most tokens that fit, the smallest of those; None: none does."""
-    blank = _with_video(service, [(1, 1)] * frames)
-    left = _most_tokens(service) - service.text_tokens(blank)
-    rows = {size: service.video_rows(frames, size) for size in _sizes(most_side)}
+    blank = _with_video(preparation, [(1, 1)] * frames)
+    left = _most_tokens(preparation) - preparation.text_tokens(blank)
+    rows = {size: preparation.video_rows(frames, size) for size in _sizes(most_side)}
     fitting = (size for size in rows if rows[size] <= left)
     return max(fitting, key=lambda one: (rows[one], -one[0]), default=None)
 
@@ -120,58 +120,58 @@ def _sizes(most_side: int) -> Iterator[Size]:
     yield most_side, most_side
 
 
-def _fits(service: ChatService, sizes: Sequence[Size]) -> bool:
+def _fits(preparation: Preparation, sizes: Sequence[Size]) -> bool:
     """Return whether images and their question leave room for an answer."""
-    blank = _with_images(service, [(1, 1)] * len(sizes))
-    return service.text_tokens(blank) + service.rows(sizes) <= _most_tokens(service)
+    blank = _with_images(preparation, [(1, 1)] * len(sizes))
+    return preparation.text_tokens(blank) + preparation.rows(sizes) <= _most_tokens(preparation)
 
 
-def _most_tokens(service: ChatService) -> int:
+def _most_tokens(preparation: Preparation) -> int:
     """Return the tokens of the longest prompt that an answer of one token can follow."""
-    limits = service.model.limits
+    limits = preparation.model.limits
     if limits.decoder_tokens is not None:  # the answer has a sequence of its own
         return limits.max_input_len
     return min(limits.max_input_len, limits.max_seq_len - 1)
 
 
-def _most_words(service: ChatService) -> int:
+def _most_words(preparation: Preparation) -> int:
     """Return the most words of a prompt within its limit; every word is a token or more."""
-    limit = _most_tokens(service)
+    limit = _most_tokens(preparation)
 
     def tokens(words: int) -> int:
-        return service.text_tokens(_with_words(service, words))
+        return preparation.text_tokens(_with_words(preparation, words))
 
     return max(1, bisect_right(range(limit + 1), limit, lo=1, key=tokens) - 1)
 
 
-def _with_words(service: ChatService, words: int) -> ChatRequest | CompletionRequest:
+def _with_words(preparation: Preparation, words: int) -> ChatRequest | CompletionRequest:
     text = (_WORD * words).strip()
-    if service.chats:
-        return _chat(service, [{"type": "text", "text": text}])
-    return CompletionRequest.model_validate({**_common(service), "prompt": text})
+    if preparation.chats:
+        return _chat(preparation, [{"type": "text", "text": text}])
+    return CompletionRequest.model_validate({**_common(preparation), "prompt": text})
 
 
-def _with_images(service: ChatService, sizes: Sequence[Size]) -> ChatRequest:
+def _with_images(preparation: Preparation, sizes: Sequence[Size]) -> ChatRequest:
     images = [
         {"type": "image_url", "image_url": {"url": _image_url(size, shade=number)}}
         for number, size in enumerate(sizes)
     ]
-    return _chat(service, [{"type": "text", "text": _QUESTION}, *images])
+    return _chat(preparation, [{"type": "text", "text": _QUESTION}, *images])
 
 
-def _with_video(service: ChatService, sizes: Sequence[Size]) -> ChatRequest:
+def _with_video(preparation: Preparation, sizes: Sequence[Size]) -> ChatRequest:
     frames = ",".join(_encoded(size, "JPEG", shade=at) for at, size in enumerate(sizes))
     video = {"type": "video_url", "video_url": {"url": f"data:{FRAME_ROW};base64,{frames}"}}
-    return _chat(service, [{"type": "text", "text": _QUESTION}, video])
+    return _chat(preparation, [{"type": "text", "text": _QUESTION}, video])
 
 
-def _chat(service: ChatService, content: Sequence[object]) -> ChatRequest:
+def _chat(preparation: Preparation, content: Sequence[object]) -> ChatRequest:
     messages = [{"role": "user", "content": content}]
-    return ChatRequest.model_validate({**_common(service), "messages": messages})
+    return ChatRequest.model_validate({**_common(preparation), "messages": messages})
 
 
-def _common(service: ChatService) -> dict[str, object]:
-    return {"model": service.model.name, "max_tokens": 1, "temperature": 0}
+def _common(preparation: Preparation) -> dict[str, object]:
+    return {"model": preparation.model.name, "max_tokens": 1, "temperature": 0}
 
 
 def _image_url(size: Size, *, shade: int) -> str:

@@ -22,11 +22,12 @@ from mm_api.documents.engine_manifest import GoldenPrompt
 from mm_api.documents.evaluation import EvaluationReport
 from mm_runtime.gateway.api.openai import ChatRequest, CompletionRequest, TranscriptionRequest
 from mm_runtime.gateway.backends.engine import EngineRequest, Text
-from mm_runtime.gateway.dataplane import LIKELIEST, AnyRequest, ChatService, PreparedChat
+from mm_runtime.gateway.dataplane import LIKELIEST, ChatService
 from mm_runtime.gateway.errors import InvalidRequestError
 from mm_runtime.gateway.media.audio import encode_wav
 from mm_runtime.gateway.metrics import GatewayMetrics
 from mm_runtime.gateway.phase import Phase
+from mm_runtime.gateway.preparation import AnyRequest, PreparedChat
 from mm_runtime.gateway.warmup.evaluation import Comparison, EvaluationFailedError
 from mm_runtime.gateway.warmup.limit_requests import Probe, probes
 from mm_runtime.images.sample import evaluation_images, sample_image
@@ -146,7 +147,7 @@ class WarmUp:
             self._problem = ""
         began, sent = time.monotonic(), 0
         # A tokenizer and an image's encoder take a second where the limits are large.
-        remaining = probes(self.service, most_pixels=self._most_pixels)
+        remaining = probes(self.service.preparation, most_pixels=self._most_pixels)
         while (probe := await asyncio.to_thread(next, remaining, None)) is not None:
             await self._warm_up(probe)
             sent += 1
@@ -268,11 +269,11 @@ class WarmUp:
             "max_tokens": _MAX_TOKENS,
             "temperature": 0,
         }
-        if self.service.accepts_audio:
+        if self.service.preparation.accepts_audio:
             return TranscriptionRequest.model_validate(
                 {**common, "file": encode_wav(sample_audio())}
             )
-        if not self.service.chats:
+        if not self.service.preparation.chats:
             return CompletionRequest.model_validate({**common, "prompt": _TEXT})
         parts: list[dict[str, object]] = [{"type": "text", "text": "What is in the image?"}]
         if self.service.model.max_images:

@@ -22,9 +22,10 @@ import numpy as np
 from PIL import Image
 
 from mm_runtime.gateway.api.openai import ChatRequest, CompletionRequest, TranscriptionRequest
-from mm_runtime.gateway.dataplane import AnyRequest, ChatService, Finished
+from mm_runtime.gateway.dataplane import ChatService, Finished
 from mm_runtime.gateway.media.audio import encode_wav
 from mm_runtime.gateway.metrics import GatewayMetrics
+from mm_runtime.gateway.preparation import AnyRequest
 from mm_runtime.gateway.warmup.costs import Costs, Timed, costs_of
 from mm_runtime.serving.preprocess.audio.tones import tone
 
@@ -152,11 +153,13 @@ class WorkBenchmark:
             "max_tokens": probe.max_tokens,
             "temperature": 0,
         }
-        if self._service.accepts_audio:  # the encoder pads each recording to its full window
+        if (
+            self._service.preparation.accepts_audio
+        ):  # the encoder pads each recording to its full window
             return TranscriptionRequest.model_validate(
                 {**common, "file": encode_wav(tone(self._random.uniform(*_HERTZ)))}
             )
-        if not self._service.chats:
+        if not self._service.preparation.chats:
             return CompletionRequest.model_validate({**common, "prompt": text})
         parts: list[dict[str, object]] = [{"type": "text", "text": text}]
         parts += [

@@ -1,0 +1,54 @@
+"""How the tokens of an answer are drawn: what a request says, and the model's defaults."""
+
+import secrets
+from dataclasses import replace
+
+from mm_runtime.gateway.api.openai import ChatRequest, CompletionRequest, TranscriptionRequest
+from mm_runtime.gateway.api.served_model import ServedModel
+from mm_runtime.gateway.backends.engine import Sampling
+from mm_runtime.gateway.errors import InvalidRequestError
+
+
+def sampling_of(
+    request: ChatRequest | CompletionRequest | TranscriptionRequest,
+    model: ServedModel,
+    *,
+    most: int,
+) -> Sampling:
+    """Return how an answer of at most so many tokens is drawn.
+
+    Raises:
+        InvalidRequestError: a token that the model has not, or more tokens at the least than most.
+    """
+    sampling = Sampling(
+        temperature=model.temperature if request.temperature is None else request.temperature,
+        top_p=model.top_p if request.top_p is None else request.top_p,
+        presence_penalty=request.presence_penalty,
+        frequency_penalty=request.frequency_penalty,
+        # The engine's own default seed is a constant: every sample would be the same.
+        seed=secrets.randbits(64) if request.seed is None else request.seed % 2**64,
+    )
+    if isinstance(request, TranscriptionRequest):
+        return sampling
+    least = request.min_tokens or 0
+    if least > most:
+        raise InvalidRequestError(
+            f"`min_tokens` is {least}; the answer has {most} tokens at the most.",
+            param="min_tokens",
+        )
+    bias = request.logit_bias or {}
+    named = (*bias, *(request.stop_token_ids or ()))
+    if named and max(named) >= model.vocabulary_size:
+        raise InvalidRequestError(
+            f"Token {max(named)} is none of the model's, which are below {model.vocabulary_size}.",
+            param="logit_bias" if max(named) in bias else "stop_token_ids",
+        )
+    return replace(
+        sampling,
+        top_k=max(0, request.top_k or 0),
+        min_p=request.min_p or 0.0,
+        repetition_penalty=request.repetition_penalty,
+        min_tokens=least,
+        ignores_end=bool(request.ignore_eos),
+        bias=tuple(bias.items()),
+    )

@@ -1,0 +1,309 @@
+"""From a request to what the engine needs: checked, counted, its media loaded.
+
+The steps stand in order of cost: what can be refused from the text alone is refused before an image
+is fetched.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mm_runtime.gateway.admission.fair_queue import PLAIN, Ticket
+from mm_runtime.gateway.admission.tokens import TokenBudget, budget_tokens, check_characters
+from mm_runtime.gateway.api.openai import (
+    ChatRequest,
+    CompletionRequest,
+    GenerationRequest,
+    TranscriptionRequest,
+)
+from mm_runtime.gateway.api.parameters import refuse_unserved
+from mm_runtime.gateway.api.served_model import ServedModel
+from mm_runtime.gateway.backends.engine import Form, Sampling
+from mm_runtime.gateway.backends.forms import calls_need_tokens, form_of
+from mm_runtime.gateway.backends.sampling import sampling_of
+from mm_runtime.gateway.errors import InvalidRequestError
+from mm_runtime.gateway.media.audio_reader import DEFAULT_LANGUAGE, AudioReader
+from mm_runtime.gateway.media.frames import Video
+from mm_runtime.gateway.media.images import ImageLoader, ImageReference, VideoReference
+from mm_runtime.gateway.prompts.conversation import ChatPrompt
+from mm_runtime.gateway.prompts.layout import PromptLayout
+from mm_runtime.gateway.prompts.templates import Turn
+from mm_runtime.serving.preprocess.processors.prepared import Size
+
+AnyRequest = ChatRequest | CompletionRequest | TranscriptionRequest
+
+_THREAD_CHARACTERS = 16_384
+"""Longer prompts are counted in a thread: about 10 ms, which would stall other streams."""
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedChat:
+    """A checked request with everything the engine needs."""
+
+    prompt: str
+    images: tuple[NDArray[np.uint8], ...]
+    video: Video | None
+    audio: NDArray[np.float32] | None
+    cache_salt: str
+    budget: TokenBudget
+    sampling: Sampling
+    stops: tuple[str, ...]
+    turns: tuple[Turn, ...] = ()
+    adapter: int | None = None
+    """Id of the LoRA adapter that answers; None: the base model."""
+    language: str = ""
+    """Of the audio, as the client named it or by default; empty: the engine detects it first."""
+    choices: int = 1
+    stop_ids: frozenset[int] = frozenset()
+    shows_special: bool = False
+    likeliest: int | None = None
+    form: Form | None = None
+    """As in `EngineRequest`."""
+    ticket: Ticket = PLAIN
+    """Of each choice: how it waits for a slot."""
+
+    @property
+    def image_count(self) -> int:
+        """Number of images."""
+        return len(self.images)
+
+    @property
+    def media_bytes(self) -> int:
+        """Memory of pixels and samples, held until the answer ends."""
+        media = (*self.images, self.video, self.audio)
+        return sum(one.nbytes for one in media if one is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Parsed:
+    """A request's complete prompt and where its media are."""
+
+    prompt: str
+    images: list[ImageReference]
+    videos: list[VideoReference]
+    turns: tuple[Turn, ...] = ()
+
+
+class Preparation:
+    """Prepares requests to one model."""
+
+    def __init__(
+        self,
+        *,
+        model: ServedModel,
+        images: ImageLoader,
+        layout: PromptLayout,
+        chat_prompt: ChatPrompt | None,
+        audio_reader: AudioReader | None,
+    ) -> None:
+        """Connect the parts.
+
+        Args:
+            model: what is served.
+            images: loads media.
+            layout: counts tokens.
+            chat_prompt: None: the model continues texts and knows no conversations.
+            audio_reader: None: the model takes no audio.
+        """
+        self.model = model
+        self.audio_reader = audio_reader
+        self._images = images
+        self._layout = layout
+        self._chat_prompt = chat_prompt
+
+    @property
+    def accepts_audio(self) -> bool:
+        """Return whether the model transcribes audio, and does nothing else."""
+        return self.audio_reader is not None
+
+    @property
+    def chats(self) -> bool:
+        """Return whether the model answers conversations; the others complete texts."""
+        return self._chat_prompt is not None
+
+    def text_tokens(self, request: ChatRequest | CompletionRequest) -> int:
+        """Return the tokens of a request's complete prompt without the features of its media.
+
+        Raises:
+            InvalidRequestError: as `prepare`.
+        """
+        parsed = self._read(request)
+        marks = len(parsed.images) + len(parsed.videos)
+        return self._layout.text_tokens(parsed.prompt, marks, video=bool(parsed.videos))
+
+    def rows(self, sizes: Sequence[Size]) -> int:
+        """Return the prompt tokens that the images of one request become."""
+        return self._layout.rows(sizes)
+
+    def video_rows(self, frames: int, size: Size) -> int:
+        """Return the prompt tokens that a video becomes."""
+        return self._layout.video_rows(frames, size)
+
+    def features(self, sizes: Sequence[Size]) -> int:
+        """Return the features of the images of one request, in the prompt or beside it."""
+        return self._layout.rows(sizes) + self._layout.cross_attention_rows(sizes)
+
+    async def prepare(self, request: AnyRequest) -> PreparedChat:
+        """Check a request and get it ready for the engine.
+
+        Raises:
+            UnknownModelError: it names another model.
+            InvalidRequestError: anything else that the client must change.
+        """
+        adapter = self.model.names.adapter(request.model)
+        refuse_unserved(request, self.model.backend)
+        if isinstance(request, TranscriptionRequest):
+            return replace(await self._prepare_audio(request), adapter=adapter)
+        parsed = self._read(request)
+        marks = len(parsed.images) + len(parsed.videos)
+        check_characters(self.model.limits, parsed.prompt, _prompt_param(request))
+        text_tokens = await self._count(parsed.prompt, marks, video=bool(parsed.videos))
+        # What can be refused before anything is fetched: exact where images' tokens are known.
+        least = self._layout.least_rows(len(parsed.images)) + len(parsed.videos)
+        budget = self._budget(request, text_tokens, marks, least)
+        salt = request.cache_salt or ""
+        images = await self._images.load(parsed.images, salt)
+        video = None
+        if parsed.videos:
+            video = await self._images.load_video(
+                parsed.videos[0], most_frames=self.model.max_video_frames
+            )
+            frames, height, width, _ = video.pixels.shape
+            rows = self._layout.video_rows(frames, (height, width))
+            budget = self._budget(request, text_tokens, marks, rows)
+        elif not self._layout.rows_are_fixed:
+            rows = self._layout.rows([(image.shape[0], image.shape[1]) for image in images])
+            budget = self._budget(request, text_tokens, marks, rows)
+        cross_attention_rows = self._layout.cross_attention_rows(
+            [(image.shape[0], image.shape[1]) for image in images]
+        )
+        return PreparedChat(
+            prompt=parsed.prompt,
+            images=images,
+            video=video,
+            audio=None,
+            cache_salt=salt,
+            budget=replace(budget, cross_attention_tokens=cross_attention_rows),
+            sampling=sampling_of(request, self.model, most=budget.max_tokens),
+            stops=request.stops,
+            turns=parsed.turns,
+            adapter=adapter,
+            choices=request.choices,
+            stop_ids=frozenset(request.stop_token_ids or ()),
+            shows_special=request.skip_special_tokens is False
+            or calls_need_tokens(request, self.model.dialect),
+            likeliest=_likeliest(request),
+            form=form_of(request, self.model.dialect),
+        )
+
+    async def _prepare_audio(self, request: TranscriptionRequest) -> PreparedChat:
+        if self.audio_reader is None:
+            raise InvalidRequestError(
+                "This model takes no audio. POST /v1/chat/completions or /v1/completions.",
+                param="file",
+                code="unsupported_endpoint",
+            )
+        prefix, tokens = self.audio_reader.prefix(request.language)
+        budget = budget_tokens(
+            replace(self.model.limits, decoder_tokens=tokens),
+            text_tokens=tokens,
+            wanted=request.token_limit,
+            param="language",
+        )
+        return PreparedChat(
+            prompt=prefix,
+            images=(),
+            video=None,
+            audio=await self.audio_reader.read(request.file),
+            cache_salt="",
+            budget=budget,
+            sampling=sampling_of(request, self.model, most=budget.max_tokens),
+            stops=request.stops,
+            language=request.language or ("" if self.audio_reader.detects else DEFAULT_LANGUAGE),
+        )
+
+    def _read(self, request: ChatRequest | CompletionRequest) -> _Parsed:
+        if self.audio_reader is not None:
+            raise InvalidRequestError(
+                "This model transcribes audio. POST /v1/audio/transcriptions with `file`.",
+                code="unsupported_endpoint",
+            )
+        if isinstance(request, CompletionRequest):
+            text = request.text
+            return _Parsed(self._chat_prompt.written(text) if self._chat_prompt else text, [], [])
+        if self._chat_prompt is None:
+            raise InvalidRequestError(
+                "This model turns one text into another and knows no conversations. POST "
+                "/v1/completions with `prompt`.",
+                param="messages",
+                code="unsupported_endpoint",
+            )
+        found = self._chat_prompt.split(request)
+        self._check_media(found.images, found.videos)
+        return _Parsed(
+            self._chat_prompt.write(found), found.images, found.videos, tuple(found.turns)
+        )
+
+    def _check_media(self, images: list[ImageReference], videos: list[VideoReference]) -> None:
+        limit = self.model.max_images
+        if len(images) > limit:
+            param = images[limit].param
+            raise InvalidRequestError(
+                f"The request has {len(images)} images; this model takes at most {limit} per "
+                f"request. `{param}` is the first one too many.",
+                param=param,
+                code="too_many_images",
+            )
+        if not videos:
+            return
+        if not self.model.max_video_frames:
+            raise InvalidRequestError(
+                f"This model takes no video. Leave `{videos[0].param}` out.",
+                param=videos[0].param,
+                code="invalid_content_part",
+            )
+        wanted = videos[0].choice.num_frames
+        if wanted is not None and wanted > self.model.max_video_frames:
+            raise InvalidRequestError(
+                f"This model takes at most {self.model.max_video_frames} frames of a video; "
+                f"`num_frames` is {wanted}.",
+                param=f"{videos[0].param}.video_url.num_frames",
+            )
+        if images or len(videos) > 1:
+            param = videos[-1].param
+            raise InvalidRequestError(
+                f"A request has either images or one video. Leave `{param}` out.",
+                param=param,
+                code="too_many_videos",
+            )
+
+    async def _count(self, prompt: str, marks: int, *, video: bool) -> int:
+        count = partial(self._layout.text_tokens, prompt, marks, video=video)
+        return count() if len(prompt) <= _THREAD_CHARACTERS else await asyncio.to_thread(count)
+
+    def _budget(
+        self, request: GenerationRequest, text_tokens: int, images: int, rows: int
+    ) -> TokenBudget:
+        return budget_tokens(
+            self.model.limits,
+            text_tokens=text_tokens,
+            image_tokens=rows,
+            images=images,
+            wanted=request.token_limit,
+            param=_prompt_param(request),
+        )
+
+
+def _prompt_param(request: GenerationRequest) -> str:
+    """Return which part of a request holds its prompt."""
+    return "messages" if isinstance(request, ChatRequest) else "prompt"
+
+
+def _likeliest(request: ChatRequest | CompletionRequest) -> int | None:
+    """Return how many scores the engine reports besides each token's own; None: no scores."""
+    chosen = isinstance(request, CompletionRequest) and request.choices > request.wanted_choices
+    return 0 if chosen and request.likeliest is None else request.likeliest
