@@ -19,6 +19,7 @@ PACKAGE_HOMES = {
     "mm_operator": "operator",
     "mm_runtime": "runtime",
     "mm_devcluster": "devcluster",
+    "mm_edge": "edge",
     "mm_observability": "observability",
 }
 _DOTTED = re.compile(rf"\b(?:{'|'.join(PACKAGE_HOMES)})(?:\.[A-Za-z_]\w*)+")
@@ -27,8 +28,8 @@ _FENCED = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 _HEADING = re.compile(r"^#{1,6} +(.+?) *$", re.MULTILINE)
 _QUOTED = re.compile(r"`([^`\n]+)`")
 _FOLDERS = (
-    *("bench", "charts", "crds", "devcluster", "docs", "examples", "mmctl", "observability"),
-    *("operator", "requirements", "runtime", "tests", "tools"),
+    *("bench", "charts", "crds", "devcluster", "docs", "edge", "examples", "mmctl"),
+    *("observability", "operator", "requirements", "runtime", "tests", "tools"),
 )
 _PATH = re.compile(rf"(?<![\w./$~-])(?:{'|'.join(_FOLDERS)})/[\w./*-]+")
 _OTHER_PATHS = ("CHANGELOG.md", "docs/planning-sources.md")

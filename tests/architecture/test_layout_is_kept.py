@@ -17,6 +17,7 @@ PACKAGES = [
     ROOT / "mmctl" / "mm_ctl",
     ROOT / "runtime" / "mm_runtime",
     ROOT / "devcluster" / "mm_devcluster",
+    ROOT / "edge" / "mm_edge",
     ROOT / "observability" / "mm_observability",
 ]
 

@@ -10,7 +10,13 @@ import pytest
 
 from support.scripts import ROOT
 
-PACKAGES = ("crds/mm_api", "runtime/mm_runtime", "operator/mm_operator", "mmctl/mm_ctl")
+PACKAGES = (
+    "crds/mm_api",
+    "edge/mm_edge",
+    "runtime/mm_runtime",
+    "operator/mm_operator",
+    "mmctl/mm_ctl",
+)
 VERSIONS = ("3.12", "3.13")
 PYENV = Path("~/.pyenv/versions").expanduser()
 

@@ -15,9 +15,10 @@ from mm_api.documents.engine_manifest import EngineManifest
 from mm_api.documents.lora_adapter import LoraAdapter
 from mm_api.documents.model_facts import ModelFacts, TextFacts, VisionFacts
 from mm_api.documents.serving_plan import GatewayPlan, MemoryPools, ServingPlan
+from mm_edge.connection import ConnectionLimits
+from mm_edge.server import EdgeServer
 from mm_runtime.gateway.backends.engine import Engine
-from mm_runtime.gateway.http.connection import ConnectionLimits
-from mm_runtime.gateway.main import GatewayServer, build_server
+from mm_runtime.gateway.main import build_server
 from mm_runtime.gateway.wiring import Gateway, build_gateway
 
 MODEL = "toy"
@@ -157,7 +158,7 @@ class Running:
     url: str
     port: int
     gateway: Gateway
-    server: GatewayServer
+    server: EdgeServer
 
 
 @asynccontextmanager

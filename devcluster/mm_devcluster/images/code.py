@@ -34,7 +34,9 @@ OPERATOR = Code(
     ("crds/mm_api", "operator/mm_operator"),
     ("mm-operator",),
 )
-RUNTIME = Code("runtime-code", ("crds/mm_api", "runtime/mm_runtime"), ("mm-runtime",))
+RUNTIME = Code(
+    "runtime-code", ("crds/mm_api", "edge/mm_edge", "runtime/mm_runtime"), ("mm-runtime",)
+)
 
 
 def code_layer(code: Code) -> Layer:

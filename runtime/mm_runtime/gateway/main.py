@@ -2,46 +2,30 @@
 
 import asyncio
 import logging
-import resource
 import signal
-import socket
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import uvicorn
 from pydantic import ValidationError
 
 from mm_api.contract import GATEWAY_PORT, GRPC_PORT, ExitCode
 from mm_api.documents.engine_manifest import EngineManifest
 from mm_api.documents.serving_plan import ServingPlan
 from mm_api.json_logs import JsonFormatter
-from mm_runtime.gateway.admission.drain import LAME_DUCK_SECONDS
+from mm_edge.connection import ConnectionLimits
+from mm_edge.drain import LAME_DUCK_SECONDS
+from mm_edge.server import EdgeServer, edge_server, raise_open_files
 from mm_runtime.gateway.backends.opening import open_engine
 from mm_runtime.gateway.heap import return_large_pieces
-from mm_runtime.gateway.http.connection import ConnectionLimits, GatewayConfig
 from mm_runtime.gateway.server_metrics import ServerMetrics
 from mm_runtime.gateway.wiring import Gateway, build_gateway
 from mm_runtime.serving.directory import EngineDirectory
 
 _log = logging.getLogger(__name__)
 
-_KEEP_ALIVE_SECONDS = 75
-"""Longer than clients and proxies keep idle connections (60 s is common): a server that closes
-first meets requests already on their way."""
 _CONNECTIONS = 1024
 """Beside those of the requests inside: clients that keep connections, and bodies on their way."""
-_ACCEPTED_AT_ONCE = 32
-"""New connections taken in one turn of the event loop, in some 10 ms; asyncio takes as many as the
-backlog holds."""
-_BACKLOG = 2048
-"""Connections that the kernel holds until they are taken, up to its own net.core.somaxconn."""
-_OPEN_FILES = 65_536
-"""Requested at the start, up to the container's hard limit: containerd 2 gives 1,024 by default."""
-_EXIT_SECONDS = 5
-"""For connections that are still open after the last answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,42 +43,12 @@ class GatewayOptions:
     lame_duck_seconds: float = LAME_DUCK_SECONDS
 
 
-class GatewayServer(uvicorn.Server):
-    """Leaves signals to us: SIGTERM starts a drain, not an exit."""
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen; new connections come in small groups, however many wait."""
-        await super().startup(sockets)
-        for server in self.servers:
-            for listening in server.sockets:
-                with listening.dup() as same:
-                    same.listen(_BACKLOG)
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Capture nothing."""
-        yield
-
-
 def build_server(
     gateway: Gateway, address: str, port: int, limits: ConnectionLimits | None = None
-) -> GatewayServer:
+) -> EdgeServer:
     """Return the HTTP server of a gateway, not yet started; port 0 means any free one."""
-    return GatewayServer(
-        GatewayConfig(
-            gateway.app,
-            limits or ConnectionLimits(most=_CONNECTIONS + gateway.admission.capacity),
-            host=address,
-            port=port,
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            backlog=_ACCEPTED_AT_ONCE,
-            timeout_keep_alive=_KEEP_ALIVE_SECONDS,
-            timeout_graceful_shutdown=_EXIT_SECONDS,
-        )
-    )
+    most = _CONNECTIONS + gateway.admission.capacity
+    return edge_server(gateway.app, limits or ConnectionLimits(most=most), address, port)
 
 
 def run(options: GatewayOptions) -> int:
@@ -120,15 +74,8 @@ def run(options: GatewayOptions) -> int:
             manifest.fingerprint[:16],
         )
         return ExitCode.PERMANENT
-    _raise_open_files()
+    raise_open_files()
     return asyncio.run(_serve(options, manifest, serving))
-
-
-def _raise_open_files() -> None:
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, _OPEN_FILES)
-    if soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 async def _serve(options: GatewayOptions, manifest: EngineManifest, serving: ServingPlan) -> int:

@@ -19,9 +19,10 @@ from mm_api.gateway_memory import (
     decoder_bytes,
     largest_body_bytes,
 )
+from mm_edge.body import Pace
+from mm_edge.body_budget import BodyBudget
+from mm_edge.drain import Drain
 from mm_runtime.gateway.admission.auth import BearerAuth
-from mm_runtime.gateway.admission.body_budget import BodyBudget
-from mm_runtime.gateway.admission.drain import Drain
 from mm_runtime.gateway.admission.fetching import Fetching
 from mm_runtime.gateway.admission.key_limits import KeyLimits
 from mm_runtime.gateway.admission.slots import Admission
@@ -39,7 +40,6 @@ from mm_runtime.gateway.api.served_model import ServedModel
 from mm_runtime.gateway.api.tool_dialects import ToolDialect
 from mm_runtime.gateway.backends.engine import Engine, Scorer
 from mm_runtime.gateway.dataplane import ChatService
-from mm_runtime.gateway.http.body import Pace
 from mm_runtime.gateway.http.exchange import Endpoint, ExchangeLimits
 from mm_runtime.gateway.http.openapi import openapi_document
 from mm_runtime.gateway.http.routes import Routes, build_app

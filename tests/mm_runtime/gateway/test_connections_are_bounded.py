@@ -6,7 +6,7 @@ from pathlib import Path
 
 import httpx
 
-from mm_runtime.gateway.http.connection import ConnectionLimits
+from mm_edge.connection import ConnectionLimits
 from support.eventually import eventually_async
 from support.gateways import MODEL, Running, serve, toy_gateway
 from support.raw_http import say

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-from mm_runtime.gateway.http.idle import IdleConnections
+from mm_edge.idle import IdleConnections
 from support.gateways import serve, toy_gateway
 from support.scripted_engine import ScriptedEngine
 

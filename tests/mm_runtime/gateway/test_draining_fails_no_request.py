@@ -5,7 +5,7 @@ from pathlib import Path
 
 import httpx
 
-from mm_runtime.gateway.admission.drain import Phase
+from mm_edge.drain import Phase
 from support.eventually import eventually_async
 from support.gateways import MODEL, serve, toy_gateway
 from support.scripted_engine import ScriptedEngine

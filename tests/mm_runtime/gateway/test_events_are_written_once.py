@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from mm_runtime.gateway.api.json_text import TextFrame, encode
+from mm_edge.json_text import encode
+from mm_runtime.gateway.api.json_text import TextFrame
 
 
 def _event(text: str) -> dict[str, object]:

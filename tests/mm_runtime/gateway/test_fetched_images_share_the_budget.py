@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from mm_runtime.gateway.admission.body_budget import BodyBudget
+from mm_edge.body_budget import BodyBudget
 from mm_runtime.gateway.errors import OverloadedError
 from mm_runtime.gateway.media.decoding.jobs import unreduced
 from mm_runtime.gateway.media.decoding.pool import Decoders, Found, Run

@@ -10,7 +10,7 @@ from contextlib import closing
 import numpy as np
 import pytest
 
-from mm_runtime.gateway.admission.body_budget import BodyBudget
+from mm_edge.body_budget import BodyBudget
 from mm_runtime.gateway.backends.engine import EngineRequest, Sampling
 from mm_runtime.gateway.backends.triton_inputs import NEWER_NAMES, build_inputs
 from mm_runtime.gateway.errors import InvalidRequestError

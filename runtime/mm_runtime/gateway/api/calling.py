@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from hashlib import sha256
 from typing import Any
 
+from mm_edge.json_text import encode
 from mm_runtime.gateway.api.completions import ChatCompletion, Event, Usage
 from mm_runtime.gateway.api.finish_reason import FinishReason
-from mm_runtime.gateway.api.json_text import encode
 from mm_runtime.gateway.api.scores import TokenScore
 from mm_runtime.gateway.api.tool_dialects import ToolDialect
 from mm_runtime.gateway.api.tool_reader import CallArguments, CallBegan, CallReader, Part, Said

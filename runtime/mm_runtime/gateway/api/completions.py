@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
+from mm_edge.json_text import encode
 from mm_runtime.gateway.api.finish_reason import FinishReason
-from mm_runtime.gateway.api.json_text import TextFrame, encode
+from mm_runtime.gateway.api.json_text import TextFrame
 from mm_runtime.gateway.api.scores import TokenScore, of_chat, of_text
 from mm_runtime.gateway.api.served_model import ServedModel
 

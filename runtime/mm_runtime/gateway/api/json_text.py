@@ -1,21 +1,12 @@
-"""PURE: objects of answers -> their JSON, as bytes that can be sent."""
+"""PURE: objects of which one string changes -> their JSON, as bytes that can be sent."""
 
-import json
 from collections.abc import Callable
 from typing import Final
 
-_COMPACT: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
-_ESCAPED: Final = json.JSONEncoder(separators=(",", ":"))
+from mm_edge.json_text import encode
+
 _MARK: Final = "\0"
 """Stands for the text of a frame; nothing behind it is one."""
-
-
-def encode(body: object) -> bytes:
-    """Return compact JSON; lone surrogates, which UTF-8 cannot carry, stay escaped."""
-    try:
-        return _COMPACT.encode(body).encode()
-    except UnicodeEncodeError:
-        return _ESCAPED.encode(body).encode()
 
 
 class TextFrame:

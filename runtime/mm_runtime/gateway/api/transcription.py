@@ -6,9 +6,9 @@ No timestamps are requested of the model, so answers have none: no segments, wor
 import math
 from collections.abc import Sequence
 
+from mm_edge.json_text import encode
 from mm_runtime.gateway.api.completions import Answer, Event, Usage
 from mm_runtime.gateway.api.finish_reason import FinishReason
-from mm_runtime.gateway.api.json_text import encode
 from mm_runtime.gateway.api.openai import TranscriptionRequest
 from mm_runtime.gateway.api.scores import TokenScore
 

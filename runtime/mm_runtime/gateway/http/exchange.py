@@ -20,9 +20,17 @@ from uuid import uuid4
 from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
 
+from mm_edge.body import (
+    ClientGoneError,
+    Pace,
+    discard_body,
+    read_body,
+    wait_for_disconnect,
+)
+from mm_edge.body_budget import BodyBudget, BodyClaim
+from mm_edge.drain import Drain
+from mm_edge.json_text import encode
 from mm_runtime.gateway.admission.auth import BearerAuth
-from mm_runtime.gateway.admission.body_budget import BodyBudget, BodyClaim
-from mm_runtime.gateway.admission.drain import Drain
 from mm_runtime.gateway.admission.fair_queue import Priority, Ticket
 from mm_runtime.gateway.admission.fetching import FetchClaim, Fetching
 from mm_runtime.gateway.admission.key_limits import KeyClaim, KeyLimits
@@ -35,7 +43,6 @@ from mm_runtime.gateway.api.completions import (
     TextCompletion,
     Usage,
 )
-from mm_runtime.gateway.api.json_text import encode
 from mm_runtime.gateway.api.openai import ChatRequest, TranscriptionRequest
 from mm_runtime.gateway.api.response_shapes import ResponseAnswer
 from mm_runtime.gateway.api.responses import ResponsesChat
@@ -56,13 +63,6 @@ from mm_runtime.gateway.errors import (
     KeyLimitError,
     RetryLaterError,
     error_response,
-)
-from mm_runtime.gateway.http.body import (
-    ClientGoneError,
-    Pace,
-    discard_body,
-    read_body,
-    wait_for_disconnect,
 )
 from mm_runtime.gateway.http.record import ExchangeRecord
 from mm_runtime.gateway.http.reply import Reply

@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 
 from starlette.types import Send
 
-from mm_runtime.gateway.api.json_text import encode
-from mm_runtime.gateway.http.body import ClientGoneError
+from mm_edge.body import ClientGoneError
+from mm_edge.json_text import encode
 
 JSON = "application/json"
 PLAIN = "text/plain; charset=utf-8"

@@ -9,7 +9,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from mm_runtime.gateway.admission.body_budget import BodyBudget
+from mm_edge.body_budget import BodyBudget
 from mm_runtime.gateway.errors import InvalidRequestError
 from mm_runtime.gateway.media.decoding.jobs import (
     IMAGE_SECONDS,

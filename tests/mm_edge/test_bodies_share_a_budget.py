@@ -6,9 +6,9 @@ import itertools
 import pytest
 from starlette.types import Message
 
-from mm_runtime.gateway.admission.body_budget import BodyBudget
-from mm_runtime.gateway.errors import BodyTimeoutError, OverloadedError
-from mm_runtime.gateway.http.body import Pace, read_body
+from mm_edge.body import Pace, read_body
+from mm_edge.body_budget import BodyBudget
+from mm_edge.errors import BodyTimeoutError, OverloadedError
 
 PACE = Pace(60)
 

@@ -14,10 +14,10 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import STATUS_PHRASES, H11Protocol
 from uvicorn.server import ServerState
 
-from mm_runtime.gateway.api.json_text import encode
-from mm_runtime.gateway.errors import GatewayError, InvalidRequestError, error_response
-from mm_runtime.gateway.http.idle import IdleConnections
-from mm_runtime.gateway.http.strict_http import HEAD_BYTES, MAX_HEADERS, StrictConnection
+from mm_edge.errors import GatewayError, InvalidRequestError, error_response
+from mm_edge.idle import IdleConnections
+from mm_edge.json_text import encode
+from mm_edge.strict_http import HEAD_BYTES, MAX_HEADERS, StrictConnection
 
 _LINGER_SECONDS = 2.0
 """How long input is read and dropped after a refusal: a connection that is closed with unread input
@@ -26,7 +26,7 @@ is reset, and the client never sees why."""
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLimits:
-    """Limits of a listening gateway.
+    """Limits of a listening server.
 
     Attributes:
         most: connections at one time; each takes some 20 KiB, and up to 100 while a head arrives.
@@ -37,7 +37,7 @@ class ConnectionLimits:
     head_seconds: float = 10.0
 
 
-class GatewayConfig(uvicorn.Config):
+class EdgeConfig(uvicorn.Config):
     """uvicorn's configuration with the limits of connections."""
 
     def __init__(self, app: Any, limits: ConnectionLimits, **options: Any) -> None:
@@ -63,7 +63,7 @@ class GuardedProtocol(H11Protocol):
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
-        assert isinstance(config, GatewayConfig)  # noqa: S101  # build_server makes no other
+        assert isinstance(config, EdgeConfig)  # noqa: S101  # edge_server makes no other
         self._limits = config.connection_limits
         self._idle = config.idle_connections
         self.conn = StrictConnection()

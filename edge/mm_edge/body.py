@@ -4,10 +4,9 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from starlette.types import Receive
-
-from mm_runtime.gateway.admission.body_budget import BodyClaim
-from mm_runtime.gateway.errors import BodyTimeoutError, BodyTooLargeError
+from mm_edge.asgi import Receive
+from mm_edge.body_budget import BodyClaim
+from mm_edge.errors import BodyTimeoutError, BodyTooLargeError
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import Enum
 
-from mm_runtime.gateway.errors import DrainingError
+from mm_edge.errors import DrainingError
 
 LAME_DUCK_SECONDS = 2.0
 """How long requests are still taken after SIGTERM. The preStop delay before it (5 s) is for the

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from mm_api.gateway_memory import TEXT_BODY_BYTES
-from mm_runtime.gateway.errors import OverloadedError
+from mm_edge.errors import OverloadedError
 
 _RESERVE = 8
 """One part in so many of the budget is for bodies that are text: large ones that come slowly, up to

@@ -1,0 +1,6 @@
+"""The HTTP/1.1 edge that a gateway and the router share: what any server on an open port needs.
+
+Belongs here: connections with deadlines and a bound on their number, strict parsing, bodies within
+limits of size, time and memory, draining, OpenAI's error object. Must not: know models, requests'
+meaning, Kubernetes or Triton. May import: `mm_api.gateway_memory`, uvicorn, h11.
+"""

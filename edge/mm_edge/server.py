@@ -1,0 +1,68 @@
+"""uvicorn's server as gateway and router run it: its limits, and no signals of its own."""
+
+import resource
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import uvicorn
+
+from mm_edge.connection import ConnectionLimits, EdgeConfig
+
+_KEEP_ALIVE_SECONDS = 75
+"""Longer than clients and proxies keep idle connections (60 s is common): a server that closes
+first meets requests already on their way."""
+_ACCEPTED_AT_ONCE = 32
+"""New connections taken in one turn of the event loop, in some 10 ms; asyncio takes as many as the
+backlog holds."""
+_BACKLOG = 2048
+"""Connections that the kernel holds until they are taken, up to its own net.core.somaxconn."""
+_OPEN_FILES = 65_536
+"""Requested at the start, up to the container's hard limit: containerd 2 gives 1,024 by default."""
+_EXIT_SECONDS = 5
+"""For connections that are still open after the last answer."""
+
+
+class EdgeServer(uvicorn.Server):
+    """Leaves signals to us: SIGTERM starts a drain, not an exit."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen; new connections come in small groups, however many wait."""
+        await super().startup(sockets)
+        for server in self.servers:
+            for listening in server.sockets:
+                with listening.dup() as same:
+                    same.listen(_BACKLOG)
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Capture nothing."""
+        yield
+
+
+def edge_server(app: Any, limits: ConnectionLimits, address: str, port: int) -> EdgeServer:
+    """Return the HTTP server of an ASGI application, not yet started; port 0 is any free one."""
+    return EdgeServer(
+        EdgeConfig(
+            app,
+            limits,
+            host=address,
+            port=port,
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            backlog=_ACCEPTED_AT_ONCE,
+            timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+            timeout_graceful_shutdown=_EXIT_SECONDS,
+        )
+    )
+
+
+def raise_open_files() -> None:
+    """Let this process hold as many connections as its container may."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, _OPEN_FILES)
+    if soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
