@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from mm_runtime.gateway.api.json_cost import MAX_ELEMENTS, TEXT_BYTES, check_cost
+from mm_edge.json_cost import MAX_ELEMENTS, TEXT_BYTES, check_cost
 from mm_runtime.gateway.api.messages import MAX_MESSAGES, MAX_PARTS
 from mm_runtime.gateway.api.parsing import parse_chat, parse_completion
 from mm_runtime.gateway.errors import InvalidRequestError

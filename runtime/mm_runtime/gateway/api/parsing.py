@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from mm_edge.json_cost import check_cost
 from mm_runtime.gateway.api.form import read_form
-from mm_runtime.gateway.api.json_cost import check_cost
 from mm_runtime.gateway.api.openai import ChatRequest, CompletionRequest, TranscriptionRequest
 from mm_runtime.gateway.api.parameters import NOT_SERVED
 from mm_runtime.gateway.api.responses import (

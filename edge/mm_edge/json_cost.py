@@ -5,7 +5,7 @@ loop. Images are base64, which holds neither commas nor escapes, so counting bot
 and refuses no image.
 """
 
-from mm_runtime.gateway.errors import InvalidRequestError
+from mm_edge.errors import InvalidRequestError
 
 MAX_ELEMENTS = 16_384
 """Commas outside strings: as many as the most messages (4,096) with one text part each have. As
