@@ -21,6 +21,7 @@ PACKAGE_HOMES = {
     "mm_devcluster": "devcluster",
     "mm_edge": "edge",
     "mm_observability": "observability",
+    "mm_router": "router",
 }
 _DOTTED = re.compile(rf"\b(?:{'|'.join(PACKAGE_HOMES)})(?:\.[A-Za-z_]\w*)+")
 _LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]*)(?:#([^)\s]*))?\)")
@@ -29,7 +30,7 @@ _HEADING = re.compile(r"^#{1,6} +(.+?) *$", re.MULTILINE)
 _QUOTED = re.compile(r"`([^`\n]+)`")
 _FOLDERS = (
     *("bench", "charts", "crds", "devcluster", "docs", "edge", "examples", "mmctl"),
-    *("observability", "operator", "requirements", "runtime", "tests", "tools"),
+    *("observability", "operator", "requirements", "router", "runtime", "tests", "tools"),
 )
 _PATH = re.compile(rf"(?<![\w./$~-])(?:{'|'.join(_FOLDERS)})/[\w./*-]+")
 _OTHER_PATHS = ("CHANGELOG.md", "docs/planning-sources.md")

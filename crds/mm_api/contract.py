@@ -19,6 +19,12 @@ METRICS_PORT: Final = 8002
 GATEWAY_PORT: Final = 8080
 """The OpenAI endpoint, with metrics and health of the gateway."""
 
+ROUTER_PORT: Final = 8080
+"""The router's OpenAI endpoint for all models."""
+
+ROUTER_METRICS_PORT: Final = 8082
+"""Its metrics and health: not for clients."""
+
 SOURCE_MOUNT: Final = "/mnt/source"
 """The checkpoint's claim, or the one with the Hub's cache. A mount shows one claim, no more."""
 

@@ -226,6 +226,42 @@ SERVER_METRICS: tuple[Metric, ...] = (
 """Of the server container. Its port adds the label `model` to these and to Triton's own, whose
 label of that name becomes `triton_model`; the gateway's page repeats them all."""
 
+ROUTER_METRICS: tuple[Metric, ...] = (
+    Metric(
+        "mm_router_requests_total", _C, "Finished requests by HTTP status.", ("model", "code")
+    ),
+    Metric(
+        "mm_router_placements_total",
+        _C,
+        "Requests sent to a replica, by why it was chosen: affinity (the first of its key), spill "
+        "(the first had too much to do), load (no key).",
+        ("model", "by"),
+    ),
+    Metric(
+        "mm_router_retries_total",
+        _C,
+        "Requests sent to another replica, by what the one before did: unreachable, draining.",
+        ("model", "reason"),
+    ),
+    Metric(
+        "mm_router_ejections_total",
+        _C,
+        "Replicas that get no requests for a while, by why: unreachable, broken, errors.",
+        ("model", "reason"),
+    ),
+    Metric(
+        "mm_router_first_byte_seconds",
+        _H,
+        "From a request's head to the first byte of its answer, by those that were answered.",
+        ("model",),
+        _FAST,
+    ),
+    Metric("mm_router_outstanding_requests", _G, "Requests that replicas answer now.", ("model",)),
+    Metric("mm_router_replicas", _G, "Ready replicas in the EndpointSlices.", ("model",)),
+    Metric("mm_router_replicas_ejected", _G, "Replicas that are left alone or on trial.", ("model",)),
+)
+"""Label `model` is `namespace/name`; empty for requests that name no model."""
+
 OPERATOR_METRICS: tuple[Metric, ...] = (
     Metric("mm_operator_reconcile_total", _C, "Reconciles by result.", ("result",)),
     Metric("mm_operator_reconcile_seconds", _H, "Duration of a reconcile.", (), _FAST),

@@ -1,7 +1,7 @@
 """Reads request bodies within limits of size, time and memory."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 
 from mm_edge.asgi import Receive
@@ -71,6 +71,33 @@ async def wait_for_disconnect(receive: Receive) -> None:
     """Return when the client has closed the connection. Call it after all of the body was read."""
     while (await receive())["type"] != "http.disconnect":
         pass
+
+
+async def until_disconnect(
+    work: Coroutine[None, None, None], receive: Receive, complete: Callable[[], bool]
+) -> None:
+    """Do the work of an answer; cancel it when the client leaves before the answer is complete.
+
+    Raises:
+        ClientGoneError: the client left.
+    """
+    task = asyncio.create_task(work)
+    watcher = asyncio.create_task(wait_for_disconnect(receive))
+    try:
+        await asyncio.wait({task, watcher}, return_when=asyncio.FIRST_COMPLETED)
+        if task.done() or complete():
+            await task
+            return
+        task.cancel()
+        await asyncio.wait({task})
+        raise ClientGoneError
+    finally:
+        watcher.cancel()
+        task.cancel()
+        await asyncio.wait({task, watcher})
+        # An exception of the task holds this frame by its traceback, and the frame the task: such
+        # a ring, with the body inside, stays until a full collection comes by.
+        del task, watcher
 
 
 async def _read(receive: Receive, claim: BodyClaim, limit: int, pace: Pace) -> bytes:

@@ -19,6 +19,7 @@ PACKAGES = [
     ROOT / "devcluster" / "mm_devcluster",
     ROOT / "edge" / "mm_edge",
     ROOT / "observability" / "mm_observability",
+    ROOT / "router" / "mm_router",
 ]
 
 

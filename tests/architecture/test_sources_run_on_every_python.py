@@ -16,6 +16,7 @@ PACKAGES = (
     "runtime/mm_runtime",
     "operator/mm_operator",
     "mmctl/mm_ctl",
+    "router/mm_router",
 )
 VERSIONS = ("3.12", "3.13")
 PYENV = Path("~/.pyenv/versions").expanduser()

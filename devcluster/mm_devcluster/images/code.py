@@ -31,8 +31,8 @@ class Code:
 
 OPERATOR = Code(
     "operator-code",
-    ("crds/mm_api", "operator/mm_operator"),
-    ("mm-operator",),
+    ("crds/mm_api", "edge/mm_edge", "operator/mm_operator", "router/mm_router"),
+    ("mm-operator", "mm-router"),
 )
 RUNTIME = Code(
     "runtime-code", ("crds/mm_api", "edge/mm_edge", "runtime/mm_runtime"), ("mm-runtime",)

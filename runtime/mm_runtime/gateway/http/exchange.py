@@ -8,7 +8,7 @@ A client that leaves ends the work at once: the generation is cancelled and its 
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import Executor
 from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
 from dataclasses import dataclass, replace
@@ -25,7 +25,7 @@ from mm_edge.body import (
     Pace,
     discard_body,
     read_body,
-    wait_for_disconnect,
+    until_disconnect,
 )
 from mm_edge.body_budget import BodyBudget, BodyClaim
 from mm_edge.drain import Drain
@@ -235,7 +235,7 @@ class Endpoint:
                 claims = _Claims(claim, fetching, key, priority)
                 work = self._answer(request, claims, reply, record)
                 del request
-                await _until_disconnect(work, receive, reply)
+                await until_disconnect(work, receive, lambda: reply.complete)
 
     async def _answer(
         self,
@@ -408,30 +408,3 @@ def _usage(chat: PreparedChat, tokens: int) -> Usage:
 def _usage_at_end(chat: PreparedChat, end: Finished) -> Usage:
     seconds = 0.0 if chat.audio is None else seconds_of(chat.audio)
     return replace(_usage(chat, end.completion_tokens), seconds=seconds, language=end.language)
-
-
-async def _until_disconnect(
-    work: Coroutine[None, None, None], receive: Receive, reply: Reply
-) -> None:
-    """Do the work; cancel it when the client leaves before the answer is complete.
-
-    Raises:
-        ClientGoneError: the client left.
-    """
-    task = asyncio.create_task(work)
-    watcher = asyncio.create_task(wait_for_disconnect(receive))
-    try:
-        await asyncio.wait({task, watcher}, return_when=asyncio.FIRST_COMPLETED)
-        if task.done() or reply.complete:
-            await task
-            return
-        task.cancel()
-        await asyncio.wait({task})
-        raise ClientGoneError
-    finally:
-        watcher.cancel()
-        task.cancel()
-        await asyncio.wait({task, watcher})
-        # An exception of the task holds this frame by its traceback, and the frame the task: such
-        # a ring, with the body inside, stays until a full collection comes by.
-        del task, watcher

@@ -1,0 +1,147 @@
+"""Puts one router process together, and takes it apart without failing a request."""
+
+import asyncio
+import logging
+import signal
+import time
+from dataclasses import dataclass
+
+from mm_edge.body import Pace
+from mm_edge.body_budget import BodyBudget
+from mm_edge.connection import ConnectionLimits
+from mm_edge.drain import Drain
+from mm_edge.server import EdgeServer, edge_server, raise_open_files
+from mm_operator.cluster.client import Client, connect
+from mm_router.attempts import Attempts
+from mm_router.discovery import Discovery
+from mm_router.fleet import Fleet
+from mm_router.forward import Forward, ForwardLimits
+from mm_router.metrics import RouterMetrics
+from mm_router.reading import read_form, read_json
+from mm_router.routes import Public, State
+from mm_router.settings import Settings
+from mm_router.upstream import Upstream
+
+_LOG = logging.getLogger(__name__)
+
+_JSON_PATHS = (
+    "/v1/chat/completions",
+    "/v1/completions",
+    "/v1/responses",
+    "/tokenize",
+    "/detokenize",
+)
+_FORM_PATHS = ("/v1/audio/transcriptions",)
+
+_BODY_SECONDS = 60.0
+"""For a body, as at the gateway: 20 MB at 3 Mbit/s."""
+
+_STATE_CONNECTIONS = 64
+"""Of kubelet and Prometheus."""
+
+
+@dataclass(frozen=True)
+class Router:
+    """The parts of one router that answer clients; what fills the fleet is beside it."""
+
+    fleet: Fleet
+    metrics: RouterMetrics
+    drain: Drain
+    public: Public
+    upstream: Upstream
+
+
+def build_router(settings: Settings) -> Router:
+    """Return a router without models. Call in the event loop that it will run in."""
+    metrics, drain, upstream = RouterMetrics(), Drain(), Upstream()
+    fleet = Fleet(metrics, time.monotonic)
+    bodies = BodyBudget(settings.body_memory_bytes)
+    attempts = Attempts(fleet, upstream, metrics)
+    limits = ForwardLimits(
+        max_body_bytes=settings.max_body_bytes,
+        pace=Pace(_BODY_SECONDS),
+        request_timeout_seconds=settings.request_timeout_seconds,
+    )
+    readers = {**dict.fromkeys(_JSON_PATHS, read_json), **dict.fromkeys(_FORM_PATHS, read_form)}
+    forwards = {
+        path: Forward(
+            fleet=fleet,
+            attempts=attempts,
+            drain=drain,
+            bodies=bodies,
+            metrics=metrics,
+            limits=limits,
+            read=read,
+        )
+        for path, read in readers.items()
+    }
+    public = Public(forwards, lambda: fleet.catalog, drain)
+    return Router(fleet, metrics, drain, public, upstream)
+
+
+def public_server(router: Router, settings: Settings) -> EdgeServer:
+    """Return the server for clients, not yet started."""
+    limits = ConnectionLimits(most=settings.max_connections)
+    return edge_server(router.public, limits, settings.address, settings.port)
+
+
+async def run(settings: Settings) -> bool:
+    """Serve until SIGTERM or SIGINT; return whether every request was answered.
+
+    Raises:
+        ClusterError: there is no configuration for the API server.
+        RuntimeError: a part ended, a port that is taken among the reasons.
+    """
+    raise_open_files()
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    client = Client(await connect(settings.kubeconfig, settings.context))
+    router = build_router(settings)
+    try:
+        return await _run_parts(settings, router, client, stop)
+    finally:
+        await router.upstream.close()
+        await client.close()
+
+
+async def _run_parts(
+    settings: Settings, router: Router, client: Client, stop: asyncio.Event
+) -> bool:
+    discovery = Discovery(client, router.fleet, settings.namespaces)
+    limits = ConnectionLimits(most=_STATE_CONNECTIONS)
+    state = State(discovery.problem, router.metrics.render, router.drain)
+    servers = [
+        edge_server(state, limits, settings.address, settings.metrics_port),
+        public_server(router, settings),
+    ]
+    watching = asyncio.create_task(discovery.run(), name="discovery")
+    serving = [
+        asyncio.create_task(servers[0].serve(), name="state"),
+        # Before the first lists no model exists: a client would read that in a 404.
+        asyncio.create_task(_serve_after(discovery, servers[1]), name="clients"),
+    ]
+    stopping = asyncio.create_task(stop.wait(), name="signal")
+    parts = {watching, *serving}
+    try:
+        await asyncio.wait({*parts, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        if ended := [part for part in parts if part.done()]:
+            ended[0].result()
+            raise RuntimeError(f"the part {ended[0].get_name()!r} ended unexpectedly")
+        _LOG.info("draining")
+        clean = await router.drain.leave(
+            lame_duck_seconds=settings.lame_duck_seconds, timeout_seconds=settings.drain_seconds
+        )
+        _LOG.info("drained" if clean else "requests were cut off")
+        return clean
+    finally:
+        for server in servers:
+            server.should_exit = True
+        for part in (watching, stopping, *(() if servers[1].started else serving[1:])):
+            part.cancel()
+        await asyncio.wait({*parts, stopping})
+
+
+async def _serve_after(discovery: Discovery, server: EdgeServer) -> None:
+    await discovery.synced()
+    await server.serve()

@@ -1,0 +1,73 @@
+"""The one answer to one client: never a second head, and an error where one still fits."""
+
+import asyncio
+from collections.abc import Mapping
+
+from mm_edge.asgi import Receive, Send
+from mm_edge.body import ClientGoneError, discard_body
+from mm_edge.drain import Drain
+from mm_edge.errors import error_response
+from mm_edge.json_text import encode
+
+_DISCARD_SECONDS = 2.0
+"""How long the rest of a refused body is read before its connection is closed."""
+
+_STALLED_SECONDS = 30.0
+"""Until a client that takes nothing more counts as gone; its gateway ends the stream before."""
+
+
+class ClientResponse:
+    """Sends an answer.
+
+    Attributes:
+        status: of the head; 0 until it is out.
+        complete: the last byte is out.
+    """
+
+    def __init__(self, send: Send, drain: Drain) -> None:
+        self._send = send
+        self._drain = drain
+        self.status = 0
+        self.complete = False
+
+    async def start(self, status: int, headers: Mapping[str, str]) -> None:
+        """Send the head; a client of a router that drains leaves with its answer."""
+        closing = {"connection": "close"} if self._drain.closing else {}
+        pairs = [
+            (name.encode("latin-1"), value.encode("latin-1"))
+            for name, value in {**headers, **closing}.items()
+        ]
+        await self._send({"type": "http.response.start", "status": status, "headers": pairs})
+        self.status = status
+
+    async def write(self, content: bytes, *, more: bool) -> None:
+        """Send a part of the body.
+
+        Raises:
+            ClientGoneError: the client has stopped reading.
+        """
+        try:
+            async with asyncio.timeout(_STALLED_SECONDS):
+                await self._send({"type": "http.response.body", "body": content, "more_body": more})
+        except TimeoutError:
+            raise ClientGoneError from None
+        self.complete = not more
+
+    async def send_json(self, status: int, body: object, headers: Mapping[str, str]) -> None:
+        """Answer with one JSON document."""
+        content = encode(body)
+        length = {"content-type": "application/json", "content-length": str(len(content))}
+        await self.start(status, {**length, **headers})
+        await self.write(content, more=False)
+
+    async def fail(self, error: Exception, receive: Receive) -> None:
+        """Answer with an error; a stream that has begun ends with it."""
+        if self.complete:
+            return
+        response = error_response(error)
+        if self.status:
+            await self.write(b"data: " + encode(response.body) + b"\n\n", more=False)
+            return
+        if "connection" in response.headers:
+            await discard_body(receive, timeout_seconds=_DISCARD_SECONDS)
+        await self.send_json(response.status, response.body, response.headers)

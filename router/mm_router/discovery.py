@@ -1,0 +1,178 @@
+"""Models and their ready replicas as the API server holds them: two watches fill the fleet."""
+
+import asyncio
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Generic, TypeVar
+
+from mm_api import labels
+from mm_operator.cluster.client import Client
+from mm_operator.cluster.reflector import Reflector
+from mm_operator.cluster.resources import MODEL, Resource
+from mm_router.catalog import Model
+from mm_router.fleet import Fleet, ModelKey
+
+ENDPOINT_SLICE = Resource("discovery.k8s.io/v1", "EndpointSlice", "endpointslices")
+
+SLICES = (
+    f"{labels.APP_MANAGED_BY}={labels.MANAGED_BY_VALUE},"
+    f"{labels.APP_COMPONENT}={labels.Component.SERVER},"
+    "endpointslice.kubernetes.io/managed-by=endpointslice-controller.k8s.io"
+)
+"""Slices of the Services of models: their controller copies the labels of the Service."""
+
+_PORT = "http"
+"""Name of the port in the Service of a model."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """One EndpointSlice: a part of a model's ready replicas."""
+
+    model: ModelKey
+    addresses: frozenset[str]
+
+
+class Discovery:
+    """Keeps a fleet equal to what the API server holds; after an outage it lists again.
+
+    Args:
+        client: of the API server.
+        fleet: what is filled.
+        namespaces: of models; empty: all.
+    """
+
+    def __init__(self, client: Client, fleet: Fleet, namespaces: Collection[str]) -> None:
+        self._fleet = fleet
+        self._models = _Held(read_model, self._models_changed)
+        self._slices = _Held(read_slice, self._slices_changed)
+        self._reflectors = [
+            Reflector(client, resource, namespace=namespace, selector=selector, sink=sink)
+            for namespace in sorted(namespaces) or (None,)
+            for resource, selector, sink in (
+                (MODEL, "", self._models),
+                (ENDPOINT_SLICE, SLICES, self._slices),
+            )
+        ]
+
+    def problem(self) -> str:
+        """Say what was never listed; empty once everything was: what is known stays in use."""
+        waiting = [one for one in self._reflectors if not one.synced.is_set()]
+        return "; ".join(f"{one.name}: {one.problem}" for one in waiting)
+
+    async def synced(self) -> None:
+        """Return once everything was listed."""
+        for reflector in self._reflectors:
+            await reflector.synced.wait()
+
+    async def run(self) -> None:
+        """List and watch until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for reflector in self._reflectors:
+                group.create_task(reflector.run(), name=reflector.name)
+
+    def _models_changed(self, _: Collection[Model]) -> None:
+        self._fleet.set_models(self._models.values())
+
+    def _slices_changed(self, changed: Collection[Slice]) -> None:
+        held = self._slices.values()
+        for model in {one.model for one in changed}:
+            parts = (one.addresses for one in held if one.model == model)
+            self._fleet.set_replicas(model, frozenset[str]().union(*parts))
+
+
+class _Held(Generic[T]):
+    """Objects of one kind as a reflector reports them.
+
+    Args:
+        read: returns what is held of an object; None: nothing.
+        changed: called with what came, changed or went, as it was and as it is.
+    """
+
+    def __init__(
+        self, read: Callable[[dict[str, Any]], T | None], changed: Callable[[Collection[T]], None]
+    ) -> None:
+        self._read = read
+        self._changed = changed
+        self._items: dict[str, tuple[str, T]] = {}
+
+    def values(self) -> list[T]:
+        """Return everything that is held."""
+        return [item for _, item in self._items.values()]
+
+    def put(self, _kind: str, item: dict[str, Any]) -> None:
+        """Take one listed, added or changed object."""
+        metadata = item["metadata"]
+        before = self._items.pop(metadata["uid"], None)
+        now = self._read(item)
+        if now is not None:
+            self._items[metadata["uid"]] = (metadata["namespace"], now)
+        was = None if before is None else before[1]
+        if now != was:
+            self._changed([one for one in (was, now) if one is not None])
+
+    def keep(
+        self, _kind: str, uids: Collection[str], *, namespace: str | None, version: int
+    ) -> None:
+        """End a list: what is not among its uids is gone."""
+        del version  # one reflector lists and watches a namespace: nothing newer is known
+        gone = [
+            uid
+            for uid, (of, _) in self._items.items()
+            if uid not in uids and namespace in {None, of}
+        ]
+        items = [self._items.pop(uid)[1] for uid in gone]
+        if items:
+            self._changed(items)
+
+    def remove(self, _kind: str, item: dict[str, Any]) -> None:
+        """Forget one deleted object."""
+        held = self._items.pop(item["metadata"]["uid"], None)
+        if held is not None:
+            self._changed([held[1]])
+
+
+def read_model(item: dict[str, Any]) -> Model | None:
+    """Return a model; None while it is being deleted."""
+    metadata = item["metadata"]
+    if "deletionTimestamp" in metadata:
+        return None
+    adapters = item.get("spec", {}).get("engine", {}).get("lora") or []
+    created = datetime.fromisoformat(metadata["creationTimestamp"])
+    return Model(
+        namespace=metadata["namespace"],
+        name=metadata["name"],
+        adapters=tuple(one["name"] for one in adapters),
+        created=int(created.timestamp()),
+    )
+
+
+def read_slice(item: dict[str, Any]) -> Slice | None:
+    """Return the replicas of a slice that are ready; None: the slice is of no model."""
+    metadata = item["metadata"]
+    model = metadata.get("labels", {}).get(labels.MODEL)
+    port = next((one for one in item.get("ports") or [] if one.get("name") == _PORT), None)
+    if not model or port is None:
+        return None
+    hosts = [
+        address
+        for endpoint in item.get("endpoints") or []
+        if _is_ready(endpoint.get("conditions") or {})
+        for address in endpoint["addresses"][:1]
+    ]
+    return Slice(
+        model=(metadata["namespace"], model),
+        addresses=frozenset(_joined(host, port["port"]) for host in hosts),
+    )
+
+
+def _is_ready(conditions: dict[str, Any]) -> bool:
+    """Return whether a replica takes requests; one that says nothing does, as the API has it."""
+    return conditions.get("ready") is not False and not conditions.get("terminating")
+
+
+def _joined(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

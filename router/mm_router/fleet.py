@@ -1,0 +1,144 @@
+"""The models behind the router, their replicas, and what each of those has to do at this moment.
+
+Everything here happens in one event loop and waits for nothing.
+"""
+
+import itertools
+import logging
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from mm_router.affinity import Affinity
+from mm_router.catalog import Catalog, Model
+from mm_router.ejection import Ejections, Failure
+from mm_router.metrics import ModelState, RouterMetrics
+from mm_router.placement import By, place
+
+_LOG = logging.getLogger(__name__)
+
+ModelKey = tuple[str, str]
+"""Namespace and name."""
+
+
+@dataclass(slots=True)
+class _Replicas:
+    addresses: frozenset[str] = frozenset()
+    outstanding: dict[str, int] = field(default_factory=dict)
+    ejections: Ejections = field(default_factory=Ejections)
+    turns: Iterator[int] = field(default_factory=itertools.count)
+
+
+class Fleet:
+    """What the router knows.
+
+    Args:
+        metrics: counts placements and ejections.
+        clock: seconds that only go forward.
+
+    Attributes:
+        catalog: the models by their names.
+    """
+
+    def __init__(self, metrics: RouterMetrics, clock: Callable[[], float]) -> None:
+        self._metrics = metrics
+        self._clock = clock
+        self._replicas: dict[ModelKey, _Replicas] = {}
+        self.catalog = Catalog()
+        metrics.collect(self._states)
+
+    def set_models(self, models: Iterable[Model]) -> None:
+        """Take the models that there are now."""
+        before = {model.key for model in self.catalog}
+        self.catalog = Catalog(models)
+        for namespace, name in before - {model.key for model in self.catalog}:
+            self._metrics.forget(f"{namespace}/{name}")
+
+    def set_replicas(self, model: ModelKey, addresses: Collection[str]) -> None:
+        """Take the addresses of a model's ready replicas; requests under way stay counted."""
+        replicas = self._replicas.setdefault(model, _Replicas())
+        if replicas.addresses != frozenset(addresses):
+            _LOG.info("%s/%s has %d ready replicas", *model, len(addresses))
+        replicas.addresses = frozenset(addresses)
+        replicas.ejections.keep(addresses)
+        if not addresses and not replicas.outstanding:
+            del self._replicas[model]
+
+    def choose(
+        self, model: ModelKey, affinity: Affinity | None, *, tried: Collection[str] = ()
+    ) -> "Visit | None":
+        """Return a visit to a replica, which is to be ended; None: there is none left to try."""
+        replicas = self._replicas.get(model)
+        left = sorted(replicas.addresses.difference(tried)) if replicas else []
+        if replicas is None or not left:
+            return None
+        open_ = replicas.ejections.choosable(left, self._clock())
+        outstanding = {one: replicas.outstanding.get(one, 0) for one in open_}
+        placement = place(affinity, outstanding, turn=next(replicas.turns))
+        replicas.ejections.chosen(placement.replica)
+        replicas.outstanding[placement.replica] = outstanding[placement.replica] + 1
+        self._metrics.count("mm_router_placements_total", "/".join(model), placement.by)
+        return Visit(self, model, placement.replica, placement.by)
+
+    def answered(self, model: ModelKey, replica: str) -> None:
+        """Note that a replica answers."""
+        if replicas := self._replicas.get(model):
+            replicas.ejections.answered(replica)
+
+    def failed(self, model: ModelKey, replica: str, failure: Failure) -> None:
+        """Note that a replica failed."""
+        replicas = self._replicas.get(model)
+        if replicas is None or replica not in replicas.addresses:
+            return
+        if replicas.ejections.failed(replica, failure, self._clock()):
+            self._metrics.count("mm_router_ejections_total", "/".join(model), failure)
+            _LOG.warning("replica %s of %s/%s is left alone: %s", replica, *model, failure)
+
+    def left(self, model: ModelKey, replica: str) -> None:
+        """End a request at a replica."""
+        replicas = self._replicas[model]
+        replicas.ejections.left(replica)
+        replicas.outstanding[replica] -= 1
+        if not replicas.outstanding[replica]:
+            del replicas.outstanding[replica]
+        if not replicas.addresses and not replicas.outstanding:
+            del self._replicas[model]
+
+    def _states(self) -> Iterator[ModelState]:
+        for model in self.catalog:
+            one = self._replicas.get(model.key, _Replicas())
+            yield ModelState(
+                model="/".join(model.key),
+                replicas=len(one.addresses),
+                ejected=one.ejections.ejected(),
+                outstanding=sum(one.outstanding.values()),
+            )
+
+
+class Visit:
+    """One request at one replica, from its choice to the last byte.
+
+    Attributes:
+        replica: its address, HOST:PORT.
+        by: why it was chosen.
+    """
+
+    def __init__(self, fleet: Fleet, model: ModelKey, replica: str, by: By) -> None:
+        self._fleet = fleet
+        self._model = model
+        self._over = False
+        self.replica = replica
+        self.by = by
+
+    def answered(self) -> None:
+        """Note that the replica answers; the visit continues."""
+        self._fleet.answered(self._model, self.replica)
+
+    def failed(self, failure: Failure) -> None:
+        """Note that the replica failed; the visit continues."""
+        self._fleet.failed(self._model, self.replica, failure)
+
+    def end(self) -> None:
+        """End the visit, once."""
+        if not self._over:
+            self._over = True
+            self._fleet.left(self._model, self.replica)

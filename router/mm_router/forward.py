@@ -1,0 +1,176 @@
+"""One request through the router: from its first byte to the last byte of a replica's answer.
+
+An answer's head goes out with its first bytes: what fails before is a 503, what fails in a stream
+is its last event. A client that leaves ends the work at the replica.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from http import HTTPStatus
+
+from mm_edge.asgi import Receive, Scope, Send
+from mm_edge.body import ClientGoneError, Pace, read_body, until_disconnect
+from mm_edge.body_budget import BodyBudget, BodyClaim
+from mm_edge.drain import Drain
+from mm_edge.errors import GatewayError
+from mm_router.attempts import Attempts, Outgoing, replica_lost
+from mm_router.client_response import ClientResponse
+from mm_router.ejection import Failure
+from mm_router.fleet import Fleet
+from mm_router.metrics import RouterMetrics
+from mm_router.reading import Reading
+from mm_router.relay import pass_on
+from mm_router.upstream import BrokenError, passed_on
+
+_LOG = logging.getLogger(__name__)
+
+CLIENT_GONE = 499
+"""Status in metrics of a request whose client left; nginx's number."""
+
+_READ_AT_ONCE_BYTES = 256 * 1024
+"""In about a millisecond; larger bodies are read in a thread."""
+
+
+@dataclass(frozen=True, slots=True)
+class ForwardLimits:
+    """Limits of one request."""
+
+    max_body_bytes: int
+    pace: Pace
+    request_timeout_seconds: float
+
+
+@dataclass(slots=True)
+class _Record:
+    """What metrics learn; `model` is empty until it is known."""
+
+    began: float
+    model: str = ""
+
+
+class RequestTimeoutError(GatewayError):
+    """The answer was not complete in time."""
+
+    status = HTTPStatus.GATEWAY_TIMEOUT
+
+
+class Forward:
+    """ASGI application behind one of the paths that replicas answer; `read` reads its bodies."""
+
+    def __init__(
+        self,
+        *,
+        fleet: Fleet,
+        attempts: Attempts,
+        drain: Drain,
+        bodies: BodyBudget,
+        metrics: RouterMetrics,
+        limits: ForwardLimits,
+        read: Callable[[bytes, str], Reading],
+    ) -> None:
+        self._fleet = fleet
+        self._attempts = attempts
+        self._drain = drain
+        self._bodies = bodies
+        self._metrics = metrics
+        self._limits = limits
+        self._read = read
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        response = ClientResponse(send, self._drain)
+        record = _Record(time.monotonic())
+        try:
+            error = await self._attempt(scope, receive, response, record)
+            if error is not None:
+                await response.fail(error, receive)
+        except ClientGoneError:
+            pass
+        finally:
+            status = response.status if response.complete else CLIENT_GONE
+            self._metrics.count("mm_router_requests_total", record.model, str(int(status)))
+
+    async def _attempt(
+        self, scope: Scope, receive: Receive, response: ClientResponse, record: _Record
+    ) -> Exception | None:
+        """Answer a request; return what went wrong with it.
+
+        The exception ends here: its traceback holds the body, which a client that takes its
+        refusal slowly would keep beyond the claim.
+        """
+        try:
+            with self._drain.inside():
+                await self._exchange(scope, receive, response, record)
+        except ClientGoneError:
+            return None
+        except GatewayError as error:
+            return error.with_traceback(None)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the client gets one answer
+            _LOG.exception("a request failed in the router")
+            return error.with_traceback(None)
+        return None
+
+    async def _exchange(
+        self, scope: Scope, receive: Receive, response: ClientResponse, record: _Record
+    ) -> None:
+        with self._bodies.claim() as claim:
+            body = await read_body(
+                receive,
+                dict(_decoded(scope["headers"])),
+                claim,
+                limit=self._limits.max_body_bytes,
+                pace=self._limits.pace,
+            )
+            request = await self._outgoing(scope, body)
+            del body
+            record.model = request.label
+            work = self._answer(request, claim, response, record)
+            del request
+            await until_disconnect(work, receive, lambda: response.complete)
+
+    async def _outgoing(self, scope: Scope, body: bytes) -> Outgoing:
+        headers = passed_on(_decoded(scope["headers"]))
+        content_type = headers.get("content-type", "")
+        if len(body) <= _READ_AT_ONCE_BYTES:
+            reading = self._read(body, content_type)
+        else:
+            reading = await asyncio.to_thread(self._read, body, content_type)
+        target = self._fleet.catalog.resolve(reading.model)
+        query = scope["query_string"].decode("latin-1")
+        return Outgoing(
+            model=target.model,
+            affinity=reading.affinity,
+            target=scope["path"] + (f"?{query}" if query else ""),
+            headers=headers,
+            body=body if target.served == reading.model else reading.named(target.served),
+        )
+
+    async def _answer(
+        self, request: Outgoing, claim: BodyClaim, response: ClientResponse, record: _Record
+    ) -> None:
+        seconds = self._limits.request_timeout_seconds
+        try:
+            async with asyncio.timeout(seconds - (time.monotonic() - record.began)):
+                visit, received = await self._attempts.reach(request)
+                # Nothing is sent again from here on.
+                del request
+                claim.release()
+                try:
+                    self._metrics.first_byte(record.model, time.monotonic() - record.began)
+                    await pass_on(received, response)
+                except BrokenError:
+                    visit.failed(Failure.BROKEN)
+                    raise replica_lost() from None
+                finally:
+                    received.close()
+                    visit.end()
+        except TimeoutError:
+            message = f"The request was not finished within {seconds:g} seconds."
+            raise RequestTimeoutError(message, code="timeout") from None
+
+
+def _decoded(headers: Iterable[tuple[bytes, bytes]]) -> Iterable[tuple[str, str]]:
+    return ((name.decode("latin-1"), value.decode("latin-1")) for name, value in headers)

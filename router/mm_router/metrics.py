@@ -1,0 +1,86 @@
+"""The router's metrics, made from the catalogue in `mm_api.metrics`; nothing a client wrote."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.gc_collector import GCCollector
+from prometheus_client.process_collector import ProcessCollector
+from prometheus_client.registry import Collector
+
+from mm_api.metrics import ROUTER_METRICS, MetricKind
+
+_CATALOGUE = {metric.name: metric for metric in ROUTER_METRICS}
+
+
+@dataclass(frozen=True, slots=True)
+class ModelState:
+    """What is shown of a model at a scrape."""
+
+    model: str
+    replicas: int
+    ejected: int
+    outstanding: int
+
+
+class RouterMetrics:
+    """Every metric of one router."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
+        GCCollector(registry=self.registry)
+        self._counters = {
+            one.name: Counter(one.name, one.help, one.labels, registry=self.registry)
+            for one in ROUTER_METRICS
+            if one.kind is MetricKind.COUNTER
+        }
+        seconds = _CATALOGUE["mm_router_first_byte_seconds"]
+        self._first_byte = Histogram(
+            seconds.name,
+            seconds.help,
+            seconds.labels,
+            buckets=seconds.buckets,
+            registry=self.registry,
+        )
+
+    def count(self, name: str, model: str, value: str) -> None:
+        """Count something of a model; `value` is that of the metric's second label."""
+        self._counters[name].labels(model, value).inc()
+
+    def first_byte(self, model: str, seconds: float) -> None:
+        """Take the time until an answer began."""
+        self._first_byte.labels(model).observe(seconds)
+
+    def collect(self, states: Callable[[], Iterable[ModelState]]) -> None:
+        """Show the state of each model, read at every scrape."""
+        self.registry.register(_StateCollector(states))
+
+    def forget(self, model: str) -> None:
+        """Show a model that is gone no more."""
+        for counter in self._counters.values():
+            counter.remove_by_labels({"model": model})
+        self._first_byte.remove_by_labels({"model": model})
+
+    def render(self) -> bytes:
+        """Write every metric in Prometheus' text format."""
+        return generate_latest(self.registry)
+
+
+class _StateCollector(Collector):
+    def __init__(self, states: Callable[[], Iterable[ModelState]]) -> None:
+        self._states = states
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the gauges."""
+        states = list(self._states())
+        for name, values in (
+            ("mm_router_outstanding_requests", [one.outstanding for one in states]),
+            ("mm_router_replicas", [one.replicas for one in states]),
+            ("mm_router_replicas_ejected", [one.ejected for one in states]),
+        ):
+            gauge = GaugeMetricFamily(name, _CATALOGUE[name].help, labels=("model",))
+            for state, value in zip(states, values, strict=True):
+                gauge.add_metric((state.model,), value)
+            yield gauge

@@ -1,0 +1,75 @@
+"""PURE: which of several replicas answers a request.
+
+Rendezvous hashing with bounded load (Mirrokni, Thorup, Zadimoghaddam: Consistent Hashing with
+Bounded Loads, 2016): a key's replica is the first in the key's own order that has not much more to
+do than the others. One that comes or goes moves only the keys that are its own.
+"""
+
+import hashlib
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from mm_router.affinity import Affinity
+
+FACTOR = 1.25
+"""Load that a replica may have, relative to the mean of all; the value of HAProxy's and of Envoy's
+documentation. Lower values balance better and lose more of what replicas know."""
+
+FREE = 2
+"""Requests at a replica that are no load: the next one joins their batch."""
+
+
+class By(StrEnum):
+    """Why a replica was chosen; the label of a metric."""
+
+    AFFINITY = "affinity"
+    """It is the first of the key's order."""
+    SPILL = "spill"
+    """The first had too much to do."""
+    LOAD = "load"
+    """The request has no key: the one with the least to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """The replica of a request, and why."""
+
+    replica: str
+    by: By
+
+
+def order(key: bytes, replicas: Iterable[str]) -> list[str]:
+    """Return the replicas in the order in which a key prefers them."""
+    return sorted(replicas, key=lambda one: _score(key, one), reverse=True)
+
+
+def place(affinity: Affinity | None, outstanding: Mapping[str, int], *, turn: int) -> Placement:
+    """Choose a replica.
+
+    Args:
+        affinity: the request's key, if it has one.
+        outstanding: requests of each replica that may be chosen; at least one.
+        turn: number of the request, which decides between equals.
+    """
+    if affinity is None:
+        replicas = sorted(outstanding)
+        start = turn % len(replicas)
+        return Placement(min(replicas[start:] + replicas[:start], key=outstanding.get), By.LOAD)  # type: ignore[arg-type]
+    most = bound(outstanding)
+    preferred = order(affinity.key, outstanding)
+    for position, replica in enumerate(preferred):
+        if outstanding[replica] < most:
+            return Placement(replica, By.SPILL if position else By.AFFINITY)
+    raise AssertionError("a bound above the mean leaves room at one replica")
+
+
+def bound(outstanding: Mapping[str, int]) -> int:
+    """Return below how many requests a replica takes another one."""
+    mean = (sum(outstanding.values()) + 1) / len(outstanding)
+    return max(FREE, math.ceil(FACTOR * mean))
+
+
+def _score(key: bytes, replica: str) -> bytes:
+    return hashlib.blake2b(replica.encode(), key=key, digest_size=8).digest()

@@ -1,0 +1,142 @@
+"""PURE: the body of a request -> the model it names, its affinity, and the body with another name.
+
+Bodies are passed on as they came; only a name that the model's gateway does not know is replaced.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from python_multipart.exceptions import FormParserError
+from python_multipart.multipart import MultipartParser, parse_options_header
+
+from mm_edge.errors import InvalidRequestError
+from mm_edge.json_cost import check_cost
+from mm_router.affinity import Affinity, affinity_of
+
+_MOST_FIELDS = 32
+"""Of a form, as at the gateway."""
+
+_MODEL = "`model` is missing: the name of a model, as /v1/models lists them."
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a request says about its way.
+
+    Attributes:
+        named: returns the body with another name of the model.
+    """
+
+    model: str
+    affinity: Affinity | None
+    named: Callable[[str], bytes]
+
+
+def read_json(body: bytes, _content_type: str) -> Reading:
+    """Read a JSON body, which is JSON whatever a client calls it.
+
+    Raises:
+        InvalidRequestError: no JSON object, without a model, or more elements than any needs.
+    """
+    check_cost(body)
+    try:
+        request: Any = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise InvalidRequestError(f"The body is not JSON: {error}.") from None
+    if not isinstance(request, dict):
+        raise InvalidRequestError("The body must be a JSON object.")
+    model = request.get("model")
+    if not isinstance(model, str) or not model:
+        raise InvalidRequestError(_MODEL, param="model")
+
+    def named(name: str) -> bytes:
+        return orjson.dumps({**request, "model": name})
+
+    return Reading(model, affinity_of(request), named)
+
+
+def read_form(body: bytes, content_type: str) -> Reading:
+    """Read a form: a transcription. Its audio has no place that knows it.
+
+    Raises:
+        InvalidRequestError: no form, a damaged one, or one without a model.
+    """
+    start, end = _field(body, content_type, b"model")
+    try:
+        model = body[start:end].decode()
+    except UnicodeDecodeError:
+        raise InvalidRequestError("`model` is not UTF-8.", param="model") from None
+    return Reading(model, None, lambda name: body[:start] + name.encode() + body[end:])
+
+
+def _field(body: bytes, content_type: str, wanted: bytes) -> tuple[int, int]:
+    """Return where the content of a form's field begins and ends; of several the last."""
+    kind, options = parse_options_header(content_type)
+    boundary = options.get(b"boundary")
+    if kind != b"multipart/form-data" or not boundary:
+        raise InvalidRequestError(
+            "The body must be a form: Content-Type multipart/form-data with a boundary."
+        )
+    found = _FieldFinder(wanted)
+    try:
+        parser = MultipartParser(boundary, found.callbacks())
+        parser.write(body)
+        parser.finalize()
+    except FormParserError as error:
+        raise InvalidRequestError(f"The form is damaged: {error}.") from None
+    if found.at is None or found.at[0] == found.at[1]:
+        raise InvalidRequestError(_MODEL, param="model")
+    return found.at
+
+
+class _FieldFinder:
+    """Follows a parser that gets a form at once, so that its offsets are those of the body."""
+
+    def __init__(self, wanted: bytes) -> None:
+        self._wanted = wanted
+        self._header = self._value = b""
+        self._is_it = False
+        self._fields = 0
+        self._start: int | None = None
+        self._end = 0
+        self.at: tuple[int, int] | None = None
+
+    def callbacks(self) -> Any:
+        """Return what the parser calls, by its own names."""
+        return {
+            "on_part_begin": self._part_begins,
+            "on_header_field": self._header_comes,
+            "on_header_value": self._value_comes,
+            "on_header_end": self._header_ends,
+            "on_part_data": self._data_comes,
+            "on_part_end": self._part_ends,
+        }
+
+    def _part_begins(self) -> None:
+        self._fields += 1
+        if self._fields > _MOST_FIELDS:
+            raise InvalidRequestError(f"The form has more than {_MOST_FIELDS} fields.")
+        self._is_it, self._start = False, None
+
+    def _header_comes(self, content: bytes, start: int, end: int) -> None:
+        self._header += content[start:end]
+
+    def _value_comes(self, content: bytes, start: int, end: int) -> None:
+        self._value += content[start:end]
+
+    def _header_ends(self) -> None:
+        if self._header.lower() == b"content-disposition":
+            _, options = parse_options_header(self._value)
+            self._is_it = options.get(b"name") == self._wanted
+        self._header = self._value = b""
+
+    def _data_comes(self, _content: bytes, start: int, end: int) -> None:
+        if self._start is None:
+            self._start = start
+        self._end = end
+
+    def _part_ends(self) -> None:
+        if self._is_it:
+            self.at = (self._start or 0, self._end if self._start is not None else 0)

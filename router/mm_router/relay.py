@@ -1,0 +1,90 @@
+"""Answers of replicas to clients: events as they come, everything else when it is complete."""
+
+from collections.abc import AsyncIterator, Mapping
+
+from mm_router.client_response import ClientResponse
+from mm_router.upstream import Answer, BrokenError
+
+_EVENT_BYTES = 1 << 20
+"""Of an event that is held until it is complete; a longer one is passed on as it comes."""
+
+_ANSWER_BYTES = 32 << 20
+"""Of an answer that is no stream: a hundred times the longest."""
+
+_END = b"\n\n"
+
+
+class Received:
+    """An answer whose first bytes have come.
+
+    Attributes:
+        content: all of its body; None for a stream.
+    """
+
+    def __init__(self, answer: Answer, content: bytes | None, first: bytes = b"") -> None:
+        self._answer = answer
+        self._first = first
+        self.content = content
+
+    @property
+    def status(self) -> int:
+        """Its status."""
+        return self._answer.status
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """Its headers, names in lower case."""
+        return self._answer.headers
+
+    async def parts(self) -> AsyncIterator[bytes]:
+        """Yield the body of a stream as it comes.
+
+        Raises:
+            BrokenError: the connection ended too early.
+        """
+        yield self._first
+        while part := await self._answer.next_bytes():
+            yield part
+
+    def close(self) -> None:
+        """End it: its connection goes, unless the answer was complete."""
+        self._answer.close()
+
+
+async def receive_answer(answer: Answer) -> Received:
+    """Wait for the first bytes of a stream, or for all of another answer.
+
+    Raises:
+        BrokenError: the connection ended before, or the answer is too large.
+    """
+    if answer.headers.get("content-type", "").startswith("text/event-stream"):
+        return Received(answer, None, await answer.next_bytes())
+    content = bytearray()
+    while part := await answer.next_bytes():
+        content += part
+        if len(content) > _ANSWER_BYTES:
+            raise BrokenError("the answer is too large")
+    return Received(answer, bytes(content))
+
+
+async def pass_on(received: Received, response: ClientResponse) -> None:
+    """Send an answer to the client. Events go out complete: an error may follow each of them.
+
+    Raises:
+        BrokenError: the connection to the replica ended too early.
+        ClientGoneError: the client has stopped reading.
+    """
+    if received.content is not None:
+        length = {"content-length": str(len(received.content))}
+        await response.start(received.status, {**received.headers, **length})
+        await response.write(received.content, more=False)
+        return
+    await response.start(received.status, received.headers)
+    held = b""
+    async for part in received.parts():
+        held += part
+        end = len(held) if len(held) > _EVENT_BYTES else held.rfind(_END) + len(_END)
+        if end >= len(_END):
+            await response.write(held[:end], more=True)
+            held = held[end:]
+    await response.write(held, more=False)

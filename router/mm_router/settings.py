@@ -1,0 +1,122 @@
+"""What a router process can be configured with: flags."""
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mm_api.contract import ROUTER_METRICS_PORT, ROUTER_PORT
+from mm_edge.drain import LAME_DUCK_SECONDS
+
+_MIB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Everything the router process is configured with."""
+
+    namespaces: tuple[str, ...] = ()
+    """Namespaces of models; empty means all of them (and needs a ClusterRole)."""
+
+    address: str = "0.0.0.0"  # noqa: S104  # clients come from outside the pod
+    """Where it listens, on both ports."""
+
+    port: int = ROUTER_PORT
+    """For clients; 0 takes a free one and logs it."""
+
+    metrics_port: int = ROUTER_METRICS_PORT
+    """Of /livez, /readyz and /metrics; 0 takes a free one and logs it."""
+
+    max_body_bytes: int = 128 * _MIB
+    """Of one request. Each model's gateway has its own limit, which is lower or counts as well."""
+
+    body_memory_bytes: int = 512 * _MIB
+    """For the bodies of all requests that no replica answers yet."""
+
+    max_connections: int = 4096
+    """Of clients at one time; each takes some 20 KiB, and as much again to its replica."""
+
+    request_timeout_seconds: float = 3600.0
+    """For a request and its answer. The limit of its model ends it earlier."""
+
+    lame_duck_seconds: float = LAME_DUCK_SECONDS
+    """How long requests are still taken after SIGTERM."""
+
+    drain_seconds: float = 600.0
+    """How long the last answers may take after that."""
+
+    kubeconfig: str | None = None
+    """Path; None means the pod's ServiceAccount, or outside a pod the usual places."""
+
+    context: str | None = None
+    """Context of the kubeconfig; None means its current one."""
+
+    log_level: str = "info"
+    """debug, info, warning or error."""
+
+
+def parse_settings(arguments: Sequence[str]) -> Settings:
+    """Read the command line; exits with usage where it is wrong."""
+    default = Settings()
+    parser = argparse.ArgumentParser(
+        prog="mm-router", description="One address for all models: picks model and replica."
+    )
+    parser.add_argument(
+        "--namespaces", type=_names, default=(), help="of models, joined by commas; empty: all"
+    )
+    parser.add_argument("--address", default=default.address)
+    parser.add_argument("--port", type=int, default=default.port)
+    parser.add_argument("--metrics-port", type=int, default=default.metrics_port)
+    parser.add_argument("--max-body-bytes", type=_positive, default=default.max_body_bytes)
+    parser.add_argument("--body-memory-bytes", type=_positive, default=default.body_memory_bytes)
+    parser.add_argument("--max-connections", type=_positive, default=default.max_connections)
+    parser.add_argument(
+        "--request-timeout",
+        type=_seconds,
+        dest="request_timeout_seconds",
+        default=default.request_timeout_seconds,
+        help="seconds",
+    )
+    parser.add_argument(
+        "--lame-duck",
+        type=_seconds,
+        dest="lame_duck_seconds",
+        default=default.lame_duck_seconds,
+        help="seconds",
+    )
+    parser.add_argument(
+        "--drain-timeout",
+        type=_seconds,
+        dest="drain_seconds",
+        default=default.drain_seconds,
+        help="seconds",
+    )
+    parser.add_argument("--kubeconfig")
+    parser.add_argument("--context")
+    parser.add_argument(
+        "--log-level", choices=("debug", "info", "warning", "error"), default=default.log_level
+    )
+    settings = Settings(**vars(parser.parse_args(arguments)))
+    if settings.max_body_bytes > settings.body_memory_bytes * 7 // 8:
+        parser.error(
+            f"--max-body-bytes {settings.max_body_bytes} never fits: an eighth of "
+            f"--body-memory-bytes {settings.body_memory_bytes} is kept for small bodies"
+        )
+    return settings
+
+
+def _names(value: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name.strip() for name in value.split(",") if name.strip()))
+
+
+def _positive(value: str) -> int:
+    number = int(value)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{value} is not positive")
+    return number
+
+
+def _seconds(value: str) -> float:
+    number = float(value)
+    if not 0 <= number <= 86_400:  # noqa: PLR2004  # a day
+        raise argparse.ArgumentTypeError(f"{value} is not between 0 and 86400 seconds")
+    return number

@@ -1,0 +1,91 @@
+"""Of a body only its model and its key are read; it is passed on as it came."""
+
+import json
+
+import pytest
+
+from mm_edge.errors import InvalidRequestError
+from mm_router.reading import read_form, read_json
+
+FORM = "multipart/form-data; boundary=frontier"
+
+
+def form(*fields: tuple[str, bytes]) -> bytes:
+    """Return a form."""
+    parts = [
+        b'--frontier\r\nContent-Disposition: form-data; name="%s"\r\n\r\n%s\r\n'
+        % (name.encode(), content)
+        for name, content in fields
+    ]
+    return b"".join(parts) + b"--frontier--\r\n"
+
+
+def test_another_name_is_the_only_change_of_json() -> None:
+    """Text of any script and numbers stay what they were."""
+    body = {
+        "model": "blue/llava",
+        "messages": [{"role": "user", "content": "Grüße 中 \u0000"}],
+        "seed": 2**63,
+        "top_p": 0.1,
+    }
+
+    reading = read_json(json.dumps(body).encode(), "application/json")
+
+    assert reading.model == "blue/llava"
+    assert json.loads(reading.named("llava")) == {**body, "model": "llava"}
+
+
+def test_another_name_is_the_only_change_of_a_form() -> None:
+    """Bytes of files stay, also those that look like a boundary or like the field."""
+    audio = b'RIFF\r\n--frontie\r\nname="model"\r\n\r\nno\r\n\x00\xff'
+    body = form(("file", audio), ("model", b"blue/whisper"), ("language", b"de"))
+
+    reading = read_form(body, FORM)
+
+    assert reading.model == "blue/whisper"
+    assert reading.named("whisper") == form(
+        ("file", audio), ("model", b"whisper"), ("language", b"de")
+    )
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        pytest.param(b"", "The body is not JSON", id="empty"),
+        pytest.param(b"{", "The body is not JSON", id="cut"),
+        pytest.param(b"[" * 2000, "The body is not JSON", id="deep"),
+        pytest.param(b"\xff{}", "The body is not JSON", id="no-utf8"),
+        pytest.param(b"[]", "The body must be a JSON object.", id="list"),
+        pytest.param(b"{}", "`model` is missing", id="no-model"),
+        pytest.param(b'{"model": 7}', "`model` is missing", id="number"),
+        pytest.param(b"[" + b"{}," * 100_000 + b"{}]", "The body has more than", id="elements"),
+    ],
+)
+def test_bodies_without_a_way_are_refused(body: bytes, message: str) -> None:
+    """The refusal says what is wrong with it."""
+    with pytest.raises(InvalidRequestError) as refused:
+        read_json(body, "")
+
+    assert refused.value.message.startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "message"),
+    [
+        pytest.param(form(), "application/json", "The body must be a form", id="json"),
+        pytest.param(form(), "multipart/form-data", "The body must be a form", id="no-boundary"),
+        pytest.param(form(("file", b"a")), FORM, "`model` is missing", id="no-model"),
+        pytest.param(form(("model", b"")), FORM, "`model` is missing", id="empty-model"),
+        pytest.param(form(("model", b"\xff")), FORM, "`model` is not UTF-8", id="no-utf8"),
+        pytest.param(b"something else", FORM, "The form is damaged", id="damaged"),
+        pytest.param(
+            form(*[("a", b"b")] * 40), FORM, "The form has more than 32 fields", id="many"
+        ),
+    ],
+)
+def test_forms_without_a_way_are_refused(body: bytes, kind: str, message: str) -> None:
+    """The same for transcriptions."""
+    with pytest.raises(InvalidRequestError) as refused:
+        read_form(body, kind)
+
+    assert refused.value.message.startswith(message)

@@ -1,0 +1,81 @@
+"""Rendezvous hashing with bounded load: keys stay where they are, and no replica gets too many."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mm_router.affinity import Affinity, Basis
+from mm_router.placement import FREE, By, bound, order, place
+
+KEYS = [Affinity(Basis.MEDIA, bytes([i, j])) for i in range(20) for j in range(20)]
+
+
+def first(affinity: Affinity, replicas: list[str]) -> str:
+    """Return the replica of a key where all are idle."""
+    return place(affinity, dict.fromkeys(replicas, 0), turn=0).replica
+
+
+def test_a_new_replica_takes_its_share_only() -> None:
+    """Of 400 keys a fourth replica takes about a fourth; no other key moves."""
+    before = {one.key: first(one, ["a", "b", "c"]) for one in KEYS}
+    after = {one.key: first(one, ["a", "b", "c", "d"]) for one in KEYS}
+
+    moved = [key for key in before if before[key] != after[key]]
+
+    assert all(after[key] == "d" for key in moved)
+    assert 60 <= len(moved) <= 140
+
+
+def test_keys_of_a_replica_that_goes_move_alone() -> None:
+    """Keys of the others keep their replica."""
+    before = {one.key: first(one, ["a", "b", "c"]) for one in KEYS}
+    after = {one.key: first(one, ["a", "b"]) for one in KEYS}
+
+    assert all(after[key] == before[key] for key in before if before[key] != "c")
+
+
+def test_a_busy_replica_passes_its_key_on() -> None:
+    """The next in the key's order answers, and the placement says so."""
+    key = KEYS[0]
+    preferred = order(key.key, ["a", "b", "c"])
+    outstanding = {**dict.fromkeys("abc", 3), preferred[0]: 9}
+
+    placement = place(key, outstanding, turn=0)
+
+    assert (placement.replica, placement.by) == (preferred[1], By.SPILL)
+
+
+@given(st.lists(st.integers(0, 399), max_size=200), st.integers(1, 6))
+def test_no_replica_has_much_more_than_the_others(keys: list[int], replicas: int) -> None:
+    """However many requests have one key, their replica stays within the bound."""
+    outstanding = {str(one): 0 for one in range(replicas)}
+    for index in keys:
+        most = bound(outstanding)
+        chosen = place(KEYS[index % 3], outstanding, turn=0).replica
+        outstanding[chosen] += 1
+        assert outstanding[chosen] <= most
+
+
+def test_a_few_requests_are_no_load() -> None:
+    """One more request of a key joins the first, although other replicas are idle."""
+    key = KEYS[0]
+    replica = first(key, ["a", "b", "c", "d"])
+
+    placement = place(key, {**dict.fromkeys("abcd", 0), replica: FREE - 1}, turn=0)
+
+    assert (placement.replica, placement.by) == (replica, By.AFFINITY)
+
+
+@pytest.mark.parametrize(
+    ("turn", "replica"),
+    [
+        pytest.param(0, "a", id="first"),
+        pytest.param(1, "c", id="second"),
+        pytest.param(2, "c", id="third"),
+    ],
+)
+def test_requests_without_a_key_go_where_least_is_to_do(turn: int, replica: str) -> None:
+    """Replicas with as little to do take turns."""
+    placement = place(None, {"a": 1, "b": 5, "c": 1}, turn=turn)
+
+    assert (placement.replica, placement.by) == (replica, By.LOAD)

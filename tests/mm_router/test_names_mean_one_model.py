@@ -1,0 +1,75 @@
+"""`model` picks: `namespace/name` always, a name alone where one model has it."""
+
+import pytest
+
+from mm_edge.errors import UnknownModelError
+from mm_router.catalog import Catalog, Model
+
+CATALOG = Catalog(
+    [
+        Model("blue", "llava", ("de", "llava")),
+        Model("green", "llava", ("de",)),
+        Model("green", "qwen", ("de", "fr")),
+    ]
+)
+
+
+@pytest.mark.parametrize(
+    ("requested", "model", "served"),
+    [
+        pytest.param("qwen", ("green", "qwen"), "qwen", id="name"),
+        pytest.param("green/qwen", ("green", "qwen"), "qwen", id="name-of-a-namespace"),
+        pytest.param("blue/llava", ("blue", "llava"), "llava", id="name-of-several"),
+        pytest.param("fr", ("green", "qwen"), "fr", id="adapter"),
+        pytest.param("qwen:fr", ("green", "qwen"), "qwen:fr", id="adapter-of-its-base"),
+        pytest.param("green/qwen:de", ("green", "qwen"), "qwen:de", id="adapter-of-several"),
+        pytest.param("llava:llava", ("blue", "llava"), "llava:llava", id="adapter-like-its-base"),
+    ],
+)
+def test_a_name_means_a_model(requested: str, model: tuple[str, str], served: str) -> None:
+    """The gateway gets the name without the namespace."""
+    target = CATALOG.resolve(requested)
+
+    assert (target.model.key, target.served) == (model, served)
+
+
+@pytest.mark.parametrize(
+    ("requested", "message"),
+    [
+        pytest.param(
+            "llava",
+            "The model 'llava' exists more than once. Request one of 'blue/llava', 'green/llava'.",
+            id="several",
+        ),
+        pytest.param(
+            "green/de",
+            "The model 'green/de' exists more than once. Request one of 'green/llava:de', "
+            "'green/qwen:de'.",
+            id="several-in-a-namespace",
+        ),
+        pytest.param(
+            "red/llava",
+            "The model 'red/llava' does not exist; this address serves 'blue/llava', 'blue/de', "
+            "'llava:llava', 'green/llava', 'green/llava:de', 'qwen', 'green/qwen:de', 'fr'.",
+            id="none",
+        ),
+    ],
+)
+def test_what_means_no_model_is_refused_with_names(requested: str, message: str) -> None:
+    """A refusal lists what would have been right."""
+    with pytest.raises(UnknownModelError) as refused:
+        CATALOG.resolve(requested)
+
+    assert (refused.value.message, refused.value.code) == (message, "model_not_found")
+
+
+def test_every_listed_name_is_understood() -> None:
+    """What `/v1/models` lists means the model that it was listed for; each name stands once."""
+    listed = list(CATALOG.listed())
+
+    assert len({one.id for one in listed}) == len(listed) == 3 + 5
+    assert {CATALOG.resolve(one.id).model.key for one in listed} == {
+        ("blue", "llava"),
+        ("green", "llava"),
+        ("green", "qwen"),
+    }

@@ -1,0 +1,63 @@
+"""A router in front of gateways of tests: the real one, its fleet filled by hand."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+
+from mm_router.assembly import Router, build_router, public_server
+from mm_router.catalog import Model
+from mm_router.settings import Settings
+from support.gateways import Running
+
+
+@dataclass(frozen=True)
+class RunningRouter:
+    """A router that listens."""
+
+    url: str
+    port: int
+    router: Router
+
+    def count(self, name: str, **labels: str) -> float:
+        """Return a sample of its metrics; 0 where there is none."""
+        return self.router.metrics.registry.get_sample_value(name, labels) or 0.0
+
+
+def address_of(gateway: Running) -> str:
+    """Return a gateway's address, as an EndpointSlice has it."""
+    return f"127.0.0.1:{gateway.port}"
+
+
+@asynccontextmanager
+async def route(
+    models: Mapping[Model, Sequence[str]], settings: Settings | None = None
+) -> AsyncIterator[RunningRouter]:
+    """Route to the replicas of each model, by their addresses, while the block runs."""
+    settings = replace(settings or Settings(), address="127.0.0.1", port=0)
+    router = build_router(settings)
+    router.fleet.set_models(models)
+    for model, addresses in models.items():
+        router.fleet.set_replicas(model.key, addresses)
+    server = public_server(router, settings)
+    task = asyncio.create_task(server.serve())
+    try:
+        async with asyncio.timeout(60):
+            while not server.started:  # noqa: ASYNC110 - uvicorn has no event for it
+                await asyncio.sleep(0.01)
+        port = server.servers[0].sockets[0].getsockname()[1]
+        yield RunningRouter(f"http://127.0.0.1:{port}", port, router)
+    finally:
+        server.should_exit = True
+        server.force_exit = True
+        async with asyncio.timeout(60):
+            await task
+        await router.upstream.close()
+
+
+def kill(gateway: Running) -> None:
+    """End a gateway as SIGKILL does: its port is closed, its connections are reset."""
+    for listening in gateway.server.servers:
+        listening.close()
+    for connection in list(gateway.server.server_state.connections):
+        connection.transport.abort()
