@@ -41,7 +41,7 @@ def test_errors_eject_when_they_come_in_a_row() -> None:
 
 
 def test_one_request_tries_a_replica_whose_time_is_over() -> None:
-    """While it is on its way nobody else is sent there; its answer brings the replica back."""
+    """No other request goes there meanwhile; its answer brings the replica back."""
     known = ejected()
     assert known.choosable(REPLICAS, FIRST_SECONDS) == REPLICAS
 
