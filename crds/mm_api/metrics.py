@@ -227,9 +227,7 @@ SERVER_METRICS: tuple[Metric, ...] = (
 label of that name becomes `triton_model`; the gateway's page repeats them all."""
 
 ROUTER_METRICS: tuple[Metric, ...] = (
-    Metric(
-        "mm_router_requests_total", _C, "Finished requests by HTTP status.", ("model", "code")
-    ),
+    Metric("mm_router_requests_total", _C, "Finished requests by HTTP status.", ("model", "code")),
     Metric(
         "mm_router_placements_total",
         _C,
@@ -258,7 +256,7 @@ ROUTER_METRICS: tuple[Metric, ...] = (
     ),
     Metric("mm_router_outstanding_requests", _G, "Requests that replicas answer now.", ("model",)),
     Metric("mm_router_replicas", _G, "Ready replicas in the EndpointSlices.", ("model",)),
-    Metric("mm_router_replicas_ejected", _G, "Replicas that are left alone or on trial.", ("model",)),
+    Metric("mm_router_replicas_ejected", _G, "Replicas left alone or on trial.", ("model",)),
 )
 """Label `model` is `namespace/name`; empty for requests that name no model."""
 
