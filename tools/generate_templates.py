@@ -52,13 +52,21 @@ def roles() -> str:
         "clusterRules": rules(permissions.CLUSTER),
         "nodeRules": rules(permissions.NODES),
         "secretRules": rules(permissions.SECRETS),
+        "routerRules": rules(permissions.ROUTER),
     }
     return _file("operator/mm_operator/cluster/permissions.py", parts)
 
 
 def ports() -> str:
-    """Return the file of ports of model pods that the chart's own objects name."""
-    return _file("crds/mm_api/contract.py", {"serverMetricsPort": [str(contract.METRICS_PORT)]})
+    """Return the file of ports that the chart's own objects name."""
+    numbers = {
+        "serverMetricsPort": contract.METRICS_PORT,
+        "gatewayPort": contract.GATEWAY_PORT,
+        "routerPort": contract.ROUTER_PORT,
+        "routerMetricsPort": contract.ROUTER_METRICS_PORT,
+    }
+    parts = {name: [str(number)] for name, number in numbers.items()}
+    return _file("crds/mm_api/contract.py", parts)
 
 
 def _file(source: str, parts: Mapping[str, Iterable[str]]) -> str:

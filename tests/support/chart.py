@@ -42,6 +42,28 @@ EXHAUSTIVE: dict[str, Any] = {
         "caBundle": {"configMapName": "authorities", "key": "all.pem"},
     },
     "runtime": {"image": "registry.example/runtime:1"},
+    "router": {
+        "enabled": False,
+        "namespaces": ["team-a"],
+        "replicas": 3,
+        "logLevel": "debug",
+        "maxBodyBytes": 1_000_000,
+        "bodyMemoryBytes": 5_000_000_000,
+        "maxConnections": 100,
+        "drainSeconds": 30,
+        "resources": {"requests": {"cpu": 1, "memory": "2Gi"}, "limits": {"memory": "6Gi"}},
+        "nodeSelector": {"pool": "edge"},
+        "tolerations": [{"key": "edge", "operator": "Exists"}],
+        "priorityClassName": "high",
+        "from": [{"namespaceSelector": {"matchLabels": {"team": "clients"}}}],
+        "service": {"type": "LoadBalancer", "port": 8443, "annotations": {"example.org/lb": "x"}},
+        "httpRoute": {
+            "enabled": True,
+            "parentRefs": [{"name": "public", "namespace": "gateways", "sectionName": "https"}],
+            "hostnames": ["models.example.org"],
+            "requestTimeout": "600s",
+        },
+    },
     "prometheus": {
         "addresses": ["http://prometheus-0:9090", "http://prometheus-1:9090"],
         "matchLabels": {"cluster": "a", "replica": "x y"},
@@ -85,7 +107,8 @@ EXHAUSTIVE: dict[str, Any] = {
         "serviceMonitor": {"enabled": True, "interval": "1m30s", "labels": {"release": "services"}},
     },
 }
-"""Every value set to something that is not its default, switches left on."""
+"""Every value set to something that is not its default, switches left on. The router is off:
+there is one Deployment."""
 
 
 def rendered(values: dict[str, Any] | None = None) -> list[dict[str, Any]]:

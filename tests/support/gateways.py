@@ -162,16 +162,18 @@ class Running:
 
 
 @asynccontextmanager
-async def serve(gateway: Gateway, limits: ConnectionLimits | None = None) -> AsyncIterator[Running]:
-    """Serve a gateway on a free port of loopback while the block runs."""
-    server = build_server(gateway, "127.0.0.1", 0, limits)
+async def serve(
+    gateway: Gateway, limits: ConnectionLimits | None = None, *, address: str = "127.0.0.1"
+) -> AsyncIterator[Running]:
+    """Serve a gateway on a free port, of loopback unless said, while the block runs."""
+    server = build_server(gateway, address, 0, limits)
     task = asyncio.create_task(server.serve())
     try:
         async with asyncio.timeout(60):
             while not server.started:  # noqa: ASYNC110 - uvicorn has no event for it
                 await asyncio.sleep(0.01)
         port = server.servers[0].sockets[0].getsockname()[1]
-        yield Running(f"http://127.0.0.1:{port}", port, gateway, server)
+        yield Running(f"http://{address}:{port}", port, gateway, server)
     finally:
         server.should_exit = True
         server.force_exit = True

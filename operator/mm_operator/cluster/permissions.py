@@ -1,4 +1,4 @@
-"""Every verb the operator needs, and why; `tools/generate_templates.py` writes the chart's rules.
+"""Every verb of operator and router, and why; `tools/generate_templates.py` writes the rules.
 
 No wildcard anywhere, and no Secret but those that the chart is given by name. Where every namespace
 is served, a ValidatingAdmissionPolicy of the chart narrows the writes to namespaces that opted in.
@@ -93,6 +93,16 @@ MODEL_NAMESPACES: tuple[Permission, ...] = (
         "The first of them; a rule with a name lets nothing be created.",
     ),
 )
+
+ROUTER: tuple[Permission, ...] = (
+    Permission(
+        "serving.multimodal.dev", "multimodalmodels", ("list", "watch"), "Names of the models."
+    ),
+    Permission(
+        "discovery.k8s.io", "endpointslices", ("list", "watch"), "Addresses of ready replicas."
+    ),
+)
+"""Of the router's account, in the namespaces of the models; the operator has none of these."""
 
 SECRETS: tuple[Permission, ...] = (
     Permission(

@@ -1,0 +1,268 @@
+"""What `router` of the chart makes: objects, rights, network, route; nothing where it is off."""
+
+import json
+import subprocess
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import helm_python as helm
+import pytest
+import yaml
+
+from mm_api import labels
+from mm_api.contract import GATEWAY_PORT, ROUTER_METRICS_PORT, ROUTER_PORT
+from mm_devcluster.cluster import ClusterInfo
+from mm_router.settings import Settings, parse_settings
+from support.chart import CHART, EXHAUSTIVE, NAMESPACE, RELEASE, of_kind, rendered
+from support.clusters import kubectl, namespace
+from support.eventually import eventually
+from support.network_policies import Direction, Peer, allows
+
+ON: dict[str, Any] = {"router": {"enabled": True}}
+SOME: dict[str, Any] = {**EXHAUSTIVE, "router": {**EXHAUSTIVE["router"], "enabled": True}}
+"""Every value, in one of two watched namespaces."""
+MODULE = "sigs.k8s.io/gateway-api@v1.4.1"
+DOWNLOAD_SECONDS = 240
+
+
+def objects(values: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the router's objects."""
+    return [
+        item
+        for item in rendered(values)
+        if item["metadata"]["labels"].get(labels.APP_COMPONENT) == "router"
+    ]
+
+
+def one(kind: str, values: dict[str, Any]) -> dict[str, Any]:
+    """Return the router's only object of a kind."""
+    (found,) = (item for item in objects(values) if item["kind"] == kind)
+    return found
+
+
+def test_nothing_is_made_where_it_is_off() -> None:
+    """By default no object names the router."""
+    assert objects({}) == []
+    assert "router" not in yaml.safe_dump(rendered({}))
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        pytest.param(
+            ON,
+            {
+                "ClusterRole": 1,
+                "ClusterRoleBinding": 1,
+                "Deployment": 1,
+                "NetworkPolicy": 1,
+                "PodDisruptionBudget": 1,
+                "Service": 1,
+                "ServiceAccount": 1,
+            },
+            id="every-namespace",
+        ),
+        pytest.param(
+            SOME,
+            {
+                "Role": 1,
+                "RoleBinding": 1,
+                "Deployment": 1,
+                "HTTPRoute": 1,
+                "NetworkPolicy": 1,
+                "PodDisruptionBudget": 1,
+                "Service": 1,
+                "ServiceAccount": 1,
+            },
+            id="one-namespace",
+        ),
+        pytest.param(
+            {
+                "router": {"enabled": True, "replicas": 1},
+                "rbac": {"create": False},
+                "networkPolicy": {"enabled": False},
+            },
+            {"Deployment": 1, "Service": 1, "ServiceAccount": 1},
+            id="least",
+        ),
+    ],
+)
+def test_objects_follow_the_values(values: dict[str, Any], expected: dict[str, int]) -> None:
+    """Roles where namespaces are named, else a ClusterRole; a route only on request."""
+    assert Counter(item["kind"] for item in objects(values)) == expected
+
+
+def test_arguments_are_understood() -> None:
+    """What the chart writes into the pod is what the command line reads."""
+    (default,) = one("Deployment", ON)["spec"]["template"]["spec"]["containers"]
+    (changed,) = one("Deployment", SOME)["spec"]["template"]["spec"]["containers"]
+
+    assert parse_settings(default["args"]) == Settings()
+    assert parse_settings(changed["args"]) == Settings(
+        namespaces=("team-a",),
+        max_body_bytes=1_000_000,
+        body_memory_bytes=5_000_000_000,
+        max_connections=100,
+        drain_seconds=30,
+        log_level="debug",
+    )
+
+
+def test_every_value_reaches_the_objects() -> None:
+    """None is silently ignored."""
+    output = yaml.safe_dump(objects(SOME))
+    texts = [
+        *("replicas: 3", "high", "memory: 6Gi", "pool: edge", "key: edge", "LoadBalancer"),
+        *("port: 8443", "example.org/lb", "team: clients", "sectionName: https", "request: 600s"),
+        *("models.example.org", "terminationGracePeriodSeconds: 47"),
+    ]
+
+    assert [text for text in texts if text not in output] == []
+
+
+def test_rights_are_two_kinds_to_read() -> None:
+    """Models and EndpointSlices, in the namespaces that are routed to; nothing is written."""
+    for values, kind in ((ON, "ClusterRole"), (SOME, "Role")):
+        rules = one(kind, values)["rules"]
+        assert {tuple(rule["resources"]) for rule in rules} == {
+            ("multimodalmodels",),
+            ("endpointslices",),
+        }
+        assert all(rule["verbs"] == ["list", "watch"] for rule in rules)
+    assert one("Role", SOME)["metadata"]["namespace"] == "team-a"
+    account = one("Deployment", SOME)["spec"]["template"]["spec"]["serviceAccountName"]
+    assert one("RoleBinding", SOME)["subjects"] == [
+        {"kind": "ServiceAccount", "name": account, "namespace": NAMESPACE}
+    ]
+
+
+def pod(namespace: str, component: str) -> Peer:
+    """Return a pod of a model."""
+    marks = {labels.APP_MANAGED_BY: labels.MANAGED_BY_VALUE, labels.APP_COMPONENT: component}
+    return Peer(
+        labels=marks,
+        namespace=namespace,
+        namespace_labels={"kubernetes.io/metadata.name": namespace},
+    )
+
+
+def team(name: str) -> Peer:
+    """Return a pod of a team."""
+    return Peer(labels={"app": "x"}, namespace=name, namespace_labels={"team": name})
+
+
+API_SERVER = Peer(address="192.0.2.1")
+SERVER = labels.Component.SERVER
+
+
+@pytest.mark.parametrize(
+    ("values", "direction", "other", "port", "expected"),
+    [
+        pytest.param(ON, "ingress", team("any"), "http", True, id="clients"),
+        pytest.param(SOME, "ingress", team("clients"), "http", True, id="named-clients"),
+        pytest.param(SOME, "ingress", team("any"), "http", False, id="other-clients"),
+        pytest.param(ON, "ingress", team("any"), "metrics", True, id="metrics"),
+        pytest.param(SOME, "ingress", team("monitoring"), "metrics", True, id="metrics-by-named"),
+        pytest.param(SOME, "ingress", team("clients"), "metrics", False, id="metrics-by-clients"),
+        pytest.param(ON, "egress", API_SERVER, 6443, True, id="api-server"),
+        pytest.param(SOME, "egress", API_SERVER, 16443, True, id="api-server-there"),
+        pytest.param(ON, "egress", pod("team-c", SERVER), GATEWAY_PORT, True, id="gateway"),
+        pytest.param(SOME, "egress", pod("team-a", SERVER), GATEWAY_PORT, True, id="gateway-there"),
+        pytest.param(SOME, "egress", pod("team-b", SERVER), GATEWAY_PORT, False, id="elsewhere"),
+        pytest.param(ON, "egress", pod("team-a", SERVER), 8001, False, id="triton"),
+        pytest.param(ON, "egress", pod("team-a", "encoder"), GATEWAY_PORT, False, id="encoder"),
+        pytest.param(ON, "egress", team("any"), GATEWAY_PORT, False, id="other-pods"),
+        pytest.param(ON, "egress", Peer(address="169.254.169.254"), 80, False, id="metadata"),
+    ],
+)
+def test_the_router_reaches_and_is_reached(
+    values: dict[str, Any], direction: Direction, other: Peer, *, port: int | str, expected: bool
+) -> None:
+    """Clients come in; API server and gateways of models are all that it reaches."""
+    policy = one("NetworkPolicy", values)
+
+    assert allows([policy], _router(values), direction, other, port=port) is expected
+
+
+def _router(values: dict[str, Any]) -> Peer:
+    marks = one("Deployment", values)["spec"]["template"]["metadata"]["labels"]
+    return Peer(labels=marks, namespace=NAMESPACE)
+
+
+def test_pods_are_restricted() -> None:
+    """The same as the operator's: no root, no privileges, nothing that can be written but /tmp."""
+    template = one("Deployment", ON)["spec"]["template"]["spec"]
+    (operator,) = (
+        item for item in of_kind("Deployment", ON) if item["metadata"]["name"] == RELEASE
+    )
+    theirs = operator["spec"]["template"]["spec"]
+
+    assert template["securityContext"] == theirs["securityContext"]
+    assert [container["securityContext"] for container in template["containers"]] == [
+        container["securityContext"] for container in theirs["containers"]
+    ]
+    assert template["volumes"] == [{"name": "tmp", "emptyDir": {"sizeLimit": "64Mi"}}]
+
+
+def test_ports_are_those_of_the_program() -> None:
+    """Probes, Service and route lead to the ports that the router listens on."""
+    (container,) = one("Deployment", SOME)["spec"]["template"]["spec"]["containers"]
+    ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+    (service,) = one("Service", SOME)["spec"]["ports"]
+    (rule,) = one("HTTPRoute", SOME)["spec"]["rules"]
+
+    assert ports == {"http": ROUTER_PORT, "metrics": ROUTER_METRICS_PORT}
+    assert service["targetPort"] == "http"
+    assert rule["backendRefs"] == [
+        {"name": one("Service", SOME)["metadata"]["name"], "port": service["port"]}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("router", "message"),
+    [
+        pytest.param({"httpRoute": {"enabled": True}}, "minItems: got 0, want 1", id="no-parent"),
+        pytest.param({"replicas": 0}, "minimum: got 0, want 1", id="no-replica"),
+        pytest.param({"service": {"type": "ExternalName"}}, "value must be one of", id="service"),
+        pytest.param({"httpRoute": {"requestTimeout": "1d"}}, "does not match", id="duration"),
+        pytest.param({"replica": 2}, "'replica' not allowed", id="typo"),
+        pytest.param(
+            {"maxBodyBytes": 2**29},
+            "router.maxBodyBytes 536870912 never fits into router.bodyMemoryBytes 536870912",
+            id="bodies",
+        ),
+    ],
+)
+def test_wrong_values_are_refused(router: dict[str, Any], message: str) -> None:
+    """Before anything is made, with what is wrong."""
+    values = {"router": {"enabled": True, **router}}
+    with helm.Chart.load(CHART) as chart, pytest.raises(helm.HelmError, match=message):
+        chart.render(values, name=RELEASE, namespace=NAMESPACE)
+
+
+@pytest.mark.cluster
+def test_gateway_apis_own_definition_takes_the_route(control_plane: ClusterInfo) -> None:
+    """Strict validation accepts the route; nothing is dropped silently."""
+    reported = subprocess.run(
+        ["go", "mod", "download", "-json", MODULE],
+        cwd="/",
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=DOWNLOAD_SECONDS,
+    ).stdout
+    folder = Path(json.loads(reported)["Dir"]) / "config" / "crd" / "standard"
+    file = folder / "gateway.networking.k8s.io_httproutes.yaml"
+    kubectl(control_plane, "apply", "--server-side", "-f", str(file))
+    with namespace(control_plane, "routes"):
+        item = one("HTTPRoute", SOME)
+        item["metadata"]["namespace"] = "routes"
+        text = yaml.safe_dump(item)
+
+        def taken() -> bool:
+            kubectl(control_plane, "apply", "--validate=strict", "-f", "-", stdin=text)
+            return True
+
+        # Discovery learns of a new kind a moment after it is established.
+        eventually(taken, seconds=60)

@@ -1,0 +1,117 @@
+"""EndpointSlices and models as the API server sends them -> what the router knows."""
+
+from typing import Any
+
+import pytest
+
+from mm_api import labels
+from mm_router.assembly import build_router
+from mm_router.catalog import Model
+from mm_router.discovery import Discovery, read_model, read_slice
+from mm_router.fleet import Fleet
+from mm_router.settings import Settings
+from support.model_documents import adapters, document
+
+
+def endpoint(address: str, **conditions: bool) -> dict[str, Any]:
+    """Return one endpoint of a slice."""
+    return {"addresses": [address], "conditions": conditions}
+
+
+def slice_of(*endpoints: dict[str, Any], uid: str = "1", namespace: str = "blue") -> dict[str, Any]:
+    """Return a slice of the model `llava`."""
+    return {
+        "metadata": {"uid": uid, "namespace": namespace, "labels": {labels.MODEL: "llava"}},
+        "ports": [{"name": "http", "port": 8080}],
+        "endpoints": list(endpoints),
+    }
+
+
+def model_of(uid: str = "1", **metadata: Any) -> dict[str, Any]:
+    """Return the object of a model with two adapters."""
+    item = document({"engine": {"lora": adapters("de", "fr")}})
+    item["metadata"] |= {
+        "uid": uid,
+        "namespace": "blue",
+        "creationTimestamp": "2026-11-24T20:00:00Z",
+        **metadata,
+    }
+    return item
+
+
+@pytest.mark.parametrize(
+    ("endpoints", "expected"),
+    [
+        pytest.param([endpoint("10.0.0.1", ready=True)], {"10.0.0.1:8080"}, id="ready"),
+        pytest.param([endpoint("10.0.0.1")], {"10.0.0.1:8080"}, id="nothing-said"),
+        pytest.param([endpoint("10.0.0.1", ready=False)], set(), id="not-ready"),
+        pytest.param(
+            [endpoint("10.0.0.1", ready=True, serving=True, terminating=True)], set(), id="ending"
+        ),
+        pytest.param([endpoint("fd00::1", ready=True)], {"[fd00::1]:8080"}, id="ipv6"),
+        pytest.param([], set(), id="empty"),
+    ],
+)
+def test_ready_endpoints_are_replicas(endpoints: list[dict[str, Any]], expected: set[str]) -> None:
+    """A pod that ends gets no new requests, though it still serves."""
+    found = read_slice(slice_of(*endpoints))
+
+    assert found is not None
+    assert (found.model, found.addresses) == (("blue", "llava"), expected)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param({"ports": None}, id="no-ports"),
+        pytest.param({"ports": [{"name": "metrics", "port": 1}]}, id="another-port"),
+        pytest.param({"metadata": {"uid": "1", "namespace": "blue"}}, id="no-labels"),
+    ],
+)
+def test_slices_of_something_else_are_none(change: dict[str, Any]) -> None:
+    """What has no model or no port of requests is left out."""
+    assert read_slice(slice_of(endpoint("10.0.0.1")) | change) is None
+
+
+def test_a_model_has_its_adapters() -> None:
+    """Name, adapters and the time of its creation, in seconds."""
+    assert read_model(model_of()) == Model("blue", "llava", ("de", "fr"), 1_795_550_400)
+    assert read_model(model_of(deletionTimestamp="2026-11-24T20:00:00Z")) is None
+
+
+async def test_a_fleet_follows_lists_and_watches() -> None:
+    """Slices of a model add up; what a list lacks is gone, in its namespace only."""
+    router = build_router(Settings())
+    discovery = Discovery(None, router.fleet, ["blue", "green"])  # type: ignore[arg-type]
+    slices, models = discovery._slices, discovery._models
+    kind = "EndpointSlice"
+
+    models.put("MultimodalModel", model_of())
+    slices.put(kind, slice_of(endpoint("10.0.0.1"), uid="1"))
+    slices.put(kind, slice_of(endpoint("10.0.0.2"), uid="2"))
+    assert replicas(router.fleet) == {"10.0.0.1:8080", "10.0.0.2:8080"}
+    assert router.fleet.catalog.resolve("fr").model.name == "llava"
+
+    slices.put(kind, slice_of(endpoint("10.0.0.3"), uid="2"))
+    assert replicas(router.fleet) == {"10.0.0.1:8080", "10.0.0.3:8080"}
+
+    slices.keep(kind, [], namespace="green", version=5)
+    assert replicas(router.fleet) == {"10.0.0.1:8080", "10.0.0.3:8080"}
+
+    slices.keep(kind, ["2"], namespace="blue", version=6)
+    assert replicas(router.fleet) == {"10.0.0.3:8080"}
+
+    slices.remove(kind, slice_of(uid="2"))
+    models.remove("MultimodalModel", model_of())
+    assert replicas(router.fleet) == set()
+    assert list(router.fleet.catalog) == []
+    await router.upstream.close()
+
+
+def replicas(fleet: Fleet) -> set[str]:
+    """Return the replicas of the model that may be chosen, one after another."""
+    found: set[str] = set()
+    while visit := fleet.choose(("blue", "llava"), None, tried=found):
+        found.add(visit.replica)
+        visit.end()
+    return found
