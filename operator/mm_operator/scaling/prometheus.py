@@ -39,6 +39,10 @@ _TENANT_CONNECTIONS = 3
 """To a server that a spec names: each may fill the bound of one answer."""
 _REFUSED_OURS = ("ALERT_CERTIFICATE_REQUIRED", "ALERT_BAD_CERTIFICATE", "ALERT_UNKNOWN_CA")
 """OpenSSL's names of what a server says that wanted another client certificate, or one at all."""
+_SET_CERTIFICATE = (
+    "set prometheus.tls.clientSecretRef (of the operator's own Prometheus: tls.crt and tls.key in "
+    "its Secret)"
+)
 
 
 class _CostlyError(MetricsError):
@@ -194,13 +198,27 @@ class Prometheus:
         except (aiohttp.ClientError, OSError, ValueError) as error:
             if any(alert in str(error) for alert in _REFUSED_OURS):
                 raise MetricsError(
-                    f"Prometheus at {address} requires a client certificate that it trusts: set "
-                    "prometheus.tls.clientSecretRef (of the operator's own Prometheus: tls.crt and "
-                    "tls.key in its Secret)"
+                    f"Prometheus at {address} requires a client certificate that it trusts: "
+                    f"{_SET_CERTIFICATE}"
+                ) from error
+            if url.startswith("https:") and _is_cut(error):
+                # In TLS 1.3 a server judges the certificate after the handshake; its reset can
+                # overtake its alert.
+                raise MetricsError(
+                    f"Prometheus at {address} ended the connection without an answer "
+                    f"({type(error).__name__}): where it requires a client certificate that it "
+                    f"trusts, {_SET_CERTIFICATE}"
                 ) from error
             raise MetricsError(
                 f"Prometheus at {address} cannot be reached ({type(error).__name__})"
             ) from error
+
+
+def _is_cut(error: Exception) -> bool:
+    """Return whether a connection that was made ended before an answer."""
+    return isinstance(
+        error, aiohttp.ServerDisconnectedError | aiohttp.ClientOSError | ConnectionError
+    ) and not isinstance(error, aiohttp.ClientConnectorError)
 
 
 def _authorization(endpoint: Endpoint) -> dict[str, str]:

@@ -1,5 +1,6 @@
 """A real Prometheus behind TLS, passwords and client certificates, as its web.config makes it."""
 
+import asyncio
 import base64
 import ssl
 from collections.abc import Iterator
@@ -128,6 +129,26 @@ async def test_what_is_wrong_is_reported(
 
     with pytest.raises(MetricsError, match=sentence):
         await requested(await own.endpoint())
+
+
+async def test_a_reset_after_the_handshake_names_the_certificate(
+    guarded: tuple[str, Path], tmp_path: Path
+) -> None:
+    """In TLS 1.3 the reset of a server that refuses a certificate can overtake its alert."""
+    _, certificates = guarded
+    own_side = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    own_side.load_cert_chain(certificates / "server.crt", certificates / "server.key")
+    folder = secret(tmp_path, certificates)
+
+    async def reset(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.transport.abort()
+
+    server = await asyncio.start_server(reset, "127.0.0.1", ssl=own_side)
+    async with server:
+        address = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        own = OwnPrometheus(OwnPrometheusSettings((address,), credentials=str(folder)))
+        with pytest.raises(MetricsError, match="that it trusts, set "):
+            await requested(await own.endpoint())
 
 
 async def test_a_renewed_secret_is_read(guarded: tuple[str, Path], tmp_path: Path) -> None:
