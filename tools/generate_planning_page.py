@@ -171,6 +171,7 @@ _IMAGES: Final = {
     ImageLayout.VIEWS: "a base view and the tiles of the best grid",
     ImageLayout.CROPS: "tiles of the grid of the nearest shape, and a view of all of it",
     ImageLayout.GRID: "patches, of any shape",
+    ImageLayout.LINES: "patches, of any shape, in lines",
     ImageLayout.TILES: "tiles on a canvas, read by cross attention",
 }
 

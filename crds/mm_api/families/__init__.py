@@ -16,6 +16,7 @@ from mm_api.families.llava import LLAVA
 from mm_api.families.llava_next import LLAVA_NEXT
 from mm_api.families.llava_onevision import LLAVA_ONEVISION
 from mm_api.families.mbart import MBART
+from mm_api.families.mistral3 import MISTRAL3
 from mm_api.families.mllama import MLLAMA
 from mm_api.families.mt5 import MT5
 from mm_api.families.nmt import NMT
@@ -29,7 +30,7 @@ FAMILIES: dict[str, Family] = {
     family.name: family
     for family in (
         *(BLIP2_OPT, BLIP2_T5, LLAVA, VILA, LLAVA_NEXT, LLAVA_ONEVISION, MLLAMA, QWEN2_VL),
-        *(QWEN2_5_VL, INTERNVL),
+        *(QWEN2_5_VL, INTERNVL, MISTRAL3),
         *(T5, FLAN_T5, MT5, BYT5, BART, MBART, NMT, WHISPER),
     )
 }

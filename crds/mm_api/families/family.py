@@ -43,6 +43,8 @@ class ImageLayout(StrEnum):
     """Tiles of the grid of the nearest shape, and a view of all of it; each as many features."""
     GRID = "Grid"
     """Patches of an image that keeps its shape; positions have three coordinates (M-RoPE)."""
+    LINES = "Lines"
+    """Patches of an image that keeps its shape; a token ends each line of features."""
     TILES = "Tiles"
     """Tiles that attend to each other, beside a mask of those that are there."""
 
@@ -50,6 +52,11 @@ class ImageLayout(StrEnum):
     def is_plain(self) -> bool:
         """Return whether the encoder reads pixels of one size and nothing else: no mask."""
         return self in {ImageLayout.SQUARE, ImageLayout.VIEWS, ImageLayout.CROPS}
+
+    @property
+    def stores_scores(self) -> bool:
+        """Return whether attention of the exported encoder is products: its scores are stored."""
+        return self in {ImageLayout.GRID, ImageLayout.TILES}
 
 
 class Decoder(StrEnum):
@@ -272,6 +279,9 @@ class Family:
     """Pixels along the side of a square that one image, or tile, fills at the most."""
     masked_vision: bool = False
     """The vision engine takes an explicit attention mask, positions squared."""
+    frame_tokens: Callable[[VisionFacts], int] = lambda _: 0
+    """Tokens of the prompt around and between the rows of one image, at the most, where their
+    number follows from the image's shape."""
     features_of_several: Callable[[VisionFacts], int] | None = None
     """Rows of each of several images, where those are fewer than one alone becomes."""
     max_images: int = 64

@@ -30,6 +30,10 @@ class PromptStyle:
     framed: str = ""
     """What the checkpoint's processor writes for a placeholder: that one between tokens of its own;
     empty: the placeholder alone."""
+    line_end: str = ""
+    """Token after each line of an image's features but the last; empty: they are one run."""
+    image_end: str = ""
+    """Token after the last line."""
     splits: bool = False
     """The placeholder is no token: the text is cut there, and features go in between."""
 

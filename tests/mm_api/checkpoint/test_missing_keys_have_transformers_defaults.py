@@ -18,7 +18,8 @@ IMAGE_TOKEN = {"image_token_index": 7, "image_token_id": 7}
 
 def beside(vision: dict[str, Any], kind: str) -> dict[str, Any]:
     """Return a configuration of a model that sees."""
-    return {"text_config": {"model_type": kind}, "vision_config": vision, **IMAGE_TOKEN}
+    text = {"model_type": kind, "sliding_window": None}
+    return {"text_config": text, "vision_config": vision, **IMAGE_TOKEN}
 
 
 def stated(config: dict[str, Any]) -> dict[str, Any]:

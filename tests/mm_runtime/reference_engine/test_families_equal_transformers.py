@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from mm_api.families import FAMILIES
+from mm_runtime.gateway.prompts.layout import PromptLayout
 from mm_runtime.reference_engine.load import load_model
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.preprocess.processors.grids import FRAMES
@@ -87,6 +88,21 @@ def test_features_stand_between_tokens(both: tuple[Pipeline, Upstream]) -> None:
     around = [codec.id_of(one) for one in style.framed.split(style.placeholder)]
 
     assert [ids[rows[0] - 1], ids[rows[-1] + 1]] == around
+
+
+@pytest.mark.parametrize("size", SIZES, ids=str)
+def test_the_gateway_counts_what_is_placed(
+    both: tuple[Pipeline, Upstream], size: tuple[int, int]
+) -> None:
+    """Tokens of the text and of an image are together the prompt that the engine reads."""
+    pipeline, _ = both
+    preprocessor, image = pipeline.preprocessor, noise_image(*size, seed=1)
+    layout = PromptLayout(preprocessor.questions, preprocessor.image_processor)
+    ids = pipeline.prepare(QUESTION, IMAGE_BYTES=np.asarray(image)[None, None])["INPUT_ID"][0]
+
+    counted = layout.text_tokens(QUESTION, 1) + layout.rows([(image.height, image.width)])
+
+    assert counted == len(ids)
 
 
 def test_prompts_in_parts(both: tuple[Pipeline, Upstream]) -> None:

@@ -88,7 +88,7 @@ class Family:
     def expected(self, given: list[Any]) -> tuple[str, int]:
         """Return answer and prompt tokens of this process for the originals of images."""
         prompt = self.prompt(given)
-        if not given and not prompt.startswith("<|im_start|>"):
+        if not given and not prompt.startswith(("<|im_start|>", "<s>")):
             prompt = f"<s>{prompt}"
         urls = [data_url(encode(one)).encode() for one in given]
         tensors = {"IMAGE_URL": np.array([urls], dtype=np.object_)} if urls else {}
@@ -128,8 +128,13 @@ def _part(image: Any) -> dict[str, object]:
 
 
 def _features(served: Family, given: list[Any]) -> int:
-    """Return the features of images as the engine in this process has them."""
-    facts = served.pipeline.directory.facts
+    """Return the tokens of images as the engine in this process has them."""
+    facts, preprocessor = served.pipeline.directory.facts, served.pipeline.preprocessor
+    if given and preprocessor.image_processor is not None:
+        sizes = [(one.height, one.width) for one in given]
+        frames = preprocessor.image_processor.frames_of(sizes)
+        if frames:  # those among the features are part of the image
+            return sum(preprocessor.questions.tokens_of(frame) for frame in frames)
     urls = [data_url(encode(one)).encode() for one in given]
     if not urls:
         return 0

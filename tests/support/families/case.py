@@ -28,8 +28,8 @@ class Case:
     """Writes a small random checkpoint of the real class with the real layout."""
 
     prompt: str = ""
-    """What a conversation of one question becomes, images at `{images}`; the begin token comes
-    from the tokenizer. Empty: no test queries the family through the gateway."""
+    """What a conversation of one question becomes, images at `{images}`, with the begin token where
+    the template writes it. Empty: no test queries the family through the gateway."""
 
     mark: str = ""
     """What stands for an image in it."""
@@ -37,6 +37,9 @@ class Case:
     video_mark: str = ""
     image_processor: str | None = None
     """Class of transformers; None: transformers has none for the family."""
+
+    image_settings: Mapping[str, Any] = field(default_factory=dict)
+    """What the checkpoint's processor gives that class beside images."""
 
     vision_config: str | None = None
     """`module:class` of transformers whose defaults a config.json may leave out; None: not

@@ -36,7 +36,8 @@ class Upstream:
     def images(self, images: list[Image.Image]) -> dict[str, torch.Tensor]:
         """Return the tensors of images, pixels rounded to float16 as the guide's clients send."""
         nested = [images] if self.case.by_conversation else images
-        found = dict(self.processor(nested, return_tensors="pt"))
+        settings = self.case.image_settings
+        found = dict(self.processor(nested, return_tensors="pt", **settings))
         for count in ("num_tiles", "num_patches"):
             found.pop(count, None)
         found["pixel_values"] = found["pixel_values"].half().float()

@@ -62,7 +62,8 @@ def _decoder(request: PlanRequest, facts: ModelFacts, family: Family) -> Limits:
     if request.max_video_frames is not None:
         rows, source = _video(request.max_video_frames, facts, family, rows, source)
     table = family.kind is Kind.PROMPT_TABLE
-    occupied = (rows if table else images) + family.template_tokens
+    frames = images * family.frame_tokens(vision) if vision else 0
+    occupied = (rows if table else images) + frames + family.template_tokens
     seq_len, seq_reason = _sequence(request, facts, family, occupied)
     input_len, input_reason = _input(request, family, occupied, seq_len)
     batch = request.max_batch_size

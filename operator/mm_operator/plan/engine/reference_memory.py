@@ -204,7 +204,8 @@ def _vision_activations(target: Target, batch: int, dtype: str) -> int:
         # Attention is one operation, which stores no scores.
         images = batch + min(batch, _GRAPHED_IMAGES)
         return images * block * _vision_bytes(target, dtype) + _WORKSPACES_BYTES
-    scores = _heads(vision) * positions**2 * _SCORE_COPIES
+    stored = positions if target.family.image_layout.stores_scores else 0
+    scores = _heads(vision) * positions * stored * _SCORE_COPIES
     return batch * (block + scores) * _EXPORTED_BYTES
 
 

@@ -29,7 +29,8 @@ def profile(name: str, plan: VisionPlan, facts: VisionFacts) -> Range:
         merged = (facts.merge_size or 1) ** 2
         least, most = facts.min_pixels // pixels, facts.max_pixels // pixels
         # Every image is complete blocks of merged patches.
-        return Range(max(merged, least), max(merged, (least + most) // 2), max(merged, most))
+        usual = (least + most) // 2 // merged * merged
+        return Range(max(merged, least), max(merged, usual), max(merged, most))
     raise PermanentError(
         f"The exported vision model has a free size {name!r}; expected batch or patches."
     )

@@ -95,7 +95,9 @@ class Preprocessor:
         decoder_text = next(iter(texts(inputs, "DECODER_QUERY")), None)
         self._check_characters(text)
         video = "VIDEO_BYTES" in inputs
-        question = self.questions.write(text, decoder_text, prepared.rows, video=video)
+        question = self.questions.write(
+            text, decoder_text, prepared.rows, video=video, frames=prepared.frames
+        )
         ids = question.ids
         self._check_length(ids)
         check_ends(inputs, self.engine.facts.text.vocabulary_size)

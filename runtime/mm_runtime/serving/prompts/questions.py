@@ -6,6 +6,7 @@ from typing import Protocol
 
 from mm_api.families.prompt import PromptStyle
 from mm_runtime.serving.directory import EngineDirectory
+from mm_runtime.serving.prompts.frames import Frame, framed, runs_of
 from mm_runtime.serving.prompts.starts import decoder_start
 from mm_runtime.serving.prompts.tokens import TextCodec
 from mm_runtime.serving.prompts.writers import PromptWriter, place_features, style_of
@@ -26,13 +27,29 @@ class QuestionWriter(Protocol):
     """One family's way from text to ids."""
 
     def write(
-        self, text: str, decoder_text: str | None, rows: Sequence[int], *, video: bool
+        self,
+        text: str,
+        decoder_text: str | None,
+        rows: Sequence[int],
+        *,
+        video: bool,
+        frames: Sequence[Frame] = (),
     ) -> Question:
         """Return the ids of a request whose images become these rows.
+
+        Args:
+            text: of the user, or a complete prompt.
+            decoder_text: what an encoder-decoder's answer starts with.
+            rows: of each image.
+            video: they are one of a video.
+            frames: what stands for each image; none where its rows are one run.
 
         Raises:
             RequestError: placeholders and images disagree in number.
         """
+
+    def tokens_of(self, frame: Frame) -> int:
+        """Return the tokens of a prompt that an image becomes, its features included."""
 
 
 @dataclass(frozen=True)
@@ -46,22 +63,37 @@ class PromptQuestions:
     vocabulary_size: int
 
     def write(
-        self, text: str, decoder_text: str | None, rows: Sequence[int], *, video: bool
+        self,
+        text: str,
+        decoder_text: str | None,
+        rows: Sequence[int],
+        *,
+        video: bool,
+        frames: Sequence[Frame] = (),
     ) -> Question:
         """Return the prompt's ids; an id past the vocabulary stands for a row of the table."""
         del decoder_text  # there is no second prompt
         prompt = self.prompts.write(text, len(rows), video=video)
         if self.style.splits:
             return Question(self._split(prompt, rows))
-        if self.style.framed:
+        if frames:
+            prompt = framed(prompt, self.style.placeholder, frames)
+        elif self.style.framed:
             prompt = prompt.replace(self.style.placeholder, self.style.framed)
         token = self.codec.id_of(self.style.video) if video else self.image_token_id
         ids = self.codec.encode_prompt(prompt)
         if any(rows):  # cross attention leaves the image's token in its place
             ids = place_features(
-                ids, image_token_id=token, rows=rows, vocabulary_size=self.vocabulary_size
+                ids,
+                image_token_id=token,
+                rows=runs_of(frames, rows),
+                vocabulary_size=self.vocabulary_size,
             )
         return Question(ids)
+
+    def tokens_of(self, frame: Frame) -> int:
+        """Return the features of a frame, and the tokens among them."""
+        return len(self.codec.encode_word(frame.text)) - len(frame.runs) + sum(frame.runs)
 
     def _split(self, prompt: str, rows: Sequence[int]) -> list[int]:
         """Return ids with features between the parts of the text, which begins only once."""
@@ -88,14 +120,25 @@ class TextQuestions:
     """Start token, and the token that checkpoints force after it (mBART: the language)."""
 
     def write(
-        self, text: str, decoder_text: str | None, rows: Sequence[int], *, video: bool
+        self,
+        text: str,
+        decoder_text: str | None,
+        rows: Sequence[int],
+        *,
+        video: bool,
+        frames: Sequence[Frame] = (),
     ) -> Question:
         """Return the ids of text and decoder's prompt."""
-        del rows, video  # refused before
+        del rows, video, frames  # refused before
         decoder = list(self.start)
         if decoder_text:
             decoder += self.codec.encode_word(decoder_text)
         return Question(self.codec.encode_prompt(text), decoder)
+
+    def tokens_of(self, frame: Frame) -> int:
+        """Return nothing: images are no part of a text."""
+        del frame
+        return 0
 
 
 def load_questions(engine: EngineDirectory, codec: TextCodec) -> QuestionWriter:

@@ -23,6 +23,7 @@ _NAMES = {
     ImageLayout.VIEWS: _TABLES,
     ImageLayout.CROPS: _TABLES,
     ImageLayout.GRID: _TABLES | _ROTARY,
+    ImageLayout.LINES: _TABLES,
     ImageLayout.TILES: _CROSS_ATTENTION,
 }
 

@@ -1,4 +1,4 @@
-"""Qwen2-VL's encoder: images of one shape share a run; positions get three coordinates."""
+"""Images that keep their shape: those of one share a run; positions may get three coordinates."""
 
 import json
 from collections.abc import Sequence
@@ -30,28 +30,22 @@ class Grids:
 
     patches: NDArray[np.floating[Any]]
     grids: tuple[Grid, ...]
-    ids: NDArray[np.int32]
+    ids: NDArray[np.int32] | None
     """The prompt, images as ids past the vocabulary."""
 
     seconds: float = SECONDS_PER_GRID
     """From one pair of frames of a video to the next."""
 
 
-class GridEncoder:
-    """The tower of one checkpoint with the rotation of its language model."""
+class PatchEncoder:
+    """The tower of one checkpoint whose images are patches of any shape."""
 
-    def __init__(self, session: VisionSession, facts: ModelFacts, rotation: Rotation) -> None:
+    needs_prompt = False
+    """Where features stand in the prompt matters to what is returned besides them."""
+
+    def __init__(self, session: VisionSession, facts: ModelFacts) -> None:
         self._session = session
-        self._merge = (facts.vision.merge_size or 2) if facts.vision else 2
-        self._vocabulary = facts.text.vocabulary_size
-        self._rotation = rotation
-        self._tokens_per_second = facts.vision.tokens_per_second if facts.vision else None
-
-    @classmethod
-    def load(cls, session: VisionSession, facts: ModelFacts, llm: Path) -> "GridEncoder":
-        """Read the rotation's constants from the language model's configuration."""
-        config = json.loads((llm / "config.json").read_text(encoding="utf-8"))
-        return cls(session, facts, Rotation.of(config, facts.text.head_size))
+        self._merge = (facts.vision.merge_size or 1) if facts.vision else 1
 
     def read(self, inputs: Tensors) -> Grids | None:
         """Return patches, grids and prompt.
@@ -69,7 +63,7 @@ class GridEncoder:
         seconds = scalar(inputs, "second_per_grid_ts")
         if pixels is None:
             return None
-        if grid is None or grid.size % 3 or ids is None:
+        if grid is None or grid.size % 3 or (ids is None and self.needs_prompt):
             raise RequestError(
                 "pixel_values: image_grid_thw (three numbers an image) and vision_input_id are "
                 "needed beside them"
@@ -83,7 +77,7 @@ class GridEncoder:
         return Grids(patches, grids, ids, SECONDS_PER_GRID if seconds is None else seconds)
 
     def encode(self, requests: Sequence[Grids], salt: bytes = b"") -> list[Features]:
-        """Return prompt table and rotation of each request."""
+        """Return prompt table of each request, and what its prompt needs besides."""
         shapes: dict[tuple[int, int], list[NDArray[np.float32]]] = {}
         places: list[list[tuple[tuple[int, int], int]]] = []
         for one in requests:
@@ -112,8 +106,31 @@ class GridEncoder:
         return features
 
     def _features(self, one: Grids, table: NDArray[np.float32]) -> Features:
+        del one  # rows are all that a prompt needs
+        return Features(table=table)
+
+
+class GridEncoder(PatchEncoder):
+    """The same with the rotation of its language model."""
+
+    needs_prompt = True
+
+    def __init__(self, session: VisionSession, facts: ModelFacts, rotation: Rotation) -> None:
+        super().__init__(session, facts)
+        self._vocabulary = facts.text.vocabulary_size
+        self._rotation = rotation
+        self._tokens_per_second = facts.vision.tokens_per_second if facts.vision else None
+
+    @classmethod
+    def load(cls, session: VisionSession, facts: ModelFacts, llm: Path) -> "GridEncoder":
+        """Read the rotation's constants from the language model's configuration."""
+        config = json.loads((llm / "config.json").read_text(encoding="utf-8"))
+        return cls(session, facts, Rotation.of(config, facts.text.head_size))
+
+    def _features(self, one: Grids, table: NDArray[np.float32]) -> Features:
         blocks = [(t, h // self._merge, w // self._merge) for t, h, w in one.grids]
         pace = self._tokens_per_second
         interval = 1.0 if pace is None else pace * one.seconds
+        assert one.ids is not None  # noqa: S101 (`read` has refused it)
         values, delta = rotate(one.ids >= self._vocabulary, blocks, self._rotation, interval)
         return Features(table=table, rotation=values, rotation_delta=delta)

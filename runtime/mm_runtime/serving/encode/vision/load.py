@@ -11,7 +11,7 @@ from mm_runtime.serving.encode.vision.cache import FeatureCache
 from mm_runtime.serving.encode.vision.cross_attention import CrossAttentionEncoder
 from mm_runtime.serving.encode.vision.encoder import CropEncoder, VisionEncoder
 from mm_runtime.serving.encode.vision.features import RequestEncoder
-from mm_runtime.serving.encode.vision.grids import GridEncoder
+from mm_runtime.serving.encode.vision.grids import GridEncoder, PatchEncoder
 from mm_runtime.serving.encode.vision.session import VisionSession, open_runner
 from mm_runtime.serving.encode.vision.tensorrt_open import open_tensorrt, read_newline
 from mm_runtime.serving.encode.vision.views import ViewEncoder, kept_newline
@@ -70,6 +70,8 @@ def load_encoder(
             return CropEncoder(session, image_size=plan.image_size)
         case ImageLayout.GRID:
             return GridEncoder.load(session, facts, engine.configs)
+        case ImageLayout.LINES:
+            return PatchEncoder(session, facts)
         case ImageLayout.TILES:
             return CrossAttentionEncoder(session, vision)
         case ImageLayout.SQUARE:

@@ -11,6 +11,7 @@ from mm_api.families.family import ImageLayout
 from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.preprocess.processors.crops import CropProcessor
 from mm_runtime.serving.preprocess.processors.grids import GridProcessor
+from mm_runtime.serving.preprocess.processors.lines import LineProcessor
 from mm_runtime.serving.preprocess.processors.prepared import ImageProcessor
 from mm_runtime.serving.preprocess.processors.squares import SquareProcessor
 from mm_runtime.serving.preprocess.processors.tiles import TileProcessor
@@ -30,6 +31,8 @@ def load_processor(engine: EngineDirectory, vision: VisionPlan) -> ImageProcesso
             return CropProcessor.load(engine)
         case ImageLayout.GRID:
             return GridProcessor.load(engine)
+        case ImageLayout.LINES:
+            return LineProcessor.load(engine)
         case ImageLayout.TILES:
             return TileProcessor.load(engine)
         case ImageLayout.SQUARE:

@@ -11,6 +11,7 @@ from mm_runtime.serving.geometry.anyres import Size
 from mm_runtime.serving.geometry.crops import nearest_grid, tiles_of
 from mm_runtime.serving.preprocess.processors.prepared import (
     Colours,
+    InOneRun,
     InPrompt,
     Prepared,
     WithoutVideo,
@@ -20,7 +21,7 @@ from mm_runtime.serving.preprocess.processors.prepared import (
 
 
 @dataclass(frozen=True)
-class CropProcessor(InPrompt, WithoutVideo):
+class CropProcessor(InOneRun, InPrompt, WithoutVideo):
     """Tiles and colours of one checkpoint."""
 
     colours: Colours

@@ -13,6 +13,7 @@ from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.preprocess.processors.pixel_values import Values
 from mm_runtime.serving.preprocess.processors.prepared import (
     Colours,
+    InOneRun,
     InPrompt,
     Prepared,
     Size,
@@ -27,7 +28,7 @@ FRAMES = 2
 
 
 @dataclass(frozen=True)
-class GridProcessor(InPrompt):
+class GridProcessor(InOneRun, InPrompt):
     """Bounds and colours of one checkpoint."""
 
     colours: Colours

@@ -12,6 +12,7 @@ from PIL import Image
 
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.preprocess.processors.pixel_values import Values, pixel_values
+from mm_runtime.serving.prompts.frames import Frame
 
 CONFIG = "preprocessor_config.json"
 PROCESSOR_CONFIG = "processor_config.json"
@@ -34,6 +35,9 @@ class Prepared:
     ids: tuple[int, ...] = ()
     """Identity of each image's content (one for a video), as KV reuse needs it."""
 
+    frames: tuple[Frame, ...] = ()
+    """What stands in the prompt for each image; none where its rows are one run."""
+
 
 NO_VIDEO = RequestError("video_bytes_input: this model takes images, no video")
 
@@ -50,6 +54,13 @@ class ImageProcessor(Protocol):
 
         Raises:
             RequestError: an image of a shape the family cannot read.
+        """
+
+    def frames_of(self, sizes: Sequence[Size]) -> tuple[Frame, ...]:
+        """Return what stands in the prompt for each image; nothing where its rows are one run.
+
+        Raises:
+            RequestError: as `rows_of`.
         """
 
     def cross_attention_rows(self, sizes: Sequence[Size]) -> int:
@@ -103,6 +114,15 @@ def bounded(image: Image.Image, most_pixels: int) -> Image.Image:
     scale = sqrt(most_pixels / pixels)
     size = (max(1, int(image.width * scale)), max(1, int(image.height * scale)))
     return image.resize(size, resample=Image.Resampling.BICUBIC)
+
+
+class InOneRun:
+    """What families do whose prompts have the features of an image in one run, or none."""
+
+    def frames_of(self, sizes: Sequence[Size]) -> tuple[Frame, ...]:
+        """Return nothing."""
+        del sizes
+        return ()
 
 
 class InPrompt:

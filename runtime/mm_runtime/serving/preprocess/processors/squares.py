@@ -7,12 +7,18 @@ import numpy as np
 from PIL import Image
 
 from mm_runtime.serving.directory import EngineDirectory
-from mm_runtime.serving.preprocess.processors.prepared import InPrompt, Prepared, Size, WithoutVideo
+from mm_runtime.serving.preprocess.processors.prepared import (
+    InOneRun,
+    InPrompt,
+    Prepared,
+    Size,
+    WithoutVideo,
+)
 from mm_runtime.serving.preprocess.processors.resize import ImagePreprocessor
 
 
 @dataclass(frozen=True)
-class SquareProcessor(InPrompt, WithoutVideo):
+class SquareProcessor(InOneRun, InPrompt, WithoutVideo):
     """Resizes and cuts as the checkpoint says; every image has the same number of rows."""
 
     preprocessor: ImagePreprocessor

@@ -12,6 +12,7 @@ from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.preprocess.processors.pixel_values import Values
 from mm_runtime.serving.preprocess.processors.prepared import (
     Colours,
+    InOneRun,
     Prepared,
     Size,
     WithoutVideo,
@@ -21,7 +22,7 @@ from mm_runtime.serving.preprocess.processors.prepared import (
 
 
 @dataclass(frozen=True)
-class TileProcessor(WithoutVideo):
+class TileProcessor(InOneRun, WithoutVideo):
     """Tiles and colours of one checkpoint."""
 
     colours: Colours

@@ -18,6 +18,7 @@ from mm_runtime.serving.geometry.anyres import VIDEO_POOL, Size, best_grid, rows
 from mm_runtime.serving.preprocess.processors.prepared import (
     NO_VIDEO,
     Colours,
+    InOneRun,
     InPrompt,
     Prepared,
     bounded,
@@ -30,7 +31,7 @@ longer, more than cameras make, is scaled down first."""
 
 
 @dataclass(frozen=True)
-class ViewProcessor(InPrompt):
+class ViewProcessor(InOneRun, InPrompt):
     """Grids and colours of one checkpoint."""
 
     colours: Colours

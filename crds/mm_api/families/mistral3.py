@@ -1,0 +1,155 @@
+"""Mistral Small 3.1: images of any shape in lines of features, each with a token that ends it.
+
+TensorRT-LLM's PyTorch backend serves it since 1.0 (release note of 1.0.0rc3: "Support Mistral3.1
+VLM model"); there is no vision builder of it.
+"""
+
+from typing import Any
+
+from mm_api.checkpoint.dimensions import Dimensions
+from mm_api.checkpoint.text import text_facts
+from mm_api.checkpoint.values import JsonObject, Sizes, invalid, section
+from mm_api.checkpoint.vision import image_token, tower_facts
+from mm_api.documents.model_facts import VisionFacts
+from mm_api.families.family import (
+    BYTES_TENSORS,
+    ENSEMBLE,
+    NO_ENGINES,
+    VARIABLE_SIZE_FACTOR,
+    Decoder,
+    Embeddings,
+    Family,
+    ImageLayout,
+    Kind,
+    PyTorchServing,
+    Serving,
+)
+from mm_api.families.llava import LLAMA_STYLE
+from mm_api.families.llava_next import MISTRALS_WINDOW
+from mm_api.families.prompt import IMAGES, TEXT, PromptStyle
+
+TOWER = {
+    "hidden_size": 1024,
+    "intermediate_size": 4096,
+    "num_hidden_layers": 24,
+    "num_attention_heads": 16,
+    "image_size": 1024,
+    "patch_size": 16,
+}
+"""Defaults of PixtralVisionConfig."""
+
+LONGEST_EDGE = 1024
+"""size of PixtralImageProcessor, for checkpoints that do not name it."""
+
+
+def read(config: JsonObject, processor: JsonObject) -> Dimensions:
+    """Return the parts of a Mistral Small 3.1 checkpoint.
+
+    Raises:
+        CheckpointError: the language model is none of Mistral's or attends to a window of tokens
+            only; the tower's features are chosen in another way than Mistral Small 3.1's; images
+            are larger than the tower has positions for, or no multiple of what becomes a feature.
+    """
+    text = section(config, "text_config") or {}
+    kind = text.get("model_type", "mistral")
+    if kind != "mistral":
+        raise invalid(
+            f"text_config.model_type is {kind!r}; expected mistral, whose blocks are planned. Use"
+            " a Mistral-Small-3.1 or -3.2"
+        )
+    window = text.get("sliding_window", MISTRALS_WINDOW)
+    if window is not None:
+        raise invalid(
+            f"text_config.sliding_window is {window!r}; expected null: the answer must attend to"
+            " all of an image and its question"
+        )
+    layer = config.get("vision_feature_layer", -1)
+    if layer != -1:
+        raise invalid(f"vision_feature_layer is {layer!r}; expected -1, as in Mistral Small 3.1")
+    vision = lines_of(config, processor, merged=Sizes(config, {})("spatial_merge_size", 2))
+    tied = bool(text.get("tie_word_embeddings", config.get("tie_word_embeddings", False)))
+    facts = text_facts({"model_type": kind} | text, tied_embeddings=tied)
+    return Dimensions(facts, vision, image_token_id=image_token(config))
+
+
+def lines_of(config: JsonObject, processor: JsonObject, *, merged: int) -> VisionFacts:
+    """Return the dimensions of Pixtral's tower for the largest image of a checkpoint.
+
+    Args:
+        config: of the model.
+        processor: of images.
+        merged: patches a side that become one feature.
+
+    Raises:
+        CheckpointError: a value of a wrong type or range, or sizes that do not fit together.
+    """
+    size = Sizes(section(config, "vision_config") or {}, TOWER, "vision_config")
+    patch, unit = size("patch_size"), size("patch_size") * merged
+    cut = _side(processor.get("patch_size", patch))
+    if cut not in (patch, unit):
+        raise invalid(
+            f"preprocessor_config.json cuts patches of {cut!r} pixels, and vision_config.patch_size"
+            f" is {patch}: the files are of two checkpoints"
+        )
+    edges = Sizes(section(processor, "size") or {}, {}, "preprocessor_config.json size")
+    longest = edges("longest_edge", LONGEST_EDGE)
+    if longest % unit or longest > size("image_size"):
+        raise invalid(
+            f"preprocessor_config.json size.longest_edge is {longest}; expected a multiple of"
+            f" {unit} pixels, the side of a feature, up to vision_config.image_size"
+            f" {size('image_size')}"
+        )
+    tower = tower_facts(
+        size, features_per_image=(longest // unit) ** 2, feature_select="full", merge_size=merged
+    )
+    return tower.model_copy(
+        update={"image_size": longest, "min_pixels": unit**2, "max_pixels": longest**2}
+    )
+
+
+def _side(value: Any) -> Any:
+    """Return the one number of a square, which these files hold for patches."""
+    equal = isinstance(value, dict) and value.get("height") == value.get("width")
+    return value.get("height") if equal else value
+
+
+def lines_per_image(vision: VisionFacts) -> int:
+    """Return the lines of the largest image, each of which a token ends."""
+    return vision.image_size // (vision.patch_size * (vision.merge_size or 1))
+
+
+WRAPPER = "[INST]" + TEXT + "{% endfor %}" + IMAGES + "[IMG]{% endfor %}[/INST]"
+
+
+MISTRAL3 = Family(
+    name="mistral3",
+    title="Mistral Small 3.1",
+    architectures=("Mistral3ForConditionalGeneration",),
+    model_type="mistral3",
+    read=read,
+    kind=Kind.PROMPT_TABLE,
+    dtypes=("bfloat16", "float16"),
+    dtype_reason="the type of the published checkpoints",
+    style=LLAMA_STYLE,
+    embeddings=Embeddings(),
+    recipe=NO_ENGINES,
+    image_layout=ImageLayout.LINES,
+    decoder=Decoder.BESIDE_TOWER,
+    prompt=PromptStyle(WRAPPER, "[IMG]", line_end="[IMG_BREAK]", image_end="[IMG_END]"),
+    serving=Serving(ENSEMBLE, BYTES_TENSORS, "the checkpoint's chat template"),
+    features_per_image=lambda vision: vision.features_per_image,
+    frame_tokens=lines_per_image,
+    fixed_features=False,
+    positions_per_tile=lambda vision: (vision.image_size // vision.patch_size) ** 2,
+    default_input_tokens=4096,
+    default_output_tokens=1024,
+    template_tokens=16,
+    pool_factor=VARIABLE_SIZE_FACTOR,
+    pipeline_parallel=True,
+    pytorch=PyTorchServing(images=True),
+    adapters=True,
+    notes=(
+        "an image of 1540 x 1540 pixels is 55 lines of 55 features and a token each: 3,080 tokens",
+        "videos are not served",
+    ),
+)

@@ -1,0 +1,136 @@
+"""Lines: an image keeps its shape, in multiples of what becomes a feature; tokens end its lines.
+
+The steps and their rounding are those of transformers' Pixtral processor; tests compare both.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil, floor
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from mm_api.families import FAMILIES
+from mm_runtime.serving.directory import EngineDirectory
+from mm_runtime.serving.errors import RequestError
+from mm_runtime.serving.preprocess.processors.pixel_values import Values
+from mm_runtime.serving.preprocess.processors.prepared import (
+    Colours,
+    InPrompt,
+    Prepared,
+    Size,
+    WithoutVideo,
+    read_config,
+)
+from mm_runtime.serving.prompts.frames import Frame
+
+
+@dataclass(frozen=True)
+class LineProcessor(InPrompt, WithoutVideo):
+    """Sizes, colours and tokens of one checkpoint."""
+
+    colours: Colours
+    patch: int
+    merge: int
+    longest: int
+    """Pixels of a side at the most."""
+
+    feature: str
+    line_end: str
+    image_end: str
+    """Tokens: of a feature, of the end of a line, of the end of an image after its last line."""
+
+    @classmethod
+    def load(cls, engine: EngineDirectory) -> "LineProcessor":
+        """Read the checkpoint's configuration."""
+        vision, style = engine.facts.vision, FAMILIES[engine.facts.family].prompt
+        if vision is None or style is None:
+            raise ValueError(f"{engine.root}: the facts have no vision part")
+        return cls(
+            colours=Colours.of(read_config(engine.image_processor), Image.Resampling.BICUBIC),
+            patch=vision.patch_size,
+            merge=vision.merge_size or 1,
+            longest=vision.image_size,
+            feature=style.placeholder,
+            line_end=style.line_end,
+            image_end=style.image_end,
+        )
+
+    @property
+    def fixed_rows(self) -> None:
+        """Rows follow from an image's size."""
+        return
+
+    def rows_of(self, sizes: Sequence[Size]) -> tuple[int, ...]:
+        """Return the features of each image.
+
+        Raises:
+            RequestError: a strip that is nothing once its longer side fits.
+        """
+        grids = [self._grid(size) for size in sizes]
+        return tuple(lines * columns for lines, columns in grids)
+
+    def frames_of(self, sizes: Sequence[Size]) -> tuple[Frame, ...]:
+        """Return the lines of each image with the tokens that end them.
+
+        Raises:
+            RequestError: as `rows_of`.
+        """
+        frames = []
+        for lines, columns in map(self._grid, sizes):
+            text = self.line_end.join([self.feature] * lines) + self.image_end
+            frames.append(Frame(text, (columns,) * lines))
+        return tuple(frames)
+
+    def reduced(self, image: Image.Image, count: int) -> Image.Image:
+        """Return the image in the size its patches are cut from.
+
+        Raises:
+            RequestError: as `rows_of`.
+        """
+        del count  # each is cut by itself
+        lines, columns = self._grid((image.height, image.width))
+        unit = self.patch * self.merge
+        return image.resize((columns * unit, lines * unit), resample=self.colours.resample)
+
+    def prepare(self, images: list[Image.Image]) -> Prepared:
+        """Return `PIXEL_VALUES` [1, patches of all, values] and `IMAGE_GRID_THW`, three each."""
+        patches, grids = [], []
+        for image in images:
+            fitted = self.reduced(image, len(images))
+            patches.append(self._patches(self.colours.normalised(fitted)))
+            grids.append((1, fitted.height // self.patch, fitted.width // self.patch))
+        tensors: dict[str, Any] = {
+            "PIXEL_VALUES": np.concatenate(patches)[None, None],
+            "IMAGE_GRID_THW": np.array(grids, dtype=np.int64).reshape(-1),
+        }
+        sizes = [(image.height, image.width) for image in images]
+        return Prepared(tensors, self.rows_of(sizes), frames=self.frames_of(sizes))
+
+    def _grid(self, size: Size) -> Size:
+        """Return lines and columns of features of an image of height and width in pixels.
+
+        Raises:
+            RequestError: a strip that is nothing once its longer side fits.
+        """
+        shrink = max(1.0, max(size) / self.longest)
+        height, width = (floor(side / shrink) if shrink > 1 else side for side in size)
+        if not height or not width:
+            raise RequestError(
+                f"the image has {size[1]} x {size[0]} pixels: with its longer side at "
+                f"{self.longest} pixels nothing is left of the other one; cut it"
+            )
+        unit = self.patch * self.merge
+        return ceil(height / unit), ceil(width / unit)
+
+    def _patches(self, pixels: Values) -> Values:
+        """Return patches [n, values] of an image [3, height, width], merged ones together."""
+        channels, height, width = pixels.shape
+        blocks = pixels.reshape(
+            channels,
+            *(height // self.patch // self.merge, self.merge, self.patch),
+            *(width // self.patch // self.merge, self.merge, self.patch),
+        )
+        ordered = blocks.transpose(1, 4, 2, 5, 0, 3, 6)
+        return ordered.reshape(-1, channels * self.patch**2)
