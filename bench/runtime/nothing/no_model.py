@@ -34,6 +34,11 @@ class Nothing:
         """Return the tokens of the prompt."""
         return len(request.ids)
 
+    def cut(self, slot: int, start: int, rows: int) -> int:
+        """Return the rows: none reads a later one."""
+        del slot, start
+        return rows
+
     def begin(self, slot: int, request: Any) -> Any:
         """Return a row for each token."""
         del slot

@@ -36,6 +36,16 @@ TEXT_DEFAULTS: dict[str, dict[str, int]] = {
         "vocab_size": 151936,
         "max_position_embeddings": 32768,
     },
+    "gemma3_text": {
+        "hidden_size": 2304,
+        "intermediate_size": 9216,
+        "num_hidden_layers": 26,
+        "num_attention_heads": 8,
+        "num_key_value_heads": 4,
+        "head_dim": 256,
+        "vocab_size": 262208,
+        "max_position_embeddings": 131072,
+    },
     "opt": {
         "hidden_size": 768,
         "ffn_dim": 3072,

@@ -77,7 +77,8 @@ class Sizes:
             CheckpointError: the heads do not divide the hidden size and no head_dim says more.
         """
         hidden, heads = self(hidden_key), self(heads_key)
-        if self.values.get("head_dim") is None and hidden % heads:
+        stated = self.defaults.get("head_dim")
+        if self.values.get("head_dim") is None and stated is None and hidden % heads:
             name = f"{self.where}.{hidden_key}" if self.where else hidden_key
             raise invalid(f"{name} {hidden} is not a multiple of {heads_key} {heads}")
-        return hidden, heads, self("head_dim", max(1, hidden // heads))
+        return hidden, heads, self("head_dim", stated or max(1, hidden // heads))

@@ -34,6 +34,11 @@ class TextFacts(Document):
         default=None,
         description="The checkpoint stores embedding and output matrix once. None: twice.",
     )
+    sliding_window: int | None = Field(
+        default=None,
+        ge=1,
+        description="Positions that some layers attend to. None: all layers attend to all.",
+    )
     cross_attention_layers: int | None = Field(
         default=None,
         ge=0,

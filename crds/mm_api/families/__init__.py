@@ -11,6 +11,7 @@ from mm_api.families.blip2_t5 import BLIP2_T5
 from mm_api.families.byt5 import BYT5
 from mm_api.families.family import Family
 from mm_api.families.flan_t5 import FLAN_T5
+from mm_api.families.gemma3 import GEMMA3
 from mm_api.families.internvl import INTERNVL
 from mm_api.families.llava import LLAVA
 from mm_api.families.llava_next import LLAVA_NEXT
@@ -30,7 +31,7 @@ FAMILIES: dict[str, Family] = {
     family.name: family
     for family in (
         *(BLIP2_OPT, BLIP2_T5, LLAVA, VILA, LLAVA_NEXT, LLAVA_ONEVISION, MLLAMA, QWEN2_VL),
-        *(QWEN2_5_VL, INTERNVL, MISTRAL3),
+        *(QWEN2_5_VL, INTERNVL, MISTRAL3, GEMMA3),
         *(T5, FLAN_T5, MT5, BYT5, BART, MBART, NMT, WHISPER),
     )
 }

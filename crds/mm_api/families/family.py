@@ -1,7 +1,7 @@
 """The record that describes a family."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from mm_api.checkpoint.dimensions import Dimensions
@@ -82,6 +82,10 @@ class BlockStyle:
     mlp_bias: bool = False
     norm_vectors: int = 1
     """Vectors of a norm: 1 RMSNorm, 2 LayerNorm."""
+    norms: int = 2
+    """Of a block without cross attention."""
+    head_norms: bool = False
+    """Queries and keys of a head have a norm each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +189,8 @@ class PyTorchServing:
     """What mm_runtime.quantization writes and get_quant_method of
     tensorrt_llm/_torch/modules/linear.py loads. AWQ searches its scales layer by layer, for which a
     CPU takes days."""
+    options: Mapping[str, bool | str] = field(default_factory=dict)
+    """Of trtllm-serve's file, which it needs for images."""
     since: str | None = None
     """First TensorRT-LLM that is documented to have the class; None: all that are planned for."""
 
@@ -277,6 +283,8 @@ class Family:
     """GPU bytes of a request beside its features, of (positions, head size, encoder tokens)."""
     pixels_side: Callable[[VisionFacts], int] = lambda vision: vision.image_size
     """Pixels along the side of a square that one image, or tile, fills at the most."""
+    mutual_images: bool = False
+    """Tokens of an image read later ones of the same image: a step reads it all or not at all."""
     masked_vision: bool = False
     """The vision engine takes an explicit attention mask, positions squared."""
     frame_tokens: Callable[[VisionFacts], int] = lambda _: 0

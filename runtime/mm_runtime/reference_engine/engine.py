@@ -369,8 +369,9 @@ class Engine:
         """Let the next pass take less memory than one that found none left."""
         self._model.release_unused()
         if prompt is not None and part is not None:
-            if len(part.rows) > 1:
-                prompt.most_rows = len(part.rows) // 2
+            fewer = max(1, len(part.rows) // 2)
+            if self._model.cut(len(self._decoding), part.start, fewer) < len(part.rows):
+                prompt.most_rows = fewer
                 logger.warning(
                     "no memory for %d rows of a prompt (%s): tried again with %d",
                     len(part.rows),
@@ -399,7 +400,7 @@ class Engine:
             waiting=min(1 + len(self._waiting), limits.max_batch_size - decoding),
         )
         start = running.prefilled
-        rows = min(rows, running.most_rows or rows)
+        rows = self._model.cut(decoding, start, min(rows, running.most_rows or rows))
         return Part(start, running.prompt[start : start + rows])
 
     def _admit(self) -> Running | None:

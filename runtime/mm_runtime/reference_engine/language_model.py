@@ -90,6 +90,7 @@ class LanguageModel:
             dtype=self._embed.weight.dtype,
             device=device,
             fixed=fixed,
+            window=_window(config),
         )
         if fixed:
             self._capture(slots, max_length)
@@ -150,6 +151,16 @@ class LanguageModel:
     def _ids(self, values: Sequence[Any]) -> torch.Tensor:
         return torch.tensor(values, dtype=torch.long, device=self._device)
 
+    def cut(self, slot: int, start: int, rows: int) -> int:
+        """Return the rows: none reads a later one."""
+        del slot, start
+        return rows
+
+    def _aim(self, positions: Sequence[int], part: Part | None) -> torch.Tensor:
+        """Set what the next pass's rows read; return the position of each."""
+        start, count = (0, 0) if part is None else (part.start, len(part.rows))
+        return self._cache.aim(positions, start, count)
+
     @torch.inference_mode()
     def run(
         self, tokens: Sequence[int | Branches], positions: Sequence[int], part: Part | None = None
@@ -165,7 +176,7 @@ class LanguageModel:
         rows = self._embed(self._ids(tokens))
         if part is not None:
             rows = torch.cat((rows, part.rows))
-        places = self._cache.aim(positions, 0 if part is None else part.start, count)
+        places = self._aim(positions, part)
         whose = [
             *self._adapter_of_slot[:decoding],
             *self._adapter_of_slot[decoding : decoding + 1] * count,
@@ -202,6 +213,12 @@ class LanguageModel:
     def release_unused(self) -> None:
         """Give memory of the device back that nothing uses."""
         release_unused(self._device)
+
+
+def _window(config: Any) -> int | None:
+    """Return the positions that some layers attend to; None: all layers attend to all."""
+    kinds = getattr(config, "layer_types", None) or ()
+    return int(config.sliding_window) if "sliding_attention" in kinds else None
 
 
 def plain_tokens(tokens: Sequence[int | Branches]) -> list[int]:

@@ -18,6 +18,7 @@ from mm_runtime.reference_engine.fused.kernels import Kernels
 from mm_runtime.reference_engine.fused.opening import open_kernels
 from mm_runtime.reference_engine.language_model import LanguageModel
 from mm_runtime.reference_engine.model import SlotModel
+from mm_runtime.reference_engine.mutual import MutualLanguageModel
 from mm_runtime.reference_engine.rotated import RotatedLanguageModel
 from mm_runtime.serving.device import CPU, is_gpu
 from mm_runtime.serving.directory import EngineDirectory
@@ -139,6 +140,8 @@ def load_model(
         raise ValueError(
             f"the Reference engine has no family {family!r}; it has {', '.join(sorted(SERVED))}"
         )
+    if record.mutual_images:
+        return MutualLanguageModel(checkpoint)
     return RotatedLanguageModel(checkpoint) if rotated else LanguageModel(checkpoint)
 
 

@@ -57,6 +57,17 @@ class SlotModel(Protocol):
     def begin(self, slot: int, request: Request) -> torch.Tensor:
         """Give a slot to a request; return its prompt, one row a position, for `run`."""
 
+    def cut(self, slot: int, start: int, rows: int) -> int:
+        """Return how many rows of a prompt a part has that was meant to have `rows`.
+
+        It ends where no row reads a later one, so that it may have fewer rows, or more.
+
+        Args:
+            slot: of the prompt.
+            start: its first row that was not read yet.
+            rows: at least 1, and no more than are left.
+        """
+
     def run(
         self, tokens: Sequence[int | Branches], positions: Sequence[int], part: Part | None = None
     ) -> Passed:

@@ -36,6 +36,9 @@ class _Group:
     mask: torch.Tensor
     """bool [slots, 1, rows of each, span]: True where a row may read a key."""
 
+    near: torch.Tensor | None = None
+    """The same in layers that attend to a window of positions; None: there are none."""
+
     @property
     def span(self) -> int:
         """Positions that are read: of the longest slot, after the pass."""
@@ -56,8 +59,13 @@ class SlotCache:
         dtype: torch.dtype,
         device: torch.device,
         fixed: bool = False,
+        window: int | None = None,
     ) -> None:
-        """Allocate the first positions of every slot, all of them on a GPU and where `fixed`."""
+        """Allocate the first positions of every slot, all of them on a GPU and where `fixed`.
+
+        `window`: positions that layers with a window attend to, their own included.
+        """
+        self._window = window
         self._max_length = max_length
         self._device = device
         all_at_once = fixed or is_gpu(device)
@@ -70,13 +78,16 @@ class SlotCache:
 
         self._groups: list[_Group] = []
 
-    def aim(self, positions: Sequence[int], start: int, count: int) -> torch.Tensor:
+    def aim(
+        self, positions: Sequence[int], start: int, count: int, reach: Sequence[int] | None = None
+    ) -> torch.Tensor:
         """Set the slots of the next pass's rows.
 
         Args:
             positions: of the tokens of the first slots, one row each.
             start: position of the first row of a prompt, in the slot after them.
             count: rows of the prompt.
+            reach: the last position that each of them reads; None: its own.
 
         Returns:
             The position of each row, int64 [rows].
@@ -90,12 +101,16 @@ class SlotCache:
         self._reserve(max(places) + 1)
         self._groups = []
         if decoding:
-            mask = _mask(own[:, None], max(positions) + 1)
-            self._groups.append(_Group(slice(decoding), slice(decoding), together=False, mask=mask))
+            rows, span = slice(decoding), max(positions) + 1
+            self._groups.append(self._group(rows, rows, own[:, None], span, together=False))
         if count:
             rows, slots = slice(decoding, decoding + count), slice(decoding, decoding + 1)
-            mask = _mask(prompt[None], start + count)
-            self._groups.append(_Group(rows, slots, together=True, mask=mask))
+            last = prompt if reach is None else self._longs(reach)
+            self._groups.append(
+                self._group(
+                    rows, slots, prompt[None], start + count, together=True, last=last[None]
+                )
+            )
         return self._positions
 
     def aim_fixed(self, positions: torch.Tensor, slots: torch.Tensor, span: int) -> None:
@@ -108,8 +123,25 @@ class SlotCache:
         """
         self._positions, self._slots = positions, slots
         rows = slice(len(positions))
-        mask = _mask(positions[:, None], span)
-        self._groups = [_Group(rows, rows, together=False, mask=mask)]
+        self._groups = [self._group(rows, rows, positions[:, None], span, together=False)]
+
+    def _group(
+        self,
+        rows: slice,
+        slots: slice,
+        positions: torch.Tensor,
+        span: int,
+        *,
+        together: bool,
+        last: torch.Tensor | None = None,
+    ) -> _Group:
+        """Return rows at positions [slots, rows of each] that read up to `last`, or themselves."""
+        keys = torch.arange(span, device=positions.device)
+        mask = keys <= (positions if last is None else last)[..., None]
+        near = None
+        if self._window is not None:
+            near = (mask & (keys > positions[..., None] - self._window))[:, None]
+        return _Group(rows, slots, together=together, mask=mask[:, None], near=near)
 
     def attend(
         self,
@@ -118,6 +150,8 @@ class SlotCache:
         key: torch.Tensor,
         value: torch.Tensor,
         scaling: float | None,
+        *,
+        windowed: bool = False,
     ) -> torch.Tensor:
         """Store keys and values [rows, heads, 1, head size]; return what rows read, [rows, 1, ...].
 
@@ -127,6 +161,10 @@ class SlotCache:
             key: of the same rows.
             value: of them too.
             scaling: of the products of queries and keys.
+            windowed: the layer attends to the window.
+
+        Raises:
+            ValueError: the cache was made without one.
         """
         layer: Any = module.layer_idx
         keys, values = self._keys[layer], self._values[layer]
@@ -136,6 +174,9 @@ class SlotCache:
         shared = query.shape[1] // heads
         read = torch.empty_like(query[:, :, 0])
         for group in self._groups:
+            mask = group.near if windowed else group.mask
+            if mask is None:
+                raise ValueError("a layer attends to a window, and the model's facts have none")
             # Queries that share a key head are rows of one product: repeating the keys for each of
             # them would read them several times.
             queries = query[group.rows].reshape(-1, heads, shared, size)
@@ -143,7 +184,7 @@ class SlotCache:
                 queries.permute(1, 2, 0, 3).flatten(1, 2)[None] if group.together else queries,
                 keys[group.slots, :, : group.span],
                 values[group.slots, :, : group.span],
-                attn_mask=group.mask.repeat(1, 1, shared if group.together else 1, 1),
+                attn_mask=mask.repeat(1, 1, shared if group.together else 1, 1),
                 scale=scaling,
             )
             if group.together:
@@ -174,12 +215,6 @@ class SlotCache:
         self._values = pad(self._values, padding)
 
 
-def _mask(positions: torch.Tensor, span: int) -> torch.Tensor:
-    """Return which of `span` keys rows at positions [slots, rows of each] may read: none later."""
-    keys = torch.arange(span, device=positions.device)
-    return (keys <= positions[..., None])[:, None]
-
-
 def _attention(
     module: torch.nn.Module,
     query: torch.Tensor,
@@ -189,11 +224,13 @@ def _attention(
     *,
     slots: SlotCache,
     scaling: float | None = None,
+    sliding_window: int | None = None,
     **_: Any,
 ) -> tuple[torch.Tensor, None]:
     """Attend with the signature that transformers requires; the mask is the cache's."""
     del attention_mask
-    return slots.attend(module, query, key, value, scaling), None
+    windowed = sliding_window is not None
+    return slots.attend(module, query, key, value, scaling, windowed=windowed), None
 
 
 AttentionInterface.register(ATTENTION, _attention)

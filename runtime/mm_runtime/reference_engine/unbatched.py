@@ -70,6 +70,11 @@ class UnbatchedModel:
         self._slots[slot] = self.open(request)
         return torch.tensor(self.prompt_ids(request), dtype=torch.long, device=self.device)
 
+    def cut(self, slot: int, start: int, rows: int) -> int:
+        """Return the rows: none reads a later one."""
+        del slot, start
+        return rows
+
     @torch.inference_mode()
     def run(
         self, tokens: Sequence[int | Branches], positions: Sequence[int], part: Part | None = None

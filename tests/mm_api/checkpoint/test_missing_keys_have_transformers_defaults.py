@@ -14,12 +14,14 @@ from support.families.images import CASES
 LLAMA = {"model_type": "llama"}
 ENGLISH = {"forced_bos_token_id": 250_004}
 IMAGE_TOKEN = {"image_token_index": 7, "image_token_id": 7}
+POOLED = {"mm_tokens_per_image": 49}
+"""Of SigLIP's 14 x 14 patches: Gemma 3's own default is of another tower."""
 
 
 def beside(vision: dict[str, Any], kind: str) -> dict[str, Any]:
     """Return a configuration of a model that sees."""
     text = {"model_type": kind, "sliding_window": None}
-    return {"text_config": text, "vision_config": vision, **IMAGE_TOKEN}
+    return {"text_config": text, "vision_config": vision, **IMAGE_TOKEN, **POOLED}
 
 
 def stated(config: dict[str, Any]) -> dict[str, Any]:

@@ -42,6 +42,10 @@ class Narrow:
         self.check, self.prompt_length = model.check, model.prompt_length
         self.begin, self.logits, self.move = model.begin, model.logits, model.move
 
+    def cut(self, slot: int, start: int, rows: int) -> int:
+        """Return the rows of a part."""
+        return self._model.cut(slot, start, rows)
+
     def run(
         self, tokens: Sequence[int | Branches], positions: Sequence[int], part: Part | None = None
     ) -> Passed:
@@ -140,6 +144,23 @@ def test_a_prompt_that_never_fits_fails_alone(
             sink.wait_ended()
     assert answered == expected[0]
     assert [type(sink.error) for sink in late] == [torch.OutOfMemoryError] * 2
+
+
+class Undivided(Narrow):
+    """The same, where no row of a prompt is read without all others."""
+
+    def cut(self, slot: int, start: int, rows: int) -> int:
+        """Return more rows than any prompt has."""
+        del slot, start, rows
+        return max(map(len, PROMPTS))
+
+
+def test_a_part_that_cannot_be_smaller_fails(language_model: LanguageModel) -> None:
+    """An image without room fails its request: to try again with as many rows would not end."""
+    model = Undivided(language_model, rows=5)
+    with started(model) as engine:
+        assert outcomes(engine, questions()) == ["OutOfMemoryError"] * 3
+    assert model.refused == 3
 
 
 def test_a_step_for_fewer_answers(

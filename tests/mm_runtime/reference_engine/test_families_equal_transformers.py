@@ -85,9 +85,27 @@ def test_features_stand_between_tokens(both: tuple[Pipeline, Upstream]) -> None:
     image = np.asarray(noise_image(60, 60, seed=1))[None, None]
     ids = pipeline.prepare(QUESTION, IMAGE_BYTES=image)["INPUT_ID"][0].tolist()
     rows = [at for at, one in enumerate(ids) if one >= facts.text.vocabulary_size]
-    around = [codec.id_of(one) for one in style.framed.split(style.placeholder)]
+    assert facts.image_token_id is not None
+    frame = style.framed.split(codec.name_of(facts.image_token_id))
+    around = [codec.id_of(one.strip()) for one in frame]
 
     assert [ids[rows[0] - 1], ids[rows[-1] + 1]] == around
+
+
+def test_a_text_that_claims_features(both: tuple[Pipeline, Upstream]) -> None:
+    """A text with the token of features would take those of the image behind it."""
+    pipeline, _ = both
+    facts, codec = pipeline.directory.facts, pipeline.preprocessor.codec
+    style = FAMILIES[facts.family].prompt
+    assert style is not None
+    assert facts.image_token_id is not None
+    feature = codec.name_of(facts.image_token_id)
+    if not style.framed or feature == style.placeholder:
+        return
+    image = np.asarray(noise_image(60, 60, seed=1))[None, None]
+
+    with pytest.raises(RequestError, match="tokens that stand for features"):
+        pipeline.prepare(f"{feature} {QUESTION}", IMAGE_BYTES=image)
 
 
 @pytest.mark.parametrize("size", SIZES, ids=str)

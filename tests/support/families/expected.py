@@ -38,7 +38,7 @@ class Upstream:
         nested = [images] if self.case.by_conversation else images
         settings = self.case.image_settings
         found = dict(self.processor(nested, return_tensors="pt", **settings))
-        for count in ("num_tiles", "num_patches"):
+        for count in ("num_tiles", "num_patches", "num_crops"):
             found.pop(count, None)
         found["pixel_values"] = found["pixel_values"].half().float()
         return found

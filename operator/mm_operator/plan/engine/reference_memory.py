@@ -239,7 +239,8 @@ def _step_bytes(terms: Terms, size: int) -> int:
     width = (4 * text.hidden_size + 2 * heads + 3 * text.intermediate_size) * size
     width += 2 * text.hidden_size * _LOGITS_BYTES
     shared = text.attention_heads // max(1, text.key_value_heads)
-    mask = prompt * limits.max_seq_len * (1 + shared * (1 + size))
+    masks = 1 if text.sliding_window is None else 2
+    mask = prompt * limits.max_seq_len * (masks + shared * (1 + size))
     logits = limits.max_batch_size * terms.beams + _LOGITS_ROWS
     computed = rows * width + mask + logits * text.vocabulary_size * (size + _LOGITS_BYTES)
     answers = limits.max_batch_size * text.vocabulary_size

@@ -7,7 +7,6 @@ import yaml
 from pydantic import JsonValue
 
 from mm_api.contract import HTTP_PORT
-from mm_api.documents.model_facts import ModelFacts
 from mm_api.documents.quantization import StagedQuantization
 from mm_api.documents.trtllm_build import Command
 from mm_api.documents.trtllm_serve import TrtllmServe
@@ -84,7 +83,7 @@ def serve(target: Target, sizes: Sizes, version: str) -> TrtllmServe:
         port=HTTP_PORT,
         argv=argv,
         options_file=OPTIONS_FILE,
-        options=_options(target.facts, sizes, version),
+        options=_options(target, sizes, version),
     )
 
 
@@ -101,13 +100,13 @@ def as_script(serving: TrtllmServe) -> str:
     )
 
 
-def _options(facts: ModelFacts, sizes: Sizes, version: str) -> dict[str, JsonValue]:
+def _options(target: Target, sizes: Sizes, version: str) -> dict[str, JsonValue]:
     cache: dict[str, JsonValue] = {
         # In the file and not as a flag: the file's kv_cache_config replaces the one made of flags
         # entirely (update_llm_args_with_extra_dict of tensorrt_llm/llmapi/llm_args.py).
         "free_gpu_memory_fraction": sizes.memory.kv_cache_free_gpu_memory_fraction
     }
-    if facts.vision is not None:
+    if target.facts.vision is not None:
         # Blocks of two images would be taken for equal: placeholders have one id
         # (docs/source/commands/trtllm-serve, Multimodal Serving).
         cache["enable_block_reuse"] = False
@@ -117,6 +116,9 @@ def _options(facts: ModelFacts, sizes: Sizes, version: str) -> dict[str, JsonVal
         "max_input_len": sizes.limits.engine.max_input_len,
         "enable_iter_perf_stats": True,  # /metrics is empty without
     }
+    served = target.family.pytorch
+    if served is not None and sizes.limits.engine.max_images_per_request:
+        options |= served.options
     if version_of(version) >= version_of("1.1.0"):
         options["return_perf_metrics"] = True  # /prometheus/metrics is empty without
     return options

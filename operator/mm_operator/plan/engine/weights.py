@@ -206,7 +206,8 @@ def _decoder(text: TextFacts, family: Family, *, cross_attention: bool) -> Stack
     hidden, layers = text.hidden_size, text.layers
     heads = Attention(hidden, text.attention_heads, text.key_value_heads, text.head_size)
     linears = list(_block(layers, heads, text.intermediate_size, style, gated=gated))
-    norms = style.norm_vectors * hidden * layers * (3 if cross_attention else 2)
+    norms = style.norm_vectors * hidden * layers * (3 if cross_attention else style.norms)
+    norms += 2 * text.head_size * layers * style.head_norms
     attentions = [(layers, heads)]
     if cross_attention:
         attentions.append((layers, heads))

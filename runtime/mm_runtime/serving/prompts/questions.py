@@ -6,6 +6,7 @@ from typing import Protocol
 
 from mm_api.families.prompt import PromptStyle
 from mm_runtime.serving.directory import EngineDirectory
+from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.prompts.frames import Frame, framed, runs_of
 from mm_runtime.serving.prompts.starts import decoder_start
 from mm_runtime.serving.prompts.tokens import TextCodec
@@ -83,11 +84,14 @@ class PromptQuestions:
         token = self.codec.id_of(self.style.video) if video else self.image_token_id
         ids = self.codec.encode_prompt(prompt)
         if any(rows):  # cross attention leaves the image's token in its place
+            runs = runs_of(frames, rows)
+            if token is not None and ids.count(token) != len(runs):
+                raise RequestError(
+                    "the prompt holds tokens that stand for features of images; remove them, each "
+                    f"{self.style.placeholder} becomes as many as its image needs"
+                )
             ids = place_features(
-                ids,
-                image_token_id=token,
-                rows=runs_of(frames, rows),
-                vocabulary_size=self.vocabulary_size,
+                ids, image_token_id=token, rows=runs, vocabulary_size=self.vocabulary_size
             )
         return Question(ids)
 

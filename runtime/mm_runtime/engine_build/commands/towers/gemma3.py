@@ -1,0 +1,61 @@
+"""Gemma 3's vision half: SigLIP's tower, pooling, norm and projection, for one square."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+
+from mm_api.documents.model_facts import ModelFacts
+from mm_runtime.engine_build.commands import vision_samples
+from mm_runtime.engine_build.commands.towers.tower import (
+    Sample,
+    Tower,
+    TowerInput,
+    feature_rows,
+    image_samples,
+    load_without_layers,
+)
+
+
+class Gemma3Vision(torch.nn.Module):
+    """Vision tower, pooled patches, projector.
+
+    Input `pixel_values`: float32[batch, 3, side, side]; output: float32[batch, features, hidden].
+    """
+
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        projector = model.multi_modal_projector
+        self.tower = model.vision_tower
+        self.norm, self.weight = projector.mm_soft_emb_norm, projector.mm_input_projection_weight
+        self.side = projector.tokens_per_side
+        self.pooled = projector.kernel_size
+        self.train(mode=False)
+
+    def forward(self, pixel_values: torch.Tensor) -> torch.Tensor:
+        """Return the rows of the prompt table for each image."""
+        patches = self.tower(pixel_values).last_hidden_state
+        blocks = patches.unflatten(1, (self.side, self.pooled, self.side, self.pooled))
+        features: torch.Tensor = self.norm(blocks.mean(dim=(2, 4)).flatten(1, 2)) @ self.weight
+        return features
+
+
+def load(llm: Path, facts: ModelFacts, trust_remote_code: bool) -> Tower:  # noqa: FBT001 (one signature for all)
+    """Return the vision half of a Gemma 3 checkpoint."""
+    assert facts.vision is not None  # noqa: S101 (the family has one)
+    side = facts.vision.image_size
+    model = load_without_layers(
+        transformers.Gemma3ForConditionalGeneration, llm, trust_remote_code=trust_remote_code
+    ).model
+
+    def reference(sample: Sample) -> torch.Tensor:
+        pixels = torch.from_numpy(sample["pixel_values"])
+        return feature_rows(model.get_image_features(pixel_values=pixels))
+
+    return Tower(
+        module=Gemma3Vision(model),
+        inputs=(TowerInput("pixel_values", ("batch", 3, side, side)),),
+        samples=image_samples(vision_samples.images(side)),
+        reference=reference,
+    )
