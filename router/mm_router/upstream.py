@@ -1,5 +1,6 @@
 """Requests to replicas over HTTP: what never reached one, and what may have run there."""
 
+import io
 import socket
 from collections.abc import Iterable, Mapping
 
@@ -105,7 +106,10 @@ class Upstream:
         """
         try:
             response = await self._session.post(
-                f"http://{replica}{target}", headers=headers, data=body, allow_redirects=False
+                f"http://{replica}{target}",
+                headers=headers,
+                data=io.BytesIO(body),  # sent in pieces: megabytes at once would hold the loop
+                allow_redirects=False,
             )
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
             raise UnreachableError(str(error)) from error

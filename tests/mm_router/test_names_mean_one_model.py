@@ -10,6 +10,8 @@ CATALOG = Catalog(
         Model("blue", "llava", ("de", "llava")),
         Model("green", "llava", ("de",)),
         Model("green", "qwen", ("de", "fr")),
+        Model("grey", "nl", ("pl",)),
+        Model("grey", "pl"),
     ]
 )
 
@@ -23,6 +25,7 @@ CATALOG = Catalog(
         pytest.param("fr", ("green", "qwen"), "fr", id="adapter"),
         pytest.param("qwen:fr", ("green", "qwen"), "qwen:fr", id="adapter-of-its-base"),
         pytest.param("green/qwen:de", ("green", "qwen"), "qwen:de", id="adapter-of-several"),
+        pytest.param("pl", ("grey", "pl"), "pl", id="model-before-adapter"),
         pytest.param("llava:llava", ("blue", "llava"), "llava:llava", id="adapter-like-its-base"),
     ],
 )
@@ -44,13 +47,14 @@ def test_a_name_means_a_model(requested: str, model: tuple[str, str], served: st
         pytest.param(
             "green/de",
             "The model 'green/de' exists more than once. Request one of 'green/llava:de', "
-            "'green/qwen:de'.",
+            "'qwen:de'.",
             id="several-in-a-namespace",
         ),
         pytest.param(
             "red/llava",
             "The model 'red/llava' does not exist; this address serves 'blue/llava', 'blue/de', "
-            "'llava:llava', 'green/llava', 'green/llava:de', 'qwen', 'green/qwen:de', 'fr'.",
+            "'llava:llava', 'green/llava', 'green/llava:de', 'qwen', 'qwen:de', 'fr', 'nl', "
+            "'nl:pl', 'pl'.",
             id="none",
         ),
     ],
@@ -67,9 +71,11 @@ def test_every_listed_name_is_understood() -> None:
     """What `/v1/models` lists means the model that it was listed for; each name stands once."""
     listed = list(CATALOG.listed())
 
-    assert len({one.id for one in listed}) == len(listed) == 3 + 5
+    assert len({one.id for one in listed}) == len(listed) == 5 + 6
     assert {CATALOG.resolve(one.id).model.key for one in listed} == {
         ("blue", "llava"),
         ("green", "llava"),
         ("green", "qwen"),
+        ("grey", "nl"),
+        ("grey", "pl"),
     }

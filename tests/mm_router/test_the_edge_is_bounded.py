@@ -1,0 +1,162 @@
+"""What a server on an open port needs: strict HTTP, limits of connections, bodies and time."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from mm_router.catalog import Model
+from mm_router.settings import Settings, parse_settings
+from mm_router.upstream import passed_on
+from support.eventually import eventually_async
+from support.gateways import MODEL, serve, toy_gateway
+from support.raw_http import say
+from support.routers import RunningRouter, address_of, route
+from support.scripted_engine import ScriptedEngine
+
+TOY = Model("blue", MODEL)
+BODY: dict[str, Any] = {"model": MODEL, "messages": [{"role": "user", "content": "hello"}]}
+
+
+@asynccontextmanager
+async def routed(
+    folder: Path, engine: ScriptedEngine, settings: Settings | None = None
+) -> AsyncIterator[RunningRouter]:
+    """Run a router before one replica."""
+    async with (
+        serve(toy_gateway(folder, engine)) as gateway,
+        route({TOY: [address_of(gateway)]}, settings) as router,
+    ):
+        yield router
+
+
+@pytest.mark.parametrize(
+    ("message", "status"),
+    [
+        pytest.param(b"\x16\x03\x01\x02\x00\r\n\r\n", 400, id="tls"),
+        pytest.param(
+            b"POST /v1/completions HTTP/1.1\r\nhost: x\r\ncontent-length: 3\r\n"
+            b"transfer-encoding: chunked\r\n\r\n0\r\n\r\n",
+            400,
+            id="two-lengths",
+        ),
+        pytest.param(b"GET /" + b"x" * 40_000, 414, id="long-path"),
+    ],
+)
+async def test_what_is_no_http_is_refused(message: bytes, status: int) -> None:
+    """With OpenAI's error object, as at the gateway."""
+    async with route({}) as router:
+        answer = await say(router.port, message)
+
+    assert (answer.status, answer.error["type"]) == (status, "invalid_request_error")
+
+
+async def test_idle_connections_make_room() -> None:
+    """The oldest one without a request is closed for a new client."""
+    async with route({}, Settings(max_connections=2)) as router:
+        idle = [await asyncio.open_connection("127.0.0.1", router.port) for _ in range(2)]
+        async with httpx.AsyncClient() as client:
+            answer = await client.get(f"{router.url}/v1/models")
+
+        assert answer.json() == {"object": "list", "data": []}
+        assert await idle[0][0].read() == b""
+        for _, writer in idle:
+            writer.close()
+
+
+async def test_large_bodies_are_passed_on(tmp_path: Path) -> None:
+    """A megabyte is read beside the event loop and sent in pieces; the gateway counts its words."""
+    body = BODY | {"messages": [{"role": "user", "content": "word " * 300_000}]}
+    async with routed(tmp_path, ScriptedEngine()) as router, httpx.AsyncClient() as client:
+        answer = await client.post(f"{router.url}/v1/chat/completions", json=body)
+
+    assert answer.json()["error"]["code"] == "context_length_exceeded"
+
+
+async def test_bodies_share_the_memory(tmp_path: Path) -> None:
+    """A large body that arrives slowly keeps other large ones out, and no small one."""
+    settings = Settings(max_body_bytes=4 << 20, body_memory_bytes=5 << 20)
+    head = b"POST /v1/completions HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % (4 << 20)
+    async with routed(tmp_path, ScriptedEngine(), settings) as router:
+        _, writer = await asyncio.open_connection("127.0.0.1", router.port)
+        writer.write(head + b" " * (3 << 20))
+        await writer.drain()
+        async with httpx.AsyncClient() as client:
+
+            async def refused() -> bool:
+                large = b" " * (2 << 20)
+                answer = await client.post(f"{router.url}/v1/completions", content=large)
+                return answer.status_code == 429
+
+            await eventually_async(refused)
+            small = await client.post(f"{router.url}/v1/chat/completions", json=BODY)
+        writer.close()
+
+    assert small.status_code == 200
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["complete", "stream"])
+async def test_requests_have_a_time(tmp_path: Path, *, stream: bool) -> None:
+    """An answer that does not end in time is an error, as status or as the last event."""
+    engine = ScriptedEngine(gate=asyncio.Event())
+    settings = Settings(request_timeout_seconds=0.5)
+    async with routed(tmp_path, engine, settings) as router, httpx.AsyncClient() as client:
+        answer = await client.post(
+            f"{router.url}/v1/chat/completions", json=BODY | {"stream": stream}
+        )
+        await eventually_async(lambda: engine.cancelled == 1)
+
+    last = answer.text.split("data: ")[-1]
+    assert json.loads(last)["error"]["code"] == "timeout"
+    assert answer.status_code == (200 if stream else 504)
+
+
+async def test_models_that_are_gone_leave_the_metrics(tmp_path: Path) -> None:
+    """A cluster whose models come and go has series of those that there are."""
+    async with routed(tmp_path, ScriptedEngine()) as router, httpx.AsyncClient() as client:
+        await client.post(f"{router.url}/v1/chat/completions", json=BODY)
+        assert b'model="blue/toy"' in router.router.metrics.render()
+
+        router.router.fleet.set_models([])
+
+        assert b'model="blue/toy"' not in router.router.metrics.render()
+
+
+def test_headers_of_a_connection_end_there() -> None:
+    """Those of RFC 9110, those that `Connection` names, and lengths; the rest is passed on."""
+    headers = [
+        ("Connection", "keep-alive, X-Mine"),
+        ("X-Mine", "1"),
+        ("Transfer-Encoding", "chunked"),
+        ("Content-Length", "3"),
+        ("Host", "router"),
+        ("Authorization", "Bearer secret"),
+        ("X-Priority", "batch"),
+    ]
+
+    assert passed_on(headers) == {"authorization": "Bearer secret", "x-priority": "batch"}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        pytest.param(["--max-body-bytes=9", "--body-memory-bytes=9"], id="bodies-that-never-fit"),
+        pytest.param(["--max-connections=0"], id="no-connection"),
+        pytest.param(["--request-timeout=-1"], id="negative-time"),
+        pytest.param(["--drain-timeout=nan"], id="no-number"),
+    ],
+)
+def test_settings_that_cannot_work_are_refused(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With usage and exit code 2, before anything listens."""
+    with pytest.raises(SystemExit) as ended:
+        parse_settings(arguments)
+
+    assert ended.value.code == 2
+    assert arguments[0].partition("=")[0] in capsys.readouterr().err
