@@ -4,6 +4,7 @@ import asyncio
 import logging
 import signal
 import time
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 
 from mm_edge.body import Pace
@@ -49,12 +50,18 @@ class Router:
     drain: Drain
     public: Public
     upstream: Upstream
+    reader: Executor
+
+    async def close(self) -> None:
+        """Close every connection to replicas, and the thread."""
+        await self.upstream.close()
+        self.reader.shutdown()
 
 
 def build_router(settings: Settings) -> Router:
     """Return a router without models. Call in the event loop that it will run in."""
     metrics, drain, upstream = RouterMetrics(), Drain(), Upstream()
-    fleet = Fleet(metrics, time.monotonic)
+    fleet, reader = Fleet(metrics, time.monotonic), ThreadPoolExecutor(1, "bodies")
     bodies = BodyBudget(settings.body_memory_bytes)
     attempts = Attempts(fleet, upstream, metrics)
     limits = ForwardLimits(
@@ -72,11 +79,12 @@ def build_router(settings: Settings) -> Router:
             metrics=metrics,
             limits=limits,
             read=read,
+            reader=reader,
         )
         for path, read in readers.items()
     }
     public = Public(forwards, lambda: fleet.catalog, drain)
-    return Router(fleet, metrics, drain, public, upstream)
+    return Router(fleet, metrics, drain, public, upstream, reader)
 
 
 def public_server(router: Router, settings: Settings) -> EdgeServer:
@@ -101,7 +109,7 @@ async def run(settings: Settings) -> bool:
     try:
         return await _run_parts(settings, router, client, stop)
     finally:
-        await router.upstream.close()
+        await router.close()
         await client.close()
 
 

@@ -8,6 +8,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterable
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from http import HTTPStatus
 
@@ -31,7 +32,8 @@ CLIENT_GONE = 499
 """Status in metrics of a request whose client left; nginx's number."""
 
 _READ_AT_ONCE_BYTES = 256 * 1024
-"""In about a millisecond; larger bodies are read in a thread."""
+"""In about a millisecond; larger bodies are read in a thread, one after another: what is parsed has
+the size of the body once more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,10 @@ class RequestTimeoutError(GatewayError):
 
 
 class Forward:
-    """ASGI application behind one of the paths that replicas answer; `read` reads its bodies."""
+    """ASGI application behind one of the paths that replicas answer.
+
+    `read` reads its bodies, large ones in `reader`.
+    """
 
     def __init__(
         self,
@@ -70,6 +75,7 @@ class Forward:
         metrics: RouterMetrics,
         limits: ForwardLimits,
         read: Callable[[bytes, str], Reading],
+        reader: Executor,
     ) -> None:
         self._fleet = fleet
         self._attempts = attempts
@@ -78,6 +84,7 @@ class Forward:
         self._metrics = metrics
         self._limits = limits
         self._read = read
+        self._reader = reader
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -137,7 +144,8 @@ class Forward:
         if len(body) <= _READ_AT_ONCE_BYTES:
             reading = self._read(body, content_type)
         else:
-            reading = await asyncio.to_thread(self._read, body, content_type)
+            loop = asyncio.get_running_loop()
+            reading = await loop.run_in_executor(self._reader, self._read, body, content_type)
         target = self._fleet.catalog.resolve(reading.model)
         query = scope["query_string"].decode("latin-1")
         return Outgoing(

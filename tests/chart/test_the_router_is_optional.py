@@ -72,6 +72,7 @@ def test_nothing_is_made_where_it_is_off() -> None:
                 "HTTPRoute": 1,
                 "NetworkPolicy": 1,
                 "PodDisruptionBudget": 1,
+                "PodMonitor": 1,
                 "Service": 1,
                 "ServiceAccount": 1,
             },
@@ -203,6 +204,16 @@ def test_pods_are_restricted() -> None:
         container["securityContext"] for container in theirs["containers"]
     ]
     assert template["volumes"] == [{"name": "tmp", "emptyDir": {"sizeLimit": "64Mi"}}]
+
+
+def test_metrics_are_found_in_one_way() -> None:
+    """By annotations, or by a monitor of the Prometheus operator; both would count twice."""
+    (endpoint,) = one("PodMonitor", SOME)["spec"]["podMetricsEndpoints"]
+    template = one("Deployment", ON)["spec"]["template"]
+
+    assert endpoint["port"] == "metrics"
+    assert template["metadata"]["annotations"]["prometheus.io/port"] == str(ROUTER_METRICS_PORT)
+    assert "annotations" not in one("Deployment", SOME)["spec"]["template"]["metadata"]
 
 
 def test_ports_are_those_of_the_program() -> None:

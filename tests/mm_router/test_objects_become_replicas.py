@@ -105,7 +105,7 @@ async def test_a_fleet_follows_lists_and_watches() -> None:
     models.remove("MultimodalModel", model_of())
     assert replicas(router.fleet) == set()
     assert list(router.fleet.catalog) == []
-    await router.upstream.close()
+    await router.close()
 
 
 def replicas(fleet: Fleet) -> set[str]:

@@ -52,7 +52,7 @@ async def route(
         server.force_exit = True
         async with asyncio.timeout(60):
             await task
-        await router.upstream.close()
+        await router.close()
 
 
 def kill(gateway: Running) -> None:
