@@ -108,8 +108,8 @@ class Catalog:
 
     def _shortest(self, model: Model, name: str) -> str:
         full = name if name.startswith(f"{model.name}:") else f"{model.name}:{name}"
-        own = (name,) if name == model.name else (name, full)
-        names = (*own, *(f"{model.namespace}/{one}" for one in own))
+        own: tuple[str, ...] = (name,) if name == model.name else (name, full)
+        names: tuple[str, ...] = (*own, *(f"{model.namespace}/{one}" for one in own))
         return next(one for one in names if self._find(one) == [model])
 
     def _find(self, name: str) -> list[Model]:

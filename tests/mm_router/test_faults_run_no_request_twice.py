@@ -231,10 +231,9 @@ async def test_each_client_gets_one_answer_while_a_replica_dies(tmp_path: Path) 
         answers = await asyncio.gather(*requests)
 
         outcomes = [_outcome(answer) for answer in answers]
-        ran = sum(len(engine.requests) for engine in one.engines)
+        prompts = [request.prompt for engine in one.engines for request in engine.requests]
         assert set(outcomes) <= {"answer", "event", "503"}
-        assert outcomes.count("answer") <= ran <= len(bodies)
-        assert outcomes.count("answer") >= 30
+        assert len(set(prompts)) == len(prompts) >= outcomes.count("answer") > 0
         await eventually_async(lambda: one.count("mm_router_outstanding_requests") == 0)
 
 
