@@ -3,11 +3,14 @@
 The operator requests the memory and shows the cost in the plan; the build computes the answers.
 """
 
+from typing import Final
+
 from mm_api.documents.build_plan import EngineLimits, EngineSpec
 from mm_api.documents.evaluation import MOST_PROMPTS, MOST_TOKENS
 from mm_api.documents.model_facts import ModelFacts
 from mm_api.documents.model_plan import EvaluationCost
 from mm_api.dtypes import DTYPE_BYTES
+from mm_api.families import FAMILIES
 
 _MOST_FLOAT32_BYTES = 4 << 30
 """Of weights: larger checkpoints are computed in their own type, which takes half."""
@@ -16,7 +19,12 @@ _PROCESS_BYTES = 512 << 20
 """Torch, transformers and activations beside the weights, as for the golden answer."""
 
 _ON_THE_PROCESSOR = frozenset({"ONNXRuntime", "Torch"})
-"""Vision engines that a build can run."""
+"""Vision engines of the Reference backend that a build can run."""
+
+_EXPANDED = 1.5
+"""Bytes of a vision tower in float32 over those that its shape gives for blocks alone: patches,
+positions, projectors and activations of one image come besides; the weights of CLIP ViT-L/14-336
+are 1.01."""
 
 _PROMPT_TOKENS = 512
 """Room for the text of a prompt, the chat template around it and the answer."""
@@ -24,29 +32,57 @@ _PROMPT_TOKENS = 512
 _OPERATIONS_A_SECOND = 20e9
 """Of two cores; an estimate, as the seconds are."""
 
+ENOUGH_SECONDS: Final = 900.0
+"""After so long no further prompt begins: fewer are kept, and the build is not held up."""
+
 _LOADING_BYTES_A_SECOND = 500e6
 _START_SECONDS = 10.0
 """Importing torch and transformers."""
 
 
 def evaluation_cost(engine: EngineSpec, facts: ModelFacts) -> EvaluationCost | None:
-    """Return what it costs; None: switched off, or the backend's engines are not compared."""
-    if engine.evaluation == "Off" or engine.backend != "Reference":
-        return None
-    if engine.vision is not None and engine.vision.engine not in _ON_THE_PROCESSOR:
+    """Return what it costs; None: switched off, or a build cannot run the checkpoint."""
+    if engine.evaluation == "Off" or not _runs(engine, facts):
         return None
     dtype = evaluation_dtype(facts)
     size = DTYPE_BYTES[dtype]
     text, limits = facts.text, evaluation_limits(engine)
     cache = 2 * text.layers * text.key_value_heads * text.head_size * size * limits.max_seq_len
     converted = 0 if facts.dtype == dtype else facts.parameters * size
-    operations = 2.0 * facts.parameters * MOST_PROMPTS * (_prompt_tokens(engine) + MOST_TOKENS)
-    seconds = operations / _OPERATIONS_A_SECOND + facts.weight_bytes / _LOADING_BYTES_A_SECOND
+    operations = 2.0 * facts.parameters * (_prompt_tokens(engine) + MOST_TOKENS)
+    one = operations / _OPERATIONS_A_SECOND
+    answering = min(MOST_PROMPTS * one, ENOUGH_SECONDS + one)
+    seconds = answering + facts.weight_bytes / _LOADING_BYTES_A_SECOND
     return EvaluationCost(
         dtype=dtype,
-        memory_bytes=_PROCESS_BYTES + facts.weight_bytes + converted + cache,
+        memory_bytes=_PROCESS_BYTES
+        + facts.weight_bytes
+        + converted
+        + cache
+        + _tower_bytes(engine, facts),
         seconds=round(_START_SECONDS + seconds),
     )
+
+
+def _runs(engine: EngineSpec, facts: ModelFacts) -> bool:
+    """Return whether a build can run the checkpoint on the processor."""
+    family = FAMILIES.get(facts.family)
+    if family is None or not family.is_served("Reference"):
+        return False
+    if engine.backend != "Reference":
+        # Converters that read pickles are given them as they are.
+        return facts.weight_format != "pickle" or not family.recipe.reads_pickles
+    return engine.vision is None or engine.vision.engine in _ON_THE_PROCESSOR
+
+
+def _tower_bytes(engine: EngineSpec, facts: ModelFacts) -> int:
+    """Return the vision tower in float32, where torch runs it: Reference has exported it before."""
+    vision = facts.vision
+    if vision is None or engine.vision is None or engine.backend == "Reference":
+        return 0
+    hidden = vision.hidden_size
+    block = 4 * hidden * hidden + 2 * hidden * (vision.intermediate_size or 4 * hidden)
+    return int(_EXPANDED * vision.layers * block * DTYPE_BYTES["float32"])
 
 
 def evaluation_dtype(facts: ModelFacts) -> str:

@@ -104,7 +104,12 @@ def test_a_tensorrt_model_is_built_and_rolled_out(installed: Installed, tmp_path
                 "parallelism": {"tensor": 2},
                 "lora": [{"name": "french", "source": adapter}],
             },
-            build={"image": image, "trtllmVersion": "0.20.0", "store": store},
+            build={
+                "image": image,
+                "trtllmVersion": "0.20.0",
+                "store": store,
+                "evaluation": "Off",  # the recorded server's tokens are no model's
+            },
             runtime={"image": image, "resources": RESOURCES},
         )
         space.apply(model)

@@ -145,12 +145,15 @@ def gateway_before(engine: BuiltEngine, triton: str, folder: Path) -> Iterator[s
 
 
 @contextmanager
-def gateway_of(arguments: Sequence[str], port: int, log: Path) -> Iterator[str]:
-    """Run a gateway; yield its address once it is ready."""
+def gateway_of(
+    arguments: Sequence[str], port: int, log: Path, *, awaited: bool = True
+) -> Iterator[str]:
+    """Run a gateway; yield its address, once it is ready where that is awaited."""
     url = f"http://127.0.0.1:{port}"
     with ExitStack() as stack:
         process = _start(stack, log, ["gateway", *arguments, "--port", str(port)])
-        _wait_until_answers(url, {process: log})
+        if awaited:
+            _wait_until_answers(url, {process: log})
         yield url
 
 

@@ -1,6 +1,7 @@
 """The two processes of a pod of backend PyTorch: recorded trtllm-serve and the gateway."""
 
 import os
+import sysconfig
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ MODEL = "qwen2-vl"
 
 
 def staged_engine(folder: Path) -> EngineFiles:
-    """Stage a random Qwen2-VL, as the Job of its model does."""
+    """Stage a random Qwen2-VL, as the Job of its model does, with its checkpoint's answers."""
     source = write(MODEL, folder / "source")
     complete = planned(
         MODEL,
@@ -67,17 +68,21 @@ def with_free_port(serving: Path, folder: Path, **gateway: object) -> Path:
     return path
 
 
-def tool_environment(tools: Tools, loads_until: Path | None = None) -> dict[str, str]:
+def tool_environment(
+    tools: Tools, loads_until: Path | None = None, *, generates: bool = False
+) -> dict[str, str]:
     """Return the variables of a process that finds the recorded tools.
 
     Args:
         tools: where they are.
         loads_until: the server loads until this file is there; None: in no time.
+        generates: it answers with its checkpoint, by transformers; else with fixed sentences.
     """
     return {
         **os.environ,
         **tools.environment(os.environ["PATH"]),
         "MM_RECORDED_LOADS_UNTIL": str(loads_until or ""),
+        "MM_RECORDED_PACKAGES": sysconfig.get_path("purelib") if generates else "",
     }
 
 
@@ -92,9 +97,17 @@ class TrtllmPod:
 
 @contextmanager
 def trtllm_pod(
-    engine: EngineFiles, tools: Tools, folder: Path, **gateway: object
+    engine: EngineFiles, tools: Tools, folder: Path, *, awaited: bool = True, **gateway: object
 ) -> Iterator[TrtllmPod]:
-    """Run both processes until the block ends; the gateway leaves first."""
+    """Run both processes until the block ends; the gateway leaves first.
+
+    Args:
+        engine: what is served; its checkpoint answers.
+        tools: of the server.
+        folder: for documents and logs.
+        awaited: it must become ready before the block begins.
+        gateway: replaces limits.
+    """
     serving = with_free_port(engine.serving, folder, **gateway)
     (front,) = free_ports(1)
     with ExitStack() as stack:
@@ -104,11 +117,11 @@ def trtllm_pod(
                 serving,
                 *("--gateway-port", str(front)),
                 folder=folder,
-                environment=tool_environment(tools),
+                environment=tool_environment(tools, generates=True),
             )
         )
         log = folder / "gateway.log"
         documents = ("--manifest", str(engine.manifest), "--serving", str(serving))
         documents += ("--server-metrics", f"127.0.0.1:{served.metrics}")
-        url = stack.enter_context(gateway_of(documents, front, log))
+        url = stack.enter_context(gateway_of(documents, front, log, awaited=awaited))
         yield TrtllmPod(served, url, log)

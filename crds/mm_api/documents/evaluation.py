@@ -49,6 +49,11 @@ class EvaluationStep(Document):
     spread: float = Field(
         ge=0, description="Standard deviation of all logits: the scale of their differences."
     )
+    log_sum: float | None = Field(
+        default=None,
+        description="Logarithm of the sum of all exponentials: a logit less this is a log "
+        "probability. None: of a build before it was kept.",
+    )
 
 
 class EvaluationPrompt(Document):
@@ -89,9 +94,15 @@ class FirstDifference(Document):
     distance: float = Field(
         ge=0,
         description="By how much the checkpoint prefers its token to the served one, in standard "
-        "deviations of its logits; of a token that is not among the likeliest, at the least.",
+        "deviations of its logits; of a token that is not among the likeliest, at the least. Of "
+        "the same token: by how much its log probability differs.",
     )
-    bound: float = Field(ge=0, description="Below this two tokens are nearly tied.")
+    bound: float = Field(
+        ge=0, description="Below this two tokens are nearly tied, or log probabilities the same."
+    )
+    log_prob: float | None = Field(
+        default=None, description="Of the token, as served. Absent: the tokens differ."
+    )
 
 
 class EvaluationReport(Document):
@@ -107,6 +118,12 @@ class EvaluationReport(Document):
         description="Prompts whose answers part where two tokens are nearly tied.",
     )
     failed_prompts: int = Field(ge=0, le=MOST_PROMPTS, description="Prompts with a difference.")
+    log_prob_distance: float | None = Field(
+        default=None,
+        ge=0,
+        description="Largest difference of the log probabilities of equal tokens, in standard "
+        "deviations of the checkpoint's logits. Absent: the server returned none.",
+    )
     first_difference: FirstDifference | None = Field(
         default=None, description="None: the engine answers like its checkpoint."
     )
@@ -118,11 +135,16 @@ class EvaluationReport(Document):
         if first is None:
             return None
         adapter = "" if first.adapter is None else f" (adapter {first.adapter})"
+        tolerated = (
+            f"below {first.bound:.2f} two tokens are nearly tied"
+            if first.log_prob is None
+            else f"up to {first.bound:.2f} two log probabilities of a token count as equal: this "
+            f"one was served with {first.log_prob:.2f}"
+        )
         return (
             f"the engine does not answer like its checkpoint: {self.failed_prompts} of "
             f"{self.prompts} prompts differ. First: {first.prompt!r}{adapter}, token "
             f"{first.token}: expected {first.expected!r}, answered {first.answered!r}; distance "
-            f"{first.distance:.2f}, and below {first.bound:.2f} two tokens are nearly tied. Build "
-            "the engine again, or use another quantization or image; spec.build.evaluation Off "
-            "serves it unchecked"
+            f"{first.distance:.2f}, and {tolerated}. Build the engine again, or use another "
+            "quantization or image; spec.build.evaluation Off serves it unchecked"
         )

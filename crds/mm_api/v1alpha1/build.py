@@ -99,7 +99,7 @@ class BuildSpec(Scheduling):
         default="Auto",
         description="Auto: the build keeps the checkpoint's own answers to a few prompts with the "
         "engine, and a pod whose answers differ is never Ready; status.plan.evaluation has the "
-        "cost. Backend Reference only: engines of other backends are not compared. Off: neither.",
+        "cost. Off: neither.",
     )
     ttl_after_finished: Duration = Field(
         default="24h",

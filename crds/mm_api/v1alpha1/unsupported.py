@@ -148,13 +148,6 @@ UNSUPPORTED: Final[tuple[Unsupported, ...]] = (
     Unsupported(
         "build.trtllmVersion", (), "a version of TensorRT-LLM is", _REMOVE, backends=_REFERENCE
     ),
-    Unsupported(
-        "build.evaluation",
-        ("Auto",),
-        "a comparison with the checkpoint is",
-        "set build.evaluation to Auto, which compares nothing there",
-        backends=("TensorRT", "PyTorch"),
-    ),
     *(
         row
         for backends, without_gpu in ((_REFERENCE, True), (_PYTORCH, False))

@@ -49,7 +49,8 @@ def building_requests(plan: BuildPlan) -> dict[str, str]:
 
     Upstream's converters and the quantizer read the entire checkpoint into host memory. Without
     commands weights are copied file by file, and only the vision half is loaded (in float32, and
-    several times over: the exporter), or an entire engine for its golden answer and the evaluation.
+    several times over: the exporter), or an entire engine for its golden answer. The evaluation
+    follows all of it.
     """
     needed = _BUILD_BYTES
     if plan.trtllm is not None or plan.quantization is not None:
@@ -57,12 +58,12 @@ def building_requests(plan: BuildPlan) -> dict[str, str]:
     else:
         if records_golden_answer(plan):
             needed = max(needed, golden_answer_bytes(plan))
-        if (cost := evaluation_cost(plan.engine, plan.facts)) is not None:
-            needed = max(needed, cost.memory_bytes)
         if plan.engine.backend == "Reference" and plan.engine.vision is not None:
             needed = max(needed, export_bytes(plan.facts, FAMILIES[plan.facts.family]))
     if plan.quantization is not None:  # the quantized weights beside those that are left
         needed += plan.facts.weight_bytes // 2
+    if (cost := evaluation_cost(plan.engine, plan.facts)) is not None:
+        needed = max(needed, cost.memory_bytes)
     return {"cpu": _BUILD_CPU, "memory": f"{-(-needed // _MIB)}Mi"}
 
 

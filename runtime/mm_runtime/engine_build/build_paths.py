@@ -140,6 +140,11 @@ class BuildPaths:
         return self.unfinished / EVALUATION_NAME
 
     @property
+    def as_reference(self) -> Path:
+        """The checkpoint laid out as the Reference engine reads it, for engines of others."""
+        return self.work / "as-reference"
+
+    @property
     def pickles(self) -> Path:
         """Weights that convert has to turn into safetensors."""
         return self.work / "pickles"

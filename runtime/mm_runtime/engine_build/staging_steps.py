@@ -5,6 +5,7 @@ from mm_api.documents.build_result import BuildReason
 from mm_api.documents.engine_manifest import CHECKPOINT_FOLDER
 from mm_api.documents.quantization import HF_QUANT_CONFIG, StagedQuantization
 from mm_api.trtllm_layout import STAGED_RESULT, STAGED_SOURCE
+from mm_runtime.engine_build.evaluation_steps import evaluation_steps
 from mm_runtime.engine_build.step import Expected, Step, command_step, module_step
 from mm_runtime.engine_build.tokenizer_steps import tokenizer_steps
 from mm_runtime.errors import PermanentError
@@ -60,7 +61,7 @@ def staging_steps(plan: BuildPlan) -> tuple[Step, ...]:
     chosen += tokenizer_steps(plan, source)
     if quantization is not None:
         chosen += _quantize(plan, quantization, source)
-    return tuple(chosen)
+    return (*chosen, *evaluation_steps(plan, source))
 
 
 def _quantize(plan: BuildPlan, quantization: StagedQuantization, source: str) -> tuple[Step, ...]:

@@ -2,9 +2,8 @@
 
 from mm_api.documents.build_plan import BuildPlan
 from mm_api.documents.build_result import BuildReason
-from mm_api.documents.evaluation import EVALUATION_NAME
-from mm_api.evaluation import evaluation_cost
 from mm_api.golden import records_golden_answer
+from mm_runtime.engine_build.evaluation_steps import evaluation_steps
 from mm_runtime.engine_build.staging_steps import staging_steps
 from mm_runtime.engine_build.step import Step, module_step
 from mm_runtime.engine_build.tokenizer_steps import tokenizer_steps
@@ -88,14 +87,4 @@ def steps(plan: BuildPlan) -> tuple[Step, ...]:
                     outputs=("engine/vision",),
                 )
             )
-    if evaluation_cost(engine, plan.facts) is not None:
-        chosen.append(
-            module_step(
-                plan,
-                "evaluation",
-                "compute the checkpoint's own answers, which pods are compared with",
-                inputs=("engine/llm",),
-                outputs=(f"engine/{EVALUATION_NAME}",),
-            )
-        )
-    return tuple(chosen)
+    return (*chosen, *evaluation_steps(plan, "engine/llm"))

@@ -11,6 +11,7 @@ from mm_api.documents.build_result import BuildReason
 from mm_api.documents.trtllm_build import EngineCommand, TrtllmBuild
 from mm_api.families import FAMILIES
 from mm_api.trtllm_layout import CONVERTED, engine_folder, engine_limits
+from mm_runtime.engine_build.evaluation_steps import evaluation_steps
 from mm_runtime.engine_build.step import Expected, Step, command_step, module_step
 from mm_runtime.engine_build.tokenizer_steps import tokenizer_steps
 from mm_runtime.errors import PermanentError
@@ -117,7 +118,7 @@ def trtllm_steps(plan: BuildPlan) -> tuple[Step, ...]:
             permanent_reason=BuildReason.VERIFICATION_FAILED,
         )
     )
-    return tuple(chosen)
+    return (*chosen, *evaluation_steps(plan, checkpoint))
 
 
 def _adapter_steps(plan: BuildPlan) -> list[Step]:

@@ -1,14 +1,17 @@
 """The plan has the cost of the checkpoint's own answers, and the spec switches them off."""
 
+from typing import Any
+
 import pytest
 
 from mm_api.documents.build_plan import EngineSpec
 from mm_api.evaluation import evaluation_cost, evaluation_limits
+from mm_api.quantized import quantization_of
 from mm_operator.children.hardware import building_requests
 from mm_operator.model import EnginePlan, Outcome
 from mm_operator.status.derive import derive
 from mm_runtime.engine_build.steps import steps
-from support.model_configs import facts_of
+from support.model_configs import facts_of, planned, planned_on_pytorch
 from support.staged import inspected
 
 GIB = 1 << 30
@@ -80,10 +83,72 @@ def test_large_checkpoints_are_computed_in_their_own_type(family: str, dtype: st
 
 
 @pytest.mark.parametrize("backend", ["TensorRT", "PyTorch"])
-def test_engines_of_other_backends_are_not_compared(backend: str) -> None:
-    """Off changes nothing there, so it changes no fingerprint either."""
-    engine = reference("llava").model_copy(update={"backend": backend})
-    assert evaluation_cost(engine, facts_of("llava")) is None
+def test_engines_of_other_backends_are_compared_with_the_checkpoint(backend: Any) -> None:
+    """Its vision tower runs in torch there, which counts besides."""
+    facts = facts_of("llava")
+    own = evaluation_cost(reference("llava"), facts)
+    other = evaluation_cost(reference("llava").model_copy(update={"backend": backend}), facts)
+    assert own is not None
+    assert other is not None
+    assert other.dtype == own.dtype
+    tower = other.memory_bytes - own.memory_bytes
+    assert 1.2e9 < tower < 2e9, "CLIP ViT-L/14-336 has 1.2 GB of weights in float32"
+
+
+def test_the_last_step_computes_the_answers_of_every_backend() -> None:
+    """The build requests its memory, and Off is another engine without it."""
+    plans = [planned("qwen2-vl", version="1.1.0"), planned_on_pytorch("qwen2-vl")]
+    for plan in [one.build_plan for one in plans]:
+        assert plan is not None
+        cost = evaluation_cost(plan.engine, plan.facts)
+        assert cost is not None
+        assert steps(plan)[-1].name == "evaluation"
+        requested = int(building_requests(plan)["memory"].removesuffix("Mi")) << 20
+        assert requested >= cost.memory_bytes
+    off = planned("qwen2-vl", version="1.1.0", build={"evaluation": "Off"}).build_plan
+    assert off is not None
+    assert off.fingerprint != plans[0].fingerprint
+    assert "evaluation" not in {step.name for step in steps(off)}
+
+
+def test_a_checkpoint_that_no_build_can_run_is_warned_of() -> None:
+    """Pickles that a converter reads as they are: nothing compares such an engine, by name."""
+    facts = facts_of("whisper").model_copy(update={"weight_format": "pickle"})
+    warned = {"EvaluationUnavailable"}
+    for evaluation, expected in (("Auto", warned), ("Off", set())):
+        plan = planned("whisper", facts=facts, build={"evaluation": evaluation})
+        assert warned & {one.code for one in plan.warnings} == expected
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        pytest.param([], None, id="none"),
+        pytest.param(["--qformat", "fp8", "--calib_size", "512"], "FP8", id="fp8"),
+        pytest.param(["--qformat", "int4_awq"], "INT4AWQ", id="awq"),
+        pytest.param(
+            ["--use_weight_only", "--weight_only_precision", "int8"], "INT8WeightOnly", id="int8"
+        ),
+    ],
+)
+def test_commands_name_the_quantization(words: list[str], expected: str | None) -> None:
+    """The pod reads it from the plan of its engine: bounds follow it."""
+    plan = planned("llava").build_plan
+    assert plan is not None
+    assert plan.trtllm is not None
+    convert = plan.trtllm.convert.model_copy(update={"argv": ["python3", "convert.py", *words]})
+    trtllm = plan.trtllm.model_copy(update={"convert": convert})
+    assert quantization_of(plan.model_copy(update={"trtllm": trtllm})) == expected
+
+
+@pytest.mark.parametrize(
+    "name", ["FP8", "INT8WeightOnly", "INT4WeightOnly", "INT4AWQ", "SmoothQuant"]
+)
+def test_planned_quantizations_are_recognised(name: str) -> None:
+    """What the planner writes is what is read."""
+    plan = planned("llava", {"quantization": name}).build_plan
+    assert plan is not None
+    assert quantization_of(plan) == name
 
 
 def test_one_short_prompt_is_answered_at_a_time() -> None:

@@ -122,7 +122,8 @@ def test_a_built_engine_is_served_on_its_gpus(tensor: int) -> None:
 def test_a_build_sets_aside_what_the_converter_reads() -> None:
     """The Job requests host memory for the checkpoint beside the tools' own."""
     facts = facts_of("llava")
-    snapshot, plan = inspected(TRTLLM, facts=facts, gpu_nodes=NODES)
+    unchecked = {**TRTLLM, "build": {**TRTLLM["build"], "evaluation": "Off"}}
+    snapshot, plan = inspected(unchecked, facts=facts, gpu_nodes=NODES)
     made = {child["kind"]: child for child in build(snapshot, plan)}
     container = made["Job"]["spec"]["template"]["spec"]["containers"][0]
     requested = bytes_of(container["resources"]["requests"]["memory"])

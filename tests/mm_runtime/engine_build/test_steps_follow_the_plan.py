@@ -39,9 +39,13 @@ def served_by(backend: str, plan: BuildPlan = PLAN) -> BuildPlan:
             id="pickled-llava",
         ),
         pytest.param(without_vision(PLAN), ("fetch", "evaluation"), id="text-only"),
-        pytest.param(served_by("PyTorch"), ("fetch", "verify-checkpoint"), id="staged"),
         pytest.param(
-            served_by("PyTorch", PICKLED), ("fetch", "unpickle", "verify-checkpoint"), id="pickles"
+            served_by("PyTorch"), ("fetch", "verify-checkpoint", "evaluation"), id="staged"
+        ),
+        pytest.param(
+            served_by("PyTorch", PICKLED),
+            ("fetch", "unpickle", "verify-checkpoint", "evaluation"),
+            id="pickles",
         ),
     ],
 )

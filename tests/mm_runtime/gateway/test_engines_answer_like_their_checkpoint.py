@@ -7,12 +7,11 @@ from pathlib import Path
 import httpx
 import pytest
 
-from mm_api.documents.evaluation import EVALUATION_NAME, Evaluation, EvaluationReport
-from mm_api.documents.server_state import PATH, ServerState
+from mm_api.documents.evaluation import EVALUATION_NAME, Evaluation
 from support import damaged_engines
 from support.damaged_engines import damaged
-from support.eventually import eventually
-from support.real_gateway import RealGateway, run_pair
+from support.real_gateway import run_pair
+from support.reports import report_of
 from support.tiny_llava import ADAPTERS, CHECKPOINT, BuiltEngine, build_adapted
 
 pytestmark = [pytest.mark.triton, pytest.mark.timeout(600)]
@@ -27,21 +26,6 @@ def adapted_engine(tmp_path_factory: pytest.TempPathFactory) -> BuiltEngine:
     return build_adapted(tmp_path_factory.mktemp("evaluated"), CHECKPOINT, ADAPTERS, {})
 
 
-def report_of(pair: RealGateway) -> EvaluationReport:
-    """Wait for the comparison, as the operator reads it from the server's port."""
-
-    def compared() -> EvaluationReport | None:
-        try:
-            answer = httpx.get(f"{pair.triton}{PATH}", timeout=10)
-        except httpx.TransportError:
-            return None
-        return ServerState.from_json(answer.content).evaluation
-
-    found = eventually(compared, seconds=240)
-    assert found is not None
-    return found
-
-
 def test_an_engine_like_its_checkpoint_is_ready(
     adapted_engine: BuiltEngine, tmp_path: Path
 ) -> None:
@@ -49,7 +33,7 @@ def test_an_engine_like_its_checkpoint_is_ready(
     kept = Evaluation.from_json((adapted_engine.directory / EVALUATION_NAME).read_bytes())
     assert len(kept.prompts) == BASE + ADAPTED
     with run_pair(adapted_engine, tmp_path) as pair:
-        report = report_of(pair)
+        report = report_of(pair.triton)
         assert httpx.get(f"{pair.url}/readyz", timeout=10).status_code == httpx.codes.OK
     assert report.first_difference is None
     assert (report.prompts, report.failed_prompts) == (BASE + ADAPTED, 0)
@@ -75,7 +59,7 @@ def test_an_engine_unlike_its_checkpoint_is_never_ready(
     """Every file is what the manifest says, requests are answered, and the pod stays unready."""
     wrong = damaged(adapted_engine, tmp_path, damage)
     with run_pair(wrong, tmp_path, awaited=False) as pair:
-        report = report_of(pair)
+        report = report_of(pair.triton)
         answer = httpx.get(f"{pair.url}/readyz", timeout=10)
         first = report.first_difference
         assert answer.status_code == httpx.codes.SERVICE_UNAVAILABLE

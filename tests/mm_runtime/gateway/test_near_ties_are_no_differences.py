@@ -9,7 +9,8 @@ from mm_api.documents.evaluation import (
     EvaluationPrompt,
     EvaluationStep,
 )
-from mm_runtime.gateway.warmup.agreement import Agreement, compare, near_tie_bound
+from mm_runtime.gateway.warmup.agreement import Agreement, Served, compare
+from mm_runtime.gateway.warmup.bounds import QUANTIZED, near_tie_bound
 from mm_runtime.gateway.warmup.evaluation import Comparison, EvaluationFailedError
 
 FINGERPRINT = "a" * 64
@@ -53,7 +54,7 @@ def test_an_answer_is_compared_token_by_token(
 ) -> None:
     """Tokens compared, tokens that agreed, and the first difference with its distance."""
     tokens, agreed, near_tie, first = expected
-    found = compare(PROMPT, answer, bound=0.1)
+    found = compare(PROMPT, Served(answer), bound=0.1)
     assert (found.tokens, found.agreed, found.near_tie) == (tokens, agreed, near_tie)
     difference = found.difference
     assert (None if difference is None else (difference.token, difference.distance)) == first
@@ -65,8 +66,8 @@ def test_an_answer_that_does_not_end_is_a_difference() -> None:
         text="?",
         steps=[step(("yes", 9.0), ("no", 1.0)), step(("yes", 9.0), ("yes!", 1.0), ends="yes")],
     )
-    assert compare(prompt, "yes", bound=0.1) == Agreement(2, 2)
-    found = compare(prompt, "yes!", bound=0.1).difference
+    assert compare(prompt, Served("yes"), bound=0.1) == Agreement(2, 2)
+    found = compare(prompt, Served("yes!"), bound=0.1).difference
     assert found is not None
     assert (found.token, found.distance) == (2, 4.0)
 
@@ -77,7 +78,56 @@ def test_half_of_a_character_is_no_difference() -> None:
         text="?",
         steps=[step(("\N{REPLACEMENT CHARACTER}", 9.0), ("x", 1.0)), step(("é", 9.0), ("e", 1.0))],
     )
-    assert compare(prompt, "é", bound=0.1) == Agreement(2, 2)
+    assert compare(prompt, Served("é"), bound=0.1) == Agreement(2, 2)
+
+
+def test_quantized_weights_have_wider_bounds() -> None:
+    """Whatever type they are computed in; a format that is not known has the widest."""
+    for name, bound in QUANTIZED.items():
+        assert near_tie_bound("float32", "float32", name) == bound
+        assert near_tie_bound("bfloat16", "float32", name) == max(bound, 0.3)
+    assert near_tie_bound("float16", "float32", "NVFP4") == max(QUANTIZED.values())
+
+
+def scored(*log_probs: float) -> Agreement:
+    """Return how an answer of the right tokens compares: their logits are 0, of a sum of 2."""
+    steps = [
+        EvaluationStep(
+            candidates=[
+                Candidate(token=1, text=text, logit=0.0),
+                Candidate(token=2, text="?", logit=-9),
+            ],
+            spread=2.0,
+            log_sum=2.0,
+        )
+        for text in ("a", "a b")
+    ]
+    prompt = EvaluationPrompt(text="What?", steps=steps)
+    return compare(prompt, Served("a b", log_probs), bound=0.5)
+
+
+def test_log_probabilities_of_equal_tokens_are_compared() -> None:
+    """In standard deviations of the logits: -2 is right, one off is half a deviation."""
+    near = scored(-2.0, -2.4)
+    assert (near.tokens, near.agreed, near.difference) == (2, 2, None)
+    assert near.log_prob_distance == pytest.approx(0.2)
+    far = scored(-2.0, -3.5)
+    assert (far.tokens, far.agreed, far.log_prob_distance) == (2, 1, 0.75)
+    assert far.difference is not None
+    assert (far.difference.token, far.difference.distance) == (2, 0.75)
+    assert far.difference.log_prob == -3.5
+
+
+@pytest.mark.parametrize(
+    "log_probs",
+    [
+        pytest.param((), id="none"),
+        pytest.param((0.0, 0.0), id="normalised-over-the-one-token"),
+    ],
+)
+def test_without_log_probabilities_tokens_alone_are_compared(log_probs: tuple[float, ...]) -> None:
+    """A server that returns none, or those of a choice among one, is compared by its tokens."""
+    assert scored(*log_probs) == Agreement(2, 2)
 
 
 @pytest.mark.parametrize(
@@ -101,13 +151,13 @@ def test_the_report_counts_all_prompts_and_names_the_first() -> None:
     with pytest.raises(
         EvaluationFailedError, match=r"2 of 4 prompts differ.*token 1: expected 'a'"
     ):
-        comparison.judge(["a red square", "a dark one", "the", "blue"])
+        comparison.judge([Served(one) for one in ("a red square", "a dark one", "the", "blue")])
     report = comparison.report
     assert report is not None
     figures = (report.prompts, report.tokens, report.agreed, report.near_ties)
     assert figures == (4, 3 + 1 + 1 + 1, 3 + 1, 1)
     assert report.failed_prompts == 2
     assert len(evaluation.to_json()) < MOST_BYTES
-    comparison.judge(["a red square"] * 4)
+    comparison.judge([Served("a red square")] * 4)
     assert comparison.report is not None
     assert comparison.report.problem is None

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -20,9 +21,13 @@ from mm_api.documents.model_facts import ModelFacts, VisionFacts
 from mm_api.documents.serving_plan import ServingPlan
 from mm_api.families import FAMILIES
 from mm_api.families.family import ImageLayout, Kind
+from mm_runtime.adapters.files import sourced
 from mm_runtime.base.durable import write_durably
 from mm_runtime.engine_build.build_paths import BuildPaths
+from mm_runtime.engine_build.commands.evaluation import keep_evaluation
 from mm_runtime.engine_build.commands.fetch import fetch
+from mm_runtime.engine_build.commands.fetch_adapters import fetch_adapters
+from mm_runtime.engine_build.commands.lora import lora
 from mm_runtime.engine_build.commands.processor import processor
 from mm_runtime.engine_build.commands.step import StepContext
 from mm_runtime.engine_build.seal import seal
@@ -30,7 +35,7 @@ from mm_runtime.serving.directory import EngineDirectory
 from support.families import images, texts
 from support.families.pipeline import BATCH, BEAMS, ENCODER_INPUT, build
 from support.model_configs import planned
-from support.tiny_llava import CHECKPOINT, BuiltEngine
+from support.tiny_llava import CHECKPOINT, BuiltEngine, build_adapted
 
 TENSORRT = "10.10.0.31"
 """As the stand-in of `tensorrt` has it."""
@@ -45,6 +50,8 @@ LEAST_PATCHES, MOST_PATCHES = 128, 5184
 """--min_hw_dims and --max_hw_dims."""
 
 MEBI = 1 << 20
+LENGTHS = {"max_input_len": 400, "max_seq_len": 480}
+"""Of decoders, as `support.families.pipeline` has them."""
 
 
 @dataclass(frozen=True)
@@ -63,22 +70,60 @@ class NativeEngine:
 
 
 def native_engine_of(family: str, folder: Path, version: str) -> NativeEngine:
-    """Build a small engine of a family under a folder."""
+    """Build a small engine of a family under a folder.
+
+    Without its checkpoint's answers: tests compare them themselves, and servers are ready sooner.
+    """
     checkpoint = _checkpoint(family, folder / "checkpoint")
     reference = build(checkpoint, folder / "reference")
-    plan, serving = _plans(family, version, reference.facts)
+    plans = _plans(family, version, reference.facts, build={"evaluation": "Off"})
+    return _sealed(folder, version, checkpoint, reference, plans)
+
+
+def evaluated_engine(
+    family: str, folder: Path, version: str, adapters: Mapping[str, Path] = MappingProxyType({})
+) -> NativeEngine:
+    """Build a small engine with its checkpoint's answers; adapters are given as name -> folder."""
+    checkpoint = _checkpoint(family, folder / "checkpoint")
+    if adapters:
+        adapted = folder / "adapted"
+        adapted.mkdir()
+        reference = EngineDirectory.open(
+            build_adapted(adapted, checkpoint, adapters, LENGTHS).directory
+        )
+    else:
+        reference = build(checkpoint, folder / "reference")
+    claim = {"persistentVolumeClaim": {"claimName": "adapters"}}
+    lora = [{"name": name, "source": claim} for name in adapters]
+    plan, serving = _plans(family, version, reference.facts, engine={"lora": lora})
+    plan = sourced(plan, {name: str(source) for name, source in adapters.items()})
+    return _sealed(folder, version, checkpoint, reference, (plan, serving))
+
+
+def _sealed(
+    folder: Path,
+    version: str,
+    checkpoint: Path,
+    reference: EngineDirectory,
+    plans: tuple[BuildPlan, ServingPlan],
+) -> NativeEngine:
+    plan, serving = plans
     paths = BuildPaths.of(folder / "store", plan)
     for one in paths.folders:
         one.mkdir(parents=True, exist_ok=True)
     write_durably(paths.plan, plan.to_json())
     context = StepContext(plan, str(checkpoint), paths)
     fetch(context)
+    if plan.adapters:
+        fetch_adapters(context)
+        lora(context)
     processor(context)
+    keep_evaluation(context)
     _write_engines(paths.unfinished, plan, version, reference)
     seal(paths, plan, [], datetime.now(UTC))
     file = folder / "serving.json"
     file.write_text(serving.to_json())
-    return NativeEngine(family, checkpoint, reference, BuiltEngine(paths.engine, file))
+    return NativeEngine(plan.facts.family, checkpoint, reference, BuiltEngine(paths.engine, file))
 
 
 def _checkpoint(family: str, folder: Path) -> Path:
@@ -89,18 +134,35 @@ def _checkpoint(family: str, folder: Path) -> Path:
     return writer.write(family, folder)
 
 
-def _plans(family: str, version: str, facts: ModelFacts) -> tuple[BuildPlan, ServingPlan]:
-    engine: dict[str, Any] = {"maxBatchSize": BATCH}
+def _plans(
+    family: str,
+    version: str,
+    facts: ModelFacts,
+    *,
+    engine: Mapping[str, Any] = MappingProxyType({}),
+    **spec: Any,
+) -> tuple[BuildPlan, ServingPlan]:
+    """Return both plans; `engine` and `spec` are more fields of the resource."""
+    engine = {"maxBatchSize": BATCH, **engine}
     if FAMILIES[family].kind is Kind.ENCODER_DECODER:
         engine |= {"maxBeamWidth": BEAMS, "maxSeqLen": ENCODER_INPUT}
         if not FAMILIES[family].reads_audio:
             engine |= {"maxEncoderInputLen": ENCODER_INPUT}
     else:
-        engine |= {"maxInputLen": 400, "maxSeqLen": 480, "maxNumTokens": 1024}
+        engine |= {
+            "maxInputLen": LENGTHS["max_input_len"],
+            "maxSeqLen": LENGTHS["max_seq_len"],
+            "maxNumTokens": 1024,
+        }
     vision = {"sharing": "TimeSlicing"} if facts.vision else {}
     named = FAMILIES[family].recipe.model_name is not None
     complete = planned(
-        family, engine, version=version, facts=None if named else facts, vision=vision
+        family,
+        engine,
+        version=version,
+        facts=None if named else facts,
+        vision=vision,
+        **spec,
     )
     assert not complete.errors, complete.errors
     assert complete.build_plan

@@ -25,9 +25,18 @@ def with_evaluation(engine: EngineSpec, facts: ModelFacts, spec: MultimodalModel
 def evaluation_warnings(
     cost: EvaluationCost | None, spec: MultimodalModelSpec
 ) -> Iterator[PlanWarning]:
-    """Yield a warning where the build's memory limit is too low to compute the answers."""
+    """Yield a warning where a build computes no answers, although the spec leaves them on."""
+    if cost is None:
+        if spec.build.evaluation != "Off":
+            yield PlanWarning(
+                code="EvaluationUnavailable",
+                message="a build cannot run this checkpoint on the processor: pods will not be "
+                "compared with it, and any answer makes them Ready. Set spec.build.evaluation to "
+                "Off to say that this is intended",
+            )
+        return
     limit = spec.build.resources.limits.get("memory")
-    if cost is None or limit is None or bytes_of(limit) >= cost.memory_bytes:
+    if limit is None or bytes_of(limit) >= cost.memory_bytes:
         return
     yield PlanWarning(
         code="EvaluationSkipped",

@@ -26,7 +26,7 @@ from mm_api.documents.evaluation import (
     EvaluationPrompt,
     EvaluationStep,
 )
-from mm_api.evaluation import evaluation_dtype, evaluation_limits
+from mm_api.evaluation import ENOUGH_SECONDS, evaluation_dtype, evaluation_limits
 from mm_runtime.engine_build.commands.in_process import (
     COUNT,
     LOGITS,
@@ -35,6 +35,7 @@ from mm_runtime.engine_build.commands.in_process import (
     greedy,
     in_process,
 )
+from mm_runtime.engine_build.commands.tower_encoder import tower_encoder
 from mm_runtime.engine_build.seal import unsealed
 from mm_runtime.images.sample import evaluation_images
 from mm_runtime.serving.bls.pipeline import Outputs
@@ -68,9 +69,6 @@ SENTENCES: Final = (
 
 HERTZ: Final = (220.0, 440.0, 880.0, 1760.0)
 
-ENOUGH_SECONDS: Final = 900.0
-"""After so long no further prompt begins: fewer are kept, and the build is not held up."""
-
 
 @dataclass(frozen=True)
 class _Question:
@@ -84,8 +82,9 @@ def answers_of(plan: BuildPlan, folder: Path) -> Evaluation:
     """Return the prompts of a family with the checkpoint's answers.
 
     Args:
-        plan: of the build.
-        folder: holds the checkpoint as the Reference engine reads it, and the vision half.
+        plan: of the build, or of the checkpoint as the Reference engine would serve it.
+        folder: holds the checkpoint as the Reference engine reads it. Its vision half lies there
+            where Reference serves it; of other backends it is the checkpoint's own, in torch.
 
     Raises:
         OSError, ValueError: a file is missing or not understood.
@@ -94,7 +93,8 @@ def answers_of(plan: BuildPlan, folder: Path) -> Evaluation:
     directory = EngineDirectory(folder, _manifest(plan))
     began = time.monotonic()
     prompts: list[EvaluationPrompt] = []
-    with in_process(directory) as models:
+    encoder = None if plan.engine.backend == "Reference" else tower_encoder(directory)
+    with in_process(directory, encoder) as models:
         for question in _questions(directory)[:MOST_PROMPTS]:
             if time.monotonic() - began > ENOUGH_SECONDS:
                 log.info("evaluation: %d prompts after %.0f s", len(prompts), ENOUGH_SECONDS)
@@ -123,14 +123,16 @@ def answers_of(plan: BuildPlan, folder: Path) -> Evaluation:
 
 
 def _manifest(plan: BuildPlan) -> EngineManifest:
-    """Return what describes the engine of the checkpoint's own answers."""
+    """Return what describes the engine of the checkpoint's own answers, whatever will serve it."""
     engine = plan.engine.model_copy(
         update={
+            "backend": "Reference",
             "dtype": evaluation_dtype(plan.facts),
             "limits": evaluation_limits(plan.engine),
         }
     )
-    return unsealed(plan.model_copy(update={"engine": engine}))
+    changes = {"engine": engine, "trtllm": None, "quantization": None, "lora": plan.adapters}
+    return unsealed(plan.model_copy(update=changes))
 
 
 def _questions(directory: EngineDirectory) -> list[_Question]:
@@ -195,4 +197,5 @@ def _step(tokens: Sequence[int], row: NDArray[Any], models: InProcess) -> Evalua
             if np.isfinite(row[one])
         ],
         spread=float(finite.std()),
+        log_sum=float(np.logaddexp.reduce(finite.astype(np.float64))),
     )

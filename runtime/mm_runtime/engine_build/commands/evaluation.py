@@ -8,6 +8,7 @@ from pathlib import Path
 
 from mm_api.evaluation import evaluation_cost
 from mm_runtime.base.durable import write_durably
+from mm_runtime.engine_build.commands.checkpoint_folder import link_checkpoint
 from mm_runtime.engine_build.commands.step import StepContext, run_step
 from mm_runtime.engine_build.memory_limit import memory_limit
 
@@ -35,7 +36,7 @@ def keep_evaluation(context: StepContext) -> None:
     from mm_runtime.engine_build.commands.checkpoint_answers import answers_of  # noqa: PLC0415
 
     try:
-        evaluation = answers_of(plan, _engine_folder(context))
+        evaluation = answers_of(plan, _checkpoint_folder(context))
     except Exception as error:  # noqa: BLE001 - a build does not fail for want of it; pods say so
         log.warning("EvaluationSkipped: the checkpoint's answers were not computed: %s", error)
         return
@@ -44,8 +45,13 @@ def keep_evaluation(context: StepContext) -> None:
     log.info("evaluation: %d prompts, %d tokens in %s", len(evaluation.prompts), tokens, cost.dtype)
 
 
-def _engine_folder(context: StepContext) -> Path:
-    return context.paths.unfinished
+def _checkpoint_folder(context: StepContext) -> Path:
+    """Return the folder that holds the checkpoint as the Reference engine reads it."""
+    paths = context.paths
+    if context.plan.engine.backend == "Reference":
+        return paths.unfinished
+    link_checkpoint(paths)
+    return paths.as_reference
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from mm_runtime.repository.configs.ensemble import chosen_steps
 from mm_runtime.serving.bls.pipeline import BlsPipeline, Outputs, Step
 from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.encode.encoding import encode_requests
+from mm_runtime.serving.encode.vision.features import RequestEncoder
 from mm_runtime.serving.encode.vision.load import load_encoder
 from mm_runtime.serving.generate.generation import join_pieces, read_request, write_piece
 from mm_runtime.serving.generate.request import Piece
@@ -25,17 +26,25 @@ from mm_runtime.serving.prompts.questions import load_questions
 from mm_runtime.serving.prompts.tokens import TextCodec
 from mm_runtime.serving.tensors import Tensors
 
-PIECE_SECONDS = 60.0
+ANSWER_SECONDS = 900.0
+"""Of one answer: a prompt of 600 tokens takes two cores minutes with 7 billion weights."""
 
 TOKENS, COUNT, LOGITS = "_TOKENS_BATCH", "_SEQUENCE_LENGTH", "generation_logits"
 """Outputs of an answer."""
 
 
 @contextmanager
-def in_process(directory: EngineDirectory) -> Iterator["InProcess"]:
-    """Load an engine; its language model runs until the block ends."""
+def in_process(
+    directory: EngineDirectory, encoder: RequestEncoder | None = None
+) -> Iterator["InProcess"]:
+    """Load an engine; its language model runs until the block ends.
+
+    Args:
+        directory: of the engine.
+        encoder: encodes images; None: the engine's own vision half.
+    """
     loaded = load_engine(directory, max_queue_size=1, cancellation_check_seconds=1.0)
-    models = InProcess(directory, loaded)
+    models = InProcess(directory, loaded, encoder)
     loaded.engine.start()
     try:
         yield models
@@ -65,7 +74,12 @@ def _ensemble_steps(directory: EngineDirectory) -> list[Step]:
 class InProcess:
     """The models of one engine; implements `mm_runtime.serving.bls.pipeline.Calls`."""
 
-    def __init__(self, directory: EngineDirectory, loaded: LoadedEngine) -> None:
+    def __init__(
+        self,
+        directory: EngineDirectory,
+        loaded: LoadedEngine,
+        encoder: RequestEncoder | None = None,
+    ) -> None:
         """Load what stands before and behind the language model."""
         vision = directory.vision
         codec = TextCodec(directory.tokenizer)
@@ -84,7 +98,8 @@ class InProcess:
                 max_frames=1,
             )
         )
-        self._encoder = load_encoder(directory, vision) if vision else None
+        own = encoder is None and vision is not None
+        self._encoder = load_encoder(directory, vision) if own and vision else encoder
         self._pipeline = BlsPipeline(
             steps=_ensemble_steps(directory),
             outputs=frozenset({TOKENS, COUNT, LOGITS}),
@@ -156,8 +171,8 @@ class _Collected:
 
     def wait(self) -> list[Piece]:
         """Return all pieces."""
-        if not self._ended.wait(PIECE_SECONDS):
-            raise TimeoutError(f"no answer within {PIECE_SECONDS:.0f} s")
+        if not self._ended.wait(ANSWER_SECONDS):
+            raise TimeoutError(f"no answer within {ANSWER_SECONDS:.0f} s")
         if self._error is not None:
             raise self._error
         return self._pieces

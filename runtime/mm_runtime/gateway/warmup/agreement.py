@@ -1,7 +1,8 @@
 """A served answer against the checkpoint's, token by token up to the first near-tie. Pure."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any
 
 from mm_api.documents.evaluation import (
     SHOWN_CHARACTERS,
@@ -11,14 +12,17 @@ from mm_api.documents.evaluation import (
     FirstDifference,
 )
 
-NEAR_TIE: Final = {"float32": 0.02, "float16": 0.1, "bfloat16": 0.3}
-"""Standard deviations of a step's logits below which two tokens are nearly tied, by what the engine
-computes in; the larger one counts when the answers were computed in another type. Against float32,
-leads of the likeliest tokens changed by at most 0.016 (float16) and 0.145 (bfloat16) in the answers
-of small models of nine families; larger models and GPUs were not measured."""
-
 _UNFINISHED = "\N{REPLACEMENT CHARACTER}"
 """What a character is shown as whose later bytes are in a token that is not there yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """The answer to one prompt."""
+
+    text: str
+    log_probs: tuple[float, ...] = ()
+    """Of its tokens, in order; empty: the server returns none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,43 +36,69 @@ class Agreement:
     near_tie: bool = False
     """The answers part where two tokens are nearly tied: nothing after that is compared."""
 
+    log_prob_distance: float | None = None
+    """Largest of the equal tokens; None: there were no log probabilities to compare."""
+
     difference: FirstDifference | None = None
 
 
-def near_tie_bound(engine_dtype: str, answers_dtype: str) -> float:
-    """Return below which distance two tokens are nearly tied."""
-    widest = max(NEAR_TIE.values())
-    return max(NEAR_TIE.get(one, widest) for one in (engine_dtype, answers_dtype))
-
-
-def compare(prompt: EvaluationPrompt, answer: str, *, bound: float) -> Agreement:
+def compare(prompt: EvaluationPrompt, served: Served, *, bound: float) -> Agreement:
     """Return how a greedy answer of as many tokens compares with the checkpoint's.
 
     Args:
         prompt: with the checkpoint's answer.
-        answer: text that was served.
+        served: what the server answered.
         bound: see `near_tie_bound`.
     """
-    before = ""
+    before, farthest = "", None
+    log_probs = _of_the_vocabulary(served.log_probs)
     for number, step in enumerate(prompt.steps, 1):
         likeliest = step.candidates[0]
-        if _continues(answer, likeliest):
-            before = likeliest.text
+        if not _continues(served.text, likeliest):
+            distance = _distance(step, served.text, before)
+            if distance <= bound:
+                return Agreement(number - 1, number - 1, near_tie=True, log_prob_distance=farthest)
+            return Agreement(
+                number,
+                number - 1,
+                log_prob_distance=farthest,
+                difference=FirstDifference(
+                    **_place(prompt, number, served), distance=round(distance, 2), bound=bound
+                ),
+            )
+        before = likeliest.text
+        if number > len(log_probs) or likeliest.ends or step.log_sum is None or not step.spread:
             continue
-        distance = _distance(step, answer, before)
-        if distance <= bound:
-            return Agreement(number - 1, number - 1, near_tie=True)
-        difference = FirstDifference(
-            prompt=prompt.text[:SHOWN_CHARACTERS],
-            adapter=prompt.adapter,
-            token=number,
-            expected=likeliest.text[-SHOWN_CHARACTERS:],
-            answered=answer[:SHOWN_CHARACTERS],
-            distance=round(distance, 2),
-            bound=bound,
-        )
-        return Agreement(number, number - 1, difference=difference)
-    return Agreement(len(prompt.steps), len(prompt.steps))
+        log_prob = log_probs[number - 1]
+        apart = abs(likeliest.logit - step.log_sum - log_prob) / step.spread
+        farthest = max(apart, farthest or 0.0)
+        if apart > bound:
+            found = FirstDifference(
+                **_place(prompt, number, served),
+                distance=round(apart, 2),
+                bound=bound,
+                log_prob=log_prob,
+            )
+            return Agreement(number, number - 1, log_prob_distance=farthest, difference=found)
+    return Agreement(len(prompt.steps), len(prompt.steps), log_prob_distance=farthest)
+
+
+def _of_the_vocabulary(log_probs: Sequence[float]) -> Sequence[float]:
+    """Return log probabilities, unless each is that of the only token that could be chosen.
+
+    A server that normalises them over the tokens of top_k gives 0 for every greedy one.
+    """
+    return log_probs if any(log_probs) else ()
+
+
+def _place(prompt: EvaluationPrompt, number: int, served: Served) -> dict[str, Any]:
+    return {
+        "prompt": prompt.text[:SHOWN_CHARACTERS],
+        "adapter": prompt.adapter,
+        "token": number,
+        "expected": prompt.steps[number - 1].candidates[0].text[-SHOWN_CHARACTERS:],
+        "answered": served.text[:SHOWN_CHARACTERS],
+    }
 
 
 def _continues(answer: str, candidate: Candidate) -> bool:

@@ -4,7 +4,7 @@ A server that answers is not a server that answers like its checkpoint: a conver
 tokenizer or a projector may be wrong in every token and fail no request.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from mm_api.documents.engine_manifest import EngineManifest
@@ -15,7 +15,9 @@ from mm_api.documents.evaluation import (
     EvaluationPrompt,
     EvaluationReport,
 )
-from mm_runtime.gateway.warmup.agreement import Agreement, compare, near_tie_bound
+from mm_api.quantized import quantization_of
+from mm_runtime.gateway.warmup.agreement import Agreement, Served, compare
+from mm_runtime.gateway.warmup.bounds import near_tie_bound
 
 
 class EvaluationFailedError(Exception):
@@ -25,10 +27,12 @@ class EvaluationFailedError(Exception):
 class Comparison:
     """The prompts of one engine, and what came out of the last comparison."""
 
-    def __init__(self, evaluation: Evaluation, *, engine_dtype: str) -> None:
+    def __init__(
+        self, evaluation: Evaluation, *, engine_dtype: str, quantization: str | None = None
+    ) -> None:
         """Prepare; nothing is sent from here."""
         self._evaluation = evaluation
-        self._bound = near_tie_bound(engine_dtype, evaluation.dtype)
+        self._bound = near_tie_bound(engine_dtype, evaluation.dtype, quantization)
         self.report: EvaluationReport | None = None
 
     @property
@@ -36,7 +40,7 @@ class Comparison:
         """Yield the prompts in the order in which answers are expected."""
         yield from self._evaluation.prompts
 
-    def judge(self, answers: list[str]) -> EvaluationReport:
+    def judge(self, answers: Sequence[Served]) -> EvaluationReport:
         """Keep and return what came out.
 
         Args:
@@ -73,11 +77,15 @@ def read_comparison(folder: Path, manifest: EngineManifest) -> Comparison | None
     evaluation = Evaluation.from_json(content)
     if evaluation.fingerprint != manifest.fingerprint:
         raise ValueError(f"{path} is of another engine: build the engine again")
-    return Comparison(evaluation, engine_dtype=manifest.plan.engine.dtype)
+    plan = manifest.plan
+    return Comparison(
+        evaluation, engine_dtype=plan.engine.dtype, quantization=quantization_of(plan)
+    )
 
 
 def _report(fingerprint: str, found: list[Agreement]) -> EvaluationReport:
     differences = [one.difference for one in found if one.difference is not None]
+    apart = [one.log_prob_distance for one in found if one.log_prob_distance is not None]
     return EvaluationReport(
         fingerprint=fingerprint,
         prompts=len(found),
@@ -85,5 +93,6 @@ def _report(fingerprint: str, found: list[Agreement]) -> EvaluationReport:
         agreed=sum(one.agreed for one in found),
         near_ties=sum(one.near_tie for one in found),
         failed_prompts=len(differences),
+        log_prob_distance=round(max(apart), 3) if apart else None,
         first_difference=differences[0] if differences else None,
     )

@@ -11,27 +11,24 @@ import io
 import logging
 import time
 from collections.abc import Awaitable, Callable
-from contextlib import aclosing
 from uuid import uuid4
 
-import numpy as np
-from numpy.typing import NDArray
 from PIL import Image
 
 from mm_api.documents.engine_manifest import GoldenPrompt
 from mm_api.documents.evaluation import EvaluationReport
 from mm_runtime.gateway.api.openai import ChatRequest, CompletionRequest, TranscriptionRequest
-from mm_runtime.gateway.backends.engine import EngineRequest, Text
-from mm_runtime.gateway.dataplane import LIKELIEST, ChatService
+from mm_runtime.gateway.dataplane import ChatService
 from mm_runtime.gateway.errors import InvalidRequestError
 from mm_runtime.gateway.media.audio import encode_wav
 from mm_runtime.gateway.metrics import GatewayMetrics
 from mm_runtime.gateway.phase import Phase
 from mm_runtime.gateway.preparation import AnyRequest, PreparedChat
+from mm_runtime.gateway.warmup.answers import Answers
 from mm_runtime.gateway.warmup.evaluation import Comparison, EvaluationFailedError
 from mm_runtime.gateway.warmup.limit_requests import Probe, probes
-from mm_runtime.images.sample import evaluation_images, sample_image
-from mm_runtime.serving.preprocess.audio.tones import sample_audio, tone
+from mm_runtime.images.sample import sample_image
+from mm_runtime.serving.preprocess.audio.tones import sample_audio
 
 _log = logging.getLogger(__name__)
 
@@ -78,6 +75,7 @@ class WarmUp:
         self._metrics = metrics
         self._most_pixels = most_pixels
         self._seconds = max(_LEAST_SECONDS, request_seconds)
+        self._answers = Answers(service, self._seconds)
         self._golden = golden
         self._comparison = comparison
         self._refused = False
@@ -167,63 +165,26 @@ class WarmUp:
         Raises:
             EvaluationFailedError: the engine answers otherwise.
         """
-        images, answers = evaluation_images(), []
+        answers = []
         for number, prompt in enumerate(comparison.prompts, 1):
             self._current = f"prompt {number} of the evaluation"
-            answers.append(
-                await self._generated(
-                    prompt.text,
-                    images=() if prompt.image is None else (images[prompt.image],),
-                    audio=None if prompt.audio_hertz is None else tone(prompt.audio_hertz),
-                    max_tokens=len(prompt.steps),
-                    adapter=prompt.adapter,
-                )
-            )
+            answers.append(await self._answers.to_prompt(prompt))
         self._current = ""
         report = comparison.judge(answers)
         _log.info(
             "evaluation: the engine answers like its checkpoint: %d prompts, %d tokens compared, "
-            "%d near-ties",
+            "%d near-ties, log probabilities %s",
             report.prompts,
             report.tokens,
             report.near_ties,
+            "not returned"
+            if report.log_prob_distance is None
+            else f"at most {report.log_prob_distance:.3f} apart",
         )
-
-    async def _generated(
-        self,
-        text: str,
-        *,
-        images: tuple[NDArray[np.uint8], ...],
-        audio: NDArray[np.float32] | None,
-        max_tokens: int,
-        adapter: int | None = None,
-    ) -> str:
-        """Return the greedy answer to a prompt that is sent as it is."""
-        request = EngineRequest(
-            request_id=f"warm-up-{uuid4().hex}",
-            prompt=text,
-            images=images,
-            video=None,
-            audio=audio,
-            cache_salt="",
-            max_tokens=max_tokens,
-            sampling=LIKELIEST,
-            adapter=adapter,
-        )
-        admission = self.service.admission
-        async with asyncio.timeout(self._seconds):
-            with admission.admit():
-                async with admission.slot(), aclosing(self.service.engine.generate(request)) as got:
-                    return "".join([piece.text async for piece in got if isinstance(piece, Text)])
 
     async def _compare(self, golden: GoldenPrompt) -> None:
         """Repeat the build's golden prompt exactly: no template around it."""
-        answer = await self._generated(
-            golden.text,
-            images=(sample_image(),) * golden.images,
-            audio=sample_audio() if golden.audio_clips else None,
-            max_tokens=len(golden.tokens),
-        )
+        answer = await self._answers.to_golden(golden)
         if answer != golden.answer:
             raise WarmUpFailedError(
                 f"the answer is {answer!r}; when the engine was built it was {golden.answer!r}. "

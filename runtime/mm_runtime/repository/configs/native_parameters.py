@@ -60,7 +60,7 @@ def _batching(values: RepositoryValues) -> dict[str, Parameter]:
         sink_token_length=0,
         enable_chunked_context=False,  # the plan keeps maxNumTokens above the longest prompt
         exclude_input_in_output=True,  # clients get the answer; the prompt holds image ids
-        normalize_log_probs=True,
+        normalize_log_probs=False,  # over the vocabulary: of a greedy token it would be 0
     )
 
 

@@ -38,9 +38,12 @@ FINAL = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
 class Sink:
     """Sends what the C++ backend sends: new tokens of each step, and nothing about the stream."""
 
-    def __init__(self, request: Any, *, streaming: bool, wanted: frozenset[str]) -> None:
-        """Take Triton's request."""
+    def __init__(
+        self, request: Any, *, streaming: bool, wanted: frozenset[str], normalized: bool
+    ) -> None:
+        """Take Triton's request; `normalized`: log probabilities are of the tokens of top_k."""
         self._sender = request.get_response_sender()
+        self._normalized = normalized
         self._streaming, self._wanted = streaming, wanted
         self._kept: list[Piece] = []
         self.stopped = False
@@ -81,7 +84,7 @@ class Sink:
         values = [one.log_probs for one in piece.beams] or [piece.log_probs]
         probabilities = np.zeros((1, len(beams), longest), dtype=np.float32)
         for row, several in enumerate(values):
-            kept = several[:longest]
+            kept = () if self._normalized else several[:longest]
             probabilities[0, row, : len(kept)] = kept
         found = {
             "output_ids": ids,
@@ -130,6 +133,7 @@ class TritonPythonModel:
             cancellation_check_seconds=0.05,
         )
         self._beams = int(given["max_beam_width"])
+        self._normalizes = given["normalize_log_probs"].lower() == "true"
         self._sinks: dict[str, Sink] = {}
         self._loaded.engine.start()
 
@@ -137,7 +141,13 @@ class TritonPythonModel:
         """Hand the requests to the engine."""
         for request in requests:
             inputs = self._read(request)
-            sink = Sink(request, streaming=bool(_one(inputs, "streaming")), wanted=self._outputs)
+            sink = Sink(
+                request,
+                streaming=bool(_one(inputs, "streaming")),
+                wanted=self._outputs,
+                # log P(i | i is in top-k): of the only one it is 0 (samplingTopKKernels.h).
+                normalized=self._normalizes and _one(inputs, "runtime_top_k") == 1,
+            )
             try:
                 if _one(inputs, "stop"):
                     stopped = self._sinks.get(request.request_id())

@@ -1,6 +1,7 @@
 """The wire of trtllm-serve: tensorrt_llm/serve/{openai_server,openai_protocol}.py of 1.0 and 1.1.
 
-An answer is fixed. What a test wants otherwise it says in the last text, as `order: WORD`.
+An answer is fixed, unless a checkpoint answers (`generating`). What a test wants otherwise it says
+in the last text, as `order: WORD`.
 """
 
 import base64
@@ -12,9 +13,11 @@ import sys
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 from arguments import VERSION
+from generating import Generator, open_generator
 
 LISTENING = "INFO: Uvicorn running on http://{host}:{port}"
 
@@ -54,10 +57,15 @@ class Server(ThreadingHTTPServer):
     request_queue_size = 128  # uvicorn's is 2048
 
     def __init__(
-        self, address: tuple[str, int], model: str, version: str, options: dict[str, Any]
+        self,
+        address: tuple[str, int],
+        folder: Path,
+        version: str,
+        options: dict[str, Any],
     ) -> None:
+        self.generator = open_generator(folder)
         super().__init__(address, Handler)
-        self.model = model
+        self.model = folder.name
         self.version = version
         self.shows_metrics = bool(options.get("return_perf_metrics"))
         self.answered = 0
@@ -105,7 +113,7 @@ class Handler(BaseHTTPRequestHandler):
             return
         try:
             body = json.loads(content)
-            chat = Chat(body)
+            chat = Chat(body, self.server.generator)
         except (RefusedError, ValueError, KeyError, TypeError) as error:
             refused = {"object": "error", "message": str(error), "type": "BadRequestError"}
             self._send(400, {**refused, "param": None, "code": 400})
@@ -146,7 +154,8 @@ class Handler(BaseHTTPRequestHandler):
                 os.kill(os.getpid(), signal.SIGKILL)
             last = number == len(words) - 1
             reason = chat.reason if last else None
-            self._event(chat.chunk(self.server.model, {"content": word}, reason))
+            scores = chat.scores[number : number + 1]
+            self._event(chat.chunk(self.server.model, {"content": word}, reason, scores))
         if chat.with_usage:
             usage = {**chat.chunk(self.server.model), "choices": [], "usage": chat.usage}
             self._event(usage)
@@ -182,7 +191,7 @@ class Handler(BaseHTTPRequestHandler):
 class Chat:
     """One request, checked as upstream checks it."""
 
-    def __init__(self, body: dict[str, Any]) -> None:
+    def __init__(self, body: dict[str, Any], generator: Generator | None = None) -> None:
         if foreign := set(body) - FIELDS:
             raise RefusedError(f"{min(foreign)}: Extra inputs are not permitted")
         self.stream = bool(body.get("stream"))
@@ -191,18 +200,7 @@ class Chat:
             raise RefusedError("stream_options can only be set if stream is true")
         self.with_usage = bool(options.get("include_usage"))
         messages = body["messages"]
-        texts, images = [], []
-        for message in messages:
-            content = message["content"]
-            for part in [content] if isinstance(content, str) else content:
-                if isinstance(part, str):
-                    texts.append(part)
-                elif part["type"] == "text":
-                    texts.append(part["text"])
-                elif part["type"] == "image_url":
-                    images.append(_size(part["image_url"]["url"]))
-                else:
-                    raise RefusedError(f"Unknown part type: {part['type']}")
+        texts, images = _read(messages)
         self.order = texts[-1].partition("order: ")[2].split(" ")[0] if texts else ""
         if self.order == "fail":
             raise RefusedError("The model had the order to fail.\nWith more than one line.")
@@ -212,6 +210,9 @@ class Chat:
             words = [str(number) for number in range(1, limit + 2)]
         # What ends an answer by itself has no text, and is not counted.
         spaced = [word if not at else f" {word}" for at, word in enumerate(words)]
+        self.scores: list[dict[str, Any]] = []
+        if generator is not None:
+            spaced = self._generate(generator, messages, limit, scored=bool(body.get("logprobs")))
         self.reason = "length" if len(spaced) > limit else "stop"
         self.words = spaced[:limit] if self.reason == "length" else [*spaced, ""]
         self.usage = {
@@ -222,6 +223,19 @@ class Chat:
         requested = {name: body[name] for name in sorted(set(body) - {"messages"})}
         self.reported = {"roles": [one["role"] for one in messages], "images": images, **requested}
 
+    def _generate(
+        self, generator: Generator, messages: list[Any], limit: int, *, scored: bool
+    ) -> list[str]:
+        """Return the texts of tokens; one more than the limit where the answer has not ended."""
+        made = list(generator.tokens(messages, limit))
+        ended = made[-1][1] is None
+        for text, log_prob in made if scored else ():
+            if log_prob is not None:
+                one = {"token": text, "logprob": log_prob, "bytes": list(text.encode())}
+                self.scores.append({**one, "top_logprobs": []})
+        texts = [text for text, _ in made]
+        return texts[:-1] if ended else [*texts, ""]
+
     def complete(self, model: str) -> dict[str, Any]:
         """Return the answer in one piece."""
         message = {"role": "assistant", "content": "".join(self.words)}
@@ -230,14 +244,38 @@ class Chat:
         return {**head, "model": model, "choices": [choice], "usage": self.usage}
 
     def chunk(
-        self, model: str, delta: dict[str, str] | None = None, reason: str | None = None
+        self,
+        model: str,
+        delta: dict[str, str] | None = None,
+        reason: str | None = None,
+        scores: list[dict[str, Any]] | None = None,
     ) -> dict[str, Any]:
         """Return one event; fields without a value are left out, as upstream does."""
         head = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": int(time.time())}
-        choice = {"index": 0, "delta": delta or {}}
+        choice: dict[str, Any] = {"index": 0, "delta": delta or {}}
+        if scores:
+            choice["logprobs"] = {"content": scores}
         if reason:
             choice["finish_reason"] = reason
         return {**head, "model": model, "choices": [choice]}
+
+
+def _read(messages: list[dict[str, Any]]) -> tuple[list[str], list[list[int]]]:
+    """Return the texts and the sizes of the images."""
+    texts: list[str] = []
+    images: list[list[int]] = []
+    for message in messages:
+        content = message["content"]
+        for part in [content] if isinstance(content, str) else content:
+            if isinstance(part, str):
+                texts.append(part)
+            elif part["type"] == "text":
+                texts.append(part["text"])
+            elif part["type"] == "image_url":
+                images.append(_size(part["image_url"]["url"]))
+            else:
+                raise RefusedError(f"Unknown part type: {part['type']}")
+    return texts, images
 
 
 def _report(text: str) -> None:

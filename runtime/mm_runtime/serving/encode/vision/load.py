@@ -2,6 +2,9 @@
 
 import os
 
+import numpy as np
+from numpy.typing import NDArray
+
 from mm_api.documents.build_plan import VisionPlan
 from mm_api.documents.serving_plan import Device
 from mm_api.families import FAMILIES
@@ -60,10 +63,33 @@ def load_encoder(
             graphs=plan.max_batch_size if plain else 0,
         )
     )
+    newline = None
+    if family.image_layout is ImageLayout.VIEWS:
+        newline = read_newline(folder) if native else kept_newline(folder / EXTRAS)
     session = VisionSession(runner, max_batch_size=plan.max_batch_size, cache=cache)
+    return encoder_of(engine, plan, session, newline)
+
+
+def encoder_of(
+    engine: EngineDirectory,
+    plan: VisionPlan,
+    session: VisionSession,
+    newline: NDArray[np.float32] | None,
+) -> RequestEncoder:
+    """Return the encoder of a family's requests around a session that runs its tower.
+
+    Args:
+        engine: of the family.
+        plan: its image size.
+        session: runs the tower.
+        newline: [hidden], what ends a row of patches; None: the family's images have none.
+    """
+    facts, vision = engine.facts, engine.facts.vision
+    assert vision is not None  # noqa: S101  # a session has a tower
+    family = FAMILIES[facts.family]
     match family.image_layout:
         case ImageLayout.VIEWS:
-            newline = read_newline(folder) if native else kept_newline(folder / EXTRAS)
+            assert newline is not None  # noqa: S101  # see `newline`
             single = family.features_of_several is not None
             return ViewEncoder(session, vision, newline, single_views=single)
         case ImageLayout.CROPS:

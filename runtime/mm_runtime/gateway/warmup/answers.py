@@ -1,0 +1,114 @@
+"""Greedy answers of the server to prompts of the project's own, sent as they are."""
+
+import asyncio
+import logging
+from contextlib import aclosing
+from dataclasses import replace
+from uuid import uuid4
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mm_api.documents.engine_manifest import GoldenPrompt
+from mm_api.documents.evaluation import EvaluationPrompt
+from mm_runtime.gateway.backends.engine import EngineRequest, Text
+from mm_runtime.gateway.dataplane import LIKELIEST, ChatService
+from mm_runtime.gateway.errors import InvalidRequestError
+from mm_runtime.gateway.prompts.templates import Media, Turn
+from mm_runtime.gateway.warmup.agreement import Served
+from mm_runtime.images.sample import evaluation_images, sample_image
+from mm_runtime.serving.preprocess.audio.tones import sample_audio, tone
+
+_log = logging.getLogger(__name__)
+
+_OWN_ALONE = 0
+"""`EngineRequest.likeliest`: log probabilities of the chosen tokens, of no others."""
+
+
+class Answers:
+    """Sends prompts past the dataplane: no template goes around them here.
+
+    Args:
+        service: the path.
+        seconds: for one answer.
+    """
+
+    def __init__(self, service: ChatService, seconds: float) -> None:
+        self._service = service
+        self._seconds = seconds
+        self._likeliest: int | None = _OWN_ALONE
+
+    async def to_golden(self, golden: GoldenPrompt) -> str:
+        """Return the answer to the build's golden prompt.
+
+        Raises:
+            GatewayError: a stage refused or failed.
+            TimeoutError: no answer in time.
+        """
+        request = _request(
+            golden.text,
+            images=(sample_image(),) * golden.images,
+            audio=sample_audio() if golden.audio_clips else None,
+            max_tokens=len(golden.tokens),
+        )
+        return (await self._answer(request)).text
+
+    async def to_prompt(self, prompt: EvaluationPrompt) -> Served:
+        """Return the answer to a prompt of the evaluation, with log probabilities where they are.
+
+        Raises:
+            GatewayError: a stage refused or failed.
+            TimeoutError: no answer in time.
+        """
+        image, hertz = prompt.image, prompt.audio_hertz
+        request = _request(
+            prompt.text,
+            images=() if image is None else (evaluation_images()[image],),
+            audio=None if hertz is None else tone(hertz),
+            max_tokens=len(prompt.steps),
+            adapter=prompt.adapter,
+        )
+        if self._likeliest is not None:
+            try:
+                return await self._answer(replace(request, likeliest=self._likeliest))
+            except InvalidRequestError as error:
+                _log.info("evaluation: tokens alone are compared: %s", error)
+                self._likeliest = None
+        return await self._answer(request)
+
+    async def _answer(self, request: EngineRequest) -> Served:
+        admission = self._service.admission
+        async with asyncio.timeout(self._seconds):
+            with admission.admit():
+                async with (
+                    admission.slot(),
+                    aclosing(self._service.engine.generate(request)) as events,
+                ):
+                    texts = [event async for event in events if isinstance(event, Text)]
+        return Served(
+            "".join(one.text for one in texts),
+            tuple(score.log_prob for one in texts for score in one.scores),
+        )
+
+
+def _request(
+    text: str,
+    *,
+    images: tuple[NDArray[np.uint8], ...],
+    audio: NDArray[np.float32] | None,
+    max_tokens: int,
+    adapter: int | None = None,
+) -> EngineRequest:
+    """Return a request; a server that writes the prompt itself gets it as one user's message."""
+    return EngineRequest(
+        request_id=f"warm-up-{uuid4().hex}",
+        prompt=text,
+        images=images,
+        video=None,
+        audio=audio,
+        cache_salt="",
+        max_tokens=max_tokens,
+        sampling=LIKELIEST,
+        turns=(Turn("user", (*(Media.IMAGE for _ in images), text)),),
+        adapter=adapter,
+    )

@@ -1,0 +1,115 @@
+"""Backend TensorRT: a pod whose answers are not its checkpoint's is never ready, and says where.
+
+The real tritonserver and gateway, stand-ins for NVIDIA's parts. Answers were recorded at the build
+by transformers on the processor; features pass through the engine's types on their way.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+import pytest
+
+from mm_api.documents.evaluation import EVALUATION_NAME, Evaluation
+from support.damaged_engines import damaged
+from support.model_configs import VERSIONS
+from support.native import damaged as native
+from support.native.engines import NativeEngine, evaluated_engine
+from support.native.image import NativeImage, make_image
+from support.real_gateway import run_pair
+from support.reports import report_of
+from support.tiny_llava import ADAPTERS
+
+pytestmark = [pytest.mark.triton, pytest.mark.timeout(600)]
+
+VERSION = VERSIONS[-1]
+BASE, ADAPTED = 6, 2
+"""Prompts of the base model and of its one adapter."""
+
+
+@pytest.fixture(scope="module")
+def image(tmp_path_factory: pytest.TempPathFactory) -> NativeImage:
+    """An image of the newest version."""
+    return make_image(tmp_path_factory.mktemp("image"), VERSION)
+
+
+@pytest.fixture(scope="module")
+def llava(tmp_path_factory: pytest.TempPathFactory) -> NativeEngine:
+    """The committed LLaVA with its adapter."""
+    return evaluated_engine("llava", tmp_path_factory.mktemp("evaluated"), VERSION, ADAPTERS)
+
+
+def test_an_engine_like_its_checkpoint_is_ready(
+    llava: NativeEngine, image: NativeImage, tmp_path: Path
+) -> None:
+    """Tokens are the checkpoint's, and log probabilities those of the entire vocabulary."""
+    kept = Evaluation.from_json((llava.built.directory / EVALUATION_NAME).read_bytes())
+    assert len(kept.prompts) == BASE + ADAPTED
+    with run_pair(llava.built, tmp_path, program=image.program) as pair:
+        report = report_of(pair.triton)
+    assert (report.prompts, report.failed_prompts) == (BASE + ADAPTED, 0)
+    assert report.tokens == report.agreed > len(kept.prompts)
+    assert report.log_prob_distance is not None
+    assert report.log_prob_distance < 0.1, (
+        "normalised over top_k each would be 0, and none compared"
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", ["mllama", "qwen2-vl", "t5"])
+def test_other_families_are_compared(family: str, tmp_path: Path) -> None:
+    """Cross attention, rotations, and an encoder-decoder: each answers like its checkpoint."""
+    engine = evaluated_engine(family, tmp_path, VERSION)
+    image = make_image(tmp_path / "image", VERSION)
+    with run_pair(engine.built, tmp_path, program=image.program) as pair:
+        report = report_of(pair.triton)
+    assert (report.failed_prompts, report.first_difference) == (0, None)
+    assert report.log_prob_distance is not None
+    assert report.tokens > report.prompts
+
+
+@pytest.mark.slow
+def test_an_image_that_is_not_seen_is_a_difference(tmp_path: Path) -> None:
+    """MLLAMA that reads the same of every image answers, and not like its checkpoint."""
+    engine = evaluated_engine("mllama", tmp_path, VERSION)
+    wrong = damaged(engine.built, tmp_path / "wrong", native.blind)
+    image = make_image(tmp_path / "image", VERSION)
+    with run_pair(wrong, tmp_path, program=image.program, awaited=False) as pair:
+        report = report_of(pair.triton)
+        status = httpx.get(f"{pair.url}/readyz", timeout=10).status_code
+    assert status == httpx.codes.SERVICE_UNAVAILABLE
+    assert report.first_difference is not None
+
+
+@pytest.mark.parametrize(
+    ("damage", "adapter_only"),
+    [
+        pytest.param(native.weights, False, id="weights"),
+        pytest.param(native.tokenizer, False, id="tokenizer", marks=pytest.mark.slow),
+        pytest.param(native.projector, False, id="projector", marks=pytest.mark.slow),
+        pytest.param(native.adapter, True, id="adapter"),
+    ],
+)
+def test_an_engine_unlike_its_checkpoint_is_never_ready(
+    llava: NativeEngine,
+    image: NativeImage,
+    tmp_path: Path,
+    damage: Callable[[Path], Path],
+    *,
+    adapter_only: bool,
+) -> None:
+    """Requests are answered, and the pod stays unready with prompt, token and distance."""
+    wrong = damaged(llava.built, tmp_path, damage)
+    with run_pair(wrong, tmp_path, program=image.program, awaited=False) as pair:
+        report = report_of(pair.triton)
+        answer = httpx.get(f"{pair.url}/readyz", timeout=10)
+    first = report.first_difference
+    assert answer.status_code == httpx.codes.SERVICE_UNAVAILABLE
+    assert first is not None
+    detail = answer.json()["detail"]
+    assert "EvaluationFailed" in detail
+    assert f"token {first.token}:" in detail
+    assert first.prompt in detail
+    assert 1 <= report.failed_prompts <= (ADAPTED if adapter_only else BASE + ADAPTED)
+    assert (first.adapter is not None) == adapter_only
+    assert first.distance > first.bound
