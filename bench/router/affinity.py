@@ -41,6 +41,7 @@ from support.build_plans import change_serving  # noqa: E402 - tests are no pack
 from support.middle_llava import build_middle_llava, new_image  # noqa: E402
 from support.real_gateway import RealGateway, run_pair  # noqa: E402
 from support.routers import RunningRouter, route  # noqa: E402
+from support.tiny_llava import engine_in  # noqa: E402
 
 RESULTS = Path(__file__).parent / "results"
 BATCH, USERS, TURNS = 4, 2, 3
@@ -174,11 +175,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--chats", type=int, default=8, help="of each round and way")
+    parser.add_argument("--engine", type=Path, help="where a build is kept, or is made")
     options = parser.parse_args()
     load = os.getloadavg()[0]
     with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
         folder = Path(name)
-        built = build_middle_llava(folder, BATCH)
+        kept = options.engine or folder
+        built = engine_in(kept) if (kept / "store").is_dir() else build_middle_llava(kept, BATCH)
         change_serving(
             built.serving,
             gateway={"max_concurrency": BATCH, "request_timeout_seconds": 240},

@@ -58,13 +58,18 @@ class Attempts:
             RetryLaterError: no replica could be reached, or the one that was is lost.
         """
         tried: set[str] = set()
+        retried: Why | None = None
         while len(tried) < MOST_ATTEMPTS:
             visit = self._fleet.choose(request.model.key, request.affinity, tried=tried)
             if visit is None:
                 break
+            if retried is not None:
+                self._metrics.count("mm_router_retries_total", request.label, retried)
             tried.add(visit.replica)
-            if (received := await self._attempt(visit, request)) is not None:
-                return visit, received
+            outcome = await self._attempt(visit, request)
+            if isinstance(outcome, Received):
+                return visit, outcome
+            retried = outcome
         if not tried:
             raise RetryLaterError(
                 f"The model {request.label!r} has no ready replica now. Try again later.",
@@ -79,18 +84,14 @@ class Attempts:
             code="no_replica",
         )
 
-    async def _attempt(self, visit: Visit, request: Outgoing) -> Received | None:
-        """Return the answer of one replica; None: another one may be tried, this visit is over."""
-        retried: Why
+    async def _attempt(self, visit: Visit, request: Outgoing) -> Received | Why:
+        """Return the answer of one replica, or why another one may be tried: the visit is over."""
         try:
-            received = await self._send(visit, request)
-            if not is_draining(received.status, received.headers, received.content or b""):
-                return received
-            received.close()
-            retried = Why.DRAINING
+            received = await self._send(visit.replica, request)
         except UnreachableError:
             visit.failed(Failure.UNREACHABLE)
-            retried = Why.UNREACHABLE
+            visit.end()
+            return Why.UNREACHABLE
         except BrokenError:
             visit.failed(Failure.BROKEN)
             visit.end()
@@ -98,24 +99,23 @@ class Attempts:
         except BaseException:
             visit.end()
             raise
-        visit.end()
-        self._metrics.count("mm_router_retries_total", request.label, retried)
-        return None
+        if is_draining(received.status, received.headers, received.content or b""):
+            received.close()
+            visit.end()
+            return Why.DRAINING
+        if received.status in _SERVER_ERRORS:
+            visit.failed(Failure.ERRORS)
+        else:
+            visit.answered()
+        return received
 
-    async def _send(self, visit: Visit, request: Outgoing) -> Received:
-        answer = await self._upstream.send(
-            visit.replica, request.target, request.headers, request.body
-        )
+    async def _send(self, replica: str, request: Outgoing) -> Received:
+        answer = await self._upstream.send(replica, request.target, request.headers, request.body)
         try:
-            received = await receive_answer(answer)
+            return await receive_answer(answer)
         except BaseException:
             answer.close()
             raise
-        if received.status not in _SERVER_ERRORS:
-            visit.answered()
-        elif not is_draining(received.status, received.headers, received.content or b""):
-            visit.failed(Failure.ERRORS)
-        return received
 
 
 def replica_lost() -> RetryLaterError:

@@ -29,6 +29,7 @@ class ClientResponse:
         self._drain = drain
         self.status = 0
         self.complete = False
+        self._is_stream = False
 
     async def start(self, status: int, headers: Mapping[str, str]) -> None:
         """Send the head; a client of a router that drains leaves with its answer."""
@@ -39,6 +40,7 @@ class ClientResponse:
         ]
         await self._send({"type": "http.response.start", "status": status, "headers": pairs})
         self.status = status
+        self._is_stream = "content-length" not in headers
 
     async def write(self, content: bytes, *, more: bool) -> None:
         """Send a part of the body.
@@ -61,9 +63,15 @@ class ClientResponse:
         await self.write(content, more=False)
 
     async def fail(self, error: Exception, receive: Receive) -> None:
-        """Answer with an error; a stream that has begun ends with it."""
+        """Answer with an error; a stream that has begun ends with it.
+
+        Raises:
+            ClientGoneError: an answer of a stated length has begun: its connection is closed.
+        """
         if self.complete:
             return
+        if self.status and not self._is_stream:
+            raise ClientGoneError
         response = error_response(error)
         if self.status:
             await self.write(b"data: " + encode(response.body) + b"\n\n", more=False)

@@ -108,8 +108,9 @@ async def test_without_any_replica_left_the_client_comes_back(tmp_path: Path) ->
         kill(one.second)
         answer = await one.post(client)
 
-    assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
-    assert answer.json()["error"]["code"] == "no_replica"
+        assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+        assert answer.json()["error"]["code"] == "no_replica"
+        assert one.count("mm_router_retries_total", reason="unreachable") == 1
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["complete", "stream"])

@@ -10,7 +10,10 @@ from typing import Any
 import httpx
 import pytest
 
+from mm_edge.body import ClientGoneError
+from mm_edge.drain import Drain
 from mm_router.catalog import Model
+from mm_router.client_response import ClientResponse
 from mm_router.settings import Settings, parse_settings
 from mm_router.upstream import passed_on
 from support.eventually import eventually_async
@@ -114,6 +117,25 @@ async def test_requests_have_a_time(tmp_path: Path, *, stream: bool) -> None:
     last = answer.text.split("data: ")[-1]
     assert json.loads(last)["error"]["code"] == "timeout"
     assert answer.status_code == (200 if stream else 504)
+
+
+async def test_no_error_is_written_into_an_answer_of_a_stated_length() -> None:
+    """The client finds a connection that ended, not an answer with an error behind it."""
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    async def receive() -> Any:
+        return {"type": "http.disconnect"}
+
+    response = ClientResponse(send, Drain())
+    await response.start(200, {"content-length": "1000"})
+    await response.write(b"half", more=True)
+
+    with pytest.raises(ClientGoneError):
+        await response.fail(RuntimeError(), receive)
+    assert [message["type"] for message in sent] == ["http.response.start", "http.response.body"]
 
 
 async def test_models_that_are_gone_leave_the_metrics(tmp_path: Path) -> None:
