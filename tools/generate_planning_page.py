@@ -170,6 +170,7 @@ _IMAGES: Final = {
     ImageLayout.SQUARE: "one square each",
     ImageLayout.VIEWS: "a base view and the tiles of the best grid",
     ImageLayout.CROPS: "tiles of the grid of the nearest shape, and a view of all of it",
+    ImageLayout.NUMBERED: "tiles of the scaled image and a view of all of it, numbered",
     ImageLayout.GRID: "patches, of any shape",
     ImageLayout.LINES: "patches, of any shape, in lines",
     ImageLayout.TILES: "tiles on a canvas, read by cross attention",

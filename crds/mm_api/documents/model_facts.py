@@ -81,6 +81,9 @@ class VisionFacts(Document):
     query_tokens: int | None = Field(
         default=None, ge=1, description="BLIP-2: queries of the Q-Former, one feature each."
     )
+    longest_side: int | None = Field(
+        default=None, ge=1, description="Pixels that the longer side of an image is scaled to."
+    )
     max_tiles: int | None = Field(
         default=None, ge=1, description="Tiles of one image at most, its thumbnail included."
     )

@@ -12,6 +12,7 @@ from mm_api.families.byt5 import BYT5
 from mm_api.families.family import Family
 from mm_api.families.flan_t5 import FLAN_T5
 from mm_api.families.gemma3 import GEMMA3
+from mm_api.families.idefics3 import IDEFICS3
 from mm_api.families.internvl import INTERNVL
 from mm_api.families.llava import LLAVA
 from mm_api.families.llava_next import LLAVA_NEXT
@@ -23,6 +24,7 @@ from mm_api.families.mt5 import MT5
 from mm_api.families.nmt import NMT
 from mm_api.families.qwen2_5_vl import QWEN2_5_VL
 from mm_api.families.qwen2_vl import QWEN2_VL
+from mm_api.families.smolvlm import SMOLVLM
 from mm_api.families.t5 import T5
 from mm_api.families.vila import VILA
 from mm_api.families.whisper import WHISPER
@@ -31,7 +33,7 @@ FAMILIES: dict[str, Family] = {
     family.name: family
     for family in (
         *(BLIP2_OPT, BLIP2_T5, LLAVA, VILA, LLAVA_NEXT, LLAVA_ONEVISION, MLLAMA, QWEN2_VL),
-        *(QWEN2_5_VL, INTERNVL, MISTRAL3, GEMMA3),
+        *(QWEN2_5_VL, INTERNVL, MISTRAL3, GEMMA3, IDEFICS3, SMOLVLM),
         *(T5, FLAN_T5, MT5, BYT5, BART, MBART, NMT, WHISPER),
     )
 }

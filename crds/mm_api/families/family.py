@@ -41,6 +41,9 @@ class ImageLayout(StrEnum):
     each of several images is one view."""
     CROPS = "Crops"
     """Tiles of the grid of the nearest shape, and a view of all of it; each as many features."""
+    NUMBERED = "Numbered"
+    """Tiles of an image of one longer side, and a view of all of it, each behind tokens that say
+    where it is."""
     GRID = "Grid"
     """Patches of an image that keeps its shape; positions have three coordinates (M-RoPE)."""
     LINES = "Lines"
@@ -51,7 +54,12 @@ class ImageLayout(StrEnum):
     @property
     def is_plain(self) -> bool:
         """Return whether the encoder reads pixels of one size and nothing else: no mask."""
-        return self in {ImageLayout.SQUARE, ImageLayout.VIEWS, ImageLayout.CROPS}
+        return self in {
+            ImageLayout.SQUARE,
+            ImageLayout.VIEWS,
+            ImageLayout.CROPS,
+            ImageLayout.NUMBERED,
+        }
 
     @property
     def stores_scores(self) -> bool:
@@ -64,6 +72,8 @@ class Decoder(StrEnum):
 
     BESIDE_TOWER = "BesideTower"
     """At `model.language_model`, with the head on top."""
+    TEXT_MODEL = "TextModel"
+    """At `model.text_model`, with the head on top."""
     NESTED_MODEL = "NestedModel"
     """At `language_model`, which is a model with decoder and head of its own."""
     FOLDER = "Folder"

@@ -19,6 +19,23 @@ PLAIN_CHAT = (
 
 
 @dataclass(frozen=True, slots=True)
+class TileMarks:
+    """Tokens that say which part of an image its features are of."""
+
+    edge: str
+    """Before each tile, and behind the view of all of it."""
+
+    place: str
+    """Of a tile, with `{row}` and `{column}`, which count from 1."""
+
+    view: str
+    """Of the view of all of it."""
+
+    line_end: str
+    """Text behind the last tile of a row, and once more before the view."""
+
+
+@dataclass(frozen=True, slots=True)
 class PromptStyle:
     """How a family writes prompts."""
 
@@ -34,6 +51,8 @@ class PromptStyle:
     """Token after each line of an image's features but the last; empty: they are one run."""
     image_end: str = ""
     """Token after the last line."""
+    tiles: TileMarks | None = None
+    """None: tiles stand there without."""
     splits: bool = False
     """The placeholder is no token: the text is cut there, and features go in between."""
 

@@ -14,8 +14,8 @@ from support.families.images import CASES
 LLAMA = {"model_type": "llama"}
 ENGLISH = {"forced_bos_token_id": 250_004}
 IMAGE_TOKEN = {"image_token_index": 7, "image_token_id": 7}
-POOLED = {"mm_tokens_per_image": 49}
-"""Of SigLIP's 14 x 14 patches: Gemma 3's own default is of another tower."""
+POOLED = {"mm_tokens_per_image": 49, "scale_factor": 7}
+"""Of SigLIP's 14 x 14 and Idefics3's 7 x 7 patches: their own defaults are of other towers."""
 
 
 def beside(vision: dict[str, Any], kind: str) -> dict[str, Any]:

@@ -22,6 +22,7 @@ _NAMES = {
     ImageLayout.SQUARE: _TABLES,
     ImageLayout.VIEWS: _TABLES,
     ImageLayout.CROPS: _TABLES,
+    ImageLayout.NUMBERED: _TABLES,
     ImageLayout.GRID: _TABLES | _ROTARY,
     ImageLayout.LINES: _TABLES,
     ImageLayout.TILES: _CROSS_ATTENTION,

@@ -92,7 +92,7 @@ def encoder_of(
             assert newline is not None  # noqa: S101  # see `newline`
             single = family.features_of_several is not None
             return ViewEncoder(session, vision, newline, single_views=single)
-        case ImageLayout.CROPS:
+        case ImageLayout.CROPS | ImageLayout.NUMBERED:
             return CropEncoder(session, image_size=plan.image_size)
         case ImageLayout.GRID:
             return GridEncoder.load(session, facts, engine.configs)

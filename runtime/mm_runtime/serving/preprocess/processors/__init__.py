@@ -5,6 +5,8 @@ processor does it, and the registry. Must not: import torch or transformers, kno
 May import: mm_api, numpy, Pillow.
 """
 
+from collections.abc import Callable, Mapping
+
 from mm_api.documents.build_plan import VisionPlan
 from mm_api.families import FAMILIES
 from mm_api.families.family import ImageLayout
@@ -12,10 +14,20 @@ from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.preprocess.processors.crops import CropProcessor
 from mm_runtime.serving.preprocess.processors.grids import GridProcessor
 from mm_runtime.serving.preprocess.processors.lines import LineProcessor
+from mm_runtime.serving.preprocess.processors.numbered import NumberedProcessor
 from mm_runtime.serving.preprocess.processors.prepared import ImageProcessor
 from mm_runtime.serving.preprocess.processors.squares import SquareProcessor
 from mm_runtime.serving.preprocess.processors.tiles import TileProcessor
 from mm_runtime.serving.preprocess.processors.views import ViewProcessor
+
+_LOADERS: Mapping[ImageLayout, Callable[[EngineDirectory], ImageProcessor]] = {
+    ImageLayout.VIEWS: ViewProcessor.load,
+    ImageLayout.CROPS: CropProcessor.load,
+    ImageLayout.NUMBERED: NumberedProcessor.load,
+    ImageLayout.GRID: GridProcessor.load,
+    ImageLayout.LINES: LineProcessor.load,
+    ImageLayout.TILES: TileProcessor.load,
+}
 
 
 def load_processor(engine: EngineDirectory, vision: VisionPlan) -> ImageProcessor:
@@ -24,16 +36,7 @@ def load_processor(engine: EngineDirectory, vision: VisionPlan) -> ImageProcesso
     Raises:
         OSError, KeyError, ValueError: the checkpoint's configuration is missing or not understood.
     """
-    match FAMILIES[engine.facts.family].image_layout:
-        case ImageLayout.VIEWS:
-            return ViewProcessor.load(engine)
-        case ImageLayout.CROPS:
-            return CropProcessor.load(engine)
-        case ImageLayout.GRID:
-            return GridProcessor.load(engine)
-        case ImageLayout.LINES:
-            return LineProcessor.load(engine)
-        case ImageLayout.TILES:
-            return TileProcessor.load(engine)
-        case ImageLayout.SQUARE:
-            return SquareProcessor.load(engine, vision.features_per_image)
+    layout = FAMILIES[engine.facts.family].image_layout
+    if layout is ImageLayout.SQUARE:
+        return SquareProcessor.load(engine, vision.features_per_image)
+    return _LOADERS[layout](engine)

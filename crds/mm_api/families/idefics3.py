@@ -1,0 +1,150 @@
+"""Idefics3 and SmolVLM 1: tiles of the scaled image and a view of all of it, each with its place.
+
+TensorRT-LLM has no class of it (docs/source/models/supported-models.md).
+"""
+
+from math import isqrt
+
+from mm_api.checkpoint.dimensions import Dimensions
+from mm_api.checkpoint.text import text_facts
+from mm_api.checkpoint.values import JsonObject, Sizes, invalid, section
+from mm_api.checkpoint.vision import image_token, tower_facts
+from mm_api.documents.model_facts import VisionFacts
+from mm_api.families import internvl
+from mm_api.families.family import (
+    BYTES_TENSORS,
+    ENSEMBLE,
+    NO_ENGINES,
+    VARIABLE_SIZE_FACTOR,
+    Decoder,
+    Embeddings,
+    Family,
+    ImageLayout,
+    Kind,
+    Serving,
+)
+from mm_api.families.llava import LLAMA_STYLE
+from mm_api.families.prompt import IMAGES, TEXT, PromptStyle, TileMarks
+
+TOWER = {
+    "hidden_size": 1152,
+    "intermediate_size": 3072,
+    "num_hidden_layers": 12,
+    "num_attention_heads": 16,
+    "image_size": 224,
+    "patch_size": 32,
+}
+"""Defaults of Idefics3VisionConfig and SmolVLMVisionConfig."""
+
+MERGED = 2
+"""scale_factor of Idefics3Config."""
+
+LARGEST_SIDE = 4096
+"""MAX_IMAGE_SIZE of Idefics3ImageProcessor, above which it would scale once more."""
+
+
+def read(config: JsonObject, processor: JsonObject) -> Dimensions:
+    """Return the parts of an Idefics3 or SmolVLM checkpoint.
+
+    Raises:
+        CheckpointError: the language model is not Llama's; tiles are of another size than the
+            tower's images, or images no multiple of them; features do not divide the patches.
+    """
+    text = section(config, "text_config") or {}
+    kind = text.get("model_type", "llama")
+    if kind != "llama":
+        raise invalid(
+            f"text_config.model_type is {kind!r}; expected llama, whose blocks are planned"
+        )
+    size = Sizes(section(config, "vision_config") or {}, TOWER, "vision_config")
+    side, merged = size("image_size"), Sizes(config, {})("scale_factor", MERGED)
+    patches = side // size("patch_size")
+    if patches % merged:
+        raise invalid(
+            f"scale_factor is {merged}; expected a number that divides the {patches} patches along"
+            " a side of a tile"
+        )
+    tile = _edge(processor, "max_image_size", side)
+    if tile != side:
+        raise invalid(
+            f"preprocessor_config.json max_image_size.longest_edge is {tile}; expected"
+            f" vision_config.image_size {side}: other tiles have another number of features"
+        )
+    longest = _edge(processor, "size", 4 * side)
+    if longest % side or longest > LARGEST_SIDE:
+        raise invalid(
+            f"preprocessor_config.json size.longest_edge is {longest}; expected a multiple of"
+            f" {side}, the side of a tile, up to {LARGEST_SIDE}"
+        )
+    across = longest // side if processor.get("do_image_splitting", True) is not False else 0
+    vision = tower_facts(
+        size,
+        features_per_image=(patches // merged) ** 2,  # of one tile, as InternVL's
+        merge_size=merged,
+        max_tiles=(across**2 if across > 1 else 0) + 1,
+        longest_side=longest,
+    )
+    tied = bool(text.get("tie_word_embeddings", config.get("tie_word_embeddings", False)))
+    facts = text_facts(text, tied_embeddings=tied)
+    return Dimensions(facts, vision, image_token_id=image_token(config))
+
+
+def _edge(processor: JsonObject, key: str, default: int) -> int:
+    """Return the longest edge of one of the processor's sizes."""
+    where = f"preprocessor_config.json {key}"
+    return Sizes(section(processor, key) or {}, {}, where)("longest_edge", default)
+
+
+def frame_tokens(vision: VisionFacts) -> int:
+    """Return the tokens among the tiles of the largest grid: two a tile, ends of rows, the view's.
+
+    A line break before the view is one token or two.
+    """
+    across = isqrt((vision.max_tiles or 1) - 1)
+    return across * (2 * across + 1) + 4
+
+
+MARKS = TileMarks(
+    edge="<fake_token_around_image>",
+    place="<row_{row}_col_{column}>",
+    view="<global-img>",
+    line_end="\n",
+)
+
+WRAPPER = (
+    "User:" + IMAGES + "<image>{% endfor %}" + TEXT + "{% endfor %}<end_of_utterance>\nAssistant:"
+)
+
+
+IDEFICS3 = Family(
+    name="idefics3",
+    title="Idefics3",
+    architectures=("Idefics3ForConditionalGeneration",),
+    model_type="idefics3",
+    read=read,
+    kind=Kind.PROMPT_TABLE,
+    dtypes=("bfloat16", "float16"),
+    dtype_reason="the type of the published checkpoints",
+    style=LLAMA_STYLE,
+    embeddings=Embeddings(),
+    recipe=NO_ENGINES,
+    image_layout=ImageLayout.NUMBERED,
+    decoder=Decoder.TEXT_MODEL,
+    prompt=PromptStyle(WRAPPER, tiles=MARKS),
+    serving=Serving(ENSEMBLE, BYTES_TENSORS, "the checkpoint's chat template"),
+    features_per_image=internvl.features_per_image,
+    frame_tokens=frame_tokens,
+    fixed_features=False,
+    tiles_per_image=lambda vision: vision.max_tiles or 1,
+    positions_per_tile=lambda vision: (vision.image_size // vision.patch_size) ** 2,
+    default_input_tokens=4096,
+    default_output_tokens=1024,
+    template_tokens=16,
+    pool_factor=VARIABLE_SIZE_FACTOR,
+    pipeline_parallel=True,
+    adapters=True,
+    notes=(
+        "small images are scaled up, too: even 364 x 364 pixels are 16 tiles and a view of them",
+        "SmolVLM's first checkpoints are of this class",
+    ),
+)

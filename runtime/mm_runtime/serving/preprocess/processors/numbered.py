@@ -1,0 +1,149 @@
+"""Numbered tiles: an image scaled to one longer side, cut up, then all of it, each with its place.
+
+The steps and their rounding are those of transformers' Idefics3 processor; tests compare both.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil
+
+import numpy as np
+from PIL import Image
+
+from mm_api.families import FAMILIES
+from mm_api.families.prompt import TileMarks
+from mm_runtime.serving.directory import EngineDirectory
+from mm_runtime.serving.preprocess.processors.prepared import (
+    Colours,
+    InPrompt,
+    Prepared,
+    Size,
+    WithoutVideo,
+    read_config,
+)
+from mm_runtime.serving.prompts.frames import Frame
+
+
+@dataclass(frozen=True)
+class NumberedProcessor(InPrompt, WithoutVideo):
+    """Tiles, colours and tokens of one checkpoint."""
+
+    colours: Colours
+    tile: int
+    longest: int
+    """Pixels of the longer side of every image that is cut up, a multiple of the tile's."""
+
+    rows: int
+    """Features of one tile."""
+
+    splits: bool
+    """False: an image is its view and nothing else."""
+
+    feature: str
+    marks: TileMarks
+
+    @classmethod
+    def load(cls, engine: EngineDirectory) -> "NumberedProcessor":
+        """Read the checkpoint's configuration."""
+        vision, style = engine.facts.vision, FAMILIES[engine.facts.family].prompt
+        if vision is None or vision.max_tiles is None or style is None or style.tiles is None:
+            raise ValueError(f"{engine.root}: the facts have no number of tiles")
+        config = read_config(engine.image_processor)
+        return cls(
+            colours=Colours.of(config, Image.Resampling.LANCZOS),
+            tile=vision.image_size,
+            longest=vision.longest_side or vision.image_size,
+            rows=vision.features_per_image,
+            splits=config.get("do_image_splitting", True) is not False,
+            feature=style.placeholder,
+            marks=style.tiles,
+        )
+
+    @property
+    def fixed_rows(self) -> None:
+        """Rows follow from an image's shape."""
+        return
+
+    def rows_of(self, sizes: Sequence[Size]) -> tuple[int, ...]:
+        """Return the features of all tiles and of the view."""
+        grids = [self._grid(size) for size in sizes]
+        return tuple(self.rows * (lines * columns + 1) for lines, columns in grids)
+
+    def frames_of(self, sizes: Sequence[Size]) -> tuple[Frame, ...]:
+        """Return the tiles of each image, the view behind them, with their places."""
+        return tuple(self._frame(*self._grid(size)) for size in sizes)
+
+    def reduced(self, image: Image.Image, count: int) -> Image.Image:
+        """Return a larger image with its longer side at what all are scaled to."""
+        del count  # each is cut up
+        return image if max(image.size) <= self.longest else self._scaled(image)
+
+    def prepare(self, images: list[Image.Image]) -> Prepared:
+        """Return `PIXEL_VALUES` [tiles, 3, side, side] of all images."""
+        tiles = [tile for image in images for tile in self._tiles(image)]
+        pixels = np.stack([self.colours.normalised(tile) for tile in tiles])
+        sizes = [(image.height, image.width) for image in images]
+        return Prepared({"PIXEL_VALUES": pixels}, self.rows_of(sizes), frames=self.frames_of(sizes))
+
+    def _frame(self, lines: int, columns: int) -> Frame:
+        marks = self.marks
+        text = ""
+        for row in range(1, lines + 1):
+            places = (marks.place.format(row=row, column=one) for one in range(1, columns + 1))
+            text += "".join(marks.edge + place + self.feature for place in places)
+            text += marks.line_end
+        text += marks.line_end if lines else ""
+        text += marks.edge + marks.view + self.feature + marks.edge
+        return Frame(text, (self.rows,) * (lines * columns + 1))
+
+    def _tiles(self, image: Image.Image) -> list[Image.Image]:
+        """Return the tiles from left to right and top to bottom, and the view."""
+        canvas = self._scaled(image)
+        side = (self.tile, self.tile)
+        if not self.splits:
+            return [self._resized(canvas, side)]
+        high, wide = self._canvas((image.height, image.width))
+        canvas = self._resized(canvas, (high, wide))
+        if (high, wide) == side:
+            return [canvas]
+        corners = [(x, y) for y in range(0, high, self.tile) for x in range(0, wide, self.tile)]
+        tiles = [canvas.crop((x, y, x + self.tile, y + self.tile)) for x, y in corners]
+        return [*tiles, self._resized(canvas, side)]
+
+    def _grid(self, size: Size) -> Size:
+        """Return rows and columns of tiles, none where the view is all there is."""
+        if not self.splits:
+            return 0, 0
+        high, wide = self._canvas(size)
+        single = (high, wide) == (self.tile, self.tile)
+        return (0, 0) if single else (high // self.tile, wide // self.tile)
+
+    def _canvas(self, size: Size) -> Size:
+        """Return height and width that tiles are cut from."""
+        height, width = self._fitted(size)
+        ratio = width / height
+        if width >= height:
+            height = int(self.longest / ratio)
+        else:
+            width = int(self.longest * ratio)
+        high, wide = (max(1, ceil(side / self.tile)) * self.tile for side in (height, width))
+        return high, wide
+
+    def _fitted(self, size: Size) -> Size:
+        """Return height and width with the longer side at what all are scaled to."""
+        height, width = size
+        ratio = width / height
+        if width >= height:
+            return _even(int(self.longest / ratio)), self.longest
+        return self.longest, _even(int(self.longest * ratio))
+
+    def _scaled(self, image: Image.Image) -> Image.Image:
+        return self._resized(image, self._fitted((image.height, image.width)))
+
+    def _resized(self, image: Image.Image, size: Size) -> Image.Image:
+        return image.resize((size[1], size[0]), resample=self.colours.resample)
+
+
+def _even(side: int) -> int:
+    """Return a side that is even, or the one pixel of a strip."""
+    return max(1, side + side % 2)
