@@ -210,6 +210,17 @@ ROLLOUT: Final[dict[str, Advice]] = {
     Reason.ROLLOUT_COMPLETE: Advice("All pods have the wanted revision.", NOTHING),
     Reason.ROLLOUT_IN_PROGRESS: Advice("Pods are being replaced.", "Wait."),
     Reason.WAITING_FOR_ENGINE: Advice("`EngineBuilt` is not True yet.", "See `EngineBuilt`."),
+    Reason.WAITING_FOR_TURN: Advice(
+        "The operator changed what pods run (an upgrade, its values), not the spec; "
+        "`operator.rollouts.maxModels` models roll out at a time, the least used first. The "
+        "former revision serves meanwhile.",
+        "Wait. A change of the spec rolls the model out at once.",
+    ),
+    Reason.ROLLOUTS_STOPPED: Advice(
+        "The same, and the rollout of the model that is named failed: no further one starts.",
+        "See the conditions of that model. Once its rollout is complete, or its spec is changed, "
+        "the others continue; `helm rollback` ends it for all.",
+    ),
     Reason.PODS_STARTING: Advice(
         "Pods load the engine or run warm-up requests; the message counts both phases.",
         "Wait; the gateway's log names a warm-up request that fails.",

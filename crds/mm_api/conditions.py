@@ -57,6 +57,8 @@ class Reason(StrEnum):
     ENGINE_MISMATCH = "EngineMismatch"
     # RollingOut, Available, Ready
     WAITING_FOR_ENGINE = "WaitingForEngine"
+    WAITING_FOR_TURN = "WaitingForTurn"
+    ROLLOUTS_STOPPED = "RolloutsStopped"
     PODS_STARTING = "PodsStarting"
     PODS_UNSCHEDULABLE = "PodsUnschedulable"
     VOLUME_UNAVAILABLE = "VolumeUnavailable"

@@ -32,6 +32,7 @@ from mm_operator.cluster.models import ModelCache
 from mm_operator.cluster.namespaces import ServedNamespaces
 from mm_operator.cluster.nodes import NodeCache
 from mm_operator.cluster.observe import Observer
+from mm_operator.cluster.rollout_turns import RolloutTurns
 from mm_operator.cluster.spare_gpus import SpareGpuFinder
 from mm_operator.cluster.stores import StoreIdentities
 from mm_operator.cluster.version import minor_version
@@ -81,6 +82,7 @@ class Operator:
         )
         self._cache = Cache(on_change=lambda key: self._queue.add_after(key, _SETTLE_SECONDS))
         self._nodes = NodeCache(on_change=self._requeue_all)
+        self._turns = RolloutTurns(settings.max_rolling_models, self._queue.add)
         self._stop = asyncio.Event()
 
     async def run(self) -> None:
@@ -187,6 +189,7 @@ class Operator:
 
     async def _lead(self) -> None:
         await self._cache_sync.synced()
+        self._turns.restart(self._models)
         async with asyncio.TaskGroup() as group:
             group.create_task(self._controller.lead(), name="controller")
             group.create_task(self._events.run(), name="events")
@@ -232,6 +235,7 @@ class Operator:
             flights=flights,
             namespaces=self._namespaces,
             spare_gpus=SpareGpuFinder(client),
+            turns=self._turns,
             applier=applier,
             clock=lambda: datetime.now(UTC),
             on_error=self._metrics.failed,

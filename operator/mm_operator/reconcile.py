@@ -30,13 +30,23 @@ from mm_operator.cluster.namespaces import (
 from mm_operator.cluster.observe import Observer
 from mm_operator.cluster.prune import prune
 from mm_operator.cluster.resources import MODEL
+from mm_operator.cluster.rollout_turns import RolloutTurns
 from mm_operator.cluster.spare_gpus import SpareGpuFinder
 from mm_operator.cluster.status_writer import write_status
 from mm_operator.cluster.stores import StoreIdentities
 from mm_operator.control.controller import RetryLaterError
 from mm_operator.errors import ClusterError
-from mm_operator.model import Outcome, Plan, ScalingView, Snapshot, StageError, Step
+from mm_operator.model import (
+    Outcome,
+    Plan,
+    ScalingView,
+    Snapshot,
+    StageError,
+    Standing,
+    Step,
+)
 from mm_operator.plan import decide
+from mm_operator.plan.rollout_turns import standing_of
 from mm_operator.plan.siblings import at_work, siblings_of
 from mm_operator.status.derive import derive
 
@@ -68,6 +78,7 @@ class Reconciler:
         flights: Leases of engines that namespaces share.
         namespaces: which namespaces are this installation's.
         spare_gpus: whether GPUs are free for a rollout of strategy Auto.
+        turns: which models may roll out what the operator changed.
         applier: the only server-side apply.
         clock: the current time, aware of its zone.
         on_error: called with the stage of each refused request.
@@ -89,6 +100,7 @@ class Reconciler:
         flights: Flights,
         namespaces: ServedNamespaces,
         spare_gpus: SpareGpuFinder,
+        turns: RolloutTurns,
         applier: Applier,
         clock: Callable[[], datetime],
         on_error: Callable[[str], None],
@@ -106,6 +118,7 @@ class Reconciler:
         self._flights = flights
         self._namespaces = namespaces
         self._spare_gpus = spare_gpus
+        self._turns = turns
         self._applier = applier
         self._clock = clock
         self._on_error = on_error
@@ -121,9 +134,16 @@ class Reconciler:
         Raises:
             RetryLaterError: the API server refused something.
         """
+        try:
+            return await self._reconcile_admitted(key)
+        finally:
+            self._turns.seen(key)
+
+    async def _reconcile_admitted(self, key: Key) -> float | None:
         denied: tuple[StageError, ...] = ()
         try:
             if key in self._models and not await self._namespaces.admits(key.namespace):
+                self._turns.note(key, Standing())
                 return RECHECK_SECONDS
         except ClusterError as error:
             denied = (stage_error("apply", error),)
@@ -136,6 +156,7 @@ class Reconciler:
         record = self._models.find(key)
         if record is None or record.deleting:
             self._unreported.discard(key)
+            self._turns.note(key, Standing())
             return None  # the garbage collector deletes what it owned
         now = self._clock()
         snapshot = self._observer.snapshot(
@@ -145,8 +166,10 @@ class Reconciler:
             self._servers(key),
             self._namespaces.contender(key.namespace),
             spare_gpus=self._spare_gpus.take(record.uid),
+            turn=self._turns.turn(key),
         )
         plan = decide(snapshot)
+        self._turns.note(key, standing_of(snapshot, plan.rollout))
         if not denied and (delay := await self._delay(record, snapshot, plan)) is not None:
             return delay
         try:

@@ -62,6 +62,9 @@ class Settings:
     workers: int = 8
     """Models reconciled at the same time. A reconcile mostly waits for the API server."""
 
+    max_rolling_models: int = 1
+    """Models that roll out at the same time what the operator changed and no spec did."""
+
     resync_seconds: float = 600.0
     """The safety net: everything is looked at again this often, without any write when all is as
     it should be. Each round costs one list of the models, 500 a page."""
@@ -160,6 +163,7 @@ def parse_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> 
         port=given.port,
         log_level=given.log_level,
         workers=given.workers,
+        max_rolling_models=given.max_rolling_models,
         resync_seconds=given.resync_seconds,
         prometheus=OwnPrometheusSettings(
             addresses=tuple(given.prometheus_address),
@@ -228,6 +232,13 @@ def build_parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
         choices=["debug", "info", "warning", "error"],
     )
     run.add_argument("--workers", type=int, default=int(setting("WORKERS", "8")))
+    run.add_argument(
+        "--max-rolling-models",
+        type=_one_or_more,
+        default=setting("MAX_ROLLING_MODELS", "1"),
+        metavar="N",
+        help="models that roll out at the same time after an upgrade or a change of these flags",
+    )
     run.add_argument(
         "--resync-seconds", type=float, default=float(setting("RESYNC_SECONDS", "600"))
     )
@@ -320,6 +331,12 @@ def build_parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     run.add_argument("--kubeconfig", default=environment.get("KUBECONFIG") or None)
     run.add_argument("--context", default=None)
     return parser
+
+
+def _one_or_more(text: str) -> int:
+    if not re.fullmatch(r"[1-9][0-9]{0,5}", text, re.ASCII):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of models; expected 1 or more")
+    return int(text)
 
 
 def _group(text: str) -> frozenset[str]:

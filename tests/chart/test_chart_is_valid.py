@@ -93,6 +93,7 @@ def test_every_value_reaches_the_objects() -> None:
         "imagePullPolicy: Always",
         "replicas: 3",
         "--workers=9",
+        "--max-rolling-models=3",
         "--log-level=debug",
         "memory: 1Gi",
         "kubernetes.io/arch: amd64",

@@ -63,6 +63,7 @@ from support.chart import EXHAUSTIVE, NAMESPACE, of_kind
                     ca_bundle=CaBundle(config_map_name="authorities", key="all.pem"),
                 ),
                 sharing=(frozenset({"team-a", "team-b"}),),
+                max_rolling_models=3,
                 scrape_annotations=False,
                 user_ids="Namespace",
                 keda=True,

@@ -25,6 +25,7 @@ EXHAUSTIVE: dict[str, Any] = {
         "workers": 9,
         "logLevel": "debug",
         "sharedStores": [["team-a", "team-b"]],
+        "rollouts": {"maxModels": 3},
         "resources": {"requests": {"cpu": 1, "memory": "1Gi"}, "limits": {"memory": "2Gi"}},
         "nodeSelector": {"kubernetes.io/arch": "amd64"},
         "tolerations": [{"key": "infra", "operator": "Exists"}],

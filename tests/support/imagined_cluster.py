@@ -351,8 +351,11 @@ class ImaginedCluster:
         template = manifest["spec"]["template"]["metadata"]["annotations"]
         state = self.rolled.get(name) or DeploymentState(name, "", 0, 0, 0, 0, 0, 0, 0)
         digest = template[labels.SERVING_HASH]
+        marks = manifest["metadata"].get("annotations", {})
         self.rolled[name] = replace(
             state,
+            spec_digest=marks.get(labels.SPEC_DIGEST, ""),
+            by_turns=labels.BY_TURNS in marks,
             generation=state.generation + 1,
             wanted=manifest["spec"]["replicas"],
             updated=state.updated if state.serving_hash == digest else 0,

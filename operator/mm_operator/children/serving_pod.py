@@ -110,12 +110,13 @@ def serving_deployment(
     replicas: int,
 ) -> Manifest:
     """Return the Deployment of a template."""
-    marks = {labels.ROLLOUT_CHOICE: rollout.choice} if rollout.choice else None
     deadline = duration.parse(spec.rollout.progress_deadline)
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
-        "metadata": own_metadata(snapshot, name=name, component=component, annotations=marks),
+        "metadata": own_metadata(
+            snapshot, name=name, component=component, annotations=_marks(rollout)
+        ),
         "spec": {
             "replicas": replicas,
             "progressDeadlineSeconds": int(deadline.total_seconds()),
@@ -125,6 +126,16 @@ def serving_deployment(
             "template": template,
         },
     }
+
+
+def _marks(rollout: RolloutDecision) -> dict[str, str] | None:
+    """Return what is remembered of a rollout: what began it, and the way it goes."""
+    marks = {
+        labels.ROLLOUT_CHOICE: rollout.choice,
+        labels.SPEC_DIGEST: rollout.spec_digest,
+        labels.BY_TURNS: "true" if rollout.by_turns else "",
+    }
+    return {name: value for name, value in marks.items() if value} or None
 
 
 def _strategy(rollout: RolloutSpec, *, recreate: bool) -> Manifest:

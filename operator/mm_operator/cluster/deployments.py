@@ -21,6 +21,7 @@ def deployment_state(item: Mapping[str, Any]) -> DeploymentState | None:
     if "spec" not in item:
         return None
     metadata, spec, status = item["metadata"], item["spec"], item.get("status") or {}
+    marks = metadata.get("annotations") or {}
     template = (spec["template"].get("metadata") or {}).get("annotations") or {}
     progressing = condition(status, "Progressing")
     failure = condition(status, "ReplicaFailure")
@@ -40,7 +41,9 @@ def deployment_state(item: Mapping[str, Any]) -> DeploymentState | None:
         stalled=progressing.get("message", "") if stalled else "",
         start_seconds=probe_seconds(spec["template"]),
         recreates=(spec.get("strategy") or {}).get("type") == "Recreate",
-        choice=str((metadata.get("annotations") or {}).get(labels.ROLLOUT_CHOICE, ""))[:_CHOICE],
+        choice=str(marks.get(labels.ROLLOUT_CHOICE, ""))[:_CHOICE],
+        spec_digest=str(marks.get(labels.SPEC_DIGEST, ""))[:_CHOICE],
+        by_turns=marks.get(labels.BY_TURNS) == "true",
         announced=announces(spec["template"]),
         template=spec["template"],
     )

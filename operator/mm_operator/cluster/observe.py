@@ -46,6 +46,7 @@ from mm_operator.model import (
     Snapshot,
     SpareGpus,
     StoredEngine,
+    Turn,
 )
 
 T = TypeVar("T")
@@ -88,6 +89,7 @@ class Observer:
         contender: str = "",
         *,
         spare_gpus: SpareGpus | None = None,
+        turn: Turn | None = None,
     ) -> Snapshot:
         """Return one model with everything that decisions about it may depend on."""
         spec, error = parse_spec(record.spec)
@@ -115,6 +117,7 @@ class Observer:
             deleting=record.deleting,
             contender=contender,
             spare_gpus=spare_gpus,
+            turn=turn,
             scaling=scaling,
             servers=servers,
         )

@@ -43,6 +43,7 @@ from mm_operator.model.outcome import (
     Outcome,
     StageError,
 )
+from mm_operator.model.rollout_turns import Standing, Turn
 from mm_operator.model.snapshot import (
     GpuNode,
     KedaSettings,
@@ -86,8 +87,10 @@ __all__ = [
     "Snapshot",
     "SpareGpus",
     "StageError",
+    "Standing",
     "Step",
     "StoredEngine",
+    "Turn",
     "VolumeFault",
     "VolumeTrouble",
 ]

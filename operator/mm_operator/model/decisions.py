@@ -118,13 +118,20 @@ class RolloutDecision:
     serving_hash: str = ""
     """Empty while nothing may be served."""
     held: bool = False
-    """The pods keep the recorded revision: the engine of the current plan is not there yet."""
+    """The pods keep the recorded revision: the engine of the current plan is not there yet, or it
+    is not this model's turn."""
     recreate: bool = False
     """Every pod ends before the first of this revision starts."""
     choice: str = ""
     """Why strategy Auto went this way; empty for other strategies, and before it looked."""
     need: GpuNeed | None = None
     """What to look for before the way is decided: nothing is applied meanwhile."""
+    spec_digest: str = ""
+    """Of the spec that the revision was made of."""
+    by_turns: bool = False
+    """It began in its turn and is not complete."""
+    waits_for_turn: bool = False
+    """The pods keep the recorded revision until it is this model's turn."""
     complete: bool = False
     """Every wanted pod runs this serving plan and no older pod is left."""
 

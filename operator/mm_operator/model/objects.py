@@ -212,6 +212,10 @@ class DeploymentState:
     """Its strategy is Recreate."""
     choice: str = ""
     """Its annotation `labels.ROLLOUT_CHOICE`."""
+    spec_digest: str = ""
+    """Its annotation `labels.SPEC_DIGEST`."""
+    by_turns: bool = False
+    """Its annotation `labels.BY_TURNS` is true."""
     announced: bool = False
     """Its pods have the annotations by which a plain Prometheus finds them."""
     template: Mapping[str, Any] = field(default_factory=dict)

@@ -22,6 +22,7 @@ from mm_operator.model.objects import (
     Sibling,
     StoredEngine,
 )
+from mm_operator.model.rollout_turns import Turn
 from mm_operator.model.spare_gpus import SpareGpus
 
 
@@ -160,6 +161,8 @@ class Snapshot:
     """Those of them that only one pod may have."""
     spare_gpus: SpareGpus | None = None
     """What was found for the need of the last decision; None: it was not looked for."""
+    turn: Turn | None = None
+    """What is granted to a rollout that the operator causes; None: every one begins at once."""
     deleting: bool = False
     contender: str = ""
     """The installation of the operator that should serve this namespace, too, and refuses it."""

@@ -15,6 +15,7 @@ from mm_operator.model import BuildDecision, DeploymentState, RolloutDecision, S
 from mm_operator.plan.engine.encoders import is_apart
 from mm_operator.plan.engine_plan import WantedEngine
 from mm_operator.plan.rollout_progress import first_obstacle, starts_in_progress
+from mm_operator.plan.rollout_turns import by_turns, spec_digest, waiting_for_its_turn
 from mm_operator.plan.rollout_way import Way, way_of_a_new_rollout, way_of_this_rollout
 
 HASH_DIGITS = 32
@@ -63,28 +64,51 @@ def decide_rollout(
     """Return what becomes of the pods."""
     deployment = snapshot.observed.deployment
     if wanted is not None and build.step is Step.DONE:
-        revision = serving_hash(snapshot, spec, wanted)
-        if deployment is None:
-            first = RolloutDecision(
-                Step.START, Reason.ROLLOUT_IN_PROGRESS, "pods are being created", revision
-            )
-            return _going(first, way_of_this_rollout(snapshot, spec))
-        if deployment.serving_hash != revision:
-            way = way_of_a_new_rollout(snapshot, spec, wanted.plan)
-            said = "; ".join(filter(None, ("pods are being created", way.choice)))
-            started = RolloutDecision(Step.START, Reason.ROLLOUT_IN_PROGRESS, said, revision)
-            return _going(started, way)
-        followed = _follow(snapshot, spec, deployment, held=False)
-        former = any(pod.serving_hash != revision for pod in snapshot.observed.pods)
-        if spec.rollout.strategy == "Auto" and former and not deployment.choice:
-            # It began under another strategy, and may be waiting for a GPU.
-            return _going(followed, way_of_a_new_rollout(snapshot, spec, wanted.plan))
-        return followed
+        return _with_an_engine(snapshot, spec, wanted)
     if deployment is None:
         return RolloutDecision(
             Step.WAITING, Reason.WAITING_FOR_ENGINE, "pods are created once the engine is built"
         )
     return _follow(snapshot, spec, deployment, held=True)
+
+
+def _with_an_engine(
+    snapshot: Snapshot, spec: MultimodalModelSpec, wanted: WantedEngine
+) -> RolloutDecision:
+    deployment = snapshot.observed.deployment
+    revision = serving_hash(snapshot, spec, wanted)
+    started = RolloutDecision(
+        Step.START,
+        Reason.ROLLOUT_IN_PROGRESS,
+        "pods are being created",
+        revision,
+        spec_digest=spec_digest(spec),
+    )
+    if deployment is None:
+        return _going(started, way_of_this_rollout(snapshot, spec))
+    if deployment.serving_hash != revision:
+        if waiting := waiting_for_its_turn(snapshot, spec, deployment):
+            return _waiting(_follow(snapshot, spec, deployment, held=True), waiting)
+        way = way_of_a_new_rollout(snapshot, spec, wanted.plan)
+        said = "; ".join(filter(None, (started.message, way.choice)))
+        turn = by_turns(snapshot, spec, deployment)
+        return _going(replace(started, message=said, by_turns=turn), way)
+    followed = _follow(snapshot, spec, deployment, held=False)
+    followed = replace(followed, spec_digest=started.spec_digest)
+    former = any(pod.serving_hash != revision for pod in snapshot.observed.pods)
+    if spec.rollout.strategy == "Auto" and former and not deployment.choice:
+        # It began under another strategy, and may be waiting for a GPU.
+        return _going(followed, way_of_a_new_rollout(snapshot, spec, wanted.plan))
+    return followed
+
+
+def _waiting(followed: RolloutDecision, waiting: tuple[Reason, str]) -> RolloutDecision:
+    """Return that the former revision stays; what is wrong with its own pods comes first."""
+    reason, message = waiting
+    if not followed.complete:
+        message = f"{followed.message}; {message}"
+        return replace(followed, message=message, waits_for_turn=True)
+    return replace(followed, step=Step.WAITING, reason=reason, message=message, waits_for_turn=True)
 
 
 def _going(decision: RolloutDecision, way: Way) -> RolloutDecision:
@@ -96,6 +120,11 @@ def _follow(
 ) -> RolloutDecision:
     way = way_of_this_rollout(snapshot, spec)
     followed = _where_it_stands(snapshot, spec, deployment, held=held)
+    followed = replace(
+        followed,
+        spec_digest=deployment.spec_digest,
+        by_turns=deployment.by_turns and not followed.complete,
+    )
     if way.choice and not followed.complete:
         followed = replace(followed, message=f"{followed.message}; {way.choice}")
     return _going(followed, way)

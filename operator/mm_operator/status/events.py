@@ -20,6 +20,7 @@ _WAITING = frozenset(
         Reason.INSPECTING,
         Reason.INSPECT_PENDING,
         Reason.WAITING_FOR_ENGINE,
+        Reason.WAITING_FOR_TURN,
         Reason.BUILDING,
         Reason.BUILD_PENDING,
         Reason.WAITING_FOR_BUILD,

@@ -1,0 +1,111 @@
+"""Which models roll out by turns, which wait, and whose turn it is: kept as models are reconciled.
+
+Read at every reconcile, so nothing here walks the models. Only when a rollout fails, or a failed
+one is over, are all that wait reconciled: their status names it.
+
+What rolls is read from Deployments, so a new leader knows it once it has seen every model; until
+then nothing begins.
+"""
+
+import heapq
+import logging
+from collections.abc import Callable, Iterable
+
+from mm_operator.cluster.keys import Key
+from mm_operator.model import Standing, Turn
+
+_LOG = logging.getLogger(__name__)
+
+_SPARE = 2
+"""The heap is rebuilt when it is this many times as long as the models that wait."""
+
+
+class RolloutTurns:
+    """The turns of one leader.
+
+    Args:
+        most: models that roll out at a time.
+        wake: requests that a model be reconciled.
+    """
+
+    def __init__(self, most: int, wake: Callable[[Key], None]) -> None:
+        self._most = most
+        self._wake = wake
+        self._unseen: set[Key] = set()
+        self._rolling: set[Key] = set()
+        self._failing: dict[Key, str] = {}
+        self._waiting: dict[Key, float] = {}
+        self._heap: list[tuple[float, Key]] = []
+
+    def restart(self, keys: Iterable[Key]) -> None:
+        """Forget what an earlier time as leader knew; every one of `keys` is reconciled next."""
+        self._unseen = set(keys)
+        self._rolling.clear()
+        self._failing.clear()
+        self._waiting.clear()
+        self._heap.clear()
+
+    def turn(self, key: Key) -> Turn:
+        """Return what a model is granted now."""
+        free = not self._failing and len(self._rolling) < self._most and self._first() == key
+        granted = not self._unseen and (key in self._rolling or free)
+        return Turn(granted, self._most, self._first_failing())
+
+    def note(self, key: Key, standing: Standing) -> None:
+        """Take where a model stands, and wake those whose turn follows from it."""
+        before = self._first_failing()
+        if standing.rolls:
+            self._rolling.add(key)
+            if standing.failure and key not in self._failing:
+                # It stays until the rollout is over: pods that crash seem to start now and then.
+                self._failing[key] = standing.failure
+                _LOG.warning(
+                    "rollouts by turns stop: the one of %s failed: %s", key, standing.failure
+                )
+        else:
+            self._rolling.discard(key)
+            self._failing.pop(key, None)
+        if standing.waits:
+            self._wait(key, standing.use)
+        else:
+            self._waiting.pop(key, None)
+        after = self._first_failing()
+        if before != after:
+            if not after:
+                _LOG.info("rollouts by turns continue: the one of %s is over", before)
+            for waiting in tuple(self._waiting):
+                self._wake(waiting)
+        self._wake_next()
+
+    def seen(self, key: Key) -> None:
+        """Take that a model was reconciled, however that went."""
+        if key in self._unseen:
+            self._unseen.discard(key)
+            if not self._unseen:
+                self._wake_next()
+
+    def _wait(self, key: Key, use: float) -> None:
+        if self._waiting.get(key) == use:
+            return
+        self._waiting[key] = use
+        heapq.heappush(self._heap, (use, key))
+        if len(self._heap) > _SPARE * len(self._waiting):
+            # A sorted list is a heap.
+            self._heap = sorted((use, key) for key, use in self._waiting.items())
+
+    def _first(self) -> Key | None:
+        """Return the least used model that waits."""
+        while self._heap and self._waiting.get(self._heap[0][1]) != self._heap[0][0]:
+            heapq.heappop(self._heap)
+        return self._heap[0][1] if self._heap else None
+
+    def _first_failing(self) -> str:
+        return str(next(iter(self._failing), ""))
+
+    def _wake_next(self) -> None:
+        if self._unseen:
+            return
+        for key in self._rolling & self._waiting.keys():  # a newer revision than it began with
+            self._wake(key)
+        if not self._failing and len(self._rolling) < self._most and (first := self._first()):
+            self._wake(first)

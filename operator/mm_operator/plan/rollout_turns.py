@@ -1,0 +1,80 @@
+"""Whether a rollout is the operator's doing and waits for its turn, and where it stands in it.
+
+A user's change rolls out at once. What changes without one (the runtime image of a new chart, the
+installation's network, another way to plan) changes every model at one moment.
+"""
+
+from mm_api.conditions import Reason
+from mm_api.v1alpha1 import MultimodalModelSpec
+from mm_operator.digests import digest, stated
+from mm_operator.model import DeploymentState, RolloutDecision, Snapshot, Standing, Step
+
+_NOT_OF_PODS = ("replicas", "autoscaling", "rollout")
+"""Fields of a spec that change nothing in a pod."""
+
+_DIGITS = 32
+
+_NOT_YET = frozenset(
+    {
+        Reason.ROLLOUT_IN_PROGRESS,
+        Reason.PODS_STARTING,
+        # A node may be on its way. What stays so is given up by spec.rollout.progressDeadline.
+        Reason.PODS_UNSCHEDULABLE,
+        Reason.VOLUME_UNAVAILABLE,
+    }
+)
+"""Reasons of a rollout that keeps its turn without having failed."""
+
+
+def spec_digest(spec: MultimodalModelSpec) -> str:
+    """Return the digest of what a spec says of its pods."""
+    content = {name: value for name, value in stated(spec).items() if name not in _NOT_OF_PODS}
+    return digest(content)[:_DIGITS]
+
+
+def waiting_for_its_turn(
+    snapshot: Snapshot, spec: MultimodalModelSpec, deployment: DeploymentState
+) -> tuple[Reason, str] | None:
+    """Return why a new revision is not rolled out yet; None: it may be."""
+    turn = snapshot.turn
+    if turn is None or turn.granted or not by_turns(snapshot, spec, deployment):
+        return None
+    cause = "the operator changed what the pods run, and the spec did not"
+    if turn.failing:
+        return Reason.ROLLOUTS_STOPPED, (
+            f"{cause}: stopped, because the same rollout of {turn.failing} failed; it continues once "
+            "that one is complete, and a change of the spec rolls this model out at once"
+        )
+    models = "1 model rolls" if turn.most == 1 else f"{turn.most} models roll"
+    return Reason.WAITING_FOR_TURN, f"{cause}: {models} out at a time, the least used first"
+
+
+def by_turns(snapshot: Snapshot, spec: MultimodalModelSpec, deployment: DeploymentState) -> bool:
+    """Return whether a new revision comes from the operator alone.
+
+    A Deployment that does not say which spec it was made of comes from an older operator.
+    """
+    return snapshot.turn is not None and deployment.spec_digest in {"", spec_digest(spec)}
+
+
+def standing_of(snapshot: Snapshot, rollout: RolloutDecision) -> Standing:
+    """Return where a model stands among those that roll by turns."""
+    waits = rollout.waits_for_turn
+    rolls = rollout.by_turns and not rollout.complete
+    if not waits and not rolls:
+        return Standing()
+    deployment = snapshot.observed.deployment
+    stalled = deployment.stalled if deployment else ""
+    failed = rolls and rollout.step is not Step.START and rollout.reason not in _NOT_YET
+    failure = rollout.message if failed else stalled if rolls else ""
+    return Standing(waits=waits, rolls=rolls, failure=failure, use=_use_of(snapshot))
+
+
+def _use_of(snapshot: Snapshot) -> float:
+    """Return requests a second, as the autoscaler last saw them; else one for each replica."""
+    inputs = (snapshot.status.get("scaling") or {}).get("inputs") or {}
+    if snapshot.scaling is not None:
+        inputs = snapshot.scaling.status.inputs
+    requests = inputs.get("requestsPerSecond")
+    replicas = snapshot.spec.replicas if snapshot.spec else 0
+    return float(replicas if requests is None else requests)

@@ -1,0 +1,111 @@
+"""Another runtime image on a real API server: one model after the other, and none after a failure.
+
+The Deployment controller is the real one; what a kubelet would write into pods comes from here.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mm_api import labels
+from support.absent_kubelet import built, get, inspected, pods, serving, set_status
+from support.eventually import eventually
+from support.model_documents import document
+from support.model_namespace import Api
+from support.operator_process import running_operator
+
+pytestmark = pytest.mark.cluster
+
+REPLICAS = {"busy": 3, "idle": 1, "other": 2}
+"""Least used first, where nothing counts requests: idle, other, busy."""
+
+NEXT = "--runtime-image=localhost/multimodal/runtime:next"
+REPAIRED = "--runtime-image=localhost/multimodal/runtime:repaired"
+
+
+def image(api: Api, model: str) -> str:
+    """Return the tag of the image that a model's Deployment wants."""
+    found = get(api, "deployment", model)["spec"]["template"]["spec"]["containers"][0]["image"]
+    return str(found).rpartition(":")[2]
+
+
+def images(api: Api) -> dict[str, str]:
+    """Return the tags of every model."""
+    return {model: image(api, model) for model in REPLICAS}
+
+
+def condition(api: Api, model: str, kind: str = "RollingOut") -> dict[str, Any]:
+    """Return one condition of a model; empty before it was written."""
+    found = get(api, "mmm", model).get("status", {}).get("conditions", [])
+    return next((one for one in found if one["type"] == kind), {})
+
+
+def reasons(api: Api) -> dict[str, str]:
+    """Return the reason of RollingOut of every model."""
+    return {model: condition(api, model).get("reason", "") for model in REPLICAS}
+
+
+def crash(api: Api, model: str, tag: str) -> None:
+    """Let the pods of a model that have an image crash at their start."""
+    selector = f"{labels.MODEL}={model},{labels.APP_COMPONENT}={labels.Component.SERVER}"
+
+    def fresh() -> list[dict[str, Any]]:
+        return [
+            pod
+            for pod in pods(api, selector)
+            if pod["spec"]["containers"][0]["image"].endswith(f":{tag}")
+        ]
+
+    for pod in eventually(fresh):
+        waiting = {"reason": "CrashLoopBackOff", "message": "back-off restarting"}
+        container = pod["spec"]["containers"][0]
+        state = {
+            "name": container["name"],
+            "image": container["image"],
+            "imageID": "",
+            "ready": False,
+            "restartCount": 3,
+            "state": {"waiting": waiting},
+        }
+        set_status(api, pod, {"phase": "Running", "containerStatuses": [state]})
+
+
+def become(api: Api, expected: dict[str, str], read: Any = images) -> None:
+    """Wait until what is read of the models is what is expected."""
+    eventually(lambda: read(api) == expected, showing=lambda: (read(api), reasons(api)))
+
+
+def test_an_upgrade_goes_model_by_model_and_stops(api: Api, tmp_path: Path) -> None:
+    """Least used first; the one that fails is named, and a repaired image goes on with it."""
+    with running_operator(api.cluster, tmp_path, api.namespace):
+        for model, replicas in REPLICAS.items():
+            api.apply(document({"replicas": replicas}, name=model))
+            inspected(api, model)
+        built(api)
+        for model in REPLICAS:
+            serving(api, model)
+        become(api, dict.fromkeys(REPLICAS, "RolloutComplete"), reasons)
+
+    with running_operator(api.cluster, tmp_path, api.namespace, arguments=(NEXT,)):
+        become(api, {"busy": "test", "idle": "next", "other": "test"})
+        eventually(lambda: condition(api, "busy").get("reason") == "WaitingForTurn")
+        assert condition(api, "busy", "Ready")["status"] == "True"
+        serving(api, "idle")
+        become(api, {"busy": "test", "idle": "next", "other": "next"})
+        crash(api, "other", "next")
+        become(
+            api,
+            {"busy": "RolloutsStopped", "idle": "RolloutComplete", "other": "PodsCrashing"},
+            reasons,
+        )
+        assert f"{api.namespace}/other failed" in condition(api, "busy")["message"]
+
+    with running_operator(api.cluster, tmp_path, api.namespace, arguments=(REPAIRED,)):
+        become(api, {"busy": "test", "idle": "next", "other": "repaired"})
+        serving(api, "other")
+        become(api, {"busy": "test", "idle": "repaired", "other": "repaired"})
+        serving(api, "idle")
+        become(api, {"busy": "repaired", "idle": "repaired", "other": "repaired"})
+        serving(api, "busy")
+        become(api, dict.fromkeys(REPLICAS, "RolloutComplete"), reasons)

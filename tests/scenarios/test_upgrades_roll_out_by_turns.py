@@ -1,0 +1,159 @@
+"""What the operator changed waits for a turn; what a user changed does not."""
+
+from dataclasses import replace
+
+import pytest
+
+from mm_operator.model import PodState, Standing, Turn
+from mm_operator.plan.rollout_turns import standing_of
+from support.imagined_cluster import ImaginedCluster
+from support.models import SETTINGS, tiny_facts
+
+LATER, NOW = Turn(granted=False, most=2), Turn(granted=True, most=2)
+STOPPED = Turn(granted=False, most=2, failing="team-b/broken")
+
+
+def served(turn: Turn = LATER) -> ImaginedCluster:
+    """Return a namespace whose one model answers."""
+    cluster = ImaginedCluster()
+    cluster.apply("llava")
+    grant(cluster, turn)
+    cluster.inspected(tiny_facts())
+    cluster.built()
+    cluster.pods_ready("llava")
+    return cluster
+
+
+def grant(cluster: ImaginedCluster, turn: Turn) -> None:
+    """Let every reconcile from now on see what is granted."""
+    cluster.models["llava"] = replace(cluster.models["llava"], turn=turn)
+    cluster.settle()
+
+
+def upgrade(cluster: ImaginedCluster, image: str = "example.org/runtime:next") -> None:
+    """Start the operator again with another runtime image."""
+    settings = replace(SETTINGS, runtime_image=image)
+    cluster.models["llava"] = replace(cluster.models["llava"], settings=settings)
+    cluster.settle()
+    if cluster.open_jobs():  # another image builds another engine
+        cluster.built()
+
+
+def standing(cluster: ImaginedCluster) -> Standing:
+    """Return where the model stands."""
+    return standing_of(cluster.snapshot("llava"), cluster.plans["llava"].rollout)
+
+
+def revision(cluster: ImaginedCluster) -> str:
+    """Return which pods the Deployment wants."""
+    return cluster.rolled["llava"].serving_hash
+
+
+def test_an_upgrade_waits_and_the_model_serves() -> None:
+    """The former pods stay, Ready stays True, and the condition says what it waits for."""
+    cluster = served()
+    before = revision(cluster)
+    upgrade(cluster)
+    assert revision(cluster) == before
+    found = cluster.conditions("llava")
+    assert (found["RollingOut"], found["Ready"], found["Degraded"]) == (
+        "False WaitingForTurn",
+        "True ReplicasAvailable",
+        "False AsExpected",
+    )
+    assert "2 models roll out at a time" in cluster.message("llava", "RollingOut")
+    assert standing(cluster) == Standing(waits=True, use=1.0)
+
+
+def test_a_turn_begins_the_rollout_and_its_end_frees_it() -> None:
+    """The Deployment remembers that it goes by turns, for the next leader, until it is complete."""
+    cluster = served()
+    before = revision(cluster)
+    upgrade(cluster)
+    grant(cluster, NOW)
+    assert revision(cluster) != before
+    assert cluster.rolled["llava"].by_turns
+    assert standing(cluster) == Standing(rolls=True, use=1.0)
+    grant(cluster, LATER)  # what began goes on
+    assert standing(cluster) == Standing(rolls=True, use=1.0)
+    cluster.pods_ready("llava")
+    assert not cluster.rolled["llava"].by_turns
+    assert standing(cluster) == Standing()
+
+
+def test_a_change_of_the_spec_does_not_wait() -> None:
+    """Neither in ordinary times, nor while an upgrade waits, nor when upgrades are stopped."""
+    cluster = served()
+    first = revision(cluster)
+    cluster.apply("llava", {"runtime": {"podLabels": {"team": "a"}}})
+    second = revision(cluster)
+    assert first != second
+    cluster.pods_ready("llava")
+    upgrade(cluster)
+    grant(cluster, STOPPED)
+    assert revision(cluster) == second
+    cluster.apply("llava", {"runtime": {"podLabels": {"team": "b"}}})
+    assert revision(cluster) != second
+    assert not cluster.rolled["llava"].by_turns
+
+
+def test_replicas_are_no_change_of_pods() -> None:
+    """Who scales a model that waits for its turn gets more of the former pods."""
+    cluster = served()
+    before = revision(cluster)
+    upgrade(cluster)
+    cluster.apply("llava", {"replicas": 3})
+    assert revision(cluster) == before
+    assert cluster.rolled["llava"].wanted == 3
+    assert standing(cluster).use == 3.0
+
+
+def test_a_stop_names_who_failed() -> None:
+    """The condition names the model and what ends the stop."""
+    cluster = served()
+    upgrade(cluster)
+    grant(cluster, STOPPED)
+    assert cluster.conditions("llava")["RollingOut"] == "False RolloutsStopped"
+    assert "team-b/broken failed" in cluster.message("llava", "RollingOut")
+
+
+def test_a_stalled_rollout_has_failed() -> None:
+    """What the Deployment controller gives up is a failure, as pods that crash are."""
+    cluster = served()
+    upgrade(cluster)
+    grant(cluster, NOW)
+    state = replace(cluster.rolled["llava"], stalled="it timed out progressing")
+    cluster.rolled["llava"] = state
+    cluster.settle()
+    assert standing(cluster).failure == "it timed out progressing"
+
+
+@pytest.mark.parametrize(
+    ("pod", "failed"),
+    [
+        pytest.param(
+            PodState("", "Pending", ready=False, unschedulable="no node"), False, id="no-node-yet"
+        ),
+        pytest.param(
+            PodState("", "Running", ready=False, waiting="CrashLoopBackOff"), True, id="crashing"
+        ),
+    ],
+)
+def test_what_counts_as_a_failure(pod: PodState, *, failed: bool) -> None:
+    """Pods that crash stop the others at once; a pod without a node only keeps its turn."""
+    cluster = served()
+    upgrade(cluster)
+    grant(cluster, NOW)
+    cluster.trouble("llava", pod)
+    assert (standing(cluster).rolls, bool(standing(cluster).failure)) == (True, failed)
+
+
+def test_requests_count_before_replicas() -> None:
+    """Where the autoscaler sees requests, a model of many idle replicas goes first."""
+    cluster = served()
+    upgrade(cluster)
+    model = cluster.models["llava"]
+    seen = {**model.status, "scaling": {"inputs": {"requestsPerSecond": 0.25}}}
+    assert standing_of(
+        replace(cluster.snapshot("llava"), status=seen), cluster.plans["llava"].rollout
+    ) == Standing(waits=True, use=0.25)
