@@ -119,6 +119,11 @@ class Flag:
     WORK = "--work"
 
 
+TIME_LIMIT_VARIABLE: Final = "MM_TIME_LIMIT_SECONDS"
+"""Environment variable: how long a command of a Job may run, from its own start. No flag, which an
+older runtime image would refuse."""
+
+
 class ExitCode(IntEnum):
     """Exit codes of `mm-runtime`. Every other code means: worth another try."""
 
@@ -140,6 +145,8 @@ class ExitCode(IntEnum):
     """The GPU has too little free memory for what is loaded; the termination message has bytes."""
     GPU_UNUSABLE = 8
     """No GPU of the pod can be used. The operator replaces such a pod once it has failed twice."""
+    TIMED_OUT = 124
+    """The command ran longer than `TIME_LIMIT_VARIABLE` allows (the code of coreutils' timeout)."""
     TERMINATED = 143
     """SIGTERM ended the command (128 + 15, as a shell would say it)."""
 

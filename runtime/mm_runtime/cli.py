@@ -28,6 +28,7 @@ from mm_api.documents.serving_plan import ServingPlan
 from mm_runtime import settings
 from mm_runtime.base.documents import read_document
 from mm_runtime.base.termination import write_termination_message
+from mm_runtime.base.time_limit import time_limit
 from mm_runtime.base.user_name import name_user
 from mm_runtime.doctor.cli import add_doctor
 from mm_runtime.errors import (
@@ -56,7 +57,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     name_user(os.environ)
     command: Callable[[argparse.Namespace], int] = arguments.command
     try:
-        return command(arguments)
+        with time_limit(os.environ) as limit:
+            return limit.code(command(arguments))
     except RuntimeCommandError as error:
         log.error("%s", error)  # noqa: TRY400 (the message is written for a person)
         _leave_message(arguments, str(error))

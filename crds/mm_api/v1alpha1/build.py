@@ -89,7 +89,9 @@ class BuildSpec(Scheduling):
     )
     store: StoreSpec = Field(default=StoreSpec(), description="Where engines are kept.")
     timeout: Duration = Field(
-        default="2h", description="A build that runs longer is stopped, for example 90m or 2h."
+        default="2h",
+        description="A build that runs longer is stopped, for example 90m or 2h. It counts from "
+        "the start of the build: what its pod waits for volumes and its image does not count.",
     )
     retries: Annotated[int, Field(ge=0, le=20)] = Field(
         default=3,

@@ -63,7 +63,7 @@ def _pod(
         snapshot,
         spec,
         name="build",
-        deadline_seconds=int(duration.parse(spec.build.timeout).total_seconds()),
+        limit_seconds=int(duration.parse(spec.build.timeout).total_seconds()),
         arguments=[
             Command.BUILD,
             Flag.PLAN,

@@ -9,10 +9,8 @@ from mm_operator.children.metadata import Manifest, own_labels, own_metadata
 from mm_operator.model import Plan, Snapshot, Step
 from mm_operator.plan.jobs import terms_of
 
-DEADLINE_SECONDS = 1800
-"""Reading headers takes seconds, digests of a big checkpoint on a slow volume minutes. Counted from
-the pod's start on a node: pulling a runtime image of several gigabytes is counted, waiting for the
-node or the volume is not."""
+LIMIT_SECONDS = 1800
+"""Reading headers takes seconds, digests of a big checkpoint on a slow volume minutes."""
 
 RETRIES = 2
 """Inside one Job, for lost nodes and evictions; the operator tries again later."""
@@ -64,7 +62,7 @@ def _pod(snapshot: Snapshot, spec: MultimodalModelSpec) -> Manifest:
         snapshot,
         spec,
         name="inspect",
-        deadline_seconds=DEADLINE_SECONDS,
+        limit_seconds=LIMIT_SECONDS,
         arguments=arguments,
         environment=sources.source_environment(spec),
         resources=pod.small(_REQUESTS, _MEMORY_LIMIT, beside=spec.build.resources),

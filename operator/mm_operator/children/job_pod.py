@@ -2,12 +2,24 @@
 
 from collections.abc import Mapping, Sequence
 
-from mm_api.contract import CANNOT_START, TERMINATION_LOG, Command, ExitCode, Flag
+from mm_api.contract import (
+    CANNOT_START,
+    TERMINATION_LOG,
+    TIME_LIMIT_VARIABLE,
+    Command,
+    ExitCode,
+    Flag,
+)
 from mm_api.v1alpha1 import Gpu, MultimodalModelSpec
 from mm_operator.children import pod, volumes
 from mm_operator.children.metadata import Manifest
 from mm_operator.children.outward import with_network
 from mm_operator.model import Snapshot
+
+LEAST_WAITING_SECONDS = 3600
+"""That a pod on its node may wait for volumes and its image, and never less than it may run.
+Attaching takes minutes, a volume of millions of files or an image of 30 GB tens of minutes; the
+condition says meanwhile what it waits for. It has an end, because the pod holds GPUs."""
 
 
 def build_job_template(marks: Mapping[str, str], spec: Manifest) -> Manifest:
@@ -27,7 +39,7 @@ def build_job_pod(
     spec: MultimodalModelSpec,
     *,
     name: str,
-    deadline_seconds: int,
+    limit_seconds: int,
     arguments: Sequence[str],
     environment: Sequence[Manifest],
     resources: Manifest,
@@ -42,7 +54,7 @@ def build_job_pod(
         snapshot: of the model.
         spec: of the model.
         name: of the container.
-        deadline_seconds: from the pod's start on a node.
+        limit_seconds: how long the program may run.
         arguments: of `mm-runtime`, without where it reports.
         environment: besides that of every container.
         resources: of the container.
@@ -57,7 +69,11 @@ def build_job_pod(
         "imagePullPolicy": "IfNotPresent",
         "command": [Command.PROGRAM],
         "args": [*arguments, Flag.TERMINATION_LOG, TERMINATION_LOG],
-        "env": [*pod.environment(), *environment],
+        "env": [
+            *pod.environment(),
+            {"name": TIME_LIMIT_VARIABLE, "value": str(limit_seconds)},
+            *environment,
+        ],
         "resources": resources,
         "securityContext": pod.container_security(),
         "terminationMessagePath": TERMINATION_LOG,
@@ -71,7 +87,9 @@ def build_job_pod(
     job_pod: Manifest = {
         # Of the pod, not of the Job: waiting for a GPU is not building, and a pod that ran too long
         # counts as one attempt instead of ending the Job.
-        "activeDeadlineSeconds": deadline_seconds,
+        # The program keeps its own limit; this one counts from the pod's start on a node, so what
+        # it waits there for a volume or an image comes on top.
+        "activeDeadlineSeconds": limit_seconds + max(limit_seconds, LEAST_WAITING_SECONDS),
         "automountServiceAccountToken": False,
         "containers": [container],
         "enableServiceLinks": False,

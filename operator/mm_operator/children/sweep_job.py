@@ -9,7 +9,7 @@ from mm_operator.children.metadata import Manifest, own_labels, own_metadata
 from mm_operator.model import Plan, Snapshot
 from mm_operator.plan.store import store_of
 
-DEADLINE_SECONDS = 1800
+LIMIT_SECONDS = 1800
 """Reading manifests and deleting files: minutes on a slow share."""
 
 _REQUESTS = {"cpu": "50m", "memory": "128Mi"}
@@ -39,7 +39,7 @@ def build_sweep_job(snapshot: Snapshot, spec: MultimodalModelSpec, plan: Plan) -
                     snapshot,
                     spec,
                     name="sweep",
-                    deadline_seconds=DEADLINE_SECONDS,
+                    limit_seconds=LIMIT_SECONDS,
                     arguments=arguments,
                     environment=sources.store_environment(spec),
                     resources=pod.small(_REQUESTS, _MEMORY_LIMIT, beside=spec.build.resources),

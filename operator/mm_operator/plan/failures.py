@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from mm_api.conditions import Reason
+from mm_api.contract import ExitCode
 from mm_api.documents.build_result import BuildFailure, BuildReason, BuildResult
 from mm_operator.model import JobState, PodEnd
 from mm_operator.plan.records import parse, read_inspect_result
@@ -21,7 +22,7 @@ _EVICTIONS = frozenset({"Evicted", "Preempting", "NodeLost", "NodeShutdown", "Te
 
 _NEVER_BEGAN = (
     "the pod was on its node until its deadline and no container of it began: it waited for a "
-    "volume or an image. Nothing is wrong with the deadline; see the Events of the Job's pods"
+    "volume or an image; see the Events of the Job's pods"
 )
 
 
@@ -80,8 +81,13 @@ def _build_out_of_memory(_job: JobState, end: PodEnd) -> Failure | None:
     )
 
 
+def _timed_out(job: JobState, end: PodEnd) -> bool:
+    """Return whether the program's own limit ended it, or the far deadline of its pod."""
+    return end.exit_code == ExitCode.TIMED_OUT or "DeadlineExceeded" in {end.pod_reason, job.reason}
+
+
 def _build_timed_out(job: JobState, end: PodEnd) -> Failure | None:
-    if "DeadlineExceeded" not in {end.pod_reason, job.reason}:
+    if not _timed_out(job, end):
         return None
     if not end.began:
         return Failure(Reason.VOLUME_UNAVAILABLE, _NEVER_BEGAN, retryable=True)
@@ -145,7 +151,7 @@ def _inspect_out_of_memory(_job: JobState, end: PodEnd) -> Failure | None:
 
 
 def _inspect_timed_out(job: JobState, end: PodEnd) -> Failure | None:
-    if "DeadlineExceeded" not in {end.pod_reason, job.reason}:
+    if not _timed_out(job, end):
         return None
     if not end.began:
         return Failure(Reason.VOLUME_UNAVAILABLE, _NEVER_BEGAN, retryable=True)

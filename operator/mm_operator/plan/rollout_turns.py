@@ -42,8 +42,8 @@ def waiting_for_its_turn(
     cause = "the operator changed what the pods run, and the spec did not"
     if turn.failing:
         return Reason.ROLLOUTS_STOPPED, (
-            f"{cause}: stopped, because the same rollout of {turn.failing} failed; it continues once "
-            "that one is complete, and a change of the spec rolls this model out at once"
+            f"{cause}: stopped, because the same rollout of {turn.failing} failed; it continues "
+            "once that one is complete, and a change of the spec rolls this model out at once"
         )
     models = "1 model rolls" if turn.most == 1 else f"{turn.most} models roll"
     return Reason.WAITING_FOR_TURN, f"{cause}: {models} out at a time, the least used first"

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from mm_api.contract import TIME_LIMIT_VARIABLE
 from support.staged import children, fresh, inspected
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -51,7 +52,7 @@ def environment_of(container: dict[str, Any]) -> dict[str, Any]:
     return {
         one["name"]: one.get("value", one.get("valueFrom", {}).get("secretKeyRef"))
         for one in container["env"]
-        if one["name"].startswith(("HF_", "MM_", "AWS_"))
+        if one["name"].startswith(("HF_", "MM_", "AWS_")) and one["name"] != TIME_LIMIT_VARIABLE
     }
 
 

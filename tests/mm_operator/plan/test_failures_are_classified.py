@@ -78,6 +78,13 @@ def bad(**fields: object) -> PodEnd:
             id="timed-out-in-a-step",
         ),
         pytest.param(
+            failed(bad(exit_code=124, message=REPORT)),
+            "BuildTimedOut",
+            "step export ran longer than spec.build.timeout (exit code 1); raise the timeout\n"
+            "line 2\n",
+            id="ended-by-its-own-limit",
+        ),
+        pytest.param(
             failed(bad(exit_code=143, disrupted=True, message=REPORT)),
             "BuildEvicted",
             "(disruption of its node, exit code 1); finished steps are kept\nline 2\n",
@@ -203,6 +210,9 @@ def test_an_image_without_the_program_is_not_tried_again() -> None:
             "VolumeUnavailable",
             "no container of it began",
             id="never-began",
+        ),
+        pytest.param(
+            failed(bad(exit_code=124)), "InspectFailed", "timed out", id="ended-by-its-own-limit"
         ),
         pytest.param(
             failed(bad(message="Traceback")),

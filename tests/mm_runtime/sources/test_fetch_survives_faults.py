@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from mm_api.contract import ExitCode
+from mm_api.contract import TIME_LIMIT_VARIABLE, ExitCode
 from mm_api.documents.build_result import BuildReason, BuildResult
 from mm_runtime.base.durable import sha256
 from mm_runtime.cli import main
@@ -43,6 +43,27 @@ def arguments(hub: Hub, tmp_path: Path, store: Path) -> tuple[list[str], BuildPa
     (tmp_path / "plan.json").write_text(plan.to_json())
     where = ["--plan", str(tmp_path / "plan.json"), "--source", PINNED, "--store", str(store)]
     return ["build", *where], BuildPaths(store, plan.fingerprint)
+
+
+def test_a_build_out_of_time_names_its_step(hub: Hub, tmp_path: Path) -> None:
+    """A download that stands still: the report says what ran, and that another try is worth it."""
+    store, word = tmp_path / "store", tmp_path / "termination-log"
+    store.mkdir()
+    command, _ = arguments(hub, tmp_path, store)
+    hub.pause_after = BEFORE_THE_KILL
+    done = subprocess.run(
+        [sys.executable, "-m", "mm_runtime", *command, "--termination-log", str(word)],
+        env={**os.environ, **hub.environment, TIME_LIMIT_VARIABLE: "6"},
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    hub.resumed.set()
+    assert done.returncode == ExitCode.TIMED_OUT, done.stderr[-2000:]
+    failure = BuildResult.from_json(word.read_bytes()).failure
+    assert failure is not None
+    assert (failure.step, failure.retryable) == ("fetch", True)
 
 
 def test_killed_fetch_continues(hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
