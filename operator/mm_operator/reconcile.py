@@ -136,8 +136,9 @@ class Reconciler:
         """
         try:
             return await self._reconcile_admitted(key)
-        finally:
-            self._turns.seen(key)
+        except Exception:
+            self._turns.missed(key)
+            raise
 
     async def _reconcile_admitted(self, key: Key) -> float | None:
         denied: tuple[StageError, ...] = ()

@@ -66,7 +66,7 @@ def test_an_upgrade_waits_and_the_model_serves() -> None:
 
 
 def test_a_turn_begins_the_rollout_and_its_end_frees_it() -> None:
-    """The Deployment remembers that it goes by turns, for the next leader, until it is complete."""
+    """The Deployment remembers that it goes by turns, for the next leader; complete, it is over."""
     cluster = served()
     before = revision(cluster)
     upgrade(cluster)
@@ -77,8 +77,11 @@ def test_a_turn_begins_the_rollout_and_its_end_frees_it() -> None:
     grant(cluster, LATER)  # what began goes on
     assert standing(cluster) == Standing(rolls=True, use=1.0)
     cluster.pods_ready("llava")
-    assert not cluster.rolled["llava"].by_turns
     assert standing(cluster) == Standing()
+    cluster.trouble("llava", PodState("", "Running", ready=False, waiting="CrashLoopBackOff"))
+    cluster.rolled["llava"] = replace(cluster.rolled["llava"], available=0)
+    cluster.settle()
+    assert standing(cluster) == Standing()  # a pod that crashes next week stops no upgrade
 
 
 def test_a_change_of_the_spec_does_not_wait() -> None:

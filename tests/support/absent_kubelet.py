@@ -65,7 +65,7 @@ def serving(api: Api, model: str) -> None:
     selector = f"{labels.MODEL}={model},{labels.APP_COMPONENT}={labels.Component.SERVER}"
     wait_for_pod(api, selector)
     for pod in pods(api, selector):
-        set_status(api, pod, _ready(pod))
+        set_status(api, pod, ready_status(pod))
 
 
 def wait_for_pod(api: Api, selector: str) -> dict[str, Any]:
@@ -114,7 +114,8 @@ def get(api: Api, kind: str, name: str) -> dict[str, Any]:
     return found
 
 
-def _ready(pod: dict[str, Any]) -> dict[str, Any]:
+def ready_status(pod: dict[str, Any]) -> dict[str, Any]:
+    """Return the status of a pod that runs and is ready."""
     running = {"running": {"startedAt": _now()}}
     conditions = [
         {"type": kind, "status": "True", "lastTransitionTime": _now()}

@@ -209,6 +209,7 @@ class ImaginedCluster:
             updated=count,
             ready=count,
             available=count,
+            was_complete=True,
         )
         self.say(f"{count} pods of {name} are ready")
         self.settle()
@@ -355,7 +356,8 @@ class ImaginedCluster:
         self.rolled[name] = replace(
             state,
             spec_digest=marks.get(labels.SPEC_DIGEST, ""),
-            by_turns=labels.BY_TURNS in marks,
+            by_turns=marks.get(labels.BY_TURNS) == digest,
+            was_complete=state.was_complete and state.serving_hash == digest,
             generation=state.generation + 1,
             wanted=manifest["spec"]["replicas"],
             updated=state.updated if state.serving_hash == digest else 0,

@@ -133,7 +133,7 @@ def _marks(rollout: RolloutDecision) -> dict[str, str] | None:
     marks = {
         labels.ROLLOUT_CHOICE: rollout.choice,
         labels.SPEC_DIGEST: rollout.spec_digest,
-        labels.BY_TURNS: "true" if rollout.by_turns else "",
+        labels.BY_TURNS: rollout.serving_hash if rollout.by_turns else "",
     }
     return {name: value for name, value in marks.items() if value} or None
 

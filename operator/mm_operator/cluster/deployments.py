@@ -23,6 +23,7 @@ def deployment_state(item: Mapping[str, Any]) -> DeploymentState | None:
     metadata, spec, status = item["metadata"], item["spec"], item.get("status") or {}
     marks = metadata.get("annotations") or {}
     template = (spec["template"].get("metadata") or {}).get("annotations") or {}
+    digest = template.get(labels.SERVING_HASH, "")
     progressing = condition(status, "Progressing")
     failure = condition(status, "ReplicaFailure")
     stalled = progressing.get("reason") == "ProgressDeadlineExceeded"
@@ -36,14 +37,15 @@ def deployment_state(item: Mapping[str, Any]) -> DeploymentState | None:
         updated=status.get("updatedReplicas", 0),
         ready=status.get("readyReplicas", 0),
         available=status.get("availableReplicas", 0),
-        serving_hash=template.get(labels.SERVING_HASH, ""),
+        serving_hash=digest,
         replica_failure=failure.get("message", "") if failure.get("status") == "True" else "",
         stalled=progressing.get("message", "") if stalled else "",
         start_seconds=probe_seconds(spec["template"]),
         recreates=(spec.get("strategy") or {}).get("type") == "Recreate",
         choice=str(marks.get(labels.ROLLOUT_CHOICE, ""))[:_CHOICE],
         spec_digest=str(marks.get(labels.SPEC_DIGEST, ""))[:_CHOICE],
-        by_turns=marks.get(labels.BY_TURNS) == "true",
+        by_turns=bool(digest) and marks.get(labels.BY_TURNS) == digest,
+        was_complete=progressing.get("reason") == "NewReplicaSetAvailable",
         announced=announces(spec["template"]),
         template=spec["template"],
     )

@@ -16,6 +16,10 @@ from mm_operator.model import Standing, Turn
 
 _LOG = logging.getLogger(__name__)
 
+_LOOKS = 5
+"""At a model, before it is left out: the API server may be slow, and one model's defect may not
+stop every upgrade. With the queue's back-off they take some seconds."""
+
 _SPARE = 2
 """The heap is rebuilt when it is this many times as long as the models that wait."""
 
@@ -31,7 +35,7 @@ class RolloutTurns:
     def __init__(self, most: int, wake: Callable[[Key], None]) -> None:
         self._most = most
         self._wake = wake
-        self._unseen: set[Key] = set()
+        self._unseen: dict[Key, int] = {}
         self._rolling: set[Key] = set()
         self._failing: dict[Key, str] = {}
         self._waiting: dict[Key, float] = {}
@@ -39,7 +43,7 @@ class RolloutTurns:
 
     def restart(self, keys: Iterable[Key]) -> None:
         """Forget what an earlier time as leader knew; every one of `keys` is reconciled next."""
-        self._unseen = set(keys)
+        self._unseen = dict.fromkeys(keys, _LOOKS)
         self._rolling.clear()
         self._failing.clear()
         self._waiting.clear()
@@ -53,6 +57,7 @@ class RolloutTurns:
 
     def note(self, key: Key, standing: Standing) -> None:
         """Take where a model stands, and wake those whose turn follows from it."""
+        self._unseen.pop(key, None)
         before = self._first_failing()
         if standing.rolls:
             self._rolling.add(key)
@@ -77,11 +82,12 @@ class RolloutTurns:
                 self._wake(waiting)
         self._wake_next()
 
-    def seen(self, key: Key) -> None:
-        """Take that a model was reconciled, however that went."""
+    def missed(self, key: Key) -> None:
+        """Take that a model could not be looked at: the others wait for it a few times."""
         if key in self._unseen:
-            self._unseen.discard(key)
-            if not self._unseen:
+            self._unseen[key] -= 1
+            if not self._unseen[key]:
+                del self._unseen[key]
                 self._wake_next()
 
     def _wait(self, key: Key, use: float) -> None:

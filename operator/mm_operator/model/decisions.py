@@ -129,7 +129,7 @@ class RolloutDecision:
     spec_digest: str = ""
     """Of the spec that the revision was made of."""
     by_turns: bool = False
-    """It began in its turn and is not complete."""
+    """The revision was rolled out in its turn."""
     waits_for_turn: bool = False
     """The pods keep the recorded revision until it is this model's turn."""
     complete: bool = False

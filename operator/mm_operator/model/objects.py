@@ -215,7 +215,9 @@ class DeploymentState:
     spec_digest: str = ""
     """Its annotation `labels.SPEC_DIGEST`."""
     by_turns: bool = False
-    """Its annotation `labels.BY_TURNS` is true."""
+    """Its annotation `labels.BY_TURNS` names the revision of its pods."""
+    was_complete: bool = False
+    """The revision of its pods was complete, now or before."""
     announced: bool = False
     """Its pods have the annotations by which a plain Prometheus finds them."""
     template: Mapping[str, Any] = field(default_factory=dict)

@@ -123,7 +123,7 @@ def _follow(
     followed = replace(
         followed,
         spec_digest=deployment.spec_digest,
-        by_turns=deployment.by_turns and not followed.complete,
+        by_turns=deployment.by_turns,
     )
     if way.choice and not followed.complete:
         followed = replace(followed, message=f"{followed.message}; {way.choice}")

@@ -10,7 +10,7 @@ from mm_operator.digests import digest, stated
 from mm_operator.model import DeploymentState, RolloutDecision, Snapshot, Standing, Step
 
 _NOT_OF_PODS = ("replicas", "autoscaling", "rollout")
-"""Fields of a spec that change nothing in a pod."""
+"""Fields of a spec that change nothing in a pod; `vision.replicas` neither."""
 
 _DIGITS = 32
 
@@ -29,6 +29,7 @@ _NOT_YET = frozenset(
 def spec_digest(spec: MultimodalModelSpec) -> str:
     """Return the digest of what a spec says of its pods."""
     content = {name: value for name, value in stated(spec).items() if name not in _NOT_OF_PODS}
+    content["vision"] = stated(spec.vision.model_copy(update={"replicas": None}))
     return digest(content)[:_DIGITS]
 
 
@@ -60,7 +61,7 @@ def by_turns(snapshot: Snapshot, spec: MultimodalModelSpec, deployment: Deployme
 def standing_of(snapshot: Snapshot, rollout: RolloutDecision) -> Standing:
     """Return where a model stands among those that roll by turns."""
     waits = rollout.waits_for_turn
-    rolls = rollout.by_turns and not rollout.complete
+    rolls = rollout.by_turns and not rollout.complete and not _is_over(snapshot, rollout)
     if not waits and not rolls:
         return Standing()
     deployment = snapshot.observed.deployment
@@ -68,6 +69,21 @@ def standing_of(snapshot: Snapshot, rollout: RolloutDecision) -> Standing:
     failed = rolls and rollout.step is not Step.START and rollout.reason not in _NOT_YET
     failure = rollout.message if failed else stalled if rolls else ""
     return Standing(waits=waits, rolls=rolls, failure=failure, use=_use_of(snapshot))
+
+
+def _is_over(snapshot: Snapshot, rollout: RolloutDecision) -> bool:
+    """Return whether the revision was complete before: what happens to its pods later is no turn.
+
+    The Deployment controller remembers it.
+    """
+    live = snapshot.observed.deployment
+    begins = (
+        rollout.step is Step.START or live is None or live.observed_generation < live.generation
+    )
+    if begins or live is None or not live.was_complete:
+        return False
+    # Going back to pods of before, it says so for a moment while none of them runs.
+    return live.updated == live.replicas == live.wanted
 
 
 def _use_of(snapshot: Snapshot) -> float:

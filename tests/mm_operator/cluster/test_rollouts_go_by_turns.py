@@ -44,7 +44,6 @@ class Fleet:
         failure = self.failures.get(model.name, "")
         waits = model in self.waiting
         self.turns.note(model, Standing(waits, rolls, failure, self.uses[model]))
-        self.turns.seen(model)
 
     def settle(self) -> None:
         """Reconcile until no model is woken any more."""
@@ -140,12 +139,25 @@ def test_a_deleted_model_gives_its_turn_up() -> None:
     fleet.reconcile(key("a"))
     fleet.reconcile(key("b"))
     fleet.turns.note(key("gone"), Standing())
-    fleet.turns.seen(key("gone"))
     fleet.settle()
     assert fleet.rolling == ["a"]
     fleet.turns.note(key("a"), Standing())
     fleet.settle()
     assert "b" in fleet.rolling
+
+
+def test_a_model_that_cannot_be_looked_at_is_waited_for() -> None:
+    """It may be the one that rolls; after some tries the others no longer wait for it."""
+    fleet = Fleet(1, a=1)
+    fleet.turns.restart([key("a"), key("odd")])
+    fleet.reconcile(key("a"))
+    for _ in range(4):
+        fleet.turns.missed(key("odd"))
+        fleet.settle()
+    assert fleet.rolling == []
+    fleet.turns.missed(key("odd"))
+    fleet.settle()
+    assert fleet.rolling == ["a"]
 
 
 @pytest.fixture

@@ -9,7 +9,15 @@ from typing import Any
 import pytest
 
 from mm_api import labels
-from support.absent_kubelet import built, get, inspected, pods, serving, set_status
+from support.absent_kubelet import (
+    built,
+    get,
+    inspected,
+    pods,
+    ready_status,
+    serving,
+    set_status,
+)
 from support.eventually import eventually
 from support.model_documents import document
 from support.model_namespace import Api
@@ -46,18 +54,23 @@ def reasons(api: Api) -> dict[str, str]:
     return {model: condition(api, model).get("reason", "") for model in REPLICAS}
 
 
-def crash(api: Api, model: str, tag: str) -> None:
-    """Let the pods of a model that have an image crash at their start."""
+def fresh(api: Api, model: str, tag: str) -> list[dict[str, Any]]:
+    """Return the pods of a model that have an image, once all that are wanted exist."""
     selector = f"{labels.MODEL}={model},{labels.APP_COMPONENT}={labels.Component.SERVER}"
 
-    def fresh() -> list[dict[str, Any]]:
+    def found() -> list[dict[str, Any]]:
         return [
             pod
             for pod in pods(api, selector)
             if pod["spec"]["containers"][0]["image"].endswith(f":{tag}")
         ]
 
-    for pod in eventually(fresh):
+    return eventually(found)
+
+
+def crash(api: Api, model: str, tag: str) -> None:
+    """Let the pods of a model that have an image crash at their start."""
+    for pod in fresh(api, model, tag):
         waiting = {"reason": "CrashLoopBackOff", "message": "back-off restarting"}
         container = pod["spec"]["containers"][0]
         state = {
@@ -68,7 +81,21 @@ def crash(api: Api, model: str, tag: str) -> None:
             "restartCount": 3,
             "state": {"waiting": waiting},
         }
-        set_status(api, pod, {"phase": "Running", "containerStatuses": [state]})
+        placed = [one for one in ready_status(pod)["conditions"] if one["type"] == "PodScheduled"]
+        crashed = {"phase": "Running", "conditions": placed, "containerStatuses": [state]}
+        set_status(api, pod, crashed)
+
+
+def answer(api: Api, model: str, tag: str) -> None:
+    """Let the pods of a model that have an image become ready, until they are all there are."""
+
+    def all_answer() -> bool:
+        for pod in fresh(api, model, tag):
+            if "Ready" not in str(pod["status"].get("conditions")):
+                set_status(api, pod, ready_status(pod))
+        return condition(api, model).get("reason") == "RolloutComplete"
+
+    eventually(all_answer, showing=lambda: condition(api, model))
 
 
 def become(api: Api, expected: dict[str, str], read: Any = images) -> None:
@@ -91,7 +118,7 @@ def test_an_upgrade_goes_model_by_model_and_stops(api: Api, tmp_path: Path) -> N
         become(api, {"busy": "test", "idle": "next", "other": "test"})
         eventually(lambda: condition(api, "busy").get("reason") == "WaitingForTurn")
         assert condition(api, "busy", "Ready")["status"] == "True"
-        serving(api, "idle")
+        answer(api, "idle", "next")
         become(api, {"busy": "test", "idle": "next", "other": "next"})
         crash(api, "other", "next")
         become(
@@ -103,9 +130,9 @@ def test_an_upgrade_goes_model_by_model_and_stops(api: Api, tmp_path: Path) -> N
 
     with running_operator(api.cluster, tmp_path, api.namespace, arguments=(REPAIRED,)):
         become(api, {"busy": "test", "idle": "next", "other": "repaired"})
-        serving(api, "other")
+        answer(api, "other", "repaired")
         become(api, {"busy": "test", "idle": "repaired", "other": "repaired"})
-        serving(api, "idle")
+        answer(api, "idle", "repaired")
         become(api, {"busy": "repaired", "idle": "repaired", "other": "repaired"})
-        serving(api, "busy")
+        answer(api, "busy", "repaired")
         become(api, dict.fromkeys(REPLICAS, "RolloutComplete"), reasons)
