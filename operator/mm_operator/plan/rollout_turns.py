@@ -4,13 +4,28 @@ A user's change rolls out at once. What changes without one (the runtime image o
 installation's network, another way to plan) changes every model at one moment.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 from mm_api.conditions import Reason
 from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_operator.digests import digest, stated
 from mm_operator.model import DeploymentState, RolloutDecision, Snapshot, Standing, Step
 
-_NOT_OF_PODS = ("replicas", "autoscaling", "rollout")
-"""Fields of a spec that change nothing in a pod; `vision.replicas` neither."""
+_NOT_OF_PODS = frozenset(
+    {
+        "replicas",
+        "autoscaling",
+        "rollout",
+        "build.resources",
+        "build.retries",
+        "build.store.gcAfter",
+        "build.timeout",
+        "build.ttlAfterFinished",
+        "vision.replicas",
+    }
+)
+"""Fields of a spec that change nothing in a pod."""
 
 _DIGITS = 32
 
@@ -28,9 +43,20 @@ _NOT_YET = frozenset(
 
 def spec_digest(spec: MultimodalModelSpec) -> str:
     """Return the digest of what a spec says of its pods."""
-    content = {name: value for name, value in stated(spec).items() if name not in _NOT_OF_PODS}
-    content["vision"] = stated(spec.vision.model_copy(update={"replicas": None}))
+    content = _without(stated(spec), "")
     return digest(content)[:_DIGITS]
+
+
+def _without(part: Mapping[str, Any], path: str) -> dict[str, Any]:
+    """Return a part of a spec without the fields that change nothing in a pod, or say nothing."""
+    left: dict[str, Any] = {}
+    for name, value in part.items():
+        if f"{path}{name}" in _NOT_OF_PODS:
+            continue
+        kept = _without(value, f"{path}{name}.") if isinstance(value, Mapping) else value
+        if kept != {}:
+            left[name] = kept
+    return left
 
 
 def waiting_for_its_turn(
