@@ -74,7 +74,7 @@ def test_a_turn_begins_the_rollout_and_its_end_frees_it() -> None:
     assert revision(cluster) != before
     assert cluster.rolled["llava"].by_turns
     assert standing(cluster) == Standing(rolls=True, use=1.0)
-    grant(cluster, LATER)  # what began goes on
+    grant(cluster, LATER)  # what began continues
     assert standing(cluster) == Standing(rolls=True, use=1.0)
     cluster.pods_ready("llava")
     assert standing(cluster) == Standing()

@@ -95,7 +95,7 @@ def test_so_many_roll_at_a_time() -> None:
 
 
 def test_a_failure_stops_the_others_and_is_named() -> None:
-    """Those that wait name it, however its pods flap, and go on when it is over."""
+    """Those that wait name it, however its pods flap, and continue when it is over."""
     fleet = Fleet(2, a=1, b=2, c=3, d=4)
     fleet.lead("abcd")
     fleet.fail("b", "its pods crash")

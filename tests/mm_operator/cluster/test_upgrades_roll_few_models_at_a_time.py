@@ -104,7 +104,7 @@ def become(api: Api, expected: dict[str, str], read: Any = images) -> None:
 
 
 def test_an_upgrade_goes_model_by_model_and_stops(api: Api, tmp_path: Path) -> None:
-    """Least used first; the one that fails is named, and a repaired image goes on with it."""
+    """Least used first; the one that fails is named, and a repaired image continues with it."""
     with running_operator(api.cluster, tmp_path, api.namespace):
         for model, replicas in REPLICAS.items():
             api.apply(document({"replicas": replicas}, name=model))
