@@ -27,12 +27,13 @@ from mm_runtime.gateway.backends.forms import calls_need_tokens, form_of
 from mm_runtime.gateway.backends.sampling import sampling_of
 from mm_runtime.gateway.errors import InvalidRequestError
 from mm_runtime.gateway.media.audio_reader import DEFAULT_LANGUAGE, AudioReader
+from mm_runtime.gateway.media.details import detailed, with_options
 from mm_runtime.gateway.media.frames import Video
 from mm_runtime.gateway.media.images import ImageLoader, ImageReference, VideoReference
 from mm_runtime.gateway.prompts.conversation import ChatPrompt
 from mm_runtime.gateway.prompts.layout import PromptLayout
 from mm_runtime.gateway.prompts.templates import Turn
-from mm_runtime.serving.preprocess.processors.prepared import Size
+from mm_runtime.serving.preprocess.processors.prepared import ImageProcessor, Size
 
 AnyRequest = ChatRequest | CompletionRequest | TranscriptionRequest
 
@@ -86,6 +87,8 @@ class _Parsed:
     images: list[ImageReference]
     videos: list[VideoReference]
     turns: tuple[Turn, ...] = ()
+    reducers: tuple[ImageProcessor, ...] = ()
+    """Of each image and video."""
 
 
 class Preparation:
@@ -166,11 +169,11 @@ class Preparation:
         least = self._layout.least_rows(len(parsed.images)) + len(parsed.videos)
         budget = self._budget(request, text_tokens, marks, least)
         salt = request.cache_salt or ""
-        images = await self._images.load(parsed.images, salt)
+        images = await self._images.load(parsed.images, parsed.reducers[: len(parsed.images)], salt)
         video = None
         if parsed.videos:
             video = await self._images.load_video(
-                parsed.videos[0], most_frames=self.model.max_video_frames
+                parsed.videos[0], parsed.reducers[-1], most_frames=self.model.max_video_frames
             )
             frames, height, width, _ = video.pixels.shape
             rows = self._layout.video_rows(frames, (height, width))
@@ -244,9 +247,24 @@ class Preparation:
             )
         found = self._chat_prompt.split(request)
         self._check_media(found.images, found.videos)
+        reducers = self._reducers(request, found.images, found.videos)
         return _Parsed(
-            self._chat_prompt.write(found), found.images, found.videos, tuple(found.turns)
+            self._chat_prompt.write(found), found.images, found.videos, tuple(found.turns), reducers
         )
+
+    def _reducers(
+        self, request: ChatRequest, images: list[ImageReference], videos: list[VideoReference]
+    ) -> tuple[ImageProcessor, ...]:
+        """Return how each image and video is seen."""
+        family, options = self.model.family, request.mm_processor_kwargs or {}
+        processor = with_options(
+            self._layout.image_processor, family, options, "mm_processor_kwargs"
+        )
+        of_videos = (
+            with_options(processor, family, video.options, f"{video.param}.video_url")
+            for video in videos
+        )
+        return (*detailed(processor, images), *filter(None, of_videos))
 
     def _check_media(self, images: list[ImageReference], videos: list[VideoReference]) -> None:
         limit = self.model.max_images

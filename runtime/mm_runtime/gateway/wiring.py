@@ -12,6 +12,7 @@ from starlette.applications import Starlette
 
 from mm_api.documents.engine_manifest import EngineManifest
 from mm_api.documents.serving_plan import ServingPlan
+from mm_api.families import FAMILIES
 from mm_api.gateway_memory import (
     DECODERS,
     KNOWN_IMAGE_BYTES,
@@ -45,10 +46,8 @@ from mm_runtime.gateway.http.openapi import openapi_document
 from mm_runtime.gateway.http.routes import Routes, build_app
 from mm_runtime.gateway.http.tokenization import TextEndpoint
 from mm_runtime.gateway.media.audio_reader import AudioReader
-from mm_runtime.gateway.media.decoding.jobs import unreduced
 from mm_runtime.gateway.media.decoding.pool import Decoders
 from mm_runtime.gateway.media.decoding.process import DecoderLimits
-from mm_runtime.gateway.media.frames import same
 from mm_runtime.gateway.media.image_cache import DecodedImageCache
 from mm_runtime.gateway.media.images import ImageLimits, ImageLoader
 from mm_runtime.gateway.metrics import GatewayMetrics
@@ -156,9 +155,6 @@ def build_gateway(
             )
         ),
         limits=ImageLimits(max_bytes=plan.max_image_bytes, max_pixels=plan.max_image_pixels),
-        # Without a vision engine no request gets as far as its images.
-        reduce=image_processor.reduced if image_processor else unreduced,
-        reduce_frame=image_processor.reduced_frame if image_processor else same,
         # A plan that pays memory for features of known images keeps their pixels too.
         known=DecodedImageCache(KNOWN_IMAGE_BYTES if serving.feature_cache_bytes else 0),
         decoders=decoders,
@@ -261,6 +257,7 @@ def _served_model(
     return ServedModel(
         name=serving.model,
         backend=serving.backend,
+        family=FAMILIES[directory.facts.family].title,
         vocabulary_size=directory.facts.text.vocabulary_size,
         created=int(directory.manifest.created.timestamp()),
         fingerprint=serving.fingerprint,

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from mm_runtime.gateway.media.container import BadRecordingError
-from mm_runtime.gateway.media.decoding.jobs import audio_job, image_job, unreduced, video_job
+from mm_runtime.gateway.media.decoding.jobs import audio_job, image_job, video_job
 from mm_runtime.gateway.media.decoding.pool import Decoders
 from mm_runtime.gateway.media.decoding.process import (
     DecoderEndedError,
@@ -27,6 +27,7 @@ from support import breaking_jobs
 from support.audio_files import encode_audio, noise
 from support.ended import end, is_gone, wait_until_gone
 from support.images import RED, data_url, encode, plain_image
+from support.unreduced import UNREDUCED
 from support.videos import video
 
 TESTS = Path(__file__).parents[2]
@@ -89,7 +90,7 @@ async def _process_of(decoders: Decoders) -> int:
 
 async def test_an_image_is_decoded_in_another_process(decoders: Decoders) -> None:
     """And the next one in the same process."""
-    job = image_job(unreduced, 1, 10_000)
+    job = image_job(UNREDUCED.reduced, 1, 10_000)
     pixels = await _decode(decoders, job, encode(plain_image((30, 20))))
     assert pixels.shape == (20, 30, 3)
     assert tuple(pixels[5, 5]) == RED
@@ -126,7 +127,7 @@ async def test_a_refusal_is_the_decoders_own(decoders: Decoders) -> None:
     """The message comes through, and the process stays."""
     before = await _process_of(decoders)
     with pytest.raises(BadImageError, match="30 x 20 = 600 pixels, more than the limit of 599"):
-        await _decode(decoders, image_job(unreduced, 1, 599), encode(plain_image((30, 20))))
+        await _decode(decoders, image_job(UNREDUCED.reduced, 1, 599), encode(plain_image((30, 20))))
     assert await _process_of(decoders) == before
 
 

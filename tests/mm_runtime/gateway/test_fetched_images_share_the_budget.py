@@ -10,10 +10,8 @@ import pytest
 
 from mm_edge.body_budget import BodyBudget
 from mm_runtime.gateway.errors import OverloadedError
-from mm_runtime.gateway.media.decoding.jobs import unreduced
 from mm_runtime.gateway.media.decoding.pool import Decoders, Found, Run
 from mm_runtime.gateway.media.decoding.process import DecoderLimits
-from mm_runtime.gateway.media.frames import same
 from mm_runtime.gateway.media.image_cache import DecodedImageCache
 from mm_runtime.gateway.media.images import ImageLimits, ImageLoader, ImageReference
 from mm_runtime.images.fetch import FetchPolicy, ImageFetcher
@@ -21,6 +19,7 @@ from support.gateways import MODEL, serve, toy_gateway
 from support.http_servers import Exchange, serve_local
 from support.images import data_url, encode, plain_image
 from support.scripted_engine import ScriptedEngine
+from support.unreduced import UNREDUCED
 
 IMAGE = encode(plain_image())
 _POLICY = FetchPolicy(
@@ -48,8 +47,6 @@ def _loader(bodies: BodyBudget, decoders: Decoders) -> ImageLoader:
     return ImageLoader(
         fetcher=ImageFetcher(_POLICY),
         limits=ImageLimits(max_bytes=1_000_000, max_pixels=1_000_000),
-        reduce=unreduced,
-        reduce_frame=same,
         decoders=decoders,
         known=DecodedImageCache(0),
         bodies=bodies,
@@ -68,7 +65,7 @@ async def test_a_fetched_image_is_held_until_it_is_decoded() -> None:
         async with serve_local(_image) as server:
             reference = ImageReference(f"http://localhost:{server.port}/", "messages")
             for _ in range(3):
-                await _loader(bodies, decoders).load([reference])
+                await _loader(bodies, decoders).load([reference], [UNREDUCED])
     assert decoders.refused == 3
     bodies.reserve(len(IMAGE), 0)
 
@@ -80,7 +77,7 @@ async def test_an_image_beyond_the_budget_is_refused_for_now() -> None:
         async with serve_local(_image) as server:
             reference = ImageReference(f"http://localhost:{server.port}/", "messages")
             with pytest.raises(OverloadedError, match="Try again"):
-                await _loader(bodies, decoders).load([reference])
+                await _loader(bodies, decoders).load([reference], [UNREDUCED])
     bodies.reserve(len(IMAGE) - 1, 0)
 
 

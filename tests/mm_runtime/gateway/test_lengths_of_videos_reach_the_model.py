@@ -14,7 +14,6 @@ from mm_edge.body_budget import BodyBudget
 from mm_runtime.gateway.backends.engine import EngineRequest, Sampling
 from mm_runtime.gateway.backends.triton_inputs import NEWER_NAMES, build_inputs
 from mm_runtime.gateway.errors import InvalidRequestError
-from mm_runtime.gateway.media.decoding.jobs import unreduced
 from mm_runtime.gateway.media.decoding.pool import Decoders
 from mm_runtime.gateway.media.decoding.process import DecoderLimits
 from mm_runtime.gateway.media.decoding.wire import (
@@ -24,12 +23,13 @@ from mm_runtime.gateway.media.decoding.wire import (
     array_header,
     read_header,
 )
-from mm_runtime.gateway.media.frames import Video, same
+from mm_runtime.gateway.media.frames import Video
 from mm_runtime.gateway.media.image_cache import DecodedImageCache
 from mm_runtime.gateway.media.images import ImageLimits, ImageLoader, VideoReference
 from mm_runtime.gateway.media.video import VideoLimits, decode_video, read_video
 from mm_runtime.images.fetch import FetchPolicy, ImageFetcher
 from support.images import data_url, encode, plain_image
+from support.unreduced import UNREDUCED
 from support.videos import video
 
 LIMITS = VideoLimits(max_bytes=9_000_000, max_pixels=10_000, max_frames=4)
@@ -98,14 +98,14 @@ def _load(decoders: Decoders, url: str, *, reads_times: bool) -> Video:
     loader = ImageLoader(
         fetcher=ImageFetcher(policy),
         limits=ImageLimits(max_bytes=1_000_000, max_pixels=10_000),
-        reduce=unreduced,
-        reduce_frame=same,
         decoders=decoders,
         known=DecodedImageCache(0),
         bodies=BodyBudget(1_000_000),
         reads_times=reads_times,
     )
-    return asyncio.run(loader.load_video(VideoReference(url, "messages[0]"), most_frames=4))
+    return asyncio.run(
+        loader.load_video(VideoReference(url, "messages[0]"), UNREDUCED, most_frames=4)
+    )
 
 
 @pytest.mark.parametrize(

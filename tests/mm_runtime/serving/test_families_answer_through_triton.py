@@ -3,7 +3,6 @@
 import base64
 import io
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,23 +10,23 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from openai import BadRequestError, OpenAI
+from openai import BadRequestError
+from PIL import Image
 
+from mm_api.families import FAMILIES
+from mm_api.families.family import ImageLayout
 from mm_runtime.gateway.media.video import VideoLimits, decode_video, read_video
 from mm_runtime.reference_engine.encoder_decoder import KINDS as TEXT_KINDS
 from mm_runtime.serving.prompts.starts import decoder_start
 from support import documented_requests
-from support.build_plans import serving_plan
 from support.ensemble import Ensemble, EnsembleError
-from support.families import images, texts
 from support.families.case import Case
 from support.families.expected import ANSWER, KINDS, Upstream, noise_image
 from support.families.images import CASES
-from support.families.pipeline import BEAMS, Pipeline, build
+from support.families.pipeline import BEAMS
+from support.families.served import FRAMES, TEXT_FAMILIES, Family, image_part, serve
 from support.families.words import END, tokenizer
 from support.images import data_url, encode
-from support.real_gateway import RealGateway, run_pair
-from support.tiny_llava import BuiltEngine
 from support.videos import long_video, video
 
 pytestmark = [pytest.mark.triton, pytest.mark.timeout(600)]
@@ -39,13 +38,6 @@ QUICK = {"qwen2-vl", "t5"}
 
 IMAGE_FAMILIES = sorted(name for name, case in CASES.items() if case.prompt)
 VIDEO_FAMILIES = [name for name in IMAGE_FAMILIES if CASES[name].video_mark]
-TEXT_FAMILIES = sorted(set(TEXT_KINDS) - {"whisper"})
-
-FRAMES = 3
-"""Of a video, at the most."""
-
-MAX_VIDEO_BYTES = 4 << 20
-"""Room for a video of too many frames."""
 
 
 def _slow(families: list[str]) -> list[object]:
@@ -55,76 +47,13 @@ def _slow(families: list[str]) -> list[object]:
     ]
 
 
-@dataclass(frozen=True)
-class Family:
-    """A server and a gateway of one family, its checkpoint, the same engine in this process."""
-
-    name: str
-    checkpoint: Path
-    pair: RealGateway
-    ensemble: Ensemble
-    openai: OpenAI
-    pipeline: Pipeline
-
-    @property
-    def case(self) -> Case:
-        """What tests know of a family that takes images."""
-        return CASES[self.name]
-
-    def prompt(self, given: list[Any]) -> str:
-        """Return the prompt that the question with images becomes."""
-        return self.case.prompt.format(images=self.case.mark * len(given))
-
-    def chat(self, *content: dict[str, object], **options: Any) -> Any:
-        """Send one message and return the completion."""
-        return self.openai.chat.completions.create(
-            model=self.pair.model,
-            messages=[{"role": "user", "content": list(content)}],
-            temperature=0,
-            max_tokens=ANSWER,
-            **options,
-        )
-
-    def expected(self, given: list[Any]) -> tuple[str, int]:
-        """Return answer and prompt tokens of this process for the originals of images."""
-        prompt = self.prompt(given)
-        if not given and not prompt.startswith(("<|im_start|>", "<s>")):
-            prompt = f"<s>{prompt}"
-        urls = [data_url(encode(one)).encode() for one in given]
-        tensors = {"IMAGE_URL": np.array([urls], dtype=np.object_)} if urls else {}
-        tokens = len(self.pipeline.prepare(prompt, **tensors)["INPUT_ID"][0])
-        codec = self.pipeline.preprocessor.codec
-        return codec.decode(self.pipeline.query(prompt, **tensors)), tokens
-
-
 @pytest.fixture(scope="module")
 def served(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Family]:
     """A running family; tests of one family follow each other and share it."""
-    family = request.param
-    folder = tmp_path_factory.mktemp("family")
-    writer = texts if family in TEXT_FAMILIES else images
-    checkpoint = writer.write(family, folder / "checkpoint")
-    directory = build(checkpoint, folder / "store")
-    serving = folder / "plan.json"
-    plan = serving_plan(directory.manifest.fingerprint)
-    limits = plan.gateway.model_copy(
-        update={"max_video_frames": FRAMES, "max_image_bytes": MAX_VIDEO_BYTES}
-    )
-    serving.write_text(plan.model_copy(update={"gateway": limits}).to_json())
-    pipeline = Pipeline.load(directory)
-    with (
-        run_pair(BuiltEngine(directory.root, serving), folder) as pair,
-        Ensemble(pair.triton_grpc) as ensemble,
-        OpenAI(base_url=f"{pair.url}/v1", api_key="none", max_retries=0, timeout=60) as openai,
-    ):
-        yield Family(family, checkpoint, pair, ensemble, openai, pipeline)
-    pipeline.loaded.engine.stop()
-
-
-def _part(image: Any) -> dict[str, object]:
-    return {"type": "image_url", "image_url": {"url": data_url(encode(image))}}
+    with serve(request.param, tmp_path_factory.mktemp("family")) as family:
+        yield family
 
 
 def _features(served: Family, given: list[Any]) -> int:
@@ -187,7 +116,7 @@ def test_chat(served: Family, sizes: list[tuple[int, int]]) -> None:
     """
     given = [noise_image(*size, seed=seed) for seed, size in enumerate(sizes)]
     text, tokens = served.expected(given)
-    parts = [*map(_part, given), TEXT_PART]
+    parts = [*map(image_part, given), TEXT_PART]
     answer = served.chat(*parts)
     stream = served.chat(*parts, stream=True)
     streamed = "".join(chunk.choices[0].delta.content or "" for chunk in stream)
@@ -213,19 +142,19 @@ def test_video(served: Family) -> None:
     found = answer.choices[0].message.content
     assert (expected, tokens) == (found, answer.usage.prompt_tokens)
     with pytest.raises(BadRequestError, match="either images or one video"):
-        served.chat(part, _part(frames[0]), TEXT_PART)
+        served.chat(part, image_part(frames[0]), TEXT_PART)
 
 
 def _refused_together(case: Case) -> Iterator[tuple[list[dict[str, object]], str]]:
     if case.refused:
         sizes, words = case.refused
-        yield [_part(noise_image(*size, seed=1)) for size in sizes], words
+        yield [image_part(noise_image(*size, seed=1)) for size in sizes], words
 
 
 @pytest.mark.parametrize("served", _slow(IMAGE_FAMILIES), indirect=True)
 def test_what_the_family_cannot_do(served: Family) -> None:
     """Each refusal names the part; the next request is answered."""
-    three = [_part(noise_image(30, 30, seed=seed)) for seed in range(3)]
+    three = [image_part(noise_image(30, 30, seed=seed)) for seed in range(3)]
     for content, words in (
         ([*three, TEXT_PART], "messages\\[0\\].content\\[2\\]"),
         ([{"type": "text", "text": f"{served.case.mark} ?"}], "stands for an image"),
@@ -241,6 +170,84 @@ def test_what_the_family_cannot_do(served: Family) -> None:
         with pytest.raises(BadRequestError, match="POST /v1/chat/completions"):
             completions.create(model=model, prompt="what ?")
     assert served.chat(TEXT_PART).usage.completion_tokens > 0
+
+
+SEEN = {
+    ImageLayout.SQUARE: ("as auto", "high"),
+    ImageLayout.VIEWS: ("low", "as auto"),
+    ImageLayout.CROPS: ("one tile", "as auto"),
+    ImageLayout.TILES: ("one tile", "as auto"),
+    ImageLayout.GRID: ("as auto", "as auto"),  # these have no image that is larger than `low`
+}
+"""What `low` and `high` detail make of an image, or the detail that is refused."""
+
+
+@pytest.mark.parametrize("served", _slow(IMAGE_FAMILIES), indirect=True)
+def test_detail(served: Family) -> None:
+    """It acts or is refused by its name."""
+    url = data_url(encode(noise_image(100, 61, seed=1)))
+    vision, layout = served.pipeline.directory.facts.vision, FAMILIES[served.name].image_layout
+    assert vision is not None
+
+    def features(detail: str) -> int:
+        part = {"type": "image_url", "image_url": {"url": url, "detail": detail}}
+        return served.chat(part, TEXT_PART).usage.prompt_tokens_details.image_tokens
+
+    plain = features("auto")
+    tiles = (vision.max_tiles or 1) if layout is ImageLayout.TILES else 1
+    for detail, seen in zip(("low", "high"), SEEN[layout], strict=True):
+        if seen == detail:
+            with pytest.raises(BadRequestError, match="expected `auto` or") as refusal:
+                features(detail)
+            assert refusal.value.param == "messages[0].content[0].image_url.detail"
+        elif seen == "as auto":
+            assert plain == features(detail)
+        else:
+            assert features(detail) == vision.features_per_image // tiles < plain
+
+
+@pytest.mark.parametrize("served", ["qwen2-vl"], indirect=True)
+def test_bounds_of_pixels(served: Family) -> None:
+    """An image is answered as one of the size that the checkpoint's processor makes of it then."""
+    image, unit = noise_image(100, 61, seed=1), 28 * 28
+
+    def answered(**bounds: object) -> tuple[str | None, int]:
+        answer = served.chat(
+            image_part(image), TEXT_PART, extra_body={"mm_processor_kwargs": bounds}
+        )
+        return answer.choices[0].message.content, answer.usage.prompt_tokens_details.image_tokens
+
+    for name, pixels, size in (
+        ("max_pixels", 6 * unit, (84, 56)),
+        ("min_pixels", 12 * unit, (140, 84)),
+    ):
+        text, _ = served.expected([image.resize(size, resample=Image.Resampling.BICUBIC)])
+        assert (text, size[0] * size[1] // unit) == answered(**{name: pixels})
+    for name, value, words in (
+        ("max_pixels", 17 * unit, r"max_pixels`: expected a number of pixels from 3136 to 12544"),
+        ("size", {}, r"size` does not act on images of Qwen2-VL: only `max_pixels` and"),
+    ):
+        with pytest.raises(BadRequestError, match=words) as refusal:
+            answered(**{name: value})
+        assert refusal.value.param == f"mm_processor_kwargs.{name}"
+
+
+@pytest.mark.parametrize("served", _slow(VIDEO_FAMILIES), indirect=True)
+def test_bounds_of_a_video(served: Family) -> None:
+    """Frames are as large as requested, of families that keep their shape."""
+    shown = [noise_image(100, 61, seed=seed) for seed in range(2)]
+    row = ",".join(data_url(encode(frame)).partition(",")[2] for frame in shown)
+
+    def tokens(**bounds: int) -> int:
+        part = {"url": f"data:video/jpeg;base64,{row}", **bounds}
+        return served.chat({"type": "video_url", "video_url": part}, TEXT_PART).usage.prompt_tokens
+
+    if FAMILIES[served.name].image_layout is ImageLayout.GRID:
+        assert tokens() - tokens(max_pixels=6 * 28 * 28) == 8 - 6
+    else:
+        with pytest.raises(BadRequestError, match="max_pixels` does not act") as refusal:
+            tokens(max_pixels=6 * 28 * 28)
+        assert refusal.value.param == "messages[0].content[0].video_url.max_pixels"
 
 
 @pytest.mark.parametrize("served", _slow(TEXT_FAMILIES), indirect=True)
@@ -339,7 +346,9 @@ def test_mistakes_with_videos(served: Family) -> None:
             },
         },
         openai={
-            "image and video in one request": shown(video(3), _part(noise_image(30, 30, seed=1))),
+            "image and video in one request": shown(
+                video(3), image_part(noise_image(30, 30, seed=1))
+            ),
             "video of 100,000 frames": shown(long_video(100_000)),
             "truncated video": shown(video(30)[:1200]),
             "video that is a web page": shown(b"<html>"),

@@ -29,7 +29,6 @@ class ImageUrl(Wire):
 
     url: str = Field(min_length=1)
     detail: Literal["auto", "low", "high"] = "auto"
-    """Accepted for compatibility: these models see every image at one size."""
 
 
 class ImagePart(Wire):
@@ -49,6 +48,9 @@ class VideoUrl(Wire):
     fps: float | None = Field(default=None, gt=0, le=MAX_FPS)
     num_frames: int | None = Field(default=None, ge=1, le=_INT31)
     max_frames: int | None = Field(default=None, ge=1, le=_INT31)
+    min_pixels: int | None = Field(default=None, ge=1, le=_INT31)
+    max_pixels: int | None = Field(default=None, ge=1, le=_INT31)
+    """Of a frame."""
 
 
 class VideoPart(Wire):

@@ -49,6 +49,8 @@ _OWN_VARIABLES = frozenset(
         *("bos_token", "eos_token", "pad_token", "unk_token", "chat_template", "raise_exception"),
     }
 )
+MAX_OPTIONS = 32
+"""Of the processor of images."""
 MAX_LABELS = 16
 """OpenAI's limit on pairs of `metadata`."""
 
@@ -245,6 +247,12 @@ class ChatRequest(SampledRequest):
         Annotated[dict[str, Any], Field(max_length=MAX_VARIABLES), AfterValidator(_check_names)]
         | None
     ) = None
+    mm_processor_kwargs: (
+        Annotated[dict[Annotated[str, Field(max_length=64)], object], Field(max_length=MAX_OPTIONS)]
+        | None
+    ) = None
+    """Options of the processor of images and videos, in its own words."""
+
     add_generation_prompt: StrictBool | None = None
     continue_final_message: StrictBool | None = None
     max_completion_tokens: int | None = Field(default=None, ge=1, le=_INT64)

@@ -88,6 +88,9 @@ PARAMETERS: Mapping[str, Parameter] = {
     "parallel_tool_calls": Parameter(_NOT_PYTORCH, "false: one call at the most", (True,)),
     "echo": Parameter(_NOT_PYTORCH, "the prompt stands before the answer", _OFF),
     "chat_template_kwargs": Parameter(_NOT_PYTORCH, "variables of the chat template", ({},)),
+    "mm_processor_kwargs": Parameter(
+        _ALL, "bounds of an image's pixels, of families that keep its shape", ({},)
+    ),
     "add_generation_prompt": Parameter(
         _NOT_PYTORCH, "false: the prompt does not open the assistant's answer", (True,)
     ),

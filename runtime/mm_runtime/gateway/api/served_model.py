@@ -14,6 +14,7 @@ class ServedModel:
 
     Attributes:
         backend: of the engine.
+        family: as people call it.
         vocabulary_size: ids of tokens are smaller.
         created: seconds since the epoch, when its engine was built.
         max_video_frames: of one video; 0: the model takes none.
@@ -25,6 +26,7 @@ class ServedModel:
 
     name: str
     backend: str
+    family: str
     vocabulary_size: int
     created: int
     fingerprint: str

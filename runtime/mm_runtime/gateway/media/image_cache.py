@@ -9,13 +9,13 @@ their encoded bytes: equal bytes and equal settings give equal pixels.
 import hashlib
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 
 import numpy as np
 from numpy.typing import NDArray
 
 Pixels = NDArray[np.uint8]
-Key = tuple[bytes, int]
+Key = tuple[bytes, Hashable]
 
 
 class DecodedImageCache:
@@ -29,13 +29,14 @@ class DecodedImageCache:
         self._lock = threading.Lock()
 
     def through(
-        self, encoded: bytes, count: int, reduce: Callable[[], Pixels], salt: str = ""
+        self, encoded: bytes, setting: Hashable, reduce: Callable[[], Pixels], salt: str = ""
     ) -> Pixels:
         """Return the reduced image: a known one, else what `reduce` returns, kept.
 
         Args:
             encoded: the image's file.
-            count: images of its request; some families make several smaller than one.
+            setting: what its pixels depend on besides, as the number of images of its request: some
+                families make several smaller than one.
             reduce: decodes and reduces it; what it raises is passed on and nothing is kept.
             salt: an image is known to requests of the same one only.
 
@@ -44,7 +45,7 @@ class DecodedImageCache:
         """
         if not self._max_bytes:
             return reduce()
-        key = (hashlib.sha256(salt.encode() + b"\0" + encoded).digest(), count)
+        key = (hashlib.sha256(salt.encode() + b"\0" + encoded).digest(), setting)
         with self._lock:
             known = self._images.get(key)
             if known is not None:

@@ -1,21 +1,20 @@
 """Image and video parts of a request -> pixels for the engine: fetch, decode, make small."""
 
 import asyncio
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image
 
 from mm_edge.body_budget import BodyBudget
 from mm_runtime.gateway.errors import InvalidRequestError
 from mm_runtime.gateway.media.decoding.jobs import (
     IMAGE_SECONDS,
     VIDEO_SECONDS,
-    Reduce,
-    ReduceFrame,
     image_job,
     video_job,
 )
@@ -31,6 +30,7 @@ from mm_runtime.images.fetch import FetchRefusedError, ImageFetcher
 from mm_runtime.images.media import BadImageError
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.preprocess.media import LONGEST_VIDEO
+from mm_runtime.serving.preprocess.processors.prepared import Detail
 
 Pixels = NDArray[np.uint8]
 Found = TypeVar("Found", Pixels, Video)
@@ -42,6 +42,8 @@ class ImageReference:
 
     url: str
     param: str
+    detail: Detail = "auto"
+    """In which it is seen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,21 @@ class VideoReference:
     url: str
     param: str
     choice: FrameChoice = EVENLY
+    options: Mapping[str, object] = field(default_factory=dict)
+    """Of the processor, for this video."""
+
+
+class Reducer(Protocol):
+    """Makes images as small as the engine needs them; equal ones make the same of an image."""
+
+    def __hash__(self) -> int:
+        """Return the same for equal ones."""
+
+    def reduced(self, image: Image.Image, count: int) -> Image.Image:
+        """Return an image of a request of so many."""
+
+    def reduced_frame(self, frame: Image.Image) -> Image.Image:
+        """Return a frame of a video."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +86,6 @@ class ImageLoader:
         *,
         fetcher: ImageFetcher,
         limits: ImageLimits,
-        reduce: Reduce,
-        reduce_frame: ReduceFrame,
         decoders: Decoders,
         known: DecodedImageCache,
         bodies: BodyBudget,
@@ -79,8 +94,6 @@ class ImageLoader:
         """Connect the parts; `reads_times`: the model gets the length of a video."""
         self._fetcher = fetcher
         self._limits = limits
-        self._reduce = reduce
-        self._reduce_frame = reduce_frame
         # Few on purpose: a decoded image of the largest size takes hundreds of MB.
         self._decoders = decoders
         self._known = known
@@ -89,12 +102,16 @@ class ImageLoader:
         self._reads_times = reads_times
 
     async def load(
-        self, references: Sequence[ImageReference], salt: str = ""
+        self,
+        references: Sequence[ImageReference],
+        reducers: Sequence[Reducer],
+        salt: str = "",
     ) -> tuple[Pixels, ...]:
         """Return uint8[height, width, 3] of each reference, in their order.
 
         Args:
             references: all images of a request.
+            reducers: of each.
             salt: decoded images are shared with requests of the same one only.
 
         Raises:
@@ -103,7 +120,10 @@ class ImageLoader:
         # All are awaited before the first error is raised: which one is named does not depend on
         # which host answers first.
         count = len(references)
-        loading = [self._load(reference, count, salt) for reference in references]
+        loading = [
+            self._load(reference, reducer, count, salt)
+            for reference, reducer in zip(references, reducers, strict=True)
+        ]
         loaded = await asyncio.gather(*loading, return_exceptions=True)
         refused = next((one for one in loaded if isinstance(one, BaseException)), None)
         if refused is not None:
@@ -115,7 +135,9 @@ class ImageLoader:
                 del refused, loaded
         return tuple(one for one in loaded if not isinstance(one, BaseException))
 
-    async def load_video(self, reference: VideoReference, *, most_frames: int) -> Video:
+    async def load_video(
+        self, reference: VideoReference, reducer: Reducer, *, most_frames: int
+    ) -> Video:
         """Return the frames of a video; of a longer one, so many that are spread evenly.
 
         Raises:
@@ -126,7 +148,7 @@ class ImageLoader:
         )
 
         def decoded(run: Run, url: str, encoded: bytes | None) -> Video:
-            job = video_job(self._reduce_frame, limits, is_url=encoded is None)
+            job = video_job(reducer.reduced_frame, limits, is_url=encoded is None)
             content = url.encode("utf-8", "surrogatepass") if encoded is None else encoded
             found = run(job, content, VIDEO_SECONDS)
             return Video(found.array, self._length(found.seconds))
@@ -148,14 +170,16 @@ class ImageLoader:
             )
         return seconds
 
-    async def _load(self, reference: ImageReference, count: int, salt: str) -> Pixels:
-        job = image_job(self._reduce, count, self._limits.max_pixels)
+    async def _load(
+        self, reference: ImageReference, reducer: Reducer, count: int, salt: str
+    ) -> Pixels:
+        job = image_job(reducer.reduced, count, self._limits.max_pixels)
 
         def decoded(run: Run, url: str, encoded: bytes | None) -> Pixels:
             if encoded is None:
                 encoded = decode_data_url(url, max_bytes=self._limits.max_bytes)
             reduced = partial(_pixels, run, job, encoded)
-            return self._known.through(encoded, count, reduced, salt)
+            return self._known.through(encoded, (count, reducer), reduced, salt)
 
         return await self._read(reference, decoded, code="invalid_image")
 

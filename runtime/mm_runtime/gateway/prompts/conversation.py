@@ -84,7 +84,10 @@ class ChatPrompt:
                         parts.append(self._plain(part.text, f"{where}[{index}]"))
                     case ImagePart():
                         parts.append(Media.IMAGE)
-                        found.images.append(ImageReference(part.image_url.url, f"{where}[{index}]"))
+                        image = part.image_url
+                        found.images.append(
+                            ImageReference(image.url, f"{where}[{index}]", image.detail)
+                        )
                     case VideoPart():
                         parts.append(Media.VIDEO)
                         found.videos.append(_video(part.video_url, f"{where}[{index}]"))
@@ -226,7 +229,9 @@ class ChatPrompt:
 
 def _video(video: VideoUrl, param: str) -> VideoReference:
     choice = FrameChoice(video.fps, video.num_frames, video.max_frames)
-    return VideoReference(video.url, param, choice)
+    bounds = {"min_pixels": video.min_pixels, "max_pixels": video.max_pixels}
+    options = {name: value for name, value in bounds.items() if value is not None}
+    return VideoReference(video.url, param, choice, options)
 
 
 def _check_continued(request: ChatRequest) -> None:

@@ -46,12 +46,6 @@ def audio_job(most_samples: int) -> Job:
     return partial(_audio, most_samples)
 
 
-def unreduced(image: Image.Image, count: int) -> Image.Image:
-    """Return an image as it is."""
-    del count
-    return image
-
-
 def _image(reduce: Reduce, count: int, max_pixels: int, encoded: bytes) -> NDArray[np.uint8]:
     return np.asarray(reduce(decode(encoded, max_pixels=max_pixels), count))
 

@@ -1,19 +1,22 @@
 """Crops: an image becomes the tiles of the grid of the nearest shape, then a view of all of it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from PIL import Image
 
 from mm_runtime.serving.directory import EngineDirectory
+from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.geometry.anyres import Size
 from mm_runtime.serving.geometry.crops import nearest_grid, tiles_of
 from mm_runtime.serving.preprocess.processors.prepared import (
     Colours,
+    Detail,
     InOneRun,
     InPrompt,
     Prepared,
+    WithoutOptions,
     WithoutVideo,
     bounded,
     read_config,
@@ -21,7 +24,7 @@ from mm_runtime.serving.preprocess.processors.prepared import (
 
 
 @dataclass(frozen=True)
-class CropProcessor(InOneRun, InPrompt, WithoutVideo):
+class CropProcessor(InOneRun, InPrompt, WithoutOptions, WithoutVideo):
     """Tiles and colours of one checkpoint."""
 
     colours: Colours
@@ -32,6 +35,9 @@ class CropProcessor(InOneRun, InPrompt, WithoutVideo):
     least: int
     most: int
     """Tiles of one image, without the view of all of it."""
+
+    single: bool = False
+    """An image is reduced to one tile, the view of all of it."""
 
     @classmethod
     def load(cls, engine: EngineDirectory) -> "CropProcessor":
@@ -52,6 +58,20 @@ class CropProcessor(InOneRun, InPrompt, WithoutVideo):
         """Rows follow from an image's shape."""
         return
 
+    def with_detail(self, detail: Detail, count: int) -> "CropProcessor":
+        """Return the processor of one tile an image for low detail.
+
+        Raises:
+            RequestError: the checkpoint's images have more tiles at the least.
+        """
+        del count
+        if detail == "low" and self.least > 1:
+            raise RequestError(
+                f"expected `auto` or `high`: this model sees an image as {self.least} tiles at the "
+                "least"
+            )
+        return replace(self, single=detail == "low")
+
     def rows_of(self, sizes: Sequence[Size]) -> tuple[int, ...]:
         """Return the rows of all tiles and of the view."""
         return tuple(self.rows * tiles_of(self._grid(size)) for size in sizes)
@@ -62,6 +82,8 @@ class CropProcessor(InOneRun, InPrompt, WithoutVideo):
         An image beyond that is scaled down first, so what the tower sees of it was resized twice.
         """
         del count  # each is cut up
+        if self.single:  # a square of one tile becomes no more
+            return image.resize((self.tile, self.tile), resample=self.colours.resample)
         return bounded(image, (self.tile * self.most) ** 2)
 
     def prepare(self, images: list[Image.Image]) -> Prepared:

@@ -1,7 +1,7 @@
 """Qwen2-VL: an image keeps its shape, rounded to multiples of a block of patches within bounds."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, floor, sqrt
 from typing import Any
 
@@ -13,6 +13,7 @@ from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.preprocess.processors.pixel_values import Values
 from mm_runtime.serving.preprocess.processors.prepared import (
     Colours,
+    Detail,
     InOneRun,
     InPrompt,
     Prepared,
@@ -22,6 +23,12 @@ from mm_runtime.serving.preprocess.processors.prepared import (
 
 LONGEST_RATIO = 200
 """Of the longer to the shorter side; transformers refuses more."""
+
+LOW_PIXELS = 512 * 512
+"""Of an image in low detail, as OpenAI defines it."""
+
+_BOUNDS = {"min_pixels": "least_pixels", "max_pixels": "most_pixels"}
+"""Names of the checkpoint's own processor -> fields."""
 
 FRAMES = 2
 """Frames that become one patch in time; an image counts twice."""
@@ -58,6 +65,40 @@ class GridProcessor(InOneRun, InPrompt):
     def fixed_rows(self) -> None:
         """Rows follow from an image's size."""
         return
+
+    @property
+    def options(self) -> frozenset[str]:
+        """The bounds of an image's pixels, and of a frame's."""
+        return frozenset(_BOUNDS)
+
+    def with_option(self, name: str, value: object) -> "GridProcessor":
+        """Return the processor of other bounds, within its own.
+
+        Raises:
+            RequestError: beyond them: the plan counts on no more rows an image, and `prepare` would
+                enlarge what is smaller.
+        """
+        if type(value) is not int or not self.least_pixels <= value <= self.most_pixels:
+            raise RequestError(
+                f"expected a number of pixels from {self.least_pixels} to {self.most_pixels}"
+            )
+        return replace(self, **{_BOUNDS[name]: value})
+
+    def with_detail(self, detail: Detail, count: int) -> "GridProcessor":
+        """Return the processor of at most `LOW_PIXELS` for low detail.
+
+        Raises:
+            RequestError: an image has more at the least.
+        """
+        del count
+        if detail != "low":
+            return self
+        if self.least_pixels > LOW_PIXELS:
+            raise RequestError(
+                f"`low` is at most {LOW_PIXELS} pixels, and an image has {self.least_pixels} at "
+                "the least"
+            )
+        return replace(self, most_pixels=min(self.most_pixels, LOW_PIXELS))
 
     def rows_of(self, sizes: Sequence[Size]) -> tuple[int, ...]:
         """Return the merged patches of each image.

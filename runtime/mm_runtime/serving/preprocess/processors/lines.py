@@ -4,7 +4,7 @@ The steps and their rounding are those of transformers' Pixtral processor; tests
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, floor
 from typing import Any
 
@@ -16,10 +16,13 @@ from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.preprocess.processors.pixel_values import Values
 from mm_runtime.serving.preprocess.processors.prepared import (
+    LOW_SIDE,
     Colours,
+    Detail,
     InPrompt,
     Prepared,
     Size,
+    WithoutOptions,
     WithoutVideo,
     read_config,
 )
@@ -27,7 +30,7 @@ from mm_runtime.serving.prompts.frames import Frame
 
 
 @dataclass(frozen=True)
-class LineProcessor(InPrompt, WithoutVideo):
+class LineProcessor(InPrompt, WithoutOptions, WithoutVideo):
     """Sizes, colours and tokens of one checkpoint."""
 
     colours: Colours
@@ -40,6 +43,9 @@ class LineProcessor(InPrompt, WithoutVideo):
     line_end: str
     image_end: str
     """Tokens: of a feature, of the end of a line, of the end of an image after its last line."""
+
+    shown: int | None = None
+    """Pixels of a side that an image is reduced to at the most; None: `longest`."""
 
     @classmethod
     def load(cls, engine: EngineDirectory) -> "LineProcessor":
@@ -62,13 +68,20 @@ class LineProcessor(InPrompt, WithoutVideo):
         """Rows follow from an image's size."""
         return
 
+    def with_detail(self, detail: Detail, count: int) -> "LineProcessor":
+        """Return the processor of sides of `LOW_SIDE` for low detail, in multiples of a feature."""
+        del count
+        unit = self.patch * self.merge
+        low = LOW_SIDE // unit * unit
+        return replace(self, shown=low) if detail == "low" and low < self.longest else self
+
     def rows_of(self, sizes: Sequence[Size]) -> tuple[int, ...]:
         """Return the features of each image.
 
         Raises:
             RequestError: a strip that is nothing once its longer side fits.
         """
-        grids = [self._grid(size) for size in sizes]
+        grids = [self._grid(size, self.longest) for size in sizes]
         return tuple(lines * columns for lines, columns in grids)
 
     def frames_of(self, sizes: Sequence[Size]) -> tuple[Frame, ...]:
@@ -78,7 +91,8 @@ class LineProcessor(InPrompt, WithoutVideo):
             RequestError: as `rows_of`.
         """
         frames = []
-        for lines, columns in map(self._grid, sizes):
+        for size in sizes:
+            lines, columns = self._grid(size, self.longest)
             text = self.line_end.join([self.feature] * lines) + self.image_end
             frames.append(Frame(text, (columns,) * lines))
         return tuple(frames)
@@ -90,7 +104,8 @@ class LineProcessor(InPrompt, WithoutVideo):
             RequestError: as `rows_of`.
         """
         del count  # each is cut by itself
-        lines, columns = self._grid((image.height, image.width))
+        longest = self.longest if self.shown is None else self.shown
+        lines, columns = self._grid((image.height, image.width), longest)
         unit = self.patch * self.merge
         return image.resize((columns * unit, lines * unit), resample=self.colours.resample)
 
@@ -108,18 +123,18 @@ class LineProcessor(InPrompt, WithoutVideo):
         sizes = [(image.height, image.width) for image in images]
         return Prepared(tensors, self.rows_of(sizes), frames=self.frames_of(sizes))
 
-    def _grid(self, size: Size) -> Size:
+    def _grid(self, size: Size, longest: int) -> Size:
         """Return lines and columns of features of an image of height and width in pixels.
 
         Raises:
             RequestError: a strip that is nothing once its longer side fits.
         """
-        shrink = max(1.0, max(size) / self.longest)
+        shrink = max(1.0, max(size) / longest)
         height, width = (floor(side / shrink) if shrink > 1 else side for side in size)
         if not height or not width:
             raise RequestError(
                 f"the image has {size[1]} x {size[0]} pixels: with its longer side at "
-                f"{self.longest} pixels nothing is left of the other one; cut it"
+                f"{longest} pixels nothing is left of the other one; cut it"
             )
         unit = self.patch * self.merge
         return ceil(height / unit), ceil(width / unit)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import sqrt
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, Self, TypeAlias
 
 from numpy.typing import NDArray
 from PIL import Image
@@ -20,6 +20,12 @@ PROCESSOR_CONFIG = "processor_config.json"
 
 Size: TypeAlias = tuple[int, int]
 """Height and width in pixels."""
+
+Detail: TypeAlias = Literal["auto", "low", "high"]
+"""How closely a request wants an image seen, as OpenAI spells it; `auto`: as the family does."""
+
+LOW_SIDE = 512
+"""Pixels of a side of an image in low detail, as OpenAI defines it."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +54,30 @@ class ImageProcessor(Protocol):
     @property
     def fixed_rows(self) -> int | None:
         """Rows of every image; None where they follow from its size."""
+
+    @property
+    def options(self) -> frozenset[str]:
+        """Options that a request may set, as the checkpoint's own processor calls them."""
+
+    def with_option(self, name: str, value: object) -> "ImageProcessor":
+        """Return the processor of a request that sets one of `options`.
+
+        Only `reduced` and `reduced_frame` differ: `prepare` leaves what they return as it is.
+
+        Raises:
+            RequestError: a value that the checkpoint or the plan does not allow.
+        """
+
+    def with_detail(self, detail: Detail, count: int) -> "ImageProcessor":
+        """Return the same for an image that is seen in such detail.
+
+        Args:
+            detail: of the image.
+            count: images of its request.
+
+        Raises:
+            RequestError: the family sees no image so.
+        """
 
     def rows_of(self, sizes: Sequence[Size]) -> tuple[int, ...]:
         """Return the rows that each image of one request becomes.
@@ -123,6 +153,20 @@ class InOneRun:
         """Return nothing."""
         del sizes
         return ()
+
+
+class WithoutOptions:
+    """What families do whose images are cut up in one way."""
+
+    @property
+    def options(self) -> frozenset[str]:
+        """None."""
+        return frozenset()
+
+    def with_option(self, name: str, value: object) -> Self:
+        """Refuse."""
+        del value
+        raise RequestError(f"`{name}` is no option of this model's images; leave it out")
 
 
 class InPrompt:

@@ -7,18 +7,21 @@ import numpy as np
 from PIL import Image
 
 from mm_runtime.serving.directory import EngineDirectory
+from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.preprocess.processors.prepared import (
+    Detail,
     InOneRun,
     InPrompt,
     Prepared,
     Size,
+    WithoutOptions,
     WithoutVideo,
 )
 from mm_runtime.serving.preprocess.processors.resize import ImagePreprocessor
 
 
 @dataclass(frozen=True)
-class SquareProcessor(InOneRun, InPrompt, WithoutVideo):
+class SquareProcessor(InOneRun, InPrompt, WithoutOptions, WithoutVideo):
     """Resizes and cuts as the checkpoint says; every image has the same number of rows."""
 
     preprocessor: ImagePreprocessor
@@ -33,6 +36,20 @@ class SquareProcessor(InOneRun, InPrompt, WithoutVideo):
     def fixed_rows(self) -> int:
         """Rows of every image."""
         return self.rows
+
+    def with_detail(self, detail: Detail, count: int) -> "SquareProcessor":
+        """Return itself: one square is low detail already.
+
+        Raises:
+            RequestError: high detail.
+        """
+        del count
+        if detail == "high":
+            raise RequestError(
+                "expected `auto` or `low`: this model sees each image as one square of "
+                f"{self.preprocessor.crop} x {self.preprocessor.crop} pixels"
+            )
+        return self
 
     def rows_of(self, sizes: Sequence[Size]) -> tuple[int, ...]:
         """Return the rows of each image."""

@@ -1,7 +1,7 @@
 """Llama 3.2 Vision: an image is laid on the canvas of tiles that fits it, padding included."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import floor
 from typing import Any
 
@@ -12,9 +12,11 @@ from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.preprocess.processors.pixel_values import Values
 from mm_runtime.serving.preprocess.processors.prepared import (
     Colours,
+    Detail,
     InOneRun,
     Prepared,
     Size,
+    WithoutOptions,
     WithoutVideo,
     bounded,
     read_config,
@@ -22,7 +24,7 @@ from mm_runtime.serving.preprocess.processors.prepared import (
 
 
 @dataclass(frozen=True)
-class TileProcessor(InOneRun, WithoutVideo):
+class TileProcessor(InOneRun, WithoutOptions, WithoutVideo):
     """Tiles and colours of one checkpoint."""
 
     colours: Colours
@@ -30,6 +32,9 @@ class TileProcessor(InOneRun, WithoutVideo):
     tiles: int
     positions: int
     """Features of a tile."""
+
+    single: bool = False
+    """An image is reduced to what fits one tile."""
 
     @classmethod
     def load(cls, engine: EngineDirectory) -> "TileProcessor":
@@ -49,6 +54,11 @@ class TileProcessor(InOneRun, WithoutVideo):
         """None: cross attention reads images, and the prompt table has no rows of them."""
         return 0
 
+    def with_detail(self, detail: Detail, count: int) -> "TileProcessor":
+        """Return the processor of one tile an image for low detail."""
+        del count
+        return replace(self, single=detail == "low")
+
     def rows_of(self, sizes: Sequence[Size]) -> tuple[int, ...]:
         """Return no rows for each image."""
         return (0,) * len(sizes)
@@ -61,6 +71,10 @@ class TileProcessor(InOneRun, WithoutVideo):
     def reduced(self, image: Image.Image, count: int) -> Image.Image:
         """Return the image; one that is larger than a canvas of all tiles is scaled down."""
         del count  # each has a canvas of its own
+        if self.single and max(image.size) > self.side:
+            scale = self.side / max(image.size)
+            size = (round(image.width * scale) or 1, round(image.height * scale) or 1)
+            return image.resize(size, resample=self.colours.resample)
         return bounded(image, (self.tiles * self.side) ** 2)
 
     def prepare(self, images: list[Image.Image]) -> Prepared:

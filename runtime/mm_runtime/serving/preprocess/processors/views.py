@@ -14,13 +14,16 @@ from PIL import Image
 
 from mm_api.families import FAMILIES
 from mm_runtime.serving.directory import EngineDirectory
+from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.geometry.anyres import VIDEO_POOL, Size, best_grid, rows_of_image
 from mm_runtime.serving.preprocess.processors.prepared import (
     NO_VIDEO,
     Colours,
+    Detail,
     InOneRun,
     InPrompt,
     Prepared,
+    WithoutOptions,
     bounded,
     read_config,
 )
@@ -31,7 +34,7 @@ longer, more than cameras make, is scaled down first."""
 
 
 @dataclass(frozen=True)
-class ViewProcessor(InOneRun, InPrompt):
+class ViewProcessor(InOneRun, InPrompt, WithoutOptions):
     """Grids and colours of one checkpoint."""
 
     colours: Colours
@@ -66,6 +69,20 @@ class ViewProcessor(InOneRun, InPrompt):
     def fixed_rows(self) -> None:
         """Rows follow from an image's size."""
         return
+
+    def with_detail(self, detail: Detail, count: int) -> "ViewProcessor":
+        """Return itself.
+
+        Raises:
+            RequestError: low detail of an image that is more than one view: the encoder puts views
+                and tiles together by the image's size, and no size has no tiles.
+        """
+        if detail == "low" and not (self.single_views and count > 1):
+            raise RequestError(
+                "expected `auto` or `high`: this model sees an image as a view of all of it and "
+                "tiles; for fewer tokens send a smaller image"
+            )
+        return self
 
     def rows_of(self, sizes: Sequence[Size]) -> tuple[int, ...]:
         """Return the rows of base view and grid, or of one view where that is all."""

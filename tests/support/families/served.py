@@ -1,0 +1,99 @@
+"""A server and a gateway of one family, beside the same engine in the test's process."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from openai import OpenAI
+
+from mm_runtime.reference_engine.encoder_decoder import KINDS as TEXT_KINDS
+from support.build_plans import serving_plan
+from support.ensemble import Ensemble
+from support.families import images, texts
+from support.families.case import Case
+from support.families.expected import ANSWER
+from support.families.images import CASES
+from support.families.pipeline import Pipeline, build
+from support.images import data_url, encode
+from support.real_gateway import RealGateway, run_pair
+from support.tiny_llava import BuiltEngine
+
+FRAMES = 3
+"""Of a video, at the most."""
+
+MAX_VIDEO_BYTES = 4 << 20
+"""Room for a video of too many frames."""
+
+TEXT_FAMILIES = sorted(set(TEXT_KINDS) - {"whisper"})
+
+
+@dataclass(frozen=True)
+class Family:
+    """A server and a gateway of one family, its checkpoint, the same engine in this process."""
+
+    name: str
+    checkpoint: Path
+    pair: RealGateway
+    ensemble: Ensemble
+    openai: OpenAI
+    pipeline: Pipeline
+
+    @property
+    def case(self) -> Case:
+        """What tests know of a family that takes images."""
+        return CASES[self.name]
+
+    def prompt(self, given: list[Any]) -> str:
+        """Return the prompt that the question with images becomes."""
+        return self.case.prompt.format(images=self.case.mark * len(given))
+
+    def chat(self, *content: dict[str, object], **options: Any) -> Any:
+        """Send one message and return the completion."""
+        return self.openai.chat.completions.create(
+            model=self.pair.model,
+            messages=[{"role": "user", "content": list(content)}],
+            temperature=0,
+            max_tokens=ANSWER,
+            **options,
+        )
+
+    def expected(self, given: list[Any]) -> tuple[str, int]:
+        """Return answer and prompt tokens of this process for the originals of images."""
+        prompt = self.prompt(given)
+        if not given and not prompt.startswith(("<|im_start|>", "<s>")):
+            prompt = f"<s>{prompt}"
+        urls = [data_url(encode(one)).encode() for one in given]
+        tensors = {"IMAGE_URL": np.array([urls], dtype=np.object_)} if urls else {}
+        tokens = len(self.pipeline.prepare(prompt, **tensors)["INPUT_ID"][0])
+        codec = self.pipeline.preprocessor.codec
+        return codec.decode(self.pipeline.query(prompt, **tensors)), tokens
+
+
+@contextmanager
+def serve(family: str, folder: Path) -> Iterator[Family]:
+    """Run a family until the block ends."""
+    writer = texts if family in TEXT_FAMILIES else images
+    checkpoint = writer.write(family, folder / "checkpoint")
+    directory = build(checkpoint, folder / "store")
+    serving = folder / "plan.json"
+    plan = serving_plan(directory.manifest.fingerprint)
+    limits = plan.gateway.model_copy(
+        update={"max_video_frames": FRAMES, "max_image_bytes": MAX_VIDEO_BYTES}
+    )
+    serving.write_text(plan.model_copy(update={"gateway": limits}).to_json())
+    pipeline = Pipeline.load(directory)
+    with (
+        run_pair(BuiltEngine(directory.root, serving), folder) as pair,
+        Ensemble(pair.triton_grpc) as ensemble,
+        OpenAI(base_url=f"{pair.url}/v1", api_key="none", max_retries=0, timeout=60) as openai,
+    ):
+        yield Family(family, checkpoint, pair, ensemble, openai, pipeline)
+    pipeline.loaded.engine.stop()
+
+
+def image_part(image: Any) -> dict[str, object]:
+    """Return an image as the part of a message."""
+    return {"type": "image_url", "image_url": {"url": data_url(encode(image))}}
