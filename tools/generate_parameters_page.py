@@ -9,7 +9,13 @@ from pathlib import Path
 from typing import Final
 
 from generated_files import settle
-from mm_runtime.gateway.api.parameters import BACKENDS, PARAMETERS, Parameter, endpoints_of
+from mm_runtime.gateway.api.parameters import (
+    BACKENDS,
+    PARAMETERS,
+    RESPONSE_PARAMETERS,
+    Parameter,
+    endpoints_of,
+)
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 
@@ -25,6 +31,13 @@ C: `/v1/chat/completions`, T: `/v1/completions`.
 
 """
 
+_RESPONSES: Final = """
+## Of `/v1/responses`
+
+A request acts as the chat that it means. What acts nowhere is accepted with the value named.
+
+"""
+
 _LETTERS: Final = {"/v1/chat/completions": "C", "/v1/completions": "T"}
 
 
@@ -32,20 +45,26 @@ def page() -> str:
     """Return the page."""
     served = {name: one for name, one in PARAMETERS.items() if one.acts}
     rest = {name: one for name, one in PARAMETERS.items() if not one.acts}
-    columns = " | ".join(BACKENDS)
-    rows = "".join(_row(name, one) for name, one in served.items())
+    rows = "".join(_row(name, _at(name), one) for name, one in served.items())
     others = "".join(f"| `{name}` | {_at(name)} | {one.says} |\n" for name, one in rest.items())
     return (
-        f"{_HEAD}| parameter | of | {columns} | what it does |\n"
-        f"| --- | --- |{' --- |' * len(BACKENDS)} --- |\n{rows}"
+        f"{_HEAD}{_heads('of')}{rows}"
         "\n## With one value only\n\n"
         f"| parameter | of | accepted |\n| --- | --- | --- |\n{others}"
+        f"{_RESPONSES}{_heads()}"
+        + "".join(_row(name, None, one) for name, one in RESPONSE_PARAMETERS.items())
     )
 
 
-def _row(name: str, parameter: Parameter) -> str:
-    cells = " | ".join("acts" if one in parameter.acts else "refused" for one in BACKENDS)
-    return f"| `{name}` | {_at(name)} | {cells} | {parameter.says} |\n"
+def _heads(*more: str) -> str:
+    names = ("parameter", *more, *BACKENDS, "what it does")
+    return f"| {' | '.join(names)} |\n|{' --- |' * len(names)}\n"
+
+
+def _row(name: str, at: str | None, parameter: Parameter) -> str:
+    cells = ["acts" if one in parameter.acts else "refused" for one in BACKENDS]
+    columns = [f"`{name}`", *([] if at is None else [at]), *cells, parameter.says]
+    return f"| {' | '.join(columns)} |\n"
 
 
 def _at(name: str) -> str:

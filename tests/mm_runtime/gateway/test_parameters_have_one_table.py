@@ -11,10 +11,12 @@ from mm_runtime.gateway.api.parameters import (
     BACKENDS,
     PARAMETERS,
     REFERENCE,
+    RESPONSE_PARAMETERS,
     endpoints_of,
     refuse_unserved,
 )
 from mm_runtime.gateway.api.parsing import parse_chat
+from mm_runtime.gateway.api.responses import ResponsesRequest
 from mm_runtime.gateway.errors import InvalidRequestError
 
 PAGE = Path(__file__).parents[3] / "docs" / "parameters.md"
@@ -27,6 +29,7 @@ def test_the_table_is_complete() -> None:
     fields = {*ChatRequest.model_fields, *CompletionRequest.model_fields}
     assert fields == set(PARAMETERS)
     assert all(endpoints_of(name) for name in PARAMETERS)
+    assert set(ResponsesRequest.model_fields) == set(RESPONSE_PARAMETERS)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -67,5 +70,5 @@ def test_what_acts_nowhere_is_refused_when_it_is_read(name: str) -> None:
 def test_the_page_has_every_row() -> None:
     """`make generate` writes it; each parameter has one row."""
     rows = re.findall(r"^\| `(\w+)` \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
-    assert sorted(rows) == sorted(PARAMETERS)
+    assert sorted(rows) == sorted((*PARAMETERS, *RESPONSE_PARAMETERS))
     assert f"| {REFERENCE} |" in PAGE.read_text(encoding="utf-8")

@@ -19,6 +19,7 @@ from pydantic import (
 from mm_runtime.gateway.api.messages import Messages, is_remote
 from mm_runtime.gateway.api.tools import NamedChoice, ToolChoice, Tools
 from mm_runtime.gateway.api.wire import Wire, form
+from mm_runtime.gateway.api.written import WrittenRequest
 
 _INT64 = 2**63 - 1
 _INT31 = 2**31 - 1
@@ -41,14 +42,6 @@ MAX_TEXTS, MAX_CHOICE = 256, 1024
 """Of `guided_choice`, and characters of each."""
 MAX_GRAMMAR = 64 * 1024
 """Characters of a grammar."""
-MAX_VARIABLES = 32
-"""Of a chat template."""
-_OWN_VARIABLES = frozenset(
-    {
-        *("messages", "tools", "add_generation_prompt", "continue_final_message"),
-        *("bos_token", "eos_token", "pad_token", "unk_token", "chat_template", "raise_exception"),
-    }
-)
 MAX_OPTIONS = 32
 """Of the processor of images."""
 MAX_LABELS = 16
@@ -61,7 +54,7 @@ class StreamOptions(Wire):
     include_usage: StrictBool = False
     continuous_usage_stats: StrictBool = False
     """No field of OpenAI's, spelt as vLLM does: every chunk says the usage so far."""
-    include_obfuscation: StrictBool = False
+    include_obfuscation: Literal[False] = False
 
 
 class TextFormat(Wire):
@@ -232,33 +225,19 @@ class SampledRequest(GenerationRequest):
         raise NotImplementedError
 
 
-def _check_names(variables: dict[str, Any]) -> dict[str, Any]:
-    if taken := sorted(_OWN_VARIABLES & set(variables)):
-        message = f"`{taken[0]}` is set by the server"
-        raise ValueError(message)
-    return variables
-
-
-class ChatRequest(SampledRequest):
+class ChatRequest(WrittenRequest, SampledRequest):
     """Body of `POST /v1/chat/completions`."""
 
     messages: Messages
-    chat_template_kwargs: (
-        Annotated[dict[str, Any], Field(max_length=MAX_VARIABLES), AfterValidator(_check_names)]
-        | None
-    ) = None
     mm_processor_kwargs: (
         Annotated[dict[Annotated[str, Field(max_length=64)], object], Field(max_length=MAX_OPTIONS)]
         | None
     ) = None
     """Options of the processor of images and videos, in its own words."""
 
-    add_generation_prompt: StrictBool | None = None
-    continue_final_message: StrictBool | None = None
     max_completion_tokens: int | None = Field(default=None, ge=1, le=_INT64)
     logprobs: StrictBool | None = None
     top_logprobs: int | None = Field(default=None, ge=0, le=MAX_LIKELIEST)
-    tools: Tools | None = None
     tool_choice: ToolChoice | None = None
     parallel_tool_calls: StrictBool | None = None
     # Not served; null means that the client does not use it.

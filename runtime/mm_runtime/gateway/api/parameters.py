@@ -112,6 +112,29 @@ PARAMETERS: Mapping[str, Parameter] = {
     ),
 }
 
+RESPONSE_PARAMETERS: Mapping[str, Parameter] = {
+    "model": PARAMETERS["model"],
+    "input": Parameter(_ALL, "a text, or messages, calls and what they have found"),
+    "instructions": Parameter(_ALL, "a message of the role system before all others"),
+    "max_output_tokens": PARAMETERS["max_tokens"],
+    **{name: PARAMETERS[name] for name in ("temperature", "top_p", "stream")},
+    "text": Parameter(_ONLY_REFERENCE, "`format`: `json_object`, `json_schema`; `text` everywhere"),
+    **{name: PARAMETERS[name] for name in ("tools", "tool_choice", "parallel_tool_calls")},
+    **{name: PARAMETERS[name] for name in ("store", "service_tier")},
+    "stream_options": Parameter(_NONE, "`include_obfuscation` false"),
+    "background": Parameter(_NONE, "false"),
+    "include": Parameter(_NONE, "`[]`"),
+    "truncation": Parameter(_NONE, '`"disabled"`'),
+    **dict.fromkeys(
+        ("previous_response_id", "conversation", "max_tool_calls", "prompt", "reasoning"),
+        Parameter(_NONE, "null"),
+    ),
+    **dict.fromkeys(
+        ("metadata", "user", "safety_identifier", "prompt_cache_key"), Parameter(_ALL, _LABEL)
+    ),
+}
+"""Of `/v1/responses`; a request acts as the chat that it means."""
+
 NOT_SERVED = frozenset(name for name, one in PARAMETERS.items() if not one.acts)
 """Accepted with one value only."""
 

@@ -136,7 +136,7 @@ class TextOptions(Wire):
 class ResponseStream(Wire):
     """What a stream holds besides the answer."""
 
-    include_obfuscation: StrictBool = False
+    include_obfuscation: Literal[False] = False
 
 
 class ResponsesRequest(Wire):

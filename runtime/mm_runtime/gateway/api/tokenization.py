@@ -1,15 +1,16 @@
 """Wire types of `/tokenize` and `/detokenize`, which OpenAI does not have, as vLLM spells them."""
 
-from typing import Literal, Self
+from typing import Self
 
 from pydantic import Field, StrictBool, model_validator
 
 from mm_runtime.gateway.api.messages import Messages
-from mm_runtime.gateway.api.openai import TokenId
+from mm_runtime.gateway.api.openai import ChatRequest, TokenId
 from mm_runtime.gateway.api.wire import Wire
+from mm_runtime.gateway.api.written import WrittenRequest
 
 
-class TokenizeRequest(Wire):
+class TokenizeRequest(WrittenRequest):
     """Body of `POST /tokenize`: a text, or a conversation."""
 
     model: str | None = Field(default=None, min_length=1)
@@ -18,7 +19,6 @@ class TokenizeRequest(Wire):
     add_special_tokens: StrictBool | None = None
     """With the begin token; by default of a text only: a conversation's template writes it."""
 
-    add_generation_prompt: Literal[True] | None = None
     return_token_strs: StrictBool = False
 
     @model_validator(mode="after")
@@ -26,7 +26,17 @@ class TokenizeRequest(Wire):
         if (self.prompt is None) == (self.messages is None):
             message = "expected one of `prompt` and `messages`"
             raise ValueError(message)
+        given = [name for name in WrittenRequest.model_fields if getattr(self, name) is not None]
+        if self.prompt is not None and given:
+            message = f"`{given[0]}` belongs to `messages`: no template writes a `prompt`"
+            raise ValueError(message)
         return self
+
+    def chat(self, model: str) -> ChatRequest:
+        """Return the chat of `messages` whose prompt is tokenized."""
+        assert self.messages is not None  # noqa: S101  # the caller knows which of both is there
+        written = {name: getattr(self, name) for name in WrittenRequest.model_fields}
+        return ChatRequest(model=model, messages=self.messages, **written)
 
 
 class DetokenizeRequest(Wire):

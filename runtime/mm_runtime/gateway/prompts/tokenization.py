@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from mm_runtime.gateway.admission.tokens import ContextLimits, check_characters
-from mm_runtime.gateway.api.openai import ChatRequest
+from mm_runtime.gateway.api.parameters import refuse_unserved
 from mm_runtime.gateway.api.served_model import ServedModel
 from mm_runtime.gateway.api.tokenization import DetokenizeRequest, TokenizeRequest, tokenized
 from mm_runtime.gateway.errors import InvalidRequestError
@@ -39,7 +39,8 @@ class Tokenization:
                     param="messages",
                     code="unsupported_endpoint",
                 )
-            chat = ChatRequest(model=name, messages=request.messages)
+            chat = request.chat(name)
+            refuse_unserved(chat, self.model.backend)
             text = self.chat_prompt.write(self.chat_prompt.split(chat))
             special = bool(request.add_special_tokens)
         assert text is not None  # noqa: S101  # one of both is there
