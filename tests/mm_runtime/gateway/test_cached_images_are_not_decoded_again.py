@@ -1,10 +1,21 @@
 """A gateway decodes the images of a chat once, not with every turn."""
 
+import asyncio
+from contextlib import closing
+
 import numpy as np
 import pytest
 
+from mm_runtime.gateway.admission.body_budget import BodyBudget
+from mm_runtime.gateway.media.decoding.pool import Decoders
+from mm_runtime.gateway.media.decoding.process import DecoderLimits
 from mm_runtime.gateway.media.image_cache import DecodedImageCache, Pixels
+from mm_runtime.gateway.media.images import ImageLimits, ImageLoader, ImageReference
+from mm_runtime.images.fetch import FetchPolicy, ImageFetcher
 from mm_runtime.images.media import BadImageError
+from mm_runtime.serving.preprocess.processors.crops import CropProcessor
+from support.images import data_url, encode, plain_image
+from support.unreduced import UNREDUCED
 
 BYTES = 2 * 2 * 3
 
@@ -78,3 +89,26 @@ def test_errors_are_not_kept() -> None:
     for _ in range(2):
         with pytest.raises(BadImageError, match="damaged"):
             known.through(b"x", 1, refuse)
+
+
+def test_details_keep_images_apart() -> None:
+    """An image that was sent in low detail is decoded again where it is wanted in another one."""
+    policy = FetchPolicy(
+        allowed_hosts=(), allow_private_networks=False, timeout_seconds=1, max_bytes=1
+    )
+    crops = CropProcessor(UNREDUCED.colours, tile=28, rows=4, least=1, most=6)
+    reference = ImageReference(data_url(encode(plain_image((60, 30)))), "messages[0]")
+    with closing(Decoders(1, DecoderLimits(memory_bytes=512 << 20, wall_seconds=120))) as decoders:
+        loader = ImageLoader(
+            fetcher=ImageFetcher(policy),
+            limits=ImageLimits(max_bytes=1_000_000, max_pixels=10_000),
+            decoders=decoders,
+            known=DecodedImageCache(1_000_000),
+            bodies=BodyBudget(1_000_000),
+            reads_times=False,
+        )
+        shapes = [
+            asyncio.run(loader.load([reference], [crops.with_detail(detail, 1)]))[0].shape
+            for detail in ("low", "auto", "low")
+        ]
+    assert shapes == [(28, 28, 3), (30, 60, 3), (28, 28, 3)]

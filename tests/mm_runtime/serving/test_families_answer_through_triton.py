@@ -209,26 +209,28 @@ def test_detail(served: Family) -> None:
 @pytest.mark.parametrize("served", ["qwen2-vl"], indirect=True)
 def test_bounds_of_pixels(served: Family) -> None:
     """An image is answered as one of the size that the checkpoint's processor makes of it then."""
-    image, unit = noise_image(100, 61, seed=1), 28 * 28
+    unit = 28 * 28
 
-    def answered(**bounds: object) -> tuple[str | None, int]:
+    def answered(image: Image.Image, **bounds: object) -> tuple[str | None, int]:
         answer = served.chat(
             image_part(image), TEXT_PART, extra_body={"mm_processor_kwargs": bounds}
         )
         return answer.choices[0].message.content, answer.usage.prompt_tokens_details.image_tokens
 
-    for name, pixels, size in (
-        ("max_pixels", 6 * unit, (84, 56)),
-        ("min_pixels", 12 * unit, (140, 84)),
+    for name, pixels, image, (wide, high) in (
+        ("max_pixels", 6 * unit, noise_image(100, 61, seed=1), (84, 28)),
+        ("min_pixels", 8 * unit, noise_image(40, 30, seed=1), (112, 84)),
     ):
-        text, _ = served.expected([image.resize(size, resample=Image.Resampling.BICUBIC)])
-        assert (text, size[0] * size[1] // unit) == answered(**{name: pixels})
+        shown = image.resize((wide, high), resample=Image.Resampling.BICUBIC)
+        text, _ = served.expected([shown])
+        assert answered(image, **{name: pixels}) == (text, wide * high // unit)
+        assert answered(image)[1] != wide * high // unit
     for name, value, words in (
-        ("max_pixels", 17 * unit, r"max_pixels`: expected a number of pixels from 3136 to 12544"),
+        ("max_pixels", 33 * unit, r"max_pixels`: expected a number of pixels from 3136 to 25088"),
         ("size", {}, r"size` does not act on images of Qwen2-VL: only `max_pixels` and"),
     ):
         with pytest.raises(BadRequestError, match=words) as refusal:
-            answered(**{name: value})
+            answered(noise_image(30, 30, seed=1), **{name: value})
         assert refusal.value.param == f"mm_processor_kwargs.{name}"
 
 
@@ -243,7 +245,7 @@ def test_bounds_of_a_video(served: Family) -> None:
         return served.chat({"type": "video_url", "video_url": part}, TEXT_PART).usage.prompt_tokens
 
     if FAMILIES[served.name].image_layout is ImageLayout.GRID:
-        assert tokens() - tokens(max_pixels=6 * 28 * 28) == 8 - 6
+        assert tokens() - tokens(max_pixels=6 * 28 * 28) == 8 - 3
     else:
         with pytest.raises(BadRequestError, match="max_pixels` does not act") as refusal:
             tokens(max_pixels=6 * 28 * 28)

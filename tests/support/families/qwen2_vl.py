@@ -67,8 +67,8 @@ def write(folder: Path) -> None:
     write_processor(
         folder,
         image_processor_type="Qwen2VLImageProcessor",
-        min_pixels=4 * SIDE * SIDE,
-        max_pixels=16 * SIDE * SIDE,
+        min_pixels=SIDE * SIDE,
+        max_pixels=32 * SIDE * SIDE,
         patch_size=PATCH,
         temporal_patch_size=2,
         merge_size=2,

@@ -27,8 +27,8 @@ LONGEST_RATIO = 200
 LOW_PIXELS = 512 * 512
 """Of an image in low detail, as OpenAI defines it."""
 
-_BOUNDS = {"min_pixels": "least_pixels", "max_pixels": "most_pixels"}
-"""Names of the checkpoint's own processor -> fields."""
+_ROUNDING = 4
+"""Sides are rounded to blocks, each by less than twice."""
 
 FRAMES = 2
 """Frames that become one patch in time; an image counts twice."""
@@ -43,6 +43,12 @@ class GridProcessor(InOneRun, InPrompt):
     merge: int
     least_pixels: int
     most_pixels: int
+    shown: tuple[int, int] | None = None
+    """Fewest and most pixels that an image is reduced to; None: the same."""
+
+    @property
+    def _shown(self) -> tuple[int, int]:
+        return self.shown or (self.least_pixels, self.most_pixels)
 
     @classmethod
     def load(cls, engine: EngineDirectory) -> "GridProcessor":
@@ -69,20 +75,28 @@ class GridProcessor(InOneRun, InPrompt):
     @property
     def options(self) -> frozenset[str]:
         """The bounds of an image's pixels, and of a frame's."""
-        return frozenset(_BOUNDS)
+        return frozenset({"min_pixels", "max_pixels"})
 
     def with_option(self, name: str, value: object) -> "GridProcessor":
-        """Return the processor of other bounds, within its own.
+        """Return the processor of other bounds.
+
+        They leave room to those of checkpoint and plan for the rounding of sides: `prepare` would
+        enlarge what has become smaller, and the plan counts on no more rows.
 
         Raises:
-            RequestError: beyond them: the plan counts on no more rows an image, and `prepare` would
-                enlarge what is smaller.
+            RequestError: they do not, or the least is above the most.
         """
-        if type(value) is not int or not self.least_pixels <= value <= self.most_pixels:
-            raise RequestError(
-                f"expected a number of pixels from {self.least_pixels} to {self.most_pixels}"
-            )
-        return replace(self, **{_BOUNDS[name]: value})
+        least, most = self._shown
+        low, high = {
+            "min_pixels": (self.least_pixels, self.most_pixels // _ROUNDING),
+            "max_pixels": (self.least_pixels * _ROUNDING, self.most_pixels),
+        }[name]
+        if type(value) is not int or not low <= value <= high:
+            raise RequestError(f"expected a number of pixels from {low} to {high}")
+        shown = (value, most) if name == "min_pixels" else (least, value)
+        if shown[0] > shown[1]:
+            raise RequestError(f"{shown[0]} pixels at the least are more than {shown[1]}, the most")
+        return replace(self, shown=shown)
 
     def with_detail(self, detail: Detail, count: int) -> "GridProcessor":
         """Return the processor of at most `LOW_PIXELS` for low detail.
@@ -91,14 +105,14 @@ class GridProcessor(InOneRun, InPrompt):
             RequestError: an image has more at the least.
         """
         del count
-        if detail != "low":
+        least, most = self._shown
+        if detail != "low" or most <= LOW_PIXELS:
             return self
-        if self.least_pixels > LOW_PIXELS:
+        if max(least, self.least_pixels * _ROUNDING) > LOW_PIXELS:
             raise RequestError(
-                f"`low` is at most {LOW_PIXELS} pixels, and an image has {self.least_pixels} at "
-                "the least"
+                f"`low` is at most {LOW_PIXELS} pixels, and an image has {least} at the least"
             )
-        return replace(self, most_pixels=min(self.most_pixels, LOW_PIXELS))
+        return replace(self, shown=(least, LOW_PIXELS))
 
     def rows_of(self, sizes: Sequence[Size]) -> tuple[int, ...]:
         """Return the merged patches of each image.
@@ -117,7 +131,7 @@ class GridProcessor(InOneRun, InPrompt):
             RequestError: a strip that no size within the bounds resembles.
         """
         del count  # each is cut by itself
-        height, width = self.rounded(image.height, image.width)
+        height, width = self._within(image.height, image.width, *self._shown)
         return image.resize((width, height), resample=self.colours.resample)
 
     def video_rows(self, frames: int, size: Size) -> int:
@@ -172,6 +186,9 @@ class GridProcessor(InOneRun, InPrompt):
         Raises:
             RequestError: a strip that no size within the bounds resembles.
         """
+        return self._within(height, width, self.least_pixels, self.most_pixels)
+
+    def _within(self, height: int, width: int, least: int, most: int) -> tuple[int, int]:
         if max(height, width) / min(height, width) > LONGEST_RATIO:
             raise RequestError(
                 f"the image has {width} x {height} pixels: one side is more than {LONGEST_RATIO} "
@@ -179,11 +196,11 @@ class GridProcessor(InOneRun, InPrompt):
             )
         unit = self.patch * self.merge
         high, wide = (round(side / unit) * unit for side in (height, width))
-        if high * wide > self.most_pixels:
-            shrink = sqrt(height * width / self.most_pixels)
+        if high * wide > most:
+            shrink = sqrt(height * width / most)
             high, wide = (max(unit, floor(side / shrink / unit) * unit) for side in (height, width))
-        elif high * wide < self.least_pixels:
-            grow = sqrt(self.least_pixels / (height * width))
+        elif high * wide < least:
+            grow = sqrt(least / (height * width))
             high, wide = (ceil(side * grow / unit) * unit for side in (height, width))
         return high, wide
 
