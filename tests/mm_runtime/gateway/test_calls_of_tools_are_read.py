@@ -106,6 +106,14 @@ def test_calls(
     assert _read(dialect, text, size) == (said, calls)
 
 
+@pytest.mark.parametrize("dialect", [HERMES, MISTRAL, LLAMA], ids=["hermes", "mistral", "llama"])
+def test_text_is_not_held_back(dialect: ToolDialect) -> None:
+    """A stream says each piece when it comes, where it cannot begin a call."""
+    reader = CallReader(dialect)
+    pieces = ["It ", "rains", " in", " Ulm."]
+    assert [reader.push(piece) for piece in pieces] == [[Said(piece)] for piece in pieces]
+
+
 @pytest.mark.parametrize("size", [1, 1000])
 def test_no_more_calls_than_wanted(size: int) -> None:
     """`parallel_tool_calls: false` keeps the first."""
