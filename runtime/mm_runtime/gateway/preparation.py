@@ -5,6 +5,7 @@ is fetched.
 """
 
 import asyncio
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -128,6 +129,10 @@ class Preparation:
         """Return whether the model answers conversations; the others complete texts."""
         return self._chat_prompt is not None
 
+    @property
+    def _control(self) -> re.Pattern[str] | None:
+        return None if self._chat_prompt is None else self._chat_prompt.control
+
     def text_tokens(self, request: ChatRequest | CompletionRequest) -> int:
         """Return the tokens of a request's complete prompt without the features of its media.
 
@@ -200,7 +205,7 @@ class Preparation:
             shows_special=request.skip_special_tokens is False
             or calls_need_tokens(request, self.model.dialect),
             likeliest=_likeliest(request),
-            form=form_of(request, self.model.dialect),
+            form=form_of(request, self.model.dialect, self._control),
         )
 
     async def _prepare_audio(self, request: TranscriptionRequest) -> PreparedChat:

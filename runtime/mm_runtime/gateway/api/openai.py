@@ -4,7 +4,7 @@ A field that would change the answer and is not served is refused by name, never
 that only label a request (`user`, `metadata`, ...) are accepted and have no effect.
 """
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import (
     AfterValidator,
@@ -17,6 +17,7 @@ from pydantic import (
 )
 
 from mm_runtime.gateway.api.messages import Messages, is_remote
+from mm_runtime.gateway.api.response_format import ResponseFormat, TextFormat
 from mm_runtime.gateway.api.tools import NamedChoice, ToolChoice, Tools
 from mm_runtime.gateway.api.wire import Wire, form
 from mm_runtime.gateway.api.written import WrittenRequest
@@ -55,37 +56,6 @@ class StreamOptions(Wire):
     continuous_usage_stats: StrictBool = False
     """No field of OpenAI's, spelt as vLLM does: every chunk says the usage so far."""
     include_obfuscation: Literal[False] = False
-
-
-class TextFormat(Wire):
-    """Any text."""
-
-    type: Literal["text"]
-
-
-class JsonFormat(Wire):
-    """Any JSON object."""
-
-    type: Literal["json_object"]
-
-
-class NamedSchema(Wire):
-    """A JSON schema; name, description and `strict` are labels: it always holds."""
-
-    name: str = Field(min_length=1, max_length=64)
-    description: str | None = None
-    json_schema: dict[str, Any] | None = Field(default=None, alias="schema")
-    strict: StrictBool | None = None
-
-
-class SchemaFormat(Wire):
-    """JSON of a schema."""
-
-    type: Literal["json_schema"]
-    json_schema: NamedSchema
-
-
-ResponseFormat = Annotated[TextFormat | JsonFormat | SchemaFormat, Field(discriminator="type")]
 
 
 def _check_stops(stops: list[str]) -> list[str]:

@@ -13,8 +13,8 @@ from mm_runtime.gateway.api.openai import (
     ChatRequest,
     CompletionRequest,
     SampledRequest,
-    TextFormat,
 )
+from mm_runtime.gateway.api.response_format import TextFormat
 from mm_runtime.gateway.errors import InvalidRequestError
 
 REFERENCE, TENSORRT, PYTORCH = "Reference", "TensorRT", "PyTorch"
@@ -72,7 +72,9 @@ PARAMETERS: Mapping[str, Parameter] = {
     "stream": Parameter(_ALL, "server-sent events"),
     "stream_options": Parameter(_ALL, "`include_usage`, `continuous_usage_stats`"),
     "response_format": Parameter(
-        _ONLY_REFERENCE, "`json_object`, `json_schema`, `text`", (TextFormat(type="text"),)
+        _ONLY_REFERENCE,
+        "`json_object`, `json_schema`, `structural_tag`, `text`",
+        (TextFormat(type="text"),),
     ),
     "guided_regex": Parameter(_ONLY_REFERENCE, "a pattern that the answer matches"),
     "guided_choice": Parameter(_ONLY_REFERENCE, "texts of which the answer is one"),

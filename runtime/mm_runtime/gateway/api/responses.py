@@ -5,7 +5,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Discriminator, Field, PrivateAttr, StrictBool, Tag
 
 from mm_runtime.gateway.api.messages import MAX_MESSAGES, MAX_PARTS
-from mm_runtime.gateway.api.openai import MAX_LABELS, ChatRequest, JsonFormat, TextFormat
+from mm_runtime.gateway.api.openai import MAX_LABELS, ChatRequest
+from mm_runtime.gateway.api.response_format import JsonFormat, TextFormat
 from mm_runtime.gateway.api.tools import MAX_TOOLS, CalledFunction, Function
 from mm_runtime.gateway.api.wire import Wire, form
 

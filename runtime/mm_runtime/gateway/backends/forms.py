@@ -3,26 +3,31 @@
 import json
 import re
 
-from mm_runtime.gateway.api.openai import ChatRequest, JsonFormat, SampledRequest, SchemaFormat
+from mm_runtime.gateway.api.openai import ChatRequest, SampledRequest
+from mm_runtime.gateway.api.response_format import JsonFormat, SchemaFormat, TagFormat
 from mm_runtime.gateway.api.tool_dialects import ToolDialect
 from mm_runtime.gateway.api.tools import NamedChoice
 from mm_runtime.gateway.backends.call_grammar import call_grammar
 from mm_runtime.gateway.backends.engine import Form
+from mm_runtime.gateway.backends.tag_grammar import tag_grammar
 from mm_runtime.gateway.errors import InvalidRequestError
 
 MAX_SCHEMA_BYTES = 64 * 1024
 """Of a schema. Real ones have a few thousand."""
 
 
-def form_of(request: SampledRequest, dialect: ToolDialect | None) -> Form | None:
+def form_of(
+    request: SampledRequest, dialect: ToolDialect | None, control: re.Pattern[str] | None = None
+) -> Form | None:
     """Return the form; None: any text.
 
     Args:
         request: with one form at the most.
         dialect: in which the model writes calls of tools, where it knows some.
+        control: finds the tokenizer's control tokens, which are no text.
 
     Raises:
-        InvalidRequestError: the schema is too large.
+        InvalidRequestError: the schema is too large, or a structure begins with a control token.
     """
     if isinstance(request, ChatRequest) and dialect is not None and request.must_call:
         return _call_form(request, dialect)
@@ -32,6 +37,8 @@ def form_of(request: SampledRequest, dialect: ToolDialect | None) -> Form | None
         return Form("regex", "|".join(map(re.escape, request.guided_choice)))
     if request.guided_grammar is not None:
         return Form("lark", request.guided_grammar)
+    if isinstance(request.response_format, TagFormat):
+        return _tag_form(request.response_format, control)
     return _response_form(request)
 
 
@@ -58,6 +65,27 @@ def _response_form(request: SampledRequest) -> Form | None:
             return Form("json_schema", text)
         case _:
             return None
+
+
+def _tag_form(form: TagFormat, control: re.Pattern[str] | None) -> Form:
+    """Return the form of a text with structures."""
+    for number, structure in enumerate(form.structures):
+        for name, text in (("begin", structure.begin), ("end", structure.end)):
+            if control is not None and (found := control.search(text)):
+                param = f"response_format.structures[{number}].{name}"
+                raise InvalidRequestError(
+                    f"`{param}` contains {found[0]!r}, a control token of this model, which no "
+                    "text of an answer is. For calls send `tools` with `tool_choice`.",
+                    param=param,
+                    code="control_token",
+                )
+    grammar = tag_grammar(form)
+    if len(grammar) > MAX_SCHEMA_BYTES:
+        raise InvalidRequestError(
+            f"The structures have {len(grammar)} bytes, at most {MAX_SCHEMA_BYTES} are read.",
+            param="response_format.structures",
+        )
+    return Form("lark", grammar)
 
 
 def _call_form(request: ChatRequest, dialect: ToolDialect) -> Form:
