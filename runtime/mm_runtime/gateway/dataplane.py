@@ -122,7 +122,7 @@ class ChatService:
             language = chat.language
             if chat.audio is not None and not language:
                 language = await self._detected(request)
-                request = replace(request, prompt=self._prefix(language))
+                request = replace(request, prompt=self._prefix(language, chat.task))
             cutter, scores = StopCutter(chat.stops), HeldScores()
             tokens = 0
             ended: Ended | None = None
@@ -155,9 +155,9 @@ class ChatService:
         )
         return self.preparation.audio_reader.detected(await self.engine.first_logits(question))
 
-    def _prefix(self, language: str) -> str:
+    def _prefix(self, language: str, task: str) -> str:
         assert self.preparation.audio_reader is not None  # noqa: S101  # as above
-        return self.preparation.audio_reader.prefix(language)[0]
+        return self.preparation.audio_reader.prefix(language, task)[0]
 
 
 def _engine_request(chat: PreparedChat, request_id: str, choice: int) -> EngineRequest:

@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from mm_runtime.gateway.admission.fair_queue import PLAIN, Ticket
 from mm_runtime.gateway.admission.tokens import TokenBudget, budget_tokens, check_characters
+from mm_runtime.gateway.api.audio import TRANSCRIBE, TRANSLATE, TranscriptionRequest
 from mm_runtime.gateway.api.openai import (
     ChatRequest,
     CompletionRequest,
     GenerationRequest,
-    TranscriptionRequest,
 )
 from mm_runtime.gateway.api.parameters import refuse_unserved
 from mm_runtime.gateway.api.served_model import ServedModel
@@ -59,6 +59,8 @@ class PreparedChat:
     """Id of the LoRA adapter that answers; None: the base model."""
     language: str = ""
     """Of the audio, as the client named it or by default; empty: the engine detects it first."""
+    task: str = TRANSCRIBE
+    """What is done with the audio."""
     choices: int = 1
     stop_ids: frozenset[int] = frozenset()
     shows_special: bool = False
@@ -215,7 +217,14 @@ class Preparation:
                 param="file",
                 code="unsupported_endpoint",
             )
-        prefix, tokens = self.audio_reader.prefix(request.language)
+        prefix, tokens = self.audio_reader.prefix(request.language, request.task)
+        detects = self.audio_reader.detects
+        if request.task == TRANSLATE and request.language is None and not detects:
+            raise InvalidRequestError(
+                "`language` is missing: this model's backend does not detect the language that is "
+                "translated.",
+                param="language",
+            )
         budget = budget_tokens(
             replace(self.model.limits, decoder_tokens=tokens),
             text_tokens=tokens,
@@ -231,7 +240,8 @@ class Preparation:
             budget=budget,
             sampling=sampling_of(request, self.model, most=budget.max_tokens),
             stops=request.stops,
-            language=request.language or ("" if self.audio_reader.detects else DEFAULT_LANGUAGE),
+            language=request.language or ("" if detects else DEFAULT_LANGUAGE),
+            task=request.task,
         )
 
     def _read(self, request: ChatRequest | CompletionRequest) -> _Parsed:

@@ -36,6 +36,7 @@ from mm_runtime.gateway.api.parsing import (
     parse_response,
     parse_tokenize,
     parse_transcription,
+    parse_translation,
 )
 from mm_runtime.gateway.api.served_model import ServedModel
 from mm_runtime.gateway.api.tool_dialects import ToolDialect
@@ -196,7 +197,7 @@ def build_gateway(
     )
     parser = ThreadPoolExecutor(_PARSERS, thread_name_prefix="parse")
     fetching = Fetching(admission.capacity)
-    chat, text, response, transcription = (
+    chat, text, response, transcription, translation = (
         Endpoint(
             service=service,
             metrics=metrics,
@@ -209,7 +210,10 @@ def build_gateway(
             parse=parse,
             parser=parser,
         )
-        for parse in (parse_chat, parse_completion, parse_response, parse_transcription)
+        for parse in (
+            *(parse_chat, parse_completion, parse_response),
+            *(parse_transcription, parse_translation),
+        )
     )
     tokenization = Tokenization(model, codec, chat_prompt)
     texts = partial(
@@ -236,7 +240,14 @@ def build_gateway(
         document=openapi_document(model.name),
     )
     return Gateway(
-        app=build_app(routes, chat=chat, text=text, response=response, transcription=transcription),
+        app=build_app(
+            routes,
+            chat=chat,
+            text=text,
+            response=response,
+            transcription=transcription,
+            translation=translation,
+        ),
         warm_up=warm_up,
         drain=drain,
         admission=admission,

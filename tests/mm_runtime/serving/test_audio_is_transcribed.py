@@ -33,7 +33,7 @@ from support.tiny_llava import BuiltEngine
 pytestmark = [pytest.mark.triton, pytest.mark.timeout(600)]
 
 ANSWER = 12
-PREFIX = "<|startoftranscript|><|{}|><|transcribe|><|notimestamps|>"
+PREFIX = "<|startoftranscript|><|{}|><|{}|><|notimestamps|>"
 DEADLINE_SECONDS = 60
 
 
@@ -60,11 +60,16 @@ class Ears:
         return str(named[found][2:-2])
 
     def expected(
-        self, audio: NDArray[np.float32], *, language: str = "en", tokens: int = ANSWER
+        self,
+        audio: NDArray[np.float32],
+        *,
+        language: str = "en",
+        task: str = "transcribe",
+        tokens: int = ANSWER,
     ) -> str:
         """Return what transformers writes down: its own extractor, its own `generate`."""
         words = tokenizer(texts.RECEIVED)
-        prefix = words(PREFIX.format(language), add_special_tokens=False)["input_ids"]
+        prefix = words(PREFIX.format(language, task), add_special_tokens=False)["input_ids"]
         received = self.received(audio)
         # Whisper's own generate() cuts audio into windows; this is the one below it.
         ids = GenerationMixin.generate(
@@ -141,7 +146,7 @@ def test_triton(ears: Ears, seconds: float) -> None:
     # As upstream's: no number of tokens, and each response of a stream repeats the entire text.
     longer = np.concatenate((audio, noise(0.2, seed=9)))
     requested = [
-        ("TEXT_PREFIX", "BYTES", PREFIX.format("de").encode()),
+        ("TEXT_PREFIX", "BYTES", PREFIX.format("de", "transcribe").encode()),
         ("WAV", "FP32", longer),
         ("WAV_LENS", "INT32", np.int32(len(audio))),
     ]
@@ -171,6 +176,32 @@ def test_openai(ears: Ears) -> None:
     assert ("transcript.text.done", expected) == (events[-1].type, events[-1].text)
     flac = ("audio.flac", encode_audio(audio, "flac", "flac"))
     assert expected == create(file=flac, **requested).text
+
+
+@pytest.mark.filterwarnings("ignore:deprecated:DeprecationWarning")  # by OpenAI, for its own model
+def test_translations(ears: Ears) -> None:
+    """The other task of a multilingual checkpoint: of a language, and of one that is detected."""
+    audio, create = written(2), ears.openai.audio.translations.create
+    requested: dict[str, Any] = {"file": encode_audio(audio), "model": ears.pair.model}
+    german, detected = (
+        ears.expected(audio, language=language, task="translate")
+        for language in ("de", ears.detected(audio))
+    )
+    limit = {"max_tokens": ANSWER}
+    assert german == create(**requested, extra_body={**limit, "language": "de"}).text
+    assert detected == create(**requested, extra_body=limit).text
+    assert len({german, detected, ears.expected(audio, language="de")}) == 3
+    verbose = create(
+        **requested, response_format="verbose_json", extra_body={**limit, "language": "de"}
+    )
+    assert (german, "en", 0.8) == (verbose.text, verbose.language, float(verbose.duration))
+    assert verbose.model_extra == {"task": "translate", "usage": {"type": "duration", "seconds": 1}}
+    with pytest.raises(BadRequestError, match="has no language 'xx'") as refusal:
+        create(**requested, extra_body={"language": "xx"})
+    assert refusal.value.param == "language"
+    for form in ("srt", "vtt"):
+        with pytest.raises(BadRequestError, match="`response_format` is invalid"):
+            create(**requested, response_format=form)
 
 
 async def test_its_pod_answers_as_its_build(ears: Ears) -> None:

@@ -1,11 +1,16 @@
 """Whisper checkpoints of English alone begin with neither language nor task, as OpenAI's do."""
 
 import json
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from mm_runtime.gateway.errors import InvalidRequestError
+from mm_runtime.gateway.media.audio_reader import AudioReader
+from mm_runtime.gateway.media.decoding.pool import Decoders
+from mm_runtime.gateway.media.decoding.process import DecoderLimits
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.preprocess.audio.prefixes import ENGLISH_VOCABULARY, Prefixes
 from mm_runtime.serving.prompts.tokens import TextCodec
@@ -70,3 +75,19 @@ def test_other_requests_are_refused(tmp_path: Path, language: str, task: str) ->
     """Another language, or a translation, is no request that such a checkpoint can answer."""
     with pytest.raises(RequestError, match="English alone"):
         prefixes_of(tmp_path, said=False, vocabulary=None).write(language, task)
+
+
+@pytest.mark.parametrize("said", [True, False], ids=["multilingual", "english"])
+def test_translations_need_a_multilingual_checkpoint(tmp_path: Path, *, said: bool) -> None:
+    """The endpoint is refused by name; the other one, which the message names, is there."""
+    prefixes = prefixes_of(tmp_path, said=said, vocabulary=None)
+    with closing(Decoders(1, DecoderLimits(memory_bytes=1 << 30, wall_seconds=60))) as decoders:
+        reader = AudioReader(prefixes, 16_000, decoders, may_detect=True)
+        assert reader.prefix("en")[0] == (MULTILINGUAL if said else ENGLISH)
+        if said:
+            translated = MULTILINGUAL.replace("transcribe", "translate")
+            assert reader.prefix("en", "translate") == (translated, 4)
+            return
+        with pytest.raises(InvalidRequestError, match="POST /v1/audio/transcriptions") as refusal:
+            reader.prefix("en", "translate")
+    assert refusal.value.code == "unsupported_endpoint"

@@ -14,7 +14,10 @@ MEL_BINS = 8
 AUDIO_POSITIONS = 50
 """Of the encoder: half as many as frames, so the window is one second."""
 
-RECEIVED = ("<|startoftranscript|>", "<|en|>", "<|de|>", "<|transcribe|>", "<|notimestamps|>")
+RECEIVED = (
+    *("<|startoftranscript|>", "<|en|>", "<|de|>"),
+    *("<|transcribe|>", "<|notimestamps|>", "<|translate|>"),
+)
 SUPPRESSED, SUPPRESSED_FIRST = (11, 12), (13,)
 LANGUAGE = 7
 """Stands for the language that mBART answers in."""
@@ -179,7 +182,10 @@ def _whisper() -> Any:
         decoder_start_token_id=config.decoder_start_token_id,
         is_multilingual=True,
         lang_to_id={token: id_of(token, RECEIVED) for token in RECEIVED[1:3]},
-        task_to_id={"transcribe": id_of(RECEIVED[3], RECEIVED)},
+        task_to_id={
+            "transcribe": id_of(RECEIVED[3], RECEIVED),
+            "translate": id_of(RECEIVED[5], RECEIVED),
+        },
         no_timestamps_token_id=id_of(RECEIVED[4], RECEIVED),
         suppress_tokens=list(SUPPRESSED),
         begin_suppress_tokens=list(SUPPRESSED_FIRST),

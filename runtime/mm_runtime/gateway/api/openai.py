@@ -1,4 +1,4 @@
-"""Wire types of OpenAI's completions and transcriptions, as far as this gateway serves them.
+"""Wire types of OpenAI's completions, as far as this gateway serves them.
 
 A field that would change the answer and is not served is refused by name, never ignored. Fields
 that only label a request (`user`, `metadata`, ...) are accepted and have no effect.
@@ -349,25 +349,3 @@ class CompletionRequest(SampledRequest):
     def text(self) -> str:
         """The prompt."""
         return self.prompt if isinstance(self.prompt, str) else self.prompt[0]
-
-
-class TranscriptionRequest(GenerationRequest):
-    """Form of `POST /v1/audio/transcriptions`; all fields but the file are text."""
-
-    file: bytes
-    n: Literal[1] | None = None
-    language: str | None = Field(default=None, min_length=2, max_length=16)
-    """A code. Absent: the checkpoint detects the language, where the engine can give logits."""
-
-    response_format: Literal["json", "text", "verbose_json"] = "json"
-    temperature: float | None = Field(default=None, ge=0, le=1)
-    stream: bool | None = None
-    # Not served; absent or empty means that the client does not use it.
-    prompt: Literal[""] | None = None
-    chunking_strategy: None = None
-    include: None = None
-    keywords: None = None
-    known_speaker_names: None = None
-    known_speaker_references: None = None
-    languages: None = None
-    timestamp_granularities: None = None

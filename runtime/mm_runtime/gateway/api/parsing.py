@@ -8,8 +8,9 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from mm_edge.json_cost import check_cost
+from mm_runtime.gateway.api.audio import TranscriptionRequest, TranslationRequest
 from mm_runtime.gateway.api.form import read_form
-from mm_runtime.gateway.api.openai import ChatRequest, CompletionRequest, TranscriptionRequest
+from mm_runtime.gateway.api.openai import ChatRequest, CompletionRequest
 from mm_runtime.gateway.api.parameters import NOT_SERVED
 from mm_runtime.gateway.api.responses import (
     RESPONSES_NOT_SERVED,
@@ -71,8 +72,10 @@ def parse_response(body: bytes, content_type: str) -> ResponsesChat:
     return _checked(lambda: chat_of(original))
 
 
-def parse_transcription(body: bytes, content_type: str) -> TranscriptionRequest:
-    """Parse the form of a transcription.
+def _parse_audio(
+    kind: type[TranscriptionRequest], body: bytes, content_type: str
+) -> TranscriptionRequest:
+    """Parse the form of a transcription or translation.
 
     Raises:
         InvalidRequestError: no form, or not a request that is served; `param` names the field.
@@ -84,7 +87,11 @@ def parse_transcription(body: bytes, content_type: str) -> TranscriptionRequest:
         else content.decode("utf-8", errors="replace")
         for name, content in read_form(body, content_type).items()
     }
-    return _checked(lambda: TranscriptionRequest.model_validate(fields))
+    return _checked(lambda: kind.model_validate(fields))
+
+
+parse_transcription = partial(_parse_audio, TranscriptionRequest)
+parse_translation = partial(_parse_audio, TranslationRequest)
 
 
 def _checked(validate: Callable[[], _Request]) -> _Request:

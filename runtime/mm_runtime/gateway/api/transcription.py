@@ -1,4 +1,4 @@
-"""Shapes of OpenAI's transcriptions: the full one, and the events of a stream.
+"""Shapes of OpenAI's transcriptions and translations: the full one, and the events of a stream.
 
 No timestamps are requested of the model, so answers have none: no segments, words or subtitles.
 """
@@ -7,9 +7,9 @@ import math
 from collections.abc import Sequence
 
 from mm_edge.json_text import encode
+from mm_runtime.gateway.api.audio import TRANSCRIBE, TranscriptionRequest
 from mm_runtime.gateway.api.completions import Answer, Event, Usage
 from mm_runtime.gateway.api.finish_reason import FinishReason
-from mm_runtime.gateway.api.openai import TranscriptionRequest
 from mm_runtime.gateway.api.scores import TokenScore
 
 
@@ -17,7 +17,7 @@ class Transcript:
     """One transcription and the objects that carry it."""
 
     def __init__(self, request: TranscriptionRequest) -> None:
-        self._form = request.response_format
+        self._form, self._task = request.response_format, request.task
         self._text = ""
 
     def full(self, answers: Sequence[Answer], usage: Usage) -> Event | str:
@@ -31,7 +31,8 @@ class Transcript:
         }
         if self._form == "json":
             return answer
-        details = {"task": "transcribe", "language": usage.language}
+        language = usage.language if self._task == TRANSCRIBE else "en"
+        details = {"task": self._task, "language": language}
         return {**answer, **details, "duration": round(usage.seconds, 3)}
 
     def opening(self, usage: Usage) -> list[Event]:

@@ -3,7 +3,8 @@
 import secrets
 from dataclasses import replace
 
-from mm_runtime.gateway.api.openai import ChatRequest, CompletionRequest, TranscriptionRequest
+from mm_runtime.gateway.api.audio import TranscriptionRequest
+from mm_runtime.gateway.api.openai import ChatRequest, CompletionRequest
 from mm_runtime.gateway.api.served_model import ServedModel
 from mm_runtime.gateway.backends.engine import Sampling
 from mm_runtime.gateway.errors import InvalidRequestError

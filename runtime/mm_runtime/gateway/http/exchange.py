@@ -35,6 +35,7 @@ from mm_runtime.gateway.admission.fair_queue import Priority, Ticket
 from mm_runtime.gateway.admission.fetching import FetchClaim, Fetching
 from mm_runtime.gateway.admission.key_limits import KeyClaim, KeyLimits
 from mm_runtime.gateway.api.answers import Answers
+from mm_runtime.gateway.api.audio import TranscriptionRequest
 from mm_runtime.gateway.api.calling import CallingCompletion
 from mm_runtime.gateway.api.completions import (
     ChatCompletion,
@@ -43,7 +44,7 @@ from mm_runtime.gateway.api.completions import (
     TextCompletion,
     Usage,
 )
-from mm_runtime.gateway.api.openai import ChatRequest, TranscriptionRequest
+from mm_runtime.gateway.api.openai import ChatRequest
 from mm_runtime.gateway.api.response_shapes import ResponseAnswer
 from mm_runtime.gateway.api.responses import ResponsesChat
 from mm_runtime.gateway.api.served_model import ServedModel

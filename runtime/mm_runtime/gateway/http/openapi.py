@@ -3,7 +3,8 @@
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from mm_runtime.gateway.api.openai import ChatRequest, CompletionRequest, TranscriptionRequest
+from mm_runtime.gateway.api.audio import TranscriptionRequest, TranslationRequest
+from mm_runtime.gateway.api.openai import ChatRequest, CompletionRequest
 from mm_runtime.gateway.api.responses import ResponsesRequest
 from mm_runtime.gateway.api.tokenization import DetokenizeRequest, TokenizeRequest
 
@@ -15,6 +16,11 @@ _BODIES: dict[str, tuple[type[BaseModel], str, str]] = {
         TranscriptionRequest,
         "multipart/form-data",
         "Transcribe audio.",
+    ),
+    "/v1/audio/translations": (
+        TranslationRequest,
+        "multipart/form-data",
+        "Translate audio into English.",
     ),
     "/tokenize": (TokenizeRequest, "application/json", "Return the tokens of a text."),
     "/detokenize": (DetokenizeRequest, "application/json", "Return the text of tokens."),

@@ -109,7 +109,13 @@ class Routes:
 
 
 def build_app(
-    routes: Routes, *, chat: Endpoint, text: Endpoint, response: Endpoint, transcription: Endpoint
+    routes: Routes,
+    *,
+    chat: Endpoint,
+    text: Endpoint,
+    response: Endpoint,
+    transcription: Endpoint,
+    translation: Endpoint,
 ) -> Starlette:
     """Return the ASGI application."""
     app = Starlette(
@@ -118,6 +124,7 @@ def build_app(
             *_posts("/v1/completions", text),
             *_posts("/v1/responses", response),
             *_posts("/v1/audio/transcriptions", transcription),
+            *_posts("/v1/audio/translations", translation),
             Route("/tokenize", routes.tokenize.respond, methods=["POST"]),
             Route("/detokenize", routes.detokenize.respond, methods=["POST"]),
             Route("/v1/embeddings", routes.embeddings, methods=["POST"]),

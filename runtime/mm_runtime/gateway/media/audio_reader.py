@@ -12,7 +12,12 @@ from mm_runtime.gateway.media.decoding.jobs import AUDIO_SECONDS, audio_job
 from mm_runtime.gateway.media.decoding.pool import Decoders, Run
 from mm_runtime.gateway.media.decoding.process import DecoderEndedError
 from mm_runtime.serving.errors import RequestError
-from mm_runtime.serving.preprocess.audio.prefixes import DEFAULT_LANGUAGE, START, Prefixes
+from mm_runtime.serving.preprocess.audio.prefixes import (
+    DEFAULT_LANGUAGE,
+    START,
+    TRANSCRIBE,
+    Prefixes,
+)
 
 __all__ = ["DEFAULT_LANGUAGE", "AudioReader"]
 
@@ -47,14 +52,20 @@ class AudioReader:
         """Return the language that the engine's answer to the question names."""
         return self.prefixes.detected(logits)
 
-    def prefix(self, language: str | None) -> tuple[str, int]:
-        """Return the prefix of a language and its number of tokens.
+    def prefix(self, language: str | None, task: str = TRANSCRIBE) -> tuple[str, int]:
+        """Return the prefix of a language and a task, and its number of tokens.
 
         Raises:
-            InvalidRequestError: the checkpoint does not know the language.
+            InvalidRequestError: the checkpoint does not know the language, or does not translate.
         """
+        if not self.prefixes.knows(task):
+            raise InvalidRequestError(
+                "This model was trained to write down what is said, not to translate it. POST "
+                "/v1/audio/transcriptions, or have a multilingual checkpoint served.",
+                code="unsupported_endpoint",
+            )
         try:
-            written = self.prefixes.write(language)
+            written = self.prefixes.write(language, task)
         except RequestError as error:
             raise InvalidRequestError(
                 f"`language`: {error}.", param="language", code="unsupported_language"

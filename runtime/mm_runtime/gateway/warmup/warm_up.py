@@ -17,7 +17,8 @@ from PIL import Image
 
 from mm_api.documents.engine_manifest import GoldenPrompt
 from mm_api.documents.evaluation import EvaluationReport
-from mm_runtime.gateway.api.openai import ChatRequest, CompletionRequest, TranscriptionRequest
+from mm_runtime.gateway.api.audio import TranscriptionRequest
+from mm_runtime.gateway.api.openai import ChatRequest, CompletionRequest
 from mm_runtime.gateway.dataplane import ChatService
 from mm_runtime.gateway.errors import InvalidRequestError
 from mm_runtime.gateway.media.audio import encode_wav

@@ -21,7 +21,8 @@ from uuid import uuid4
 import numpy as np
 from PIL import Image
 
-from mm_runtime.gateway.api.openai import ChatRequest, CompletionRequest, TranscriptionRequest
+from mm_runtime.gateway.api.audio import TranscriptionRequest
+from mm_runtime.gateway.api.openai import ChatRequest, CompletionRequest
 from mm_runtime.gateway.dataplane import ChatService, Finished
 from mm_runtime.gateway.media.audio import encode_wav
 from mm_runtime.gateway.metrics import GatewayMetrics

@@ -64,6 +64,12 @@ class Prefixes:
         """
         return max(self.languages, key=lambda code: float(logits[self.languages[code]]))
 
+    def knows(self, task: str) -> bool:
+        """Return whether the checkpoint has learnt a task; all write down what is said."""
+        return task == TRANSCRIBE or not (
+            self.english_only or self.codec.id_of(f"<|{task}|>") is None
+        )
+
     def write(self, language: str | None, task: str = TRANSCRIBE) -> str:
         """Return the prefix of a language and a task; a checkpoint of one language has no choice.
 
