@@ -84,7 +84,7 @@ def test_profile_follows_plan_and_images(tower: tuple[Tower, ModelFacts, Path]) 
     plan = _vision(facts).model_copy(update={"max_batch_size": 8})
     assert Range(1, 4, 8) == profile("batch", plan, facts.vision)
     if facts.family == "qwen2-vl":
-        assert Range(16, 40, 64) == profile("patches", plan, facts.vision)
+        assert Range(16, 72, 128) == profile("patches", plan, facts.vision)
     with pytest.raises(PermanentError, match="free size 'depth'"):
         profile("depth", plan, facts.vision)
 

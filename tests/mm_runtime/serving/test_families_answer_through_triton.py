@@ -218,7 +218,7 @@ def test_bounds_of_pixels(served: Family) -> None:
         return answer.choices[0].message.content, answer.usage.prompt_tokens_details.image_tokens
 
     for name, pixels, image, (wide, high) in (
-        ("max_pixels", 6 * unit, noise_image(100, 61, seed=1), (84, 28)),
+        ("max_pixels", 16 * unit, noise_image(200, 150, seed=1), (112, 84)),
         ("min_pixels", 8 * unit, noise_image(40, 30, seed=1), (112, 84)),
     ):
         shown = image.resize((wide, high), resample=Image.Resampling.BICUBIC)
@@ -226,7 +226,7 @@ def test_bounds_of_pixels(served: Family) -> None:
         assert answered(image, **{name: pixels}) == (text, wide * high // unit)
         assert answered(image)[1] != wide * high // unit
     for name, value, words in (
-        ("max_pixels", 33 * unit, r"max_pixels`: expected a number of pixels from 3136 to 25088"),
+        ("max_pixels", 33 * unit, r"max_pixels`: expected a number of pixels from 12544 to 25088"),
         ("size", {}, r"size` does not act on images of Qwen2-VL: only `max_pixels` and"),
     ):
         with pytest.raises(BadRequestError, match=words) as refusal:
@@ -237,7 +237,7 @@ def test_bounds_of_pixels(served: Family) -> None:
 @pytest.mark.parametrize("served", _slow(VIDEO_FAMILIES), indirect=True)
 def test_bounds_of_a_video(served: Family) -> None:
     """Frames are as large as requested, of families that keep their shape."""
-    shown = [noise_image(100, 61, seed=seed) for seed in range(2)]
+    shown = [noise_image(200, 150, seed=seed) for seed in range(2)]
     row = ",".join(data_url(encode(frame)).partition(",")[2] for frame in shown)
 
     def tokens(**bounds: int) -> int:
@@ -245,10 +245,10 @@ def test_bounds_of_a_video(served: Family) -> None:
         return served.chat({"type": "video_url", "video_url": part}, TEXT_PART).usage.prompt_tokens
 
     if FAMILIES[served.name].image_layout is ImageLayout.GRID:
-        assert tokens() - tokens(max_pixels=6 * 28 * 28) == 8 - 3
+        assert tokens() - tokens(max_pixels=16 * 28 * 28) == 24 - 12
     else:
         with pytest.raises(BadRequestError, match="max_pixels` does not act") as refusal:
-            tokens(max_pixels=6 * 28 * 28)
+            tokens(max_pixels=16 * 28 * 28)
         assert refusal.value.param == "messages[0].content[0].video_url.max_pixels"
 
 

@@ -67,7 +67,7 @@ def write(folder: Path) -> None:
     write_processor(
         folder,
         image_processor_type="Qwen2VLImageProcessor",
-        min_pixels=SIDE * SIDE,
+        min_pixels=4 * SIDE * SIDE,
         max_pixels=32 * SIDE * SIDE,
         patch_size=PATCH,
         temporal_patch_size=2,
