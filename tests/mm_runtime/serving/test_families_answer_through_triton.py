@@ -177,7 +177,9 @@ SEEN = {
     ImageLayout.VIEWS: ("low", "as auto"),
     ImageLayout.CROPS: ("one tile", "as auto"),
     ImageLayout.TILES: ("one tile", "as auto"),
-    ImageLayout.GRID: ("as auto", "as auto"),  # these have no image that is larger than `low`
+    # These have no image that is larger than `low`.
+    ImageLayout.GRID: ("as auto", "as auto"),
+    ImageLayout.LINES: ("as auto", "as auto"),
 }
 """What `low` and `high` detail make of an image, or the detail that is refused."""
 

@@ -12,6 +12,7 @@ from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import smart_res
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.preprocess.processors.crops import CropProcessor
 from mm_runtime.serving.preprocess.processors.grids import LOW_PIXELS, GridProcessor
+from mm_runtime.serving.preprocess.processors.lines import LineProcessor
 from mm_runtime.serving.preprocess.processors.prepared import Colours, Size
 from mm_runtime.serving.preprocess.processors.resize import ImagePreprocessor
 from mm_runtime.serving.preprocess.processors.squares import SquareProcessor
@@ -23,6 +24,9 @@ MOST = 1280 * 784
 GRID = GridProcessor(COLOURS, patch=14, merge=2, least_pixels=3136, most_pixels=MOST)
 CROPS = CropProcessor(COLOURS, tile=28, rows=4, least=1, most=6)
 TILES = TileProcessor(COLOURS, side=28, tiles=4, positions=5)
+LINES = LineProcessor(
+    COLOURS, patch=14, merge=2, longest=1540, feature="x", line_end="|", image_end="."
+)
 SQUARE = SquareProcessor(ImagePreprocessor(28, 28, (0.5,) * 3, (0.5,) * 3), rows=4)
 VIEWS = ViewProcessor(
     COLOURS, tile=28, side=2, grids=((28, 56), (56, 28)), limit=None, single_views=True, video=True
@@ -77,11 +81,15 @@ def test_low_detail_is_one_tile(size: Size) -> None:
 def test_high_detail_is_what_the_family_does() -> None:
     """Images that are cut up are cut up as without the field."""
     image = _image((300, 400))
-    for processor in (GRID, CROPS, TILES, VIEWS):
+    for processor in (GRID, CROPS, TILES, VIEWS, LINES):
         plain, high = (
             processor.with_detail(detail, 1).reduced(image, 1) for detail in ("auto", "high")
         )
         assert plain.tobytes() == high.tobytes()
+    lines = LINES.with_detail("low", 1).reduced(_image((1080, 1920)), 1)
+    assert (lines.height, lines.width) == (11 * 28, 18 * 28)
+    assert LINES.reduced(lines, 1).tobytes() == lines.tobytes()
+    assert LINES.rows_of([(lines.height, lines.width)]) == (11 * 18,)
     low = GRID.with_detail("low", 1).reduced(_image((1080, 1920)), 1)
     assert low.width * low.height <= LOW_PIXELS < GRID.most_pixels
 

@@ -12,6 +12,7 @@ from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.preprocess.processors.pixel_values import Values
 from mm_runtime.serving.preprocess.processors.prepared import (
+    LOW_SIDE,
     Colours,
     Detail,
     InOneRun,
@@ -24,8 +25,8 @@ from mm_runtime.serving.preprocess.processors.prepared import (
 LONGEST_RATIO = 200
 """Of the longer to the shorter side; transformers refuses more."""
 
-LOW_PIXELS = 512 * 512
-"""Of an image in low detail, as OpenAI defines it."""
+LOW_PIXELS = LOW_SIDE**2
+"""Of an image in low detail."""
 
 _ROUNDING = 4
 """Sides are rounded to blocks, each by less than twice."""
