@@ -90,7 +90,7 @@ class _Parsed:
     images: list[ImageReference]
     videos: list[VideoReference]
     turns: tuple[Turn, ...] = ()
-    reducers: tuple[ImageProcessor, ...] = ()
+    processors: tuple[ImageProcessor, ...] = ()
     """Of each image and video."""
 
 
@@ -176,11 +176,13 @@ class Preparation:
         least = self._layout.least_rows(len(parsed.images)) + len(parsed.videos)
         budget = self._budget(request, text_tokens, marks, least)
         salt = request.cache_salt or ""
-        images = await self._images.load(parsed.images, parsed.reducers[: len(parsed.images)], salt)
+        images = await self._images.load(
+            parsed.images, parsed.processors[: len(parsed.images)], salt
+        )
         video = None
         if parsed.videos:
             video = await self._images.load_video(
-                parsed.videos[0], parsed.reducers[-1], most_frames=self.model.max_video_frames
+                parsed.videos[0], parsed.processors[-1], most_frames=self.model.max_video_frames
             )
             frames, height, width, _ = video.pixels.shape
             rows = self._layout.video_rows(frames, (height, width))
@@ -262,12 +264,16 @@ class Preparation:
             )
         found = self._chat_prompt.split(request)
         self._check_media(found.images, found.videos)
-        reducers = self._reducers(request, found.images, found.videos)
+        processors = self._processors(request, found.images, found.videos)
         return _Parsed(
-            self._chat_prompt.write(found), found.images, found.videos, tuple(found.turns), reducers
+            self._chat_prompt.write(found),
+            found.images,
+            found.videos,
+            tuple(found.turns),
+            processors,
         )
 
-    def _reducers(
+    def _processors(
         self, request: ChatRequest, images: list[ImageReference], videos: list[VideoReference]
     ) -> tuple[ImageProcessor, ...]:
         """Return how each image and video is seen."""

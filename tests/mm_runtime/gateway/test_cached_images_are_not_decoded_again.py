@@ -5,8 +5,8 @@ from contextlib import closing
 
 import numpy as np
 import pytest
-from mm_runtime.gateway.admission.body_budget import BodyBudget
 
+from mm_edge.body_budget import BodyBudget
 from mm_runtime.gateway.media.decoding.pool import Decoders
 from mm_runtime.gateway.media.decoding.process import DecoderLimits
 from mm_runtime.gateway.media.image_cache import DecodedImageCache, Pixels

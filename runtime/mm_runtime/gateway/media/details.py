@@ -49,8 +49,10 @@ def detailed(
     Raises:
         InvalidRequestError: a detail that does not act; `param` names the first such part.
     """
-    found: list[ImageProcessor] = []
-    for reference in references if processor is not None else ():
+    if processor is None:
+        return []
+    found = []
+    for reference in references:
         try:
             found.append(processor.with_detail(reference.detail, len(references)))
         except RequestError as error:

@@ -4,11 +4,10 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
 
 from mm_edge.body_budget import BodyBudget
 from mm_runtime.gateway.errors import InvalidRequestError
@@ -30,7 +29,7 @@ from mm_runtime.images.fetch import FetchRefusedError, ImageFetcher
 from mm_runtime.images.media import BadImageError
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.preprocess.media import LONGEST_VIDEO
-from mm_runtime.serving.preprocess.processors.prepared import Detail
+from mm_runtime.serving.preprocess.processors.prepared import Detail, ImageProcessor
 
 Pixels = NDArray[np.uint8]
 Found = TypeVar("Found", Pixels, Video)
@@ -55,19 +54,6 @@ class VideoReference:
     choice: FrameChoice = EVENLY
     options: Mapping[str, object] = field(default_factory=dict)
     """Of the processor, for this video."""
-
-
-class Reducer(Protocol):
-    """Makes images as small as the engine needs them; equal ones make the same of an image."""
-
-    def __hash__(self) -> int:
-        """Return the same for equal ones."""
-
-    def reduced(self, image: Image.Image, count: int) -> Image.Image:
-        """Return an image of a request of so many."""
-
-    def reduced_frame(self, frame: Image.Image) -> Image.Image:
-        """Return a frame of a video."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,14 +90,14 @@ class ImageLoader:
     async def load(
         self,
         references: Sequence[ImageReference],
-        reducers: Sequence[Reducer],
+        processors: Sequence[ImageProcessor],
         salt: str = "",
     ) -> tuple[Pixels, ...]:
         """Return uint8[height, width, 3] of each reference, in their order.
 
         Args:
             references: all images of a request.
-            reducers: of each.
+            processors: of each, with its detail.
             salt: decoded images are shared with requests of the same one only.
 
         Raises:
@@ -121,8 +107,8 @@ class ImageLoader:
         # which host answers first.
         count = len(references)
         loading = [
-            self._load(reference, reducer, count, salt)
-            for reference, reducer in zip(references, reducers, strict=True)
+            self._load(reference, processor, count, salt)
+            for reference, processor in zip(references, processors, strict=True)
         ]
         loaded = await asyncio.gather(*loading, return_exceptions=True)
         refused = next((one for one in loaded if isinstance(one, BaseException)), None)
@@ -136,7 +122,7 @@ class ImageLoader:
         return tuple(one for one in loaded if not isinstance(one, BaseException))
 
     async def load_video(
-        self, reference: VideoReference, reducer: Reducer, *, most_frames: int
+        self, reference: VideoReference, processor: ImageProcessor, *, most_frames: int
     ) -> Video:
         """Return the frames of a video; of a longer one, so many that are spread evenly.
 
@@ -148,7 +134,7 @@ class ImageLoader:
         )
 
         def decoded(run: Run, url: str, encoded: bytes | None) -> Video:
-            job = video_job(reducer.reduced_frame, limits, is_url=encoded is None)
+            job = video_job(processor.reduced_frame, limits, is_url=encoded is None)
             content = url.encode("utf-8", "surrogatepass") if encoded is None else encoded
             found = run(job, content, VIDEO_SECONDS)
             return Video(found.array, self._length(found.seconds))
@@ -171,15 +157,15 @@ class ImageLoader:
         return seconds
 
     async def _load(
-        self, reference: ImageReference, reducer: Reducer, count: int, salt: str
+        self, reference: ImageReference, processor: ImageProcessor, count: int, salt: str
     ) -> Pixels:
-        job = image_job(reducer.reduced, count, self._limits.max_pixels)
+        job = image_job(processor.reduced, count, self._limits.max_pixels)
 
         def decoded(run: Run, url: str, encoded: bytes | None) -> Pixels:
             if encoded is None:
                 encoded = decode_data_url(url, max_bytes=self._limits.max_bytes)
             reduced = partial(_pixels, run, job, encoded)
-            return self._known.through(encoded, (count, reducer), reduced, salt)
+            return self._known.through(encoded, (count, processor), reduced, salt)
 
         return await self._read(reference, decoded, code="invalid_image")
 
