@@ -177,6 +177,7 @@ SEEN = {
     ImageLayout.VIEWS: ("low", "as auto"),
     ImageLayout.CROPS: ("one tile", "as auto"),
     ImageLayout.TILES: ("one tile", "as auto"),
+    ImageLayout.NUMBERED: ("low", "as auto"),
     # These have no image that is larger than `low`.
     ImageLayout.GRID: ("as auto", "as auto"),
     ImageLayout.LINES: ("as auto", "as auto"),

@@ -13,11 +13,14 @@ from PIL import Image
 from mm_api.families import FAMILIES
 from mm_api.families.prompt import TileMarks
 from mm_runtime.serving.directory import EngineDirectory
+from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.preprocess.processors.prepared import (
     Colours,
+    Detail,
     InPrompt,
     Prepared,
     Size,
+    WithoutOptions,
     WithoutVideo,
     read_config,
 )
@@ -25,7 +28,7 @@ from mm_runtime.serving.prompts.frames import Frame
 
 
 @dataclass(frozen=True)
-class NumberedProcessor(InPrompt, WithoutVideo):
+class NumberedProcessor(InPrompt, WithoutOptions, WithoutVideo):
     """Tiles, colours and tokens of one checkpoint."""
 
     colours: Colours
@@ -63,6 +66,21 @@ class NumberedProcessor(InPrompt, WithoutVideo):
     def fixed_rows(self) -> None:
         """Rows follow from an image's shape."""
         return
+
+    def with_detail(self, detail: Detail, count: int) -> "NumberedProcessor":
+        """Return itself: all images are scaled to one size, and cut up or not.
+
+        Raises:
+            RequestError: another detail than that.
+        """
+        del count
+        cut = self.splits and self.longest > self.tile
+        if detail == ("low" if cut else "high"):
+            raise RequestError(
+                f"expected `auto` or `{'high' if cut else 'low'}`: this model sees each image "
+                f"{f'scaled to {self.longest} pixels and cut up' if cut else 'as one view'}"
+            )
+        return self
 
     def rows_of(self, sizes: Sequence[Size]) -> tuple[int, ...]:
         """Return the features of all tiles and of the view."""
