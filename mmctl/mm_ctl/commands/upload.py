@@ -8,12 +8,14 @@ import asyncio
 import hashlib
 import sys
 from pathlib import Path, PurePosixPath
+from typing import get_args
 
+from mm_api.v1alpha1 import UserIds
 from mm_ctl.connection import Connection, add_connection_options, connection
 from mm_ctl.documents import UsageError
 from mm_ctl.uploading import receiver
 from mm_ctl.uploading.exec_stream import execute
-from mm_ctl.uploading.pod import CONTAINER, MOUNT, start, upload_pod
+from mm_ctl.uploading.pod import CONTAINER, MOUNT, start, upload_pod, user_ids_of
 from mm_ctl.uploading.tar_stream import TarStream
 from mm_operator.cluster.client import Client
 from mm_operator.cluster.resources import POD
@@ -30,6 +32,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--path", default="", help="directory inside the claim (default: its root)")
     parser.add_argument("--image", required=True, help="image with Python; the operator's will do")
     parser.add_argument("--timeout", type=float, default=180.0, help="seconds until the pod runs")
+    parser.add_argument(
+        "--user-ids",
+        choices=["Auto", *get_args(UserIds)],
+        default="Auto",
+        help="Fixed: the pod runs as 65532; Namespace: as whom the namespace says; Auto: Namespace "
+        "where OpenShift gave the namespace users of its own (default)",
+    )
     add_connection_options(parser)
 
 
@@ -38,7 +47,10 @@ async def run(options: argparse.Namespace) -> int:
     local = local_digests(options.directory)
     target = target_directory(options.path)
     async with connection(options) as there:
-        pod = upload_pod(options.claim, options.image, there.namespace)
+        ids = options.user_ids
+        if ids == "Auto":
+            ids = await user_ids_of(there.client, there.namespace)
+        pod = upload_pod(options.claim, options.image, there.namespace, ids)
         name = await start(there.client, pod, options.timeout)
         try:
             return await _copy(there, name, options.directory, target, local)

@@ -5,12 +5,18 @@ import time
 from typing import Any
 from uuid import uuid4
 
+from mm_api.v1alpha1 import UserIds
 from mm_ctl.documents import UsageError
 from mm_operator.children.pod import container_security, pod_security
 from mm_operator.cluster.client import Client
 from mm_operator.cluster.pods import why_not_running
-from mm_operator.cluster.resources import CLAIM, POD
+from mm_operator.cluster.resources import CLAIM, POD, Resource
+from mm_operator.errors import ClusterError
 
+_NAMESPACE = Resource("v1", "Namespace", "namespaces")
+_OWN_IDS = "openshift.io/sa.scc.uid-range"
+"""Annotation of every namespace of OpenShift: the users that its pods may run as."""
+_FORBIDDEN = 403
 MOUNT = "/mnt/upload"
 CONTAINER = "upload"
 _LIFETIME_SECONDS = 6 * 3600
@@ -18,7 +24,19 @@ _LIFETIME_SECONDS = 6 * 3600
 _POLL_SECONDS = 0.25
 
 
-def upload_pod(claim: str, image: str, namespace: str) -> dict[str, Any]:
+async def user_ids_of(client: Client, namespace: str) -> UserIds:
+    """Return who chooses the user of a namespace's pods; one that may not be read chooses none."""
+    try:
+        found = await client.get(_NAMESPACE, None, namespace, metadata_only=True)
+    except ClusterError as error:
+        if error.status != _FORBIDDEN:
+            raise
+        return "Fixed"
+    marks = ((found or {}).get("metadata") or {}).get("annotations") or {}
+    return "Namespace" if _OWN_IDS in marks else "Fixed"
+
+
+def upload_pod(claim: str, image: str, namespace: str, user_ids: UserIds) -> dict[str, Any]:
     """Return the pod: it passes Pod Security `restricted` and only sleeps."""
     return {
         "apiVersion": "v1",
@@ -34,7 +52,7 @@ def upload_pod(claim: str, image: str, namespace: str) -> dict[str, Any]:
             "enableServiceLinks": False,
             "restartPolicy": "Never",
             "terminationGracePeriodSeconds": 0,
-            "securityContext": pod_security(),
+            "securityContext": pod_security(user_ids),
             "containers": [
                 {
                     "name": CONTAINER,
