@@ -11,6 +11,7 @@ from mm_api.documents.model_facts import ModelFacts
 from mm_api.documents.model_plan import EvaluationCost
 from mm_api.dtypes import DTYPE_BYTES
 from mm_api.families import FAMILIES
+from mm_api.families.family import Kind
 
 _MOST_FLOAT32_BYTES = 4 << 30
 """Of weights: larger checkpoints are computed in their own type, which takes half."""
@@ -40,28 +41,80 @@ _START_SECONDS = 10.0
 """Importing torch and transformers."""
 
 
-def evaluation_cost(engine: EngineSpec, facts: ModelFacts) -> EvaluationCost | None:
-    """Return what it costs; None: switched off, or a build cannot run the checkpoint."""
+def evaluation_cost(
+    engine: EngineSpec, facts: ModelFacts, limit: int | None = None
+) -> EvaluationCost | None:
+    """Return what it costs; None: switched off, or a build cannot run the checkpoint.
+
+    Args:
+        engine: of the plan.
+        facts: of its checkpoint.
+        limit: of the build's memory; None: there is none. Where the weights do not fit into it,
+            decoders are read layer by layer. The cost may be above it all the same.
+    """
     if engine.evaluation == "Off" or not _runs(engine, facts):
         return None
+    whole = _in_memory(engine, facts)
+    if limit is None or whole.memory_bytes <= limit or not _streams(facts):
+        return whole
+    streamed = _streamed(engine, facts)
+    return streamed if streamed.memory_bytes < whole.memory_bytes else whole
+
+
+def _in_memory(engine: EngineSpec, facts: ModelFacts) -> EvaluationCost:
     dtype = evaluation_dtype(facts)
-    size = DTYPE_BYTES[dtype]
-    text, limits = facts.text, evaluation_limits(engine)
-    cache = 2 * text.layers * text.key_value_heads * text.head_size * size * limits.max_seq_len
-    converted = 0 if facts.dtype == dtype else facts.parameters * size
-    operations = 2.0 * facts.parameters * (_prompt_tokens(engine) + MOST_TOKENS)
-    one = operations / _OPERATIONS_A_SECOND
-    answering = min(MOST_PROMPTS * one, ENOUGH_SECONDS + one)
+    converted = 0 if facts.dtype == dtype else facts.parameters * DTYPE_BYTES[dtype]
+    answering = _answering_seconds(_computing_seconds(engine, facts))
     seconds = answering + facts.weight_bytes / _LOADING_BYTES_A_SECOND
     return EvaluationCost(
         dtype=dtype,
-        memory_bytes=_PROCESS_BYTES
-        + facts.weight_bytes
-        + converted
-        + cache
-        + _tower_bytes(engine, facts),
+        memory_bytes=facts.weight_bytes + converted + _beside_weights(engine, facts),
         seconds=round(_START_SECONDS + seconds),
     )
+
+
+def _streamed(engine: EngineSpec, facts: ModelFacts) -> EvaluationCost:
+    """Return the cost with layers on disk: what surrounds them is in memory, and one of them."""
+    text, dtype = facts.text, evaluation_dtype(facts)
+    around = text.vocabulary_size * text.hidden_size * (1 if text.tied_embeddings else 2)
+    attention = 2 * text.hidden_size * text.head_size
+    layer = attention * (text.attention_heads + text.key_value_heads)
+    layer += 3 * text.hidden_size * text.intermediate_size
+    # A tower is loaded in float32 with what surrounds the layers, which is dropped before they are.
+    loading = around * DTYPE_BYTES["float32"] if _tower_bytes(engine, facts) else 0
+    held = (around + layer) * DTYPE_BYTES[dtype]
+    passes = (MOST_TOKENS + 1) * facts.weight_bytes / _LOADING_BYTES_A_SECOND
+    answering = _answering_seconds(_computing_seconds(engine, facts) + passes)
+    return EvaluationCost(
+        dtype=dtype,
+        memory_bytes=max(held, loading) + _beside_weights(engine, facts),
+        seconds=round(_START_SECONDS + answering),
+        mode="Streamed",
+    )
+
+
+def _streams(facts: ModelFacts) -> bool:
+    """Return whether layers can stay on disk: of decoders whose matrices no adapter changes."""
+    family = FAMILIES[facts.family]
+    return family.kind is not Kind.ENCODER_DECODER and facts.lora is None
+
+
+def _beside_weights(engine: EngineSpec, facts: ModelFacts) -> int:
+    """Return process, cache and vision tower."""
+    text, size = facts.text, DTYPE_BYTES[evaluation_dtype(facts)]
+    length = evaluation_limits(engine).max_seq_len
+    cache = 2 * text.layers * text.key_value_heads * text.head_size * size * length
+    return _PROCESS_BYTES + cache + _tower_bytes(engine, facts)
+
+
+def _computing_seconds(engine: EngineSpec, facts: ModelFacts) -> float:
+    """Return the time of one prompt, its weights at hand."""
+    operations = 2.0 * facts.parameters * (_prompt_tokens(engine) + MOST_TOKENS)
+    return operations / _OPERATIONS_A_SECOND
+
+
+def _answering_seconds(one: float) -> float:
+    return min(MOST_PROMPTS * one, ENOUGH_SECONDS + one)
 
 
 def _runs(engine: EngineSpec, facts: ModelFacts) -> bool:

@@ -125,7 +125,8 @@ def _evaluation(planned: ModelPlan) -> Iterator[str]:
     yield ""
     yield "EVALUATION AT THE BUILD"
     yield (
-        f"  the checkpoint's answers in {cost.dtype} on the processor: {cost.memory_bytes:,} bytes,"
+        f"  the checkpoint's answers in {cost.dtype} on the processor"
+        f"{', layers read from disk' if cost.mode else ''}: {cost.memory_bytes:,} bytes,"
         f" about {cost.seconds:,} s"
     )
 

@@ -145,6 +145,11 @@ class BuildPaths:
         return self.work / "as-reference"
 
     @property
+    def streamed(self) -> Path:
+        """For weights that are written again to be read layer by layer."""
+        return self.work / "streamed"
+
+    @property
     def pickles(self) -> Path:
         """Weights that convert has to turn into safetensors."""
         return self.work / "pickles"

@@ -38,5 +38,9 @@ class Checkpoint:
     graphs: bool = False
     """Decode in steps of fixed shapes, which a GPU starts at once; without adapters."""
 
+    streamed: Path | None = None
+    """Layers stay on disk and are read for each pass, one matrix after another, on the processor;
+    what has to be written for that lies in this folder. None: all weights are in memory."""
+
     kernels: Kernels | None = None
     """Compute decoders of Llama's shape, in passes of fixed shapes."""

@@ -32,11 +32,12 @@ class CrossAttentionModel(UnbatchedModel):
         """Load the checkpoint and drop its vision tower."""
         super().__init__(checkpoint.slots, checkpoint.device)
         kind = transformers.MllamaForConditionalGeneration
-        loaded = load_full_model(kind, checkpoint.folder, getattr(torch, checkpoint.dtype))
+        dtype = getattr(torch, checkpoint.dtype)
+        loaded = load_full_model(kind, checkpoint.folder, dtype, checkpoint.streamed)
         self._model: Any = loaded.model.language_model
         self.adapt({"llm": self._model}, checkpoint.adapters)
         self._head: Any = loaded.lm_head
-        for part in (self._model, self._head):
+        for part in () if checkpoint.streamed else (self._model, self._head):
             part.to(self.device)
         self._max_encoder_length = checkpoint.max_length
         self.vocabulary_size = int(loaded.config.text_config.vocab_size)

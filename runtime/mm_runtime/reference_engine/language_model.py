@@ -24,6 +24,7 @@ from mm_runtime.reference_engine.fused.low_ranks import take_adapters
 from mm_runtime.reference_engine.fused.weights import has_llama_shape, take_weights
 from mm_runtime.reference_engine.model import Part, Passed
 from mm_runtime.reference_engine.slot_cache import ATTENTION, SlotCache
+from mm_runtime.reference_engine.streaming import places
 from mm_runtime.serving.device import as_tensor, release_unused
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.generate.request import Request, Rows
@@ -49,7 +50,9 @@ class LanguageModel:
         slots, max_length, device = checkpoint.slots, checkpoint.max_length, checkpoint.device
         family, adapters = FAMILIES[checkpoint.family], checkpoint.adapters
         kernels = checkpoint.kernels
-        parts = load_parts(family, checkpoint.folder, getattr(torch, checkpoint.dtype))
+        parts = load_parts(
+            family, checkpoint.folder, getattr(torch, checkpoint.dtype), checkpoint.streamed
+        )
         config = parts.config
         self._model: Any = parts.model.eval()
         self._model.set_attn_implementation(ATTENTION)
@@ -77,7 +80,8 @@ class LanguageModel:
             )
             return
         self._adapters = Adapters({"llm": self._model}, adapters)
-        self._model.to(device)
+        if checkpoint.streamed is None:
+            self._model.to(device)
         fixed = checkpoint.graphs and not adapters
         self._cache = SlotCache(
             layers=config.num_hidden_layers,
@@ -239,34 +243,44 @@ def refuse_beams(request: Request) -> None:
         )
 
 
-def load_full_model(kind: Any, folder: Path, dtype: torch.dtype) -> Any:
-    """Return a checkpoint of one of transformers' classes, ready to answer."""
+def load_full_model(
+    kind: Any, folder: Path, dtype: torch.dtype, streamed: Path | None = None
+) -> Any:
+    """Return a checkpoint of one of transformers' classes, ready to answer.
+
+    Args:
+        kind: the class.
+        folder: of config.json and weights.
+        dtype: to compute in.
+        streamed: see `Checkpoint`.
+    """
     quieten: Any = transformers_logging.disable_progress_bar
     quieten()  # the server's log is no terminal
-    return kind.from_pretrained(folder, dtype=dtype, local_files_only=True).eval()
+    placed = {} if streamed is None else places(kind, folder, streamed)
+    return kind.from_pretrained(folder, dtype=dtype, local_files_only=True, **placed).eval()
 
 
-def _beside_a_tower(kind: str, folder: Path, dtype: torch.dtype) -> Parts:
-    loaded = load_full_model(getattr(transformers, kind), folder, dtype)
+def _beside_a_tower(kind: str, folder: Path, dtype: torch.dtype, streamed: Path | None) -> Parts:
+    loaded = load_full_model(getattr(transformers, kind), folder, dtype, streamed)
     return Parts(loaded.model.language_model, loaded.lm_head, loaded.config.text_config)
 
 
-def _text_model(kind: str, folder: Path, dtype: torch.dtype) -> Parts:
-    loaded = load_full_model(getattr(transformers, kind), folder, dtype)
+def _text_model(kind: str, folder: Path, dtype: torch.dtype, streamed: Path | None) -> Parts:
+    loaded = load_full_model(getattr(transformers, kind), folder, dtype, streamed)
     return Parts(loaded.model.text_model, loaded.lm_head, loaded.config.text_config)
 
 
-def _decoder_of_model(kind: str, folder: Path, dtype: torch.dtype) -> Parts:
-    loaded = load_full_model(getattr(transformers, kind), folder, dtype).language_model
+def _decoder_of_model(kind: str, folder: Path, dtype: torch.dtype, streamed: Path | None) -> Parts:
+    loaded = load_full_model(getattr(transformers, kind), folder, dtype, streamed).language_model
     return Parts(loaded.model.decoder, loaded.lm_head, loaded.config)
 
 
-def _folder(_: str, folder: Path, dtype: torch.dtype) -> Parts:
-    loaded = load_full_model(transformers.AutoModelForCausalLM, folder / "llm", dtype)
+def _folder(_: str, folder: Path, dtype: torch.dtype, streamed: Path | None) -> Parts:
+    loaded = load_full_model(transformers.AutoModelForCausalLM, folder / "llm", dtype, streamed)
     return Parts(loaded.model, loaded.lm_head, loaded.config)
 
 
-_LOADERS: dict[Decoder, Callable[[str, Path, torch.dtype], Parts]] = {
+_LOADERS: dict[Decoder, Callable[[str, Path, torch.dtype, Path | None], Parts]] = {
     Decoder.BESIDE_TOWER: _beside_a_tower,
     Decoder.TEXT_MODEL: _text_model,
     Decoder.NESTED_MODEL: _decoder_of_model,
@@ -274,12 +288,14 @@ _LOADERS: dict[Decoder, Callable[[str, Path, torch.dtype], Parts]] = {
 }
 
 
-def load_parts(family: Family, folder: Path, dtype: torch.dtype) -> Parts:
-    """Return the language model of a checkpoint.
+def load_parts(
+    family: Family, folder: Path, dtype: torch.dtype, streamed: Path | None = None
+) -> Parts:
+    """Return the language model of a checkpoint; `streamed`: see `Checkpoint`.
 
     Raises:
         ValueError: images of the family are not rows of a prompt table.
     """
     if family.decoder is None:
         raise ValueError(f"{family.name} has no decoder that reads a prompt table")
-    return _LOADERS[family.decoder](family.transformers_class, folder, dtype)
+    return _LOADERS[family.decoder](family.transformers_class, folder, dtype, streamed)

@@ -4,6 +4,7 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 
@@ -64,6 +65,7 @@ def load_engine(
     cancellation_check_seconds: float,
     device: torch.device = CPU,
     kernels: Kernels | None = None,
+    streamed: Path | None = None,
 ) -> LoadedEngine:
     """Load the language model within the limits it was built for; the engine is not started.
 
@@ -73,6 +75,7 @@ def load_engine(
         cancellation_check_seconds: see `EngineOptions`.
         device: holds weights, keys and values, and computes.
         kernels: of fused decoders; None: those of the device.
+        streamed: see `Checkpoint`; for decoders alone.
 
     Raises:
         OSError, ValueError: a file is missing or not understood.
@@ -80,7 +83,7 @@ def load_engine(
     limits = directory.limits
     start = len(decoder_start(directory.llm)) if directory.facts.encoder else 0
     torch.set_num_threads(threads_for(directory.facts.weight_bytes, len(os.sched_getaffinity(0))))
-    model = load_model(directory, device, kernels)
+    model = load_model(directory, device, kernels, streamed)
     beside = GPU_PROMPT_ROWS if is_gpu(device) else PROMPT_ROWS
     options = EngineOptions(
         # A decoder starts with what its checkpoint forces, whatever limit the plan has for more.
@@ -100,7 +103,10 @@ def load_engine(
 
 
 def load_model(
-    directory: EngineDirectory, device: torch.device = CPU, kernels: Kernels | None = None
+    directory: EngineDirectory,
+    device: torch.device = CPU,
+    kernels: Kernels | None = None,
+    streamed: Path | None = None,
 ) -> SlotModel:
     """Return the language model of an engine on a device, by its family.
 
@@ -108,6 +114,7 @@ def load_model(
         directory: of the engine.
         device: holds weights, keys and values, and computes.
         kernels: of fused decoders; None: those of the device.
+        streamed: see `Checkpoint`; for decoders alone.
 
     Raises:
         ValueError: the Reference engine has no such family.
@@ -130,6 +137,7 @@ def load_model(
         ],
         device=device,
         graphs=is_gpu(device) and not rotated,
+        streamed=streamed,
         kernels=kernels,
     )
     if family in KINDS:

@@ -22,6 +22,12 @@ def with_evaluation(engine: EngineSpec, facts: ModelFacts, spec: MultimodalModel
     return engine
 
 
+def build_memory_limit(spec: MultimodalModelSpec) -> int | None:
+    """Return the bytes that a build may have; None: any."""
+    limit = spec.build.resources.limits.get("memory")
+    return None if limit is None else bytes_of(limit)
+
+
 def evaluation_warnings(
     cost: EvaluationCost | None, spec: MultimodalModelSpec
 ) -> Iterator[PlanWarning]:
@@ -35,12 +41,12 @@ def evaluation_warnings(
                 "Off to say that this is intended",
             )
         return
-    limit = spec.build.resources.limits.get("memory")
-    if limit is None or bytes_of(limit) >= cost.memory_bytes:
+    limit = build_memory_limit(spec)
+    if limit is None or limit >= cost.memory_bytes:
         return
     yield PlanWarning(
         code="EvaluationSkipped",
-        message=f"spec.build.resources.limits.memory is {limit}, and the checkpoint's own answers "
-        f"take {-(-cost.memory_bytes // _MIB)}Mi to compute: pods will not be compared with the "
-        "checkpoint. Raise the limit, or set spec.build.evaluation to Off",
+        message=f"spec.build.resources.limits.memory is {limit // _MIB}Mi, and the checkpoint's "
+        f"own answers take {-(-cost.memory_bytes // _MIB)}Mi to compute: pods will not be compared "
+        "with the checkpoint. Raise the limit, or set spec.build.evaluation to Off",
     )

@@ -78,13 +78,14 @@ class _Question:
     adapter: int | None = None
 
 
-def answers_of(plan: BuildPlan, folder: Path) -> Evaluation:
+def answers_of(plan: BuildPlan, folder: Path, streamed: Path | None = None) -> Evaluation:
     """Return the prompts of a family with the checkpoint's answers.
 
     Args:
         plan: of the build, or of the checkpoint as the Reference engine would serve it.
         folder: holds the checkpoint as the Reference engine reads it. Its vision half lies there
             where Reference serves it; of other backends it is the checkpoint's own, in torch.
+        streamed: layers are read from disk for each pass; a folder for what that has to write.
 
     Raises:
         OSError, ValueError: a file is missing or not understood.
@@ -94,7 +95,7 @@ def answers_of(plan: BuildPlan, folder: Path) -> Evaluation:
     began = time.monotonic()
     prompts: list[EvaluationPrompt] = []
     encoder = None if plan.engine.backend == "Reference" else tower_encoder(directory)
-    with in_process(directory, encoder) as models:
+    with in_process(directory, encoder, streamed) as models:
         for question in _questions(directory)[:MOST_PROMPTS]:
             if time.monotonic() - began > ENOUGH_SECONDS:
                 log.info("evaluation: %d prompts after %.0f s", len(prompts), ENOUGH_SECONDS)

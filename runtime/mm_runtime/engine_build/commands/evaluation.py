@@ -4,6 +4,7 @@ Pods compare what they serve with them before they are ready.
 """
 
 import logging
+import shutil
 from pathlib import Path
 
 from mm_api.evaluation import evaluation_cost
@@ -19,7 +20,8 @@ def keep_evaluation(context: StepContext) -> None:
     """Write `evaluation.json`, where this container may have the memory for it."""
     plan, path = context.plan, context.paths.evaluation
     path.unlink(missing_ok=True)  # of a step that was killed
-    cost, limit = evaluation_cost(plan.engine, plan.facts), memory_limit()
+    limit = memory_limit()
+    cost = evaluation_cost(plan.engine, plan.facts, limit)
     if cost is None:
         return
     if limit is not None and cost.memory_bytes > limit:
@@ -36,7 +38,8 @@ def keep_evaluation(context: StepContext) -> None:
     from mm_runtime.engine_build.commands.checkpoint_answers import answers_of  # noqa: PLC0415
 
     try:
-        evaluation = answers_of(plan, _checkpoint_folder(context))
+        streamed = _written(context) if cost.mode == "Streamed" else None
+        evaluation = answers_of(plan, _checkpoint_folder(context), streamed)
     except Exception as error:  # noqa: BLE001 - a build does not fail for want of it; pods say so
         log.warning("EvaluationSkipped: the checkpoint's answers were not computed: %s", error)
         return
@@ -52,6 +55,14 @@ def _checkpoint_folder(context: StepContext) -> Path:
         return paths.unfinished
     link_checkpoint(paths)
     return paths.as_reference
+
+
+def _written(context: StepContext) -> Path:
+    """Return an empty folder for what reading layers from disk has to write."""
+    folder = context.paths.streamed
+    shutil.rmtree(folder, ignore_errors=True)  # of a step that was killed
+    folder.mkdir(parents=True)
+    return folder
 
 
 if __name__ == "__main__":
