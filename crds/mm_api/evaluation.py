@@ -54,11 +54,11 @@ def evaluation_cost(
     """
     if engine.evaluation == "Off" or not _runs(engine, facts):
         return None
-    whole = _in_memory(engine, facts)
-    if limit is None or whole.memory_bytes <= limit or not _streams(facts):
-        return whole
+    in_memory = _in_memory(engine, facts)
+    if limit is None or in_memory.memory_bytes <= limit or not _streams(facts):
+        return in_memory
     streamed = _streamed(engine, facts)
-    return streamed if streamed.memory_bytes < whole.memory_bytes else whole
+    return streamed if streamed.memory_bytes < in_memory.memory_bytes else in_memory
 
 
 def _in_memory(engine: EngineSpec, facts: ModelFacts) -> EvaluationCost:

@@ -50,13 +50,13 @@ def test_streamed_answers_are_the_same(
     """Token for token and logit for logit, with layers that are never in memory together."""
     checkpoint = CHECKPOINT if family == "llava" else images.write(family, tmp_path / "source")
     context = fetched(tmp_path / "store", checkpoint)
-    whole = answers(context)
+    unstreamed = answers(context)
     assert not context.paths.streamed.exists()
     cost = evaluation_cost(context.plan.engine, context.plan.facts, 1)
     assert cost is not None
     assert cost.mode == "Streamed"
     monkeypatch.setattr(step, "memory_limit", lambda: cost.memory_bytes)
-    assert answers(context) == whole
+    assert answers(context) == unstreamed
     assert context.paths.streamed.exists()
 
 
