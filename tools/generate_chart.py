@@ -37,7 +37,8 @@ helm install multimodal-operator charts/multimodal-operator --namespace multimod
 ```
 
 Helm installs what lies in `crds/` once and never upgrades or deletes it: models survive
-`helm uninstall`. After an upgrade of the chart, bring the definition up to date by hand:
+`helm uninstall`. The operator replaces an older definition by its own before it is ready, where
+`definition.upgrade` lets it. Elsewhere, bring it up to date by hand after an upgrade of the chart:
 
 ```sh
 kubectl apply --server-side --force-conflicts -f charts/multimodal-operator/crds/

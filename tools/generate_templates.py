@@ -51,6 +51,13 @@ def roles() -> str:
         "ownNamespaceRules": rules(permissions.OWN_NAMESPACE),
         "clusterRules": rules(permissions.CLUSTER),
         "nodeRules": rules(permissions.NODES),
+        "definitionRules": [
+            '{{- if include "multimodal-operator.upgradesDefinition" . }}',
+            *rules(permissions.DEFINITION),
+            "{{- else if not .Values.watchNamespaces }}",
+            *rules(permissions.DEFINITION_READ),
+            "{{- end }}",
+        ],
         "secretRules": rules(permissions.SECRETS),
         "routerRules": rules(permissions.ROUTER),
     }

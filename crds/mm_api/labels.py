@@ -68,12 +68,18 @@ SERVING_HASH = f"{PREFIX}/serving-hash"
 ROLLOUT_CHOICE = f"{PREFIX}/rollout-choice"
 """Annotation on Deployments: why strategy Auto went the way that the Deployment goes."""
 
+DEFINITION_RELEASE = f"{PREFIX}/release"
+"""Annotation on the resource definition: the release that it comes from."""
+
+DEFINITION_DIGEST = f"{PREFIX}/definition-digest"
+"""Annotation beside it: digest of its spec, as it was generated."""
+
 SPEC_DIGEST = f"{PREFIX}/spec-digest"
 """Annotation on Deployments: digest of the spec that the revision was made of. Pods that should
 change while it does not change because of the operator, and wait for their turn."""
 
 BY_TURNS = f"{PREFIX}/by-turns"
-"""Annotation on Deployments: true while a rollout goes that began in its turn."""
+"""Annotation on Deployments: the revision that was rolled out in its turn, if it is one."""
 
 GPU_PRODUCT = "nvidia.com/gpu.product"
 """Label of nodes, from NVIDIA's GPU feature discovery: the product of the node's GPUs."""

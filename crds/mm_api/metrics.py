@@ -272,6 +272,11 @@ OPERATOR_METRICS: tuple[Metric, ...] = (
         _G,
         "Namespaces that another installation of the operator serves: this one refuses them.",
     ),
+    Metric(
+        "mm_operator_definition_outdated",
+        _G,
+        "1 while the installed resource definition is older than the operator, else 0.",
+    ),
     Metric("mm_operator_models", _G, "Models by whether they are Ready.", ("ready",)),
     Metric("mm_operator_build_step_seconds", _H, "Finished build steps.", ("step",), _BUILD),
     Metric(

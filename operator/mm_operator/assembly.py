@@ -23,6 +23,7 @@ from mm_operator.cluster.cache import Cache
 from mm_operator.cluster.cache_sync import CacheSync
 from mm_operator.cluster.claims import ClaimModes
 from mm_operator.cluster.client import Client, WritesForbiddenError, connect
+from mm_operator.cluster.definition import DefinitionKeeper
 from mm_operator.cluster.events import EventPoster
 from mm_operator.cluster.evidence import Evidence
 from mm_operator.cluster.flights import Flights
@@ -93,6 +94,12 @@ class Operator:
         api = await connect(settings.kubeconfig, settings.context)
         elector = Elector(self._open_lease, settings.identity, self._lead, on_change=metrics.leads)
         client = Client(api, listener=metrics.requested, may_write=elector.leads)
+        self._definition = DefinitionKeeper(
+            Client(api, listener=metrics.requested),
+            use=settings.definition,
+            look_seconds=settings.resync_seconds,
+            on_outdated=metrics.definition_outdated,
+        )
         evidence = Evidence(client, self._cache)
         self._namespaces = ServedNamespaces(
             client,
@@ -151,7 +158,7 @@ class Operator:
         runner, port = await serve(
             settings.port,
             alive=lambda: "",
-            ready=self._cache_sync.problem,
+            ready=lambda: self._cache_sync.problem() or self._definition.problem(),
             metrics=self._metrics_now,
         )
         _LOG.info("serving health and metrics on port %d", port)
@@ -168,13 +175,14 @@ class Operator:
     async def _run_parts(self, elector: Elector, api: ApiClient) -> None:
         """Run every part until one fails or a signal comes; then stop them in order."""
         election = asyncio.create_task(elector.run(), name="election")
+        definition = asyncio.create_task(self._definition.run(), name="definition")
         caches = asyncio.create_task(self._cache_sync.run(), name="caches")
         models = asyncio.create_task(self._watch_models(api), name="models")
         stopping = asyncio.create_task(self._stop.wait(), name="signal")
         lag = asyncio.create_task(watch_loop(self._metrics.lagged), name="event loop lag")
         held = freeze_growth(lambda: len(self._cache) + len(self._models))
         frozen = asyncio.create_task(held, name="garbage collector")
-        parts = (election, caches, models, lag, frozen)
+        parts = (election, definition, caches, models, lag, frozen)
         await asyncio.wait({*parts, stopping}, return_when=asyncio.FIRST_COMPLETED)
         failed = [part for part in parts if part.done()]
         if failed:

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from mm_api.v1alpha1 import UserIds
 from mm_api.v1alpha1.network import NetworkSpec
+from mm_operator.cluster.definition import DefinitionUse
 from mm_operator.model import KedaSettings, PlanSettings
 from mm_operator.scaling.own_prometheus import KEYS, OwnPrometheusSettings
 
@@ -52,6 +53,10 @@ class Settings:
     watch_nodes: bool = True
     """Read the labels of nodes with GPUs (needs a ClusterRole). Off by default where namespaces are
     named; then the spec names the GPU."""
+
+    definition: DefinitionUse = "Report"
+    """What is done about a resource definition that is older than the operator. Upgrade and Report
+    need a right on it."""
 
     port: int = 8080
     """Port of /healthz, /readyz and /metrics; 0 takes a free one and logs it."""
@@ -160,6 +165,7 @@ def parse_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> 
         role_name=given.role_name,
         namespaces=tuple(given.namespace),
         watch_nodes=not given.namespace if given.watch_nodes is None else given.watch_nodes,
+        definition=given.definition,
         port=given.port,
         log_level=given.log_level,
         workers=given.workers,
@@ -224,6 +230,13 @@ def build_parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
         action=argparse.BooleanOptionalAction,
         default={"true": True, "false": False}.get(setting("WATCH_NODES", "").lower()),
         help="read GPUs from node labels; on by default unless namespaces are given",
+    )
+    run.add_argument(
+        "--definition",
+        default=setting("DEFINITION", "Report"),
+        choices=get_args(DefinitionUse),
+        help="a resource definition that is older than the operator: Upgrade replaces it, Report "
+        "says so in log and metric, Ignore does not read it",
     )
     run.add_argument("--port", type=int, default=int(setting("PORT", "8080")))
     run.add_argument(

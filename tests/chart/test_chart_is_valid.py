@@ -94,6 +94,7 @@ def test_every_value_reaches_the_objects() -> None:
         "replicas: 3",
         "--workers=9",
         "--max-rolling-models=3",
+        "--definition=Upgrade",
         "--log-level=debug",
         "memory: 1Gi",
         "kubernetes.io/arch: amd64",

@@ -1,5 +1,6 @@
 """The operator itself, as the account of the chart, brings a model to its first Job."""
 
+import json
 import os
 import signal
 import subprocess
@@ -14,9 +15,10 @@ import pytest
 import yaml
 
 from mm_api import labels
+from mm_api.v1alpha1.definition import NAME, definition
 from mm_devcluster.cluster import ClusterInfo
 from support.chart import CHART, RELEASE, of_kind
-from support.clusters import apply, kubectl, namespace, read
+from support.clusters import apply, kubectl, kubectl_json, namespace, read
 from support.definition import install_definition
 from support.eventually import eventually
 from support.model_documents import document
@@ -24,6 +26,7 @@ from support.model_documents import document
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 
 HOME, MODELS = "rights-home", "rights-models"
+OUTDATED = "definition is older than this operator"
 PROGRAM = Path(sys.executable).with_name("mm-operator")
 
 
@@ -99,6 +102,78 @@ def test_operator_starts_inspection_with_the_rights_of_the_chart(
         if "orbidden" in line and "is being terminated" not in line
     ]
     assert forbidden == []
+
+
+def _definition(cluster: ClusterInfo) -> dict[str, Any]:
+    return kubectl_json(cluster, "get", "crd", NAME)
+
+
+def _fields(definition: dict[str, Any]) -> set[str]:
+    """Return the names of the fields of a spec."""
+    schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    return set(schema["properties"]["spec"]["properties"])
+
+
+def _older() -> dict[str, Any]:
+    """Return a definition of a former release: it knew a field, and did not know another."""
+    older = definition()
+    marks = {labels.DEFINITION_RELEASE: "0.0.9", labels.DEFINITION_DIGEST: "former"}
+    older["metadata"]["annotations"] = marks
+    schema = older["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    fields = schema["properties"]["spec"]["properties"]
+    fields["formerField"] = {"type": "string"}
+    del fields["network"]
+    return older
+
+
+@pytest.mark.parametrize("upgrade", ["Auto", "Never"])
+def test_an_upgraded_operator_upgrades_the_definition(
+    upgrade: str, control_plane: ClusterInfo, tmp_path: Path
+) -> None:
+    """Helm's upgrade leaves an older one as it is; the operator replaces it before it is ready.
+
+    Where it may not, its log says so and how to do it, and it works on.
+    """
+    install_definition(control_plane)
+    wanted = _fields(_definition(control_plane))
+    values = {"definition": {"upgrade": upgrade}}
+    (deployment,) = of_kind("Deployment", values)
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    own = [f"--lease-namespace={HOME}", f"--role-name={HOME}-{RELEASE}"]
+    log = tmp_path / "operator.log"
+    with (
+        namespace(control_plane, HOME),
+        helm.Config(namespace=HOME, kubeconfig_path=str(control_plane.kubeconfig)) as config,
+    ):
+        config.install(CHART, RELEASE, values, timeout=60)
+        try:
+            kubectl(
+                control_plane,
+                *("apply", "--server-side", "--force-conflicts", "-f", "-"),
+                stdin=json.dumps(_older()),
+            )
+            config.upgrade(CHART, RELEASE, values, timeout=60)
+            # Server-side apply leaves to Helm's manager what only Helm wrote: `network` stays.
+            assert "formerField" in _fields(_definition(control_plane))
+
+            kubeconfig = _account_kubeconfig(control_plane, tmp_path / "kubeconfig")
+            with _operator([*container["args"], "--port=0", *own], kubeconfig, log):
+                eventually(
+                    lambda: "upgraded to release" in log.read_text() or OUTDATED in log.read_text()
+                )
+                found = _definition(control_plane)
+        finally:
+            config.uninstall(RELEASE, timeout=60)
+            install_definition(control_plane)
+
+    current = found["metadata"]["annotations"].get(labels.DEFINITION_DIGEST)
+    if upgrade == "Never":
+        assert "formerField" in _fields(found)
+        assert OUTDATED in log.read_text()
+    else:
+        assert _fields(found) == wanted
+        assert current == definition()["metadata"]["annotations"][labels.DEFINITION_DIGEST]
+    assert "orbidden" not in log.read_text()
 
 
 def test_a_namespace_without_the_label_is_left_alone(

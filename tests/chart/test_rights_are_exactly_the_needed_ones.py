@@ -59,7 +59,11 @@ def test_its_own_namespace_gives_leases_alone() -> None:
 
 def test_watched_namespaces_get_a_role_each() -> None:
     """With namespaces given there is no right outside them and the operator's own."""
-    values = EXHAUSTIVE | {"watchNodes": False, "autoscaling": {"modelSecrets": []}}
+    values = EXHAUSTIVE | {
+        "watchNodes": False,
+        "autoscaling": {"modelSecrets": []},
+        "definition": {"upgrade": "Auto"},
+    }
     roles = {role["metadata"]["namespace"]: role for role in _bound("Role", values)}
 
     assert _bound("ClusterRole", values) == []
@@ -103,6 +107,33 @@ def test_nodes_are_read_where_the_chart_says_so() -> None:
         {"apiGroups": [""], "resources": ["nodes"], "verbs": ["list", "watch"]}
     ]
     assert "--watch-nodes" in deployment["spec"]["template"]["spec"]["containers"][0]["args"]
+
+
+@pytest.mark.parametrize(
+    ("values", "verbs"),
+    [
+        pytest.param({}, ["get", "update"], id="every-namespace"),
+        pytest.param({"definition": {"upgrade": "Never"}}, ["get"], id="reported-only"),
+        pytest.param({"watchNamespaces": ["team-a"]}, [], id="single-namespaces"),
+        pytest.param(
+            {"watchNamespaces": ["team-a"], "definition": {"upgrade": "Always"}},
+            ["get", "update"],
+            id="single-namespaces-that-upgrade",
+        ),
+    ],
+)
+def test_the_definition_is_the_only_one(values: dict[str, Any], verbs: list[str]) -> None:
+    """Rights on definitions are for the one of models, and never to create or delete."""
+    rules = [
+        rule
+        for role in _bound("ClusterRole", values)
+        for rule in role["rules"]
+        if "customresourcedefinitions" in rule["resources"]
+    ]
+    assert [rule["verbs"] for rule in rules] == ([verbs] if verbs else [])
+    assert all(
+        rule["resourceNames"] == ["multimodalmodels.serving.multimodal.dev"] for rule in rules
+    )
 
 
 def test_no_role_has_a_wildcard() -> None:

@@ -18,6 +18,7 @@ EXHAUSTIVE: dict[str, Any] = {
     "watchNodes": True,
     "userIds": "Namespace",
     "imagePullSecrets": ["registry"],
+    "definition": {"upgrade": "Always"},
     "operator": {
         "image": "registry.example/operator@sha256:" + 64 * "0",
         "imagePullPolicy": "Always",

@@ -2,6 +2,7 @@
 
 import json
 import re
+from hashlib import sha256
 from typing import Any, Final
 
 from mm_api import labels
@@ -13,6 +14,11 @@ from mm_api.v1alpha1.unsupported import UNSUPPORTED, Unsupported
 
 NAME: Final = f"{labels.PLURAL}.{labels.GROUP}"
 SHORT_NAME: Final = "mmm"
+
+RELEASE: Final = "0.1.0"
+"""That of pyproject.toml: which of two definitions is newer."""
+
+_DIGITS = 32
 
 
 def _column(name: str, path: str, kind: str = "string", *, wide: bool = False) -> dict[str, Any]:
@@ -49,39 +55,49 @@ def schema() -> Schema:
 
 def definition() -> dict[str, Any]:
     """Return the CustomResourceDefinition."""
+    spec = _spec()
+    content = json.dumps(spec, sort_keys=True).encode()
+    marks = {
+        labels.DEFINITION_RELEASE: RELEASE,
+        labels.DEFINITION_DIGEST: sha256(content).hexdigest()[:_DIGITS],
+    }
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": NAME},
-        "spec": {
-            "group": labels.GROUP,
-            "scope": "Namespaced",
-            "names": {
-                "kind": labels.KIND,
-                "listKind": f"{labels.KIND}List",
-                "plural": labels.PLURAL,
-                "singular": labels.KIND.lower(),
-                "shortNames": [SHORT_NAME],
-                "categories": ["all"],
-            },
-            "versions": [
-                {
-                    "name": labels.VERSION,
-                    "served": True,
-                    "storage": True,
-                    "additionalPrinterColumns": list(COLUMNS),
-                    "subresources": {
-                        "status": {},
-                        "scale": {
-                            "specReplicasPath": ".spec.replicas",
-                            "statusReplicasPath": ".status.replicas",
-                            "labelSelectorPath": ".status.selector",
-                        },
-                    },
-                    "schema": {"openAPIV3Schema": schema()},
-                }
-            ],
+        "metadata": {"name": NAME, "annotations": marks},
+        "spec": spec,
+    }
+
+
+def _spec() -> dict[str, Any]:
+    return {
+        "group": labels.GROUP,
+        "scope": "Namespaced",
+        "names": {
+            "kind": labels.KIND,
+            "listKind": f"{labels.KIND}List",
+            "plural": labels.PLURAL,
+            "singular": labels.KIND.lower(),
+            "shortNames": [SHORT_NAME],
+            "categories": ["all"],
         },
+        "versions": [
+            {
+                "name": labels.VERSION,
+                "served": True,
+                "storage": True,
+                "additionalPrinterColumns": list(COLUMNS),
+                "subresources": {
+                    "status": {},
+                    "scale": {
+                        "specReplicasPath": ".spec.replicas",
+                        "statusReplicasPath": ".status.replicas",
+                        "labelSelectorPath": ".status.selector",
+                    },
+                },
+                "schema": {"openAPIV3Schema": schema()},
+            }
+        ],
     }
 
 

@@ -213,7 +213,7 @@ class Client:
         return await self._json("create", resource, namespace, body=body)
 
     async def update(
-        self, resource: Resource, namespace: str, name: str, body: Mapping[str, Any]
+        self, resource: Resource, namespace: str | None, name: str, body: Mapping[str, Any]
     ) -> dict[str, Any]:
         """Replace an object; the body's resourceVersion guards against a change in between."""
         return await self._json("update", resource, namespace, name, body=body)

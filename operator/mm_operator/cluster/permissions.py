@@ -8,6 +8,7 @@ namespace, but for the Leases that namespaces belong to an installation by.
 
 from dataclasses import dataclass
 
+from mm_api import labels
 from mm_operator.cluster.namespaces import LEASE_NAME
 
 
@@ -24,6 +25,8 @@ class Permission:
     why: str
     names: tuple[str, ...] = ()
 
+
+DEFINITION_NAME = f"{labels.PLURAL}.{labels.GROUP}"
 
 ITSELF = "(the role itself)"
 """Stands for the name of the role that holds the rule."""
@@ -121,6 +124,28 @@ SINGLE_NAMESPACE: tuple[Permission, ...] = (
     ),
 )
 """Beside `MODEL_NAMESPACES`, where single namespaces are served."""
+
+DEFINITION_READ: tuple[Permission, ...] = (
+    Permission(
+        "apiextensions.k8s.io",
+        "customresourcedefinitions",
+        ("get",),
+        "Whether the resource definition is older than the operator.",
+        (DEFINITION_NAME,),
+    ),
+)
+"""Where every namespace is served and the chart value definition.upgrade is Never."""
+
+DEFINITION: tuple[Permission, ...] = (
+    Permission(
+        "apiextensions.k8s.io",
+        "customresourcedefinitions",
+        ("get", "update"),
+        "The resource definition of models is replaced by the operator's own when it is older.",
+        (DEFINITION_NAME,),
+    ),
+)
+"""Where the chart value definition.upgrade says so; also alone, in releases of some namespaces."""
 
 KEDA: tuple[Permission, ...] = (
     Permission("keda.sh", "scaledobjects", _CHILD, "Engine KEDA."),

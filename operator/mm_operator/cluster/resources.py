@@ -71,6 +71,10 @@ VOLUME = Resource("v1", "PersistentVolume", "persistentvolumes")
 ROLE = Resource("rbac.authorization.k8s.io/v1", "Role", "roles")
 CLUSTER_ROLE = Resource("rbac.authorization.k8s.io/v1", "ClusterRole", "clusterroles")
 """Of the cluster, not of a namespace."""
+DEFINITION = Resource(
+    "apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions"
+)
+"""Of the cluster, not of a namespace."""
 LEASE = Resource("coordination.k8s.io/v1", "Lease", "leases")
 
 CHILDREN: tuple[Resource, ...] = (

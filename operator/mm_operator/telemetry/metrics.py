@@ -70,6 +70,10 @@ class Metrics:
         """Show how many namespaces another installation serves."""
         self._gauges["mm_operator_namespaces_refused"].set(count)
 
+    def definition_outdated(self, outdated: bool) -> None:  # noqa: FBT001  # a callback's only argument
+        """Show whether the installed resource definition is older than the operator."""
+        self._gauges["mm_operator_definition_outdated"].set(int(outdated))
+
     def models(self, ready: int, total: int) -> None:
         """Show how many models there are, by whether they are Ready."""
         gauge = self._gauges["mm_operator_models"]

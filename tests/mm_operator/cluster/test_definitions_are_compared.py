@@ -1,0 +1,64 @@
+"""Which of two resource definitions is newer, and what an upgrade leaves of the installed one."""
+
+import tomllib
+from typing import Any
+
+import pytest
+
+from mm_api import labels
+from mm_api.v1alpha1.definition import RELEASE, definition
+from mm_operator.cluster.definition import Installed, compared, replaced
+from support.scripts import ROOT
+
+OWN = definition()
+
+
+def installed(release: str | None, digest: str = "another") -> dict[str, Any]:
+    """Return an installed definition that says where it comes from."""
+    marks = {labels.DEFINITION_RELEASE: release, labels.DEFINITION_DIGEST: digest}
+    return {"metadata": {"annotations": {k: v for k, v in marks.items() if v is not None}}}
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        pytest.param(None, Installed.ABSENT, id="none"),
+        pytest.param(OWN, Installed.CURRENT, id="its-own"),
+        pytest.param({"metadata": {}}, Installed.OLDER, id="of-before-there-were-releases"),
+        pytest.param(installed("0.0.9"), Installed.OLDER, id="older"),
+        pytest.param(installed(RELEASE), Installed.OLDER, id="another-of-the-same-release"),
+        pytest.param(installed("0.10.0"), Installed.NEWER, id="newer-by-number-not-by-text"),
+        pytest.param(installed("9" * 40), Installed.OLDER, id="no-release"),
+        pytest.param(installed("latest"), Installed.OLDER, id="no-number"),
+    ],
+)
+def test_releases_are_compared(found: dict[str, Any] | None, expected: Installed) -> None:
+    """A newer one belongs to another installation; everything else that differs is older."""
+    assert compared(found, OWN) is expected
+
+
+def test_an_upgrade_keeps_what_others_noted() -> None:
+    """Labels, other annotations and the version that guards the write stay; the spec is ours."""
+    held = {
+        "metadata": {
+            "name": "x",
+            "resourceVersion": "7",
+            "labels": {"team": "a"},
+            "annotations": {"note": "b", labels.DEFINITION_RELEASE: "0.0.1"},
+        },
+        "spec": {"versions": []},
+        "status": {"storedVersions": ["v1alpha1"]},
+    }
+    fresh = replaced(held, OWN)
+    assert fresh["metadata"]["resourceVersion"] == "7"
+    assert fresh["metadata"]["labels"] == {"team": "a"}
+    assert fresh["metadata"]["annotations"] == {"note": "b", **OWN["metadata"]["annotations"]}
+    assert fresh["spec"] == OWN["spec"]
+
+
+def test_the_release_is_that_of_the_project() -> None:
+    """A release that forgot the number would never be taken for a newer one."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    chart = (ROOT / "charts" / "multimodal-operator" / "Chart.yaml").read_text()
+    assert project["version"] == RELEASE
+    assert f"version: {RELEASE}\n" in chart
