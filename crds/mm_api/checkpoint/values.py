@@ -42,6 +42,20 @@ def section(config: JsonObject, key: str) -> JsonObject | None:
     raise invalid(f"{key} is a {type(value).__name__}; expected an object")
 
 
+def stated_dtype(config: JsonObject) -> str | None:
+    """Return the type of the weights that a configuration states, None where it does not.
+
+    transformers 5 writes `dtype`, earlier versions `torch_dtype`; some checkpoints have it beside
+    the language model's sizes only.
+    """
+    text = config.get("text_config")
+    for part in (config, text if isinstance(text, dict) else {}):
+        value = part.get("dtype") or part.get("torch_dtype") or part.get("model_dtype")
+        if value:
+            return str(value).removeprefix("torch.")
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class Sizes:
     """Whole numbers of one section, with the defaults that missing keys stand for."""

@@ -100,6 +100,12 @@ class VisionFacts(Document):
     )
     min_pixels: int | None = Field(default=None, ge=1)
     max_pixels: int | None = Field(default=None, ge=1)
+    stacked_features: int | None = Field(
+        default=None,
+        ge=1,
+        description="Features of a row beyond the one that is embedded, added to the output of as "
+        "many first layers of the language model.",
+    )
     tokens_per_second: int | None = Field(
         default=None,
         ge=1,
@@ -163,6 +169,12 @@ class ModelFacts(Document):
     vision: VisionFacts | None = None
     encoder: EncoderFacts | None = None
     lora: LoraFacts | None = Field(default=None, description="None: no adapters were requested.")
+
+    @property
+    def row_size(self) -> int:
+        """Return the values of a row of the prompt table."""
+        stacked = self.vision.stacked_features if self.vision else None
+        return self.text.hidden_size * (1 + (stacked or 0))
 
 
 class InspectReason(StrEnum):

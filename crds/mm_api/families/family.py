@@ -295,6 +295,8 @@ class Family:
     """Pixels along the side of a square that one image, or tile, fills at the most."""
     mutual_images: bool = False
     """Tokens of an image read later ones of the same image: a step reads it all or not at all."""
+    interleaved_rotation: bool = False
+    """Frequencies of time, row and column take turns (M-RoPE of Qwen3-VL)."""
     masked_vision: bool = False
     """The vision engine takes an explicit attention mask, positions squared."""
     frame_tokens: Callable[[VisionFacts], int] = lambda _: 0

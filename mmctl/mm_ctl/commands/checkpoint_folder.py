@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from mm_api.checkpoint import CheckpointError, Dimensions
+from mm_api.checkpoint.values import stated_dtype
 from mm_api.documents.model_facts import ModelFacts
 from mm_api.dtypes import DTYPE_BYTES
 from mm_api.families import FAMILIES
@@ -43,8 +44,7 @@ def facts_of_folder(folder: Path, family: str | None) -> ModelFacts:
         dimensions = FAMILIES[found].read(config, preprocessor)
     except CheckpointError as error:
         raise UsageError(f"{folder}: {error}") from error
-    dtype = str(config.get("dtype") or config.get("torch_dtype") or config.get("model_dtype"))
-    dtype = dtype.removeprefix("torch.")
+    dtype = stated_dtype(config) or ""
     dtype = dtype if dtype in _STORED_BYTES else "float32"
     facts = ModelFacts(
         family=found,

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mm_api.checkpoint import CheckpointError
+from mm_api.checkpoint.values import stated_dtype
 from mm_api.documents.model_facts import InspectReason, ModelFacts
 from mm_api.families import FAMILIES
 from mm_api.families.detection import resolve
@@ -113,7 +114,7 @@ def _config(source: Path) -> JsonObject:
 def _weights(
     source: Path, family: str, config: JsonObject, options: InspectOptions
 ) -> weights.Weights:
-    dtype, pickles = _config_dtype(config), options.allow_pickle
+    dtype, pickles = stated_dtype(config), options.allow_pickle
     if FAMILIES[family].in_parts and (source / PARTS[0]).is_dir():
         return weights.read_parts(source, PARTS, allow_pickle=pickles, config_dtype=dtype)
     return weights.read(source, allow_pickle=pickles, config_dtype=dtype)
@@ -134,9 +135,3 @@ def _architecture(config: JsonObject) -> str:
         return names[0]
     # LlavaConfig's class writes this; old files leave it out. FairSeq calls it arch.
     return str(config.get("arch", "LlavaForConditionalGeneration"))
-
-
-def _config_dtype(config: JsonObject) -> str | None:
-    # transformers 5 writes `dtype`, earlier versions `torch_dtype`.
-    value = config.get("dtype") or config.get("torch_dtype") or config.get("model_dtype")
-    return str(value).removeprefix("torch.") if value else None

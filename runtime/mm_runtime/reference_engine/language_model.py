@@ -125,11 +125,16 @@ class LanguageModel:
                 f"prompt ids must be 0 to {past_end - 1}: {self.vocabulary_size} tokens "
                 f"and {rows} rows of the prompt table"
             )
-        if rows and request.table is not None and request.table.shape[1] != self.hidden_size:
+        if rows and request.table is not None and request.table.shape[1] != self.row_size:
             raise RequestError(
                 f"rows of the prompt table have {request.table.shape[1]} values, "
-                f"the model takes {self.hidden_size}"
+                f"the model takes {self.row_size}"
             )
+
+    @property
+    def row_size(self) -> int:
+        """Return the values of a row of the prompt table."""
+        return self.hidden_size
 
     def prompt_length(self, request: Request) -> int:
         """Return the number of prompt ids."""
@@ -189,13 +194,14 @@ class LanguageModel:
         states = self._states(rows, places)
         return Passed(states[:decoding], states[decoding:])
 
-    def _states(self, rows: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+    def _states(self, rows: torch.Tensor, places: torch.Tensor, **more: Any) -> torch.Tensor:
         """Return the states of rows [rows, hidden] at these positions of the slots aimed at."""
         states: torch.Tensor = self._model(
             inputs_embeds=rows[:, None],
             position_ids=places[:, None],
             use_cache=False,  # the slots are the cache
             slots=self._cache,
+            **more,
         ).last_hidden_state[:, 0]
         return states
 

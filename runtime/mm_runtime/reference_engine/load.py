@@ -21,6 +21,7 @@ from mm_runtime.reference_engine.language_model import LanguageModel
 from mm_runtime.reference_engine.model import SlotModel
 from mm_runtime.reference_engine.mutual import MutualLanguageModel
 from mm_runtime.reference_engine.rotated import RotatedLanguageModel
+from mm_runtime.reference_engine.stacked import StackedLanguageModel
 from mm_runtime.serving.device import CPU, is_gpu
 from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.prompts.starts import decoder_start
@@ -150,6 +151,9 @@ def load_model(
         )
     if record.mutual_images:
         return MutualLanguageModel(checkpoint)
+    stacked = directory.facts.vision.stacked_features if directory.facts.vision else None
+    if stacked:
+        return StackedLanguageModel(checkpoint, stacked)
     return RotatedLanguageModel(checkpoint) if rotated else LanguageModel(checkpoint)
 
 

@@ -37,7 +37,7 @@ def host_memory(target: Target, limits: Limits, dtype: str) -> HostMemory:
     terms = {
         "weights_bytes": facts.parameters * size + adapter_bytes(facts, size),
         "vision_bytes": host_vision_bytes(facts, limits.vision_batch),
-        "prompt_table_bytes": engine.max_multimodal_len * text.hidden_size * size,
+        "prompt_table_bytes": engine.max_multimodal_len * facts.row_size * size,
         "kv_cache_bytes": cache_bytes(text, engine, size),
         "feature_cache_bytes": server_cache_bytes(spec),
     }

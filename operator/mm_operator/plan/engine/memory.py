@@ -106,9 +106,7 @@ def _rank(terms: Terms, rank: int) -> GpuMemory:
         * vision_activation_bytes(facts, family, terms.limits.vision_batch),
         # Reserved by the engine for full batches, on every rank (#sizing); counted on every stage
         # of a pipeline too, although the first alone reads it.
-        "prompt_table_bytes": terms.limits.engine.max_multimodal_len
-        * facts.text.hidden_size
-        * size,
+        "prompt_table_bytes": terms.limits.engine.max_multimodal_len * facts.row_size * size,
         # The flag covers GPU 0 only; the others keep Triton's default (#pools).
         "cuda_pool_bytes": terms.pools.cuda.bytes if first else CUDA_MINIMUM_BYTES,
         "kv_cache_bytes": terms.cache.needed_bytes,

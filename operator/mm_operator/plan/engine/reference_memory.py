@@ -117,7 +117,6 @@ def computes_on_gpu(target: Target) -> bool:
 def _on_gpu(terms: Terms) -> GpuMemory:
     target, engine = terms.target, terms.limits.engine
     facts, size = target.facts, DTYPE_BYTES[terms.dtype]
-    hidden = facts.text.hidden_size
     parts = {
         "weights_bytes": _language_parameters(target) * size + adapter_bytes(facts, size),
         "vision_engine_bytes": _vision_weights(target, terms.dtype),
@@ -126,7 +125,7 @@ def _on_gpu(terms: Terms) -> GpuMemory:
         ),
         # Tables are copied as they arrive, and become part of their prompt in a slot.
         "prompt_table_bytes": terms.pools.engine_copies_bytes
-        + engine.max_batch_size * engine.max_input_len * hidden * size,
+        + engine.max_batch_size * engine.max_input_len * facts.row_size * size,
         "cuda_pool_bytes": terms.pools.cuda.bytes,
         "kv_cache_bytes": terms.beams * cache_bytes(facts.text, _with_spare(terms), size),
         "context_bytes": SERVER_BYTES + PROCESS_BYTES + _encoder_context(target, terms.sharing),

@@ -20,7 +20,7 @@ def output_bytes(facts: ModelFacts, family: Family, limits: Limits, dtype: str) 
             size = rows * text.hidden_size * DTYPE_BYTES[dtype]
             return ceil_to(size, CUDA_ROUNDING_BYTES)
         return ceil_to((bins or 0) * features * _MEL_BYTES, CUDA_ROUNDING_BYTES)
-    table = ceil_to(features * text.hidden_size * DTYPE_BYTES[dtype], CUDA_ROUNDING_BYTES)
+    table = ceil_to(features * facts.row_size * DTYPE_BYTES[dtype], CUDA_ROUNDING_BYTES)
     if family.kind is Kind.PROMPT_TABLE and family.has_engines:
         length = text.max_position_embeddings
     else:

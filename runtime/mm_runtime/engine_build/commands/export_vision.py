@@ -114,10 +114,10 @@ def _check_shape(tower: Tower, facts: ModelFacts) -> None:
         batch, rows, hidden = tower.module(*tower.torch_inputs(sample)).shape
     free = any(isinstance(size, str) and size != "batch" for size in tower.inputs[0].dims)
     expected = rows if free else facts.vision.features_per_image
-    if (batch, rows, hidden) != (len(sample["pixel_values"]), expected, facts.text.hidden_size):
+    if (batch, rows, hidden) != (len(sample["pixel_values"]), expected, facts.row_size):
         raise PermanentError(
             f"The vision tower gives {(batch, rows, hidden)} for {len(sample['pixel_values'])}"
-            f" images; the plan expects {expected} rows of {facts.text.hidden_size}."
+            f" images; the plan expects {expected} rows of {facts.row_size}."
         )
 
 

@@ -5,7 +5,7 @@ them, so entries of one size share a run and no mask is needed. Positions of the
 their rotation is computed in the graph.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +86,8 @@ def grid_tower(
     module: torch.nn.Module,
     facts: ModelFacts,
     grids: Sequence[tuple[int, int, int]] = SAMPLE_GRIDS,
+    *,
+    features_of: Callable[[torch.Tensor, torch.Tensor], torch.Tensor] | None = None,
 ) -> Tower:
     """Return the vision half of a family whose images keep their shape.
 
@@ -94,6 +96,7 @@ def grid_tower(
         module: the same, ready for the exporter.
         facts: of the checkpoint.
         grids: of the samples: batch, then patches down and across.
+        features_of: what the vision model makes of patches and their grids; None: what it merges.
     """
     assert facts.vision is not None  # noqa: S101 (the family has one)
     assert facts.vision.max_pixels is not None  # noqa: S101 (read with the rest)
@@ -116,7 +119,11 @@ def grid_tower(
         rows, columns = given["patch_positions"][0].max(axis=0) + 1
         grids = torch.tensor([[1, int(rows), int(columns)]] * batch)
         pixels = torch.from_numpy(given["pixel_values"]).flatten(0, 1)
-        features: torch.Tensor = visual(pixels, grid_thw=grids).pooler_output
+        features: torch.Tensor = (
+            visual(pixels, grid_thw=grids).pooler_output
+            if features_of is None
+            else features_of(pixels, grids)
+        )
         return features.reshape(batch, -1, features.shape[-1])
 
     most = facts.vision.max_pixels // facts.vision.patch_size**2

@@ -49,7 +49,7 @@ class ExpectedFeatures:
         layout = FAMILIES[facts.family].image_layout
         return cls(
             names=_NAMES[layout],
-            hidden_size=facts.text.hidden_size,
+            hidden_size=facts.row_size,
             dtype=np.dtype(dtype),
             rows_per_image=plan.features_per_image if layout is ImageLayout.SQUARE else None,
         )

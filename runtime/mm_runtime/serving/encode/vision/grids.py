@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mm_api.documents.model_facts import ModelFacts
+from mm_api.families import FAMILIES
 from mm_runtime.serving.encode.vision.features import Features
 from mm_runtime.serving.encode.vision.session import VisionSession
 from mm_runtime.serving.errors import RequestError
@@ -125,7 +126,9 @@ class GridEncoder(PatchEncoder):
     def load(cls, session: VisionSession, facts: ModelFacts, llm: Path) -> "GridEncoder":
         """Read the rotation's constants from the language model's configuration."""
         config = json.loads((llm / "config.json").read_text(encoding="utf-8"))
-        return cls(session, facts, Rotation.of(config, facts.text.head_size))
+        turns = FAMILIES[facts.family].interleaved_rotation
+        rotation = Rotation.of(config, facts.text.head_size, interleaved=turns)
+        return cls(session, facts, rotation)
 
     def _features(self, one: Grids, table: NDArray[np.float32]) -> Features:
         blocks = [(t, h // self._merge, w // self._merge) for t, h, w in one.grids]

@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from mm_api.families import FAMILIES
 from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.preprocess.processors.pixel_values import Values
 from mm_runtime.serving.preprocess.processors.prepared import (
     LOW_SIDE,
+    NO_VIDEO,
     Colours,
     Detail,
     InOneRun,
@@ -46,6 +48,7 @@ class GridProcessor(InOneRun, InPrompt):
     most_pixels: int
     shown: tuple[int, int] | None = None
     """Fewest and most pixels that an image is reduced to; None: the same."""
+    video: bool = True
 
     @property
     def _shown(self) -> tuple[int, int]:
@@ -66,6 +69,7 @@ class GridProcessor(InOneRun, InPrompt):
             merge=merge,
             least_pixels=vision.min_pixels,
             most_pixels=min(vision.max_pixels, planned or vision.max_pixels),
+            video=FAMILIES[engine.facts.family].video_features is not None,
         )
 
     @property
@@ -139,16 +143,21 @@ class GridProcessor(InOneRun, InPrompt):
         """Return the merged patches of every two frames.
 
         Raises:
-            RequestError: a strip that no size within the bounds resembles.
+            RequestError: a strip that no size within the bounds resembles, or the family reads no
+                video.
         """
+        if not self.video:
+            raise NO_VIDEO
         return ceil(frames / FRAMES) * self.rows_of([size])[0]
 
     def reduced_frame(self, frame: Image.Image) -> Image.Image:
         """Return a frame in the size its patches are cut from.
 
         Raises:
-            RequestError: a strip that no size within the bounds resembles.
+            RequestError: as `video_rows`.
         """
+        if not self.video:
+            raise NO_VIDEO
         return self.reduced(frame, 1)
 
     def prepare(self, images: list[Image.Image]) -> Prepared:
@@ -156,7 +165,13 @@ class GridProcessor(InOneRun, InPrompt):
         return self._prepared([[image] for image in images])
 
     def prepare_video(self, frames: list[Image.Image]) -> Prepared:
-        """Return the same of one video; an odd last frame counts twice."""
+        """Return the same of one video; an odd last frame counts twice.
+
+        Raises:
+            RequestError: as `video_rows`.
+        """
+        if not self.video:
+            raise NO_VIDEO
         even = [*frames, *frames[-1:]] if len(frames) % FRAMES else frames
         return self._prepared([even])
 

@@ -1,0 +1,139 @@
+"""Qwen3-VL, dense: Qwen2-VL's images, features of inner layers of the tower added further down.
+
+TensorRT-LLM has no engines of it: its vision builder knows `qwen2_vl` and no later one. Its PyTorch
+backend serves it since 1.2 (pull request 9060, "support Qwen3-VL dense model in pytorch backend").
+"""
+
+from math import isqrt
+
+from mm_api.checkpoint.dimensions import Dimensions
+from mm_api.checkpoint.text import text_facts
+from mm_api.checkpoint.values import JsonObject, Sizes, invalid, section
+from mm_api.checkpoint.vision import image_token
+from mm_api.documents.model_facts import VisionFacts
+from mm_api.families import qwen2_vl
+from mm_api.families.family import (
+    BYTES_TENSORS,
+    ENSEMBLE,
+    NO_ENGINES,
+    VARIABLE_SIZE_FACTOR,
+    BlockStyle,
+    Decoder,
+    Embeddings,
+    Family,
+    ImageLayout,
+    Kind,
+    PyTorchServing,
+    Serving,
+)
+from mm_api.families.prompt import IMAGES, TEXT, PromptStyle
+
+TOWER = {
+    "hidden_size": 1152,
+    "depth": 27,
+    "num_heads": 16,
+    "intermediate_size": 4304,
+    "patch_size": 16,
+    "spatial_merge_size": 2,
+}
+"""Defaults of Qwen3VLVisionConfig."""
+
+STACKED = [8, 16, 24]
+"""deepstack_visual_indexes of Qwen3VLVisionConfig."""
+
+SECTIONS = 3
+"""Numbers of mrope_section: frequencies of time, rows and columns."""
+
+
+def read(config: JsonObject, processor: JsonObject) -> Dimensions:
+    """Return the parts of a dense Qwen3-VL checkpoint: images keep their size, within bounds.
+
+    Raises:
+        CheckpointError: the language model is another one's, or does not say how it is rotated.
+    """
+    values = section(config, "vision_config") or {}
+    size = Sizes(values, TOWER, "vision_config")
+    text = section(config, "text_config") or {}
+    kind = text.get("model_type", "qwen3_vl_text")
+    if kind != "qwen3_vl_text":
+        raise invalid(f"text_config.model_type is {kind!r}; expected qwen3_vl_text")
+    rope = text.get("rope_parameters") or text.get("rope_scaling") or {}
+    sections = rope.get("mrope_section", [24, 20, 20])
+    if not isinstance(sections, list) or len(sections) != SECTIONS:
+        raise invalid(
+            f"mrope_section is {sections!r}; expected three numbers of frequencies, of time, rows"
+            " and columns"
+        )
+    stacked = values.get("deepstack_visual_indexes", STACKED)
+    if not isinstance(stacked, list) or not stacked:
+        raise invalid(
+            f"vision_config.deepstack_visual_indexes is {stacked!r}; expected a list of layers"
+        )
+    bounds = Sizes(section(processor, "size") or {}, {}, "preprocessor_config.json size")
+    own = Sizes(processor, {}, "preprocessor_config.json")
+    least = own("min_pixels", bounds("shortest_edge", qwen2_vl.PIXELS[0]))
+    most = own("max_pixels", bounds("longest_edge", qwen2_vl.PIXELS[1]))
+    merge = size("spatial_merge_size")
+    unit = size("patch_size") * merge
+    vision = VisionFacts(
+        hidden_size=size("hidden_size"),
+        layers=size("depth"),
+        image_size=max(unit, isqrt(most) // unit * unit),
+        patch_size=size("patch_size"),
+        features_per_image=max(1, most // unit**2),
+        intermediate_size=size("intermediate_size"),
+        attention_heads=size("num_heads"),
+        merge_size=merge,
+        min_pixels=least,
+        max_pixels=most,
+        stacked_features=len(stacked),
+    )
+    tied = bool(text.get("tie_word_embeddings", config.get("tie_word_embeddings", False)))
+    facts = text_facts({"model_type": kind} | text, tied_embeddings=tied)
+    return Dimensions(facts, vision, image_token_id=image_token(config))
+
+
+WRAPPER = (
+    "<|im_start|>user\n"
+    + IMAGES
+    + "<|vision_start|><|image_pad|><|vision_end|>{% endfor %}"
+    + TEXT
+    + "{% endfor %}<|im_end|>\n<|im_start|>assistant\n"
+)
+
+
+QWEN3_VL = Family(
+    name="qwen3-vl",
+    title="Qwen3-VL",
+    architectures=("Qwen3VLForConditionalGeneration",),
+    model_type="qwen3_vl",
+    read=read,
+    kind=Kind.PROMPT_TABLE,
+    dtypes=("bfloat16", "float16"),
+    dtype_reason="the type of the published checkpoints",
+    style=BlockStyle(gated=True, head_norms=True),
+    embeddings=Embeddings(),
+    recipe=NO_ENGINES,
+    image_layout=ImageLayout.GRID,
+    interleaved_rotation=True,
+    decoder=Decoder.BESIDE_TOWER,
+    prompt=PromptStyle(WRAPPER, "<|image_pad|>", opening="<|im_start|>"),
+    serving=Serving(ENSEMBLE, BYTES_TENSORS, "the checkpoint's chat template"),
+    features_per_image=qwen2_vl.features_per_image,
+    fixed_features=False,
+    positions_per_tile=lambda _: qwen2_vl.MAX_HW_DIMS,
+    pixels_side=qwen2_vl.pixels_side,
+    extra_output_bytes=qwen2_vl.rotary_bytes,
+    masked_vision=True,
+    default_input_tokens=2048,  # as Qwen2-VL
+    default_output_tokens=1024,
+    template_tokens=32,
+    pool_factor=VARIABLE_SIZE_FACTOR,
+    pipeline_parallel=True,
+    pytorch=PyTorchServing(images=True, since="1.2.0"),
+    notes=(
+        "an image is scaled to 5,184 patches, 1,296 tokens, at the most, whatever max_pixels says",
+        "a row of an image has four times the language model's width: three layers get features",
+        "videos, whose frames stand between their times, are not served",
+    ),
+)
