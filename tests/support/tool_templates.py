@@ -18,7 +18,7 @@ def _template(tools: str, **parts: str) -> str:
 
 
 HERMES = _template(
-    "{%- if tools %}# Tools\n"
+    "{{- style }}{%- if tools %}# Tools\n"
     "{%- for tool in tools %}\n{{ tool | tojson }}{%- endfor %}\n{%- endif %}",
     calls=(
         "{{- 'assistant\n' + (message.content or '') }}"
