@@ -42,7 +42,7 @@ class Answer:
     body: Any
 
 
-def ask(client: OpenAI, endpoint: str, fields: Mapping[str, Any]) -> Answer:
+def query(client: OpenAI, endpoint: str, fields: Mapping[str, Any]) -> Answer:
     """Send a request with fields beside, or instead of, the plain one's."""
     body = {"model": "tiny", "temperature": 0, **PLAIN[endpoint], **fields}
     path = endpoint.removeprefix("/v1")
@@ -281,8 +281,8 @@ STREAMED = {"stream", "stream_options", "parallel_tool_calls", "model", "mm_proc
 )
 def test_what_acts(client: OpenAI, row: Row, endpoint: str) -> None:
     """The answer with the parameter, beside the one without it."""
-    plain = ask(client, endpoint, row.given)
-    answer = ask(client, endpoint, {**row.given, **row.fields})
+    plain = query(client, endpoint, row.given)
+    answer = query(client, endpoint, {**row.given, **row.fields})
     assert row.acts(plain, answer), f"{plain}\n{answer}"
 
 
@@ -307,7 +307,7 @@ REFUSED: list[tuple[str, str, Any]] = [
 def test_what_is_refused(client: OpenAI, endpoint: str, name: str, value: object) -> None:
     """400 with OpenAI's error object, whose `param` is the parameter."""
     with pytest.raises(BadRequestError) as refusal:
-        ask(client, endpoint, {name: value})
+        query(client, endpoint, {name: value})
     assert (refusal.value.param or "").partition(".")[0] == name
     assert refusal.value.type == "invalid_request_error"
     assert name in refusal.value.message
@@ -317,7 +317,7 @@ def test_what_is_refused(client: OpenAI, endpoint: str, name: str, value: object
 def test_other_models_are_not_found(client: OpenAI, endpoint: str) -> None:
     """404, as the client expects it."""
     with pytest.raises(NotFoundError) as refusal:
-        ask(client, endpoint, {"model": "other"})
+        query(client, endpoint, {"model": "other"})
     assert refusal.value.code == "model_not_found"
 
 
@@ -327,14 +327,14 @@ def test_streams(client: OpenAI) -> None:
     options = {"include_usage": True, "continuous_usage_stats": True}
     with client.chat.completions.create(**body, stream=True, stream_options=options) as stream:
         chunks = list(stream)
-    said = "".join(chunk.choices[0].delta.content for chunk in chunks if chunk.choices)
-    assert said == ask(client, CHAT, {}).text
+    joined = "".join(chunk.choices[0].delta.content for chunk in chunks if chunk.choices)
+    assert joined == query(client, CHAT, {}).text
     assert [chunk.usage.completion_tokens for chunk in chunks][-1] == 6
-    asked: dict[str, Any] = {"model": "tiny", "temperature": 0, **PLAIN[RESPONSE]}
-    with client.responses.create(**asked, stream=True) as got:
+    requested: dict[str, Any] = {"model": "tiny", "temperature": 0, **PLAIN[RESPONSE]}
+    with client.responses.create(**requested, stream=True) as got:
         events = list(got)
-    said = "".join(one.delta for one in events if one.type == "response.output_text.delta")
-    assert said == ask(client, RESPONSE, {}).text
+    joined = "".join(one.delta for one in events if one.type == "response.output_text.delta")
+    assert joined == query(client, RESPONSE, {}).text
     assert events[-1].type == "response.incomplete"
 
 
