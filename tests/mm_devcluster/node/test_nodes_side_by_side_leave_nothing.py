@@ -62,6 +62,7 @@ def running(name: str) -> Record:
     return record
 
 
+@pytest.mark.slow
 def test_a_second_cluster_works_and_goes_without_a_trace(node_cluster: ClusterInfo) -> None:
     """Fake devices limit what is scheduled; images outlive the cluster; nothing else does."""
     options = ClusterOptions(name=NAME, gpu=GPU, owner_pid=os.getpid())

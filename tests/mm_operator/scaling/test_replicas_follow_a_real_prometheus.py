@@ -39,6 +39,7 @@ def reasons(api: Api) -> set[str]:
     return {one["reason"] for one in items}
 
 
+@pytest.mark.slow
 def test_silence_restart_and_other_hands_move_nothing(
     api: Api, gateways: ScriptedGateways, prometheus: Prometheus, tmp_path: Path
 ) -> None:
