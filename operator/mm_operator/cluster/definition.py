@@ -115,6 +115,7 @@ class DefinitionKeeper:
 
     async def _settle(self, own: Mapping[str, Any]) -> bool:
         """Look and upgrade; return whether there is nothing more to do for now."""
+        found = Installed.UNKNOWN
         try:
             installed = await self._read(own)
             found = compared(installed, own)
@@ -129,8 +130,9 @@ class DefinitionKeeper:
             if error.status != _FORBIDDEN:
                 _LOG.warning("the resource definition cannot be upgraded yet: %s", error)
                 return False
-            _LOG.warning("whether the resource definition is current is not known: %s", error)
-            found = Installed.UNKNOWN
+            # One that was read and may not be replaced stays what it was found to be.
+            done = "read" if found is Installed.UNKNOWN else "upgraded"
+            _LOG.warning("the resource definition may not be %s: %s", done, error)
         self._report(found, own)
         return found is not Installed.ABSENT
 

@@ -1,14 +1,20 @@
 """Which of two resource definitions is newer, and what an upgrade leaves of the installed one."""
 
+import asyncio
 import tomllib
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
 from mm_api import labels
 from mm_api.v1alpha1.definition import RELEASE, definition
-from mm_operator.cluster.definition import Installed, compared, replaced
+from mm_operator.cluster.definition import DefinitionKeeper, Installed, compared, replaced
+from mm_operator.errors import ClusterError
+from support.eventually import eventually_async
 from support.scripts import ROOT
+
+if TYPE_CHECKING:
+    from mm_operator.cluster.client import Client
 
 OWN = definition()
 
@@ -54,6 +60,31 @@ def test_an_upgrade_keeps_what_others_noted() -> None:
     assert fresh["metadata"]["labels"] == {"team": "a"}
     assert fresh["metadata"]["annotations"] == {"note": "b", **OWN["metadata"]["annotations"]}
     assert fresh["spec"] == OWN["spec"]
+
+
+class ReadOnly:
+    """An API server that has an older definition and forbids to replace it."""
+
+    async def get(self, *_where: object) -> dict[str, Any]:
+        """Return the older one."""
+        return installed("0.0.1")
+
+    async def update(self, *_what: object) -> None:
+        """Refuse, as RBAC does."""
+        raise ClusterError(403, "CustomResourceDefinition", "x", "forbidden")
+
+
+async def test_an_older_one_that_may_not_be_replaced_is_reported() -> None:
+    """It is known to be older: the metric says so, and the operator becomes ready."""
+    outdated: list[bool] = []
+    keeper = DefinitionKeeper(
+        cast("Client", ReadOnly()), use="Upgrade", look_seconds=60, on_outdated=outdated.append
+    )
+    running = asyncio.create_task(keeper.run())
+    await eventually_async(lambda: not keeper.problem())
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    assert outdated == [True]
 
 
 def test_the_release_is_that_of_the_project() -> None:
