@@ -16,7 +16,7 @@ ACROSS = {
     "gpu": "encoders, language models and servers on a GPU",
     "keda": "a real KEDA follows the operator",
     "native": "repository, server and gateway of TensorRT-LLM engines together",
-    "openai_api": "the official client's requests to a real gateway and its Triton",
+    "openai": "the official client's requests to a real gateway and its Triton",
     "requests": "requests to the models of a real Triton: repository, serving and launch together",
     "scenarios": "plan, children and status decide together, reconcile after reconcile",
 }
