@@ -10,13 +10,14 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from mm_ctl.commands import bench, families, plan, scaling, status, upload, validate
+from mm_ctl.commands import bench, families, migrate, plan, scaling, status, upload, validate
 from mm_ctl.documents import UsageError
 from mm_operator.errors import ClusterError
 
 COMMANDS = {
     "validate": validate,
     "plan": plan,
+    "migrate": migrate,
     "families": families,
     "status": status,
     "scaling": scaling,

@@ -43,6 +43,18 @@ def read_models(name: str) -> list[dict[str, Any]]:
     return models
 
 
+def read_model(name: str) -> dict[str, Any]:
+    """Return the one MultimodalModel document of a YAML file.
+
+    Raises:
+        UsageError: the file is no YAML, or holds none or several.
+    """
+    documents = read_models(name)
+    if len(documents) > 1:
+        raise UsageError(f"{name} holds {len(documents)} resources: give one")
+    return documents[0]
+
+
 def name_of(document: dict[str, Any]) -> str:
     """Return a document's name, for messages."""
     metadata = document.get("metadata")

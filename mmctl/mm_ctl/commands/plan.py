@@ -20,7 +20,7 @@ from mm_ctl.commands.checkpoint_folder import facts_of_folder
 from mm_ctl.commands.hub_checkpoint import SCHEME, hub_folder
 from mm_ctl.commands.plan_commands import as_commands
 from mm_ctl.commands.plan_table import as_table
-from mm_ctl.documents import UsageError, name_of, read_models, read_text
+from mm_ctl.documents import UsageError, name_of, read_model, read_text
 from mm_operator.errors import SpecError
 from mm_operator.plan.engine.gpu import choose_gpu
 from mm_operator.plan.engine.model_plan import model_plan
@@ -36,8 +36,16 @@ Backend = Literal["TensorRT", "PyTorch", "Reference"]
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
+    add_inputs(parser, required=True)
+    parser.add_argument(
+        "-o", "--output", choices=["table", "json", "yaml", "commands"], default="table"
+    )
+
+
+def add_inputs(parser: argparse.ArgumentParser, *, required: bool) -> None:
+    """Add the options that say what is planned; `required`: the checkpoint is one of them."""
     parser.add_argument("-f", "--filename", required=True, help="YAML file with one resource")
-    source = parser.add_mutually_exclusive_group(required=True)
+    source = parser.add_mutually_exclusive_group(required=required)
     source.add_argument(
         "--facts",
         help="JSON that mm-runtime inspect printed (- is standard input), or a folder of "
@@ -53,17 +61,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--compute-capability", help="of that GPU, for example 9.0")
     parser.add_argument("--image", help="image of build and serving; its tag has the version")
     parser.add_argument("--trtllm-version", help="of an image with another tag, for example 0.20.0")
-    parser.add_argument(
-        "-o", "--output", choices=["table", "json", "yaml", "commands"], default="table"
-    )
 
 
 def run(options: argparse.Namespace) -> int:
     """Print the plan; the exit code says whether it is valid and fits."""
-    documents = read_models(options.filename)
-    if len(documents) > 1:
-        raise UsageError(f"{options.filename} holds {len(documents)} resources: give one")
-    document = documents[0]
+    document = read_model(options.filename)
     if problems := validate(document, to_serve=False):
         for problem in problems:
             print(f"{name_of(document)}: {problem}", file=sys.stderr)
@@ -83,36 +85,75 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _plan(document: dict[str, Any], options: argparse.Namespace) -> ModelPlan:
-    spec = MultimodalModelSpec.model_validate(document["spec"])
-    facts = _facts(options, spec)
+    facts = facts_of(document, options)
     backend, assumed = _backend(document, facts, options)
+    spec = MultimodalModelSpec.model_validate(document["spec"])
     engine = spec.engine.model_copy(update={"backend": backend})
-    try:
-        on_gpu = backend != "Reference" or spec.runtime.gpu.count > 0
-        gpu = _gpu(options, spec) if on_gpu else None
-    except SpecError as error:
-        raise UsageError(str(error)) from error
-    planned = model_plan(
-        Inputs(
-            model=name_of(document),
-            spec=spec.model_copy(update={"engine": engine}),
-            facts=facts,
-            builder_version=BUILDER_VERSION,
-            gpu=gpu,
-            image=options.image,
-            given_version=options.trtllm_version,
-        )
+    planned = planned_from(
+        document,
+        facts,
+        options,
+        spec=spec.model_copy(update={"engine": engine}),
+        image=options.image,
+        version=options.trtllm_version,
     )
     return planned.model_copy(update={"warnings": [*assumed, *planned.warnings]})
 
 
-def _facts(options: argparse.Namespace, spec: MultimodalModelSpec) -> ModelFacts:
+def planned_from(
+    document: dict[str, Any],
+    facts: ModelFacts,
+    options: argparse.Namespace,
+    *,
+    spec: MultimodalModelSpec | None = None,
+    image: str | None = None,
+    version: str | None = None,
+) -> ModelPlan:
+    """Return the plan of a resource for the GPU of the options, else the one that it names.
+
+    Args:
+        document: the resource.
+        facts: of its checkpoint.
+        options: of `add_inputs`.
+        spec: planned instead of the document's.
+        image: that builds and serves; None: as in the spec.
+        version: of TensorRT-LLM in it; None: as in the spec.
+
+    Raises:
+        UsageError: the GPU is not known.
+    """
+    spec = spec or MultimodalModelSpec.model_validate(document["spec"])
+    try:
+        on_gpu = spec.engine.backend != "Reference" or spec.runtime.gpu.count > 0
+        gpu = _gpu(options, spec) if on_gpu else None
+    except SpecError as error:
+        raise UsageError(str(error)) from error
+    return model_plan(
+        Inputs(
+            model=name_of(document),
+            spec=spec,
+            facts=facts,
+            builder_version=BUILDER_VERSION,
+            gpu=gpu,
+            image=image,
+            given_version=version,
+        )
+    )
+
+
+def facts_of(document: dict[str, Any], options: argparse.Namespace) -> ModelFacts:
+    """Return the facts that the options name; one of `--facts` and `--checkpoint` is given.
+
+    Raises:
+        UsageError: they cannot be read, or the checkpoint is refused.
+    """
+    family = (document["spec"].get("model") or {}).get("family")
     given = options.checkpoint or options.facts
     if options.checkpoint and given.startswith(SCHEME):
         with hub_folder(given) as folder:
-            return facts_of_folder(folder, spec.model.family)
+            return facts_of_folder(folder, family)
     if options.checkpoint or (given != "-" and Path(given).is_dir()):
-        return facts_of_folder(Path(given), spec.model.family)
+        return facts_of_folder(Path(given), family)
     return _inspected(read_text(given), given)
 
 
