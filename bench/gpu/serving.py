@@ -4,7 +4,9 @@
 
 Each case is planned by the operator's code, built and served (tritonserver, gateway, MPS), all of
 them at the same time; then each is measured alone, while the others wait. `:cached` keeps features
-of images (`vision.featureCacheBytes`, 512 MiB). Images are JPEGs of 336 x 336; a client keeps its
+of images (`vision.featureCacheBytes`, 512 MiB). `:disaggregated` has its encoder in a server of its
+own, on the machine's second GPU (`vision.placement: Disaggregated`): run it with
+CUDA_VISIBLE_DEVICES=0, the GPU of all other processes. Images are JPEGs of 336 x 336; a client keeps its
 connection.
 
 - `first_text_ms`: until the first text; images that were never sent before, images that were sent
@@ -23,6 +25,7 @@ import argparse
 import asyncio
 import io
 import json
+import os
 import re
 import sys
 import tempfile
@@ -41,7 +44,7 @@ import numpy as np
 from checkpoints import SHAPES, made
 from gpu_record import RESULTS, ROOT, write
 from PIL import Image
-from sites import Site, make_site
+from sites import Site, make_site, planned
 
 sys.path += [str(ROOT / "bench" / "runtime")]
 
@@ -50,12 +53,18 @@ from streams_beside_images import (
 )
 from token_path import Seen, percentile, query
 
+from support.encoder_pairs import disaggregated
 from support.images import data_url
 from support.real_gateway import RealGateway, run_pair
+from support.served import start_serving
+from support.tiny_llava import BuiltEngine
 
 LIMITS = {"maxBatchSize": 16, "maxImagesPerRequest": 1, "maxSeqLen": 1024}
 CASES = ["1.3b", "7b", "1.3b:cached", "7b:cached"]
 CACHE_BYTES = 512 << 20
+APART = "disaggregated"
+ENCODER_GPU = "1"
+SPEC = {"engine": LIMITS, "vision": {"engine": "Torch"}, "build": {"evaluation": "Off"}}
 ANSWER = 128
 WARM = 5
 QUALITY = 90
@@ -174,34 +183,66 @@ def built(shape: str, work: Path, device: str) -> Site:
     """Return the planned and built engine of a shape."""
     where = "cuda" if device == "CUDA" else "cpu"
     checkpoint = made(work / "checkpoints", shape, device=where)
-    spec = {
-        "engine": LIMITS,
-        "vision": {"engine": "Torch"},
-        "build": {"evaluation": "Off"},
-    }
-    return make_site(work / "sites" / shape, checkpoint, device=device, spec=spec)
+    return make_site(work / "sites" / shape, checkpoint, device=device, spec=SPEC)
+
+
+def without_encoder(
+    stack: ExitStack, site: Site, checkpoint: Path, folder: Path, device: str
+) -> BuiltEngine:
+    """Return the engine served beside an encoder on the second GPU, which is started.
+
+    Raises:
+        AssertionError: the encoder did not become ready.
+    """
+    placed = {**SPEC, "vision": {"engine": "Torch", "placement": "Disaggregated"}}
+    plan = planned(checkpoint, device=device, spec=placed)
+    assert plan.build_plan.fingerprint == site.plan.build_plan.fingerprint
+    parts = {name: folder / name for name in ("plan", "encoder", "server")}
+    for part in parts.values():
+        part.mkdir()
+    (parts["plan"] / "serving.json").write_text(plan.serving_plan.to_json())
+    engine = BuiltEngine(site.engine.directory, parts["plan"] / "serving.json")
+    encoder = stack.enter_context(
+        start_serving(
+            engine.manifest,
+            disaggregated(engine, parts["encoder"], "127.0.0.1:1"),
+            *("--role", "encoder"),
+            folder=parts["encoder"],
+            environment={**os.environ, "CUDA_VISIBLE_DEVICES": ENCODER_GPU},
+        )
+    )
+    encoder.wait_until_ready()
+    server = disaggregated(engine, parts["server"], encoder.grpc_url)
+    return BuiltEngine(site.engine.directory, server)
 
 
 class Servers:
     """One server for each case, all started at the same time."""
 
-    def __init__(self, stack: ExitStack, folder: Path) -> None:
+    def __init__(self, stack: ExitStack, folder: Path, work: Path, device: str) -> None:
         self._stack = stack
         self._folder = folder
+        self._work = work
+        self._device = device
 
     def start(self, case: str, site: Site) -> tuple[RealGateway, float]:
         """Return a server once it is ready, and the seconds that it took."""
         folder = self._folder / case.replace(":", "-")
         folder.mkdir()
-        kept = CACHE_BYTES if ":" in case else 0
-        engine = replace(site, folder=folder).served_by("plan", feature_cache_bytes=kept)
         began = time.monotonic()
+        shape, _, way = case.partition(":")
         try:
+            if way == APART:
+                checkpoint = made(self._work / "checkpoints", shape, device=self._device)
+                engine = without_encoder(self._stack, site, checkpoint, folder, self._device)
+            else:
+                kept = CACHE_BYTES if way else 0
+                engine = replace(site, folder=folder).served_by("plan", feature_cache_bytes=kept)
             pair = self._stack.enter_context(run_pair(engine, folder))
         except Exception:
-            for name in ("serve.log", "gateway.log"):
-                log = (folder / name).read_text(errors="replace").splitlines()
-                print(case, name, *log[-25:], sep="\n", flush=True)
+            for log in sorted(folder.rglob("*.log")):
+                lines = log.read_text(errors="replace").splitlines()
+                print(case, log.name, *lines[-25:], sep="\n", flush=True)
             raise
         return pair, round(time.monotonic() - began, 1)
 
@@ -233,7 +274,7 @@ def measure(
         yield case, "one_stream", stream
     for case, (pair, _) in pairs.items():
         side = SHAPES[_shape(case)].side
-        if ":" not in case:
+        if case.partition(":")[2] in {"", APART}:
             beside = tried(
                 case,
                 lambda: of_beside_images(pair, side, options.rounds, options.seconds),  # noqa: B023
@@ -266,7 +307,7 @@ def main() -> None:
         sites = {shape: tried(shape, site.result) for shape, site in building.items()}
         if options.build_only:
             return
-        servers = Servers(stack, Path(temporary))
+        servers = Servers(stack, Path(temporary), work, options.device)
         starts = {
             case: pool.submit(servers.start, case, sites[_shape(case)])
             for case in options.cases
