@@ -104,8 +104,8 @@ _MIGRATION: Final = """\
 ## From engines to PyTorch
 
 ```
-mmctl migrate -f model.yaml -o pytorch.yaml                                        by the spec alone
-mmctl migrate -f model.yaml --checkpoint DIR --gpu GPU --plan                      both plans beside it
+mmctl migrate -f model.yaml -o pytorch.yaml                          by the spec alone
+mmctl migrate -f model.yaml --checkpoint DIR --gpu GPU --plan        with both plans
 ```
 
 The new spec is written below comments that list each change by its field: what requests lose and
