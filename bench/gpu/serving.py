@@ -6,8 +6,8 @@ Each case is planned by the operator's code, built and served (tritonserver, gat
 them at the same time; then each is measured alone, while the others wait. `:cached` keeps features
 of images (`vision.featureCacheBytes`, 512 MiB). `:disaggregated` has its encoder in a server of its
 own, on the machine's second GPU (`vision.placement: Disaggregated`): run it with
-CUDA_VISIBLE_DEVICES=0, the GPU of all other processes. Images are JPEGs of 336 x 336; a client keeps its
-connection.
+CUDA_VISIBLE_DEVICES=0, the GPU of all other processes. Images are JPEGs of 336 x 336; a client
+keeps its connection.
 
 - `first_text_ms`: until the first text; images that were never sent before, images that were sent
   before, and a question without an image. What Triton's own metrics say of each model is beside
