@@ -63,8 +63,8 @@ class ImageLayout(StrEnum):
 
     @property
     def stores_scores(self) -> bool:
-        """Return whether attention of the exported encoder is products: its scores are stored."""
-        return self in {ImageLayout.GRID, ImageLayout.TILES}
+        """Return whether attention stores its scores in programs for torch, too."""
+        return self is ImageLayout.TILES
 
 
 class Decoder(StrEnum):

@@ -5,6 +5,7 @@ from mm_api.documents.model_facts import EncoderFacts, ModelFacts, TextFacts
 from mm_api.documents.model_plan import HostMemory
 from mm_api.dtypes import DTYPE_BYTES
 from mm_api.v1alpha1.quantity import bytes_of
+from mm_api.vision_runs import SCORE_COPIES, entries_of_a_run, score_bytes
 from mm_operator.plan.engine.encoders import server_cache_bytes
 from mm_operator.plan.engine.limits import Limits
 from mm_operator.plan.engine.target import Target
@@ -36,7 +37,7 @@ def host_memory(target: Target, limits: Limits, dtype: str) -> HostMemory:
     text, limit = facts.text, spec.runtime.resources.limits.get("memory")
     terms = {
         "weights_bytes": facts.parameters * size + adapter_bytes(facts, size),
-        "vision_bytes": host_vision_bytes(facts, limits.vision_batch),
+        "vision_bytes": host_vision_bytes(target, limits.vision_batch),
         "prompt_table_bytes": engine.max_multimodal_len * facts.row_size * size,
         "kv_cache_bytes": cache_bytes(text, engine, size),
         "feature_cache_bytes": server_cache_bytes(spec),
@@ -77,13 +78,22 @@ def _cross_attention_layers(text: TextFacts) -> int:
     return text.layers if named is None else named
 
 
-def host_vision_bytes(facts: ModelFacts, batch: int) -> int:
-    """Return weights and activations of the vision encoder, which is exported as float32."""
-    vision = facts.vision
+def host_vision_bytes(target: Target, batch: int) -> int:
+    """Return weights, activations and scores of the vision encoder, exported as float32."""
+    vision, family = target.facts.vision, target.family
     if vision is None:
         return 0
-    width = vision.hidden_size
+    width, engine = vision.hidden_size, target.spec.vision.engine
     weights = _BLOCK_MATRICES * width * width * vision.layers
-    positions = (vision.image_size // vision.patch_size) ** 2 + 1
-    activations = batch * positions * width * _ACTIVATION_COPIES
-    return (weights + activations) * _VISION_DTYPE_BYTES
+    together = entries_of_a_run(family, vision, engine, batch)
+    activations = together * family.positions_per_tile(vision) * width * _ACTIVATION_COPIES
+    scores = together * SCORE_COPIES * score_bytes(family, vision, engine)
+    return (weights + activations) * _VISION_DTYPE_BYTES + scores
+
+
+def stored_scores(target: Target) -> int:
+    """Return what the scores of the largest image take, where another engine stores none."""
+    vision, family = target.facts.vision, target.family
+    if vision is None or score_bytes(family, vision, "Torch"):
+        return 0
+    return SCORE_COPIES * score_bytes(family, vision, target.spec.vision.engine)

@@ -7,13 +7,13 @@ planned at its fullest moment.
 from dataclasses import dataclass
 
 from mm_api.documents.build_plan import EngineLimits
-from mm_api.documents.model_facts import VisionFacts
 from mm_api.documents.model_plan import EncoderMemory, GpuMemory, HostMemory, MemoryPlan
 from mm_api.documents.serving_plan import GpuSharing
 from mm_api.documents.trtllm_build import GpuModel
 from mm_api.dtypes import DTYPE_BYTES
-from mm_api.families.family import Kind
+from mm_api.families.family import ImageLayout, Kind
 from mm_api.v1alpha1.quantity import bytes_of
+from mm_api.vision_runs import heads_of
 from mm_operator.plan.engine.encoder_memory import vision_parameters
 from mm_operator.plan.engine.encoders import encoder_memory, server_cache_bytes
 from mm_operator.plan.engine.host_memory import adapter_bytes, cache_bytes, host_vision_bytes
@@ -50,8 +50,9 @@ _SCORE_COPIES = 5
 """Attention of the export stores its scores, their softmax and temporaries of both: with 16 images
 of CLIP ViT-L/14-336, torch had taken 1,368 to 1,758 MiB of an H100, where this makes 1,914."""
 
-_HEAD_SIZE = 64
-"""Of towers whose configuration was read before it named their heads."""
+_COUNTED_SCORES = frozenset({ImageLayout.GRID, ImageLayout.TILES})
+"""Tiles store them. Grids are one operation, which was not measured on a GPU in float32 and with
+windows: they are counted as if it stored them."""
 
 _WORKSPACES_BYTES = 128 << 20
 """Of cuBLAS for the stream that steps are captured on and the one that others run on, 32 MiB each,
@@ -152,7 +153,7 @@ def _on_host(terms: Terms) -> HostMemory:
         "weights_bytes": target.facts.parameters * size,
         "vision_bytes": _vision_weights(target, "float32")
         if on_gpu
-        else host_vision_bytes(target.facts, terms.limits.vision_batch),
+        else host_vision_bytes(target, terms.limits.vision_batch),
         "prompt_table_bytes": 0,
         "kv_cache_bytes": 0,
         "feature_cache_bytes": server_cache_bytes(target.spec),
@@ -168,7 +169,7 @@ def _encoder(terms: Terms) -> EncoderMemory | None:
     """Return the bytes of an encoder in a pod of its own; without a GPU where it uses none."""
     target, batch = terms.target, terms.limits.vision_batch
     if not computes_on_gpu(target):
-        vision = host_vision_bytes(target.facts, batch)
+        vision = host_vision_bytes(target, batch)
         return encoder_memory(target.spec, vision_bytes=vision, context_bytes=None)
     return encoder_memory(
         target.spec,
@@ -203,8 +204,8 @@ def _vision_activations(target: Target, batch: int, dtype: str) -> int:
         # Attention is one operation, which stores no scores.
         images = batch + min(batch, _GRAPHED_IMAGES)
         return images * block * _vision_bytes(target, dtype) + _WORKSPACES_BYTES
-    stored = positions if target.family.image_layout.stores_scores else 0
-    scores = _heads(vision) * positions * stored * _SCORE_COPIES
+    stored = positions if target.family.image_layout in _COUNTED_SCORES else 0
+    scores = heads_of(vision) * positions * stored * _SCORE_COPIES
     return batch * (block + scores) * _EXPORTED_BYTES
 
 
@@ -212,10 +213,6 @@ def _vision_bytes(target: Target, dtype: str) -> int:
     """Return the bytes of a value of the vision half where it computes."""
     is_half = target.family.image_layout.is_plain and DTYPE_BYTES[dtype] == _HALF_BYTES
     return _HALF_BYTES if is_half else _EXPORTED_BYTES
-
-
-def _heads(vision: VisionFacts) -> int:
-    return vision.attention_heads or max(1, vision.hidden_size // _HEAD_SIZE)
 
 
 def _encoder_context(target: Target, sharing: GpuSharing | None) -> int:

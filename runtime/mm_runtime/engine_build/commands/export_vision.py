@@ -46,7 +46,7 @@ def export_vision(context: StepContext) -> None:
         np.savez(context.paths.vision / EXTRAS_NAME, **tower.extras)
     if vision.engine == "Torch":
         path = context.paths.vision / TORCH_NAME
-        if FAMILIES[facts.family].image_layout.is_plain:
+        if not FAMILIES[facts.family].image_layout.stores_scores:
             fuse(tower.module)
         write_program(tower, path)
     else:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from mm_api.conditions import Reason as ConditionReason
 from mm_api.documents.model_facts import VisionFacts
-from mm_api.documents.model_plan import Fit, HostMemory, MemoryPlan, Reason
+from mm_api.documents.model_plan import Fit, HostMemory, MemoryPlan, PlanWarning, Reason
 from mm_api.documents.trtllm_build import GpuModel
 from mm_api.dtypes import DTYPE_BYTES
 from mm_api.families.family import Family, Kind
@@ -15,7 +15,7 @@ from mm_operator.plan.engine.adapters import check_inspected, planned_adapters
 from mm_operator.plan.engine.backend import BuildParts, ServingParts, Sizes
 from mm_operator.plan.engine.encoders import check_encoder, encoder_memory
 from mm_operator.plan.engine.family import check_served
-from mm_operator.plan.engine.host_memory import host_memory
+from mm_operator.plan.engine.host_memory import host_memory, stored_scores
 from mm_operator.plan.engine.limits import Limits
 from mm_operator.plan.engine.pools import ENSEMBLE_COPIES, Pools
 from mm_operator.plan.engine.request import PlanRequest, request_of
@@ -23,6 +23,9 @@ from mm_operator.plan.engine.target import Target
 
 _FRAMES_BY_DEFAULT = 32
 """LLaVA-OneVision's papers evaluate videos with as many."""
+
+_MANY_SCORES = 1 << 30
+"""Bytes for which a warning is due: as much as the vision tower's own weights, or more."""
 
 _LIMIT = "spec.runtime.resources.limits.memory"
 _TERMS = {
@@ -152,7 +155,9 @@ class Reference:
 
     def serving_parts(self, target: Target, sizes: Sizes) -> ServingParts:
         """Return the frames of a video."""
-        return ServingParts(video_frames=_video_frames(target, sizes))
+        return ServingParts(
+            video_frames=_video_frames(target, sizes), warnings=_scores_warning(target)
+        )
 
     def reasons(self, sizes: Sizes) -> list[Reason]:
         """Return the reasons of dtype, limits, requests and pools."""
@@ -204,6 +209,17 @@ def _check_tower(vision: VisionFacts | None, family: Family) -> Iterator[SpecErr
         )
 
 
+def _scores_warning(target: Target) -> tuple[PlanWarning, ...]:
+    scores = stored_scores(target)
+    if scores < _MANY_SCORES:
+        return ()
+    message = (
+        f"spec.vision.engine: ONNXRuntime stores {scores:,} bytes of attention scores of the "
+        "largest image. Set it to Torch, which stores none"
+    )
+    return (PlanWarning(code="VisionScores", message=message),)
+
+
 def too_little(target: Target, host: HostMemory) -> str:
     """Return by how much the memory limit of the spec is too low, and what to change."""
     limit = target.spec.runtime.resources.limits["memory"]
@@ -212,7 +228,18 @@ def too_little(target: Target, host: HostMemory) -> str:
         f"{host.vision_bytes:,}, prompt table {host.prompt_table_bytes:,}, KV cache "
         f"{host.kv_cache_bytes:,} and feature cache {host.feature_cache_bytes:,} bytes are "
         f"{host.total_bytes:,} together; raise the limit, or lower spec.engine.maxBatchSize, "
-        "spec.engine.maxSeqLen or spec.vision.featureCacheBytes"
+        f"spec.engine.maxSeqLen or spec.vision.featureCacheBytes{_without_scores(target)}"
+    )
+
+
+def _without_scores(target: Target) -> str:
+    """Return what to change where the engine stores scores and another one stores none."""
+    scores = stored_scores(target)
+    if not scores:
+        return ""
+    return (
+        f"; of vision, {scores:,} bytes are attention scores of one image, which "
+        "spec.vision.engine: Torch does not store"
     )
 
 

@@ -6,6 +6,8 @@ import torch
 import transformers
 from transformers.activations import QuickGELUActivation
 
+from mm_runtime.engine_build.commands.towers.attention import Attention
+
 SLOPE = 1.702
 """Of `QuickGELUActivation`: x * sigmoid(1.702 x)."""
 
@@ -20,6 +22,8 @@ def fuse(module: torch.nn.Module) -> None:
     for part in module.modules():
         if isinstance(part, transformers.PreTrainedModel):
             part.set_attn_implementation("sdpa")
+        if isinstance(part, Attention):
+            part.is_one_operation = True
         block: Any = part
         if isinstance(getattr(part, "activation_fn", None), QuickGELUActivation):
             for inner in (block.fc1.weight, block.fc1.bias):

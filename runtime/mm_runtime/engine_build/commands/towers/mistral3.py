@@ -14,6 +14,7 @@ import transformers
 
 from mm_api.documents.model_facts import ModelFacts
 from mm_runtime.engine_build.commands import vision_samples
+from mm_runtime.engine_build.commands.towers.attention import Attention
 from mm_runtime.engine_build.commands.towers.qwen2_vl import rotated
 from mm_runtime.engine_build.commands.towers.tower import (
     Sample,
@@ -42,6 +43,7 @@ class PixtralTower(torch.nn.Module):
         self.norm = tower.ln_pre
         self.layers = tower.transformer.layers
         self.frequencies = tower.patch_positional_embedding.inv_freq
+        self.attend = Attention(tower.transformer.layers[0].attention.scaling)
         self.train(mode=False)
 
     def forward(self, pixel_values: torch.Tensor, patch_positions: torch.Tensor) -> torch.Tensor:
@@ -59,10 +61,8 @@ class PixtralTower(torch.nn.Module):
                 project(normed).unflatten(-1, (attention.num_heads, -1)).transpose(1, 2)
                 for project in (attention.q_proj, attention.k_proj, attention.v_proj)
             )
-            mixed = torch.nn.functional.scaled_dot_product_attention(
-                rotated(queries, cosines, sines), rotated(keys, cosines, sines), values
-            )
-            states = states + attention.o_proj(mixed.transpose(1, 2).flatten(2))
+            turned = (rotated(one, cosines, sines) for one in (queries, keys))
+            states = states + attention.o_proj(self.attend(*turned, values))
             states = states + layer.feed_forward(layer.ffn_norm(states))
         return states
 

@@ -11,6 +11,7 @@ import torch
 import transformers
 
 from mm_api.documents.model_facts import ModelFacts
+from mm_runtime.engine_build.commands.towers.attention import Attention
 from mm_runtime.engine_build.commands.towers.qwen2_vl import SAMPLE_GRIDS, grid_tower, rotated
 from mm_runtime.engine_build.commands.towers.tower import Tower, load_without_layers
 
@@ -29,6 +30,7 @@ class Qwen25VlVision(torch.nn.Module):
         self.merger = visual.merger
         self.merged = visual.spatial_merge_size**2
         self.inverse_frequencies = visual.rotary_pos_emb.inv_freq
+        self.attend = Attention(visual.blocks[0].attn.scaling)
         self.everywhere = frozenset(visual.fullatt_block_indexes)
         merged_side = visual.window_size // visual.spatial_merge_size // visual.patch_size
         self.window = merged_side * visual.spatial_merge_size
@@ -52,11 +54,8 @@ class Qwen25VlVision(torch.nn.Module):
                 .permute(2, 0, 3, 1, 4)
             )
             queries, keys = (rotated(heads[at], cosines, sines) for at in (0, 1))
-            weights = queries @ keys.transpose(-1, -2) * attention.scaling
-            if number not in self.everywhere:
-                weights = weights + elsewhere
-            mixed = (weights.softmax(dim=-1) @ heads[2]).transpose(1, 2).flatten(2)
-            states = states + attention.proj(mixed)
+            hidden = None if number in self.everywhere else elsewhere
+            states = states + attention.proj(self.attend(queries, keys, heads[2], hidden))
             states = states + block.mlp(block.norm2(states))
         features: torch.Tensor = self.merger(states.flatten(0, 1))
         return features.reshape(batch, patches // self.merged, -1)

@@ -15,6 +15,7 @@ import transformers
 
 from mm_api.documents.model_facts import ModelFacts
 from mm_runtime.engine_build.commands import vision_samples
+from mm_runtime.engine_build.commands.towers.attention import Attention
 from mm_runtime.engine_build.commands.towers.tower import (
     Sample,
     Tower,
@@ -41,6 +42,7 @@ class Qwen2VlVision(torch.nn.Module):
         self.merger = visual.merger
         self.merged = visual.spatial_merge_size**2
         self.inverse_frequencies = visual.rotary_pos_emb.inv_freq
+        self.attend = Attention(visual.blocks[0].attn.scaling)
         self.train(mode=False)
 
     def forward(self, pixel_values: torch.Tensor, patch_positions: torch.Tensor) -> torch.Tensor:
@@ -58,9 +60,7 @@ class Qwen2VlVision(torch.nn.Module):
                 .permute(2, 0, 3, 1, 4)
             )
             queries, keys = (rotated(heads[at], cosines, sines) for at in (0, 1))
-            weights = (queries @ keys.transpose(-1, -2) * attention.scaling).softmax(dim=-1)
-            mixed = (weights @ heads[2]).transpose(1, 2).flatten(2)
-            states = states + attention.proj(mixed)
+            states = states + attention.proj(self.attend(queries, keys, heads[2]))
             states = states + block.mlp(block.norm2(states))
         features: torch.Tensor = self.merger(states.flatten(0, 1))
         return features.reshape(batch, patches // self.merged, -1)

@@ -10,6 +10,7 @@ import torch
 import transformers
 
 from mm_api.documents.model_facts import ModelFacts
+from mm_runtime.engine_build.commands.towers.attention import Attention
 from mm_runtime.engine_build.commands.towers.qwen2_vl import grid_tower, rotated
 from mm_runtime.engine_build.commands.towers.tower import Tower, load_without_layers
 
@@ -31,6 +32,7 @@ class Qwen3VlVision(torch.nn.Module):
         self.levels = tuple(visual.deepstack_visual_indexes)
         self.merged = visual.spatial_merge_size**2
         self.inverse_frequencies = visual.rotary_pos_emb.inv_freq
+        self.attend = Attention(visual.blocks[0].attn.scaling)
         self.train(mode=False)
 
     def forward(self, pixel_values: torch.Tensor, patch_positions: torch.Tensor) -> torch.Tensor:
@@ -50,9 +52,7 @@ class Qwen3VlVision(torch.nn.Module):
                 .permute(2, 0, 3, 1, 4)
             )
             queries, keys = (rotated(heads[at], cosines, sines) for at in (0, 1))
-            weights = (queries @ keys.transpose(-1, -2) * attention.scaling).softmax(dim=-1)
-            mixed = (weights @ heads[2]).transpose(1, 2).flatten(2)
-            states = states + attention.proj(mixed)
+            states = states + attention.proj(self.attend(queries, keys, heads[2]))
             states = states + block.mlp(block.norm2(states))
             if number in self.levels:
                 levels[number] = states

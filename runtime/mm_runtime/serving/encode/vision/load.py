@@ -9,6 +9,7 @@ from mm_api.documents.build_plan import VisionPlan
 from mm_api.documents.serving_plan import Device
 from mm_api.families import FAMILIES
 from mm_api.families.family import ImageLayout
+from mm_api.vision_runs import entries_of_a_run
 from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.encode.vision.cache import FeatureCache
 from mm_runtime.serving.encode.vision.cross_attention import CrossAttentionEncoder
@@ -66,7 +67,10 @@ def load_encoder(
     newline = None
     if family.image_layout is ImageLayout.VIEWS:
         newline = read_newline(folder) if native else kept_newline(folder / EXTRAS)
-    session = VisionSession(runner, max_batch_size=plan.max_batch_size, cache=cache)
+    together = plan.max_batch_size
+    if plan.engine == "ONNXRuntime" or device == "CPU":  # on the processor
+        together = entries_of_a_run(family, vision, plan.engine, together)
+    session = VisionSession(runner, max_batch_size=together, cache=cache)
     return encoder_of(engine, plan, session, newline)
 
 
