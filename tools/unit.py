@@ -6,6 +6,7 @@ is hidden from it and from the processes that it starts, so that one that begins
 """
 
 import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -88,7 +89,11 @@ def main(arguments: list[str]) -> int:
             check=False,
             timeout=RUN_SECONDS,
         )
-    print(f"unit tests: {time.monotonic() - began:.0f} s (at most {SECONDS} s on two idle cores)")
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    print(
+        f"unit tests: {time.monotonic() - began:.0f} s (at most {SECONDS} s on two idle cores),"
+        f" {used.ru_utime + used.ru_stime:.0f} s of processor time"
+    )
     return done.returncode
 
 

@@ -3,7 +3,9 @@
 What needs torch or Triton is imported by the fixtures: tests that use none are unit tests.
 """
 
+import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,9 +13,11 @@ import pytest
 
 from mm_api.documents.build_plan import BuildPlan
 from mm_runtime.cli import main
+from mm_runtime.doctor.observe import interpreter
 from mm_runtime.engine_build.build_paths import BuildPaths
 from mm_runtime.inspect.checkpoint import InspectOptions, inspect
 from support.build_plans import build_plan, serving_plan
+from support.forked_steps import ForkedStep
 from support.made_once import made_once
 from support.random_llava import write_random_llava
 from support.served import EngineFiles, Served, start_serving
@@ -26,6 +30,20 @@ if TYPE_CHECKING:
 
 MAX_SEQ_LEN = 1024
 """All positions the checkpoint has: an answer that no one ends runs for seconds."""
+
+
+@pytest.fixture
+def quick_builds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let builds in this process fork their steps, and examine this interpreter once.
+
+    For tests that are about neither processes nor images.
+    """
+    monkeypatch.setattr("mm_runtime.engine_build.runner.ChildProcess", ForkedStep)
+    monkeypatch.setattr("mm_runtime.doctor.observe.interpreter", _examined)
+    _examined(sys.executable)  # for builders that are forked, too
+
+
+_examined = cache(interpreter)
 
 
 @pytest.fixture(scope="session")

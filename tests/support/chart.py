@@ -1,5 +1,7 @@
 """The chart as Helm renders it, through Helm's own SDK."""
 
+import json
+from functools import cache
 from typing import Any
 
 import helm_python as helm
@@ -115,15 +117,24 @@ there is one Deployment."""
 
 def rendered(values: dict[str, Any] | None = None) -> list[dict[str, Any]]:
     """Return the objects the chart makes with `values`, in Helm's order of files."""
+    objects: list[dict[str, Any]] = json.loads(_rendered(json.dumps(values or {})))
+    return objects
+
+
+@cache
+def _rendered(values: str) -> str:
+    # Both as JSON: tests change what they are given.
     with helm.Chart.load(CHART) as chart:
-        texts = chart.render(values or {}, name=RELEASE, namespace=NAMESPACE)
-    return [
-        item
-        for path, text in sorted(texts.items())
-        if path.endswith(".yaml")
-        for item in yaml.safe_load_all(text)
-        if item is not None
-    ]
+        texts = chart.render(json.loads(values), name=RELEASE, namespace=NAMESPACE)
+    return json.dumps(
+        [
+            item
+            for path, text in sorted(texts.items())
+            if path.endswith(".yaml")
+            for item in yaml.load_all(text, yaml.CSafeLoader)  # ten times as fast as safe_load_all
+            if item is not None
+        ]
+    )
 
 
 def of_kind(kind: str, values: dict[str, Any] | None = None) -> list[dict[str, Any]]:

@@ -66,7 +66,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
         conftest = collection_path / "conftest.py"
         return True if conftest.is_file() and needed_by(conftest) & LIBRARIES else None
     is_test = collection_path.match("test_*.py")
-    return True if is_test and needed_by(collection_path) else None
+    return True if is_test and (_marked(collection_path) or needed_by(collection_path)) else None
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -78,8 +78,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if not _is_other(item)]
 
 
+def _marked(file: Path) -> bool:
+    """Report whether all tests of a file need something by a marker; pytest would import it."""
+    content = file.read_bytes()
+    return b"pytestmark" in content and any(
+        isinstance(node, ast.Attribute) and node.attr in MARKERS
+        for statement in ast.parse(content).body
+        if isinstance(statement, ast.Assign)
+        and any(isinstance(one, ast.Name) and one.id == "pytestmark" for one in statement.targets)
+        for node in ast.walk(statement.value)
+    )
+
+
 def _is_other(item: pytest.Item) -> bool:
-    marked = any(item.get_closest_marker(name) for name in MARKERS)
+    marked = any(mark.name in MARKERS for mark in item.iter_markers())
     return marked or not FIXTURES.isdisjoint(getattr(item, "fixturenames", ()))
 
 

@@ -1,16 +1,12 @@
 """`mm-runtime` in a process of its own, with a few lines run before it: another clock, a death."""
 
-import subprocess
-import sys
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Sequence
+
+from mm_runtime.cli import main
+from support.fork import Fork
 
 BUILD_SECONDS = 120
-
-MAIN = """
-import sys
-from mm_runtime.cli import main
-sys.exit(main(sys.argv[1:]))
-"""
 
 CLOCK = """
 import time
@@ -20,19 +16,19 @@ time.time = lambda: real() + {seconds}
 """A wall clock that is wrong; files are stamped by the kernel's."""
 
 
-def start(
-    before: str, arguments: Sequence[str], environment: Mapping[str, str] | None = None
-) -> "subprocess.Popen[bytes]":
+def start(before: str, arguments: Sequence[str]) -> Fork:
     """Start a builder; what it prints is thrown away."""
-    return subprocess.Popen(
-        [sys.executable, "-c", before + MAIN, *arguments],
-        env=environment,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+
+    def build() -> None:
+        exec(before, {})  # noqa: S102 (a test's own lines)
+        raise SystemExit(main(list(arguments)))
+
+    output = os.open(os.devnull, os.O_WRONLY)
+    builder = Fork(build, output)
+    os.close(output)
+    return builder
 
 
-def run(before: str, arguments: Sequence[str], environment: Mapping[str, str] | None = None) -> int:
+def run(before: str, arguments: Sequence[str]) -> int:
     """Run a builder to its end; return its exit code."""
-    with start(before, arguments, environment) as builder:
-        return builder.wait(BUILD_SECONDS)
+    return start(before, arguments).wait(BUILD_SECONDS)

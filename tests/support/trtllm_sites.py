@@ -14,7 +14,10 @@ from mm_api.contract import ExitCode
 from mm_api.documents.build_plan import BuildPlan
 from mm_api.documents.build_result import BuildResult
 from mm_api.documents.model_plan import ModelPlan
+from mm_api.families import FAMILIES
+from mm_api.families.family import Kind
 from mm_ctl.commands.plan_commands import as_commands
+from mm_runtime.base import manifest as manifests
 from mm_runtime.base.stop_signal import StopSignal
 from mm_runtime.engine_build.build_paths import BuildPaths
 from mm_runtime.engine_build.run import BuildOptions, build
@@ -102,6 +105,25 @@ def trtllm_site(
     store = folder / "store"
     store.mkdir()
     return TrtllmSite(str(source), store, complete.build_plan, complete, tools)
+
+
+def assert_family_is_built(site: TrtllmSite, family: str) -> None:
+    """Build; the engines are complete, and what was run is what `-o commands` prints."""
+    result, code = site.build()
+    assert (code, result.failure) == (ExitCode.OK, None)
+    manifest = manifests.read(site.paths.manifest)
+    manifests.verify(site.paths.engine, manifest)
+    files = {file.path for file in manifest.files}
+    record = FAMILIES[family]
+    folders = {"encoder", "decoder"} if record.kind is Kind.ENCODER_DECODER else {"llm"}
+    if record.recipe.vision_type:
+        assert "multimodal_encoder/model.engine" in files
+    assert {f"{folder}/rank0.engine" for folder in folders} <= files
+    assert list(journalled(site).values()) == printed(site)
+    assert (manifest.versions["tensorrt_llm"], manifest.gpu is not None) == (
+        site.tools.version,
+        True,
+    )
 
 
 def journalled(site: TrtllmSite) -> dict[str, list[str]]:

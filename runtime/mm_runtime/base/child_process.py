@@ -57,13 +57,25 @@ class ChildProcess:
         self.peak_memory_bytes = 0
         self._tail: deque[str] = deque(maxlen=TAIL_LINES)
         self._on_line = on_line
+        self._process = self._started(argv, env, folder)
+        self.pid = self._process.pid
+        self._pidfd = os.pidfd_open(self.pid)
+        assert self._process.stdout is not None  # noqa: S101 (PIPE was passed)
+        self._reader = threading.Thread(
+            target=self._read, args=(self._process.stdout,), name=f"output-{self.pid}", daemon=True
+        )
+        self._reader.start()
+
+    def _started(
+        self, argv: Sequence[str], env: Mapping[str, str], folder: Path | None
+    ) -> subprocess.Popen[bytes]:
         # setpriv instead of preexec_fn: Python code between fork and exec can deadlock once there
         # are threads. The signal is sent when the starting THREAD ends, so start children from the
         # main one.
         setpriv = shutil.which("setpriv")
         if setpriv is None:
             raise PermanentError("setpriv is not installed: add util-linux to the image.")
-        self._process = subprocess.Popen(
+        return subprocess.Popen(
             [setpriv, "--pdeathsig", "KILL", "--", *argv],
             env=dict(env),
             cwd=folder,
@@ -74,13 +86,6 @@ class ChildProcess:
             # Niceness counts within one only, and the encoder's would not yield to the gateway.
             process_group=0,
         )
-        self.pid = self._process.pid
-        self._pidfd = os.pidfd_open(self.pid)
-        assert self._process.stdout is not None  # noqa: S101 (PIPE was passed)
-        self._reader = threading.Thread(
-            target=self._read, args=(self._process.stdout,), name=f"output-{self.pid}", daemon=True
-        )
-        self._reader.start()
 
     @property
     def tail(self) -> list[str]:

@@ -6,7 +6,9 @@ It need not be the python3 that runs this: in NVIDIA's images it is the system's
 import json
 import logging
 import subprocess
+import sys
 from collections.abc import Sequence
+from importlib import metadata
 
 log = logging.getLogger(__name__)
 
@@ -31,8 +33,17 @@ print(json.dumps(found))
 
 def tool_versions(python: str = "python3", packages: Sequence[str] = VERSIONED) -> dict[str, str]:
     """Return package -> version, for those that are installed beside an interpreter."""
+    if python == sys.executable:
+        return {one: found for one in packages if (found := _own_version(one))}
     answer = query([python, "-c", _VERSIONS, *packages])
     return dict(json.loads(answer)) if answer else {}
+
+
+def _own_version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
 
 
 def query(argv: Sequence[str]) -> str | None:

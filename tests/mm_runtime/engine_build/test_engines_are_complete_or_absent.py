@@ -20,6 +20,8 @@ from mm_runtime.engine_build.build_paths import BuildPaths
 from mm_runtime.errors import EngineCorruptError
 from support.build_sites import Site
 
+pytestmark = pytest.mark.usefixtures("quick_builds")
+
 DEADLINE_SECONDS = 60
 
 

@@ -16,6 +16,8 @@ from mm_runtime.errors import VerificationFailedError
 from support.trtllm_sites import TrtllmSite, trtllm_site
 from support.trtllm_tools.install import Tools
 
+pytestmark = pytest.mark.usefixtures("quick_builds")
+
 VERSION = "0.20.0"
 WIDTH = {"t5": 512, "llava": 4096}
 

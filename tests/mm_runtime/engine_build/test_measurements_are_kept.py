@@ -9,6 +9,8 @@ from mm_api.contract import ExitCode
 from support.trtllm_sites import TrtllmSite, trtllm_site, use_site
 from support.trtllm_tools.install import H100, Tools, install, write_gpu
 
+pytestmark = pytest.mark.usefixtures("quick_builds")
+
 
 @pytest.fixture(scope="module")
 def tools(tmp_path_factory: pytest.TempPathFactory) -> Tools:

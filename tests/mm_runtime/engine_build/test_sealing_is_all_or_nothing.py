@@ -13,6 +13,8 @@ from support.build_sites import Site
 from support.patched_builders import run
 from support.staging_sites import StagingSite, staging_site
 
+pytestmark = pytest.mark.usefixtures("quick_builds")
+
 KILLED = -9
 
 DIE = "import os, signal\ndie = lambda: os.kill(os.getpid(), signal.SIGKILL)\n"

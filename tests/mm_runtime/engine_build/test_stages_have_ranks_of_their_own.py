@@ -11,6 +11,8 @@ from mm_runtime.base import manifest as manifests
 from support.trtllm_sites import TrtllmSite, trtllm_site, use_site
 from support.trtllm_tools.install import Tools, install
 
+pytestmark = pytest.mark.usefixtures("quick_builds")
+
 
 @pytest.fixture(scope="module")
 def tools(tmp_path_factory: pytest.TempPathFactory) -> Tools:

@@ -19,6 +19,8 @@ from mm_runtime.engine_build.tool_report import ToolReport
 from support.trtllm_sites import TrtllmSite, trtllm_site, use_site
 from support.trtllm_tools.install import install, write_program
 
+pytestmark = pytest.mark.usefixtures("quick_builds")
+
 BY_HAND_SECONDS = 120
 H100 = "NVIDIA-H100-80GB-HBM3"
 BUILT = "build/engines/llm"

@@ -1,11 +1,17 @@
 """A Whisper of Hugging Face becomes the file that OpenAI would have published."""
 
+from pathlib import Path
+
 import pytest
 import torch
 from transformers import WhisperConfig, WhisperForConditionalGeneration
 
+from mm_api.families import FAMILIES
 from mm_runtime.engine_build.commands.openai_layout import TIED, openai_name
 from mm_runtime.errors import PermanentError
+from support.model_configs import WITH_ENGINES
+from support.trtllm_sites import assert_family_is_built, trtllm_site, use_site
+from support.trtllm_tools.install import install
 
 
 def test_names_are_openais() -> None:
@@ -45,6 +51,17 @@ def test_names_are_openais() -> None:
 
 WEIGHT_AND_BIAS = ("weight", "bias")
 ENDS = ("conv1", "conv2", "ln_post")
+
+
+@pytest.mark.parametrize(
+    "family", [name for name in WITH_ENGINES if FAMILIES[name].recipe.model_name]
+)
+def test_its_engines_are_built(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, family: str
+) -> None:
+    """The converter reads the renamed weights, in processes of their own as in a Job."""
+    tools = install(tmp_path / "tools", "0.20.0")
+    assert_family_is_built(use_site(monkeypatch, trtllm_site(tmp_path, tools, family)), family)
 
 
 def test_strangers_are_refused() -> None:

@@ -143,7 +143,7 @@ async def test_processor_time_ends(decoders: Decoders) -> None:
 async def test_processor_time_is_of_one_file(decoders: Decoders) -> None:
     """What earlier files took does not count against the next."""
     with pytest.raises(DecoderEndedError):
-        await _decode(decoders, breaking_jobs.spin, seconds=2)
+        await _decode(decoders, breaking_jobs.spin, seconds=1)
     for _ in range(3):
         assert await _process_of(decoders)
 
