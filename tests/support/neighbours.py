@@ -97,7 +97,10 @@ def answer_alone(model: SlotModel, request: Request) -> tuple[Piece, ...]:
 
 
 def neighbours(  # noqa: C901 (rules are methods of a class of this model)
-    model: SlotModel, questions: Questions, stepped: Callable[[], None]
+    model: SlotModel,
+    questions: Questions,
+    stepped: Callable[[], None],
+    forgetful: SlotModel | None = None,
 ) -> type[RuleBasedStateMachine]:
     """Return the state machine.
 
@@ -105,8 +108,9 @@ def neighbours(  # noqa: C901 (rules are methods of a class of this model)
         model: served by one engine after the other.
         questions: sent in any order, any number of times.
         stepped: called for each rule that is followed.
+        forgetful: the same model, which keeps nothing of earlier requests; None: `model` is it.
     """
-    alone = [answer_alone(model, make_request()) for make_request in questions.good]
+    alone = [answer_alone(forgetful or model, make_request()) for make_request in questions.good]
     any_good = st.sampled_from(range(len(questions.good)))
 
     class Neighbours(RuleBasedStateMachine):
@@ -123,6 +127,13 @@ def neighbours(  # noqa: C901 (rules are methods of a class of this model)
         @rule(which=any_good, clients=st.integers(1, 6), leaver=st.integers(0, 9))
         def join(self, which: int, clients: int, leaver: int) -> None:
             for number in range(clients):
+                client = Client(alone[which])
+                client.walked_away = number == leaver
+                self._join(questions.good[which](), client)
+
+        @rule(several=st.lists(any_good, min_size=2, max_size=6), leaver=st.integers(0, 9))
+        def meet(self, several: list[int], leaver: int) -> None:
+            for number, which in enumerate(several):
                 client = Client(alone[which])
                 client.walked_away = number == leaver
                 self._join(questions.good[which](), client)

@@ -44,6 +44,14 @@ class Nothing:
         del slot
         return self._torch.zeros(len(request.ids), 1)
 
+    def recall(self, slot: int, request: Any) -> int:
+        """Return that nothing is known."""
+        del slot, request
+        return 0
+
+    def keep(self, slot: int, request: Any, answer: Sequence[int], length: int) -> None:
+        """Keep nothing."""
+
     def run(self, tokens: Sequence[Any], positions: Sequence[int], part: Any = None) -> Any:
         """Return a row for each token and each row of the part."""
         from mm_runtime.reference_engine.model import Passed  # noqa: PLC0415 - as above

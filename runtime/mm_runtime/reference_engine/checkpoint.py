@@ -42,5 +42,8 @@ class Checkpoint:
     """Layers stay on disk and are read for each pass, one matrix after another, on the processor;
     what has to be written for that lies in this folder. None: all weights are in memory."""
 
+    reuse_bytes: int = 0
+    """Memory of the device for keys and values of earlier requests; 0: none are kept."""
+
     kernels: Kernels | None = None
     """Compute decoders of Llama's shape, in passes of fixed shapes."""

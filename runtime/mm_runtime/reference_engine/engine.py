@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from mm_api.documents.build_plan import EngineLimits
 from mm_runtime.reference_engine.choices import Choices, choices_of
 from mm_runtime.reference_engine.model import Part, Passed, SlotModel
+from mm_runtime.reference_engine.reuse import Reuse
 from mm_runtime.reference_engine.running import Running
 from mm_runtime.reference_engine.sampling import TokenChooser
 from mm_runtime.reference_engine.schedule import Shares, rows_of_prompt
@@ -105,6 +106,7 @@ class Engine:
     def __init__(self, model: SlotModel, options: EngineOptions) -> None:
         """Prepare; `start` begins to serve."""
         self._model = model
+        self._reuse = Reuse(model)
         self._options = options
         self._wake = threading.Condition()
         self._waiting: deque[tuple[Request, Sink]] = deque()
@@ -261,11 +263,13 @@ class Engine:
         self._checked = now
         self._checks += 1
         if self._prefilling is not None and is_cancelled(self._prefilling.sink):
+            self._reuse.keep(len(self._decoding), self._prefilling)
             cancel(self._prefilling.sink)
             self._prefilling = None
         for slot in reversed(range(len(self._decoding))):
             sink = self._decoding[slot].sink
             if is_cancelled(sink):
+                self._reuse.keep(slot, self._decoding[slot])
                 self._leave(slot)
                 cancel(sink)
         if self._checks % WAITING_CHECKED_EVERY == 0:
@@ -307,6 +311,7 @@ class Engine:
             prompt.length = prompt.prefilled
             if prompt.prefilled == len(prompt.prompt):
                 self._prefilling = None
+                self._reuse.keep(len(decoding), prompt)
                 decoding.append(prompt)
             elif broken := passed.broken.get(len(decoding)):
                 self._prefilling = None
@@ -412,12 +417,14 @@ class Engine:
                 return None
             request, sink = self._waiting.popleft()
         try:
-            prompt = self._model.begin(len(self._decoding), request)
+            slot = len(self._decoding)
+            prompt = self._model.begin(slot, request)
             chooser = TokenChooser(request, self._model.vocabulary_size, prompt.device)
             limit = self._options.limits.max_seq_len
             # The model has taken what it reads of them; a GPU has no room for both.
             left = replace(request, table=None, features=None)
-            return Running(left, sink, prompt, chooser, max_length=limit)
+            recalled = self._reuse.recall(slot, request)
+            return Running(left, sink, prompt, chooser, max_length=limit, recalled=recalled)
         except Exception as error:
             # It is in no slot yet, so no other code reports the error to the client.
             logger.exception("a request could not be started")
@@ -447,6 +454,7 @@ class Engine:
                     choices.logits[rows], choices.chosen[rows.start]
                 ):
                     finished.append(slot)
+                    self._reuse.keep(slot, running)
             except Exception as raised:  # noqa: BLE001 (of this request, which gets it below)
                 error = raised
             if error is not None:

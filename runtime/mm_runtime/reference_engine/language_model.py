@@ -23,6 +23,8 @@ from mm_runtime.reference_engine.fused.decoder import FusedDecoder
 from mm_runtime.reference_engine.fused.low_ranks import take_adapters
 from mm_runtime.reference_engine.fused.weights import has_llama_shape, take_weights
 from mm_runtime.reference_engine.model import Part, Passed
+from mm_runtime.reference_engine.prefix_cache import PrefixCache, PrefixCounts
+from mm_runtime.reference_engine.prefix_keys import BLOCK, block_names
 from mm_runtime.reference_engine.slot_cache import ATTENTION, SlotCache
 from mm_runtime.reference_engine.streaming import places
 from mm_runtime.serving.device import as_tensor, release_unused
@@ -45,6 +47,9 @@ class LanguageModel:
     repeatable = True
     """A pass writes keys and values at places that follow from its arguments alone."""
 
+    rotation_width = 0
+    """Numbers by which a request rotates each position of its prompt; 0: it brings none."""
+
     def __init__(self, checkpoint: Checkpoint) -> None:
         """Load the language model of a family with a `decoder`; its vision tower is dropped."""
         slots, max_length, device = checkpoint.slots, checkpoint.max_length, checkpoint.device
@@ -66,6 +71,7 @@ class LanguageModel:
         self._device = device
         for ready in (self._embed, self._head):
             ready.to(device)
+        self._prefixes: PrefixCache | None = None
         self._fused: FusedDecoder | None = None
         self._graphs: DecodeGraphs | None = None
         if kernels is not None and has_llama_shape(self._model, config):
@@ -78,6 +84,8 @@ class LanguageModel:
                 device=device,
                 adapters=take_adapters(adapters, weights, device) if adapters else None,
             )
+            if checkpoint.reuse_bytes:
+                self._prefixes = PrefixCache(self._fused, limit_bytes=checkpoint.reuse_bytes)
             return
         self._adapters = Adapters({"llm": self._model}, adapters)
         if checkpoint.streamed is None:
@@ -96,6 +104,8 @@ class LanguageModel:
             fixed=fixed,
             window=_window(config),
         )
+        if checkpoint.reuse_bytes:
+            self._prefixes = PrefixCache(self._cache, limit_bytes=checkpoint.reuse_bytes)
         if fixed:
             self._capture(slots, max_length)
 
@@ -164,6 +174,42 @@ class LanguageModel:
         """Return the rows: none reads a later one."""
         del slot, start
         return rows
+
+    @property
+    def prefixes(self) -> PrefixCounts | None:
+        """Return what was found of earlier requests; None: nothing of them is kept."""
+        return None if self._prefixes is None else self._prefixes.counts
+
+    @torch.inference_mode()
+    def recall(self, slot: int, request: Request) -> int:
+        """Fill the slot with what is kept of the prompt's beginning; see `SlotModel.recall`."""
+        if self._prefixes is None:
+            return 0
+        # The last token is always computed: what comes next follows from its state.
+        names = self._block_names(request, request.ids[:-1])
+        names = names[: self._prefixes.find(names)]
+        self._prefixes.write(names, slot)
+        found = self._complete(slot, len(names) * BLOCK)
+        self._prefixes.counts.requested += len(request.ids) - 1
+        self._prefixes.counts.reused += found
+        return found
+
+    def _complete(self, slot: int, count: int) -> int:
+        """Return how many of the first positions of a slot read no later ones: all of them."""
+        del slot
+        return count
+
+    @torch.inference_mode()
+    def keep(self, slot: int, request: Request, answer: Sequence[int], length: int) -> None:
+        """Keep keys and values of the slot's first positions for prompts that begin alike."""
+        if self._prefixes is not None:
+            tokens = (*request.ids, *answer)[:length]
+            self._prefixes.keep(self._block_names(request, tokens), slot)
+
+    def _block_names(self, request: Request, tokens: Sequence[int]) -> list[bytes]:
+        return block_names(
+            request, tokens, vocabulary=self.vocabulary_size, rotation_width=self.rotation_width
+        )
 
     def _aim(self, positions: Sequence[int], part: Part | None) -> torch.Tensor:
         """Set what the next pass's rows read; return the position of each."""

@@ -67,6 +67,7 @@ def load_engine(
     device: torch.device = CPU,
     kernels: Kernels | None = None,
     streamed: Path | None = None,
+    reuse_bytes: int = 0,
 ) -> LoadedEngine:
     """Load the language model within the limits it was built for; the engine is not started.
 
@@ -77,6 +78,7 @@ def load_engine(
         device: holds weights, keys and values, and computes.
         kernels: of fused decoders; None: those of the device.
         streamed: see `Checkpoint`; for decoders alone.
+        reuse_bytes: see `Checkpoint`.
 
     Raises:
         OSError, ValueError: a file is missing or not understood.
@@ -84,7 +86,7 @@ def load_engine(
     limits = directory.limits
     start = len(decoder_start(directory.llm)) if directory.facts.encoder else 0
     torch.set_num_threads(threads_for(directory.facts.weight_bytes, len(os.sched_getaffinity(0))))
-    model = load_model(directory, device, kernels, streamed)
+    model = load_model(directory, device, kernels, streamed, reuse_bytes)
     beside = GPU_PROMPT_ROWS if is_gpu(device) else PROMPT_ROWS
     options = EngineOptions(
         # A decoder starts with what its checkpoint forces, whatever limit the plan has for more.
@@ -108,6 +110,7 @@ def load_model(
     device: torch.device = CPU,
     kernels: Kernels | None = None,
     streamed: Path | None = None,
+    reuse_bytes: int = 0,
 ) -> SlotModel:
     """Return the language model of an engine on a device, by its family.
 
@@ -116,6 +119,7 @@ def load_model(
         device: holds weights, keys and values, and computes.
         kernels: of fused decoders; None: those of the device.
         streamed: see `Checkpoint`; for decoders alone.
+        reuse_bytes: see `Checkpoint`.
 
     Raises:
         ValueError: the Reference engine has no such family.
@@ -139,6 +143,7 @@ def load_model(
         device=device,
         graphs=is_gpu(device) and not rotated,
         streamed=streamed,
+        reuse_bytes=reuse_bytes,
         kernels=kernels,
     )
     if family in KINDS:

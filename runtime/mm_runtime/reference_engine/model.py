@@ -7,6 +7,7 @@ from typing import Protocol
 import torch
 
 from mm_runtime.reference_engine.beams import Branches
+from mm_runtime.reference_engine.prefix_cache import PrefixCounts
 from mm_runtime.serving.generate.request import Request
 
 
@@ -66,6 +67,27 @@ class SlotModel(Protocol):
             slot: of the prompt.
             start: its first row that was not read yet.
             rows: at least 1, and no more than are left.
+        """
+
+    @property
+    def prefixes(self) -> PrefixCounts | None:
+        """Return what was found of earlier requests; None: nothing of them is kept."""
+
+    def recall(self, slot: int, request: Request) -> int:
+        """Fill a slot with what is kept of earlier requests that began as this one's prompt.
+
+        Returns:
+            The positions that need not be computed: fewer than the prompt has.
+        """
+
+    def keep(self, slot: int, request: Request, answer: Sequence[int], length: int) -> None:
+        """Keep what a slot holds for later requests.
+
+        Args:
+            slot: of the request.
+            request: whose prompt was read, at least in part.
+            answer: its tokens so far.
+            length: positions that were computed, of the prompt and then of the answer.
         """
 
     def run(

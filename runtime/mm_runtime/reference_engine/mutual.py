@@ -11,7 +11,7 @@ import torch
 from mm_runtime.reference_engine.checkpoint import Checkpoint
 from mm_runtime.reference_engine.language_model import LanguageModel
 from mm_runtime.reference_engine.model import Part
-from mm_runtime.reference_engine.reach import reach_of, rows_of_part
+from mm_runtime.reference_engine.reach import complete_rows, reach_of, rows_of_part
 from mm_runtime.serving.generate.request import Request
 
 
@@ -32,6 +32,10 @@ class MutualLanguageModel(LanguageModel):
     def cut(self, slot: int, start: int, rows: int) -> int:
         """Return the rows up to the image that the last one is part of, or all of that image."""
         return rows_of_part(self._reach[slot], start, rows)
+
+    def _complete(self, slot: int, count: int) -> int:
+        """Return the positions up to an image that ends later; see `cut`."""
+        return complete_rows(self._reach[slot], count)
 
     def _aim(self, positions: Sequence[int], part: Part | None) -> torch.Tensor:
         if part is None:

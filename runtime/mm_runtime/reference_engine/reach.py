@@ -17,6 +17,13 @@ def reach_of(ids: Sequence[int], vocabulary: int) -> list[int]:
     return reach
 
 
+def complete_rows(reach: Sequence[int], count: int) -> int:
+    """Return how many of the first `count` positions are those of complete images and tokens."""
+    if not count or reach[count - 1] == count - 1:
+        return count
+    return reach.index(reach[count - 1])
+
+
 def rows_of_part(reach: Sequence[int], start: int, rows: int) -> int:
     """Return the rows of a part that no row reads beyond.
 

@@ -46,6 +46,7 @@ class RotatedLanguageModel(LanguageModel):
         self._rotation = _Rotation()
         self._model.rotary_emb = self._rotation
         self._pairs = int(self._plain.inv_freq.shape[0])
+        self.rotation_width = 2 * self._pairs
         self._tables: list[torch.Tensor | None] = [None] * checkpoint.slots
         self._deltas = [0] * checkpoint.slots
 

@@ -22,8 +22,9 @@ class Running:
         chooser: TokenChooser,
         *,
         max_length: int,
+        recalled: int = 0,
     ) -> None:
-        """Start with nothing of the prompt done.
+        """Start with nothing of the prompt done but what is known from earlier requests.
 
         Args:
             request: as the client sent it.
@@ -31,16 +32,17 @@ class Running:
             prompt: what the model reads first, one row a position.
             chooser: chooses the answer's tokens.
             max_length: positions a slot has; it shortens the answer when the request wants more.
+            recalled: first positions of the prompt that its slot holds already.
         """
         self.request = request
         self.sink = sink
         self.prompt = prompt
         self.chooser = chooser
-        self.prefilled = 0
+        self.prefilled = self._recalled = recalled
         self.most_rows = 0
         """Of the prompt in one pass, where there was no memory for more; 0: there was."""
 
-        self.length = 0
+        self.length = recalled
         """Positions in the slot."""
 
         self.last_token: int | Branches = 0
@@ -142,6 +144,7 @@ class Running:
                     likeliest=tuple(one for place in self._likeliest[part] for one in place),
                     context_logits=_joined(self._context_logits) if done else None,
                     generation_logits=_joined(self._generation_logits[part]),
+                    reused=self._recalled,
                 )
             )
         return done

@@ -192,6 +192,11 @@ class SlotCache:
             read[group.rows] = found.flatten(1, 2)
         return read[:, None]
 
+    def rows(self, slot: int, start: int, stop: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return keys and values of some positions of a slot, [layers, heads, positions, ...]."""
+        self._reserve(stop)
+        return self._keys[:, slot, :, start:stop], self._values[:, slot, :, start:stop]
+
     def move(self, source: int, target: int, length: int) -> None:
         """Copy the first `length` positions of one slot over another."""
         for store in (self._keys, self._values):

@@ -124,6 +124,17 @@ class UnbatchedModel:
         self._slots[target], self._slots[source] = self._slots[source], None
         self._adapter_of_slot[target] = self._adapter_of_slot[source]
 
+    prefixes = None
+    """Nothing is kept: prompts are a few tokens, and what they read is each request's own."""
+
+    def recall(self, slot: int, request: Request) -> int:
+        """Return that nothing of the prompt is known."""
+        del slot, request
+        return 0
+
+    def keep(self, slot: int, request: Request, answer: Sequence[int], length: int) -> None:
+        """Keep nothing."""
+
     def release_unused(self) -> None:
         """Give memory of the device back that nothing uses."""
         release_unused(self.device)

@@ -41,6 +41,7 @@ class Narrow:
         self.vocabulary_size = model.vocabulary_size
         self.check, self.prompt_length = model.check, model.prompt_length
         self.begin, self.logits, self.move = model.begin, model.logits, model.move
+        self.recall, self.keep, self.prefixes = model.recall, model.keep, model.prefixes
 
     def cut(self, slot: int, start: int, rows: int) -> int:
         """Return the rows of a part."""

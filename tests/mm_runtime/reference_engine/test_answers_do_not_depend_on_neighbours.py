@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,11 +15,11 @@ from mm_runtime.reference_engine.encoder_decoder import EncoderDecoderModel
 from mm_runtime.reference_engine.language_model import LanguageModel
 from mm_runtime.reference_engine.model import SlotModel
 from mm_runtime.serving.generate.request import BeamOptions, Request, Sampling, Wanted
-from support.engines import SLOTS
+from support.engines import MAX_LENGTH, SLOTS
 from support.families.texts import write
 from support.families.words import END, SIZE
 from support.neighbours import Questions, answer_alone, copied, neighbours
-from support.tiny_llava import END_ID, VOCABULARY
+from support.tiny_llava import CHECKPOINT, END_ID, VOCABULARY
 
 HIDDEN = 128
 STEPS = 100
@@ -29,6 +30,9 @@ FOLLOWED = 0.9
 
 UNDECIDED = 1e-3
 """Two tokens whose logits are nearer than this could change places by rounding in other company."""
+
+BLOCKS_BYTES = 135_000
+"""Of what is kept: four blocks, and fewer than the chats have."""
 
 SAMPLINGS = (
     Sampling(),
@@ -87,6 +91,35 @@ def _llava_questions() -> Questions:
     )
 
 
+def _chats(model: LanguageModel) -> Questions:
+    """Return first turns of chats, second ones behind their answers, and what breaks between."""
+    rng = np.random.default_rng(22)
+    good = []
+    for number in range(5):
+        ids = (2, *rng.integers(5, VOCABULARY, 7).tolist())
+        if number % 2:
+            ids += tuple(range(VOCABULARY, VOCABULARY + 4))
+        # The answer completes a block.
+        length = int(rng.choice((14, 30)))
+        ids += tuple(rng.integers(5, VOCABULARY, length - len(ids)).tolist())
+        turn = Request(
+            ids=ids,
+            table=rng.normal(size=(4, HIDDEN)).astype(np.float16),
+            row_ids=np.where(np.array(ids) >= VOCABULARY, number, 0).astype(np.uint64),
+            salt="ann" if number == 3 else "",
+            max_tokens=int(rng.integers(4, 10)),
+            end_ids=frozenset(),
+            sampling=SAMPLINGS[number % 3],
+        )
+        said = [token for piece in answer_alone(model, turn) for token in piece.ids]
+        ids += (*said, *rng.integers(5, VOCABULARY, 4).tolist())
+        marks = np.where(np.array(ids) >= VOCABULARY, number, 0).astype(np.uint64)
+        good += [turn, replace(turn, ids=ids, row_ids=marks)]
+    llava = _llava_questions()
+    made = [copied(request) for request in good]
+    return Questions(good=made, refused=llava.refused, broken=llava.broken)
+
+
 def _t5_questions(start: int) -> Questions:
     """Return texts with one answer and with several beams."""
     rng = np.random.default_rng(21)
@@ -138,7 +171,9 @@ def t5(tmp_path_factory: pytest.TempPathFactory) -> EncoderDecoderModel:
     )
 
 
-def _follow(model: SlotModel, questions: Questions, engines: int) -> int:
+def _follow(
+    model: SlotModel, questions: Questions, engines: int, forgetful: SlotModel | None = None
+) -> int:
     """Let clients come and go at so many engines; return how many rules were followed."""
     followed = 0
 
@@ -149,7 +184,7 @@ def _follow(model: SlotModel, questions: Questions, engines: int) -> int:
     # Not made smaller when it fails: that would take longer than a test may.
     phases = (Phase.generate,)
     run_state_machine_as_test(
-        neighbours(model, questions, count),
+        neighbours(model, questions, count, forgetful),
         settings=settings(max_examples=engines, stateful_step_count=STEPS, phases=phases),
     )
     return followed
@@ -185,6 +220,33 @@ def test_requests_that_share_a_pass(language_model: LanguageModel, engines: int)
     questions = _llava_questions()
     _assert_decided(language_model, questions)
     assert _follow(language_model, questions, engines) >= engines * STEPS * FOLLOWED
+
+
+@pytest.mark.parametrize(
+    "engines",
+    [
+        pytest.param(12, id="12 engines"),
+        pytest.param(400, marks=[pytest.mark.slow, pytest.mark.timeout(2400)], id="400 engines"),
+    ],
+)
+def test_requests_that_continue_chats(language_model: LanguageModel, engines: int) -> None:
+    """Prompts are known in part from requests that ended, left or run, and some were forgotten."""
+    questions = _chats(language_model)
+    _assert_decided(language_model, questions)
+    checkpoint = Checkpoint(
+        folder=CHECKPOINT,
+        family="llava",
+        dtype="float32",
+        slots=SLOTS,
+        max_length=MAX_LENGTH,
+        reuse_bytes=BLOCKS_BYTES,
+    )
+    model = LanguageModel(checkpoint)
+    assert _follow(model, questions, engines, language_model) >= engines * STEPS * FOLLOWED
+    counts = model.prefixes
+    assert counts is not None
+    assert counts.reused > counts.requested // 4
+    assert counts.evictions > engines
 
 
 @pytest.mark.parametrize(

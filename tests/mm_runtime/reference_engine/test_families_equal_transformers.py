@@ -10,8 +10,11 @@ import numpy as np
 import pytest
 
 from mm_api.families import FAMILIES
+from mm_api.families.family import Kind
 from mm_runtime.gateway.prompts.layout import PromptLayout
 from mm_runtime.reference_engine.load import load_model
+from mm_runtime.reference_engine.prefix_keys import BLOCK
+from mm_runtime.reference_engine.reach import complete_rows, reach_of
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.preprocess.processors.grids import FRAMES
 from support.collecting_sink import CollectingSink
@@ -231,3 +234,28 @@ def _video_answer(pipeline: Pipeline, upstream: Upstream, **tensors: Any) -> lis
     ids = [token if one >= vocabulary else one for one in prepared["INPUT_ID"][0].tolist()]
     inputs = upstream.case.video(prepared, [int(one == token) for one in ids])
     return upstream.answer(ids, **inputs)
+
+
+def test_the_next_turn_of_a_chat(both: tuple[Pipeline, Upstream]) -> None:
+    """What an earlier turn computed is known, and the answer is that of an engine that forgets."""
+    pipeline, _ = both
+    image = np.asarray(noise_image(60, 44, seed=3))[None, None]
+    requested = " ".join([QUESTION] * 4)
+    keeping = Pipeline.load(pipeline.directory, reuse_bytes=64 << 20)
+    prompts, reused = [], []
+    try:
+        for turn in (requested, f"{requested} and behind it ?"):
+            request, sink = keeping.request(turn, IMAGE_BYTES=image), CollectingSink()
+            keeping.loaded.engine.submit(request, sink)
+            assert pipeline.query(turn, IMAGE_BYTES=image) == sink.wait()
+            prompts.append(request.ids)
+            reused.append(sink.pieces[-1].reused)
+    finally:
+        keeping.loaded.engine.stop()
+    family = FAMILIES[pipeline.directory.facts.family]
+    alike = [one == other for one, other in zip(*prompts, strict=False)]
+    known = (*alike, False).index(False) // BLOCK * BLOCK
+    if family.mutual_images:
+        known = complete_rows(reach_of(prompts[1], keeping.loaded.vocabulary_size), known)
+    assert reused == [0, known if family.kind is Kind.PROMPT_TABLE else 0]
+    assert known

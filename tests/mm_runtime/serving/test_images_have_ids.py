@@ -8,7 +8,7 @@ from PIL import Image
 
 from mm_api.documents.serving_plan import ServingPlan
 from mm_runtime.serving.directory import EngineDirectory
-from mm_runtime.serving.preprocess.image_ids import ImageIds, extra_ids, image_id
+from mm_runtime.serving.preprocess.image_ids import ImageIds, extra_ids, image_id, sized_id
 from mm_runtime.serving.preprocess.preprocessing import Outputs, Preprocessor
 from mm_runtime.serving.preprocess.processors.resize import ImagePreprocessor
 from support.tiny_llava import (
@@ -80,6 +80,12 @@ def test_preprocessed_pixels_have_an_id_too(preprocessor: Preprocessor) -> None:
     values = ImagePreprocessor.from_folder(CHECKPOINT)([_image("red-square.png")])
     outputs = _prepare(preprocessor, "What?", IMAGE=values[np.newaxis].astype(np.float16))
     assert [image_id(values[0].astype(np.float16))] * FEATURES_PER_IMAGE == _marked(outputs)
+
+
+def test_an_image_that_became_more_rows_has_another_id() -> None:
+    """Cut into tiles alone and seen at once beside others, an image is not the same to a model."""
+    ids = {sized_id(one, rows) for one in (1, 2) for rows in (729, 1500)}
+    assert len(ids - {0}) == 4
 
 
 def test_salted_requests_have_ids_of_their_own(preprocessor: Preprocessor) -> None:

@@ -51,6 +51,16 @@ def _read(
     )
 
 
+def test_features_belong_to_images() -> None:
+    """Each id of the prompt may name its image; 0 is a token's."""
+    marks = np.array([[0, 7, 7]], np.uint64)
+    request = _read(prompt_table_extra_ids=marks, cache_salt=np.array([[b"ann"]], np.object_))
+    assert request.row_ids is not None
+    assert (request.row_ids.tolist(), request.salt) == ([0, 7, 7], "ann")
+    with pytest.raises(RequestError, match="prompt_table_extra_ids has 2 values and input_ids 3"):
+        _read(prompt_table_extra_ids=marks[:, 1:])
+
+
 def test_minimum() -> None:
     """Ids, length and number of tokens are enough; the seed is a fresh one."""
     expected = Request(
@@ -218,6 +228,7 @@ def test_piece_fills_every_output() -> None:
         "generation_logits": [[[[0.0]]]],
         "likeliest_ids": [[[-1]]],
         "likeliest_values": [[[-1.0]]],
+        "reused_tokens": [[0]],
         "batch_index": [[0]],
         "sequence_index": [[0]],
     }

@@ -125,10 +125,12 @@ class Pipeline:
     loaded: LoadedEngine
 
     @classmethod
-    def load(cls, directory: EngineDirectory) -> "Pipeline":
+    def load(cls, directory: EngineDirectory, reuse_bytes: int = 0) -> "Pipeline":
         """Load everything; the caller stops `loaded.engine`."""
         serving = serving_plan(directory.manifest.fingerprint)
-        loaded = load_engine(directory, max_queue_size=16, cancellation_check_seconds=1.0)
+        loaded = load_engine(
+            directory, max_queue_size=16, cancellation_check_seconds=1.0, reuse_bytes=reuse_bytes
+        )
         loaded.engine.start()
         return cls(directory, Preprocessor.load(directory, serving), loaded)
 
@@ -155,6 +157,8 @@ class Pipeline:
         if self.directory.vision is None:
             return found
         encoder = load_encoder(self.directory, self.directory.vision)
+        if "OUT_PROMPT_TABLE_EXTRA_IDS" in prepared:
+            found["prompt_table_extra_ids"] = prepared["OUT_PROMPT_TABLE_EXTRA_IDS"]
         wanted = {name.lower(): value for name, value in prepared.items()}
         wanted |= {"max_tokens": prepared["REQUEST_OUTPUT_LEN"]}
         encoded = encode_requests(encoder, [wanted], np.float32)[0]

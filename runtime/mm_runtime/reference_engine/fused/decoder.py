@@ -64,8 +64,8 @@ class FusedDecoder:
             return torch.zeros(shape, dtype=dtype, device=device)
 
         store = (len(weights.layers), slots, heads.keys, max_length, heads.size)
-        keys, values = empty(*store), empty(*store)
-        self._stored = [Stored(*both) for both in zip(keys, values, strict=True)]
+        self._keys, self._values = empty(*store), empty(*store)
+        self._stored = [Stored(*both) for both in zip(self._keys, self._values, strict=True)]
         self._place_of_slot = list(range(slots))
         """Where the keys of each slot are: to move a request costs nothing."""
 
@@ -148,6 +148,11 @@ class FusedDecoder:
             # Only the last one lasts.
             read.append(states.clone() if at + largest < len(part.rows) else states)
         return Passed(decoded, read[0] if len(read) == 1 else torch.cat(read))
+
+    def rows(self, slot: int, start: int, stop: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return keys and values of some positions of a slot, [layers, heads, positions, ...]."""
+        place = self._place_of_slot[slot]
+        return self._keys[:, place, :, start:stop], self._values[:, place, :, start:stop]
 
     def move(self, source: int, target: int) -> None:
         """Give what one slot holds to another; it gets what that one held."""

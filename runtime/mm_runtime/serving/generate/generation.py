@@ -22,7 +22,7 @@ from mm_runtime.serving.generate.request import (
 )
 from mm_runtime.serving.prompts.ids import NO_ID, check_end, check_words
 from mm_runtime.serving.prompts.words import PADDING, TokenWords, unpack_words
-from mm_runtime.serving.tensors import Tensors, required, scalar, single
+from mm_runtime.serving.tensors import Tensors, required, scalar, single, texts
 
 Outputs = dict[str, NDArray[Any]]
 
@@ -72,6 +72,8 @@ def read_request(
     rotation = single(inputs, "mrope_rotary_cos_sin")
     return Request(
         ids=_ids(inputs, "input_ids", needed=features is None or not encoder_decoder),
+        row_ids=_read_row_ids(inputs),
+        salt="".join(texts(inputs, "cache_salt")),
         adapter=_read_adapter(inputs, adapters),
         decoder_ids=_ids(inputs, "decoder_input_ids", needed=True) if encoder_decoder else (),
         table=single(inputs, "prompt_embedding_table"),
@@ -141,6 +143,7 @@ _WRITERS: Mapping[str, Callable[[Piece, Sequence[int]], NDArray[Any]]] = {
     "generation_logits": lambda piece, _: _logits(piece.generation_logits, 4),
     "likeliest_ids": lambda piece, _: _likeliest(piece, 0, np.int32),
     "likeliest_values": lambda piece, _: _likeliest(piece, 1, np.float32),
+    "reused_tokens": lambda piece, _: np.array([[piece.reused]], dtype=np.int32),
     "batch_index": lambda *_: np.zeros((1, 1), dtype=np.int32),
     "sequence_index": lambda *_: np.zeros((1, 1), dtype=np.int32),
 }
@@ -171,6 +174,7 @@ def _write_beams(beams: tuple[Beam, ...]) -> Outputs:
         "generation_logits": np.zeros((1, 1, 1, 1), np.float32),
         "likeliest_ids": np.full((1, 1, 1), PADDING, dtype=np.int32),
         "likeliest_values": np.zeros((1, 1, 1), np.float32),
+        "reused_tokens": np.zeros((1, 1), dtype=np.int32),
         "batch_index": np.zeros((1, 1), dtype=np.int32),
         "sequence_index": np.zeros((1, 1), dtype=np.int32),
     }
@@ -201,6 +205,7 @@ def join_pieces(pieces: Sequence[Piece], prompt: tuple[int, ...] = ()) -> Piece:
         likeliest=tuple(one for piece in pieces for one in piece.likeliest),
         context_logits=last.context_logits,
         generation_logits=np.concatenate(logits) if logits else None,
+        reused=last.reused,
         beams=tuple(replace(beam, ids=(*prompt, *beam.ids)) for beam in last.beams),
     )
 
@@ -275,6 +280,24 @@ def _ids(inputs: Tensors, name: str, *, needed: bool) -> tuple[int, ...]:
     if not 1 <= length <= len(ids):
         raise RequestError(f"{_LENGTHS[name]} is {length}, but {name} holds {len(ids)} ids")
     return tuple(ids[:length].tolist())
+
+
+def _read_row_ids(inputs: Tensors) -> NDArray[np.uint64] | None:
+    """Return what each feature of the prompt belongs to.
+
+    Raises:
+        RequestError: not one id for each of the prompt's, as TensorRT-LLM requires it too.
+    """
+    found = single(inputs, "prompt_table_extra_ids")
+    ids = single(inputs, "input_ids")
+    if found is None or ids is None:
+        return None
+    if len(found) != len(ids):
+        raise RequestError(
+            f"prompt_table_extra_ids has {len(found)} values and input_ids {len(ids)}; one for "
+            "each is needed, 0 for tokens"
+        )
+    return found
 
 
 def _refuse_unsupported(inputs: Tensors) -> None:

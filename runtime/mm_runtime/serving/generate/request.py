@@ -115,6 +115,12 @@ class Request:
     table: Rows | None = None
     """Prompt embedding table, [rows, hidden]."""
 
+    row_ids: NDArray[np.uint64] | None = None
+    """[ids]: which image each feature of the prompt is of, 0 for tokens. None: unknown."""
+
+    salt: str = ""
+    """What is kept of a prompt is found by requests of the same salt only."""
+
     adapter: int | None = None
     """Id of the LoRA adapter that answers. None: the base model."""
 
@@ -198,6 +204,9 @@ class Piece:
 
     generation_logits: NDArray[np.float32] | None = None
     """[tokens of this piece, vocabulary] when wanted."""
+
+    reused: int = 0
+    """Tokens of the prompt that were known from earlier requests and not computed."""
 
     beams: tuple[Beam, ...] = ()
     """All answers of a beam search, best first; `ids` are the best one's."""

@@ -84,6 +84,12 @@ def salted_id(one: int, salt: str) -> int:
     return int.from_bytes(hashlib.blake2b(one.to_bytes(8), key=key, digest_size=8).digest()) or 1
 
 
+def sized_id(one: int, rows: int) -> int:
+    """Return the id of an image that became so many rows, where equal images can become others."""
+    content = one.to_bytes(8) + rows.to_bytes(8)
+    return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest()) or 1
+
+
 def extra_ids(
     ids: Sequence[int], vocabulary_size: int, images: Sequence[tuple[int, int]]
 ) -> NDArray[np.uint64]:

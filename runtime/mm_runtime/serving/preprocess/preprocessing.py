@@ -12,7 +12,7 @@ from mm_api.documents.serving_plan import ServingPlan
 from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.geometry.seen_tiles import seen_tiles
-from mm_runtime.serving.preprocess.image_ids import ImageIds, extra_ids, salted_id
+from mm_runtime.serving.preprocess.image_ids import ImageIds, extra_ids, salted_id, sized_id
 from mm_runtime.serving.preprocess.media import (
     LONGEST_VIDEO,
     MediaLimits,
@@ -160,7 +160,11 @@ class Preprocessor:
             rows = (self.engine.vision.features_per_image,) * count
             return Prepared({}, rows, tuple(self.ids.of_image(one) for one in encoded))
         prepared = self.image_processor.prepare(images)
-        return replace(prepared, ids=tuple(self.ids.of_image(one) for one in images))
+        ids = tuple(self.ids.of_image(one) for one in images)
+        if self.image_processor.fixed_rows is None:
+            # Beside other images, a family may cut an image into fewer tiles than alone.
+            ids = tuple(sized_id(*one) for one in zip(ids, prepared.rows, strict=True))
+        return replace(prepared, ids=ids)
 
     def _prepared_video(self, inputs: Tensors, images: int) -> Prepared:
         if images:
@@ -240,7 +244,7 @@ class Preprocessor:
         own = [salted_id(one, salt) for one in prepared.ids]
         requested = scalar(inputs, "PROMPT_TABLE_EXTRA_ID")
         if requested is not None:
-            images = [(requested, total)]
+            images = [(salted_id(requested, salt), total)]
         elif len(own) == 1:  # one image, or all frames of a video
             images = [(own[0], total)]
         else:

@@ -1,0 +1,128 @@
+"""Keys and values of earlier requests, in blocks; the least recently used go first.
+
+They are copied out of a slot when its prompt was read and when its answer has ended, and into the
+slot of a request that begins alike. So slots stay as they are, and what is kept takes memory of its
+own, on the device that computes: never more than was set aside.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+
+from mm_runtime.reference_engine.prefix_keys import BLOCK
+
+Rows = tuple[torch.Tensor, torch.Tensor]
+"""Keys and values, each [layers, heads, positions, head size]."""
+
+
+class Slots(Protocol):
+    """Where keys and values of running requests are."""
+
+    def rows(self, slot: int, start: int, stop: int) -> Rows:
+        """Return those of some positions of a slot, to be read and written in place."""
+
+
+@dataclass(slots=True)
+class PrefixCounts:
+    """What happened since the start, in positions of prompts and in blocks."""
+
+    requested: int = 0
+    """Positions of all prompts that could have been found."""
+
+    reused: int = 0
+    """Positions that were found, and not computed."""
+
+    evictions: int = 0
+    """Blocks that made room for others."""
+
+
+class PrefixCache:
+    """Blocks of one model's keys and values by their names. Not thread-safe."""
+
+    def __init__(self, slots: Slots, *, limit_bytes: int) -> None:
+        """Set the memory aside; on the processor the system gives it out as it is written."""
+        keys, _ = slots.rows(0, 0, 1)
+        layers, heads, _, size = keys.shape
+        self._slots = slots
+        self.block_bytes = 2 * layers * heads * BLOCK * size * keys.element_size()
+        self.capacity = limit_bytes // self.block_bytes
+        shape = (self.capacity, layers, heads, BLOCK, size)
+        self._keys = torch.empty(shape, dtype=keys.dtype, device=keys.device)
+        self._values = torch.empty(shape, dtype=keys.dtype, device=keys.device)
+        self._free = list(range(self.capacity))
+        self._places: OrderedDict[bytes, int] = OrderedDict()
+        """Name -> place in the memory; the least recently used first, and of one prompt the last
+        block first: none is found without those before it."""
+
+        self.counts = PrefixCounts()
+
+    @property
+    def used_bytes(self) -> int:
+        """Bytes of the blocks that are kept."""
+        return len(self._places) * self.block_bytes
+
+    def find(self, names: Sequence[bytes]) -> int:
+        """Return how many of the first blocks are kept."""
+        return sum(1 for _ in self._known(names))
+
+    def write(self, names: Sequence[bytes], slot: int) -> None:
+        """Copy blocks that are kept into the first positions of a slot."""
+        if not names:
+            return
+        places = [self._places[name] for name in names]
+        for stored, rows in self._pairs(slot, 0, len(names)):
+            rows.copy_(stored[places].permute(1, 2, 0, 3, 4))
+        self._touch(names)
+
+    def keep(self, names: Sequence[bytes], slot: int) -> None:
+        """Copy the first blocks of a slot that are not kept yet; as many as there is room for."""
+        names = names[: self.capacity]
+        known = self.find(names)
+        self._touch(names[:known])
+        new = names[known:]
+        if not new:
+            return
+        places = [self._place(name) for name in new]
+        try:
+            for stored, rows in self._pairs(slot, known, len(names)):
+                stored[places] = rows.permute(2, 0, 1, 3, 4)
+        except Exception:
+            self._free += places
+            raise
+        # Only now: a copy that failed leaves nothing to be found.
+        self._places.update(zip(new, places, strict=True))
+        self._touch(names)
+
+    def _known(self, names: Sequence[bytes]) -> Iterator[bytes]:
+        for name in names:
+            if name not in self._places:
+                return
+            yield name
+
+    def _place(self, name: bytes) -> int:
+        """Return where a block goes: where it is, where nothing is, or where the oldest was."""
+        if name in self._places:  # behind one that is not kept any more
+            return self._places.pop(name)
+        if self._free:
+            return self._free.pop()
+        self.counts.evictions += 1
+        return self._places.popitem(last=False)[1]
+
+    def _touch(self, names: Sequence[bytes]) -> None:
+        for name in reversed(names):
+            self._places.move_to_end(name)
+
+    def _pairs(
+        self, slot: int, start: int, stop: int
+    ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        """Yield memory and rows [layers, heads, blocks, ...] of a slot, of keys and values."""
+        for stored, rows in zip(
+            (self._keys, self._values),
+            self._slots.rows(slot, start * BLOCK, stop * BLOCK),
+            strict=True,
+        ):
+            layers, heads, _, size = rows.shape
+            yield stored, rows.view(layers, heads, stop - start, BLOCK, size)
