@@ -3,7 +3,7 @@
 python tools/generate_known_problems.py           write
 python tools/generate_known_problems.py --check   exit 1 when a page says something else
 
-Rows are judged by hand; `tests/architecture/test_known_problems_are_shown.py` holds that the tests
+Rows are judged by hand; `tests/known_problems/test_rows_name_tests.py` holds that the tests
 they name exist.
 """
 
@@ -46,6 +46,10 @@ _HEAD: Final = """\
 Problems that users of TensorRT-LLM, Triton, KServe, NIM, Dynamo, AIBrix, KAITO and others reported
 in public, and what this product does in each today. Rows that name backend TensorRT or PyTorch are
 shown with recorded tools and stand-ins ([evidence](evidence.md)): no TensorRT-LLM was run.
+
+`pytest tests/known_problems` runs the tests of all rows and prints what became of each row;
+`--row 12` runs those of one. Some need root, the development cluster and minutes: `-m 'not slow'`
+leaves those out.
 """
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from support.known_problems import COLLECTED, Case, cases, without_tests
 from support.scripts import ROOT, load_tool
 
 PROBLEMS = load_tool("generate_known_problems")
@@ -67,21 +68,57 @@ def test_readme_has_the_counts() -> None:
     assert PROBLEMS.sentence(AREAS) in (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.slow
-def test_each_command_collects_tests() -> None:
-    """Pytest itself collects, in each path, a test whose id has the keyword."""
-    chosen = {command: EVIDENCE.selection(command, MAKEFILE) for command in COMMANDS}
-    paths = sorted({path for one in chosen.values() for path in one.paths})
-    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider"]
-    done = subprocess.run(
-        [*command, *paths], cwd=ROOT, capture_output=True, text=True, timeout=280, check=False
+def test_each_row_is_shown_by_a_collected_test(request: pytest.FixtureRequest) -> None:
+    """Pytest itself has collected, in each path, a test whose id has the keyword."""
+    collected = request.config.stash.get(COLLECTED, None)
+    if collected is None:
+        pytest.skip("a part of the tests was collected")
+    assert without_tests(cases(), collected) == []
+
+
+@pytest.mark.parametrize(
+    ("test", "shown"),
+    [
+        ("tests/a/test_b.py::test_refused[two]", True),
+        ("tests/a/test_b.py::test_works", False),
+        ("tests/a/test_bc.py::test_refused", False),
+        ("tests/c/test_d.py::test_any", True),
+        ("tests/cc/test_d.py::test_any", False),
+    ],
+    ids=["keyword", "another-test", "longer-file", "folder", "longer-folder"],
+)
+def test_a_row_selects_by_path_and_keyword(test: str, *, shown: bool) -> None:
+    """As pytest does."""
+    case = Case(1, "handled", ((("tests/a/test_b.py",), "refused"), (("tests/c",), "")))
+    assert case.is_shown_by(test) == shown
+    assert without_tests([case], [test]) == ([] if shown else [1])
+
+
+def run(*arguments: str) -> "subprocess.CompletedProcess[str]":
+    """Run the folder's command."""
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    return subprocess.run(
+        [*command, "tests/known_problems", *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
     )
 
-    assert done.returncode == 0, done.stdout[-2000:]
-    collected = done.stdout.splitlines()
-    found = {
-        name
-        for name, one in chosen.items()
-        if any(line.startswith(one.paths) and one.keyword in line for line in collected)
-    }
-    assert found == set(COMMANDS)
+
+@pytest.mark.parametrize("lanes", [(), ("-n", "1")], ids=["alone", "xdist"])
+def test_the_folder_runs_the_tests_of_a_row(lanes: tuple[str, ...]) -> None:
+    """Only what the row names, and its outcome by row."""
+    done = run("--row", "2", *lanes)
+    assert done.returncode == 0, done.stdout
+    assert re.search(r"^   2 prevented    \d+ passed$", done.stdout, re.MULTILINE), done.stdout
+    [count] = re.findall(r"prevented +(\d+) passed", done.stdout)
+    assert f"\n{count} passed" in done.stdout
+
+
+def test_an_unknown_row_is_refused() -> None:
+    """A number without a row, or of a row that names no test."""
+    done = run("--row", "20", "--row", "1000")
+    assert done.returncode == pytest.ExitCode.USAGE_ERROR
+    assert "no row of docs/known-problems.md with tests has number [20, 1000]" in done.stderr
