@@ -266,6 +266,11 @@ ROLLOUT: Final[dict[str, Advice]] = {
         "Build the engine again, or use another quantization or image; "
         "`spec.build.evaluation: Off` serves it unchecked.",
     ),
+    Reason.EVALUATION_MISSING: Advice(
+        "`spec.rollout.requireEvaluation` is set, and nothing has compared the served engine with "
+        "its checkpoint: its build kept no answers.",
+        "`mmctl compare NAME --reference`, or build with `spec.build.evaluation: Auto`.",
+    ),
 }
 
 SCALING: Final[dict[str, Advice]] = {

@@ -71,6 +71,7 @@ class Reason(StrEnum):
     REPLICAS_AVAILABLE = "ReplicasAvailable"
     NO_REPLICAS = "NoReplicas"
     EVALUATION_FAILED = "EvaluationFailed"
+    EVALUATION_MISSING = "EvaluationMissing"
     # ScalingActive
     AUTOSCALING_OFF = "AutoscalingOff"
     RECOMMEND_ONLY = "RecommendOnly"

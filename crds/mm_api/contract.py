@@ -72,13 +72,14 @@ METRICS_PATH: Final = "/metrics"
 
 
 class Command:
-    """Commands of `mm-runtime` that the operator runs."""
+    """Commands of `mm-runtime` that the operator and mmctl run."""
 
     PROGRAM = "mm-runtime"
     INSPECT = "inspect"
     BUILD = "build"
     SERVE = "serve"
     GATEWAY = "gateway"
+    COMPARE = "compare"
     DOCTOR = "doctor"
     STORE = "store"
     STORE_GC = "gc"
@@ -116,6 +117,7 @@ class Flag:
     TRITON = "--triton"
     TRUST_REMOTE_CODE = "--trust-remote-code"
     UNUSED_FOR = "--unused-for"
+    URL = "--url"
     WORK = "--work"
 
 

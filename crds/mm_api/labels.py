@@ -81,6 +81,10 @@ change while it does not change because of the operator, and wait for their turn
 BY_TURNS = f"{PREFIX}/by-turns"
 """Annotation on Deployments: the revision that was rolled out in its turn, if it is one."""
 
+COMPARISON = f"{PREFIX}/comparison"
+"""Annotation on a model: the `EvaluationReport` of `mmctl compare`, as JSON; the status shows it
+while its fingerprint is the planned one. Those who may change the model may write it."""
+
 GPU_PRODUCT = "nvidia.com/gpu.product"
 """Label of nodes, from NVIDIA's GPU feature discovery: the product of the node's GPUs."""
 

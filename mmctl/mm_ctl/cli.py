@@ -1,7 +1,7 @@
 """`mmctl`, also `kubectl mm`: parses the command line, runs one command, returns its exit code.
 
 Exit codes: 0 success, 1 the cluster or the work failed, 2 the request or the document is invalid,
-3 the plan does not fit, 4 the model is not ready.
+3 the plan does not fit, 4 the model is not ready, 5 it differs from its checkpoint.
 """
 
 import argparse
@@ -10,7 +10,17 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from mm_ctl.commands import bench, families, migrate, plan, scaling, status, upload, validate
+from mm_ctl.commands import (
+    bench,
+    compare,
+    families,
+    migrate,
+    plan,
+    scaling,
+    status,
+    upload,
+    validate,
+)
 from mm_ctl.documents import UsageError
 from mm_operator.errors import ClusterError
 
@@ -20,6 +30,7 @@ COMMANDS = {
     "migrate": migrate,
     "families": families,
     "status": status,
+    "compare": compare,
     "scaling": scaling,
     "upload": upload,
     "bench": bench,

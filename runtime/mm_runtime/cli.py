@@ -1,4 +1,4 @@
-"""`mm-runtime inspect|build|serve|gateway|store|doctor`: parse, call, exit code.
+"""`mm-runtime inspect|build|serve|gateway|compare|store|doctor`: parse, call, exit code.
 
 Modules of a command are imported when it runs: inspect must not pay for the imports of the server.
 """
@@ -7,6 +7,7 @@ import argparse
 import logging
 import os
 import shlex
+import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -89,6 +90,7 @@ def parser() -> argparse.ArgumentParser:
     _add_build(commands)
     _add_serve(commands)
     _add_gateway(commands)
+    _add_compare(commands)
     add_store(commands)
     add_doctor(commands)
     return root
@@ -194,6 +196,17 @@ def _add_gateway(commands: "Commands") -> None:
     command.add_argument(Flag.PORT, type=int, default=GATEWAY_PORT)
     command.add_argument(Flag.AUTH_TOKEN_FILE, type=Path, help="bearer token clients must send")
     command.set_defaults(command=_gateway)
+
+
+def _add_compare(commands: "Commands") -> None:
+    command = commands.add_parser(
+        Command.COMPARE, help="compare a served model with transformers in float32"
+    )
+    _add_documents(command)
+    command.add_argument(Flag.URL, required=True, help="of the model, for example http://HOST/v1")
+    command.add_argument(Flag.AUTH_TOKEN_FILE, type=Path, help="bearer tokens; the first is sent")
+    command.add_argument(Flag.TERMINATION_LOG, type=Path, help="also write the report here")
+    command.set_defaults(command=_compare)
 
 
 def _add_documents(command: argparse.ArgumentParser) -> None:
@@ -319,3 +332,19 @@ def _gateway(arguments: argparse.Namespace) -> int:
             auth_token_file=arguments.auth_token_file,
         )
     )
+
+
+def _compare(arguments: argparse.Namespace) -> int:
+    from mm_runtime.base.engine_python import engine_python  # noqa: PLC0415 (see module)
+
+    given = (
+        (Flag.MANIFEST, arguments.manifest),
+        (Flag.SERVING, arguments.serving),
+        (Flag.URL, arguments.url),
+        (Flag.AUTH_TOKEN_FILE, arguments.auth_token_file),
+        (Flag.TERMINATION_LOG, arguments.termination_log),
+    )
+    options = [str(word) for flag, value in given if value is not None for word in (flag, value)]
+    # In the interpreter that has torch and transformers.
+    command = [engine_python(), "-m", "mm_runtime.comparison", *options]
+    return subprocess.run(command, check=False).returncode

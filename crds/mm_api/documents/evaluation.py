@@ -18,6 +18,11 @@ MOST_BYTES = 1 << 20
 """Of the document: eight prompts of eight tokens took 20 KiB."""
 
 MOST_PROMPTS = 8
+"""Of what a build keeps."""
+
+MOST_COMPARED = 20
+"""Prompts of a comparison that a user starts."""
+
 MOST_TOKENS = 8
 """Of an answer: a damaged weight, tokenizer or projector shows in the first few."""
 
@@ -105,19 +110,54 @@ class FirstDifference(Document):
     )
 
 
+class ReferenceFigures(Document):
+    """What a comparison with answers that were computed for it found besides."""
+
+    dtype: str = Field(max_length=32, description="What the checkpoint's answers were computed in.")
+    bound: float = Field(
+        ge=0,
+        description="Standard deviations of the checkpoint's logits below which two tokens are "
+        "nearly tied, or log probabilities equal: by what the engine computes in.",
+    )
+    mean_log_prob_distance: float | None = Field(
+        default=None,
+        ge=0,
+        description="Of the log probabilities of equal tokens, in standard deviations of the "
+        "checkpoint's logits. Absent: the server returned none.",
+    )
+    first_differing_token: int | None = Field(
+        default=None,
+        ge=1,
+        description="Least place in an answer at which another token was served, near-ties "
+        "included. Absent: all tokens were equal.",
+    )
+    rouge1: float | None = Field(
+        default=None,
+        ge=0,
+        le=1,
+        description="Words that answers share (F-measure, mean). Encoder-decoders only.",
+    )
+    rouge_l: float | None = Field(
+        default=None,
+        ge=0,
+        le=1,
+        description="The same of the longest common sequence of words.",
+    )
+
+
 class EvaluationReport(Document):
-    """What came out when a pod compared its server with the checkpoint."""
+    """What came out when a server was compared with the checkpoint."""
 
     fingerprint: str = Field(pattern=FINGERPRINT_PATTERN, description="Of the engine.")
-    prompts: int = Field(ge=1, le=MOST_PROMPTS, description="Prompts that were answered.")
+    prompts: int = Field(ge=1, le=MOST_COMPARED, description="Prompts that were answered.")
     tokens: int = Field(ge=0, description="Tokens that were compared.")
     agreed: int = Field(ge=0, description="Of them, those that were equal.")
     near_ties: int = Field(
         ge=0,
-        le=MOST_PROMPTS,
+        le=MOST_COMPARED,
         description="Prompts whose answers part where two tokens are nearly tied.",
     )
-    failed_prompts: int = Field(ge=0, le=MOST_PROMPTS, description="Prompts with a difference.")
+    failed_prompts: int = Field(ge=0, le=MOST_COMPARED, description="Prompts with a difference.")
     log_prob_distance: float | None = Field(
         default=None,
         ge=0,
@@ -126,6 +166,9 @@ class EvaluationReport(Document):
     )
     first_difference: FirstDifference | None = Field(
         default=None, description="None: the engine answers like its checkpoint."
+    )
+    reference: ReferenceFigures | None = Field(
+        default=None, description="Of `mmctl compare`. Absent: pods compared kept answers."
     )
 
     @property

@@ -37,6 +37,12 @@ class RolloutSpec(ApiModel):
         description="Pods below the wanted number during a rollout with strategy Rolling; with one "
         "replica, 1 means that nothing answers meanwhile. Absent: 0.",
     )
+    require_evaluation: bool = Field(
+        default=False,
+        description="Ready waits for an evaluation of the served engine without a difference, in "
+        "status.evaluation: of the pods (build.evaluation), or of mmctl compare. false: an engine "
+        "that nothing was compared with may be Ready.",
+    )
     progress_deadline: Duration = Field(
         default="30m", description="A rollout without progress for so long is reported as stuck."
     )

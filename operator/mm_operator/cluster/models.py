@@ -12,10 +12,14 @@ from typing import Any
 
 import orjson
 
+from mm_api import labels
 from mm_api.conditions import ConditionType
 from mm_operator.cluster.keys import Key
 from mm_operator.cluster.packed import Packed, pack
 from mm_operator.status.series import Sample, samples_of
+
+_MOST_COMPARISON = 8 * 1024
+"""Characters: four times the longest report, as of the reports of pods."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +54,8 @@ class ModelRecord:
     waiting: bool
     """Another model builds the engine it needs."""
     spec: bytes
+    comparison: str
+    """Text of the annotation of `mmctl compare`; empty: there is none."""
     status: Packed
     replicas_set_by: Setter
     samples: tuple[Sample, ...]
@@ -210,10 +216,17 @@ def _record(item: dict[str, Any]) -> ModelRecord:
         waiting=(status.get("build") or {}).get("phase") == "Waiting",
         # Copied: orjson keeps the buffer it wrote into, some 4 kB for a text of 1 kB.
         spec=bytes(memoryview(orjson.dumps(spec))),
+        comparison=_comparison(metadata),
         status=pack(status),
         replicas_set_by=_setter(metadata.get("managedFields") or ()),
         samples=tuple(samples_of(metadata["namespace"], metadata["name"], spec, status)),
     )
+
+
+def _comparison(metadata: Mapping[str, Any]) -> str:
+    """Return the annotation, which users write: one that is too long to be a report is none."""
+    text = (metadata.get("annotations") or {}).get(labels.COMPARISON, "")
+    return text if len(text) <= _MOST_COMPARISON else ""
 
 
 def _claims(spec: Mapping[str, Any]) -> tuple[str, ...]:

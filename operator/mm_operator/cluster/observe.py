@@ -103,6 +103,7 @@ class Observer:
             spec=spec,
             spec_error=error,
             status=record.status.read(),
+            comparison=record.comparison,
             settings=self._settings,
             observed=self._observe(record),
             now=now,

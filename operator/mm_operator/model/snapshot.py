@@ -163,6 +163,8 @@ class Snapshot:
     """What was found for the need of the last decision; None: it was not looked for."""
     turn: Turn | None = None
     """What is granted to a rollout that the operator causes; None: every one begins at once."""
+    comparison: str = ""
+    """What `mmctl compare` has written beside the model, unread; empty: nothing."""
     deleting: bool = False
     contender: str = ""
     """The installation of the operator that should serve this namespace, too, and refuses it."""

@@ -10,10 +10,11 @@ from mm_operator.model import Plan, Snapshot
 
 
 def evaluation_of(snapshot: Snapshot, plan: Plan) -> EvaluationReport | None:
-    """Return what a pod of the planned engine found; one with a difference comes first.
+    """Return what was found of the planned engine.
 
-    What was found stays while no pod says anything: an operator that has just started has not
-    queried the pods yet.
+    A pod's difference comes first, then a comparison that a user has started, which has more
+    prompts, then what another pod found. What was found stays while no pod says anything: an
+    operator that has just started has not queried the pods yet.
     """
     if plan.build_plan is None:
         return None
@@ -23,9 +24,21 @@ def evaluation_of(snapshot: Snapshot, plan: Plan) -> EvaluationReport | None:
         for one in snapshot.servers
         if one.evaluation is not None and one.evaluation.fingerprint == wanted
     ]
-    if not found:
-        return _before(snapshot, wanted)
-    return next((one for one in found if one.first_difference is not None), found[0])
+    wrong = next((one for one in found if one.first_difference is not None), None)
+    started = _read(snapshot.comparison, wanted)
+    return wrong or started or next(iter(found), None) or _before(snapshot, wanted)
+
+
+def evaluation_missing(snapshot: Snapshot, plan: Plan) -> str | None:
+    """Return that the spec wants an evaluation and there is none; None: all is well."""
+    spec = snapshot.spec
+    if spec is None or not spec.rollout.require_evaluation or evaluation_of(snapshot, plan):
+        return None
+    return (
+        "spec.rollout.requireEvaluation is set, and the served engine was compared with its "
+        f"checkpoint by nothing: run mmctl compare {snapshot.name} --reference, or build it with "
+        "spec.build.evaluation Auto"
+    )
 
 
 def evaluation_problem(snapshot: Snapshot, plan: Plan) -> str | None:
@@ -40,6 +53,16 @@ def evaluation_summary(snapshot: Snapshot, plan: Plan) -> dict[str, Any]:
         return {key: snapshot.status[key] for key in ("evaluation",) if key in snapshot.status}
     report = evaluation_of(snapshot, plan)
     return {"evaluation": plain(report)} if report else {}
+
+
+def _read(text: str, wanted: str) -> EvaluationReport | None:
+    """Return the report of the annotation, if it is one of the planned engine."""
+    try:
+        report = EvaluationReport.from_json(text) if text else None
+    except ValidationError:  # of another version, or written by hand
+        return None
+    known = report is not None and report.reference is not None and report.fingerprint == wanted
+    return report if known else None
 
 
 def _before(snapshot: Snapshot, wanted: str) -> EvaluationReport | None:

@@ -5,7 +5,7 @@ from mm_operator.autoscaling.wording import does, replicas
 from mm_operator.model import Outcome, Plan, Snapshot, Step
 from mm_operator.status.conditions import Condition, truth
 from mm_operator.status.encoders import encoders_ready
-from mm_operator.status.evaluation import evaluation_problem
+from mm_operator.status.evaluation import evaluation_missing, evaluation_problem
 from mm_operator.status.scaling import scaling_active
 from mm_operator.status.servers import trouble
 
@@ -54,7 +54,8 @@ def _ready(snapshot: Snapshot, plan: Plan, outcome: Outcome) -> Condition:
     count = ready_pods(snapshot, plan)
     if plan.rollout.serving_hash and count:
         text = f"{replicas(count)} {does(count, 'answer')}"
-        return Condition(kind, "True", Reason.REPLICAS_AVAILABLE, text)
+        answering = Condition(kind, "True", Reason.REPLICAS_AVAILABLE, text)
+        return _unevaluated(snapshot, plan) or answering
     taken = next((one for one in outcome.errors if one.reason == Reason.NAME_TAKEN), None)
     if taken:
         return Condition(kind, "False", taken.reason, taken.message)
@@ -74,6 +75,18 @@ def _ready(snapshot: Snapshot, plan: Plan, outcome: Outcome) -> Condition:
     )
     reason = Reason.PODS_STARTING if stage.step is Step.DONE else stage.reason
     return Condition(kind, "False", reason, stage.message)
+
+
+def _unevaluated(snapshot: Snapshot, plan: Plan) -> Condition | None:
+    """Return why pods that answer are not enough, where the spec requires an evaluation."""
+    if snapshot.spec is None or not snapshot.spec.rollout.require_evaluation:
+        return None
+    if problem := evaluation_problem(snapshot, plan):
+        return Condition(ConditionType.READY, "False", Reason.EVALUATION_FAILED, problem)
+    missing = evaluation_missing(snapshot, plan)
+    if missing is None:
+        return None
+    return Condition(ConditionType.READY, "False", Reason.EVALUATION_MISSING, missing)
 
 
 def _available(snapshot: Snapshot) -> Condition:

@@ -7,10 +7,11 @@ from typing import TypeVar
 from pydantic import ValidationError
 
 from mm_api.documents.build_plan import BuildPlan
+from mm_api.documents.engine_manifest import EngineManifest
 from mm_api.documents.serving_plan import ServingPlan
 from mm_runtime.errors import PermanentError, PlanChangedError
 
-DocumentT = TypeVar("DocumentT", BuildPlan, ServingPlan)
+DocumentT = TypeVar("DocumentT", BuildPlan, EngineManifest, ServingPlan)
 
 
 def read_document(kind: type[DocumentT], path: Path, expected: str | None = None) -> DocumentT:

@@ -53,9 +53,8 @@ from mm_runtime.gateway.media.image_cache import DecodedImageCache
 from mm_runtime.gateway.media.images import ImageLimits, ImageLoader
 from mm_runtime.gateway.metrics import GatewayMetrics
 from mm_runtime.gateway.preparation import Preparation
-from mm_runtime.gateway.prompts.conversation import ChatPrompt, control_pattern
 from mm_runtime.gateway.prompts.layout import PromptLayout
-from mm_runtime.gateway.prompts.templates import load_template
+from mm_runtime.gateway.prompts.loading import load_chat_prompt
 from mm_runtime.gateway.prompts.tokenization import Tokenization
 from mm_runtime.gateway.server_metrics import NO_SERVER, ServerMetrics
 from mm_runtime.gateway.warmup.evaluation import read_comparison
@@ -68,7 +67,6 @@ from mm_runtime.serving.preprocess.processors import load_processor
 from mm_runtime.serving.prompts.questions import load_questions
 from mm_runtime.serving.prompts.starts import decoder_start
 from mm_runtime.serving.prompts.tokens import TextCodec
-from mm_runtime.serving.prompts.writers import style_of
 
 _BODY_TIMEOUT_SECONDS = 60.0
 """For the body of one request: 20 MB at 3 Mbit/s. It ends clients that hold a place and send
@@ -129,7 +127,7 @@ def build_gateway(
     plan = serving.gateway
     directory = EngineDirectory(engine_dir, manifest)
     codec = TextCodec(directory.tokenizer)
-    chat_prompt = None if directory.facts.encoder else _chat_prompt(directory, codec)
+    chat_prompt = None if directory.facts.encoder else load_chat_prompt(directory, codec)
     model = _served_model(directory, serving, chat_prompt.dialect if chat_prompt else None)
     metrics = GatewayMetrics(model.name)
     admission = Admission(
@@ -298,18 +296,6 @@ def _audio_reader(
     )
     prefixes = Prefixes.load(directory, codec)
     return AudioReader(prefixes, load_spectrogram(directory).samples, decoders, may_detect)
-
-
-def _chat_prompt(directory: EngineDirectory, codec: TextCodec) -> ChatPrompt:
-    """Return how the model's conversations are written."""
-    style = style_of(directory.facts.family)
-    template = load_template(directory.processor, style, directory.tokenizer)
-    dialect = template.dialect
-    if dialect is not None and dialect.opening in codec.control_tokens:
-        dialect = dialect.with_control(codec.id_of(dialect.opening))
-    return ChatPrompt(
-        template, style, codec.begin_token or "", control_pattern(codec.control_tokens), dialect
-    )
 
 
 def _read_json(path: Path) -> dict[str, Any]:

@@ -30,6 +30,7 @@ RECORD = ModelRecord(
     scales=False,
     ready=False,
     waiting=False,
+    comparison="",
     spec=b"{}",
     status=pack({}),
     replicas_set_by=Setter(),

@@ -71,7 +71,9 @@ HERTZ: Final = (220.0, 440.0, 880.0, 1760.0)
 
 
 @dataclass(frozen=True)
-class _Question:
+class Question:
+    """A prompt without an answer; the fields are those of `EvaluationPrompt`."""
+
     text: str
     image: int | None = None
     audio_hertz: float | None = None
@@ -91,7 +93,7 @@ def answers_of(plan: BuildPlan, folder: Path, streamed: Path | None = None) -> E
         OSError, ValueError: a file is missing or not understood.
         RuntimeError: no prompt was answered.
     """
-    directory = EngineDirectory(folder, _manifest(plan))
+    directory = EngineDirectory(folder, as_checkpoint(plan, evaluation_dtype(plan.facts)))
     began = time.monotonic()
     prompts: list[EvaluationPrompt] = []
     encoder = None if plan.engine.backend == "Reference" else tower_encoder(directory)
@@ -100,22 +102,8 @@ def answers_of(plan: BuildPlan, folder: Path, streamed: Path | None = None) -> E
             if time.monotonic() - began > ENOUGH_SECONDS:
                 log.info("evaluation: %d prompts after %.0f s", len(prompts), ENOUGH_SECONDS)
                 break
-            try:
-                pieces = models.answer(_inputs(question))
-            except RequestError as error:  # a prompt beyond the plan's limits, for example
-                log.info("evaluation: %r is left out: %s", question.text, error)
-                continue
-            steps = list(_steps(pieces, models))
-            if steps:
-                prompts.append(
-                    EvaluationPrompt(
-                        text=question.text,
-                        image=question.image,
-                        audio_hertz=question.audio_hertz,
-                        adapter=question.adapter,
-                        steps=steps,
-                    )
-                )
+            if (prompt := answered(question, models)) is not None:
+                prompts.append(prompt)
     if not prompts:
         raise RuntimeError("no prompt of the family's is within the plan's limits")
     return Evaluation(
@@ -123,12 +111,31 @@ def answers_of(plan: BuildPlan, folder: Path, streamed: Path | None = None) -> E
     )
 
 
-def _manifest(plan: BuildPlan) -> EngineManifest:
+def answered(question: Question, models: InProcess) -> EvaluationPrompt | None:
+    """Return a prompt with the checkpoint's answer; None: it is beyond the plan's limits."""
+    try:
+        pieces = models.answer(_inputs(question))
+    except RequestError as error:
+        log.info("evaluation: %r is left out: %s", question.text, error)
+        return None
+    steps = list(_steps(pieces, models))
+    if not steps:
+        return None
+    return EvaluationPrompt(
+        text=question.text,
+        image=question.image,
+        audio_hertz=question.audio_hertz,
+        adapter=question.adapter,
+        steps=steps,
+    )
+
+
+def as_checkpoint(plan: BuildPlan, dtype: str) -> EngineManifest:
     """Return what describes the engine of the checkpoint's own answers, whatever will serve it."""
     engine = plan.engine.model_copy(
         update={
             "backend": "Reference",
-            "dtype": evaluation_dtype(plan.facts),
+            "dtype": dtype,
             "limits": evaluation_limits(plan.engine),
         }
     )
@@ -136,24 +143,24 @@ def _manifest(plan: BuildPlan) -> EngineManifest:
     return unsealed(plan.model_copy(update=changes))
 
 
-def _questions(directory: EngineDirectory) -> list[_Question]:
+def _questions(directory: EngineDirectory) -> list[Question]:
     """Return the base model's questions and one or two of each adapter."""
     if accepts_audio(directory):
         text = Prefixes.load(directory, TextCodec(directory.tokenizer)).write(None)
-        base = [_Question(text, audio_hertz=hertz) for hertz in HERTZ]
+        base = [Question(text, audio_hertz=hertz) for hertz in HERTZ]
     elif directory.vision is not None:
-        base = [_Question(text, image=image) for image, text in ABOUT_IMAGES]
+        base = [Question(text, image=image) for image, text in ABOUT_IMAGES]
     else:
-        base = [_Question(text) for text in SENTENCES]
+        base = [Question(text) for text in SENTENCES]
     uids = [one.uid for one in directory.manifest.plan.adapters][: MOST_PROMPTS - 2]
     each = 2 if len(uids) <= (MOST_PROMPTS - 4) // 2 else 1
     adapted = [
-        _Question(one.text, one.image, one.audio_hertz, uid) for uid in uids for one in base[:each]
+        Question(one.text, one.image, one.audio_hertz, uid) for uid in uids for one in base[:each]
     ]
     return [*base[: MOST_PROMPTS - len(adapted)], *adapted]
 
 
-def _inputs(question: _Question) -> Outputs:
+def _inputs(question: Question) -> Outputs:
     inputs = greedy(question.text, MOST_TOKENS)
     if question.image is not None:
         inputs["image_bytes_input"] = evaluation_images()[question.image][np.newaxis, np.newaxis]

@@ -36,10 +36,16 @@ class Agreement:
     near_tie: bool = False
     """The answers part where two tokens are nearly tied: nothing after that is compared."""
 
-    log_prob_distance: float | None = None
-    """Largest of the equal tokens; None: there were no log probabilities to compare."""
+    log_prob_distances: tuple[float, ...] = ()
+    """Of the equal tokens; empty: there were no log probabilities to compare."""
 
     difference: FirstDifference | None = None
+
+    @property
+    def parts_at(self) -> int | None:
+        """Return the place of the first other token, counted from 1; None: all are equal."""
+        other = self.difference is not None and self.difference.log_prob is None
+        return self.agreed + 1 if self.near_tie or other else None
 
 
 def compare(prompt: EvaluationPrompt, served: Served, *, bound: float) -> Agreement:
@@ -50,18 +56,20 @@ def compare(prompt: EvaluationPrompt, served: Served, *, bound: float) -> Agreem
         served: what the server answered.
         bound: see `near_tie_bound`.
     """
-    before, farthest = "", None
+    before, apart = "", list[float]()
     log_probs = _of_the_vocabulary(served.log_probs)
     for number, step in enumerate(prompt.steps, 1):
         likeliest = step.candidates[0]
         if not _continues(served.text, likeliest):
             distance = _distance(step, served.text, before)
             if distance <= bound:
-                return Agreement(number - 1, number - 1, near_tie=True, log_prob_distance=farthest)
+                return Agreement(
+                    number - 1, number - 1, near_tie=True, log_prob_distances=tuple(apart)
+                )
             return Agreement(
                 number,
                 number - 1,
-                log_prob_distance=farthest,
+                log_prob_distances=tuple(apart),
                 difference=FirstDifference(
                     **_place(prompt, number, served), distance=round(distance, 2), bound=bound
                 ),
@@ -70,17 +78,16 @@ def compare(prompt: EvaluationPrompt, served: Served, *, bound: float) -> Agreem
         if number > len(log_probs) or likeliest.ends or step.log_sum is None or not step.spread:
             continue
         log_prob = log_probs[number - 1]
-        apart = abs(likeliest.logit - step.log_sum - log_prob) / step.spread
-        farthest = max(apart, farthest or 0.0)
-        if apart > bound:
+        apart.append(abs(likeliest.logit - step.log_sum - log_prob) / step.spread)
+        if apart[-1] > bound:
             found = FirstDifference(
                 **_place(prompt, number, served),
-                distance=round(apart, 2),
+                distance=round(apart[-1], 2),
                 bound=bound,
                 log_prob=log_prob,
             )
-            return Agreement(number, number - 1, log_prob_distance=farthest, difference=found)
-    return Agreement(len(prompt.steps), len(prompt.steps), log_prob_distance=farthest)
+            return Agreement(number, number - 1, log_prob_distances=tuple(apart), difference=found)
+    return Agreement(len(prompt.steps), len(prompt.steps), log_prob_distances=tuple(apart))
 
 
 def _of_the_vocabulary(log_probs: Sequence[float]) -> Sequence[float]:

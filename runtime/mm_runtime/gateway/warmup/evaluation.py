@@ -53,7 +53,7 @@ class Comparison:
             compare(prompt, answer, bound=self._bound)
             for prompt, answer in zip(self._evaluation.prompts, answers, strict=True)
         ]
-        self.report = _report(self._evaluation.fingerprint, found)
+        self.report = report_of(self._evaluation.fingerprint, found)
         if problem := self.report.problem:
             raise EvaluationFailedError(f"EvaluationFailed: {problem}")
         return self.report
@@ -83,9 +83,10 @@ def read_comparison(folder: Path, manifest: EngineManifest) -> Comparison | None
     )
 
 
-def _report(fingerprint: str, found: list[Agreement]) -> EvaluationReport:
+def report_of(fingerprint: str, found: Sequence[Agreement]) -> EvaluationReport:
+    """Return the figures of all answers of one engine."""
     differences = [one.difference for one in found if one.difference is not None]
-    apart = [one.log_prob_distance for one in found if one.log_prob_distance is not None]
+    apart = [distance for one in found for distance in one.log_prob_distances]
     return EvaluationReport(
         fingerprint=fingerprint,
         prompts=len(found),

@@ -1,0 +1,141 @@
+"""`mmctl compare NAME --reference`: a running model against transformers in float32.
+
+A pod of the model's own image computes the checkpoint's answers to 20 prompts and sends the same
+prompts to the model. The figures go into the model's annotation, from which the operator writes
+`status.evaluation`.
+"""
+
+import argparse
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from mm_api import labels
+from mm_api.conditions import ConditionType
+from mm_api.documents.evaluation import EvaluationReport
+from mm_api.v1alpha1 import duration
+from mm_api.v1alpha1.quantity import bytes_of
+from mm_ctl.comparing.page import as_page
+from mm_ctl.comparing.pod import compare_pod
+from mm_ctl.comparing.run import CompareFailedError, run_to_end
+from mm_ctl.connection import Connection, add_connection_options, connection
+from mm_ctl.documents import UsageError
+from mm_operator import names
+from mm_operator.cluster.resources import DEPLOYMENT, MODEL
+
+HELP = "compare a running model with transformers in float32, by 20 prompts"
+AGREES, FAILED, NOT_READY, DIFFERS = 0, 1, 4, 5
+_LEAST_BYTES = 2 << 30
+"""Torch and transformers take 0.7 GiB before anything is loaded."""
+
+_MIB = 1 << 20
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this command."""
+    parser.add_argument("name", help="name of the MultimodalModel")
+    parser.add_argument(
+        "--reference",
+        action="store_true",
+        required=True,
+        help="compare with the checkpoint in transformers; there is no other way yet",
+    )
+    parser.add_argument(
+        "--memory",
+        help="of the pod that computes, for example 8Gi; default: twice what the build's "
+        "evaluation took, at least 2Gi",
+    )
+    parser.add_argument("--timeout", default="30m", help="to the end; default 30m")
+    parser.add_argument("-o", "--output", choices=["text", "json"], default="text")
+    add_connection_options(parser)
+
+
+async def run(options: argparse.Namespace) -> int:
+    """Compare, print and record; exit code 0 agrees, 4 not ready, 5 differs."""
+    seconds = int(_parsed("--timeout", options.timeout, duration.parse).total_seconds())
+    if options.memory is not None and _parsed("--memory", options.memory, bytes_of) < 1:
+        raise UsageError("--memory must be above zero, for example 8Gi")
+    async with connection(options) as there:
+        model = await there.client.get(MODEL, there.namespace, options.name)
+        if model is None:
+            return _failed(f"there is no model {there.namespace}/{options.name}", FAILED)
+        if why := _obstacle(model):
+            return _failed(f"{there.namespace}/{options.name}: {why}", NOT_READY)
+        try:
+            report = await _compared(there, model, options, seconds)
+        except CompareFailedError as error:
+            return _failed(str(error), FAILED)
+        page = as_page(f"{there.namespace}/{options.name}", report)
+        print(report.to_json(indent=2) if options.output == "json" else page)
+        if why := await _changed(there, options.name, report):
+            return _failed(f"not recorded: {why}", FAILED)
+        await _record(there, options.name, report)
+    return DIFFERS if report.first_difference else AGREES
+
+
+async def _compared(
+    there: Connection, model: Mapping[str, Any], options: argparse.Namespace, seconds: int
+) -> EvaluationReport:
+    deployment = await there.client.get(DEPLOYMENT, there.namespace, names.deployment(options.name))
+    if deployment is None:
+        raise CompareFailedError("the model has no Deployment: wait for its rollout")
+    memory = options.memory or f"{-(-_memory_bytes(model) // _MIB)}Mi"
+    pod = compare_pod(deployment, model["status"]["url"], memory=memory, seconds=seconds)
+    name = pod["metadata"]["name"]
+    return await run_to_end(
+        there.client,
+        pod,
+        seconds,
+        lambda phase: print(f"pod {name}: {phase.lower()}", file=sys.stderr),
+    )
+
+
+def _memory_bytes(model: Mapping[str, Any]) -> int:
+    """Return room for the weights in float32, at most twice what the build computed in."""
+    cost = (model["status"].get("plan") or {}).get("evaluation") or {}
+    return max(_LEAST_BYTES, 2 * int(cost.get("memoryBytes") or 0))
+
+
+def _obstacle(model: Mapping[str, Any]) -> str | None:
+    """Return why a model cannot be compared now; None: it can."""
+    status = model.get("status") or {}
+    held = {one["type"]: one["status"] for one in status.get("conditions") or ()}
+    if held.get(ConditionType.AVAILABLE) != "True" or not status.get("url"):
+        return "it does not answer yet: mmctl status says why"
+    if held.get(ConditionType.ROLLING_OUT) == "True":
+        return "a rollout is under way, and two revisions may answer: compare it afterwards"
+    backend = (model["spec"].get("engine") or {}).get("backend", "Reference")
+    if backend != "Reference":
+        return (
+            f"an engine of backend {backend} holds no checkpoint that transformers could run: its "
+            "build keeps the checkpoint's answers (spec.build.evaluation Auto), and each pod "
+            "compares them before it is Ready"
+        )
+    return None
+
+
+async def _changed(there: Connection, name: str, report: EvaluationReport) -> str | None:
+    """Return why the report is no longer about the model; None: it is."""
+    model = await there.client.get(MODEL, there.namespace, name)
+    planned = ((model or {}).get("status") or {}).get("plan") or {}
+    if planned.get("fingerprint") == report.fingerprint:
+        return None
+    return "another engine is planned now: run it again after the rollout"
+
+
+async def _record(there: Connection, name: str, report: EvaluationReport) -> None:
+    annotations = {labels.COMPARISON: report.to_json()}
+    body = {"metadata": {"annotations": annotations}}
+    await there.client.merge(MODEL, there.namespace, name, body, manager="mmctl")
+
+
+def _parsed(option: str, text: str, parse: Any) -> Any:
+    try:
+        return parse(text)
+    except ValueError as error:
+        raise UsageError(f"{option}: {error}") from error
+
+
+def _failed(message: str, code: int) -> int:
+    print(message, file=sys.stderr)
+    return code

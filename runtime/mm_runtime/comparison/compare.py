@@ -1,0 +1,134 @@
+"""Twenty requests to a served model, and what transformers answers to them in float32."""
+
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from statistics import fmean
+
+from mm_api.documents.engine_manifest import EngineManifest
+from mm_api.documents.evaluation import (
+    MOST_COMPARED,
+    EvaluationPrompt,
+    EvaluationReport,
+    ReferenceFigures,
+)
+from mm_api.documents.serving_plan import ServingPlan
+from mm_api.quantized import quantization_of
+from mm_runtime.comparison.requests import Request, about_images, about_texts, of_texts
+from mm_runtime.comparison.rouge import rouge1, rouge_l
+from mm_runtime.comparison.service import Service
+from mm_runtime.engine_build.commands.checkpoint_answers import answered, as_checkpoint
+from mm_runtime.engine_build.commands.in_process import InProcess, in_process
+from mm_runtime.errors import PermanentError
+from mm_runtime.gateway.prompts.loading import load_chat_prompt
+from mm_runtime.gateway.warmup.agreement import Agreement, Served, compare
+from mm_runtime.gateway.warmup.bounds import near_tie_bound
+from mm_runtime.gateway.warmup.evaluation import report_of
+from mm_runtime.serving.directory import EngineDirectory
+from mm_runtime.serving.preprocess.audio.prefixes import accepts_audio
+from mm_runtime.serving.prompts.tokens import TextCodec
+
+log = logging.getLogger(__name__)
+
+REFERENCE_DTYPE = "float32"
+
+
+@dataclass(frozen=True, slots=True)
+class CompareOptions:
+    """What is compared.
+
+    Attributes:
+        manifest: of the engine.
+        directory: of the engine's files.
+        serving: of the model's pods.
+        url: of the model, up to and with `/v1`.
+        token: that it requires; empty: none.
+    """
+
+    manifest: EngineManifest
+    directory: Path
+    serving: ServingPlan
+    url: str
+    token: str = ""
+
+
+def compared(options: CompareOptions) -> EvaluationReport:
+    """Return how a served model compares with its checkpoint.
+
+    Raises:
+        PermanentError: the engine holds no checkpoint, or the server refuses the requests.
+        RuntimeCommandError: no answer, or another revision's.
+    """
+    directory = _as_reference(options)
+    service = Service(options.url, options.manifest.fingerprint, options.token)
+    requests = list(islice(_requests(directory, options.serving.model), MOST_COMPARED))
+    with in_process(directory) as models:
+        pairs = list(_answers(requests, models, service))
+    if not pairs:
+        raise PermanentError("no prompt of the family's is within the plan's limits")
+    plan = options.manifest.plan
+    bound = near_tie_bound(plan.engine.dtype, REFERENCE_DTYPE, quantization_of(plan))
+    found = [compare(prompt, served, bound=bound) for prompt, served in pairs]
+    report = report_of(options.manifest.fingerprint, found)
+    texts = _texts(pairs) if directory.facts.encoder is not None else None
+    return report.model_copy(update={"reference": _figures(found, bound, texts)})
+
+
+def _as_reference(options: CompareOptions) -> EngineDirectory:
+    plan = options.manifest.plan
+    if plan.engine.backend != "Reference":
+        raise PermanentError(
+            f"an engine of backend {plan.engine.backend} holds no checkpoint that transformers "
+            "could run: its build keeps the checkpoint's answers (spec.build.evaluation Auto), and "
+            "each pod compares them before it is Ready"
+        )
+    if options.serving.fingerprint != options.manifest.fingerprint:
+        raise PermanentError("the serving plan is of another engine: wait for the rollout")
+    directory = EngineDirectory(options.directory, as_checkpoint(plan, REFERENCE_DTYPE))
+    if accepts_audio(directory):
+        raise PermanentError(
+            "transcriptions have no log probabilities and are not compared by requests: the build "
+            "keeps answers to audio (spec.build.evaluation Auto), and pods compare them"
+        )
+    return directory
+
+
+def _requests(directory: EngineDirectory, model: str) -> Iterator[Request]:
+    if directory.facts.encoder is not None:
+        return of_texts(model)
+    chat = load_chat_prompt(directory, TextCodec(directory.tokenizer))
+    return (about_texts if directory.vision is None else about_images)(chat, model)
+
+
+def _answers(
+    requests: Sequence[Request], models: InProcess, service: Service
+) -> Iterator[tuple[EvaluationPrompt, Served]]:
+    """Yield the checkpoint's answer to each request with the served one."""
+    for number, request in enumerate(requests, 1):
+        prompt = answered(request.question, models)
+        if prompt is None:
+            continue
+        body = {**request.body, "max_tokens": len(prompt.steps)}
+        yield prompt, service.answer(request.path, body)
+        log.info("compared %d of %d", number, len(requests))
+
+
+def _texts(pairs: Iterable[tuple[EvaluationPrompt, Served]]) -> list[tuple[str, str]]:
+    return [(prompt.steps[-1].candidates[0].text, served.text) for prompt, served in pairs]
+
+
+def _figures(
+    found: Sequence[Agreement], bound: float, texts: Sequence[tuple[str, str]] | None
+) -> ReferenceFigures:
+    apart = [distance for one in found for distance in one.log_prob_distances]
+    parted = [one.parts_at for one in found if one.parts_at is not None]
+    return ReferenceFigures(
+        dtype=REFERENCE_DTYPE,
+        bound=bound,
+        mean_log_prob_distance=round(fmean(apart), 5) if apart else None,
+        first_differing_token=min(parted, default=None),
+        rouge1=round(fmean(rouge1(*one) for one in texts), 4) if texts else None,
+        rouge_l=round(fmean(rouge_l(*one) for one in texts), 4) if texts else None,
+    )

@@ -1,0 +1,284 @@
+"""`mmctl compare` against a real API server: its pod, its verdict, and what it records.
+
+No kubelet runs: the test writes how the pod ended.
+"""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mm_api import labels
+from mm_api.documents.evaluation import EvaluationReport, FirstDifference, ReferenceFigures
+from mm_ctl.comparing.page import as_page
+from mm_ctl.comparing.pod import compare_pod
+from mm_devcluster.cluster import ClusterInfo
+from support.absent_kubelet import end_pod, wait_for_pod
+from support.clusters import kubectl, namespace
+from support.definition import install_definition
+from support.model_documents import document
+from support.model_namespace import Api
+from support.staged import children, inspected
+
+URL = "http://llava.demo.svc/v1"
+FINGERPRINT = "a" * 64
+AGREES = EvaluationReport(
+    fingerprint=FINGERPRINT,
+    prompts=20,
+    tokens=140,
+    agreed=139,
+    near_ties=1,
+    failed_prompts=0,
+    log_prob_distance=0.0123,
+    reference=ReferenceFigures(
+        dtype="float32", bound=0.02, mean_log_prob_distance=0.001, first_differing_token=7
+    ),
+)
+DIFFERS = AGREES.model_copy(
+    update={
+        "failed_prompts": 3,
+        "first_difference": FirstDifference(
+            prompt="What?", token=1, expected="a", answered="b", distance=3.0, bound=0.02
+        ),
+    }
+)
+OURS = f"{labels.APP_MANAGED_BY}=mmctl"
+GATEWAY = {"authSecretRef": {"name": "tokens", "key": "keys"}}
+
+
+def deployment(changes: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Return the Deployment of a model as the operator makes it."""
+    return children(inspected(changes, built=True))["Deployment/server"]
+
+
+def test_the_pod_is_the_models_own_without_a_server() -> None:
+    """Image, engine, serving plan and tokens; no label by which a Service would find it."""
+    served = deployment({"gateway": GATEWAY, "runtime": {"nodeSelector": {"zone": "a"}}})
+    pod = compare_pod(served, URL, memory="3Gi", seconds=60)
+    spec, (own,) = pod["spec"], pod["spec"]["containers"]
+    template = served["spec"]["template"]
+    gateway = next(one for one in template["spec"]["containers"] if one["name"] == "gateway")
+
+    assert own["image"] == gateway["image"]
+    assert own["args"][:3] == ["compare", "--url", URL]
+    for flag in ("--manifest", "--serving", "--auth-token-file"):
+        at = gateway["args"].index(flag)
+        assert own["args"][own["args"].index(flag) + 1] == gateway["args"][at + 1]
+    assert {one["name"] for one in own["volumeMounts"]} <= {one["name"] for one in spec["volumes"]}
+    assert own["resources"]["limits"] == {"memory": "3Gi"}
+    assert "nvidia.com/gpu" not in json.dumps(pod)
+    assert spec["nodeSelector"] == {"zone": "a"}
+    assert (spec["restartPolicy"], spec["activeDeadlineSeconds"]) == ("Never", 60)
+    assert spec["initContainers"] == []
+    selector = served["spec"]["selector"]["matchLabels"]
+    assert not selector.items() <= pod["metadata"]["labels"].items()
+
+
+def test_an_engine_in_a_bucket_is_pulled_first() -> None:
+    """As by the model's own pods."""
+    bucket = {"build": {"store": {"s3": {"bucket": "engines"}}}}
+    pod = compare_pod(deployment(bucket), URL, memory="3Gi", seconds=60)
+    assert [one["name"] for one in pod["spec"]["initContainers"]] == ["pull"]
+
+
+def test_pages_have_a_verdict_and_figures() -> None:
+    """And what is not there is said."""
+    page = as_page("demo/llava", AGREES)
+    assert page.splitlines()[0] == ("demo/llava agrees with its checkpoint (transformers, float32)")
+    for words in (
+        "20 of 20 agree, 1 part where two tokens are nearly tied",
+        "139 of 140 compared are equal",
+        "token 7 of an answer",
+        "mean 0.00100, largest 0.012 standard deviations",
+        "0.02 of them",
+    ):
+        assert words in page
+    assert "ROUGE" not in page
+    figures = ReferenceFigures(dtype="float32", bound=0.3, rouge1=0.5, rouge_l=0.25)
+    other = DIFFERS.model_copy(update={"reference": figures, "log_prob_distance": None})
+    page = as_page("demo/t5", other)
+    assert "demo/t5 differs from its checkpoint" in page
+    assert "the server returns none" in page
+    assert "1: 0.5000, L: 0.2500" in page
+    assert "3 of 20 prompts differ" in page
+
+
+@pytest.fixture(scope="module")
+def api(control_plane: ClusterInfo) -> Iterator[Api]:
+    """A namespace with a model that answers."""
+    install_definition(control_plane)
+    with namespace(control_plane, "compared") as name:
+        there = Api(control_plane, name)
+        said = there.apply(document(name="llava"))
+        assert "created" in said, said
+        live = deployment()
+        metadata = {"name": "llava", "labels": live["metadata"]["labels"]}
+        said = there.apply({**live, "metadata": metadata, "spec": {**live["spec"], "replicas": 0}})
+        assert "created" in said, said
+        yield there
+
+
+def set_status(api: Api, *, ready: str = "True", rolls: str = "False") -> None:
+    """Write what the operator would."""
+    conditions = [
+        {
+            "type": kind,
+            "status": status,
+            "reason": "A",
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        }
+        for kind, status in (("Available", ready), ("RollingOut", rolls))
+    ]
+    for one in conditions:
+        one["observedGeneration"] = 1  # type: ignore[assignment]  # a number among texts
+    status = {"conditions": conditions, "url": URL, "plan": {"fingerprint": FINGERPRINT}}
+    body = json.dumps({"status": status})
+    api.kubectl(
+        *("patch", "multimodalmodel", "llava", "--subresource=status", "--type=merge", "-p", body)
+    )
+
+
+@contextmanager
+def comparing(api: Api, *more: str, config: Path | None = None) -> Iterator[subprocess.Popen[str]]:
+    """Run the command; it has a deadline of its own."""
+    command = [str(Path(sys.executable).with_name("mmctl")), "compare", "llava", "--reference"]
+    command += ["-n", api.namespace, "--kubeconfig", str(config or api.cluster.kubeconfig)]
+    with subprocess.Popen(
+        [*command, "--timeout", "60s", *more],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def outcome(process: subprocess.Popen[str]) -> tuple[int, str, str]:
+    """Return exit code, output and errors."""
+    output, errors = process.communicate(timeout=60)
+    return process.returncode, output, errors
+
+
+def annotation(api: Api) -> str:
+    """Return what is recorded; empty: nothing."""
+    model = api.read("multimodalmodel", "llava")
+    found = (model["metadata"].get("annotations") or {}).get(labels.COMPARISON, "")
+    return str(found)
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize(
+    ("report", "code"),
+    [pytest.param(AGREES, 0, id="agrees"), pytest.param(DIFFERS, 5, id="differs")],
+)
+def test_a_report_is_printed_and_recorded(api: Api, report: EvaluationReport, code: int) -> None:
+    """The pod is gone afterwards."""
+    set_status(api)
+    with comparing(api) as process:
+        end_pod(api, wait_for_pod(api, OURS), message=report.to_json())
+        found, output, errors = outcome(process)
+    assert found == code, errors
+    assert output.startswith(f"{api.namespace}/llava ")
+    assert EvaluationReport.from_json(annotation(api)) == report
+    assert api.names("pods", "-l", OURS) == []
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize(
+    ("message", "ending", "words"),
+    [
+        pytest.param("no such engine", {"exit_code": 3}, "failed: no such engine", id="failed"),
+        pytest.param(
+            "", {"exit_code": 137, "reason": "OOMKilled"}, "more memory than --memory", id="memory"
+        ),
+        pytest.param(
+            AGREES.model_copy(update={"fingerprint": "b" * 64}).to_json(),
+            {},
+            "not recorded: another engine is planned now",
+            id="another-engine",
+        ),
+    ],
+)
+def test_what_fails_records_nothing(
+    api: Api, message: str, ending: dict[str, Any], words: str
+) -> None:
+    """And the pod is gone."""
+    set_status(api)
+    before = annotation(api)
+    with comparing(api) as process:
+        end_pod(api, wait_for_pod(api, OURS), message=message, **ending)
+        code, _, errors = outcome(process)
+    assert code == 1
+    assert words in errors
+    assert annotation(api) == before
+    assert api.names("pods", "-l", OURS) == []
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        pytest.param({"ready": "False"}, "it does not answer yet", id="not-available"),
+        pytest.param({"rolls": "True"}, "a rollout is under way", id="rollout"),
+    ],
+)
+def test_models_that_cannot_be_compared_get_no_pod(
+    api: Api, status: dict[str, str], words: str
+) -> None:
+    """Exit code 4."""
+    set_status(api, **status)
+    with comparing(api) as process:
+        code, _, errors = outcome(process)
+    assert (code, words in errors) == (4, True), errors
+
+
+@pytest.mark.cluster
+def test_a_user_without_rights_reads_which(api: Api, tmp_path: Path) -> None:
+    """The API server's own words."""
+    set_status(api)
+    api.kubectl("create", "serviceaccount", "reader")
+    rights = ["--verb=get", "--resource=multimodalmodels,deployments.apps"]
+    api.kubectl("create", "role", "reader", *rights)
+    who = f"--serviceaccount={api.namespace}:reader"
+    api.kubectl("create", "rolebinding", "reader", "--role=reader", who)
+    token = api.kubectl("create", "token", "reader").strip()
+    config = tmp_path / "config"
+    config.write_bytes(api.cluster.kubeconfig.read_bytes())
+    user = [f"--kubeconfig={config}", "config", "set-credentials", "reader", f"--token={token}"]
+    subprocess.run([str(api.cluster.kubectl), *user], check=True, timeout=60, capture_output=True)
+    context = kubectl(api.cluster, "config", "current-context").strip()
+    chosen = ["config", "set-context", context, "--user=reader"]
+    subprocess.run(
+        [str(api.cluster.kubectl), f"--kubeconfig={config}", *chosen],
+        check=True,
+        timeout=60,
+        capture_output=True,
+    )
+    with comparing(api, config=config) as process:
+        code, _, errors = outcome(process)
+    assert code == 1
+    assert 'cannot create resource "pods"' in errors
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        pytest.param(["--timeout", "soon"], "--timeout", id="timeout"),
+        pytest.param(["--memory", "much"], "--memory", id="memory"),
+        pytest.param(["--memory", "0"], "above zero", id="no-memory"),
+    ],
+)
+def test_wrong_options_are_named(api: Api, arguments: list[str], words: str) -> None:
+    """Exit code 2, before the cluster is queried."""
+    with comparing(api, *arguments) as process:
+        code, _, errors = outcome(process)
+    assert code == 2
+    assert words in errors

@@ -1,0 +1,199 @@
+"""`mm-runtime compare`: a real gateway before an engine, and transformers in float32 beside it."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from mm_api.contract import ExitCode
+from mm_api.documents.engine_manifest import EngineManifest
+from mm_api.documents.evaluation import EVALUATION_NAME, EvaluationReport
+from mm_api.documents.serving_plan import ServingPlan
+from mm_runtime.cli import main as mm_runtime
+from mm_runtime.comparison.__main__ import main
+from mm_runtime.comparison.rouge import rouge1, rouge_l
+from mm_runtime.engine_build.commands.in_process import in_process
+from mm_runtime.gateway.wiring import build_gateway
+from mm_runtime.serving.directory import EngineDirectory
+from support import damaged_engines
+from support.build_plans import serving_plan
+from support.damaged_engines import damaged
+from support.families.pipeline import build
+from support.gateways import serve
+from support.in_process_engine import InProcessEngine
+from support.ports import free_ports
+from support.tiny_llava import BuiltEngine, shared_engine
+from support.tiny_t5 import CHECKPOINT as T5
+
+TOKEN = "of-a-test"
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> BuiltEngine:
+    """The committed model, built by the real commands."""
+    return shared_engine(tmp_path_factory)
+
+
+@asynccontextmanager
+async def served(
+    engine: BuiltEngine, *, scored: bool = True, tokens: Path | None = None
+) -> AsyncIterator[str]:
+    """Yield the address of a gateway before an engine."""
+    with in_process(EngineDirectory.open(engine.directory)) as models:
+        gateway = build_gateway(
+            manifest=EngineManifest.from_json(engine.manifest.read_bytes()),
+            serving=ServingPlan.from_json(engine.serving.read_bytes()),
+            engine_dir=engine.directory,
+            engine=InProcessEngine(models, scored=scored),
+            auth_token_file=tokens,
+        )
+        async with serve(gateway) as running:
+            yield f"{running.url}/v1"
+
+
+async def compare(engine: BuiltEngine, url: str, log: Path, *more: str) -> int:
+    """Run the command and return its exit code."""
+    documents = ["--manifest", str(engine.manifest), "--serving", str(engine.serving)]
+    arguments = [*documents, "--url", url, "--termination-log", str(log), *more]
+    return await asyncio.to_thread(main, arguments)
+
+
+async def test_a_model_agrees_with_its_checkpoint(engine: BuiltEngine, tmp_path: Path) -> None:
+    """Twenty prompts with images; every token is equal, and every log probability nearly so."""
+    log = tmp_path / "log"
+    async with served(engine) as url:
+        assert await compare(engine, url, log) == ExitCode.OK
+    report = EvaluationReport.from_json(log.read_bytes())
+
+    assert (report.prompts, report.failed_prompts, report.near_ties) == (20, 0, 0)
+    assert report.agreed == report.tokens > 20
+    assert report.first_difference is None
+    assert report.log_prob_distance is not None
+    assert report.log_prob_distance <= 0.001
+    figures = report.reference
+    assert figures is not None
+    assert (figures.dtype, figures.bound, figures.first_differing_token) == ("float32", 0.02, None)
+    assert figures.mean_log_prob_distance is not None
+    assert figures.rouge1 is None
+
+
+async def test_a_damaged_model_is_shown_with_prompt_and_token(
+    engine: BuiltEngine, tmp_path: Path
+) -> None:
+    """Its weights differ from the checkpoint's; it answers all the same."""
+    wrong, log = damaged(engine, tmp_path, damaged_engines.weights), tmp_path / "log"
+    async with served(wrong) as url:
+        assert await compare(engine, url, log) == ExitCode.OK
+    report = EvaluationReport.from_json(log.read_bytes())
+
+    assert report.failed_prompts > 0
+    assert report.problem is not None
+    assert report.reference is not None
+    assert report.reference.first_differing_token is not None
+
+
+async def test_tokens_alone_are_compared_where_nothing_scores_them(
+    engine: BuiltEngine, tmp_path: Path
+) -> None:
+    """And a token of a Secret's line is sent."""
+    tokens, log = tmp_path / "tokens", tmp_path / "log"
+    tokens.write_text(f"team: {TOKEN}\n")
+    async with served(engine, scored=False, tokens=tokens) as url:
+        assert await compare(engine, url, log) != ExitCode.OK
+        assert "401" in log.read_text()
+        assert await compare(engine, url, log, "--auth-token-file", str(tokens)) == ExitCode.OK
+    report = EvaluationReport.from_json(log.read_bytes())
+    assert (report.prompts, report.failed_prompts, report.log_prob_distance) == (20, 0, None)
+
+
+async def test_encoder_decoders_have_rouge(tmp_path: Path) -> None:
+    """The committed T5: texts through `/v1/completions`."""
+    directory, log = build(T5, tmp_path / "store"), tmp_path / "log"
+    engine = BuiltEngine(directory.root, tmp_path / "serving.json")
+    engine.serving.write_text(serving_plan(directory.manifest.fingerprint).to_json())
+    async with served(engine) as url:
+        assert await compare(engine, url, log) == ExitCode.OK
+    report = EvaluationReport.from_json(log.read_bytes())
+    assert (report.prompts, report.failed_prompts) == (20, 0)
+    assert report.reference is not None
+    assert (report.reference.rouge1, report.reference.rouge_l) == (1.0, 1.0)
+
+
+async def test_another_revision_ends_the_comparison(engine: BuiltEngine, tmp_path: Path) -> None:
+    """Answers say which engine they are of."""
+    other, log = tmp_path / "other", tmp_path / "log"
+    other.mkdir()
+    for path in engine.directory.iterdir():
+        (other / path.name).symlink_to(path)
+    (other / "manifest.json").unlink()
+    changed = {"fingerprint": "c" * 64}
+    manifest = EngineManifest.from_json(engine.manifest.read_bytes())
+    files = [one for one in manifest.files if one.path != EVALUATION_NAME]
+    manifest = manifest.model_copy(update={**changed, "files": files})
+    (other / "manifest.json").write_text(manifest.to_json())
+    serving = ServingPlan.from_json(engine.serving.read_bytes()).model_copy(update=changed)
+    (tmp_path / "serving.json").write_text(serving.to_json())
+    renamed = BuiltEngine(other, tmp_path / "serving.json")
+    async with served(renamed) as url:
+        assert await compare(engine, url, log) == ExitCode.RETRY
+    assert "another revision answered (fp_cccccccccc" in log.read_text()
+
+
+async def test_nothing_that_listens_is_a_failure(engine: BuiltEngine, tmp_path: Path) -> None:
+    """Worth another try, with the address."""
+    (port,) = free_ports(1)
+    log = tmp_path / "log"
+    assert await compare(engine, f"http://127.0.0.1:{port}/v1", log) == ExitCode.RETRY
+    assert f"127.0.0.1:{port}/v1/chat/completions does not answer" in log.read_text()
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        pytest.param({"backend": "TensorRT"}, "holds no checkpoint", id="engines"),
+        pytest.param({"fingerprint": "d" * 64}, "is of another engine", id="another-plan"),
+    ],
+)
+async def test_what_cannot_be_compared_says_why(
+    engine: BuiltEngine, tmp_path: Path, changes: dict[str, str], words: str
+) -> None:
+    """Before anything is computed."""
+    log, manifest = tmp_path / "log", json.loads(engine.manifest.read_text())
+    serving = json.loads(engine.serving.read_text())
+    if "backend" in changes:
+        manifest["plan"]["engine"] |= changes
+    else:
+        serving |= changes
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+    (tmp_path / "serving.json").write_text(json.dumps(serving))
+    copy = BuiltEngine(tmp_path, tmp_path / "serving.json")
+    assert await compare(copy, "http://127.0.0.1:1/v1", log) == ExitCode.PERMANENT
+    assert words in log.read_text()
+
+
+def test_the_command_ends_as_its_process(engine: BuiltEngine, tmp_path: Path) -> None:
+    """`mm-runtime compare` runs it in the interpreter that has torch."""
+    log, missing = tmp_path / "log", tmp_path / "no-such-file"
+    documents = ["--manifest", str(missing), "--serving", str(engine.serving)]
+    options = ["--url", "http://127.0.0.1:1/v1", "--termination-log", str(log)]
+    assert mm_runtime(["compare", *documents, *options]) == ExitCode.PERMANENT
+    assert f"{missing} does not exist" in log.read_text()
+
+
+@pytest.mark.parametrize(
+    ("expected", "answered", "one", "longest"),
+    [
+        pytest.param("a red square", "a red square", 1.0, 1.0, id="equal"),
+        pytest.param("", "", 1.0, 1.0, id="both-empty"),
+        pytest.param("a b", "", 0.0, 0.0, id="empty"),
+        pytest.param("the cat sat", "sat the Cat", 1.0, 2 / 3, id="another-order"),
+        pytest.param("a b c d", "a c", 2 * 2 / 6, 2 * 2 / 6, id="shorter"),
+    ],
+)
+def test_rouge_is_an_f_measure(expected: str, answered: str, one: float, longest: float) -> None:
+    """Of words in lower case, and of their longest common sequence."""
+    assert rouge1(expected, answered) == pytest.approx(one)
+    assert rouge_l(expected, answered) == pytest.approx(longest)
