@@ -82,7 +82,9 @@ class Settings:
     metadata services."""
 
     network: NetworkSpec = field(default_factory=NetworkSpec)
-    """Proxy and authorities of models that name none."""
+    """Proxy, authorities and mirror of models that name none."""
+    image_pull_secrets: tuple[str, ...] = ()
+    """Of models that name none."""
 
     sharing: tuple[frozenset[str], ...] = ()
     """Groups of namespaces that share builds of one store. A store is what a spec says it is, so
@@ -137,6 +139,7 @@ class Settings:
             keda=self._keda_settings if self.keda else None,
             sharing=self.sharing,
             network=self.network,
+            image_pull_secrets=self.image_pull_secrets,
         )
 
     @property
@@ -181,6 +184,7 @@ def parse_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> 
         prometheus_allowed_hosts=tuple(given.prometheus_allowed_host),
         sharing=tuple(given.shared_stores),
         network=given.network,
+        image_pull_secrets=tuple(given.image_pull_secret),
         scrape_annotations=given.scrape_annotations,
         user_ids=given.user_ids,
         keda=given.keda,
@@ -309,7 +313,15 @@ def build_parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
         type=_network,
         default=NetworkSpec(),
         metavar="JSON",
-        help="spec.network of models that name neither a proxy nor authorities",
+        help="spec.network of models that name neither a proxy nor authorities nor a mirror",
+    )
+    run.add_argument(
+        "--image-pull-secret",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="Secret in each model's namespace, of models whose runtime.imagePullSecrets is empty; "
+        "may be given several times",
     )
     run.add_argument(
         "--keda", action="store_true", help="KEDA is in the cluster: autoscaling.engine KEDA works"

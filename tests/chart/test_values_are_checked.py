@@ -39,6 +39,14 @@ def test_every_value_may_be_set() -> None:
             "does not match pattern",
             id="proxy-with-credentials",
         ),
+        pytest.param(
+            {"network": {"hubEndpoint": "https://user:word@hub"}},
+            "does not match pattern",
+            id="mirror-with-credentials",
+        ),
+        pytest.param(
+            {"runtime": {"imagePullSecrets": ["A"]}}, "does not match pattern", id="pull-secret"
+        ),
         pytest.param({"watchNamespaces": ["A"]}, "does not match pattern", id="namespace"),
         pytest.param(
             {"operator": {"sharedStores": [["a"]]}}, "minItems: got 1, want 2", id="alone"

@@ -44,8 +44,9 @@ EXHAUSTIVE: dict[str, Any] = {
             "noProxy": [".svc", "10.0.0.0/8"],
         },
         "caBundle": {"configMapName": "authorities", "key": "all.pem"},
+        "hubEndpoint": "https://hub.example",
     },
-    "runtime": {"image": "registry.example/runtime:1"},
+    "runtime": {"image": "registry.example/runtime:1", "imagePullSecrets": ["models-registry"]},
     "router": {
         "enabled": False,
         "namespaces": ["team-a"],

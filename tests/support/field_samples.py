@@ -195,6 +195,7 @@ _OTHER: Final[Mapping[str, Sample]] = {
     "network.caBundle.key": Sample(
         "all.pem", {"network": {"caBundle": {"configMapName": "authorities"}}}
     ),
+    "network.hubEndpoint": Sample("https://mirror.example.org", {"model": {"source": _HUB}}),
     "rollout.strategy": Sample("Recreate"),
     "rollout.maxSurge": Sample(2),
     "rollout.progressDeadline": Sample("20m"),

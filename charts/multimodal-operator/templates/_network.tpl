@@ -15,6 +15,9 @@ spec.network of models that name none, as JSON; empty where nothing is set.
 {{- if .Values.network.caBundle.configMapName }}
 {{- $_ := set $network "caBundle" .Values.network.caBundle }}
 {{- end }}
+{{- if .Values.network.hubEndpoint }}
+{{- $_ := set $network "hubEndpoint" .Values.network.hubEndpoint }}
+{{- end }}
 {{- if $network }}
 {{- toJson $network }}
 {{- end }}

@@ -10,6 +10,8 @@ from mm_api.v1alpha1.names import ObjectName
 ProxyUrl = Annotated[str, Field(pattern=r"^https?://[^\s@/]+/?$", max_length=512)]
 """Without credentials: each user who may read the model or its pods could read them, too."""
 
+MirrorUrl = Annotated[str, Field(pattern=r"^https?://[^\s@]+$", max_length=512)]
+
 NoProxyHost = Annotated[str, Field(pattern=r"^[^\s,]+$", min_length=1, max_length=253)]
 
 
@@ -54,6 +56,12 @@ class NetworkSpec(ApiModel):
         "ones: a bundle holds those too where both are needed. Absent: the operator's.",
     )
 
+    hub_endpoint: MirrorUrl | None = Field(
+        default=None,
+        description="Base URL of a mirror of the Hugging Face Hub, for sources that name no "
+        "endpoint. Absent: the operator's, then https://huggingface.co.",
+    )
+
     def over(self, other: "NetworkSpec") -> "NetworkSpec":
         """Return these settings, and another's where these say nothing."""
         return NetworkSpec(
@@ -63,4 +71,5 @@ class NetworkSpec(ApiModel):
                 no_proxy=self.proxy.no_proxy or other.proxy.no_proxy,
             ),
             ca_bundle=self.ca_bundle or other.ca_bundle,
+            hub_endpoint=self.hub_endpoint or other.hub_endpoint,
         )

@@ -106,7 +106,9 @@ class RuntimeSpec(Scheduling):
         description="Service account of the pods; its token is never mounted. Absent: default.",
     )
     image_pull_secrets: Annotated[list[ObjectName], Field(max_length=8)] = Field(
-        default=[], description="Names of Secrets for pulling the images of Jobs and pods."
+        default=[],
+        description="Names of Secrets in the model's namespace for pulling the images of Jobs and "
+        "pods. Empty: the operator's (chart value runtime.imagePullSecrets).",
     )
     user_ids: UserIds | None = Field(
         default=None,

@@ -79,7 +79,10 @@ def _pod(
             Flag.HOLDER,
             f"{snapshot.namespace}/{plan.build.job}",
         ],
-        environment=[*sources.source_environment(spec), *sources.store_environment(spec)],
+        environment=[
+            *sources.source_environment(spec, spec.network.over(snapshot.settings.network)),
+            *sources.store_environment(spec),
+        ],
         resources=pod.compute(spec.build.resources, gpu=gpu, defaults=requests),
         mounts=[
             *volumes.build_mounts(spec),

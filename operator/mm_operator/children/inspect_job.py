@@ -64,7 +64,7 @@ def _pod(snapshot: Snapshot, spec: MultimodalModelSpec) -> Manifest:
         name="inspect",
         limit_seconds=LIMIT_SECONDS,
         arguments=arguments,
-        environment=sources.source_environment(spec),
+        environment=sources.source_environment(spec, spec.network.over(snapshot.settings.network)),
         resources=pod.small(_REQUESTS, _MEMORY_LIMIT, beside=spec.build.resources),
         mounts=volumes.inspect_mounts(spec),
         attached=volumes.source_volumes(spec),

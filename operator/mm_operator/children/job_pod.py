@@ -98,7 +98,7 @@ def build_job_pod(
         **({"serviceAccountName": account} if account else {}),
         "shareProcessNamespace": pod.SHARE_PROCESSES,
         "volumes": [*attached, *documents, pod.scratch("tmp")],
-        **pod.pull_secrets(list(spec.runtime.image_pull_secrets)),
+        **pod.pull_secrets(snapshot.settings.pull_secrets_of(spec)),
         **volumes.beside_servers(snapshot, spec, attached),
         **pod.placement(spec.build, gpu or Gpu()),
     }

@@ -77,7 +77,7 @@ def serving_template(
                 pod.scratch("tmp"),
                 *kind.volumes,
             ],
-            **pod.pull_secrets(list(spec.runtime.image_pull_secrets)),
+            **pod.pull_secrets(snapshot.settings.pull_secrets_of(spec)),
             **pod.placement(spec.runtime, kind.gpu),
         },
     }

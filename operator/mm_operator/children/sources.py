@@ -7,6 +7,7 @@ none is in an argument, a ConfigMap, a status or an operator's log.
 from mm_api.contract import Flag
 from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_api.v1alpha1.model import HuggingFaceSource, S3Source
+from mm_api.v1alpha1.network import NetworkSpec
 from mm_operator.addresses import adapter_addresses, bucket_address, source_directory
 from mm_operator.children.metadata import Manifest
 from mm_operator.plan import adapters
@@ -38,7 +39,7 @@ def adapter_arguments(spec: MultimodalModelSpec) -> list[str]:
     return [part for name, address in found for part in (Flag.ADAPTER, f"{name}={address}")]
 
 
-def source_environment(spec: MultimodalModelSpec) -> list[Manifest]:
+def source_environment(spec: MultimodalModelSpec, network: NetworkSpec) -> list[Manifest]:
     """Return the variables that lead to a remote checkpoint and remote adapters; none for claims.
 
     All that come from one kind of server are reached alike: the plan's preflight says so otherwise.
@@ -46,7 +47,10 @@ def source_environment(spec: MultimodalModelSpec) -> list[Manifest]:
     sources = list(adapters.remote_sources(spec))
     hub = next((one.hugging_face for one in sources if one.hugging_face), None)
     bucket = next((one.s3 for one in sources if one.s3), None)
-    return [*(_hub(hub) if hub else []), *(bucket_environment("SOURCE", bucket) if bucket else [])]
+    return [
+        *(_hub(hub, network) if hub else []),
+        *(bucket_environment("SOURCE", bucket) if bucket else []),
+    ]
 
 
 def store_environment(spec: MultimodalModelSpec) -> list[Manifest]:
@@ -75,10 +79,10 @@ def bucket_environment(role: str, bucket: S3Source) -> list[Manifest]:
     return variables
 
 
-def _hub(hub: HuggingFaceSource) -> list[Manifest]:
+def _hub(hub: HuggingFaceSource, network: NetworkSpec) -> list[Manifest]:
     variables: list[Manifest] = []
-    if hub.endpoint:
-        variables.append({"name": "HF_ENDPOINT", "value": hub.endpoint})
+    if endpoint := hub.endpoint or network.hub_endpoint:
+        variables.append({"name": "HF_ENDPOINT", "value": endpoint})
     if hub.token_secret_ref:
         variables.append(_secret("HF_TOKEN", hub.token_secret_ref.name, hub.token_secret_ref.key))
     if hub.cache:

@@ -90,13 +90,19 @@ class PlanSettings:
     keda: KedaSettings | None = None
     """None: the operator is not configured for KEDA, and makes no objects for one."""
     network: NetworkSpec = field(default_factory=NetworkSpec)
-    """Proxy and authorities of models that name none."""
+    """Proxy, authorities and mirror of models that name none."""
+    image_pull_secrets: tuple[str, ...] = ()
+    """Names of Secrets in each model's namespace, of models that name none."""
     sharing: tuple[frozenset[str], ...] = ()
     """Groups of namespaces that share builds of one store, as the administrator agreed to."""
 
     def user_ids_of(self, spec: MultimodalModelSpec) -> UserIds:
         """Return who chooses the user, group and fsGroup of a model's Jobs and pods."""
         return spec.runtime.user_ids or self.user_ids
+
+    def pull_secrets_of(self, spec: MultimodalModelSpec) -> list[str]:
+        """Return the names of the Secrets by which a model's images are pulled."""
+        return list(spec.runtime.image_pull_secrets) or list(self.image_pull_secrets)
 
     def partners(self, namespace: str) -> frozenset[str]:
         """Return the namespaces whose builds a namespace waits for; empty: it shares with none."""

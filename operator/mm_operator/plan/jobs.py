@@ -46,7 +46,7 @@ def terms_of(spec: MultimodalModelSpec, settings: PlanSettings, uid: str) -> Ter
         "build": stated(build),
         "source": stated(spec.model.source),
         "image": spec.build.image or settings.runtime_image,
-        "pullSecrets": list(spec.runtime.image_pull_secrets),
+        "pullSecrets": settings.pull_secrets_of(spec),
     }
     network = spec.network.over(settings.network)
     if network != NetworkSpec():

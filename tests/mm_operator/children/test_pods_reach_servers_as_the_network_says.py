@@ -9,7 +9,7 @@ import pytest
 from mm_api.v1alpha1.network import CaBundle, NetworkSpec, ProxySpec
 from mm_operator.children.all import build
 from mm_operator.model import Plan, Snapshot
-from support.staged import children, fresh, inspected
+from support.staged import children, fresh, inspected, planned
 
 PROXY = "http://proxy.example.org:3128"
 NETWORK: dict[str, Any] = {
@@ -79,6 +79,86 @@ def test_without_a_network_nothing_is_added() -> None:
     for pod in pods({}):
         assert set().union(*outward(pod).values()) == set()
         assert "authorities" not in {one["name"] for one in pod["volumes"]}
+
+
+def variables(pod: Mapping[str, Any]) -> dict[str, str]:
+    """Return the variables of a pod's only container that have plain values."""
+    (container,) = pod["containers"]
+    return {one["name"]: one["value"] for one in container["env"] if "value" in one}
+
+
+HUB = {"repo": "acme/llava"}
+
+
+@pytest.mark.parametrize(
+    ("own", "source", "expected"),
+    [
+        pytest.param(None, {}, "https://operator.example", id="the-operators"),
+        pytest.param("https://model.example", {}, "https://model.example", id="the-models"),
+        pytest.param(
+            "https://model.example",
+            {"endpoint": "https://source.example"},
+            "https://source.example",
+            id="the-sources",
+        ),
+    ],
+)
+def test_jobs_read_from_the_nearest_mirror_of_the_hub(
+    own: str | None, source: dict[str, str], expected: str
+) -> None:
+    """Inspection and build; pods that serve read no Hub, and no other source has the variable."""
+    spec: dict[str, Any] = {
+        "model": {"source": {"persistentVolumeClaim": None, "huggingFace": {**HUB, **source}}}
+    }
+    if own:
+        spec["network"] = {"hubEndpoint": own}
+    network = NetworkSpec(hub_endpoint="https://operator.example")
+    for stage in (fresh(spec), inspected(spec)):
+        snapshot, plan = operators(stage, network)
+        jobs = [one for one in build(snapshot, plan) if one["kind"] == "Job"]
+        found = [variables(job["spec"]["template"]["spec"]).get("HF_ENDPOINT") for job in jobs]
+        assert found == [expected]
+    snapshot, plan = operators(fresh({}), network)
+    (job,) = [one for one in build(snapshot, plan) if one["kind"] == "Job"]
+    assert "HF_ENDPOINT" not in variables(job["spec"]["template"]["spec"])
+
+
+@pytest.mark.parametrize(
+    ("own", "expected"),
+    [
+        pytest.param([], ["all"], id="the-operators"),
+        pytest.param(["own"], ["own"], id="the-models"),
+    ],
+)
+def test_images_are_pulled_with_the_operators_secrets_unless_a_model_names_its_own(
+    own: list[str], expected: list[str]
+) -> None:
+    """In every pod: inspection, build, server."""
+    spec = {"runtime": {"imagePullSecrets": own}}
+    found = []
+    for stage in (fresh(spec), inspected(spec), inspected(spec, built=True)):
+        snapshot, plan = stage
+        settings = replace(snapshot.settings, image_pull_secrets=("all",))
+        for one in build(replace(snapshot, settings=settings), plan):
+            if one["kind"] in {"Job", "Deployment"}:
+                pod = one["spec"]["template"]["spec"]
+                found.append([secret["name"] for secret in pod["imagePullSecrets"]])
+
+    assert len(found) > 2
+    assert found == [expected] * len(found)
+
+
+def test_a_change_of_the_operators_settings_is_a_revision_where_pods_change() -> None:
+    """New Secrets for images are one, a mirror of the Hub is none."""
+    snapshot, _ = inspected({}, built=True)
+
+    def revision(**settings: object) -> str:
+        changed = replace(snapshot, settings=replace(snapshot.settings, **settings))
+        return planned(changed)[1].rollout.serving_hash
+
+    before = revision()
+    assert revision(network=NetworkSpec(hub_endpoint="https://hub.example")) == before
+    assert revision(image_pull_secrets=("all",)) != before
 
 
 def operators(stage: tuple[Snapshot, Plan], network: NetworkSpec) -> tuple[Snapshot, Plan]:
