@@ -10,6 +10,7 @@ from typing import Final
 
 from generated_files import settle
 from mm_runtime.gateway.api.parameters import (
+    AUDIO_PARAMETERS,
     BACKENDS,
     PARAMETERS,
     RESPONSE_PARAMETERS,
@@ -38,6 +39,13 @@ A request acts as the chat that it means. What acts nowhere is accepted with the
 
 """
 
+_AUDIO: Final = """
+## Of `/v1/audio/transcriptions` and `/v1/audio/translations`
+
+PyTorch serves no model that reads audio. What acts nowhere is accepted with the value named.
+
+"""
+
 _LETTERS: Final = {"/v1/chat/completions": "C", "/v1/completions": "T"}
 
 
@@ -53,6 +61,8 @@ def page() -> str:
         f"| parameter | of | accepted |\n| --- | --- | --- |\n{others}"
         f"{_RESPONSES}{_heads()}"
         + "".join(_row(name, None, one) for name, one in RESPONSE_PARAMETERS.items())
+        + f"{_AUDIO}{_heads()}"
+        + "".join(_row(name, None, one) for name, one in AUDIO_PARAMETERS.items())
     )
 
 

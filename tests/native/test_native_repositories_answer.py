@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from openai import OpenAI
+from openai import BadRequestError, OpenAI
 
 from mm_api.families import FAMILIES
 from support.audio_files import encode_audio, noise
@@ -204,3 +204,11 @@ def test_audio(served: Served) -> None:
         extra_body={"max_tokens": ANSWER},
     )
     assert expected == answer.text
+    for changes, words in (
+        ({"response_format": "srt"}, "TensorRT, or its checkpoint writes no time stamps"),
+        ({"file": encode_audio(noise(1.5, seed=3))}, "longer than 1 seconds"),
+    ):
+        with pytest.raises(BadRequestError, match=words):
+            served.openai.audio.transcriptions.create(
+                **{"model": served.pair.model, "file": encode_audio(recording), **changes}
+            )

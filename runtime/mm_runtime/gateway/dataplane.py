@@ -10,11 +10,14 @@ from dataclasses import dataclass, replace
 from mm_runtime.gateway.admission.slots import Admission
 from mm_runtime.gateway.api.finish_reason import FinishReason
 from mm_runtime.gateway.api.scores import HeldScores, TokenScore
+from mm_runtime.gateway.api.segments import Segment
 from mm_runtime.gateway.api.served_model import ServedModel
 from mm_runtime.gateway.api.stops import StopCutter
 from mm_runtime.gateway.backends.engine import Ended, Engine, EngineRequest, Sampling, Scorer
 from mm_runtime.gateway.backends.merged import merged
 from mm_runtime.gateway.errors import EngineFailedError
+from mm_runtime.gateway.long_audio import transcribed
+from mm_runtime.gateway.media.audio_reader import Windows
 from mm_runtime.gateway.preparation import AnyRequest, Preparation, PreparedChat
 
 LIKELIEST = Sampling(0.0, 1.0, presence_penalty=None, frequency_penalty=None, seed=0)
@@ -55,6 +58,9 @@ class Finished:
 
     language: str = ""
     """Of the audio; empty: there was none."""
+
+    segments: tuple[Segment, ...] | None = None
+    """Of audio with time stamps."""
 
 
 Event = Admitted | Piece | Ending | Finished
@@ -120,9 +126,13 @@ class ChatService:
             yield Admitted(waited)
             request = _engine_request(chat, request_id, choice)
             language = chat.language
-            if chat.audio is not None and not language:
-                language = await self._detected(request)
-                request = replace(request, prompt=self._prefix(language, chat.task))
+            if chat.seconds:
+                language = language or await self._detected(request)
+                request = replace(request, prompt=self._prefix(language, chat))
+            if chat.windows is not None:
+                async for event in self._windows(request, chat.windows, language):
+                    yield event
+                return
             cutter, scores = StopCutter(chat.stops), HeldScores()
             tokens = 0
             ended: Ended | None = None
@@ -146,18 +156,38 @@ class ChatService:
             yield Ending(ended.reason, choice)
             yield Finished(ended.tokens, language)
 
+    async def _windows(
+        self, request: EngineRequest, windows: Windows, language: str
+    ) -> AsyncGenerator[Event, None]:
+        """Yield what happens to audio that is read window by window."""
+        tokens, segments = 0, tuple[Segment, ...]()
+        async with aclosing(transcribed(self.engine, request, windows)) as texts:
+            async for one in texts:
+                tokens += one.tokens
+                segments += one.segments
+                yield Piece(one.text, one.tokens)
+                if one.reason is not None:
+                    yield Ending(one.reason)
+        yield Finished(tokens, language, segments)
+
     async def _detected(self, request: EngineRequest) -> str:
         """Return the language of audio; a slot of the engine is taken for one token."""
         assert isinstance(self.engine, Scorer)  # noqa: S101  # else no language is detected
         assert self.preparation.audio_reader is not None  # noqa: S101  # it made the request's prompt
         question = replace(
-            request, prompt=self.preparation.audio_reader.question, sampling=LIKELIEST
+            request,
+            prompt=self.preparation.audio_reader.question,
+            sampling=LIKELIEST,
+            likeliest=None,
         )
         return self.preparation.audio_reader.detected(await self.engine.first_logits(question))
 
-    def _prefix(self, language: str, task: str) -> str:
+    def _prefix(self, language: str, chat: PreparedChat) -> str:
         assert self.preparation.audio_reader is not None  # noqa: S101  # as above
-        return self.preparation.audio_reader.prefix(language, task)[0]
+        timed = chat.windows is not None
+        return self.preparation.audio_reader.prefix(
+            language, chat.task, timed=timed, before=chat.before
+        )[0]
 
 
 def _engine_request(chat: PreparedChat, request_id: str, choice: int) -> EngineRequest:
@@ -169,6 +199,7 @@ def _engine_request(chat: PreparedChat, request_id: str, choice: int) -> EngineR
         images=chat.images,
         video=chat.video,
         audio=chat.audio,
+        spectrogram=None if chat.windows is None else chat.windows.cut(0),
         cache_salt=chat.cache_salt,
         max_tokens=chat.budget.max_tokens,
         sampling=replace(chat.sampling, seed=seed),

@@ -15,7 +15,12 @@ from numpy.typing import NDArray
 
 from mm_runtime.gateway.admission.fair_queue import PLAIN, Ticket
 from mm_runtime.gateway.admission.tokens import TokenBudget, budget_tokens, check_characters
-from mm_runtime.gateway.api.audio import TRANSCRIBE, TRANSLATE, TranscriptionRequest
+from mm_runtime.gateway.api.audio import (
+    SUBTITLES,
+    TRANSCRIBE,
+    TRANSLATE,
+    TranscriptionRequest,
+)
 from mm_runtime.gateway.api.openai import (
     ChatRequest,
     CompletionRequest,
@@ -27,7 +32,8 @@ from mm_runtime.gateway.backends.engine import Form, Sampling
 from mm_runtime.gateway.backends.forms import calls_need_tokens, form_of
 from mm_runtime.gateway.backends.sampling import sampling_of
 from mm_runtime.gateway.errors import InvalidRequestError
-from mm_runtime.gateway.media.audio_reader import DEFAULT_LANGUAGE, AudioReader
+from mm_runtime.gateway.media.audio import seconds_of
+from mm_runtime.gateway.media.audio_reader import DEFAULT_LANGUAGE, AudioReader, Windows
 from mm_runtime.gateway.media.details import detailed, with_options
 from mm_runtime.gateway.media.frames import Video
 from mm_runtime.gateway.media.images import ImageLoader, ImageReference, VideoReference
@@ -38,6 +44,7 @@ from mm_runtime.serving.preprocess.processors.prepared import ImageProcessor, Si
 
 AnyRequest = ChatRequest | CompletionRequest | TranscriptionRequest
 
+_GRANULARITIES = "timestamp_granularities"
 _THREAD_CHARACTERS = 16_384
 """Longer prompts are counted in a thread: about 10 ms, which would stall other streams."""
 
@@ -61,6 +68,12 @@ class PreparedChat:
     """Of the audio, as the client named it or by default; empty: the engine detects it first."""
     task: str = TRANSCRIBE
     """What is done with the audio."""
+    before: str = ""
+    """What was said before the audio."""
+    windows: Windows | None = None
+    """Audio instead of `audio`, read window by window; the answer has time stamps."""
+    seconds: float = 0.0
+    """Length of the audio."""
     choices: int = 1
     stop_ids: frozenset[int] = frozenset()
     shows_special: bool = False
@@ -79,7 +92,8 @@ class PreparedChat:
     def media_bytes(self) -> int:
         """Memory of pixels and samples, held until the answer ends."""
         media = (*self.images, self.video, self.audio)
-        return sum(one.nbytes for one in media if one is not None)
+        windows = 0 if self.windows is None else self.windows.frames.nbytes
+        return windows + sum(one.nbytes for one in media if one is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,8 +233,18 @@ class Preparation:
                 param="file",
                 code="unsupported_endpoint",
             )
-        prefix, tokens = self.audio_reader.prefix(request.language, request.task)
-        detects = self.audio_reader.detects
+        reader = self.audio_reader
+        if request.must_be_timed and not reader.times:
+            named = "response_format" if request.response_format in SUBTITLES else _GRANULARITIES
+            raise InvalidRequestError(
+                f"`{named}` is not served with this value: this model's backend, "
+                f"{self.model.backend}, or its checkpoint writes no time stamps. Leave it out.",
+                param=named,
+                code="unsupported_parameter",
+            )
+        before = reader.before(request.prompt) if request.prompt else ""
+        prefix, tokens = reader.prefix(request.language, request.task, before=before)
+        detects = reader.detects
         if request.task == TRANSLATE and request.language is None and not detects:
             raise InvalidRequestError(
                 "`language` is missing: this model's backend does not detect the language that is "
@@ -233,17 +257,40 @@ class Preparation:
             wanted=request.token_limit,
             param="language",
         )
+        samples = await reader.read(request.file)
+        windows = None
+        if reader.times and (request.may_be_timed or len(samples) > reader.spectrogram.samples):
+            if request.stops:
+                raise InvalidRequestError(
+                    "`stop` is not served with time stamps, which longer audio has too. Leave it "
+                    "out.",
+                    param="stop",
+                    code="unsupported_parameter",
+                )
+            # One token of the prefix fewer: the one that says that there are no times.
+            windows = await reader.windows(
+                samples,
+                most_tokens=self.model.limits.max_seq_len - tokens + 1,
+                in_all=request.token_limit,
+            )
+            if request.token_limit is None:
+                # About: windows overlap where a sentence is cut, by less than half on average.
+                budget = replace(budget, max_tokens=2 * windows.most_tokens * windows.count)
         return PreparedChat(
             prompt=prefix,
             images=(),
             video=None,
-            audio=await self.audio_reader.read(request.file),
+            audio=samples if windows is None else None,
             cache_salt="",
             budget=budget,
             sampling=sampling_of(request, self.model, most=budget.max_tokens),
             stops=request.stops,
             language=request.language or ("" if detects else DEFAULT_LANGUAGE),
             task=request.task,
+            before=before,
+            windows=windows,
+            seconds=seconds_of(samples),
+            likeliest=0 if windows and request.response_format == "verbose_json" else None,
         )
 
     def _read(self, request: ChatRequest | CompletionRequest) -> _Parsed:

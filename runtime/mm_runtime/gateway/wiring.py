@@ -291,11 +291,16 @@ def _audio_reader(
 ) -> AudioReader:
     """Return what reads the audio of requests to this model."""
     # TensorRT-LLM returns logits only where the engine was built to gather them; ours are not.
-    may_detect = directory.manifest.plan.engine.backend == "Reference" and isinstance(
-        engine, Scorer
+    is_reference = directory.manifest.plan.engine.backend == "Reference"
+    return AudioReader(
+        Prefixes.load(directory, codec),
+        load_spectrogram(directory),
+        decoders,
+        may_detect=is_reference and isinstance(engine, Scorer),
+        may_time=is_reference,
+        prefix_limit=directory.limits.max_input_len,
+        most_tokens=directory.limits.max_seq_len,
     )
-    prefixes = Prefixes.load(directory, codec)
-    return AudioReader(prefixes, load_spectrogram(directory).samples, decoders, may_detect)
 
 
 def _read_json(path: Path) -> dict[str, Any]:

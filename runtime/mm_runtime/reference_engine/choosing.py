@@ -99,7 +99,18 @@ def restricted(logits: torch.Tensor, rules: Sequence[Rules]) -> torch.Tensor:
         rows = torch.tensor(guided, device=logits.device)
         barred = ~torch.from_numpy(allowed).to(logits.device)
         logits[rows] = logits[rows].masked_fill(barred, NEVER)
+    for row, one in enumerate(rules):
+        if one.together_from is not None:
+            _count_together(logits[row], one.together_from)
     return logits
+
+
+def _count_together(logits: torch.Tensor, first: int) -> None:
+    """Bar [vocabulary] before a token, where those from it on are likelier together than any."""
+    log_probs = logits.log_softmax(dim=-1)
+    # Decided on the device: it is waited for once a step.
+    together = log_probs[first:].logsumexp(dim=-1) > log_probs[:first].max()
+    logits[:first].masked_fill_(together, NEVER)
 
 
 def _places(

@@ -13,6 +13,7 @@ import numpy as np
 from llguidance import LLMatcher, LLTokenizer, TokenizerWrapper
 from numpy.typing import NDArray
 
+from mm_runtime.reference_engine.timestamps import TimestampGuide
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.generate.request import GuideKind, GuideRequest
 from mm_runtime.serving.prompts.tokens import TextCodec
@@ -31,12 +32,14 @@ class Guides:
         self._tokens: LLTokenizer | None = None
         self._making = threading.Lock()
 
-    def make(self, request: GuideRequest) -> "Guide":
+    def make(self, request: GuideRequest) -> "Guide | TimestampGuide":
         """Return the guide of an answer.
 
         Raises:
             RequestError: no schema or pattern that is understood.
         """
+        if request.kind is GuideKind.TIMESTAMPS:
+            return TimestampGuide.read(request.text, size=self._size, end=self._ends[0])
         with self._making:
             if self._tokens is None:
                 self._tokens = self._spelled()
@@ -57,7 +60,7 @@ class Guides:
                 case GuideKind.REGEX:
                     pattern = f" ?({request.text})" if blank else request.text
                     return str(LLMatcher.grammar_from_regex(pattern))
-                case GuideKind.LARK:
+                case _:
                     return _nested(f"start: {blank}@found\n", request.text)
         except ValueError as error:
             raise RequestError(f"guided_decoding_guide: {error}") from None
@@ -78,6 +81,8 @@ def _nested(start: str, grammar: str) -> str:
 
 class Guide:
     """What may come next in one answer."""
+
+    together_from: int | None = None
 
     def __init__(self, matcher: Any, size: int) -> None:
         self._matcher = matcher

@@ -45,6 +45,9 @@ class Rules:
     allowed: NDArray[np.bool_] | None = None
     """[vocabulary]: tokens that may come next; None: all."""
 
+    together_from: int | None = None
+    """Tokens from this one on, likelier together than any other: one of them comes next."""
+
     draw: float | None = None
     """From 0 to 1: which of the kept tokens it is, by their mass; None: the likeliest."""
 
@@ -102,6 +105,7 @@ class TokenChooser:
         never = self._never(answer)
         if never.size and not 0 <= int(never.min()) <= int(never.max()) < self._size:
             raise ValueError(f"tokens {never.tolist()} are not all below {self._size}")
+        guide = self._request.guide
         nucleus = sampling.top_p if 0.0 < sampling.top_p < 1.0 else 1.0
         return Rules(
             bias=self._bias,
@@ -110,7 +114,8 @@ class TokenChooser:
             penalised=penalised,
             penalties=penalties.astype(np.float32),
             never=never,
-            allowed=None if self._request.guide is None else self._request.guide.allowed(answer),
+            allowed=None if guide is None else guide.allowed(answer),
+            together_from=None if guide is None else guide.together_from,
             draw=None if sampling.greedy else drawn(sampling.seed, len(answer)),
             temperature=sampling.temperature,
             top_k=sampling.top_k,

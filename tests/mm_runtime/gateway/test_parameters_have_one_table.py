@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from mm_runtime.gateway.api.openai import ChatRequest, CompletionRequest
+from mm_runtime.gateway.api.audio import TranscriptionRequest
+from mm_runtime.gateway.api.openai import ChatRequest, CompletionRequest, GenerationRequest
 from mm_runtime.gateway.api.parameters import (
+    AUDIO_PARAMETERS,
     BACKENDS,
     PARAMETERS,
     REFERENCE,
@@ -30,6 +32,8 @@ def test_the_table_is_complete() -> None:
     assert fields == set(PARAMETERS)
     assert all(endpoints_of(name) for name in PARAMETERS)
     assert set(ResponsesRequest.model_fields) == set(RESPONSE_PARAMETERS)
+    audio = set(TranscriptionRequest.model_fields)
+    assert audio - set(GenerationRequest.model_fields) - {"n"} <= set(AUDIO_PARAMETERS) <= audio
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -70,5 +74,5 @@ def test_what_acts_nowhere_is_refused_when_it_is_read(name: str) -> None:
 def test_the_page_has_every_row() -> None:
     """`make generate` writes it; each parameter has one row."""
     rows = re.findall(r"^\| `(\w+)` \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
-    assert sorted(rows) == sorted((*PARAMETERS, *RESPONSE_PARAMETERS))
+    assert sorted(rows) == sorted((*PARAMETERS, *RESPONSE_PARAMETERS, *AUDIO_PARAMETERS))
     assert f"| {REFERENCE} |" in PAGE.read_text(encoding="utf-8")

@@ -4,6 +4,7 @@ import queue
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
+from math import ceil
 from typing import Any
 
 import httpx
@@ -20,6 +21,7 @@ from mm_runtime.gateway.backends.triton import TritonEngine
 from mm_runtime.gateway.warmup.warm_up import WarmUpFailedError
 from mm_runtime.gateway.wiring import build_gateway
 from mm_runtime.serving.directory import EngineDirectory
+from mm_runtime.serving.preprocess.audio.prefixes import PREVIOUS
 from mm_runtime.serving.preprocess.audio.tones import sample_audio
 from mm_runtime.serving.prompts.tokens import TextCodec
 from support.audio_files import RATE, encode_audio, noise
@@ -68,7 +70,7 @@ class Ears:
         tokens: int = ANSWER,
     ) -> str:
         """Return what transformers writes down: its own extractor, its own `generate`."""
-        words = tokenizer(texts.RECEIVED)
+        words = tokenizer(texts.RECEIVED, texts.TIMES)
         prefix = words(PREFIX.format(language, task), add_special_tokens=False)["input_ids"]
         received = self.received(audio)
         # Whisper's own generate() cuts audio into windows; this is the one below it.
@@ -125,9 +127,10 @@ def ears(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ears]:
         yield Ears(model, extractor, pair, openai, directory)
 
 
-def written(seed: int) -> NDArray[np.float32]:
+def written(seed: int, seconds: float = 0.8) -> NDArray[np.float32]:
     """Return an audio clip as a file with sixteen bits a sample keeps it."""
-    kept: NDArray[np.float32] = (noise(0.8, seed=seed) * 32768).astype(np.int16) / np.float32(32768)
+    steps = (noise(seconds, seed=seed) * 32768).astype(np.int16)
+    kept: NDArray[np.float32] = steps / np.float32(32768)
     return kept
 
 
@@ -155,9 +158,113 @@ def test_triton(ears: Ears, seconds: float) -> None:
     assert all(later.startswith(earlier) for earlier, later in pairwise(reported))
 
 
+LONG_SECONDS = 3.7
+ROOM = 60
+"""Tokens of an answer to one window; the longest prefix has four."""
+
+
+def long_form(
+    ears: Ears, audio: NDArray[np.float32], language: str, **options: Any
+) -> tuple[str, list[Any]]:
+    """Return text and segments of transformers' own `generate` for audio of any length."""
+    words = tokenizer(texts.RECEIVED, texts.TIMES)
+    found = ears.model.generate(
+        ears.extractor(
+            audio,
+            sampling_rate=RATE,
+            return_tensors="pt",
+            truncation=False,
+            padding="longest",
+        ).input_features,
+        language=language,
+        task="transcribe",
+        return_timestamps=True,
+        return_segments=True,
+        **options,
+    )
+    segments = [
+        (round(float(one["start"]), 3), round(float(one["end"]), 3), one["tokens"].tolist())
+        for one in found["segments"][0]
+    ]
+    # Of a prompt, it is not in the segments but in front of the text.
+    said = [token for *_, tokens in segments for token in tokens]
+    return str(words.decode(said, skip_special_tokens=True)), segments
+
+
+def in_order(segments: Any) -> list[Any]:
+    """Return the segments of an answer as `long_form` returns its own."""
+    return [(one.start, one.end, one.tokens) for one in segments]
+
+
+@pytest.mark.parametrize("language", ["en", "de"])
+def test_longer_audio(ears: Ears, language: str) -> None:
+    """Windows follow each other as in transformers: segments, subtitles, a stream."""
+    audio = written(5, LONG_SECONDS)
+    text, segments = long_form(ears, audio, language, max_new_tokens=ROOM + 1)
+    create = ears.openai.audio.transcriptions.create
+    requested: dict[str, Any] = {
+        "file": ("audio.flac", encode_audio(audio, "flac", "flac")),
+        "model": ears.pair.model,
+        "language": language,
+    }
+    verbose = create(
+        **requested, response_format="verbose_json", timestamp_granularities=["segment"]
+    )
+    assert create(**requested).text == text
+    assert (verbose.text, float(verbose.duration)) == (text, LONG_SECONDS)
+    assert in_order(verbose.segments) == segments
+    assert len(segments) > ceil(LONG_SECONDS)
+    assert all(one.avg_logprob < 0 <= one.compression_ratio for one in verbose.segments)
+    subtitles = create(**requested, response_format="srt")
+    assert subtitles.count(" --> ") == len(segments)
+    vtt = create(**requested, response_format="vtt")
+    assert vtt.startswith(
+        f"WEBVTT\n\n00:00:0{segments[0][0]:.3f} --> 00:00:0{segments[0][1]:.3f}\n"
+    )
+    events = list(create(**requested, stream=True))
+    assert "".join(one.delta for one in events[:-1]).strip() == events[-1].text == text
+    assert len(events) > ceil(LONG_SECONDS)
+
+
+def test_prompts(ears: Ears) -> None:
+    """What was said before stands before the prefix of each window, as in transformers."""
+    words = tokenizer(texts.RECEIVED, texts.TIMES)
+    audio, prompt = written(5, LONG_SECONDS), "red blue one"
+    ids = words(f"{PREVIOUS} {prompt}", add_special_tokens=False)["input_ids"]
+    expected, _ = long_form(
+        ears, audio, "en", max_new_tokens=ROOM - 3, prompt_ids=torch.tensor(ids)
+    )
+    plain, _ = long_form(ears, audio, "en", max_new_tokens=ROOM - 3)
+    create = ears.openai.audio.transcriptions.create
+    requested: dict[str, Any] = {"model": ears.pair.model, "language": "en"}
+    prompted = create(file=encode_audio(audio), prompt=prompt, **requested).text
+    assert prompted == expected
+    assert prompted != plain
+    # A long one keeps its end.
+    long = " ".join(["green"] * 90 + [prompt])
+    assert create(file=encode_audio(audio), prompt=long, **requested).text
+
+
+def test_temperature(ears: Ears) -> None:
+    """Windows are sampled by the request's seed."""
+    create, file = ears.openai.audio.transcriptions.create, encode_audio(written(5, 1.5))
+    answers = [
+        create(
+            file=file,
+            model=ears.pair.model,
+            temperature=1,
+            language="en",
+            extra_body={"seed": seed},
+        ).text
+        for seed in (1, 1, 2, 3)
+    ]
+    assert answers[0] == answers[1]
+    assert len(set(answers)) > 1
+
+
 def test_openai(ears: Ears) -> None:
     """OpenAI's client: each form of answer, a stream, a language, a file that is compressed."""
-    audio = written(2)
+    audio = written(4)
     expected = ears.expected(audio)
     german = ears.expected(audio, language="de")
     file = ("audio.wav", encode_audio(audio))
@@ -169,8 +276,6 @@ def test_openai(ears: Ears) -> None:
     assert german == create(file=file, language="de", **requested).text
     assert expected != german
     assert f"{expected}\n" == create(file=file, response_format="text", **requested)
-    verbose = create(file=file, response_format="verbose_json", language="de", **requested)
-    assert (german, "de", 0.8) == (verbose.text, verbose.language, float(verbose.duration))
     events = list(create(file=file, stream=True, **requested))
     assert expected == "".join(one.delta for one in events[:-1]).strip()
     assert ("transcript.text.done", expected) == (events[-1].type, events[-1].text)
@@ -181,27 +286,26 @@ def test_openai(ears: Ears) -> None:
 @pytest.mark.filterwarnings("ignore:deprecated:DeprecationWarning")  # by OpenAI, for its own model
 def test_translations(ears: Ears) -> None:
     """The other task of a multilingual checkpoint: of a language, and of one that is detected."""
-    audio, create = written(2), ears.openai.audio.translations.create
+    audio, create = written(4), ears.openai.audio.translations.create
     requested: dict[str, Any] = {"file": encode_audio(audio), "model": ears.pair.model}
     german, detected = (
         ears.expected(audio, language=language, task="translate")
         for language in ("de", ears.detected(audio))
     )
+    assert len({german, detected, ears.expected(audio, language="de")}) == 3
     limit = {"max_tokens": ANSWER}
     assert german == create(**requested, extra_body={**limit, "language": "de"}).text
     assert detected == create(**requested, extra_body=limit).text
-    assert len({german, detected, ears.expected(audio, language="de")}) == 3
     verbose = create(
         **requested, response_format="verbose_json", extra_body={**limit, "language": "de"}
     )
-    assert (german, "en", 0.8) == (verbose.text, verbose.language, float(verbose.duration))
+    assert (verbose.language, float(verbose.duration)) == ("en", 0.8)
     assert verbose.model_extra == {"task": "translate", "usage": {"type": "duration", "seconds": 1}}
     with pytest.raises(BadRequestError, match="has no language 'xx'") as refusal:
         create(**requested, extra_body={"language": "xx"})
     assert refusal.value.param == "language"
-    for form in ("srt", "vtt"):
-        with pytest.raises(BadRequestError, match="`response_format` is invalid"):
-            create(**requested, response_format=form)
+    subtitles = create(**requested, response_format="srt", extra_body={"language": "de"})
+    assert subtitles.startswith("1\n00:00:00,")
 
 
 async def test_its_pod_answers_as_its_build(ears: Ears) -> None:
@@ -234,13 +338,14 @@ def test_languages_are_detected(ears: Ears) -> None:
         audio = written(seed)
         language = ears.detected(audio)
         expected = ears.expected(audio, language=language)
-        reported = create(
-            file=("audio.wav", encode_audio(audio)),
-            model=ears.pair.model,
-            response_format="verbose_json",
-            extra_body={"max_tokens": ANSWER},
+        file = ("audio.wav", encode_audio(audio))
+        limit = {"max_tokens": ANSWER}
+        reported = create(file=file, model=ears.pair.model, extra_body=limit)
+        assert expected == reported.text
+        verbose = create(
+            file=file, model=ears.pair.model, response_format="verbose_json", extra_body=limit
         )
-        assert (language, expected) == (reported.language, reported.text)
+        assert language == verbose.language
         found.add(language)
     assert found == {"en", "de"}
 
@@ -252,14 +357,15 @@ def test_what_is_refused(ears: Ears) -> None:
     for changes, words in (
         ({"file": b"no audio"}, "`file`: the bytes are not a recording of a known format"),
         ({"file": audio[:30]}, "`file`: the recording is damaged or truncated"),
-        ({"file": encode_audio(noise(1.5, seed=1))}, "longer than 1 seconds"),
+        ({"file": encode_audio(np.zeros(601 * RATE), "flac", "flac")}, "longer than 600 seconds"),
         ({"language": "xx"}, "`language`: the model has no language 'xx'"),
-        (
-            {"response_format": "srt"},
-            "`response_format` is invalid: input should be 'json'",
-        ),
-        ({"prompt": "names: Ann"}, "`prompt` is not served"),
-        ({"timestamp_granularities": ["word"]}, "`timestamp_granularities` is not served"),
+        ({"response_format": "ass"}, "`response_format` is invalid: input should be 'json'"),
+        ({"response_format": "srt", "stream": True}, "a stream has text alone"),
+        ({"response_format": "vtt", "extra_body": {"stop": "a"}}, "`stop` is not served"),
+        ({"prompt": "<|en|> Ann"}, "`prompt` is not served here: it holds a control token"),
+        ({"prompt": "a" * 8193}, "`prompt` is invalid: string should have at most 8192"),
+        ({"timestamp_granularities": ["word"]}, "times of words are not computed"),
+        ({"timestamp_granularities": ["segment"]}, "must be verbose_json as well"),
     ):
         with pytest.raises(BadRequestError, match=words):
             create(**{"file": audio, "model": ears.pair.model, **changes})

@@ -13,6 +13,7 @@ from mm_runtime.gateway.media.decoding.pool import Decoders
 from mm_runtime.gateway.media.decoding.process import DecoderLimits
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.preprocess.audio.prefixes import ENGLISH_VOCABULARY, Prefixes
+from mm_runtime.serving.preprocess.audio.spectrogram import LogMel
 from mm_runtime.serving.prompts.tokens import TextCodec
 from support.families import texts
 from support.families.pipeline import build
@@ -82,7 +83,15 @@ def test_translations_need_a_multilingual_checkpoint(tmp_path: Path, *, said: bo
     """The endpoint is refused by name; the other one, which the message names, is there."""
     prefixes = prefixes_of(tmp_path, said=said, vocabulary=None)
     with closing(Decoders(1, DecoderLimits(memory_bytes=1 << 30, wall_seconds=60))) as decoders:
-        reader = AudioReader(prefixes, 16_000, decoders, may_detect=True)
+        reader = AudioReader(
+            prefixes,
+            LogMel(bins=8, frames=100),
+            decoders,
+            may_detect=True,
+            may_time=True,
+            prefix_limit=14,
+            most_tokens=64,
+        )
         assert reader.prefix("en")[0] == (MULTILINGUAL if said else ENGLISH)
         if said:
             translated = MULTILINGUAL.replace("transcribe", "translate")

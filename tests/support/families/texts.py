@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from support.families.words import BEGIN, END, PAD, SIZE, id_of, write_tokenizer
+from support.families.words import BEGIN, END, PAD, SIZE, id_of, vocabulary, write_tokenizer
 
 HIDDEN = 32
 HEADS = 2
@@ -16,11 +16,20 @@ AUDIO_POSITIONS = 50
 
 RECEIVED = (
     *("<|startoftranscript|>", "<|en|>", "<|de|>"),
-    *("<|transcribe|>", "<|notimestamps|>", "<|translate|>"),
+    *("<|transcribe|>", "<|translate|>", "<|startofprev|>"),
 )
+TIMES = ("<|notimestamps|>", *(f"<|{at * 0.02:.2f}|>" for at in range(AUDIO_POSITIONS + 1)))
+"""The last of the vocabulary."""
+
+NO_TIMES = SIZE
+"""Id of `<|notimestamps|>`; that of the time 0.00 follows."""
+
 SUPPRESSED, SUPPRESSED_FIRST = (11, 12), (13,)
 LANGUAGE = 7
 """Stands for the language that mBART answers in."""
+
+SEEDS = {"whisper": 75}
+"""It detects both languages, says something else in each, and answers in several segments."""
 
 MARKS: dict[str, dict[str, Any]] = {
     "byt5": {"tokenizer_class": "ByT5Tokenizer"},
@@ -47,11 +56,11 @@ def write(family: str, folder: Path) -> Path:
     """Write a checkpoint and return its folder."""
     import torch  # noqa: PLC0415 (seconds)
 
-    torch.manual_seed(13)
+    torch.manual_seed(SEEDS.get(family, 13))
     folder.mkdir(parents=True, exist_ok=True)
-    _save(WRITERS[family](), folder)
+    _save(WRITERS[family](), folder, late=NO_TIMES if family == "whisper" else None)
     if family == "whisper":
-        write_tokenizer(folder, RECEIVED)
+        write_tokenizer(folder, RECEIVED, TIMES)
         _write_extractor(folder)
     else:
         write_tokenizer(folder, ends=True)
@@ -67,8 +76,11 @@ def _write_extractor(folder: Path) -> None:
     WhisperFeatureExtractor(feature_size=MEL_BINS, chunk_length=1).save_pretrained(folder)
 
 
-def _save(model: Any, folder: Path) -> None:
-    """Make weights large enough that answers are no endless repetition of one token."""
+def _save(model: Any, folder: Path, late: int | None = None) -> None:
+    """Make weights large enough that answers are no endless repetition of one token.
+
+    Tokens from `late` on are a little quieter: there are as many of them as of all others.
+    """
     import torch  # noqa: PLC0415
 
     with torch.no_grad():
@@ -77,6 +89,8 @@ def _save(model: Any, folder: Path) -> None:
                 weight.add_(torch.randn_like(weight) * 0.2)
             elif "embed_positions" not in name:
                 weight.copy_(torch.randn_like(weight) * 0.3)
+        if late is not None:
+            model.model.decoder.embed_tokens.weight[late:] *= 0.85
     generation = model.generation_config
     generation.eos_token_id, generation.pad_token_id = END, PAD
     # TensorRT-LLM ends an answer at its limit; it forces no end token there.
@@ -166,7 +180,7 @@ def _whisper() -> Any:
     sizes = {name: value for name, value in TWIN.items() if name != "max_position_embeddings"}
     config = WhisperConfig(
         **sizes,
-        vocab_size=SIZE,
+        vocab_size=len(vocabulary(RECEIVED, TIMES)),
         num_mel_bins=MEL_BINS,
         max_source_positions=AUDIO_POSITIONS,
         max_target_positions=64,
@@ -184,9 +198,9 @@ def _whisper() -> Any:
         lang_to_id={token: id_of(token, RECEIVED) for token in RECEIVED[1:3]},
         task_to_id={
             "transcribe": id_of(RECEIVED[3], RECEIVED),
-            "translate": id_of(RECEIVED[5], RECEIVED),
+            "translate": id_of(RECEIVED[4], RECEIVED),
         },
-        no_timestamps_token_id=id_of(RECEIVED[4], RECEIVED),
+        no_timestamps_token_id=NO_TIMES,
         suppress_tokens=list(SUPPRESSED),
         begin_suppress_tokens=list(SUPPRESSED_FIRST),
     )

@@ -16,10 +16,15 @@ SIZE = 64
 PAD, UNKNOWN, BEGIN, END = range(4)
 
 
-def vocabulary(tokens: Sequence[str] = ()) -> list[str]:
-    """Return all words in the order of their ids; `tokens` are a family's own special ones."""
+def vocabulary(tokens: Sequence[str] = (), last: Sequence[str] = ()) -> list[str]:
+    """Return all words in the order of their ids.
+
+    Args:
+        tokens: a family's own special ones.
+        last: the same, with ids after all others.
+    """
     words = [*SPECIAL, *tokens, *WORDS]
-    return [*words, *(f"<extra_{at}>" for at in range(SIZE - len(words)))]
+    return [*words, *(f"<extra_{at}>" for at in range(SIZE - len(words))), *last]
 
 
 def id_of(word: str, tokens: Sequence[str] = ()) -> int:
@@ -27,12 +32,12 @@ def id_of(word: str, tokens: Sequence[str] = ()) -> int:
     return vocabulary(tokens).index(word)
 
 
-def tokenizer(tokens: Sequence[str] = (), *, ends: bool = False) -> Any:
+def tokenizer(tokens: Sequence[str] = (), last: Sequence[str] = (), *, ends: bool = False) -> Any:
     """Return a tokenizer; with `ends` it puts the end token after a text, as T5's does."""
     from tokenizers import Tokenizer, models, pre_tokenizers, processors  # noqa: PLC0415
     from transformers import PreTrainedTokenizerFast  # noqa: PLC0415 (seconds)
 
-    found = {word: at for at, word in enumerate(vocabulary(tokens))}
+    found = {word: at for at, word in enumerate(vocabulary(tokens, last))}
     words = Tokenizer(models.WordLevel(found, "<unk>"))
     words.pre_tokenizer = pre_tokenizers.Whitespace()
     if ends:
@@ -45,10 +50,12 @@ def tokenizer(tokens: Sequence[str] = (), *, ends: bool = False) -> Any:
         unk_token="<unk>",
         bos_token="<s>",
         eos_token="</s>",
-        additional_special_tokens=list(tokens),
+        additional_special_tokens=[*tokens, *last],
     )
 
 
-def write_tokenizer(folder: Path, tokens: Sequence[str] = (), *, ends: bool = False) -> None:
+def write_tokenizer(
+    folder: Path, tokens: Sequence[str] = (), last: Sequence[str] = (), *, ends: bool = False
+) -> None:
     """Write the tokenizer's files."""
-    tokenizer(tokens, ends=ends).save_pretrained(folder)
+    tokenizer(tokens, last, ends=ends).save_pretrained(folder)

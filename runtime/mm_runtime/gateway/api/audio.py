@@ -1,16 +1,20 @@
-"""Wire types of OpenAI's transcriptions and translations.
-
-No times are requested of the model, so what would need them is refused: subtitles and segments.
-"""
+"""Wire types of OpenAI's transcriptions and translations."""
 
 from typing import ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, ValidationInfo, field_validator
 
 from mm_runtime.gateway.api.openai import GenerationRequest
 
 TRANSCRIBE, TRANSLATE = "transcribe", "translate"
 """As checkpoints name their tasks."""
+
+
+MAX_PROMPT = 8192
+"""Characters; of its tokens the last 223 count at the most."""
+
+SUBTITLES = ("srt", "vtt")
+_ONE_PIECE = (*SUBTITLES, "verbose_json")
 
 
 class TranscriptionRequest(GenerationRequest):
@@ -23,18 +27,51 @@ class TranscriptionRequest(GenerationRequest):
     language: str | None = Field(default=None, min_length=2, max_length=16)
     """A code. Absent: the checkpoint detects the language, where the engine can give logits."""
 
-    response_format: Literal["json", "text", "verbose_json"] = "json"
+    response_format: Literal["json", "text", "srt", "verbose_json", "vtt"] = "json"
     temperature: float | None = Field(default=None, ge=0, le=1)
     stream: bool | None = None
+    prompt: str | None = Field(default=None, max_length=MAX_PROMPT)
+    """What was said before, or names as they are spelt."""
+
+    timestamp_granularities: list[Literal["segment", "word"]] | None = Field(
+        default=None, max_length=8
+    )
     # Not served; absent or empty means that the client does not use it.
-    prompt: Literal[""] | None = None
     chunking_strategy: None = None
     include: None = None
     keywords: None = None
     known_speaker_names: None = None
     known_speaker_references: None = None
     languages: None = None
-    timestamp_granularities: None = None
+
+    @field_validator("response_format")
+    @classmethod
+    def _of_text(cls, form: str, info: ValidationInfo) -> str:
+        if info.data.get("stream") and form in _ONE_PIECE:
+            message = "a stream has text alone; leave it or `stream` out"
+            raise ValueError(message)
+        return form
+
+    @field_validator("timestamp_granularities")
+    @classmethod
+    def _of_segments(cls, wanted: list[str] | None, info: ValidationInfo) -> list[str] | None:
+        if wanted and "word" in wanted:
+            message = "times of words are not computed here; request `segment`"
+            raise ValueError(message)
+        if wanted and info.data.get("response_format") != "verbose_json":
+            message = "`response_format` must be verbose_json as well"
+            raise ValueError(message)
+        return wanted
+
+    @property
+    def must_be_timed(self) -> bool:
+        """Whether the answer is nothing without time stamps."""
+        return self.response_format in SUBTITLES or bool(self.timestamp_granularities)
+
+    @property
+    def may_be_timed(self) -> bool:
+        """Whether an answer with time stamps says more."""
+        return self.must_be_timed or self.response_format == "verbose_json"
 
 
 class TranslationRequest(TranscriptionRequest):

@@ -10,6 +10,7 @@ from mm_edge.json_text import encode
 from mm_runtime.gateway.api.finish_reason import FinishReason
 from mm_runtime.gateway.api.json_text import TextFrame
 from mm_runtime.gateway.api.scores import TokenScore, of_chat, of_text
+from mm_runtime.gateway.api.segments import Segment
 from mm_runtime.gateway.api.served_model import ServedModel
 
 
@@ -27,6 +28,9 @@ class Usage:
 
     language: str = ""
     """Of the audio."""
+
+    segments: tuple[Segment, ...] | None = None
+    """Of audio, where times were requested."""
 
     def to_wire(self) -> dict[str, object]:
         """Return OpenAI's usage object."""

@@ -9,8 +9,8 @@ MOST_FIELDS = 32
 """Of one form; OpenAI's own has a dozen."""
 
 
-def read_form(body: bytes, content_type: str) -> dict[str, bytes]:
-    """Return name -> content of a form's fields; of several with one name the last.
+def read_form(body: bytes, content_type: str) -> dict[str, list[bytes]]:
+    """Return name -> contents of a form's fields, those of one name in their order.
 
     Raises:
         InvalidRequestError: not such a form, or a damaged one.
@@ -45,4 +45,7 @@ def read_form(body: bytes, content_type: str) -> dict[str, bytes]:
         parser.finalize()
     except FormParserError as error:
         raise InvalidRequestError(f"The form is damaged: {error}.") from None
-    return {(name or b"").decode("utf-8", errors="replace"): content for name, content in parts}
+    fields: dict[str, list[bytes]] = {}
+    for name, content in parts:
+        fields.setdefault((name or b"").decode("utf-8", errors="replace"), []).append(content)
+    return fields

@@ -137,6 +137,29 @@ RESPONSE_PARAMETERS: Mapping[str, Parameter] = {
 }
 """Of `/v1/responses`; a request acts as the chat that it means."""
 
+AUDIO_PARAMETERS: Mapping[str, Parameter] = {
+    "model": PARAMETERS["model"],
+    "file": Parameter(_NOT_PYTORCH, "audio; of any length up to ten minutes on Reference"),
+    "language": Parameter(_NOT_PYTORCH, "of the audio; without it Reference detects it"),
+    "prompt": Parameter(_NOT_PYTORCH, "text before the audio, where `maxInputLen` has room"),
+    "temperature": Parameter(_NOT_PYTORCH, "0: the likeliest token; no fall-back to higher ones"),
+    "stream": Parameter(_NOT_PYTORCH, "events of text; of longer audio one for each window"),
+    "response_format": Parameter(
+        _NOT_PYTORCH, "`json`, `text`, `verbose_json`; `srt`, `vtt` on Reference"
+    ),
+    "timestamp_granularities": Parameter(
+        _ONLY_REFERENCE, '`["segment"]`, with `verbose_json`; `word` is refused by name'
+    ),
+    **dict.fromkeys(
+        (
+            *("chunking_strategy", "include", "keywords", "known_speaker_names"),
+            *("known_speaker_references", "languages"),
+        ),
+        Parameter(_NONE, "null"),
+    ),
+}
+"""Of transcriptions and translations; those that `PARAMETERS` has as well act as there."""
+
 NOT_SERVED = frozenset(name for name, one in PARAMETERS.items() if not one.acts)
 """Accepted with one value only."""
 

@@ -33,7 +33,6 @@ _NOT_SERVED = (
         "known_speaker_names",
         "known_speaker_references",
         "languages",
-        "timestamp_granularities",
     }
 )
 """With those of responses and transcriptions."""
@@ -80,13 +79,15 @@ def _parse_audio(
     Raises:
         InvalidRequestError: no form, or not a request that is served; `param` names the field.
     """
-    fields: dict[str, bytes | str] = {
-        # OpenAI's clients write lists so.
-        name.removesuffix("[]"): content
-        if name == "file"
-        else content.decode("utf-8", errors="replace")
-        for name, content in read_form(body, content_type).items()
-    }
+    fields: dict[str, bytes | str | list[str]] = {}
+    for name, contents in read_form(body, content_type).items():
+        texts = [one.decode("utf-8", errors="replace") for one in contents if name != "file"]
+        if name == "file":
+            fields[name] = contents[-1]
+        elif name.endswith("[]"):  # OpenAI's clients write lists so
+            fields[name.removesuffix("[]")] = texts
+        else:
+            fields[name] = texts if name == "timestamp_granularities" else texts[-1]
     return _checked(lambda: kind.model_validate(fields))
 
 
@@ -127,11 +128,6 @@ def _explain_field(error: ErrorDetails, param: str) -> tuple[str, str | None]:
     match error["type"]:
         case "extra_forbidden":
             explained = (f"`{param}` is unknown here. Leave it out.", "unknown_parameter")
-        case "literal_error" if param == "prompt":
-            explained = (
-                "`prompt` is not served for audio. Leave it out.",
-                "unsupported_parameter",
-            )
         case "missing":
             explained = (f"`{param}` is missing.", "missing_required_parameter")
         case "union_tag_invalid" | "union_tag_not_found":

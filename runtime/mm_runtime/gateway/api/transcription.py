@@ -1,9 +1,7 @@
-"""Shapes of OpenAI's transcriptions and translations: the full one, and the events of a stream.
-
-No timestamps are requested of the model, so answers have none: no segments, words or subtitles.
-"""
+"""Shapes of OpenAI's transcriptions and translations: the full one, and the events of a stream."""
 
 import math
+import zlib
 from collections.abc import Sequence
 
 from mm_edge.json_text import encode
@@ -11,6 +9,7 @@ from mm_runtime.gateway.api.audio import TRANSCRIBE, TranscriptionRequest
 from mm_runtime.gateway.api.completions import Answer, Event, Usage
 from mm_runtime.gateway.api.finish_reason import FinishReason
 from mm_runtime.gateway.api.scores import TokenScore
+from mm_runtime.gateway.api.segments import Segment
 
 
 class Transcript:
@@ -23,8 +22,13 @@ class Transcript:
     def full(self, answers: Sequence[Answer], usage: Usage) -> Event | str:
         """Return the answer in the requested format, which has no place for the reason."""
         text = answers[0].text.strip()
-        if self._form == "text":
-            return f"{text}\n"
+        match self._form:
+            case "text":
+                return f"{text}\n"
+            case "srt":
+                return _srt(usage.segments or ())
+            case "vtt":
+                return _vtt(usage.segments or ())
         answer: Event = {
             "text": text,
             "usage": {"type": "duration", "seconds": math.ceil(usage.seconds)},
@@ -32,8 +36,14 @@ class Transcript:
         if self._form == "json":
             return answer
         language = usage.language if self._task == TRANSCRIBE else "en"
-        details = {"task": self._task, "language": language}
-        return {**answer, **details, "duration": round(usage.seconds, 3)}
+        details: Event = {
+            "task": self._task,
+            "language": language,
+            "duration": round(usage.seconds, 3),
+        }
+        if usage.segments is not None:
+            details["segments"] = [_written(*one) for one in enumerate(usage.segments)]
+        return {**answer, **details}
 
     def opening(self, usage: Usage) -> list[Event]:
         """Return nothing: a stream begins with text."""
@@ -57,3 +67,48 @@ class Transcript:
         """Return the event with the full text."""
         del usage
         return [{"type": "transcript.text.done", "text": self._text.strip()}]
+
+
+def _written(number: int, one: Segment) -> Event:
+    """Return OpenAI's object of a segment."""
+    text = one.text.encode()
+    return {
+        "id": number,
+        "seek": one.seek,
+        "start": round(one.part.start, 3),
+        "end": round(one.part.end, 3),
+        "text": one.text,
+        "tokens": list(one.part.tokens),
+        "temperature": one.temperature,
+        "avg_logprob": one.mean_log_prob,
+        "compression_ratio": len(text) / len(zlib.compress(text)),
+        # It would take another token's logits of each window.
+        "no_speech_prob": None,
+    }
+
+
+def _srt(segments: Sequence[Segment]) -> str:
+    return "".join(
+        f"{number}\n{_spans(one, ',')}\n{_line(one)}\n\n"
+        for number, one in enumerate(segments, start=1)
+    )
+
+
+def _vtt(segments: Sequence[Segment]) -> str:
+    return "WEBVTT\n\n" + "".join(f"{_spans(one, '.')}\n{_line(one)}\n\n" for one in segments)
+
+
+def _line(one: Segment) -> str:
+    """Return a subtitle's text: an arrow in it would be read as a line of times."""
+    return " ".join(one.text.split()).replace("-->", "->")
+
+
+def _spans(one: Segment, point: str) -> str:
+    return f"{_clock(one.part.start, point)} --> {_clock(one.part.end, point)}"
+
+
+def _clock(seconds: float, point: str) -> str:
+    in_seconds, thousandths = divmod(round(seconds * 1000), 1000)
+    minutes, second = divmod(in_seconds, 60)
+    hours, minute = divmod(minutes, 60)
+    return f"{hours:02}:{minute:02}:{second:02}{point}{thousandths:03}"

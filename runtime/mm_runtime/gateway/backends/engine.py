@@ -46,7 +46,7 @@ class Form:
     """What an answer must be: JSON, JSON of a schema, or a text that a pattern matches."""
 
     kind: str
-    """As TensorRT-LLM names it: json, json_schema, regex."""
+    """As TensorRT-LLM names it: json, json_schema, regex; or as the Reference engine does."""
 
     text: str = ""
 
@@ -61,6 +61,9 @@ class Text:
 
     scores: tuple[TokenScore, ...] = ()
     """Of each of them, where they were requested."""
+
+    ids: tuple[int, ...] = ()
+    """Of the tokens, where the engine says them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +85,8 @@ class EngineRequest:
         turns: the conversation behind the prompt, for engines that write the prompt themselves;
             empty: there is none.
         audio: float32[samples] at the model's rate, or None.
+        spectrogram: float32[frames, bins], a window of audio; None: `audio` says it, or there is
+            none.
         adapter: id of the LoRA adapter that answers; None: the base model.
         cache_salt: features of images are shared with requests of the same one; empty: of none.
         token_by_token: each token's text comes by itself, because the answer may be cut after it.
@@ -100,6 +105,7 @@ class EngineRequest:
     cache_salt: str
     max_tokens: int
     sampling: Sampling
+    spectrogram: NDArray[np.float32] | None = None
     turns: tuple[Turn, ...] = ()
     adapter: int | None = None
     token_by_token: bool = False

@@ -92,12 +92,12 @@ class TritonEngine:
                 if not (scored or request.token_by_token):
                     tokens = [token for result in together for token in _tokens(result)]
                     if tokens:
-                        yield Text(text.push(tokens), len(tokens))
+                        yield Text(text.push(tokens), len(tokens), ids=tuple(tokens))
                     continue
                 for token, scores in self._scored(together, request):
                     if stopped := token in request.stop_ids:
                         break
-                    yield Text(text.push((token,)), 1, scores)
+                    yield Text(text.push((token,)), 1, scores, (token,))
                 if stopped:
                     break
         if not answered:

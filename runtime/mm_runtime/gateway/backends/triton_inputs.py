@@ -18,6 +18,7 @@ from mm_runtime.repository.configs.gateway_inputs import (
     LIKELIEST,
     MIN_P,
     RETURN_LOG_PROBS,
+    SPECTROGRAM,
 )
 
 _MOST_PIXEL_BYTES = 512 << 20
@@ -62,6 +63,8 @@ def build_inputs(request: EngineRequest, names: InputNames) -> list[InferInput]:
         inputs.append(tensor("lora_task_id", np.array([[request.adapter]], dtype=np.uint64)))
     if request.audio is not None:
         inputs.append(tensor("WAV", request.audio[np.newaxis]))
+    if request.spectrogram is not None:
+        inputs.append(tensor(SPECTROGRAM, request.spectrogram[np.newaxis]))
     return [*inputs, *_image_inputs(request.images)]
 
 

@@ -67,7 +67,6 @@ from mm_runtime.gateway.errors import (
 )
 from mm_runtime.gateway.http.record import ExchangeRecord
 from mm_runtime.gateway.http.reply import Reply
-from mm_runtime.gateway.media.audio import seconds_of
 from mm_runtime.gateway.metrics import GatewayMetrics
 from mm_runtime.gateway.preparation import AnyRequest, PreparedChat
 
@@ -407,5 +406,9 @@ def _usage(chat: PreparedChat, tokens: int) -> Usage:
 
 
 def _usage_at_end(chat: PreparedChat, end: Finished) -> Usage:
-    seconds = 0.0 if chat.audio is None else seconds_of(chat.audio)
-    return replace(_usage(chat, end.completion_tokens), seconds=seconds, language=end.language)
+    return replace(
+        _usage(chat, end.completion_tokens),
+        seconds=chat.seconds,
+        language=end.language,
+        segments=end.segments,
+    )

@@ -1,5 +1,6 @@
 """Audio of requests -> samples for the engine, and the prefix that names their language."""
 
+import asyncio
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,12 +15,52 @@ from mm_runtime.gateway.media.decoding.process import DecoderEndedError
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.preprocess.audio.prefixes import (
     DEFAULT_LANGUAGE,
+    PREVIOUS,
     START,
     TRANSCRIBE,
     Prefixes,
 )
+from mm_runtime.serving.preprocess.audio.spectrogram import SAMPLE_RATE, LogMel
 
 __all__ = ["DEFAULT_LANGUAGE", "AudioReader"]
+
+
+LONGEST_SECONDS = 600
+"""Of audio that is read window by window: 38 MB of samples, 19 MB of spectrogram."""
+
+_MOST_BEFORE = 2
+"""A prompt has less than this part of the places of a decoder, as in OpenAI's own program."""
+
+
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """Audio that is read window by window.
+
+    Attributes:
+        frames: float32 [frames, bins] of all of it; audio of one window is padded to it.
+        total: frames that hold audio.
+        spectrogram: of one window.
+        prefixes: with the tokens of times.
+        most_tokens: of the answer to one window.
+        most_in_all: of all windows together, those included that a later window repeats; None: as
+            many as it takes.
+    """
+
+    frames: NDArray[np.float32]
+    total: int
+    spectrogram: LogMel
+    prefixes: Prefixes
+    most_tokens: int
+    most_in_all: int | None
+
+    def cut(self, start: int) -> NDArray[np.float32]:
+        """Return the window [frames, bins] that begins at a frame."""
+        return self.spectrogram.cut(self.frames, start)
+
+    @property
+    def count(self) -> int:
+        """Windows that follow each other without overlap: there are as many at the least."""
+        return -(-len(self.frames) // self.spectrogram.frames)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,15 +69,26 @@ class AudioReader:
 
     Attributes:
         prefixes: what its decoder begins with.
-        most_samples: what it takes at a time.
+        spectrogram: of a window, what it takes at a time.
         decoders: few, since one takes memory.
         may_detect: the engine returns the logits of a token.
+        may_time: the engine keeps the rules of time stamps.
+        prefix_limit: tokens that a prefix may have.
+        most_tokens: places of the decoder.
     """
 
     prefixes: Prefixes
-    most_samples: int
+    spectrogram: LogMel
     decoders: Decoders
     may_detect: bool
+    may_time: bool
+    prefix_limit: int
+    most_tokens: int
+
+    @property
+    def times(self) -> bool:
+        """Return whether answers can have time stamps, which longer audio needs."""
+        return self.may_time and self.prefixes.first_time is not None
 
     @property
     def detects(self) -> bool:
@@ -52,8 +104,16 @@ class AudioReader:
         """Return the language that the engine's answer to the question names."""
         return self.prefixes.detected(logits)
 
-    def prefix(self, language: str | None, task: str = TRANSCRIBE) -> tuple[str, int]:
+    def prefix(
+        self, language: str | None, task: str = TRANSCRIBE, *, timed: bool = False, before: str = ""
+    ) -> tuple[str, int]:
         """Return the prefix of a language and a task, and its number of tokens.
+
+        Args:
+            language: None: the default.
+            task: one of `Prefixes.write`.
+            timed: the answer has time stamps.
+            before: as `before` returns it.
 
         Raises:
             InvalidRequestError: the checkpoint does not know the language, or does not translate.
@@ -65,12 +125,45 @@ class AudioReader:
                 code="unsupported_endpoint",
             )
         try:
-            written = self.prefixes.write(language, task)
+            written = self.prefixes.write(language, task, timed=timed, before=before)
         except RequestError as error:
             raise InvalidRequestError(
                 f"`language`: {error}.", param="language", code="unsupported_language"
             ) from None
         return written, len(self.prefixes.ids(written))
+
+    def before(self, prompt: str) -> str:
+        """Return the end of a prompt that has room before an answer.
+
+        Raises:
+            InvalidRequestError: it holds control tokens, or there is no room for any prompt.
+        """
+        codec, text = self.prefixes.codec, f" {prompt.strip()}"
+        if codec.id_of(PREVIOUS) is None:
+            raise _no_prompt(f"this checkpoint has no token {PREVIOUS}")
+        if any(token in text for token in codec.control_tokens):
+            raise _no_prompt("it holds a control token of the model")
+        own = self.prefix(None)[1]
+        room = min(self.most_tokens // _MOST_BEFORE, self.prefix_limit - own) - 1
+        if room < 1:
+            raise _no_prompt(
+                f"this model's prefixes have at most {self.prefix_limit} tokens, of which {own} "
+                "are taken; `spec.engine.maxInputLen` says how many"
+            )
+        ids = codec.encode_word(text)
+        while ids and len(codec.encode_word(text)) > room:
+            ids = ids[-room:] if len(ids) > room else ids[1:]
+            text = codec.decode(ids)
+        return text
+
+    async def windows(self, samples: Samples, *, most_tokens: int, in_all: int | None) -> Windows:
+        """Return audio as it is read window by window; limits: see `Windows`."""
+        mel = self.spectrogram
+        # As in transformers: silence follows what is shorter, zeros the rest of what is longer.
+        one = len(samples) <= mel.samples
+        frames = await asyncio.to_thread(mel if one else mel.of_length, samples)
+        total = max(1, len(samples) // mel.hop)
+        return Windows(frames, total, mel, self.prefixes, most_tokens, in_all)
 
     async def read(self, encoded: bytes) -> Samples:
         """Return the samples of a file.
@@ -78,9 +171,12 @@ class AudioReader:
         Raises:
             InvalidRequestError: it is refused.
         """
+        most = self.spectrogram.samples
+        if self.times:
+            most = max(most, LONGEST_SECONDS * SAMPLE_RATE)
 
         def decoded(run: Run) -> Samples:
-            return run(audio_job(self.most_samples), encoded, AUDIO_SECONDS).array
+            return run(audio_job(most), encoded, AUDIO_SECONDS).array
 
         try:
             return await self.decoders.through(decoded)
@@ -88,3 +184,11 @@ class AudioReader:
             raise InvalidRequestError(
                 f"`file`: {error}.", param="file", code="invalid_audio"
             ) from error
+
+
+def _no_prompt(why: str) -> InvalidRequestError:
+    return InvalidRequestError(
+        f"`prompt` is not served here: {why}. Leave it out.",
+        param="prompt",
+        code="unsupported_parameter",
+    )

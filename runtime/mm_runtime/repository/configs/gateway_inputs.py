@@ -17,6 +17,10 @@ GUIDE_TYPE, GUIDE = "guided_decoding_guide_type", "guided_decoding_guide"
 """The form of an answer. TensorRT-LLM's backend has both, and no plan of ours the tokenizer's table
 that it wants for them."""
 
+SPECTROGRAM = "spectrogram_input"
+"""Of a window of longer audio, instead of its samples: which value is the loudest is known of all
+of it only."""
+
 _PREPARED = {"EMBEDDING_BIAS_IDS": BIAS_IDS}
 _GENERATED = {name: name for name in (MIN_P, LIKELIEST, GUIDE_TYPE, GUIDE)}
 """Of the Reference engine: TensorRT-LLM's own backend has no such inputs."""
@@ -24,13 +28,24 @@ _GENERATED = {name: name for name in (MIN_P, LIKELIEST, GUIDE_TYPE, GUIDE)}
 
 def inputs(values: RepositoryValues) -> tuple[Input, ...]:
     """Return what the ensembles of the gateway take besides what clients of Triton may send."""
-    own = (
+    own: tuple[Input, ...] = (
         optional(MIN_P, DataType.FP32, 1),
         optional(LIKELIEST, DataType.INT32, 1),
         optional(GUIDE_TYPE, DataType.STRING, 1),
         optional(GUIDE, DataType.STRING, 1),
     )
+    if values.accepts_audio and values.native is None:
+        own = (*own, optional(SPECTROGRAM, DataType.FP32, -1, -1))
     return (optional(BIAS_IDS, DataType.INT32, -1), *(own if values.native is None else ()))
+
+
+def of_clients(inputs: tuple[Input, ...], values: RepositoryValues) -> tuple[Input, ...]:
+    """Return what the ensembles take as clients send it, samples being one of two ways."""
+    either = values.accepts_audio and values.native is None
+    return tuple(
+        optional("WAV", DataType.FP32, -1) if either and one.name == "WAV" else one
+        for one in inputs
+    )
 
 
 def connected(
@@ -39,8 +54,11 @@ def connected(
     """Return the steps of an ensemble with these inputs connected: its first and its last one."""
     first, *between, last = steps
     generated = _GENERATED if values.native is None else {}
+    prepared = dict(_PREPARED)
+    if values.accepts_audio and values.native is None:
+        prepared["SPECTROGRAM"] = SPECTROGRAM
     return (
-        EnsembleStep(first.model_name, {**first.input_map, **_PREPARED}, first.output_map),
+        EnsembleStep(first.model_name, {**first.input_map, **prepared}, first.output_map),
         *between,
         EnsembleStep(last.model_name, {**last.input_map, **generated}, last.output_map),
     )

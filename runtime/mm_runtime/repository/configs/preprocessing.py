@@ -3,6 +3,7 @@
 from mm_runtime.repository.configs.scheduling import batching
 from mm_runtime.repository.model_config import (
     DataType,
+    Input,
     ModelConfig,
     Output,
     optional,
@@ -49,6 +50,16 @@ AUDIO_INPUTS = (
     *_WORDS,
 )
 
+
+def audio_inputs(values: RepositoryValues) -> tuple[Input, ...]:
+    """Return what a family that reads audio takes: of a part of longer audio its spectrogram."""
+    if values.native is not None:
+        return AUDIO_INPUTS
+    # Not upstream's. A request has either.
+    either = (optional("WAV", DataType.FP32, -1), optional("SPECTROGRAM", DataType.FP32, -1, -1))
+    return (*(one for one in AUDIO_INPUTS if one.name != "WAV"), *either)
+
+
 _PROMPT = (
     output("REQUEST_INPUT_LEN", DataType.INT32, 1),
     output("DECODER_INPUT_ID", DataType.INT32, -1),
@@ -92,7 +103,7 @@ def config(values: RepositoryValues) -> ModelConfig:
     return python_model(
         NAME,
         max_batch_size=values.limits.max_batch_size,
-        inputs=AUDIO_INPUTS if values.accepts_audio else INPUTS,
+        inputs=audio_inputs(values) if values.accepts_audio else INPUTS,
         outputs=audio_outputs(values.table_type) if values.accepts_audio else OUTPUTS,
         batching=batching(values),
         parameters=values.shared_parameters(),

@@ -50,7 +50,10 @@ def of(name: str, values: RepositoryValues, made: tuple[Output, ...]) -> ModelCo
     return ensemble_model(
         name,
         max_batch_size=values.limits.max_batch_size,
-        inputs=(*ensemble.inputs(values), *gateway_inputs.inputs(values)),
+        inputs=(
+            *gateway_inputs.of_clients(ensemble.inputs(values), values),
+            *gateway_inputs.inputs(values),
+        ),
         outputs=made,
         steps=(*before, last),
     )

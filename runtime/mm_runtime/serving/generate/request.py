@@ -81,6 +81,9 @@ class GuideKind(StrEnum):
     LARK = "lark"
     """No form of TensorRT-LLM's: a grammar in llguidance's own dialect."""
 
+    TIMESTAMPS = "timestamps"
+    """Neither: the pairs of time stamps that Whisper writes around its text."""
+
 
 @dataclass(frozen=True)
 class GuideRequest:
@@ -93,6 +96,10 @@ class GuideRequest:
 
 class TokenGuide(Protocol):
     """Follows one answer of a form."""
+
+    together_from: int | None
+    """Tokens from this one on, where they are likelier together than any other: one of them
+    comes next. None: each counts by itself."""
 
     def allowed(self, answer: Sequence[int]) -> NDArray[np.bool_]:
         """Return [vocabulary]: which tokens may come after an answer, which only ever grows."""

@@ -49,14 +49,15 @@ class AudioPreprocessor:
         """Return the outputs of one request.
 
         Args:
-            inputs: `QUERY` (the decoder's prefix), `WAV`, and the optional tensors of the model.
+            inputs: `QUERY` (the decoder's prefix), `WAV` or `SPECTROGRAM`, and the optional
+                tensors of the model.
             fetched: nothing.
 
         Raises:
             RequestError: what is wrong and what was expected.
         """
         del fetched
-        features = self.spectrogram(self._audio(inputs))
+        features = self._features(inputs)
         ids = self.prefixes.ids(next(iter(texts(inputs, "QUERY")), ""))
         limits = self.engine.limits
         if len(ids) > limits.max_input_len:
@@ -82,6 +83,25 @@ class AudioPreprocessor:
         vocabulary = self.engine.facts.text.vocabulary_size
         outputs |= word_tensors(inputs, self.codec, vocabulary)
         return outputs | bias_tensor(inputs, self.codec, vocabulary)
+
+    def _features(self, inputs: Tensors) -> NDArray[np.float32]:
+        """Return the spectrogram [frames, bins] of a request: its own, or that of its samples.
+
+        Raises:
+            RequestError: both, none, or one that is no window of this model.
+        """
+        given = single(inputs, "SPECTROGRAM")
+        if given is None:
+            return self.spectrogram(self._audio(inputs))
+        if "WAV" in inputs:
+            raise RequestError("send WAV or SPECTROGRAM, not both")
+        wanted = (self.spectrogram.frames, self.spectrogram.bins)
+        if given.shape != wanted:
+            raise RequestError(f"SPECTROGRAM has shape {list(given.shape)}, expected {[*wanted]}")
+        if not np.isfinite(given).all():
+            raise RequestError("SPECTROGRAM: holds NaN or infinite values")
+        features: NDArray[np.float32] = given.astype(np.float32, copy=False)
+        return features
 
     def _audio(self, inputs: Tensors) -> NDArray[np.floating[Any]]:
         """Return the samples of a request.

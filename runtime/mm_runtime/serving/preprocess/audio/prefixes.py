@@ -20,6 +20,12 @@ from mm_runtime.serving.prompts.tokens import TextCodec
 
 START = "<|startoftranscript|>"
 NO_TIMESTAMPS = "<|notimestamps|>"
+PREVIOUS = "<|startofprev|>"
+"""Before the text that audio continues, or that says how names are spelt."""
+
+TIMES_A_SECOND = 50
+"""Time stamps: one for each position of the encoder, 20 ms."""
+
 DEFAULT_LANGUAGE = "en"
 TRANSCRIBE = "transcribe"
 ENGLISH_VOCABULARY = 51_864
@@ -37,6 +43,13 @@ class Prefixes:
     languages: Mapping[str, int] = field(default_factory=dict)
     """Code -> token of each language that the checkpoint can detect; empty: it detects none."""
 
+    first_time: int | None = None
+    """Token of the time 0.00; those of later times follow to the vocabulary's end. None: the
+    checkpoint has none."""
+
+    latest_start: int | None = None
+    """Times after the first one at which an answer may begin; None: any."""
+
     english_only: bool = False
     """It was trained on English alone: it has the tokens of languages and tasks, and never saw
     them, so with them its answers are worse."""
@@ -53,6 +66,8 @@ class Prefixes:
             codec,
             decoder_start(engine.configs)[0],
             _languages(chosen),
+            _first_time(chosen, codec, engine),
+            chosen.get("max_initial_timestamp_index"),
             _english_only(chosen, engine.facts.text.vocabulary_size),
         )
 
@@ -70,19 +85,24 @@ class Prefixes:
             self.english_only or self.codec.id_of(f"<|{task}|>") is None
         )
 
-    def write(self, language: str | None, task: str = TRANSCRIBE) -> str:
+    def write(
+        self, language: str | None, task: str = TRANSCRIBE, *, timed: bool = False, before: str = ""
+    ) -> str:
         """Return the prefix of a language and a task; a checkpoint of one language has no choice.
 
         Args:
             language: its code, or None for the default.
             task: `transcribe`, or `translate` into English.
+            timed: the answer has time stamps.
+            before: text that the audio continues.
 
         Raises:
             RequestError: the checkpoint does not know the language.
         """
         requested = language or DEFAULT_LANGUAGE
+        begun = f"{PREVIOUS}{before}" if before else ""
         if self.english_only:
-            return self._english(requested, task)
+            return begun + self._english(requested, task, timed=timed)
         known = self.codec.id_of(f"<|{requested}|>") is not None
         one_language = self.codec.id_of(f"<|{DEFAULT_LANGUAGE}|>") is None
         if not known and not (one_language and requested == DEFAULT_LANGUAGE):
@@ -90,17 +110,17 @@ class Prefixes:
                 f"the model has no language {requested[:20]!r}; "
                 "expected a code such as 'en' or 'de'"
             )
-        tokens = (START, f"<|{requested}|>", f"<|{task}|>", NO_TIMESTAMPS)
-        return "".join(one for one in tokens if self.codec.id_of(one) is not None)
+        tokens = (START, f"<|{requested}|>", f"<|{task}|>", *(() if timed else (NO_TIMESTAMPS,)))
+        return begun + "".join(one for one in tokens if self.codec.id_of(one) is not None)
 
-    def _english(self, requested: str, task: str) -> str:
+    def _english(self, requested: str, task: str, *, timed: bool) -> str:
         """Return the prefix of a checkpoint of English alone: without language and task."""
         if requested != DEFAULT_LANGUAGE or task != TRANSCRIBE:
             raise RequestError(
                 "the model was trained on English alone and only writes it down; "
                 f"{requested[:20]!r} and {task[:20]!r} were requested"
             )
-        return START + NO_TIMESTAMPS
+        return START if timed else START + NO_TIMESTAMPS
 
     def ids(self, prefix: str) -> list[int]:
         """Return the ids of a prefix; an empty one is the default's.
@@ -109,7 +129,9 @@ class Prefixes:
             RequestError: it begins with another token than the decoder does.
         """
         ids = self.codec.encode_word(prefix or self.write(None))
-        if ids[:1] != [self.start]:
+        previous = self.codec.id_of(PREVIOUS)
+        begins_before = previous is not None and ids[:1] == [previous] and self.start in ids
+        if ids[:1] != [self.start] and not begins_before:
             raise RequestError(
                 f"the prefix {prefix[:60]!r} does not begin with {START}; send an empty one for "
                 f"{self.write(None)}"
@@ -125,6 +147,16 @@ def _generation(llm: Path) -> dict[str, Any]:
 def _english_only(chosen: Mapping[str, Any], vocabulary: int) -> bool:
     said = chosen.get("is_multilingual")
     return vocabulary == ENGLISH_VOCABULARY if said is None else not said
+
+
+def _first_time(chosen: Mapping[str, Any], codec: TextCodec, engine: EngineDirectory) -> int | None:
+    """Return the first of the tokens of times, where there is one for each place of a window."""
+    encoder = engine.facts.encoder
+    before = chosen.get("no_timestamps_token_id", codec.id_of(NO_TIMESTAMPS))
+    if before is None or encoder is None or encoder.max_positions is None:
+        return None
+    known = engine.facts.text.vocabulary_size - (before + 1)
+    return before + 1 if known > encoder.max_positions else None
 
 
 def _languages(chosen: Mapping[str, Any]) -> dict[str, int]:

@@ -74,11 +74,33 @@ class LogMel:
         """
         padded = np.zeros(self.samples, dtype=np.float64)
         padded[: len(audio)] = audio
-        padded = np.pad(padded, self.window // 2, mode="reflect")
+        return self._scaled(padded)
+
+    def of_length(self, audio: NDArray[np.floating[Any]]) -> NDArray[np.float32]:
+        """Return float32 [frames, bins] of audio longer than the window: 100 frames a second.
+
+        The loudest value of all of it is what counts, as in OpenAI's and transformers' long form.
+        """
+        return self._scaled(audio)
+
+    def cut(self, frames: NDArray[np.float32], start: int) -> NDArray[np.float32]:
+        """Return the window [frames, bins] from a frame on; what is missing at its end is zero."""
+        part = frames[start : start + self.frames]
+        return np.pad(part, ((0, self.frames - len(part)), (0, 0)))
+
+    def _scaled(self, audio: NDArray[np.floating[Any]]) -> NDArray[np.float32]:
+        padded = np.pad(audio, self.window // 2, mode="reflect")
         views = np.lib.stride_tricks.sliding_window_view(padded, self.window)[:: self.hop]
         hann = np.hanning(self.window + 1)[:-1]
-        power = np.abs(np.fft.rfft(views[: self.frames] * hann)) ** 2
-        logs = np.log10(np.maximum(power @ self._filters, _LEAST_POWER))
+        frames = len(audio) // self.hop
+        logs: NDArray[np.float64] = np.empty((frames, self.bins))
+        # A window at a time: the spectra of ten minutes are 200 MB.
+        for start in range(0, frames, self.frames):
+            part = views[start : min(frames, start + self.frames)]
+            power = np.abs(np.fft.rfft(part * hann)) ** 2
+            logs[start : start + len(part)] = np.log10(
+                np.maximum(power @ self._filters, _LEAST_POWER)
+            )
         logs = np.maximum(logs, logs.max() - _DYNAMIC_RANGE)
         scaled: NDArray[np.float32] = ((logs + 4.0) / 4.0).astype(np.float32)
         return scaled
