@@ -31,7 +31,12 @@ def main() -> int:
             print(remove_demo(options.cluster, purge=options.purge))
             return 0
         return run_demo(
-            settings.Options(options.cluster, options.operator_image, options.runtime_image)
+            settings.Options(
+                options.cluster,
+                options.operator_image,
+                options.runtime_image,
+                settings.FAMILIES[options.family],
+            )
         )
     except DevClusterError as error:
         print(f"error: {error}", file=sys.stderr)
@@ -92,7 +97,11 @@ def explain(console: Console, session: Session, failures: tuple[Failure, ...]) -
             console.print(trace, soft_wrap=True, markup=False)
     if session.found_target is not None:
         console.print()
-        console.print(evidence.gather(session.found_target), soft_wrap=True, markup=False)
+        console.print(
+            evidence.gather(session.found_target, session.options.family.model),
+            soft_wrap=True,
+            markup=False,
+        )
     console.print(
         "\nFix it and run `make demo` again: it resumes where it stopped. "
         "`make demo-down` removes everything.",
@@ -114,7 +123,7 @@ def next_commands(session: Session) -> tuple[str, ...]:
         else f" CLUSTER={session.options.cluster}"
     )
     return (
-        f"{kubectl} describe mmm {settings.MODEL} -n {settings.DEMO_NAMESPACE}",
+        f"{kubectl} describe mmm {session.options.family.model} -n {settings.DEMO_NAMESPACE}",
         f"{kubectl} explain mmm.spec --recursive",
         down,
     )
@@ -135,6 +144,9 @@ def _parser() -> argparse.ArgumentParser:
             default=settings.Options.cluster,
             help="name of a development cluster, or 'current' for the current kubectl context",
         )
+    up.add_argument(
+        "--family", choices=settings.FAMILIES, default=settings.FIRST, help="what is served"
+    )
     up.add_argument("--operator-image", default="", help="for 'current': one its nodes can pull")
     up.add_argument("--runtime-image", default="", help="for 'current': one its nodes can pull")
     down.add_argument("--purge", action="store_true", help="delete the caches too")

@@ -12,9 +12,9 @@ LOG_LINES = 12
 EVENTS = 6
 
 
-def gather(target: Target) -> str:
+def gather(target: Target, model: str) -> str:
     """Return what the cluster knows about the failure; a part that cannot be read says so."""
-    parts = (_conditions(target), _pods(target), _events(target))
+    parts = (_conditions(target, model), _pods(target), _events(target))
     return "\n".join(line for part in parts for line in part)
 
 
@@ -45,19 +45,17 @@ def troubles_of(pod: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def _conditions(target: Target) -> Iterator[str]:
+def _conditions(target: Target, name: str) -> Iterator[str]:
     try:
-        model = target.document(
-            "multimodalmodel", settings.MODEL, "--namespace", settings.DEMO_NAMESPACE
-        )
+        model = target.document("multimodalmodel", name, "--namespace", settings.DEMO_NAMESPACE)
     except DevClusterError as error:
         yield f"The model cannot be read: {error}"
         return
     if not model:
         return
-    yield f"Conditions of {settings.MODEL}:"
-    for name, condition in conditions_of(model).items():
-        yield f"  {name:<14} {condition.status:<8} {condition.reason}: {condition.message}"
+    yield f"Conditions of {name}:"
+    for kind, condition in conditions_of(model).items():
+        yield f"  {kind:<14} {condition.status:<8} {condition.reason}: {condition.message}"
 
 
 def _pods(target: Target) -> Iterator[str]:

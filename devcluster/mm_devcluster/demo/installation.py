@@ -151,8 +151,8 @@ def upload_checkpoint(session: Session, report: Report) -> str:
     target.apply(yaml.safe_load(settings.CLAIM_MANIFEST.read_text(encoding="utf-8")))
     report("a short-lived pod that takes the files")
     mmctl = str(Path(sys.executable).parent / "mmctl")
-    command = [mmctl, "upload", str(session.options.checkpoint), "--claim", settings.CLAIM]
-    command += ["--path", settings.CHECKPOINT_PATH, "--namespace", settings.DEMO_NAMESPACE]
+    command = [mmctl, "upload", str(session.options.family.checkpoint), "--claim", settings.CLAIM]
+    command += ["--path", session.options.family.model, "--namespace", settings.DEMO_NAMESPACE]
     command += ["--image", session.image_reference("operator")]
     words = run_program(command, target.environment, None, UPLOAD_TIMEOUT)
     return words.strip().splitlines()[-1] if words.strip() else "done"

@@ -23,11 +23,16 @@ FORWARD_TIMEOUT = 30.0  # seconds until kubectl listens
 ANSWER_TIMEOUT = 60.0  # seconds; measured well under one
 MAX_TOKENS = 24  # the longest known answer has 11 words
 IMAGES = 3
+VIDEO = ".mp4"
+"""Of files that are videos."""
+
+FRAMES_A_SECOND = 2
+"""Of a video: as many as the model was trained with."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """An image, a question about it, and the right answer."""
+    """An image or a video, a question about it, and the right answer."""
 
     image: Path
     text: str
@@ -102,13 +107,14 @@ def send_questions(session: Session, report: Report, answers: list[Answer]) -> s
     Raises:
         DevClusterError: An answer is wrong, or a request failed.
     """
-    questions = choose_questions(read_questions(settings.SAMPLE_IMAGES), IMAGES)
-    with forwarded(session.target) as address:
+    questions = choose_questions(read_questions(session.options.family.samples), IMAGES)
+    model = session.options.family.model
+    with forwarded(session.target, model) as address:
         client = OpenAI(base_url=f"{address}/v1", api_key="none", timeout=ANSWER_TIMEOUT)
         for question in questions:
             report(f"{question.image.name}: {question.text}")
-            answers.append(_send(client, question, streamed=False))
-            answers.append(_send(client, question, streamed=True))
+            answers.append(_send(client, model, question, streamed=False))
+            answers.append(_send(client, model, question, streamed=True))
     wrong = [answer for answer in answers if not answer.is_right]
     if wrong:
         raise DevClusterError(
@@ -120,18 +126,21 @@ def send_questions(session: Session, report: Report, answers: list[Answer]) -> s
 
 
 def content_of(question: Question) -> list[dict[str, Any]]:
-    """Return the parts of a chat message: the image as a data URL, and the text."""
+    """Return the parts of a chat message: the image or video as a data URL, and the text."""
     encoded = base64.b64encode(question.image.read_bytes()).decode()
-    url = f"data:image/png;base64,{encoded}"
-    return [
-        {"type": "image_url", "image_url": {"url": url}},
-        {"type": "text", "text": question.text},
-    ]
+    media: dict[str, Any]
+    if question.image.suffix == VIDEO:
+        url = f"data:video/mp4;base64,{encoded}"
+        media = {"type": "video_url", "video_url": {"url": url, "fps": FRAMES_A_SECOND}}
+    else:
+        url = f"data:image/png;base64,{encoded}"
+        media = {"type": "image_url", "image_url": {"url": url}}
+    return [media, {"type": "text", "text": question.text}]
 
 
-def _send(client: OpenAI, question: Question, *, streamed: bool) -> Answer:
+def _send(client: OpenAI, model: str, question: Question, *, streamed: bool) -> Answer:
     messages: Any = [{"role": "user", "content": content_of(question)}]
-    arguments: Any = {"model": settings.MODEL, "messages": messages, "max_tokens": MAX_TOKENS}
+    arguments: Any = {"model": model, "messages": messages, "max_tokens": MAX_TOKENS}
     began = time.monotonic()
     if not streamed:
         reply = client.chat.completions.create(**arguments, temperature=0)
@@ -148,13 +157,13 @@ def _send(client: OpenAI, question: Question, *, streamed: bool) -> Answer:
 
 
 @contextmanager
-def forwarded(target: Target) -> Iterator[str]:
+def forwarded(target: Target, model: str) -> Iterator[str]:
     """Forward a free local port to the model's Service and yield its address.
 
     Raises:
         DevClusterError: kubectl could not.
     """
-    command = [str(target.kubectl), "port-forward", f"service/{settings.MODEL}", ":80"]
+    command = [str(target.kubectl), "port-forward", f"service/{model}", ":80"]
     command += ["--namespace", settings.DEMO_NAMESPACE, "--address", "127.0.0.1"]
     process = subprocess.Popen(
         command,
@@ -169,9 +178,7 @@ def forwarded(target: Target) -> Iterator[str]:
         line = process.stdout.readline() if process.stdout else ""
         match = re.search(r"127\.0\.0\.1:(\d+)", line)
         if match is None:
-            raise DevClusterError(
-                f"kubectl port-forward to {settings.MODEL} failed: {line.strip()}"
-            )
+            raise DevClusterError(f"kubectl port-forward to {model} failed: {line.strip()}")
         yield f"http://127.0.0.1:{match[1]}"
     finally:
         process.terminate()

@@ -10,13 +10,8 @@ RELEASE = "multimodal-operator"
 CHART = ROOT / "charts" / "multimodal-operator"
 
 DEMO_NAMESPACE = "demo"
-MODEL = "tiny-llava"
-MODEL_MANIFEST = ROOT / "examples" / "tiny-llava.yaml"
 CLAIM_MANIFEST = ROOT / "examples" / "tiny-llava-claim.yaml"
 CLAIM = "checkpoints"
-CHECKPOINT = ROOT / "examples" / "tiny-llava" / "checkpoint"
-CHECKPOINT_PATH = "tiny-llava"
-SAMPLE_IMAGES = ROOT / "examples" / "tiny-llava" / "images"
 
 MADE_BY_DEMO = "multimodal-demo"
 """Value of app.kubernetes.io/managed-by on namespaces that the demo made and may delete."""
@@ -25,6 +20,37 @@ ROLLOUT_TIMEOUT = 180.0  # seconds; measured about 5
 INSPECT_TIMEOUT = 180.0  # seconds; measured about 5
 BUILD_TIMEOUT = 600.0  # seconds; measured about 20
 READY_TIMEOUT = 300.0  # seconds; measured about 15
+
+
+@dataclass(frozen=True)
+class Family:
+    """A model of examples/ that the demo can serve."""
+
+    model: str
+    """Its name, its folder's, and the checkpoint's path in the claim."""
+
+    @property
+    def manifest(self) -> Path:
+        """The model that is applied."""
+        return ROOT / "examples" / f"{self.model}.yaml"
+
+    @property
+    def checkpoint(self) -> Path:
+        """The directory that is uploaded into the claim."""
+        return ROOT / "examples" / self.model / "checkpoint"
+
+    @property
+    def samples(self) -> Path:
+        """Images and videos with known answers."""
+        return ROOT / "examples" / self.model / "images"
+
+
+FIRST = "llava-tiny"
+FAMILIES = {FIRST: Family("tiny-llava"), "qwen2.5-vl-tiny": Family("tiny-qwen2-5-vl")}
+"""What `make demo FAMILY=...` takes."""
+
+MODEL = FAMILIES[FIRST].model
+"""Of the demo of the autoscaler, which follows `make demo`."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +63,5 @@ class Options:
     """Reference of an operator image that the cluster can pull; empty: built and loaded."""
     runtime_image: str = ""
     """Reference of a runtime image that the cluster can pull; empty: built and loaded."""
-    manifest: Path = MODEL_MANIFEST
-    """The model that is applied."""
-    checkpoint: Path = CHECKPOINT
-    """The directory that is uploaded into the claim."""
+    family: Family = FAMILIES[FIRST]
+    """What is served."""

@@ -58,7 +58,7 @@ def is_rolled_out(deployment: Mapping[str, Any]) -> bool:
 
 def apply_model(session: Session, _report: Report) -> str:
     """Apply the example as a user would: ``kubectl apply -f``."""
-    words = session.target.call("apply", "-f", str(session.options.manifest))
+    words = session.target.call("apply", "-f", str(session.options.family.manifest))
     return words.strip().splitlines()[-1]
 
 
@@ -109,7 +109,7 @@ def wait_rolled_out(session: Session, report: Report) -> str:
 
     def reached(model: Mapping[str, Any]) -> str | None:
         deployment = session.target.document(
-            "deployment", settings.MODEL, "--namespace", settings.DEMO_NAMESPACE
+            "deployment", session.options.family.model, "--namespace", settings.DEMO_NAMESPACE
         )
         if not deployment or not is_rolled_out(deployment):
             return None
@@ -151,7 +151,7 @@ def _wait(
     deadline = time.monotonic() + timeout
     while True:
         model = session.target.document(
-            "multimodalmodel", settings.MODEL, "--namespace", settings.DEMO_NAMESPACE
+            "multimodalmodel", session.options.family.model, "--namespace", settings.DEMO_NAMESPACE
         )
         result = reached(model)
         if result is not None:

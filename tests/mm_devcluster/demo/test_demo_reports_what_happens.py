@@ -5,14 +5,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from mm_devcluster.demo.__main__ import next_commands
 from mm_devcluster.demo.display import PlainLines
 from mm_devcluster.demo.evidence import troubles_of
 from mm_devcluster.demo.graph import Stage, State, Update, check_graph
-from mm_devcluster.demo.questions import Answer, Question, choose_questions, words_of
+from mm_devcluster.demo.questions import (
+    Answer,
+    Question,
+    choose_questions,
+    read_questions,
+    words_of,
+)
 from mm_devcluster.demo.session import Session
-from mm_devcluster.demo.settings import Options
+from mm_devcluster.demo.settings import FAMILIES, Options
 from mm_devcluster.demo.stages import stages_of
 from mm_devcluster.demo.walk import conditions_of
 
@@ -24,6 +31,18 @@ def test_the_table_of_stages_can_run(cluster: str) -> None:
     check_graph(stages)
     walk = ["helm", "upload", "apply", "inspect", "plan", "build", "rollout", "ready", "answers"]
     assert [stage.key for stage in stages][-len(walk) :] == walk
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_each_family_is_complete(family: str) -> None:
+    """Its manifest, checkpoint and samples lie where their name says."""
+    chosen = FAMILIES[family]
+    document = yaml.safe_load(chosen.manifest.read_text())
+    claim = document["spec"]["model"]["source"]["persistentVolumeClaim"]
+
+    assert (document["metadata"]["name"], claim["path"]) == (chosen.model, chosen.model)
+    assert (chosen.checkpoint / "config.json").is_file()
+    assert all(question.image.is_file() for question in read_questions(chosen.samples))
 
 
 def test_the_chart_waits_for_the_image_it_names() -> None:

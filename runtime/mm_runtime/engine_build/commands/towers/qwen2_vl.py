@@ -126,7 +126,9 @@ def grid_tower(
         )
         return features.reshape(batch, -1, features.shape[-1])
 
-    most = facts.vision.max_pixels // facts.vision.patch_size**2
+    # Of a small model the samples may be larger than its images, and the exporter takes them all.
+    largest_sample = max(rows * columns for _, rows, columns in grids)
+    most = max(facts.vision.max_pixels // facts.vision.patch_size**2, largest_sample)
     return Tower(
         module=module,
         inputs=(
