@@ -84,18 +84,16 @@ _METHOD: Final = """\
   4 bits and their scales; the output matrix is left as it is.
 - **Vision**: tower and projector in 16 bits on rank 0, and the activations of a full batch.
 - **Prompt table**: maxMultimodalLen x hidden x bytes, reserved by the engine on every rank.
-- **CUDA pool**: `ceil512(k x N x S x f) + 1 MiB`, at least 64 MiB. S is what one request holds from
-  encoding to the end of its answer, N the requests that gateway or queue let in.
+- **CUDA pool**: `ceil512(k x N x S x f) + 1 MiB`, at least 64 MiB. S is what a request holds until
+  its answer ends, N the requests that gateway or queue let in.
 - **KV cache**: full batches of the longest sequences. The fraction is what is left over what is
-  free before the vision engine has loaded, rounded down, so that the order of loading does not
-  matter.
+  free before the vision engine has loaded, rounded down: the order of loading does not matter.
 - **Encoder's share**: the smallest of 25 to 50 % of the GPU's threads that keeps up with
   `vision.imagesPerSecond`, for images of the largest size; its multiplications over 42 % of the
   data sheet's (measured on an H100, see the runtime page), busy four fifths of the time.
 - **Contexts**: 768 MiB for each process (measured on an H100: 527 MiB bare, 746 MiB with cuBLAS).
 
-Estimates, not measurements: activations and buffers. Nothing here was compared with a running
-TensorRT-LLM engine yet.
+Estimates, not measurements: activations and buffers, none compared with TensorRT-LLM engines yet.
 
 """
 
@@ -170,7 +168,8 @@ def _resource(model: RealModel) -> str:
         return _RESOURCE
     if family.pytorch:
         return _RESOURCE.replace("TensorRT", _WITHOUT_ENGINES[0])
-    return _RESOURCE.replace("TensorRT", "Reference") + "  runtime: {gpu: {count: 1}}\n"
+    served = _RESOURCE.replace("TensorRT", "Reference")
+    return served + ("  runtime: {gpu: {count: 1}}\n" if family.has_tower else "")
 
 
 def _model(name: str) -> RealModel:
@@ -211,6 +210,7 @@ _IMAGES: Final = {
     ImageLayout.GRID: "patches, of any shape",
     ImageLayout.LINES: "patches, of any shape, in lines",
     ImageLayout.TILES: "tiles on a canvas, read by cross attention",
+    ImageLayout.OWN: "as the checkpoint's own processor cuts them",
 }
 
 
@@ -260,7 +260,7 @@ def _examples() -> str:
     lines += ["", _row("model", "sequence", *TERMS.values(), "total", "KV fraction")]
     lines.append(_row(*["---"] * (4 + len(TERMS))))
     for plan in plans():
-        if plan.memory is None or plan.limits is None:
+        if plan.memory is None or plan.limits is None or not plan.memory.per_gpu:
             continue
         gpu = plan.memory.per_gpu[0]
         cells = [f"{getattr(gpu, term):,}" for term in TERMS]

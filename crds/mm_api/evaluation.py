@@ -126,6 +126,8 @@ def _runs(engine: EngineSpec, facts: ModelFacts) -> bool:
     family = FAMILIES.get(facts.family)
     if family is None or not family.is_served("Reference"):
         return False
+    if not family.has_tower:
+        return False  # the engine is the checkpoint's own class
     if engine.backend != "Reference":
         # Converters that read pickles are given them as they are.
         return facts.weight_format != "pickle" or not family.recipe.reads_pickles

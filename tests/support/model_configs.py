@@ -99,7 +99,8 @@ def inputs_of(
         spec=spec_of(changes),
         facts=facts or facts_of(family),
         builder_version="1",
-        gpu=gpu_of(gpu) if isinstance(gpu, str) else gpu,
+        # A checkpoint's own class is served on the processor.
+        gpu=(gpu_of(gpu) if isinstance(gpu, str) else gpu) if record.has_tower else None,
         given_version=version or ("0.20.0" if record.has_engines else NEW_VERSION),
     )
 

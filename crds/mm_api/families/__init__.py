@@ -12,6 +12,7 @@ from mm_api.families.byt5 import BYT5
 from mm_api.families.family import Family
 from mm_api.families.flan_t5 import FLAN_T5
 from mm_api.families.gemma3 import GEMMA3
+from mm_api.families.generic import GENERIC
 from mm_api.families.idefics3 import IDEFICS3
 from mm_api.families.internvl import INTERNVL
 from mm_api.families.llava import LLAVA
@@ -36,6 +37,7 @@ FAMILIES: dict[str, Family] = {
         *(BLIP2_OPT, BLIP2_T5, LLAVA, VILA, LLAVA_NEXT, LLAVA_ONEVISION, MLLAMA, QWEN2_VL),
         *(QWEN2_5_VL, INTERNVL, MISTRAL3, GEMMA3, IDEFICS3, SMOLVLM, QWEN3_VL),
         *(T5, FLAN_T5, MT5, BYT5, BART, MBART, NMT, WHISPER),
+        GENERIC,
     )
 }
 """Every family that has a name in the API, in the order of the design."""

@@ -4,24 +4,41 @@ Flan-T5 and ByT5 call themselves `t5`, VILA calls itself `llava_llama`, BLIP-2 s
 and T5 alike; so each family's record says by what its checkpoints are recognised.
 """
 
+from difflib import get_close_matches
+
 from mm_api.checkpoint.values import CheckpointError, JsonObject
 from mm_api.documents.model_facts import InspectReason
 from mm_api.families import FAMILIES
-from mm_api.families.family import Family
+from mm_api.families.family import Family, ImageLayout
+from mm_api.families.known_classes import CLASSES, TRANSFORMERS, served_types, why_not
 
-_BY_LAYOUT = [family for family in FAMILIES.values() if family.model_type is None]
+_ALIKE = 0.7
+"""Of difflib's ratio: from here on a name is likelier a relative than a coincidence."""
+
+_BY_LAYOUT = [
+    family
+    for family in FAMILIES.values()
+    if family.model_type is None and family.image_layout is not ImageLayout.OWN
+]
+_BY_CLASS = [family for family in FAMILIES.values() if family.image_layout is ImageLayout.OWN]
+"""Any class that transformers knows, after every family that is known better."""
+
 _BY_TYPE = [family for family in FAMILIES.values() if family.model_type is not None]
 
 
 def matches(family: Family, config: JsonObject) -> bool:
     """Return whether a config.json is one of this family."""
     typed = family.model_type is None or config.get("model_type") == family.model_type
-    return typed and family.recognised(config)
+    if not typed or not family.recognised(config):
+        return False
+    better = () if family not in _BY_CLASS else (*_BY_LAYOUT, *_BY_TYPE)
+    return not any(matches(one, config) for one in better)
 
 
 def detect(config: JsonObject) -> str | None:
     """Return the family of a config.json, or None when no rule knows it."""
-    return next((one.name for one in (*_BY_LAYOUT, *_BY_TYPE) if matches(one, config)), None)
+    ordered = (*_BY_LAYOUT, *_BY_TYPE, *_BY_CLASS)
+    return next((one.name for one in ordered if matches(one, config)), None)
 
 
 def _refuse_look_alikes(config: JsonObject) -> None:
@@ -38,6 +55,31 @@ def _refuse_look_alikes(config: JsonObject) -> None:
         )
 
 
+def _refuse_class(config: JsonObject) -> None:
+    """Refuse a class of transformers that does not run here, with the reason.
+
+    Raises:
+        CheckpointError: `UnknownFamily`.
+    """
+    if (why := why_not(config)) is None:
+        return
+    kind = config["model_type"]
+    raise CheckpointError(
+        InspectReason.UNKNOWN_FAMILY,
+        f"config.json is a {CLASSES[kind]['class']} (model_type {kind!r}), which is none of the"
+        f" known families, and as `generic` it is not served: {why}.{_nearest(config)}",
+    )
+
+
+def _nearest(config: JsonObject) -> str:
+    """Return a sentence with the served model_type that is spelled most alike, or nothing."""
+    known = {one.model_type for one in _BY_TYPE if one.model_type and one.is_served("Reference")}
+    near = get_close_matches(
+        str(config.get("model_type")), sorted(known | {*served_types()}), n=1, cutoff=_ALIKE
+    )
+    return f" The nearest that is served: model_type {near[0]!r}." if near else ""
+
+
 def resolve(config: JsonObject, requested: str | None) -> str:
     """Return the family to use: what config.json says, which must be what the user requested.
 
@@ -51,12 +93,17 @@ def resolve(config: JsonObject, requested: str | None) -> str:
             f"spec.model.family {requested!r} is not known. Known families: {known}.",
         )
     found = detect(config)
+    if found is not None and FAMILIES[found] in _BY_CLASS:
+        _refuse_look_alikes(config)
+        _refuse_class(config)
     if found is None:
         _refuse_look_alikes(config)
         raise CheckpointError(
             InspectReason.UNKNOWN_FAMILY,
             f"config.json says model_type {config.get('model_type')!r} and architectures"
-            f" {config.get('architectures')!r}: no known family. Known families: {known}.",
+            f" {config.get('architectures')!r}: no known family, and no class from"
+            " image and text to text of transformers"
+            f" {TRANSFORMERS}.{_nearest(config)} Known families: {known}.",
         )
     if requested not in {None, found}:
         raise CheckpointError(

@@ -48,6 +48,9 @@ class ImageLayout(StrEnum):
     """Patches of an image that keeps its shape; positions have three coordinates (M-RoPE)."""
     LINES = "Lines"
     """Patches of an image that keeps its shape; a token ends each line of features."""
+    OWN = "Own"
+    """The checkpoint's own processor cuts them, in the process of its own class: there is no
+    encoder."""
     TILES = "Tiles"
     """Tiles that attend to each other, beside a mask of those that are there."""
 
@@ -333,6 +336,11 @@ class Family:
     def sees(self) -> bool:
         """Return whether its checkpoints have a vision tower beside a decoder."""
         return self.kind is not Kind.ENCODER_DECODER
+
+    @property
+    def has_tower(self) -> bool:
+        """Return whether images are encoded by themselves, and not by the checkpoint's class."""
+        return self.image_layout is not ImageLayout.OWN
 
     def is_served(self, backend: str) -> bool:
         """Return whether the family is served where its engines can be built."""

@@ -66,3 +66,11 @@ class PromptStyle:
     def reserved(self) -> tuple[str, ...]:
         """Return what a user's text must not contain: it would claim an image or a video."""
         return (self.placeholder, self.video) if self.video else (self.placeholder,)
+
+
+def prompt_style(placeholder: str, opening: str = "") -> PromptStyle:
+    """Return how prompts with this placeholder are written where a checkpoint has no template."""
+    wrapper = IMAGES + placeholder + "{% endfor %}" + TEXT + "{% endfor %}"
+    return PromptStyle(
+        wrapper, placeholder, chat=PLAIN_CHAT.replace("MARK", placeholder), opening=opening
+    )

@@ -137,8 +137,7 @@ def build_gateway(
         clock=time.monotonic,
     )
     admission.load.observers.append(metrics.observe_load)
-    vision = directory.vision
-    image_processor = load_processor(directory, vision) if vision else None
+    image_processor = load_processor(directory)
     bodies = BodyBudget(body_bytes(plan))
     decoders = Decoders(
         DECODERS,
@@ -259,7 +258,7 @@ def build_gateway(
 def _served_model(
     directory: EngineDirectory, serving: ServingPlan, dialect: ToolDialect | None
 ) -> ServedModel:
-    limits, vision = directory.limits, directory.vision
+    limits, sees = directory.limits, directory.sees
     encoder = directory.facts.encoder is not None
     generation = _read_json(directory.configs / "generation_config.json")
     sampled = bool(generation.get("do_sample"))
@@ -277,8 +276,8 @@ def _served_model(
             max_seq_len=limits.max_seq_len,
             decoder_tokens=len(decoder_start(directory.configs)) if encoder else None,
         ),
-        max_images=0 if vision is None else serving.gateway.max_images_per_request,
-        max_video_frames=0 if vision is None else serving.gateway.max_video_frames,
+        max_images=serving.gateway.max_images_per_request if sees else 0,
+        max_video_frames=serving.gateway.max_video_frames if sees else 0,
         temperature=float(generation.get("temperature") or 1.0) if sampled else 0.0,
         top_p=float(generation.get("top_p") or 1.0),
         adapters={one.name: one.uid for one in directory.manifest.plan.adapters},

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,10 +20,12 @@ from mm_runtime.reference_engine.fused.opening import open_kernels
 from mm_runtime.reference_engine.language_model import LanguageModel
 from mm_runtime.reference_engine.model import SlotModel
 from mm_runtime.reference_engine.mutual import MutualLanguageModel
+from mm_runtime.reference_engine.own_class import OwnClassModel
 from mm_runtime.reference_engine.rotated import RotatedLanguageModel
 from mm_runtime.reference_engine.stacked import StackedLanguageModel
 from mm_runtime.serving.device import CPU, is_gpu
 from mm_runtime.serving.directory import EngineDirectory
+from mm_runtime.serving.generate.request import Request
 from mm_runtime.serving.prompts.starts import decoder_start
 from mm_runtime.serving.prompts.tokens import TextCodec
 from mm_runtime.serving.threads import threads_for
@@ -57,6 +59,9 @@ class LoadedEngine:
     encoder_decoder: bool
     adapters: Mapping[int, str]
     """Id of each LoRA adapter -> its name."""
+
+    complete: Callable[[Request], Request]
+    """Make ids of a prompt that is text; other requests stay as they are."""
 
 
 def load_engine(
@@ -102,7 +107,12 @@ def load_engine(
         vocabulary_size=model.vocabulary_size,
         encoder_decoder=directory.facts.family in KINDS,
         adapters={one.uid: one.name for one in directory.manifest.plan.adapters},
+        complete=model.complete if isinstance(model, OwnClassModel) else _as_it_is,
     )
+
+
+def _as_it_is(request: Request) -> Request:
+    return request
 
 
 def load_model(
@@ -150,6 +160,8 @@ def load_model(
         return EncoderDecoderModel(checkpoint)
     if record is not None and record.kind is Kind.CROSS_ATTENTION:
         return CrossAttentionModel(checkpoint)
+    if record is not None and record.image_layout is ImageLayout.OWN:
+        return OwnClassModel(checkpoint, directory.processor)
     if record is None or record.decoder is None:
         raise ValueError(
             f"the Reference engine has no family {family!r}; it has {', '.join(sorted(SERVED))}"

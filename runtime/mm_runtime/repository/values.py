@@ -7,6 +7,8 @@ from pathlib import PurePath
 from mm_api.documents.build_plan import EngineLimits
 from mm_api.documents.engine_manifest import EngineManifest
 from mm_api.documents.serving_plan import KvCachePlan, ServingPlan
+from mm_api.families import FAMILIES
+from mm_api.families.family import ImageLayout
 from mm_api.trtllm_layout import folder_in_engine, release_of
 from mm_runtime.errors import PermanentError
 from mm_runtime.repository.model_config import DataType, Parameter, strings
@@ -54,6 +56,9 @@ class RepositoryValues:
     serving: ServingPlan
     has_vision: bool
     """The engine encodes images; without it there is no encoder model."""
+
+    reads_raw_images: bool
+    """The language model's process runs the checkpoint's own processor, on texts and images."""
 
     accepts_audio: bool
     """The engine reads audio: a spectrogram comes from `preprocessing`."""
@@ -129,6 +134,7 @@ def values_of(
         limits=engine.limits,
         serving=serving,
         has_vision=engine.vision is not None,
+        reads_raw_images=FAMILIES[engine.family].image_layout is ImageLayout.OWN,
         accepts_audio=facts.encoder is not None and facts.encoder.mel_bins is not None,
         table_type=table_type,
         native=_native(manifest, serving, engine_dir, adapters)

@@ -12,6 +12,8 @@ from mm_api.documents.engine_manifest import (
     EngineManifest,
 )
 from mm_api.documents.model_facts import ModelFacts
+from mm_api.families import FAMILIES
+from mm_api.families.family import ImageLayout
 from mm_api.trtllm_layout import folder_in_engine
 
 
@@ -97,8 +99,14 @@ class EngineDirectory:
         return self.manifest.plan.engine.limits
 
     @property
+    def sees(self) -> bool:
+        """Whether requests may have images, encoded or read by the checkpoint's own class."""
+        own = FAMILIES[self.facts.family].image_layout is ImageLayout.OWN
+        return self.vision is not None or (own and self.limits.max_images_per_request > 0)
+
+    @property
     def vision(self) -> VisionPlan | None:
-        """How images are encoded; None for a text-only engine."""
+        """How images are encoded; None for a text-only engine, and where no tower is exported."""
         return self.manifest.plan.engine.vision
 
 

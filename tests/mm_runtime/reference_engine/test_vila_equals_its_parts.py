@@ -6,12 +6,13 @@ import numpy as np
 import torch
 from transformers import AutoModelForCausalLM
 
+from mm_api.families import FAMILIES
 from mm_runtime.reference_engine.checkpoint import Checkpoint
 from mm_runtime.reference_engine.language_model import LanguageModel
 from mm_runtime.serving.generate.request import Request
 from mm_runtime.serving.prompts.questions import PromptQuestions
 from mm_runtime.serving.prompts.tokens import TextCodec
-from mm_runtime.serving.prompts.writers import PromptWriter, style_of
+from mm_runtime.serving.prompts.writers import PromptWriter
 from support.collecting_sink import CollectingSink
 from support.engines import engine_starter
 from support.families.checkpoints import HIDDEN
@@ -29,7 +30,8 @@ def test_answers_equal_the_language_models(tmp_path: Path) -> None:
         Checkpoint(folder=folder, dtype="float32", slots=2, max_length=96, family="vila")
     )
     codec = TextCodec(folder / "llm")
-    style = style_of("vila")
+    style = FAMILIES["vila"].prompt
+    assert style is not None
     writer = PromptQuestions(
         codec=codec,
         prompts=PromptWriter(style.wrapper, codec.begin_token, style),

@@ -13,7 +13,11 @@ def _case(family: str) -> Case:
     return case
 
 
-CASES = {family: _case(family) for family in FAMILIES if family in SERVED and FAMILIES[family].sees}
+CASES = {
+    name: _case(name)
+    for name, family in FAMILIES.items()
+    if name in SERVED and family.sees and family.has_tower
+}
 
 
 def write(family: str, folder: Path) -> Path:

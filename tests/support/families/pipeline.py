@@ -49,6 +49,13 @@ ENCODER_OUTPUTS = {
 }
 """The ensemble's connections between encoder and language model."""
 
+OWN_INPUTS = {
+    "PROMPT_TEXT": "prompt_text",
+    "RAW_IMAGES": "raw_images",
+    "RAW_IMAGE_SIZES": "raw_image_sizes",
+}
+"""Those between preprocessing and a checkpoint's own class."""
+
 
 def plan_of(facts: ModelFacts, vision_engine: VisionEngine = "ONNXRuntime") -> BuildPlan:
     """Return a plan of a Reference engine for a small checkpoint of any family."""
@@ -73,7 +80,7 @@ def plan_of(facts: ModelFacts, vision_engine: VisionEngine = "ONNXRuntime") -> B
             max_encoder_input_len=encoder,
         ),
         vision=None
-        if vision is None
+        if vision is None or not FAMILIES[facts.family].has_tower
         else VisionPlan(
             engine=vision_engine,
             image_size=vision.image_size,
@@ -155,7 +162,9 @@ class Pipeline:
             "end_id": prepared["OUT_END_ID"],
         }
         if self.directory.vision is None:
-            return found
+            return found | {
+                given: prepared[name] for name, given in OWN_INPUTS.items() if name in prepared
+            }
         encoder = load_encoder(self.directory, self.directory.vision)
         if "OUT_PROMPT_TABLE_EXTRA_IDS" in prepared:
             found["prompt_table_extra_ids"] = prepared["OUT_PROMPT_TABLE_EXTRA_IDS"]
@@ -168,13 +177,14 @@ class Pipeline:
 
     def request(self, text: str, **tensors: Any) -> Request:
         """Return what the engine is requested."""
-        return read_request(
+        read = read_request(
             self.inputs(text, **tensors),
             end_ids=self.loaded.end_ids,
             vocabulary_size=self.loaded.vocabulary_size,
             fresh_seed=1,
             encoder_decoder=self.loaded.encoder_decoder,
         )
+        return self.loaded.complete(read)
 
     def query(self, text: str, **tensors: Any) -> list[int]:
         """Return the tokens of the answer."""

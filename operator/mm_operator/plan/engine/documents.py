@@ -84,7 +84,7 @@ def serving_plan(
 
 def _vision(target: Target, limits: Limits, engine: VisionEngine) -> VisionPlan | None:
     vision = target.facts.vision
-    if vision is None or not limits.vision_batch:
+    if vision is None or not limits.vision_batch or not target.family.has_tower:
         return None
     return VisionPlan(
         engine=engine,

@@ -84,7 +84,8 @@ def host_vision_bytes(target: Target, batch: int) -> int:
     if vision is None:
         return 0
     width, engine = vision.hidden_size, target.spec.vision.engine
-    weights = _BLOCK_MATRICES * width * width * vision.layers
+    # Where the checkpoint's own class encodes, they are among the language model's.
+    weights = _BLOCK_MATRICES * width * width * vision.layers if family.has_tower else 0
     together = entries_of_a_run(family, vision, engine, batch)
     activations = together * family.positions_per_tile(vision) * width * _ACTIVATION_COPIES
     scores = together * SCORE_COPIES * score_bytes(family, vision, engine)

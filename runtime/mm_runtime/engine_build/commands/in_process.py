@@ -97,7 +97,7 @@ class InProcess:
             else Preprocessor(
                 codec=codec,
                 questions=load_questions(directory, codec),
-                image_processor=load_processor(directory, vision) if vision else None,
+                image_processor=load_processor(directory),
                 engine=directory,
                 media=MediaLimits(1 << 20, 1 << 20),
                 max_images=1,

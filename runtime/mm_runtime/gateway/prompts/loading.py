@@ -3,13 +3,13 @@
 from mm_runtime.gateway.prompts.conversation import ChatPrompt, control_pattern
 from mm_runtime.gateway.prompts.templates import load_template
 from mm_runtime.serving.directory import EngineDirectory
+from mm_runtime.serving.prompts.styles import style_of
 from mm_runtime.serving.prompts.tokens import TextCodec
-from mm_runtime.serving.prompts.writers import style_of
 
 
 def load_chat_prompt(directory: EngineDirectory, codec: TextCodec) -> ChatPrompt:
     """Return how the model's conversations are written."""
-    style = style_of(directory.facts.family)
+    style = style_of(directory, codec)
     template = load_template(directory.processor, style, directory.tokenizer)
     dialect = template.dialect
     if dialect is not None and dialect.opening in codec.control_tokens:

@@ -143,6 +143,9 @@ STEPS = (
             "OUT_PAD_ID": "_PREPROCESSOR_PAD_ID",
             "OUT_PROMPT_TABLE_EXTRA_IDS": "_OUT_PROMPT_TABLE_EXTRA_IDS",
             "VISION_INPUT_ID": "_VISION_INPUT_ID",
+            "PROMPT_TEXT": "_PROMPT_TEXT",
+            "RAW_IMAGES": "_RAW_IMAGES",
+            "RAW_IMAGE_SIZES": "_RAW_IMAGE_SIZES",
         },
     ),
     EnsembleStep(
@@ -178,6 +181,9 @@ STEPS = (
         tensorrt_llm.NAME,
         input_map={
             "input_ids": "_INPUT_ID",
+            "prompt_text": "_PROMPT_TEXT",
+            "raw_images": "_RAW_IMAGES",
+            "raw_image_sizes": "_RAW_IMAGE_SIZES",
             "decoder_input_ids": "_DECODER_INPUT_ID",
             "input_lengths": "_REQUEST_INPUT_LEN",
             "decoder_input_lengths": "_REQUEST_DECODER_INPUT_LEN",
@@ -290,6 +296,8 @@ def steps(values: RepositoryValues) -> tuple[EnsembleStep, ...]:
     gone = {one for step in STEPS for one in step.output_map.values()} - made
     if not values.gpu_features:
         gone |= {HANDED_OVER}
+    if not values.reads_raw_images:
+        gone |= {"_PROMPT_TEXT", "_RAW_IMAGES", "_RAW_IMAGE_SIZES"}
     if values.native is not None:
         absent = tensorrt_llm.absent_inputs(values) | tensorrt_llm.OWN_OUTPUTS
         outputs = _LANGUAGE_MODEL.output_map

@@ -72,6 +72,13 @@ _PROMPT = (
     output("OUT_PAD_ID", DataType.INT32, 1),
 )
 
+RAW_IMAGES = (
+    output("PROMPT_TEXT", DataType.STRING, 1),
+    output("RAW_IMAGES", DataType.UINT8, -1, -1, -1, -1),
+    output("RAW_IMAGE_SIZES", DataType.INT64, -1, 2),
+)
+"""What the checkpoint's own processor reads."""
+
 OUTPUTS = (
     output("INPUT_ID", DataType.INT32, -1),
     *_PROMPT,
@@ -100,11 +107,12 @@ def audio_outputs(table_type: DataType) -> tuple[Output, ...]:
 
 def config(values: RepositoryValues) -> ModelConfig:
     """Return the model's configuration."""
+    more = RAW_IMAGES if values.reads_raw_images else ()
     return python_model(
         NAME,
         max_batch_size=values.limits.max_batch_size,
         inputs=audio_inputs(values) if values.accepts_audio else INPUTS,
-        outputs=audio_outputs(values.table_type) if values.accepts_audio else OUTPUTS,
+        outputs=audio_outputs(values.table_type) if values.accepts_audio else (*OUTPUTS, *more),
         batching=batching(values),
         parameters=values.shared_parameters(),
     )

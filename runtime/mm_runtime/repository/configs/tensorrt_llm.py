@@ -31,6 +31,13 @@ OWN_INPUTS = (
     optional(gateway_inputs.MIN_P, DataType.FP32, 1),
     optional(gateway_inputs.LIKELIEST, DataType.INT32, 1),
 )
+RAW_IMAGES = (
+    optional("prompt_text", DataType.STRING, 1),
+    optional("raw_images", DataType.UINT8, -1, -1, -1, -1),
+    optional("raw_image_sizes", DataType.INT64, -1, 2),
+)
+"""What the checkpoint's own processor reads, where it runs in this process."""
+
 LIKELIEST = (
     output("likeliest_ids", DataType.INT32, -1, -1),
     output("likeliest_values", DataType.FP32, -1, -1),
@@ -155,7 +162,7 @@ def config(values: RepositoryValues) -> ModelConfig:
         one for one in _inputs(values.table_type, values.prompt_type) if one.name not in absent
     )
     if values.native is None:
-        inputs = (*inputs, *OWN_INPUTS)
+        inputs = (*inputs, *OWN_INPUTS, *(RAW_IMAGES if values.reads_raw_images else ()))
     if values.gpu_features:
         inputs = (*inputs, optional(HANDED_OVER_ON_GPU, DataType.BOOL, 1))
     queued = batching(values)

@@ -60,6 +60,7 @@ class TritonPythonModel:
         self._arrivals = Arrivals(device) if is_gpu(device) else None
         self._engine, self._end_ids = loaded.engine, loaded.end_ids
         self._vocabulary_size = loaded.vocabulary_size
+        self._complete = loaded.complete
         self._encoder_decoder, self._adapters = loaded.encoder_decoder, loaded.adapters
         most = directory.limits.max_batch_size
         self._gauges = RequestGauges(most)
@@ -113,6 +114,7 @@ class TritonPythonModel:
                     max_beam_width=self._max_beam_width,
                     adapters=self._adapters,
                 )
+                generation = self._complete(generation)
                 sink.prompt = shown_prompt(inputs, generation, self._vocabulary_size)
                 if generation.form is None:
                     self._engine.submit(generation, sink)

@@ -16,6 +16,7 @@ from mm_runtime.serving.generate.request import (
     GuideKind,
     GuideRequest,
     Piece,
+    RawImages,
     Request,
     Sampling,
     Wanted,
@@ -79,6 +80,7 @@ def read_request(
         table=single(inputs, "prompt_embedding_table"),
         features=features,
         cross_mask=single(inputs, "cross_attention_mask"),
+        raw_images=_read_raw_images(inputs),
         rotation=rotation,
         rotation_delta=scalar(inputs, "mrope_position_deltas") or 0,
         max_tokens=required(inputs, "request_output_len"),
@@ -96,6 +98,13 @@ def read_request(
         beams=_read_beams(inputs, max_beam_width),
         form=_read_form(inputs),
     )
+
+
+def _read_raw_images(inputs: Tensors) -> RawImages | None:
+    text = next(iter(texts(inputs, "prompt_text")), None)
+    if text is None:
+        return None
+    return RawImages(text, single(inputs, "raw_images"), single(inputs, "raw_image_sizes"))
 
 
 def is_streaming(inputs: Tensors) -> bool:

@@ -1,6 +1,6 @@
 """The requests and answers of the engine, as plain values."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol, TypeAlias
@@ -106,6 +106,20 @@ class TokenGuide(Protocol):
 
 
 @dataclass(frozen=True)
+class RawImages:
+    """A prompt that the checkpoint's own processor turns into tokens."""
+
+    text: str
+    """With a placeholder for each image."""
+
+    pixels: NDArray[np.uint8] | None = None
+    """Raw RGB [images, height, width, 3], padded to the right and below; None: no images."""
+
+    sizes: NDArray[np.int64] | None = None
+    """Height and width of each image."""
+
+
+@dataclass(frozen=True)
 class Request:
     """One prompt and how to continue it."""
 
@@ -140,6 +154,12 @@ class Request:
 
     cross_mask: NDArray[np.bool_] | None = None
     """[tokens, positions]: which tokens see which features."""
+
+    raw_images: RawImages | None = None
+    """Set: `ids` and `tensors` are made of them before the request is submitted."""
+
+    tensors: Mapping[str, Any] = field(default_factory=dict)
+    """What the checkpoint's own class reads beside `ids`, by its names of them."""
 
     rotation: NDArray[np.float32] | None = None
     """Qwen2-VL: cosine and sine for each position and frequency, flat."""

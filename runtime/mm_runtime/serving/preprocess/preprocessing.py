@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mm_api.documents.serving_plan import ServingPlan
+from mm_api.families import FAMILIES
+from mm_api.families.family import ImageLayout
 from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.geometry.seen_tiles import seen_tiles
@@ -61,7 +63,7 @@ class Preprocessor:
         return cls(
             codec=codec,
             questions=load_questions(engine, codec),
-            image_processor=load_processor(engine, engine.vision) if engine.vision else None,
+            image_processor=load_processor(engine),
             engine=engine,
             media=MediaLimits(gateway.max_image_bytes, gateway.max_image_pixels),
             max_images=min(limits),
@@ -116,6 +118,8 @@ class Preprocessor:
             "OUT_PAD_ID": np.array([[pad_id]], dtype=np.int32),
         }
         outputs |= {name: array[np.newaxis] for name, array in prepared.tensors.items()}
+        if self._reads_text:
+            outputs["PROMPT_TEXT"] = np.array([[question.text.encode()]], dtype=np.object_)
         self._add_places(ids, outputs)
         vocabulary = self.engine.facts.text.vocabulary_size
         outputs |= word_tensors(inputs, self.codec, vocabulary)
@@ -123,8 +127,13 @@ class Preprocessor:
         self._add_extra_ids(inputs, ids, prepared, outputs)
         return outputs
 
+    @property
+    def _reads_text(self) -> bool:
+        """Whether the checkpoint's own processor turns the prompt into tokens."""
+        return FAMILIES[self.engine.facts.family].image_layout is ImageLayout.OWN
+
     def _check_count(self, count: int) -> None:
-        if count and (self.image_processor is None or self.engine.vision is None):
+        if count and self.image_processor is None:
             raise RequestError("this model takes no images")
         if count > self.max_images:
             raise RequestError(f"{count} images, at most {self.max_images} a request are allowed")
@@ -150,21 +159,34 @@ class Preprocessor:
         if count == 0:
             return Prepared({}, ())
         self._check_count(count)
-        if self.image_processor is None or self.engine.vision is None:
+        if self.image_processor is None:
             raise RequestError("this model takes no images")
         if images and encoded is not None:
             raise RequestError("send images as image_input, or as pixels or URLs, not both")
         if encoded is not None:
-            if not np.isfinite(encoded).all():
-                raise RequestError("image_input: holds NaN or infinite values, expected pixels")
-            rows = (self.engine.vision.features_per_image,) * count
-            return Prepared({}, rows, tuple(self.ids.of_image(one) for one in encoded))
+            return self._of_pixel_values(encoded)
         prepared = self.image_processor.prepare(images)
         ids = tuple(self.ids.of_image(one) for one in images)
         if self.image_processor.fixed_rows is None:
             # Beside other images, a family may cut an image into fewer tiles than alone.
             ids = tuple(sized_id(*one) for one in zip(ids, prepared.rows, strict=True))
         return replace(prepared, ids=ids)
+
+    def _of_pixel_values(self, encoded: NDArray[Any]) -> Prepared:
+        """Return the rows of images that their client has prepared.
+
+        Raises:
+            RequestError: values that are no pixels, or a model whose processor prepares images.
+        """
+        if self.engine.vision is None:
+            raise RequestError(
+                "image_input: this model's own processor prepares images; send "
+                "image_bytes_input or image_url_input"
+            )
+        if not np.isfinite(encoded).all():
+            raise RequestError("image_input: holds NaN or infinite values, expected pixels")
+        rows = (self.engine.vision.features_per_image,) * len(encoded)
+        return Prepared({}, rows, tuple(self.ids.of_image(one) for one in encoded))
 
     def _prepared_video(self, inputs: Tensors, images: int) -> Prepared:
         if images:

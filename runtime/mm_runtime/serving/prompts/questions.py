@@ -9,8 +9,9 @@ from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.prompts.frames import Frame, framed, runs_of
 from mm_runtime.serving.prompts.starts import decoder_start
+from mm_runtime.serving.prompts.styles import style_of
 from mm_runtime.serving.prompts.tokens import TextCodec
-from mm_runtime.serving.prompts.writers import PromptWriter, place_features, style_of
+from mm_runtime.serving.prompts.writers import PromptWriter, place_features
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,9 @@ class Question:
 
     decoder_ids: list[int] | None = None
     """What the decoder reads first; None for a decoder without an encoder."""
+
+    text: str = ""
+    """The prompt with its placeholders; empty for an encoder-decoder."""
 
 
 class QuestionWriter(Protocol):
@@ -93,7 +97,7 @@ class PromptQuestions:
             ids = place_features(
                 ids, image_token_id=token, rows=runs, vocabulary_size=self.vocabulary_size
             )
-        return Question(ids)
+        return Question(ids, text=prompt)
 
     def tokens_of(self, frame: Frame) -> int:
         """Return the features of a frame, and the tokens among them."""
@@ -154,7 +158,7 @@ def load_questions(engine: EngineDirectory, codec: TextCodec) -> QuestionWriter:
     facts = engine.facts
     if facts.encoder is not None:
         return TextQuestions(codec, decoder_start(engine.configs))
-    style = style_of(facts.family)
+    style = style_of(engine, codec)
     return PromptQuestions(
         codec=codec,
         prompts=PromptWriter.from_folder(engine.processor, codec.begin_token, style),

@@ -11,22 +11,9 @@ from typing import Any
 
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from mm_api.families import FAMILIES
 from mm_api.families.prompt import PromptStyle
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.prompts.chat_template import find_chat_template
-
-
-def style_of(family: str) -> PromptStyle:
-    """Return how a family writes prompts.
-
-    Raises:
-        ValueError: an encoder-decoder, whose prompt is the text.
-    """
-    style = FAMILIES[family].prompt
-    if style is None:
-        raise ValueError(f"{family} has no style of prompts: its text is the prompt")
-    return style
 
 
 class PromptWriter:
@@ -62,7 +49,9 @@ class PromptWriter:
             parts: list[dict[str, Any]] = [{"type": kind}] * images
             parts.append({"type": "text", "text": text})
             messages = [{"role": "user", "content": parts}]
-            text = self._template.render(messages=messages, add_generation_prompt=True)
+            text = self._template.render(
+                messages=messages, add_generation_prompt=True, bos_token=self._begin_token or ""
+            )
         placeholders = text.count(placeholder)
         if placeholders != images:
             raise RequestError(

@@ -17,6 +17,7 @@ from mm_operator.plan.engine.encoders import check_encoder, encoder_memory
 from mm_operator.plan.engine.family import check_served
 from mm_operator.plan.engine.host_memory import host_memory, stored_scores
 from mm_operator.plan.engine.limits import Limits
+from mm_operator.plan.engine.own_processor import check_own_processor, estimates
 from mm_operator.plan.engine.pools import ENSEMBLE_COPIES, Pools
 from mm_operator.plan.engine.request import PlanRequest, request_of
 from mm_operator.plan.engine.target import Target
@@ -69,6 +70,7 @@ class Reference:
     def problems(self, target: Target, request: PlanRequest) -> Iterator[SpecError]:
         """Yield what the engine does not do, and what contradicts the checkpoint."""
         yield from check_served(target.family)
+        yield from check_own_processor(target, on_gpu=self.gpu is not None)
         yield from check_inspected(request.lora, target.facts)
         yield from _check_tower(target.facts.vision, target.family)
         decodes_only = target.family.kind is not Kind.ENCODER_DECODER
@@ -156,7 +158,8 @@ class Reference:
     def serving_parts(self, target: Target, sizes: Sizes) -> ServingParts:
         """Return the frames of a video."""
         return ServingParts(
-            video_frames=_video_frames(target, sizes), warnings=_scores_warning(target)
+            video_frames=_video_frames(target, sizes),
+            warnings=_scores_warning(target) or estimates(target),
         )
 
     def reasons(self, sizes: Sizes) -> list[Reason]:

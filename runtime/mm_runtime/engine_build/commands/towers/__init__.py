@@ -16,7 +16,9 @@ from mm_runtime.errors import PermanentError
 
 Loader = Callable[[Path, ModelFacts, bool], Tower]
 
-WITH_TOWERS = tuple(name for name, family in FAMILIES.items() if name in SERVED and family.sees)
+WITH_TOWERS = tuple(
+    name for name, family in FAMILIES.items() if name in SERVED and family.sees and family.has_tower
+)
 
 
 def load_tower(llm: Path, facts: ModelFacts, *, trust_remote_code: bool) -> Tower:

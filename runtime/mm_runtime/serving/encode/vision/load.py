@@ -104,5 +104,5 @@ def encoder_of(
             return PatchEncoder(session, facts)
         case ImageLayout.TILES:
             return CrossAttentionEncoder(session, vision)
-        case ImageLayout.SQUARE:
+        case ImageLayout.SQUARE | ImageLayout.OWN:  # the latter has no session
             return VisionEncoder(session, image_size=plan.image_size)

@@ -7,7 +7,6 @@ May import: mm_api, numpy, Pillow.
 
 from collections.abc import Callable, Mapping
 
-from mm_api.documents.build_plan import VisionPlan
 from mm_api.families import FAMILIES
 from mm_api.families.family import ImageLayout
 from mm_runtime.serving.directory import EngineDirectory
@@ -15,6 +14,7 @@ from mm_runtime.serving.preprocess.processors.crops import CropProcessor
 from mm_runtime.serving.preprocess.processors.grids import GridProcessor
 from mm_runtime.serving.preprocess.processors.lines import LineProcessor
 from mm_runtime.serving.preprocess.processors.numbered import NumberedProcessor
+from mm_runtime.serving.preprocess.processors.own import OwnProcessor
 from mm_runtime.serving.preprocess.processors.prepared import ImageProcessor
 from mm_runtime.serving.preprocess.processors.squares import SquareProcessor
 from mm_runtime.serving.preprocess.processors.tiles import TileProcessor
@@ -27,16 +27,19 @@ _LOADERS: Mapping[ImageLayout, Callable[[EngineDirectory], ImageProcessor]] = {
     ImageLayout.GRID: GridProcessor.load,
     ImageLayout.LINES: LineProcessor.load,
     ImageLayout.TILES: TileProcessor.load,
+    ImageLayout.OWN: OwnProcessor.load,
 }
 
 
-def load_processor(engine: EngineDirectory, vision: VisionPlan) -> ImageProcessor:
-    """Return the processor of an engine's family.
+def load_processor(engine: EngineDirectory) -> ImageProcessor | None:
+    """Return the processor of an engine's family; None: it takes no images.
 
     Raises:
         OSError, KeyError, ValueError: the checkpoint's configuration is missing or not understood.
     """
-    layout = FAMILIES[engine.facts.family].image_layout
-    if layout is ImageLayout.SQUARE:
+    layout, vision = FAMILIES[engine.facts.family].image_layout, engine.vision
+    if not engine.sees:
+        return None
+    if layout is ImageLayout.SQUARE and vision is not None:
         return SquareProcessor.load(engine, vision.features_per_image)
     return _LOADERS[layout](engine)

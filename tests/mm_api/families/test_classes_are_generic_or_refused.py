@@ -1,0 +1,112 @@
+"""Classes of transformers without a record: generic, or refused with the reason and a relative."""
+
+from typing import Any
+
+import pytest
+
+from mm_api.checkpoint import CheckpointError
+from mm_api.documents.model_facts import InspectReason
+from mm_api.families import FAMILIES
+from mm_api.families.detection import resolve
+from mm_api.families.known_classes import CLASSES, TRANSFORMERS, served_types
+
+
+def test_what_the_table_is_of() -> None:
+    """The transformers that is pinned, and every class that it maps from image and text."""
+    import transformers  # noqa: PLC0415 (seconds)
+
+    assert transformers.__version__ == TRANSFORMERS
+    assert {"aria", "aya_vision", "paligemma", "idefics2", "ovis2"} <= {*served_types()}
+
+
+@pytest.mark.parametrize("kind", ["aria", "fuyu", "got_ocr2", "vipllava", "deepseek_vl"])
+def test_classes_that_run_are_generic(kind: str) -> None:
+    """Sizes that config.json leaves out are those of the class."""
+    config: dict[str, Any] = {"model_type": kind}
+
+    assert resolve(config, None) == "generic"
+    assert (
+        FAMILIES["generic"].read(config, {}).text.hidden_size
+        == CLASSES[kind]["text"]["hidden_size"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        pytest.param(
+            {"model_type": "qwen3_vl_moe"},
+            ["Qwen3VLProcessor needs torchvision", "nearest that is served: model_type 'qwen3_vl'"],
+            id="processor-needs-torchvision",
+        ),
+        pytest.param({"model_type": "florence2"}, ["it is an encoder-decoder"], id="two-stacks"),
+        pytest.param(
+            {"model_type": "blip"}, ["a `generate` of its own", "'blip-2'"], id="own-generate"
+        ),
+        pytest.param({"model_type": "mistral4"}, ["has no processor for it"], id="no-processor"),
+        pytest.param(
+            {"model_type": "llava_nexd"},
+            [f"text of transformers {TRANSFORMERS}", "model_type 'llava_next'", "generic"],
+            id="no-class",
+        ),
+    ],
+)
+def test_others_are_refused(config: dict[str, Any], words: list[str]) -> None:
+    """The reason, and the served model_type that is spelled most alike."""
+    with pytest.raises(CheckpointError) as refused:
+        resolve(config, None)
+
+    assert refused.value.reason is InspectReason.UNKNOWN_FAMILY
+    assert [one for one in words if one not in str(refused.value)] == []
+
+
+def test_a_record_comes_first() -> None:
+    """What is known better is never generic."""
+    assert resolve({"model_type": "gemma3"}, None) == "gemma3"
+    with pytest.raises(CheckpointError, match=r"config\.json is a gemma3 checkpoint"):
+        resolve({"model_type": "gemma3"}, "generic")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param({}, (8192, 64, 128), id="all-defaults"),
+        pytest.param({"hidden_size": 4096, "num_attention_heads": 16}, (4096, 16, 256), id="given"),
+        pytest.param({"num_key_value_heads": 8}, (8192, 8, 128), id="grouped"),
+    ],
+)
+def test_sizes_that_follow_from_others(
+    text: dict[str, int], expected: tuple[int, int, int]
+) -> None:
+    """Key-value heads follow the heads, and their size the width, where the class has it so."""
+    facts = FAMILIES["generic"].read({"model_type": "aya_vision", "text_config": text}, {}).text
+
+    assert (facts.hidden_size, facts.key_value_heads, facts.head_size) == expected
+
+
+@pytest.mark.parametrize(
+    ("config", "processor", "expected"),
+    [
+        pytest.param({"model_type": "paligemma"}, {}, 256, id="a-square"),
+        pytest.param(
+            {"model_type": "aya_vision", "downsample_factor": 2},
+            {"max_patches": 12},
+            13 * 13**2,
+            id="tiles-and-a-view",
+        ),
+        pytest.param(
+            {"model_type": "idefics2", "perceiver_config": {"resampler_n_latents": 64}},
+            {},
+            64,
+            id="a-perceiver",
+        ),
+    ],
+)
+def test_features_are_estimated(
+    config: dict[str, Any], processor: dict[str, Any], expected: int
+) -> None:
+    """Of tower, merging, tiles and perceivers, as far as the files name them."""
+    vision = FAMILIES["generic"].read(config, processor).vision
+
+    assert vision is not None
+    assert vision.features_per_image == expected
