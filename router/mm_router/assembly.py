@@ -32,7 +32,7 @@ _JSON_PATHS = (
     "/tokenize",
     "/detokenize",
 )
-_FORM_PATHS = ("/v1/audio/transcriptions",)
+_FORM_PATHS = ("/v1/audio/transcriptions", "/v1/audio/translations")
 
 _BODY_SECONDS = 60.0
 """For a body, as at the gateway: 20 MB at 3 Mbit/s."""

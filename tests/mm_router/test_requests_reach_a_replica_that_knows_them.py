@@ -163,13 +163,9 @@ async def test_models_are_listed_and_found(tmp_path: Path) -> None:
         pytest.param("POST", "/v2/models/x/infer", b"{}", 404, "Not Found", id="path"),
         pytest.param("GET", "/metrics", b"", 404, "Not Found", id="metrics"),
         pytest.param("GET", "//v1/models", b"", 404, "Not Found", id="slashes"),
-        pytest.param(
-            "POST",
-            "/v1/audio/transcriptions",
-            b"{}",
-            400,
-            "The body must be a form",
-            id="no-form",
+        *(
+            pytest.param("POST", f"/v1/audio/{one}", b"{}", 400, "The body must be a form", id=one)
+            for one in ("transcriptions", "translations")
         ),
         pytest.param(
             "POST", "/v1/completions", b" " * 200_001, 413, "larger than 200000 bytes", id="size"

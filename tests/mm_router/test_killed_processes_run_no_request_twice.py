@@ -1,0 +1,164 @@
+"""Real processes, killed with SIGKILL under load: each client has an answer, an error or a 503.
+
+Router and replicas are processes of their own. A replica writes down each prompt that its engine
+gets, so what ran twice is found there.
+"""
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from support.eventually import eventually_async
+from support.gateways import MODEL
+from support.toy_processes import Toy, listening, started
+
+SECONDS = 60
+NO_LIMITS = httpx.Limits(max_connections=None)
+
+
+class Outcome(StrEnum):
+    """What a client got."""
+
+    ANSWER = "answer"
+    EVENT = "error event"
+    REFUSED = "503"
+    CUT = "connection cut"
+    """No one is left who could say anything: the router itself is gone."""
+
+
+@dataclass(frozen=True)
+class Site:
+    """Routers in front of replicas."""
+
+    routers: Sequence[Toy]
+    replicas: Sequence[Toy]
+    logs: Sequence[Path]
+
+    def prompts(self) -> Counter[str]:
+        """Return how often each prompt was run."""
+        return Counter(
+            line for log in self.logs if log.exists() for line in log.read_text().splitlines()
+        )
+
+    def busiest(self) -> Toy:
+        """Return the replica that has run the most."""
+        sizes = [log.stat().st_size if log.exists() else 0 for log in self.logs]
+        return self.replicas[sizes.index(max(sizes))]
+
+
+@contextmanager
+def site(folder: Path, replicas: int, routers: int = 1) -> Iterator[Site]:
+    """Run everything until the block ends."""
+    logs = [folder / f"{number}.log" for number in range(replicas)]
+    with ExitStack() as stack:
+        # All at once: each takes seconds to import.
+        processes = [
+            stack.enter_context(started("gateway", folder / str(number), log))
+            for number, log in enumerate(logs)
+        ]
+        toys = [listening(one) for one in processes]
+        addresses = [one.address for one in toys]
+        fronts = [stack.enter_context(started("router", *addresses)) for _ in range(routers)]
+        yield Site([listening(one) for one in fronts], toys, logs)
+
+
+def body_of(number: int) -> dict[str, Any]:
+    """Return a request; every second one is a stream."""
+    messages = [{"role": "user", "content": f"chat {number}"}]
+    return {"model": MODEL, "messages": messages, "stream": bool(number % 2)}
+
+
+async def query(client: httpx.AsyncClient, router: Toy, number: int) -> Outcome:
+    """Send a request and say what came of it; anything else fails the test."""
+    url = f"http://{router.address}/v1/chat/completions"
+    try:
+        answer = await client.post(url, json=body_of(number))
+    except httpx.TransportError:
+        return Outcome.CUT
+    if answer.status_code != httpx.codes.OK:
+        assert answer.status_code == httpx.codes.SERVICE_UNAVAILABLE, answer.text
+        assert answer.json()["error"]["code"] in {"replica_lost", "no_replica"}
+        assert answer.headers["retry-after"]
+        return Outcome.REFUSED
+    if number % 2:
+        events = [one.removeprefix("data: ") for one in answer.text.split("\n\n") if one]
+        if events[-1] == "[DONE]":
+            return Outcome.ANSWER
+        assert json.loads(events[-1])["error"]["code"] == "replica_lost"
+        return Outcome.EVENT
+    assert answer.json()["choices"][0]["message"]["content"]
+    return Outcome.ANSWER
+
+
+async def slow_body(number: int, gate: asyncio.Event) -> AsyncIterator[bytes]:
+    """Send half of a body, and the rest when the gate opens."""
+    content = json.dumps(body_of(number)).encode()
+    yield content[: len(content) // 2]
+    await gate.wait()
+    yield content[len(content) // 2 :]
+
+
+async def test_a_replica_is_killed(tmp_path: Path) -> None:
+    """Before the rest of a body, before first bytes, in streams: others answer what they may."""
+    with site(tmp_path, replicas=2) as one:
+        async with httpx.AsyncClient(timeout=SECONDS, limits=NO_LIMITS) as client:
+            gate = asyncio.Event()
+            url = f"http://{one.routers[0].address}/v1/chat/completions"
+            halves = [
+                asyncio.ensure_future(client.post(url, content=slow_body(number, gate)))
+                for number in range(1000, 1004)
+            ]
+            load = [
+                asyncio.ensure_future(query(client, one.routers[0], number)) for number in range(40)
+            ]
+            await eventually_async(lambda: one.prompts().total() > 20)
+            await asyncio.to_thread(one.busiest().kill)
+            gate.set()
+            outcomes = Counter(await asyncio.gather(*load))
+            # What had not gone to any replica is answered by the one that is left.
+            assert [answer.status_code for answer in await asyncio.gather(*halves)] == [200] * 4
+
+        assert set(outcomes) <= {Outcome.ANSWER, Outcome.EVENT, Outcome.REFUSED}
+        assert outcomes[Outcome.ANSWER] > 0 < outcomes.total() - outcomes[Outcome.ANSWER]
+        assert set(one.prompts().values()) == {1}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(280)
+async def test_four_replicas_and_two_routers_are_killed_one_after_another(tmp_path: Path) -> None:
+    """A load of 600 requests, three deaths of replicas and one of a router at any stage."""
+    with site(tmp_path, replicas=4, routers=2) as one:
+        async with httpx.AsyncClient(timeout=SECONDS, limits=NO_LIMITS) as client:
+            first, second = one.routers
+            running: dict[int, asyncio.Task[Outcome]] = {}
+            for number in range(600):
+                router = (first, second)[number % 4 // 2]
+                running[number] = asyncio.create_task(query(client, router, number))
+                if number in {150, 250, 350}:
+                    alive = [toy for toy in one.replicas if toy.process.poll() is None]
+                    await asyncio.to_thread(alive[0].kill)
+                if number == 450:
+                    await asyncio.to_thread(first.kill)
+                await asyncio.sleep(0.01)
+            came = await asyncio.gather(*running.values())
+            outcomes = dict(zip(running, came, strict=True))
+
+        ran = one.prompts()
+        assert set(ran.values()) == {1}
+        # Only clients of the router that was killed have no word.
+        cut = {number for number, outcome in outcomes.items() if outcome is Outcome.CUT}
+        assert cut
+        assert all(number % 4 // 2 == 0 for number in cut)
+        assert outcomes[599] is Outcome.ANSWER
+        counted = Counter(outcomes.values())
+        assert counted[Outcome.ANSWER] > 300
+        assert counted[Outcome.EVENT] + counted[Outcome.REFUSED] > 0
