@@ -14,7 +14,7 @@ PURGE ?=
 DEMO := $(BIN)/python -m mm_devcluster.demo
 PYTEST ?= $(BIN)/pytest
 
-.PHONY: help gpu-test bench-autoscaling env demo demo-autoscaling demo-down programs unit coverage test test-faults engine-test mutants flakes python-test adversarial-test observability-test keda-test check lint format types generate generated lock clean
+.PHONY: help gpu-test bench-autoscaling bench-gateway openai-test env demo demo-autoscaling demo-down programs unit coverage test test-faults engine-test mutants flakes python-test adversarial-test observability-test keda-test check lint format types generate generated lock clean
 
 help: ## List the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -59,6 +59,13 @@ adversarial-test: env ## Attack a real gateway and a real operator; prints what 
 
 gpu-test: env ## On a machine with a GPU: every family on CUDA, and a full memory pool (bench/gpu measures)
 	$(PYTEST) -m gpu tests/gpu
+
+openai-test: env ## The conformance tests with the newest openai package instead of the pinned one
+	tools/newest_openai.sh
+
+bench-gateway: env ## What gateway and Triton add, tokens of streams, silent streams, images, JSON schemas: bench/gateway/results
+	$(BIN)/python bench/gateway/own_cost.py
+	$(BIN)/python bench/gateway/overhead.py
 
 mutants: env ## Break 100 places of the pure packages; fails when tests notice fewer than 85 % (PART=1/4, ONLY=limits.py:120)
 	$(BIN)/python tools/mutants.py --part '$(or $(PART),1/1)' --only '$(ONLY)'

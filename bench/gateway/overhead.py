@@ -86,10 +86,16 @@ def summarise(answers: list[list[float]]) -> dict[str, float]:
     return {
         "first_token_ms_p50": round(statistics.median(first), 3),
         "first_token_ms_p95": round(float(np.percentile(first, 95)), 3),
+        "first_token_ms_p99": round(float(np.percentile(first, 99)), 3),
         "token_ms_p50": round(statistics.median(gaps), 3),
         "token_ms_p95": round(float(np.percentile(gaps, 95)), 3),
         "answer_ms_p50": round(statistics.median(times[-1] * 1e3 for times in answers), 3),
     }
+
+
+def ratio(one: dict[str, float], other: dict[str, float], name: str) -> float:
+    """Return how many times as large a figure is."""
+    return round(one[name] / other[name], 3)
 
 
 async def measure(pair: RealGateway, model: InProcess, rounds: int) -> dict[str, object]:
@@ -110,13 +116,23 @@ async def measure(pair: RealGateway, model: InProcess, rounds: int) -> dict[str,
     await engine.close()
     summaries = {way: summarise(answers) for way, answers in ways.items()}
     alone, front = summaries["in_process"], summaries["gateway"]
+    behind = summaries["triton"]
     return {
         **summaries,
         "added_by_gateway_and_triton": {
             "first_token_ms": round(front["first_token_ms_p50"] - alone["first_token_ms_p50"], 3),
             "token_ms": round(front["token_ms_p50"] - alone["token_ms_p50"], 3),
         },
+        "added_to_triton": {
+            "first_token_p50_ratio": ratio(front, behind, "first_token_ms_p50"),
+            "first_token_p99_ratio": ratio(front, behind, "first_token_ms_p99"),
+            "goal_at_most": 1.05,
+            "token_ms": round(front["token_ms_p50"] - behind["token_ms_p50"], 3),
+            "goal_token_ms_at_most": 0.3,
+        },
         "eight_at_once_answers_per_second": together,
+        "eight_at_once_ratio": round(together["gateway"] / together["in_process"], 3),
+        "goal_ratio_at_least": 0.8,
     }
 
 

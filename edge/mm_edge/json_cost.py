@@ -36,11 +36,13 @@ def check_cost(body: bytes) -> None:
         InvalidRequestError: more elements or more text than any request needs.
     """
     commas = escapes = text = 0
+    # It cannot hold too much text: 3 ms less of a megabyte's image.
+    is_small = len(body) <= TEXT_BYTES
     for start in range(0, len(body), _CHUNK_BYTES):
         chunk = body[start : start + _CHUNK_BYTES]
         commas += chunk.count(b",")
         escapes += chunk.count(b"\\")
-        text += len(chunk.translate(None, _BASE64))
+        text += 0 if is_small else len(chunk.translate(None, _BASE64))
     # Texts with so many commas are rare; only those are looked into.
     if commas > MAX_ELEMENTS and _has_more_elements(body):
         raise _too_much(f"more than {MAX_ELEMENTS} elements", "Send fewer messages or parts")

@@ -15,6 +15,7 @@ from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from mm_router.catalog import Model
 from mm_runtime.gateway.backends.engine import Ended, EngineRequest, Text
@@ -27,7 +28,7 @@ from support.tied import tied
 TESTS = Path(__file__).resolve().parent.parent
 START_SECONDS = 60
 
-PLAN = {"max_concurrency": 64, "max_queue_size": 256}
+PLAN: dict[str, Any] = {"max_concurrency": 64, "max_queue_size": 256}
 FIRST_TOKEN_SECONDS, TOKEN_SECONDS = 0.3, 0.1
 PIECES = ("a", " red", " square", " and", " a", " blue", " circle")
 

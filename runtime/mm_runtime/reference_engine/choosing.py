@@ -50,10 +50,16 @@ def choose_all(
         wanted: how many of the likeliest tokens are reported with their probabilities, beside the
             chosen one; None: no probability is.
     """
-    tokens = logits.argmax(dim=-1)
-    if ruled := [row for row, one in enumerate(rules) if one is not None]:
-        places = torch.tensor(ruled, device=logits.device)
-        tokens[places] = choose(logits[places], [one for one in rules if one is not None])
+    ruled = [one for one in rules if one is not None]
+    if ruled and len(ruled) == len(rules):
+        # Without a copy of all logits: 2 MB of sixteen rows of 32,000.
+        tokens = choose(logits, ruled)
+    else:
+        tokens = logits.argmax(dim=-1)
+        if ruled:
+            rows = [row for row, one in enumerate(rules) if one is not None]
+            places = torch.tensor(rows, device=logits.device)
+            tokens[places] = choose(logits[places], ruled)
     reported = {row: most for row, most in enumerate(wanted) if most is not None}
     if not reported:
         return [Chosen(token) for token in tokens.tolist()]
@@ -96,9 +102,12 @@ def restricted(logits: torch.Tensor, rules: Sequence[Rules]) -> torch.Tensor:
         logits[places] = NEVER
     if guided := [row for row, one in enumerate(rules) if one.allowed is not None]:
         allowed = np.stack([one.allowed for one in rules if one.allowed is not None])
-        rows = torch.tensor(guided, device=logits.device)
         barred = ~torch.from_numpy(allowed).to(logits.device)
-        logits[rows] = logits[rows].masked_fill(barred, NEVER)
+        if len(guided) == len(rules):
+            logits.masked_fill_(barred, NEVER)  # in place: a copy of the rows took 5 ms of 7
+        else:
+            rows = torch.tensor(guided, device=logits.device)
+            logits[rows] = logits[rows].masked_fill(barred, NEVER)
     for row, one in enumerate(rules):
         if one.together_from is not None:
             _count_together(logits[row], one.together_from)

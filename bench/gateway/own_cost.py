@@ -1,0 +1,267 @@
+"""What the gateway itself costs: tokens of streams, silent streams, images, answers of a form.
+
+    .venv/bin/python bench/gateway/own_cost.py
+
+An engine that costs nothing answers in the gateway's process, so its processor time is that of the
+gateway: that is what is counted, and not the time that passes, which depends on what else the
+machine does. Writes bench/gateway/results/own_cost.json.
+"""
+
+import asyncio
+import io
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import numpy as np
+import psutil
+import torch
+from PIL import Image
+
+from mm_runtime.reference_engine.choosing import choose_all
+from mm_runtime.reference_engine.guides import Guides
+from mm_runtime.reference_engine.sampling import Rules
+from mm_runtime.serving.generate.request import GuideKind, GuideRequest
+from mm_runtime.serving.prompts.tokens import TextCodec
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "tests"))
+
+from support import calling_llava, tool_templates  # noqa: E402 - tests/ is not a package
+from support.images import data_url  # noqa: E402
+
+RESULTS = Path(__file__).parent / "results" / "own_cost.json"
+HEAD = b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
+STREAMS, TOKENS, IDLE = 64, 280, 1000
+IMAGE_BYTES, IMAGES = 1_000_000, 30
+BATCH, STEPS, LONGEST, VOCABULARY = 16, 200, 20, 32_000
+ALLOWED = 0.1
+"""Share of the vocabulary."""
+
+HIDDEN = 4096
+
+DEADLINE_SECONDS = 120
+
+
+@contextmanager
+def gateway(folder: Path, *more: str) -> Iterator[tuple[psutil.Process, int]]:
+    """Run a gateway until the block ends; yield its process and port."""
+    program = Path(__file__).parent / "null_gateway.py"
+    command = [sys.executable, str(program), str(folder), *more]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        try:
+            yield psutil.Process(process.pid), int(process.stdout.readline())
+        finally:
+            process.terminate()
+
+
+def own_seconds(process: psutil.Process) -> float:
+    """Return the processor time of one process so far."""
+    times = process.cpu_times()
+    return float(times.user + times.system)
+
+
+def request(tokens: int) -> bytes:
+    """Return a request for a stream."""
+    body = {
+        "model": "toy",
+        "messages": [{"role": "user", "content": "hello"}],
+        "max_tokens": tokens,
+        "stream": True,
+    }
+    content = json.dumps(body).encode()
+    return HEAD + b"content-length: %d\r\n\r\n%s" % (len(content), content)
+
+
+async def read_stream(port: int, tokens: int) -> None:
+    """Read one stream to its end, with as little work as possible."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1 << 22)
+    writer.write(request(tokens))
+    await reader.readuntil(b"[DONE]")
+    writer.close()
+
+
+async def streams(folder: Path) -> dict[str, float]:
+    """Return tokens for each second of the gateway's processor time."""
+    with gateway(folder) as (process, port):
+        await read_stream(port, TOKENS)
+        found = []
+        for _ in range(5):
+            before = own_seconds(process)
+            async with asyncio.timeout(DEADLINE_SECONDS):
+                await asyncio.gather(*(read_stream(port, TOKENS) for _ in range(STREAMS)))
+            found.append(STREAMS * TOKENS / (own_seconds(process) - before))
+    return {
+        "streams": STREAMS,
+        "tokens_a_second_and_core_p50": round(statistics.median(found)),
+        "least": round(min(found)),
+        "goal_at_least": 20_000,
+    }
+
+
+async def idle(folder: Path) -> dict[str, float]:
+    """Return the private memory of a stream that waits for its next token."""
+    with gateway(folder, "--idle") as (process, port):
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            held = [await _open(port) for _ in range(50)]
+            before = process.memory_full_info().uss
+            held += [await _open(port) for _ in range(IDLE)]
+            after = process.memory_full_info().uss
+        for writer in held:
+            writer.close()
+    return {"streams": IDLE, "bytes_each": round((after - before) / IDLE), "goal_at_most": 100_000}
+
+
+async def _open(port: int) -> asyncio.StreamWriter:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=2048)
+    writer.write(request(8))
+    await reader.readuntil(b" word")
+    return writer
+
+
+def photograph() -> bytes:
+    """Return a JPEG of a megabyte."""
+    random = np.random.default_rng(1)
+    coarse = random.integers(0, 256, (140, 190, 3), dtype=np.uint8)
+    side, content = 1600, b""
+    while len(content) < IMAGE_BYTES:
+        file = io.BytesIO()
+        Image.fromarray(coarse).resize((side, side * 3 // 4)).save(file, "JPEG", quality=95)
+        side, content = side + 200, file.getvalue()
+    return content
+
+
+async def images(folder: Path) -> dict[str, object]:
+    """Return the processor time of an image: the gateway's, and its decoders'."""
+    content = photograph()
+    body = {
+        "model": "toy",
+        "max_tokens": 1,
+        "messages": [
+            {
+                "role": "user",
+                "content": [
+                    {"type": "image_url", "image_url": {"url": data_url(content, "image/jpeg")}},
+                    {"type": "text", "text": "what is it"},
+                ],
+            }
+        ],
+    }
+    text = json.dumps(body).encode()
+    with gateway(folder) as (process, port):
+        url = f"http://127.0.0.1:{port}/v1/chat/completions"
+        async with httpx.AsyncClient(timeout=DEADLINE_SECONDS) as client:
+            (await client.post(url, content=text)).raise_for_status()
+            decoders = process.children(recursive=True)
+            before = own_seconds(process), sum(map(own_seconds, decoders))
+            for _ in range(IMAGES):
+                (await client.post(url, content=text)).raise_for_status()
+            after = own_seconds(process), sum(map(own_seconds, decoders))
+    gateway_ms, decoders_ms = (
+        (late - early) / IMAGES * 1000 for late, early in zip(after, before, strict=True)
+    )
+    width, height = Image.open(io.BytesIO(content)).size
+    return {
+        "image": f"JPEG, {width} x {height}, {len(content)} bytes",
+        "gateway_cpu_ms": round(gateway_ms, 2),
+        "decoding_cpu_ms": round(decoders_ms, 2),
+        "goal_at_most": 10,
+    }
+
+
+def schema(folder: Path) -> dict[str, float]:
+    """Return what sixteen answers of a JSON schema add to a step: following it, and the choice."""
+    codec = TextCodec(calling_llava.write_calling_llava(folder, tool_templates.HERMES))
+    guides = Guides(codec, vocabulary_size=codec.size, end_ids=frozenset({codec.end_id}))
+    text = json.dumps(
+        {
+            "type": "object",
+            "properties": {"name": {"type": "string"}, "tags": {"type": "array"}},
+            "required": ["name", "tags"],
+        }
+    )
+    request_ = GuideRequest(GuideKind.JSON_SCHEMA, text)
+    random = np.random.default_rng(1)
+    followed = []
+    for _ in range(STEPS // LONGEST):
+        held, answers = [guides.make(request_) for _ in range(BATCH)], [list[int]()] * BATCH
+        for _ in range(LONGEST):
+            begun = time.thread_time()
+            masks = [guide.allowed(one) for guide, one in zip(held, answers, strict=True)]
+            followed.append(time.thread_time() - begun)
+            answers = [
+                [*one, int(random.choice(np.flatnonzero(mask)))]
+                for one, mask in zip(answers, masks, strict=True)
+            ]
+            if any(one[-1] == codec.end_id for one in answers):
+                break
+    torch.manual_seed(1)
+    rules = [Rules(allowed=random.random(VOCABULARY) < ALLOWED) for _ in range(BATCH)]
+    nothing: list[int | None] = [None] * BATCH
+    plain, guided, heads = [], [], []
+    torch.set_num_threads(1)
+    head, states = torch.randn(VOCABULARY, HIDDEN), torch.randn(BATCH, HIDDEN)
+    for number in range(STEPS):
+        logits = torch.randn(BATCH, VOCABULARY)
+        if number % LONGEST == 0:
+            begun = time.thread_time()
+            torch.nn.functional.linear(states, head)
+            heads.append(time.thread_time() - begun)
+        begun = time.thread_time()
+        choose_all(logits, [None] * BATCH, nothing)
+        between = time.thread_time()
+        choose_all(logits, rules, nothing)
+        guided.append(time.thread_time() - between)
+        plain.append(between - begun)
+    following = statistics.median(followed)
+    choosing = statistics.median(guided) - statistics.median(plain)
+    return {
+        "batch": BATCH,
+        "following_ms_a_step": round(following * 1000, 3),
+        "vocabulary": VOCABULARY,
+        "plain_choice_ms": round(statistics.median(plain) * 1000, 3),
+        "choice_adds_ms": round(choosing * 1000, 3),
+        "head_of_4096_ms": round(statistics.median(heads) * 1000, 1),
+        # Of a decoder of 7 billion parameters on one core: the last fiftieth of a step.
+        "share_of_the_head": round((following + choosing) / statistics.median(heads), 4),
+        "goal_at_most": 0.05,
+    }
+
+
+async def main() -> None:
+    """Measure, write, print."""
+    load = os.getloadavg()[0]
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        measured: dict[str, object] = {
+            "streams": await streams(folder / "streams"),
+            "idle_streams": await idle(folder / "idle"),
+            "image_as_data_url": await images(folder / "images"),
+            "json_schema": schema(folder / "letters"),
+        }
+    document = {
+        "command": "bench/gateway/own_cost.py",
+        "machine": {
+            "cores": os.cpu_count(),
+            "load_before": round(load, 1),
+            "python": platform.python_version(),
+        },
+        **measured,
+    }
+    text = json.dumps(document, indent=1)
+    RESULTS.write_text(text + "\n")
+    print(text)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
