@@ -273,6 +273,11 @@ OPERATOR_METRICS: tuple[Metric, ...] = (
         "Namespaces that another installation of the operator serves: this one refuses them.",
     ),
     Metric(
+        "mm_operator_namespaces_missing",
+        _G,
+        "Namespaces that were to be served and did not exist when the operator was installed.",
+    ),
+    Metric(
         "mm_operator_definition_outdated",
         _G,
         "1 while the installed resource definition is older than the operator, else 0.",

@@ -91,6 +91,13 @@ class Operator:
         loop = asyncio.get_running_loop()
         stop_on_signal(lambda: loop.call_soon_threadsafe(self._stop.set))
         settings, metrics = self._settings, self._metrics
+        metrics.namespaces_missing(len(settings.missing_namespaces))
+        for name in settings.missing_namespaces:
+            _LOG.warning(
+                "namespace %s did not exist when the operator was installed and is not served:"
+                " create it, then run helm upgrade",
+                name,
+            )
         api = await connect(settings.kubeconfig, settings.context)
         elector = Elector(self._open_lease, settings.identity, self._lead, on_change=metrics.leads)
         client = Client(api, listener=metrics.requested, may_write=elector.leads)

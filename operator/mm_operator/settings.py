@@ -50,6 +50,9 @@ class Settings:
     namespaces: tuple[str, ...] = ()
     """Namespaces of models; empty means all of them (and needs a ClusterRole)."""
 
+    missing_namespaces: tuple[str, ...] = ()
+    """Namespaces that were to be served and did not exist when the rights were made: only said."""
+
     watch_nodes: bool = True
     """Read the labels of nodes with GPUs (needs a ClusterRole). Off by default where namespaces are
     named; then the spec names the GPU."""
@@ -167,6 +170,7 @@ def parse_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> 
         lease_name=given.lease_name,
         role_name=given.role_name,
         namespaces=tuple(given.namespace),
+        missing_namespaces=tuple(given.missing_namespace),
         watch_nodes=not given.namespace if given.watch_nodes is None else given.watch_nodes,
         definition=given.definition,
         port=given.port,
@@ -228,6 +232,14 @@ def build_parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
         action="append",
         default=list(filter(None, setting("NAMESPACES", "").split(","))),
         help="serve only this namespace; may be given several times",
+    )
+    run.add_argument(
+        "--missing-namespace",
+        action="append",
+        default=[],
+        metavar="NAMESPACE",
+        help="a namespace that did not exist when the rights were made: the log and the metric "
+        "mm_operator_namespaces_missing say that it is not served; may be given several times",
     )
     run.add_argument(
         "--watch-nodes",

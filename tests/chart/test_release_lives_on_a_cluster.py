@@ -85,13 +85,46 @@ def test_pods_are_admitted_where_restricted_is_enforced(
     assert {pod["spec"]["serviceAccountName"] for pod in pods} == {RELEASE}
 
 
-def test_a_missing_namespace_is_named_before_anything_is_made(
+def _flags(cluster: ClusterInfo, name: str) -> list[str]:
+    """Return the values of one flag of the operator."""
+    (container,) = _deployment(cluster)["spec"]["template"]["spec"]["containers"]
+    start = f"--{name}="
+    return [one.removeprefix(start) for one in container["args"] if one.startswith(start)]
+
+
+def _roles(cluster: ClusterInfo, name: str) -> list[str]:
+    """Return the release's Roles and RoleBindings in a namespace."""
+    selector = f"app.kubernetes.io/instance={RELEASE}"
+    found = read(cluster, "-n", name, "role,rolebinding", "-l", selector)["items"]
+    return sorted(one["kind"] for one in found)
+
+
+def test_a_missing_namespace_is_left_out_until_it_is_there(
     control_plane: ClusterInfo, config: helm.Config
 ) -> None:
-    """The message says which one and what to do; no object of the release is left."""
-    with pytest.raises(helm.HelmError, match="namespace chart-nowhere does not exist: create it"):
+    """The others are served, notes and operator name it, and the next upgrade adds it."""
+    late = "chart-late"
+    values = {"watchNamespaces": [NAMESPACE, late], "router": {"enabled": True}}
+    release = config.install(CHART, RELEASE, values, timeout=120)
+
+    assert f"WARNING: of watchNamespaces there is no {late}:" in str(release)
+    assert _flags(control_plane, "namespace") == [NAMESPACE]
+    assert _flags(control_plane, "missing-namespace") == [late]
+    with namespace(control_plane, late):
+        config.upgrade(CHART, RELEASE, values, timeout=120)
+        assert _flags(control_plane, "namespace") == [NAMESPACE, late]
+        assert _flags(control_plane, "missing-namespace") == []
+        # Of the operator and of the router.
+        assert _roles(control_plane, late) == ["Role", "Role", "RoleBinding", "RoleBinding"]
+
+
+def test_without_any_namespace_nothing_is_made(
+    control_plane: ClusterInfo, config: helm.Config
+) -> None:
+    """An operator without namespaces would serve every one; the message says what to do."""
+    with pytest.raises(helm.HelmError, match=r"none of them exists \(chart-nowhere, chart-gone\)"):
         config.install(
-            CHART, RELEASE, {"watchNamespaces": [NAMESPACE, "chart-nowhere"]}, timeout=60
+            CHART, RELEASE, {"watchNamespaces": ["chart-nowhere", "chart-gone"]}, timeout=60
         )
 
     deployments = kubectl(control_plane, "-n", NAMESPACE, "get", "deployments", "-o", "name")

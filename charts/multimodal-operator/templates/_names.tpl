@@ -23,19 +23,30 @@
 {{- end -}}
 
 {{/*
-A namespace that does not exist would fail the installation after half of its objects are made.
-Rendering without a cluster finds no namespace at all and decides nothing.
+What there is of watchNamespaces, as JSON: {"there": [...], "missing": [...]}. A Role in a namespace
+that does not exist would fail the installation after half of its objects are made, so what is
+missing is left out and the operator says so. Without any of them there would be nothing to serve,
+and no flag that keeps the operator from every namespace. Rendering without a cluster finds no
+namespace at all and decides nothing.
 */}}
-{{- define "multimodal-operator.requireNamespaces" -}}
+{{- define "multimodal-operator.namespaces" -}}
 {{- $found := dict -}}
 {{- range prepend .Values.watchNamespaces .Release.Namespace -}}
 {{- if lookup "v1" "Namespace" "" . -}}{{- $_ := set $found . true -}}{{- end -}}
 {{- end -}}
+{{- $there := list -}}
+{{- $missing := list -}}
 {{- range .Values.watchNamespaces -}}
-{{- if and $found (not (hasKey $found .)) -}}
-{{- fail (printf "watchNamespaces: namespace %s does not exist: create it first (kubectl create namespace %s) or take it out of the list" . .) -}}
+{{- if or (not $found) (hasKey $found .) -}}
+{{- $there = append $there . -}}
+{{- else -}}
+{{- $missing = append $missing . -}}
 {{- end -}}
 {{- end -}}
+{{- if and $missing (not $there) -}}
+{{- fail (printf "watchNamespaces: none of them exists (%s): create one first (kubectl create namespace %s), or take all out of the list" (join ", " $missing) (first $missing)) -}}
+{{- end -}}
+{{- dict "there" $there "missing" $missing | toJson -}}
 {{- end -}}
 
 {{- define "multimodal-operator.serviceAccountName" -}}

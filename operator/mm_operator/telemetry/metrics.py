@@ -70,6 +70,10 @@ class Metrics:
         """Show how many namespaces another installation serves."""
         self._gauges["mm_operator_namespaces_refused"].set(count)
 
+    def namespaces_missing(self, count: int) -> None:
+        """Show how many namespaces are not served because they did not exist."""
+        self._gauges["mm_operator_namespaces_missing"].set(count)
+
     def definition_outdated(self, outdated: bool) -> None:  # noqa: FBT001  # a callback's only argument
         """Show whether the installed resource definition is older than the operator."""
         self._gauges["mm_operator_definition_outdated"].set(int(outdated))

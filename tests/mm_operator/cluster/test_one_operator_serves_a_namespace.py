@@ -56,6 +56,22 @@ def refusals(operator: OperatorProcess) -> list[dict[str, Any]]:
     return [line for line in lines if "is served by the operator" in line["message"]]
 
 
+def test_namespaces_that_did_not_exist_are_named(api: Api, tmp_path: Path) -> None:
+    """Once in the log, and as a number in the metrics; the others are served."""
+    missing = ("--missing-namespace=one", "--missing-namespace=two")
+    with running_operator(
+        api.cluster, tmp_path, api.namespace, arguments=(*IMAGES["first"], *missing)
+    ) as operator:
+        eventually(operator.leads, showing=operator.log.read_text)
+        lines = [json.loads(line) for line in operator.log.read_text().splitlines()]
+        said = [one for one in lines if "did not exist when" in one["message"]]
+        assert [(one["level"], one["message"].split()[1]) for one in said] == [
+            ("warning", "one"),
+            ("warning", "two"),
+        ]
+        assert "\nmm_operator_namespaces_missing 2.0" in operator.metrics()
+
+
 def test_the_second_operator_refuses_it(api: Api, tmp_path: Path) -> None:
     """The Deployment keeps its generation; log, metric and the served model's condition report."""
     with running_operator(

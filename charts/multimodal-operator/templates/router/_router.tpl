@@ -22,5 +22,5 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 
 {{/* Namespaces whose models are routed to, as JSON; an empty list is every namespace. */}}
 {{- define "multimodal-operator.routerNamespaces" -}}
-{{- default .Values.watchNamespaces .Values.router.namespaces | toJson -}}
+{{- default (include "multimodal-operator.namespaces" . | fromJson).there .Values.router.namespaces | toJson -}}
 {{- end -}}
