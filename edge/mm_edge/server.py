@@ -9,6 +9,7 @@ from typing import Any
 import uvicorn
 
 from mm_edge.connection import ConnectionLimits, EdgeConfig
+from mm_edge.listening import listening_sockets
 
 _KEEP_ALIVE_SECONDS = 75
 """Longer than clients and proxies keep idle connections (60 s is common): a server that closes
@@ -29,7 +30,11 @@ class EdgeServer(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen; new connections come in small groups, however many wait."""
-        await super().startup(sockets)
+        try:
+            opened = sockets or listening_sockets(self.config.host, self.config.port)
+        except OSError:
+            opened = None  # uvicorn meets the same error, logs it and ends
+        await super().startup(opened)
         for server in self.servers:
             for listening in server.sockets:
                 with listening.dup() as same:

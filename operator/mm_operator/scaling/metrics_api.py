@@ -14,6 +14,7 @@ from typing import Any
 from aiohttp import web
 
 from mm_api import labels
+from mm_edge.listening import listening_sockets
 from mm_operator.children.autoscaler import METRIC
 from mm_operator.cluster.keys import Key
 from mm_operator.cluster.models import ModelCache
@@ -115,8 +116,8 @@ async def serve_metrics_api(
     app = make_app(models, front_proxy)
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
     await runner.setup()
-    site = web.TCPSite(runner, address, port, ssl_context=context)
-    await site.start()
+    for listening in listening_sockets(address, port):
+        await web.SockSite(runner, listening, ssl_context=context).start()
     return runner, runner.addresses[0][1]
 
 

@@ -5,6 +5,8 @@ from collections.abc import Callable
 
 from aiohttp import web
 
+from mm_edge.listening import listening_sockets
+
 Check = Callable[[], str]
 """Returns what is wrong as a sentence; empty when all is well."""
 
@@ -41,6 +43,6 @@ async def serve(
     app.router.add_get("/metrics", show_metrics)
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
     await runner.setup()
-    site = web.TCPSite(runner, address, port)
-    await site.start()
+    for listening in listening_sockets(address, port):
+        await web.SockSite(runner, listening).start()
     return runner, runner.addresses[0][1]

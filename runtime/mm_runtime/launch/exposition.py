@@ -37,6 +37,7 @@ from mm_api.metrics import (
     Metric,
     MetricKind,
 )
+from mm_edge.listening import listening_sockets
 from mm_runtime.errors import ServerFailedError
 from mm_runtime.launch.health import get
 from mm_runtime.launch.histograms import with_histograms
@@ -69,6 +70,15 @@ a core is waited for nearly as long as Prometheus waits (10 s), for without it t
 INNER_PORTS = range(16_000, 20_000)
 """For the server's own metrics. Below those that Linux gives to outgoing connections (32768): the
 server binds its port when its models are loaded, long after it was chosen."""
+
+
+def _server(opened: socket.socket, handler: type[BaseHTTPRequestHandler]) -> ThreadingHTTPServer:
+    """Return the server of a socket that listens already."""
+    server = ThreadingHTTPServer(opened.getsockname()[:2], handler, bind_and_activate=False)
+    server.socket.close()
+    server.socket = opened
+    server.daemon_threads = True
+    return server
 
 
 class Exposition:
@@ -126,25 +136,29 @@ class Exposition:
         self._evaluation = evaluation
         address = shown.page_address or shown.address
         try:
-            self._server = ThreadingHTTPServer((address, shown.metrics), self._handler())
+            opened = listening_sockets(address, shown.metrics)
         except OSError as error:
             raise ServerFailedError(
                 f"The metrics port {shown.metrics} of {address} cannot be used: {error}."
                 " Give another one with --metrics-port."
             ) from error
-        self._server.daemon_threads = True
-        self._thread = threading.Thread(
-            target=self._server.serve_forever, name="metrics", daemon=True
-        )
+        handler = self._handler()
+        self._servers = [_server(one, handler) for one in opened]
+        self._threads = [
+            threading.Thread(target=one.serve_forever, name="metrics", daemon=True)
+            for one in self._servers
+        ]
 
     def __enter__(self) -> Self:
-        self._thread.start()
+        for thread in self._threads:
+            thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        for server, thread in zip(self._servers, self._threads, strict=True):
+            server.shutdown()
+            server.server_close()
+            thread.join()
 
     def restarted(self) -> None:
         """Count a death that is followed by a start."""

@@ -2,8 +2,10 @@
 
 import json
 import logging
+import socket
 import sys
 import threading
+from functools import partial
 
 import aiohttp
 import pytest
@@ -31,6 +33,25 @@ def test_every_metric_of_the_catalogue_is_there() -> None:
     assert 'mm_operator_api_requests_total{code="200",resource="jobs",verb="get"} 1.0' in text
     assert 'mm_operator_models{ready="false"} 2.0' in text
     assert "process_resident_memory_bytes" in text
+
+
+async def test_probes_come_by_either_family() -> None:
+    """A pod may have IPv4, IPv6 or both."""
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        pytest.skip("this machine has no ::1")
+    nothing = partial(str)
+    runner, port = await serve(0, alive=nothing, ready=nothing, metrics=Metrics().snapshot)
+    found = []
+    try:
+        async with aiohttp.ClientSession() as session:
+            for host in ("127.0.0.1", "[::1]"):
+                async with session.get(f"http://{host}:{port}/healthz") as answer:
+                    found.append(answer.status)
+    finally:
+        await runner.cleanup()
+    assert found == [200, 200]
 
 
 @pytest.mark.parametrize(

@@ -70,6 +70,22 @@ def scrape(port: int, path: str = "/metrics") -> httpx.Response:
     return httpx.get(f"http://127.0.0.1:{port}{path}", timeout=60)
 
 
+def test_the_page_is_shown_over_ipv6(inner: int) -> None:
+    """A pod may have no other address, and the kubelet's probes come by the one it has."""
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        pytest.skip("this machine has no ::1")
+    shown = free_port()
+    ports = Ports(metrics=shown, page_address="0.0.0.0")  # noqa: S104
+    with Exposition(ports, Ports(metrics=inner), POOLS, "tiny"):
+        found = [
+            httpx.get(f"http://{host}:{shown}/metrics", timeout=60).status_code
+            for host in ("127.0.0.1", "[::1]")
+        ]
+    assert found == [200, 200]
+
+
 def test_both_texts_are_shown(inner: int) -> None:
     """The server's series come first, the supervisor's after them."""
     shown = free_port()

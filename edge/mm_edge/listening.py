@@ -1,0 +1,37 @@
+"""Sockets of a server on an open port: every address that a pod has, IPv4 and IPv6.
+
+Two sockets instead of one for both: behind one, clients of IPv4 would have other addresses than
+before (`::ffff:...`).
+"""
+
+import errno
+import socket
+from typing import Final
+
+EVERYWHERE: Final = frozenset({"0.0.0.0", "::"})  # noqa: S104 (compared; callers decide it)
+"""What stands for every address, of both families."""
+_NO_IPV6: Final = frozenset({errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL})
+"""What the kernel answers where IPv6 is not built in, or switched off."""
+
+
+def listening_sockets(address: str, port: int) -> list[socket.socket]:
+    """Return sockets that listen on an address; port 0: one that is free for all of them.
+
+    Raises:
+        OSError: the port is taken, or the address is none of this machine's.
+    """
+    if address not in EVERYWHERE:
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        return [socket.create_server((address, port), family=family)]
+    first = socket.create_server(("0.0.0.0", port))  # noqa: S104
+    try:
+        # Without dualstack_ipv6 Python sets IPV6_V6ONLY, so both may have one port.
+        second = socket.create_server(("::", first.getsockname()[1]), family=socket.AF_INET6)
+    except OSError as error:
+        if error.errno in _NO_IPV6:
+            return [first]
+        first.close()
+        if port == 0 and error.errno == errno.EADDRINUSE:
+            return listening_sockets(address, port)  # free for one family only
+        raise
+    return [first, second]
