@@ -107,7 +107,7 @@ def _lines(family: Family) -> str:
     served = "planned; served on backend Reference" if family.name in SERVED else "planned"
     text = [
         f"{family.name} ({family.title}): {served}",
-        f"  checkpoints  {', '.join(family.architectures)}",
+        f"  checkpoints  {', '.join(family.architectures) or family.transformers_class}",
         f"  dtypes       {', '.join(family.dtypes)}: {family.dtype_reason}",
         f"  Triton       {', '.join(family.serving.models)}",
         f"  clients send {', '.join(family.serving.client_tensors)}",
