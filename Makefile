@@ -14,7 +14,7 @@ PURGE ?=
 DEMO := $(BIN)/python -m mm_devcluster.demo
 PYTEST ?= $(BIN)/pytest
 
-.PHONY: help gpu-test bench-autoscaling bench-gateway openai-test env demo demo-autoscaling demo-down programs unit coverage test test-faults engine-test mutants flakes python-test adversarial-test observability-test keda-test check lint format types generate generated lock clean
+.PHONY: help gpu-test bench-autoscaling bench-gateway openai-test generated-requests env demo demo-autoscaling demo-down programs unit coverage test test-faults engine-test mutants flakes python-test adversarial-test observability-test keda-test check lint format types generate generated lock clean
 
 help: ## List the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -59,6 +59,9 @@ adversarial-test: env ## Attack a real gateway and a real operator; prints what 
 
 gpu-test: env ## On a machine with a GPU: every family on CUDA, and a full memory pool (bench/gpu measures)
 	$(PYTEST) -m gpu tests/gpu
+
+generated-requests: env ## N=200000 requests made of the gateway's own OpenAPI document: no 5xx, no hang, no leak
+	MM_GENERATED_REQUESTS=$(or $(N),200000) $(PYTEST) -m adversarial tests/mm_runtime/gateway/test_generated_requests_are_answered.py
 
 openai-test: env ## The conformance tests with the newest openai package instead of the pinned one
 	tools/newest_openai.sh

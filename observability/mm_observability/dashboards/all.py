@@ -1,6 +1,6 @@
 """Every dashboard, in the order of Grafana's list."""
 
-from mm_observability.dashboards import autoscaling, builds, fleet, model, operator
+from mm_observability.dashboards import autoscaling, builds, fleet, model, operator, router
 from mm_observability.dashboards.dashboard import Dashboard, Query
 
 
@@ -12,6 +12,7 @@ def every_dashboard() -> tuple[Dashboard, ...]:
         builds.dashboard(),
         autoscaling.dashboard(),
         operator.dashboard(),
+        router.dashboard(),
     )
 
 

@@ -1,6 +1,6 @@
 """Every alert. What a label holds is quoted in the texts, so that a page names the model."""
 
-from mm_observability.queries import autoscaling, models, operator, server, traffic
+from mm_observability.queries import autoscaling, models, operator, router, server, traffic
 from mm_observability.queries.select import newest, series
 from mm_observability.rules import objectives
 from mm_observability.rules.rule import Alert, Group
@@ -24,6 +24,7 @@ def groups() -> tuple[Group, ...]:
         Group("multimodal-requests", _requests()),
         Group("multimodal-models", _models()),
         Group("multimodal-operator", _operator()),
+        Group("multimodal-router", _router()),
     )
 
 
@@ -185,6 +186,30 @@ def _models() -> tuple[Alert, ...]:
             "4h",
             f"The engine of {_WHO} has been building for hours",
             f"{_WHO} has been waiting for its engine for 4 hours.",
+        ),
+    )
+
+
+def _router() -> tuple[Alert, ...]:
+    who = "{{ $labels.model }}"
+    return (
+        Alert(
+            "MultimodalRouterRequestsFail",
+            "critical",
+            f"{router.failed_share(window='10m')} > 0.05",
+            "5m",
+            f"Requests to {who} fail behind the router",
+            f"{{{{ $value | humanizePercentage }}}} of the requests to {who} through the router "
+            "end with a status of 500 or above.",
+        ),
+        Alert(
+            "MultimodalRouterReplicasEjected",
+            "warning",
+            f"{router.ejected_share()} > 0.5",
+            "5m",
+            f"The router leaves replicas of {who} alone",
+            f"{{{{ $value | humanizePercentage }}}} of the ready replicas of {who} could not be "
+            "reached or failed, as one router sees them.",
         ),
     )
 

@@ -12,6 +12,7 @@ from mm_api.metrics import (
     GATEWAY_METRICS,
     MODEL_METRICS,
     OPERATOR_METRICS,
+    ROUTER_METRICS,
     SCALING_METRICS,
     SERVER_METRICS,
     MetricKind,
@@ -39,6 +40,7 @@ def known_names() -> set[str]:
         *GATEWAY_METRICS,
         *SERVER_METRICS,
         *OPERATOR_METRICS,
+        *ROUTER_METRICS,
         *MODEL_METRICS,
         *SCALING_METRICS,
     ):
@@ -141,6 +143,7 @@ def test_links_to_dashboards_stay_valid() -> None:
         "multimodal-builds",
         "multimodal-autoscaling",
         "multimodal-operator",
+        "multimodal-router",
     ]
 
 

@@ -1,0 +1,122 @@
+"""Router: does each model have replicas that answer, and do requests meet those that know them?"""
+
+from mm_observability.dashboards.dashboard import (
+    FEW_IS_GOOD,
+    HALF,
+    QUARTER,
+    Dashboard,
+    Panel,
+    Query,
+    Row,
+)
+from mm_observability.queries import router
+
+_MODEL = "{{model}}"
+
+
+def dashboard() -> Dashboard:
+    """Return the dashboard."""
+    return Dashboard(
+        uid="multimodal-router",
+        title="Multimodal / Router",
+        description="Requests through the router, by model: where they went, and what failed.",
+        rows=(_requests(), _replicas()),
+        chooses_model=False,
+    )
+
+
+def _requests() -> Row:
+    return Row(
+        "Requests",
+        (
+            Panel(
+                "Routed requests by status",
+                "Requests per second; 499 is a client that left.",
+                (Query(router.requests(), f"{_MODEL} {{{{code}}}}"),),
+                "reqps",
+                width=HALF,
+                stacked=True,
+            ),
+            Panel(
+                "Failed requests",
+                "Share of requests that ended with 500 or above, lost replicas among them.",
+                (Query(router.failed_share(), _MODEL),),
+                "percentunit",
+                width=QUARTER,
+                steps=FEW_IS_GOOD,
+                runbook="MultimodalRouterRequestsFail",
+            ),
+            Panel(
+                "Requests under way",
+                "Requests that replicas answer now.",
+                (Query(router.outstanding(), _MODEL),),
+                "none",
+                width=QUARTER,
+            ),
+            Panel(
+                "First byte",
+                "Time from a request's head to the first byte of its answer: median and 95 %.",
+                (
+                    Query(router.first_byte(0.5), f"{_MODEL} p50"),
+                    Query(router.first_byte(0.95), f"{_MODEL} p95"),
+                ),
+                "s",
+                width=HALF,
+            ),
+            Panel(
+                "Met a replica that may know them",
+                "Share of placements at the first replica of their key: its cache may have the "
+                "image, or the beginning of the conversation.",
+                (Query(router.affinity_share(), _MODEL),),
+                "percentunit",
+                width=QUARTER,
+            ),
+            Panel(
+                "Why replicas were chosen",
+                "Placements per second: affinity, spill (the first had too much to do), load (no "
+                "key).",
+                (Query(router.placements(), "{{by}}"),),
+                "ops",
+                width=QUARTER,
+                stacked=True,
+            ),
+        ),
+    )
+
+
+def _replicas() -> Row:
+    return Row(
+        "Replicas",
+        (
+            Panel(
+                "Ready replicas",
+                "As the router sees them that sees the fewest.",
+                (Query(router.replicas(), _MODEL),),
+                "none",
+                width=QUARTER,
+            ),
+            Panel(
+                "Replicas left alone",
+                "Share of a model's replicas that get no requests for a while.",
+                (Query(router.ejected_share(), _MODEL),),
+                "percentunit",
+                width=QUARTER,
+                steps=FEW_IS_GOOD,
+                runbook="MultimodalRouterReplicasEjected",
+            ),
+            Panel(
+                "Ejections",
+                "Replicas per second that could not be reached, broke off, or failed.",
+                (Query(router.ejections(), f"{_MODEL} {{{{reason}}}}"),),
+                "ops",
+                width=QUARTER,
+            ),
+            Panel(
+                "Second attempts",
+                "Requests per second that another replica got, before their first byte.",
+                (Query(router.retries(), f"{_MODEL} {{{{reason}}}}"),),
+                "ops",
+                width=QUARTER,
+            ),
+        ),
+    )
