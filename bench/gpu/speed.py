@@ -31,6 +31,9 @@ BYTES_PER_SECOND = 3.35e12
 
 CONTEXT, PROMPT, POSITIONS, SLOTS = 660, 600, 1024, 32
 BATCHES = (1, 8, 16, 32)
+PART = 128
+"""Rows of a prompt beside decoding requests, as `reference_engine.load` allows at the most."""
+
 WAYS = ("kernel by kernel", "graph", "fused")
 
 
@@ -63,6 +66,18 @@ def queued_ms(call: Callable[[], object], device: torch.device, times: int) -> f
         call()
     wait_for(device)
     return round((time.perf_counter() - began) * 1e3 / times, 3)
+
+
+def beside(
+    model: LanguageModel, batch: int, rows: torch.Tensor, device: torch.device, times: int
+) -> dict[str, float]:
+    """Return a step of so many requests, one slot less, alone and beside part of a prompt."""
+    tokens, positions = [5 + at for at in range(batch)][: SLOTS - 1], [CONTEXT] * batch
+    positions = positions[: len(tokens)]
+    part = Part(0, rows[:PART])
+    alone = queued_ms(lambda: model.run(tokens, positions), device, times)
+    both = queued_ms(lambda: model.run(tokens, positions, part), device, times)
+    return {"alone_ms": alone, "beside_ms": both, "ratio": round(both / alone, 2)}
 
 
 def measured(
@@ -111,6 +126,9 @@ def measured(
     found["steps_by_batch"] = steps
     rows = model.embed([5 + at % 80 for at in range(PROMPT)], None)
     model.run([], [], Part(0, rows))
+    found["steps_beside_a_part"] = {
+        batch: beside(model, batch, rows, device, times) for batch in BATCHES
+    }
     found["prompt_600_ms"] = median_ms(lambda: model.run([], [], Part(0, rows)), device, times)
     if device.type != "cpu":
         found["reserved_bytes"] = torch.cuda.memory_reserved(device)

@@ -67,6 +67,32 @@ def requests(count: int, tokens: int = 20) -> list[Request]:
     ]
 
 
+@pytest.mark.parametrize("rows", [5, 64, 100])
+def test_a_part_beside_tokens_is_read_in_their_pass(
+    fused: LanguageModel, monkeypatch: pytest.MonkeyPatch, rows: int
+) -> None:
+    """Each layer's weights are read once for both, and both get what they get alone."""
+    decoder = fused._fused
+    assert decoder is not None
+    prompt = fused.embed(range(5, 5 + rows), None)
+    after = fused.run([], [], Part(0, prompt)).read.clone()
+    fused.run([9, 11], [0, 0])
+    alone = fused.run([21, 22], [1, 1]).decoded.clone()
+    layers: list[int] = []
+    gate = decoder._kernels.gate
+    monkeypatch.setattr(
+        decoder._kernels,
+        "gate",
+        lambda products, out: layers.append(len(out)) or gate(products, out),
+    )
+
+    passed = fused.run([21, 22], [1, 1], Part(0, prompt))
+
+    assert len(layers) == len(decoder._weights.layers)
+    assert torch.allclose(passed.decoded, alone, atol=1e-4)
+    assert torch.allclose(passed.read, after, atol=1e-4)
+
+
 @pytest.mark.parametrize("count", [1, 3, 4, 9])
 def test_answers_are_those_of_the_modules(
     fused: LanguageModel, language_model: LanguageModel, count: int

@@ -62,6 +62,10 @@ _GRAPH_LAYER_BYTES = 640 << 10
 """Of the driver for each layer of a captured step. With the workspaces these took 131 MiB for 4
 layers in 12 graphs and 314 for 24 in 15 (H100), where this makes 158 and 353."""
 
+_LEAST_BESIDE, _PARTS_BESIDE = 8, 2
+"""Decoding rows of the first pass that reads part of a prompt, too, and the sizes of parts
+(`mm_runtime.reference_engine.fused.decoder`)."""
+
 _SHORTEST_SPAN = 256
 """Positions that the first captured step reads (`mm_runtime.reference_engine.decode_graphs`)."""
 
@@ -248,13 +252,18 @@ def _step_bytes(terms: Terms, size: int) -> int:
 def _graphs(target: Target, limits: EngineLimits) -> int:
     """Return the layers of all captured steps: one for each number of rows and of positions.
 
-    With adapters there is another set, for passes in which a row has one.
+    With adapters there is another set, for passes in which a row has one. Passes that read part of
+    a prompt beside their tokens have no adapters.
     """
     if target.family.kind is not Kind.PROMPT_TABLE:
         return 0
     rows = _doublings(1, limits.max_batch_size)
     sets = 2 if target.facts.lora else 1
-    return sets * target.facts.text.layers * rows * _doublings(_SHORTEST_SPAN, limits.max_seq_len)
+    steps = sets * rows * _doublings(_SHORTEST_SPAN, limits.max_seq_len)
+    least = min(_LEAST_BESIDE, limits.max_batch_size)
+    return target.facts.text.layers * (
+        steps + _PARTS_BESIDE * _doublings(least, limits.max_batch_size)
+    )
 
 
 def _doublings(first: int, last: int) -> int:

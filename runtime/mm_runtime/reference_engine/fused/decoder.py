@@ -1,17 +1,29 @@
-"""Passes of a fused decoder: one token in many slots, or rows of a prompt, each of a fixed size.
+"""Passes of a fused decoder: one token in many slots, rows of a prompt, or both, of fixed sizes.
 
 A pass writes into tensors that exist since the start, so that it can be captured: one CUDA graph
-for each number of decoding rows and for each size of a prompt's part. Lengths are data, not shapes.
+for each number of decoding rows, for each size of a prompt's part, and for both together. Lengths
+are data, not shapes.
+
+Decoding takes as long as the weights take to be read. A pass for the tokens and another one for the
+part beside them read them twice: streams had 1.8 to 2.1 times their pauses beside clients with
+images, whatever else the GPU did (H100, 1.3 and 7 billion parameters). One pass reads them once.
 """
 
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import torch
 
 from mm_runtime.reference_engine.adapters import Adapter
-from mm_runtime.reference_engine.fused.kernels import INPUTS, SLOT, TOKEN, TURN, Kernels, Stored
+from mm_runtime.reference_engine.fused.kernels import (
+    INPUTS,
+    SLOT,
+    TOKEN,
+    TURN,
+    Heads,
+    Kernels,
+    Stored,
+)
 from mm_runtime.reference_engine.fused.low_ranks import NO_ADAPTER, LowRank, LowRanks
 from mm_runtime.reference_engine.fused.weights import Linear, Weights
 from mm_runtime.reference_engine.model import Part, Passed
@@ -21,8 +33,19 @@ PARTS = (16, 32, 64, 128, 256, 384, 512, 640, 768, 1024)
 """Rows of prompts in one pass: a part takes the smallest pass that holds it, and a longer part than
 the last takes several, which cost no more: that many rows keep a GPU computing."""
 
-Passes = dict[tuple[bool, int], Callable[[], None]]
-"""Decoding or not, and rows -> the pass."""
+PARTS_BESIDE = (32, 128)
+"""Rows of prompts in one pass with tokens. Parts beside decoding requests have at most 128 rows
+while few requests wait (`schedule`); longer ones take a pass of their own, which computes for
+longer than weights are read."""
+
+LEAST_BESIDE = 8
+"""Decoding rows of a pass that reads a part, too: fewer cost as much, and each size is a graph."""
+
+Passes = dict[tuple[int, int], Callable[[], None]]
+"""Decoding rows and rows of a part -> the pass."""
+
+Attend = Callable[[torch.Tensor, torch.Tensor, Stored, Heads, torch.Tensor], None]
+"""As `Kernels.attend_each`."""
 
 Add = Callable[[str, torch.Tensor, torch.Tensor], None]
 """Adds to a product of rows, in place."""
@@ -57,8 +80,10 @@ class FusedDecoder:
         self._weights, self._kernels, self._device = weights, kernels, device
         self._batches = doubled(1, slots)
         self._parts = part_sizes(max_length)
+        self._beside = [rows for rows in PARTS_BESIDE if rows <= self._parts[-1]]
+        self._batches_beside = doubled(min(LEAST_BESIDE, slots), slots)
         heads, size = weights.heads, weights.dtype
-        rows = max(slots, self._parts[-1])
+        rows = slots + self._parts[-1]
 
         def empty(*shape: int, dtype: torch.dtype = size) -> torch.Tensor:
             return torch.zeros(shape, dtype=dtype, device=device)
@@ -79,7 +104,7 @@ class FusedDecoder:
         self._read = empty(rows, heads.queries * heads.size)
         self._gates = empty(rows, 2 * weights.inner_size)
         self._inside = empty(rows, weights.inner_size)
-        self._decoded, self._prompt = empty(slots, weights.hidden_size), self._normed
+        self._decoded, self._last = empty(slots, weights.hidden_size), self._normed
         self._adapters = adapters
         if adapters is not None:
             self._whose = empty(rows, dtype=torch.long)
@@ -95,14 +120,20 @@ class FusedDecoder:
         capture = self._capture
         # The largest first: libraries take their largest workspaces then.
         decoding = {
-            (True, rows): capture(self._decoding(rows, adapted=adapted))
+            (rows, 0): capture(self._decoding(rows, adapted=adapted))
             for rows in self._batches[::-1]
         }
         prompts = {
-            (False, rows): capture(self._reading(rows, adapted=adapted))
-            for rows in self._parts[::-1]
+            (0, rows): capture(self._reading(rows, adapted=adapted)) for rows in self._parts[::-1]
         }
-        return {**decoding, **prompts}
+        if adapted:  # it would double the graphs for requests that are few
+            return {**decoding, **prompts}
+        both = {
+            (tokens, rows): capture(self._doing_both(tokens, rows))
+            for tokens in self._batches_beside[::-1]
+            for rows in self._beside[::-1]
+        }
+        return {**decoding, **prompts, **both}
 
     @property
     def ordinary_turns(self) -> int:
@@ -133,11 +164,13 @@ class FusedDecoder:
             whose: adapter of each token, then of the part.
         """
         adapters = self._places(whose)
-        decoded = self._decoded[:0]
+        decoded, turned_by = self._decoded[:0], positions if turned_by is None else turned_by
+        if tokens and part is not None and self._fits_beside(part) and not any(adapters):
+            return self._run_both(tokens, positions, turned_by, part, turns)
         if tokens:
             decoded = self._decode(tokens, positions, turned_by, adapters[: len(tokens)])
         if part is None:
-            return Passed(decoded, self._prompt[:0])
+            return Passed(decoded, self._last[:0])
         largest, read = self._parts[-1], []
         for at in range(0, len(part.rows), largest):
             rows = slice(at, at + largest)
@@ -164,41 +197,79 @@ class FusedDecoder:
         known = {} if self._adapters is None else self._adapters.places
         return [known.get(one, NO_ADAPTER) for one in whose]
 
-    def _run(self, kind: tuple[bool, int], adapters: Sequence[int]) -> None:
+    def _run(self, size: tuple[int, int], adapters: Sequence[int]) -> None:
         """Run a pass whose first rows have these adapters, the others none; one is for all rows."""
         if not any(adapters):
-            self._passes[kind]()
+            self._passes[size]()
             return
-        rows = kind[1]
-        if kind[0]:
+        rows = sum(size)
+        if size[0]:
             unused = [NO_ADAPTER] * (rows - len(adapters))
             self._whose[:rows].copy_(torch.tensor([*adapters, *unused]))
         else:
             self._whose[:rows].fill_(adapters[0])
-        self._adapted[kind]()
+        self._adapted[size]()
+
+    def _fits_beside(self, part: Part) -> bool:
+        return bool(self._beside) and len(part.rows) <= self._beside[-1]
+
+    def _run_both(
+        self,
+        tokens: Sequence[int],
+        positions: Sequence[int],
+        turned_by: Sequence[int],
+        part: Part,
+        turns: torch.Tensor | None,
+    ) -> Passed:
+        """Read a part in the pass that decodes."""
+        decoding = self._batches_beside[bisect_left(self._batches_beside, len(tokens))]
+        reading = self._beside[bisect_left(self._beside, len(part.rows))]
+        described = self._tokens(tokens, positions, turned_by, decoding)
+        of_part = self._rows(part, self._place_of_slot[len(tokens)], turns, reading)
+        self._give(torch.cat((described, of_part)))
+        after = decoding + len(part.rows)
+        self._states[decoding:after] = part.rows
+        self._run((decoding, reading), ())
+        return Passed(self._last[: len(tokens)], self._last[decoding:after])
 
     def _decode(
         self,
         tokens: Sequence[int],
         positions: Sequence[int],
-        turned_by: Sequence[int] | None,
+        turned_by: Sequence[int],
         adapters: Sequence[int],
     ) -> torch.Tensor:
-        count = len(tokens)
-        rows = self._batches[bisect_left(self._batches, count)]
-        turned_by = positions if turned_by is None else turned_by
-        places = self._place_of_slot[:count]
+        rows = self._batches[bisect_left(self._batches, len(tokens))]
+        self._give(self._tokens(tokens, positions, turned_by, rows))
+        self._run((rows, 0), adapters)
+        return self._decoded[: len(tokens)]
+
+    def _tokens(
+        self,
+        tokens: Sequence[int],
+        positions: Sequence[int],
+        turned_by: Sequence[int],
+        rows: int,
+    ) -> torch.Tensor:
+        """Return what describes the decoding rows of a pass of so many, int32 [rows, `INPUTS`]."""
+        places = self._place_of_slot[: len(tokens)]
         used = zip(tokens, positions, places, turned_by, strict=True)
-        unused = [(0, UNUSED, 0, 0)] * (rows - count)
-        self._give(torch.tensor([*used, *unused], dtype=torch.int32))
-        self._run((True, rows), adapters)
-        return self._decoded[:count]
+        unused = [(0, UNUSED, 0, 0)] * (rows - len(tokens))
+        return torch.tensor([*used, *unused], dtype=torch.int32)
 
     def _read_part(
         self, part: Part, place: int, turns: torch.Tensor | None, adapters: Sequence[int]
     ) -> torch.Tensor:
         count = len(part.rows)
         rows = self._parts[bisect_left(self._parts, count)]
+        self._give(self._rows(part, place, turns, rows))
+        self._states[:count] = part.rows
+        self._run((0, rows), adapters)
+        return self._last[:count]
+
+    def _rows(self, part: Part, place: int, turns: torch.Tensor | None, rows: int) -> torch.Tensor:
+        """Return what describes a part in a pass of so many rows; keep rotations of its own."""
+        count = len(part.rows)
         inputs = torch.zeros((rows, INPUTS), dtype=torch.int32)
         positions = torch.arange(part.start, part.start + rows)
         positions[count:] = UNUSED
@@ -209,10 +280,7 @@ class FusedDecoder:
             first = self.ordinary_turns
             self._turns[first : first + count] = turns
             inputs[:count, TURN] = torch.arange(first, first + count)
-        self._give(inputs)
-        self._states[:count] = part.rows
-        self._run((False, rows), adapters)
-        return self._prompt[:count]
+        return inputs
 
     def _give(self, inputs: torch.Tensor) -> None:
         self._inputs[: inputs.numel()].copy_(inputs.flatten())
@@ -221,20 +289,47 @@ class FusedDecoder:
         return self._inputs[: rows * INPUTS].view(rows, INPUTS)
 
     def _decoding(self, rows: int, *, adapted: bool) -> Callable[[], None]:
-        inputs, states = self._of(rows), self._states[:rows]
+        inputs = self._of(rows)
 
         def step() -> None:
-            torch.index_select(self._weights.embeddings, 0, inputs[:, TOKEN], out=states)
+            self._embed(inputs)
             self._layers(inputs, self._decoded[:rows], self._kernels.attend_each, adapted=adapted)
 
         return step
 
     def _reading(self, rows: int, *, adapted: bool) -> Callable[[], None]:
         inputs, attend = self._of(rows), self._kernels.attend_together
-        return lambda: self._layers(inputs, self._prompt[:rows], attend, adapted=adapted)
+        return lambda: self._layers(inputs, self._last[:rows], attend, adapted=adapted)
+
+    def _doing_both(self, decoding: int, reading: int) -> Callable[[], None]:
+        rows = decoding + reading
+        inputs, kernels = self._of(rows), self._kernels
+
+        def attend(
+            products: torch.Tensor,
+            inputs: torch.Tensor,
+            stored: Stored,
+            heads: Heads,
+            out: torch.Tensor,
+        ) -> None:
+            for kernel, of in (
+                (kernels.attend_each, slice(0, decoding)),
+                (kernels.attend_together, slice(decoding, rows)),
+            ):
+                kernel(products[of], inputs[of], stored, heads, out[of])
+
+        def step() -> None:
+            self._embed(inputs[:decoding])
+            self._layers(inputs, self._last[:rows], attend, adapted=False)
+
+        return step
+
+    def _embed(self, inputs: torch.Tensor) -> None:
+        states = self._states[: len(inputs)]
+        torch.index_select(self._weights.embeddings, 0, inputs[:, TOKEN], out=states)
 
     def _layers(
-        self, inputs: torch.Tensor, out: torch.Tensor, attend: Any, *, adapted: bool
+        self, inputs: torch.Tensor, out: torch.Tensor, attend: Attend, *, adapted: bool
     ) -> None:
         """Compute all layers of the rows in `_states`; write their last norm to `out`."""
         weights, kernels, rows = self._weights, self._kernels, len(inputs)
