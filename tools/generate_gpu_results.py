@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from generated_files import settle
+from gpu_result_tables import table, verdict
+from gpu_serving_results import GOALS, one_pass, serving
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 RESULTS: Final = ROOT / "bench" / "gpu" / "results"
@@ -47,16 +49,9 @@ def _where(result: dict[str, Any]) -> str:
     return f"`{result['command']}` on {machine['gpu']}, {machine['cores']} cores; {listed}."
 
 
-def _table(head: list[str], rows: list[list[object]]) -> Iterator[str]:
-    yield f"| {' | '.join(head)} |"
-    yield f"|{' --- |' * len(head)}"
-    for row in rows:
-        yield f"| {' | '.join(map(str, row))} |"
-
-
 def _answers(result: dict[str, Any]) -> Iterator[str]:
     questions = result["questions"]
-    yield from _table(
+    yield from table(
         ["tiny-llava on", "right", "equal to the first row", "Ready after"],
         [
             [
@@ -69,7 +64,7 @@ def _answers(result: dict[str, Any]) -> Iterator[str]:
         ],
     )
     yield ""
-    yield from _table(
+    yield from table(
         [
             "language model",
             "largest logit difference",
@@ -98,7 +93,7 @@ def _pool(result: dict[str, Any]) -> Iterator[str]:
     yield "model has read it. Tables count what the gateway sends before it is ready, too. What is"
     yield "refused is answered 503: send it again."
     yield ""
-    yield from _table(
+    yield from table(
         ["pool", "requests", "tables read", "with other bits", "refused: pool full", "failed"],
         [
             [
@@ -133,7 +128,7 @@ def _memory(result: dict[str, Any]) -> Iterator[str]:
     yield "in two runs (builds of the larger two verified 2 sample images instead of 8),"
     yield "beside other measurements, which slows the times below."
     yield ""
-    yield from _table(
+    yield from table(
         ["size", "planned MiB", "nvidia-smi MiB", "planned over counted", "by process, MiB"],
         [
             [
@@ -150,7 +145,7 @@ def _memory(result: dict[str, Any]) -> Iterator[str]:
         ],
     )
     yield ""
-    yield from _table(
+    yield from table(
         ["size", "Ready after", "first text of one stream with an image", "GPU shared by"],
         [
             [
@@ -169,7 +164,7 @@ def _memory(result: dict[str, Any]) -> Iterator[str]:
 def _speed(result: dict[str, Any]) -> Iterator[str]:
     first = next(iter(next(iter(result["shapes"].values())).values()))
     batches = [f"batch {batch}" for batch in first["steps_by_batch"]]
-    yield from _table(
+    yield from table(
         ["model", "computed", *batches, "prompt of 600"], _speeds(result, "step_ms", "over")
     )
     yield ""
@@ -180,7 +175,7 @@ def _speed(result: dict[str, Any]) -> Iterator[str]:
     yield "their tokens to the processor:"
     yield ""
     rows = [row[:-1] for row in _speeds(result, "gpu_ms", "gpu_over")]
-    yield from _table(["model", "computed", *batches], rows)
+    yield from table(["model", "computed", *batches], rows)
 
 
 def _speeds(result: dict[str, Any], took: str, over: str) -> list[list[object]]:
@@ -203,7 +198,7 @@ def _towers(result: dict[str, Any]) -> Iterator[str]:
         for way, one in result["ways"].items()
         for rates in [one["images_per_second"]]
     ]
-    yield from _table([result["tower"], *(f"batch {batch}" for batch in batches)], rows)
+    yield from table([result["tower"], *(f"batch {batch}" for batch in batches)], rows)
     yield ""
     yield "Images a second of runs that are waited for, pixels from host memory; in brackets"
     yield "without waiting, pixels on the GPU. Random weights."
@@ -223,7 +218,7 @@ def _choosing(result: dict[str, Any]) -> Iterator[str]:
             ),
         )
     ]
-    yield from _table(["model", "tokens", *(f"batch {batch}" for batch in batches)], rows)
+    yield from table(["model", "tokens", *(f"batch {batch}" for batch in batches)], rows)
     yield ""
     yield f"Milliseconds of a step at {result['context']} positions with the choice of its tokens,"
     yield "all rows alike. `row by row` copies the logits of each row to the processor, where the"
@@ -232,7 +227,7 @@ def _choosing(result: dict[str, Any]) -> Iterator[str]:
 
 
 def _faults(result: dict[str, Any]) -> Iterator[str]:
-    yield from _table(
+    yield from table(
         [
             "fault",
             "answers until it is over",
@@ -261,7 +256,7 @@ def _faults(result: dict[str, Any]) -> Iterator[str]:
     yield f"of the process. After the last server had ended, {left} MiB of the GPU were in use."
     yield "Where another program has left too little memory, `mm-runtime serve` ends at its start:"
     yield ""
-    yield from _table(
+    yield from table(
         ["MiB free", "exit code", "after", "says"],
         [
             [
@@ -290,7 +285,7 @@ def _engine(result: dict[str, Any]) -> Iterator[str]:
             ("`generate`, with prompts", "generate", "tokens_per_second_with_prompts", None),
         )
     ]
-    yield from _table(["model", "", *(f"batch {batch}" for batch in batches)], rows)
+    yield from table(["model", "", *(f"batch {batch}" for batch in batches)], rows)
     yield ""
     for name, one in shapes.items():
         for batch, other in one.get("generate", {}).items():
@@ -299,14 +294,14 @@ def _engine(result: dict[str, Any]) -> Iterator[str]:
             wanted = 3.0 if batch == "1" else 2.5
             yield (
                 f"- {name}, batch {batch}: {ratio:.1f} times the tokens a second of `generate` "
-                f"({_verdict(ratio >= wanted, f'at least {wanted:g}')})."
+                f"({verdict(ratio >= wanted, f'at least {wanted:g}')})."
             )
         overs = [step["over"] for step in one.get("engine", {}).values()]
         if overs and name in GOALS:
             wanted = GOALS[name]["engine_over"]
             yield (
                 f"- {name}: a step of `Engine` takes {min(overs)} to {max(overs)} times the "
-                f"roofline ({_verdict(max(overs) <= wanted, f'at most {wanted:g}')})."
+                f"roofline ({verdict(max(overs) <= wanted, f'at most {wanted:g}')})."
             )
     yield ""
     same = ", ".join(f"{one['equal_leading_tokens']} ({name})" for name, one in shapes.items())
@@ -325,116 +320,8 @@ def _cell(step: dict[str, Any] | None, key: str, over: str | None) -> object:
     return step[key] if over is None else f"{step[key]} ({step[over]})"
 
 
-def _verdict(met: bool, goal: str) -> str:  # noqa: FBT001 - reads as a sentence
-    return f"goal {goal}: {'met' if met else '**missed**'}"
-
-
-GOALS: Final[dict[str, dict[str, float]]] = {
-    "1.3b": {"engine_over": 2.1, "first_text_ms": 25.0},
-    "7b": {"engine_over": 1.5, "first_text_ms": 35.0},
-}
-"""Of the models that have one."""
-
-SEEN_SHARE: Final = 0.6
-"""Goal: of the time to the first text, where the image was sent before."""
-
-ADDED_MS: Final = 0.3
-"""Goal: to a token of one stream, by Triton and the gateway."""
-
-PAUSES: Final = 1.25
-"""Goal: pauses beside clients with images over those without, at the 95th percentile."""
-
-
-def _serving(result: dict[str, Any]) -> Iterator[str]:
-    cases = {name: one for name, one in result["cases"].items() if one.get("first_text_ms")}
-    rows: list[list[object]] = [
-        [
-            name,
-            *(
-                f"{one['first_text_ms'][kind]['p50_ms']} ({one['first_text_ms'][kind]['p95_ms']})"
-                for kind in ("fresh", "seen", "text")
-            ),
-        ]
-        for name, one in cases.items()
-    ]
-    yield from _table(["server", "new image", "image sent before", "text only"], rows)
-    yield ""
-    yield "Milliseconds until a client of the gateway has the first text: the median, in brackets"
-    yield "the 95th percentile, of requests one after the other. `:cached` has"
-    yield "`vision.featureCacheBytes`; the others encode an image again. `:disaggregated` has its"
-    yield "encoder on a second GPU (`vision.placement: Disaggregated`)."
-    yield ""
-    for name, one in cases.items():
-        yield from _first_text_goals(name, one["first_text_ms"])
-    yield from _streams(result)
-    yield ""
-    yield "Where the time to the first text goes, by Triton's metrics, milliseconds a request:"
-    yield ""
-    models = sorted({key for one in cases.values() for key in _models(one)})
-    yield from _table(
-        ["server, new images", *models],
-        [[name, *(_models(one).get(key, "-") for key in models)] for name, one in cases.items()],
-    )
-    yield ""
-    beside = {name: one["beside_images"] for name, one in cases.items() if one.get("beside_images")}
-    if beside:
-        yield from _table(
-            ["server", "alone, p50 / p95 ms", "beside images", "images a second", "p95 ratio", ""],
-            [
-                [
-                    name,
-                    f"{one['alone']['p50_ms']} / {one['alone']['p95_ms']}",
-                    f"{one['beside_images']['p50_ms']} / {one['beside_images']['p95_ms']}",
-                    one["beside_images"]["images_per_second"],
-                    one["p95_ratio"],
-                    _verdict(one["p95_ratio"] <= PAUSES, f"at most {PAUSES:g}"),
-                ]
-                for name, one in beside.items()
-            ],
-        )
-        yield ""
-        yield "Eight streams of text, alone and beside four clients that send new images without"
-        yield "pause; encoder and language model share the GPU through MPS, but where the encoder"
-        yield "has one of its own."
-
-
-def _models(one: dict[str, Any]) -> dict[str, float]:
-    found: dict[str, float] = one["first_text_ms"]["fresh"]["models_ms"]
-    return {key: value for key, value in found.items() if key.endswith(("queue", "infer"))}
-
-
-def _first_text_goals(name: str, found: dict[str, Any]) -> Iterator[str]:
-    fresh, seen = found["fresh"]["p50_ms"], found["seen"]["p50_ms"]
-    shape, _, way = name.partition(":")
-    if way == "cached":
-        share = seen / fresh
-        yield (
-            f"- {name}: an image that was sent before takes {share:.2f} of a new one's time "
-            f"({_verdict(share <= SEEN_SHARE, f'at most {SEEN_SHARE:g}')})."
-        )
-    elif not way and shape in GOALS:
-        wanted = GOALS[shape]["first_text_ms"]
-        yield f"- {name}: {fresh} ms ({_verdict(fresh <= wanted, f'at most {wanted:g}')})."
-
-
-def _streams(result: dict[str, Any]) -> Iterator[str]:
-    path = RESULTS / "engine.json"
-    engines = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {"shapes": {}}
-    for name, one in result["cases"].items():
-        shape = name.partition(":")[0]
-        step = engines["shapes"].get(shape, {}).get("engine", {}).get("1")
-        if not one.get("one_stream") or step is None:
-            continue
-        served = one["one_stream"]["token_ms_p50"]
-        added = served - step["step_ms"]
-        yield (
-            f"- {name}, one stream: {served} ms a token, {added:.2f} more than `Engine` in its own "
-            f"process ({_verdict(added <= ADDED_MS, f'at most {ADDED_MS:g}')})."
-        )
-
-
 def _evaluation(result: dict[str, Any]) -> Iterator[str]:
-    yield from _table(
+    yield from table(
         ["engine", "ready", "tokens compared", "equal", "near ties", "prompts that differ"],
         [
             [
@@ -460,7 +347,8 @@ SECTIONS: Final[tuple[tuple[str, str, Callable[[dict[str, Any]], Iterator[str]]]
     ("memory", "Planned and counted GPU memory", _memory),
     ("speed", "Decoding steps of the language model", _speed),
     ("engine", "The engine, and transformers' generate", _engine),
-    ("serving", "Through Triton and the gateway", _serving),
+    ("serving", "Through Triton and the gateway", serving),
+    ("one_pass", "Part of a prompt beside tokens", one_pass),
     ("choosing", "Sampling and adapters", _choosing),
     ("towers", "The vision encoder", _towers),
     ("faults", "Processes that die, GPUs that fail", _faults),

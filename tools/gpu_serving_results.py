@@ -1,0 +1,139 @@
+"""Sections of docs/gpu-results.md about what clients of the gateway see."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from gpu_result_tables import table, verdict
+
+RESULTS: Final = Path(__file__).resolve().parent.parent / "bench" / "gpu" / "results"
+
+GOALS: Final[dict[str, dict[str, float]]] = {
+    "1.3b": {"engine_over": 2.1, "first_text_ms": 25.0},
+    "7b": {"engine_over": 1.5, "first_text_ms": 35.0},
+}
+"""Of the models that have one."""
+
+SEEN_SHARE: Final = 0.6
+"""Goal: of the time to the first text, where the image was sent before."""
+
+ADDED_MS: Final = 0.3
+"""Goal: to a token of one stream, by Triton and the gateway."""
+
+PAUSES: Final = 1.25
+"""Goal: pauses beside clients with images over those without, at the 95th percentile."""
+
+
+def serving(result: dict[str, Any]) -> Iterator[str]:
+    """Yield what clients of the gateway see."""
+    cases = {name: one for name, one in result["cases"].items() if one.get("first_text_ms")}
+    rows: list[list[object]] = [
+        [
+            name,
+            *(
+                f"{one['first_text_ms'][kind]['p50_ms']} ({one['first_text_ms'][kind]['p95_ms']})"
+                for kind in ("fresh", "seen", "text")
+            ),
+        ]
+        for name, one in cases.items()
+    ]
+    yield from table(["server", "new image", "image sent before", "text only"], rows)
+    yield ""
+    yield "Milliseconds until a client of the gateway has the first text: the median, in brackets"
+    yield "the 95th percentile, of requests one after the other. `:cached` has"
+    yield "`vision.featureCacheBytes`; the others encode an image again. `:disaggregated` has its"
+    yield "encoder on a second GPU (`vision.placement: Disaggregated`)."
+    yield ""
+    for name, one in cases.items():
+        yield from _first_text_goals(name, one["first_text_ms"])
+    yield from _streams(result)
+    yield ""
+    yield "Where the time to the first text goes, by Triton's metrics, milliseconds a request:"
+    yield ""
+    models = sorted({key for one in cases.values() for key in _models(one)})
+    yield from table(
+        ["server, new images", *models],
+        [[name, *(_models(one).get(key, "-") for key in models)] for name, one in cases.items()],
+    )
+    yield ""
+    yield from _beside_images(result["cases"])
+    yield ""
+    yield "Eight streams of text, alone and beside four clients that send new images without"
+    yield "pause; encoder and language model share the GPU through MPS, but where the encoder"
+    yield "has one of its own."
+
+
+def _beside_images(cases: dict[str, Any]) -> Iterator[str]:
+    yield from table(
+        ["server", "alone, p50 / p95 ms", "beside images", "images a second", "p95 ratio", ""],
+        [
+            [
+                name,
+                f"{one['alone']['p50_ms']} / {one['alone']['p95_ms']}",
+                f"{one['beside_images']['p50_ms']} / {one['beside_images']['p95_ms']}",
+                one["beside_images"]["images_per_second"],
+                one["p95_ratio"],
+                verdict(one["p95_ratio"] <= PAUSES, f"at most {PAUSES:g}"),
+            ]
+            for name, case in cases.items()
+            if (one := case.get("beside_images"))
+        ],
+    )
+
+
+def _models(one: dict[str, Any]) -> dict[str, float]:
+    found: dict[str, float] = one["first_text_ms"]["fresh"]["models_ms"]
+    return {key: value for key, value in found.items() if key.endswith("infer") and value}
+
+
+def _first_text_goals(name: str, found: dict[str, Any]) -> Iterator[str]:
+    fresh, seen = found["fresh"]["p50_ms"], found["seen"]["p50_ms"]
+    shape, _, way = name.partition(":")
+    if way == "cached":
+        share = seen / fresh
+        yield (
+            f"- {name}: an image that was sent before takes {share:.2f} of a new one's time "
+            f"({verdict(share <= SEEN_SHARE, f'at most {SEEN_SHARE:g}')})."
+        )
+    elif not way and shape in GOALS:
+        wanted = GOALS[shape]["first_text_ms"]
+        yield f"- {name}: {fresh} ms ({verdict(fresh <= wanted, f'at most {wanted:g}')})."
+
+
+def _streams(result: dict[str, Any]) -> Iterator[str]:
+    path = RESULTS / "engine.json"
+    engines = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {"shapes": {}}
+    for name, one in result["cases"].items():
+        shape = name.partition(":")[0]
+        step = engines["shapes"].get(shape, {}).get("engine", {}).get("1")
+        if not one.get("one_stream") or step is None:
+            continue
+        served = one["one_stream"]["token_ms_p50"]
+        added = served - step["step_ms"]
+        yield (
+            f"- {name}, one stream: {served} ms a token, {added:.2f} more than `Engine` in its own "
+            f"process ({verdict(added <= ADDED_MS, f'at most {ADDED_MS:g}')})."
+        )
+
+
+def one_pass(result: dict[str, Any]) -> Iterator[str]:
+    """Yield what part of a prompt costs the tokens that are decoded with it."""
+    batches = ("1", "8", "16", "32")
+    yield from table(
+        ["model", *(f"batch {batch}, alone / with the part, ms" for batch in batches)],
+        [
+            [name, *(_beside(one["steps_beside_a_part"][batch]) for batch in batches)]
+            for name, one in result["shapes"].items()
+        ],
+    )
+    yield ""
+    yield "Passes of requests at 660 positions, alone and with 128 rows of a prompt. Until these"
+    yield "runs the part had a pass of its own, and weights were read twice: the section above was"
+    yield "measured before. Behind Triton and the gateway, as there:"
+    yield ""
+    yield from _beside_images(result["served"])
+
+
+def _beside(one: dict[str, float]) -> str:
+    return f"{one['alone_ms']} / {one['beside_ms']} ({one['ratio']})"
