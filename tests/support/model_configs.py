@@ -100,7 +100,9 @@ def inputs_of(
         facts=facts or facts_of(family),
         builder_version="1",
         # A checkpoint's own class is served on the processor.
-        gpu=(gpu_of(gpu) if isinstance(gpu, str) else gpu) if record.has_tower else None,
+        gpu=None
+        if changes["engine"]["backend"] == "Reference" and not record.has_tower
+        else (gpu_of(gpu) if isinstance(gpu, str) else gpu),
         given_version=version or ("0.20.0" if record.has_engines else NEW_VERSION),
     )
 
