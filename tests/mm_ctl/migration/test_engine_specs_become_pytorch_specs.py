@@ -12,6 +12,7 @@ from mm_api.families import FAMILIES
 from mm_api.v1alpha1.unsupported import UNSUPPORTED
 from mm_api.v1alpha1.validation import validate
 from mm_ctl.cli import main
+from mm_ctl.commands.checkpoint_folder import facts_of_folder
 from mm_ctl.migration.migrate import GAINED_PARAMETERS, LOST_PARAMETERS
 from mm_runtime.gateway.api.parameters import PARAMETERS
 from support.model_configs import FOLDERS, WITH_ENGINES, folder_of
@@ -75,10 +76,10 @@ def test_some_families_migrate() -> None:
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
-def test_examples_for_engines_are_refused_with_what_would_do(
+def test_examples_for_engines_migrate_or_are_refused_with_what_would_do(
     example: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Those of this repository are for Reference; as engines, their families have no class."""
+    """Those of this repository are for Reference; as engines, some families have no class."""
     resource = yaml.safe_load(example.read_text())
     folder = example.parent / resource["spec"]["model"]["source"]["persistentVolumeClaim"]["path"]
     checkpoint = ["--checkpoint", str(folder / "checkpoint")]
@@ -89,8 +90,15 @@ def test_examples_for_engines_are_refused_with_what_would_do(
     resource["spec"] = merged(
         resource["spec"], merged(ON_H100, {"engine": {"backend": "TensorRT"}})
     )
-    assert migrate(tmp_path, resource, *checkpoint) == 2
-    assert "set spec.engine.backend to Reference" in capsys.readouterr().err
+    family = FAMILIES[facts_of_folder(folder / "checkpoint", None).family]
+    code = migrate(tmp_path, resource, *checkpoint)
+    printed = capsys.readouterr()
+    if family.pytorch is None:
+        assert code == 2
+        assert "set spec.engine.backend to Reference" in printed.err
+    else:
+        assert code == 0, printed.err
+        assert validate(yaml.safe_load(printed.out)) == []
 
 
 @pytest.mark.parametrize(
