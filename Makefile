@@ -14,7 +14,7 @@ PURGE ?=
 DEMO := $(BIN)/python -m mm_devcluster.demo
 PYTEST ?= $(BIN)/pytest
 
-.PHONY: help gpu-test bench-autoscaling bench-gateway openai-test generated-requests env demo demo-autoscaling demo-down programs unit coverage test test-faults engine-test mutants flakes python-test adversarial-test observability-test keda-test check lint format types generate generated lock clean
+.PHONY: help gpu-test bench-autoscaling bench-gateway openai-test generated-requests env demo demo-autoscaling demo-bench demo-down programs unit coverage test test-faults engine-test mutants flakes python-test adversarial-test observability-test keda-test check lint format types generate generated lock clean
 
 help: ## List the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -31,6 +31,9 @@ demo: env ## From nothing to right answers about images, on a real Kubernetes on
 
 demo-autoscaling: demo ## After `make demo`: load, replicas that follow it, and the explanation
 	@$(BIN)/python -m mm_devcluster.demo.autoscaling --cluster '$(CLUSTER)'
+
+demo-bench: env ## After `make demo`: the hundred requests of DashInfer-VLM's guide, and their table
+	@$(BIN)/python -m mm_devcluster.demo.bench --cluster '$(CLUSTER)' --family '$(FAMILY)'
 
 demo-down: env ## Remove every trace of the demo: processes, mounts, network, files (caches stay)
 	@$(DEMO) down --cluster '$(CLUSTER)' $(if $(PURGE),--purge)

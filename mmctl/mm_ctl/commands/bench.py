@@ -16,8 +16,10 @@ from mm_ctl.loadtest import arrivals, drive, table
 from mm_ctl.loadtest.arrivals import Due
 from mm_ctl.loadtest.client import Client, connection, models_of
 from mm_ctl.loadtest.image import data_url
-from mm_ctl.loadtest.mix import Choice, Mix, MixError, random_images
+from mm_ctl.loadtest.mix import Choice, Mix, MixError, Requests, random_images
 from mm_ctl.loadtest.report import OBJECTIVES, BenchReport, summarise
+from mm_ctl.loadtest.requests_csv import write_csv
+from mm_ctl.loadtest.scenarios import DEFAULTS, Scenario, requests_of
 from mm_ctl.loadtest.trace import TraceError, read_trace
 
 HELP = "load an OpenAI endpoint with texts and images; report latencies, goodput and errors"
@@ -40,18 +42,29 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("address", help="the endpoint, for example http://HOST/v1")
     parser.add_argument("--model", help="its model; may be left out when it serves one")
-    load = parser.add_argument_group("the load: one of").add_mutually_exclusive_group(required=True)
+    parser.add_argument(
+        "--scenario",
+        choices=[one.value for one in Scenario],
+        help="dashinfer: a guide's 100 requests by 10 workers; multi-turn: chats about one image; "
+        "video: --video in each request; enc-dec: texts for /v1/completions. Options that are "
+        "given win over those of the scenario",
+    )
+    parser.add_argument("--turns", type=int, default=4, help="of a chat of multi-turn; default 4")
+    parser.add_argument("--video", type=Path, help="MP4 file of the scenario video")
+    parser.add_argument("--requests", type=int, help="closed loop: ends after so many")
+    load = parser.add_argument_group("the load: one of").add_mutually_exclusive_group()
     load.add_argument("--users", type=int, help="closed loop: each sends again when answered")
     load.add_argument("--rate", type=float, help="open loop: Poisson arrivals, requests a second")
     load.add_argument("--trace", type=Path, help="open loop: a CSV of requests or of rates")
     parser.add_argument("--speed", type=float, default=1.0, help="seconds of the trace in one")
     parser.add_argument("--scale", type=float, default=1.0, help="multiplies a trace's rates")
     parser.add_argument("--duration", default="30s", help="of the measured part; default 30s")
+    parser.add_argument("--csv", type=Path, help="a new file: a line for each request")
     parser.add_argument("--warm-up", default="", help="before it, not counted, for example 5s")
-    parser.add_argument("--images", default="1", help="images in a request; default 1")
+    parser.add_argument("--images", help="images in a request; default 1")
     parser.add_argument("--words", default="0", help="filler words before the prompt; default 0")
-    parser.add_argument("--max-tokens", default="32", help="longest answer; default 32")
-    parser.add_argument("--prompt", default="What is in the image?", help="text of each question")
+    parser.add_argument("--max-tokens", help="longest answer; default 32")
+    parser.add_argument("--prompt", help="text of each question; default: What is in the image?")
     parser.add_argument(
         "--picture-size", type=int, default=224, dest="image_size", help="edge of generated images"
     )
@@ -105,6 +118,8 @@ class _Settings:
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.options = options
+        self.scenario = Scenario(options.scenario) if options.scenario else None
+        _with_defaults(options, self.scenario)
         if not options.address.startswith(("http://", "https://")):
             raise UsageError(
                 f"{options.address} is not an address: write it with http:// or https://, for "
@@ -124,6 +139,8 @@ class _Settings:
             ("--scale", options.scale),
             ("--picture-size", options.image_size),
             ("--most-in-flight", options.most_in_flight),
+            ("--turns", options.turns),
+            ("--requests", options.requests),
         ):
             if value is not None and not 0 < value < math.inf:
                 raise UsageError(f"{option} is {value}: it must be above zero, and finite")
@@ -140,6 +157,16 @@ class _Settings:
             max_tokens=self.max_tokens,
             image_urls=files or random_images(options.image_size, options.seed),
         )
+
+    def requests(self, model: str) -> Requests:
+        """Return what users of a closed loop send."""
+        path: Path | None = self.options.video
+        url = ""
+        if self.scenario is Scenario.VIDEO:
+            if path is None:
+                raise UsageError("--scenario video needs --video: give an MP4 file")
+            url = _data_url(path, "--video", "video/mp4")
+        return requests_of(self.scenario, self.mix(model), turns=self.options.turns, video_url=url)
 
     def plan(self) -> list[Due]:
         """Return when requests are due in an open loop.
@@ -164,14 +191,16 @@ class _Settings:
         """Return the load as text."""
         options = self.options
         if options.users:
-            return f"closed loop, {options.users} users"
+            named = f"{options.scenario}: " if options.scenario else ""
+            most = f", {options.requests} requests" if options.requests else ""
+            return f"{named}closed loop, {options.users} users{most}"
         if options.rate:
             return f"open loop, Poisson at {options.rate:g} requests a second"
         return f"open loop, {options.trace.name} at {options.speed:g} x speed"
 
 
 async def _measured(session: aiohttp.ClientSession, settings: _Settings, model: str) -> BenchReport:
-    options, mix = settings.options, settings.mix(model)
+    options = settings.options
     plan = [] if options.users else settings.plan()
     began = time.monotonic()
 
@@ -185,17 +214,18 @@ async def _measured(session: aiohttp.ClientSession, settings: _Settings, model: 
         if options.users:
             await drive.closed_loop(
                 client,
-                mix,
+                settings.requests(model),
                 run_,
                 users=options.users,
                 seconds=settings.end,
                 seed=options.seed,
                 clock=clock,
+                most=options.requests,
             )
         else:
             await drive.open_loop(
                 client,
-                mix.questions(iter(plan), options.seed),
+                settings.mix(model).questions(iter(plan), options.seed),
                 run_,
                 clock=clock,
                 most_in_flight=options.most_in_flight,
@@ -203,6 +233,9 @@ async def _measured(session: aiohttp.ClientSession, settings: _Settings, model: 
     finally:
         if shown:
             shown.cancel()
+    if options.csv is not None:
+        _write_csv(options.csv, run_)
+    ended = min(settings.end, clock()) if options.requests else settings.end
     return summarise(
         run_.results,
         endpoint=options.address,
@@ -210,7 +243,7 @@ async def _measured(session: aiohttp.ClientSession, settings: _Settings, model: 
         load=settings.description(),
         seed=options.seed,
         begin=settings.warm_up,
-        end=settings.end,
+        end=ended,
         targets=settings.targets,
     )
 
@@ -263,8 +296,40 @@ def _objective(text: str) -> tuple[str, float]:
 
 def _image(path: Path) -> str:
     kind = {".png": "png", ".gif": "gif", ".webp": "webp"}.get(path.suffix.lower(), "jpeg")
+    return _data_url(path, "--picture", f"image/{kind}")
+
+
+def _data_url(path: Path, option: str, kind: str) -> str:
     try:
-        content = path.read_bytes()
+        return data_url(path.read_bytes(), kind)
     except OSError as error:
-        raise UsageError(f"--picture {path}: {error.strerror}") from error
-    return data_url(content, f"image/{kind}")
+        raise UsageError(f"{option} {path}: {error.strerror}") from error
+
+
+def _write_csv(path: Path, run_: drive.Run) -> None:
+    try:
+        write_csv(path, run_.results)
+    except OSError as error:
+        raise UsageError(f"--csv {path}: {error.strerror}") from error
+
+
+def _with_defaults(options: argparse.Namespace, scenario: Scenario | None) -> None:
+    """Set what the command line leaves out.
+
+    Raises:
+        UsageError: no load is given, or one that the scenario has not.
+    """
+    open_loop = options.rate is not None or options.trace is not None
+    if scenario is not None and open_loop:
+        raise UsageError("a scenario is a closed loop: give --users, or leave it out")
+    known = DEFAULTS[scenario] if scenario else {}
+    usual = {"images": "1", "max_tokens": "32", "prompt": "What is in the image?"}
+    for name, value in {**usual, **known}.items():
+        if getattr(options, name) is None:
+            setattr(options, name, int(value) if name in {"users", "requests"} else value)
+    if options.users is None and not open_loop:
+        if scenario is None:
+            raise UsageError("no load is given: one of --users, --rate, --trace, or a --scenario")
+        options.users = 1
+    if options.requests is not None and open_loop:
+        raise UsageError("--requests ends a closed loop: use it with --users")

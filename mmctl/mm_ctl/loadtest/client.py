@@ -46,7 +46,7 @@ class _Stream:
             raise TypeError(f"an event is a {type(event).__name__}")
         if "error" in event:
             self.failed = True
-        if any((choice.get("delta") or {}).get("content") for choice in event.get("choices") or ()):
+        if any(_text(choice) for choice in event.get("choices") or ()):
             self.tokens_at.append(now)
         if usage := event.get("usage"):
             self.prompt_tokens = int(usage.get("prompt_tokens") or 0)
@@ -59,6 +59,11 @@ class _Stream:
         if not self.done:
             return CUT
         return "" if self.tokens_at else EMPTY
+
+
+def _text(choice: dict[str, Any]) -> Any:
+    """Return the text that a chunk of a chat, or of a completion, adds."""
+    return (choice.get("delta") or {}).get("content") or choice.get("text")
 
 
 class Client:
@@ -80,13 +85,15 @@ class Client:
         clock: Callable[[], float],
     ) -> None:
         self._session = session
-        self._url = f"{address.rstrip('/')}/chat/completions"
+        self._address = address.rstrip("/")
         self._timeout = aiohttp.ClientTimeout(total=timeout_seconds)
         self._clock = clock
 
     async def send(self, question: Question, due: float) -> Result:
         """Send, read the complete answer and return the result; never raises for the server."""
-        started = Result(due=due, sent=self._clock(), ended=0.0, images=question.images)
+        started = Result(
+            due=due, sent=self._clock(), ended=0.0, images=question.images, turn=question.turn
+        )
         stream = _Stream()
         try:
             error = await self._read(question, stream)
@@ -109,7 +116,7 @@ class Client:
 
     async def _read(self, question: Question, stream: _Stream) -> str:
         async with self._session.post(
-            self._url, json=question.body, timeout=self._timeout
+            f"{self._address}/{question.path}", json=question.body, timeout=self._timeout
         ) as answer:
             if answer.status != HTTPStatus.OK:
                 return f"http-{answer.status}"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from mm_ctl.loadtest.arrivals import Due
-from mm_ctl.loadtest.mix import Mix, Question
+from mm_ctl.loadtest.mix import Question, Requests
 from mm_ctl.loadtest.results import Result
 
 NOT_SENT = "not-sent"
@@ -61,24 +61,38 @@ async def open_loop(
 
 async def closed_loop(
     client: Sender,
-    mix: Mix,
+    mix: Requests,
     run: Run,
     *,
     users: int,
     seconds: float,
     seed: int,
     clock: Clock,
+    most: int | None = None,
 ) -> None:
-    """Let every user send again as soon as it is answered, until the time is over."""
+    """Let every user send again as soon as it is answered, until the time is over.
+
+    Args:
+        client: sends.
+        mix: what users send.
+        run: receives the results.
+        users: how many.
+        seconds: the time.
+        seed: of what is drawn.
+        clock: of the run.
+        most: requests that are sent at the most; None: as many as there is time for.
+    """
+    numbers = itertools.count()
 
     async def user(number: int) -> None:
         source = random.Random(seed * 1_000_003 + number)  # noqa: S311  # load, not secrets
-        for _ in itertools.count():
+        own = mix.of_user(number)
+        for at in numbers:
             now = clock()
-            if now >= seconds:
+            if now >= seconds or (most is not None and at >= most):
                 return
             run.in_flight += 1
-            if await _one(client, mix.question(Due(now), source), now, run):
+            if await _one(client, own.question(Due(now), source), now, run):
                 await asyncio.sleep(BREATH_SECONDS)
 
     async with asyncio.TaskGroup() as group:

@@ -3,7 +3,7 @@
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from mm_ctl.loadtest.arrivals import Due
 from mm_ctl.loadtest.image import random_image_url
@@ -62,6 +62,25 @@ class Question:
 
     body: dict[str, Any]
     images: int
+    path: str = "chat/completions"
+    """Below `/v1`."""
+
+    turn: int = 1
+    """Of its chat, the first is 1."""
+
+
+class Requests(Protocol):
+    """What users of a closed loop send."""
+
+    def of_user(self, number: int) -> "Sends":
+        """Return what one of them sends."""
+
+
+class Sends(Protocol):
+    """What one user sends."""
+
+    def question(self, due: Due, source: random.Random) -> Question:
+        """Return the next request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +102,10 @@ class Mix:
     words: Choice
     max_tokens: Choice
     image_urls: tuple[str, ...]
+
+    def of_user(self, number: int) -> "Mix":  # noqa: ARG002  # all are alike
+        """Return what one user sends."""
+        return self
 
     def questions(self, plan: Iterator[Due], seed: int) -> Iterator[tuple[float, Question]]:
         """Yield when each request is due with its body."""

@@ -70,6 +70,9 @@ class BenchReport(Document):
         serialization_alias="withPictures",
         description="Latencies of requests with images.",
     )
+    first_token_by_turn: list[Percentiles] = Field(
+        default=[], description="Of each turn of a chat, where chats have several."
+    )
     objectives: list[ObjectiveResult] = Field(description="Each objective alone.")
     goodput_share: float | None = Field(
         default=None, description="Share of all requests that were answered within every objective."
@@ -136,6 +139,7 @@ def summarise(
         everything=_latencies(answered),
         text_only=_latencies([one for one in answered if not one.images]),
         with_images=_latencies([one for one in answered if one.images]),
+        first_token_by_turn=_by_turn(answered),
         objectives=[
             ObjectiveResult(
                 objective=name,
@@ -177,6 +181,18 @@ def _latencies(answered: Sequence[Result]) -> Latencies:
         inter_token=percentiles(list(chain.from_iterable(one.gaps for one in answered))),
         end_to_end=percentiles([one.end_to_end for one in answered]),
     )
+
+
+def _by_turn(answered: Sequence[Result]) -> list[Percentiles]:
+    """Return the time to the first token of each turn; nothing where all are first ones."""
+    most = max((one.turn for one in answered), default=1)
+    turns = range(1, most + 1) if most > 1 else ()
+    measured = ([one.time_to_first_token for one in answered if one.turn == turn] for turn in turns)
+    return [
+        found
+        for values in measured
+        if (found := percentiles([value for value in values if value is not None]))
+    ]
 
 
 def _keeps(result: Result, objective: str, target: float) -> bool:

@@ -18,6 +18,7 @@ class Result:
         gaps: seconds between the pieces of its answer.
         prompt_tokens: as the server counted them, 0 when it did not say.
         output_tokens: the same for the answer.
+        turn: of its chat, the first is 1.
     """
 
     due: float
@@ -29,6 +30,7 @@ class Result:
     gaps: tuple[float, ...] = ()
     prompt_tokens: int = 0
     output_tokens: int = 0
+    turn: int = 1
 
     @property
     def time_to_first_token(self) -> float | None:

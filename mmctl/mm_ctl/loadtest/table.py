@@ -34,6 +34,9 @@ def _lines(report: BenchReport) -> Iterator[str]:
     if report.text_only.end_to_end and report.with_images.end_to_end:
         yield from _rows("text only: ", report.text_only)
         yield from _rows("images: ", report.with_images)
+    for turn, values in enumerate(report.first_token_by_turn, 1):
+        cells = "".join(_seconds(part) for part in _parts(values))
+        yield f"  {f'first token, turn {turn}':<28}{cells}"
     if report.objectives:
         yield ""
         for kept in report.objectives:
