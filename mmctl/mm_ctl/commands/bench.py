@@ -6,6 +6,7 @@ import math
 import os
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import aiohttp
@@ -17,9 +18,12 @@ from mm_ctl.loadtest.arrivals import Due
 from mm_ctl.loadtest.client import Client, connection, models_of
 from mm_ctl.loadtest.image import data_url
 from mm_ctl.loadtest.mix import Choice, Mix, MixError, Requests, random_images
+from mm_ctl.loadtest.page import as_page
 from mm_ctl.loadtest.report import OBJECTIVES, BenchReport, summarise
 from mm_ctl.loadtest.requests_csv import write_csv
+from mm_ctl.loadtest.results import Result
 from mm_ctl.loadtest.scenarios import DEFAULTS, Scenario, requests_of
+from mm_ctl.loadtest.side_by_side import as_lines, ratios
 from mm_ctl.loadtest.trace import TraceError, read_trace
 
 HELP = "load an OpenAI endpoint with texts and images; report latencies, goodput and errors"
@@ -60,6 +64,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--scale", type=float, default=1.0, help="multiplies a trace's rates")
     parser.add_argument("--duration", default="30s", help="of the measured part; default 30s")
     parser.add_argument("--csv", type=Path, help="a new file: a line for each request")
+    parser.add_argument("--html", type=Path, help="a new file: the table and plots")
+    parser.add_argument(
+        "--against", metavar="ADDRESS", help="a second endpoint, under the same load meanwhile"
+    )
+    parser.add_argument("--against-model", help="its model; default: that of the first")
     parser.add_argument("--warm-up", default="", help="before it, not counted, for example 5s")
     parser.add_argument("--images", help="images in a request; default 1")
     parser.add_argument("--words", default="0", help="filler words before the prompt; default 0")
@@ -98,14 +107,37 @@ async def run(options: argparse.Namespace) -> int:
         token = os.environ.get(TOKEN_VARIABLE)
         async with connection(token, keep=not options.new_connections) as session:
             model = options.model or await _only_model(session, options.address)
-            report = await _measured(session, settings, model)
+            measured = [_measured(session, settings, options.address, model)]
+            if options.against is not None:
+                other = options.against_model or model
+                measured.append(_measured(session, settings, options.against, other))
+            found = await asyncio.gather(*measured)
     except (MixError, TraceError) as error:
         raise UsageError(str(error)) from error
-    print(report.to_json(indent=2) if options.output == "json" else table.as_table(report))
-    if report.requests and not report.answered:
-        print(f"no request was answered: {report.errors}", file=sys.stderr)
-        return FAILED
-    return WELL
+    reports = [report for report, _ in found]
+    _show(options, reports, [results for _, results in found])
+    for report in reports:
+        if report.requests and not report.answered:
+            print(f"{report.endpoint}: no request was answered: {report.errors}", file=sys.stderr)
+    return WELL if all(one.answered or not one.requests for one in reports) else FAILED
+
+
+def _show(
+    options: argparse.Namespace, reports: list[BenchReport], results: list[list[Result]]
+) -> None:
+    """Print the report, or that of two endpoints, and write the files that are requested."""
+    if len(reports) == 1:
+        text, machine = table.as_table(reports[0]), reports[0].to_json(indent=2)
+    else:
+        text = "\n".join(as_lines(reports, list(ratios(results[0], results[1], options.seed))))
+        machine = "[" + ",\n".join(one.to_json(indent=2) for one in reports) + "]"
+    print(machine if options.output == "json" else text)
+    if options.csv is not None:
+        _write("--csv", options.csv, lambda path: write_csv(path, results[0]))
+    if options.html is not None:
+        runs = {one.endpoint: found for one, found in zip(reports, results, strict=True)}
+        page = as_page(f"mmctl bench: {reports[0].model}", text, runs)
+        _write("--html", options.html, lambda path: _new_file(path, page))
 
 
 class _Settings:
@@ -120,11 +152,12 @@ class _Settings:
         self.options = options
         self.scenario = Scenario(options.scenario) if options.scenario else None
         _with_defaults(options, self.scenario)
-        if not options.address.startswith(("http://", "https://")):
-            raise UsageError(
-                f"{options.address} is not an address: write it with http:// or https://, for "
-                "example http://HOST/v1"
-            )
+        for address in filter(None, (options.address, options.against)):
+            if not address.startswith(("http://", "https://")):
+                raise UsageError(
+                    f"{address} is not an address: write it with http:// or https://, for "
+                    "example http://HOST/v1"
+                )
         self.warm_up = _seconds("--warm-up", options.warm_up) if options.warm_up else 0.0
         self.end = self.warm_up + _seconds("--duration", options.duration)
         self.timeout = _seconds("--timeout", options.timeout)
@@ -132,6 +165,8 @@ class _Settings:
         self.images, self.words, self.max_tokens = (
             Choice.parse(text) for text in (options.images, options.words, options.max_tokens)
         )
+        if options.against is not None and options.csv is not None:
+            raise UsageError("--csv has the requests of one endpoint: leave --against out")
         for option, value in (
             ("--users", options.users),
             ("--rate", options.rate),
@@ -199,7 +234,10 @@ class _Settings:
         return f"open loop, {options.trace.name} at {options.speed:g} x speed"
 
 
-async def _measured(session: aiohttp.ClientSession, settings: _Settings, model: str) -> BenchReport:
+async def _measured(
+    session: aiohttp.ClientSession, settings: _Settings, address: str, model: str
+) -> tuple[BenchReport, list[Result]]:
+    """Load one endpoint; return the report and what became of each request of it."""
     options = settings.options
     plan = [] if options.users else settings.plan()
     began = time.monotonic()
@@ -207,7 +245,7 @@ async def _measured(session: aiohttp.ClientSession, settings: _Settings, model: 
     def clock() -> float:
         return time.monotonic() - began
 
-    client = Client(session, options.address, timeout_seconds=settings.timeout, clock=clock)
+    client = Client(session, address, timeout_seconds=settings.timeout, clock=clock)
     run_ = drive.Run()
     shown = None if options.quiet else asyncio.create_task(_progress(run_, clock))
     try:
@@ -233,12 +271,10 @@ async def _measured(session: aiohttp.ClientSession, settings: _Settings, model: 
     finally:
         if shown:
             shown.cancel()
-    if options.csv is not None:
-        _write_csv(options.csv, run_)
     ended = min(settings.end, clock()) if options.requests else settings.end
-    return summarise(
+    report = summarise(
         run_.results,
-        endpoint=options.address,
+        endpoint=address,
         model=model,
         load=settings.description(),
         seed=options.seed,
@@ -246,6 +282,7 @@ async def _measured(session: aiohttp.ClientSession, settings: _Settings, model: 
         end=ended,
         targets=settings.targets,
     )
+    return report, [one for one in run_.results if settings.warm_up <= one.due < ended]
 
 
 async def _progress(run_: drive.Run, clock: drive.Clock) -> None:
@@ -306,11 +343,16 @@ def _data_url(path: Path, option: str, kind: str) -> str:
         raise UsageError(f"{option} {path}: {error.strerror}") from error
 
 
-def _write_csv(path: Path, run_: drive.Run) -> None:
+def _write(option: str, path: Path, write: Callable[[Path], None]) -> None:
     try:
-        write_csv(path, run_.results)
+        write(path)
     except OSError as error:
-        raise UsageError(f"--csv {path}: {error.strerror}") from error
+        raise UsageError(f"{option} {path}: {error.strerror}") from error
+
+
+def _new_file(path: Path, text: str) -> None:
+    with path.open("x", encoding="utf-8") as file:
+        file.write(text)
 
 
 def _with_defaults(options: argparse.Namespace, scenario: Scenario | None) -> None:
