@@ -173,6 +173,21 @@ DECODE_BATCH = Metric(
     (),
     _TOGETHER,
 )
+KV_REUSE_TOKENS = Metric(
+    "mm_kv_reuse_tokens_total",
+    _C,
+    "Tokens of prompts on the Reference engine that were looked for in earlier requests: reused, "
+    "computed.",
+    ("result",),
+)
+KV_REUSE_EVICTIONS = Metric(
+    "mm_kv_reuse_evicted_blocks_total",
+    _C,
+    "Blocks of 16 tokens of earlier requests that made room for others.",
+)
+KV_REUSE_BYTES = Metric(
+    "mm_kv_reuse_bytes", _G, "Bytes of keys and values of earlier requests that are kept."
+)
 PREPROCESSING_SECONDS = Metric(
     "mm_preprocessing_seconds",
     _H,
@@ -220,6 +235,9 @@ SERVER_METRICS: tuple[Metric, ...] = (
     ENCODER_QUEUE_SECONDS,
     ENCODER_BATCH,
     DECODE_BATCH,
+    KV_REUSE_TOKENS,
+    KV_REUSE_EVICTIONS,
+    KV_REUSE_BYTES,
     PREPROCESSING_SECONDS,
     EXECUTING_REQUESTS,
 )

@@ -30,9 +30,14 @@ BUILT = {"max_input_len": 8, "max_seq_len": 9}
 SOURCES = dict.fromkeys(MODEL_NAMES, "")
 
 
-def written(family: str, version: str) -> tuple[dict[str, Any], dict[str, Any]]:
+def written(
+    family: str, version: str, *, reuse: bool = False
+) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the configuration of `tensorrt_llm` as Triton hands it over, and its engine's."""
     manifest, serving = native_engine(family, version=version)
+    assert serving.kv_cache is not None
+    cache = serving.kv_cache.model_copy(update={"reuse": reuse or None})
+    serving = serving.model_copy(update={"kv_cache": cache})
     paths = {name: PurePath("/x") for name in ("engine_dir", "serving_plan", "adapters")}
     files = layout(manifest, serving, sources=SOURCES, **paths)
     parsed = text_format.Parse(files["tensorrt_llm/config.pbtxt"], model_config_pb2.ModelConfig())
@@ -57,6 +62,34 @@ def test_every_family(family: str, version: str) -> None:
     """Names, types and shapes of each tensor, and every parameter, oldest and newest version."""
     config, engine = written(family, version)
     check_config(config, template(version), engine)
+
+
+def test_what_is_reused_is_read_from_pages() -> None:
+    """A server that keeps blocks takes engines that were built for it only."""
+    config, engine = written("llava", NEWEST, reuse=True)
+    with pytest.raises(RefusedError, match="paged context FMHA"):
+        check_config(config, template(NEWEST), engine)
+    engine["build_config"]["plugin_config"] = {"use_paged_context_fmha": "enable"}
+    check_config(config, template(NEWEST), engine)
+
+
+def test_features_of_kept_blocks_belong_to_images() -> None:
+    """Blocks of two images would be taken for equal without ids, of which each token has one."""
+    pretrained = {"architecture": "L", "vocab_size": 9, "hidden_size": 2}
+    build = {**BUILT, "max_prompt_embedding_table_size": 4, "max_batch_size": 1}
+    inputs = {
+        "input_ids": np.array([[1, 9]], dtype=np.int32),
+        "request_output_len": np.array([[1]], dtype=np.int32),
+        "prompt_embedding_table": np.zeros((1, 1, 2), np.float16),
+    }
+    checks = RequestChecks(
+        {"pretrained_config": pretrained, "build_config": build}, rotations=0, reuses=True
+    )
+    with pytest.raises(RefusedError, match="extra ids must be provided"):
+        checks.check(inputs)
+    with pytest.raises(RefusedError, match="must be the same"):
+        checks.check({**inputs, "prompt_table_extra_ids": np.array([[7]], np.uint64)})
+    checks.check({**inputs, "prompt_table_extra_ids": np.array([[0, 7]], np.uint64)})
 
 
 def _rename(config: dict[str, Any]) -> None:

@@ -452,7 +452,7 @@ UNSUPPORTED_VALUES: Mapping[str, object] = {
     "engine.quantization": "FP8",
     "engine.kvCache.freeGpuMemoryFraction": "0.85",
     "engine.kvCache.crossFraction": "0.5",
-    "engine.kvCache.reuse": True,
+    "engine.kvCache.reuseBytes": "4Gi",
     "engine.kvCache.hostBytes": "1Gi",
     "engine.lora": [{"name": "a", "source": SMALLEST_SPEC["model"]["source"]}],
     "engine.plugins": {"gemm_plugin": "float16"},

@@ -35,6 +35,11 @@ class KvCachePlan(Document):
     cross_fraction: float | None = Field(
         default=None, description="Share for cross attention. None: the engine has none."
     )
+    reuse: bool | None = Field(
+        default=None,
+        description="Blocks of earlier requests stay for prompts that begin alike. None: they do "
+        "not.",
+    )
 
 
 class GpuSharing(Document):
@@ -145,6 +150,12 @@ class ServingPlan(Document):
         ge=0,
         description="Host memory for features of images seen before, of the process that encodes "
         "by plan; 0: none.",
+    )
+    reuse_bytes: int | None = Field(
+        default=None,
+        ge=1,
+        description="Backend Reference: memory for keys and values of earlier requests. None: none "
+        "are kept.",
     )
     kv_cache: KvCachePlan | None = Field(
         default=None, description="Backend TensorRT only: other engines size their own."

@@ -30,16 +30,21 @@ class TrtllmServe(Document):
 
     @property
     def takes_salt(self) -> bool:
-        """Return whether a chat may have the field `cache_salt`, which keeps KV blocks apart.
-
-        Upstream's ChatCompletionRequest forbids fields it does not know, and knows this one since
-        1.1 (NVIDIA/TensorRT-LLM, pull request 7106); of its release candidates not all do.
-        """
-        release, candidate, _ = self.version.partition("rc")
-        numbers = tuple(int(one) for one in re.findall(r"\d+", release)[:2])
-        return numbers > _SALTED or (numbers == _SALTED and not candidate)
+        """Return whether a chat may have the field `cache_salt`, which keeps KV blocks apart."""
+        return keeps_salts_apart(self.version)
 
     @property
     def ranks(self) -> int:
         """Return the number of GPUs."""
         return self.tensor_parallel * self.pipeline_parallel
+
+
+def keeps_salts_apart(version: str) -> bool:
+    """Return whether trtllm-serve of a version knows `cache_salt`, which keeps KV blocks apart.
+
+    Upstream's ChatCompletionRequest forbids fields it does not know, and knows this one since 1.1
+    (NVIDIA/TensorRT-LLM, pull request 7106); of its release candidates not all do.
+    """
+    release, candidate, _ = version.partition("rc")
+    numbers = tuple(int(one) for one in re.findall(r"\d+", release)[:2])
+    return numbers > _SALTED or (numbers == _SALTED and not candidate)

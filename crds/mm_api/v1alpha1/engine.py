@@ -44,7 +44,13 @@ class KvCache(ApiModel):
         "only; absent: planned.",
     )
     reuse: bool = Field(
-        default=False, description="Keep blocks of finished requests for prompts that start alike."
+        default=False,
+        description="Keep keys and values of earlier requests for prompts that begin alike.",
+    )
+    reuse_bytes: Quantity | None = Field(
+        default=None,
+        description="Backend Reference with reuse: memory for what is kept, where the model "
+        "computes; absent: as much as running requests have.",
     )
     host_bytes: Quantity | None = Field(
         default=None, description="Host memory that blocks are moved to; absent: none."

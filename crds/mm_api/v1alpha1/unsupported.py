@@ -89,10 +89,11 @@ UNSUPPORTED: Final[tuple[Unsupported, ...]] = (
         backends=_REFERENCE,
     ),
     Unsupported(
-        "engine.kvCache.reuse",
-        (False,),
-        "reuse of KV cache blocks is",
-        "set engine.kvCache.reuse to false",
+        "engine.kvCache.reuseBytes",
+        (),
+        "memory of its own for earlier requests (they stay in the KV cache) is",
+        _REMOVE,
+        backends=("TensorRT", "PyTorch"),
     ),
     Unsupported(
         "engine.kvCache.hostBytes", (), "moving KV cache blocks to host memory is", _REMOVE

@@ -62,6 +62,9 @@ class Finished:
     segments: tuple[Segment, ...] | None = None
     """Of audio with time stamps."""
 
+    cached_tokens: int | None = None
+    """Of the prompt, known from earlier requests. None: nothing is kept of them."""
+
 
 Event = Admitted | Piece | Ending | Finished
 
@@ -86,13 +89,17 @@ class ChatService:
         """What is served."""
         return self.preparation.model
 
-    async def prepare(self, request: AnyRequest) -> PreparedChat:
+    async def prepare(self, request: AnyRequest, key: str = "") -> PreparedChat:
         """Check a request and get it ready for the engine.
+
+        Args:
+            request: of a client.
+            key: name of the client's; empty: it has none.
 
         Raises:
             UnknownModelError, InvalidRequestError: as `Preparation.prepare`.
         """
-        return await self.preparation.prepare(request)
+        return await self.preparation.prepare(request, key)
 
     def answer(self, chat: PreparedChat, *, request_id: str) -> AsyncGenerator[Event, None]:
         """Wait for a slot, generate, and yield what happens; `Finished` comes last.
@@ -107,17 +114,20 @@ class ChatService:
         """Yield what happens to all choices, in slots of their own."""
         choices = [self._one(chat, request_id, number) for number in range(chat.choices)]
         admitted, tokens = False, 0
+        cached: list[int] = []
         async with aclosing(merged(choices)) as events:
             async for event in events:
                 match event:
                     case Finished():
                         tokens += event.completion_tokens
+                        cached += [] if event.cached_tokens is None else [event.cached_tokens]
                     case Admitted() if admitted:
                         pass
                     case _:
                         admitted = True
                         yield event
-        yield Finished(tokens)
+        # Other choices find what the first one has computed.
+        yield Finished(tokens, cached_tokens=min(cached, default=None))
 
     async def _one(
         self, chat: PreparedChat, request_id: str, choice: int = 0
@@ -135,6 +145,7 @@ class ChatService:
                 return
             cutter, scores = StopCutter(chat.stops), HeldScores()
             tokens = 0
+            cached: int | None = None
             ended: Ended | None = None
             async with aclosing(self.engine.generate(request)) as pieces:
                 async for piece in pieces:
@@ -142,6 +153,7 @@ class ChatService:
                         ended = piece
                         break
                     tokens += piece.tokens
+                    cached = piece.cached if cached is None else cached
                     shown = cutter.push(piece.text)
                     ready = scores.push(piece.text, piece.scores, shown) if piece.scores else ()
                     yield Piece(shown, piece.tokens, choice, ready)
@@ -154,7 +166,7 @@ class ChatService:
             if held or ready:
                 yield Piece(held, 0, choice, ready)
             yield Ending(ended.reason, choice)
-            yield Finished(ended.tokens, language)
+            yield Finished(ended.tokens, language, cached_tokens=cached)
 
     async def _windows(
         self, request: EngineRequest, windows: Windows, language: str

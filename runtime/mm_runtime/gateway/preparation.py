@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mm_runtime.gateway.admission.fair_queue import PLAIN, Ticket
+from mm_runtime.gateway.admission.salts import salt_of
 from mm_runtime.gateway.admission.tokens import TokenBudget, budget_tokens, check_characters
 from mm_runtime.gateway.api.audio import (
     SUBTITLES,
@@ -119,6 +120,7 @@ class Preparation:
         layout: PromptLayout,
         chat_prompt: ChatPrompt | None,
         audio_reader: AudioReader | None,
+        keys_are_salts: bool = True,
     ) -> None:
         """Connect the parts.
 
@@ -128,7 +130,10 @@ class Preparation:
             layout: counts tokens.
             chat_prompt: None: the model continues texts and knows no conversations.
             audio_reader: None: the model takes no audio.
+            keys_are_salts: clients of different keys share nothing; else the server keeps nothing
+                of them that they could.
         """
+        self._keys_are_salts = keys_are_salts
         self.model = model
         self.audio_reader = audio_reader
         self._images = images
@@ -171,8 +176,12 @@ class Preparation:
         """Return the features of the images of one request, in the prompt or beside it."""
         return self._layout.rows(sizes) + self._layout.cross_attention_rows(sizes)
 
-    async def prepare(self, request: AnyRequest) -> PreparedChat:
+    async def prepare(self, request: AnyRequest, key: str = "") -> PreparedChat:
         """Check a request and get it ready for the engine.
+
+        Args:
+            request: of a client.
+            key: name of the client's; empty: it has none.
 
         Raises:
             UnknownModelError: it names another model.
@@ -189,7 +198,7 @@ class Preparation:
         # What can be refused before anything is fetched: exact where images' tokens are known.
         least = self._layout.least_rows(len(parsed.images)) + len(parsed.videos)
         budget = self._budget(request, text_tokens, marks, least)
-        salt = request.cache_salt or ""
+        salt = salt_of(key if self._keys_are_salts else "", request.cache_salt or "")
         images = await self._images.load(
             parsed.images, parsed.processors[: len(parsed.images)], salt
         )

@@ -168,6 +168,7 @@ def build_gateway(
         audio_reader=_audio_reader(directory, codec, decoders, engine)
         if accepts_audio(directory)
         else None,
+        keys_are_salts=serving.trtllm_serve is None or serving.trtllm_serve.takes_salt,
     )
     service = ChatService(preparation, engine, admission)
     work = WorkBenchmark(service, metrics, slots=plan.max_concurrency)

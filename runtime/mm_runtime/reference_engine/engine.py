@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from mm_api.documents.build_plan import EngineLimits
 from mm_runtime.reference_engine.choices import Choices, choices_of
 from mm_runtime.reference_engine.model import Part, Passed, SlotModel
+from mm_runtime.reference_engine.prefix_cache import PrefixCounts
 from mm_runtime.reference_engine.reuse import Reuse
 from mm_runtime.reference_engine.running import Running
 from mm_runtime.reference_engine.sampling import TokenChooser
@@ -155,6 +156,11 @@ class Engine:
         """Return a snapshot; its numbers may be a step apart."""
         running = len(self._decoding) + (self._prefilling is not None)
         return EngineCounts(running, len(self._waiting), self._steps, self._decoded_tokens)
+
+    @property
+    def kept(self) -> PrefixCounts | None:
+        """Return what was found of earlier requests; None: nothing of them is kept."""
+        return self._model.prefixes
 
     def submit(self, request: Request, sink: Sink) -> None:
         """Queue a request; its answer goes to `sink`.

@@ -38,6 +38,9 @@ class PrefixCounts:
     evictions: int = 0
     """Blocks that made room for others."""
 
+    used_bytes: int = 0
+    """Of the blocks that are kept now."""
+
 
 class PrefixCache:
     """Blocks of one model's keys and values by their names. Not thread-safe."""
@@ -58,11 +61,6 @@ class PrefixCache:
         block first: none is found without those before it."""
 
         self.counts = PrefixCounts()
-
-    @property
-    def used_bytes(self) -> int:
-        """Bytes of the blocks that are kept."""
-        return len(self._places) * self.block_bytes
 
     def find(self, names: Sequence[bytes]) -> int:
         """Return how many of the first blocks are kept."""
@@ -94,6 +92,7 @@ class PrefixCache:
             raise
         # Only now: a copy that failed leaves nothing to be found.
         self._places.update(zip(new, places, strict=True))
+        self.counts.used_bytes = len(self._places) * self.block_bytes
         self._touch(names)
 
     def _known(self, names: Sequence[bytes]) -> Iterator[bytes]:

@@ -177,7 +177,7 @@ def test_the_oldest_blocks_make_room() -> None:
     assert found == [2 * BLOCK] * 2
     counts = model.prefixes
     assert counts is not None
-    assert (counts.evictions, model._prefixes.used_bytes) == (2, 6 * block)  # type: ignore[union-attr]
+    assert (counts.evictions, counts.used_bytes) == (2, 6 * block)
 
 
 def test_a_cache_that_fails_changes_no_answer(
@@ -292,4 +292,4 @@ def test_blocks_are_what_they_were(prompts: list[list[int]], capacity: int) -> N
             memory.stored[:, :, 0, :, part] = value
         cache.keep(names, 0)
         assert cache.find(names) == min(len(names), capacity)
-        assert cache.used_bytes <= capacity * cache.block_bytes
+        assert cache.counts.used_bytes <= capacity * cache.block_bytes

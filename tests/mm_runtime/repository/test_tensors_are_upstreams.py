@@ -42,7 +42,7 @@ OURS = {
     },
     "multimodal_encoders": {"cache_salt", "second_per_grid_ts"},
     "tensorrt_llm": {
-        *("previous_ids", "is_last", "min_p"),
+        *("previous_ids", "is_last", "min_p", "cache_salt", "reused_tokens"),
         *("likeliest_log_probs", "likeliest_ids", "likeliest_values"),
     },
     "postprocessing": {"PREVIOUS_TOKENS", "IS_LAST"},

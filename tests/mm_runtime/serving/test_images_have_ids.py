@@ -8,7 +8,13 @@ from PIL import Image
 
 from mm_api.documents.serving_plan import ServingPlan
 from mm_runtime.serving.directory import EngineDirectory
-from mm_runtime.serving.preprocess.image_ids import ImageIds, extra_ids, image_id, sized_id
+from mm_runtime.serving.preprocess.image_ids import (
+    ImageIds,
+    extra_ids,
+    image_id,
+    salted_text,
+    sized_id,
+)
 from mm_runtime.serving.preprocess.preprocessing import Outputs, Preprocessor
 from mm_runtime.serving.preprocess.processors.resize import ImagePreprocessor
 from support.tiny_llava import (
@@ -41,11 +47,11 @@ def _prepare(preprocessor: Preprocessor, text: str, *names: str, **more: object)
     return preprocessor.prepare(inputs | more)  # type: ignore[arg-type]
 
 
-def _marked(outputs: Outputs) -> list[int]:
-    """Return the extra ids of image features; those of text are checked to be 0."""
+def _marked(outputs: Outputs, text: int = 0) -> list[int]:
+    """Return the extra ids of image features; those of text are checked to be `text`."""
     ids, marks = outputs["INPUT_ID"][0], outputs["OUT_PROMPT_TABLE_EXTRA_IDS"][0]
     assert ids.shape == marks.shape
-    assert set(marks[ids < VOCABULARY].tolist()) <= {0}
+    assert set(marks[ids < VOCABULARY].tolist()) <= {text}
     marked: list[int] = marks[ids >= VOCABULARY].tolist()
     return marked
 
@@ -93,7 +99,8 @@ def test_salted_requests_have_ids_of_their_own(preprocessor: Preprocessor) -> No
 
     def marked(salt: str) -> set[int]:
         requested = np.array([[salt.encode()]], dtype=np.object_)
-        return set(_marked(_prepare(preprocessor, "What?", "red-square.png", CACHE_SALT=requested)))
+        outputs = _prepare(preprocessor, "What?", "red-square.png", CACHE_SALT=requested)
+        return set(_marked(outputs, salted_text(salt)))
 
     ann, again, bob = marked("ann"), marked("ann"), marked("bob")
     plain = {image_id(_image("red-square.png"))}

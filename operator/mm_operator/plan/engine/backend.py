@@ -45,6 +45,7 @@ class ServingParts:
     """What only some backends have in a serving plan, why, and what should be known about it."""
 
     kv_cache: KvCachePlan | None = None
+    reuse_bytes: int | None = None
     sharing: GpuSharing | None = None
     trtllm_serve: TrtllmServe | None = None
     device: Device = "CPU"

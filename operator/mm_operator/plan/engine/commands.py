@@ -115,7 +115,11 @@ def _language_model(
     request: PlanRequest, family: Family, limits: EngineLimits, dtype: str, version: str
 ) -> EngineCommand:
     argv = _build("llm", CONVERTED, limits, version)
-    argv += _plugins(request, family.recipe.build_flags, dtype)
+    flags = family.recipe.build_flags
+    if request.reuse:
+        # What was found is read from the cache's pages while the rest is computed (#build-flags).
+        flags = (*flags, ("use_paged_context_fmha", "enable"))
+    argv += _plugins(request, flags, dtype)
     return EngineCommand(name="llm", argv=argv + _rest(request))
 
 

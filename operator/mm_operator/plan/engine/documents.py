@@ -68,6 +68,7 @@ def serving_plan(
         streaming=spec.runtime.streaming,
         bls_instances=bls_instances(spec.runtime.bls_instances),
         feature_cache_bytes=bytes_of(spec.vision.feature_cache_bytes),
+        reuse_bytes=parts.reuse_bytes,
         kv_cache=parts.kv_cache,
         sharing=parts.sharing,
         encoders=encoder_plan(model, spec, pools.planned, uid),

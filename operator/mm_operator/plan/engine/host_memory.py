@@ -39,7 +39,7 @@ def host_memory(target: Target, limits: Limits, dtype: str) -> HostMemory:
         "weights_bytes": facts.parameters * size + adapter_bytes(facts, size),
         "vision_bytes": host_vision_bytes(target, limits.vision_batch),
         "prompt_table_bytes": engine.max_multimodal_len * facts.row_size * size,
-        "kv_cache_bytes": cache_bytes(text, engine, size),
+        "kv_cache_bytes": cache_bytes(text, engine, size) + kept_bytes(target, limits, dtype),
         "feature_cache_bytes": server_cache_bytes(spec),
     }
     return HostMemory(
@@ -54,6 +54,16 @@ def cache_bytes(text: TextFacts, limits: EngineLimits, size: int) -> int:
     tokens = text.layers * limits.max_seq_len
     tokens += _cross_attention_layers(text) * (limits.max_encoder_input_len or 0)
     return 2 * text.key_value_heads * text.head_size * size * tokens * limits.max_batch_size
+
+
+def kept_bytes(target: Target, limits: Limits, dtype: str) -> int:
+    """Return the bytes for keys and values of earlier requests; 0: none are kept."""
+    cache = target.spec.engine.kv_cache
+    if not cache.reuse:
+        return 0
+    if cache.reuse_bytes is not None:
+        return bytes_of(cache.reuse_bytes)
+    return cache_bytes(target.facts.text, limits.engine, DTYPE_BYTES[dtype])
 
 
 def adapter_bytes(facts: ModelFacts, size: int) -> int:

@@ -16,7 +16,12 @@ from mm_api.v1alpha1.quantity import bytes_of
 from mm_api.vision_runs import heads_of
 from mm_operator.plan.engine.encoder_memory import vision_parameters
 from mm_operator.plan.engine.encoders import encoder_memory, server_cache_bytes
-from mm_operator.plan.engine.host_memory import adapter_bytes, cache_bytes, host_vision_bytes
+from mm_operator.plan.engine.host_memory import (
+    adapter_bytes,
+    cache_bytes,
+    host_vision_bytes,
+    kept_bytes,
+)
 from mm_operator.plan.engine.limits import Limits
 from mm_operator.plan.engine.pools import Pools
 from mm_operator.plan.engine.target import Target
@@ -132,7 +137,8 @@ def _on_gpu(terms: Terms) -> GpuMemory:
         "prompt_table_bytes": terms.pools.engine_copies_bytes
         + engine.max_batch_size * engine.max_input_len * facts.row_size * size,
         "cuda_pool_bytes": terms.pools.cuda.bytes,
-        "kv_cache_bytes": terms.beams * cache_bytes(facts.text, _with_spare(terms), size),
+        "kv_cache_bytes": terms.beams * cache_bytes(facts.text, _with_spare(terms), size)
+        + kept_bytes(target, terms.limits, terms.dtype),
         "context_bytes": SERVER_BYTES + PROCESS_BYTES + _encoder_context(target, terms.sharing),
         "other_bytes": _step_bytes(terms, size),
     }

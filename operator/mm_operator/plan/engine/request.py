@@ -26,6 +26,8 @@ class PlanRequest:
     quantization: str | None
     kv_fraction: float | None
     cross_fraction: float | None
+    reuse: bool
+    reuse_bytes: int | None
     cuda_pool_bytes: int | None
     pinned_pool_bytes: int | None
     max_concurrency: int | None
@@ -34,6 +36,9 @@ class PlanRequest:
     """Processes that each run one request's steps."""
 
     gateway: bool
+    keys: bool
+    """The gateway knows its clients by keys, and none may learn what another one sends."""
+
     encoder_instances: int
     lora: tuple[str, ...]
     """Names of the adapters."""
@@ -65,6 +70,8 @@ def request_of(spec: MultimodalModelSpec) -> PlanRequest:
         quantization=engine.quantization,
         kv_fraction=None if share == "Auto" else float(share),
         cross_fraction=None if cache.cross_fraction is None else float(cache.cross_fraction),
+        reuse=cache.reuse,
+        reuse_bytes=None if cache.reuse_bytes is None else bytes_of(cache.reuse_bytes),
         cuda_pool_bytes=None if pools.cuda == "Auto" else bytes_of(pools.cuda),
         pinned_pool_bytes=None if pools.pinned == "Auto" else bytes_of(pools.pinned),
         max_concurrency=spec.runtime.max_concurrency,
@@ -73,6 +80,7 @@ def request_of(spec: MultimodalModelSpec) -> PlanRequest:
             spec.runtime.bls_instances, streaming=spec.runtime.streaming
         ),
         gateway=spec.gateway.enabled,
+        keys=spec.gateway.auth_secret_ref is not None,
         encoder_instances=spec.vision.instances_per_gpu,
         lora=tuple(one.name for one in engine.lora),
         plugins=tuple(sorted(engine.plugins.items())),

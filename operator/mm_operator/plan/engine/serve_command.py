@@ -104,12 +104,11 @@ def _options(target: Target, sizes: Sizes, version: str) -> dict[str, JsonValue]
     cache: dict[str, JsonValue] = {
         # In the file and not as a flag: the file's kv_cache_config replaces the one made of flags
         # entirely (update_llm_args_with_extra_dict of tensorrt_llm/llmapi/llm_args.py).
-        "free_gpu_memory_fraction": sizes.memory.kv_cache_free_gpu_memory_fraction
-    }
-    if target.facts.vision is not None:
-        # Blocks of two images would be taken for equal: placeholders have one id
+        "free_gpu_memory_fraction": sizes.memory.kv_cache_free_gpu_memory_fraction,
+        # Of images it is refused: blocks of two would be taken for equal, placeholders have one id
         # (docs/source/commands/trtllm-serve, Multimodal Serving).
-        cache["enable_block_reuse"] = False
+        "enable_block_reuse": sizes.request.reuse,
+    }
     options: dict[str, JsonValue] = {
         "kv_cache_config": cache,
         # Since 1.2 its default is 1024, below one image of most families.

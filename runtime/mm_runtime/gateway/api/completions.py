@@ -23,6 +23,9 @@ class Usage:
     features: int = 0
     """Of images and videos, in the prompt or beside it."""
 
+    cached: int | None = None
+    """Tokens of the prompt that were known from earlier requests. None: nothing is kept."""
+
     seconds: float = 0.0
     """Length of the audio."""
 
@@ -39,9 +42,12 @@ class Usage:
             "completion_tokens": self.completion_tokens,
             "total_tokens": self.prompt_tokens + self.completion_tokens,
         }
+        details: dict[str, object] = {}
         if self.features:
-            usage["prompt_tokens_details"] = {"image_tokens": self.features}
-        return usage
+            details["image_tokens"] = self.features
+        if self.cached is not None:
+            details["cached_tokens"] = self.cached
+        return usage | ({"prompt_tokens_details": details} if details else {})
 
 
 Event = dict[str, object]

@@ -101,8 +101,8 @@ class GenerationRequest(Wire):
     stream: StrictBool | None = None
     stream_options: StreamOptions | None = None
     cache_salt: str | None = Field(default=None, min_length=1, max_length=256)
-    """No part of OpenAI's, spelt as vLLM does: what was made of images is shared with requests of
-    the same salt only."""
+    """No part of OpenAI's, spelt as vLLM does: what was made of images and prompts is shared with
+    requests of the same salt only."""
 
     # A label without effect on the answer.
     user: str | None = None

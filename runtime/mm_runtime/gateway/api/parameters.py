@@ -108,7 +108,9 @@ PARAMETERS: Mapping[str, Parameter] = {
         ),
         Parameter(_NONE, "null"),
     ),
-    "cache_salt": Parameter(_ALL, "features of images are shared with the same salt only"),
+    "cache_salt": Parameter(
+        _ALL, "features of images, keys and values of prompts are shared with the same salt only"
+    ),
     **dict.fromkeys(
         ("user", "metadata", "safety_identifier", "prompt_cache_key"), Parameter(_ALL, _LABEL)
     ),

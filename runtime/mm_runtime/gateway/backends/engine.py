@@ -65,6 +65,9 @@ class Text:
     ids: tuple[int, ...] = ()
     """Of the tokens, where the engine says them."""
 
+    cached: int | None = None
+    """Tokens of the prompt that were known from earlier requests. None: not said."""
+
 
 @dataclass(frozen=True, slots=True)
 class Ended:
@@ -88,7 +91,8 @@ class EngineRequest:
         spectrogram: float32[frames, bins], a window of audio; None: `audio` says it, or there is
             none.
         adapter: id of the LoRA adapter that answers; None: the base model.
-        cache_salt: features of images are shared with requests of the same one; empty: of none.
+        cache_salt: what is kept of images and prompts is shared with requests of the same one;
+            empty: of none.
         token_by_token: each token's text comes by itself, because the answer may be cut after it.
         stop_ids: tokens that end the answer and are no part of it.
         shows_special: special tokens have text.

@@ -27,7 +27,16 @@ def open_engine(
         newer = build is not None and has_newer_names(build.version)
         codec = TextCodec(directory.tokenizer)
         names = NEWER_NAMES if newer else OLDER_NAMES
-        return TritonEngine(triton, codec.decode, codec=codec, names=names)
+        reuses = serving.reuse_bytes is not None
+        salts_text = serving.kv_cache is None or not serving.kv_cache.reuse
+        return TritonEngine(
+            triton,
+            codec.decode,
+            codec=codec,
+            names=names,
+            reuses=reuses,
+            salts_text=salts_text,
+        )
     return TrtllmServeEngine(
         f"127.0.0.1:{plan.port}",
         serving.model,

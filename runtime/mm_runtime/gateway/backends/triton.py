@@ -28,10 +28,12 @@ from mm_runtime.gateway.backends.triton_scores import read_scores, scores_of
 from mm_runtime.gateway.backends.triton_stream import TritonStream, tensor
 from mm_runtime.gateway.errors import (
     GatewayError,
+    InvalidRequestError,
     engine_failed,
     engine_unavailable,
 )
 from mm_runtime.repository.configs.scored_ensemble import NAME as SCORED
+from mm_runtime.repository.configs.tensorrt_llm import REUSED
 from mm_runtime.repository.configs.token_ensemble import IDS, LENGTH, LOGITS
 from mm_runtime.repository.configs.token_ensemble import NAME as ENSEMBLE
 from mm_runtime.serving.prompts.tokens import TextCodec
@@ -51,6 +53,8 @@ class TritonEngine:
         *,
         codec: TextCodec | None = None,
         names: InputNames = OLDER_NAMES,
+        reuses: bool = False,
+        salts_text: bool = True,
     ) -> None:
         """Prepare the client; no request is sent yet.
 
@@ -59,10 +63,14 @@ class TritonEngine:
             decode: token ids -> text, special tokens left out.
             codec: of requests that want special tokens or scores; None: there are none.
             names: of inputs that differ by version.
+            reuses: the server reports what it knew of a prompt.
+            salts_text: what it keeps of text is kept apart by `cache_salt`.
         """
         self._decode = decode
         self._codec = codec
         self._names = names
+        self._salts_text = salts_text
+        self._reported = (REUSED.name,) if reuses else ()
         self._client = InferenceServerClient(address, channel_args=list(CHANNEL))
 
     async def close(self) -> None:
@@ -81,34 +89,53 @@ class TritonEngine:
 
     async def generate(self, request: EngineRequest) -> AsyncGenerator[Text | Ended, None]:
         """Yield the text of tokens as they come; closing the iterator stops the generation."""
+        self._check_salt(request)
         inputs = build_inputs(request, self._names)
         scored = request.likeliest is not None
         text = TokenText(self._decoder(request))
         answered = stopped = False
-        called = (SCORED, IDS, LENGTH, *scores_of(request)) if scored else (ENSEMBLE, IDS, LENGTH)
+        cached: int | None = None
+        outputs = (IDS, LENGTH, *self._reported)
+        called = (SCORED, *outputs, *scores_of(request)) if scored else (ENSEMBLE, *outputs)
         async with aclosing(self._responses(request, inputs, *called)) as responses:
             async for together in responses:
+                cached = cached if answered else self._cached(together[0])
                 answered = True
                 if not (scored or request.token_by_token):
                     tokens = [token for result in together for token in _tokens(result)]
                     if tokens:
-                        yield Text(text.push(tokens), len(tokens), ids=tuple(tokens))
+                        yield Text(text.push(tokens), len(tokens), ids=tuple(tokens), cached=cached)
                     continue
                 for token, scores in self._scored(together, request):
                     if stopped := token in request.stop_ids:
                         break
-                    yield Text(text.push((token,)), 1, scores, (token,))
+                    yield Text(text.push((token,)), 1, scores, (token,), cached)
                 if stopped:
                     break
         if not answered:
             # An ensemble that misses an input ends its stream with nothing in it, as if well.
             return
         if text.tokens == 0:
-            yield Text("", 0)
+            yield Text("", 0, cached=cached)
         if held := text.end():
             yield Text(held, 0)
         cut = text.tokens >= request.max_tokens and not stopped
         yield Ended(FinishReason.LENGTH if cut else FinishReason.STOP, text.tokens)
+
+    def _check_salt(self, request: EngineRequest) -> None:
+        # Served without it, others could learn from delays what this client has sent.
+        if request.cache_salt and not (self._salts_text or request.images or request.video):
+            raise InvalidRequestError(
+                "The model's engine keeps blocks of text for all clients alike, and apart by "
+                "`cache_salt` only those of requests with images. Leave the field out, or have "
+                "engine.kvCache.reuse set to false.",
+                param="cache_salt",
+            )
+
+    def _cached(self, first: Any) -> int | None:
+        """Return what the first response says of earlier requests; None: nothing is kept."""
+        found = first.as_numpy(REUSED.name) if self._reported else None
+        return None if found is None else int(found.reshape(-1)[0])
 
     def _decoder(self, request: EngineRequest) -> Decode:
         if not request.shows_special:

@@ -56,7 +56,7 @@ def build_inputs(request: EngineRequest, names: InputNames) -> list[InferInput]:
         if request.video.seconds is not None:
             seconds = np.array([[request.video.seconds]], dtype=np.float32)
             inputs.append(tensor("video_seconds_input", seconds))
-    if request.cache_salt and (request.images or request.video is not None):
+    if request.cache_salt:
         salt = np.array([[request.cache_salt.encode()]], dtype=np.object_)
         inputs.append(tensor("cache_salt", salt))
     if request.adapter is not None:

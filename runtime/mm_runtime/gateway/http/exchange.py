@@ -248,7 +248,7 @@ class Endpoint:
         left = limit - record.elapsed
         try:
             async with asyncio.timeout(left), self._kept_alive(request, reply):
-                chat = await self._service.prepare(request)
+                chat = await self._service.prepare(request, claims.key.name)
                 shapes = shapes_of(request, self._service.model, record.request_id)
                 streamed, form = bool(request.stream), _form_of(request)
                 wanted = request.wanted_choices
@@ -411,4 +411,5 @@ def _usage_at_end(chat: PreparedChat, end: Finished) -> Usage:
         seconds=chat.seconds,
         language=end.language,
         segments=end.segments,
+        cached=end.cached_tokens,
     )

@@ -219,6 +219,7 @@ STEPS = (
             "mrope_rotary_cos_sin": "mrope_rotary_cos_sin",
             "mrope_position_deltas": "mrope_position_deltas",
             "lora_task_id": "lora_task_id",
+            tensorrt_llm.SALT: "cache_salt",
             HANDED_OVER_ON_GPU: HANDED_OVER,
         },
         output_map={
@@ -251,6 +252,9 @@ STEPS = (
 simply absent from the optional inputs of the steps after it."""
 
 _PREPARING, _ENCODER, _LANGUAGE_MODEL = STEPS[:3]
+_SALTED = (tensorrt_llm.NAME, tensorrt_llm.SALT)
+"""TensorRT-LLM's own backend has no such input, and of audio nothing is kept."""
+
 _NOT_FOR_AUDIO = frozenset(
     {
         "DECODER_QUERY",
@@ -303,11 +307,16 @@ def steps(values: RepositoryValues) -> tuple[EnsembleStep, ...]:
         outputs = _LANGUAGE_MODEL.output_map
         gone |= {outputs[name] for name in tensorrt_llm.OWN_OUTPUTS if name in outputs}
         gone |= {one for name, one in _LANGUAGE_MODEL.input_map.items() if name in absent}
+    salted = values.native is None and not values.accepts_audio
     read = {one for step in kept for one in step.input_map.values()}
     return tuple(
         EnsembleStep(
             step.model_name,
-            input_map={name: one for name, one in step.input_map.items() if one not in gone},
+            input_map={
+                name: one
+                for name, one in step.input_map.items()
+                if one not in gone and (salted or (step.model_name, name) != _SALTED)
+            },
             output_map={
                 name: one
                 for name, one in step.output_map.items()

@@ -71,7 +71,7 @@ def _caches(native: NativeValues) -> dict[str, Parameter]:
         kv_cache_free_gpu_mem_fraction=str(cache.free_gpu_memory_fraction),
         cross_kv_cache_fraction=DEFAULT if cross is None else str(cross),
         max_tokens_in_paged_kv_cache=DEFAULT,  # the fraction says it
-        enable_kv_cache_reuse=False,  # spec.engine.kvCache.reuse is refused
+        enable_kv_cache_reuse=bool(cache.reuse),
         kv_cache_host_memory_bytes=0,
         kv_cache_onboard_blocks=True,
         gpu_weights_percent="1.0",

@@ -22,7 +22,8 @@ _OTHERS = (
 
 def outputs(values: RepositoryValues) -> tuple[Output, ...]:
     """Return what the gateway may request."""
-    return (*token_ensemble.TOKENS, *_OWN, *(_OTHERS if values.native is None else ()))
+    others = _OTHERS if values.native is None else ()
+    return (*token_ensemble.TOKENS, *_OWN, *others, *token_ensemble.reused(values))
 
 
 def config(values: RepositoryValues) -> ModelConfig:

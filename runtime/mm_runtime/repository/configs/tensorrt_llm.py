@@ -27,7 +27,9 @@ NAME = "tensorrt_llm"
 RENAMED = {"min_length": "min_tokens", "random_seed": "seed"}
 """Older name -> newer name. The Reference engine takes both."""
 
+SALT = "cache_salt"
 OWN_INPUTS = (
+    optional(SALT, DataType.STRING, 1),
     optional(gateway_inputs.MIN_P, DataType.FP32, 1),
     optional(gateway_inputs.LIKELIEST, DataType.INT32, 1),
 )
@@ -42,7 +44,10 @@ LIKELIEST = (
     output("likeliest_ids", DataType.INT32, -1, -1),
     output("likeliest_values", DataType.FP32, -1, -1),
 )
-OWN_OUTPUTS = frozenset({"previous_ids", "is_last", *(one.name for one in LIKELIEST)})
+REUSED = output("reused_tokens", DataType.INT32, 1)
+"""Tokens of a prompt that were known from earlier requests."""
+
+OWN_OUTPUTS = frozenset({"previous_ids", "is_last", REUSED.name, *(one.name for one in LIKELIEST)})
 """Not upstream's: for postprocessing and the gateway, see there. TensorRT-LLM's own backend has
 none of them."""
 
@@ -140,6 +145,7 @@ OUTPUTS: tuple[Output, ...] = (
     output("batch_index", DataType.INT32, 1),
     output("sequence_index", DataType.INT32, 1),
     *LIKELIEST,
+    REUSED,
     output("context_phase_params", DataType.UINT8, -1),
     *MEASURED,
 )

@@ -13,6 +13,7 @@ the gateway still come as they are made.
 from dataclasses import replace
 
 from mm_runtime.repository.configs import ensemble, gateway_inputs
+from mm_runtime.repository.configs.tensorrt_llm import REUSED
 from mm_runtime.repository.model_config import (
     DataType,
     ModelConfig,
@@ -34,7 +35,12 @@ FIRST_LOGITS = output(LOGITS, DataType.FP32, -1, -1, -1)
 def outputs(values: RepositoryValues) -> tuple[Output, ...]:
     """Return what the gateway may request; engines of TensorRT-LLM gather no logits."""
     detects = values.accepts_audio and values.native is None
-    return (*TOKENS, FIRST_LOGITS) if detects else TOKENS
+    return (*TOKENS, FIRST_LOGITS) if detects else (*TOKENS, *reused(values))
+
+
+def reused(values: RepositoryValues) -> tuple[Output, ...]:
+    """Return the output that says what was known of a prompt, where anything is kept."""
+    return () if values.serving.reuse_bytes is None else (REUSED,)
 
 
 def config(values: RepositoryValues) -> ModelConfig:

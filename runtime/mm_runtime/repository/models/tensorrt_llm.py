@@ -1,7 +1,7 @@
 """Triton model `tensorrt_llm` on the Reference engine; see mm_runtime.reference_engine."""
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -14,7 +14,7 @@ from mm_runtime.reference_engine.guides import Guides
 from mm_runtime.reference_engine.load import load_engine
 from mm_runtime.serving.device import device_of, is_gpu
 from mm_runtime.serving.generate.arrivals import Arrivals
-from mm_runtime.serving.generate.gauges import RequestGauges, StepGauges
+from mm_runtime.serving.generate.gauges import RequestGauges, ReuseGauges, StepGauges
 from mm_runtime.serving.generate.generation import is_streaming, read_request, shown_prompt
 from mm_runtime.serving.generate.request import GuideRequest, Request
 from mm_runtime.serving.gpu_guard import guard_of, loading
@@ -56,6 +56,7 @@ class TritonPythonModel:
                 max_queue_size=serving.max_queue_size,
                 cancellation_check_seconds=period,
                 device=device,
+                reuse_bytes=serving.reuse_bytes or 0,
             )
         self._arrivals = Arrivals(device) if is_gpu(device) else None
         self._engine, self._end_ids = loaded.engine, loaded.end_ids
@@ -81,15 +82,20 @@ class TritonPythonModel:
         self._max_beam_width = directory.limits.max_beam_width
         self._sinks: WeakValueDictionary[str, ResponseSink] = WeakValueDictionary()
         steps = StepGauges()
+        reuse = None if serving.reuse_bytes is None else ReuseGauges()
         guard = guard_of(serving.device)
 
         def end(error: Exception) -> None:
             self._senders.close(LAST_SECONDS)
             guard.end(error)
 
-        self._engine.start(
-            lambda sizes: self._senders.put(partial(steps.add, sizes)), Ending(guard.lost, end)
-        )
+        def observe(sizes: Mapping[int, int]) -> None:
+            self._senders.put(partial(steps.add, sizes))
+            kept = self._engine.kept
+            if reuse is not None and kept is not None:
+                self._senders.put(partial(reuse.publish, replace(kept)))
+
+        self._engine.start(observe, Ending(guard.lost, end))
 
     def execute(self, requests: Sequence[Any]) -> None:
         """Hand the requests to the engine and return at once."""

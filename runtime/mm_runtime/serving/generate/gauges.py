@@ -6,15 +6,18 @@ and may be stopped, only when it is 0.
 
 import threading
 from collections.abc import Mapping
+from typing import Protocol
 
 import triton_python_backend_utils as pb_utils
 
-from mm_api.metrics import DECODE_BATCH
-from mm_runtime.serving.metrics.families import Family
+from mm_api.metrics import DECODE_BATCH, KV_REUSE_BYTES, KV_REUSE_EVICTIONS, KV_REUSE_TOKENS
+from mm_runtime.serving.metrics.families import Family, counters, gauges
 from mm_runtime.serving.metrics.histograms import HistogramGauges
 
 FAMILY = "nv_trt_llm_request_metrics"
 LABEL = "request_type"
+
+RESULTS = ("reused", "computed")
 
 
 class RequestGauges:
@@ -62,3 +65,39 @@ class StepGauges:
         """Count steps, given as requests of a step -> such steps."""
         for requests, times in steps.items():
             self._together.observe(requests, times=times)
+
+
+class Kept(Protocol):
+    """What was found of earlier requests since the start."""
+
+    requested: int
+    reused: int
+    evictions: int
+    used_bytes: int
+
+
+class ReuseGauges:
+    """What prompts find of earlier requests; called from any thread."""
+
+    def __init__(self) -> None:
+        """Register the metrics."""
+        tokens = counters(KV_REUSE_TOKENS)
+        self._counters = {result: tokens.series({"result": result}) for result in RESULTS}
+        self._counters["evictions"] = counters(KV_REUSE_EVICTIONS).series({})
+        self._used = gauges(KV_REUSE_BYTES).series({})
+        self._lock = threading.Lock()
+        self._reported = dict.fromkeys(self._counters, 0)
+
+    def publish(self, kept: Kept) -> None:
+        """Bring the metrics up to date; counts that were taken earlier change nothing."""
+        counted = {
+            "reused": kept.reused,
+            "computed": kept.requested - kept.reused,
+            "evictions": kept.evictions,
+        }
+        with self._lock:
+            for name, metric in self._counters.items():
+                grown = max(0, counted[name] - self._reported[name])
+                metric.increment(grown)
+                self._reported[name] += grown
+            self._used.set(kept.used_bytes)

@@ -90,8 +90,16 @@ def sized_id(one: int, rows: int) -> int:
     return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest()) or 1
 
 
+def salted_text(salt: str) -> int:
+    """Return the extra id of the tokens of one salt; upstream's of others."""
+    return salted_id(TEXT, salt)
+
+
 def extra_ids(
-    ids: Sequence[int], vocabulary_size: int, images: Sequence[tuple[int, int]]
+    ids: Sequence[int],
+    vocabulary_size: int,
+    images: Sequence[tuple[int, int]],
+    text: int = TEXT,
 ) -> NDArray[np.uint64]:
     """Return the extra id of each token, uint64 [1, tokens].
 
@@ -99,11 +107,12 @@ def extra_ids(
         ids: the prompt; ids from the vocabulary's size on are image features, in their order.
         vocabulary_size: of the checkpoint.
         images: id and rows of each image, in the order of their features.
+        text: of the tokens between them.
 
     Raises:
         ValueError: the prompt has another number of features than the images have rows.
     """
-    marked = np.full((1, len(ids)), TEXT, np.uint64)
+    marked = np.full((1, len(ids)), text, np.uint64)
     places = np.flatnonzero(np.asarray(ids) >= vocabulary_size)
     by_row = np.repeat(
         np.array([one for one, _ in images], np.uint64), [rows for _, rows in images]

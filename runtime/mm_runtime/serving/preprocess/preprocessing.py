@@ -14,7 +14,13 @@ from mm_api.families.family import ImageLayout
 from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.geometry.seen_tiles import seen_tiles
-from mm_runtime.serving.preprocess.image_ids import ImageIds, extra_ids, salted_id, sized_id
+from mm_runtime.serving.preprocess.image_ids import (
+    ImageIds,
+    extra_ids,
+    salted_id,
+    salted_text,
+    sized_id,
+)
 from mm_runtime.serving.preprocess.media import (
     LONGEST_VIDEO,
     MediaLimits,
@@ -273,7 +279,8 @@ class Preprocessor:
             images = list(zip(own, prepared.rows, strict=True))
         if total:
             vocabulary = self.engine.facts.text.vocabulary_size
-            outputs["OUT_PROMPT_TABLE_EXTRA_IDS"] = extra_ids(ids, vocabulary, images)
+            marked = extra_ids(ids, vocabulary, images, salted_text(salt))
+            outputs["OUT_PROMPT_TABLE_EXTRA_IDS"] = marked
 
 
 def _batch_of_one(inputs: Tensors) -> NDArray[Any]:

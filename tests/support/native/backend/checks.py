@@ -95,6 +95,11 @@ def _check_parameters(given: dict[str, str], engine: dict[str, Any]) -> None:
         f"encoder_model_path is {given['encoder_model_path']!r} for {kind}",
     )
     demand(
+        given["enable_kv_cache_reuse"] != "true"
+        or build.get("plugin_config", {}).get("use_paged_context_fmha") == "enable",
+        "KV cache reuse requires paged context FMHA, which the engine was built without",
+    )
+    demand(
         int(given["max_beam_width"]) <= build["max_beam_width"],
         f"max_beam_width is {given['max_beam_width']}, and the engine has "
         f"{build['max_beam_width']}",
@@ -110,6 +115,9 @@ class RequestChecks:
 
     rotations: int
     """Values of `mrope_rotary_cos_sin`; 0: the engine has no such input."""
+
+    reuses: bool = False
+    """It keeps blocks of earlier requests."""
 
     @property
     def kind(self) -> str:
@@ -169,6 +177,17 @@ class RequestChecks:
         rows = 0
         if "prompt_embedding_table" in inputs:
             table = inputs["prompt_embedding_table"]
+            extra = inputs.get("prompt_table_extra_ids")
+            demand(
+                extra is not None or not self.reuses,
+                "Input token extra ids must be provided when enabling kv cache reuse with prompt "
+                "table",
+            )
+            if extra is not None and ids is not None:
+                demand(
+                    extra.shape == ids.shape,
+                    "inputTokenExtraIds vector size must be the same as input token vector size",
+                )
             most = build["max_prompt_embedding_table_size"] // build["max_batch_size"]
             rows = table.shape[1]
             demand(

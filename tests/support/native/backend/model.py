@@ -102,6 +102,10 @@ class Sink:
         return pb_utils.InferenceResponse(output_tensors=tensors)
 
 
+REUSE_BYTES = 64 << 20
+"""Of blocks that are kept: some hundred prompts of the tiny models."""
+
+
 class TritonPythonModel:
     """One engine."""
 
@@ -124,13 +128,15 @@ class TritonPythonModel:
         rotations = 0
         if pretrained["architecture"] in ROTATED:
             rotations = pretrained["max_position_embeddings"] * pretrained["head_size"]
-        self._checks = RequestChecks(engine, rotations)
+        reuses = given["enable_kv_cache_reuse"] == "true"
+        self._checks = RequestChecks(engine, rotations, reuses)
         queued = config.get("dynamic_batching", {}).get("default_queue_policy", {})
         reference = json.loads((folder / "rank0.engine").read_text())["reference"]
         self._loaded = load_engine(
             EngineDirectory.open(Path(reference)),
             max_queue_size=int(queued.get("max_queue_size", 0)),
             cancellation_check_seconds=0.05,
+            reuse_bytes=REUSE_BYTES if reuses else 0,
         )
         self._beams = int(given["max_beam_width"])
         self._normalizes = given["normalize_log_probs"].lower() == "true"

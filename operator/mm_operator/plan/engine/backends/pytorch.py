@@ -11,6 +11,7 @@ from mm_operator.plan.engine.backends.on_gpu import OnGpu
 from mm_operator.plan.engine.checks import Check
 from mm_operator.plan.engine.gpu_support import check_gpu
 from mm_operator.plan.engine.request import PlanRequest, request_of
+from mm_operator.plan.engine.reuse_checks import check_reuse_of_images
 from mm_operator.plan.engine.serve_checks import check_serving, staged_quantizations
 from mm_operator.plan.engine.serve_command import quantization, serve
 from mm_operator.plan.engine.target import Target
@@ -30,6 +31,7 @@ _CHECKS: tuple[Check, ...] = (
     checks.check_images,
     checks.check_limits,
     checks.check_lora,
+    check_reuse_of_images,
     checks.check_source,
 )
 

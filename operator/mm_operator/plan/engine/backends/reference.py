@@ -8,14 +8,14 @@ from mm_api.documents.model_facts import VisionFacts
 from mm_api.documents.model_plan import Fit, HostMemory, MemoryPlan, PlanWarning, Reason
 from mm_api.documents.trtllm_build import GpuModel
 from mm_api.dtypes import DTYPE_BYTES
-from mm_api.families.family import Family, Kind
+from mm_api.families.family import Family, ImageLayout, Kind
 from mm_api.v1alpha1.vision import VisionEngine
 from mm_operator.errors import SpecError
 from mm_operator.plan.engine.adapters import check_inspected, planned_adapters
 from mm_operator.plan.engine.backend import BuildParts, ServingParts, Sizes
 from mm_operator.plan.engine.encoders import check_encoder, encoder_memory
 from mm_operator.plan.engine.family import check_served
-from mm_operator.plan.engine.host_memory import host_memory, stored_scores
+from mm_operator.plan.engine.host_memory import host_memory, kept_bytes, stored_scores
 from mm_operator.plan.engine.limits import Limits
 from mm_operator.plan.engine.own_processor import check_own_processor, estimates
 from mm_operator.plan.engine.pools import ENSEMBLE_COPIES, Pools
@@ -89,6 +89,8 @@ class Reference:
                 "spec.engine.maxBeamWidth",
             )
 
+        yield from _check_reuse(target.family, request)
+
     def dtype(self, target: Target, request: PlanRequest) -> tuple[str, Reason]:
         """Return the checkpoint's own dtype unless the spec names one."""
         requested, own = request.dtype, target.facts.dtype
@@ -135,7 +137,16 @@ class Reference:
 
     def late_problems(self, sizes: Sizes) -> Iterator[SpecError]:
         """Yield an encoder's pod that is too small for its terms."""
-        return check_encoder(sizes.memory.encoder)
+        yield from check_encoder(sizes.memory.encoder)
+        request, longest = sizes.request, sizes.limits.engine.max_input_len
+        least = sizes.memory.kv_bytes_per_token * longest
+        if request.reuse and request.reuse_bytes is not None and request.reuse_bytes < least:
+            yield SpecError(
+                "ReuseBytesTooSmall",
+                f"{request.reuse_bytes:,} bytes hold no prompt of {longest} tokens, which takes "
+                f"{least:,}: raise it, or remove the field",
+                "spec.engine.kvCache.reuseBytes",
+            )
 
     def fit(self, target: Target, sizes: Sizes) -> Fit:
         """Return whether the terms are below the memory limit of the spec."""
@@ -157,8 +168,11 @@ class Reference:
 
     def serving_parts(self, target: Target, sizes: Sizes) -> ServingParts:
         """Return the frames of a video."""
+        kept = kept_bytes(target, sizes.limits, sizes.dtype)
         return ServingParts(
+            reuse_bytes=kept or None,
             video_frames=_video_frames(target, sizes),
+            reasons=(_reuse_reason(sizes.request, kept),) if kept else (),
             warnings=_scores_warning(target) or estimates(target),
         )
 
@@ -197,6 +211,39 @@ class Reference:
         )
         chosen = (Reason(field=name, value=str(value), reason=why) for name, value, why in values)
         return [sizes.dtype_reason, *sizes.limits.reasons, *chosen]
+
+
+def _check_reuse(family: Family, request: PlanRequest) -> Iterator[SpecError]:
+    if request.reuse_bytes is not None and not request.reuse:
+        yield SpecError(
+            "ReuseOff",
+            "nothing of earlier requests is kept: set spec.engine.kvCache.reuse to true, or remove "
+            "the field",
+            "spec.engine.kvCache.reuseBytes",
+        )
+    if request.reuse and family.image_layout is ImageLayout.OWN:
+        yield SpecError(
+            ConditionReason.NOT_SUPPORTED,
+            f"models of family {family.name} compute with caches of their own class, of which "
+            "nothing is kept: set engine.kvCache.reuse to false",
+            "spec.engine.kvCache.reuse",
+        )
+    elif request.reuse and family.kind is not Kind.PROMPT_TABLE:
+        yield SpecError(
+            ConditionReason.NOT_SUPPORTED,
+            f"{family.name} reads images, audio or text by cross attention, and what its decoder "
+            "keeps of one request is no other's: set engine.kvCache.reuse to false",
+            "spec.engine.kvCache.reuse",
+        )
+
+
+def _reuse_reason(request: PlanRequest, kept: int) -> Reason:
+    why = (
+        "as much as running requests have, in addition to it"
+        if request.reuse_bytes is None
+        else "as written in spec.engine.kvCache.reuseBytes"
+    )
+    return Reason(field="kvCache.reuse", value=str(kept), reason=why)
 
 
 def _check_tower(vision: VisionFacts | None, family: Family) -> Iterator[SpecError]:

@@ -14,6 +14,7 @@ from mm_operator.plan.engine.backends.on_gpu import OnGpu
 from mm_operator.plan.engine.checks import Check
 from mm_operator.plan.engine.encoder_share import encoder_share
 from mm_operator.plan.engine.gpu_support import check_gpu
+from mm_operator.plan.engine.reuse_checks import check_reuse
 from mm_operator.plan.engine.tables import table, version_of
 from mm_operator.plan.engine.target import Target
 
@@ -32,6 +33,7 @@ _CHECKS: tuple[Check, ...] = (
     build_checks.check_arguments,
     build_checks.check_plugins,
     checks.check_lora,
+    check_reuse,
     checks.check_source,
 )
 
@@ -79,6 +81,7 @@ class TensorRT(OnGpu):
             kv_cache=KvCachePlan(
                 free_gpu_memory_fraction=sizes.memory.kv_cache_free_gpu_memory_fraction,
                 cross_fraction=sizes.memory.cross_kv_cache_fraction,
+                reuse=sizes.request.reuse or None,
             ),
             sharing=share.sharing,
             reasons=share.reasons,
