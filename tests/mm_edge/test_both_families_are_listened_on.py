@@ -55,6 +55,31 @@ def test_an_address_is_listened_on_alone(address: str) -> None:
         assert one.getsockname()[0] == address
 
 
+@pytest.mark.parametrize("address", [EVERYWHERE, "127.0.0.1"])
+async def test_small_writes_do_not_wait(address: str) -> None:
+    """A server's connections send what they are given at once (TCP_NODELAY)."""
+    sockets = listening_sockets(address, 0)
+    found: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+    async def connected(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        accepted = writer.get_extra_info("socket")
+        found.set_result(accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+        writer.close()
+        await writer.wait_closed()
+
+    servers = [await asyncio.start_server(connected, sock=one) for one in sockets]
+    port = sockets[0].getsockname()[1]
+    _, client = await asyncio.open_connection("127.0.0.1", port)
+
+    assert await asyncio.wait_for(found, SECONDS) != 0
+
+    client.close()
+    await client.wait_closed()
+    for server in servers:
+        server.close()
+        await server.wait_closed()
+
+
 @pytest.mark.parametrize("number", [errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL], ids=["built", "off"])
 def test_without_ipv6_the_other_one_serves(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     """A kernel without IPv6, and one where it is switched off."""
