@@ -50,6 +50,13 @@ class TensorEncoder(Encoder):
         return torch.from_numpy(super().__call__(inputs)).to(torch.bfloat16)
 
 
+def through(cache: FeatureCache, inputs: Inputs, encoder: Encoder, salt: bytes = b"") -> Any:
+    """Return features of a batch whose requests have them before any is kept."""
+    found = cache.through(inputs, encoder, salt)
+    cache.settle()
+    return found
+
+
 def _batch(*images: float) -> dict[str, NDArray[np.float32]]:
     return {"pixel_values": np.stack([np.full((3, 2, 2), one, np.float32) for one in images])}
 
@@ -57,8 +64,8 @@ def _batch(*images: float) -> dict[str, NDArray[np.float32]]:
 def test_only_unknown_images_are_encoded() -> None:
     """Equal images of one batch cost one encoding, known ones none; the order is kept."""
     cache, encoder = FeatureCache(1 << 20), Encoder()
-    first = cache.through(_batch(1, 2, 1), encoder)
-    second = cache.through(_batch(3, 2, 1), encoder)
+    first = through(cache, _batch(1, 2, 1), encoder)
+    second = through(cache, _batch(3, 2, 1), encoder)
     assert encoder.encoded == [1, 2, 3]
     assert first[:, 0, 0].tolist() == [1, 2, 1]
     assert second[:, 0, 0].tolist() == [3, 2, 1]
@@ -68,9 +75,9 @@ def test_only_unknown_images_are_encoded() -> None:
 def test_tensors_stay_tensors() -> None:
     """Known and new images of one batch have the dtype and device of the encoder's tensors."""
     cache, encoder = FeatureCache(1 << 20), TensorEncoder()
-    first = cache.through(_batch(1, 2), encoder)
-    known = cache.through(_batch(2, 1), encoder)
-    mixed = cache.through(_batch(3, 1), encoder)
+    first = through(cache, _batch(1, 2), encoder)
+    known = through(cache, _batch(2, 1), encoder)
+    mixed = through(cache, _batch(3, 1), encoder)
     for found, images in ((first, [1, 2]), (known, [2, 1]), (mixed, [3, 1])):
         assert isinstance(found, torch.Tensor)
         assert found.dtype == torch.bfloat16
@@ -83,7 +90,7 @@ def test_what_is_kept_shares_nothing_with_what_was_returned() -> None:
     """A table is changed after it was handed over: the next one is right all the same."""
     cache, encoder = FeatureCache(1 << 20), TensorEncoder()
     for _ in range(2):
-        found = cache.through(_batch(7), encoder)
+        found = through(cache, _batch(7), encoder)
         assert found[0, 0, 0].item() == 7
         found.zero_()
 
@@ -92,7 +99,7 @@ def test_the_longest_unused_goes_first() -> None:
     """Room for two: the image requested last stays, whenever it came in."""
     cache, encoder = FeatureCache(2 * (FEATURE_BYTES + ENTRY_BYTES)), Encoder()
     for image in (1, 2, 1, 3, 1, 2):
-        cache.through(_batch(image), encoder)
+        through(cache, _batch(image), encoder)
     assert encoder.encoded == [1, 2, 3, 2]
     assert cache.counts.evictions == 2
 
@@ -106,7 +113,7 @@ def test_the_bound_holds_and_answers_are_right(batches: list[list[int]], limit: 
     """Whatever comes, bytes stay below the limit and features are those of the image."""
     cache, encoder = FeatureCache(limit), Encoder()
     for batch in batches:
-        features = cache.through(_batch(*batch), encoder)
+        features = through(cache, _batch(*batch), encoder)
         assert batch == features[:, 0, 0].tolist()
         assert cache.used_bytes <= limit
 
@@ -124,11 +131,25 @@ def test_names_types_and_shapes_are_part_of_the_key() -> None:
     assert len({digest(one) for one in inputs}) == len(inputs)
 
 
+def test_features_leave_before_they_are_copied() -> None:
+    """What is kept is taken once the requests have theirs, and before anything is looked up."""
+    cache, encoder = FeatureCache(1 << 20), Encoder()
+
+    cache.through(_batch(1), encoder)
+
+    assert cache.used_bytes == 0
+    cache.settle()
+    assert cache.used_bytes == FEATURE_BYTES + ENTRY_BYTES
+    cache.through(_batch(1), encoder)
+    assert encoder.encoded == [1]
+
+
 def test_a_collision_is_seen_in_debug() -> None:
     """With one key for all images the second digest keeps them apart."""
     cache, encoder = FeatureCache(1 << 20, verify=True, key=lambda _: b"same"), Encoder()
     answers = [
-        cache.through(_batch(*images), encoder)[:, 0, 0].tolist() for images in ((1,), (2,), (2, 1))
+        through(cache, _batch(*images), encoder)[:, 0, 0].tolist()
+        for images in ((1,), (2,), (2, 1))
     ]
     assert answers == [[1], [2], [2, 1]]
     assert cache.counts.collisions == 2
@@ -138,11 +159,11 @@ def test_salts_keep_tenants_apart() -> None:
     """An image is found again under its own salt only, also where digests collide."""
     cache, encoder = FeatureCache(1 << 20), Encoder()
     for salt in (b"", b"ann", b"bob", b"ann", b"", b"bob"):
-        assert cache.through(_batch(1), encoder, salt)[:, 0, 0].tolist() == [1]
+        assert through(cache, _batch(1), encoder, salt)[:, 0, 0].tolist() == [1]
     assert (encoder.encoded, cache.counts.hits) == ([1, 1, 1], 3)
     same = FeatureCache(1 << 20, verify=True, key=lambda _: b"same")
     assert [
-        same.through(_batch(one), encoder, salt)[:, 0, 0].tolist()
+        through(same, _batch(one), encoder, salt)[:, 0, 0].tolist()
         for one, salt in ((1, b"ann"), (2, b"bob"))
     ] == [[1], [2]]
     assert same.counts.collisions == 0
@@ -163,6 +184,7 @@ def test_tables_are_those_of_the_encoder(built_engine: BuiltEngine) -> None:
     expected = encode_requests(fresh, requests, np.float32)
     for _ in range(2):
         actual = encode_requests(cached, requests, np.float32)
+        cache.settle()
         for wanted, got in zip(expected, actual, strict=True):
             assert isinstance(wanted, dict)
             assert isinstance(got, dict)

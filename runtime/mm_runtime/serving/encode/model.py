@@ -54,7 +54,7 @@ class EncoderModel:
         limit = 0 if encoders else serving.feature_cache_bytes
         verify = bool(os.environ.get("MM_VERIFY_FEATURE_CACHE"))
         cache = FeatureCache(limit, verify=verify) if limit else None
-        self._cache_gauges = CacheGauges(cache) if cache else None
+        self._cache, self._cache_gauges = cache, CacheGauges(cache) if cache else None
         on_gpu = engine.vision.engine == "Torch"
         device = serving.device if on_gpu else "CPU"
         with loading("the vision encoder", device):
@@ -78,6 +78,7 @@ class EncoderModel:
             begins=lower_priority if shares_cores else _nothing,
             waited=self._queued.observe,
             without=self._without,
+            after=self._settle,
         )
         self.queue: EncoderDispatcher | EncodeQueue = own
         """What requests are submitted to."""
@@ -120,6 +121,12 @@ class EncoderModel:
         if self._cache_gauges:
             self._cache_gauges.publish()
         return results
+
+    def _settle(self) -> None:
+        """Keep features, now that no request waits for them."""
+        if self._cache and self._cache_gauges:
+            self._cache.settle()
+            self._cache_gauges.publish()
 
 
 def _nothing() -> None:

@@ -37,6 +37,10 @@ def _no_outputs(inputs: Tensors) -> Outputs:
     return {}
 
 
+def _nothing() -> None:
+    """Nothing is left to do."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Waiting:
     inputs: Tensors
@@ -55,6 +59,7 @@ class EncodeQueue:
         begins: called by the thread before anything else.
         waited: learns how many seconds each request waited for its turn; called by the thread.
         without: outputs of a request that brings nothing to encode.
+        after: called by the thread once the requests of a batch have what they get.
     """
 
     def __init__(
@@ -66,9 +71,11 @@ class EncodeQueue:
         begins: Callable[[], None],
         waited: Callable[[float], None],
         without: Callable[[Tensors], Outputs] = _no_outputs,
+        after: Callable[[], None] = _nothing,
     ) -> None:
         self._encode, self._reads, self._without = encode, reads, without
         self._together, self._begins, self._waited = together, begins, waited
+        self._after = after
         self._waiting: queue.SimpleQueue[_Waiting | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="encoder", daemon=True)
         self._thread.start()
@@ -118,6 +125,7 @@ class EncodeQueue:
             self._observe_waits(batch)
             for one, outcome in zip(batch, self._encoded(batch), strict=True):
                 deliver(one.done, outcome)
+            self._after()
 
     def _observe_waits(self, batch: Sequence[_Waiting]) -> None:
         now = time.monotonic()

@@ -27,11 +27,14 @@ MOST_SEEN = 65_536
 
 
 def image_id(image: Image.Image | NDArray[Any]) -> int:
-    """Return a 64-bit id of decoded or preprocessed pixels; never that of text."""
+    """Return a 64-bit id of decoded or preprocessed pixels; never that of text.
+
+    The first bits of SHA-256, for which processors have instructions: half of BLAKE2b's time.
+    """
     pixels = np.asarray(image)
-    found = hashlib.blake2b(f"{pixels.dtype.str} {pixels.shape};".encode(), digest_size=8)
+    found = hashlib.sha256(f"{pixels.dtype.str} {pixels.shape};".encode())
     found.update(np.ascontiguousarray(pixels).data)
-    return int.from_bytes(found.digest()) or 1
+    return int.from_bytes(found.digest()[:8]) or 1
 
 
 class ImageIds:
@@ -73,7 +76,7 @@ class ImageIds:
 
 def _second_digest(pixels: Pixels) -> bytes:
     shape = f"{pixels.dtype.str} {pixels.shape};".encode()
-    return hashlib.sha256(shape + np.ascontiguousarray(pixels).tobytes()).digest()
+    return hashlib.blake2b(shape + np.ascontiguousarray(pixels).tobytes()).digest()
 
 
 def salted_id(one: int, salt: str) -> int:

@@ -21,7 +21,7 @@ class VisionEncoder:
         """Take a session.
 
         Args:
-            session: `pixel_values` float32 [batch, 3, S, S] -> `features` [batch, rows, hidden].
+            session: `pixel_values` [batch, 3, S, S] -> `features` float32 [batch, rows, hidden].
             image_size: S in pixels.
         """
         self._session = session
@@ -48,9 +48,10 @@ class VisionEncoder:
     def encode(self, requests: Sequence[Pixels], salt: bytes = b"") -> list[Features]:
         """Return one prompt table a request: float32 [images x rows, hidden].
 
-        Images of all requests are put together, so one run serves several requests.
+        Images of all requests are put together, so one run serves several requests. Those of one
+        are not copied: half of them are looked up in a cache, whose digest reads all bytes.
         """
-        pixels = np.concatenate([np.asarray(request, dtype=np.float32) for request in requests])
+        pixels = requests[0] if len(requests) == 1 else np.concatenate(requests)
         features = self._session.run({"pixel_values": pixels}, salt)
         ends = list(accumulate(len(request) for request in requests))
         tables = [features[start:end] for start, end in zip([0, *ends], ends, strict=False)]

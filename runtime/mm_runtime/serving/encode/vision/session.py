@@ -74,8 +74,12 @@ class OnnxRunner:
         )
 
     def __call__(self, inputs: Inputs) -> NDArray[np.float32]:
-        """Run one batch."""
-        features: NDArray[np.float32] = self._session.run(["features"], dict(inputs))[0]
+        """Run one batch; the model takes float32, pixels may come as float16."""
+        given = {
+            name: one.astype(np.float32) if one.dtype == np.float16 else one
+            for name, one in inputs.items()
+        }
+        features: NDArray[np.float32] = self._session.run(["features"], given)[0]
         return features
 
 

@@ -75,7 +75,12 @@ class ImagePreprocessor:
             )
             for image in images
         ]
-        return np.stack(made)
+        return made[0][np.newaxis] if len(made) == 1 else np.stack(made)
+
+    @property
+    def _keeps_squares(self) -> bool:
+        """Whether an image of the crop's size is neither resized nor cut."""
+        return self.squeezes or self.shortest_edge == self.crop
 
     def square(self, image: Image.Image) -> Image.Image:
         """Return the smallest square image of which `resize_and_crop` makes the same.
@@ -95,7 +100,12 @@ class ImagePreprocessor:
         return image.resize(resized, self.resample).crop((left, top, left + side, top + side))
 
     def resize_and_crop(self, image: Image.Image) -> Image.Image:
-        """Return the centre square of `crop` pixels that the vision tower sees."""
+        """Return the centre square of `crop` pixels that the vision tower sees.
+
+        The gateway sends images that are one already: nothing of them is copied.
+        """
+        if image.mode == "RGB" and image.size == (self.crop,) * 2 and self._keeps_squares:
+            return image
         image = image.convert("RGB")
         if self.squeezes:
             return image.resize((self.crop, self.crop), resample=self.resample)
