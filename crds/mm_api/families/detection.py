@@ -67,7 +67,8 @@ def _refuse_class(config: JsonObject) -> None:
     raise CheckpointError(
         InspectReason.UNKNOWN_FAMILY,
         f"config.json is a {CLASSES[kind]['class']} (model_type {kind!r}), which is none of the"
-        f" known families, and as `generic` it is not served: {why}.{_nearest(config)}",
+        f" known families, and as `generic` it is not served: {why}.{_nearest(config)}"
+        f" Known families: {', '.join(FAMILIES)}.",
     )
 
 
