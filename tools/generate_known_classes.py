@@ -37,7 +37,7 @@ VISION = {
 
 
 def numbers(config: Any, keys: dict[str, tuple[str, ...]]) -> dict[str, int]:
-    """Return the defaults of a configuration that are whole numbers."""
+    """Return the defaults of a configuration that are integers."""
     found = {}
     for name, spellings in keys.items():
         value = next(filter(None, (of(config, spelling) for spelling in spellings)), None)

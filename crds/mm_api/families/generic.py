@@ -98,7 +98,7 @@ def _tower(config: JsonObject, processor: JsonObject, known: JsonObject) -> Visi
 
 
 def _numbers(values: JsonObject) -> dict[str, int]:
-    """Return whole numbers; of a pair of equal ones the one."""
+    """Return integers; of a pair of equal ones the one."""
     flat = {
         key: value[0] if isinstance(value, list) and len(set(map(str, value))) == 1 else value
         for key, value in values.items()

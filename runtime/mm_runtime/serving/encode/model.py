@@ -16,7 +16,7 @@ from mm_runtime.serving.encode.encoding import Outputs, encode_requests
 from mm_runtime.serving.encode.gauges import EncoderGauges
 from mm_runtime.serving.encode.gpu_share import limit_this_process
 from mm_runtime.serving.encode.native_outputs import completion_of
-from mm_runtime.serving.encode.queue import EncodeQueue, Results
+from mm_runtime.serving.encode.queue import EncodeQueue, Results, nothing
 from mm_runtime.serving.encode.vision.cache import FeatureCache
 from mm_runtime.serving.encode.vision.load import load_encoder
 from mm_runtime.serving.errors import RequestError
@@ -75,7 +75,7 @@ class EncoderModel:
             self._encode,
             reads=self._own.read,
             together=engine.limits.max_batch_size,
-            begins=lower_priority if shares_cores else _nothing,
+            begins=lower_priority if shares_cores else nothing,
             waited=self._queued.observe,
             without=self._without,
             after=self._settle,
@@ -127,7 +127,3 @@ class EncoderModel:
         if self._cache and self._cache_gauges:
             self._cache.settle()
             self._cache_gauges.publish()
-
-
-def _nothing() -> None:
-    """Compute as every other thread does."""

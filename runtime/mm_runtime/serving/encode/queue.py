@@ -37,7 +37,7 @@ def _no_outputs(inputs: Tensors) -> Outputs:
     return {}
 
 
-def _nothing() -> None:
+def nothing() -> None:
     """Nothing is left to do."""
 
 
@@ -71,7 +71,7 @@ class EncodeQueue:
         begins: Callable[[], None],
         waited: Callable[[float], None],
         without: Callable[[Tensors], Outputs] = _no_outputs,
-        after: Callable[[], None] = _nothing,
+        after: Callable[[], None] = nothing,
     ) -> None:
         self._encode, self._reads, self._without = encode, reads, without
         self._together, self._begins, self._waited = together, begins, waited

@@ -49,7 +49,7 @@ class VisionEncoder:
         """Return one prompt table a request: float32 [images x rows, hidden].
 
         Images of all requests are put together, so one run serves several requests. Those of one
-        are not copied: half of them are looked up in a cache, whose digest reads all bytes.
+        are not copied, and keep their 16 bits: the digest of a cache reads every byte.
         """
         pixels = requests[0] if len(requests) == 1 else np.concatenate(requests)
         features = self._session.run({"pixel_values": pixels}, salt)
