@@ -151,7 +151,9 @@ class BucketStore:
         with explained(str(self), STORE_ERRORS):
             for page in obstore.list(self._client, f"{self._key(fingerprint, BLOBS)}/"):
                 found |= {str(item["path"]).rpartition("/")[2]: item["size"] for item in page}
-        return found
+        # Gateways over a file system list uploads that still run, under names of their own:
+        # deleting one ends the upload of another builder.
+        return {name: size for name, size in found.items() if FINGERPRINT.fullmatch(name)}
 
 
 class BucketIncoming:

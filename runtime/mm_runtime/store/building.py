@@ -7,7 +7,7 @@ from mm_api.contract import ExitCode
 from mm_api.documents.build_result import BuildFailure, BuildReason, BuildResult
 from mm_runtime.base.stop_signal import StopSignal
 from mm_runtime.engine_build.run import BuildOptions, build
-from mm_runtime.errors import EngineBusyError, RuntimeCommandError
+from mm_runtime.errors import EngineBusyError, EngineCorruptError, RuntimeCommandError
 from mm_runtime.store.bucket import BucketStore
 from mm_runtime.store.directory import DirectoryStore
 from mm_runtime.store.engines import copy_engine, parse_manifest, problems
@@ -51,6 +51,13 @@ def build_into(
 
 def _reusable(store: BucketStore, fingerprint: str) -> bool:
     if fingerprint not in store.fingerprints():
+        return False
+    try:
+        store.manifest(fingerprint)
+    except EngineCorruptError:
+        # Of an upload that was cut, or of another builder's that still runs: deleting its files
+        # would leave that builder's manifest without them. Each was compared with its digest.
+        log.info("the store holds a part of this engine: %s", store)
         return False
     wrong = problems(store, fingerprint)
     if not wrong:

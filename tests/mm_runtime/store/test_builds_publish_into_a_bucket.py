@@ -158,12 +158,41 @@ def test_two_builders_publish_one_engine(
         runs.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL))
     outputs = [process.communicate(timeout=BUILD_SECONDS)[0] for process in runs]
     results = [BuildResult.from_json(output.splitlines()[-1]) for output in outputs]
+    assert [result.failure for result in results] == [None, None]
     assert [process.returncode for process in runs] == [0, 0]
     assert len({result.manifest_sha256 for result in results}) == 1
     fingerprint = site.plan.fingerprint
     manifest = parse_manifest(empty_bucket.manifest(fingerprint), fingerprint, "the bucket")
     assert problems(empty_bucket, fingerprint) == []
     assert {file.sha256 for file in manifest.files} == set(empty_bucket._blobs(fingerprint))
+
+
+def test_publishing_leaves_uploads_of_others_alone(
+    site: Site, empty_bucket: BucketStore, tmp_path: Path
+) -> None:
+    """Versitygw lists an upload that still runs, and deleting it there ends that upload."""
+    fingerprint = site.plan.fingerprint
+    running = empty_bucket._key(fingerprint, "blobs", f".{'0' * 64}.sgwtmp.1795574421811967766")
+    left = empty_bucket._key(fingerprint, "blobs", "0" * 64)
+    for key in (running, left):
+        obstore.put(empty_bucket._client, key, b"bytes")
+    code, _ = run(site, empty_bucket, tmp_path)
+    pages = obstore.list(empty_bucket._client, empty_bucket._key(fingerprint, "blobs"))
+    keys = {str(item["path"]) for page in pages for item in page}
+    assert (code, running in keys, left in keys) == (ExitCode.OK, True, False)
+
+
+def test_parts_of_another_upload_are_not_deleted_first(
+    site: Site, empty_bucket: BucketStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A builder that starts while another one uploads keeps what is there until it publishes."""
+    from mm_runtime.store import building  # noqa: PLC0415 (the part that is kept from running)
+
+    other = empty_bucket._key(site.plan.fingerprint, "blobs", "0" * 64)
+    obstore.put(empty_bucket._client, other, b"bytes")
+    monkeypatch.setattr(building, "copy_engine", lambda *_: None)
+    run(site, empty_bucket, tmp_path)
+    assert empty_bucket._blobs(site.plan.fingerprint) == {"0" * 64: len(b"bytes")}
 
 
 def test_bucket_needs_a_directory_to_work_in(
