@@ -62,6 +62,7 @@ from support.chart import EXHAUSTIVE, NAMESPACE, of_kind
                         http="http://proxy.example:3128",
                         https="http://proxy.example:3129",
                         no_proxy=[".svc", "10.0.0.0/8"],
+                        request_urls=True,
                     ),
                     ca_bundle=CaBundle(config_map_name="authorities", key="all.pem"),
                     hub_endpoint="https://hub.example",

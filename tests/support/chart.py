@@ -42,6 +42,7 @@ EXHAUSTIVE: dict[str, Any] = {
             "http": "http://proxy.example:3128",
             "https": "http://proxy.example:3129",
             "noProxy": [".svc", "10.0.0.0/8"],
+            "requestUrls": True,
         },
         "caBundle": {"configMapName": "authorities", "key": "all.pem"},
         "hubEndpoint": "https://hub.example",

@@ -193,6 +193,9 @@ _OTHER: Final[Mapping[str, Sample]] = {
     "network.proxy.noProxy": Sample(
         [".example.org"], {"network": {"proxy": {"http": "http://proxy.example.org:3128"}}}
     ),
+    "network.proxy.requestUrls": Sample(
+        value=True, beside={"network": {"proxy": {"https": "http://proxy.example.org:3128"}}}
+    ),
     "network.caBundle.configMapName": Sample("authorities"),
     "network.caBundle.key": Sample(
         "all.pem", {"network": {"caBundle": {"configMapName": "authorities"}}}

@@ -1,7 +1,8 @@
-"""A real forward proxy on loopback for http:// addresses, which notes what went through it."""
+"""A real forward proxy on loopback, which notes what went through it: requests and tunnels."""
 
+import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.client import HTTPConnection
@@ -18,12 +19,19 @@ class ForwardProxy:
 
     url: str = ""
     hosts: list[str] = field(default_factory=list)
+    tunnels: list[str] = field(default_factory=list)
 
 
 @contextmanager
-def forward_proxy() -> Iterator[ForwardProxy]:
-    """Forward requests while the block runs."""
+def forward_proxy(names: Mapping[str, str] | None = None) -> Iterator[ForwardProxy]:
+    """Forward requests and tunnels while the block runs.
+
+    Args:
+        names: HOST:PORT as clients name it -> where it is; other names are looked up, and hosts of
+            domain refused.example get 403.
+    """
     proxy = ForwardProxy()
+    known = {} if names is None else names
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -32,7 +40,7 @@ def forward_proxy() -> Iterator[ForwardProxy]:
             target = urlsplit(self.path)
             proxy.hosts.append(target.netloc)
             body = self.rfile.read(int(self.headers.get("content-length") or 0))
-            upstream = HTTPConnection(target.netloc, timeout=SECONDS)
+            upstream = HTTPConnection(known.get(target.netloc, target.netloc), timeout=SECONDS)
             path = f"{target.path or '/'}{'?' + target.query if target.query else ''}"
             sent = {k: v for k, v in self.headers.items() if k.lower() not in _HOP_BY_HOP}
             upstream.request(self.command, path, body or None, sent)
@@ -48,6 +56,22 @@ def forward_proxy() -> Iterator[ForwardProxy]:
             self.wfile.write(content)
             upstream.close()
 
+        def do_CONNECT(self) -> None:
+            proxy.tunnels.append(self.path)
+            host, _, port = known.get(self.path, self.path).rpartition(":")
+            if host.endswith("refused.example"):
+                self.send_error(403)
+                return
+            with socket.create_connection((host, int(port)), SECONDS) as upstream:
+                self.send_response(200)
+                self.end_headers()
+                # One reading end of the two in a thread; both end when either side closes.
+                back = threading.Thread(target=_pour, args=(upstream, self.connection), daemon=True)
+                back.start()
+                _pour(self.connection, upstream)
+                back.join(SECONDS)
+            self.close_connection = True
+
         do_GET = _forward  # noqa: N815 - http.server's names
         do_HEAD = _forward  # noqa: N815
         do_PUT = _forward  # noqa: N815
@@ -57,10 +81,20 @@ def forward_proxy() -> Iterator[ForwardProxy]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     proxy.url = f"http://127.0.0.1:{server.server_address[1]}"
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     try:
         yield proxy
     finally:
         server.shutdown()
         server.server_close()
+
+
+def _pour(source: socket.socket, sink: socket.socket) -> None:
+    """Pass bytes on until one side ends."""
+    try:
+        while piece := source.recv(65_536):
+            sink.sendall(piece)
+        sink.shutdown(socket.SHUT_WR)
+    except OSError:
+        return  # the other side has closed

@@ -16,7 +16,7 @@ NoProxyHost = Annotated[str, Field(pattern=r"^[^\s,]+$", min_length=1, max_lengt
 
 
 class ProxySpec(ApiModel):
-    """The proxy of Jobs and of pods that pull an engine. Images of requests are fetched without."""
+    """The proxy of Jobs and of pods that pull an engine, and of URLs in requests if so stated."""
 
     http: ProxyUrl | None = Field(
         default=None, description="Proxy for http:// addresses, as http://HOST:PORT."
@@ -28,6 +28,12 @@ class ProxySpec(ApiModel):
         default=[],
         description="Hosts, domains (.example.org) and networks (10.0.0.0/8) that are reached "
         "without it.",
+    )
+    request_urls: bool | None = Field(
+        default=None,
+        description="Whether images and videos that requests name by URL are fetched through it, "
+        "too. The proxy resolves their hosts, so that it, and not the pod, decides which addresses "
+        "clients reach. Absent: the operator's, then they are fetched without it.",
     )
 
 
@@ -47,8 +53,8 @@ class NetworkSpec(ApiModel):
 
     proxy: ProxySpec = Field(
         default=ProxySpec(),
-        description="Proxy of inspections, builds, sweeps and pulls. Fields that are absent: the "
-        "operator's.",
+        description="Proxy of inspections, builds, sweeps and pulls, and of URLs in requests where "
+        "requestUrls is true. Fields that are absent: the operator's.",
     )
     ca_bundle: CaBundle | None = Field(
         default=None,
@@ -69,6 +75,9 @@ class NetworkSpec(ApiModel):
                 http=self.proxy.http or other.proxy.http,
                 https=self.proxy.https or other.proxy.https,
                 no_proxy=self.proxy.no_proxy or other.proxy.no_proxy,
+                request_urls=other.proxy.request_urls
+                if self.proxy.request_urls is None
+                else self.proxy.request_urls,
             ),
             ca_bundle=self.ca_bundle or other.ca_bundle,
             hub_endpoint=self.hub_endpoint or other.hub_endpoint,

@@ -5,23 +5,41 @@ Only where some are set: pods of models without them stay as they are.
 
 from collections.abc import Container
 
-from mm_api.contract import CA_FILE, CA_MOUNT
+from mm_api.contract import CA_FILE, CA_MOUNT, FetchProxyVariable
 from mm_api.v1alpha1.network import NetworkSpec
 from mm_operator.children.metadata import Manifest
 
 VOLUME = "authorities"
 
+_OF_ALL_PROGRAMS = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
+_OF_FETCHES = (FetchProxyVariable.HTTP, FetchProxyVariable.HTTPS, FetchProxyVariable.NONE_FOR)
 
-def with_network(pod: Manifest, network: NetworkSpec, proxied: Container[str]) -> Manifest:
+
+def with_network(
+    pod: Manifest,
+    network: NetworkSpec,
+    *,
+    proxied: Container[str] = (),
+    fetching: Container[str] = (),
+) -> Manifest:
     """Return a pod's spec with the bundle in every container, and the proxy in some.
 
     Args:
         pod: the spec.
         network: what is set.
         proxied: names of the containers that read sources and stores.
+        fetching: names of the containers that fetch what requests name by URL.
     """
+
+    def variables(name: str) -> list[Manifest]:
+        return [
+            *(_proxy(network, _OF_ALL_PROGRAMS) if name in proxied else ()),
+            *(_proxy(network, _OF_FETCHES) if name in fetching and requests else ()),
+        ]
+
+    requests = network.proxy.request_urls
     changed = {
-        kind: [_with_network(one, network, proxied) for one in pod[kind]]
+        kind: [_with_network(one, network, variables(one["name"])) for one in pod[kind]]
         for kind in ("initContainers", "containers")
         if kind in pod
     }
@@ -36,22 +54,16 @@ def with_network(pod: Manifest, network: NetworkSpec, proxied: Container[str]) -
     return {**pod, **changed, "volumes": [*pod["volumes"], volume]}
 
 
-def _with_network(container: Manifest, network: NetworkSpec, proxied: Container[str]) -> Manifest:
-    variables: list[Manifest] = []
-    if container["name"] in proxied:
-        variables += _proxy(network)
+def _with_network(container: Manifest, network: NetworkSpec, variables: list[Manifest]) -> Manifest:
     if network.ca_bundle:
-        variables.append({"name": "SSL_CERT_FILE", "value": f"{CA_MOUNT}/{CA_FILE}"})
+        variables = [*variables, {"name": "SSL_CERT_FILE", "value": f"{CA_MOUNT}/{CA_FILE}"}]
         mount = {"name": VOLUME, "mountPath": CA_MOUNT, "readOnly": True}
         container = {**container, "volumeMounts": [*container["volumeMounts"], mount]}
     return {**container, "env": [*container["env"], *variables]} if variables else container
 
 
-def _proxy(network: NetworkSpec) -> list[Manifest]:
+def _proxy(network: NetworkSpec, names: tuple[str, str, str]) -> list[Manifest]:
     proxy = network.proxy
-    values = {
-        "HTTP_PROXY": proxy.http,
-        "HTTPS_PROXY": proxy.https,
-        "NO_PROXY": ",".join(proxy.no_proxy) if proxy.http or proxy.https else None,
-    }
-    return [{"name": name, "value": value} for name, value in values.items() if value]
+    direct = ",".join(proxy.no_proxy) if proxy.http or proxy.https else None
+    values = zip(names, (proxy.http, proxy.https, direct), strict=True)
+    return [{"name": name, "value": value} for name, value in values if value]

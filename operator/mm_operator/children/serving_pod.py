@@ -86,8 +86,14 @@ def serving_template(
         template["spec"]["topologySpreadConstraints"] = [_spread(one, selector) for one in spread]
     if spec.runtime.service_account_name:
         template["spec"]["serviceAccountName"] = spec.runtime.service_account_name
-    network = spec.network.over(snapshot.settings.network)
-    return {**template, "spec": with_network(template["spec"], network, proxied={pull.NAME})}
+    pod_spec = with_network(
+        template["spec"],
+        spec.network.over(snapshot.settings.network),
+        proxied={pull.NAME},
+        # Triton's own clients name URLs, too.
+        fetching={"server", "gateway"},
+    )
+    return {**template, "spec": pod_spec}
 
 
 def _spread(constraint: TopologySpread, selector: dict[str, str]) -> Manifest:

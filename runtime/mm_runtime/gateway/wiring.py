@@ -1,6 +1,7 @@
 """Manifest and serving plan -> the gateway's objects, connected."""
 
 import json
+import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -61,6 +62,7 @@ from mm_runtime.gateway.warmup.evaluation import read_comparison
 from mm_runtime.gateway.warmup.warm_up import WarmUp
 from mm_runtime.gateway.warmup.work import WorkBenchmark
 from mm_runtime.images.fetch import FetchPolicy, ImageFetcher
+from mm_runtime.images.proxies import FetchProxies
 from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.preprocess.audio.prefixes import Prefixes, accepts_audio, load_spectrogram
 from mm_runtime.serving.preprocess.processors import load_processor
@@ -150,6 +152,7 @@ def build_gateway(
                 allow_private_networks=plan.allow_private_networks,
                 timeout_seconds=plan.fetch_timeout_seconds,
                 max_bytes=plan.max_image_bytes,
+                proxies=FetchProxies.of(os.environ),
             )
         ),
         limits=ImageLimits(max_bytes=plan.max_image_bytes, max_pixels=plan.max_image_pixels),

@@ -2,20 +2,24 @@
 
 The name is resolved once, every address it has is checked, and the checked address is the one that
 is connected to (a second lookup could answer differently); TLS still verifies the name. Redirects
-are followed by hand, each checked like the first. Proxies from the environment are not used.
+are followed by hand, each checked like the first.
+
+Where the policy names a proxy, that one resolves names, and `images.proxies` says what is still
+checked. Proxies that the environment names for all programs are not used.
 """
 
 import asyncio
 import os
 import ssl
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http import HTTPStatus
 
 import certifi
 import httpcore
 
 from mm_runtime.images.addresses import why_not_public
+from mm_runtime.images.proxies import FetchProxies, why_not_through_a_proxy
 from mm_runtime.images.resolver import NoAddressError, Resolver, spelt_address
 from mm_runtime.images.urls import Target, UrlRefusedError, join_redirect, parse_target
 
@@ -36,6 +40,7 @@ class FetchPolicy:
     allow_private_networks: bool
     timeout_seconds: float
     max_bytes: int
+    proxies: FetchProxies = field(default_factory=FetchProxies)
 
 
 def _unbounded(count: int) -> None:
@@ -78,6 +83,32 @@ class PinnedBackend(httpcore.AsyncNetworkBackend):
         raise FetchRefusedError(f"could not connect to {host}:{port} ({failure})")
 
 
+class ProxyConnections(httpcore.AsyncNetworkBackend):
+    """Connects to a proxy, which may be at a private address; its name is not for clients."""
+
+    def __init__(self, resolver: Resolver) -> None:
+        self._backend = PinnedBackend(resolver, allow_private_networks=True)
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,  # noqa: ASYNC109 - httpcore's interface
+        local_address: str | None = None,
+        socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
+    ) -> httpcore.AsyncNetworkStream:
+        """Connect to the proxy."""
+        try:
+            return await self._backend.connect_tcp(
+                host, port, timeout, local_address, socket_options
+            )
+        except FetchRefusedError:
+            raise FetchRefusedError(
+                "the proxy that this model fetches images through does not answer; the operator "
+                "of the model has to check spec.network.proxy"
+            ) from None
+
+
 def refuse_private(host: str, addresses: Sequence[str]) -> None:
     """Refuse a host without an address, or when any of its addresses is not public.
 
@@ -91,7 +122,11 @@ def refuse_private(host: str, addresses: Sequence[str]) -> None:
     what = f"host {host!r} has no address, or one that is not public"
     if reasons and spelt_address(host):
         what = f"host {host!r} resolves to an address that is not public ({reasons[0]})"
-    raise FetchRefusedError(
+    raise _not_public(what)
+
+
+def _not_public(what: str) -> FetchRefusedError:
+    return FetchRefusedError(
         f"{what}; images are fetched from public addresses only. Send the image as a data: URL "
         "instead, or request gateway.allowPrivateNetworks from the operator of this model"
     )
@@ -132,26 +167,46 @@ class ImageFetcher:
             ) from None
         except UrlRefusedError as error:
             raise FetchRefusedError(str(error)) from None
+        except httpcore.ProxyError as error:
+            raise FetchRefusedError(
+                f"the proxy that this model fetches images through refused the host ({error})"
+            ) from None
         except (httpcore.NetworkError, httpcore.ProtocolError, httpcore.TimeoutException) as error:
             raise FetchRefusedError(
                 f"the image could not be fetched ({type(error).__name__}: {error})"
             ) from error
 
     async def _follow(self, url: str, hold: Callable[[int], None]) -> bytes:
-        backend = PinnedBackend(
-            self._resolver, allow_private_networks=self._policy.allow_private_networks
-        )
-        # One pool a fetch: a connection is never reused for another client's URL.
-        async with httpcore.AsyncConnectionPool(
-            ssl_context=self._ssl, network_backend=backend
-        ) as pool:
+        for _ in range(MAX_REDIRECTS + 1):
             target = self._check(url)
-            for _ in range(MAX_REDIRECTS + 1):
+            # One pool a request: a connection is never reused for another client's URL, and a
+            # redirect may lead to a host that is reached in another way.
+            async with self._connections(target) as pool:
                 answer = await self._get(pool, target, hold)
-                if isinstance(answer, bytes):
-                    return answer
-                target = self._check(answer)
+            if isinstance(answer, bytes):
+                return answer
+            url = answer
         raise FetchRefusedError(f"the image's URL redirects more than {MAX_REDIRECTS} times")
+
+    def _connections(self, target: Target) -> httpcore.AsyncConnectionPool:
+        """Return a pool that reaches the target: by a checked address, or through its proxy.
+
+        Raises:
+            FetchRefusedError: a proxy must not be led there.
+        """
+        allow_private = self._policy.allow_private_networks
+        proxy = self._policy.proxies.of_target(target)
+        if not proxy:
+            backend = PinnedBackend(self._resolver, allow_private_networks=allow_private)
+            return httpcore.AsyncConnectionPool(ssl_context=self._ssl, network_backend=backend)
+        if not allow_private and (what := why_not_through_a_proxy(target.host)):
+            raise _not_public(what)
+        return httpcore.AsyncHTTPProxy(
+            proxy,
+            ssl_context=self._ssl,
+            proxy_ssl_context=self._ssl if proxy.startswith("https:") else None,
+            network_backend=ProxyConnections(self._resolver),
+        )
 
     def _check(self, url: str) -> Target:
         return parse_target(

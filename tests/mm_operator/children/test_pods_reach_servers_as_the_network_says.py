@@ -1,4 +1,4 @@
-"""Proxy and authorities reach the containers that read sources and stores, and no others."""
+"""Proxy and authorities reach the containers that read sources, stores or URLs, and no others."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -20,6 +20,11 @@ NETWORK: dict[str, Any] = {
     "build": {"store": {"s3": {"bucket": "engines"}}},
 }
 PROXIED = {"HTTP_PROXY": PROXY, "HTTPS_PROXY": PROXY, "NO_PROXY": ".svc,10.0.0.0/8"}
+FETCHING = {
+    "MM_FETCH_HTTP_PROXY": PROXY,
+    "MM_FETCH_HTTPS_PROXY": PROXY,
+    "MM_FETCH_NO_PROXY": ".svc,10.0.0.0/8",
+}
 TRUSTED = {"SSL_CERT_FILE": "/etc/multimodal-authorities/ca.crt"}
 
 
@@ -42,7 +47,7 @@ def outward(pod: Mapping[str, Any]) -> dict[str, dict[str, str]]:
         one["name"]: {
             variable["name"]: variable["value"]
             for variable in one["env"]
-            if variable["name"] in {*PROXIED, *TRUSTED}
+            if variable["name"] in {*PROXIED, *TRUSTED, *FETCHING}
         }
         for one in [*pod.get("initContainers", []), *pod["containers"]]
     }
@@ -59,6 +64,38 @@ def test_containers_that_read_sources_and_stores_use_the_proxy() -> None:
         "server": TRUSTED,
         "gateway": TRUSTED,
     }
+
+
+def test_urls_of_requests_are_led_through_it_where_the_model_says_so() -> None:
+    """By variables that lead no other connection of a server to the proxy; not encoders'."""
+    network = {"proxy": {**NETWORK["network"]["proxy"], "requestUrls": True}}
+    apart = {"vision": {"placement": "Disaggregated"}}
+    found = {
+        name: has
+        for spec in ({}, apart)
+        for pod in pods({**spec, "network": network})
+        for name, has in outward(pod).items()
+    }
+
+    assert found == {
+        "inspect": PROXIED,
+        "build": PROXIED,
+        "server": FETCHING,
+        "gateway": FETCHING,
+        "encoder": {},
+    }
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_a_model_overrides_the_operator_about_urls_of_requests(*, own: bool) -> None:
+    """In both directions: false is a statement, too."""
+    every = NetworkSpec(proxy=ProxySpec(http=PROXY, request_urls=not own))
+    spec = {"network": {"proxy": {"requestUrls": own}}}
+    snapshot, plan = operators(inspected(spec, built=True), every)
+    (one,) = [one for one in build(snapshot, plan) if one["kind"] == "Deployment"]
+
+    expected = {"MM_FETCH_HTTP_PROXY": PROXY} if own else {}
+    assert outward(one["spec"]["template"]["spec"])["gateway"] == expected
 
 
 def test_the_bundle_is_mounted_where_the_variable_says() -> None:
@@ -158,6 +195,10 @@ def test_a_change_of_the_operators_settings_is_a_revision_where_pods_change() ->
 
     before = revision()
     assert revision(network=NetworkSpec(hub_endpoint="https://hub.example")) == before
+    through = ProxySpec(http=PROXY)
+    proxied = revision(network=NetworkSpec(proxy=through))
+    fetching = through.model_copy(update={"request_urls": True})
+    assert revision(network=NetworkSpec(proxy=fetching)) not in {before, proxied}
     assert revision(image_pull_secrets=("all",)) != before
 
 

@@ -348,6 +348,8 @@ def test_changed_terms_make_another_inspection(expected: Step, phase: JobPhase) 
         pytest.param(True, {"build": {"image": "x/y:1"}}, id="image"),
         pytest.param(False, {"replicas": 3}, id="replicas"),
         pytest.param(False, {"runtime": {"podLabels": {"a": "b"}}}, id="pods"),
+        pytest.param(True, {"network": {"proxy": {"http": "http://a:1"}}}, id="proxy"),
+        pytest.param(False, {"network": {"proxy": {"requestUrls": True}}}, id="urls-of-requests"),
     ],
 )
 def test_terms_are_those_of_jobs(changes: dict[str, Any], *, changed: bool) -> None:

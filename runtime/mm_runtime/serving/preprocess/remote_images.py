@@ -5,12 +5,14 @@ of their own, and a request that waits for one is finished there.
 """
 
 import asyncio
+import os
 import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
 from mm_api.documents.serving_plan import ServingPlan
 from mm_runtime.images.fetch import FetchPolicy, FetchRefusedError, ImageFetcher
+from mm_runtime.images.proxies import FetchProxies
 from mm_runtime.serving.errors import QueueFullError, RequestError
 
 SCHEMES = ("http://", "https://")
@@ -49,6 +51,7 @@ class RemoteImages:
                 allow_private_networks=gateway.allow_private_networks,
                 timeout_seconds=gateway.fetch_timeout_seconds,
                 max_bytes=gateway.max_image_bytes,
+                proxies=FetchProxies.of(os.environ),
             )
         )
 

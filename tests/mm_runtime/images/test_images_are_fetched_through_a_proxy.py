@@ -1,0 +1,223 @@
+"""Through a real proxy on loopback: what is tunnelled, what is refused before it learns of it."""
+
+import asyncio
+import ssl
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mm_runtime.images.fetch import FetchPolicy, FetchRefusedError, ImageFetcher
+from mm_runtime.images.proxies import FetchProxies
+from mm_runtime.images.urls import Target
+from support.forward_proxy import ForwardProxy, forward_proxy
+from support.http_servers import Exchange, serve_local
+from support.images import encode, plain_image
+
+IMAGE = encode(plain_image())
+HOST = "images.example.com"
+"""A public name that only the proxy knows: this machine looks it up nowhere."""
+
+
+@pytest.fixture
+def names() -> dict[str, str]:
+    """What the proxy resolves; filled when ports are known."""
+    return {}
+
+
+@pytest.fixture
+def proxy(names: dict[str, str]) -> Iterator[ForwardProxy]:
+    """A proxy on loopback, so at a private address."""
+    with forward_proxy(names) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A certificate of the host and its key."""
+    folder = tmp_path_factory.mktemp("certificate")
+    key, certificate = folder / "key.pem", folder / "cert.pem"
+    request = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 1"
+    subject = f"-subj /CN={HOST} -addext subjectAltName=DNS:{HOST}"
+    subprocess.run(
+        [*request.split(), *subject.split(), "-keyout", str(key), "-out", str(certificate)],
+        check=True,
+        capture_output=True,
+        timeout=30,
+    )
+    return certificate, key
+
+
+def fetcher(
+    url: str,
+    *,
+    none_for: str = "",
+    hosts: tuple[str, ...] = (),
+    private: bool = False,
+    seconds: float = 30,
+) -> ImageFetcher:
+    """Return one that is led to the proxy as its container is."""
+    proxies = FetchProxies.of(
+        {"MM_FETCH_HTTP_PROXY": url, "MM_FETCH_HTTPS_PROXY": url, "MM_FETCH_NO_PROXY": none_for}
+    )
+    return ImageFetcher(FetchPolicy(hosts, private, seconds, 10_000, proxies))
+
+
+async def _image(exchange: Exchange) -> None:
+    await exchange.answer(200, IMAGE)
+
+
+async def test_https_is_tunnelled_and_its_certificate_verified(
+    proxy: ForwardProxy,
+    names: dict[str, str],
+    certificate: tuple[Path, Path],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The proxy resolves the name; TLS is between pod and host, by the authorities of the pod."""
+    server_side = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server_side.load_cert_chain(*certificate)
+    async with serve_local(_image, server_side) as server:
+        names[f"{HOST}:443"] = names["other.example.com:443"] = f"127.0.0.1:{server.port}"
+        with pytest.raises(FetchRefusedError, match="CERTIFICATE_VERIFY_FAILED"):
+            await fetcher(proxy.url).fetch(f"https://{HOST}/x.png")
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificate[0]))
+        assert await fetcher(proxy.url).fetch(f"https://{HOST}/x.png") == IMAGE
+        with pytest.raises(FetchRefusedError, match="CERTIFICATE_VERIFY_FAILED"):
+            await fetcher(proxy.url).fetch("https://other.example.com/")
+    assert proxy.tunnels == [f"{HOST}:443", f"{HOST}:443", "other.example.com:443"]
+    assert server.server_names[-2:] == [HOST, "other.example.com"]
+
+
+async def test_http_is_requested_of_the_proxy(proxy: ForwardProxy, names: dict[str, str]) -> None:
+    """Redirects go the same way."""
+
+    async def handler(exchange: Exchange) -> None:
+        if exchange.path == "/old":
+            await exchange.answer(302, location="/new?a=b")
+        else:
+            await exchange.answer(200, IMAGE)
+
+    async with serve_local(handler) as server:
+        names[f"{HOST}:80"] = f"127.0.0.1:{server.port}"
+        assert await fetcher(proxy.url).fetch(f"http://{HOST}/old") == IMAGE
+    assert [one.path for one in server.exchanges] == ["/old", "/new?a=b"]
+    assert proxy.hosts == [f"{HOST}:80"] * 2
+
+
+@pytest.mark.parametrize(
+    ("host", "reason"),
+    [
+        pytest.param("127.0.0.1", "loopback", id="loopback"),
+        pytest.param("169.254.169.254", "metadata", id="metadata"),
+        pytest.param("0x7f.1", "loopback", id="another-notation"),
+        pytest.param("010.8.8.8", "write that one", id="read-in-two-ways"),
+        pytest.param("[fd00::1]", "private", id="private-v6"),
+        pytest.param("[::ffff:10.0.0.1]", "private", id="mapped"),
+        pytest.param("localhost", "private network", id="localhost"),
+        pytest.param("kubernetes", "private network", id="one-label"),
+        pytest.param("billing.default.svc", "private network", id="a-service"),
+        pytest.param("billing.default.svc.cluster.local.", "private network", id="its-long-name"),
+        pytest.param("metadata.google.internal", "private network", id="a-clouds-metadata"),
+    ],
+)
+async def test_what_is_private_by_its_spelling_is_refused_before_the_proxy_learns_of_it(
+    proxy: ForwardProxy, host: str, reason: str
+) -> None:
+    """Directly, and behind a redirect."""
+    for scheme in ("http", "https"):
+        with pytest.raises(FetchRefusedError, match=reason):
+            await fetcher(proxy.url).fetch(f"{scheme}://{host}/")
+    assert (proxy.hosts, proxy.tunnels) == ([], [])
+
+
+async def test_a_redirect_to_what_is_private_is_refused(
+    proxy: ForwardProxy, names: dict[str, str]
+) -> None:
+    """Each hop is checked like the first."""
+
+    async def handler(exchange: Exchange) -> None:
+        await exchange.answer(302, location="http://169.254.169.254/latest/meta-data")
+
+    async with serve_local(handler) as server:
+        names[f"{HOST}:80"] = f"127.0.0.1:{server.port}"
+        with pytest.raises(FetchRefusedError, match="metadata"):
+            await fetcher(proxy.url).fetch(f"http://{HOST}/")
+    assert proxy.hosts == [f"{HOST}:80"]
+
+
+async def test_hosts_that_are_not_allowed_are_refused(proxy: ForwardProxy) -> None:
+    """With the words of fetches without a proxy; ports, too."""
+    allowed = fetcher(proxy.url, hosts=("*.example.org",))
+    with pytest.raises(FetchRefusedError, match="not among"):
+        await allowed.fetch(f"https://{HOST}/")
+    with pytest.raises(FetchRefusedError, match="port 22"):
+        await fetcher(proxy.url).fetch(f"https://{HOST}:22/")
+    assert proxy.tunnels == []
+
+
+async def test_hosts_without_the_proxy_are_checked_by_their_addresses(proxy: ForwardProxy) -> None:
+    """What noProxy names is reached directly, under the rules of direct fetches."""
+    async with serve_local(_image) as server:
+        url = f"http://localhost:{server.port}/"
+        direct = fetcher(proxy.url, none_for="other, localhost", private=True)
+        assert await direct.fetch(url) == IMAGE
+        assert proxy.hosts == []
+        assert await fetcher(proxy.url, private=True).fetch(url) == IMAGE
+        assert proxy.hosts == [f"localhost:{server.port}"]
+    with pytest.raises(FetchRefusedError, match="one that is not public"):
+        await fetcher(proxy.url, none_for="localhost").fetch("http://localhost/")
+
+
+async def test_what_the_proxy_does_wrong_is_said(proxy: ForwardProxy) -> None:
+    """A refusal, and a proxy that is not there: clients learn neither its name nor its address."""
+    with pytest.raises(FetchRefusedError, match=r"refused the host \(403"):
+        await fetcher(proxy.url).fetch("https://refused.example/")
+    for scheme in ("http", "https"):
+        with pytest.raises(FetchRefusedError, match=r"does not answer; .* spec\.network\.proxy"):
+            await fetcher("http://127.0.0.1:1").fetch(f"{scheme}://{HOST}/")
+
+
+async def test_a_proxy_that_hangs_is_left_at_the_deadline() -> None:
+    """The time is the image's: tunnels count, too."""
+
+    async def silent(_exchange: Exchange) -> None:
+        await asyncio.sleep(60)
+
+    async with serve_local(silent) as server:
+        hanging = fetcher(f"http://127.0.0.1:{server.port}", seconds=0.3)
+        for scheme in ("http", "https"):
+            with pytest.raises(FetchRefusedError, match=r"not fetched within 0\.3 seconds"):
+                await hanging.fetch(f"{scheme}://{HOST}/")
+    assert len(server.exchanges) == 2
+
+
+PROXY = "http://proxy.example.com:3128"
+
+
+@pytest.mark.parametrize(
+    ("direct", "host", "port", "expected"),
+    [
+        pytest.param("", HOST, 443, PROXY, id="none"),
+        pytest.param("*", HOST, 443, "", id="all"),
+        pytest.param("example.com", HOST, 443, "", id="domain"),
+        pytest.param(".example.com", HOST, 443, "", id="domain-with-dot"),
+        pytest.param(" a ,*.Example.com", HOST, 443, "", id="domain-with-star"),
+        pytest.param("ges.example.com", HOST, 443, PROXY, id="no-label"),
+        pytest.param("images.example.com:443", HOST, 443, "", id="port"),
+        pytest.param("images.example.com:443", HOST, 8443, PROXY, id="another-port"),
+        pytest.param("8.8.0.0/16", "8.8.1.1", 443, "", id="network"),
+        pytest.param("8.8.0.0/16", "8.9.1.1", 443, PROXY, id="another-network"),
+        pytest.param("8.8.0.0/16", HOST, 443, PROXY, id="networks-have-no-names"),
+        pytest.param("2001:db8::/32", "2001:db8::1", 443, "", id="network-v6"),
+        pytest.param("[2001:db8::1]", "2001:db8::1", 443, "", id="address-v6"),
+    ],
+)
+def test_hosts_without_the_proxy_are_known_by_name_domain_or_network(
+    direct: str, host: str, port: int, expected: str
+) -> None:
+    """As NO_PROXY is read elsewhere."""
+    proxies = FetchProxies.of({"MM_FETCH_HTTPS_PROXY": PROXY, "MM_FETCH_NO_PROXY": direct})
+
+    assert proxies.of_target(Target("https", host, port, "/")) == expected
+    assert proxies.of_target(Target("http", host, 80, "/")) == ""
