@@ -2,7 +2,6 @@
 
 import asyncio
 import ssl
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 from mm_runtime.images.fetch import FetchPolicy, FetchRefusedError, ImageFetcher
 from mm_runtime.images.proxies import FetchProxies
 from mm_runtime.images.urls import Target
+from support.certificates import signed_by_an_authority
 from support.forward_proxy import ForwardProxy, forward_proxy
 from support.http_servers import Exchange, serve_local
 from support.images import encode, plain_image
@@ -31,22 +31,6 @@ def proxy(names: dict[str, str]) -> Iterator[ForwardProxy]:
     """A proxy on loopback, so at a private address."""
     with forward_proxy(names) as running:
         yield running
-
-
-@pytest.fixture(scope="module")
-def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """A certificate of the host and its key."""
-    folder = tmp_path_factory.mktemp("certificate")
-    key, certificate = folder / "key.pem", folder / "cert.pem"
-    request = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 1"
-    subject = f"-subj /CN={HOST} -addext subjectAltName=DNS:{HOST}"
-    subprocess.run(
-        [*request.split(), *subject.split(), "-keyout", str(key), "-out", str(certificate)],
-        check=True,
-        capture_output=True,
-        timeout=30,
-    )
-    return certificate, key
 
 
 def fetcher(
@@ -71,17 +55,18 @@ async def _image(exchange: Exchange) -> None:
 async def test_https_is_tunnelled_and_its_certificate_verified(
     proxy: ForwardProxy,
     names: dict[str, str],
-    certificate: tuple[Path, Path],
+    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The proxy resolves the name; TLS is between pod and host, by the authorities of the pod."""
+    authority, certificate = signed_by_an_authority(tmp_path, "host", f"DNS:{HOST}")
     server_side = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     server_side.load_cert_chain(*certificate)
     async with serve_local(_image, server_side) as server:
         names[f"{HOST}:443"] = names["other.example.com:443"] = f"127.0.0.1:{server.port}"
         with pytest.raises(FetchRefusedError, match="CERTIFICATE_VERIFY_FAILED"):
             await fetcher(proxy.url).fetch(f"https://{HOST}/x.png")
-        monkeypatch.setenv("SSL_CERT_FILE", str(certificate[0]))
+        monkeypatch.setenv("SSL_CERT_FILE", str(authority))
         assert await fetcher(proxy.url).fetch(f"https://{HOST}/x.png") == IMAGE
         with pytest.raises(FetchRefusedError, match="CERTIFICATE_VERIFY_FAILED"):
             await fetcher(proxy.url).fetch("https://other.example.com/")
