@@ -2,6 +2,6 @@
 
 Belongs here: what a person runs on a machine of their own (`commands`), a checkpoint's way into a
 claim (`uploading`), the load generator (`loadtest`) and the simulator of autoscaling
-(`simulation`). Must not: import kopf or mm_runtime, or hold logic that the operator needs too. May
-import: `mm_api`, `mm_operator`.
+(`simulation`). Must not: import kopf, or hold logic that the operator needs too. May import:
+`mm_api`, `mm_operator`; of mm_runtime the S3 client alone (`base.buckets`, `sources.address`).
 """

@@ -1,42 +1,31 @@
-"""A checkpoint on the Hugging Face Hub as a folder to plan from: configurations and headers alone.
+"""A checkpoint on the Hugging Face Hub: names and ranges of its files.
 
-Weights are not downloaded: of each safetensors file the header is read, by ranges. A mirror
-(`HF_ENDPOINT`) and a token (`HF_TOKEN`) are taken from the environment, a proxy too.
+A mirror is that of the environment (`HF_ENDPOINT`), else that of the spec. The token (`HF_TOKEN`)
+is shown to the Hub and to the environment's mirror only: who wrote a spec must not get it.
 """
 
 import json
-import os
 import re
-import struct
 import urllib.error
 import urllib.request
-from collections.abc import Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from http import HTTPStatus
-from pathlib import Path, PurePosixPath
-from tempfile import TemporaryDirectory
+from pathlib import PurePosixPath
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
+from mm_ctl.commands.remote_folder import MOST_JSON_BYTES
 from mm_ctl.documents import UsageError
 
 SCHEME: Final = "hf://"
 ENDPOINT: Final = "https://huggingface.co"
 SECONDS: Final = 30.0
-FILES_AT_A_TIME: Final = 8
-MOST_FILES: Final = 1000
-MOST_JSON_BYTES: Final = 64 * 1024 * 1024
-MOST_HEADER_BYTES: Final = 100_000_000
-"""The longest header that the safetensors format allows."""
-FIRST_BYTES: Final = 256 * 1024
-"""Read of a weight file at once: most headers are shorter."""
-_LENGTH_BYTES = 8
 _ADDRESS = re.compile(r"hf://([-._a-zA-Z0-9]+(?:/[-._a-zA-Z0-9]+)?)(?:@([^\s@]{1,128}))?")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class HubCheckpoint:
     """A revision of a repository, and how it is reached."""
 
@@ -46,8 +35,15 @@ class HubCheckpoint:
     token: str
 
     @classmethod
-    def parse(cls, address: str, environment: Mapping[str, str]) -> "HubCheckpoint":
+    def parse(
+        cls, address: str, environment: Mapping[str, str], mirror: str | None = None
+    ) -> "HubCheckpoint":
         """Read `hf://ORG/NAME@REVISION`; without a revision it is main.
+
+        Args:
+            address: of the repository.
+            environment: with `HF_ENDPOINT` and `HF_TOKEN`, if any.
+            mirror: base URL that a spec names.
 
         Raises:
             UsageError: it is no such address.
@@ -55,29 +51,33 @@ class HubCheckpoint:
         found = _ADDRESS.fullmatch(address)
         if found is None:
             raise UsageError(f"{address} is no repository; expected hf://ORG/NAME@REVISION")
-        endpoint = (environment.get("HF_ENDPOINT") or ENDPOINT).rstrip("/")
-        return cls(found[1], found[2] or "main", endpoint, environment.get("HF_TOKEN", ""))
+        own = environment.get("HF_ENDPOINT")
+        endpoint = (own or mirror or ENDPOINT).rstrip("/")
+        trusted = bool(own) or endpoint == ENDPOINT
+        token = environment.get("HF_TOKEN", "") if trusted else ""
+        return cls(found[1], found[2] or "main", endpoint, token)
 
     def __str__(self) -> str:
         return f"{SCHEME}{self.repository}@{self.revision}"
 
-    def files(self) -> tuple[str, list[str]]:
-        """Return the commit of the revision and the names of its files at the top level."""
-        path = f"/api/models/{self.repository}/revision/{quote(self.revision, safe='')}"
-        answer = _object(self.read(path, MOST_JSON_BYTES), str(self))
-        siblings = [one for one in answer.get("siblings") or [] if isinstance(one, dict)]
+    def names(self) -> list[str]:
+        """Return the names of the files at the top level."""
+        siblings = [one for one in self._answer.get("siblings") or [] if isinstance(one, dict)]
         names = [str(one.get("rfilename")) for one in siblings]
-        found = [name for name in names if PurePosixPath(name).name == name]
-        if len(found) > MOST_FILES:
-            raise UsageError(f"{self} has {len(found)} files; expected {MOST_FILES} at most")
-        return str(answer.get("sha") or self.revision), found
+        return [name for name in names if PurePosixPath(name).name == name]
 
-    def file(self, commit: str, name: str, most: int, start: int = 0) -> bytes:
-        """Return up to `most` bytes of a file, from an offset."""
-        path = f"/{self.repository}/resolve/{quote(commit, safe='')}/{quote(name)}"
-        return self.read(path, most, start)
+    def read(self, name: str, most: int, start: int = 0) -> bytes:
+        """Return up to `most` bytes of a file of the revision's commit, from an offset."""
+        commit = quote(str(self._answer.get("sha") or self.revision), safe="")
+        return self._get(f"/{self.repository}/resolve/{commit}/{quote(name)}", most, start)
 
-    def read(self, path: str, most: int, start: int = 0) -> bytes:
+    @cached_property
+    def _answer(self) -> dict[str, Any]:
+        """What the Hub says of the revision."""
+        path = f"/api/models/{self.repository}/revision/{quote(self.revision, safe='')}"
+        return _object(self._get(path, MOST_JSON_BYTES), str(self))
+
+    def _get(self, path: str, most: int, start: int = 0) -> bytes:
         """Return up to `most` bytes behind a path.
 
         Raises:
@@ -119,60 +119,11 @@ def _refusal(status: int, endpoint: str) -> str:
         return (
             f"{endpoint} refuses it ({status}): accept the repository's terms there, and set"
             " HF_TOKEN to a token that may read it"
+            f"{'' if endpoint == ENDPOINT else f', with HF_ENDPOINT={endpoint}'}"
         )
     if status == HTTPStatus.NOT_FOUND:
         return f"{endpoint} has no such repository, revision or file"
     return f"{endpoint} answered {status}"
-
-
-@contextmanager
-def hub_folder(address: str, environment: Mapping[str, str] | None = None) -> Iterator[Path]:
-    """Give a folder with a repository's configurations, and its weight files cut to their headers.
-
-    Raises:
-        UsageError: there is no such repository, or it is not read; says what to do.
-    """
-    source = HubCheckpoint.parse(address, os.environ if environment is None else environment)
-    commit, names = source.files()
-    with TemporaryDirectory(prefix="hub-") as scratch:
-        folder = Path(scratch)
-        _write(folder, source, commit, names)
-        try:
-            yield folder
-        except UsageError as error:
-            raise UsageError(str(error).replace(str(folder), str(source))) from error
-
-
-def _write(folder: Path, source: HubCheckpoint, commit: str, names: Iterable[str]) -> None:
-    def write(name: str) -> None:
-        if name.endswith(".safetensors"):
-            content = _header(source, commit, name)
-        else:
-            content = source.file(commit, name, MOST_JSON_BYTES)
-        (folder / name).write_bytes(content)
-
-    wanted = [name for name in names if name.endswith(".safetensors") or name in _CONFIGURATIONS]
-    with ThreadPoolExecutor(FILES_AT_A_TIME) as pool:
-        list(pool.map(write, wanted))
-
-
-_CONFIGURATIONS = frozenset(
-    {"config.json", "args.json", "preprocessor_config.json", "model.safetensors.index.json"}
-)
-
-
-def _header(source: HubCheckpoint, commit: str, name: str) -> bytes:
-    first = source.file(commit, name, FIRST_BYTES)
-    if len(first) < _LENGTH_BYTES:
-        raise UsageError(f"{source}: {name} is not a safetensors file: it has {len(first)} bytes")
-    (length,) = struct.unpack("<Q", first[:_LENGTH_BYTES])
-    if length > MOST_HEADER_BYTES:
-        raise UsageError(
-            f"{source}: {name} is not a safetensors file: its header has {length} bytes"
-        )
-    size = _LENGTH_BYTES + length
-    rest = size - len(first)
-    return first[:size] if rest <= 0 else first + source.file(commit, name, rest, len(first))
 
 
 def _object(content: bytes, name: str) -> dict[str, Any]:

@@ -2,7 +2,9 @@
 
 import argparse
 import json
+import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,9 +19,10 @@ from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_api.v1alpha1.quantity import bytes_of
 from mm_api.v1alpha1.validation import validate
 from mm_ctl.commands.checkpoint_folder import facts_of_folder
-from mm_ctl.commands.hub_checkpoint import SCHEME, hub_folder
+from mm_ctl.commands.hub_checkpoint import HubCheckpoint
 from mm_ctl.commands.plan_commands import as_commands
 from mm_ctl.commands.plan_table import as_table
+from mm_ctl.commands.remote_folder import RemoteCheckpoint, remote_folder
 from mm_ctl.documents import UsageError, name_of, read_model, read_text
 from mm_operator.errors import SpecError
 from mm_operator.plan.engine.gpu import choose_gpu
@@ -54,7 +57,8 @@ def add_inputs(parser: argparse.ArgumentParser, *, required: bool) -> None:
     source.add_argument(
         "--checkpoint",
         metavar="PLACE",
-        help="the checkpoint: a folder, or hf://ORG/NAME@REVISION; no weight is read",
+        help="the checkpoint: a folder, hf://ORG/NAME@REVISION or s3://BUCKET/PREFIX; no weight is "
+        "read",
     )
     parser.add_argument("--gpu", help=f"the GPU: {', '.join(gpu_names())}, or its product label")
     parser.add_argument("--gpu-memory", help="bytes of a GPU that is not in the list, or 80Gi")
@@ -149,12 +153,51 @@ def facts_of(document: dict[str, Any], options: argparse.Namespace) -> ModelFact
     """
     family = (document["spec"].get("model") or {}).get("family")
     given = options.checkpoint or options.facts
-    if options.checkpoint and given.startswith(SCHEME):
-        with hub_folder(given) as folder:
+    if options.checkpoint and (remote := _remote(given, os.environ, _mirror(document))):
+        with remote_folder(remote) as folder:
             return facts_of_folder(folder, family)
     if options.checkpoint or (given != "-" and Path(given).is_dir()):
         return facts_of_folder(Path(given), family)
     return _inspected(read_text(given), given)
+
+
+def _mirror(document: dict[str, Any]) -> str | None:
+    """Return the Hub that the model's own Jobs read from, as far as the spec says."""
+    spec = MultimodalModelSpec.model_validate(document["spec"])
+    hub = spec.model.source.hugging_face
+    return (hub and hub.endpoint) or spec.network.hub_endpoint
+
+
+def _remote(
+    place: str, environment: Mapping[str, str], mirror: str | None
+) -> RemoteCheckpoint | None:
+    """Return where a checkpoint lies that is not on this machine.
+
+    Args:
+        place: as given.
+        environment: endpoints, keys, tokens.
+        mirror: of the Hub, that the spec names.
+
+    Raises:
+        UsageError: the address is wrong.
+    """
+    scheme, separator, _ = place.partition("://")
+    match scheme if separator else "":
+        case "":
+            return None
+        case "hf":
+            return HubCheckpoint.parse(place, environment, mirror)
+        case "s3":
+            from mm_ctl.commands.bucket_checkpoint import (  # noqa: PLC0415 (its client takes 0.1 s)
+                BucketCheckpoint,
+            )
+
+            return BucketCheckpoint(place, environment)
+        case _:
+            raise UsageError(
+                f"{place} has an unknown scheme; expected a folder, hf://ORG/NAME@REVISION or"
+                " s3://BUCKET/PREFIX"
+            )
 
 
 def _inspected(text: str, name: str) -> ModelFacts:

@@ -31,6 +31,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--claim", required=True, help="the claim; it must exist")
     parser.add_argument("--path", default="", help="directory inside the claim (default: its root)")
     parser.add_argument("--image", required=True, help="image with Python; the operator's will do")
+    parser.add_argument(
+        "--image-pull-secret",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="Secret of the namespace to pull that image with; may be repeated",
+    )
     parser.add_argument("--timeout", type=float, default=180.0, help="seconds until the pod runs")
     parser.add_argument(
         "--user-ids",
@@ -50,7 +57,9 @@ async def run(options: argparse.Namespace) -> int:
         ids = options.user_ids
         if ids == "Auto":
             ids = await user_ids_of(there.client, there.namespace)
-        pod = upload_pod(options.claim, options.image, there.namespace, ids)
+        pod = upload_pod(
+            options.claim, options.image, there.namespace, ids, options.image_pull_secret
+        )
         name = await start(there.client, pod, options.timeout)
         try:
             return await _copy(there, name, options.directory, target, local)

@@ -2,15 +2,16 @@
 
 import asyncio
 import time
+from collections.abc import Sequence
 from typing import Any
 from uuid import uuid4
 
 from mm_api.v1alpha1 import UserIds
 from mm_ctl.documents import UsageError
-from mm_operator.children.pod import container_security, pod_security
+from mm_operator.children.pod import container_security, pod_security, pull_secrets
 from mm_operator.cluster.client import Client
 from mm_operator.cluster.pods import why_not_running
-from mm_operator.cluster.resources import CLAIM, POD, Resource
+from mm_operator.cluster.resources import CLAIM, POD, SECRET, Resource
 from mm_operator.errors import ClusterError
 
 _NAMESPACE = Resource("v1", "Namespace", "namespaces")
@@ -36,7 +37,9 @@ async def user_ids_of(client: Client, namespace: str) -> UserIds:
     return "Namespace" if _OWN_IDS in marks else "Fixed"
 
 
-def upload_pod(claim: str, image: str, namespace: str, user_ids: UserIds) -> dict[str, Any]:
+def upload_pod(
+    claim: str, image: str, namespace: str, user_ids: UserIds, image_pull_secrets: Sequence[str]
+) -> dict[str, Any]:
     """Return the pod: it passes Pod Security `restricted` and only sleeps."""
     return {
         "apiVersion": "v1",
@@ -53,6 +56,7 @@ def upload_pod(claim: str, image: str, namespace: str, user_ids: UserIds) -> dic
             "restartPolicy": "Never",
             "terminationGracePeriodSeconds": 0,
             "securityContext": pod_security(user_ids),
+            **pull_secrets(list(image_pull_secrets)),
             "containers": [
                 {
                     "name": CONTAINER,
@@ -83,6 +87,8 @@ async def start(client: Client, pod: dict[str, Any], timeout_seconds: float) -> 
     claim = pod["spec"]["volumes"][0]["persistentVolumeClaim"]["claimName"]
     if await client.get(CLAIM, namespace, claim) is None:
         raise UsageError(f"there is no claim {claim} in namespace {namespace}: create it first")
+    for secret in pod["spec"].get("imagePullSecrets", []):
+        await _require_secret(client, namespace, secret["name"])
     await client.create(POD, namespace, pod)
     try:
         await _until_running(client, namespace, name, timeout_seconds)
@@ -90,6 +96,24 @@ async def start(client: Client, pod: dict[str, Any], timeout_seconds: float) -> 
         await client.delete(POD, namespace, name)
         raise
     return str(name)
+
+
+async def _require_secret(client: Client, namespace: str, name: str) -> None:
+    """Refuse a Secret that is not there; one that may not be read is left to the kubelet.
+
+    The kubelet would pull without it, and report that the image does not exist.
+    """
+    try:
+        found = await client.get(SECRET, namespace, name, metadata_only=True)
+    except ClusterError as error:
+        if error.status != _FORBIDDEN:
+            raise
+        return
+    if found is None:
+        raise UsageError(
+            f"there is no Secret {name} in namespace {namespace}: create it there, of type"
+            " kubernetes.io/dockerconfigjson"
+        )
 
 
 async def _until_running(client: Client, namespace: str, name: str, timeout: float) -> None:  # noqa: ASYNC109  # says what it waited for when the time is up

@@ -128,6 +128,13 @@ class Errors:
     denied: type[RuntimeCommandError]
     untrusted: type[RuntimeCommandError]
     unavailable: type[RuntimeCommandError]
+    keys: str = (
+        "Check the keys of the Secret (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY), and that they may"
+        " list and read the bucket."
+    )
+    """What to do about refused keys: a sentence."""
+    trust: str = TRUST
+    """What to do about a certificate."""
 
 
 SOURCE_ERRORS = Errors(
@@ -169,13 +176,11 @@ def explained(what: str, errors: Errors = SOURCE_ERRORS) -> Iterator[None]:
             ) from error
         if isinstance(error, (PermissionError, *_REFUSALS)) or code in _DENIED:
             raise errors.denied(
-                f"{what}: the server refuses the credentials{said}. Check the keys of the Secret"
-                " (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY), and that they may list and read the"
-                " bucket."
+                f"{what}: the server refuses the credentials{said}. {errors.keys}"
             ) from error
         if _UNTRUSTED in str(error):
             raise errors.untrusted(
-                f"{what}: the endpoint's certificate is not trusted: {TRUST}"
+                f"{what}: the endpoint's certificate is not trusted: {errors.trust}"
             ) from error
         raise errors.unavailable(f"{what} does not answer now{said}.") from error
 

@@ -1,15 +1,18 @@
 """`mmctl plan --checkpoint hf://ORG/NAME@REVISION` reads configurations and headers by ranges."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from mm_ctl.cli import main
-from mm_ctl.commands import hub_checkpoint
+from mm_ctl.commands import remote_folder as reading
 from mm_ctl.commands.checkpoint_folder import facts_of_folder
-from mm_ctl.commands.hub_checkpoint import hub_folder
+from mm_ctl.commands.hub_checkpoint import HubCheckpoint
+from mm_ctl.commands.remote_folder import remote_folder
 from mm_ctl.documents import UsageError
 from support.hollow_checkpoint import LLAVA_CONFIG, write_checkpoint, write_safetensors
 from support.hub_server import COMMIT, REPOSITORY, Hub, serving_hub
@@ -18,6 +21,11 @@ from support.model_documents import document
 ELEMENTS = 1024 * 1024
 ADDRESS = f"hf://{REPOSITORY}@main"
 TOKEN = "hf_of_a_test"
+
+
+def hub_folder(address: str, environment: Mapping[str, str]) -> AbstractContextManager[Path]:
+    """Give the folder of a repository."""
+    return remote_folder(HubCheckpoint.parse(address, environment))
 
 
 @pytest.fixture
@@ -31,7 +39,7 @@ def hub(tmp_path: Path) -> Iterator[Hub]:
 
 def test_facts_are_those_of_the_folder(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     """The numbers of weights come from headers; most bytes of the weights stay where they are."""
-    monkeypatch.setattr(hub_checkpoint, "FIRST_BYTES", 64)
+    monkeypatch.setattr(reading, "FIRST_BYTES", 64)
     with hub_folder(ADDRESS, hub.environment) as folder:
         found = facts_of_folder(folder, None)
 
@@ -78,6 +86,59 @@ def test_the_plan_is_printed(
         assert main(["plan", "-f", str(spec), "--checkpoint", place, "-o", "json"]) == 0
         printed.append(capsys.readouterr().out)
     assert printed[0] == printed[1]
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        pytest.param(lambda mirror: {"network": {"hubEndpoint": mirror}}, id="of-the-model"),
+        pytest.param(
+            lambda mirror: {
+                "model": {
+                    "source": {
+                        "persistentVolumeClaim": None,
+                        "huggingFace": {"repo": REPOSITORY, "endpoint": mirror},
+                    }
+                },
+                "network": {"hubEndpoint": "http://127.0.0.1:1"},
+            },
+            id="of-the-source",
+        ),
+    ],
+)
+def test_the_mirror_of_the_spec_is_read(
+    hub: Hub,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    named: Callable[[str], dict[str, Any]],
+) -> None:
+    """As the model's own Jobs do; whoever wrote the spec does not get the user's token."""
+    monkeypatch.delenv("HF_ENDPOINT", raising=False)
+    monkeypatch.setenv("HF_TOKEN", TOKEN)
+    spec = tmp_path / "model.yaml"
+    spec.write_text(
+        json.dumps(document({"engine": {"backend": "Reference"}, **named(hub.endpoint)}))
+    )
+    command = ["plan", "-f", str(spec), "--checkpoint", ADDRESS, "-o", "json"]
+
+    assert main(command) == 0
+    hub.token = TOKEN
+    capsys.readouterr()
+    assert main(command) != 0
+    assert f"with HF_ENDPOINT={hub.endpoint}" in capsys.readouterr().err
+    monkeypatch.setenv("HF_ENDPOINT", hub.endpoint)
+    assert main(command) == 0
+
+
+def test_the_environments_mirror_comes_first() -> None:
+    """A mirror within the cluster may not be reached from here."""
+    environment = {"HF_ENDPOINT": "https://own.example/", "HF_TOKEN": TOKEN}
+    own = HubCheckpoint.parse(ADDRESS, environment, "https://cluster.example")
+    specs = HubCheckpoint.parse(ADDRESS, {"HF_TOKEN": TOKEN}, "https://cluster.example")
+
+    assert (own.endpoint, own.token) == ("https://own.example", TOKEN)
+    assert (specs.endpoint, specs.token) == ("https://cluster.example", "")
 
 
 @pytest.mark.parametrize(
