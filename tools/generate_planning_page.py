@@ -57,11 +57,7 @@ mmctl plan -f model.yaml --checkpoint DIR --gpu {GPU} -o json       for programs
 mmctl families                                                          what each family needs
 ```
 
-`DIR` is a folder, a repository on the Hub, `hf://ORG/NAME@REVISION`, or a bucket,
-`s3://BUCKET/PREFIX`: configurations and the headers of weights are read, by ranges. The Hub is that
-of `HF_ENDPOINT`, else the mirror that the spec names, which is not shown `HF_TOKEN`. Buckets are
-reached with `AWS_ENDPOINT_URL`, `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_SESSION_TOKEN`,
-`AWS_REGION` and `AWS_CA_BUNDLE`. Proxies count.
+`DIR` is a folder, `hf://ORG/NAME@REVISION` or `s3://BUCKET/PREFIX`: configurations and the headers of weights are read ([how](sources.md)).
 
 Exit codes: 0 fits, 2 the spec or the checkpoint cannot work, 3 does not fit. The JSON is described
 by [model-plan.schema.json](schemas/model-plan.schema.json). A GPU that is not in the list is given

@@ -1,7 +1,7 @@
 """A checkpoint on the Hugging Face Hub: names and ranges of its files.
 
 A mirror is that of the environment (`HF_ENDPOINT`), else that of the spec. The token (`HF_TOKEN`)
-is shown to the Hub and to the environment's mirror only: who wrote a spec must not get it.
+is shown to the Hub and to the environment's mirror only: the author of a spec must not get it.
 """
 
 import json

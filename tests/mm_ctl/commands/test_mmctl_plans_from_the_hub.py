@@ -113,7 +113,7 @@ def test_the_mirror_of_the_spec_is_read(
     capsys: pytest.CaptureFixture[str],
     named: Callable[[str], dict[str, Any]],
 ) -> None:
-    """As the model's own Jobs do; whoever wrote the spec does not get the user's token."""
+    """As the model's own Jobs do; the author of the spec does not get the user's token."""
     monkeypatch.delenv("HF_ENDPOINT", raising=False)
     monkeypatch.setenv("HF_TOKEN", TOKEN)
     spec = tmp_path / "model.yaml"
