@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any, Generic, TypeVar
 
 from mm_api import labels
+from mm_api.hosts import host_port
 from mm_operator.cluster.client import Client
 from mm_operator.cluster.reflector import Reflector
 from mm_operator.cluster.resources import MODEL, Resource
@@ -30,10 +31,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """One EndpointSlice: a part of a model's ready replicas."""
+    """One EndpointSlice: a part of a model's ready replicas, by addresses of one family."""
 
     model: ModelKey
-    addresses: frozenset[str]
+    replicas: frozenset[tuple[str, str]]
+    """Pod and address of each."""
+    ipv6: bool = False
 
 
 class Discovery:
@@ -80,8 +83,12 @@ class Discovery:
     def _slices_changed(self, changed: Collection[Slice]) -> None:
         held = self._slices.values()
         for model in {one.model for one in changed}:
-            parts = (one.addresses for one in held if one.model == model)
-            self._fleet.set_replicas(model, frozenset[str]().union(*parts))
+            # A Service of two families has each pod in two slices: it is one replica.
+            parts = sorted(
+                (one for one in held if one.model == model), key=lambda one: not one.ipv6
+            )
+            addresses = dict(replica for one in parts for replica in one.replicas)
+            self._fleet.set_replicas(model, frozenset(addresses.values()))
 
 
 class _Held(Generic[T]):
@@ -157,22 +164,24 @@ def read_slice(item: dict[str, Any]) -> Slice | None:
     port = next((one for one in item.get("ports") or [] if one.get("name") == _PORT), None)
     if not model or port is None:
         return None
-    hosts = [
-        address
+    replicas = frozenset(
+        (_pod(endpoint, address), host_port(address, port["port"]))
         for endpoint in item.get("endpoints") or []
         if _is_ready(endpoint.get("conditions") or {})
         for address in endpoint["addresses"][:1]
-    ]
+    )
     return Slice(
         model=(metadata["namespace"], model),
-        addresses=frozenset(_joined(host, port["port"]) for host in hosts),
+        replicas=replicas,
+        ipv6=item.get("addressType") == "IPv6",
     )
+
+
+def _pod(endpoint: dict[str, Any], address: str) -> str:
+    """Return what is the same in the slices of both families."""
+    return str((endpoint.get("targetRef") or {}).get("uid") or address)
 
 
 def _is_ready(conditions: dict[str, Any]) -> bool:
     """Return whether a replica takes requests; one that says nothing does, as the API has it."""
     return conditions.get("ready") is not False and not conditions.get("terminating")
-
-
-def _joined(host: str, port: int) -> str:
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -295,10 +295,11 @@ def _built(arguments: argparse.Namespace, result: BuildResult, code: ExitCode) -
 def _serve(arguments: argparse.Namespace) -> int:
     from mm_api.documents.server_state import Role  # noqa: PLC0415
     from mm_runtime.launch.options import ServeOptions  # noqa: PLC0415 (see module)
+    from mm_runtime.launch.pod_address import listening_address  # noqa: PLC0415
     from mm_runtime.launch.serve import serve  # noqa: PLC0415
 
     ports = settings.Ports(
-        address=arguments.address,
+        address=listening_address(arguments.address),
         http=arguments.http_port,
         grpc=arguments.grpc_port,
         metrics=arguments.metrics_port,

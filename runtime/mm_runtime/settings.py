@@ -63,5 +63,5 @@ class Ports:
     @property
     def probe_host(self) -> str:
         """Where this process reaches its own server: loopback when it listens everywhere."""
-        everywhere = {"0.0.0.0", "::"}  # noqa: S104 (compared, not bound)
-        return "127.0.0.1" if self.address in everywhere else self.address
+        everywhere = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 (compared, not bound)
+        return everywhere.get(self.address, self.address)

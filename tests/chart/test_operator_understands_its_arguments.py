@@ -66,6 +66,7 @@ from support.chart import EXHAUSTIVE, NAMESPACE, of_kind
                     ),
                     ca_bundle=CaBundle(config_map_name="authorities", key="all.pem"),
                     hub_endpoint="https://hub.example",
+                    ip_family_policy="PreferDualStack",
                 ),
                 image_pull_secrets=("models-registry",),
                 sharing=(frozenset({"team-a", "team-b"}),),

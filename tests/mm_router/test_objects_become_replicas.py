@@ -57,7 +57,26 @@ def test_ready_endpoints_are_replicas(endpoints: list[dict[str, Any]], expected:
     found = read_slice(slice_of(*endpoints))
 
     assert found is not None
-    assert (found.model, found.addresses) == (("blue", "llava"), expected)
+    assert found.model == ("blue", "llava")
+    assert {address for _, address in found.replicas} == expected
+
+
+async def test_a_pod_in_slices_of_both_families_is_one_replica() -> None:
+    """A Service of two families has two; a pod that one of them lacks is reached by the other."""
+    router = build_router(Settings())
+    discovery = Discovery(None, router.fleet, ["blue"])  # type: ignore[arg-type]
+    discovery._models.put("MultimodalModel", model_of())
+
+    def of_pod(address: str, uid: str) -> dict[str, Any]:
+        return endpoint(address, ready=True) | {"targetRef": {"kind": "Pod", "uid": uid}}
+
+    six = slice_of(of_pod("fd00::1", "a"), of_pod("fd00::2", "b"), uid="6")
+    four = slice_of(of_pod("10.0.0.1", "a"), uid="4")
+    for one in (four | {"addressType": "IPv4"}, six | {"addressType": "IPv6"}):
+        discovery._slices.put("EndpointSlice", one)
+
+    assert replicas(router.fleet) == {"10.0.0.1:8080", "[fd00::2]:8080"}
+    await router.close()
 
 
 @pytest.mark.parametrize(

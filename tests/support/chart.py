@@ -46,6 +46,7 @@ EXHAUSTIVE: dict[str, Any] = {
         },
         "caBundle": {"configMapName": "authorities", "key": "all.pem"},
         "hubEndpoint": "https://hub.example",
+        "ipFamilyPolicy": "PreferDualStack",
     },
     "runtime": {"image": "registry.example/runtime:1", "imagePullSecrets": ["models-registry"]},
     "router": {

@@ -196,6 +196,7 @@ _OTHER: Final[Mapping[str, Sample]] = {
     "network.proxy.requestUrls": Sample(
         value=True, beside={"network": {"proxy": {"https": "http://proxy.example.org:3128"}}}
     ),
+    "network.ipFamilyPolicy": Sample("PreferDualStack"),
     "network.caBundle.configMapName": Sample("authorities"),
     "network.caBundle.key": Sample(
         "all.pem", {"network": {"caBundle": {"configMapName": "authorities"}}}

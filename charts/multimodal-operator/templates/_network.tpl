@@ -18,6 +18,9 @@ spec.network of models that name none, as JSON; empty where nothing is set.
 {{- if .Values.network.hubEndpoint }}
 {{- $_ := set $network "hubEndpoint" .Values.network.hubEndpoint }}
 {{- end }}
+{{- if .Values.network.ipFamilyPolicy }}
+{{- $_ := set $network "ipFamilyPolicy" .Values.network.ipFamilyPolicy }}
+{{- end }}
 {{- if $network }}
 {{- toJson $network }}
 {{- end }}

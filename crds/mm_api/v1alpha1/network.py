@@ -1,6 +1,6 @@
 """`spec.network`: what stands between a model's pods and the servers that they read from."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -68,6 +68,23 @@ class NetworkSpec(ApiModel):
         "endpoint. Absent: the operator's, then https://huggingface.co.",
     )
 
+    ip_family_policy: Literal["SingleStack", "PreferDualStack"] | None = Field(
+        default=None,
+        description="Of the model's Service: addresses of one family, or of both where the cluster "
+        "has both. Absent: the operator's, then the cluster's default.",
+    )
+
+    @property
+    def of_pods(self) -> "NetworkSpec":
+        """What of it changes anything in serving pods: they read no Hub, and select no Service."""
+        return self.model_copy(update={"hub_endpoint": None, "ip_family_policy": None})
+
+    @property
+    def of_jobs(self) -> "NetworkSpec":
+        """What of it changes anything in Jobs: they read no URLs of requests."""
+        proxy = self.proxy.model_copy(update={"request_urls": None})
+        return self.model_copy(update={"proxy": proxy, "ip_family_policy": None})
+
     def over(self, other: "NetworkSpec") -> "NetworkSpec":
         """Return these settings, and another's where these say nothing."""
         return NetworkSpec(
@@ -81,4 +98,5 @@ class NetworkSpec(ApiModel):
             ),
             ca_bundle=self.ca_bundle or other.ca_bundle,
             hub_endpoint=self.hub_endpoint or other.hub_endpoint,
+            ip_family_policy=self.ip_family_policy or other.ip_family_policy,
         )

@@ -19,6 +19,7 @@ from urllib.error import URLError
 from urllib.request import urlopen
 
 from mm_api.contract import GATEWAY_PORT
+from mm_api.hosts import host_port
 from mm_devcluster import packages
 from mm_devcluster.addresses import network_of
 from mm_devcluster.demo.target import Target
@@ -40,7 +41,7 @@ def targets(pods: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return what Prometheus scrapes of a list of pods: each gateway, with its pod's labels."""
     return [
         {
-            "targets": [f"{address}:{GATEWAY_PORT}"],
+            "targets": [host_port(address, GATEWAY_PORT)],
             "labels": {
                 "namespace": pod["metadata"]["namespace"],
                 "pod": pod["metadata"]["name"],

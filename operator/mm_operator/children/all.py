@@ -39,7 +39,7 @@ def build(snapshot: Snapshot, plan: Plan) -> tuple[Manifest, ...]:
         build_build_job(snapshot, spec, plan),
         build_serving_config(snapshot, plan, pod_template(snapshot, spec, plan)),
         *build_encoders(snapshot, spec, plan.rollout, encoder),
-        build_service(snapshot, plan),
+        build_service(snapshot, spec, plan),
         *build_raw_triton(snapshot, spec, plan),
         build_deployment(snapshot, spec, plan),
         build_disruption_budget(snapshot, spec, plan),

@@ -48,10 +48,7 @@ def terms_of(spec: MultimodalModelSpec, settings: PlanSettings, uid: str) -> Ter
         "image": spec.build.image or settings.runtime_image,
         "pullSecrets": settings.pull_secrets_of(spec),
     }
-    given = spec.network.over(settings.network)
-    # Jobs read no URLs of requests.
-    proxy = given.proxy.model_copy(update={"request_urls": None})
-    network = given.model_copy(update={"proxy": proxy})
+    network = spec.network.over(settings.network).of_jobs
     if network != NetworkSpec():
         content["network"] = stated(network)
     if settings.user_ids_of(spec) == "Namespace":

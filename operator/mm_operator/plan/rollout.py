@@ -37,9 +37,7 @@ def serving_hash(snapshot: Snapshot, spec: MultimodalModelSpec, wanted: WantedEn
     }
     if not spec.runtime.image_pull_secrets and snapshot.settings.image_pull_secrets:
         content["pullSecrets"] = list(snapshot.settings.image_pull_secrets)
-    # Pods read no checkpoint: a mirror of the Hub changes nothing in them.
-    given = spec.network.over(snapshot.settings.network)
-    network = given.model_copy(update={"hub_endpoint": None})
+    network = spec.network.over(snapshot.settings.network).of_pods
     if network != NetworkSpec():
         content["network"] = stated(network)
     if snapshot.settings.user_ids_of(spec) == "Namespace":

@@ -17,6 +17,7 @@ from pydantic import ValidationError
 
 from mm_api.contract import METRICS_PORT
 from mm_api.documents.server_state import PATH, ServerState
+from mm_api.hosts import host_port
 from mm_operator.bodies import read_bounded
 from mm_operator.cluster.cache import Cache
 from mm_operator.cluster.keys import Key
@@ -166,8 +167,7 @@ class Servers:
 
     async def _query(self, session: aiohttp.ClientSession, pod: ServerPod) -> ServerState | None:
         """Return what a server says; None when it says nothing that is understood."""
-        host = f"[{pod.address}]" if ":" in pod.address else pod.address
-        url = f"http://{host}:{self._port}{PATH}"
+        url = f"http://{host_port(pod.address, self._port)}{PATH}"
         try:
             async with (
                 asyncio.timeout(_SECONDS),

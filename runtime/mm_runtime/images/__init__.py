@@ -2,6 +2,6 @@
 
 Belongs here: the policy for URLs and addresses, one fetch under its limits, data URLs, bytes to
 upright RGB. Both sides of Triton use it, so that the gateway and Triton's own models refuse alike.
-Must not: know requests, statuses or prompts. May import: mm_api.contract, httpcore, certifi,
-Pillow, numpy.
+Must not: know requests, statuses or prompts. May import: mm_api.contract and hosts,
+httpcore, certifi, Pillow, numpy.
 """

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from urllib.parse import urljoin, urlsplit
 
+from mm_api.hosts import bracketed, host_port
+
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _MAX_URL_CHARACTERS = 8192
 """Longer URLs are refused: common servers stop at 8 kB of request line."""
@@ -24,8 +26,8 @@ class Target:
     @property
     def authority(self) -> str:
         """Value of the Host header."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return host if self.port == _DEFAULT_PORTS[self.scheme] else f"{host}:{self.port}"
+        default = self.port == _DEFAULT_PORTS[self.scheme]
+        return bracketed(self.host) if default else host_port(self.host, self.port)
 
     @property
     def url(self) -> str:

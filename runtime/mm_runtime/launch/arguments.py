@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePath
 
 from mm_api.documents.serving_plan import MemoryPools
+from mm_api.hosts import bracketed
 from mm_runtime.base.grpc_channel import ENCODER_KEY
 from mm_runtime.launch.backends import Installation
 from mm_runtime.settings import STUB_SECONDS, Ports
@@ -98,9 +99,9 @@ def server_argv(
         *own,
         f"--backend-directory={options.backends}",
         f"--cache-directory={installation.caches}",
-        f"--http-address={ports.address}",
+        f"--http-address={_for_http(ports.address)}",
         f"--http-port={ports.http}",
-        f"--grpc-address={ports.grpc_address or ports.address}",
+        f"--grpc-address={bracketed(ports.grpc_address or ports.address)}",
         f"--grpc-port={ports.grpc}",
         # Scraped by the supervisor only, which serves them with its own.
         "--metrics-address=127.0.0.1",
@@ -114,6 +115,11 @@ def server_argv(
         *_restrictions(options),
         *(f"--backend-config=python,{key}={value}" for key, value in python.items()),
     )
+
+
+def _for_http(address: str) -> str:
+    """Return an address as evhtp reads it, Triton's HTTP library."""
+    return f"ipv6:{address}" if ":" in address else address
 
 
 def _restrictions(options: ServerOptions) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from mm_api.v1alpha1.network import CaBundle, NetworkSpec, ProxySpec
+from mm_operator import names
 from mm_operator.children.all import build
 from mm_operator.model import Plan, Snapshot
 from support.staged import children, fresh, inspected, planned
@@ -195,11 +196,42 @@ def test_a_change_of_the_operators_settings_is_a_revision_where_pods_change() ->
 
     before = revision()
     assert revision(network=NetworkSpec(hub_endpoint="https://hub.example")) == before
+    assert revision(network=NetworkSpec(ip_family_policy="PreferDualStack")) == before
     through = ProxySpec(http=PROXY)
     proxied = revision(network=NetworkSpec(proxy=through))
     fetching = through.model_copy(update={"request_urls": True})
     assert revision(network=NetworkSpec(proxy=fetching)) not in {before, proxied}
     assert revision(image_pull_secrets=("all",)) != before
+
+
+@pytest.mark.parametrize(
+    ("own", "operator", "expected"),
+    [
+        pytest.param(None, None, None, id="of-the-cluster"),
+        pytest.param(None, "PreferDualStack", "PreferDualStack", id="the-operators"),
+        pytest.param("SingleStack", "PreferDualStack", "SingleStack", id="the-models"),
+    ],
+)
+def test_services_have_the_families_that_are_stated(
+    own: str | None, operator: str | None, expected: str | None
+) -> None:
+    """The one that clients use: encoders would count twice, and Triton's HTTP has one family."""
+    spec: dict[str, Any] = {
+        "runtime": {"triton": {"expose": True}},
+        "vision": {"placement": "Disaggregated"},
+        **({"network": {"ipFamilyPolicy": own}} if own else {}),
+    }
+    every = NetworkSpec.model_validate({"ipFamilyPolicy": operator})
+    snapshot, plan = operators(inspected(spec, built=True), every)
+    found = {
+        one["metadata"]["name"]: one["spec"].get("ipFamilyPolicy")
+        for one in build(snapshot, plan)
+        if one["kind"] == "Service"
+    }
+
+    assert len(found) > 2
+    assert found.pop(names.service(snapshot.name)) == expected
+    assert set(found.values()) == {None}
 
 
 def operators(stage: tuple[Snapshot, Plan], network: NetworkSpec) -> tuple[Snapshot, Plan]:

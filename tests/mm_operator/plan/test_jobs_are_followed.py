@@ -350,6 +350,7 @@ def test_changed_terms_make_another_inspection(expected: Step, phase: JobPhase) 
         pytest.param(False, {"runtime": {"podLabels": {"a": "b"}}}, id="pods"),
         pytest.param(True, {"network": {"proxy": {"http": "http://a:1"}}}, id="proxy"),
         pytest.param(False, {"network": {"proxy": {"requestUrls": True}}}, id="urls-of-requests"),
+        pytest.param(False, {"network": {"ipFamilyPolicy": "SingleStack"}}, id="services"),
     ],
 )
 def test_terms_are_those_of_jobs(changes: dict[str, Any], *, changed: bool) -> None:

@@ -18,6 +18,7 @@ from mm_operator.cluster.models import ModelCache
 from mm_operator.cluster.resources import POD
 from mm_operator.servers import rounds
 from mm_operator.servers.rounds import Servers
+from mm_runtime.errors import ServerFailedError
 from mm_runtime.launch.exposition import FULL_POOLS, Exposition, free_port
 from mm_runtime.settings import Ports
 from support.eventually import eventually_async
@@ -132,6 +133,18 @@ async def test_a_full_pool_wakes_its_model_once(fleet: Fleet) -> None:
     fills(first)
     await fleet.round()
     assert (fleet.woken, fleet.full()) == ([KEY, KEY], [{"cuda": 1}, {"cuda": 1}])
+
+
+async def test_pods_of_ipv6_are_queried(fleet: Fleet) -> None:
+    """A pod of an IPv6-only cluster has no other address."""
+    try:
+        server = fleet.serve("::1")
+    except ServerFailedError:
+        pytest.skip("this machine has no ::1")
+    fills(server)
+    fleet.pod("a", "::1")
+    await fleet.round()
+    assert (fleet.woken, fleet.full()) == ([KEY], [{"cuda": 1}])
 
 
 async def test_encoders_are_queried_beside_servers(fleet: Fleet) -> None:

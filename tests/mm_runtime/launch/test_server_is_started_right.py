@@ -1,6 +1,7 @@
 """Command line, environment and files of tritonserver: each trap once."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,19 @@ def options(
 def test_argument(argument: str) -> None:
     """What the plan says reaches the command line."""
     assert argument in server_argv(INSTALLED, options())
+
+
+@pytest.mark.parametrize(
+    ("ports", "expected"),
+    [
+        pytest.param(Ports("::1", 1, 2, 3), ["ipv6:::1", "[::1]"], id="loopback"),
+        pytest.param(Ports("::", 1, 2, 3), ["ipv6:::", "[::]"], id="everywhere"),
+    ],
+)
+def test_ipv6_is_written_as_each_library_reads_it(ports: Ports, expected: list[str]) -> None:
+    """Of HTTP behind a word, of gRPC in brackets."""
+    argv = server_argv(INSTALLED, replace(options(), ports=ports))
+    assert argv[argv.index(f"--http-address={expected[0]}") + 2] == f"--grpc-address={expected[1]}"
 
 
 def test_encoders_are_queried_with_a_key() -> None:

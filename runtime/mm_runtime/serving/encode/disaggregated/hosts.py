@@ -10,6 +10,8 @@ import socket
 import threading
 from collections.abc import Sequence
 
+from mm_api.hosts import host_port
+
 logger = logging.getLogger(__name__)
 
 LOOKUP_SECONDS = 1.0
@@ -57,9 +59,5 @@ def _addresses(name: str) -> list[str]:
     host, _, port = name.rpartition(":")
     with contextlib.suppress(OSError):
         rows = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)
-        return [_joined(str(row[4][0]), port) for row in rows]
+        return [host_port(str(row[4][0]), port) for row in rows]
     return []
-
-
-def _joined(address: str, port: str) -> str:
-    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
