@@ -13,6 +13,11 @@ def namespaces_refused() -> str:
     return f"max by (namespace) ({series('mm_operator_namespaces_refused')})"
 
 
+def namespaces_missing() -> str:
+    """Return how many namespaces each installation does not serve, since they did not exist."""
+    return f"max by (namespace) ({series('mm_operator_namespaces_missing')})"
+
+
 def leader_pods() -> str:
     """Return 1 for the pod that leads, else 0."""
     return f"max by (namespace, pod) ({series('mm_operator_leader')})"

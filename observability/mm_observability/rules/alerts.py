@@ -244,6 +244,15 @@ def _operator() -> tuple[Alert, ...]:
             "Another installation of the operator serves them; both are set to.",
         ),
         Alert(
+            "MultimodalOperatorNamespaceMissing",
+            "warning",
+            f"{operator.namespaces_missing()} > 0",
+            "1h",
+            "The operator in {{ $labels.namespace }} leaves out {{ $value }} namespaces",
+            "They are set to be served and did not exist when it was installed or upgraded: models "
+            "in them are ignored until the next upgrade.",
+        ),
+        Alert(
             "MultimodalOperatorReconcileErrors",
             "warning",
             f"{operator.failed_share(window='10m')} > 0.1",
