@@ -1,12 +1,14 @@
 """A real forward proxy on loopback, which notes what went through it: requests and tunnels."""
 
 import socket
+import ssl
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from urllib.parse import urlsplit
 
 _HOP_BY_HOP = frozenset({"connection", "keep-alive", "proxy-connection", "transfer-encoding"})
@@ -23,12 +25,15 @@ class ForwardProxy:
 
 
 @contextmanager
-def forward_proxy(names: Mapping[str, str] | None = None) -> Iterator[ForwardProxy]:
+def forward_proxy(
+    names: Mapping[str, str] | None = None, certificate: tuple[Path, Path] | None = None
+) -> Iterator[ForwardProxy]:
     """Forward requests and tunnels while the block runs.
 
     Args:
         names: HOST:PORT as clients name it -> where it is; other names are looked up, and hosts of
             domain refused.example get 403.
+        certificate: with its key: clients speak TLS with the proxy.
     """
     proxy = ForwardProxy()
     known = {} if names is None else names
@@ -80,7 +85,12 @@ def forward_proxy(names: Mapping[str, str] | None = None) -> Iterator[ForwardPro
             """Stay silent."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    proxy.url = f"http://127.0.0.1:{server.server_address[1]}"
+    if certificate:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(*certificate)
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+    scheme = "https" if certificate else "http"
+    proxy.url = f"{scheme}://127.0.0.1:{server.server_address[1]}"
     thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     try:

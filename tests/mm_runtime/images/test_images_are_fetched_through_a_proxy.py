@@ -74,6 +74,29 @@ async def test_https_is_tunnelled_and_its_certificate_verified(
     assert server.server_names[-2:] == [HOST, "other.example.com"]
 
 
+async def test_a_proxy_may_speak_tls_itself(
+    names: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A tunnel of TLS within TLS, and a request; each certificate is verified."""
+    first, of_host = signed_by_an_authority(tmp_path, "host", f"DNS:{HOST}")
+    second, of_proxy = signed_by_an_authority(tmp_path, "proxy", "IP:127.0.0.1")
+    bundle = tmp_path / "bundle.pem"
+    bundle.write_text(first.read_text() + second.read_text())
+    server_side = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server_side.load_cert_chain(*of_host)
+    with forward_proxy(names, of_proxy) as proxy:
+        async with serve_local(_image, server_side) as tls, serve_local(_image) as plain:
+            names[f"{HOST}:443"] = f"127.0.0.1:{tls.port}"
+            names[f"{HOST}:80"] = f"127.0.0.1:{plain.port}"
+            monkeypatch.setenv("SSL_CERT_FILE", str(bundle))
+            assert await fetcher(proxy.url).fetch(f"https://{HOST}/") == IMAGE
+            assert await fetcher(proxy.url).fetch(f"http://{HOST}/") == IMAGE
+            monkeypatch.setenv("SSL_CERT_FILE", str(first))
+            with pytest.raises(FetchRefusedError, match="CERTIFICATE_VERIFY_FAILED"):
+                await fetcher(proxy.url).fetch(f"https://{HOST}/")
+    assert (proxy.tunnels, proxy.hosts) == ([f"{HOST}:443"], [f"{HOST}:80"])
+
+
 async def test_http_is_requested_of_the_proxy(proxy: ForwardProxy, names: dict[str, str]) -> None:
     """Redirects go the same way."""
 
