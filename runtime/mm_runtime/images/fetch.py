@@ -199,6 +199,12 @@ class ImageFetcher:
         if not proxy:
             backend = PinnedBackend(self._resolver, allow_private_networks=allow_private)
             return httpcore.AsyncConnectionPool(ssl_context=self._ssl, network_backend=backend)
+        if ":" in target.host:
+            # httpcore writes CONNECT without the brackets, and verifies certificates with them.
+            raise FetchRefusedError(
+                f"host {target.host!r} is an IPv6 address, which is not fetched through a proxy; "
+                "write the host's name"
+            )
         if not allow_private and (what := why_not_through_a_proxy(target.host)):
             raise _not_public(what)
         return httpcore.AsyncHTTPProxy(

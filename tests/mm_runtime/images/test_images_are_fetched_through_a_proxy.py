@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mm_runtime.images.fetch import FetchPolicy, FetchRefusedError, ImageFetcher
-from mm_runtime.images.proxies import FetchProxies
+from mm_runtime.images.proxies import FetchProxies, why_not_through_a_proxy
 from mm_runtime.images.urls import Target
 from support.certificates import signed_by_an_authority
 from support.forward_proxy import ForwardProxy, forward_proxy
@@ -120,8 +120,7 @@ async def test_http_is_requested_of_the_proxy(proxy: ForwardProxy, names: dict[s
         pytest.param("169.254.169.254", "metadata", id="metadata"),
         pytest.param("0x7f.1", "loopback", id="another-notation"),
         pytest.param("010.8.8.8", "write that one", id="read-in-two-ways"),
-        pytest.param("[fd00::1]", "private", id="private-v6"),
-        pytest.param("[::ffff:10.0.0.1]", "private", id="mapped"),
+        pytest.param("[fd00::1]", "is an IPv6 address", id="ipv6"),
         pytest.param("localhost", "private network", id="localhost"),
         pytest.param("kubernetes", "private network", id="one-label"),
         pytest.param("billing.default.svc", "private network", id="a-service"),
@@ -137,6 +136,22 @@ async def test_what_is_private_by_its_spelling_is_refused_before_the_proxy_learn
         with pytest.raises(FetchRefusedError, match=reason):
             await fetcher(proxy.url).fetch(f"{scheme}://{host}/")
     assert (proxy.hosts, proxy.tunnels) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("host", "private"),
+    [
+        pytest.param("8.8.8.8", False, id="public-v4"),
+        pytest.param("2606:4700:4700::1111", False, id="public-v6"),
+        pytest.param("::ffff:10.0.0.1", True, id="mapped"),
+        pytest.param("fd00::1", True, id="private-v6"),
+        pytest.param("images.example.com", False, id="name"),
+        pytest.param("internal.example.com", False, id="a-label-within"),
+    ],
+)
+def test_public_hosts_are_left_to_the_proxy(host: str, *, private: bool) -> None:
+    """What the spelling does not tell is the proxy's to decide."""
+    assert (why_not_through_a_proxy(host) is not None) == private
 
 
 async def test_a_redirect_to_what_is_private_is_refused(
