@@ -150,7 +150,7 @@ async def test_what_is_private_by_its_spelling_is_refused_before_the_proxy_learn
     ],
 )
 def test_public_hosts_are_left_to_the_proxy(host: str, *, private: bool) -> None:
-    """What the spelling does not tell is the proxy's to decide."""
+    """What the spelling does not show is the proxy's to decide."""
     assert (why_not_through_a_proxy(host) is not None) == private
 
 
