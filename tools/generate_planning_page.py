@@ -57,7 +57,8 @@ mmctl plan -f model.yaml --checkpoint DIR --gpu {GPU} -o json       for programs
 mmctl families                                                          what each family needs
 ```
 
-`DIR` is a folder, `hf://ORG/NAME@REVISION` or `s3://BUCKET/PREFIX`: configurations and the headers of weights are read ([how](sources.md)).
+`DIR` is a folder, `hf://ORG/NAME@REVISION` or `s3://BUCKET/PREFIX`, of which configurations and
+headers of weights are read ([how](sources.md)).
 
 Exit codes: 0 fits, 2 the spec or the checkpoint cannot work, 3 does not fit. The JSON is described
 by [model-plan.schema.json](schemas/model-plan.schema.json). A GPU that is not in the list is given
