@@ -110,8 +110,7 @@ def write_processor(folder: Path) -> None:
         "processor_class": "Qwen2_5_VLProcessor",
         "image_mean": list(MEAN),
         "image_std": list(STD),
-        # Squares become 56 x 56. The least is one token: with equal bounds an image that is not
-        # square would be scaled a second time when it is scaled again.
+        # Squares become 56 x 56; the least is one token.
         "min_pixels": (PATCH * MERGE) ** 2,
         "max_pixels": side * side,
         "patch_size": PATCH,

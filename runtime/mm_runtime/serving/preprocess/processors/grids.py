@@ -21,7 +21,9 @@ from mm_runtime.serving.preprocess.processors.prepared import (
     InPrompt,
     Prepared,
     Size,
+    bounded,
     read_config,
+    shrunk,
 )
 
 LONGEST_RATIO = 200
@@ -32,6 +34,10 @@ LOW_PIXELS = LOW_SIDE**2
 
 _ROUNDING = 4
 """Sides are rounded to blocks, each by less than twice."""
+
+_KEPT_FRAME = 4
+"""A frame that `prepare_video` has to resize is scaled down first above so many times the most
+pixels; all frames of a video are in memory together."""
 
 FRAMES = 2
 """Frames that become one patch in time; an image counts twice."""
@@ -63,12 +69,13 @@ class GridProcessor(InOneRun, InPrompt):
         merge = vision.merge_size or 2
         # The plan counted on no more rows an image than these, whatever the checkpoint allows.
         planned = plan.features_per_image * (vision.patch_size * merge) ** 2 if plan else 0
+        most = min(vision.max_pixels, planned or vision.max_pixels)
         return cls(
             colours=Colours.of(read_config(engine.image_processor), Image.Resampling.BICUBIC),
             patch=vision.patch_size,
             merge=merge,
-            least_pixels=vision.min_pixels,
-            most_pixels=min(vision.max_pixels, planned or vision.max_pixels),
+            least_pixels=min(vision.min_pixels, most),
+            most_pixels=most,
             video=FAMILIES[engine.facts.family].video_features is not None,
         )
 
@@ -130,14 +137,16 @@ class GridProcessor(InOneRun, InPrompt):
         return tuple(height * width // unit**2 for height, width in rounded)
 
     def reduced(self, image: Image.Image, count: int) -> Image.Image:
-        """Return the image in the size its patches are cut from.
+        """Return the image in the size its patches are cut from, or as it is.
+
+        Where the bounds are close, or an image is a strip, rounding leads beyond a bound, and
+        `prepare` would resize what has that size again.
 
         Raises:
-            RequestError: a strip that no size within the bounds resembles.
+            RequestError: a strip that no size within the bounds resembles, or the request's bounds.
         """
         del count  # each is cut by itself
-        height, width = self._within(image.height, image.width, *self._shown)
-        return image.resize((width, height), resample=self.colours.resample)
+        return self._resized(image) or bounded(image, self.most_pixels)
 
     def video_rows(self, frames: int, size: Size) -> int:
         """Return the merged patches of every two frames.
@@ -158,7 +167,24 @@ class GridProcessor(InOneRun, InPrompt):
         """
         if not self.video:
             raise NO_VIDEO
-        return self.reduced(frame, 1)
+        return self._resized(frame) or shrunk(frame, self.most_pixels * _KEPT_FRAME)
+
+    def _resized(self, image: Image.Image) -> Image.Image | None:
+        """Return the image as `prepare` leaves it; None: it would resize that again.
+
+        Raises:
+            RequestError: as `reduced`.
+        """
+        size = self._within(image.height, image.width, *self._shown)
+        if self.rounded(*size) == size:
+            return image.resize(size[::-1], resample=self.colours.resample)
+        least, most = self._shown
+        if (least, most) != (self.least_pixels, self.most_pixels):
+            raise RequestError(
+                f"no size of {least} to {most} pixels resembles the image, which has "
+                f"{image.width} x {image.height}: leave bounds and detail out, or cut it"
+            )
+        return None
 
     def prepare(self, images: list[Image.Image]) -> Prepared:
         """Return `PIXEL_VALUES` [1, patches of all, values] and `IMAGE_GRID_THW`, three each."""

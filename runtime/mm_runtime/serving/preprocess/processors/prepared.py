@@ -27,6 +27,10 @@ Detail: TypeAlias = Literal["auto", "low", "high"]
 LOW_SIDE = 512
 """Pixels of a side of an image in low detail, as OpenAI defines it."""
 
+KEPT_PIXELS = 2048 * 2048
+"""An image of so many is never scaled down before its processor resizes it: it would be resized
+twice, and the tower would see other pixels than those of transformers. 12 MiB an image at most."""
+
 
 @dataclass(frozen=True)
 class Prepared:
@@ -137,7 +141,17 @@ class ImageProcessor(Protocol):
 
 
 def bounded(image: Image.Image, most_pixels: int) -> Image.Image:
-    """Return the image, scaled down when it has more pixels than any of its tiles could show."""
+    """Return the image, scaled down when it has more pixels than any of its tiles could show.
+
+    Args:
+        image: of any size; up to `KEPT_PIXELS` it stays as it is.
+        most_pixels: that all of its tiles could show.
+    """
+    return shrunk(image, max(most_pixels, KEPT_PIXELS))
+
+
+def shrunk(image: Image.Image, most_pixels: int) -> Image.Image:
+    """Return the image, scaled down when it has more pixels than these."""
     pixels = image.width * image.height
     if pixels <= most_pixels:
         return image
