@@ -70,26 +70,23 @@ def described(kind: str, name: str) -> dict[str, Any]:
     """Return what is known of a class."""
     import transformers  # noqa: PLC0415 (as in `main`)
     from transformers.generation.utils import GenerationMixin  # noqa: PLC0415
-    from transformers.models.auto import image_processing_auto, processing_auto  # noqa: PLC0415
+    from transformers.models.auto import processing_auto  # noqa: PLC0415
 
     model = getattr(transformers, name)
     config = model.config_class()
     text = config.get_text_config(decoder=True)
     processors: Any = vars(processing_auto)["PROCESSOR_MAPPING_NAMES"]
-    of_images: Any = vars(image_processing_auto)["IMAGE_PROCESSOR_MAPPING_NAMES"]
     processor = processors.get(kind)
     loaded = getattr(transformers, processor) if processor else None
-    images = of_images.get(kind) or {}
     # Those that transformers cannot import have no attributes either.
-    missing = getattr(loaded, "_backends", None) or ()
+    missing = sorted(getattr(loaded, "_backends", None) or ())
     parts = () if missing or loaded is None else loaded.get_attributes()
     found = {
         "class": name,
         "processor": processor,
         "placeholder": placeholder(loaded) if loaded and not missing else None,
-        "torchvision": "torchvision" in missing
-        or "video_processor" in parts
-        or "pil" not in images,
+        "lacks": missing or None,
+        "imageless": bool(parts) and "image_processor" not in parts,
         "encoderDecoder": bool(config.is_encoder_decoder),
         "ownGenerate": getattr(model, "generate", None) is not GenerationMixin.generate,
         "textType": text.model_type if text is not config else None,

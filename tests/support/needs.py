@@ -36,6 +36,7 @@ LIBRARIES = frozenset(
         "tensorrt_rtx",
         "tensorrt_rtx_bindings",
         "torch",
+        "torchvision",
         "transformers",
         # Not the package itself: Triton's schema of model configurations is read from its folder.
         "tritonclient.grpc",

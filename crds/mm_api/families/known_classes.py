@@ -21,8 +21,11 @@ def why_not(config: JsonObject) -> str | None:
     known = CLASSES[str(config["model_type"])]
     if "processor" not in known:
         return f"transformers {TRANSFORMERS} has no processor for it"
-    if "torchvision" in known:
-        return f"its {known['processor']} needs torchvision, which the runtime does not have"
+    if "lacks" in known:
+        packages = " and ".join(known["lacks"])
+        return f"its {known['processor']} needs {packages}, which the runtime does not have"
+    if "imageless" in known:
+        return f"its {known['processor']} reads no images"
     if "encoderDecoder" in known:
         return "it is an encoder-decoder, and `generic` serves decoders"
     if "ownGenerate" in known:

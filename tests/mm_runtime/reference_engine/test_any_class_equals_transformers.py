@@ -51,6 +51,8 @@ class Upstream:
         else:
             text = "<image>" * len(images) + QUESTION
             given = self.processor(text=text, images=images or None, return_tensors="pt")
+        # Llama 4's processor makes pixels in bfloat16, whatever the weights are.
+        given = given.to(dtype=self.model.dtype)
         with torch.no_grad():
             found = self.model.generate(**given, max_new_tokens=ANSWER, do_sample=False)
         answer: list[int] = found[0, given["input_ids"].shape[1] :].tolist()

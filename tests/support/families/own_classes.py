@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from support.families import torchvision_classes
 from support.families.checkpoints import HIDDEN, PATCH, SHARED, SIDE, TEXT, save
 from support.families.words import SIZE, id_of, tokenizer
 
@@ -153,7 +154,7 @@ def ovis2(folder: Path) -> None:
     ).save_pretrained(folder)
 
 
-WRITERS: dict[str, Callable[[Path], None]] = {
+WRITERS: dict[str, Callable[[Path], None]] = torchvision_classes.WRITERS | {
     one.__name__: one for one in (paligemma, aya_vision, idefics2, vipllava, ovis2)
 }
 """model_type -> what writes a checkpoint of it."""

@@ -71,7 +71,7 @@ def write_program(tower: Tower, path: Path) -> None:
 
 def write_onnx(tower: Tower, path: Path, *, opset: int) -> None:
     """Export a vision half and check the file; its named sizes stay free."""
-    # It misses torchvision, which is unused.
+    # Where torchvision is not installed it says so; no tower uses it.
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)
     logging.getLogger("torch.utils.flop_counter").setLevel(logging.ERROR)
     with warnings.catch_warnings():

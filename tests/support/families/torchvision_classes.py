@@ -1,0 +1,166 @@
+"""Checkpoints of classes whose processors are torchvision's, as `own_classes` writes them."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from support.families.checkpoints import HEADS, HIDDEN, LAYERS, PATCH, SIDE, TEXT, save
+from support.families.words import id_of, tokenizer
+
+TOWER = {
+    "hidden_size": HIDDEN,
+    "intermediate_size": 64,
+    "num_hidden_layers": LAYERS,
+    "num_attention_heads": HEADS,
+    "image_size": SIDE,
+    "patch_size": PATCH,
+}
+SQUARE = {"height": SIDE, "width": SIDE}
+BLOCKS = {
+    "depth": LAYERS,
+    "hidden_size": HIDDEN,
+    "num_heads": HEADS,
+    "intermediate_size": 48,
+    "out_hidden_size": HIDDEN,
+    "patch_size": PATCH,
+}
+"""Towers of patches in time."""
+
+MERGED = {"patch_size": PATCH, "temporal_patch_size": 2, "merge_size": 2}
+ROTATED = {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [4, 2, 2]}
+EXPERTS = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32}
+PIXELS = {"shortest_edge": 4 * SIDE * SIDE, "longest_edge": 16 * SIDE * SIDE}
+
+
+def _template(image: str) -> str:
+    return (
+        "{{ bos_token }}{% for message in messages %}{{ message['role'] }} : "
+        "{% for part in message['content'] %}"
+        "{% if part['type'] == 'image' %}" + image + "{% else %}{{ part['text'] }}{% endif %}"
+        "{% endfor %}{% endfor %} assistant :"
+    )
+
+
+def llama4(folder: Path) -> None:
+    """Llama 4: experts, layers without positions, tiles between tokens."""
+    import transformers as t  # noqa: PLC0415 (seconds)
+
+    tokens = (
+        *("<|image|>", "<|image_start|>", "<|image_end|>", "<|patch|>"),
+        *("<|tile_x_separator|>", "<|tile_y_separator|>"),
+    )
+    text = TEXT | {
+        "head_dim": 16,
+        "intermediate_size_mlp": 64,
+        "num_local_experts": 4,
+        "interleave_moe_layer_step": 2,
+        "no_rope_layer_interval": 2,
+        "attention_chunk_size": 64,
+    }
+    config = t.Llama4Config(
+        vision_config=TOWER
+        | {
+            "intermediate_size": 128,
+            "vision_output_dim": HIDDEN,
+            "projector_input_dim": HIDDEN,
+            "projector_output_dim": HIDDEN,
+        },
+        text_config=text,
+        boi_token_index=id_of("<|image_start|>", tokens),
+        eoi_token_index=id_of("<|image_end|>", tokens),
+        image_token_index=id_of("<|patch|>", tokens),
+    )
+    save(t.Llama4ForConditionalGeneration(config), folder)
+    t.Llama4Processor(
+        t.Llama4ImageProcessor(size=SQUARE, max_patches=4),
+        tokenizer(tokens),
+        patch_size=PATCH,
+        chat_template=_template("<|image|>"),
+    ).save_pretrained(folder)
+
+
+def qwen3_vl_moe(folder: Path) -> None:
+    """Qwen3-VL with experts; inner layers of the tower give features, too."""
+    import transformers as t  # noqa: PLC0415 (seconds)
+
+    tokens = ("<|vision_start|>", "<|vision_end|>", "<|image_pad|>", "<|video_pad|>")
+    config = t.Qwen3VLMoeConfig(
+        vision_config=BLOCKS | {"num_position_embeddings": 25, "deepstack_visual_indexes": [0, 1]},
+        text_config=TEXT
+        | EXPERTS
+        | {"head_dim": 16, "rope_parameters": ROTATED | {"mrope_interleaved": True}},
+        image_token_id=id_of("<|image_pad|>", tokens),
+        video_token_id=id_of("<|video_pad|>", tokens),
+        vision_start_token_id=id_of("<|vision_start|>", tokens),
+        vision_end_token_id=id_of("<|vision_end|>", tokens),
+    )
+    save(t.Qwen3VLMoeForConditionalGeneration(config), folder)
+    t.Qwen3VLProcessor(
+        t.Qwen2VLImageProcessor(size=PIXELS, **MERGED),
+        tokenizer(tokens),
+        t.Qwen3VLVideoProcessor(**MERGED),
+        chat_template=_template("<|vision_start|><|image_pad|><|vision_end|>"),
+    ).save_pretrained(folder)
+
+
+def glm4v(folder: Path) -> None:
+    """GLM-4V: images keep their shape; rotations of part of each head."""
+    import transformers as t  # noqa: PLC0415 (seconds)
+
+    tokens = (
+        *("<|image|>", "<|video|>", "<|begin_of_image|>", "<|end_of_image|>"),
+        *("<|begin_of_video|>", "<|end_of_video|>"),
+    )
+    config = t.Glm4vConfig(
+        vision_config=BLOCKS | {"image_size": 2 * SIDE},
+        text_config=TEXT | {"rope_parameters": ROTATED | {"partial_rotary_factor": 1.0}},
+        image_token_id=id_of("<|image|>", tokens),
+        video_token_id=id_of("<|video|>", tokens),
+        image_start_token_id=id_of("<|begin_of_image|>", tokens),
+        image_end_token_id=id_of("<|end_of_image|>", tokens),
+        video_start_token_id=id_of("<|begin_of_video|>", tokens),
+        video_end_token_id=id_of("<|end_of_video|>", tokens),
+    )
+    save(t.Glm4vForConditionalGeneration(config), folder)
+    t.Glm4vProcessor(
+        t.Glm4vImageProcessor(size=PIXELS, **MERGED),
+        tokenizer(tokens),
+        t.Glm4vVideoProcessor(**MERGED),
+        chat_template=_template("<|begin_of_image|><|image|><|end_of_image|>"),
+    ).save_pretrained(folder)
+
+
+def lfm2_vl(folder: Path) -> None:
+    """LFM2-VL: a layer of short convolutions and one of attention."""
+    import transformers as t  # noqa: PLC0415 (seconds)
+
+    tokens = ("<image>", "<|image_start|>", "<|image_end|>", "<|img_thumbnail|>")
+    config = t.Lfm2VlConfig(
+        vision_config=TOWER | {"model_type": "siglip2_vision_model", "num_patches": 16},
+        text_config=TEXT
+        | {
+            "model_type": "lfm2",
+            "layer_types": ["conv", "full_attention"],
+            "block_auto_adjust_ff_dim": False,
+        },
+        image_token_id=id_of("<image>", tokens),
+        projector_hidden_size=48,
+        downsample_factor=2,
+    )
+    save(t.Lfm2VlForConditionalGeneration(config), folder)
+    images = t.Lfm2VlImageProcessor(
+        encoder_patch_size=PATCH,
+        downsample_factor=2,
+        do_image_splitting=False,
+        min_image_tokens=1,
+        max_image_tokens=8,
+        max_num_patches=64,
+    )
+    t.Lfm2VlProcessor(
+        images, tokenizer(tokens), chat_template=_template("<image>")
+    ).save_pretrained(folder)
+
+
+WRITERS: dict[str, Callable[[Path], None]] = {
+    one.__name__: one for one in (llama4, qwen3_vl_moe, glm4v, lfm2_vl)
+}
+"""model_type -> what writes a checkpoint of it."""
