@@ -30,9 +30,9 @@ _CLASSES: Final = """
 
 `AutoModelForImageTextToText` of transformers {version}. A checkpoint that is of no family above is
 `generic` where its class is served ([how](serving.md#any-class-of-transformers)); the others are
-refused at the inspection (`UnknownFamily`). PaliGemma, Aya Vision, Idefics2, Ovis2, VipLlava, Llama 4,
-Qwen3-VL with experts, GLM-4V and LFM2-VL are compared with transformers token for token; the rest
-runs by the same code and was not tried.
+refused at the inspection (`UnknownFamily`). PaliGemma, Aya Vision, Idefics2, Ovis2, VipLlava, Llama
+4, Qwen3-VL with experts, GLM-4V and LFM2-VL are compared with transformers token for token; the
+rest runs by the same code and was not tried.
 
 | model_type | class | as `generic` |
 | --- | --- | --- |

@@ -18,7 +18,10 @@ sys.meta_path.insert(0, Absent())
 
 CLIENTS = ("av", "httpx2", "huggingface_hub", "obstore")
 GATEWAYS = ("httpx", "multipart", "prometheus_client", "psutil", "pytriton", "starlette", "uvicorn")
-ENGINES = ("onnx", "onnxruntime", "onnxscript", "peft", "safetensors", "torch", "torchvision", "transformers")
+ENGINES = (
+    *("onnx", "onnxruntime", "onnxscript", "peft"),
+    *("safetensors", "torch", "torchvision", "transformers"),
+)
 
 GATEWAY = "import mm_runtime.gateway.main, mm_runtime.gateway.wiring"
 SUPERVISOR = "import mm_runtime.launch.serve, mm_runtime.launch.tritonserver"

@@ -153,7 +153,6 @@ def lfm2_vl(folder: Path) -> None:
         do_image_splitting=False,
         min_image_tokens=1,
         max_image_tokens=8,
-        max_num_patches=64,
     )
     t.Lfm2VlProcessor(
         images, tokenizer(tokens), chat_template=_template("<image>")
