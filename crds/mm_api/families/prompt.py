@@ -44,6 +44,9 @@ class PromptStyle:
 
     placeholder: str = PLACEHOLDER
     video: str = ""
+    moment: str = ""
+    """What the checkpoint's processor writes for two frames of a video, its placeholder and
+    `{seconds:.1f}` in it; empty: all frames are one run behind one placeholder."""
     framed: str = ""
     """What the checkpoint's processor writes for a placeholder: that one between tokens of its own;
     empty: the placeholder alone."""

@@ -93,10 +93,24 @@ def read(config: JsonObject, processor: JsonObject) -> Dimensions:
     return Dimensions(facts, vision, image_token_id=image_token(config))
 
 
+MOMENT = "<{seconds:.1f} seconds><|vision_start|><|video_pad|><|vision_end|>"
+"""Of two frames: transformers' processor puts one after another in place of a video's token."""
+
+MOMENT_TOKENS = 12
+"""Of a moment without its features: a video of less than a day has 11 at the most."""
+
+
+def video_features(vision: VisionFacts, frames: int) -> int:
+    """Return the tokens of the largest frames with the times of each two."""
+    return -(-frames // 2) * (qwen2_vl.features_per_image(vision) + MOMENT_TOKENS)
+
+
 WRAPPER = (
     "<|im_start|>user\n"
     + IMAGES
     + "<|vision_start|><|image_pad|><|vision_end|>{% endfor %}"
+    + "{% for part in messages[0]['content'] if part['type'] == 'video' %}"
+    + "<|vision_start|><|video_pad|><|vision_end|>{% endfor %}"
     + TEXT
     + "{% endfor %}<|im_end|>\n<|im_start|>assistant\n"
 )
@@ -117,7 +131,9 @@ QWEN3_VL = Family(
     image_layout=ImageLayout.GRID,
     interleaved_rotation=True,
     decoder=Decoder.BESIDE_TOWER,
-    prompt=PromptStyle(WRAPPER, "<|image_pad|>", opening="<|im_start|>"),
+    prompt=PromptStyle(
+        WRAPPER, "<|image_pad|>", "<|video_pad|>", moment=MOMENT, opening="<|im_start|>"
+    ),
     serving=Serving(ENSEMBLE, BYTES_TENSORS, "the checkpoint's chat template"),
     features_per_image=qwen2_vl.features_per_image,
     fixed_features=False,
@@ -130,10 +146,11 @@ QWEN3_VL = Family(
     template_tokens=32,
     pool_factor=VARIABLE_SIZE_FACTOR,
     pipeline_parallel=True,
+    video_features=video_features,
     pytorch=PyTorchServing(images=True, since="1.2.0"),
     notes=(
         "an image is scaled to 5,184 patches, 1,296 tokens, at the most, whatever max_pixels says",
         "a row of an image has four times the language model's width: three layers get features",
-        "videos, whose frames stand between their times, are not served",
+        "two frames of a video stand behind their time; each is of 1,296 tokens at the most",
     ),
 )

@@ -202,13 +202,16 @@ class Preparation:
         images = await self._images.load(
             parsed.images, parsed.processors[: len(parsed.images)], salt
         )
-        video = None
+        video, prompt = None, parsed.prompt
         if parsed.videos:
             video = await self._images.load_video(
                 parsed.videos[0], parsed.processors[-1], most_frames=self.model.max_video_frames
             )
             frames, height, width, _ = video.pixels.shape
             rows = self._layout.video_rows(frames, (height, width))
+            prompt, apart = self._layout.timed(prompt, frames, video.times)
+            if apart > 1:
+                text_tokens = await self._count(prompt, apart, video=True)
             budget = self._budget(request, text_tokens, marks, rows)
         elif not self._layout.rows_are_fixed:
             rows = self._layout.rows([(image.shape[0], image.shape[1]) for image in images])
@@ -217,7 +220,7 @@ class Preparation:
             [(image.shape[0], image.shape[1]) for image in images]
         )
         return PreparedChat(
-            prompt=parsed.prompt,
+            prompt=prompt,
             images=images,
             video=video,
             audio=None,
@@ -335,10 +338,14 @@ class Preparation:
         """Return how each image and video is seen."""
         family, options = self.model.family, request.mm_processor_kwargs or {}
         processor = with_options(
-            self._layout.image_processor, family, options, "mm_processor_kwargs"
+            self._layout.image_processor,
+            family,
+            options,
+            "mm_processor_kwargs",
+            video=bool(videos),
         )
         of_videos = (
-            with_options(processor, family, video.options, f"{video.param}.video_url")
+            with_options(processor, family, video.options, f"{video.param}.video_url", video=True)
             for video in videos
         )
         return (*detailed(processor, images), *filter(None, of_videos))

@@ -66,6 +66,7 @@ from mm_runtime.images.proxies import FetchProxies
 from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.preprocess.audio.prefixes import Prefixes, accepts_audio, load_spectrogram
 from mm_runtime.serving.preprocess.processors import load_processor
+from mm_runtime.serving.prompts.moments import reads_times
 from mm_runtime.serving.prompts.questions import load_questions
 from mm_runtime.serving.prompts.starts import decoder_start
 from mm_runtime.serving.prompts.tokens import TextCodec
@@ -160,8 +161,7 @@ def build_gateway(
         known=DecodedImageCache(KNOWN_IMAGE_BYTES if serving.feature_cache_bytes else 0),
         decoders=decoders,
         bodies=bodies,
-        reads_times=directory.facts.vision is not None
-        and directory.facts.vision.tokens_per_second is not None,
+        reads_times=reads_times(directory.facts),
     )
     preparation = Preparation(
         model=model,

@@ -16,7 +16,7 @@ from mm_runtime.reference_engine.load import load_model
 from mm_runtime.reference_engine.prefix_keys import BLOCK
 from mm_runtime.reference_engine.reach import complete_rows, reach_of
 from mm_runtime.serving.errors import RequestError
-from mm_runtime.serving.preprocess.processors.grids import FRAMES
+from mm_runtime.serving.prompts.moments import FRAMES, reads_times
 from support.collecting_sink import CollectingSink
 from support.engines import engine_starter
 from support.families.expected import KINDS, Upstream, noise_image
@@ -193,20 +193,21 @@ def test_seconds_of_a_video(both: tuple[Pipeline, Upstream]) -> None:
         return
     frames = np.stack([np.asarray(noise_image(60, 60, seed=seed)) for seed in range(6)])[None]
     slow = {"VIDEO_BYTES": frames, "VIDEO_SECONDS": np.array([[37.0]], dtype=np.float32)}
-    vision = pipeline.directory.facts.vision
-    assert vision is not None
-    if vision.tokens_per_second is None:
+    facts = pipeline.directory.facts
+    assert facts.vision is not None
+    if not reads_times(facts):
         with pytest.raises(RequestError, match="video_seconds_input: this model"):
             pipeline.query(QUESTION, **slow)
         return
+    name = "input_ids" if facts.vision.tokens_per_second is None else "mrope_rotary_cos_sin"
     turned, usual = (
-        pipeline.inputs(QUESTION, **one)["mrope_rotary_cos_sin"]
-        for one in (slow, {"VIDEO_BYTES": frames})
+        pipeline.inputs(QUESTION, **one)[name] for one in (slow, {"VIDEO_BYTES": frames})
     )
     assert not np.array_equal(turned, usual)
     assert _video_answer(pipeline, upstream, **slow) == pipeline.query(QUESTION, **slow)
-    given = pipeline.prepare(QUESTION, **slow)["SECOND_PER_GRID_TS"]
-    assert given == pytest.approx(_upstreams_pace(kept=6, stored=925, seconds=37.0))
+    if facts.vision.tokens_per_second is not None:
+        given = pipeline.prepare(QUESTION, **slow)["SECOND_PER_GRID_TS"]
+        assert given == pytest.approx(_upstreams_pace(kept=6, stored=925, seconds=37.0))
     for seconds in (0.0, -1.0, float("nan"), 1e9):
         wrong = slow | {"VIDEO_SECONDS": np.array([[seconds]], dtype=np.float32)}
         with pytest.raises(RequestError, match="expected seconds"):

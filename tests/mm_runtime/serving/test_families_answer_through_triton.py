@@ -17,6 +17,7 @@ from mm_api.families import FAMILIES
 from mm_api.families.family import ImageLayout
 from mm_runtime.gateway.media.video import VideoLimits, decode_video, read_video
 from mm_runtime.reference_engine.encoder_decoder import KINDS as TEXT_KINDS
+from mm_runtime.serving.prompts import moments
 from mm_runtime.serving.prompts.starts import decoder_start
 from support import documented_requests
 from support.ensemble import Ensemble, EnsembleError
@@ -247,7 +248,8 @@ def test_bounds_of_a_video(served: Family) -> None:
         part = {"url": f"data:video/jpeg;base64,{row}", **bounds}
         return served.chat({"type": "video_url", "video_url": part}, TEXT_PART).usage.prompt_tokens
 
-    if FAMILIES[served.name].image_layout is ImageLayout.GRID:
+    processor = served.pipeline.preprocessor.image_processor
+    if processor is not None and processor.video_options:
         assert tokens() - tokens(max_pixels=16 * 28 * 28) == 24 - 12
     else:
         with pytest.raises(BadRequestError, match="max_pixels` does not act") as refusal:
@@ -388,7 +390,10 @@ def test_length_of_a_video(served: Family) -> None:
         clip = read_video(url, VideoLimits(1 << 20, 1 << 20, FRAMES))
         assert clip.seconds == 60 * FRAMES
         frames = np.stack([np.asarray(frame) for frame in clip.frames])[None]
-        ids = served.pipeline.query(prompt, VIDEO_BYTES=frames, **more)
+        style = FAMILIES[served.pipeline.directory.facts.family].prompt
+        assert style is not None
+        written = moments.timed(prompt, style, clip.times) if style.moment else prompt
+        ids = served.pipeline.query(written, VIDEO_BYTES=frames, **more)
         return served.pipeline.preprocessor.codec.decode(ids)
 
     urls = (_slow_animation(seed) for seed in range(0, 300, FRAMES))

@@ -14,7 +14,7 @@ from support.families.checkpoints import (
     write_processor,
 )
 from support.families.qwen2_vl import CASE as QWEN2_VL
-from support.families.qwen2_vl import TOKENS
+from support.families.qwen2_vl import TOKENS, video
 from support.families.words import id_of, write_tokenizer
 
 TEMPLATE = (
@@ -23,11 +23,13 @@ TEMPLATE = (
     "{% for content in message['content'] %}"
     "{% if content['type'] == 'image' or 'image' in content %}"
     "<|vision_start|><|image_pad|><|vision_end|>"
+    "{% elif content['type'] == 'video' or 'video' in content %}"
+    "<|vision_start|><|video_pad|><|vision_end|>"
     "{% elif 'text' in content %}{{ content['text'] }}{% endif %}{% endfor %}{% endif %}"
     "<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
-"""That of Qwen3-VL's checkpoints, without tools and videos."""
+"""That of Qwen3-VL's checkpoints, without tools."""
 
 
 def write(folder: Path) -> None:
@@ -57,6 +59,7 @@ def write(folder: Path) -> None:
     )
     save(Qwen3VLForConditionalGeneration(config), folder)
     write_tokenizer(folder, TOKENS)
+    _name_digits(folder / "tokenizer.json")
     (folder / "chat_template.jinja").write_text(TEMPLATE)
     write_processor(
         folder,
@@ -68,10 +71,20 @@ def write(folder: Path) -> None:
     )
 
 
+def _name_digits(file: Path) -> None:
+    """Give ten ids to digits, so that times are not all the unknown word."""
+    text = file.read_text()
+    for digit in range(10):
+        text = text.replace(f'"<extra_{digit}>"', f'"{digit}"')
+    file.write_text(text)
+
+
 CASE = Case(
     write,
     prompt="<|im_start|>user\n{images}what is in the image ?<|im_end|>\n<|im_start|>assistant\n",
     mark=QWEN2_VL.mark,
+    video_mark=QWEN2_VL.video_mark,
+    video=video,
     image_processor=QWEN2_VL.image_processor,
     vision_config="transformers.models.qwen3_vl.configuration_qwen3_vl:Qwen3VLVisionConfig",
     text_kind="qwen3_vl_text",

@@ -9,7 +9,12 @@ from mm_runtime.serving.preprocess.processors.prepared import ImageProcessor
 
 
 def with_options(
-    processor: ImageProcessor | None, family: str, options: Mapping[str, object], param: str
+    processor: ImageProcessor | None,
+    family: str,
+    options: Mapping[str, object],
+    param: str,
+    *,
+    video: bool,
 ) -> ImageProcessor | None:
     """Return the processor of a request that sets options.
 
@@ -18,16 +23,19 @@ def with_options(
         family: its name, for messages.
         options: names of the checkpoint's own processor, and values.
         param: the field that holds them.
+        video: the request has one.
 
     Raises:
         InvalidRequestError: an option that does not act, or a value that is not allowed.
     """
-    known = frozenset[str]() if processor is None else processor.options
+    known, kind = frozenset[str](), "videos" if video else "images"
+    if processor is not None:
+        known = processor.video_options if video else processor.options
     for name, value in sorted(options.items()):
         if processor is None or name not in known:
             acting = " and ".join(f"`{one}`" for one in sorted(known))
             raise InvalidRequestError(
-                f"`{param}.{name}` does not act on images of {family}: "
+                f"`{param}.{name}` does not act on {kind} of {family}: "
                 f"{f'only {acting} do' if acting else 'no option does'}. Leave it out.",
                 param=f"{param}.{name}",
                 code="unsupported_parameter",

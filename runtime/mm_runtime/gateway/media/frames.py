@@ -1,6 +1,6 @@
 """What decoding the frames of a video may cost, and what is held of them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +21,9 @@ class Clip:
     seconds: float | None
     """Length of the entire video; None: the file has none."""
 
+    times: tuple[float, ...] = ()
+    """Seconds before each of the frames; empty: the file has no times."""
+
 
 @dataclass(frozen=True, slots=True)
 class Video:
@@ -32,10 +35,24 @@ class Video:
     seconds: float | None = None
     """Length of the entire video; None: the file has none, or the model does not read times."""
 
+    times: tuple[float, ...] = ()
+    """Seconds before each of the frames; empty: the file has no times."""
+
     @property
     def nbytes(self) -> int:
         """Memory of the pixels."""
         return self.pixels.nbytes
+
+
+def times_of(places: Sequence[int], count: int, seconds: float | None) -> tuple[float, ...]:
+    """Return the seconds before frames of a video, which count as evenly spread over it.
+
+    Args:
+        places: of the frames, counted from 0.
+        count: frames of the video.
+        seconds: its length; None: it has no times.
+    """
+    return () if seconds is None else tuple(at / (count / seconds) for at in places)
 
 
 def same(frame: Image.Image) -> Image.Image:

@@ -137,7 +137,7 @@ class ImageLoader:
             job = video_job(processor.reduced_frame, limits, is_url=encoded is None)
             content = url.encode("utf-8", "surrogatepass") if encoded is None else encoded
             found = run(job, content, VIDEO_SECONDS)
-            return Video(found.array, self._length(found.seconds))
+            return Video(found.array, self._length(found.seconds), found.times)
 
         return await self._read(reference, decoded, code="invalid_video")
 

@@ -11,7 +11,7 @@ from PIL import Image, UnidentifiedImageError
 from PIL.ImageFile import ImageFile
 
 from mm_runtime.gateway.media.frame_choice import EVENLY, FrameChoice
-from mm_runtime.gateway.media.frames import Clip, Keep, PixelBudget, same
+from mm_runtime.gateway.media.frames import Clip, Keep, PixelBudget, same, times_of
 from mm_runtime.gateway.media.video_file import decode_video_file, is_video_file
 from mm_runtime.images.data_urls import decode_base64, split_data_url
 from mm_runtime.images.media import BadImageError, check_pixels, decode, opened, to_rgb
@@ -95,7 +95,9 @@ def decode_video(encoded: bytes, limits: VideoLimits, keep: Keep = same) -> Clip
         with opened(encoded, max_pixels=limits.max_pixels, formats=FORMATS) as image:
             count = getattr(image, "n_frames", 1)
             seconds = _seconds(image, count)
-            return Clip(_animation(image, wanted(count, seconds), limits, keep), seconds)
+            places = wanted(count, seconds)
+            frames = _animation(image, places, limits, keep)
+            return Clip(frames, seconds, times_of(places, count, seconds))
     except UnidentifiedImageError:
         raise BadImageError(f"the bytes are not a video of a known format; {_OTHER}") from None
     except BadImageError as error:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from PIL import Image
 
 from mm_runtime.gateway.media.container import BadRecordingError, format_of, opened
-from mm_runtime.gateway.media.frames import Clip, Keep, PixelBudget, same
+from mm_runtime.gateway.media.frames import Clip, Keep, PixelBudget, same, times_of
 from mm_runtime.images.media import BadImageError, check_pixels
 
 if TYPE_CHECKING:
@@ -57,7 +57,8 @@ def decode_video_file(
             budget = PixelBudget(MAX_FILE_PIXELS, places[-1] + 1)
             budget.check(size)
         with opened(encoded, "video") as container:
-            return Clip(_frames(container, places, max_pixels, budget, keep), seconds)
+            frames = _frames(container, places, max_pixels, budget, keep)
+            return Clip(frames, seconds, times_of(places, count, seconds))
     except BadRecordingError as error:
         raise BadImageError(str(error).replace("recording", "video")) from None
 

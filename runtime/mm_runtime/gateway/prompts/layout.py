@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from mm_runtime.gateway.errors import InvalidRequestError
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.preprocess.processors.prepared import ImageProcessor, Size
+from mm_runtime.serving.prompts.moments import frame_times
 from mm_runtime.serving.prompts.questions import QuestionWriter
 
 
@@ -63,6 +64,16 @@ class PromptLayout:
             return self.image_processor.video_rows(frames, size)
         except RequestError as error:
             raise InvalidRequestError(f"{error}.", code="invalid_video") from error
+
+    def timed(self, prompt: str, frames: int, times: Sequence[float]) -> tuple[str, int]:
+        """Return a prompt that says when the frames of its video are, and its placeholders.
+
+        Args:
+            prompt: with one placeholder of a video.
+            frames: of the video.
+            times: seconds before each; empty: it has no times.
+        """
+        return self.questions.timed(prompt, times or frame_times(frames, None))
 
     def text_tokens(self, prompt: str, images: int, *, video: bool = False) -> int:
         """Return the tokens of a complete prompt without the features of its images or its video.

@@ -28,10 +28,10 @@ from mm_runtime.serving.preprocess.media import (
     images_from_pixels,
 )
 from mm_runtime.serving.preprocess.processors import load_processor
-from mm_runtime.serving.preprocess.processors.grids import FRAMES
 from mm_runtime.serving.preprocess.processors.prepared import ImageProcessor, Prepared
 from mm_runtime.serving.preprocess.remote_images import Fetched, is_remote
 from mm_runtime.serving.prompts.ids import check_ends
+from mm_runtime.serving.prompts.moments import FRAMES, are_written, frame_times, reads_times
 from mm_runtime.serving.prompts.questions import QuestionWriter, load_questions
 from mm_runtime.serving.prompts.tokens import TextCodec, surely_exceeds
 from mm_runtime.serving.prompts.word_tensors import bias_tensor, word_tensors
@@ -103,8 +103,9 @@ class Preprocessor:
         decoder_text = next(iter(texts(inputs, "DECODER_QUERY")), None)
         self._check_characters(text)
         video = "VIDEO_BYTES" in inputs
+        times = self._times(inputs) if video else ()
         question = self.questions.write(
-            text, decoder_text, prepared.rows, video=video, frames=prepared.frames
+            text, decoder_text, prepared.rows, video=video, frames=prepared.frames, times=times
         )
         ids = question.ids
         self._check_length(ids)
@@ -219,8 +220,7 @@ class Preprocessor:
         seconds = scalar(inputs, "VIDEO_SECONDS")
         if seconds is None:
             return {}
-        vision = self.engine.facts.vision
-        if vision is None or vision.tokens_per_second is None:
+        if not reads_times(self.engine.facts):
             raise RequestError(
                 "video_seconds_input: this model reads the order of frames and not their times; "
                 "leave it out"
@@ -229,7 +229,13 @@ class Preprocessor:
             raise RequestError(
                 f"video_seconds_input is {seconds:g}; expected seconds, up to {LONGEST_VIDEO}"
             )
+        if are_written(self.engine.facts):  # the prompt says it
+            return {}
         return {"SECOND_PER_GRID_TS": np.array([FRAMES * seconds / frames], dtype=np.float32)}
+
+    def _times(self, inputs: Tensors) -> list[float]:
+        """Return the seconds before each frame of a video, evenly spread over its length."""
+        return frame_times(inputs["VIDEO_BYTES"].shape[1], scalar(inputs, "VIDEO_SECONDS"))
 
     def _longest(self) -> tuple[int, str]:
         """Return the most tokens of a prompt, and the field that says so."""

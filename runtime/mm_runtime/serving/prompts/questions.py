@@ -8,6 +8,7 @@ from mm_api.families.prompt import PromptStyle
 from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.prompts.frames import Frame, framed, runs_of
+from mm_runtime.serving.prompts.moments import moments, timed
 from mm_runtime.serving.prompts.starts import decoder_start
 from mm_runtime.serving.prompts.styles import style_of
 from mm_runtime.serving.prompts.tokens import TextCodec
@@ -39,6 +40,7 @@ class QuestionWriter(Protocol):
         *,
         video: bool,
         frames: Sequence[Frame] = (),
+        times: Sequence[float] = (),
     ) -> Question:
         """Return the ids of a request whose images become these rows.
 
@@ -48,6 +50,7 @@ class QuestionWriter(Protocol):
             rows: of each image.
             video: they are one of a video.
             frames: what stands for each image; none where its rows are one run.
+            times: of the frames of a video, where the prompt does not say them.
 
         Raises:
             RequestError: placeholders and images disagree in number.
@@ -55,6 +58,14 @@ class QuestionWriter(Protocol):
 
     def tokens_of(self, frame: Frame) -> int:
         """Return the tokens of a prompt that an image becomes, its features included."""
+
+    def timed(self, prompt: str, times: Sequence[float]) -> tuple[str, int]:
+        """Return a prompt that says when the frames of its video are, and its placeholders.
+
+        Args:
+            prompt: with one placeholder of a video.
+            times: seconds before each frame.
+        """
 
 
 @dataclass(frozen=True)
@@ -75,10 +86,11 @@ class PromptQuestions:
         *,
         video: bool,
         frames: Sequence[Frame] = (),
+        times: Sequence[float] = (),
     ) -> Question:
         """Return the prompt's ids; an id past the vocabulary stands for a row of the table."""
         del decoder_text  # there is no second prompt
-        prompt = self.prompts.write(text, len(rows), video=video)
+        prompt = self.prompts.write(text, len(rows), video=video, times=times)
         if self.style.splits:
             return Question(self._split(prompt, rows))
         if frames:
@@ -102,6 +114,12 @@ class PromptQuestions:
     def tokens_of(self, frame: Frame) -> int:
         """Return the features of a frame, and the tokens among them."""
         return len(self.codec.encode_word(frame.text)) - len(frame.runs) + sum(frame.runs)
+
+    def timed(self, prompt: str, times: Sequence[float]) -> tuple[str, int]:
+        """Return the prompt as it is where all frames are one run."""
+        if not self.style.moment:
+            return prompt, 1
+        return timed(prompt, self.style, times), len(moments(times))
 
     def _split(self, prompt: str, rows: Sequence[int]) -> list[int]:
         """Return ids with features between the parts of the text, which begins only once."""
@@ -135,9 +153,10 @@ class TextQuestions:
         *,
         video: bool,
         frames: Sequence[Frame] = (),
+        times: Sequence[float] = (),
     ) -> Question:
         """Return the ids of text and decoder's prompt."""
-        del rows, video, frames  # refused before
+        del rows, video, frames, times  # refused before
         decoder = list(self.start)
         if decoder_text:
             decoder += self.codec.encode_word(decoder_text)
@@ -147,6 +166,11 @@ class TextQuestions:
         """Return nothing: images are no part of a text."""
         del frame
         return 0
+
+    def timed(self, prompt: str, times: Sequence[float]) -> tuple[str, int]:
+        """Return the text."""
+        del times
+        return prompt, 1
 
 
 def load_questions(engine: EngineDirectory, codec: TextCodec) -> QuestionWriter:

@@ -14,6 +14,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from mm_api.families.prompt import PromptStyle
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.prompts.chat_template import find_chat_template
+from mm_runtime.serving.prompts.moments import FRAMES, frame_times, is_timed, timed
 
 
 class PromptWriter:
@@ -34,8 +35,17 @@ class PromptWriter:
         """Take the template of a processor folder, or the family's wrapper when it has none."""
         return cls(find_chat_template(folder) or style.wrapper, begin_token, style)
 
-    def write(self, text: str, images: int, *, video: bool = False) -> str:
+    def write(
+        self, text: str, images: int, *, video: bool = False, times: Sequence[float] = ()
+    ) -> str:
         """Return the complete prompt for `text` and this many images, or one video.
+
+        Args:
+            text: of the user, or a complete prompt.
+            images: that placeholders stand for; of a video whose frames stand apart, the pairs.
+            video: they are of one.
+            times: of the frames of a video that stand apart, where the prompt does not say them;
+                empty: they are 24 a second.
 
         Raises:
             RequestError: placeholders and images disagree in number.
@@ -46,12 +56,14 @@ class PromptWriter:
         placeholder = style.video if video else style.placeholder
         if placeholder not in text and not complete:
             kind = "video" if video else "image"
-            parts: list[dict[str, Any]] = [{"type": kind}] * images
+            parts: list[dict[str, Any]] = [{"type": kind}] * (1 if video else images)
             parts.append({"type": "text", "text": text})
             messages = [{"role": "user", "content": parts}]
             text = self._template.render(
                 messages=messages, add_generation_prompt=True, bos_token=self._begin_token or ""
             )
+        if video and style.moment and text.count(placeholder) == 1 and not is_timed(text, style):
+            text = timed(text, style, times or frame_times(FRAMES * images, None))
         placeholders = text.count(placeholder)
         if placeholders != images:
             raise RequestError(

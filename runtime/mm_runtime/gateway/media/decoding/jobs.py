@@ -63,4 +63,5 @@ def _audio(most_samples: int, encoded: bytes) -> NDArray[np.float32]:
 
 
 def _stacked(clip: Clip) -> Decoded:
-    return Decoded(np.stack([np.asarray(frame) for frame in clip.frames]), clip.seconds)
+    pixels = np.stack([np.asarray(frame) for frame in clip.frames])
+    return Decoded(pixels, clip.seconds, clip.times)

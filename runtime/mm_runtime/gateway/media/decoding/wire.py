@@ -27,6 +27,9 @@ class Decoded:
     seconds: float | None = None
     """Length of a video; None: the file has none."""
 
+    times: tuple[float, ...] = ()
+    """Seconds before each frame of a video; empty: the file has no times."""
+
 
 Job = Callable[[bytes], Array | Decoded]
 """Picklable; a file -> what is in it."""
@@ -38,7 +41,8 @@ TASK = struct.Struct("<IQI")
 """Bytes of the job, bytes of the file, seconds of processor time."""
 
 HEADER = struct.Struct("<I")
-MAX_HEADER_BYTES = 64 * 1024
+MAX_HEADER_BYTES = 128 * 1024
+"""The times of 4,096 frames take 90 KB."""
 MAX_MESSAGE_CHARACTERS = 4096
 _MOST_DIMENSIONS = 4
 
@@ -52,7 +56,8 @@ class BrokenAnswerError(Exception):
 def array_header(decoded: Decoded) -> bytes:
     """Return what is said before the bytes of an array."""
     array = decoded.array
-    return _framed({"shape": array.shape, "dtype": array.dtype.name, "seconds": decoded.seconds})
+    said = {"seconds": decoded.seconds, "times": decoded.times}
+    return _framed({"shape": array.shape, "dtype": array.dtype.name, **said})
 
 
 def error_header(kind: str, message: str) -> bytes:
@@ -73,6 +78,7 @@ def read_header(header: bytes, max_bytes: int) -> Decoded | tuple[str, str]:
         shape = tuple(int(side) for side in found["shape"])
         kind = _TYPES[found["dtype"]]
         seconds = None if found.get("seconds") is None else float(found["seconds"])
+        times = tuple(float(one) for one in found.get("times", ()))
     except (ValueError, KeyError, TypeError) as error:
         raise BrokenAnswerError(str(error)) from None
     if not 1 <= len(shape) <= _MOST_DIMENSIONS or min(shape) < 0:
@@ -81,7 +87,9 @@ def read_header(header: bytes, max_bytes: int) -> Decoded | tuple[str, str]:
         raise BrokenAnswerError(f"an array of shape {shape}, more than {max_bytes} bytes")
     if seconds is not None and not 0 < seconds < math.inf:
         raise BrokenAnswerError(f"a length of {seconds} seconds")
-    return Decoded(np.empty(shape, kind), seconds)
+    if len(times) not in (0, shape[0]) or not all(0 <= one < math.inf for one in times):
+        raise BrokenAnswerError(f"{len(times)} times of {shape[0]} frames, or one that none has")
+    return Decoded(np.empty(shape, kind), seconds, times)
 
 
 def _framed(content: dict[str, object]) -> bytes:

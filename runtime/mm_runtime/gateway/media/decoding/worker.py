@@ -12,6 +12,7 @@ import signal
 import sys
 import traceback
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -82,15 +83,15 @@ def main() -> None:
 def _answer(job: bytes, content: bytes) -> tuple[bytes, Array | None]:
     try:
         found = pickle.loads(job)(content)  # noqa: S301  # our gateway's own
-        seconds = found.seconds if isinstance(found, Decoded) else None
-        array = np.ascontiguousarray(found.array if isinstance(found, Decoded) else found)
+        decoded = found if isinstance(found, Decoded) else Decoded(found)
+        array = np.ascontiguousarray(decoded.array)
     except Exception as error:  # noqa: BLE001  # the gateway decides what becomes of it
         for kind, name in _REFUSALS:
             if isinstance(error, kind):
                 return error_header(name, str(error)), None
         traceback.print_exc()
         return error_header("failure", f"{type(error).__name__}: {error}"), None
-    return array_header(Decoded(array, seconds)), array if array.size else None
+    return array_header(replace(decoded, array=array)), array if array.size else None
 
 
 def _bound_processor_time(seconds: int) -> None:

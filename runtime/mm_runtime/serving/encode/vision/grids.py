@@ -16,6 +16,7 @@ from mm_runtime.serving.encode.vision.session import VisionSession
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.geometry.patches import patch_positions
 from mm_runtime.serving.geometry.rotation import Rotation, rotate
+from mm_runtime.serving.prompts.moments import are_written
 from mm_runtime.serving.tensors import Tensors, scalar, single
 
 Grid = tuple[int, int, int]
@@ -121,6 +122,7 @@ class GridEncoder(PatchEncoder):
         self._vocabulary = facts.text.vocabulary_size
         self._rotation = rotation
         self._tokens_per_second = facts.vision.tokens_per_second if facts.vision else None
+        self._frames_stand_apart = are_written(facts)
 
     @classmethod
     def load(cls, session: VisionSession, facts: ModelFacts, llm: Path) -> "GridEncoder":
@@ -132,6 +134,8 @@ class GridEncoder(PatchEncoder):
 
     def _features(self, one: Grids, table: NDArray[np.float32]) -> Features:
         blocks = [(t, h // self._merge, w // self._merge) for t, h, w in one.grids]
+        if self._frames_stand_apart:
+            blocks = [(1, h, w) for t, h, w in blocks for _ in range(t)]
         pace = self._tokens_per_second
         interval = 1.0 if pace is None else pace * one.seconds
         assert one.ids is not None  # noqa: S101 (`read` has refused it)

@@ -11,6 +11,7 @@ from PIL import Image
 from mm_api.families import FAMILIES
 from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.errors import RequestError
+from mm_runtime.serving.preprocess.processors.frame_sizes import LONGEST_RATIO, FrameSizes
 from mm_runtime.serving.preprocess.processors.pixel_values import Values
 from mm_runtime.serving.preprocess.processors.prepared import (
     LOW_SIDE,
@@ -25,9 +26,7 @@ from mm_runtime.serving.preprocess.processors.prepared import (
     read_config,
     shrunk,
 )
-
-LONGEST_RATIO = 200
-"""Of the longer to the shorter side; transformers refuses more."""
+from mm_runtime.serving.prompts.moments import FRAMES, are_written
 
 LOW_PIXELS = LOW_SIDE**2
 """Of an image in low detail."""
@@ -35,12 +34,9 @@ LOW_PIXELS = LOW_SIDE**2
 _ROUNDING = 4
 """Sides are rounded to blocks, each by less than twice."""
 
-_KEPT_FRAME = 4
+_KEPT_FRAME = 2
 """A frame that `prepare_video` has to resize is scaled down first above so many times the most
 pixels; all frames of a video are in memory together."""
-
-FRAMES = 2
-"""Frames that become one patch in time; an image counts twice."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +51,9 @@ class GridProcessor(InOneRun, InPrompt):
     shown: tuple[int, int] | None = None
     """Fewest and most pixels that an image is reduced to; None: the same."""
     video: bool = True
+    frame_sizes: FrameSizes | None = None
+    """Of videos whose size depends on the number of frames, which stand apart in the prompt; None:
+    a frame is resized as an image."""
 
     @property
     def _shown(self) -> tuple[int, int]:
@@ -66,17 +65,21 @@ class GridProcessor(InOneRun, InPrompt):
         vision, plan = engine.facts.vision, engine.vision
         if vision is None or vision.min_pixels is None or vision.max_pixels is None:
             raise ValueError(f"{engine.root}: the facts of a Qwen2-VL have no bounds of pixels")
-        merge = vision.merge_size or 2
+        patch, merge = vision.patch_size, vision.merge_size or 2
+        family = FAMILIES[engine.facts.family]
         # The plan counted on no more rows an image than these, whatever the checkpoint allows.
-        planned = plan.features_per_image * (vision.patch_size * merge) ** 2 if plan else 0
+        planned = plan.features_per_image * (patch * merge) ** 2 if plan else 0
         most = min(vision.max_pixels, planned or vision.max_pixels)
         return cls(
             colours=Colours.of(read_config(engine.image_processor), Image.Resampling.BICUBIC),
-            patch=vision.patch_size,
+            patch=patch,
             merge=merge,
             least_pixels=min(vision.min_pixels, most),
             most_pixels=most,
-            video=FAMILIES[engine.facts.family].video_features is not None,
+            video=family.video_features is not None,
+            frame_sizes=FrameSizes.of(engine.image_processor, patch * merge, most)
+            if are_written(engine.facts)
+            else None,
         )
 
     @property
@@ -88,6 +91,11 @@ class GridProcessor(InOneRun, InPrompt):
     def options(self) -> frozenset[str]:
         """The bounds of an image's pixels, and of a frame's."""
         return frozenset({"min_pixels", "max_pixels"})
+
+    @property
+    def video_options(self) -> frozenset[str]:
+        """The same, where a frame is resized as an image."""
+        return self.options if self.frame_sizes is None else frozenset()
 
     def with_option(self, name: str, value: object) -> "GridProcessor":
         """Return the processor of other bounds.
@@ -157,7 +165,8 @@ class GridProcessor(InOneRun, InPrompt):
         """
         if not self.video:
             raise NO_VIDEO
-        return ceil(frames / FRAMES) * self.rows_of([size])[0]
+        height, width = self._frame_size(frames, *size)
+        return ceil(frames / FRAMES) * (height * width // (self.patch * self.merge) ** 2)
 
     def reduced_frame(self, frame: Image.Image) -> Image.Image:
         """Return a frame in the size its patches are cut from.
@@ -167,7 +176,19 @@ class GridProcessor(InOneRun, InPrompt):
         """
         if not self.video:
             raise NO_VIDEO
-        return self._resized(frame) or shrunk(frame, self.most_pixels * _KEPT_FRAME)
+        if self.frame_sizes is None:
+            return self._resized(frame) or shrunk(frame, self.most_pixels * _KEPT_FRAME)
+        return shrunk(frame, self.most_pixels * _KEPT_FRAME)
+
+    def _frame_size(self, frames: int, height: int, width: int) -> tuple[int, int]:
+        """Return the size that each of so many frames is resized to.
+
+        Raises:
+            RequestError: as `video_rows`.
+        """
+        if self.frame_sizes is None:
+            return self.rounded(height, width)
+        return self.frame_sizes.of_each(frames, height, width)
 
     def _resized(self, image: Image.Image) -> Image.Image | None:
         """Return the image as `prepare` leaves it; None: it would resize that again.
@@ -188,7 +209,9 @@ class GridProcessor(InOneRun, InPrompt):
 
     def prepare(self, images: list[Image.Image]) -> Prepared:
         """Return `PIXEL_VALUES` [1, patches of all, values] and `IMAGE_GRID_THW`, three each."""
-        return self._prepared([[image] for image in images])
+        return self._prepared(
+            [([image], self.rounded(image.height, image.width)) for image in images]
+        )
 
     def prepare_video(self, frames: list[Image.Image]) -> Prepared:
         """Return the same of one video; an odd last frame counts twice.
@@ -199,13 +222,21 @@ class GridProcessor(InOneRun, InPrompt):
         if not self.video:
             raise NO_VIDEO
         even = [*frames, *frames[-1:]] if len(frames) % FRAMES else frames
-        return self._prepared([even])
+        size = self._frame_size(len(frames), frames[0].height, frames[0].width)
+        prepared = self._prepared([(even, size)])
+        if self.frame_sizes is None:
+            return prepared
+        pairs = len(even) // FRAMES
+        return replace(prepared, rows=(prepared.rows[0] // pairs,) * pairs)
 
-    def _prepared(self, clips: list[list[Image.Image]]) -> Prepared:
-        """Return the patches of clips of an even number of frames, or of one that counts twice."""
+    def _prepared(self, clips: list[tuple[list[Image.Image], tuple[int, int]]]) -> Prepared:
+        """Return the patches of clips of an even number of frames, or of one that counts twice.
+
+        Args:
+            clips: frames, and the height and width that they are resized to.
+        """
         patches, grids = [], []
-        for clip in clips:
-            height, width = self.rounded(clip[0].height, clip[0].width)
+        for clip, (height, width) in clips:
             shown = [self._frame(frame, height, width) for frame in clip]
             frames = np.stack(shown * FRAMES if len(shown) == 1 else shown)
             patches.append(self._patches(frames))

@@ -63,6 +63,10 @@ class ImageProcessor(Protocol):
     def options(self) -> frozenset[str]:
         """Options that a request may set, as the checkpoint's own processor calls them."""
 
+    @property
+    def video_options(self) -> frozenset[str]:
+        """Those of them that act on a video."""
+
     def with_option(self, name: str, value: object) -> "ImageProcessor":
         """Return the processor of a request that sets one of `options`.
 
@@ -174,6 +178,11 @@ class WithoutOptions:
 
     @property
     def options(self) -> frozenset[str]:
+        """None."""
+        return frozenset()
+
+    @property
+    def video_options(self) -> frozenset[str]:
         """None."""
         return frozenset()
 
