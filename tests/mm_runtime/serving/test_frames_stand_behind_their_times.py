@@ -116,7 +116,7 @@ def test_frames_without_times() -> None:
     assert times_of([0, 1], 2, None) == ()
 
 
-def test_frames_are_kept_whole_within_a_bound() -> None:
+def test_frames_keep_their_size_within_a_bound() -> None:
     """How small each becomes is known when all are there; options of images do not act."""
     frame = noise_image(300, 200, seed=0)
     assert GRID.reduced_frame(frame) is frame
