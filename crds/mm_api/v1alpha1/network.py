@@ -71,7 +71,8 @@ class NetworkSpec(ApiModel):
     ip_family_policy: Literal["SingleStack", "PreferDualStack"] | None = Field(
         default=None,
         description="Of the model's Service: addresses of one family, or of both where the cluster "
-        "has both. Absent: the operator's, then the cluster's default.",
+        "has both. Absent: the operator's, then what the Service has: at first, the cluster's "
+        "default.",
     )
 
     @property
