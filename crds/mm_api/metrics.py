@@ -266,6 +266,13 @@ ROUTER_METRICS: tuple[Metric, ...] = (
         ("model", "reason"),
     ),
     Metric(
+        "mm_router_splits_total",
+        _C,
+        "Requests by the name of a split, by model and why: weight (the key's own model), fallback "
+        "(that one has no replica that takes requests).",
+        ("model", "split", "by"),
+    ),
+    Metric(
         "mm_router_first_byte_seconds",
         _H,
         "From a request's head to the first byte of its answer, by those that were answered.",

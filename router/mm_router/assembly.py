@@ -21,6 +21,7 @@ from mm_router.metrics import RouterMetrics
 from mm_router.reading import read_form, read_json
 from mm_router.routes import Public, State
 from mm_router.settings import Settings
+from mm_router.split_file import SplitFile
 from mm_router.upstream import Upstream
 
 _LOG = logging.getLogger(__name__)
@@ -98,6 +99,8 @@ async def run(settings: Settings) -> bool:
 
     Raises:
         ClusterError: there is no configuration for the API server.
+        OSError: the file of splits cannot be read.
+        SplitError: it holds no splits.
         RuntimeError: a part ended, a port that is taken among the reasons.
     """
     raise_open_files()
@@ -123,14 +126,19 @@ async def _run_parts(
         edge_server(state, limits, settings.address, settings.metrics_port),
         public_server(router, settings),
     ]
-    watching = asyncio.create_task(discovery.run(), name="discovery")
+    followed = {"discovery": discovery.run}
+    if settings.splits_file is not None:
+        splits = SplitFile(settings.splits_file, router.fleet.set_splits)
+        splits.load()
+        followed["splits"] = splits.follow
+    watching = [asyncio.create_task(run(), name=name) for name, run in followed.items()]
     serving = [
         asyncio.create_task(servers[0].serve(), name="state"),
         # Before the first lists no model exists: a client would read that in a 404.
         asyncio.create_task(_serve_after(discovery, servers[1]), name="clients"),
     ]
     stopping = asyncio.create_task(stop.wait(), name="signal")
-    parts = {watching, *serving}
+    parts = {*watching, *serving}
     try:
         await asyncio.wait({*parts, stopping}, return_when=asyncio.FIRST_COMPLETED)
         if ended := [part for part in parts if part.done()]:
@@ -145,7 +153,7 @@ async def _run_parts(
     finally:
         for server in servers:
             server.should_exit = True
-        for part in (watching, stopping, *(() if servers[1].started else serving[1:])):
+        for part in (*watching, stopping, *(() if servers[1].started else serving[1:])):
             part.cancel()
         await asyncio.wait({*parts, stopping})
 

@@ -51,6 +51,10 @@ class Ejections:
         healthy = [one for one in replicas if self._is_open(one, now)]
         return healthy or list(replicas)
 
+    def some_open(self, replicas: Collection[str], now: float) -> bool:
+        """Return whether one of the replicas may get a request without being a last resort."""
+        return any(self._is_open(one, now) for one in replicas)
+
     def chosen(self, replica: str) -> None:
         """Note that a request goes to a replica: the trial of one that was ejected."""
         record = self._records.get(replica)

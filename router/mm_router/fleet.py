@@ -9,10 +9,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from mm_router.affinity import Affinity
-from mm_router.catalog import Catalog, Model
+from mm_router.catalog import Catalog, Model, Target
 from mm_router.ejection import Ejections, Failure
 from mm_router.metrics import ModelState, RouterMetrics
 from mm_router.placement import By, place
+from mm_router.splits import Split, choose, key_of_turn
 
 _LOG = logging.getLogger(__name__)
 
@@ -43,15 +44,39 @@ class Fleet:
         self._metrics = metrics
         self._clock = clock
         self._replicas: dict[ModelKey, _Replicas] = {}
+        self._splits: tuple[Split, ...] = ()
+        self._turns = itertools.count()
+        self._unknown: frozenset[str] = frozenset()
         self.catalog = Catalog()
         metrics.collect(self._states)
 
     def set_models(self, models: Iterable[Model]) -> None:
         """Take the models that there are now."""
         before = {model.key for model in self.catalog}
-        self.catalog = Catalog(models)
+        self._catalogue(models)
         for namespace, name in before - {model.key for model in self.catalog}:
             self._metrics.forget(f"{namespace}/{name}")
+
+    def set_splits(self, splits: Iterable[Split]) -> None:
+        """Take the splits that there are now; requests under way stay where they are."""
+        self._splits = tuple(splits)
+        self._catalogue(self.catalog)
+
+    def target(self, requested: str, affinity: Affinity | None) -> Target:
+        """Return the model of a request, by the name that it has and, behind a split, by its key.
+
+        Raises:
+            UnknownModelError: the name means no model, or several.
+        """
+        options = self.catalog.split(requested)
+        if not options:
+            return self.catalog.resolve(requested)
+        key = affinity.key if affinity else key_of_turn(next(self._turns))
+        parts = [part for part, _ in options]
+        part, why = choose(key, parts, [self._takes(target.model.key) for _, target in options])
+        target = options[parts.index(part)][1]
+        self._metrics.count("mm_router_splits_total", "/".join(target.model.key), requested, why)
+        return target
 
     def set_replicas(self, model: ModelKey, addresses: Collection[str]) -> None:
         """Take the addresses of a model's ready replicas; requests under way stay counted."""
@@ -102,6 +127,20 @@ class Fleet:
             del replicas.outstanding[replica]
         if not replicas.addresses and not replicas.outstanding:
             del self._replicas[model]
+
+    def _catalogue(self, models: Iterable[Model]) -> None:
+        self.catalog = Catalog(models, self._splits)
+        unknown = frozenset(self.catalog.unknown())
+        for problem in sorted(unknown - self._unknown):
+            _LOG.warning("%s; the other models of the split get its requests", problem)
+        self._unknown = unknown
+
+    def _takes(self, model: ModelKey) -> bool:
+        """Return whether a model has a replica that is not ejected."""
+        replicas = self._replicas.get(model)
+        return replicas is not None and replicas.ejections.some_open(
+            replicas.addresses, self._clock()
+        )
 
     def _states(self) -> Iterator[ModelState]:
         for model in self.catalog:

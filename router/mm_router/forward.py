@@ -146,7 +146,7 @@ class Forward:
         else:
             loop = asyncio.get_running_loop()
             reading = await loop.run_in_executor(self._reader, self._read, body, content_type)
-        target = self._fleet.catalog.resolve(reading.model)
+        target = self._fleet.target(reading.model, reading.affinity)
         query = scope["query_string"].decode("latin-1")
         return Outgoing(
             model=target.model,

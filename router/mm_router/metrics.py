@@ -45,9 +45,9 @@ class RouterMetrics:
             registry=self.registry,
         )
 
-    def count(self, name: str, model: str, value: str) -> None:
-        """Count something of a model; `value` is that of the metric's second label."""
-        self._counters[name].labels(model, value).inc()
+    def count(self, name: str, model: str, *values: str) -> None:
+        """Count something of a model; `values` are those of the metric's other labels."""
+        self._counters[name].labels(model, *values).inc()
 
     def first_byte(self, model: str, seconds: float) -> None:
         """Take the time until an answer began."""

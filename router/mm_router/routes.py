@@ -77,12 +77,7 @@ class Public:
         catalog = self._catalog()
         if not name:
             return {"object": "list", "data": [_described(one) for one in catalog.listed()]}
-        target = catalog.resolve(name)
-        listed = [one for one in catalog.listed() if catalog.resolve(one.id) == target]
-        if not listed:  # a name that is understood, but not the one that is listed
-            parent = None if target.served == target.model.name else target.model.name
-            listed = [Listed(name, target.model.created, parent)]
-        return _described(listed[0])
+        return _described(catalog.entry(name))
 
 
 class State:

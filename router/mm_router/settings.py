@@ -3,6 +3,7 @@
 import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from mm_api.contract import ROUTER_METRICS_PORT, ROUTER_PORT
 from mm_edge.drain import LAME_DUCK_SECONDS
@@ -16,6 +17,9 @@ class Settings:
 
     namespaces: tuple[str, ...] = ()
     """Namespaces of models; empty means all of them (and needs a ClusterRole)."""
+
+    splits_file: Path | None = None
+    """Names that stand for several models; followed while the router runs. None: no such names."""
 
     address: str = "0.0.0.0"  # noqa: S104  # clients come from outside the pod
     """Where it listens, on both ports."""
@@ -63,6 +67,7 @@ def parse_settings(arguments: Sequence[str]) -> Settings:
     parser.add_argument(
         "--namespaces", type=_names, default=(), help="of models, joined by commas; empty: all"
     )
+    parser.add_argument("--splits-file", type=Path, help="JSON: names for several models")
     parser.add_argument("--address", default=default.address)
     parser.add_argument("--port", type=int, default=default.port)
     parser.add_argument("--metrics-port", type=int, default=default.metrics_port)

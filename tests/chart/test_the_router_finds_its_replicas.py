@@ -145,6 +145,12 @@ async def test_requests_follow_pods(
     assert "Forbidden" not in (tmp_path / "router.log").read_text()
 
 
+def split_over(model: str) -> str:
+    """Return the file of splits by which `public` is one model, and another one gets nothing."""
+    parts = [{"model": model, "weight": 1}, {"model": "nowhere/none", "weight": 0}]
+    return json.dumps([{"name": "public", "models": parts}])
+
+
 async def follow(
     values: dict[str, Any], api: Api, folder: Path, node: str, kubeconfig: Path
 ) -> None:
@@ -154,8 +160,11 @@ async def follow(
         one for one in of_kind("Deployment", values) if one["metadata"]["name"].endswith("-router")
     )
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
-    own = [f"--port={port}", f"--metrics-port={metrics_port}", "--lame-duck=0"]
-    body = {"model": f"{api.namespace}/{MODEL}", "messages": [{"role": "user", "content": "hello"}]}
+    splits = folder / "splits.json"
+    splits.write_text(split_over(f"{api.namespace}/{MODEL}"))
+    ports = [f"--port={port}", f"--metrics-port={metrics_port}"]
+    own = [*ports, "--lame-duck=0", f"--splits-file={splits}"]
+    body = {"model": "public", "messages": [{"role": "user", "content": "hello"}]}
     async with (
         replica(api, folder / "engine", node),
         httpx.AsyncClient(timeout=60) as client,
@@ -175,6 +184,10 @@ async def follow(
 
                 await eventually_async(found, pause_seconds=0.2)
 
+            await becomes(200)
+            splits.write_text(split_over(f"{api.namespace}/other"))
+            await becomes(404)
+            splits.write_text(split_over(f"{api.namespace}/{MODEL}"))
             await becomes(200)
             ready = await client.get(f"http://127.0.0.1:{metrics_port}/readyz")
             assert (ready.status_code, ready.text) == (200, "ready\n")

@@ -14,10 +14,18 @@ from mm_api import labels
 from mm_api.contract import GATEWAY_PORT, ROUTER_METRICS_PORT, ROUTER_PORT
 from mm_devcluster.cluster import ClusterInfo
 from mm_router.settings import Settings, parse_settings
+from mm_router.splits import read_splits
 from support.chart import CHART, EXHAUSTIVE, NAMESPACE, RELEASE, of_kind, rendered
 from support.clusters import kubectl, namespace
 from support.eventually import eventually
 from support.network_policies import Direction, Peer, allows
+
+
+def split(*models: tuple[str, int]) -> dict[str, Any]:
+    """Return the value of one split, `v`."""
+    parts = [{"model": name, "weight": weight} for name, weight in models]
+    return {"splits": [{"name": "v", "models": parts}]}
+
 
 ON: dict[str, Any] = {"router": {"enabled": True}}
 SOME: dict[str, Any] = {**EXHAUSTIVE, "router": {**EXHAUSTIVE["router"], "enabled": True}}
@@ -55,6 +63,7 @@ def test_nothing_is_made_where_it_is_off() -> None:
             {
                 "ClusterRole": 1,
                 "ClusterRoleBinding": 1,
+                "ConfigMap": 1,
                 "Deployment": 1,
                 "NetworkPolicy": 1,
                 "PodDisruptionBudget": 1,
@@ -68,6 +77,7 @@ def test_nothing_is_made_where_it_is_off() -> None:
             {
                 "Role": 1,
                 "RoleBinding": 1,
+                "ConfigMap": 1,
                 "Deployment": 1,
                 "HTTPRoute": 1,
                 "NetworkPolicy": 1,
@@ -84,7 +94,7 @@ def test_nothing_is_made_where_it_is_off() -> None:
                 "rbac": {"create": False},
                 "networkPolicy": {"enabled": False},
             },
-            {"Deployment": 1, "Service": 1, "ServiceAccount": 1},
+            {"ConfigMap": 1, "Deployment": 1, "Service": 1, "ServiceAccount": 1},
             id="least",
         ),
     ],
@@ -99,9 +109,11 @@ def test_arguments_are_understood() -> None:
     (default,) = one("Deployment", ON)["spec"]["template"]["spec"]["containers"]
     (changed,) = one("Deployment", SOME)["spec"]["template"]["spec"]["containers"]
 
-    assert parse_settings(default["args"]) == Settings()
+    splits = Path("/etc/mm-router/splits.json")
+    assert parse_settings(default["args"]) == Settings(splits_file=splits)
     assert parse_settings(changed["args"]) == Settings(
         namespaces=("team-a",),
+        splits_file=splits,
         max_body_bytes=1_000_000,
         body_memory_bytes=5_000_000_000,
         max_connections=100,
@@ -116,7 +128,7 @@ def test_every_value_reaches_the_objects() -> None:
     texts = [
         *("replicas: 3", "high", "memory: 6Gi", "pool: edge", "key: edge", "LoadBalancer"),
         *("port: 8443", "example.org/lb", "team: clients", "sectionName: https", "request: 600s"),
-        *("models.example.org", "terminationGracePeriodSeconds: 47"),
+        *("models.example.org", "terminationGracePeriodSeconds: 47", "team-a/llava-2"),
     ]
 
     assert [text for text in texts if text not in output] == []
@@ -203,7 +215,28 @@ def test_pods_are_restricted() -> None:
     assert [container["securityContext"] for container in template["containers"]] == [
         container["securityContext"] for container in theirs["containers"]
     ]
-    assert template["volumes"] == [{"name": "tmp", "emptyDir": {"sizeLimit": "64Mi"}}]
+    assert template["volumes"] == [
+        {"name": "tmp", "emptyDir": {"sizeLimit": "64Mi"}},
+        {"name": "configuration", "configMap": {"name": f"{RELEASE}-router"}},
+    ]
+
+
+@pytest.mark.parametrize("values", [ON, SOME], ids=["none", "some"])
+def test_splits_are_a_file_that_is_read(values: dict[str, Any]) -> None:
+    """What the chart writes is what the program reads, in the place where it looks."""
+    splits = read_splits(one("ConfigMap", values)["data"]["splits.json"].encode())
+    (container,) = one("Deployment", values)["spec"]["template"]["spec"]["containers"]
+    (file,) = (
+        Path(one.removeprefix("--splits-file="))
+        for one in container["args"]
+        if one.startswith("--splits-file=")
+    )
+
+    assert [split.name for split in splits] == (["llava"] if values is SOME else [])
+    assert {"name": "configuration", "mountPath": str(file.parent), "readOnly": True} in container[
+        "volumeMounts"
+    ]
+    assert file.name in one("ConfigMap", values)["data"]
 
 
 def test_metrics_are_found_in_one_way() -> None:
@@ -238,6 +271,20 @@ def test_ports_are_those_of_the_program() -> None:
         pytest.param({"service": {"type": "ExternalName"}}, "value must be one of", id="service"),
         pytest.param({"httpRoute": {"requestTimeout": "1d"}}, "does not match", id="duration"),
         pytest.param({"replica": 2}, "'replica' not allowed", id="typo"),
+        pytest.param(split(("a/x", 101)), "maximum: got 101, want 100", id="weight"),
+        pytest.param(split(("x", 1)), "does not match pattern", id="no-namespace"),
+        pytest.param(split(("a/x", 0), ("a/y", 0)), 'every weight of "v" is 0', id="weights"),
+        pytest.param(split(("a/x", 1), ("a/x", 2)), '"a/x" more than once', id="model-twice"),
+        pytest.param(
+            {"splits": split(("a/x", 1))["splits"] * 2},
+            'the name "v" occurs more than once',
+            id="name-twice",
+        ),
+        pytest.param(
+            {"namespaces": ["a", "b"], **split(("c/x", 1))},
+            '"c/x", whose namespace is not routed to: a, b',
+            id="namespace-of-a-split",
+        ),
         pytest.param(
             {"maxBodyBytes": 2**29},
             "router.maxBodyBytes 536870912 never fits into router.bodyMemoryBytes 536870912",

@@ -52,6 +52,15 @@ EXHAUSTIVE: dict[str, Any] = {
     "router": {
         "enabled": False,
         "namespaces": ["team-a"],
+        "splits": [
+            {
+                "name": "llava",
+                "models": [
+                    {"model": "team-a/llava-1", "weight": 95},
+                    {"model": "team-a/llava-2", "weight": 5},
+                ],
+            }
+        ],
         "replicas": 3,
         "logLevel": "debug",
         "maxBodyBytes": 1_000_000,

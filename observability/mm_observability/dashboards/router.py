@@ -2,6 +2,7 @@
 
 from mm_observability.dashboards.dashboard import (
     FEW_IS_GOOD,
+    FULL,
     HALF,
     QUARTER,
     Dashboard,
@@ -78,6 +79,15 @@ def _requests() -> Row:
                 (Query(router.placements(), "{{by}}"),),
                 "ops",
                 width=QUARTER,
+                stacked=True,
+            ),
+            Panel(
+                "Canaries",
+                "Requests per second by the name of a split and by model; fallback: the model "
+                "stands in for one without replicas.",
+                (Query(router.splits(), f"{{{{split}}}}: {_MODEL} {{{{by}}}}"),),
+                "reqps",
+                width=FULL,
                 stacked=True,
             ),
         ),

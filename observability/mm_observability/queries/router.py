@@ -29,6 +29,11 @@ def placements(*, window: str = PANEL) -> str:
     return f"sum by (by) ({rate('mm_router_placements_total', window=window)})"
 
 
+def splits(*, window: str = PANEL) -> str:
+    """Return requests per second by the names of splits, by model and why it was chosen."""
+    return f"sum by (split, {_WHO}, by) ({rate('mm_router_splits_total', window=window)})"
+
+
 def first_byte(share: float, *, window: str = PANEL) -> str:
     """Return the time to the first byte that `share` of the answers keep."""
     buckets = rate("mm_router_first_byte_seconds_bucket", window=window)
