@@ -36,6 +36,25 @@ class TileMarks:
 
 
 @dataclass(frozen=True, slots=True)
+class Moments:
+    """What the checkpoint's processor writes for a video whose frames stand apart."""
+
+    each: str
+    """Of a moment, with its feature and `{seconds:.1f}`, or `{minutes:02d}` and `{rest:02d}`."""
+
+    feature: str
+    """Stands for the features of a moment."""
+
+    frames: int = 2
+    """Frames that become one moment."""
+
+    before: str = ""
+    """Before the first, with `{count}`, a word, and `{length}`, hours, minutes and seconds."""
+
+    after: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class PromptStyle:
     """How a family writes prompts."""
 
@@ -44,9 +63,8 @@ class PromptStyle:
 
     placeholder: str = PLACEHOLDER
     video: str = ""
-    moment: str = ""
-    """What the checkpoint's processor writes for two frames of a video, its placeholder and
-    `{seconds:.1f}` in it; empty: all frames are one run behind one placeholder."""
+    moments: Moments | None = None
+    """None: all frames of a video are one run behind one placeholder."""
     framed: str = ""
     """What the checkpoint's processor writes for a placeholder: that one between tokens of its own;
     empty: the placeholder alone."""

@@ -26,7 +26,7 @@ from mm_api.families.family import (
     PyTorchServing,
     Serving,
 )
-from mm_api.families.prompt import IMAGES, TEXT, PromptStyle
+from mm_api.families.prompt import IMAGES, TEXT, Moments, PromptStyle
 
 TOWER = {
     "hidden_size": 1152,
@@ -93,8 +93,10 @@ def read(config: JsonObject, processor: JsonObject) -> Dimensions:
     return Dimensions(facts, vision, image_token_id=image_token(config))
 
 
-MOMENT = "<{seconds:.1f} seconds><|vision_start|><|video_pad|><|vision_end|>"
-"""Of two frames: transformers' processor puts one after another in place of a video's token."""
+MOMENTS = Moments(
+    "<{seconds:.1f} seconds><|vision_start|><|video_pad|><|vision_end|>", "<|video_pad|>"
+)
+"""Transformers' processor puts one after another in place of a video's token."""
 
 MOMENT_TOKENS = 12
 """Of a moment without its features: a video of less than a day has 11 at the most."""
@@ -132,7 +134,7 @@ QWEN3_VL = Family(
     interleaved_rotation=True,
     decoder=Decoder.BESIDE_TOWER,
     prompt=PromptStyle(
-        WRAPPER, "<|image_pad|>", "<|video_pad|>", moment=MOMENT, opening="<|im_start|>"
+        WRAPPER, "<|image_pad|>", "<|video_pad|>", moments=MOMENTS, opening="<|im_start|>"
     ),
     serving=Serving(ENSEMBLE, BYTES_TENSORS, "the checkpoint's chat template"),
     features_per_image=qwen2_vl.features_per_image,

@@ -209,7 +209,7 @@ class Preparation:
             )
             frames, height, width, _ = video.pixels.shape
             rows = self._layout.video_rows(frames, (height, width))
-            prompt, apart = self._layout.timed(prompt, frames, video.times)
+            prompt, apart = self._layout.timed(prompt, frames, video.times, video.seconds)
             if apart > 1:
                 text_tokens = await self._count(prompt, apart, video=True)
             budget = self._budget(request, text_tokens, marks, rows)

@@ -16,7 +16,8 @@ from mm_runtime.reference_engine.load import load_model
 from mm_runtime.reference_engine.prefix_keys import BLOCK
 from mm_runtime.reference_engine.reach import complete_rows, reach_of
 from mm_runtime.serving.errors import RequestError
-from mm_runtime.serving.prompts.moments import FRAMES, reads_times
+from mm_runtime.serving.preprocess.processors.frame_sizes import FRAMES
+from mm_runtime.serving.prompts.moments import reads_times
 from support.collecting_sink import CollectingSink
 from support.engines import engine_starter
 from support.families.expected import KINDS, Upstream, noise_image
@@ -231,7 +232,7 @@ def _video_answer(pipeline: Pipeline, upstream: Upstream, **tensors: Any) -> lis
     assert upstream.case.video is not None
     prepared = pipeline.prepare(QUESTION, **tensors)
     config, vocabulary = upstream.model.config, pipeline.directory.facts.text.vocabulary_size
-    token = getattr(config, "video_token_id", None)
+    token = getattr(config, "video_token_id", config.image_token_id)
     ids = [token if one >= vocabulary else one for one in prepared["INPUT_ID"][0].tolist()]
     inputs = upstream.case.video(prepared, [int(one == token) for one in ids])
     return upstream.answer(ids, **inputs)

@@ -392,7 +392,7 @@ def test_length_of_a_video(served: Family) -> None:
         frames = np.stack([np.asarray(frame) for frame in clip.frames])[None]
         style = FAMILIES[served.pipeline.directory.facts.family].prompt
         assert style is not None
-        written = moments.timed(prompt, style, clip.times) if style.moment else prompt
+        written = moments.timed(prompt, style, clip.times, clip.seconds)
         ids = served.pipeline.query(written, VIDEO_BYTES=frames, **more)
         return served.pipeline.preprocessor.codec.decode(ids)
 

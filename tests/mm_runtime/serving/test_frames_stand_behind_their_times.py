@@ -18,7 +18,7 @@ from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.preprocess.processors.frame_sizes import FrameSizes
 from mm_runtime.serving.preprocess.processors.grids import GridProcessor
 from mm_runtime.serving.preprocess.processors.prepared import Colours
-from mm_runtime.serving.prompts.moments import frame_times, is_timed, moments, timed
+from mm_runtime.serving.prompts.moments import frame_times, is_timed, moments_of, timed
 from support.families.expected import noise_image
 
 UNIT = 32
@@ -102,17 +102,18 @@ def test_prompts(kept: int) -> None:
         0,
     )
     assert STYLE is not None
+    assert STYLE.moments is not None
     found = timed("a <|video_pad|> b", STYLE, times_of(places, stored, seconds))
 
     assert f"a {expected} b" == found
-    assert is_timed(found, STYLE)
-    assert not is_timed("a <|video_pad|> b", STYLE)
+    assert is_timed(found, STYLE.moments)
+    assert not is_timed("a <|video_pad|> b", STYLE.moments)
 
 
 def test_frames_without_times() -> None:
     """They are read as 24 a second; of a length they are evenly spread over it."""
-    assert moments(frame_times(3, None)) == [0.5 / 24, 2 / 24]
-    assert moments(frame_times(4, 8.0)) == [1.0, 5.0]
+    assert moments_of(frame_times(3, None), 2) == [0.5 / 24, 2 / 24]
+    assert moments_of(frame_times(4, 8.0), 2) == [1.0, 5.0]
     assert times_of([0, 1], 2, None) == ()
 
 

@@ -15,7 +15,7 @@ from support.families.checkpoints import (
 )
 from support.families.qwen2_vl import CASE as QWEN2_VL
 from support.families.qwen2_vl import TOKENS, video
-from support.families.words import id_of, write_tokenizer
+from support.families.words import id_of, name_extras, write_tokenizer
 
 TEMPLATE = (
     "{% for message in messages %}<|im_start|>{{ message['role'] }}\n"
@@ -59,7 +59,7 @@ def write(folder: Path) -> None:
     )
     save(Qwen3VLForConditionalGeneration(config), folder)
     write_tokenizer(folder, TOKENS)
-    _name_digits(folder / "tokenizer.json")
+    name_extras(folder, "0123456789")
     (folder / "chat_template.jinja").write_text(TEMPLATE)
     write_processor(
         folder,
@@ -69,14 +69,6 @@ def write(folder: Path) -> None:
         temporal_patch_size=2,
         merge_size=2,
     )
-
-
-def _name_digits(file: Path) -> None:
-    """Give ten ids to digits, so that times are not all the unknown word."""
-    text = file.read_text()
-    for digit in range(10):
-        text = text.replace(f'"<extra_{digit}>"', f'"{digit}"')
-    file.write_text(text)
 
 
 CASE = Case(

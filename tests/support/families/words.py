@@ -54,6 +54,15 @@ def tokenizer(tokens: Sequence[str] = (), last: Sequence[str] = (), *, ends: boo
     )
 
 
+def name_extras(folder: Path, names: Sequence[str]) -> None:
+    """Give ids that no word has to names, which would all be the unknown word."""
+    file = folder / "tokenizer.json"
+    text = file.read_text()
+    for at, name in enumerate(names):
+        text = text.replace(f'"<extra_{at}>"', f'"{name}"')
+    file.write_text(text)
+
+
 def write_tokenizer(
     folder: Path, tokens: Sequence[str] = (), last: Sequence[str] = (), *, ends: bool = False
 ) -> None:

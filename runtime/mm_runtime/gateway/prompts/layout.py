@@ -65,15 +65,18 @@ class PromptLayout:
         except RequestError as error:
             raise InvalidRequestError(f"{error}.", code="invalid_video") from error
 
-    def timed(self, prompt: str, frames: int, times: Sequence[float]) -> tuple[str, int]:
+    def timed(
+        self, prompt: str, frames: int, times: Sequence[float], seconds: float | None
+    ) -> tuple[str, int]:
         """Return a prompt that says when the frames of its video are, and its placeholders.
 
         Args:
             prompt: with one placeholder of a video.
             frames: of the video.
             times: seconds before each; empty: it has no times.
+            seconds: the video's length; None: it has no times.
         """
-        return self.questions.timed(prompt, times or frame_times(frames, None))
+        return self.questions.timed(prompt, times or frame_times(frames, None), seconds)
 
     def text_tokens(self, prompt: str, images: int, *, video: bool = False) -> int:
         """Return the tokens of a complete prompt without the features of its images or its video.

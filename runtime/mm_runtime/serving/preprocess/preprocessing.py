@@ -28,10 +28,11 @@ from mm_runtime.serving.preprocess.media import (
     images_from_pixels,
 )
 from mm_runtime.serving.preprocess.processors import load_processor
+from mm_runtime.serving.preprocess.processors.frame_sizes import FRAMES
 from mm_runtime.serving.preprocess.processors.prepared import ImageProcessor, Prepared
 from mm_runtime.serving.preprocess.remote_images import Fetched, is_remote
 from mm_runtime.serving.prompts.ids import check_ends
-from mm_runtime.serving.prompts.moments import FRAMES, are_written, frame_times, reads_times
+from mm_runtime.serving.prompts.moments import are_written, frame_times, reads_times
 from mm_runtime.serving.prompts.questions import QuestionWriter, load_questions
 from mm_runtime.serving.prompts.tokens import TextCodec, surely_exceeds
 from mm_runtime.serving.prompts.word_tensors import bias_tensor, word_tensors
@@ -103,9 +104,14 @@ class Preprocessor:
         decoder_text = next(iter(texts(inputs, "DECODER_QUERY")), None)
         self._check_characters(text)
         video = "VIDEO_BYTES" in inputs
-        times = self._times(inputs) if video else ()
         question = self.questions.write(
-            text, decoder_text, prepared.rows, video=video, frames=prepared.frames, times=times
+            text,
+            decoder_text,
+            prepared.rows,
+            video=video,
+            frames=prepared.frames,
+            times=self._times(inputs) if video else (),
+            seconds=scalar(inputs, "VIDEO_SECONDS"),
         )
         ids = question.ids
         self._check_length(ids)

@@ -1,22 +1,23 @@
-"""PURE: videos whose frames stand in the prompt apart, each pair behind its time."""
+"""PURE: videos whose frames stand in the prompt apart, each pair or each one behind its time."""
 
 from collections.abc import Sequence
+from datetime import timedelta
 
 from mm_api.documents.model_facts import ModelFacts
 from mm_api.families import FAMILIES
-from mm_api.families.prompt import PromptStyle
-
-FRAMES = 2
-"""Frames that become one patch in time; an image counts twice."""
+from mm_api.families.prompt import Moments, PromptStyle
+from mm_runtime.serving.prompts.number_words import in_words
 
 UNTIMED_RATE = 24
-"""Frames a second of a video without times, as transformers' processor reads it."""
+"""Frames a second of a video without times, as transformers' processors read it."""
+
+_MINUTE = 60
 
 
 def are_written(facts: ModelFacts) -> bool:
     """Return whether the times of frames stand in the prompts of a checkpoint."""
     style = FAMILIES[facts.family].prompt
-    return style is not None and bool(style.moment)
+    return style is not None and style.moments is not None
 
 
 def reads_times(facts: ModelFacts) -> bool:
@@ -36,24 +37,39 @@ def frame_times(frames: int, seconds: float | None) -> list[float]:
     return [at / rate for at in range(frames)]
 
 
-def moments(times: Sequence[float]) -> list[float]:
-    """Return the time of each pair of frames, halfway between both; an odd last one is twice."""
-    even = [*times, *times[-1:]] if len(times) % FRAMES else times
-    return [(even[at] + even[at + FRAMES - 1]) / FRAMES for at in range(0, len(even), FRAMES)]
+def moments_of(times: Sequence[float], frames: int) -> list[float]:
+    """Return the time of each moment, halfway between its first and last frame.
+
+    Args:
+        times: of all frames.
+        frames: of a moment; the last one is filled up with its last frame.
+    """
+    even = [*times, *([times[-1]] * (-len(times) % frames))]
+    return [(even[at] + even[at + frames - 1]) / 2 for at in range(0, len(even), frames)]
 
 
-def is_timed(prompt: str, style: PromptStyle) -> bool:
+def is_timed(prompt: str, moments: Moments) -> bool:
     """Return whether a prompt says its video's times already."""
-    return style.moment.partition("}")[2] in prompt
+    return moments.each.rpartition("}")[2] in prompt
 
 
-def timed(prompt: str, style: PromptStyle, times: Sequence[float]) -> str:
-    """Return a prompt with the pairs of frames, and their times, in place of the one video.
+def timed(
+    prompt: str, style: PromptStyle, times: Sequence[float], seconds: float | None = None
+) -> str:
+    """Return a prompt with the moments of its video in place of that.
 
     Args:
         prompt: with the family's placeholder of a video.
         style: of a family whose frames stand apart.
-        times: of each frame.
+        times: seconds before each frame.
+        seconds: the video's length; None: it has no times.
     """
-    written = "".join(style.moment.format(seconds=one) for one in moments(times))
-    return prompt.replace(style.video, written, 1)
+    moments = style.moments
+    if moments is None:
+        return prompt
+    length = timedelta(seconds=int(times[-1] if seconds is None else seconds))
+    written = moments.before.format(count=in_words(len(times)), length=length)
+    for one in moments_of(times, moments.frames):
+        minutes, rest = int(one // _MINUTE), int(one % _MINUTE)
+        written += moments.each.format(seconds=one, minutes=minutes, rest=rest)
+    return prompt.replace(style.video, written + moments.after, 1)

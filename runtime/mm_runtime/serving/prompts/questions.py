@@ -8,7 +8,7 @@ from mm_api.families.prompt import PromptStyle
 from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.prompts.frames import Frame, framed, runs_of
-from mm_runtime.serving.prompts.moments import moments, timed
+from mm_runtime.serving.prompts.moments import moments_of, timed
 from mm_runtime.serving.prompts.starts import decoder_start
 from mm_runtime.serving.prompts.styles import style_of
 from mm_runtime.serving.prompts.tokens import TextCodec
@@ -41,6 +41,7 @@ class QuestionWriter(Protocol):
         video: bool,
         frames: Sequence[Frame] = (),
         times: Sequence[float] = (),
+        seconds: float | None = None,
     ) -> Question:
         """Return the ids of a request whose images become these rows.
 
@@ -51,6 +52,7 @@ class QuestionWriter(Protocol):
             video: they are one of a video.
             frames: what stands for each image; none where its rows are one run.
             times: of the frames of a video, where the prompt does not say them.
+            seconds: the length of a video; None: it has no times.
 
         Raises:
             RequestError: placeholders and images disagree in number.
@@ -59,12 +61,13 @@ class QuestionWriter(Protocol):
     def tokens_of(self, frame: Frame) -> int:
         """Return the tokens of a prompt that an image becomes, its features included."""
 
-    def timed(self, prompt: str, times: Sequence[float]) -> tuple[str, int]:
+    def timed(self, prompt: str, times: Sequence[float], seconds: float | None) -> tuple[str, int]:
         """Return a prompt that says when the frames of its video are, and its placeholders.
 
         Args:
             prompt: with one placeholder of a video.
             times: seconds before each frame.
+            seconds: the video's length; None: it has no times.
         """
 
 
@@ -87,17 +90,18 @@ class PromptQuestions:
         video: bool,
         frames: Sequence[Frame] = (),
         times: Sequence[float] = (),
+        seconds: float | None = None,
     ) -> Question:
         """Return the prompt's ids; an id past the vocabulary stands for a row of the table."""
         del decoder_text  # there is no second prompt
-        prompt = self.prompts.write(text, len(rows), video=video, times=times)
+        prompt = self.prompts.write(text, len(rows), video=video, times=times, seconds=seconds)
         if self.style.splits:
             return Question(self._split(prompt, rows))
         if frames:
             prompt = framed(prompt, self.style.placeholder, frames)
         elif self.style.framed:
             prompt = prompt.replace(self.style.placeholder, self.style.framed)
-        token = self.codec.id_of(self.style.video) if video else self.image_token_id
+        token = self._video_token if video else self.image_token_id
         ids = self.codec.encode_prompt(prompt)
         if any(rows):  # cross attention leaves the image's token in its place
             runs = runs_of(frames, rows)
@@ -115,11 +119,20 @@ class PromptQuestions:
         """Return the features of a frame, and the tokens among them."""
         return len(self.codec.encode_word(frame.text)) - len(frame.runs) + sum(frame.runs)
 
-    def timed(self, prompt: str, times: Sequence[float]) -> tuple[str, int]:
+    def timed(self, prompt: str, times: Sequence[float], seconds: float | None) -> tuple[str, int]:
         """Return the prompt as it is where all frames are one run."""
-        if not self.style.moment:
+        if self.style.moments is None:
             return prompt, 1
-        return timed(prompt, self.style, times), len(moments(times))
+        count = len(moments_of(times, self.style.moments.frames))
+        return timed(prompt, self.style, times, seconds), count
+
+    @property
+    def _video_token(self) -> int | None:
+        moments = self.style.moments
+        feature = self.style.video if moments is None else moments.feature
+        return (
+            self.image_token_id if feature == self.style.placeholder else self.codec.id_of(feature)
+        )
 
     def _split(self, prompt: str, rows: Sequence[int]) -> list[int]:
         """Return ids with features between the parts of the text, which begins only once."""
@@ -154,9 +167,10 @@ class TextQuestions:
         video: bool,
         frames: Sequence[Frame] = (),
         times: Sequence[float] = (),
+        seconds: float | None = None,
     ) -> Question:
         """Return the ids of text and decoder's prompt."""
-        del rows, video, frames, times  # refused before
+        del rows, video, frames, times, seconds  # refused before
         decoder = list(self.start)
         if decoder_text:
             decoder += self.codec.encode_word(decoder_text)
@@ -167,9 +181,9 @@ class TextQuestions:
         del frame
         return 0
 
-    def timed(self, prompt: str, times: Sequence[float]) -> tuple[str, int]:
+    def timed(self, prompt: str, times: Sequence[float], seconds: float | None) -> tuple[str, int]:
         """Return the text."""
-        del times
+        del times, seconds
         return prompt, 1
 
 

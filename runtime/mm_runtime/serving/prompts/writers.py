@@ -14,7 +14,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from mm_api.families.prompt import PromptStyle
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.prompts.chat_template import find_chat_template
-from mm_runtime.serving.prompts.moments import FRAMES, frame_times, is_timed, timed
+from mm_runtime.serving.prompts.moments import frame_times, is_timed, timed
 
 
 class PromptWriter:
@@ -36,16 +36,23 @@ class PromptWriter:
         return cls(find_chat_template(folder) or style.wrapper, begin_token, style)
 
     def write(
-        self, text: str, images: int, *, video: bool = False, times: Sequence[float] = ()
+        self,
+        text: str,
+        images: int,
+        *,
+        video: bool = False,
+        times: Sequence[float] = (),
+        seconds: float | None = None,
     ) -> str:
         """Return the complete prompt for `text` and this many images, or one video.
 
         Args:
             text: of the user, or a complete prompt.
-            images: that placeholders stand for; of a video whose frames stand apart, the pairs.
+            images: that placeholders stand for; of a video whose frames stand apart, its moments.
             video: they are of one.
             times: of the frames of a video that stand apart, where the prompt does not say them;
                 empty: they are 24 a second.
+            seconds: the length of a video; None: it has no times.
 
         Raises:
             RequestError: placeholders and images disagree in number.
@@ -54,6 +61,8 @@ class PromptWriter:
         openings = tuple(filter(None, (self._begin_token, style.opening)))
         complete = text.startswith(openings) if openings else False
         placeholder = style.video if video else style.placeholder
+        moments = style.moments if video else None
+        complete = complete or (moments is not None and is_timed(text, moments))
         if placeholder not in text and not complete:
             kind = "video" if video else "image"
             parts: list[dict[str, Any]] = [{"type": kind}] * (1 if video else images)
@@ -62,8 +71,11 @@ class PromptWriter:
             text = self._template.render(
                 messages=messages, add_generation_prompt=True, bos_token=self._begin_token or ""
             )
-        if video and style.moment and text.count(placeholder) == 1 and not is_timed(text, style):
-            text = timed(text, style, times or frame_times(FRAMES * images, None))
+        if moments is not None:
+            if text.count(placeholder) == 1 and not is_timed(text, moments):
+                times = times or frame_times(moments.frames * images, None)
+                text = timed(text, style, times, seconds)
+            placeholder = moments.feature
         placeholders = text.count(placeholder)
         if placeholders != images:
             raise RequestError(

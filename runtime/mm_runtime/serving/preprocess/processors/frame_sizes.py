@@ -11,9 +11,11 @@ from typing import Any
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.preprocess.processors.prepared import PROCESSOR_CONFIG
 from mm_runtime.serving.prompts.chat_template import read_object
-from mm_runtime.serving.prompts.moments import FRAMES
 
 VIDEO_CONFIG = "video_preprocessor_config.json"
+FRAMES = 2
+"""Frames that become one patch in time; an image counts twice."""
+
 LONGEST_RATIO = 200
 """Of the longer to the shorter side; transformers refuses more."""
 
@@ -22,6 +24,16 @@ PIXELS = (128 * 32 * 32, 32 * 32 * 768)
 
 _FRAME_TOKENS = 768
 _LEAST_SHARE = 1.05
+
+
+def video_config(folder: Path) -> dict[str, Any]:
+    """Return the video processor's configuration; empty: the checkpoint has none.
+
+    Raises:
+        OSError, ValueError: a file is not readable, or no JSON object.
+    """
+    beside: dict[str, Any] = read_object(folder / PROCESSOR_CONFIG).get("video_processor", {})
+    return read_object(folder / VIDEO_CONFIG) or beside
 
 
 @dataclass(frozen=True)
@@ -50,8 +62,7 @@ class FrameSizes:
         Raises:
             OSError, ValueError: the file is not readable, or no JSON object.
         """
-        beside: dict[str, Any] = read_object(folder / PROCESSOR_CONFIG).get("video_processor", {})
-        config = read_object(folder / VIDEO_CONFIG) or beside
+        config = video_config(folder)
         size = config.get("size") or {}
         return cls(
             unit=unit,

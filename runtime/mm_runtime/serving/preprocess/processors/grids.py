@@ -11,7 +11,7 @@ from PIL import Image
 from mm_api.families import FAMILIES
 from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.errors import RequestError
-from mm_runtime.serving.preprocess.processors.frame_sizes import LONGEST_RATIO, FrameSizes
+from mm_runtime.serving.preprocess.processors.frame_sizes import FRAMES, LONGEST_RATIO, FrameSizes
 from mm_runtime.serving.preprocess.processors.pixel_values import Values
 from mm_runtime.serving.preprocess.processors.prepared import (
     LOW_SIDE,
@@ -26,7 +26,7 @@ from mm_runtime.serving.preprocess.processors.prepared import (
     read_config,
     shrunk,
 )
-from mm_runtime.serving.prompts.moments import FRAMES, are_written
+from mm_runtime.serving.prompts.moments import are_written
 
 LOW_PIXELS = LOW_SIDE**2
 """Of an image in low detail."""

@@ -6,6 +6,7 @@ The steps and their rounding are those of transformers' Idefics3 processor; test
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
+from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -14,21 +15,31 @@ from mm_api.families import FAMILIES
 from mm_api.families.prompt import TileMarks
 from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.errors import RequestError
+from mm_runtime.serving.preprocess.processors.frame_sizes import video_config
 from mm_runtime.serving.preprocess.processors.prepared import (
+    NO_VIDEO,
     Colours,
     Detail,
     InPrompt,
     Prepared,
     Size,
     WithoutOptions,
-    WithoutVideo,
     read_config,
+    shrunk,
 )
 from mm_runtime.serving.prompts.frames import Frame
+from mm_runtime.serving.prompts.moments import are_written
+
+LARGEST_SIDE = 4096
+"""MAX_IMAGE_SIZE of transformers' video processor."""
+
+_KEPT_FRAME = 2
+"""A frame that `prepare_video` has to resize is scaled down first above so many times the pixels of
+the square it is scaled into."""
 
 
 @dataclass(frozen=True)
-class NumberedProcessor(InPrompt, WithoutOptions, WithoutVideo):
+class NumberedProcessor(InPrompt, WithoutOptions):
     """Tiles, colours and tokens of one checkpoint."""
 
     colours: Colours
@@ -44,6 +55,9 @@ class NumberedProcessor(InPrompt, WithoutOptions, WithoutVideo):
 
     feature: str
     marks: TileMarks
+    longest_of_frame: int | None = None
+    """Pixels of the longer side that frames of videos are scaled to before they become a view;
+    None: the family reads no video."""
 
     @classmethod
     def load(cls, engine: EngineDirectory) -> "NumberedProcessor":
@@ -60,6 +74,9 @@ class NumberedProcessor(InPrompt, WithoutOptions, WithoutVideo):
             splits=config.get("do_image_splitting", True) is not False,
             feature=style.placeholder,
             marks=style.tiles,
+            longest_of_frame=_longest_of_frame(engine, config)
+            if are_written(engine.facts)
+            else None,
         )
 
     @property
@@ -95,6 +112,45 @@ class NumberedProcessor(InPrompt, WithoutOptions, WithoutVideo):
         """Return a larger image with its longer side at what all are scaled to."""
         del count  # each is cut up
         return image if max(image.size) <= self.longest else self._scaled(image)
+
+    def video_rows(self, frames: int, size: Size) -> int:
+        """Return the features of a view of each frame.
+
+        Raises:
+            RequestError: the family reads no video.
+        """
+        del size  # every frame is a view
+        if self.longest_of_frame is None:
+            raise NO_VIDEO
+        return frames * self.rows
+
+    def reduced_frame(self, frame: Image.Image) -> Image.Image:
+        """Return the frame's view, or a frame that becomes it.
+
+        Raises:
+            RequestError: the family reads no video.
+        """
+        if self.longest_of_frame is None:
+            raise NO_VIDEO
+        if self.longest_of_frame == self.tile:  # a view stays as it is
+            return self._view(frame, self.tile)
+        return shrunk(frame, _KEPT_FRAME * self.longest_of_frame**2)
+
+    def prepare_video(self, frames: list[Image.Image]) -> Prepared:
+        """Return `PIXEL_VALUES` [frames, 3, side, side]; each frame has a place in the prompt.
+
+        Raises:
+            RequestError: the family reads no video.
+        """
+        if self.longest_of_frame is None:
+            raise NO_VIDEO
+        views = [self._view(frame, self.longest_of_frame) for frame in frames]
+        pixels = np.stack([self.colours.normalised(view) for view in views])
+        return Prepared({"PIXEL_VALUES": pixels}, (self.rows,) * len(frames))
+
+    def _view(self, frame: Image.Image, longest: int) -> Image.Image:
+        scaled = self._resized(frame, _fitted((frame.height, frame.width), longest))
+        return self._resized(scaled, (self.tile, self.tile))
 
     def prepare(self, images: list[Image.Image]) -> Prepared:
         """Return `PIXEL_VALUES` [tiles, 3, side, side] of all images."""
@@ -138,7 +194,7 @@ class NumberedProcessor(InPrompt, WithoutOptions, WithoutVideo):
 
     def _canvas(self, size: Size) -> Size:
         """Return height and width that tiles are cut from."""
-        height, width = self._fitted(size)
+        height, width = _fitted(size, self.longest)
         ratio = width / height
         if width >= height:
             height = int(self.longest / ratio)
@@ -147,19 +203,33 @@ class NumberedProcessor(InPrompt, WithoutOptions, WithoutVideo):
         high, wide = (max(1, ceil(side / self.tile)) * self.tile for side in (height, width))
         return high, wide
 
-    def _fitted(self, size: Size) -> Size:
-        """Return height and width with the longer side at what all are scaled to."""
-        height, width = size
-        ratio = width / height
-        if width >= height:
-            return _even(int(self.longest / ratio)), self.longest
-        return self.longest, _even(int(self.longest * ratio))
-
     def _scaled(self, image: Image.Image) -> Image.Image:
-        return self._resized(image, self._fitted((image.height, image.width)))
+        return self._resized(image, _fitted((image.height, image.width), self.longest))
 
     def _resized(self, image: Image.Image, size: Size) -> Image.Image:
         return image.resize((size[1], size[0]), resample=self.colours.resample)
+
+
+def _longest_of_frame(engine: EngineDirectory, images: dict[str, Any]) -> int:
+    """Return the longest edge of frames, as the checkpoint's video processor reads its files.
+
+    Raises:
+        OSError, ValueError: a file is not readable, or no JSON object.
+    """
+    config = video_config(engine.image_processor) or images
+    sampling = config.get("video_sampling") or {}
+    size = sampling.get("video_size") or config.get("size") or {}
+    tile = engine.facts.vision.image_size if engine.facts.vision else 0
+    return min(int(size.get("longest_edge", 4 * tile)), LARGEST_SIDE)
+
+
+def _fitted(size: Size, longest: int) -> Size:
+    """Return height and width with the longer side at what all are scaled to."""
+    height, width = size
+    ratio = width / height
+    if width >= height:
+        return _even(int(longest / ratio)), longest
+    return longest, _even(int(longest * ratio))
 
 
 def _even(side: int) -> int:
