@@ -17,7 +17,7 @@ from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.preprocess.processors.numbered import NumberedProcessor
 from mm_runtime.serving.preprocess.processors.prepared import Colours
 from mm_runtime.serving.prompts.moments import timed
-from mm_runtime.serving.prompts.number_words import in_words
+from mm_runtime.serving.prompts.number_words import spelled_out
 from support.families.expected import noise_image
 
 TILE = 28
@@ -67,7 +67,7 @@ def test_prompts(
     kept: int, stored: int, seconds: float | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The number of frames, the length, and each frame behind its time."""
-    monkeypatch.setattr(upstream, "num2words", in_words)  # of a package that is not installed
+    monkeypatch.setattr(upstream, "num2words", spelled_out)  # of a package that is not installed
     places = EVENLY.places(stored, seconds, kept)
     rate = 24 if seconds is None else stored / seconds
     own = SimpleNamespace(
@@ -106,7 +106,7 @@ def test_prompts(
 )
 def test_numbers_in_words(number: int, words: str) -> None:
     """As num2words 0.5 wrote them, compared up to 4,999 once."""
-    assert words == in_words(number)
+    assert words == spelled_out(number)
 
 
 def test_families_without_videos() -> None:

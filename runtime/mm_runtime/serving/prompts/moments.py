@@ -6,7 +6,7 @@ from datetime import timedelta
 from mm_api.documents.model_facts import ModelFacts
 from mm_api.families import FAMILIES
 from mm_api.families.prompt import Moments, PromptStyle
-from mm_runtime.serving.prompts.number_words import in_words
+from mm_runtime.serving.prompts.number_words import spelled_out
 
 UNTIMED_RATE = 24
 """Frames a second of a video without times, as transformers' processors read it."""
@@ -68,7 +68,7 @@ def timed(
     if moments is None:
         return prompt
     length = timedelta(seconds=int(times[-1] if seconds is None else seconds))
-    written = moments.before.format(count=in_words(len(times)), length=length)
+    written = moments.before.format(count=spelled_out(len(times)), length=length)
     for one in moments_of(times, moments.frames):
         minutes, rest = int(one // _MINUTE), int(one % _MINUTE)
         written += moments.each.format(seconds=one, minutes=minutes, rest=rest)

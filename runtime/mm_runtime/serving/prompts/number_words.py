@@ -9,8 +9,8 @@ _TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ni
 _TEN, _TWENTY, _HUNDRED, _THOUSAND = 10, 20, 100, 1000
 
 
-def in_words(number: int) -> str:
-    """Return a number from 0 to 999,999 in words: `one thousand, two hundred and one`."""
+def spelled_out(number: int) -> str:
+    """Return a number from 0 to 999,999 spelled out: `one thousand, two hundred and one`."""
     thousands, rest = divmod(number, _THOUSAND)
     if not thousands:
         return _below_thousand(rest)
