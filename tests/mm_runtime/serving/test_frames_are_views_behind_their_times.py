@@ -104,7 +104,7 @@ def test_prompts(
     ],
     ids=str,
 )
-def test_numbers_in_words(number: int, words: str) -> None:
+def test_numbers_are_spelled_out(number: int, words: str) -> None:
     """As num2words 0.5 wrote them, compared up to 4,999 once."""
     assert words == spelled_out(number)
 
