@@ -279,11 +279,25 @@ ROUTER_METRICS: tuple[Metric, ...] = (
         ("model",),
         _FAST,
     ),
+    Metric(
+        "mm_router_key_requests_total",
+        _C,
+        "Requests of keys with limits, by who counted them: self, owner (the router that owns the "
+        "key), alone (that one did not answer; a share of the limit counted).",
+        ("key", "by"),
+    ),
+    Metric(
+        "mm_router_key_rejected_total",
+        _C,
+        "Requests refused for the limits of their key: key_requests, key_concurrent.",
+        ("key", "reason"),
+    ),
     Metric("mm_router_outstanding_requests", _G, "Requests that replicas answer now.", ("model",)),
     Metric("mm_router_replicas", _G, "Ready replicas in the EndpointSlices.", ("model",)),
     Metric("mm_router_replicas_ejected", _G, "Replicas left alone or on trial.", ("model",)),
 )
-"""Label `model` is `namespace/name`; empty for requests that name no model."""
+"""Label `model` is `namespace/name`; empty for requests that name no model. `key` is the name of a
+token in the router's Secret."""
 
 OPERATOR_METRICS: tuple[Metric, ...] = (
     Metric("mm_operator_reconcile_total", _C, "Reconciles by result.", ("result",)),

@@ -56,6 +56,18 @@ class BodyTimeoutError(InvalidRequestError):
         return {"connection": "close"}
 
 
+class NotAuthenticatedError(GatewayError):
+    """No bearer token, or a wrong one."""
+
+    status = HTTPStatus.UNAUTHORIZED
+    kind = "authentication_error"
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """Name the scheme, as RFC 9110 requires."""
+        return {"www-authenticate": "Bearer"}
+
+
 class UnknownModelError(InvalidRequestError):
     """The request names a model that this gateway does not serve."""
 
@@ -88,6 +100,20 @@ class OverloadedError(RetryLaterError):
 
     status = HTTPStatus.TOO_MANY_REQUESTS
     kind = "rate_limit_error"
+
+
+class KeyLimitError(OverloadedError):
+    """The client's key has used up what it may use here.
+
+    Attributes:
+        key: its name.
+    """
+
+    def __init__(
+        self, message: str, *, key: str, retry_after_seconds: int, reason: str, code: str
+    ) -> None:
+        super().__init__(message, retry_after_seconds=retry_after_seconds, reason=reason, code=code)
+        self.key = key
 
 
 class DrainingError(RetryLaterError):

@@ -8,7 +8,6 @@ from mm_api.json_logs import JsonFormatter
 from mm_operator.errors import ClusterError
 from mm_router.assembly import run
 from mm_router.settings import parse_settings
-from mm_router.splits import SplitError
 
 _LOG = logging.getLogger(__name__)
 
@@ -19,7 +18,7 @@ def main() -> int:
     _set_up_logs(settings.log_level)
     try:
         return 0 if asyncio.run(run(settings)) else 1
-    except (ClusterError, OSError, SplitError) as error:
+    except (ClusterError, OSError, ValueError) as error:
         _LOG.critical("cannot start: %s", error)
     except Exception:  # noqa: BLE001  # whatever it is: say so as JSON and exit, kubelet restarts
         _LOG.critical("a part of the router failed", exc_info=True)

@@ -5,7 +5,9 @@ import logging
 import signal
 import time
 from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass
+from typing import Any
 
 from mm_edge.body import Pace
 from mm_edge.body_budget import BodyBudget
@@ -14,14 +16,18 @@ from mm_edge.drain import Drain
 from mm_edge.server import EdgeServer, edge_server, raise_open_files
 from mm_operator.cluster.client import Client, connect
 from mm_router.attempts import Attempts
+from mm_router.claims import Claims
 from mm_router.discovery import Discovery
 from mm_router.fleet import Fleet
-from mm_router.forward import Forward, ForwardLimits
+from mm_router.followed_file import FollowedFile
+from mm_router.forward import Admit, Forward, ForwardLimits
+from mm_router.key_admission import read_limits
 from mm_router.metrics import RouterMetrics
 from mm_router.reading import read_form, read_json
 from mm_router.routes import Public, State
 from mm_router.settings import Settings
-from mm_router.split_file import SplitFile
+from mm_router.shared_keys import SharedKeys
+from mm_router.splits import read_splits
 from mm_router.upstream import Upstream
 
 _LOG = logging.getLogger(__name__)
@@ -33,6 +39,8 @@ _JSON_PATHS = (
     "/tokenize",
     "/detokenize",
 )
+_UNCOUNTED_PATHS = frozenset({"/tokenize", "/detokenize"})
+"""A token is required and no limit counts, as at the gateway."""
 _FORM_PATHS = ("/v1/audio/transcriptions", "/v1/audio/translations")
 
 _BODY_SECONDS = 60.0
@@ -40,6 +48,9 @@ _BODY_SECONDS = 60.0
 
 _STATE_CONNECTIONS = 64
 """Of kubelet and Prometheus."""
+
+_CLAIMS_CONNECTIONS = 16_384
+"""Of other routers: one for each of their requests whose key is counted here."""
 
 
 @dataclass(frozen=True)
@@ -52,10 +63,13 @@ class Router:
     public: Public
     upstream: Upstream
     reader: Executor
+    keys: SharedKeys | None
 
     async def close(self) -> None:
-        """Close every connection to replicas, and the thread."""
+        """Close every connection to replicas and routers, and the thread."""
         await self.upstream.close()
+        if self.keys is not None:
+            await self.keys.close()
         self.reader.shutdown()
 
 
@@ -70,6 +84,9 @@ def build_router(settings: Settings) -> Router:
         pace=Pace(_BODY_SECONDS),
         request_timeout_seconds=settings.request_timeout_seconds,
     )
+    keys = None
+    if settings.auth_file is not None:
+        keys = SharedKeys(settings.auth_file, settings.own_name, metrics, time.monotonic)
     readers = {**dict.fromkeys(_JSON_PATHS, read_json), **dict.fromkeys(_FORM_PATHS, read_form)}
     forwards = {
         path: Forward(
@@ -79,13 +96,20 @@ def build_router(settings: Settings) -> Router:
             bodies=bodies,
             metrics=metrics,
             limits=limits,
+            admit=_admission(keys, path),
             read=read,
             reader=reader,
         )
         for path, read in readers.items()
     }
     public = Public(forwards, lambda: fleet.catalog, drain)
-    return Router(fleet, metrics, drain, public, upstream, reader)
+    return Router(fleet, metrics, drain, public, upstream, reader, keys)
+
+
+def _admission(keys: SharedKeys | None, path: str) -> Admit:
+    if keys is None:
+        return lambda _: nullcontext()
+    return keys.admission.known if path in _UNCOUNTED_PATHS else keys.admission.counted
 
 
 def public_server(router: Router, settings: Settings) -> EdgeServer:
@@ -94,13 +118,20 @@ def public_server(router: Router, settings: Settings) -> EdgeServer:
     return edge_server(router.public, limits, settings.address, settings.port)
 
 
+def claims_server(keys: SharedKeys, drain: Drain, settings: Settings) -> EdgeServer:
+    """Return the server for other routers, not yet started."""
+    limits = ConnectionLimits(most=_CLAIMS_CONNECTIONS)
+    claims = Claims(keys.admission.claimed, drain)
+    return edge_server(claims, limits, settings.address, settings.claims_port)
+
+
 async def run(settings: Settings) -> bool:
     """Serve until SIGTERM or SIGINT; return whether every request was answered.
 
     Raises:
         ClusterError: there is no configuration for the API server.
-        OSError: the file of splits cannot be read.
-        SplitError: it holds no splits.
+        OSError: a file of the configuration cannot be read.
+        ValueError: it is not what was expected.
         RuntimeError: a part ended, a port that is taken among the reasons.
     """
     raise_open_files()
@@ -120,22 +151,24 @@ async def _run_parts(
     settings: Settings, router: Router, client: Client, stop: asyncio.Event
 ) -> bool:
     discovery = Discovery(client, router.fleet, settings.namespaces)
+    if router.keys is not None and settings.routers is not None:
+        discovery.follow_routers(settings.routers, settings.claims_port, router.keys.set_ready)
     limits = ConnectionLimits(most=_STATE_CONNECTIONS)
     state = State(discovery.problem, router.metrics.render, router.drain)
     servers = [
         edge_server(state, limits, settings.address, settings.metrics_port),
+        *([claims_server(router.keys, router.drain, settings)] if router.keys else []),
         public_server(router, settings),
     ]
     followed = {"discovery": discovery.run}
-    if settings.splits_file is not None:
-        splits = SplitFile(settings.splits_file, router.fleet.set_splits)
-        splits.load()
-        followed["splits"] = splits.follow
+    for name, file in _files(settings, router).items():
+        file.load()
+        followed[name] = file.follow
     watching = [asyncio.create_task(run(), name=name) for name, run in followed.items()]
     serving = [
-        asyncio.create_task(servers[0].serve(), name="state"),
+        *(asyncio.create_task(one.serve(), name="state") for one in servers[:-1]),
         # Before the first lists no model exists: a client would read that in a 404.
-        asyncio.create_task(_serve_after(discovery, servers[1]), name="clients"),
+        asyncio.create_task(_serve_after(discovery, servers[-1]), name="clients"),
     ]
     stopping = asyncio.create_task(stop.wait(), name="signal")
     parts = {*watching, *serving}
@@ -153,9 +186,21 @@ async def _run_parts(
     finally:
         for server in servers:
             server.should_exit = True
-        for part in (*watching, stopping, *(() if servers[1].started else serving[1:])):
+        for part in (*watching, stopping, *(() if servers[-1].started else serving[-1:])):
             part.cancel()
         await asyncio.wait({*parts, stopping})
+
+
+def _files(settings: Settings, router: Router) -> dict[str, FollowedFile[Any]]:
+    """Return what the router follows, by name."""
+    files: dict[str, FollowedFile[Any]] = {}
+    if settings.splits_file is not None:
+        take = router.fleet.set_splits
+        files["splits"] = FollowedFile(settings.splits_file, read_splits, take)
+    if router.keys is not None and settings.key_limits_file is not None:
+        give = router.keys.admission.set_limits
+        files["limits of keys"] = FollowedFile(settings.key_limits_file, read_limits, give)
+    return files
 
 
 async def _serve_after(discovery: Discovery, server: EdgeServer) -> None:

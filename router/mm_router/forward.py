@@ -7,8 +7,9 @@ is its last event. A client that leaves ends the work at the replica.
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from http import HTTPStatus
 
@@ -27,6 +28,8 @@ from mm_router.relay import pass_on
 from mm_router.upstream import BrokenError, passed_on
 
 _LOG = logging.getLogger(__name__)
+
+Admit = Callable[[str | None], AbstractAsyncContextManager[None]]
 
 CLIENT_GONE = 499
 """Status in metrics of a request whose client left; nginx's number."""
@@ -62,7 +65,8 @@ class RequestTimeoutError(GatewayError):
 class Forward:
     """ASGI application behind one of the paths that replicas answer.
 
-    `read` reads its bodies, large ones in `reader`.
+    `read` reads its bodies, large ones in `reader`; `admit` lets requests in, by their header
+    Authorization.
     """
 
     def __init__(
@@ -74,6 +78,7 @@ class Forward:
         bodies: BodyBudget,
         metrics: RouterMetrics,
         limits: ForwardLimits,
+        admit: Admit,
         read: Callable[[bytes, str], Reading],
         reader: Executor,
     ) -> None:
@@ -83,6 +88,7 @@ class Forward:
         self._bodies = bodies
         self._metrics = metrics
         self._limits = limits
+        self._admit = admit
         self._read = read
         self._reader = reader
 
@@ -123,10 +129,22 @@ class Forward:
     async def _exchange(
         self, scope: Scope, receive: Receive, response: ClientResponse, record: _Record
     ) -> None:
+        headers = dict(_decoded(scope["headers"]))
+        async with self._admit(headers.get("authorization")):
+            await self._admitted(headers, scope, receive, response, record)
+
+    async def _admitted(
+        self,
+        headers: Mapping[str, str],
+        scope: Scope,
+        receive: Receive,
+        response: ClientResponse,
+        record: _Record,
+    ) -> None:
         with self._bodies.claim() as claim:
             body = await read_body(
                 receive,
-                dict(_decoded(scope["headers"])),
+                headers,
                 claim,
                 limit=self._limits.max_body_bytes,
                 pace=self._limits.pace,

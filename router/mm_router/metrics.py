@@ -1,6 +1,6 @@
 """The router's metrics, made from the catalogue in `mm_api.metrics`; nothing a client wrote."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
@@ -29,6 +29,7 @@ class RouterMetrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
+        self._keys: set[str] = set()
         ProcessCollector(registry=self.registry)
         GCCollector(registry=self.registry)
         self._counters = {
@@ -49,6 +50,17 @@ class RouterMetrics:
         """Count something of a model; `values` are those of the metric's other labels."""
         self._counters[name].labels(model, *values).inc()
 
+    def count_key(self, name: str, key: str, value: str) -> None:
+        """Count something of a key, by its name; `value` is that of the metric's second label."""
+        self._counters[name].labels(key, value).inc()
+        self._keys.add(key)
+
+    def keep_keys(self, names: Collection[str]) -> None:
+        """Show keys that are gone no more."""
+        for key in self._keys - set(names):
+            self._remove({"key": key})
+        self._keys &= set(names)
+
     def first_byte(self, model: str, seconds: float) -> None:
         """Take the time until an answer began."""
         self._first_byte.labels(model).observe(seconds)
@@ -59,13 +71,17 @@ class RouterMetrics:
 
     def forget(self, model: str) -> None:
         """Show a model that is gone no more."""
-        for counter in self._counters.values():
-            counter.remove_by_labels({"model": model})
+        self._remove({"model": model})
         self._first_byte.remove_by_labels({"model": model})
 
     def render(self) -> bytes:
         """Write every metric in Prometheus' text format."""
         return generate_latest(self.registry)
+
+    def _remove(self, labels: dict[str, str]) -> None:
+        for name, counter in self._counters.items():
+            if labels.keys() <= set(_CATALOGUE[name].labels):
+                counter.remove_by_labels(labels)
 
 
 class _StateCollector(Collector):

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mm_api.contract import ROUTER_METRICS_PORT, ROUTER_PORT
+from mm_api.contract import ROUTER_CLAIMS_PORT, ROUTER_METRICS_PORT, ROUTER_PORT
 from mm_edge.drain import LAME_DUCK_SECONDS
 
 _MIB = 1 << 20
@@ -20,6 +20,22 @@ class Settings:
 
     splits_file: Path | None = None
     """Names that stand for several models; followed while the router runs. None: no such names."""
+
+    auth_file: Path | None = None
+    """Tokens of clients, one a line, with a name or without. None: every client is let in, and the
+    gateway of each model decides."""
+
+    key_limits_file: Path | None = None
+    """Limits by the names of tokens, for all routers together; followed while the router runs."""
+
+    routers: tuple[str, str] | None = None
+    """Namespace and name of the routers' Service: they share the limits. None: this one is all."""
+
+    own_name: str = ""
+    """Of this pod, as the Service's EndpointSlices have it."""
+
+    claims_port: int = ROUTER_CLAIMS_PORT
+    """At which routers ask each other for places of keys; 0 takes a free one and logs it."""
 
     address: str = "0.0.0.0"  # noqa: S104  # clients come from outside the pod
     """Where it listens, on both ports."""
@@ -68,6 +84,13 @@ def parse_settings(arguments: Sequence[str]) -> Settings:
         "--namespaces", type=_names, default=(), help="of models, joined by commas; empty: all"
     )
     parser.add_argument("--splits-file", type=Path, help="JSON: names for several models")
+    parser.add_argument("--auth-file", type=Path, help="tokens of clients, one a line")
+    parser.add_argument("--key-limits-file", type=Path, help="JSON: limits by names of tokens")
+    parser.add_argument(
+        "--routers", type=_service, help="NAMESPACE/NAME of the routers' Service, to share limits"
+    )
+    parser.add_argument("--own-name", default=default.own_name, help="of this pod")
+    parser.add_argument("--claims-port", type=int, default=default.claims_port)
     parser.add_argument("--address", default=default.address)
     parser.add_argument("--port", type=int, default=default.port)
     parser.add_argument("--metrics-port", type=int, default=default.metrics_port)
@@ -101,6 +124,8 @@ def parse_settings(arguments: Sequence[str]) -> Settings:
         "--log-level", choices=("debug", "info", "warning", "error"), default=default.log_level
     )
     settings = Settings(**vars(parser.parse_args(arguments)))
+    if settings.key_limits_file is not None and settings.auth_file is None:
+        parser.error("--key-limits-file needs --auth-file: names of keys are found there")
     if settings.max_body_bytes > settings.body_memory_bytes * 7 // 8:
         parser.error(
             f"--max-body-bytes {settings.max_body_bytes} never fits: an eighth of "
@@ -111,6 +136,13 @@ def parse_settings(arguments: Sequence[str]) -> Settings:
 
 def _names(value: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name.strip() for name in value.split(",") if name.strip()))
+
+
+def _service(value: str) -> tuple[str, str]:
+    namespace, slash, name = value.partition("/")
+    if not (namespace and slash and name):
+        raise argparse.ArgumentTypeError(f"{value} is not NAMESPACE/NAME")
+    return namespace, name
 
 
 def _positive(value: str) -> int:

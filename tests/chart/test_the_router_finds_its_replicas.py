@@ -128,7 +128,13 @@ async def test_requests_follow_pods(
     """A ready pod answers, one that is not ready does not, and a model that is gone is unknown."""
     install_definition(control_plane)
     home, models = f"router-home-{place}", f"router-models-{place}"
-    values = {"router": {"enabled": True, "namespaces": [models] if named else []}}
+    values = {
+        "router": {
+            "enabled": True,
+            "namespaces": [models] if named else [],
+            "authSecretRef": {"name": "clients"},
+        }
+    }
     api = Api(control_plane, models)
     with (
         namespace(control_plane, home),
@@ -139,7 +145,7 @@ async def test_requests_follow_pods(
         config.install(CHART, RELEASE, values, timeout=60)
         try:
             kubeconfig = account_kubeconfig(control_plane, home, tmp_path / "kubeconfig")
-            await follow(values, api, tmp_path, node, kubeconfig)
+            await follow(values, api, tmp_path, node, kubeconfig, home=home)
         finally:
             config.uninstall(RELEASE, timeout=120)
     assert "Forbidden" not in (tmp_path / "router.log").read_text()
@@ -152,7 +158,7 @@ def split_over(model: str) -> str:
 
 
 async def follow(
-    values: dict[str, Any], api: Api, folder: Path, node: str, kubeconfig: Path
+    values: dict[str, Any], api: Api, folder: Path, node: str, kubeconfig: Path, *, home: str
 ) -> None:
     """Run the router beside a replica and take the replica away, step by step."""
     port, metrics_port = free_ports(2)
@@ -163,11 +169,16 @@ async def follow(
     splits = folder / "splits.json"
     splits.write_text(split_over(f"{api.namespace}/{MODEL}"))
     ports = [f"--port={port}", f"--metrics-port={metrics_port}"]
-    own = [*ports, "--lame-duck=0", f"--splits-file={splits}"]
+    tokens, limits = folder / "tokens", folder / "limits.json"
+    tokens.write_text("alice: sk-a\n")
+    limits.write_text('[{"name": "alice", "concurrentRequests": 1}]')
+    files = [f"--splits-file={splits}", f"--auth-file={tokens}", f"--key-limits-file={limits}"]
+    # The chart is rendered for another namespace than the one that it is installed in.
+    own = [*ports, f"--routers={home}/{RELEASE}-router", "--claims-port=0", "--lame-duck=0", *files]
     body = {"model": "public", "messages": [{"role": "user", "content": "hello"}]}
     async with (
         replica(api, folder / "engine", node),
-        httpx.AsyncClient(timeout=60) as client,
+        httpx.AsyncClient(timeout=60, headers={"authorization": "Bearer sk-a"}) as client,
     ):
         with router([*container["args"], *own], kubeconfig, folder / "router.log"):
 

@@ -11,8 +11,10 @@ import pytest
 import yaml
 
 from mm_api import labels
-from mm_api.contract import GATEWAY_PORT, ROUTER_METRICS_PORT, ROUTER_PORT
+from mm_api.contract import GATEWAY_PORT, ROUTER_CLAIMS_PORT, ROUTER_METRICS_PORT, ROUTER_PORT
+from mm_api.documents.serving_plan import KeyLimitPlan
 from mm_devcluster.cluster import ClusterInfo
+from mm_router.key_admission import read_limits
 from mm_router.settings import Settings, parse_settings
 from mm_router.splits import read_splits
 from support.chart import CHART, EXHAUSTIVE, NAMESPACE, RELEASE, of_kind, rendered
@@ -75,8 +77,8 @@ def test_nothing_is_made_where_it_is_off() -> None:
         pytest.param(
             SOME,
             {
-                "Role": 1,
-                "RoleBinding": 1,
+                "Role": 2,
+                "RoleBinding": 2,
                 "ConfigMap": 1,
                 "Deployment": 1,
                 "HTTPRoute": 1,
@@ -114,6 +116,10 @@ def test_arguments_are_understood() -> None:
     assert parse_settings(changed["args"]) == Settings(
         namespaces=("team-a",),
         splits_file=splits,
+        auth_file=Path("/etc/mm-router-tokens/tokens"),
+        key_limits_file=splits.with_name("key-limits.json"),
+        routers=(NAMESPACE, f"{EXHAUSTIVE['fullnameOverride']}-router"),
+        own_name="$(POD_NAME)",
         max_body_bytes=1_000_000,
         body_memory_bytes=5_000_000_000,
         max_connections=100,
@@ -136,18 +142,28 @@ def test_every_value_reaches_the_objects() -> None:
 
 def test_rights_are_two_kinds_to_read() -> None:
     """Models and EndpointSlices, in the namespaces that are routed to; nothing is written."""
-    for values, kind in ((ON, "ClusterRole"), (SOME, "Role")):
-        rules = one(kind, values)["rules"]
+    there, own = sorted(
+        (item for item in objects(SOME) if item["kind"] == "Role"),
+        key=lambda item: len(item["rules"]),
+        reverse=True,
+    )
+    for rules in (one("ClusterRole", ON)["rules"], there["rules"]):
         assert {tuple(rule["resources"]) for rule in rules} == {
             ("multimodalmodels",),
             ("endpointslices",),
         }
         assert all(rule["verbs"] == ["list", "watch"] for rule in rules)
-    assert one("Role", SOME)["metadata"]["namespace"] == "team-a"
-    account = one("Deployment", SOME)["spec"]["template"]["spec"]["serviceAccountName"]
-    assert one("RoleBinding", SOME)["subjects"] == [
-        {"kind": "ServiceAccount", "name": account, "namespace": NAMESPACE}
+    assert there["metadata"]["namespace"] == "team-a"
+    # Routers that share limits find each other in their own namespace.
+    assert own["metadata"]["namespace"] == NAMESPACE
+    assert [(rule["resources"], rule["verbs"]) for rule in own["rules"]] == [
+        (["endpointslices"], ["list", "watch"])
     ]
+    account = one("Deployment", SOME)["spec"]["template"]["spec"]["serviceAccountName"]
+    for binding in (item for item in objects(SOME) if item["kind"] == "RoleBinding"):
+        assert binding["subjects"] == [
+            {"kind": "ServiceAccount", "name": account, "namespace": NAMESPACE}
+        ]
 
 
 def pod(namespace: str, component: str) -> Peer:
@@ -167,6 +183,14 @@ def team(name: str) -> Peer:
 
 API_SERVER = Peer(address="192.0.2.1")
 SERVER = labels.Component.SERVER
+ROUTER = Peer(
+    labels={
+        labels.APP_NAME: EXHAUSTIVE["nameOverride"],
+        labels.APP_INSTANCE: RELEASE,
+        labels.APP_COMPONENT: "router",
+    },
+    namespace=NAMESPACE,
+)
 
 
 @pytest.mark.parametrize(
@@ -178,6 +202,10 @@ SERVER = labels.Component.SERVER
         pytest.param(ON, "ingress", team("any"), "metrics", True, id="metrics"),
         pytest.param(SOME, "ingress", team("monitoring"), "metrics", True, id="metrics-by-named"),
         pytest.param(SOME, "ingress", team("clients"), "metrics", False, id="metrics-by-clients"),
+        pytest.param(SOME, "ingress", ROUTER, "claims", True, id="claims"),
+        pytest.param(SOME, "ingress", team("clients"), "claims", False, id="claims-of-clients"),
+        pytest.param(SOME, "egress", ROUTER, ROUTER_CLAIMS_PORT, True, id="claims-elsewhere"),
+        pytest.param(ON, "egress", ROUTER, ROUTER_CLAIMS_PORT, False, id="no-claims"),
         pytest.param(ON, "egress", API_SERVER, 6443, True, id="api-server"),
         pytest.param(SOME, "egress", API_SERVER, 16443, True, id="api-server-there"),
         pytest.param(ON, "egress", pod("team-c", SERVER), GATEWAY_PORT, True, id="gateway"),
@@ -239,6 +267,22 @@ def test_splits_are_a_file_that_is_read(values: dict[str, Any]) -> None:
     assert file.name in one("ConfigMap", values)["data"]
 
 
+def test_tokens_and_limits_reach_the_program() -> None:
+    """The Secret's entry is mounted where the argument says, and limits are read as written."""
+    template = one("Deployment", SOME)["spec"]["template"]["spec"]
+    (container,) = template["containers"]
+    (limit,) = read_limits(one("ConfigMap", SOME)["data"]["key-limits.json"].encode())
+    mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+
+    assert limit == KeyLimitPlan(name="alice", requests_per_minute=61, concurrent_requests=7)
+    assert mounts["tokens"] == "/etc/mm-router-tokens"
+    assert template["volumes"][-1] == {
+        "name": "tokens",
+        "secret": {"secretName": "clients", "items": [{"key": "tokens", "path": "tokens"}]},
+    }
+    assert container["env"][0]["valueFrom"] == {"fieldRef": {"fieldPath": "metadata.name"}}
+
+
 def test_metrics_are_found_in_one_way() -> None:
     """By annotations, or by a monitor of the Prometheus operator; both would count twice."""
     (endpoint,) = one("PodMonitor", SOME)["spec"]["podMetricsEndpoints"]
@@ -256,7 +300,11 @@ def test_ports_are_those_of_the_program() -> None:
     (service,) = one("Service", SOME)["spec"]["ports"]
     (rule,) = one("HTTPRoute", SOME)["spec"]["rules"]
 
-    assert ports == {"http": ROUTER_PORT, "metrics": ROUTER_METRICS_PORT}
+    assert ports == {
+        "http": ROUTER_PORT,
+        "metrics": ROUTER_METRICS_PORT,
+        "claims": ROUTER_CLAIMS_PORT,
+    }
     assert service["targetPort"] == "http"
     assert rule["backendRefs"] == [
         {"name": one("Service", SOME)["metadata"]["name"], "port": service["port"]}
@@ -271,6 +319,15 @@ def test_ports_are_those_of_the_program() -> None:
         pytest.param({"service": {"type": "ExternalName"}}, "value must be one of", id="service"),
         pytest.param({"httpRoute": {"requestTimeout": "1d"}}, "does not match", id="duration"),
         pytest.param({"replica": 2}, "'replica' not allowed", id="typo"),
+        pytest.param({"keyLimits": [{"name": "a"}]}, "needs router.authSecretRef", id="no-tokens"),
+        pytest.param(
+            {"authSecretRef": {"name": "x"}, "keyLimits": [{"name": "a"}] * 2},
+            'the name "a" occurs more than once',
+            id="key-twice",
+        ),
+        pytest.param(
+            {"keyLimits": [{"name": "a", "tokensPerMinute": 1}]}, "not allowed", id="tokens"
+        ),
         pytest.param(split(("a/x", 101)), "maximum: got 101, want 100", id="weight"),
         pytest.param(split(("x", 1)), "does not match pattern", id="no-namespace"),
         pytest.param(split(("a/x", 0), ("a/y", 0)), 'every weight of "v" is 0', id="weights"),

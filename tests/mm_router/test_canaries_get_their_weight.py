@@ -14,8 +14,8 @@ from mm_router.affinity import Affinity, Basis
 from mm_router.catalog import Catalog, Model
 from mm_router.ejection import Failure
 from mm_router.fleet import Fleet
+from mm_router.followed_file import FollowedFile
 from mm_router.metrics import RouterMetrics
-from mm_router.split_file import SplitFile
 from mm_router.splits import Part, Split, SplitError, Why, choose, key_of_turn, read_splits
 from support.eventually import eventually_async
 from support.gateways import MODEL, serve, toy_gateway
@@ -177,7 +177,7 @@ def test_a_version_whose_replicas_fail_is_stood_in_for() -> None:
 async def test_another_file_is_another_weight(tmp_path: Path) -> None:
     """What was read is reported once; a file that cannot be read changes nothing."""
     path, seen = tmp_path / "splits.json", list[tuple[Split, ...]]()
-    file = SplitFile(path, seen.append)
+    file = FollowedFile(path, read_splits, seen.append)
     with pytest.raises(FileNotFoundError):
         file.load()
 

@@ -61,6 +61,8 @@ EXHAUSTIVE: dict[str, Any] = {
                 ],
             }
         ],
+        "authSecretRef": {"name": "clients", "key": "tokens"},
+        "keyLimits": [{"name": "alice", "requestsPerMinute": 61, "concurrentRequests": 7}],
         "replicas": 3,
         "logLevel": "debug",
         "maxBodyBytes": 1_000_000,

@@ -2,12 +2,17 @@
 
     python -m support.toy_processes gateway FOLDER LOG
     python -m support.toy_processes router ADDRESS...
+    python -m support.toy_processes limited FOLDER ADDRESS...
 
 Each prints its port when it listens. A gateway answers from a script, writes the prompt of each
-request to its log before the first token, and waits between tokens.
+request to its log before the first token, and waits between tokens. A `limited` router has the
+tokens and limits of FOLDER and prints the port at which it takes claims, too, which is its name;
+then it reads the routers that are ready from its standard input, a JSON object of names and
+addresses a line, and acknowledges each by a line.
 """
 
 import asyncio
+import json
 import os
 import subprocess
 import sys
@@ -17,7 +22,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mm_edge.listening import listening_sockets
+from mm_router.assembly import claims_server
 from mm_router.catalog import Model
+from mm_router.key_admission import read_limits
+from mm_router.settings import Settings
 from mm_runtime.gateway.backends.engine import Ended, EngineRequest, Text
 from support.ended import end
 from support.gateways import MODEL, serve, toy_gateway
@@ -80,13 +89,18 @@ def started(*arguments: str | Path) -> Iterator[subprocess.Popen[bytes]]:
     """Start a process, which may not listen yet, and end it with the block."""
     command = [sys.executable, "-m", "support.toy_processes", *map(str, arguments)]
     process = subprocess.Popen(
-        tied(command), stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(TESTS)}
+        tied(command),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(TESTS)},
     )
     try:
         yield process
     finally:
         end(process)
+        assert process.stdin is not None
         assert process.stdout is not None
+        process.stdin.close()
         process.stdout.close()
 
 
@@ -109,6 +123,23 @@ async def _router(addresses: Sequence[str]) -> None:
         await _forever(router.port)
 
 
+async def _limited(folder: Path, addresses: Sequence[str]) -> None:
+    (listening,) = listening_sockets("127.0.0.1", 0)
+    port = listening.getsockname()[1]
+    settings = Settings(auth_file=folder / "tokens", own_name=str(port), claims_port=port)
+    async with route({Model("blue", MODEL): addresses}, settings) as running:
+        keys = running.router.keys
+        assert keys is not None
+        keys.admission.set_limits(read_limits((folder / "limits.json").read_bytes()))
+        server = claims_server(keys, running.router.drain, settings)
+        serving = asyncio.create_task(server.serve([listening]))
+        print(f"{running.port}\n{port}", flush=True)  # noqa: T201  # what the starter reads
+        while line := await asyncio.to_thread(sys.stdin.readline):
+            keys.set_ready(json.loads(line))
+            print("done", flush=True)  # noqa: T201
+        await serving
+
+
 async def _forever(port: int) -> None:
     print(port, flush=True)  # noqa: T201  # what the starter reads
     await asyncio.Event().wait()
@@ -116,4 +147,10 @@ async def _forever(port: int) -> None:
 
 if __name__ == "__main__":
     kind, *rest = sys.argv[1:]
-    asyncio.run(_gateway(Path(rest[0]), Path(rest[1])) if kind == "gateway" else _router(rest))
+    match kind:
+        case "gateway":
+            asyncio.run(_gateway(Path(rest[0]), Path(rest[1])))
+        case "limited":
+            asyncio.run(_limited(Path(rest[0]), rest[1:]))
+        case _:
+            asyncio.run(_router(rest))

@@ -12,6 +12,8 @@ from mm_edge.errors import (
     ErrorResponse,
     GatewayError,
     InvalidRequestError,
+    KeyLimitError,
+    NotAuthenticatedError,
     OverloadedError,
     RetryLaterError,
     UnknownModelError,
@@ -37,32 +39,6 @@ __all__ = [
     "engine_unavailable",
     "error_response",
 ]
-
-
-class NotAuthenticatedError(GatewayError):
-    """No bearer token, or a wrong one."""
-
-    status = HTTPStatus.UNAUTHORIZED
-    kind = "authentication_error"
-
-    @property
-    def headers(self) -> dict[str, str]:
-        """Name the scheme, as RFC 9110 requires."""
-        return {"www-authenticate": "Bearer"}
-
-
-class KeyLimitError(OverloadedError):
-    """The client's key has used up what it may use of this replica.
-
-    Attributes:
-        key: its name.
-    """
-
-    def __init__(
-        self, message: str, *, key: str, retry_after_seconds: int, reason: str, code: str
-    ) -> None:
-        super().__init__(message, retry_after_seconds=retry_after_seconds, reason=reason, code=code)
-        self.key = key
 
 
 class EngineUnavailableError(RetryLaterError):

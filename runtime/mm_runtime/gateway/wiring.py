@@ -21,13 +21,13 @@ from mm_api.gateway_memory import (
     decoder_bytes,
     largest_body_bytes,
 )
+from mm_edge.auth import BearerAuth
 from mm_edge.body import Pace
 from mm_edge.body_budget import BodyBudget
 from mm_edge.drain import Drain
 from mm_edge.json_cost import TEXT_BYTES
-from mm_runtime.gateway.admission.auth import BearerAuth
+from mm_edge.key_limits import KeyLimits
 from mm_runtime.gateway.admission.fetching import Fetching
-from mm_runtime.gateway.admission.key_limits import KeyLimits
 from mm_runtime.gateway.admission.slots import Admission
 from mm_runtime.gateway.admission.tokens import ContextLimits
 from mm_runtime.gateway.api.parsing import (

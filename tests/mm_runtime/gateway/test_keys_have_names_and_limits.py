@@ -9,8 +9,8 @@ import httpx
 import pytest
 
 from mm_api.documents.serving_plan import KeyLimitPlan
-from mm_runtime.gateway.admission.key_limits import Budget, KeyLimits
-from mm_runtime.gateway.admission.keys import MOST_KEYS, read_keys
+from mm_edge.key_limits import Budget, KeyLimits
+from mm_edge.keys import MOST_KEYS, read_keys
 from mm_runtime.gateway.errors import KeyLimitError
 from support.eventually import eventually_async
 from support.gateways import MODEL, Running, serve, toy_gateway

@@ -20,6 +20,7 @@ from uuid import uuid4
 from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
 
+from mm_edge.auth import BearerAuth
 from mm_edge.body import (
     ClientGoneError,
     Pace,
@@ -30,10 +31,9 @@ from mm_edge.body import (
 from mm_edge.body_budget import BodyBudget, BodyClaim
 from mm_edge.drain import Drain
 from mm_edge.json_text import encode
-from mm_runtime.gateway.admission.auth import BearerAuth
+from mm_edge.key_limits import KeyClaim, KeyLimits
 from mm_runtime.gateway.admission.fair_queue import Priority, Ticket
 from mm_runtime.gateway.admission.fetching import FetchClaim, Fetching
-from mm_runtime.gateway.admission.key_limits import KeyClaim, KeyLimits
 from mm_runtime.gateway.api.answers import Answers
 from mm_runtime.gateway.api.audio import TranscriptionRequest
 from mm_runtime.gateway.api.calling import CallingCompletion

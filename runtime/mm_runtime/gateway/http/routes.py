@@ -12,8 +12,8 @@ from starlette.routing import Route
 
 from mm_api.contract import GATEWAY_EVALUATION, GATEWAY_LIVE, GATEWAY_READY, METRICS_PATH
 from mm_api.documents.evaluation import EvaluationReport
+from mm_edge.auth import BearerAuth
 from mm_edge.drain import Drain
-from mm_runtime.gateway.admission.auth import BearerAuth
 from mm_runtime.gateway.api.served_model import ServedModel
 from mm_runtime.gateway.errors import (
     ErrorResponse,

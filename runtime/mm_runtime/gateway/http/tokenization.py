@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from mm_edge.auth import BearerAuth
 from mm_edge.body import ClientGoneError, Pace, read_body
 from mm_edge.body_budget import BodyBudget
 from mm_edge.drain import Drain
 from mm_edge.json_text import encode
-from mm_runtime.gateway.admission.auth import BearerAuth
 from mm_runtime.gateway.errors import EngineTimeoutError, error_response
 from mm_runtime.gateway.http.reply import JSON
 

@@ -1,4 +1,4 @@
-"""What the clients of one key may use of this replica: requests, tokens, and both at one time.
+"""What the clients of one key may use of one server: requests, tokens, and both at one time.
 
 Requests and tokens a minute are budgets that fill up continuously: a client that was silent for a
 minute may use a minute's worth at once. Tokens are reserved before an answer, prompt and longest
@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from mm_api.documents.serving_plan import ANY_KEY, KeyLimitPlan
-from mm_runtime.gateway.errors import KeyLimitError
+from mm_edge.errors import KeyLimitError
 
 _MINUTE = 60.0
 _NO_LIMIT = KeyLimitPlan(name=ANY_KEY)
@@ -150,7 +150,7 @@ def _budget(per_minute: int | None, now: float) -> Budget | None:
 
 def _refused(name: str, allowed: str, reason: str, seconds: float) -> KeyLimitError:
     return KeyLimitError(
-        f"The key `{name}` may use {allowed} of this replica, and has. Try again later.",
+        f"The key `{name}` may use {allowed} here, and has. Try again later.",
         key=name,
         retry_after_seconds=max(1, math.ceil(seconds)),
         reason=reason,

@@ -5,8 +5,8 @@ import logging
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
-from mm_runtime.gateway.admission.keys import Key, Keys, digest_of, read_keys
-from mm_runtime.gateway.errors import NotAuthenticatedError
+from mm_edge.errors import NotAuthenticatedError
+from mm_edge.keys import Key, Keys, digest_of, read_keys
 
 _log = logging.getLogger(__name__)
 

@@ -1,0 +1,160 @@
+"""Who may send requests, and how many: one limit for all routers.
+
+Each key has one router that counts it, its owner. The others claim a place there for each request
+and hold it by an open connection; so a router that dies gives its places back.
+"""
+
+import logging
+import math
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from enum import StrEnum
+from pathlib import Path
+
+from pydantic import TypeAdapter
+
+from mm_api.documents.serving_plan import KeyLimitPlan
+from mm_edge.auth import BearerAuth
+from mm_edge.errors import KeyLimitError
+from mm_edge.key_limits import KeyLimits
+from mm_router.claims import OwnerLostError, RemoteClaims
+from mm_router.metrics import RouterMetrics
+from mm_router.peers import Peers
+
+_LOG = logging.getLogger(__name__)
+
+_LIMITS = TypeAdapter(tuple[KeyLimitPlan, ...])
+
+
+class CountedBy(StrEnum):
+    """Who counted a request; the label of a metric."""
+
+    SELF = "self"
+    """This router owns the key."""
+    OWNER = "owner"
+    """The router that does."""
+    ALONE = "alone"
+    """That one did not answer: this router counted by its share of the limit."""
+
+
+def read_limits(text: bytes) -> tuple[KeyLimitPlan, ...]:
+    """Read what the chart has written: a JSON list of limits by name.
+
+    Raises:
+        ValueError: it is something else.
+    """
+    return _LIMITS.validate_json(text)
+
+
+def share_of(limit: KeyLimitPlan, routers: int) -> KeyLimitPlan:
+    """Return what one of several routers lets in by itself, rounded up."""
+    return limit.model_copy(
+        update={
+            "requests_per_minute": _share(limit.requests_per_minute, routers),
+            "concurrent_requests": _share(limit.concurrent_requests, routers),
+        }
+    )
+
+
+class KeyAdmission:
+    """Lets requests in by the tokens that they carry.
+
+    Args:
+        tokens: file with the tokens of clients and their names, read for every request.
+        clock: seconds that only go forward.
+    """
+
+    def __init__(
+        self,
+        tokens: Path,
+        peers: Peers,
+        remote: RemoteClaims,
+        metrics: RouterMetrics,
+        clock: Callable[[], float],
+    ) -> None:
+        self._auth = BearerAuth(tokens, (self._keep, metrics.keep_keys))
+        self._peers = peers
+        self._remote = remote
+        self._metrics = metrics
+        self._clock = clock
+        self._limits: tuple[KeyLimitPlan, ...] = ()
+        self._own = KeyLimits((), clock)
+        self._alone = KeyLimits((), clock)
+        self._sharing = 1
+
+    def set_limits(self, limits: Sequence[KeyLimitPlan]) -> None:
+        """Take the limits that there are now; every key begins with all that it may use."""
+        self._limits = tuple(limits)
+        self._own = KeyLimits(self._limits, self._clock)
+        self._share_among(self._peers.count)
+
+    @asynccontextmanager
+    async def known(self, authorization: str | None) -> AsyncIterator[None]:
+        """Let a request in that no limit counts.
+
+        Raises:
+            NotAuthenticatedError: its token is not known.
+        """
+        self._auth.check(authorization)
+        yield
+
+    @asynccontextmanager
+    async def counted(self, authorization: str | None) -> AsyncIterator[None]:
+        """Let a request in, and count it while the block runs.
+
+        Raises:
+            NotAuthenticatedError: its token is not known.
+            KeyLimitError: its key has used up what it may.
+        """
+        name = self._auth.check(authorization)
+        async with AsyncExitStack() as stack:
+            if self._is_limited(name):
+                try:
+                    by = await self._enter(stack, name, authorization or "")
+                except KeyLimitError as error:
+                    self._metrics.count_key("mm_router_key_rejected_total", name, error.reason)
+                    raise
+                self._metrics.count_key("mm_router_key_requests_total", name, by)
+            yield
+
+    @asynccontextmanager
+    async def claimed(self, authorization: str | None) -> AsyncIterator[None]:
+        """Count a request of another router while the block runs.
+
+        Raises:
+            NotAuthenticatedError, KeyLimitError: as for a request of this router's own.
+        """
+        with self._own.inside(self._auth.check(authorization)):
+            yield
+
+    async def _enter(self, stack: AsyncExitStack, name: str, authorization: str) -> CountedBy:
+        owner = self._peers.owner_of(name)
+        if owner is None:
+            stack.enter_context(self._own.inside(name))
+            return CountedBy.SELF
+        try:
+            await stack.enter_async_context(self._remote.claim(owner, authorization, name))
+        except OwnerLostError as error:
+            _LOG.debug("the router %s does not count %r: %s", owner, name, error)
+            if self._peers.count != self._sharing:
+                self._share_among(self._peers.count)
+            stack.enter_context(self._alone.inside(name))
+            return CountedBy.ALONE
+        return CountedBy.OWNER
+
+    def _keep(self, names: Collection[str]) -> None:
+        for limits in (self._own, self._alone):
+            limits.keep(names)
+
+    def _is_limited(self, name: str) -> bool:
+        limit = self._own.limit_of(name)
+        return limit.requests_per_minute is not None or limit.concurrent_requests is not None
+
+    def _share_among(self, routers: int) -> None:
+        self._sharing = routers
+        shares = [share_of(limit, routers) for limit in self._limits]
+        self._alone = KeyLimits(shares, self._clock)
+
+
+def _share(limit: int | None, routers: int) -> int | None:
+    return None if limit is None else math.ceil(limit / routers)
