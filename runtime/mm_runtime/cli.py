@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, TypeAlias
 
 from mm_api.contract import (
@@ -25,6 +26,7 @@ from mm_api.contract import (
 )
 from mm_api.documents.build_plan import BuildPlan
 from mm_api.documents.build_result import BuildResult
+from mm_api.documents.engine_manifest import EngineManifest
 from mm_api.documents.serving_plan import ServingPlan
 from mm_runtime import settings
 from mm_runtime.base.documents import read_document
@@ -205,6 +207,8 @@ def _add_compare(commands: "Commands") -> None:
     _add_documents(command)
     command.add_argument(Flag.URL, required=True, help="of the model, for example http://HOST/v1")
     command.add_argument(Flag.AUTH_TOKEN_FILE, type=Path, help="bearer tokens; the first is sent")
+    command.add_argument(Flag.SOURCE, help=f"for engines without their checkpoint: {SOURCE_HELP}")
+    command.add_argument(Flag.WORK, type=Path, help="directory for it; default: a temporary one")
     command.add_argument(Flag.TERMINATION_LOG, type=Path, help="also write the report here")
     command.set_defaults(command=_compare)
 
@@ -337,15 +341,24 @@ def _gateway(arguments: argparse.Namespace) -> int:
 
 def _compare(arguments: argparse.Namespace) -> int:
     from mm_runtime.base.engine_python import engine_python  # noqa: PLC0415 (see module)
+    from mm_runtime.comparison.checkpoint import checkpoint_beside  # noqa: PLC0415
 
-    given = (
-        (Flag.MANIFEST, arguments.manifest),
-        (Flag.SERVING, arguments.serving),
-        (Flag.URL, arguments.url),
-        (Flag.AUTH_TOKEN_FILE, arguments.auth_token_file),
-        (Flag.TERMINATION_LOG, arguments.termination_log),
-    )
-    options = [str(word) for flag, value in given if value is not None for word in (flag, value)]
-    # In the interpreter that has torch and transformers.
-    command = [engine_python(), "-m", "mm_runtime.comparison", *options]
-    return subprocess.run(command, check=False).returncode
+    manifest = read_document(EngineManifest, arguments.manifest)
+    with TemporaryDirectory(dir=arguments.work) as work:
+        checkpoint = checkpoint_beside(
+            manifest, arguments.manifest.parent, arguments.source, Path(work)
+        )
+        given = (
+            (Flag.MANIFEST, arguments.manifest),
+            (Flag.SERVING, arguments.serving),
+            (Flag.URL, arguments.url),
+            (Flag.CHECKPOINT, checkpoint),
+            (Flag.AUTH_TOKEN_FILE, arguments.auth_token_file),
+            (Flag.TERMINATION_LOG, arguments.termination_log),
+        )
+        options = [
+            str(word) for flag, value in given if value is not None for word in (flag, value)
+        ]
+        # In the interpreter that has torch and transformers.
+        command = [engine_python(), "-m", "mm_runtime.comparison", *options]
+        return subprocess.run(command, check=False).returncode

@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from mm_api.documents.evaluation import EVALUATION_NAME, Evaluation
+from support.comparisons import compared_report
 from support.damaged_engines import damaged
 from support.model_configs import VERSIONS
 from support.native import damaged as native
@@ -47,6 +48,9 @@ def test_an_engine_like_its_checkpoint_is_ready(
     assert len(kept.prompts) == BASE + ADAPTED
     with run_pair(llava.built, tmp_path, program=image.program) as pair:
         report = report_of(pair.triton)
+        log = tmp_path / "compared"
+        compared = compared_report(llava.built, pair.url, log, "--source", str(llava.checkpoint))
+    assert (compared.prompts, compared.failed_prompts) == (20, 0)
     assert (report.prompts, report.failed_prompts) == (BASE + ADAPTED, 0)
     assert report.tokens == report.agreed > len(kept.prompts)
     assert report.log_prob_distance is not None

@@ -1,8 +1,8 @@
 """`mmctl compare NAME --reference`: a running model against transformers in float32.
 
 A pod of the model's own image computes the checkpoint's answers to 20 prompts and sends the same
-prompts to the model. The figures go into the model's annotation, from which the operator writes
-`status.evaluation`.
+prompts to the model. It fetches the checkpoint where the engine is none. The figures go into the
+model's annotation, from which the operator writes `status.evaluation`.
 """
 
 import argparse
@@ -13,11 +13,12 @@ from typing import Any
 from mm_api import labels
 from mm_api.conditions import ConditionType
 from mm_api.documents.evaluation import EvaluationReport
-from mm_api.v1alpha1 import duration
+from mm_api.v1alpha1 import MultimodalModelSpec, duration
 from mm_api.v1alpha1.quantity import bytes_of
 from mm_ctl.comparing.page import as_page
 from mm_ctl.comparing.pod import compare_pod
 from mm_ctl.comparing.run import CompareFailedError, run_to_end
+from mm_ctl.comparing.source import needs_source, with_source
 from mm_ctl.connection import Connection, add_connection_options, connection
 from mm_ctl.documents import UsageError
 from mm_operator import names
@@ -81,6 +82,10 @@ async def _compared(
         raise CompareFailedError("the model has no Deployment: wait for its rollout")
     memory = options.memory or f"{-(-_memory_bytes(model) // _MIB)}Mi"
     pod = compare_pod(deployment, model["status"]["url"], memory=memory, seconds=seconds)
+    spec = MultimodalModelSpec.model_validate(model["spec"])
+    if needs_source(spec):
+        planned = model["status"].get("plan") or {}
+        pod = with_source(pod, spec, planned.get("sourceRevision"))
     name = pod["metadata"]["name"]
     return await run_to_end(
         there.client,
@@ -104,13 +109,6 @@ def _obstacle(model: Mapping[str, Any]) -> str | None:
         return "it does not answer yet: mmctl status says why"
     if held.get(ConditionType.ROLLING_OUT) == "True":
         return "a rollout is under way, and two revisions may answer: compare it afterwards"
-    backend = (model["spec"].get("engine") or {}).get("backend", "Reference")
-    if backend != "Reference":
-        return (
-            f"an engine of backend {backend} holds no checkpoint that transformers could run: its "
-            "build keeps the checkpoint's answers (spec.build.evaluation Auto), and each pod "
-            "compares them before it is Ready"
-        )
     return None
 
 

@@ -23,6 +23,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(Flag.MANIFEST, type=Path, required=True)
     parser.add_argument(Flag.SERVING, type=Path, required=True)
     parser.add_argument(Flag.URL, required=True)
+    parser.add_argument(Flag.CHECKPOINT, type=Path)
     parser.add_argument(Flag.AUTH_TOKEN_FILE, type=Path)
     parser.add_argument(Flag.TERMINATION_LOG, type=Path)
     arguments = parser.parse_args(argv)
@@ -45,6 +46,7 @@ def _report(arguments: argparse.Namespace) -> str:
             directory=arguments.manifest.parent,
             serving=read_document(ServingPlan, arguments.serving),
             url=arguments.url,
+            checkpoint=arguments.checkpoint,
             token=_token(arguments.auth_token_file),
         )
     ).to_json()

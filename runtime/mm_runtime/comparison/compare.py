@@ -21,6 +21,7 @@ from mm_runtime.comparison.rouge import rouge1, rouge_l
 from mm_runtime.comparison.service import Service
 from mm_runtime.engine_build.commands.checkpoint_answers import answered, as_checkpoint
 from mm_runtime.engine_build.commands.in_process import InProcess, in_process
+from mm_runtime.engine_build.commands.tower_encoder import tower_encoder
 from mm_runtime.errors import PermanentError
 from mm_runtime.gateway.prompts.loading import load_chat_prompt
 from mm_runtime.gateway.warmup.agreement import Agreement, Served, compare
@@ -45,6 +46,7 @@ class CompareOptions:
         serving: of the model's pods.
         url: of the model, up to and with `/v1`.
         token: that it requires; empty: none.
+        checkpoint: as the Reference engine reads it; None: the engine is of that backend.
     """
 
     manifest: EngineManifest
@@ -52,19 +54,21 @@ class CompareOptions:
     serving: ServingPlan
     url: str
     token: str = ""
+    checkpoint: Path | None = None
 
 
 def compared(options: CompareOptions) -> EvaluationReport:
     """Return how a served model compares with its checkpoint.
 
     Raises:
-        PermanentError: the engine holds no checkpoint, or the server refuses the requests.
+        PermanentError: there is no checkpoint to run, or the server refuses the requests.
         RuntimeCommandError: no answer, or another revision's.
     """
     directory = _as_reference(options)
     service = Service(options.url, options.manifest.fingerprint, options.token)
     requests = list(islice(_requests(directory, options.serving.model), MOST_COMPARED))
-    with in_process(directory) as models:
+    encoder = None if options.checkpoint is None else tower_encoder(directory)
+    with in_process(directory, encoder) as models:
         pairs = list(_answers(requests, models, service))
     if not pairs:
         raise PermanentError("no prompt of the family's is within the plan's limits")
@@ -78,15 +82,19 @@ def compared(options: CompareOptions) -> EvaluationReport:
 
 def _as_reference(options: CompareOptions) -> EngineDirectory:
     plan = options.manifest.plan
-    if plan.engine.backend != "Reference":
+    if options.checkpoint is None and plan.engine.backend != "Reference":
         raise PermanentError(
-            f"an engine of backend {plan.engine.backend} holds no checkpoint that transformers "
-            "could run: its build keeps the checkpoint's answers (spec.build.evaluation Auto), and "
-            "each pod compares them before it is Ready"
+            f"an engine of backend {plan.engine.backend} is not run by transformers: name the "
+            "folder of its checkpoint"
         )
     if options.serving.fingerprint != options.manifest.fingerprint:
         raise PermanentError("the serving plan is of another engine: wait for the rollout")
-    directory = EngineDirectory(options.directory, as_checkpoint(plan, REFERENCE_DTYPE))
+    described = as_checkpoint(plan, REFERENCE_DTYPE)
+    if options.checkpoint is not None:
+        # Requests name no adapter, and the folder holds none.
+        base = described.plan.model_copy(update={"lora": None})
+        described = described.model_copy(update={"plan": base})
+    directory = EngineDirectory(options.checkpoint or options.directory, described)
     if accepts_audio(directory):
         raise PermanentError(
             "transcriptions have no log probabilities and are not compared by requests: the build "

@@ -153,7 +153,7 @@ async def test_nothing_that_listens_is_a_failure(engine: BuiltEngine, tmp_path: 
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        pytest.param({"backend": "TensorRT"}, "holds no checkpoint", id="engines"),
+        pytest.param({"backend": "TensorRT"}, "is not run by transformers", id="engines"),
         pytest.param({"fingerprint": "d" * 64}, "is of another engine", id="another-plan"),
     ],
 )

@@ -12,6 +12,7 @@ import pytest
 from safetensors.torch import load_file, save_file
 
 from mm_api.documents.evaluation import EVALUATION_NAME, Evaluation
+from support.comparisons import compared_report
 from support.damaged_engines import damaged
 from support.reports import report_of
 from support.served import EngineFiles
@@ -80,6 +81,9 @@ def test_a_checkpoint_that_answers_like_itself_is_ready(
     files = EngineFiles(engine.manifest, engine.serving)
     with trtllm_pod(files, tools, tmp_path) as pod:
         report = report_of(pod.served.metrics_url)
+        compared = compared_report(engine, pod.url, tmp_path / "compared")
+    assert (compared.prompts, compared.failed_prompts) == (20, 0)
+    assert compared.agreed == compared.tokens
     assert (report.failed_prompts, report.prompts) == (0, len(kept.prompts))
     assert report.tokens == report.agreed == sum(len(one.steps) for one in kept.prompts)
     assert report.log_prob_distance is not None

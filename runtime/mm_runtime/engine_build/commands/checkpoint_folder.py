@@ -1,24 +1,33 @@
-"""The fetched checkpoint as a folder that the Reference engine could serve, by links."""
+"""The checkpoint as a folder that the Reference engine could serve, by links."""
 
 import shutil
+from pathlib import Path
 
+from mm_api.documents.engine_manifest import ADAPTERS_FOLDER, TOKENIZER_FOLDER
 from mm_runtime.engine_build.build_paths import BuildPaths
 
 
 def link_checkpoint(paths: BuildPaths) -> None:
-    """Make `paths.as_reference`: the parts of an engine, each a link to what the build has.
+    """Make `paths.as_reference` of what a build has fetched."""
+    link_parts(paths.as_reference, paths.weights, paths.tokenizer, paths.adapters)
 
-    A checkpoint's own files are all in one folder, which is both its weights and its processor.
+
+def link_parts(
+    folder: Path, checkpoint: Path, tokenizer: Path, adapters: Path | None = None
+) -> None:
+    """Make a folder with the parts of an engine, each a link; those that do not exist are left out.
+
+    Args:
+        folder: is made; what was there goes.
+        checkpoint: its own files are all in one folder, which is both weights and processor.
+        tokenizer: that was made of the checkpoint's.
+        adapters: one folder a name; None: without.
     """
-    folder = paths.as_reference
     shutil.rmtree(folder, ignore_errors=True)  # of a step that was killed
     folder.mkdir(parents=True)
-    parts = {
-        "llm": paths.weights,
-        "processor": paths.weights,
-        paths.tokenizer.name: paths.tokenizer,
-        paths.adapters.name: paths.adapters,
-    }
+    parts = {"llm": checkpoint, "processor": checkpoint, TOKENIZER_FOLDER: tokenizer}
+    if adapters is not None:
+        parts[ADAPTERS_FOLDER] = adapters
     for name, target in parts.items():
         if target.is_dir():
             (folder / name).symlink_to(target.resolve(), target_is_directory=True)

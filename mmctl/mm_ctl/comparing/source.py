@@ -1,0 +1,84 @@
+"""How the pod of a comparison reaches the checkpoint of an engine that does not hold it.
+
+As the builder of that engine does: its address, the credentials by name, the claim, the proxy.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from mm_api.contract import Flag
+from mm_api.v1alpha1 import MultimodalModelSpec
+from mm_api.v1alpha1.network import NetworkSpec
+from mm_operator.children import sources, volumes
+from mm_operator.children.outward import with_network
+
+_VOLUME: Final = "checkpoint"
+_MOUNT: Final = "/mnt/checkpoint"
+
+
+def needs_source(spec: MultimodalModelSpec) -> bool:
+    """Return whether the engine is other than the checkpoint's own files."""
+    engine = spec.engine
+    return engine.backend == "TensorRT" or (
+        engine.backend == "PyTorch" and engine.quantization is not None
+    )
+
+
+def with_source(
+    pod: Mapping[str, Any], spec: MultimodalModelSpec, commit: str | None
+) -> dict[str, Any]:
+    """Return a pod of a comparison that fetches the checkpoint to the disk of its node.
+
+    Args:
+        pod: as `compare_pod` makes it.
+        spec: of the model.
+        commit: what a revision of the Hub stood for when it was inspected; None: no such source.
+    """
+    before = pod["spec"]
+    (own,) = before["containers"]
+    attached, mounts = _claim(before["volumes"], spec)
+    known = {one["name"] for one in own["env"]}
+    wanted = sources.source_environment(spec, spec.network)
+    container = {
+        **own,
+        "args": [
+            *own["args"],
+            *(Flag.SOURCE, sources.source_argument(spec, commit)),
+            *(Flag.WORK, _MOUNT),
+        ],
+        "env": [*own["env"], *(one for one in wanted if one["name"] not in known)],
+        "volumeMounts": [
+            *own["volumeMounts"],
+            *mounts,
+            {"name": _VOLUME, "mountPath": _MOUNT},
+        ],
+    }
+    account = spec.build.service_account_name
+    changed = {
+        **before,
+        **({"serviceAccountName": account} if account else {}),
+        "containers": [container],
+        "volumes": [*before["volumes"], *attached, {"name": _VOLUME, "emptyDir": {}}],
+    }
+    # The bundle is there: every container of the model's pods has it.
+    proxy = NetworkSpec(proxy=spec.network.proxy)
+    return {**pod, "spec": with_network(changed, proxy, proxied={container["name"]})}
+
+
+def _claim(
+    there: list[dict[str, Any]], spec: MultimodalModelSpec
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return the volume and the mount of a claim; no second volume where one pod has it already."""
+    claim = volumes.source_claim(spec)
+    if not claim:
+        return [], []
+    same = [
+        one["name"]
+        for one in there
+        if (one.get("persistentVolumeClaim") or {}).get("claimName") == claim
+    ]
+    if same:
+        return [], volumes.source_mounts(spec, same[0])
+    source = {"claimName": claim, "readOnly": True}
+    volume = {"name": volumes.SOURCE, "persistentVolumeClaim": source}
+    return [volume], volumes.source_mounts(spec)

@@ -1,0 +1,97 @@
+"""The pod of a comparison whose engine is no checkpoint: it reaches the source as builders do."""
+
+from typing import Any
+
+import pytest
+
+from mm_api.v1alpha1 import MultimodalModelSpec
+from mm_ctl.comparing.pod import compare_pod
+from mm_ctl.comparing.source import needs_source, with_source
+from support.model_documents import document
+from support.staged import children, inspected
+
+COMMIT = "c" * 40
+HUB = {
+    "persistentVolumeClaim": None,
+    "huggingFace": {
+        "repo": "a/b",
+        "revision": "main",
+        "endpoint": "https://hub.example",
+        "tokenSecretRef": {"name": "hub", "key": "token"},
+    },
+}
+CLAIM = {"persistentVolumeClaim": {"claimName": "checkpoints", "path": "llava"}}
+
+
+def spec_of(changes: dict[str, Any]) -> MultimodalModelSpec:
+    """Return a model's spec."""
+    complete = document(changes)["spec"]
+    source = complete["model"]["source"]
+    complete["model"]["source"] = {key: one for key, one in source.items() if one is not None}
+    return MultimodalModelSpec.model_validate(complete)
+
+
+def fetching(changes: dict[str, Any], commit: str | None = None) -> dict[str, Any]:
+    """Return the spec of the pod that compares a model of a source."""
+    served = children(inspected(built=True))["Deployment/server"]
+    pod = compare_pod(served, "http://llava.demo.svc/v1", memory="3Gi", seconds=60)
+    found: dict[str, Any] = with_source(pod, spec_of(changes), commit)["spec"]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("engine", "needed"),
+    [
+        pytest.param({}, False, id="reference"),
+        pytest.param({"backend": "PyTorch"}, False, id="staged"),
+        pytest.param({"backend": "PyTorch", "quantization": "FP8"}, True, id="quantized"),
+        pytest.param({"backend": "TensorRT"}, True, id="engines"),
+    ],
+)
+def test_only_engines_without_their_checkpoint_need_its_source(
+    engine: dict[str, Any], needed: bool
+) -> None:
+    """The store holds the others' files."""
+    assert needs_source(spec_of({"engine": engine})) == needed
+
+
+def test_the_hub_is_reached_at_the_inspected_commit_through_the_proxy() -> None:
+    """And the token comes from its Secret."""
+    network = {"proxy": {"https": "http://proxy:3128", "noProxy": ["10.0.0.0/8"]}}
+    spec = fetching({"model": {"source": HUB}, "network": network}, COMMIT)
+    (own,) = spec["containers"]
+    assert own["args"][-4:] == ["--source", f"hf://a/b@{COMMIT}", "--work", "/mnt/checkpoint"]
+    variables = {one["name"]: one for one in own["env"]}
+    assert len(variables) == len(own["env"])
+    assert variables["HF_ENDPOINT"]["value"] == "https://hub.example"
+    assert variables["HF_TOKEN"]["valueFrom"]["secretKeyRef"] == {"name": "hub", "key": "token"}
+    assert variables["HTTPS_PROXY"]["value"] == "http://proxy:3128"
+    assert {"name": "checkpoint", "emptyDir": {}} in spec["volumes"]
+
+
+def test_a_claim_is_read_only_and_attached_once() -> None:
+    """The store may be the same claim, which the pod has already."""
+    spec = fetching({"model": {"source": CLAIM}})
+    (own,) = spec["containers"]
+    claims = [one for one in spec["volumes"] if one["name"] == "source"]
+    assert [one["persistentVolumeClaim"] for one in claims] == [
+        {"claimName": "checkpoints", "readOnly": True}
+    ]
+    (mount,) = (one for one in own["volumeMounts"] if one["name"] == "source")
+    assert mount["readOnly"]
+    assert f"{mount['mountPath']}/llava" in own["args"]
+
+    store = next(one for one in spec["volumes"] if one["name"] == "store")
+    shared = {"persistentVolumeClaim": {"claimName": store["persistentVolumeClaim"]["claimName"]}}
+    spec = fetching({"model": {"source": shared}})
+    (own,) = spec["containers"]
+    assert not [one for one in spec["volumes"] if one["name"] == "source"]
+    (path,) = (one["mountPath"] for one in own["volumeMounts"] if one["mountPath"] == "/mnt/source")
+    assert own["args"][own["args"].index("--source") + 1] == path
+
+
+def test_the_builders_account_reads_the_source() -> None:
+    """A role of a cloud is bound to it."""
+    account = {"serviceAccountName": "reads-checkpoints"}
+    spec = fetching({"model": {"source": CLAIM}, "build": account})
+    assert spec["serviceAccountName"] == "reads-checkpoints"
