@@ -36,6 +36,31 @@ def servers() -> Row:
                 width=QUARTER,
             ),
             Panel(
+                "Known tokens of prompts",
+                "Tokens per second of prompts whose keys and values were kept of earlier requests, "
+                "and of those that were computed. Empty where spec.engine.kvCache.reuse is off, "
+                "and on backends other than Reference.",
+                (Query(server.reused_tokens(CHOSEN), f"{WHO} {{{{result}}}}"),),
+                "ops",
+                width=HALF,
+                stacked=True,
+            ),
+            Panel(
+                "Keys and values kept",
+                "Bytes of keys and values of earlier requests that all pods keep.",
+                (Query(server.reuse_bytes(CHOSEN), WHO),),
+                "bytes",
+                width=QUARTER,
+            ),
+            Panel(
+                "Evictions of keys and values",
+                "Blocks of 16 tokens per second that made room for others: many beside few known "
+                "tokens mean that the cache is too small.",
+                (Query(server.reuse_evictions(CHOSEN), WHO),),
+                "ops",
+                width=QUARTER,
+            ),
+            Panel(
                 "In hand before the language model",
                 "Requests that preprocessing or an encoder has taken up and not answered.",
                 (Query(server.executing(CHOSEN), f"{WHO} {{{{stage}}}}"),),

@@ -149,6 +149,21 @@ def cache_bytes(labels: str = ALL) -> str:
     return per_model(series("mm_feature_cache_bytes", labels))
 
 
+def reused_tokens(labels: str = ALL) -> str:
+    """Return tokens of prompts per second by whether an earlier request had computed them."""
+    return per_model(rate("mm_kv_reuse_tokens_total", labels), "result")
+
+
+def reuse_bytes(labels: str = ALL) -> str:
+    """Return the bytes of keys and values that all pods keep of earlier requests."""
+    return per_model(series("mm_kv_reuse_bytes", labels))
+
+
+def reuse_evictions(labels: str = ALL) -> str:
+    """Return blocks of keys and values that made room for others per second."""
+    return per_model(rate("mm_kv_reuse_evicted_blocks_total", labels))
+
+
 def gpu_memory_share(labels: str = ALL) -> str:
     """Return how full the fullest GPU's memory is; pods with GPUs only."""
     used = series("nv_gpu_memory_used_bytes", labels)

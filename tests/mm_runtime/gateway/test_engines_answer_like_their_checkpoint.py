@@ -44,8 +44,8 @@ def test_an_engine_like_its_checkpoint_is_ready(
     ("damage", "adapter_only"),
     [
         pytest.param(damaged_engines.weights, False, id="weights"),
-        pytest.param(damaged_engines.tokenizer, False, id="tokenizer"),
-        pytest.param(damaged_engines.projector, False, id="projector"),
+        pytest.param(damaged_engines.tokenizer, False, id="tokenizer", marks=pytest.mark.slow),
+        pytest.param(damaged_engines.projector, False, id="projector", marks=pytest.mark.slow),
         pytest.param(damaged_engines.adapter, True, id="adapter"),
     ],
 )
