@@ -49,7 +49,7 @@ def fetching(changes: dict[str, Any], commit: str | None = None) -> dict[str, An
     ],
 )
 def test_only_engines_without_their_checkpoint_need_its_source(
-    engine: dict[str, Any], needed: bool
+    engine: dict[str, Any], *, needed: bool
 ) -> None:
     """The store holds the others' files."""
     assert needs_source(spec_of({"engine": engine})) == needed

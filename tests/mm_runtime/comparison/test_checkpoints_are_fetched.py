@@ -1,4 +1,4 @@
-"""The checkpoint of an engine of TensorRT-LLM, as a comparison gets it: by the build's own steps."""
+"""The checkpoint of an engine of TensorRT-LLM, got for a comparison by the build's own steps."""
 
 import json
 from pathlib import Path
