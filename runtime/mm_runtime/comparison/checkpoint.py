@@ -19,10 +19,10 @@ from mm_runtime.base.durable import write_durably
 from mm_runtime.base.stop_signal import StopSignal
 from mm_runtime.engine_build.build_paths import BuildPaths
 from mm_runtime.engine_build.commands.checkpoint_folder import link_checkpoint, link_parts
-from mm_runtime.engine_build.commands.evaluation import unknown_prompt
 from mm_runtime.engine_build.progress import Progress
 from mm_runtime.engine_build.runner import StepFailedError, StepRunner
 from mm_runtime.engine_build.steps import steps
+from mm_runtime.engine_build.unknown_prompt import unknown_prompt
 from mm_runtime.errors import PermanentError, RuntimeCommandError
 from mm_runtime.settings import STEP_SECONDS
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mm_runtime.engine_build.commands.evaluation import unknown_prompt
+from mm_runtime.engine_build.unknown_prompt import unknown_prompt
 
 DATED = "{{ strftime_now('%d %b %Y') }}{{ messages[0]['content'] }}"
 

@@ -12,12 +12,9 @@ from mm_runtime.base.durable import write_durably
 from mm_runtime.engine_build.commands.checkpoint_folder import link_checkpoint
 from mm_runtime.engine_build.commands.step import StepContext, run_step
 from mm_runtime.engine_build.memory_limit import memory_limit
-from mm_runtime.serving.prompts.chat_template import find_chat_template
+from mm_runtime.engine_build.unknown_prompt import unknown_prompt
 
 log = logging.getLogger(__name__)
-
-TODAY = "strftime_now"
-"""What templates call for the date; transformers gives it to them."""
 
 
 def keep_evaluation(context: StepContext) -> None:
@@ -53,23 +50,6 @@ def keep_evaluation(context: StepContext) -> None:
     write_durably(path, evaluation.to_json())
     tokens = sum(len(prompt.steps) for prompt in evaluation.prompts)
     log.info("evaluation: %d prompts, %d tokens in %s", len(evaluation.prompts), tokens, cost.dtype)
-
-
-def unknown_prompt(checkpoint: Path) -> str | None:
-    """Return why a build cannot know the prompt that a server writes; None: it is the template's.
-
-    Args:
-        checkpoint: folder of the checkpoint's files.
-    """
-    template = find_chat_template(checkpoint)
-    if template is None:
-        return "the checkpoint has no chat template: pods are not compared with it"
-    if TODAY in template:
-        return (
-            "the checkpoint's chat template writes the date of the day: pods are not compared with"
-            " it. A template with a fixed date is"
-        )
-    return None
 
 
 def _checkpoint_folder(context: StepContext) -> Path:
