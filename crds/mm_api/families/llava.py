@@ -24,6 +24,11 @@ LLAMA_STYLE = BlockStyle(gated=True)
 LLAMA_QUANTIZATIONS = ("FP8", "INT8WeightOnly", "INT4WeightOnly", "INT4AWQ", "SmoothQuant")
 
 
+def has_square_images(config: JsonObject) -> bool:
+    """Return whether the tower is not Pixtral's, whose checkpoints have the same class."""
+    return (section(config, "vision_config") or {}).get("model_type") != "pixtral"
+
+
 def features_per_image(vision: VisionFacts) -> int:
     """Return (side / patch)^2, and one more when the class token is kept ("full")."""
     patches = (vision.image_size // vision.patch_size) ** 2
@@ -110,6 +115,7 @@ LLAVA = Family(
     title="LLaVA 1.5",
     architectures=("LlavaForConditionalGeneration",),
     model_type="llava",
+    recognised=has_square_images,
     read=read,
     kind=Kind.PROMPT_TABLE,
     dtypes=("float16", "bfloat16", "float32"),

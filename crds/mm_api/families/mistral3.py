@@ -46,16 +46,32 @@ def read(config: JsonObject, processor: JsonObject) -> Dimensions:
     """Return the parts of a Mistral Small 3.1 checkpoint.
 
     Raises:
+        CheckpointError: as `parts_of`.
+    """
+    merged = Sizes(config, {})("spatial_merge_size", 2)
+    return parts_of(config, processor, merged=merged, model="Mistral-Small-3.1 or -3.2")
+
+
+def parts_of(config: JsonObject, processor: JsonObject, *, merged: int, model: str) -> Dimensions:
+    """Return the parts of a checkpoint with Pixtral's tower and a language model of Mistral's.
+
+    Args:
+        config: of the model.
+        processor: of images.
+        merged: patches a side that become one feature.
+        model: to use where this one is refused.
+
+    Raises:
         CheckpointError: the language model is none of Mistral's or attends to a window of tokens
-            only; the tower's features are chosen in another way than Mistral Small 3.1's; images
-            are larger than the tower has positions for, or no multiple of what becomes a feature.
+            only; the tower's features are chosen in another way; images are larger than the tower
+            has positions for, or no multiple of what becomes a feature.
     """
     text = section(config, "text_config") or {}
     kind = text.get("model_type", "mistral")
     if kind != "mistral":
         raise invalid(
             f"text_config.model_type is {kind!r}; expected mistral, whose blocks are planned. Use"
-            " a Mistral-Small-3.1 or -3.2"
+            f" a {model}"
         )
     window = text.get("sliding_window", MISTRALS_WINDOW)
     if window is not None:
@@ -65,8 +81,8 @@ def read(config: JsonObject, processor: JsonObject) -> Dimensions:
         )
     layer = config.get("vision_feature_layer", -1)
     if layer != -1:
-        raise invalid(f"vision_feature_layer is {layer!r}; expected -1, as in Mistral Small 3.1")
-    vision = lines_of(config, processor, merged=Sizes(config, {})("spatial_merge_size", 2))
+        raise invalid(f"vision_feature_layer is {layer!r}; expected -1, as in {model}")
+    vision = lines_of(config, processor, merged=merged)
     tied = bool(text.get("tie_word_embeddings", config.get("tie_word_embeddings", False)))
     facts = text_facts({"model_type": kind} | text, tied_embeddings=tied)
     return Dimensions(facts, vision, image_token_id=image_token(config))

@@ -1,0 +1,47 @@
+"""Pixtral: Mistral Small 3.1's images with a feature for each patch, in the class of LLaVA.
+
+TensorRT-LLM builds a vision engine of it (tensorrt_llm/tools/multimodal_builder.py), which is not
+planned here; its PyTorch backend has Pixtral's tower inside Mistral Small 3.1 only.
+"""
+
+from dataclasses import replace
+
+from mm_api.checkpoint.dimensions import Dimensions
+from mm_api.checkpoint.values import JsonObject, invalid, section
+from mm_api.families.mistral3 import MISTRAL3, parts_of
+
+
+def has_tower(config: JsonObject) -> bool:
+    """Return whether a checkpoint of LLaVA's class has Pixtral's tower."""
+    return (section(config, "vision_config") or {}).get("model_type") == "pixtral"
+
+
+def read(config: JsonObject, processor: JsonObject) -> Dimensions:
+    """Return the parts of a Pixtral checkpoint.
+
+    Raises:
+        CheckpointError: as Mistral Small 3.1, or features are left out.
+    """
+    chosen = config.get("vision_feature_select_strategy", "default")
+    if chosen != "full":
+        raise invalid(
+            f"vision_feature_select_strategy is {chosen!r}; expected 'full': this tower has no"
+            " class token that could be left out"
+        )
+    return parts_of(config, processor, merged=1, model="Pixtral-12B")
+
+
+PIXTRAL = replace(
+    MISTRAL3,
+    name="pixtral",
+    title="Pixtral",
+    architectures=("LlavaForConditionalGeneration",),
+    model_type="llava",
+    recognised=has_tower,
+    read=read,
+    pytorch=None,
+    notes=(
+        "an image of 1024 x 1024 pixels is 64 lines of 64 features and a token each: 4,160 tokens",
+        "videos are not served",
+    ),
+)
