@@ -10,6 +10,9 @@ from mm_api.checkpoint.dimensions import Dimensions
 from mm_api.checkpoint.values import JsonObject, invalid, section
 from mm_api.families.mistral3 import MISTRAL3, parts_of
 
+DEFAULTS: JsonObject = {"vision_feature_layer": -2}
+"""Of LlavaConfig, where Mistral3Config has another one."""
+
 
 def has_tower(config: JsonObject) -> bool:
     """Return whether a checkpoint of LLaVA's class has Pixtral's tower."""
@@ -28,7 +31,7 @@ def read(config: JsonObject, processor: JsonObject) -> Dimensions:
             f"vision_feature_select_strategy is {chosen!r}; expected 'full': this tower has no"
             " class token that could be left out"
         )
-    return parts_of(config, processor, merged=1, model="Pixtral-12B")
+    return parts_of(DEFAULTS | config, processor, merged=1, model="Pixtral-12B")
 
 
 PIXTRAL = replace(

@@ -7,7 +7,7 @@ import pytest
 from mm_api.checkpoint.values import CheckpointError
 from mm_api.families import FAMILIES
 from mm_api.families.family import ImageLayout
-from support.model_configs import MODELS, WITH_IMAGES, facts_of, planned_on_pytorch
+from support.model_configs import MODELS, WITH_IMAGES, facts_of, planned
 
 LINES = [name for name in WITH_IMAGES if FAMILIES[name].image_layout is ImageLayout.LINES]
 
@@ -41,7 +41,7 @@ def test_lines_have_room_for_their_ends(family: str) -> None:
     needed = vision.features_per_image + record.frame_tokens(vision) + record.template_tokens
 
     found = [
-        [error.code for error in planned_on_pytorch(family, maxInputLen=length).errors]
+        [error.code for error in planned(family, {"maxInputLen": length}).errors]
         for length in (needed, needed + 1)
     ]
 
