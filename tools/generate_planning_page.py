@@ -197,7 +197,9 @@ def _families() -> str:
     )
     lines.append("")
     lines.extend(
-        f"- **{family.title}**: {note}" for family in FAMILIES.values() for note in family.notes
+        f"- **{family.title}**: {'; '.join(family.notes)}"
+        for family in FAMILIES.values()
+        if family.notes
     )
     return "\n".join([*lines, ""])
 
