@@ -82,6 +82,13 @@ EXHAUSTIVE: dict[str, Any] = {
             "requestTimeout": "600s",
         },
     },
+    "inferencePools": [
+        {
+            "namespace": "team-a",
+            "model": "llava",
+            "endpointPicker": {"name": "picker", "port": 9002, "failureMode": "FailOpen"},
+        }
+    ],
     "prometheus": {
         "addresses": ["http://prometheus-0:9090", "http://prometheus-1:9090"],
         "matchLabels": {"cluster": "a", "replica": "x y"},

@@ -1,0 +1,109 @@
+"""`inferencePools` of the chart: a pool has the pods that the Service of its model has."""
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import helm_python as helm
+import pytest
+import yaml
+
+from mm_api.contract import GATEWAY_PORT
+from mm_devcluster.cluster import ClusterInfo
+from mm_operator.children.deployment import selector
+from support.chart import CHART, EXHAUSTIVE, NAMESPACE, RELEASE, of_kind
+from support.clusters import kubectl, namespace
+from support.eventually import eventually
+
+MODULE = "sigs.k8s.io/gateway-api-inference-extension@v1.0.1"
+DOWNLOAD_SECONDS = 240
+PICKER = {"name": "picker", "port": 9002}
+
+
+def pool(**changes: Any) -> dict[str, Any]:
+    """Return the value of one pool."""
+    return {"namespace": "team", "model": "llava", "endpointPicker": PICKER} | changes
+
+
+def test_without_the_value_there_is_none() -> None:
+    """Clusters without the extension take the chart."""
+    assert of_kind("InferencePool", {}) == []
+
+
+def test_a_pool_has_the_pods_of_the_models_service() -> None:
+    """Each of their gateways is an endpoint; encoders and other models are none."""
+    (one,) = of_kind("InferencePool", {"inferencePools": [pool()]})
+    (other,) = of_kind("InferencePool", EXHAUSTIVE)
+
+    assert (one["metadata"]["namespace"], one["metadata"]["name"]) == ("team", "llava")
+    assert one["spec"] == {
+        "selector": {"matchLabels": selector("llava")},
+        "targetPorts": [{"number": GATEWAY_PORT}],
+        "endpointPickerRef": {
+            "group": "",
+            "kind": "Service",
+            "name": "picker",
+            "port": {"number": 9002},
+            "failureMode": "FailClose",
+        },
+    }
+    assert other["spec"]["endpointPickerRef"]["failureMode"] == "FailOpen"
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        pytest.param({"inferencePools": [{"model": "x"}]}, "missing propert", id="no-picker"),
+        pytest.param(
+            {"inferencePools": [pool(endpointPicker={"name": "x"})]}, "'port'", id="no-port"
+        ),
+        pytest.param(
+            {"inferencePools": [pool(endpointPicker=PICKER | {"kind": "Pod"})]},
+            "'kind' not allowed",
+            id="another-kind",
+        ),
+        pytest.param({"inferencePools": [pool(), pool()]}, '"team/llava" occurs', id="twice"),
+        pytest.param(
+            {"watchNamespaces": ["a"], "inferencePools": [pool()]},
+            'namespace of "team/llava" is not served: a',
+            id="namespace",
+        ),
+    ],
+)
+def test_wrong_values_are_refused(values: dict[str, Any], message: str) -> None:
+    """Before anything is made, with what is wrong."""
+    with helm.Chart.load(CHART) as chart, pytest.raises(helm.HelmError, match=message):
+        chart.render(values, name=RELEASE, namespace=NAMESPACE)
+
+
+@pytest.mark.cluster
+def test_the_extensions_own_definition_takes_the_pool(control_plane: ClusterInfo) -> None:
+    """Strict validation accepts it; before the definition is there the kind is what is refused."""
+    items = of_kind("InferencePool", {"inferencePools": [pool(namespace="pools")]})
+    text = yaml.safe_dump_all(items)
+    reported = subprocess.run(
+        ["go", "mod", "download", "-json", MODULE],
+        cwd="/",
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=DOWNLOAD_SECONDS,
+    ).stdout
+    folder = Path(json.loads(reported)["Dir"]) / "config" / "crd" / "bases"
+    file = folder / "inference.networking.k8s.io_inferencepools.yaml"
+    with namespace(control_plane, "pools"):
+        with pytest.raises(Exception, match='no matches for kind "InferencePool"'):
+            kubectl(control_plane, "apply", "--validate=strict", "-f", "-", stdin=text)
+        kubectl(control_plane, "apply", "--server-side", "-f", str(file))
+        try:
+            # Discovery learns of a new kind a moment after it is established.
+            eventually(lambda: taken(control_plane, text), seconds=60)
+        finally:
+            kubectl(control_plane, "delete", "-f", str(file))
+
+
+def taken(cluster: ClusterInfo, text: str) -> bool:
+    """Apply a text."""
+    kubectl(cluster, "apply", "--validate=strict", "-f", "-", stdin=text)
+    return True
