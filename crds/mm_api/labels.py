@@ -99,3 +99,4 @@ class Component:
     TRITON = "triton"
     STORE = "store"
     SWEEP = "sweep"
+    PRE_PULL = "pre-pull"

@@ -27,6 +27,7 @@ from mm_operator.cluster.definition import DefinitionKeeper
 from mm_operator.cluster.events import EventPoster
 from mm_operator.cluster.evidence import Evidence
 from mm_operator.cluster.flights import Flights
+from mm_operator.cluster.image_nodes import ImageNodeFinder
 from mm_operator.cluster.keys import Key
 from mm_operator.cluster.leases import REQUEST_SECONDS, LeaseObject
 from mm_operator.cluster.models import ModelCache
@@ -118,6 +119,7 @@ class Operator:
         serves = self._namespaces.serves
         metrics.collect_models(lambda: self._models.samples(serves) if elector.leads() else ())
         applier = Applier(client, self._cache, wake=self._queue.add)
+        minor = await minor_version(api)
         self._cache_sync = CacheSync(
             client,
             self._models,
@@ -126,6 +128,7 @@ class Operator:
             self._namespaces,
             namespaces=settings.namespaces,
             keda=settings.keda,
+            minor=minor,
             resync_seconds=settings.resync_seconds,
             after_resync=lambda: self._resynced(evidence, applier),
         )
@@ -160,7 +163,6 @@ class Operator:
             interval_seconds=settings.server_look_seconds,
         )
         metrics.collect_scaling(lambda: samples(self._scaler) if elector.leads() else ())
-        minor = await minor_version(api)
         self._controller = self._make_controller(client, evidence, applier, minor)
         runner, port = await serve(
             settings.port,
@@ -232,6 +234,7 @@ class Operator:
             stores=stores,
             claims=claims,
             settings=replace(settings.planning, exact_autoscalers=minor >= _TOLERANCE_SINCE),
+            claims_missing=self._cache_sync.claims_missing,
         )
         served = settings.namespaces
         flights = Flights(
@@ -250,6 +253,7 @@ class Operator:
             flights=flights,
             namespaces=self._namespaces,
             spare_gpus=SpareGpuFinder(client),
+            image_nodes=ImageNodeFinder(client, lambda: datetime.now(UTC)),
             turns=self._turns,
             applier=applier,
             clock=lambda: datetime.now(UTC),

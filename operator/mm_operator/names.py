@@ -71,6 +71,16 @@ def serving_config(model: str, serving_hash: str) -> str:
     return _joined(model, f"serving-{serving_hash[:_HASH_DIGITS]}")
 
 
+def claim_template(model: str, content: str) -> str:
+    """Return the name of a ResourceClaimTemplate of a model's pods; `content` is its digest."""
+    return _joined(model, f"gpu-{content[:_HASH_DIGITS]}")
+
+
+def build_claim_template(engine: str, content: str) -> str:
+    """Return the name of a ResourceClaimTemplate of builds; `engine` names its ConfigMap."""
+    return f"{engine}-{content[:_HASH_DIGITS]}"
+
+
 def engine_config(fingerprint: str, claim: str, path: str) -> str:
     """Return the name of the ConfigMap that models share about one engine in one store."""
     return f"engine-{_engine_key(fingerprint, claim, path)}"
@@ -97,6 +107,12 @@ def store_key(volume: str, path: str) -> str:
 def sweep_job(model: str, attempt: int) -> str:
     """Return the name of one sweep of the store by a model."""
     return _joined(model, f"sweep-{attempt}")
+
+
+def pull_job(model: str, node: str, image: str) -> str:
+    """Return the name of the Job that pulls an image on a node for a model."""
+    digest = sha256(f"{node}/{image}".encode()).hexdigest()
+    return _joined(model, f"pull-{digest[:_HASH_DIGITS]}")
 
 
 def build_job(engine: str, attempt: int) -> str:

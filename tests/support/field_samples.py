@@ -150,6 +150,11 @@ _OTHER: Final[Mapping[str, Sample]] = {
             "resourceName": "nvidia.com/mig-1g.18gb",
         }.items()
     },
+    "runtime.gpu.deviceClassName": Sample("gpu.nvidia.com"),
+    "runtime.gpu.deviceSelectors": Sample(
+        ["device.attributes['gpu.nvidia.com'].index < 4"],
+        {"runtime": {"gpu": {"deviceClassName": "gpu.nvidia.com"}}},
+    ),
     "build.image": Sample("example.org/tritonserver:25.06-trtllm-python-py3"),
     "build.trtllmVersion": Sample("0.19.0"),
     "build.trtllmVersion@PyTorch": Sample("1.1.0"),

@@ -6,6 +6,7 @@ from typing import Any
 
 from mm_api import labels
 from mm_api.v1alpha1.unsupported import Unsupported
+from support.device_rules import DEVICE_RULES
 from support.gateway_rules import GATEWAY_RULES
 
 SMALLEST_SPEC: Mapping[str, Any] = {
@@ -83,6 +84,7 @@ RULE_EXAMPLES = (
         RuleExample(name, f"spec.gateway.{field}", text, {"gateway": good}, {"gateway": bad})
         for name, field, text, good, bad in GATEWAY_RULES
     ),
+    *(RuleExample(*example) for example in DEVICE_RULES),
     RuleExample("name-is-a-service-name", "", "metadata.name also names", {}, {}, "1-llava"),
     RuleExample(
         "name-is-not-that-of-encoders",
@@ -466,6 +468,8 @@ UNSUPPORTED_VALUES: Mapping[str, object] = {
     "runtime.gpu.computeCapability": "9.0",
     "build.gpu.resourceName": "nvidia.com/gpu",
     "runtime.gpu.resourceName": "nvidia.com/gpu",
+    "runtime.gpu.deviceClassName": "gpu.nvidia.com",
+    "runtime.gpu.deviceSelectors": ["true"],
     "build.trtllmVersion": "0.20.0",
     "build.evaluation": "Off",
     "vision.sharing": "MPS",

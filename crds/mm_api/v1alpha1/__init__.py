@@ -24,7 +24,15 @@ from mm_api.v1alpha1.model import (
 )
 from mm_api.v1alpha1.names import SecretKeyRef, SecretRef
 from mm_api.v1alpha1.plan_status import MemoryStatus, PlanStatus
-from mm_api.v1alpha1.pod import Gpu, Resources, Scheduling, Toleration, TopologySpread, UserIds
+from mm_api.v1alpha1.pod import (
+    Gpu,
+    Resources,
+    RuntimeGpu,
+    Scheduling,
+    Toleration,
+    TopologySpread,
+    UserIds,
+)
 from mm_api.v1alpha1.prometheus import PrometheusSpec, TlsSpec
 from mm_api.v1alpha1.resource import MultimodalModel, MultimodalModelSpec
 from mm_api.v1alpha1.rollout import RolloutSpec
@@ -73,6 +81,7 @@ __all__ = [
     "PrometheusSpec",
     "Resources",
     "RolloutSpec",
+    "RuntimeGpu",
     "RuntimeSpec",
     "S3Source",
     "ScalingChange",

@@ -67,6 +67,28 @@ class Gpu(ApiModel):
     )
 
 
+DeviceSelector = Annotated[str, Field(min_length=1, max_length=1024)]
+"""A CEL expression about one device; the API server compiles it when the claim is made."""
+
+
+class RuntimeGpu(Gpu):
+    """GPUs of one replica; claims for devices are the builds', too."""
+
+    device_class_name: ObjectName | None = Field(
+        default=None,
+        description="DeviceClass (dynamic resource allocation, resource.k8s.io/v1 of Kubernetes "
+        "1.34) whose devices pods, encoders and builds claim instead of requesting an extended "
+        "resource, for example gpu.nvidia.com. Of any other class `memory` and "
+        "`computeCapability` say what is planned for.",
+    )
+    device_selectors: Annotated[list[DeviceSelector], Field(max_length=8)] = Field(
+        default=[],
+        description="CEL expressions that must all hold for a device, as in a ResourceClaim, for "
+        "example device.attributes['gpu.nvidia.com'].driverVersion"
+        ".isGreaterThan(semver('580.0.0')).",
+    )
+
+
 class Toleration(ApiModel):
     """A taint that the pods put up with."""
 

@@ -6,8 +6,11 @@ from typing import Final
 
 from mm_api.base import ApiModel
 from mm_api.v1alpha1 import quantity
-from mm_api.v1alpha1.pod import Resources, Scheduling, Toleration
+from mm_api.v1alpha1.pod import Resources, RuntimeGpu, Scheduling, Toleration
 from mm_api.v1alpha1.rule import Rule
+
+NVIDIA_GPUS: Final = "gpu.nvidia.com"
+"""DeviceClass of NVIDIA's driver whose devices are entire GPUs."""
 
 LABEL_KEY: Final = (
     r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-._A-Za-z0-9]{0,61}[A-Za-z0-9])?$"
@@ -40,6 +43,11 @@ def _without_gpus(field: str) -> Rule:
     )
 
 
+def _is_described(gpu: RuntimeGpu) -> bool:
+    known = gpu.device_class_name in {None, NVIDIA_GPUS}
+    return known or (gpu.memory is not None and gpu.compute_capability is not None)
+
+
 POD_RULES: Final[Mapping[type[ApiModel], tuple[Rule, ...]]] = {
     Resources: (
         Rule(
@@ -52,6 +60,32 @@ POD_RULES: Final[Mapping[type[ApiModel], tuple[Rule, ...]]] = {
             field="requests",
         ),
         *(_without_gpus(field) for field in ("limits", "requests")),
+    ),
+    RuntimeGpu: (
+        Rule(
+            cel="!has(self.deviceClassName) || !has(self.resourceName)",
+            message="deviceClassName and resourceName exclude each other: GPUs come by claims for "
+            "devices, or as an extended resource; remove one of them",
+            holds=lambda gpu: gpu.device_class_name is None or gpu.resource_name is None,
+            field="deviceClassName",
+        ),
+        Rule(
+            cel="has(self.deviceClassName) || !has(self.deviceSelectors) || "
+            "size(self.deviceSelectors) == 0",
+            message="deviceSelectors choose among the devices of deviceClassName: set it, or "
+            "remove them",
+            holds=lambda gpu: gpu.device_class_name is not None or not gpu.device_selectors,
+            field="deviceSelectors",
+        ),
+        Rule(
+            cel=f"!has(self.deviceClassName) || self.deviceClassName == '{NVIDIA_GPUS}' || "
+            "(has(self.memory) && has(self.computeCapability))",
+            message=f"of devices of another class than {NVIDIA_GPUS} nothing is known, and an "
+            "engine is planned for a memory: set memory and computeCapability to those of one "
+            "device",
+            holds=_is_described,
+            field="deviceClassName",
+        ),
     ),
     Toleration: (
         Rule(

@@ -102,6 +102,10 @@ def _one_gpu_resource(spec: MultimodalModelSpec) -> bool:
     return len({spec.build.gpu.resource_name, spec.runtime.gpu.resource_name} - {None}) < _SEVERAL
 
 
+def _one_way_to_gpus(spec: MultimodalModelSpec) -> bool:
+    return spec.runtime.gpu.device_class_name is None or spec.build.gpu.resource_name is None
+
+
 def _each_once(keys: Iterable[str]) -> bool:
     listed = list(keys)
     return len(set(listed)) == len(listed)
@@ -165,6 +169,13 @@ RULES: Final[Mapping[type[ApiModel], tuple[Rule, ...]]] = {
             message="build.gpu.resourceName must equal runtime.gpu.resourceName, because an engine "
             "runs on what built it: make them equal, or remove that of the build",
             holds=_one_gpu_resource,
+            field="build.gpu.resourceName",
+        ),
+        Rule(
+            cel="!has(self.build.gpu.resourceName) || !has(self.runtime.gpu.deviceClassName)",
+            message="builds claim devices of runtime.gpu.deviceClassName, too: remove "
+            "build.gpu.resourceName",
+            holds=_one_way_to_gpus,
             field="build.gpu.resourceName",
         ),
     ),

@@ -140,7 +140,13 @@ UNSUPPORTED: Final[tuple[Unsupported, ...]] = (
             backends=_REFERENCE,
             without_gpu=True,
         )
-        for name in ("memory", "computeCapability", "resourceName")
+        for name in (
+            "memory",
+            "computeCapability",
+            "resourceName",
+            "deviceClassName",
+            "deviceSelectors",
+        )
     ),
     *(
         Unsupported(f"build.gpu.{name}", (), "building on a GPU is", _REMOVE, backends=_REFERENCE)

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from mm_operator.children.autoscaler import build_autoscaler
 from mm_operator.children.build_job import build_build_job
 from mm_operator.children.deployment import build_deployment, pod_template
+from mm_operator.children.device_claims import build_claim_templates
 from mm_operator.children.disruption_budget import build_disruption_budget
 from mm_operator.children.encoders import build_encoders, encoder_template
 from mm_operator.children.engine_config import (
@@ -15,6 +16,7 @@ from mm_operator.children.engine_config import (
 from mm_operator.children.facts_config import build_facts_config
 from mm_operator.children.inspect_job import build_inspect_job
 from mm_operator.children.metadata import Manifest
+from mm_operator.children.pull_jobs import build_pull_jobs
 from mm_operator.children.raw_triton import build_raw_triton
 from mm_operator.children.scaled_object import build_scaled_object, build_trigger_authentication
 from mm_operator.children.service import build_service
@@ -36,8 +38,9 @@ def build(snapshot: Snapshot, plan: Plan) -> tuple[Manifest, ...]:
         build_facts_config(snapshot, plan),
         build_store_claim(snapshot, spec, plan),
         build_engine_config(snapshot, plan),
+        *build_claim_templates(snapshot, spec, plan),
         build_build_job(snapshot, spec, plan),
-        build_serving_config(snapshot, plan, pod_template(snapshot, spec, plan)),
+        build_serving_config(snapshot, plan, pod_template(snapshot, spec, plan), encoder),
         *build_encoders(snapshot, spec, plan.rollout, encoder),
         build_service(snapshot, spec, plan),
         *build_raw_triton(snapshot, spec, plan),
@@ -47,6 +50,7 @@ def build(snapshot: Snapshot, plan: Plan) -> tuple[Manifest, ...]:
         build_trigger_authentication(snapshot, spec, plan),
         build_scaled_object(snapshot, spec, plan),
         build_sweep_job(snapshot, spec, plan),
+        *build_pull_jobs(snapshot, spec, plan),
         *build_released_configs(snapshot, plan),
     )
     return tuple(child for child in candidates if child is not None)

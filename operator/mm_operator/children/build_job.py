@@ -7,7 +7,7 @@ from mm_api import labels
 from mm_api.contract import BUILD_PERMANENT, CONFIG_MOUNT, PLAN_FILE, Command, Flag
 from mm_api.documents.build_plan import BuildPlan
 from mm_api.v1alpha1 import MultimodalModelSpec, duration
-from mm_operator.children import hardware, pod, sources, volumes
+from mm_operator.children import device_claims, hardware, pod, sources, volumes
 from mm_operator.children.job_pod import build_job_pod, build_job_template, failure_policy
 from mm_operator.children.metadata import Manifest, config_reference, engine_labels
 from mm_operator.model import EngineState, Plan, Snapshot, Step
@@ -99,4 +99,5 @@ def _pod(
             },
         ],
         gpu=gpu,
+        claims=device_claims.of_build(gpu, plan.engine_config),
     )

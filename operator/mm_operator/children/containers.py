@@ -26,7 +26,7 @@ from mm_api.contract import (
     Command,
     Flag,
 )
-from mm_api.v1alpha1 import Gpu, MultimodalModelSpec, Resources
+from mm_api.v1alpha1 import MultimodalModelSpec, Resources, RuntimeGpu
 from mm_api.v1alpha1.quantity import bytes_of
 from mm_operator.children import pod, volumes
 from mm_operator.children.metadata import Manifest
@@ -75,7 +75,7 @@ def build_server(
     *,
     image: str,
     manifest: str,
-    gpu: Gpu,
+    gpu: RuntimeGpu,
     host_bytes: int,
     start_seconds: int,
     process_bytes: int = PROCESS_BYTES,
@@ -223,7 +223,7 @@ def build_gateway(
 
 def _gateway_resources(requested: Resources, memory_bytes: int) -> Manifest:
     """Return the gateway's resources; its default limit is never below the spec's own request."""
-    found = pod.compute(requested, gpu=Gpu(), defaults=_GATEWAY_REQUESTS)
+    found = pod.compute(requested, gpu=RuntimeGpu(), defaults=_GATEWAY_REQUESTS)
     most = max(memory_bytes, bytes_of(requested.requests.get("memory", 0)))
     return {**found, "limits": {"memory": _mebibytes(most), **found.get("limits", {})}}
 

@@ -5,7 +5,7 @@ from mm_api.documents.trtllm_build import CUSTOM_PRODUCT
 from mm_api.evaluation import evaluation_cost
 from mm_api.families import FAMILIES
 from mm_api.golden import golden_answer_bytes, records_golden_answer
-from mm_api.v1alpha1 import Gpu, MultimodalModelSpec
+from mm_api.v1alpha1 import Gpu, MultimodalModelSpec, RuntimeGpu
 from mm_operator.model import EnginePlan
 from mm_operator.plan.engine.export_memory import export_bytes
 from mm_operator.plan.engine.gpu_resource import resource_of
@@ -16,7 +16,7 @@ _BUILD_BYTES = 1 << 30
 """At least: exporting and checking the tiny model took below 0.9 GB."""
 
 
-def planned_gpu(spec: MultimodalModelSpec, engine: EnginePlan | None) -> Gpu:
+def planned_gpu(spec: MultimodalModelSpec, engine: EnginePlan | None) -> RuntimeGpu:
     """Return the GPUs of a pod: one for each rank, of the product that was planned for.
 
     An engine runs on no other product, wherever the scheduler would find room.
@@ -26,21 +26,21 @@ def planned_gpu(spec: MultimodalModelSpec, engine: EnginePlan | None) -> Gpu:
     return _of(spec.runtime.gpu, spec, engine, len(engine.memory.per_gpu))
 
 
-def encoder_gpu(spec: MultimodalModelSpec, engine: EnginePlan) -> Gpu:
+def encoder_gpu(spec: MultimodalModelSpec, engine: EnginePlan) -> RuntimeGpu:
     """Return the GPU of an encoder in a pod of its own; one that computes without it has none."""
     encoder = engine.memory.encoder
     if not engine.memory.per_gpu or (encoder is not None and encoder.context_bytes is None):
-        return Gpu()
+        return RuntimeGpu()
     return _of(spec.runtime.gpu, spec, engine, 1)
 
 
-def building_gpu(spec: MultimodalModelSpec, engine: EnginePlan | None) -> Gpu:
+def building_gpu(spec: MultimodalModelSpec, engine: EnginePlan | None) -> RuntimeGpu:
     """Return the GPUs of a build: one at least, because each rank's engine is built in turn.
 
     Without commands there is nothing to run on a GPU.
     """
     if engine is None or engine.build_plan.trtllm is None:
-        return spec.build.gpu
+        return _requested(spec.build.gpu, spec)
     return _of(spec.build.gpu, spec, engine, max(1, spec.build.gpu.count))
 
 
@@ -67,12 +67,24 @@ def building_requests(plan: BuildPlan) -> dict[str, str]:
     return {"cpu": _BUILD_CPU, "memory": f"{-(-needed // _MIB)}Mi"}
 
 
-def _of(requested: Gpu, spec: MultimodalModelSpec, engine: EnginePlan, count: int) -> Gpu:
+def _of(requested: Gpu, spec: MultimodalModelSpec, engine: EnginePlan, count: int) -> RuntimeGpu:
     product = requested.product
     if product is None and engine.gpu is not None and engine.gpu.product != CUSTOM_PRODUCT:
         product = engine.gpu.product
-    changes = {"count": count, "product": product, "resource_name": resource_of(spec)}
-    return requested.model_copy(update=changes)
+    changes = {"count": count, "product": product}
+    return _requested(requested.model_copy(update=changes), spec)
+
+
+def _requested(gpu: Gpu, spec: MultimodalModelSpec) -> RuntimeGpu:
+    """Return GPUs with the way that the spec requests them: by name, or by claims for devices."""
+    fields = {name: getattr(gpu, name) for name in Gpu.model_fields}
+    claims = spec.runtime.gpu.device_class_name
+    fields |= {
+        "resource_name": None if claims else resource_of(spec),
+        "device_class_name": claims,
+        "device_selectors": spec.runtime.gpu.device_selectors,
+    }
+    return RuntimeGpu(**fields)
 
 
 def encoder_host_bytes(engine: EnginePlan) -> int:

@@ -10,7 +10,7 @@ from mm_api.contract import (
     ExitCode,
     Flag,
 )
-from mm_api.v1alpha1 import Gpu, MultimodalModelSpec
+from mm_api.v1alpha1 import MultimodalModelSpec, RuntimeGpu
 from mm_operator.children import pod, volumes
 from mm_operator.children.metadata import Manifest
 from mm_operator.children.outward import with_network
@@ -46,7 +46,8 @@ def build_job_pod(
     mounts: Sequence[Manifest],
     attached: list[Manifest],
     documents: Sequence[Manifest] = (),
-    gpu: Gpu | None = None,
+    gpu: RuntimeGpu | None = None,
+    claims: Manifest | None = None,
 ) -> Manifest:
     """Return the pod's spec.
 
@@ -62,6 +63,7 @@ def build_job_pod(
         attached: volumes that serving pods may hold on one node.
         documents: volumes of the operator's own documents.
         gpu: whose product the node must have; None: none.
+        claims: what the pod's spec says of claims for devices; None: nothing.
     """
     container: Manifest = {
         "name": name,
@@ -100,7 +102,8 @@ def build_job_pod(
         "volumes": [*attached, *documents, pod.scratch("tmp")],
         **pod.pull_secrets(snapshot.settings.pull_secrets_of(spec)),
         **volumes.beside_servers(snapshot, spec, attached),
-        **pod.placement(spec.build, gpu or Gpu()),
+        **pod.placement(spec.build, gpu or RuntimeGpu()),
+        **(claims or {}),
     }
     return with_network(job_pod, spec.network.over(snapshot.settings.network), proxied={name})
 

@@ -3,10 +3,13 @@
 from collections.abc import Mapping
 from typing import Final
 
-from mm_api.v1alpha1 import Gpu, Resources, Scheduling, UserIds, quantity
+from mm_api.v1alpha1 import Resources, RuntimeGpu, Scheduling, UserIds, quantity
 from mm_operator.children.metadata import Manifest
 from mm_operator.digests import plain
 from mm_operator.plan.engine.gpu_resource import GPU, product_label
+
+CLAIM: Final = "gpu"
+"""Name of a pod's claim for devices."""
 
 USER_ID = 65532
 """The images' user; the group owns volumes, so that the user may write the store."""
@@ -72,11 +75,11 @@ def environment() -> list[Manifest]:
     return [{"name": name, "value": value} for name, value in variables.items()]
 
 
-def placement(scheduling: Scheduling, gpu: Gpu) -> Manifest:
-    """Return where the pod may run; a GPU product becomes a node label."""
+def placement(scheduling: Scheduling, gpu: RuntimeGpu) -> Manifest:
+    """Return where the pod may run; a GPU product becomes a node label, unless a claim names it."""
     spec: Manifest = {}
     selector = dict(scheduling.node_selector)
-    if gpu.product:
+    if gpu.product and gpu.device_class_name is None:
         selector[product_label(gpu.resource_name or GPU)] = gpu.product
     if selector:
         spec["nodeSelector"] = selector
@@ -91,7 +94,7 @@ def placement(scheduling: Scheduling, gpu: Gpu) -> Manifest:
     return spec
 
 
-def compute(resources: Resources, *, gpu: Gpu, defaults: dict[str, str]) -> Manifest:
+def compute(resources: Resources, *, gpu: RuntimeGpu, defaults: dict[str, str]) -> Manifest:
     """Return a container's resources.
 
     `defaults` are requests for what the user left open; a limit of the user's replaces its default,
@@ -100,9 +103,11 @@ def compute(resources: Resources, *, gpu: Gpu, defaults: dict[str, str]) -> Mani
     limits = {name: str(value) for name, value in resources.limits.items()}
     requests = {name: value for name, value in defaults.items() if name not in limits}
     requests |= {name: str(value) for name, value in resources.requests.items()}
-    if gpu.count:
+    claims = [{"name": CLAIM}] if gpu.count and gpu.device_class_name else []
+    if gpu.count and not claims:
         limits[gpu.resource_name or GPU] = str(gpu.count)
-    return {key: values for key, values in (("requests", requests), ("limits", limits)) if values}
+    parts = (("requests", requests), ("limits", limits), ("claims", claims))
+    return {key: values for key, values in parts if values}
 
 
 def small(requests: Mapping[str, str], memory_limit: str, *, beside: Resources) -> Manifest:

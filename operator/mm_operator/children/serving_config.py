@@ -7,16 +7,17 @@ of a new one.
 from mm_api import labels
 from mm_api.contract import SERVING_FILE
 from mm_operator import names
+from mm_operator.children.device_claims import claimed_by
 from mm_operator.children.metadata import Manifest, own_metadata
 from mm_operator.model import Plan, Snapshot
 from mm_operator.plan.announcing import announces
-from mm_operator.plan.records import ENGINE_KEY
+from mm_operator.plan.records import CLAIMS_KEY, ENGINE_KEY
 from mm_operator.plan.revision import LEAST_SECONDS, REVISION_KEY, Revision
 from mm_operator.plan.starts import probe_seconds
 
 
 def build_serving_config(
-    snapshot: Snapshot, plan: Plan, template: Manifest | None
+    snapshot: Snapshot, plan: Plan, template: Manifest | None, encoder: Manifest | None
 ) -> Manifest | None:
     """Return the ConfigMap of the wanted revision; a held revision keeps the one it has.
 
@@ -24,6 +25,7 @@ def build_serving_config(
         snapshot: the model.
         plan: its plan.
         template: the pod template that the Deployment gets.
+        encoder: that of encoders in pods of their own; None: there are none.
     """
     rollout = plan.rollout
     if rollout.held or template is None or plan.serving_plan is None:
@@ -32,6 +34,7 @@ def build_serving_config(
         start_seconds=probe_seconds(template) or LEAST_SECONDS,
         announced=announces(template),
     )
+    claims = claimed_by(template) | (claimed_by(encoder) if encoder else set())
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -47,5 +50,6 @@ def build_serving_config(
             ).to_json(indent=2),
             REVISION_KEY: revision.to_json(),
             ENGINE_KEY: plan.engine_config,
+            **({CLAIMS_KEY: ",".join(sorted(claims))} if claims else {}),
         },
     }

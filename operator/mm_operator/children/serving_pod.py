@@ -5,9 +5,15 @@ from typing import Any
 
 from mm_api import labels
 from mm_api.contract import SERVING_FILE
-from mm_api.v1alpha1 import Gpu, MultimodalModelSpec, RolloutSpec, TopologySpread, duration
+from mm_api.v1alpha1 import (
+    MultimodalModelSpec,
+    RolloutSpec,
+    RuntimeGpu,
+    TopologySpread,
+    duration,
+)
 from mm_operator import names
-from mm_operator.children import containers, pod, pull, volumes
+from mm_operator.children import containers, device_claims, pod, pull, volumes
 from mm_operator.children.metadata import Manifest, own_labels, own_metadata
 from mm_operator.children.outward import with_network
 from mm_operator.digests import plain
@@ -29,7 +35,7 @@ class ServingPod:
     """Beside those that every serving pod has."""
 
     shm_bytes: int
-    gpu: Gpu
+    gpu: RuntimeGpu
     page_port: int
     """Where its metrics are: one page, also of what runs beside."""
 
@@ -79,6 +85,7 @@ def serving_template(
             ],
             **pod.pull_secrets(snapshot.settings.pull_secrets_of(spec)),
             **pod.placement(spec.runtime, kind.gpu),
+            **device_claims.of_pod(kind.gpu, snapshot.name),
         },
     }
     if spread := spec.runtime.topology_spread_constraints:

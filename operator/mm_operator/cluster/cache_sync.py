@@ -14,13 +14,22 @@ from mm_operator.cluster.models import ModelCache
 from mm_operator.cluster.namespaces import LEASE_NAME, ServedNamespaces
 from mm_operator.cluster.nodes import NodeCache
 from mm_operator.cluster.reflector import Reflector
-from mm_operator.cluster.resources import KEDA_CHILDREN, LEASE, MODEL, NODE, WATCHED
+from mm_operator.cluster.resources import (
+    DEVICE_CHILDREN,
+    KEDA_CHILDREN,
+    LEASE,
+    MODEL,
+    NODE,
+    WATCHED,
+)
 from mm_operator.errors import ClusterError
 
 _LOG = logging.getLogger(__name__)
 
 _SELECTOR = f"{labels.APP_MANAGED_BY}={labels.MANAGED_BY_VALUE}"
 _RETRY_SECONDS = 2.0
+_DEVICES_SINCE = 34
+"""Minor version of Kubernetes that has resource.k8s.io/v1."""
 _FEED_SECONDS = 0.05
 _FEEDS = 40
 """kopf lists 100 models in a tenth of a second. After two seconds the names are listed again: a
@@ -41,6 +50,7 @@ class CacheSync:
         namespaces: which to serve; empty means all.
         keda: read the objects that we make for KEDA; where it is not installed, that is no
             reason to wait.
+        minor: minor version of Kubernetes; 0: unknown.
         resync_seconds: distance of the safety net's rounds.
         after_resync: called after each round with nothing to do with the API server.
     """
@@ -55,6 +65,7 @@ class CacheSync:
         *,
         namespaces: Sequence[str],
         keda: bool = False,
+        minor: int = 0,
         resync_seconds: float,
         after_resync: Callable[[], None],
     ) -> None:
@@ -100,13 +111,19 @@ class CacheSync:
             for namespace in self._namespaces
             if keda
         ]
+        self._devices = [
+            Reflector(client, resource, namespace=namespace, selector=_SELECTOR, sink=cache)
+            for resource in DEVICE_CHILDREN
+            for namespace in self._namespaces
+            if minor >= _DEVICES_SINCE
+        ]
 
     async def synced(self) -> None:
         """Wait until every cache is complete for the first time."""
         await self._listed.wait()
         for reflector in self._reflectors:
             await reflector.synced.wait()
-        for optional in (*self._optional, *self._keda):
+        for optional in (*self._optional, *self._keda, *self._devices):
             await optional.answered.wait()
 
     async def defined(self) -> None:
@@ -128,10 +145,22 @@ class CacheSync:
         missing = [one for one in self._keda if one.missing or not one.synced.is_set()]
         return missing[0].problem if missing else ""
 
+    def claims_missing(self) -> str:
+        """Return why claims for devices cannot be made; empty while they can."""
+        if not self._devices:
+            return f"the API server is older than Kubernetes 1.{_DEVICES_SINCE}"
+        missing = [one for one in self._devices if one.missing or not one.synced.is_set()]
+        return f"resource.k8s.io/v1 cannot be used: {missing[0].problem}" if missing else ""
+
     async def run(self) -> None:
         """Keep the caches in sync until cancelled."""
         async with asyncio.TaskGroup() as group:
-            for reflector in (*self._reflectors, *self._optional, *self._keda):
+            for reflector in (
+                *self._reflectors,
+                *self._optional,
+                *self._keda,
+                *self._devices,
+            ):
                 group.create_task(reflector.run(), name=f"watch {reflector.name}")
             group.create_task(self._resync(), name="resync")
 

@@ -26,6 +26,7 @@ from mm_operator.cluster.resources import (
     CLAIM,
     CONFIG,
     DEPLOYMENT,
+    DEVICE_CHILDREN,
     JOB,
     KEDA_CHILDREN,
     POD,
@@ -35,6 +36,7 @@ from mm_operator.errors import SpecError
 from mm_operator.model import (
     DeploymentState,
     EngineState,
+    ImageNodes,
     JobState,
     Observed,
     Owner,
@@ -54,7 +56,9 @@ T = TypeVar("T")
 _REMEMBERED_SPECS = 256
 """About 12 kB each, and 0.3 ms to make: those of the models that change at this time."""
 
-_CHILD_KINDS = frozenset(resource.kind for resource in (*CHILDREN, *KEDA_CHILDREN))
+_CHILD_KINDS = frozenset(
+    resource.kind for resource in (*CHILDREN, *KEDA_CHILDREN, *DEVICE_CHILDREN)
+)
 
 
 class Observer:
@@ -70,6 +74,7 @@ class Observer:
         stores: StoreIdentities,
         claims: ClaimModes,
         settings: PlanSettings,
+        claims_missing: Callable[[], str] = lambda: "",
     ) -> None:
         self._models = models
         self._cache = cache
@@ -78,6 +83,7 @@ class Observer:
         self._stores = stores
         self._claims = claims
         self._settings = settings
+        self._claims_missing = claims_missing
         self._leavers: dict[str, tuple[Hashable, frozenset[str]]] = {}
 
     def snapshot(
@@ -89,6 +95,7 @@ class Observer:
         contender: str = "",
         *,
         spare_gpus: SpareGpus | None = None,
+        image_nodes: ImageNodes | None = None,
         turn: Turn | None = None,
     ) -> Snapshot:
         """Return one model with everything that decisions about it may depend on."""
@@ -110,6 +117,7 @@ class Observer:
             store_leavers=self._store_leavers(key.namespace),
             gpu_nodes=self._nodes.gpus(),
             store_identity=self._stores.identity(record),
+            claims_missing=self._claims_missing(),
             claims_of_one_node={
                 claim: self._models.claim_holders(key.namespace, claim)
                 for claim in self._claims.for_one_node(record)
@@ -118,6 +126,7 @@ class Observer:
             deleting=record.deleting,
             contender=contender,
             spare_gpus=spare_gpus,
+            image_nodes=image_nodes,
             turn=turn,
             scaling=scaling,
             servers=servers,

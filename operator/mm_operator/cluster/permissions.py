@@ -62,6 +62,12 @@ MODEL_NAMESPACES: tuple[Permission, ...] = (
     ),
     Permission("apps", "deployments", _CHILD, "The serving pods."),
     Permission("batch", "jobs", _CHILD, "Inspection and build."),
+    Permission(
+        "resource.k8s.io",
+        "resourceclaimtemplates",
+        _CHILD,
+        "What pods and builds claim GPUs by, where a model names a DeviceClass.",
+    ),
     Permission("policy", "poddisruptionbudgets", _CHILD, "Drains leave a replica running."),
     Permission(
         "autoscaling",
@@ -176,7 +182,7 @@ NODES: tuple[Permission, ...] = (
         "",
         "nodes",
         ("list", "watch"),
-        "Which GPUs there are, from the labels of nodes; which are free, for rollouts (Auto).",
+        "Which GPUs there are, from labels; which are free (Auto); which nodes lack an image.",
     ),
 )
 """Also alone, where single namespaces are served and the chart value watchNodes is set."""

@@ -49,6 +49,10 @@ MODEL = Resource(labels.API_VERSION, labels.KIND, labels.PLURAL)
 CLAIM = Resource("v1", "PersistentVolumeClaim", "persistentvolumeclaims", 0)
 CONFIG = Resource("v1", "ConfigMap", "configmaps", 1)
 NETWORK_POLICY = Resource("networking.k8s.io/v1", "NetworkPolicy", "networkpolicies", 2)
+CLAIM_TEMPLATE = Resource(
+    "resource.k8s.io/v1", "ResourceClaimTemplate", "resourceclaimtemplates", 2
+)
+"""What pods claim devices by. Kubernetes knows it since 1.34."""
 SERVICE = Resource("v1", "Service", "services", 2)
 JOB = Resource("batch/v1", "Job", "jobs", 3)
 DEPLOYMENT = Resource("apps/v1", "Deployment", "deployments", 4)
@@ -92,9 +96,13 @@ CHILDREN: tuple[Resource, ...] = (
 KEDA_CHILDREN: tuple[Resource, ...] = (TRIGGER_AUTHENTICATION, SCALED_OBJECT)
 """The same, where the operator is configured for KEDA."""
 
+DEVICE_CHILDREN: tuple[Resource, ...] = (CLAIM_TEMPLATE,)
+"""The same, where the API server knows them."""
+
 WATCHED: tuple[Resource, ...] = (*CHILDREN, POD)
 """Kinds whose labelled objects are cached; the custom resource itself comes through kopf."""
 
 BY_KIND: dict[str, Resource] = {
-    resource.kind: resource for resource in (*WATCHED, *KEDA_CHILDREN, MODEL, EVENT, LEASE)
+    resource.kind: resource
+    for resource in (*WATCHED, *KEDA_CHILDREN, *DEVICE_CHILDREN, MODEL, EVENT, LEASE)
 }

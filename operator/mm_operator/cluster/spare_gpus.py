@@ -105,11 +105,17 @@ def fits(pods: Iterable[int], spare: Iterable[int]) -> bool:
 
 def offered(node: Mapping[str, Any], need: GpuNeed) -> int:
     """Return the GPUs of a node that takes such pods; 0 for one that takes none."""
-    spec, status = node.get("spec") or {}, node.get("status") or {}
-    taints = [one for one in spec.get("taints") or () if one.get("effect") in _KEEPING_AWAY]
-    if spec.get("unschedulable") or not all(_tolerated(one, need.tolerations) for one in taints):
+    if not takes_pods(node, need.tolerations):
         return 0
+    status = node.get("status") or {}
     return _count((status.get("allocatable") or {}).get(need.resource))
+
+
+def takes_pods(node: Mapping[str, Any], tolerations: Iterable[Toleration]) -> bool:
+    """Return whether neither a cordon nor a taint keeps pods away."""
+    spec, tolerated = node.get("spec") or {}, tuple(tolerations)
+    taints = [one for one in spec.get("taints") or () if one.get("effect") in _KEEPING_AWAY]
+    return not spec.get("unschedulable") and all(_tolerated(one, tolerated) for one in taints)
 
 
 def requested(pod: Mapping[str, Any], resource: str) -> int:

@@ -43,6 +43,7 @@ from mm_operator.model.outcome import (
     Outcome,
     StageError,
 )
+from mm_operator.model.pre_pull import ImageNeed, ImageNode, ImageNodes, PrePull
 from mm_operator.model.rollout_turns import Standing, Turn
 from mm_operator.model.snapshot import (
     GpuNode,
@@ -67,6 +68,9 @@ __all__ = [
     "GpuFault",
     "GpuNeed",
     "GpuNode",
+    "ImageNeed",
+    "ImageNode",
+    "ImageNodes",
     "InspectDecision",
     "JobPhase",
     "JobState",
@@ -80,6 +84,7 @@ __all__ = [
     "PodEnd",
     "PodStart",
     "PodState",
+    "PrePull",
     "Ref",
     "RolloutDecision",
     "ScalingView",

@@ -22,6 +22,7 @@ from mm_operator.model.objects import (
     Sibling,
     StoredEngine,
 )
+from mm_operator.model.pre_pull import ImageNodes
 from mm_operator.model.rollout_turns import Turn
 from mm_operator.model.spare_gpus import SpareGpus
 
@@ -160,6 +161,8 @@ class Snapshot:
     """Nodes with GPUs, by name; None: the operator may not read nodes."""
     store_identity: str = ""
     """What identifies the volume of the user's store; empty when no other namespace can use it."""
+    claims_missing: str = ""
+    """Why no claims for devices can be made here; empty: they can."""
     claims_of_one_node: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Claims of the user's that the model's Jobs attach and only one node may have -> the models
     whose serving pods attach them."""
@@ -167,6 +170,8 @@ class Snapshot:
     """Those of them that only one pod may have."""
     spare_gpus: SpareGpus | None = None
     """What was found for the need of the last decision; None: it was not looked for."""
+    image_nodes: ImageNodes | None = None
+    """What was last found of nodes that may get pods of the model; None: it was not looked for."""
     turn: Turn | None = None
     """What is granted to a rollout that the operator causes; None: every one begins at once."""
     comparison: str = ""

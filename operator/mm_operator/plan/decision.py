@@ -12,6 +12,7 @@ from mm_operator.model import (
     EngineState,
     InspectDecision,
     Plan,
+    Ref,
     RolloutDecision,
     Snapshot,
     Step,
@@ -24,6 +25,7 @@ from mm_operator.plan.inspection import decide_inspect
 from mm_operator.plan.jobs import terms_of
 from mm_operator.plan.lost_gpus import replaced
 from mm_operator.plan.match import with_match
+from mm_operator.plan.pre_pull import decide_pre_pull
 from mm_operator.plan.preflight import first_problem, store_problem
 from mm_operator.plan.retention import kept, released
 from mm_operator.plan.rollout import decide_rollout
@@ -74,7 +76,9 @@ def _decide(snapshot: Snapshot, spec: MultimodalModelSpec) -> Plan:
     key = store_key(snapshot, spec) if wanted else ""
     built = engine.build.step is Step.DONE
     collection = decide_collection(snapshot, spec, key) if built else Collection()
+    pulls = decide_pre_pull(snapshot, spec, engine.planned.plan, rollout)
     delays = (
+        pulls.due_in,
         collection.due_in,
         inspect.retry_in,
         engine.build.retry_in,
@@ -88,10 +92,12 @@ def _decide(snapshot: Snapshot, spec: MultimodalModelSpec) -> Plan:
         problem=engine.planned.problem,
         engine=engine.planned.plan,
         collection=collection,
+        pre_pull=pulls,
         store_key=key,
         shared_engine=engine.shared,
         engine_config=config,
-        keep=kept(snapshot, inspect, engine.build, rollout, collection),
+        keep=kept(snapshot, inspect, engine.build, rollout, collection)
+        | {Ref("Job", job) for job in pulls.keep},
         relieved=replaced(snapshot)
         | (relieved(snapshot, config, engine.build) if wanted else frozenset()),
         release=released(snapshot, config, rollout),

@@ -70,6 +70,13 @@ def plan_for(snapshot: Snapshot, spec: MultimodalModelSpec, facts: ModelFacts) -
 
 
 def _inputs(snapshot: Snapshot, spec: MultimodalModelSpec, facts: ModelFacts) -> Inputs:
+    if spec.runtime.gpu.device_class_name and snapshot.claims_missing:
+        raise SpecError(
+            Reason.NOT_SUPPORTED,
+            f"no claims for devices can be made here: {snapshot.claims_missing}. Remove the field "
+            "(GPUs are then requested as nvidia.com/gpu), or use Kubernetes 1.34 or newer",
+            "spec.runtime.gpu.deviceClassName",
+        )
     settings = snapshot.settings
     trtllm = spec.engine.backend != "Reference"
     on_gpu = trtllm or spec.runtime.gpu.count > 0

@@ -53,6 +53,9 @@ def terms_of(spec: MultimodalModelSpec, settings: PlanSettings, uid: str) -> Ter
         content["network"] = stated(network)
     if settings.user_ids_of(spec) == "Namespace":
         content["userIds"] = "Namespace"
+    if spec.runtime.gpu.device_class_name:
+        gpu = spec.runtime.gpu
+        content["devices"] = [gpu.device_class_name, *gpu.device_selectors]
     if spec.engine.lora:
         content["adapters"] = [stated(one) for one in spec.engine.lora]
     return Terms(digest(content), uid)

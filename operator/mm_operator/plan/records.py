@@ -28,6 +28,9 @@ RESULT_KEY = "result.json"
 ENGINE_KEY = "engine"
 """Name of the ConfigMap of the engine that a revision serves."""
 
+CLAIMS_KEY = "resource-claim-templates"
+"""Names of what a revision's pods claim devices by, joined by commas."""
+
 BUILDER_KEY = "builder"
 """Whose Job built the engine: namespace, name and uid of the model, with slashes between."""
 

@@ -11,7 +11,7 @@ from mm_operator.model import (
     Snapshot,
     Step,
 )
-from mm_operator.plan.records import ENGINE_KEY
+from mm_operator.plan.records import CLAIMS_KEY, ENGINE_KEY
 
 _OF_ENCODERS = ("NetworkPolicy", "Service", "PodDisruptionBudget")
 
@@ -35,7 +35,10 @@ def kept(
     }
     if collection.job and not collection.start:
         keep.add(Ref("Job", collection.job))  # it says when the store was swept last
-    keep.update(Ref("ConfigMap", config.name) for config in serving_configs(snapshot))
+    for config in serving_configs(snapshot):
+        keep.add(Ref("ConfigMap", config.name))
+        claims = config.data.get(CLAIMS_KEY, "").split(",")
+        keep.update(Ref("ResourceClaimTemplate", name) for name in claims if name)
     if inspect.facts is None:
         # Recorded facts are replaced by new ones, never missed: they say which round this is.
         keep.add(Ref("ConfigMap", names.facts_config(snapshot.name)))

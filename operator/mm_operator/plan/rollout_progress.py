@@ -18,6 +18,9 @@ Checker = Callable[[DeploymentState, tuple[PodState, ...]], Obstacle | None]
 _LACKED = re.compile(r"Insufficient ([-./a-zA-Z0-9]*[a-zA-Z0-9])")
 """How the scheduler names a resource that nodes have too little of."""
 
+_NO_DEVICE = "cannot allocate all claims"
+"""How it says that a claim's devices are not free."""
+
 _STARTING = frozenset({"", "ContainerCreating", "PodInitializing"})
 """Waiting reasons of every pod that starts normally."""
 
@@ -37,6 +40,7 @@ def _held_by_itself(hit: Obstacle, former: Sequence[PodState]) -> Obstacle | Non
     """Return that pods of the former revision hold what a pod waits for; None: none does."""
     reason, message = hit
     lacked = sorted(set(_LACKED.findall(message)))
+    lacked += ["the devices that it claims"] if _NO_DEVICE in message else []
     staying = sum(not pod.terminating for pod in former)
     if not lacked or not former:
         return None

@@ -33,6 +33,9 @@ def way_of_a_new_rollout(
     need = need_of(spec, engine)
     if need is None:
         return Way(choice="Auto rolls, because the pods use no GPU")
+    if (claimed := spec.runtime.gpu.device_class_name) is not None:
+        why = f"free devices of {claimed} are not counted: strategy Recreate needs none"
+        return Way(choice=f"Auto rolls, because {why}")
     if snapshot.spare_gpus is None:
         return Way(need=need)
     return _chosen(snapshot.spare_gpus)

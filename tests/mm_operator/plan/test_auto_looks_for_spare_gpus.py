@@ -19,6 +19,10 @@ from support.staged import children, inspected
 
 MEMORY = {"memory": "80Gi", "computeCapability": "9.0"}
 GPU: dict[str, Any] = {"runtime": {"gpu": {"count": 1, **MEMORY}}, "vision": {"engine": "Torch"}}
+CLAIMS: dict[str, Any] = {
+    "runtime": {"gpu": {"count": 1, "deviceClassName": "gpu.nvidia.com", **MEMORY}},
+    "vision": {"engine": "Torch"},
+}
 AUTO: dict[str, Any] = {"rollout": {"strategy": "Auto"}}
 FREE = SpareGpus(free=True, why="1 nvidia.com/gpu for one more pod is free")
 FULL = SpareGpus(free=False, why="no node has 1 nvidia.com/gpu for one more pod free")
@@ -108,6 +112,13 @@ def test_a_rollout_under_way_is_looked_at_once_it_is_auto() -> None:
     ("spec", "recreate", "choice"),
     [
         pytest.param(AUTO, False, "Auto rolls, because the pods use no GPU", id="no-gpu"),
+        pytest.param(
+            CLAIMS | AUTO,
+            False,
+            "Auto rolls, because free devices of gpu.nvidia.com are not counted: "
+            "strategy Recreate needs none",
+            id="claims",
+        ),
         pytest.param(GPU, False, "", id="rolling"),
         pytest.param(GPU | {"rollout": {"strategy": "Recreate"}}, True, "", id="recreate"),
     ],

@@ -180,6 +180,15 @@ def test_own_pods_that_hold_the_gpus_are_named() -> None:
     assert "set spec.rollout.strategy to Recreate" in message
 
 
+def test_own_pods_that_hold_devices_are_named() -> None:
+    """The scheduler says of claims only that they cannot be allocated."""
+    said = "0/1 nodes are available: 1 cannot allocate all claims."
+    pods = (pod(unschedulable=said), pod(serving_hash="old", ready=True))
+    found = first_obstacle(deployment(), pods)
+    assert found is not None
+    assert "own 1 pod of the former revision holds the devices that it claims" in found[1]
+
+
 def test_own_pods_that_end_are_waited_for() -> None:
     """With Recreate or without a surge, what holds the GPUs goes: nothing needs a person."""
     old = pod(serving_hash="old", ready=True, terminating=True)

@@ -5,10 +5,11 @@ from collections.abc import Iterable, Mapping
 from mm_api.conditions import Reason
 from mm_api.documents.trtllm_build import CUSTOM_PRODUCT, GpuModel
 from mm_api.v1alpha1 import MultimodalModelSpec
+from mm_api.v1alpha1.pod_rules import NVIDIA_GPUS
 from mm_api.v1alpha1.quantity import bytes_of
 from mm_operator.errors import SpecError
 from mm_operator.model import GpuNode
-from mm_operator.plan.engine.gpu_resource import resource_of, shares, with_gpus_of
+from mm_operator.plan.engine.gpu_resource import resource_of, shares, with_entire_gpus, with_gpus_of
 from mm_operator.plan.engine.tables import gpu_of, usable_bytes
 
 PATH = "spec.runtime.gpu.product"
@@ -29,6 +30,10 @@ def choose_gpu(
     Raises:
         SpecError: a question, what the cluster has, and how to answer.
     """
+    if spec.runtime.gpu.device_class_name not in {None, NVIDIA_GPUS}:
+        written = _written(spec, spec.runtime.gpu.product or CUSTOM_PRODUCT)
+        if written is not None:  # labels of nodes describe other devices
+            return written
     product = spec.runtime.gpu.product or spec.build.gpu.product
     seen = admitted(spec, nodes)
     products = sorted({node.product for node in seen})
@@ -61,9 +66,9 @@ def choose_gpu(
 
 def admitted(spec: MultimodalModelSpec, nodes: tuple[GpuNode, ...] | None) -> list[GpuNode]:
     """Return the nodes that pods may run on, with the GPUs of the resource that they request."""
-    resource = resource_of(spec)
+    resource, claims = resource_of(spec), spec.runtime.gpu.device_class_name is not None
     found = (node for node in nodes or () if _admits(spec.runtime.node_selector, node))
-    seen = (with_gpus_of(node, resource) for node in found)
+    seen = (with_entire_gpus(node) if claims else with_gpus_of(node, resource) for node in found)
     return [node for node in seen if node is not None]
 
 

@@ -14,6 +14,8 @@ from mm_operator.model import GpuNode
 GPU: Final = "nvidia.com/gpu"
 _SHARED: Final = ".shared"
 _SHARED_PRODUCT: Final = "-SHARED"
+_SLICED: Final = "-MIG-"
+"""In the product of nodes whose GPUs are all cut alike (MIG strategy "single")."""
 
 
 def resource_of(spec: MultimodalModelSpec) -> str:
@@ -46,6 +48,16 @@ def with_gpus_of(node: GpuNode, resource: str) -> GpuNode | None:
         count=_number(node.labels.get(f"{slices}.count")),
         shares=_number(node.labels.get(f"{slices}.replicas")) or 1,
     )
+
+
+def with_entire_gpus(node: GpuNode) -> GpuNode | None:
+    """Return a node with the devices of NVIDIA's own class, which no pods share; None: only slices.
+
+    Claims know nothing of how the device plugin shares the same GPUs.
+    """
+    if _SLICED in node.product:
+        return None
+    return replace(node, product=node.product.removesuffix(_SHARED_PRODUCT), shares=1)
 
 
 def shares(node: GpuNode) -> int:

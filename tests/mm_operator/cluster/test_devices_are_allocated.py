@@ -1,0 +1,164 @@
+"""Devices as NVIDIA's driver offers them: claimed, allocated by the real scheduler, given back."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from mm_api import labels
+from mm_api.documents.engine_manifest import GpuIdentity
+from mm_devcluster.cluster import ClusterInfo
+from mm_operator.names import STORE_CLAIM
+from support.absent_kubelet import built, get, inspected, pods, serving
+from support.clusters import apply, kubectl
+from support.eventually import eventually
+from support.gpu_nodes import H100, node_object
+from support.model_configs import facts_of
+from support.model_documents import document, merged
+from support.model_namespace import Api
+from support.operator_process import running_operator
+
+pytestmark = pytest.mark.cluster
+
+CLASS = "gpu.nvidia.com"
+SERVERS = f"{labels.MODEL}=m,{labels.APP_COMPONENT}={labels.Component.SERVER}"
+
+
+@contextmanager
+def volume_of_the_store(api: Api) -> Iterator[None]:
+    """Make what the namespace's store is bound to: a pod whose volumes are missing has no node."""
+    name = f"store-{uuid4().hex[:8]}"
+    volume = {
+        "accessModes": ["ReadWriteOnce", "ReadWriteMany"],
+        "capacity": {"storage": "10Ti"},
+        "hostPath": {"path": f"/var/lib/nowhere/{name}"},
+        "claimRef": {"namespace": api.namespace, "name": STORE_CLAIM},
+    }
+    meta = {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name}}
+    try:
+        apply(api.cluster, {**meta, "spec": volume})
+        yield
+    finally:
+        kubectl(api.cluster, "delete", "pv", name, "--ignore-not-found", "--wait=false")
+
+
+@contextmanager
+def node_with_devices(cluster: ClusterInfo, count: int) -> Iterator[str]:
+    """Make a node that no kubelet stands behind, its devices and their class; all go at the end."""
+    name = f"gpu-{uuid4().hex[:8]}"
+    device = {
+        "attributes": {
+            "type": {"string": "gpu"},
+            "productName": {"string": H100.replace("-", " ")},
+            "cudaComputeCapability": {"version": "9.0.0"},
+        },
+        "capacity": {"memory": {"value": "81559Mi"}},
+    }
+    group = {"apiVersion": "resource.k8s.io/v1"}
+    pool = {"name": name, "generation": 1, "resourceSliceCount": 1}
+    devices = [{"name": f"gpu-{index}", **device} for index in range(count)]
+    chosen = f"device.driver == '{CLASS}' && device.attributes['{CLASS}'].type == 'gpu'"
+    driver = {"driver": CLASS, "nodeName": name, "pool": pool, "devices": devices}
+    try:
+        apply(
+            cluster,
+            node_object(name, H100, **{"example.org/pool": name}),
+            {**group, "kind": "ResourceSlice", "metadata": {"name": name}, "spec": driver},
+            {
+                **group,
+                "kind": "DeviceClass",
+                "metadata": {"name": CLASS},
+                "spec": {"selectors": [{"cel": {"expression": chosen}}]},
+            },
+        )
+        kubectl(cluster, "taint", "node", name, "node.kubernetes.io/not-ready-", check=False)
+        room = {"cpu": "64", "memory": "1Ti", "pods": "100", "ephemeral-storage": "1Ti"}
+        status = json.dumps({"status": {"capacity": room, "allocatable": room}})
+        patch = ["patch", "node", name, "--subresource=status", "--type=merge", "-p", status]
+        kubectl(cluster, *patch)
+        yield name
+    finally:
+        for kind, one in (("deviceclass", CLASS), ("resourceslice", name), ("node", name)):
+            kubectl(cluster, "delete", kind, one, "--ignore-not-found", "--wait=false")
+
+
+def spec(node: str, team: str) -> dict[str, Any]:
+    """Return a model of two ranks on one node, whose revision follows `team`."""
+    place = {
+        "nodeSelector": {"example.org/pool": node},
+        "tolerations": [{"operator": "Exists"}],
+    }
+    source = {"persistentVolumeClaim": None, "s3": {"bucket": "weights"}}
+    runtime = {**place, "gpu": {"deviceClassName": CLASS}, "podLabels": {"team": team}}
+    return {
+        "engine": {"backend": "TensorRT", "parallelism": {"tensor": 2}},
+        "model": {"source": source},
+        "build": {**place, "trtllmVersion": "0.20.0"},
+        "runtime": runtime,
+    }
+
+
+def allocated(api: Api) -> list[int]:
+    """Return how many devices each claim of the namespace has that holds any."""
+    claims = api.read("resourceclaims.resource.k8s.io")["items"]
+    given = (one.get("status", {}).get("allocation", {}).get("devices", {}) for one in claims)
+    return sorted(len(one["results"]) for one in given if one.get("results"))
+
+
+def templates(api: Api) -> dict[str, str]:
+    """Return name -> uid of the model's templates, those of its builds left out."""
+    found = api.read("resourceclaimtemplates.resource.k8s.io", "-l", f"{labels.MODEL}=m")["items"]
+    return {one["metadata"]["name"]: one["metadata"]["uid"] for one in found}
+
+
+def waiting(api: Api) -> list[Any]:
+    """Return why the namespace's pods have no node."""
+    found = api.read("pods")["items"]
+    return [one.get("status", {}).get("conditions") for one in found]
+
+
+def rolling_out(api: Api) -> str:
+    """Return what the model says of its rollout."""
+    found = get(api, "mmm", "m").get("status", {}).get("conditions", [])
+    return next((str(one["message"]) for one in found if one["type"] == "RollingOut"), "")
+
+
+def test_devices_are_claimed_one_after_the_other(api: Api, tmp_path: Path) -> None:
+    """A build has one device, then the server both; the model says that its own pod holds them."""
+    with (
+        volume_of_the_store(api),
+        node_with_devices(api.cluster, 2) as node,
+        running_operator(api.cluster, tmp_path, api.namespace, watch_nodes=True),
+    ):
+        api.apply(document(spec(node, "first"), name="m"))
+        inspected(api, "m", facts_of("llava"))
+        eventually(lambda: allocated(api) == [1], showing=lambda: waiting(api))
+        gpu = GpuIdentity(product=H100, compute_capability="9.0")
+        built(api, gpu=gpu, versions={"tensorrt_llm": "0.20.0"})
+        eventually(
+            lambda: allocated(api) == [2],
+            showing=lambda: (allocated(api), waiting(api), rolling_out(api)),
+        )
+        [pod] = pods(api, SERVERS)
+        assert pod["spec"]["nodeName"] == node
+        serving(api, "m")
+        eventually(lambda: "every replica" in rolling_out(api), showing=lambda: rolling_out(api))
+
+        [(name, uid)] = templates(api).items()
+        api.kubectl("delete", "resourceclaimtemplate", name)
+        eventually(lambda: templates(api).get(name, uid) != uid, showing=lambda: templates(api))
+
+        second = merged(spec(node, "second"), {"rollout": {"strategy": "Auto"}})
+        api.apply(document(second, name="m"))
+        eventually(
+            lambda: (
+                "hold the devices that it claims" in rolling_out(api)
+                or "holds the devices that it claims" in rolling_out(api)
+            ),
+            showing=lambda: rolling_out(api),
+        )
+        assert f"free devices of {CLASS} are not counted" in rolling_out(api)
