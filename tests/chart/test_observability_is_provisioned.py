@@ -21,7 +21,8 @@ ON = {
 
 def test_dashboards_are_found_by_the_sidecar() -> None:
     """Each file is one ConfigMap with the label of Grafana's sidecar, and is JSON still."""
-    maps = of_kind("ConfigMap", {"router": {"enabled": True}})
+    every = of_kind("ConfigMap", {"router": {"enabled": True}})
+    maps = [item for item in every if not item["metadata"]["name"].endswith("-router")]
     files = {path.name for path in (CHART / "files" / "dashboards").glob("*.json")}
     found = {name: json.loads(text) for item in maps for name, text in item["data"].items()}
 
