@@ -49,8 +49,10 @@ _BODY_SECONDS = 60.0
 _STATE_CONNECTIONS = 64
 """Of kubelet and Prometheus."""
 
-_CLAIMS_CONNECTIONS = 16_384
-"""Of other routers: one for each of their requests whose key is counted here."""
+_CLAIMING_ROUTERS = 4
+"""Others whose every connection may carry a request whose key is counted here: five routers and one
+key, while routers and bench have three. Of files 24,576 are taken then, where 65,536 are requested.
+A claim beyond them is refused, and the router that sent it counts its share alone."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +122,7 @@ def public_server(router: Router, settings: Settings) -> EdgeServer:
 
 def claims_server(keys: SharedKeys, drain: Drain, settings: Settings) -> EdgeServer:
     """Return the server for other routers, not yet started."""
-    limits = ConnectionLimits(most=_CLAIMS_CONNECTIONS)
+    limits = ConnectionLimits(most=_CLAIMING_ROUTERS * settings.max_connections)
     claims = Claims(keys.admission.claimed, drain)
     return edge_server(claims, limits, settings.address, settings.claims_port)
 

@@ -18,7 +18,10 @@ REST_SECONDS: Final = 86_400
 
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _REQUESTS: Final = {"cpu": "10m", "memory": "32Mi"}
+"""The program prints its help and ends: 32 MiB resident at its peak, 0.2 s of a core. The image is
+pulled by the node's runtime, in whose memory, and its layers count for no pod."""
 _MEMORY_LIMIT: Final = "128Mi"
+"""Four times the peak, so that a release that imports more to print its help is not killed."""
 
 
 def build_pull_jobs(

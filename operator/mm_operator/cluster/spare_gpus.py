@@ -113,9 +113,25 @@ def offered(node: Mapping[str, Any], need: GpuNeed) -> int:
 
 def takes_pods(node: Mapping[str, Any], tolerations: Iterable[Toleration]) -> bool:
     """Return whether neither a cordon nor a taint keeps pods away."""
-    spec, tolerated = node.get("spec") or {}, tuple(tolerations)
-    taints = [one for one in spec.get("taints") or () if one.get("effect") in _KEEPING_AWAY]
-    return not spec.get("unschedulable") and all(_tolerated(one, tolerated) for one in taints)
+    tolerated = tuple(tolerations)
+    cordoned = (node.get("spec") or {}).get("unschedulable")
+    return not cordoned and all(is_tolerated(one, tolerated) for one in keeping_away(node))
+
+
+def keeping_away(node: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
+    """Return the taints of a node that keep pods away."""
+    taints = (node.get("spec") or {}).get("taints") or ()
+    return tuple(one for one in taints if one.get("effect") in _KEEPING_AWAY)
+
+
+def is_tolerated(taint: Mapping[str, Any], tolerations: Iterable[Toleration]) -> bool:
+    """Return whether pods go to a node in spite of its taint."""
+    return any(
+        one.key in {None, taint.get("key")}
+        and one.effect in {None, taint.get("effect")}
+        and (one.operator == "Exists" or (one.value or "") == (taint.get("value") or ""))
+        for one in tolerations
+    )
 
 
 def requested(pod: Mapping[str, Any], resource: str) -> int:
@@ -155,12 +171,3 @@ def _count(quantity: object) -> int:
         return int(number_of(quantity)) if isinstance(quantity, str | int) else 0
     except ValueError:
         return 0
-
-
-def _tolerated(taint: Mapping[str, Any], tolerations: Iterable[Toleration]) -> bool:
-    return any(
-        one.key in {None, taint.get("key")}
-        and one.effect in {None, taint.get("effect")}
-        and (one.operator == "Exists" or (one.value or "") == (taint.get("value") or ""))
-        for one in tolerations
-    )

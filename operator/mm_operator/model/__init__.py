@@ -43,7 +43,7 @@ from mm_operator.model.outcome import (
     Outcome,
     StageError,
 )
-from mm_operator.model.pre_pull import ImageNeed, ImageNode, ImageNodes, PrePull
+from mm_operator.model.pre_pull import LOOK_SECONDS, ImageNeed, ImageNode, ImageNodes, PrePull
 from mm_operator.model.rollout_turns import Standing, Turn
 from mm_operator.model.snapshot import (
     GpuNode,
@@ -56,6 +56,7 @@ from mm_operator.model.snapshot import (
 from mm_operator.model.spare_gpus import GpuNeed, SpareGpus
 
 __all__ = [
+    "LOOK_SECONDS",
     "BuildDecision",
     "BuildPhase",
     "Builder",

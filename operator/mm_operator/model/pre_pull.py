@@ -6,6 +6,9 @@ from datetime import datetime
 
 from mm_api.v1alpha1 import Toleration
 
+LOOK_SECONDS = 300.0
+"""Between two looks at the nodes: as often as a kubelet reports without a change."""
+
 
 @dataclass(frozen=True, slots=True)
 class ImageNeed:
@@ -41,8 +44,8 @@ class ImageNodes:
 
     Attributes:
         need: what was looked for.
-        looked_at: when.
-        nodes: those that were looked at, by name.
+        looked_at: when the nodes were listed.
+        nodes: the first of those that take such pods, by name.
         more: further nodes that take such pods.
         problem: why nothing is known; empty: it is.
     """

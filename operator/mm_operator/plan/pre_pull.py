@@ -8,6 +8,7 @@ its disk is full, is left alone for that time.
 from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_operator import names
 from mm_operator.model import (
+    LOOK_SECONDS,
     EnginePlan,
     ImageNeed,
     ImageNode,
@@ -19,9 +20,6 @@ from mm_operator.model import (
     Snapshot,
 )
 from mm_operator.plan.rollout_way import need_of
-
-LOOK_SECONDS = 300.0
-"""Between two looks at the nodes: as often as a kubelet reports without a change."""
 
 _WORKS = (JobPhase.PENDING, JobPhase.RUNNING)
 
