@@ -106,7 +106,7 @@ async def test_a_list_is_used_for_five_minutes(there: tuple[Nodes, ImageNodeFind
 
 
 async def test_a_refusal_is_shared(there: tuple[Nodes, ImageNodeFinder]) -> None:
-    """Nobody asks again for five minutes, and each model's status says what is missing."""
+    """Nodes are not listed again for five minutes; each status has what is missing."""
     nodes, finder = there
     nodes.status = 403
     await finder.look("first", NEED)
