@@ -69,7 +69,7 @@ class ImageNodeFinder:
 
     async def look(self, uid: str, need: ImageNeed) -> None:
         """Look for the need of a model; what cannot be read is an answer, too."""
-        async with self._listing:  # models that ask meanwhile are answered by the same list
+        async with self._listing:  # who waits here takes the same list
             if self._listed is None or self._is_old(self._listed):
                 self._listed = await self._list()
                 self._answers.clear()

@@ -78,7 +78,7 @@ def names(finder: ImageNodeFinder, uid: str) -> list[str]:
 
 
 async def test_models_share_a_list(there: tuple[Nodes, ImageNodeFinder]) -> None:
-    """A hundred that ask at once, of several needs; equal needs share the answer, too."""
+    """A hundred at one time, of several needs; equal needs share the answer, too."""
     nodes, finder = there
     other = ImageNeed("example.org/other:1", {"pool": "a"})
     await asyncio.gather(*(finder.look(str(n), (NEED, other)[n % 2]) for n in range(100)))
@@ -91,7 +91,7 @@ async def test_models_share_a_list(there: tuple[Nodes, ImageNodeFinder]) -> None
 
 
 async def test_a_list_is_used_for_five_minutes(there: tuple[Nodes, ImageNodeFinder]) -> None:
-    """What it said counts from when it was made, for a model that asks later, too."""
+    """From when it was made, for a model that comes later, too."""
     nodes, finder = there
     made = nodes.now
     await finder.look("first", NEED)
