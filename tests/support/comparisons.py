@@ -1,23 +1,63 @@
-"""What `mm-runtime compare` reports of a server."""
+"""`mmctl compare` as a process, and a model of the API server that it may compare."""
 
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-from mm_api.contract import ExitCode
-from mm_api.documents.evaluation import EvaluationReport
-from mm_runtime.cli import main
-from support.tiny_llava import BuiltEngine
+from support.model_namespace import Api
+from support.staged import children, inspected
+
+URL = "http://llava.demo.svc/v1"
+FINGERPRINT = "a" * 64
 
 
-def compared_report(engine: BuiltEngine, url: str, log: Path, *more: str) -> EvaluationReport:
-    """Compare a server of an engine with its checkpoint.
+def deployment(changes: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Return the Deployment of a model as the operator makes it."""
+    return children(inspected(changes, built=True))["Deployment/server"]
 
-    Args:
-        engine: that is served.
-        url: of its gateway, without `/v1`.
-        log: the termination message's file.
-        more: options.
-    """
-    documents = ["--manifest", str(engine.manifest), "--serving", str(engine.serving)]
-    code = main(["compare", *documents, "--url", f"{url}/v1", "--termination-log", str(log), *more])
-    assert code == ExitCode.OK, log.read_text()
-    return EvaluationReport.from_json(log.read_bytes())
+
+def set_status(api: Api, *, ready: str = "True", rolls: str = "False") -> None:
+    """Write what the operator would."""
+    conditions = [
+        {
+            "type": kind,
+            "status": status,
+            "reason": "A",
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        }
+        for kind, status in (("Available", ready), ("RollingOut", rolls))
+    ]
+    for one in conditions:
+        one["observedGeneration"] = 1  # type: ignore[assignment]  # a number among texts
+    status = {"conditions": conditions, "url": URL, "plan": {"fingerprint": FINGERPRINT}}
+    body = json.dumps({"status": status})
+    api.kubectl(
+        *("patch", "multimodalmodel", "llava", "--subresource=status", "--type=merge", "-p", body)
+    )
+
+
+@contextmanager
+def comparing(api: Api, *more: str, config: Path | None = None) -> Iterator[subprocess.Popen[str]]:
+    """Run the command; it has a deadline of its own."""
+    command = [str(Path(sys.executable).with_name("mmctl")), "compare", "llava", "--reference"]
+    command += ["-n", api.namespace, "--kubeconfig", str(config or api.cluster.kubeconfig)]
+    with subprocess.Popen(
+        [*command, "--timeout", "60s", *more],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def outcome(process: subprocess.Popen[str]) -> tuple[int, str, str]:
+    """Return exit code, output and errors."""
+    output, errors = process.communicate(timeout=60)
+    return process.returncode, output, errors

@@ -15,6 +15,8 @@ from mm_api.conditions import ConditionType
 from mm_api.documents.evaluation import EvaluationReport
 from mm_api.v1alpha1 import MultimodalModelSpec, duration
 from mm_api.v1alpha1.quantity import bytes_of
+from mm_ctl.comparing.disk import disk_bytes, no_node_with
+from mm_ctl.comparing.inspected import read_inspected
 from mm_ctl.comparing.page import as_page
 from mm_ctl.comparing.pod import compare_pod
 from mm_ctl.comparing.run import CompareFailedError, run_to_end
@@ -22,7 +24,7 @@ from mm_ctl.comparing.source import needs_source, with_source
 from mm_ctl.connection import Connection, add_connection_options, connection
 from mm_ctl.documents import UsageError
 from mm_operator import names
-from mm_operator.cluster.resources import DEPLOYMENT, MODEL
+from mm_operator.cluster.resources import CONFIG, DEPLOYMENT, MODEL
 
 HELP = "compare a running model with transformers in float32, by 20 prompts"
 AGREES, FAILED, NOT_READY, DIFFERS = 0, 1, 4, 5
@@ -84,15 +86,35 @@ async def _compared(
     pod = compare_pod(deployment, model["status"]["url"], memory=memory, seconds=seconds)
     spec = MultimodalModelSpec.model_validate(model["spec"])
     if needs_source(spec):
-        planned = model["status"].get("plan") or {}
-        pod = with_source(pod, spec, planned.get("sourceRevision"))
+        pod = await _fetching(there, model, spec, pod)
     name = pod["metadata"]["name"]
     return await run_to_end(
         there.client,
         pod,
         seconds,
-        lambda phase: print(f"pod {name}: {phase.lower()}", file=sys.stderr),
+        lambda phase: print(f"pod {name}: {phase[:1].lower()}{phase[1:]}", file=sys.stderr),
     )
+
+
+async def _fetching(
+    there: Connection, model: Mapping[str, Any], spec: MultimodalModelSpec, pod: dict[str, Any]
+) -> dict[str, Any]:
+    """Return the pod with the checkpoint's source, and the disk that it takes."""
+    config = names.facts_config(model["metadata"]["name"])
+    found = read_inspected(await there.client.get(CONFIG, there.namespace, config), config)
+    status = model["status"]
+    stored = (status.get("build") or {}).get("storedBytes")
+    needed = disk_bytes(found.facts, engine=stored if spec.build.store.s3 else 0)
+    fetching = with_source(
+        pod,
+        spec,
+        (status.get("plan") or {}).get("sourceRevision"),
+        network=spec.network.over(found.network),
+        disk_bytes=needed,
+    )
+    if why := await no_node_with(there.client, fetching["spec"], spec.runtime.tolerations, needed):
+        raise CompareFailedError(why)
+    return fetching
 
 
 def _memory_bytes(model: Mapping[str, Any]) -> int:

@@ -30,7 +30,7 @@ async def run_to_end(
         client: of the cluster.
         pod: as `compare_pod` makes it.
         seconds: to its end.
-        progress: is called with the phase, whenever it has changed.
+        progress: is called with the phase, and why the pod waits, whenever they have changed.
 
     Raises:
         CompareFailedError: it failed, or did not end in time.
@@ -54,9 +54,10 @@ async def _ended(
         if live is None:
             raise CompareFailedError("the pod of the comparison was deleted")
         phase = str((live.get("status") or {}).get("phase", "Pending"))
-        if phase != shown:
-            progress(phase)
-            shown = phase
+        why = why_not_running(live) if phase == "Pending" else ""
+        if (said := f"{phase}: {why}" if why else phase) != shown:
+            progress(said)
+            shown = said
         if phase in {"Failed", "Succeeded"}:
             return live
         if time.monotonic() > deadline:

@@ -1,6 +1,6 @@
 """How the pod of a comparison reaches the checkpoint of an engine that does not hold it.
 
-As the builder of that engine does: its address, the credentials by name, the claim, the proxy.
+As the builder of that engine does: its address, the credentials by name, the claim, proxy, mirror.
 """
 
 from collections.abc import Mapping
@@ -14,6 +14,7 @@ from mm_operator.children.outward import with_network
 
 _VOLUME: Final = "checkpoint"
 _MOUNT: Final = "/mnt/checkpoint"
+_DISK: Final = "ephemeral-storage"
 
 
 def needs_source(spec: MultimodalModelSpec) -> bool:
@@ -25,7 +26,12 @@ def needs_source(spec: MultimodalModelSpec) -> bool:
 
 
 def with_source(
-    pod: Mapping[str, Any], spec: MultimodalModelSpec, commit: str | None
+    pod: Mapping[str, Any],
+    spec: MultimodalModelSpec,
+    commit: str | None,
+    *,
+    network: NetworkSpec,
+    disk_bytes: int,
 ) -> dict[str, Any]:
     """Return a pod of a comparison that fetches the checkpoint to the disk of its node.
 
@@ -33,12 +39,16 @@ def with_source(
         pod: as `compare_pod` makes it.
         spec: of the model.
         commit: what a revision of the Hub stood for when it was inspected; None: no such source.
+        network: how the builder reaches the source, the operator's settings included.
+        disk_bytes: of the node that the pod may use. The scheduler finds a node that has so much.
     """
     before = pod["spec"]
     (own,) = before["containers"]
     attached, mounts = _claim(before["volumes"], spec)
     known = {one["name"] for one in own["env"]}
-    wanted = sources.source_environment(spec, spec.network)
+    wanted = sources.source_environment(spec, network)
+    disk = str(disk_bytes)
+    resources = own["resources"]
     container = {
         **own,
         "args": [
@@ -47,6 +57,10 @@ def with_source(
             *(Flag.WORK, _MOUNT),
         ],
         "env": [*own["env"], *(one for one in wanted if one["name"] not in known)],
+        "resources": {
+            "requests": {**resources["requests"], _DISK: disk},
+            "limits": {**resources["limits"], _DISK: disk},
+        },
         "volumeMounts": [
             *own["volumeMounts"],
             *mounts,
@@ -58,10 +72,14 @@ def with_source(
         **before,
         **({"serviceAccountName": account} if account else {}),
         "containers": [container],
-        "volumes": [*before["volumes"], *attached, {"name": _VOLUME, "emptyDir": {}}],
+        "volumes": [
+            *before["volumes"],
+            *attached,
+            {"name": _VOLUME, "emptyDir": {"sizeLimit": disk}},
+        ],
     }
     # The bundle is there: every container of the model's pods has it.
-    proxy = NetworkSpec(proxy=spec.network.proxy)
+    proxy = NetworkSpec(proxy=network.proxy)
     return {**pod, "spec": with_network(changed, proxy, proxied={container["name"]})}
 
 

@@ -5,9 +5,12 @@ from typing import Any
 import pytest
 
 from mm_api.v1alpha1 import MultimodalModelSpec
+from mm_api.v1alpha1.network import NetworkSpec, ProxySpec
+from mm_ctl.comparing.disk import disk_bytes
 from mm_ctl.comparing.pod import compare_pod
 from mm_ctl.comparing.source import needs_source, with_source
 from support.model_documents import document
+from support.models import tiny_facts
 from support.staged import children, inspected
 
 COMMIT = "c" * 40
@@ -20,6 +23,13 @@ HUB = {
         "tokenSecretRef": {"name": "hub", "key": "token"},
     },
 }
+CHART = NetworkSpec(
+    proxy=ProxySpec(http="http://chart:3128", https="http://chart:3128", no_proxy=["10.0.0.0/8"]),
+    hub_endpoint="https://mirror.example",
+)
+"""What the operator's chart sets for all models."""
+
+DISK = 3 << 30
 CLAIM = {"persistentVolumeClaim": {"claimName": "checkpoints", "path": "llava"}}
 
 
@@ -35,7 +45,10 @@ def fetching(changes: dict[str, Any], commit: str | None = None) -> dict[str, An
     """Return the spec of the pod that compares a model of a source."""
     served = children(inspected(built=True))["Deployment/server"]
     pod = compare_pod(served, "http://llava.demo.svc/v1", memory="3Gi", seconds=60)
-    found: dict[str, Any] = with_source(pod, spec_of(changes), commit)["spec"]
+    spec = spec_of(changes)
+    network = spec.network.over(CHART)
+    made = with_source(pod, spec, commit, network=network, disk_bytes=DISK)
+    found: dict[str, Any] = made["spec"]
     return found
 
 
@@ -66,7 +79,42 @@ def test_the_hub_is_reached_at_the_inspected_commit_through_the_proxy() -> None:
     assert variables["HF_ENDPOINT"]["value"] == "https://hub.example"
     assert variables["HF_TOKEN"]["valueFrom"]["secretKeyRef"] == {"name": "hub", "key": "token"}
     assert variables["HTTPS_PROXY"]["value"] == "http://proxy:3128"
-    assert {"name": "checkpoint", "emptyDir": {}} in spec["volumes"]
+
+
+def test_the_charts_network_leads_to_the_hub() -> None:
+    """Its proxy and its mirror, where the model names none."""
+    source = {"persistentVolumeClaim": None, "huggingFace": {"repo": "a/b", "revision": "main"}}
+    (own,) = fetching({"model": {"source": source}}, COMMIT)["containers"]
+    values = {one["name"]: one.get("value") for one in own["env"]}
+    assert values["HF_ENDPOINT"] == "https://mirror.example"
+    assert (values["HTTPS_PROXY"], values["NO_PROXY"]) == ("http://chart:3128", "10.0.0.0/8")
+
+
+def test_the_disk_is_bounded_and_requested() -> None:
+    """The volume ends where the request does, so that no other pod of the node is evicted."""
+    spec = fetching({"model": {"source": HUB}}, COMMIT)
+    (own,) = spec["containers"]
+    assert {"name": "checkpoint", "emptyDir": {"sizeLimit": str(DISK)}} in spec["volumes"]
+    for kind in ("requests", "limits"):
+        assert own["resources"][kind]["ephemeral-storage"] == str(DISK)
+        assert own["resources"][kind]["memory"] == "3Gi"
+
+
+@pytest.mark.parametrize(
+    ("changes", "engine", "expected"),
+    [
+        pytest.param({}, 0, 7, id="safetensors"),
+        pytest.param({"weight_format": "pickle"}, 0, 13, id="pickles-beside-what-they-become"),
+        pytest.param({}, 2 << 30, 9, id="engine-of-a-bucket"),
+        pytest.param({}, None, 13, id="engine-of-unknown-size"),
+    ],
+)
+def test_the_disk_follows_the_checkpoint(
+    changes: dict[str, Any], engine: int | None, expected: int
+) -> None:
+    """GiB: weights of 6, and one beside them."""
+    facts = tiny_facts(weight_bytes=6 << 30, **changes)
+    assert disk_bytes(facts, engine=engine) == expected << 30
 
 
 def test_a_claim_is_read_only_and_attached_once() -> None:

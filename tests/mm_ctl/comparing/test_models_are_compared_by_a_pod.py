@@ -5,9 +5,7 @@ No kubelet runs: the test writes how the pod ended.
 
 import json
 import subprocess
-import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +18,11 @@ from mm_ctl.comparing.pod import compare_pod
 from mm_devcluster.cluster import ClusterInfo
 from support.absent_kubelet import end_pod, wait_for_pod
 from support.clusters import kubectl, namespace
+from support.comparisons import FINGERPRINT, URL, comparing, deployment, outcome, set_status
 from support.definition import install_definition
 from support.model_documents import document
 from support.model_namespace import Api
-from support.staged import children, inspected
 
-URL = "http://llava.demo.svc/v1"
-FINGERPRINT = "a" * 64
 AGREES = EvaluationReport(
     fingerprint=FINGERPRINT,
     prompts=20,
@@ -49,11 +45,6 @@ DIFFERS = AGREES.model_copy(
 )
 OURS = f"{labels.APP_MANAGED_BY}=mmctl"
 GATEWAY = {"authSecretRef": {"name": "tokens", "key": "keys"}}
-
-
-def deployment(changes: dict[str, Any] | None = None) -> dict[str, Any]:
-    """Return the Deployment of a model as the operator makes it."""
-    return children(inspected(changes, built=True))["Deployment/server"]
 
 
 def test_the_pod_is_the_models_own_without_a_server() -> None:
@@ -121,49 +112,6 @@ def api(control_plane: ClusterInfo) -> Iterator[Api]:
         said = there.apply({**live, "metadata": metadata, "spec": {**live["spec"], "replicas": 0}})
         assert "created" in said, said
         yield there
-
-
-def set_status(api: Api, *, ready: str = "True", rolls: str = "False") -> None:
-    """Write what the operator would."""
-    conditions = [
-        {
-            "type": kind,
-            "status": status,
-            "reason": "A",
-            "lastTransitionTime": "2026-01-01T00:00:00Z",
-        }
-        for kind, status in (("Available", ready), ("RollingOut", rolls))
-    ]
-    for one in conditions:
-        one["observedGeneration"] = 1  # type: ignore[assignment]  # a number among texts
-    status = {"conditions": conditions, "url": URL, "plan": {"fingerprint": FINGERPRINT}}
-    body = json.dumps({"status": status})
-    api.kubectl(
-        *("patch", "multimodalmodel", "llava", "--subresource=status", "--type=merge", "-p", body)
-    )
-
-
-@contextmanager
-def comparing(api: Api, *more: str, config: Path | None = None) -> Iterator[subprocess.Popen[str]]:
-    """Run the command; it has a deadline of its own."""
-    command = [str(Path(sys.executable).with_name("mmctl")), "compare", "llava", "--reference"]
-    command += ["-n", api.namespace, "--kubeconfig", str(config or api.cluster.kubeconfig)]
-    with subprocess.Popen(
-        [*command, "--timeout", "60s", *more],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
-
-
-def outcome(process: subprocess.Popen[str]) -> tuple[int, str, str]:
-    """Return exit code, output and errors."""
-    output, errors = process.communicate(timeout=60)
-    return process.returncode, output, errors
 
 
 def annotation(api: Api) -> str:
