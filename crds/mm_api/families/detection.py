@@ -11,6 +11,7 @@ from mm_api.documents.model_facts import InspectReason
 from mm_api.families import FAMILIES
 from mm_api.families.family import Family, ImageLayout
 from mm_api.families.known_classes import CLASSES, TRANSFORMERS, served_types, why_not
+from mm_api.families.look_alikes import look_alike
 
 _ALIKE = 0.7
 """Of difflib's ratio: from here on a name is likelier a relative than a coincidence."""
@@ -45,14 +46,10 @@ def _refuse_look_alikes(config: JsonObject) -> None:
     """Refuse what resembles a known family, with the reason why it is none.
 
     Raises:
-        CheckpointError: BLIP-2 with another language model than OPT or T5.
+        CheckpointError: `UnknownFamily`.
     """
-    if config.get("model_type") == "blip-2":
-        raise CheckpointError(
-            InspectReason.UNKNOWN_FAMILY,
-            "config.json is BLIP-2 with a language model other than OPT and T5, which no"
-            " backend builds. Use blip2-opt-2.7b or blip2-opt-6.7b.",
-        )
+    if (near := look_alike(config)) is not None:
+        raise CheckpointError(InspectReason.UNKNOWN_FAMILY, near.message)
 
 
 def _refuse_class(config: JsonObject) -> None:

@@ -1,7 +1,9 @@
 """Pixtral: Mistral Small 3.1's images with a feature for each patch, in the class of LLaVA.
 
 TensorRT-LLM builds a vision engine of it (tensorrt_llm/tools/multimodal_builder.py), which is not
-planned here; its PyTorch backend has Pixtral's tower inside Mistral Small 3.1 only.
+planned here. Its PyTorch backend has no LlavaForConditionalGeneration, which these checkpoints
+name: `PixtralForConditionalGeneration` of modeling_mistral.py (1.3.0rc; MODEL_ARCH_TO_MODULE of
+tensorrt_llm/_torch/models/_arch_index.py) is of Mistral's own files, params.json and tekken.json.
 """
 
 from dataclasses import replace

@@ -58,7 +58,8 @@ def read(config: JsonObject, _: JsonObject) -> Dimensions:
         raise invalid(
             f"image_aspect_ratio is {ratio!r} (s2: {bool(config.get('s2'))}): dynamic tiling"
             " (NVILA) gives each image another number of features, and Triton's preprocessing"
-            " model divides one fixed number back from the engine. Use a VILA1.5 checkpoint."
+            " model divides one fixed number back from the engine. Use a VILA1.5 checkpoint, or"
+            " LLaVA-OneVision (family llava-onevision), whose images are tiled too."
         )
     if projector not in {"mlp_downsample", ""}:
         raise invalid(

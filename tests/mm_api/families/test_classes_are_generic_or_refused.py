@@ -1,5 +1,6 @@
 """Classes of transformers without a record: generic, or refused with the reason and a relative."""
 
+import re
 from importlib.metadata import version
 from typing import Any
 
@@ -7,9 +8,10 @@ import pytest
 
 from mm_api.checkpoint import CheckpointError
 from mm_api.documents.model_facts import InspectReason
-from mm_api.families import FAMILIES
+from mm_api.families import FAMILIES, SERVED
 from mm_api.families.detection import resolve
 from mm_api.families.known_classes import CLASSES, TRANSFORMERS, served_types
+from mm_api.families.look_alikes import LOOK_ALIKES
 
 
 def test_what_the_table_is_of() -> None:
@@ -45,6 +47,32 @@ def test_classes_that_run_are_generic(kind: str) -> None:
             {"model_type": "blip"}, ["a `generate` of its own", "'blip-2'"], id="own-generate"
         ),
         pytest.param({"model_type": "mistral4"}, ["has no processor for it"], id="no-processor"),
+        pytest.param(
+            {"model_type": "phi4mm"},
+            ["is Phi-4-multimodal", "vision-lora", "family qwen2-5-vl", "family whisper"],
+            id="phi4-of-the-checkpoint",
+        ),
+        pytest.param(
+            {"model_type": "phi4_multimodal"},
+            ["is Phi-4-multimodal", "speech-lora"],
+            id="phi4-of-transformers",
+        ),
+        pytest.param(
+            {"model_type": "nvila"},
+            ["is NVILA", "the checkpoint's own", "family vila", "family llava-onevision"],
+            id="nvila",
+        ),
+        pytest.param(
+            {"model_type": "qwen2_audio"}, ["is Qwen2-Audio", "family whisper"], id="audio"
+        ),
+        pytest.param(
+            {"model_type": "qwen2_5_omni"},
+            ["is Qwen-Omni", "family qwen3-vl"],
+            id="answers-with-audio",
+        ),
+        pytest.param(
+            {"model_type": "qwen3_omni_moe_thinker"}, ["is Qwen-Omni"], id="class-without-processor"
+        ),
         pytest.param(
             {"model_type": "llava_nexd"},
             [f"text of transformers {TRANSFORMERS}", "model_type 'llava_next'", "generic"],
@@ -111,3 +139,11 @@ def test_features_are_estimated(
 
     assert vision is not None
     assert vision.features_per_image == expected
+
+
+def test_relatives_are_families() -> None:
+    """What a refusal names instead is there, and is served."""
+    named = re.findall(r"family ([a-z0-9-]+)", " ".join(one.instead for one in LOOK_ALIKES))
+
+    assert named
+    assert {one for one in named if one not in SERVED} == set()

@@ -1,0 +1,71 @@
+"""Checkpoints that are near a family and are served by none: why, and what would do instead."""
+
+from dataclasses import dataclass
+
+from mm_api.checkpoint.values import JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class LookAlike:
+    """Checkpoints of some model_type that no backend here serves."""
+
+    model_types: tuple[str, ...]
+    title: str
+    why: str
+    instead: str
+
+    @property
+    def message(self) -> str:
+        """Return the sentences of the refusal."""
+        return f"config.json is {self.title}: {self.why}. {self.instead}."
+
+
+LOOK_ALIKES = (
+    LookAlike(
+        ("blip-2",),
+        "BLIP-2 with a language model other than OPT and T5",
+        "no backend builds it",
+        "Use blip2-opt-2.7b or blip2-opt-6.7b",
+    ),
+    # `phi4mm` is the published model, with Python code of its own (TensorRT-LLM's
+    # Phi4MMForCausalLM, tensorrt_llm/_torch/models/modeling_phi4mm.py, imports its processor);
+    # `phi4_multimodal` the same for transformers' class. Both keep two LoRA adapters beside the
+    # base model (vision-lora, speech-lora), without which its answers are another model's.
+    LookAlike(
+        ("phi4mm", "phi4_multimodal"),
+        "Phi-4-multimodal",
+        "it answers with the LoRA adapters of its folders vision-lora and speech-lora, chosen by"
+        " what a request holds, and TensorRT-LLM's class runs Python code of the checkpoint; no"
+        " backend here does either",
+        "Nearest: Qwen2.5-VL (family qwen2-5-vl) for images, Whisper (family whisper) for speech",
+    ),
+    LookAlike(
+        ("nvila",),
+        "NVILA",
+        "transformers has no class of it, its code is the checkpoint's own, and its tiling gives"
+        " each image another number of features",
+        "Nearest: VILA1.5 (family vila), or LLaVA-OneVision (family llava-onevision), whose images"
+        " are tiled too",
+    ),
+    LookAlike(
+        ("qwen2_audio", "qwen2_audio_encoder"),
+        "Qwen2-Audio",
+        "no backend here reads audio in conversations, and TensorRT-LLM on PyTorch has no class of"
+        " it",
+        "Nearest: Whisper (family whisper), which transcribes",
+    ),
+    LookAlike(
+        ("qwen2_5_omni", "qwen2_5_omni_thinker", "qwen3_omni_moe", "qwen3_omni_moe_thinker"),
+        "Qwen-Omni",
+        "it reads audio and answers with it, which no backend here serves, and TensorRT-LLM on"
+        " PyTorch has no class of it",
+        "Nearest: Qwen2.5-VL (family qwen2-5-vl) or Qwen3-VL (family qwen3-vl) for images and"
+        " videos, Whisper (family whisper) for speech",
+    ),
+)
+
+
+def look_alike(config: JsonObject) -> LookAlike | None:
+    """Return what a config.json of no family is near to, where that is known."""
+    kind = config.get("model_type")
+    return next((one for one in LOOK_ALIKES if kind in one.model_types), None)
