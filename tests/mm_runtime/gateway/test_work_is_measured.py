@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from mm_runtime.gateway.backends.engine import Ended, EngineRequest, Text
+from mm_runtime.gateway.warmup import work
 from mm_runtime.gateway.warmup.costs import Timed, costs_of
 from mm_runtime.gateway.warmup.work import probes_of
 from support.eventually import eventually_async
@@ -156,6 +157,22 @@ async def test_what_was_measured_in_time_counts(
 
     assert len(engine.requests) > answered
     assert ("mm_work_seconds{" in gateway.metrics.render().decode()) == reported
+
+
+async def test_a_slow_replica_measures_three_rounds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is left out is part of every start."""
+    monkeypatch.setattr(work, "_ENOUGH_SECONDS", 0.0)
+    engine = ScriptedEngine()
+    gateway = toy_gateway(tmp_path, engine)
+    async with serve(gateway) as running:
+        watching = asyncio.create_task(gateway.warm_up.watch())
+        await eventually_async(partial(_is_ready, running))
+        watching.cancel()
+
+    assert len(engine.requests) == BEFORE + 3 * ROUND
+    assert "mm_work_seconds{" in gateway.metrics.render().decode()
 
 
 class SilentAfter(ScriptedEngine):

@@ -40,8 +40,10 @@ _ROUNDS: Final = 5
 """
 _FEWEST_ROUNDS: Final = 3
 """One of them may be an outlier."""
-_ENOUGH_SECONDS: Final = 10.0
-"""After so long no round begins beyond the fewest: it is part of every cold start."""
+_ENOUGH_SECONDS: Final = 1.0
+"""After so long no round begins beyond the fewest: it is part of every cold start, of which a
+replica on a node that has image and engine may take 5 s beside its load
+(`bench/operator/second_replica.py`)."""
 _PREFILL_AT_ONCE: Final = 16
 """Prompts fill a device by themselves: more of them at a time only take longer. Generating does
 not, so its probe takes the full batch."""
