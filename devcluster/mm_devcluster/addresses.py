@@ -5,15 +5,63 @@ computed from it here, so that two slots never share an address.
 """
 
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv4Network
+from enum import StrEnum
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_network
+from typing import Final
 
-SLOTS = 16  # /20 pieces of the two /16 ranges below
+from mm_api.hosts import bracketed
+
+Address = IPv4Address | IPv6Address
+Range = IPv4Network | IPv6Network
+
+SLOTS = 16
 FIRST_PORT = 21000  # below Linux's ephemeral range (32768), above what services usually take
 PORTS_PER_SLOT = 8
 
-LINKS = IPv4Network("10.99.0.0/16")
-SERVICES = IPv4Network("10.96.0.0/16")
-PODS = IPv4Network("10.244.0.0/16")
+
+class Family(StrEnum):
+    """Which addresses node, pods and Services of a cluster have: one family, not both."""
+
+    IPV4 = "IPv4"
+    IPV6 = "IPv6"
+
+
+@dataclass(frozen=True)
+class Ranges:
+    """Where the slots' ranges are cut from, and how long their prefixes are."""
+
+    links: Range
+    link: int
+    services: Range
+    service: int
+    pods: Range
+    pod: int
+    node: int
+    """Prefix of the part of the pods' range that the one node gets."""
+
+
+RANGES: Final = {
+    Family.IPV4: Ranges(
+        links=ip_network("10.99.0.0/16"),
+        link=24,
+        services=ip_network("10.96.0.0/16"),
+        service=20,
+        pods=ip_network("10.244.0.0/16"),
+        pod=20,
+        node=24,
+    ),
+    # Unique local addresses; Services get 16 bits of a range, of the 20 that the API server takes,
+    # and a node the /64 that the controller-manager gives by default.
+    Family.IPV6: Ranges(
+        links=ip_network("fd00:10:99::/60"),
+        link=64,
+        services=ip_network("fd00:10:96::/108"),
+        service=112,
+        pods=ip_network("fd00:10:244::/52"),
+        pod=56,
+        node=64,
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -34,27 +82,45 @@ NODE_PORTS = Ports(2379, 2380, 6443, 10257, 10259)
 class Network:
     """The addresses of a cluster with a node."""
 
+    family: Family
     host_interface: str
     node_interface: str
-    host_ip: IPv4Address
-    node_ip: IPv4Address
-    link: IPv4Network
-    services: IPv4Network
-    pods: IPv4Network
+    host_ip: Address
+    node_ip: Address
+    link: Range
+    services: Range
+    pods: Range
+    node_pods: Range
+    """Of the node: it is the only one, so the first piece of the pods' range."""
 
     @property
-    def api_service_ip(self) -> IPv4Address:
+    def everything(self) -> str:
+        """Destination of a default route."""
+        return "::/0" if self.family is Family.IPV6 else "0.0.0.0/0"
+
+    @property
+    def everywhere(self) -> str:
+        """Address of a server that listens on all of the node's."""
+        return "::" if self.family is Family.IPV6 else "0.0.0.0"  # noqa: S104 (in the node)
+
+    @property
+    def node_host(self) -> str:
+        """The node's address as URLs have it."""
+        return bracketed(str(self.node_ip))
+
+    @property
+    def api_service_ip(self) -> Address:
         """ClusterIP of the ``kubernetes`` Service: the first of the range, by Kubernetes' rule."""
         return self.services[1]
 
     @property
-    def dns_ip(self) -> IPv4Address:
+    def dns_ip(self) -> Address:
         """ClusterIP of cluster DNS: the tenth, by kubeadm's habit."""
         return self.services[10]
 
 
-def network_of(slot: int) -> Network:
-    """Return the addresses of a slot.
+def network_of(slot: int, family: Family = Family.IPV4) -> Network:
+    """Return the addresses of a slot, of one family.
 
     Raises:
         ValueError: The slot is out of range.
@@ -62,16 +128,26 @@ def network_of(slot: int) -> Network:
     if not 0 <= slot < SLOTS:
         message = f"slot {slot} is not in 0..{SLOTS - 1}"
         raise ValueError(message)
-    link = list(LINKS.subnets(new_prefix=24))[slot]
+    ranges = RANGES[family]
+    link = _piece(ranges.links, ranges.link, slot)
+    pods = _piece(ranges.pods, ranges.pod, slot)
     return Network(
+        family=family,
         host_interface=f"mmdev{slot}",
         node_interface=f"mmdev{slot}n",
         host_ip=link[1],
         node_ip=link[2],
         link=link,
-        services=list(SERVICES.subnets(new_prefix=20))[slot],
-        pods=list(PODS.subnets(new_prefix=20))[slot],
+        services=_piece(ranges.services, ranges.service, slot),
+        pods=pods,
+        node_pods=_piece(pods, ranges.node, 0),
     )
+
+
+def _piece(whole: Range, prefix: int, number: int) -> Range:
+    """Return one of the ranges of a prefix that a range is made of."""
+    first = int(whole.network_address) + (number << (whole.max_prefixlen - prefix))
+    return ip_network((first, prefix))
 
 
 def ports_of(slot: int) -> Ports:

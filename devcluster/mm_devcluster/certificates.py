@@ -5,7 +5,8 @@ The names are those that Kubernetes' default RBAC roles know, so no binding has 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from ipaddress import IPv4Address
+
+from mm_devcluster.addresses import Address
 
 NODE_NAME = "node1"
 DAYS = 3650  # a development cluster must not die of age
@@ -29,7 +30,7 @@ AUTHORITY = "ca"
 FRONT_PROXY_AUTHORITY = "front-proxy-ca"
 
 
-def plan_certificates(server_addresses: Sequence[IPv4Address]) -> tuple[Certificate, ...]:
+def plan_certificates(server_addresses: Sequence[Address]) -> tuple[Certificate, ...]:
     """List every certificate of a cluster, authorities first.
 
     Args:

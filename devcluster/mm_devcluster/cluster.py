@@ -215,6 +215,8 @@ def _compare(record: Record, options: ClusterOptions) -> None:
     if record.control_plane_only != options.control_plane_only:
         kind = "without a node" if record.control_plane_only else "with a node"
         raise AlreadyRunningError(record.name, f"it was started {kind}")
+    if record.ip_family != options.ip_family and not record.control_plane_only:
+        raise AlreadyRunningError(record.name, f"its addresses are {record.ip_family}")
     devices = str(options.gpu or "")
     if devices and devices != record.gpu:
         raise AlreadyRunningError(record.name, f"its fake devices are {record.gpu or 'none'!r}")

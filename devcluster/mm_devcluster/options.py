@@ -3,6 +3,7 @@
 import re
 from dataclasses import dataclass, field
 
+from mm_devcluster.addresses import Family
 from mm_devcluster.errors import DevClusterError
 
 NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,18}[a-z0-9])?")
@@ -37,6 +38,8 @@ class ClusterOptions:
     """The cluster is stopped when this process ends, however it ends. None: runs until ``down``."""
     install_packages: bool = False
     """Install missing Debian packages instead of listing them in an error."""
+    ip_family: Family = Family.IPV4
+    """Which addresses node, pods and Services have."""
     timeout: float = 300.0
     """Seconds until ``up`` gives up, compiling not counted."""
 
@@ -54,6 +57,9 @@ class ClusterOptions:
             raise DevClusterError(message)
         if self.control_plane_only and self.gpu:
             message = "fake devices need a node: leave out --gpu or --control-plane-only"
+            raise DevClusterError(message)
+        if self.control_plane_only and self.ip_family is not Family.IPV4:
+            message = "a control plane without a node is on 127.0.0.1: leave out --ip-family"
             raise DevClusterError(message)
 
     @property

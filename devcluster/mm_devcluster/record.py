@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Self
 
+from mm_devcluster.addresses import Family
 from mm_devcluster.layout import Layout
 from mm_devcluster.processes import Process
 
@@ -26,6 +27,7 @@ class Record:
     interface: str = ""
     cgroup: str = ""
     store: int | None = None
+    ip_family: Family = Family.IPV4
     launched: Process | None = None
     """The process that ``up`` started: the supervisor, or ``unshare`` above it."""
     supervisor: Process | None = None
@@ -51,6 +53,7 @@ class Record:
             return None
         for key in ("launched", "supervisor"):
             document[key] = Process(**document[key]) if document[key] else None
+        document["ip_family"] = Family(document.get("ip_family", Family.IPV4))
         known = {field.name for field in fields(cls)}  # of what another version wrote
         return cls(**{key: value for key, value in document.items() if key in known})
 

@@ -9,10 +9,10 @@ import os
 import socket
 import subprocess
 from collections.abc import Callable, Iterable
-from ipaddress import IPv4Network
+from ipaddress import ip_network
 from pathlib import Path
 
-from mm_devcluster.addresses import SLOTS, network_of, ports_of
+from mm_devcluster.addresses import SLOTS, Family, Network, Range, ports_of
 from mm_devcluster.errors import DevClusterError
 from mm_devcluster.locks import acquire, delete
 from mm_devcluster.paths import state_dir
@@ -94,11 +94,10 @@ def ports_are_free(slot: int) -> bool:
     )
 
 
-def network_is_free(slot: int) -> bool:
-    """Return whether no route of this machine overlaps the slot's ranges."""
-    network = network_of(slot)
+def network_is_free(network: Network) -> bool:
+    """Return whether no route of this machine overlaps a slot's ranges."""
     wanted = (network.link, network.services, network.pods)
-    return not any(route.overlaps(want) for route in _routes() for want in wanted)
+    return not any(route.overlaps(want) for route in _routes(network.family) for want in wanted)
 
 
 def _can_bind(port: int) -> bool:
@@ -111,13 +110,13 @@ def _can_bind(port: int) -> bool:
     return True
 
 
-def _routes() -> Iterable[IPv4Network]:
+def _routes(family: Family) -> Iterable[Range]:
     listing = subprocess.run(
-        ["ip", "-json", "-4", "route", "show", "table", "all"],
+        ["ip", "-json", "-6" if family is Family.IPV6 else "-4", "route", "show", "table", "all"],
         check=True,
         capture_output=True,
         timeout=10,
     )
     for route in json.loads(listing.stdout or b"[]"):
         if route["dst"] != "default" and route.get("type", "unicast") == "unicast":
-            yield IPv4Network(route["dst"], strict=False)
+            yield ip_network(route["dst"], strict=False)

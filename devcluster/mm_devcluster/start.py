@@ -2,10 +2,9 @@
 
 import time
 from dataclasses import replace
-from ipaddress import IPv4Address
 from pathlib import Path
 
-from mm_devcluster.addresses import NODE_PORTS, network_of, ports_of
+from mm_devcluster.addresses import NODE_PORTS, Address, network_of, ports_of
 from mm_devcluster.binaries import Progress
 from mm_devcluster.blueprint import Blueprint, build_control_plane, build_full_cluster
 from mm_devcluster.bringup import Bringup, await_api, load_builtin_images, set_up_node
@@ -73,11 +72,14 @@ def start_full_cluster(
     report: Progress,
 ) -> Record:
     """Start a cluster with a node in namespaces of its own, and wait until it works."""
-    slot = lease_slot(slots_dir(with_node=True), network_is_free)
+    family = options.ip_family
+    slot = lease_slot(
+        slots_dir(with_node=True), lambda number: network_is_free(network_of(number, family))
+    )
     store = lease_store()
     try:
-        network = network_of(slot.number)
-        server = f"https://{network.node_ip}:{NODE_PORTS.apiserver}"
+        network = network_of(slot.number, family)
+        server = f"https://{network.node_host}:{NODE_PORTS.apiserver}"
         record = _begin(
             layout,
             Record(
@@ -90,6 +92,7 @@ def start_full_cluster(
                 interface=network.host_interface,
                 cgroup=cgroup_name(options.name),
                 store=store.number,
+                ip_family=family,
             ),
         )
         local = "https://127.0.0.1:6443"
@@ -131,7 +134,7 @@ def _begin(layout: Layout, record: Record) -> Record:
 def _certify(
     layout: Layout,
     record: Record,
-    addresses: tuple[IPv4Address, ...],
+    addresses: tuple[Address, ...],
     local_server: str,
     report: Progress,
 ) -> None:

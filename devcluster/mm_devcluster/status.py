@@ -158,7 +158,7 @@ def _addresses(record: Record) -> dict[str, str]:
         ports, host = ports_of(record.slot), "127.0.0.1"
         inside = ""
     else:
-        ports, host = NODE_PORTS, str(network_of(record.slot).node_ip)
+        ports, host = NODE_PORTS, network_of(record.slot, record.ip_family).node_host
         inside = " in the node"
     return {
         "etcd": f"127.0.0.1:{ports.etcd}{inside}",

@@ -5,8 +5,11 @@ before (`::ffff:...`).
 """
 
 import errno
+import logging
 import socket
 from typing import Final
+
+_LOG = logging.getLogger(__name__)
 
 EVERYWHERE: Final = frozenset({"0.0.0.0", "::"})  # noqa: S104 (compared; callers decide it)
 """What stands for every address, of both families."""
@@ -31,6 +34,8 @@ def listening_sockets(address: str, port: int) -> list[socket.socket]:
         )
     except OSError as error:
         if error.errno in _NO_IPV6:
+            port = first.getsockname()[1]
+            _LOG.warning("no IPv6 here (%s): port %d listens on IPv4 only", error, port)
             return [first]
         first.close()
         if port == 0 and error.errno == errno.EADDRINUSE:

@@ -1,5 +1,6 @@
 """uvicorn's server as gateway and router run it: its limits, and no signals of its own."""
 
+import logging
 import resource
 import socket
 from collections.abc import Iterator
@@ -7,9 +8,13 @@ from contextlib import contextmanager
 from typing import Any
 
 import uvicorn
+from uvicorn.main import STARTUP_FAILURE
 
+from mm_api.hosts import host_port
 from mm_edge.connection import ConnectionLimits, EdgeConfig
 from mm_edge.listening import listening_sockets
+
+_LOG = logging.getLogger(__name__)
 
 _KEEP_ALIVE_SECONDS = 75
 """Longer than clients and proxies keep idle connections (60 s is common): a server that closes
@@ -29,11 +34,17 @@ class EdgeServer(uvicorn.Server):
     """Leaves signals to us: SIGTERM starts a drain, not an exit."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen; new connections come in small groups, however many wait."""
+        """Listen; new connections come in small groups, however many wait.
+
+        Raises:
+            SystemExit: a port is taken, of either family: uvicorn would listen on the other alone.
+        """
+        host, port = self.config.host, self.config.port
         try:
-            opened = sockets or listening_sockets(self.config.host, self.config.port)
-        except OSError:
-            opened = None  # uvicorn meets the same error, logs it and ends
+            opened = sockets or listening_sockets(host, port)
+        except OSError as error:
+            _LOG.error("cannot listen on %s: %s", host_port(host, port), error)
+            raise SystemExit(STARTUP_FAILURE) from error
         await super().startup(opened)
         for server in self.servers:
             for listening in server.sockets:

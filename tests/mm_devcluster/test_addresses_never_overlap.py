@@ -4,15 +4,16 @@ from itertools import combinations
 
 import pytest
 
-from mm_devcluster.addresses import SLOTS, network_of, ports_of
+from mm_devcluster.addresses import SLOTS, Family, network_of, ports_of
 
 
-def test_no_two_slots_share_an_address() -> None:
+@pytest.mark.parametrize("family", Family)
+def test_no_two_slots_share_an_address(family: Family) -> None:
     """Links, Service ranges and pod ranges of all slots are disjoint."""
     ranges = [
         piece
         for slot in range(SLOTS)
-        for network in [network_of(slot)]
+        for network in [network_of(slot, family)]
         for piece in (network.link, network.services, network.pods)
     ]
     overlapping = [pair for pair in combinations(ranges, 2) if pair[0].overlaps(pair[1])]
@@ -26,11 +27,21 @@ def test_no_two_slots_share_a_port_or_an_interface() -> None:
     assert (len(ports), len(interfaces)) == (len(set(ports)), len(set(interfaces)))
 
 
-def test_the_first_slot_has_the_usual_addresses() -> None:
-    """Slot 0 has the addresses that every Kubernetes tutorial shows."""
-    network = network_of(0)
-    found = (str(network.api_service_ip), str(network.dns_ip), str(network.node_ip))
-    assert found == ("10.96.0.1", "10.96.0.10", "10.99.0.2")
+@pytest.mark.parametrize(
+    ("family", "expected"),
+    [
+        pytest.param(Family.IPV4, ("10.96.0.1", "10.96.0.10", "10.99.0.2"), id="IPv4"),
+        pytest.param(
+            Family.IPV6, ("fd00:10:96::1", "fd00:10:96::a", "[fd00:10:99::2]"), id="IPv6"
+        ),
+    ],
+)
+def test_the_first_slot_has_the_usual_addresses(
+    family: Family, expected: tuple[str, str, str]
+) -> None:
+    """Slot 0 has the addresses that every Kubernetes tutorial shows, or their like in IPv6."""
+    network = network_of(0, family)
+    assert (str(network.api_service_ip), str(network.dns_ip), network.node_host) == expected
 
 
 @pytest.mark.parametrize("slot", [-1, SLOTS], ids=["below", "above"])

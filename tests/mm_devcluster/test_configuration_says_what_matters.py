@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mm_devcluster.addresses import network_of, ports_of
+from mm_devcluster.addresses import Family, network_of, ports_of
 from mm_devcluster.binaries import CONTROL_PLANE, NODE
 from mm_devcluster.blueprint import Blueprint, build_control_plane, build_full_cluster
 from mm_devcluster.certificates import plan_certificates
@@ -50,6 +50,22 @@ def test_pods_get_addresses_of_the_clusters_own_range(node: Blueprint) -> None:
     """The bridge hands out the first /24, which is the one node's share."""
     config = json.loads(node.files[LAYOUT.config / "cni" / "10-pods.conflist"])
     assert config["plugins"][0]["ipam"]["ranges"] == [[{"subnet": "10.244.48.0/24"}]]
+
+
+def test_a_cluster_of_ipv6_listens_and_routes_there() -> None:
+    """API server, kubelet and kube-proxy, pods and their default route, the node itself."""
+    network = network_of(3, Family.IPV6)
+    found = build_full_cluster(LAYOUT, network, BINARIES, store=Path("/cache/0"), cgroup="c")
+    flags = arguments(found, "kube-apiserver")
+    assert {"--bind-address=::", "--advertise-address=fd00:10:99:3::2"} <= set(flags)
+    kubelet = json.loads(found.files[LAYOUT.config / "kubelet.json"])
+    assert (kubelet["address"], kubelet["clusterDNS"]) == ("::", ["fd00:10:96::3:a"])
+    assert json.loads(found.files[LAYOUT.config / "kube-proxy.json"])["bindAddress"] == "::"
+    pods = json.loads(found.files[LAYOUT.config / "cni" / "10-pods.conflist"])["plugins"][0]["ipam"]
+    assert pods["ranges"] == [[{"subnet": "fd00:10:244:300::/64"}]]
+    assert pods["routes"] == [{"dst": "::/0"}]
+    assert found.supervisor.node is not None
+    assert found.supervisor.node.gateway == "fd00:10:99:3::1"
 
 
 def test_a_control_plane_alone_stays_on_loopback(plane: Blueprint) -> None:

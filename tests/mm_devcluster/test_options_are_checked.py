@@ -2,6 +2,7 @@
 
 import pytest
 
+from mm_devcluster.addresses import Family
 from mm_devcluster.errors import DevClusterError
 from mm_devcluster.options import ClusterOptions, FakeDevices, parse_devices
 
@@ -52,3 +53,9 @@ def test_devices_without_a_node_are_refused() -> None:
     """A control plane has no node that could offer them."""
     with pytest.raises(DevClusterError, match="fake devices need a node"):
         ClusterOptions(control_plane_only=True, gpu="nvidia.com/gpu=1")
+
+
+def test_a_control_plane_without_a_node_has_no_family() -> None:
+    """It is on 127.0.0.1."""
+    with pytest.raises(DevClusterError, match="leave out --ip-family"):
+        ClusterOptions(control_plane_only=True, ip_family=Family.IPV6)

@@ -81,8 +81,10 @@ async def test_small_writes_do_not_wait(address: str) -> None:
 
 
 @pytest.mark.parametrize("number", [errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL], ids=["built", "off"])
-def test_without_ipv6_the_other_one_serves(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
-    """A kernel without IPv6, and one where it is switched off."""
+def test_without_ipv6_the_other_one_serves(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, number: int
+) -> None:
+    """A kernel without IPv6, and one where it is switched off; the log says so."""
     create = socket.create_server
 
     def without(address: tuple[str, int], **options: Any) -> socket.socket:
@@ -94,6 +96,10 @@ def test_without_ipv6_the_other_one_serves(monkeypatch: pytest.MonkeyPatch, numb
     (one,) = listening_sockets(EVERYWHERE, 0)
     with one:
         assert one.family == socket.AF_INET
+        port = one.getsockname()[1]
+    assert caplog.messages == [
+        f"no IPv6 here ([Errno {number}] no IPv6): port {port} listens on IPv4 only"
+    ]
 
 
 def test_a_port_that_is_taken_is_an_error_and_nothing_stays_open() -> None:
@@ -103,6 +109,17 @@ def test_a_port_that_is_taken_is_an_error_and_nothing_stays_open() -> None:
         with pytest.raises(OSError, match="in use"):
             listening_sockets(EVERYWHERE, port)
         socket.create_server((EVERYWHERE, port)).close()
+
+
+async def test_a_server_does_not_serve_one_family_alone(caplog: pytest.LogCaptureFixture) -> None:
+    """Where IPv6's port is taken uvicorn would listen on IPv4; a pod may have no such address."""
+    with socket.create_server(("::", 0), family=socket.AF_INET6) as taken:
+        port = taken.getsockname()[1]
+        server = edge_server(None, ConnectionLimits(), EVERYWHERE, port)
+        with pytest.raises(SystemExit):
+            await server.startup()
+        socket.create_server((EVERYWHERE, port)).close()
+    assert f"cannot listen on {EVERYWHERE}:{port}" in caplog.text
 
 
 async def test_a_server_answers_over_both() -> None:

@@ -4,6 +4,7 @@ import argparse
 import sys
 import time
 
+from mm_devcluster.addresses import Family
 from mm_devcluster.cluster import ClusterOptions, up
 
 HELP = "start a cluster; when it runs already, do nothing"
@@ -20,6 +21,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--gpu",
         metavar="RESOURCE=N,LABEL=VALUE",
         help="fake devices: nvidia.com/gpu=2,product=NVIDIA-H100-80GB-HBM3 (scheduling only)",
+    )
+    parser.add_argument(
+        "--ip-family",
+        type=Family,
+        choices=tuple(Family),
+        default=ClusterOptions.ip_family,
+        help="addresses of node, pods and Services (default: %(default)s)",
     )
     parser.add_argument(
         "--install-packages", action="store_true", help="install missing Debian packages"
@@ -45,6 +53,7 @@ def run(options: argparse.Namespace) -> int:
             name=options.name,
             control_plane_only=options.control_plane_only,
             gpu=options.gpu,
+            ip_family=options.ip_family,
             install_packages=options.install_packages,
             timeout=options.timeout,
         ),

@@ -64,8 +64,6 @@ disabled_plugins = [{more}
 
 def cni_config(network: Network) -> str:
     """Return the CNI configuration list: one bridge, addresses from the node's range, hostPorts."""
-    # The node is the only one, so its podCIDR is the first /24 of the cluster's range.
-    subnet = next(network.pods.subnets(new_prefix=24))
     document = {
         "cniVersion": "0.4.0",
         "name": "pods",
@@ -79,8 +77,8 @@ def cni_config(network: Network) -> str:
                 "hairpinMode": True,
                 "ipam": {
                     "type": "host-local",
-                    "ranges": [[{"subnet": str(subnet)}]],
-                    "routes": [{"dst": "0.0.0.0/0"}],
+                    "ranges": [[{"subnet": str(network.node_pods)}]],
+                    "routes": [{"dst": network.everything}],
                 },
             },
             {"type": "portmap", "capabilities": {"portMappings": True}},

@@ -1,10 +1,9 @@
 """Argument lists of the control plane's programs."""
 
 from dataclasses import dataclass
-from ipaddress import IPv4Network
 from pathlib import Path
 
-from mm_devcluster.addresses import Ports
+from mm_devcluster.addresses import Ports, Range
 from mm_devcluster.layout import Layout
 
 # The defaults (20 requests a second) would make 1,000 Jobs and their pods wait for the
@@ -20,8 +19,8 @@ class ControlPlane:
     ports: Ports
     advertise: str
     """Address that becomes the endpoint of the ``kubernetes`` Service; must not be loopback."""
-    services: IPv4Network
-    pods: IPv4Network | None
+    services: Range
+    pods: Range | None
     """Range that nodes get their pod addresses from; None without a node."""
     binaries: dict[str, Path]
 
@@ -57,12 +56,14 @@ def apiserver_arguments(plane: ControlPlane) -> list[str]:
     # Without a node the server stays on loopback, and no endpoint is published for it: nothing
     # could reach it through the Service, and a loopback endpoint would be refused.
     loopback = ["--bind-address=127.0.0.1", "--endpoint-reconciler-type=none"]
+    # The default is every address of IPv4; this is every one of both families.
+    everywhere = ["--bind-address=::"] if ":" in plane.advertise else []
     return [
         str(plane.binaries["kube-apiserver"]),
         f"--etcd-servers=http://127.0.0.1:{plane.ports.etcd}",
         f"--advertise-address={plane.advertise}",
         f"--secure-port={plane.ports.apiserver}",
-        *([] if plane.has_node else loopback),
+        *(everywhere if plane.has_node else loopback),
         f"--service-cluster-ip-range={plane.services}",
         f"--client-ca-file={layout.certificate('ca')}",
         f"--tls-cert-file={layout.certificate('apiserver')}",

@@ -31,6 +31,7 @@ def kubelet_config(layout: Layout, network: Network, cgroup: str) -> str:
         "authorization": {"mode": "Webhook"},
         "tlsCertFile": layout.certificate("kubelet-server"),
         "tlsPrivateKeyFile": layout.key("kubelet-server"),
+        "address": network.everywhere,
         "clusterDNS": [str(network.dns_ip)],
         "clusterDomain": "cluster.local",
         # The machine's own resolv.conf names servers that a pod cannot reach.
@@ -72,6 +73,7 @@ def kube_proxy_config(layout: Layout, network: Network) -> str:
         "kind": "KubeProxyConfiguration",
         "clientConnection": {"kubeconfig": layout.part_kubeconfig("kube-proxy")},
         "hostnameOverride": NODE_NAME,
+        "bindAddress": network.everywhere,
         "clusterCIDR": str(network.pods),
         "mode": "iptables",
         "conntrack": {

@@ -9,6 +9,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.markup import escape
 
+from mm_devcluster import addresses
 from mm_devcluster.demo import evidence, settings
 from mm_devcluster.demo.display import make_console, shown
 from mm_devcluster.demo.graph import Failure, run_stages
@@ -36,6 +37,7 @@ def main() -> int:
                 options.operator_image,
                 options.runtime_image,
                 settings.FAMILIES[options.family],
+                options.ip_family,
             )
         )
     except DevClusterError as error:
@@ -149,6 +151,13 @@ def _parser() -> argparse.ArgumentParser:
     )
     up.add_argument("--operator-image", default="", help="for 'current': one its nodes can pull")
     up.add_argument("--runtime-image", default="", help="for 'current': one its nodes can pull")
+    up.add_argument(
+        "--ip-family",
+        type=addresses.Family,
+        choices=tuple(addresses.Family),
+        default=settings.Options.ip_family,
+        help="addresses of the development cluster's node, pods and Services",
+    )
     down.add_argument("--purge", action="store_true", help="delete the caches too")
     return parser
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from mm_api.hosts import bracketed
 from mm_devcluster import cluster
 from mm_devcluster.demo import monitoring, settings
 from mm_devcluster.demo.load import REQUEST_SECONDS, Client, Load, capacity, offered
@@ -135,7 +136,7 @@ class Follower:
     def address(self) -> str:
         """Return where the model answers."""
         service = self.target.document("service", *self.where[1:])
-        return f"http://{service['spec']['clusterIP']}/v1"
+        return f"http://{bracketed(service['spec']['clusterIP'])}/v1"
 
     def rolled_out(self, found: Mapping[str, Any]) -> bool:
         """Return whether the present spec serves, with one replica."""

@@ -11,7 +11,6 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from ipaddress import IPv4Address
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -21,7 +20,7 @@ from urllib.request import urlopen
 from mm_api.contract import GATEWAY_PORT
 from mm_api.hosts import host_port
 from mm_devcluster import packages
-from mm_devcluster.addresses import network_of
+from mm_devcluster.addresses import Address, network_of
 from mm_devcluster.demo.target import Target
 from mm_devcluster.errors import DevClusterError
 from mm_devcluster.layout import Layout
@@ -92,7 +91,7 @@ def running(target: Target, port: int = 0) -> Iterator[str]:
         place = Path(folder)
         # JSON is YAML.
         (place / "prometheus.yml").write_text(json.dumps(configuration(place)))
-        address = f"http://{host}:{port or _free_port(host)}"
+        address = f"http://{host_port(host, port or _free_port(host))}"
         with (place / "log").open("wb") as log:
             process = subprocess.Popen(
                 [
@@ -136,7 +135,7 @@ def _wait(process: "subprocess.Popen[bytes]", address: str, log: Path) -> None:
             time.sleep(0.1)
 
 
-def _host(target: Target) -> IPv4Address:
+def _host(target: Target) -> Address:
     """Return the machine's end of the link to the cluster's node."""
     record = Record.read(Layout(cluster_dir(target.name)))
     if record is None:
@@ -144,10 +143,10 @@ def _host(target: Target) -> IPv4Address:
             f"{target.name} is not a development cluster: name your own Prometheus in the "
             "spec instead"
         )
-    return network_of(record.slot).host_ip
+    return network_of(record.slot, record.ip_family).host_ip
 
 
 def _free_port(host: str) -> int:
-    with socket.socket() as probe:
-        probe.bind((host, 0))
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.create_server((host, 0), family=family) as probe:
         return int(probe.getsockname()[1])

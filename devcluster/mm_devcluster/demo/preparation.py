@@ -34,7 +34,9 @@ def build_programs(_session: Session, report: Report) -> str:
 
 def start_cluster(session: Session, report: Report) -> str:
     """Start the development cluster, or find it running."""
-    options = cluster.ClusterOptions(name=session.options.cluster)
+    options = cluster.ClusterOptions(
+        name=session.options.cluster, ip_family=session.options.ip_family
+    )
     info = cluster.up(options, lambda stage, detail: report(f"{stage}: {detail}"))
     session.found_target = Target(info.name, info.kubeconfig, info.kubectl)
     return f"API server at {info.server}"

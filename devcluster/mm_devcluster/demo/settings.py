@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from mm_devcluster import addresses
 from mm_devcluster.images.sources import ROOT
 
 SYSTEM_NAMESPACE = "multimodal-system"
@@ -65,3 +66,5 @@ class Options:
     """Reference of a runtime image that the cluster can pull; empty: built and loaded."""
     family: Family = FAMILIES[FIRST]
     """What is served."""
+    ip_family: addresses.Family = addresses.Family.IPV4
+    """Addresses of the development cluster that is started."""

@@ -17,6 +17,13 @@ SETTINGS = {
     "net/ipv4/conf/all/route_localnet": "1",  # NodePorts on 127.0.0.1
     "net/bridge/bridge-nf-call-iptables": "1",  # ClusterIPs between pods of one bridge
 }
+SETTINGS_IPV6 = {
+    "net/ipv6/conf/all/forwarding": "1",
+    "net/bridge/bridge-nf-call-ip6tables": "1",
+    # No address is looked for twice: it could be used only a second later.
+    "net/ipv6/conf/all/accept_dad": "0",
+    "net/ipv6/conf/default/accept_dad": "0",
+}
 VARIANTS = ("nft", "legacy")  # Debian's order of preference
 TOOLS = ("iptables", "iptables-save", "iptables-restore")
 
@@ -39,10 +46,12 @@ def set_up(node: NodeSetup) -> None:
     usual.symlink_to(node.containerd_socket)
     _run("ip", "link", "set", "lo", "up")
     _await_interface(node.interface)
-    _run("ip", "address", "add", node.address, "dev", node.interface)
+    is_ipv6 = ":" in node.gateway
+    known = ("nodad",) if is_ipv6 else ()
+    _run("ip", "address", "add", node.address, "dev", node.interface, *known)
     _run("ip", "link", "set", node.interface, "up")
-    _run("ip", "route", "add", "default", "via", node.gateway)
-    for name, setting in SETTINGS.items():
+    _run("ip", *(("-6",) if is_ipv6 else ()), "route", "add", "default", "via", node.gateway)
+    for name, setting in (SETTINGS_IPV6 if is_ipv6 else SETTINGS).items():
         (Path("/proc/sys") / name).write_text(setting)
     _link_xtables(Path(node.xtables))
 
