@@ -31,9 +31,7 @@ def test_no_two_slots_share_a_port_or_an_interface() -> None:
     ("family", "expected"),
     [
         pytest.param(Family.IPV4, ("10.96.0.1", "10.96.0.10", "10.99.0.2"), id="IPv4"),
-        pytest.param(
-            Family.IPV6, ("fd00:10:96::1", "fd00:10:96::a", "[fd00:10:99::2]"), id="IPv6"
-        ),
+        pytest.param(Family.IPV6, ("fd00:10:96::1", "fd00:10:96::a", "[fd00:10:99::2]"), id="IPv6"),
     ],
 )
 def test_the_first_slot_has_the_usual_addresses(

@@ -56,7 +56,9 @@ FAULTS = {
         5,
         {"resources": {**SLOW, "limits": {**SLOW["limits"], "ephemeral-storage": "1Ki"}}},
         "BuildEvicted",
-        r"step [a-z-]+ lost its pod \(Evicted, exit code (137|143): .*ephemeral local storage",
+        # The kubelet may be quicker than the first step.
+        r"(step [a-z-]+|the build) lost its pod "
+        r"\(Evicted, exit code (137|143): .*ephemeral local storage",
         None,
     ),
 }
