@@ -144,9 +144,9 @@ def network_of(slot: int, family: Family = Family.IPV4) -> Network:
     )
 
 
-def _piece(whole: Range, prefix: int, number: int) -> Range:
+def _piece(wider: Range, prefix: int, number: int) -> Range:
     """Return one of the ranges of a prefix that a range is made of."""
-    first = int(whole.network_address) + (number << (whole.max_prefixlen - prefix))
+    first = int(wider.network_address) + (number << (wider.max_prefixlen - prefix))
     return ip_network((first, prefix))
 
 

@@ -17,7 +17,7 @@ def make_link(network: Network, node_pid: int) -> None:
     """
     host, node = network.host_interface, network.node_interface
     _ip("link", "add", host, "type", "veth", "peer", "name", node, "netns", str(node_pid))
-    # Nobody else is on this link: an IPv6 address can be used at once.
+    # No other machine is on this link: an IPv6 address can be used at once.
     known = ("nodad",) if network.family is Family.IPV6 else ()
     _ip("address", "add", f"{network.host_ip}/{network.link.prefixlen}", "dev", host, *known)
     _ip("link", "set", host, "up")
