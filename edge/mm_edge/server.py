@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import uvicorn
-from uvicorn.main import STARTUP_FAILURE
+from uvicorn.config import STARTUP_FAILURE
 
 from mm_api.hosts import host_port
 from mm_edge.connection import ConnectionLimits, EdgeConfig
