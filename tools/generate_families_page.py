@@ -10,8 +10,8 @@ from typing import Final
 
 from generated_files import settle
 from mm_api.families import FAMILIES
-from mm_api.families.known_classes import CLASSES, TRANSFORMERS, served_types, why_not
-from mm_ctl.commands.families import support
+from mm_api.families.known_classes import TRANSFORMERS
+from mm_ctl.commands.families import classes, support
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -29,10 +29,9 @@ _CLASSES: Final = """
 ## Classes without a record
 
 `AutoModelForImageTextToText` of transformers {version}. A checkpoint that is of no family above is
-`generic` where its class is served ([how](serving.md#any-class-of-transformers)); the others are
-refused at the inspection (`UnknownFamily`). PaliGemma, Aya Vision, Idefics2, Ovis2, VipLlava, Llama
-4, Qwen3-VL with experts, GLM-4V and LFM2-VL are compared with transformers token for token; the
-rest runs by the same code and was not tried.
+`generic` where its class is served ([how](serving.md#any-class-of-transformers)): answers of those
+are compared with transformers token for token by `pytest tests/families`. The others are refused at
+the inspection (`UnknownFamily`).
 
 | model_type | class | as `generic` |
 | --- | --- | --- |
@@ -42,19 +41,9 @@ rest runs by the same code and was not tried.
 def page() -> str:
     """Return the page."""
     rows = [one for family in FAMILIES.values() for one in support(family)]
-    own = {family.model_type for family in FAMILIES.values()}
-    others = [kind for kind in CLASSES if kind not in own]
-    served = {*served_types()}
     lines = [_row(f"`{name}`", *cells) for name, *cells in rows]
     lines.append(_CLASSES.format(version=TRANSFORMERS))
-    lines += [
-        _row(
-            f"`{kind}`",
-            CLASSES[kind]["class"],
-            "served" if kind in served else f"refused: {why_not({'model_type': kind})}",
-        )
-        for kind in others
-    ]
+    lines += [_row(f"`{kind}`", *cells) for kind, *cells in classes()]
     return _HEAD + "".join(lines)
 
 

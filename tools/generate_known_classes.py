@@ -35,6 +35,9 @@ VISION = {
 }
 """Our key -> those of configurations, the first that is there."""
 
+_DEFAULT = r'image_token\s*=\s*(?:\(\s*|getattr\(tokenizer, "image_token", )?"([^"]+)"'
+"""Where a processor sets it itself, or takes its tokenizer's."""
+
 
 def numbers(config: Any, keys: dict[str, tuple[str, ...]]) -> dict[str, int]:
     """Return the defaults of a configuration that are integers."""
@@ -62,7 +65,7 @@ def placeholder(processor: Any) -> str | None:
     if value is not None and isinstance(value.default, str):
         return value.default
     source = inspect.getsource(processor.__init__)
-    named = re.search(r'image_token\s*=\s*(?:\(\s*)?"([^"]+)"', source)
+    named = re.search(_DEFAULT, source)
     return named[1] if named else None
 
 

@@ -3,6 +3,8 @@
 import pytest
 
 from mm_api.families import FAMILIES, SERVED
+from mm_api.families.known_classes import COMPARED, COMPARED_WITH, TRANSFORMERS
+from mm_ctl.commands.families import classes
 from support.families.images import CASES
 from support.families.own_classes import WRITERS
 from support.families.shown_by import PATHS
@@ -29,3 +31,11 @@ def test_every_served_family_has_a_checkpoint_to_answer() -> None:
     written = {*CASES, *TEXTS} | ({"generic"} if WRITERS else set())
 
     assert set(SERVED) - written == set()
+
+
+def test_every_class_that_is_served_is_compared() -> None:
+    """With the transformers that is pinned; what has no checkpoint of its own is refused."""
+    served = [kind for kind, _, result in classes() if result == "served"]
+
+    assert sorted(WRITERS) == served == list(COMPARED)
+    assert COMPARED_WITH == TRANSFORMERS

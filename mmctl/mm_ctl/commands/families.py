@@ -1,14 +1,16 @@
 """`mmctl families`: every family that can be planned, with what each needs.
 
-`-o wide`: a row for each family and backend that serves it, with what it reads and since when.
+`-o wide`: a row for each family and backend that serves it, with what it reads and since when; then
+one for each class of transformers without a record, with what becomes of its checkpoints.
 """
 
 import argparse
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from mm_api.families import FAMILIES, SERVED
 from mm_api.families.family import Family
+from mm_api.families.known_classes import CLASSES, why_not
 from mm_operator.plan.engine.tables import table
 
 HELP = "list the model families with what each needs"
@@ -33,17 +35,30 @@ def run(options: argparse.Namespace) -> int:
 
 
 _TITLES = ("FAMILY", "BACKEND", "READS", "TENSORRT-LLM")
+_CLASS_TITLES = ("MODEL TYPE", "CLASS", "AS GENERIC")
 
 
 def _wide() -> str:
-    """Return the table of families, backends, modalities and versions."""
-    rows = [_TITLES, *(one for family in FAMILIES.values() for one in support(family))]
-    widths = [max(len(one[at]) for one in rows) for at in range(len(_TITLES))]
-    lines = (
-        "  ".join(cell.ljust(width) for cell, width in zip(one, widths, strict=True))
-        for one in rows
-    )
-    return "\n".join(line.rstrip() for line in lines)
+    """Return the tables of families, backends, modalities and versions, and of classes."""
+    families = [_TITLES, *(one for family in FAMILIES.values() for one in support(family))]
+    return "\n".join((*_aligned(families), "", *_aligned([_CLASS_TITLES, *classes()])))
+
+
+def _aligned(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
+    """Yield a line for each row, with cells below each other."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        yield "  ".join(cells).rstrip()
+
+
+def classes() -> Iterator[tuple[str, str, str]]:
+    """Yield model_type, class and what becomes of it, for each class that has no record."""
+    own = {family.model_type for family in FAMILIES.values()}
+    for kind, known in CLASSES.items():
+        if kind not in own:
+            why = why_not({"model_type": kind})
+            yield kind, known["class"], "served" if why is None else f"refused: {why}"
 
 
 def support(family: Family) -> Iterator[tuple[str, str, str, str]]:

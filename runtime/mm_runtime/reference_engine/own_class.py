@@ -51,9 +51,12 @@ class OwnClassModel(UnbatchedModel):
         kind = getattr(transformers, FAMILIES[checkpoint.family].transformers_class)
         dtype = getattr(torch, checkpoint.dtype)
         self._model: Any = load_full_model(kind, checkpoint.folder, dtype).to(checkpoint.device)
-        name = CLASSES[self._model.config.model_type]["processor"]
+        config = self._model.config
+        name = CLASSES[config.model_type]["processor"]
+        # Of some classes the published tokenizer_config.json names a wrong tokenizer, which
+        # transformers corrects by the configuration; the folder of the small files has none.
         self._processor: Any = getattr(transformers, name).from_pretrained(
-            processor, local_files_only=True
+            processor, local_files_only=True, config=config
         )
         self.vocabulary_size = int(self._model.config.get_text_config(decoder=True).vocab_size)
         self._known = int(self._model.get_input_embeddings().weight.shape[0])

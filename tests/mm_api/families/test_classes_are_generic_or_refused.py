@@ -21,7 +21,7 @@ def test_what_the_table_is_of() -> None:
 
 
 @pytest.mark.parametrize(
-    "kind", ["aria", "fuyu", "deepseek_vl", "llama4", "kimi_k25", "qwen3_vl_moe"]
+    "kind", ["aria", "chameleon", "deepseek_vl", "llama4", "kimi_k25", "qwen3_vl_moe"]
 )
 def test_classes_that_run_are_generic(kind: str) -> None:
     """Sizes that config.json leaves out are those of the class."""
@@ -46,6 +46,12 @@ def test_classes_that_run_are_generic(kind: str) -> None:
         pytest.param(
             {"model_type": "blip"}, ["a `generate` of its own", "'blip-2'"], id="own-generate"
         ),
+        pytest.param(
+            {"model_type": "lfm3_vl"},
+            ["not compared with transformers' in this version", "'lfm2_vl'", "docs/families.md"],
+            id="not-compared",
+        ),
+        pytest.param({"model_type": "gemma3n"}, ["its tower is timm's"], id="another-library"),
         pytest.param({"model_type": "mistral4"}, ["has no processor for it"], id="no-processor"),
         pytest.param(
             {"model_type": "phi4mm"},

@@ -154,9 +154,12 @@ def test_families_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_backends_and_versions_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
-    """A row for each family and backend: what it reads there, and in which versions."""
+    """A row for each family and backend, and below for each class that has no record."""
     assert main(["families", "-o", "wide"]) == 0
-    rows = [re.split(" {2,}", line) for line in capsys.readouterr().out.splitlines()]
+    rows, classes = (
+        [re.split(" {2,}", line) for line in part.splitlines()]
+        for part in capsys.readouterr().out.split("\n\n")
+    )
     found = {(family, backend): " ".join(rest) for family, backend, *rest in rows[1:]}
 
     assert rows[0] == ["FAMILY", "BACKEND", "READS", "TENSORRT-LLM"]
@@ -168,3 +171,8 @@ def test_backends_and_versions_are_listed(capsys: pytest.CaptureFixture[str]) ->
     assert found["mllama", "PyTorch"] == "text 1.0.0 or newer"
     assert found["whisper", "Reference"] == "audio -"
     assert found["blip2-t5", "none"] == "- -"
+    assert classes[0] == ["MODEL TYPE", "CLASS", "AS GENERIC"]
+    assert ["aria", "AriaForConditionalGeneration", "served"] in classes
+    assert [one[-1] for one in classes if one[0] == "gemma3n"] == [
+        "refused: its tower is timm's, which the runtime does not have"
+    ]

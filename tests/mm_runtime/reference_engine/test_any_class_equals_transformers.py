@@ -10,56 +10,28 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-import transformers
 
 from mm_runtime.reference_engine.checkpoint import Checkpoint
 from mm_runtime.reference_engine.model import Part
 from mm_runtime.reference_engine.own_class import OwnClassModel
 from mm_runtime.serving.errors import RequestError
 from support.collecting_sink import CollectingSink
-from support.families.expected import ANSWER, noise_image
+from support.families.expected import noise_image
 from support.families.own_classes import WRITERS, write
 from support.families.pipeline import Pipeline, build
-from support.families.words import END
+from support.families.upstream_class import QUESTION, Upstream
 from support.images import data_url, encode
 
-QUESTION = "what is in the image ?"
+ENTIRELY = (
+    *("paligemma", "aya_vision", "idefics2", "vipllava", "ovis2"),
+    *("llama4", "qwen3_vl_moe", "glm4v", "lfm2_vl"),
+)
+"""Each has something that no other one has; the others are in `test_answers`."""
+
 SIZES = [(100, 61), (37, 150)]
 
 
-class Upstream:
-    """A checkpoint in transformers, with its processor."""
-
-    def __init__(self, folder: Path) -> None:
-        """Load both."""
-        kind = transformers.AutoModelForImageTextToText
-        self.model: Any = kind.from_pretrained(folder).eval()
-        self.processor: Any = transformers.AutoProcessor.from_pretrained(folder)
-
-    def answer(self, images: list[Any]) -> list[int]:
-        """Return the tokens of the answer about images."""
-        if self.processor.chat_template:
-            parts: list[dict[str, Any]] = [{"type": "image", "image": one} for one in images]
-            parts.append({"type": "text", "text": QUESTION})
-            given = self.processor.apply_chat_template(
-                [{"role": "user", "content": parts}],
-                add_generation_prompt=True,
-                tokenize=True,
-                return_dict=True,
-                return_tensors="pt",
-            )
-        else:
-            text = "<image>" * len(images) + QUESTION
-            given = self.processor(text=text, images=images or None, return_tensors="pt")
-        # Llama 4's processor makes pixels in bfloat16, whatever the weights are.
-        given = given.to(dtype=self.model.dtype)
-        with torch.no_grad():
-            found = self.model.generate(**given, max_new_tokens=ANSWER, do_sample=False)
-        answer: list[int] = found[0, given["input_ids"].shape[1] :].tolist()
-        return answer[: answer.index(END)] if END in answer else answer
-
-
-@pytest.fixture(scope="module", params=sorted(WRITERS))
+@pytest.fixture(scope="module", params=sorted(ENTIRELY))
 def both(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Pipeline, Upstream]]:
@@ -164,3 +136,24 @@ def test_images_that_were_cut_before(both: tuple[Pipeline, Upstream]) -> None:
 
     with pytest.raises(RequestError, match="own processor prepares images"):
         pipeline.query(QUESTION, IMAGE=np.zeros((1, 1, 3, 28, 28), np.float16))
+
+
+@pytest.mark.parametrize("kind", sorted({*WRITERS} - {*ENTIRELY}))
+def test_answers(kind: str, tmp_path: Path) -> None:
+    """Of the other classes: texts, an image, two images; and an answer depends on its image."""
+    checkpoint = write(kind, tmp_path / "checkpoint")
+    pipeline, upstream = Pipeline.load(build(checkpoint, tmp_path / "store")), Upstream(checkpoint)
+    images = [noise_image(*size, seed=seed) for seed, size in enumerate([*SIZES, (90, 40)], 1)]
+    urls = np.array([[data_url(encode(one)).encode() for one in images[1:]]], dtype=np.object_)
+    try:
+        found = [pipeline.query(QUESTION, IMAGE_BYTES=_pixels(one)) for one in images]
+        both_images = pipeline.query(QUESTION, IMAGE_URL=urls)
+        text = pipeline.query(QUESTION)
+    finally:
+        pipeline.loaded.engine.stop()
+
+    assert [upstream.answer([one]) for one in images] == found
+    assert upstream.answer(images[1:]) == both_images
+    assert len({*map(tuple, found)}) > 1
+    if upstream.processor.chat_template:
+        assert upstream.answer([]) == text

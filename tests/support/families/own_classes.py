@@ -4,7 +4,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from support.families import torchvision_classes
+from support.families import (
+    document_classes,
+    patch_classes,
+    tile_classes,
+    torchvision_classes,
+)
 from support.families.checkpoints import HIDDEN, PATCH, SHARED, SIDE, TEXT, save
 from support.families.words import SIZE, id_of, tokenizer
 
@@ -154,8 +159,12 @@ def ovis2(folder: Path) -> None:
     ).save_pretrained(folder)
 
 
-WRITERS: dict[str, Callable[[Path], None]] = torchvision_classes.WRITERS | {
-    one.__name__: one for one in (paligemma, aya_vision, idefics2, vipllava, ovis2)
+WRITERS: dict[str, Callable[[Path], None]] = {
+    **{one.__name__: one for one in (paligemma, aya_vision, idefics2, vipllava, ovis2)},
+    **torchvision_classes.WRITERS,
+    **patch_classes.WRITERS,
+    **tile_classes.WRITERS,
+    **document_classes.WRITERS,
 }
 """model_type -> what writes a checkpoint of it."""
 

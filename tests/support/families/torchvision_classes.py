@@ -31,7 +31,8 @@ EXPERTS = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 
 PIXELS = {"shortest_edge": 4 * SIDE * SIDE, "longest_edge": 16 * SIDE * SIDE}
 
 
-def _template(image: str) -> str:
+def template(image: str) -> str:
+    """Return a chat template with what stands for an image in it."""
     return (
         "{{ bos_token }}{% for message in messages %}{{ message['role'] }} : "
         "{% for part in message['content'] %}"
@@ -74,7 +75,7 @@ def llama4(folder: Path) -> None:
         t.Llama4ImageProcessor(size=SQUARE, max_patches=4),
         tokenizer(tokens),
         patch_size=PATCH,
-        chat_template=_template("<|image|>"),
+        chat_template=template("<|image|>"),
     ).save_pretrained(folder)
 
 
@@ -98,7 +99,7 @@ def qwen3_vl_moe(folder: Path) -> None:
         t.Qwen2VLImageProcessor(size=PIXELS, **MERGED),
         tokenizer(tokens),
         t.Qwen3VLVideoProcessor(**MERGED),
-        chat_template=_template("<|vision_start|><|image_pad|><|vision_end|>"),
+        chat_template=template("<|vision_start|><|image_pad|><|vision_end|>"),
     ).save_pretrained(folder)
 
 
@@ -125,7 +126,7 @@ def glm4v(folder: Path) -> None:
         t.Glm4vImageProcessor(size=PIXELS, **MERGED),
         tokenizer(tokens),
         t.Glm4vVideoProcessor(**MERGED),
-        chat_template=_template("<|begin_of_image|><|image|><|end_of_image|>"),
+        chat_template=template("<|begin_of_image|><|image|><|end_of_image|>"),
     ).save_pretrained(folder)
 
 
@@ -154,9 +155,9 @@ def lfm2_vl(folder: Path) -> None:
         min_image_tokens=1,
         max_image_tokens=8,
     )
-    t.Lfm2VlProcessor(
-        images, tokenizer(tokens), chat_template=_template("<image>")
-    ).save_pretrained(folder)
+    t.Lfm2VlProcessor(images, tokenizer(tokens), chat_template=template("<image>")).save_pretrained(
+        folder
+    )
 
 
 WRITERS: dict[str, Callable[[Path], None]] = {

@@ -1,6 +1,6 @@
 """One small vocabulary for all families, as a fast tokenizer of words."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +32,21 @@ def id_of(word: str, tokens: Sequence[str] = ()) -> int:
     return vocabulary(tokens).index(word)
 
 
-def tokenizer(tokens: Sequence[str] = (), last: Sequence[str] = (), *, ends: bool = False) -> Any:
-    """Return a tokenizer; with `ends` it puts the end token after a text, as T5's does."""
+def tokenizer(
+    tokens: Sequence[str] = (),
+    last: Sequence[str] = (),
+    *,
+    ends: bool = False,
+    named: Mapping[str, str] | None = None,
+) -> Any:
+    """Return a tokenizer.
+
+    Args:
+        tokens: a family's own special ones.
+        last: the same, with ids after all others.
+        ends: it puts the end token after a text, as T5's does.
+        named: attribute -> the special token that processors find there.
+    """
     from tokenizers import Tokenizer, models, pre_tokenizers, processors  # noqa: PLC0415
     from transformers import PreTrainedTokenizerFast  # noqa: PLC0415 (seconds)
 
@@ -51,6 +64,7 @@ def tokenizer(tokens: Sequence[str] = (), last: Sequence[str] = (), *, ends: boo
         bos_token="<s>",
         eos_token="</s>",
         additional_special_tokens=[*tokens, *last],
+        model_specific_special_tokens=dict(named or {}),
     )
 
 
