@@ -1,14 +1,17 @@
 """What the chart writes into the pod is what the operator's command line reads."""
 
+import re
 from dataclasses import replace
 from typing import Any
 
 import pytest
+import yaml
 
 from mm_api.v1alpha1.network import CaBundle, NetworkSpec, ProxySpec
 from mm_operator.scaling.own_prometheus import OwnPrometheusSettings
 from mm_operator.settings import Settings, parse_settings
 from support.chart import EXHAUSTIVE, NAMESPACE, of_kind
+from support.scripts import ROOT
 
 
 @pytest.mark.parametrize(
@@ -108,3 +111,17 @@ def test_probes_reach_the_port_of_the_operator() -> None:
         {"path": "/readyz", "port": "http"},
     ]
     assert service["spec"]["ports"][0]["targetPort"] == "http"
+
+
+def test_the_air_gapped_page_has_values_of_this_chart() -> None:
+    """Its images, and the mirror for models that name none."""
+    page = (ROOT / "docs" / "how-to" / "air-gapped.md").read_text(encoding="utf-8")
+    values = yaml.safe_load(re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)[0])
+    (deployment,) = of_kind("Deployment", values)
+    pod = deployment["spec"]["template"]["spec"]
+    settings = parse_settings(pod["containers"][0]["args"], {"POD_NAME": "mm-0"})
+    assert settings.network == NetworkSpec(
+        hub_endpoint="https://hub.example.org", ca_bundle=CaBundle(config_map_name="authorities")
+    )
+    assert settings.runtime_image == values["runtime"]["image"]
+    assert pod["imagePullSecrets"] == [{"name": "registry"}]

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 from collections.abc import Iterator
 from ipaddress import ip_address
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+import yaml
 
 from mm_api.documents.server_state import Role
 from mm_runtime.base.needed_files import needed_files
@@ -18,12 +20,14 @@ from mm_runtime.store.engines import parse_manifest, problems
 from support.hub_server import COMMIT, REPOSITORY, Hub, serving_hub
 from support.installed import RESOURCES, Installed, Space, model_space
 from support.s3_server import KEY, SECRET, S3Server, serving_s3
+from support.scripts import ROOT
 from support.tiny_llava import CHECKPOINT
 
 pytestmark = [pytest.mark.e2e, pytest.mark.s3, pytest.mark.slow, pytest.mark.timeout(900)]
 
 TOKEN = "hf_only_for_these_tests"
 STORE = "engines"
+AIR_GAPPED = ROOT / "docs" / "how-to" / "air-gapped.md"
 
 
 @pytest.fixture(scope="module")
@@ -193,3 +197,21 @@ def test_missing_secret_is_reported_with_a_message(space: Space, hub: Hub) -> No
         "no-secret", "Planned", lambda condition: '"absent" not found' in condition.message
     )
     assert not found.holds
+
+
+def test_the_air_gapped_page_is_walked(space: Space, hub: Hub) -> None:
+    """Its model, with the mirror of its values: pods here reach no other server.
+
+    The mirror stands in the model, as the chart's value would for all of them.
+    """
+    page = AIR_GAPPED.read_text(encoding="utf-8")
+    values, model = map(yaml.safe_load, re.findall(r"```yaml\n(.*?)```", page, re.DOTALL))
+    served = space.model("air-gapped", "unused")
+    source = model["spec"]["model"]["source"]["huggingFace"]
+    assert (source["repo"], model["metadata"]["name"]) == (REPOSITORY, "air-gapped")
+    served["spec"]["model"]["source"] = {"huggingFace": source}
+    served["spec"]["network"] = {**values["network"], "hubEndpoint": hub.endpoint}
+    del served["spec"]["network"]["caBundle"]  # the mirror here has no certificate
+    space.apply(served)
+    space.wait_ready("air-gapped")
+    assert space.read("air-gapped")["status"]["plan"]["sourceRevision"] == COMMIT
