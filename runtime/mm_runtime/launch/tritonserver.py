@@ -15,6 +15,7 @@ from mm_runtime.launch.arguments import ServerOptions, server_environment, world
 from mm_runtime.launch.backends import NATIVE, copy_backends, find_installation
 from mm_runtime.launch.exposition import free_port
 from mm_runtime.launch.health import InFlight, State
+from mm_runtime.launch.locked_memory import report_locked_memory
 from mm_runtime.launch.options import ServeOptions
 from mm_runtime.launch.server import Command, MetricsPage
 from mm_runtime.launch.shared_memory import remove_regions
@@ -127,6 +128,7 @@ def prepare_triton(options: ServeOptions, engine: EngineManifest) -> TritonServe
     copy_backends(installation, folder / "backends")
     build = engine.plan.trtllm if options.role is Role.SERVER else None
     ranks = build.ranks if build else 1
+    report_locked_memory(ranks)
     return TritonServer(
         argv=world_argv(installation, server, ranks),
         environment=server_environment(installation, os.environ),

@@ -14,6 +14,7 @@ from mm_api.documents.trtllm_serve import TrtllmServe
 from mm_runtime.base.tool_versions import tool_versions
 from mm_runtime.errors import PermanentError
 from mm_runtime.launch.health import InFlight, State, get
+from mm_runtime.launch.locked_memory import report_locked_memory
 from mm_runtime.launch.options import ServeOptions
 from mm_runtime.launch.server import Command, MetricsPage
 
@@ -89,6 +90,7 @@ def prepare_trtllm_serve(options: ServeOptions) -> TrtllmServer:
             " called: it comes from another version of the operator."
         )
     _check_image(plan)
+    report_locked_memory(plan.ranks)
     folder = options.folder / FOLDER
     shutil.rmtree(folder, ignore_errors=True)
     link = folder / plan.checkpoint
