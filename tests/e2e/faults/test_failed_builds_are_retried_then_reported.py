@@ -40,7 +40,7 @@ class Fault:
 FAULTS = {
     "out-of-memory": Fault(
         2,
-        {"resources": {"limits": {"memory": "200Mi"}, "requests": {"cpu": "100m"}}},
+        {"resources": {"limits": {"memory": "100Mi"}, "requests": {"cpu": "100m"}}},
         "BuildOutOfMemory",
         r"step export-vision was killed: it needed more memory .*\(exit code 137\)",
         137,
