@@ -15,6 +15,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from harness import client_of, machine, write_result
@@ -59,9 +60,12 @@ class Round:
     async def run(self) -> dict[str, Any]:
         """Scale to two, watch, and scale back; return seconds of each part."""
         old = {pod["metadata"]["uid"] for pod in await self._pods()}
+        before = _idle_seconds()
         self._began = time.monotonic()
         await self._scale(_BOTH)
         pod = await self._until_ready(old)
+        cores = os.cpu_count() or 1
+        busy = 1 - (_idle_seconds() - before) / (cores * (time.monotonic() - self._began))
         logs = {
             name: self._target.call("logs", "-n", _NAMESPACE, pod, "-c", name)
             for name in ("server", "gateway")
@@ -78,6 +82,7 @@ class Round:
             "server_start_seconds": round(
                 self.moments["server_started"] - self.moments["server_runs"], 2
             ),
+            "busy_share_of_cores": round(busy, 2),
             "work_measured_seconds": float(work[-1]) if work else None,
             "moments": {name: round(at, 2) for name, at in self.moments.items()},
         }
@@ -151,6 +156,11 @@ class Round:
             await asyncio.sleep(_LOOK_SECONDS)
 
 
+def _idle_seconds() -> float:
+    """Return what all cores were idle for since the machine began."""
+    return float(Path("/proc/uptime").read_text().split()[1])
+
+
 async def measure(cluster: ClusterInfo, rounds: int) -> list[dict[str, Any]]:
     """Return the numbers of each round."""
     found: list[dict[str, Any]] = []
@@ -197,6 +207,7 @@ def main() -> int:
     parser.add_argument("--name", default="second-replica", help="of the file in results/")
     options = parser.parse_args()
     own = f"bench-second-{os.getpid()}"
+    state = machine()
     try:
         if options.cluster is None:
             demo(own)
@@ -205,7 +216,7 @@ def main() -> int:
         if options.cluster is None:
             down(own)
     medians = summary(found)
-    write_result(options.name, {"machine": machine(), "summary": medians, "rounds": found})
+    write_result(options.name, {"machine": state, "summary": medians, "rounds": found})
     return int(medians["beside_load_seconds"] > GOAL_SECONDS)
 
 
