@@ -62,6 +62,10 @@ def read(config: JsonObject, processor: JsonObject) -> Dimensions:
     merged = defaults | {key: value for key, value in text.items() if value is not None}
     if type(width := merged.get("hidden_size")) is int:
         merged.setdefault("intermediate_size", 4 * width)
+    if isinstance(widths := merged.get("intermediate_size"), list):  # Gemma 3n's, of each layer
+        merged["intermediate_size"] = max(
+            (one for one in widths if type(one) is int), default=widths
+        )
     tied = bool(text.get("tie_word_embeddings", config.get("tie_word_embeddings", False)))
     facts = text_facts({"model_type": own} | merged, tied_embeddings=tied)
     vision = _tower(config, processor, known)

@@ -51,7 +51,9 @@ def test_classes_that_run_are_generic(kind: str) -> None:
             ["not compared with transformers' in this version", "'lfm2_vl'", "docs/families.md"],
             id="not-compared",
         ),
-        pytest.param({"model_type": "gemma3n"}, ["its tower is timm's"], id="another-library"),
+        pytest.param(
+            {"model_type": "got_ocr2"}, ["its processor writes the prompt itself"], id="own-prompt"
+        ),
         pytest.param({"model_type": "mistral4"}, ["has no processor for it"], id="no-processor"),
         pytest.param(
             {"model_type": "phi4mm"},
@@ -117,6 +119,14 @@ def test_sizes_that_follow_from_others(
     facts = FAMILIES["generic"].read({"model_type": "aya_vision", "text_config": text}, {}).text
 
     assert (facts.hidden_size, facts.key_value_heads, facts.head_size) == expected
+
+
+def test_a_width_for_each_layer() -> None:
+    """The plan counts with the largest."""
+    text = {"intermediate_size": [4096, 8192]}
+    config = {"model_type": "gemma3n", "text_config": text}
+
+    assert FAMILIES["generic"].read(config, {}).text.intermediate_size == 8192
 
 
 @pytest.mark.parametrize(

@@ -173,6 +173,6 @@ def test_backends_and_versions_are_listed(capsys: pytest.CaptureFixture[str]) ->
     assert found["blip2-t5", "none"] == "- -"
     assert classes[0] == ["MODEL TYPE", "CLASS", "AS GENERIC"]
     assert ["aria", "AriaForConditionalGeneration", "served"] in classes
-    assert [one[-1] for one in classes if one[0] == "gemma3n"] == [
-        "refused: its tower is timm's, which the runtime does not have"
+    assert [one[-1] for one in classes if one[0] == "got_ocr2"] == [
+        "refused: its processor writes the prompt itself"
     ]

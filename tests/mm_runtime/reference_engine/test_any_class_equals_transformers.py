@@ -140,20 +140,24 @@ def test_images_that_were_cut_before(both: tuple[Pipeline, Upstream]) -> None:
 
 @pytest.mark.parametrize("kind", sorted({*WRITERS} - {*ENTIRELY}))
 def test_answers(kind: str, tmp_path: Path) -> None:
-    """Of the other classes: texts, an image, two images; and an answer depends on its image."""
+    """Of the other classes, together: a text, images, two images; answers depend on their image."""
     checkpoint = write(kind, tmp_path / "checkpoint")
     pipeline, upstream = Pipeline.load(build(checkpoint, tmp_path / "store")), Upstream(checkpoint)
     images = [noise_image(*size, seed=seed) for seed, size in enumerate([*SIZES, (90, 40)], 1)]
     urls = np.array([[data_url(encode(one)).encode() for one in images[1:]]], dtype=np.object_)
     try:
-        found = [pipeline.query(QUESTION, IMAGE_BYTES=_pixels(one)) for one in images]
-        both_images = pipeline.query(QUESTION, IMAGE_URL=urls)
-        text = pipeline.query(QUESTION)
+        requests = [pipeline.request(QUESTION, IMAGE_BYTES=_pixels(one)) for one in images]
+        requests.append(pipeline.request(QUESTION, IMAGE_URL=urls))
+        asked = [*([one] for one in images), images[1:]]
+        if upstream.processor.chat_template:
+            requests.append(pipeline.request(QUESTION))
+            asked.append([])
+        sinks = [CollectingSink() for _ in requests]
+        for request, sink in zip(requests, sinks, strict=True):
+            pipeline.loaded.engine.submit(request, sink)
+        found = [sink.wait() for sink in sinks]
     finally:
         pipeline.loaded.engine.stop()
 
-    assert [upstream.answer([one]) for one in images] == found
-    assert upstream.answer(images[1:]) == both_images
-    assert len({*map(tuple, found)}) > 1
-    if upstream.processor.chat_template:
-        assert upstream.answer([]) == text
+    assert [upstream.answer(one) for one in asked] == found
+    assert len({*map(tuple, found[: len(images)])}) > 1

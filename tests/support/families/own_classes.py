@@ -8,6 +8,7 @@ from support.families import (
     document_classes,
     patch_classes,
     tile_classes,
+    timm_classes,
     torchvision_classes,
 )
 from support.families.checkpoints import HIDDEN, PATCH, SHARED, SIDE, TEXT, save
@@ -164,6 +165,7 @@ WRITERS: dict[str, Callable[[Path], None]] = {
     **torchvision_classes.WRITERS,
     **patch_classes.WRITERS,
     **tile_classes.WRITERS,
+    **timm_classes.WRITERS,
     **document_classes.WRITERS,
 }
 """model_type -> what writes a checkpoint of it."""
