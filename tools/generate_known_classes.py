@@ -35,8 +35,12 @@ VISION = {
 }
 """Our key -> those of configurations, the first that is there."""
 
-_DEFAULT = r'image_token\s*=\s*(?:\(\s*|getattr\(tokenizer, "image_token", )?"([^"]+)"'
-"""Where a processor sets it itself, or takes its tokenizer's."""
+_DEFAULT = (
+    r"self\.image_token\s*=\s*(?:\(\s*"
+    r'|getattr\(tokenizer, "image_token", '
+    r'|tokenizer\.image_token if hasattr\(tokenizer, "image_token"\) else )?"([^"]+)"'
+)
+"""Where a processor sets it itself, or where its tokenizer has none."""
 
 
 def numbers(config: Any, keys: dict[str, tuple[str, ...]]) -> dict[str, int]:

@@ -148,10 +148,10 @@ def test_answers(kind: str, tmp_path: Path) -> None:
     try:
         requests = [pipeline.request(QUESTION, IMAGE_BYTES=_pixels(one)) for one in images]
         requests.append(pipeline.request(QUESTION, IMAGE_URL=urls))
-        asked = [*([one] for one in images), images[1:]]
+        sent = [*([one] for one in images), images[1:]]
         if upstream.processor.chat_template:
             requests.append(pipeline.request(QUESTION))
-            asked.append([])
+            sent.append([])
         sinks = [CollectingSink() for _ in requests]
         for request, sink in zip(requests, sinks, strict=True):
             pipeline.loaded.engine.submit(request, sink)
@@ -159,5 +159,5 @@ def test_answers(kind: str, tmp_path: Path) -> None:
     finally:
         pipeline.loaded.engine.stop()
 
-    assert [upstream.answer(one) for one in asked] == found
+    assert [upstream.answer(one) for one in sent] == found
     assert len({*map(tuple, found[: len(images)])}) > 1

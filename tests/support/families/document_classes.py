@@ -157,7 +157,43 @@ def molmo2(folder: Path) -> None:
     ).save_pretrained(folder)
 
 
+def granite_docling(folder: Path) -> None:
+    """Granite Docling: tiles behind marks of rows and columns; inner layers give features, too."""
+    import transformers as t  # noqa: PLC0415 (seconds)
+
+    marks = (f"<row_{row}_col_{column}>" for row in (1, 2) for column in (1, 2, 3, 4))
+    tokens = ("<image>", "<fake_token_around_image>", "<global-img>", *marks)
+    side = 32
+    config = t.GraniteDoclingConfig(
+        vision_config=TOWER
+        | {
+            "image_size": side,
+            "patch_size": 8,
+            "out_hidden_size": HIDDEN,
+            "scale_factor": 2,
+            "deepstack_visual_indexes": [0, 0, 1],
+            "use_fine_route": False,
+        },
+        text_config=TEXT
+        | {
+            "embedding_multiplier": 1.0,
+            "logits_scaling": 1.0,
+            "residual_multiplier": 1.0,
+            "attention_multiplier": 0.25,
+        },
+        image_token_id=id_of("<image>", tokens),
+    )
+    save(t.GraniteDoclingForConditionalGeneration(config), folder)
+    t.GraniteDoclingProcessor(
+        t.GraniteDoclingImageProcessor(size={"height": side, "width": side}, max_patches=4),
+        tokenizer(tokens),
+        image_seq_len=4,
+        chat_template=template("<image>"),
+    ).save_pretrained(folder)
+
+
 WRITERS: dict[str, Callable[[Path], None]] = {
-    one.__name__: one for one in (qianfan_ocr, granite4_vision, hyperclovax_vision_v2, molmo2)
+    one.__name__: one
+    for one in (qianfan_ocr, granite4_vision, granite_docling, hyperclovax_vision_v2, molmo2)
 }
 """model_type -> what writes a checkpoint of it."""

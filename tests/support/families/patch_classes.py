@@ -14,7 +14,7 @@ from support.families.torchvision_classes import (
     TOWER,
     template,
 )
-from support.families.words import id_of, tokenizer
+from support.families.words import END, id_of, tokenizer
 
 GLM = (
     *("<|image|>", "<|video|>", "<|begin_of_image|>", "<|end_of_image|>"),
@@ -354,11 +354,50 @@ def hunyuan_vl(folder: Path) -> None:
     ).save_pretrained(folder)
 
 
+def minicpmv4_6(folder: Path) -> None:
+    """MiniCPM-V 4.6: slices behind a view, each between tokens, numbered; in front of Qwen3.5."""
+    import torch  # noqa: PLC0415 (seconds)
+    import transformers as t  # noqa: PLC0415 (seconds)
+
+    marks = {
+        "image_token": "<|image_pad|>",
+        "video_token": "<|video_pad|>",
+        "image_start_token": "<image>",
+        "image_end_token": "</image>",
+        "slice_start_token": "<slice>",
+        "slice_end_token": "</slice>",
+        "image_id_start_token": "<image_id>",
+        "image_id_end_token": "</image_id>",
+    }
+    tokens, side = (*marks.values(),), 4 * SIDE
+    config = t.MiniCPMV4_6Config(
+        vision_config=TOWER | {"image_size": side, "insert_layer_id": 0},
+        text_config=TEXT | LINEAR | {"model_type": "qwen3_5_text"},
+        insert_layer_id=0,
+        image_size=side,
+        patch_size=PATCH,
+        image_token_id=id_of("<|image_pad|>", tokens),
+        video_token_id=id_of("<|video_pad|>", tokens),
+    )
+    model = t.MiniCPMV4_6ForConditionalGeneration(config)
+    save(model, folder)
+    with torch.no_grad():  # else answers end at once
+        model.lm_head.weight[END].zero_()
+    model.save_pretrained(folder)
+    sizes = {"scale_resolution": side, "max_slice_nums": 4, "patch_size": PATCH}
+    t.MiniCPMV4_6Processor(
+        t.MiniCPMV4_6ImageProcessor(**sizes),
+        t.MiniCPMV4_6VideoProcessor(**sizes),
+        tokenizer(tokens, named=marks),
+        chat_template=template("<|image_pad|>"),
+    ).save_pretrained(folder)
+
+
 WRITERS: dict[str, Callable[[Path], None]] = {
     one.__name__: one
     for one in (
         *(glm46v, glm4v_moe, qwen3_5, qwen3_5_moe, exaone4_5, video_llama_3, lighton_ocr),
-        *(ernie4_5_vl_moe, kimi_k25, paddleocr_vl, hunyuan_vl),
+        *(ernie4_5_vl_moe, kimi_k25, paddleocr_vl, hunyuan_vl, minicpmv4_6),
     )
 }
 """model_type -> what writes a checkpoint of it."""

@@ -11,7 +11,7 @@ LAST = (
     *("<image_soft_token>", "<start_of_image>", "<end_of_image>", "<vision_0>"),
     *("<audio_soft_token>", "<start_of_audio>", "<end_of_audio>", "<audio_0>"),
 )
-"""Tokens of images and of sounds: each kind has a table of its own behind the text's."""
+"""Tokens of images and of audio: each kind has a table of its own behind the text's."""
 
 
 def gemma3n(folder: Path) -> None:
