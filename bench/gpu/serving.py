@@ -4,10 +4,11 @@
 
 Each case is planned by the operator's code, built and served (tritonserver, gateway, MPS), all of
 them at the same time; then each is measured alone, while the others wait. `:cached` keeps features
-of images (`vision.featureCacheBytes`, 512 MiB). `:disaggregated` has its encoder in a server of its
-own, on the machine's second GPU (`vision.placement: Disaggregated`): run it with
-CUDA_VISIBLE_DEVICES=0, the GPU of all other processes. Images are JPEGs of 336 x 336; a client
-keeps its connection.
+of images (`vision.featureCacheBytes`, 512 MiB). `:share50` gives the encoder 50 percent of the
+GPU's threads (`vision.threadPercentage`), where the plan chooses 25. `:disaggregated` has its
+encoder in a server of its own, on the machine's second GPU (`vision.placement: Disaggregated`): run
+it with CUDA_VISIBLE_DEVICES=0, the GPU of all other processes. Images are JPEGs of 336 x 336; a
+client keeps its connection.
 
 - `first_text_ms`: until the first text; images that were never sent before, images that were sent
   before, and a question without an image. What Triton's own metrics say of each model is beside
@@ -53,6 +54,7 @@ from streams_beside_images import (
 )
 from token_path import Seen, percentile, query
 
+from mm_api.documents.serving_plan import GpuSharing
 from support.encoder_pairs import disaggregated
 from support.images import data_url
 from support.real_gateway import RealGateway, run_pair
@@ -63,6 +65,7 @@ LIMITS = {"maxBatchSize": 16, "maxImagesPerRequest": 1, "maxSeqLen": 1024}
 CASES = ["1.3b", "7b", "1.3b:cached", "7b:cached"]
 CACHE_BYTES = 512 << 20
 APART = "disaggregated"
+SHARE = "share"
 ENCODER_GPU = "1"
 SPEC = {"engine": LIMITS, "vision": {"engine": "Torch"}, "build": {"evaluation": "Off"}}
 ANSWER = 128
@@ -216,6 +219,15 @@ def without_encoder(
     return BuiltEngine(site.engine.directory, server)
 
 
+def changes_of(way: str) -> dict[str, object]:
+    """Return what a way of serving changes in a serving plan."""
+    if way.startswith(SHARE):
+        share = int(way.removeprefix(SHARE))
+        sharing = GpuSharing(mode="MPS", thread_percentage=share)
+        return {"feature_cache_bytes": 0, "sharing": sharing}
+    return {"feature_cache_bytes": CACHE_BYTES if way else 0}
+
+
 class Servers:
     """One server for each case, all started at the same time."""
 
@@ -236,8 +248,7 @@ class Servers:
                 checkpoint = made(self._work / "checkpoints", shape, device=self._device)
                 engine = without_encoder(self._stack, site, checkpoint, folder, self._device)
             else:
-                kept = CACHE_BYTES if way else 0
-                engine = replace(site, folder=folder).served_by("plan", feature_cache_bytes=kept)
+                engine = replace(site, folder=folder).served_by("plan", **changes_of(way))
             pair = self._stack.enter_context(run_pair(engine, folder))
         except Exception:
             for log in sorted(folder.rglob("*.log")):
@@ -274,7 +285,7 @@ def measure(
         yield case, "one_stream", stream
     for case, (pair, _) in pairs.items():
         side = SHAPES[_shape(case)].side
-        if case.partition(":")[2] in {"", APART}:
+        if case.partition(":")[2] != "cached":
             beside = tried(
                 case,
                 lambda: of_beside_images(pair, side, options.rounds, options.seconds),  # noqa: B023
@@ -295,6 +306,9 @@ def main() -> None:
     parser.add_argument("--work", type=Path, help="folder of checkpoints and engines, kept")
     parser.add_argument("--build-only", action="store_true", help="build into --work, and end")
     options = parser.parse_args()
+    # Imported here: its lazy modules break when two threads are the first to import from them.
+    from transformers import LlavaForConditionalGeneration  # noqa: F401, PLC0415
+
     result: dict[str, dict[str, Any]] = {case: {} for case in options.cases}
     with (
         tempfile.TemporaryDirectory(prefix="s-") as temporary,

@@ -62,7 +62,6 @@ class ModelSettings:
         self.decoupled = bool(config.get("model_transaction_policy", {}).get("decoupled"))
         """The model may send any number of responses to a request."""
 
-        self._inputs = tuple(tensor["name"] for tensor in config["input"])
         logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
         # A crash in C says in the pod's log which model it was and what it did: Triton says only
         # that the model is not healthy.
@@ -104,8 +103,8 @@ class ModelSettings:
 
     def tensors(self, request: Any) -> dict[str, Any]:
         """Return the tensors that the request holds, as Triton's own objects."""
-        found = {name: pb_utils.get_input_tensor_by_name(request, name) for name in self._inputs}
-        return {name: tensor for name, tensor in found.items() if tensor is not None}
+        # All at once: `get_input_tensor_by_name` lists all of them again for each name.
+        return {tensor.name(): tensor for tensor in request.inputs()}
 
     def inputs(self, request: Any) -> Tensors:
         """Return the tensors that the request holds."""

@@ -132,7 +132,10 @@ class FeatureCache:
                 found[name] = known
         if unknown:
             places = list(unknown.values())
-            encoded = encode({name: array[places] for name, array in inputs.items()})
+            # All of a batch are unknown most of the time; indexing would copy its pixels.
+            all_new = len(places) == length
+            chosen = inputs if all_new else {name: one[places] for name, one in inputs.items()}
+            encoded = encode(chosen)
             for name, features in zip(unknown, encoded, strict=True):
                 found[name] = features
                 self._encoded.append((name, features))
