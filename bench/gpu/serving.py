@@ -1,6 +1,7 @@
 """When does a client of the gateway see the first text of an answer with an image, and the next?
 
-    python bench/gpu/serving.py --cases 1.3b 7b 1.3b:cached 7b:cached
+    python bench/gpu/serving.py --cases 1.3b 1.3b:cached
+    python bench/gpu/serving.py --cases 7b 7b:cached --add
 
 Each case is planned by the operator's code, built and served (tritonserver, gateway, MPS), all of
 them at the same time; then each is measured alone, while the others wait. `:cached` keeps features
@@ -18,8 +19,10 @@ client keeps its connection.
   that send new images without pause (bench/runtime/streams_beside_images.py). First for the first
   case, then for the others.
 
-The result is written after each measurement, so that a run may be cut off. Building 1.3b and 7b at
-the same time took more than 200 s on eight cores: `--build-only --work FOLDER` does that before.
+Two 7b on one GPU of 80 GB leave too little for others while they load: measure them by a second
+run with `--add`. The result is written after each measurement, so that a run may be cut off.
+Building 1.3b and 7b at the same time took more than 200 s on eight cores: `--build-only --work
+FOLDER` does that before.
 """
 
 import argparse
@@ -304,12 +307,14 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=4)
     parser.add_argument("--work", type=Path, help="folder of checkpoints and engines, kept")
+    parser.add_argument("--add", action="store_true", help="keep other cases of --out")
     parser.add_argument("--build-only", action="store_true", help="build into --work, and end")
     options = parser.parse_args()
     # Imported here: its lazy modules break when two threads are the first to import from them.
     from transformers import LlavaForConditionalGeneration  # noqa: F401, PLC0415
 
-    result: dict[str, dict[str, Any]] = {case: {} for case in options.cases}
+    known = json.loads(options.out.read_text())["cases"] if options.add else {}
+    result: dict[str, dict[str, Any]] = known | {case: {} for case in options.cases}
     with (
         tempfile.TemporaryDirectory(prefix="s-") as temporary,
         ThreadPoolExecutor() as pool,
