@@ -349,6 +349,7 @@ SECTIONS: Final[tuple[tuple[str, str, Callable[[dict[str, Any]], Iterator[str]]]
     ("speed", "Decoding steps of the language model", _speed),
     ("engine", "The engine, and transformers' generate", _engine),
     ("serving", "Through Triton and the gateway", serving),
+    ("serving_two_gpus", "Through Triton and the gateway, on two GPUs", serving),
     ("one_pass", "Part of a prompt beside tokens", one_pass),
     ("choosing", "Sampling and adapters", _choosing),
     ("towers", "The vision encoder", _towers),

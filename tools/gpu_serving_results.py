@@ -42,26 +42,20 @@ def serving(result: dict[str, Any]) -> Iterator[str]:
     yield ""
     yield "Milliseconds until a client of the gateway has the first text: the median, in brackets"
     yield "the 95th percentile, of requests one after the other. `:cached` has"
-    yield "`vision.featureCacheBytes`; the others encode an image again. `:disaggregated` has its"
-    yield "encoder on a second GPU (`vision.placement: Disaggregated`)."
+    yield "`vision.featureCacheBytes`; the others encode an image again."
+    if any(name.endswith(":disaggregated") for name in cases):
+        yield "`:disaggregated`: encoder on a second GPU (`vision.placement: Disaggregated`)."
+        yield "This run is older than the one above: pixels, features and inputs took longer then."
     yield ""
     for name, one in cases.items():
         yield from _first_text_goals(name, one["first_text_ms"])
     yield from _streams(result)
     yield ""
-    yield "Where the time to the first text goes, by Triton's metrics, milliseconds a request:"
-    yield ""
-    models = sorted({key for one in cases.values() for key in _models(one)})
-    yield from table(
-        ["server, new images", *models],
-        [[name, *(_models(one).get(key, "-") for key in models)] for name, one in cases.items()],
-    )
-    yield ""
     yield from _beside_images(result["cases"])
     yield ""
     yield "Eight streams of text, alone and beside four clients that send new images without"
-    yield "pause; encoder and language model share the GPU through MPS, but where the encoder"
-    yield "has one of its own."
+    yield "pause; encoder and language model share the GPU through MPS, but where the encoder has"
+    yield "one of its own."
 
 
 def _beside_images(cases: dict[str, Any]) -> Iterator[str]:
@@ -80,11 +74,6 @@ def _beside_images(cases: dict[str, Any]) -> Iterator[str]:
             if (one := case.get("beside_images"))
         ],
     )
-
-
-def _models(one: dict[str, Any]) -> dict[str, float]:
-    found: dict[str, float] = one["first_text_ms"]["fresh"]["models_ms"]
-    return {key: value for key, value in found.items() if key.endswith("infer") and value}
 
 
 def _first_text_goals(name: str, found: dict[str, Any]) -> Iterator[str]:
@@ -130,8 +119,8 @@ def one_pass(result: dict[str, Any]) -> Iterator[str]:
     yield ""
     yield "Passes of requests at 660 positions, alone and with 128 rows of a prompt; 31 requests at"
     yield "batch 32, where the part takes the last slot. Until these runs the part had a pass of"
-    yield "its own, and weights were read twice: the section above was measured before. Behind"
-    yield "Triton and the gateway, as there:"
+    yield "its own, and weights were read twice: the sections on the engine and on two GPUs were"
+    yield "measured before. Behind Triton and the gateway, before the first of these sections:"
     yield ""
     yield from _beside_images(result["served"])
 
