@@ -47,6 +47,8 @@ def test_a_measured_start_changes_no_pod(cluster: ImaginedCluster) -> None:
     assert _measured(cluster) == 900.0
     cluster.pods_ready("llava", load_seconds=3.0)
     assert _measured(cluster) == 900.0
+    assert cluster.models["llava"].status["start"]["slowestPhase"] == "Load"
+    assert cluster.models["llava"].status["start"]["slowestPhaseSeconds"] == 900.0
     assert (before, generation) == (_template(cluster), cluster.rolled["llava"].generation)
 
 

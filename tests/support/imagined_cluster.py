@@ -198,7 +198,12 @@ class ImaginedCluster:
         digest = wanted["template"]["metadata"]["annotations"][labels.SERVING_HASH]
         count = wanted["replicas"]
         pod = PodState(
-            digest, "Running", ready=True, container="gateway", load_seconds=load_seconds
+            digest,
+            "Running",
+            ready=True,
+            container="gateway",
+            load_seconds=load_seconds,
+            slowest_phase=None if load_seconds is None else ("Load", load_seconds),
         )
         self.pods[name] = (pod,) * count
         state = self.rolled[name]

@@ -44,6 +44,7 @@ from mm_api.v1alpha1.status import (
     ObjectiveStatus,
     ScalingChange,
     ScalingStatus,
+    StartPhase,
     StartStatus,
     WorkStatus,
 )
@@ -92,6 +93,7 @@ __all__ = [
     "Scheduling",
     "SecretKeyRef",
     "SecretRef",
+    "StartPhase",
     "StartStatus",
     "StoreClaim",
     "StoreSpec",

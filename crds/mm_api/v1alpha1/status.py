@@ -74,6 +74,10 @@ class EncodersStatus(ApiModel):
     ready_replicas: int = Field(ge=0, description="Encoders that answer now.")
 
 
+StartPhase = Literal["Pull", "Load", "WarmUp"]
+"""Of a pod's start, in this order."""
+
+
 class StartStatus(ApiModel):
     """The slowest start of a server that was seen of one engine on one GPU."""
 
@@ -81,6 +85,15 @@ class StartStatus(ApiModel):
     gpu: Short | None = Field(default=None, description="Product of the GPU. Absent: none is used.")
     load_seconds: float = Field(
         ge=0, description="From the server's container running to the server being up."
+    )
+    slowest_phase: StartPhase | None = Field(
+        default=None,
+        description="What took longest of that pod's start: Pull (from its node to the server's "
+        "container running: images, volumes, an engine of a bucket), Load, or WarmUp (to the first "
+        "real answer). Absent: from an older operator.",
+    )
+    slowest_phase_seconds: float | None = Field(
+        default=None, ge=0, description="How long that took."
     )
 
 

@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Any, Literal
 
 from mm_api import labels
+from mm_api.v1alpha1 import StartPhase
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -280,5 +281,7 @@ class PodState:
     load_seconds: float | None = None
     """From the server's container running to the server being up; None: it is not up, or was not
     with the first attempt: then the times are those of a repair."""
+    slowest_phase: tuple[StartPhase, float] | None = None
+    """What took longest of its start, in seconds; None as for `load_seconds`, or not ready yet."""
     start: PodStart | None = None
     """None: it is ready, or its server does not run."""

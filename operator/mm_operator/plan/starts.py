@@ -6,6 +6,7 @@ rolled out with: one that followed each start would roll the model out again eac
 """
 
 from collections.abc import Mapping
+from operator import itemgetter
 from typing import Any
 
 from pydantic import ValidationError
@@ -65,19 +66,25 @@ def slowest_start(snapshot: Snapshot, plan: Plan) -> StartStatus | None:
     """
     known, rollout = _known(snapshot, plan), plan.rollout
     seen = [
-        pod.load_seconds
+        (pod.load_seconds, pod.slowest_phase)
         for pod in snapshot.observed.pods
         if not rollout.held
         and pod.serving_hash == rollout.serving_hash
         and pod.ready  # reported together with readiness, so that a start costs no further write
         and pod.load_seconds is not None
     ]
-    if known is not None:
-        seen.append(known.load_seconds)
-    if plan.build_plan is None or not seen:
+    if plan.build_plan is None or not (seen or known):
         return None
+    load, phase = max(seen, key=itemgetter(0), default=(0.0, None))
+    # Of equal ones the known stays: a status that changes is a write.
+    if known is not None and (known.load_seconds >= load):
+        return known
     return StartStatus(
-        fingerprint=plan.build_plan.fingerprint, gpu=_product(plan), load_seconds=max(seen)
+        fingerprint=plan.build_plan.fingerprint,
+        gpu=_product(plan),
+        load_seconds=load,
+        slowest_phase=phase[0] if phase else None,
+        slowest_phase_seconds=phase[1] if phase else None,
     )
 
 

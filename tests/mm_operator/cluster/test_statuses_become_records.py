@@ -182,6 +182,37 @@ def test_loads_are_measured(changes: dict[str, Any], expected: float | None) -> 
     assert expected == pod_state(found).load_seconds
 
 
+@pytest.mark.parametrize(
+    ("scheduled", "ready", "changes", "expected"),
+    [
+        pytest.param("03:03:00", "03:04:12", {}, ("Pull", 65.0), id="pull"),
+        pytest.param("03:04:04", "03:04:12", {}, ("Load", 5.0), id="load"),
+        pytest.param("03:04:04", "03:05:00", {}, ("WarmUp", 50.0), id="warm-up"),
+        pytest.param("03:04:04", "", {}, None, id="not-ready"),
+        pytest.param("03:04:04", "03:05:00", {"restartCount": 1}, None, id="repaired"),
+    ],
+)
+def test_the_slowest_phase_of_a_start_is_found(
+    scheduled: str, ready: str, changes: dict[str, Any], expected: tuple[str, float] | None
+) -> None:
+    """From its node to the container, to the server being up, to a real answer."""
+
+    def since(kind: str, time: str) -> dict[str, Any]:
+        at = {"lastTransitionTime": f"2026-01-02T{time or '03:04:00'}Z"}
+        return {"type": kind, "status": "True" if time else "False", **at}
+
+    found = pod(
+        initContainerStatuses=[container("server", running={"startedAt": MADE})],
+        containerStatuses=[container("gateway", running={"startedAt": MADE}) | changes],
+        conditions=[
+            since("PodScheduled", scheduled),
+            since("Initialized", "03:04:10"),
+            since("Ready", ready),
+        ],
+    )
+    assert pod_state(found).slowest_phase == expected
+
+
 def test_an_eviction_is_reported() -> None:
     """A pod that was disrupted before a container ended has no exit code, but a reason."""
     found = pod(phase="Failed", reason="Evicted", conditions=[holds("DisruptionTarget")])
