@@ -9,6 +9,8 @@ OPERATOR_IMAGE ?=
 RUNTIME_IMAGE ?=
 # What `make demo` serves: llava-tiny answers about images, qwen2.5-vl-tiny about images and a video.
 FAMILY ?= llava-tiny
+# Addresses of the node, pods and Services of a development cluster: IPv4 or IPv6.
+IP_FAMILY ?= IPv4
 # `make demo-down PURGE=1` deletes the caches too: programs, image layers, image stores, uv.
 PURGE ?=
 DEMO := $(BIN)/python -m mm_devcluster.demo
@@ -21,13 +23,14 @@ help: ## List the targets
 	@echo
 	@echo 'make demo CLUSTER=current OPERATOR_IMAGE=... RUNTIME_IMAGE=...   the current kubectl context instead'
 	@echo 'make demo FAMILY=qwen2.5-vl-tiny                                 images and a video'
+	@echo 'make demo CLUSTER=six IP_FAMILY=IPv6                             node, pods and Services of IPv6 alone'
 	@echo 'make demo-down PURGE=1                                           and delete the caches'
 
 env: ## Make .venv with the pinned environment; does nothing when it is up to date
 	@tools/bootstrap.sh
 
 demo: env ## From nothing to right answers about images, on a real Kubernetes on this machine
-	@$(DEMO) up --cluster '$(CLUSTER)' --family '$(FAMILY)' --operator-image '$(OPERATOR_IMAGE)' --runtime-image '$(RUNTIME_IMAGE)'
+	@$(DEMO) up --cluster '$(CLUSTER)' --family '$(FAMILY)' --ip-family '$(IP_FAMILY)' --operator-image '$(OPERATOR_IMAGE)' --runtime-image '$(RUNTIME_IMAGE)'
 
 demo-autoscaling: demo ## After `make demo`: load, replicas that follow it, and the explanation
 	@$(BIN)/python -m mm_devcluster.demo.autoscaling --cluster '$(CLUSTER)'
