@@ -21,7 +21,7 @@ def dashboard() -> Dashboard:
         uid="multimodal-router",
         title="Multimodal / Router",
         description="Requests through the router, by model: where they went, and what failed.",
-        rows=(_requests(), _replicas()),
+        rows=(_requests(), _replicas(), _keys()),
         chooses_model=False,
     )
 
@@ -127,6 +127,40 @@ def _replicas() -> Row:
                 (Query(router.retries(), f"{_MODEL} {{{{reason}}}}"),),
                 "ops",
                 width=QUARTER,
+            ),
+        ),
+    )
+
+
+def _keys() -> Row:
+    return Row(
+        "Limits of keys",
+        (
+            Panel(
+                "Refused requests by key",
+                "Requests per second that were refused for the limits of their key: key_requests "
+                "(a minute's), key_concurrent (at one time).",
+                (Query(router.key_rejected(), "{{key}} {{reason}}"),),
+                "reqps",
+                width=HALF,
+            ),
+            Panel(
+                "Who counted requests of keys",
+                "Requests per second that were let in: self, owner (another router counts the "
+                "key), alone (that one did not answer).",
+                (Query(router.key_requests(), "{{key}} {{by}}"),),
+                "reqps",
+                width=QUARTER,
+                stacked=True,
+            ),
+            Panel(
+                "Counted without the key's owner",
+                "Share of a key's requests that a router let in by its own part of the limit, "
+                "because the router that counts the key did not answer.",
+                (Query(router.key_alone_share(), "{{key}}"),),
+                "percentunit",
+                width=QUARTER,
+                steps=FEW_IS_GOOD,
             ),
         ),
     )

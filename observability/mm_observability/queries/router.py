@@ -50,6 +50,23 @@ def ejections(*, window: str = PANEL) -> str:
     return f"sum by ({_WHO}, reason) ({rate('mm_router_ejections_total', window=window)})"
 
 
+def key_requests(*, window: str = PANEL) -> str:
+    """Return requests per second of keys with limits that were let in, by who counted them."""
+    return f"sum by (key, by) ({rate('mm_router_key_requests_total', window=window)})"
+
+
+def key_rejected(*, window: str = PANEL) -> str:
+    """Return requests per second that were refused for the limits of their key, by which limit."""
+    return f"sum by (key, reason) ({rate('mm_router_key_rejected_total', window=window)})"
+
+
+def key_alone_share(*, window: str = PANEL) -> str:
+    """Return the share of a key's requests that were counted without the key's owner."""
+    alone = rate("mm_router_key_requests_total", more='by="alone"', window=window)
+    every = rate("mm_router_key_requests_total", window=window)
+    return f"sum by (key) ({alone}) / (sum by (key) ({every}) > 0)"
+
+
 def outstanding() -> str:
     """Return requests that replicas answer now, of all routers."""
     return f"sum by ({_WHO}) ({series('mm_router_outstanding_requests')})"
