@@ -20,9 +20,11 @@ import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import httpx
 import numpy as np
+from goals import Goal, to_json, to_lines
 from in_process import InProcess
 from PIL import Image
 
@@ -100,7 +102,7 @@ def ratio(one: dict[str, float], other: dict[str, float], name: str) -> float:
     return round(one[name] / other[name], 3)
 
 
-async def measure(pair: RealGateway, model: InProcess, rounds: int) -> dict[str, object]:
+async def measure(pair: RealGateway, model: InProcess, rounds: int) -> dict[str, Any]:
     """Query in turn, then eight at once."""
     engine = TritonEngine(pair.triton_grpc, TextCodec(CHECKPOINT).decode)
     ways: dict[str, list[list[float]]] = {"in_process": [], "triton": [], "gateway": []}
@@ -128,15 +130,29 @@ async def measure(pair: RealGateway, model: InProcess, rounds: int) -> dict[str,
         "added_to_triton": {
             "first_token_p50_ratio": ratio(front, behind, "first_token_ms_p50"),
             "first_token_p99_ratio": ratio(front, behind, "first_token_ms_p99"),
-            "goal_at_most": 1.05,
             "token_ms": round(front["token_ms_p50"] - behind["token_ms_p50"], 3),
-            "goal_token_ms_at_most": 0.3,
         },
         "eight_at_once_answers_per_second": together,
         "eight_at_once_cpu_ms_an_answer": costs,
+        "eight_at_once_cpu_ms_an_answer_in_all": in_all(costs),
         "eight_at_once_ratio": round(together["gateway"] / together["in_process"], 3),
-        "goal_ratio_at_least": 0.8,
     }
+
+
+def in_all(costs: dict[str, float]) -> float:
+    """Return the processor time of an answer through the gateway, of all processes."""
+    return round(sum(taken for name, taken in costs.items() if name != "in_process"), 3)
+
+
+def goals(result: dict[str, Any]) -> list[Goal]:
+    """Return the goals of the path: ratios of one run."""
+    added = result["added_to_triton"]
+    return [
+        Goal("first token, times Triton's own, p50", added["first_token_p50_ratio"], 1.05),
+        Goal("first token, times Triton's own, p99", added["first_token_p99_ratio"], 1.05),
+        Goal("ms a token, added to Triton's", added["token_ms"], 0.3),
+        Goal("eight at once, times in process", result["eight_at_once_ratio"], 0.8, at_least=True),
+    ]
 
 
 async def at_once(
@@ -197,10 +213,12 @@ def main() -> None:
         "image": IMAGE.name,
         "question": QUESTION,
         **result,
+        "goals": to_json(reached := goals(result)),
     }
     target = Path(__file__).parent / "results" / "overhead.json"
     target.write_text(json.dumps(document, indent=1) + "\n")
     print(json.dumps(document, indent=1))
+    print(to_lines(reached))
 
 
 if __name__ == "__main__":
