@@ -97,7 +97,8 @@ def test_images_are_encoded_in_their_pods(space: Space, client: OpenAI) -> None:
     """Every sample is answered right; each image was encoded once, by one of the two."""
     before, known = _by(space).get("encoders", 0), _misses(space)
     assert [sample.answer for sample in samples()] == [_query(client, one) for one in samples()]
-    assert _by(space)["encoders"] - before == len(samples())
+    eventually(lambda: _by(space).get("encoders", 0) - before == len(samples()))
+    eventually(lambda: _misses(space) > known)
     assert 0 < _misses(space) - known <= len({one.image for one in samples()})
     status = space.read(MODEL)["status"]
     assert status["encoders"] == {"replicas": 2, "readyReplicas": 2}
@@ -123,7 +124,8 @@ def test_encoders_killed_under_load_fail_no_request(space: Space, client: OpenAI
         gone.set()
         answers = [answer for one in requested for answer in one.result(timeout=300)]
     assert [right for _, right in answers] == [said for said, _ in answers]
-    assert sum(_counted(space, Component.SERVER, 8080, "mm_encoder_fallbacks_total").values()) > 0
+    fallbacks = "mm_encoder_fallbacks_total"
+    eventually(lambda: sum(_counted(space, Component.SERVER, 8080, fallbacks).values()) > 0)
     space.wait(MODEL, "EncodersReady", lambda found: found.holds, READY_SECONDS)
     before = _by(space)["encoders"]
     eventually(lambda: bool(_query(client, samples()[0])) and _by(space)["encoders"] > before)

@@ -6,7 +6,12 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from mm_runtime.serving.send.response_sender import ResponseSender, ResponseSenders, polls_per_round
+from mm_runtime.serving.send.response_sender import (
+    ResponseSender,
+    ResponseSenders,
+    polls_per_round,
+    seconds_between_rounds,
+)
 from support.eventually import eventually
 
 SOON = 0.005
@@ -104,6 +109,20 @@ def test_polls_are_as_few_as_the_time_allows(
 ) -> None:
     """Each is a call into Triton between two tokens: twenty rounds share the open answers."""
     assert polls == polls_per_round(answers, every, within)
+
+
+@pytest.mark.parametrize(
+    ("answers", "seconds"),
+    [
+        pytest.param(1, 0.4, id="one"),
+        pytest.param(8, 0.05, id="some"),
+        pytest.param(20, 0.02, id="as-many-as-rounds"),
+        pytest.param(200, 0.02, id="more"),
+    ],
+)
+def test_rounds_are_as_rare_as_the_time_allows(answers: int, seconds: float) -> None:
+    """Two open answers need five polls a second, and not fifty."""
+    assert seconds == seconds_between_rounds(answers, 0.02, 0.4)
 
 
 def test_polls_continue_while_calls_come(sender: ResponseSender) -> None:

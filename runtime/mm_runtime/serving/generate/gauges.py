@@ -8,9 +8,8 @@ import threading
 from collections.abc import Mapping
 from typing import Protocol
 
-import triton_python_backend_utils as pb_utils
-
 from mm_api.metrics import DECODE_BATCH, KV_REUSE_BYTES, KV_REUSE_EVICTIONS, KV_REUSE_TOKENS
+from mm_runtime.serving.metrics.collected import Gauge
 from mm_runtime.serving.metrics.families import Family, counters, gauges
 from mm_runtime.serving.metrics.histograms import HistogramGauges
 
@@ -31,7 +30,7 @@ class RequestGauges:
         """
         self._lock = threading.Lock()
         help_text = "Requests of the language model by state."
-        family = Family(FAMILY, help_text, pb_utils.MetricFamily.GAUGE)
+        family = Family(FAMILY, help_text, Gauge)
         self._active = family.series({LABEL: "active"})
         self._waiting = family.series({LABEL: "waiting"})
         self._max = family.series({LABEL: "max"})

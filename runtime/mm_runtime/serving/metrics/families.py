@@ -6,53 +6,38 @@ with a segmentation fault, at each stop of a pod.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import triton_python_backend_utils as pb_utils
 
 from mm_api.metrics import Metric
+from mm_runtime.serving.metrics.collected import Changes, Counter, Gauge, Series
+
+Kind = TypeVar("Kind", bound=Series)
 
 
-class Series:
-    """One metric with its labels; does nothing once it is ended."""
-
-    def __init__(self, triton: Any) -> None:
-        """Take Triton's object, which nothing else may keep."""
-        self._triton = triton
-
-    def set(self, value: float) -> None:
-        """Set a gauge."""
-        if (metric := self._triton) is not None:
-            metric.set(value)
-
-    def increment(self, value: float) -> None:
-        """Add to a counter."""
-        if (metric := self._triton) is not None:
-            metric.increment(value)
-
-    def end(self) -> None:
-        """Take it off Triton's page."""
-        self._triton = None
-
-
-class Family:
+class Family(Generic[Kind]):
     """Metrics of one name; Triton's own object, which keeps them on the page, is kept here."""
 
-    def __init__(self, name: str, description: str, kind: Any) -> None:
+    def __init__(self, name: str, description: str, kind: type[Kind]) -> None:
         """Register it.
 
         Args:
             name: of the metrics.
             description: Prometheus's help text.
-            kind: one of Triton's.
+            kind: of its metrics.
         """
-        self._triton = pb_utils.MetricFamily(name=name, description=description, kind=kind)
-        self._series: list[Series] = []
+        families = pb_utils.MetricFamily  # there only once Triton has begun to load a model
+        self._triton: Any = families(
+            name=name, description=description, kind=getattr(families, kind.triton_kind)
+        )
+        self._kind = kind
+        self._series: list[Kind] = []
         _families.append(self)
 
-    def series(self, labels: Mapping[str, str]) -> Series:
+    def series(self, labels: Mapping[str, str]) -> Kind:
         """Register a metric of these labels."""
-        found = Series(self._triton.Metric(labels=dict(labels)))
+        found = self._kind(self._triton.Metric(labels=dict(labels)), _changes)
         self._series.append(found)
         return found
 
@@ -63,27 +48,30 @@ class Family:
         self._triton = None
 
 
-_families: list[Family] = []
+_families: list[Family[Any]] = []
 """Of this process, which is one instance of one model."""
 
+_changes = Changes()
 
-def counters(metric: Metric, ending: str = "") -> Family:
+
+def counters(metric: Metric, ending: str = "") -> Family[Counter]:
     """Register counters.
 
     Args:
         metric: its name and help.
         ending: of the name.
     """
-    return Family(metric.name + ending, metric.help, pb_utils.MetricFamily.COUNTER)
+    return Family(metric.name + ending, metric.help, Counter)
 
 
-def gauges(metric: Metric) -> Family:
+def gauges(metric: Metric) -> Family[Gauge]:
     """Register gauges."""
-    return Family(metric.name, metric.help, pb_utils.MetricFamily.GAUGE)
+    return Family(metric.name, metric.help, Gauge)
 
 
 def end_metrics() -> None:
     """End all metrics: the last thing that a model's `finalize` does."""
+    _changes.close()
     for one in _families:
         one.end()
     _families.clear()

@@ -50,7 +50,7 @@ class ResponseSender:
         """Start the thread.
 
         Args:
-            poll_interval_seconds: time between two rounds of polls.
+            poll_interval_seconds: least time between two rounds of polls.
             poll_within_seconds: a cancellation is detected within this time. Open responses take
                 turns: a poll is a call into Triton that costs as much as sending a token.
             max_polls_per_round: responses polled per round at most. With more open responses
@@ -82,16 +82,19 @@ class ResponseSender:
         while True:
             try:
                 # Without an open answer nothing is looked for: an idle server sleeps.
-                call = self._calls.get(timeout=self._every if self._open else None)
+                call = self._calls.get(timeout=self._pause() if self._open else None)
             except queue.Empty:
                 pass
             else:
                 if call is None:
                     return
                 _run(call)
-            if time.monotonic() - polled >= self._every:
+            if self._open and time.monotonic() - polled >= self._pause():
                 self._poll()
                 polled = time.monotonic()
+
+    def _pause(self) -> float:
+        return seconds_between_rounds(len(self._open), self._every, self._within)
 
     def _poll(self) -> None:
         polls = polls_per_round(len(self._open), self._every, self._within)
@@ -122,6 +125,17 @@ class ResponseSenders:
         """Run what was put before, then end the threads; each has so many seconds for that."""
         for one in self._all:
             one.close(timeout)
+
+
+def seconds_between_rounds(answers: int, every: float, within: float) -> float:
+    """Return the time from one round of polls to the next: longer while one answer is its share.
+
+    Args:
+        answers: that are open, at least one.
+        every: seconds from one round to the next at the least.
+        within: seconds within which each is looked at.
+    """
+    return max(every, within / answers)
 
 
 def polls_per_round(answers: int, every: float, within: float) -> int:
