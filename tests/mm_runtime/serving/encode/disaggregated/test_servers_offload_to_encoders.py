@@ -51,7 +51,7 @@ def runs_of(encoder: Served) -> float:
 
 
 def encodings(pair: Pair) -> float:
-    """Return the requests with images that a server has counted, whoever encoded them."""
+    """Return the requests with images that a server has counted."""
     return sum(counted(pair.server, BY).values())
 
 
