@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from mm_api.documents.model_facts import EncoderFacts, TextFacts, VisionFacts
+from mm_api.documents.model_facts import AudioFacts, EncoderFacts, TextFacts, VisionFacts
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,4 +12,5 @@ class Dimensions:
     text: TextFacts
     vision: VisionFacts | None = None
     encoder: EncoderFacts | None = None
+    audio: AudioFacts | None = None
     image_token_id: int | None = None

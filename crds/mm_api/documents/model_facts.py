@@ -113,6 +113,21 @@ class VisionFacts(Document):
     )
 
 
+class AudioFacts(Document):
+    """Dimensions of the tower that reads recordings of conversations, beside a decoder."""
+
+    hidden_size: int = Field(ge=1)
+    layers: int = Field(ge=1)
+    attention_heads: int = Field(ge=1)
+    positions: int = Field(ge=1, description="Of the longest recording.")
+    least_samples: int = Field(ge=1, description="Of a recording that the class reads.")
+    most_samples: int = Field(
+        ge=1,
+        description="Of a recording, at 16,000 a second: the checkpoint's own processor would cut "
+        "a longer one.",
+    )
+
+
 class AdapterFacts(Document):
     """One LoRA adapter of the spec."""
 
@@ -168,6 +183,7 @@ class ModelFacts(Document):
     text: TextFacts
     vision: VisionFacts | None = None
     encoder: EncoderFacts | None = None
+    audio: AudioFacts | None = None
     lora: LoraFacts | None = Field(default=None, description="None: no adapters were requested.")
 
     @property

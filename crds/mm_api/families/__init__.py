@@ -25,6 +25,7 @@ from mm_api.families.mt5 import MT5
 from mm_api.families.nmt import NMT
 from mm_api.families.pixtral import PIXTRAL
 from mm_api.families.qwen2_5_vl import QWEN2_5_VL
+from mm_api.families.qwen2_audio import QWEN2_AUDIO
 from mm_api.families.qwen2_vl import QWEN2_VL
 from mm_api.families.qwen3_vl import QWEN3_VL
 from mm_api.families.smolvlm import SMOLVLM
@@ -37,6 +38,7 @@ FAMILIES: dict[str, Family] = {
     for family in (
         *(BLIP2_OPT, BLIP2_T5, LLAVA, VILA, LLAVA_NEXT, LLAVA_ONEVISION, MLLAMA, QWEN2_VL),
         *(QWEN2_5_VL, INTERNVL, MISTRAL3, PIXTRAL, GEMMA3, IDEFICS3, SMOLVLM, QWEN3_VL),
+        QWEN2_AUDIO,
         *(T5, FLAN_T5, MT5, BYT5, BART, MBART, NMT, WHISPER),
         GENERIC,
     )

@@ -21,7 +21,11 @@ _BY_LAYOUT = [
     for family in FAMILIES.values()
     if family.model_type is None and family.image_layout is not ImageLayout.OWN
 ]
-_BY_CLASS = [family for family in FAMILIES.values() if family.image_layout is ImageLayout.OWN]
+_BY_CLASS = [
+    family
+    for family in FAMILIES.values()
+    if family.model_type is None and family.image_layout is ImageLayout.OWN
+]
 """Any class that transformers knows, after every family that is known better."""
 
 _BY_TYPE = [family for family in FAMILIES.values() if family.model_type is not None]

@@ -15,6 +15,10 @@ FIXED_SIZE_FACTOR = 1.25
 VARIABLE_SIZE_FACTOR = 1.5
 
 
+MOST_RECORDINGS = 8
+"""Of a request: four minutes of audio where one has half a minute, 15 MB of samples."""
+
+
 def always(_: JsonObject) -> bool:
     """Return true: the model_type identifies the family."""
     return True
@@ -275,6 +279,10 @@ class Family:
     """None: images are read by cross attention, or it is an encoder-decoder."""
     loaded_as: str | None = None
     """Class of transformers; None: the first one of `architectures`."""
+    reads_images: bool = True
+    """False: of decoders beside a tower, one that reads recordings and no images."""
+    audio_features: Callable[[int], int] | None = None
+    """Tokens that a recording of so many samples becomes; None: conversations hold none."""
     reads_audio: bool = False
     """The encoder reads log-mel spectrograms, not text."""
     tokenizer: Tokenizer = Tokenizer()
@@ -335,7 +343,7 @@ class Family:
     @property
     def sees(self) -> bool:
         """Return whether its checkpoints have a vision tower beside a decoder."""
-        return self.kind is not Kind.ENCODER_DECODER
+        return self.kind is not Kind.ENCODER_DECODER and self.reads_images
 
     @property
     def has_tower(self) -> bool:

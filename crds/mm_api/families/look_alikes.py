@@ -37,7 +37,8 @@ LOOK_ALIKES = (
         "it answers with the LoRA adapters of its folders vision-lora and speech-lora, chosen by"
         " what a request holds, and TensorRT-LLM's class runs Python code of the checkpoint; no"
         " backend here does either",
-        "Nearest: Qwen2.5-VL (family qwen2-5-vl) for images, Whisper (family whisper) for speech",
+        "Nearest: Qwen2.5-VL (family qwen2-5-vl) for images, Qwen2-Audio (family qwen2-audio) for"
+        " recordings",
     ),
     LookAlike(
         ("nvila",),
@@ -48,19 +49,12 @@ LOOK_ALIKES = (
         " are tiled too",
     ),
     LookAlike(
-        ("qwen2_audio", "qwen2_audio_encoder"),
-        "Qwen2-Audio",
-        "no backend here reads audio in conversations, and TensorRT-LLM on PyTorch has no class of"
-        " it",
-        "Nearest: Whisper (family whisper), which transcribes",
-    ),
-    LookAlike(
         ("qwen2_5_omni", "qwen2_5_omni_thinker", "qwen3_omni_moe", "qwen3_omni_moe_thinker"),
         "Qwen-Omni",
-        "it reads audio and answers with it, which no backend here serves, and TensorRT-LLM on"
+        "it answers in speech, too, which no backend here serves, and TensorRT-LLM on"
         " PyTorch has no class of it",
         "Nearest: Qwen2.5-VL (family qwen2-5-vl) or Qwen3-VL (family qwen3-vl) for images and"
-        " videos, Whisper (family whisper) for speech",
+        " videos, Qwen2-Audio (family qwen2-audio) for recordings",
     ),
 )
 

@@ -63,6 +63,9 @@ class PromptStyle:
 
     placeholder: str = PLACEHOLDER
     video: str = ""
+    audio: str = ""
+    """Stands for a recording; empty: conversations hold none."""
+    reads_images: bool = True
     moments: Moments | None = None
     """None: all frames of a video are one run behind one placeholder."""
     framed: str = ""
@@ -85,8 +88,9 @@ class PromptStyle:
 
     @property
     def reserved(self) -> tuple[str, ...]:
-        """Return what a user's text must not contain: it would claim an image or a video."""
-        return (self.placeholder, self.video) if self.video else (self.placeholder,)
+        """Return what a user's text must not contain: it would claim an image or other media."""
+        images = self.placeholder if self.reads_images else ""
+        return tuple(filter(None, (images, self.video, self.audio)))
 
 
 def prompt_style(placeholder: str, opening: str = "") -> PromptStyle:

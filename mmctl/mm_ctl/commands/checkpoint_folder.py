@@ -59,6 +59,7 @@ def facts_of_folder(folder: Path, family: str | None) -> ModelFacts:
         text=dimensions.text,
         vision=dimensions.vision,
         encoder=dimensions.encoder,
+        audio=dimensions.audio,
     )
     parameters = _counted(folder, dtype) or _computed(folder, facts, dimensions)
     return facts.model_copy(
@@ -117,11 +118,11 @@ def _computed(folder: Path, facts: ModelFacts, dimensions: Dimensions) -> int:
     """Return the number of weights that the dimensions make."""
     family = FAMILIES[facts.family]
     total = text_parameters(facts, family)
-    if dimensions.vision is None:
+    if dimensions.vision is None and dimensions.audio is None:
         return total
-    if family.vision_parameters is None:
+    if family.vision_parameters is None or dimensions.vision is None:
         raise UsageError(
-            f"{folder} has neither weights nor {INDEX}, and the vision tower of {family.name} "
+            f"{folder} has neither weights nor {INDEX}, and the tower of {family.name} "
             f"cannot be counted from its configuration: add {INDEX}"
         )
     return total + family.vision_parameters(dimensions.vision, dimensions.text)

@@ -84,6 +84,8 @@ def _reads(family: Family, *, video: bool) -> str:
     if family.reads_audio:
         return "audio"
     shown = ["text", *(["image"] if family.sees else [])]
+    if family.audio_features is not None:
+        shown.append("audio")
     if video and family.video_features is not None:
         shown.append("video")
     return ", ".join(shown)

@@ -211,6 +211,7 @@ def _engine_request(chat: PreparedChat, request_id: str, choice: int) -> EngineR
         images=chat.images,
         video=chat.video,
         audio=chat.audio,
+        recordings=chat.recordings,
         spectrogram=None if chat.windows is None else chat.windows.cut(0),
         cache_salt=chat.cache_salt,
         max_tokens=chat.budget.max_tokens,

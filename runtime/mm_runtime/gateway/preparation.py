@@ -13,6 +13,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from mm_api.families.family import MOST_RECORDINGS
 from mm_runtime.gateway.admission.fair_queue import PLAIN, Ticket
 from mm_runtime.gateway.admission.salts import salt_of
 from mm_runtime.gateway.admission.tokens import TokenBudget, budget_tokens, check_characters
@@ -38,6 +39,7 @@ from mm_runtime.gateway.media.audio_reader import DEFAULT_LANGUAGE, AudioReader,
 from mm_runtime.gateway.media.details import detailed, with_options
 from mm_runtime.gateway.media.frames import Video
 from mm_runtime.gateway.media.images import ImageLoader, ImageReference, VideoReference
+from mm_runtime.gateway.media.recordings import AudioReference
 from mm_runtime.gateway.prompts.conversation import ChatPrompt
 from mm_runtime.gateway.prompts.layout import PromptLayout
 from mm_runtime.gateway.prompts.templates import Turn
@@ -81,6 +83,8 @@ class PreparedChat:
     likeliest: int | None = None
     form: Form | None = None
     """As in `EngineRequest`."""
+    recordings: tuple[NDArray[np.float32], ...] = ()
+    """Of the conversation."""
     ticket: Ticket = PLAIN
     """Of each choice: how it waits for a slot."""
 
@@ -92,7 +96,7 @@ class PreparedChat:
     @property
     def media_bytes(self) -> int:
         """Memory of pixels and samples, held until the answer ends."""
-        media = (*self.images, self.video, self.audio)
+        media = (*self.images, self.video, self.audio, *self.recordings)
         windows = 0 if self.windows is None else self.windows.frames.nbytes
         return windows + sum(one.nbytes for one in media if one is not None)
 
@@ -107,6 +111,7 @@ class _Parsed:
     turns: tuple[Turn, ...] = ()
     processors: tuple[ImageProcessor, ...] = ()
     """Of each image and video."""
+    recordings: tuple[AudioReference, ...] = ()
 
 
 class Preparation:
@@ -216,6 +221,11 @@ class Preparation:
         elif not self._layout.rows_are_fixed:
             rows = self._layout.rows([(image.shape[0], image.shape[1]) for image in images])
             budget = self._budget(request, text_tokens, marks, rows)
+        recordings = await self._recordings(parsed.recordings)
+        if recordings:
+            # Each has one token in the text, which its features take the place of.
+            features = sum(map(self.model.audio_features, map(len, recordings))) - len(recordings)
+            budget = self._budget(request, text_tokens, marks, budget.image_tokens + features)
         cross_attention_rows = self._layout.cross_attention_rows(
             [(image.shape[0], image.shape[1]) for image in images]
         )
@@ -236,7 +246,27 @@ class Preparation:
             or calls_need_tokens(request, self.model.dialect),
             likeliest=_likeliest(request),
             form=form_of(request, self.model.dialect, self._control),
+            recordings=recordings,
         )
+
+    async def _recordings(
+        self, references: Sequence[AudioReference]
+    ) -> tuple[NDArray[np.float32], ...]:
+        """Return the samples of each recording, one after another: each takes memory to decode."""
+        audio, found = self.model.audio, []
+        if audio is None:
+            return ()
+        for reference in references:
+            samples = await self._images.load_recording(reference, most_samples=audio.most_samples)
+            if len(samples) < audio.least_samples:
+                raise InvalidRequestError(
+                    f"`{reference.param}`: the audio has {len(samples)} samples, and this model "
+                    f"reads {audio.least_samples} at the least. Send a longer recording.",
+                    param=reference.param,
+                    code="invalid_audio",
+                )
+            found.append(samples)
+        return tuple(found)
 
     async def _prepare_audio(self, request: TranscriptionRequest) -> PreparedChat:
         if self.audio_reader is None:
@@ -323,6 +353,7 @@ class Preparation:
             )
         found = self._chat_prompt.split(request)
         self._check_media(found.images, found.videos)
+        _check_recordings(self.model, found.recordings)
         processors = self._processors(request, found.images, found.videos)
         return _Parsed(
             self._chat_prompt.write(found),
@@ -330,6 +361,7 @@ class Preparation:
             found.videos,
             tuple(found.turns),
             processors,
+            tuple(found.recordings),
         )
 
     def _processors(
@@ -397,6 +429,25 @@ class Preparation:
             images=images,
             wanted=request.token_limit,
             param=_prompt_param(request),
+        )
+
+
+def _check_recordings(model: ServedModel, recordings: Sequence[AudioReference]) -> None:
+    if not recordings:
+        return
+    if model.audio is None:
+        raise InvalidRequestError(
+            f"This model takes no audio in conversations. Leave `{recordings[0].param}` out.",
+            param=recordings[0].param,
+            code="invalid_content_part",
+        )
+    if len(recordings) > MOST_RECORDINGS:
+        param = recordings[MOST_RECORDINGS].param
+        raise InvalidRequestError(
+            f"The request has {len(recordings)} recordings; this model takes at most "
+            f"{MOST_RECORDINGS} per request. `{param}` is the first one too many.",
+            param=param,
+            code="too_many_recordings",
         )
 
 

@@ -187,7 +187,8 @@ def build_gateway(
     drain = Drain()
     key_limits = KeyLimits(plan.key_limits or (), time.monotonic)
     auth = BearerAuth(auth_token_file, (key_limits.keep, metrics.keep_keys))
-    one_file = int(plan.max_video_frames > 0 or preparation.accepts_audio)
+    takes_audio = preparation.accepts_audio or model.audio is not None
+    one_file = int(plan.max_video_frames > 0 or takes_audio)
     limits = ExchangeLimits(
         max_body_bytes=largest_body_bytes(
             files=max(plan.max_images_per_request, one_file), file_bytes=plan.max_image_bytes
@@ -282,6 +283,8 @@ def _served_model(
         ),
         max_images=serving.gateway.max_images_per_request if sees else 0,
         max_video_frames=serving.gateway.max_video_frames if sees else 0,
+        audio=directory.facts.audio,
+        audio_features=FAMILIES[directory.facts.family].audio_features or (lambda _: 0),
         temperature=float(generation.get("temperature") or 1.0) if sampled else 0.0,
         top_p=float(generation.get("top_p") or 1.0),
         adapters={one.name: one.uid for one in directory.manifest.plan.adapters},

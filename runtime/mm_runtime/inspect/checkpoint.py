@@ -100,6 +100,7 @@ def _inspect(source: Path, options: InspectOptions) -> ModelFacts:
         text=dimensions.text,
         vision=dimensions.vision,
         encoder=dimensions.encoder,
+        audio=dimensions.audio,
     )
 
 

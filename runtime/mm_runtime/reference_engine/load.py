@@ -161,7 +161,7 @@ def load_model(
     if record is not None and record.kind is Kind.CROSS_ATTENTION:
         return CrossAttentionModel(checkpoint)
     if record is not None and record.image_layout is ImageLayout.OWN:
-        return OwnClassModel(checkpoint, directory.processor)
+        return OwnClassModel(checkpoint, directory.processor, directory.facts.audio)
     if record is None or record.decoder is None:
         raise ValueError(
             f"the Reference engine has no family {family!r}; it has {', '.join(sorted(SERVED))}"

@@ -8,10 +8,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 import transformers
+from numpy.typing import NDArray
 from PIL import Image
 
+from mm_api.documents.model_facts import AudioFacts
 from mm_api.families import FAMILIES
 from mm_api.families.known_classes import CLASSES
 from mm_runtime.reference_engine.checkpoint import Checkpoint
@@ -19,6 +22,7 @@ from mm_runtime.reference_engine.language_model import load_full_model, refuse_b
 from mm_runtime.reference_engine.unbatched import UnbatchedModel
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.generate.request import RawImages, Request
+from mm_runtime.serving.preprocess.audio.spectrogram import SAMPLE_RATE
 
 _NOT_READ = frozenset({"input_ids", "attention_mask", "labels"})
 """Of a processor's tensors: the engine has the ids, sees all of a prompt, and trains nothing."""
@@ -40,19 +44,24 @@ class _State:
 class OwnClassModel(UnbatchedModel):
     """A checkpoint of any class, with its processor."""
 
-    def __init__(self, checkpoint: Checkpoint, processor: Path) -> None:
+    def __init__(
+        self, checkpoint: Checkpoint, processor: Path, audio: AudioFacts | None = None
+    ) -> None:
         """Load both.
 
         Args:
             checkpoint: config.json and weights.
             processor: folder of the small files.
+            audio: of its tower; None: it reads no recordings.
         """
+        self._audio = audio
         super().__init__(checkpoint.slots, checkpoint.device)
         kind = getattr(transformers, FAMILIES[checkpoint.family].transformers_class)
         dtype = getattr(torch, checkpoint.dtype)
         self._model: Any = load_full_model(kind, checkpoint.folder, dtype).to(checkpoint.device)
         config = self._model.config
-        name = CLASSES[config.model_type]["processor"]
+        # A part of a checkpoint has none in the table: the folder names that of all of it.
+        name = CLASSES.get(config.model_type, {}).get("processor", "AutoProcessor")
         # Of some classes the published tokenizer_config.json names a wrong tokenizer, which
         # transformers corrects by the configuration; the folder of the small files has none.
         self._processor: Any = getattr(transformers, name).from_pretrained(
@@ -71,12 +80,16 @@ class OwnClassModel(UnbatchedModel):
         if raw_images is None:
             raise RequestError("prompt_text is missing: this model reads texts, and makes the ids")
         images = _images(raw_images)
+        recordings = self._recordings(raw_images)
         begin = getattr(self._processor.tokenizer, "bos_token", None)
         begins = begin is not None and raw_images.text.startswith(begin)
         options: dict[str, Any] = {"text": [raw_images.text], "return_tensors": "pt"}
         options |= {"add_special_tokens": False} if begins else {}
         try:
-            if images:
+            if recordings:
+                rate = {"sampling_rate": SAMPLE_RATE}
+                made = dict(self._processor(audio=recordings, **rate, **options))
+            elif images:
                 made = dict(self._processor(images=images, **options))
             else:  # some processors want an image; of a text they make what its tokenizer does
                 made = dict(self._processor.tokenizer(**options))
@@ -87,6 +100,31 @@ class OwnClassModel(UnbatchedModel):
         ids = tuple(made["input_ids"][0].tolist())
         tensors = {name: one for name, one in made.items() if name not in _NOT_READ}
         return replace(request, ids=ids, tensors=tensors, raw_images=None)
+
+    def _recordings(self, raw_images: RawImages) -> list[NDArray[np.float32]]:
+        """Return the recordings of a request.
+
+        Raises:
+            RequestError: the model reads none, not so short or long ones, or other than marked.
+        """
+        found = list(raw_images.recordings)
+        if self._audio is None:
+            if found:
+                raise RequestError("audio_samples_input: this model reads no recordings")
+            return found
+        mark = self._processor.audio_token
+        if raw_images.text.count(mark) != len(found):
+            raise RequestError(
+                f"the prompt has {raw_images.text.count(mark)} {mark} placeholder(s) and the "
+                f"request {len(found)} recording(s); send one for each placeholder"
+            )
+        for one in found:
+            if not self._audio.least_samples <= len(one) <= self._audio.most_samples:
+                raise RequestError(
+                    f"audio_samples_input: a recording has {len(one)} samples; expected "
+                    f"{self._audio.least_samples} to {self._audio.most_samples}"
+                )
+        return found
 
     def check(self, request: Request) -> None:
         """Refuse ids that are not this model's, and what it does not read."""

@@ -60,7 +60,13 @@ BAD = {
     "data url without data": (_body(_image("data:image/png")), 400, PART, "no comma"),
     "data url of text": (_body(_image("data:text/html;base64,AAAA")), 400, PART, "text/html"),
     "too many bytes": (_body(_image(data_url(b"x" * 200_001))), 400, PART, "200001 bytes"),
-    "unknown part": (_body({"type": "input_audio"}), 400, PART, "'input_audio'"),
+    "unknown part": (_body({"type": "input_file"}), 400, PART, "'input_file'"),
+    "audio for a model without": (
+        _body({"type": "input_audio", "input_audio": {"data": "AAAA", "format": "wav"}}),
+        400,
+        PART,
+        "takes no audio in conversations",
+    ),
     "video for a model without": (
         _body({"type": "video_url", "video_url": {"url": "data:video/mp4;base64,AAAA"}}),
         400,

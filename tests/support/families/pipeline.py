@@ -56,6 +56,12 @@ OWN_INPUTS = {
 }
 """Those between preprocessing and a checkpoint's own class."""
 
+RECORDINGS = {
+    "audio_samples_input": "raw_audio",
+    "audio_lengths_input": "raw_audio_lengths",
+}
+"""What a client sends past preprocessing."""
+
 
 def plan_of(facts: ModelFacts, vision_engine: VisionEngine = "ONNXRuntime") -> BuildPlan:
     """Return a plan of a Reference engine for a small checkpoint of any family."""
@@ -152,8 +158,11 @@ class Pipeline:
 
     def inputs(self, text: str, **tensors: Any) -> dict[str, Any]:
         """Return the inputs of the model `tensorrt_llm`."""
+        recordings = {
+            given: tensors.pop(name) for name, given in RECORDINGS.items() if name in tensors
+        }
         prepared = self.prepare(text, **tensors)
-        found = {
+        found = recordings | {
             "input_ids": prepared["INPUT_ID"],
             "input_lengths": prepared["REQUEST_INPUT_LEN"],
             "decoder_input_ids": prepared["DECODER_INPUT_ID"],

@@ -1,9 +1,10 @@
 """Bytes of host memory of one replica where no GPU holds the weights, term by term."""
 
 from mm_api.documents.build_plan import EngineLimits
-from mm_api.documents.model_facts import EncoderFacts, ModelFacts, TextFacts
+from mm_api.documents.model_facts import AudioFacts, EncoderFacts, ModelFacts, TextFacts
 from mm_api.documents.model_plan import HostMemory
 from mm_api.dtypes import DTYPE_BYTES
+from mm_api.families.family import MOST_RECORDINGS
 from mm_api.v1alpha1.quantity import bytes_of
 from mm_api.vision_runs import SCORE_COPIES, entries_of_a_run, score_bytes
 from mm_operator.plan.engine.encoders import server_cache_bytes
@@ -92,7 +93,7 @@ def host_vision_bytes(target: Target, batch: int) -> int:
     """Return weights, activations and scores of the vision encoder, exported as float32."""
     vision, family = target.facts.vision, target.family
     if vision is None:
-        return 0
+        return _audio_bytes(target.facts.audio)
     width, engine = vision.hidden_size, target.spec.vision.engine
     # Where the checkpoint's own class encodes, they are among the language model's.
     weights = _BLOCK_MATRICES * width * width * vision.layers if family.has_tower else 0
@@ -100,6 +101,18 @@ def host_vision_bytes(target: Target, batch: int) -> int:
     activations = together * family.positions_per_tile(vision) * width * _ACTIVATION_COPIES
     scores = together * SCORE_COPIES * score_bytes(family, vision, engine)
     return (weights + activations) * _VISION_DTYPE_BYTES + scores
+
+
+def _audio_bytes(audio: AudioFacts | None) -> int:
+    """Return what recordings of one request take on their way through the audio tower.
+
+    They are read together; in front of its blocks each has two frames a position, and positions
+    see each other by a mask.
+    """
+    if audio is None:
+        return 0
+    frames = 2 * audio.positions * audio.hidden_size * _ACTIVATION_COPIES
+    return MOST_RECORDINGS * (frames + audio.positions**2) * _VISION_DTYPE_BYTES
 
 
 def stored_scores(target: Target) -> int:

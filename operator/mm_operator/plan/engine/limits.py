@@ -63,7 +63,8 @@ def _decoder(request: PlanRequest, facts: ModelFacts, family: Family) -> Limits:
         rows, source = _video(request.max_video_frames, facts, family, rows, source)
     table = family.kind is Kind.PROMPT_TABLE
     frames = images * family.frame_tokens(vision) if vision else 0
-    occupied = (rows if table else images) + frames + family.template_tokens
+    recording = _recording_tokens(facts, family)
+    occupied = (rows if table else images) + frames + recording + family.template_tokens
     seq_len, seq_reason = _sequence(request, facts, family, occupied)
     input_len, input_reason = _input(request, family, occupied, seq_len)
     batch = request.max_batch_size
@@ -125,6 +126,13 @@ def _video(
         )
     rows = family.video_features(facts.vision, frames)
     return (rows, f"{rows} features of {frames} frames") if rows > least else (least, source)
+
+
+def _recording_tokens(facts: ModelFacts, family: Family) -> int:
+    """Return the tokens of the longest recording of a conversation."""
+    if facts.audio is None or family.audio_features is None:
+        return 0
+    return family.audio_features(facts.audio.most_samples)
 
 
 def _sequence(

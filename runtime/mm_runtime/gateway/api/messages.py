@@ -60,17 +60,47 @@ class VideoPart(Wire):
     video_url: VideoUrl
 
 
-ContentPart = Annotated[TextPart | ImagePart | VideoPart, Field(discriminator="type")]
+class InputAudio(Wire):
+    """A recording in base64, as OpenAI spells it; of the formats it has the first two."""
+
+    data: str = Field(min_length=1)
+    format: Literal["wav", "mp3", "flac", "ogg", "m4a", "webm"]
 
 
-def is_remote(part: TextPart | ImagePart | VideoPart) -> bool:
+class InputAudioPart(Wire):
+    """A recording of a message."""
+
+    type: Literal["input_audio"]
+    input_audio: InputAudio
+
+
+class AudioUrl(Wire):
+    """Where a recording is: a `data:` URL or an http(s) URL."""
+
+    url: str = Field(min_length=1)
+
+
+class AudioPart(Wire):
+    """A recording of a message; no part of OpenAI's, spelt as vLLM does."""
+
+    type: Literal["audio_url"]
+    audio_url: AudioUrl
+
+
+Part = TextPart | ImagePart | VideoPart | InputAudioPart | AudioPart
+ContentPart = Annotated[Part, Field(discriminator="type")]
+
+
+def is_remote(part: Part) -> bool:
     """Return whether a part stands behind an address, and not in the request."""
     match part:
         case ImagePart():
             url = part.image_url.url
         case VideoPart():
             url = part.video_url.url
-        case TextPart():
+        case AudioPart():
+            url = part.audio_url.url
+        case TextPart() | InputAudioPart():
             return False
     return url[:5].lower() != "data:"
 

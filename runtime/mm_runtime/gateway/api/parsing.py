@@ -41,7 +41,10 @@ _MOST_ERRORS = 1000
 """All are written out to read the first, in 6 ms. Only thousands of unknown keys have more."""
 
 
-_PARTS = frozenset({"text", "image_url", "video_url", "input_text", "input_image", "output_text"})
+_PARTS = frozenset(
+    {"text", "image_url", "video_url", "input_audio", "audio_url"}
+    | {"input_text", "input_image", "output_text"}
+)
 """Types of what stands in a message."""
 
 
@@ -175,7 +178,11 @@ def _kinds(error: ErrorDetails) -> str:
     if "expected_tags" in context:
         return str(context["expected_tags"]).replace("'", "")
     form = error["loc"][-1] == "response_format"
-    return "text, json_object, json_schema" if form else "text, image_url, video_url"
+    return (
+        "text, json_object, json_schema"
+        if form
+        else "text, image_url, video_url, input_audio, audio_url"
+    )
 
 
 def _lower(message: str) -> str:

@@ -1,8 +1,9 @@
 """PURE: the one model behind a gateway: its names, limits and defaults."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from mm_api.documents.model_facts import AudioFacts
 from mm_runtime.gateway.admission.tokens import ContextLimits
 from mm_runtime.gateway.api.model_names import ModelNames
 from mm_runtime.gateway.api.tool_dialects import ToolDialect
@@ -18,6 +19,7 @@ class ServedModel:
         vocabulary_size: ids of tokens are smaller.
         created: seconds since the epoch, when its engine was built.
         max_video_frames: of one video; 0: the model takes none.
+        audio: bounds of recordings in conversations; None: the model takes none.
         temperature: used when a request gives none; the checkpoint's generation config says.
         top_p: the same.
         adapters: name of each LoRA adapter -> its id.
@@ -35,6 +37,10 @@ class ServedModel:
     max_video_frames: int
     temperature: float
     top_p: float
+    audio: AudioFacts | None = None
+    audio_features: Callable[[int], int] = lambda _: 0
+    """Tokens that a recording of so many samples becomes."""
+
     adapters: Mapping[str, int] = field(default_factory=dict)
     dialect: ToolDialect | None = None
 

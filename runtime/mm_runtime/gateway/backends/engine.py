@@ -90,6 +90,7 @@ class EngineRequest:
         audio: float32[samples] at the model's rate, or None.
         spectrogram: float32[frames, bins], a window of audio; None: `audio` says it, or there is
             none.
+        recordings: of the conversation, float32[samples] each, at the model's rate.
         adapter: id of the LoRA adapter that answers; None: the base model.
         cache_salt: what is kept of images and prompts is shared with requests of the same one;
             empty: of none.
@@ -110,6 +111,7 @@ class EngineRequest:
     max_tokens: int
     sampling: Sampling
     spectrogram: NDArray[np.float32] | None = None
+    recordings: tuple[NDArray[np.float32], ...] = ()
     turns: tuple[Turn, ...] = ()
     adapter: int | None = None
     token_by_token: bool = False

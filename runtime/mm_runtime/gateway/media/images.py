@@ -11,9 +11,12 @@ from numpy.typing import NDArray
 
 from mm_edge.body_budget import BodyBudget
 from mm_runtime.gateway.errors import InvalidRequestError
+from mm_runtime.gateway.media.container import BadRecordingError
 from mm_runtime.gateway.media.decoding.jobs import (
+    AUDIO_SECONDS,
     IMAGE_SECONDS,
     VIDEO_SECONDS,
+    audio_job,
     image_job,
     video_job,
 )
@@ -23,6 +26,7 @@ from mm_runtime.gateway.media.decoding.wire import Job
 from mm_runtime.gateway.media.frame_choice import EVENLY, FrameChoice
 from mm_runtime.gateway.media.frames import Video
 from mm_runtime.gateway.media.image_cache import DecodedImageCache
+from mm_runtime.gateway.media.recordings import AudioReference, Samples, checked
 from mm_runtime.gateway.media.video import VideoLimits
 from mm_runtime.images.data_urls import decode_data_url
 from mm_runtime.images.fetch import FetchRefusedError, ImageFetcher
@@ -32,7 +36,7 @@ from mm_runtime.serving.preprocess.media import LONGEST_VIDEO
 from mm_runtime.serving.preprocess.processors.prepared import Detail, ImageProcessor
 
 Pixels = NDArray[np.uint8]
-Found = TypeVar("Found", Pixels, Video)
+Found = TypeVar("Found", Pixels, Video, Samples)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +145,19 @@ class ImageLoader:
 
         return await self._read(reference, decoded, code="invalid_video")
 
+    async def load_recording(self, reference: AudioReference, *, most_samples: int) -> Samples:
+        """Return the samples of a recording, at the model's rate.
+
+        Raises:
+            InvalidRequestError: the recording is refused.
+        """
+
+        def decoded(run: Run, url: str, encoded: bytes | None) -> Samples:
+            content = checked(reference, url, encoded, max_bytes=self._limits.max_bytes)
+            return run(audio_job(most_samples), content, AUDIO_SECONDS).array
+
+        return await self._read(reference, decoded, code="invalid_audio")
+
     def _length(self, seconds: float | None) -> float | None:
         """Return the length that the model gets, None where it reads no times.
 
@@ -171,7 +188,7 @@ class ImageLoader:
 
     async def _read(
         self,
-        reference: ImageReference | VideoReference,
+        reference: ImageReference | VideoReference | AudioReference,
         decoded: Callable[[Run, str, bytes | None], Found],
         *,
         code: str,
@@ -188,7 +205,7 @@ class ImageLoader:
             raise InvalidRequestError(
                 f"`{param}`: {error}.", param=param, code=f"{code}_url"
             ) from error
-        except (BadImageError, RequestError, DecoderEndedError) as error:
+        except (BadImageError, BadRecordingError, RequestError, DecoderEndedError) as error:
             raise InvalidRequestError(f"`{param}`: {error}.", param=param, code=code) from error
 
 

@@ -5,12 +5,21 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from mm_api.families.prompt import PromptStyle
-from mm_runtime.gateway.api.messages import ImagePart, Message, TextPart, VideoPart, VideoUrl
+from mm_runtime.gateway.api.messages import (
+    AudioPart,
+    ImagePart,
+    InputAudioPart,
+    Message,
+    TextPart,
+    VideoPart,
+    VideoUrl,
+)
 from mm_runtime.gateway.api.openai import ChatRequest
 from mm_runtime.gateway.api.tool_dialects import ToolDialect
 from mm_runtime.gateway.errors import InvalidRequestError
 from mm_runtime.gateway.media.frame_choice import FrameChoice
 from mm_runtime.gateway.media.images import ImageReference, VideoReference
+from mm_runtime.gateway.media.recordings import AudioReference
 from mm_runtime.gateway.prompts.templates import (
     Call,
     ChatTemplate,
@@ -28,6 +37,7 @@ class Conversation:
     turns: list[Turn]
     images: list[ImageReference]
     videos: list[VideoReference]
+    recordings: list[AudioReference] = field(default_factory=list)
     tools: list[Tool] = field(default_factory=list)
     variables: Mapping[str, object] = field(default_factory=dict)
     """Of the template."""
@@ -66,8 +76,8 @@ class ChatPrompt:
             [],
             [],
             [],
-            self._tools(request),
-            self._variables(request),
+            tools=self._tools(request),
+            variables=self._variables(request),
             opens_answer=not continues and request.add_generation_prompt is not False,
             continues=continues,
         )
@@ -91,6 +101,9 @@ class ChatPrompt:
                     case VideoPart():
                         parts.append(Media.VIDEO)
                         found.videos.append(_video(part.video_url, f"{where}[{index}]"))
+                    case InputAudioPart() | AudioPart():
+                        parts.append(Media.AUDIO)
+                        found.recordings.append(_recording(part, f"{where}[{index}]"))
             self._check_joined(parts, where)
             role, calls = self._role(message.role), self._calls(message, f"messages[{number}]")
             turn = Turn(role, tuple(parts), calls)
@@ -136,7 +149,7 @@ class ChatPrompt:
         for mark in self.style.reserved:
             if mark in text:
                 raise InvalidRequestError(
-                    f"`prompt` contains {mark!r}, which stands for an image or a video. POST "
+                    f"`prompt` contains {mark!r}, which stands for an image or other media. POST "
                     "/v1/chat/completions with images.",
                     param="prompt",
                 )
@@ -213,7 +226,7 @@ class ChatPrompt:
         for mark in self.style.reserved:
             if mark in text:
                 raise InvalidRequestError(
-                    f"`{param}` contains {mark!r}, which stands for an image or a video. Leave "
+                    f"`{param}` contains {mark!r}, which stands for an image or other media. Leave "
                     "it out: those parts are placed by their position.",
                     param=param,
                 )
@@ -225,6 +238,13 @@ class ChatPrompt:
                 code="control_token",
             )
         return text
+
+
+def _recording(part: InputAudioPart | AudioPart, param: str) -> AudioReference:
+    if isinstance(part, AudioPart):
+        return AudioReference(part.audio_url.url, param)
+    sent = part.input_audio
+    return AudioReference(f"data:audio/{sent.format};base64,{sent.data}", param, sent.format)
 
 
 def _video(video: VideoUrl, param: str) -> VideoReference:

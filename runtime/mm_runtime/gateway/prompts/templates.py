@@ -37,6 +37,7 @@ class Media(Enum):
 
     IMAGE = "image"
     VIDEO = "video"
+    AUDIO = "audio"
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,11 +132,15 @@ class ChatTemplate:
 
         A template for text prints the list itself (with its quotes) or fails on it.
         """
+        style = self._style
+        kind, mark = (Media.IMAGE, style.placeholder)
+        if not style.reads_images:
+            kind, mark = (Media.AUDIO, style.audio)
         try:
-            rendered = self._render([_as_parts(Turn("user", (Media.IMAGE, _PROBE)))], _OPENED)
+            rendered = self._render([_as_parts(Turn("user", (kind, _PROBE)))], _OPENED)
         except TemplateRefusedError:
             return False
-        marks = rendered.count(self._style.placeholder)
+        marks = rendered.count(mark)
         return marks == 1 and _PROBE in rendered and "'type'" not in rendered
 
     def _writes(self, role: str) -> bool:
@@ -159,7 +164,12 @@ class ChatTemplate:
             return None
 
     def _as_text(self, turn: Turn) -> dict[str, Any]:
-        marks = {Media.IMAGE: self._style.placeholder, Media.VIDEO: self._style.video}
+        style = self._style
+        marks = {
+            Media.IMAGE: style.placeholder,
+            Media.VIDEO: style.video,
+            Media.AUDIO: style.audio,
+        }
         lines = (marks[part] if isinstance(part, Media) else part for part in turn.parts)
         return {"role": turn.role, "content": "\n".join(lines)}
 

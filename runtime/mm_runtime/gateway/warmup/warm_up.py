@@ -240,6 +240,9 @@ class WarmUp:
         parts: list[dict[str, object]] = [{"type": "text", "text": "What is in the image?"}]
         if self.service.model.max_images:
             parts.append({"type": "image_url", "image_url": {"url": _image_url()}})
+        if self.service.model.audio is not None:
+            data = base64.b64encode(encode_wav(sample_audio())).decode()
+            parts.append({"type": "input_audio", "input_audio": {"data": data, "format": "wav"}})
         return ChatRequest.model_validate(
             {**common, "messages": [{"role": "user", "content": parts}]}
         )

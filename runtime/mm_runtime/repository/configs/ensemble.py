@@ -86,6 +86,13 @@ INPUTS = (
     *_ADAPTER,
 )
 
+RECORDINGS = (
+    optional("audio_samples_input", DataType.FP32, -1, -1),
+    optional("audio_lengths_input", DataType.INT32, -1),
+)
+"""Of conversations, at the model's rate, padded to the longest, and the samples of each; not
+upstream's."""
+
 OUTPUTS = (
     output("text_output", DataType.STRING, -1),
     output("cum_log_probs", DataType.FP32, -1),
@@ -184,6 +191,8 @@ STEPS = (
             "prompt_text": "_PROMPT_TEXT",
             "raw_images": "_RAW_IMAGES",
             "raw_image_sizes": "_RAW_IMAGE_SIZES",
+            "raw_audio": "audio_samples_input",
+            "raw_audio_lengths": "audio_lengths_input",
             "decoder_input_ids": "_DECODER_INPUT_ID",
             "input_lengths": "_REQUEST_INPUT_LEN",
             "decoder_input_lengths": "_REQUEST_DECODER_INPUT_LEN",
@@ -302,6 +311,8 @@ def steps(values: RepositoryValues) -> tuple[EnsembleStep, ...]:
         gone |= {HANDED_OVER}
     if not values.reads_raw_images:
         gone |= {"_PROMPT_TEXT", "_RAW_IMAGES", "_RAW_IMAGE_SIZES"}
+    if not values.reads_recordings:
+        gone |= {one.name for one in RECORDINGS}
     if values.native is not None:
         absent = tensorrt_llm.absent_inputs(values) | tensorrt_llm.OWN_OUTPUTS
         outputs = _LANGUAGE_MODEL.output_map
@@ -336,7 +347,9 @@ def known(values: RepositoryValues, inputs: tuple[Input, ...]) -> tuple[Input, .
 
 def inputs(values: RepositoryValues) -> tuple[Input, ...]:
     """Return what clients of an engine may send."""
-    return known(values, AUDIO_INPUTS if values.accepts_audio else INPUTS)
+    if values.accepts_audio:
+        return known(values, AUDIO_INPUTS)
+    return known(values, (*INPUTS, *(RECORDINGS if values.reads_recordings else ())))
 
 
 def config(values: RepositoryValues, name: str = NAME) -> ModelConfig:

@@ -40,6 +40,12 @@ RAW_IMAGES = (
 )
 """What the checkpoint's own processor reads, where it runs in this process."""
 
+RECORDINGS = (
+    optional("raw_audio", DataType.FP32, -1, -1),
+    optional("raw_audio_lengths", DataType.INT32, -1),
+)
+"""The same of recordings, padded to the longest, and the samples of each."""
+
 LIKELIEST = (
     output("likeliest_ids", DataType.INT32, -1, -1),
     output("likeliest_values", DataType.FP32, -1, -1),
@@ -169,6 +175,7 @@ def config(values: RepositoryValues) -> ModelConfig:
     )
     if values.native is None:
         inputs = (*inputs, *OWN_INPUTS, *(RAW_IMAGES if values.reads_raw_images else ()))
+        inputs = (*inputs, *(RECORDINGS if values.reads_recordings else ()))
     if values.gpu_features:
         inputs = (*inputs, optional(HANDED_OVER_ON_GPU, DataType.BOOL, 1))
     queued = batching(values)

@@ -118,6 +118,9 @@ class RawImages:
     sizes: NDArray[np.int64] | None = None
     """Height and width of each image."""
 
+    recordings: tuple[NDArray[np.float32], ...] = ()
+    """Samples of each, at the model's rate."""
+
 
 @dataclass(frozen=True)
 class Request:

@@ -1,5 +1,7 @@
 """How an engine's prompts are written: as its family does, or as its checkpoint's files say."""
 
+from dataclasses import replace
+
 from jinja2.exceptions import TemplateError
 
 from mm_api.families import FAMILIES
@@ -24,6 +26,8 @@ def style_of(engine: EngineDirectory, codec: TextCodec) -> PromptStyle:
         raise ValueError(f"{family.name} has no style of prompts: its text is the prompt")
     if family.image_layout is not ImageLayout.OWN:
         return family.prompt
+    if family.prompt.audio:
+        return replace(family.prompt, audio=_audio_mark(engine) or family.prompt.audio)
     placeholder = _placeholder(engine)
     return prompt_style(placeholder, _opening(engine, codec, prompt_style(placeholder)))
 
@@ -41,6 +45,17 @@ def _placeholder(engine: EngineDirectory) -> str:
     )
     texts = (one.get("content") if isinstance(one, dict) else one for one in said)
     return next((one for one in texts if isinstance(one, str) and one), PLACEHOLDER)
+
+
+def _audio_mark(engine: EngineDirectory) -> str:
+    """Return what stands for a recording, as the tokenizer says it; empty: it does not."""
+    tokenizer = read_object(engine.tokenizer / "tokenizer_config.json")
+    extra = tokenizer.get("extra_special_tokens")
+    said = (
+        tokenizer.get("audio_token"),
+        extra.get("audio_token") if isinstance(extra, dict) else None,
+    )
+    return next((one for one in said if isinstance(one, str) and one), "")
 
 
 def _opening(engine: EngineDirectory, codec: TextCodec, style: PromptStyle) -> str:

@@ -63,6 +63,7 @@ class PromptWriter:
         placeholder = style.video if video else style.placeholder
         moments = style.moments if video else None
         complete = complete or (moments is not None and is_timed(text, moments))
+        complete = complete or bool(style.audio and style.audio in text)
         if placeholder not in text and not complete:
             kind = "video" if video else "image"
             parts: list[dict[str, Any]] = [{"type": kind}] * (1 if video else images)
@@ -77,7 +78,7 @@ class PromptWriter:
                 text = timed(text, style, times, seconds)
             placeholder = moments.feature
         placeholders = text.count(placeholder)
-        if placeholders != images:
+        if placeholders != images and style.reads_images:
             raise RequestError(
                 f"the prompt has {placeholders} {placeholder} placeholder(s) and the request "
                 f"{images} image(s); send one image for each placeholder"
