@@ -119,7 +119,7 @@ class AudioFacts(Document):
     hidden_size: int = Field(ge=1)
     layers: int = Field(ge=1)
     attention_heads: int = Field(ge=1)
-    positions: int = Field(ge=1, description="Of the longest recording.")
+    positions: int = Field(ge=1, description="Of a recording, those that see each other.")
     least_samples: int = Field(ge=1, description="Of a recording that the class reads.")
     most_samples: int = Field(
         ge=1,

@@ -24,6 +24,7 @@ from mm_api.families.mllama import MLLAMA
 from mm_api.families.mt5 import MT5
 from mm_api.families.nmt import NMT
 from mm_api.families.pixtral import PIXTRAL
+from mm_api.families.qwen2_5_omni import QWEN2_5_OMNI
 from mm_api.families.qwen2_5_vl import QWEN2_5_VL
 from mm_api.families.qwen2_audio import QWEN2_AUDIO
 from mm_api.families.qwen2_vl import QWEN2_VL
@@ -38,7 +39,7 @@ FAMILIES: dict[str, Family] = {
     for family in (
         *(BLIP2_OPT, BLIP2_T5, LLAVA, VILA, LLAVA_NEXT, LLAVA_ONEVISION, MLLAMA, QWEN2_VL),
         *(QWEN2_5_VL, INTERNVL, MISTRAL3, PIXTRAL, GEMMA3, IDEFICS3, SMOLVLM, QWEN3_VL),
-        QWEN2_AUDIO,
+        *(QWEN2_AUDIO, QWEN2_5_OMNI),
         *(T5, FLAN_T5, MT5, BYT5, BART, MBART, NMT, WHISPER),
         GENERIC,
     )

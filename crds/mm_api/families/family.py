@@ -281,6 +281,9 @@ class Family:
     """Class of transformers; None: the first one of `architectures`."""
     reads_images: bool = True
     """False: of decoders beside a tower, one that reads recordings and no images."""
+    rows_of_image: Callable[[VisionFacts, int, int], int] | None = None
+    """Tokens of an image of a height and width, as the checkpoint's own processor makes them; None:
+    the plan's estimate, of every image."""
     audio_features: Callable[[int], int] | None = None
     """Tokens that a recording of so many samples becomes; None: conversations hold none."""
     reads_audio: bool = False

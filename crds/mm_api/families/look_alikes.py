@@ -49,12 +49,10 @@ LOOK_ALIKES = (
         " are tiled too",
     ),
     LookAlike(
-        ("qwen2_5_omni", "qwen2_5_omni_thinker", "qwen3_omni_moe", "qwen3_omni_moe_thinker"),
-        "Qwen-Omni",
-        "it answers in speech, too, which no backend here serves, and TensorRT-LLM on"
-        " PyTorch has no class of it",
-        "Nearest: Qwen2.5-VL (family qwen2-5-vl) or Qwen3-VL (family qwen3-vl) for images and"
-        " videos, Qwen2-Audio (family qwen2-audio) for recordings",
+        ("qwen2_5_omni_thinker", "qwen3_omni_moe", "qwen3_omni_moe_thinker"),
+        "Qwen3-Omni, or a part of Qwen2.5-Omni",
+        "no backend here serves it, and TensorRT-LLM on PyTorch has no class of it",
+        "Nearest: a complete Qwen2.5-Omni checkpoint (family qwen2-5-omni)",
     ),
 )
 

@@ -38,6 +38,21 @@ def audio_features(samples: int) -> int:
     return max(0, ((frames - 1) // 2 + 1 - 2) // 2 + 1)
 
 
+def check_extractor(processor: JsonObject) -> Sizes:
+    """Return the sizes of a checkpoint's WhisperFeatureExtractor.
+
+    Raises:
+        CheckpointError: it reads samples at another rate than audio is decoded to.
+    """
+    reads = Sizes(processor, EXTRACTOR, "preprocessor_config.json")
+    for name in ("sampling_rate", "hop_length"):
+        if reads(name) != EXTRACTOR[name]:
+            raise invalid(
+                f"preprocessor_config.json {name} is {reads(name)}; expected {EXTRACTOR[name]}"
+            )
+    return reads
+
+
 def read(config: JsonObject, processor: JsonObject) -> Dimensions:
     """Return the parts of a Qwen2-Audio checkpoint.
 
@@ -46,12 +61,7 @@ def read(config: JsonObject, processor: JsonObject) -> Dimensions:
             at another rate than audio is decoded to.
     """
     size = Sizes(section(config, "audio_config") or {}, AUDIO, "audio_config")
-    reads = Sizes(processor, EXTRACTOR, "preprocessor_config.json")
-    for name in ("sampling_rate", "hop_length"):
-        if reads(name) != EXTRACTOR[name]:
-            raise invalid(
-                f"preprocessor_config.json {name} is {reads(name)}; expected {EXTRACTOR[name]}"
-            )
+    reads = check_extractor(processor)
     samples = reads("chunk_length") * reads("sampling_rate")
     positions = size("max_source_positions")
     if samples != 2 * positions * reads("hop_length"):

@@ -87,10 +87,11 @@ class OwnClassModel(UnbatchedModel):
         options |= {"add_special_tokens": False} if begins else {}
         try:
             if recordings:
-                rate = {"sampling_rate": SAMPLE_RATE}
-                made = dict(self._processor(audio=recordings, **rate, **options))
-            elif images:
-                made = dict(self._processor(images=images, **options))
+                options |= {"audio": recordings, "sampling_rate": SAMPLE_RATE}
+            if images:
+                options |= {"images": images}
+            if images or recordings:
+                made = dict(self._processor(**options))
             else:  # some processors want an image; of a text they make what its tokenizer does
                 made = dict(self._processor.tokenizer(**options))
         except Exception as error:

@@ -71,12 +71,12 @@ def test_classes_that_run_are_generic(kind: str) -> None:
             id="nvila",
         ),
         pytest.param(
-            {"model_type": "qwen2_5_omni"},
-            ["is Qwen-Omni", "family qwen3-vl"],
+            {"model_type": "qwen3_omni_moe"},
+            ["Qwen3-Omni", "family qwen2-5-omni"],
             id="answers-with-audio",
         ),
         pytest.param(
-            {"model_type": "qwen3_omni_moe_thinker"}, ["is Qwen-Omni"], id="class-without-processor"
+            {"model_type": "qwen3_omni_moe_thinker"}, ["Qwen3-Omni"], id="class-without-processor"
         ),
         pytest.param(
             {"model_type": "llava_nexd"},

@@ -3,7 +3,7 @@
 transformers gets the same samples through the checkpoint's own processor and chat template.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +12,13 @@ import pytest
 import torch
 import transformers
 from numpy.typing import NDArray
+from PIL import Image
 
 from mm_api.families import FAMILIES
 from mm_runtime.gateway.prompts.loading import load_chat_prompt
 from mm_runtime.gateway.prompts.templates import Media, Turn
 from mm_runtime.serving.errors import RequestError
-from support.families.expected import ANSWER
+from support.families.expected import ANSWER, noise_image
 from support.families.pipeline import Pipeline, build
 from support.families.recordings import RATE, WRITERS, noise, write
 from support.families.words import END
@@ -35,26 +36,30 @@ class Upstream:
         self.model: Any = kind.from_pretrained(folder).eval()
         self.processor: Any = transformers.AutoProcessor.from_pretrained(folder)
 
-    def prompt(self, recordings: int) -> str:
-        """Return the prompt of a question about recordings."""
-        parts: list[dict[str, Any]] = [{"type": "audio"}] * recordings
+    def prompt(self, recordings: int, images: int = 0) -> str:
+        """Return the prompt of a question about recordings, and images before them."""
+        parts: list[dict[str, Any]] = [{"type": "image"}] * images + [
+            {"type": "audio"}
+        ] * recordings
         messages = [{"role": "user", "content": [*parts, {"type": "text", "text": QUESTION}]}]
         text: str = self.processor.apply_chat_template(
             messages, add_generation_prompt=True, tokenize=False
         )
         return text
 
-    def tensors(self, recordings: list[Samples]) -> Any:
+    def tensors(self, recordings: list[Samples], images: Sequence[Image.Image] = ()) -> Any:
         """Return what the class is given."""
-        text = self.prompt(len(recordings))
-        if not recordings:
+        text = self.prompt(len(recordings), len(images))
+        if not recordings and not images:
             return self.processor.tokenizer(text, return_tensors="pt")
-        given = {"audio": recordings, "sampling_rate": RATE}
+        given: dict[str, Any] = {"images": [*images]} if images else {}
+        if recordings:
+            given |= {"audio": recordings, "sampling_rate": RATE}
         return self.processor(text=text, return_tensors="pt", **given)
 
-    def answer(self, recordings: list[Samples]) -> list[int]:
-        """Return the tokens of the answer about recordings."""
-        given = self.tensors(recordings)
+    def answer(self, recordings: list[Samples], images: Sequence[Image.Image] = ()) -> list[int]:
+        """Return the tokens of the answer about recordings and images."""
+        given = self.tensors(recordings, images)
         with torch.no_grad():
             found = self.model.generate(**given, max_new_tokens=ANSWER, do_sample=False)
         answer: list[int] = found[0, given["input_ids"].shape[1] :].tolist()
@@ -79,9 +84,9 @@ def _answered(pipeline: Pipeline, recordings: list[Samples]) -> list[int]:
     return pipeline.query(_prompt(pipeline, len(recordings)), **_tensors(recordings))
 
 
-def _prompt(pipeline: Pipeline, recordings: int) -> str:
+def _prompt(pipeline: Pipeline, recordings: int, images: int = 0) -> str:
     chat = load_chat_prompt(pipeline.directory, pipeline.preprocessor.codec)
-    turn = Turn("user", (*[Media.AUDIO] * recordings, QUESTION))
+    turn = Turn("user", (*[Media.IMAGE] * images, *[Media.AUDIO] * recordings, QUESTION))
     return chat.template.render([turn])
 
 
@@ -133,6 +138,29 @@ def test_recordings_matter(both: tuple[Pipeline, Upstream]) -> None:
     answers = {tuple(_answered(pipeline, [noise(1.0, seed=seed)])) for seed in range(6)}
 
     assert len(answers) > 1
+
+
+@pytest.mark.parametrize("both", [one for one in WRITERS if FAMILIES[one].sees], indirect=True)
+@pytest.mark.parametrize("recordings", [0, 1])
+@pytest.mark.parametrize("size", [(100, 61), (37, 150), (20, 20)], ids=str)
+def test_images_beside_them(
+    both: tuple[Pipeline, Upstream], size: tuple[int, int], recordings: int
+) -> None:
+    """Where the family reads both: token for token, its rows as the processor counts them."""
+    pipeline, upstream = both
+    family, vision = FAMILIES[pipeline.directory.facts.family], pipeline.directory.facts.vision
+    assert family.rows_of_image is not None
+    assert vision is not None
+    image, samples = noise_image(*size, seed=1), [noise(0.8, seed=5)] * recordings
+    tensors = _tensors(samples) | {"IMAGE_BYTES": np.asarray(image)[None, None]}
+
+    found = pipeline.query(_prompt(pipeline, recordings, 1), **tensors)
+
+    assert upstream.answer(samples, [image]) == found
+    given = upstream.tensors(samples, [image])["input_ids"]
+    assert int((given == upstream.processor.image_token_id).sum()) == family.rows_of_image(
+        vision, image.height, image.width
+    )
 
 
 @pytest.mark.parametrize("samples", [961, 1_280, 1_281, 16_000, 16_001, 119_999])

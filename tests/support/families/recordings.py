@@ -6,10 +6,27 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from support.families.checkpoints import HEADS, HIDDEN, TEXT, save
+from support.families.checkpoints import HEADS, HIDDEN, PATCH, SIDE, TEXT, save, write_processor
+from support.families.torchvision_classes import BLOCKS, ROTATED
 from support.families.words import id_of, tokenizer
 
 RATE = 16_000
+TOWER = {
+    "num_mel_bins": 16,
+    "encoder_layers": 1,
+    "encoder_attention_heads": HEADS,
+    "encoder_ffn_dim": 48,
+    "d_model": HIDDEN,
+    "max_source_positions": 1500,
+}
+TEMPLATE = (
+    "{% for message in messages %}<|im_start|>{{ message['role'] }} "
+    "{% for part in message['content'] %}"
+    "{% if part['type'] == 'image' %}<|vision_bos|><|IMAGE|><|vision_eos|>"
+    "{% elif part['type'] == 'audio' %}<|audio_bos|><|AUDIO|><|audio_eos|>"
+    "{% else %}{{ part['text'] }}{% endif %}{% endfor %}<|im_end|>{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant{% endif %}"
+)
 
 
 def noise(seconds: float, *, seed: int) -> NDArray[np.float32]:
@@ -24,14 +41,7 @@ def qwen2_audio(folder: Path) -> None:
 
     tokens = ("<|AUDIO|>", "<|audio_bos|>", "<|audio_eos|>", "<|im_start|>", "<|im_end|>")
     config = t.Qwen2AudioConfig(
-        audio_config={
-            "num_mel_bins": 16,
-            "encoder_layers": 1,
-            "encoder_attention_heads": HEADS,
-            "encoder_ffn_dim": 48,
-            "d_model": HIDDEN,
-            "max_source_positions": 1500,
-        },
+        audio_config=TOWER,
         text_config=TEXT | {"model_type": "qwen2"},
         audio_token_index=id_of("<|AUDIO|>", tokens),
     )
@@ -41,7 +51,54 @@ def qwen2_audio(folder: Path) -> None:
     ).save_pretrained(folder)
 
 
-WRITERS: dict[str, Callable[[Path], None]] = {"qwen2-audio": qwen2_audio}
+def qwen2_5_omni(folder: Path) -> None:
+    """Qwen2.5-Omni without its talker: towers of images and recordings, M-RoPE."""
+    import transformers as t  # noqa: PLC0415 (seconds)
+
+    marks = {
+        f"{kind}_token": f"<|{name}|>"
+        for kind, name in (
+            *(("image", "IMAGE"), ("audio", "AUDIO"), ("video", "VIDEO")),
+            *(("vision_bos", "vision_bos"), ("vision_eos", "vision_eos")),
+            *(("audio_bos", "audio_bos"), ("audio_eos", "audio_eos")),
+        )
+    }
+    tokens = (*marks.values(), "<|im_start|>", "<|im_end|>")
+    ids = {name: id_of(mark, tokens) for name, mark in marks.items()}
+    config = t.Qwen2_5OmniConfig(
+        thinker_config={
+            "text_config": TEXT | {"rope_parameters": ROTATED},
+            "vision_config": BLOCKS | {"fullatt_block_indexes": [0], "window_size": 4 * PATCH},
+            "audio_config": TOWER | {"output_dim": HIDDEN, "n_window": 100},
+            "audio_token_index": ids["audio_token"],
+            "image_token_index": ids["image_token"],
+            "video_token_index": ids["video_token"],
+            "audio_start_token_id": ids["audio_bos_token"],
+            "audio_end_token_id": ids["audio_eos_token"],
+            "vision_start_token_id": ids["vision_bos_token"],
+            "vision_end_token_id": ids["vision_eos_token"],
+        },
+        enable_audio_output=False,
+    )
+    save(t.Qwen2_5OmniForConditionalGeneration(config), folder)
+    words = tokenizer(tokens)
+    words._set_model_specific_special_tokens(marks)
+    t.Qwen2_5OmniProcessor(
+        t.Qwen2VLImageProcessor(min_pixels=4 * SIDE * SIDE, max_pixels=16 * SIDE * SIDE),
+        t.Qwen2VLVideoProcessor(),
+        t.WhisperFeatureExtractor(feature_size=16),
+        words,
+        chat_template=TEMPLATE,
+    ).save_pretrained(folder)
+    # As checkpoints are published: one file of all that is no text.
+    pixels = {"min_pixels": 4 * SIDE * SIDE, "max_pixels": 16 * SIDE * SIDE}
+    write_processor(folder, chunk_length=30, merge_size=2, patch_size=PATCH, **pixels)
+
+
+WRITERS: dict[str, Callable[[Path], None]] = {
+    "qwen2-audio": qwen2_audio,
+    "qwen2-5-omni": qwen2_5_omni,
+}
 """Family -> what writes a checkpoint of it."""
 
 

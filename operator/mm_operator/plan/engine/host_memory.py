@@ -1,7 +1,7 @@
 """Bytes of host memory of one replica where no GPU holds the weights, term by term."""
 
 from mm_api.documents.build_plan import EngineLimits
-from mm_api.documents.model_facts import AudioFacts, EncoderFacts, ModelFacts, TextFacts
+from mm_api.documents.model_facts import EncoderFacts, ModelFacts, TextFacts
 from mm_api.documents.model_plan import HostMemory
 from mm_api.dtypes import DTYPE_BYTES
 from mm_api.families.family import MOST_RECORDINGS
@@ -22,6 +22,9 @@ ENCODER_PROCESS_BYTES = 192 << 20
 stub, 37 MB for what supervises them. With another vision engine it loads torch as well."""
 
 _VISION_DTYPE_BYTES = 4
+_FRAME_SAMPLES = 160
+"""hop_length of WhisperFeatureExtractor."""
+
 _BLOCK_MATRICES = 12
 """A transformer block holds 4 h^2 weights of attention and 8 h^2 of its perceptron."""
 
@@ -38,7 +41,8 @@ def host_memory(target: Target, limits: Limits, dtype: str) -> HostMemory:
     text, limit = facts.text, spec.runtime.resources.limits.get("memory")
     terms = {
         "weights_bytes": facts.parameters * size + adapter_bytes(facts, size),
-        "vision_bytes": host_vision_bytes(target, limits.vision_batch),
+        "vision_bytes": host_vision_bytes(target, limits.vision_batch)
+        + _audio_bytes(target, engine),
         "prompt_table_bytes": engine.max_multimodal_len * facts.row_size * size,
         "kv_cache_bytes": cache_bytes(text, engine, size) + kept_bytes(target, limits, dtype),
         "feature_cache_bytes": server_cache_bytes(spec),
@@ -93,7 +97,7 @@ def host_vision_bytes(target: Target, batch: int) -> int:
     """Return weights, activations and scores of the vision encoder, exported as float32."""
     vision, family = target.facts.vision, target.family
     if vision is None:
-        return _audio_bytes(target.facts.audio)
+        return 0
     width, engine = vision.hidden_size, target.spec.vision.engine
     # Where the checkpoint's own class encodes, they are among the language model's.
     weights = _BLOCK_MATRICES * width * width * vision.layers if family.has_tower else 0
@@ -103,16 +107,19 @@ def host_vision_bytes(target: Target, batch: int) -> int:
     return (weights + activations) * _VISION_DTYPE_BYTES + scores
 
 
-def _audio_bytes(audio: AudioFacts | None) -> int:
+def _audio_bytes(target: Target, limits: EngineLimits) -> int:
     """Return what recordings of one request take on their way through the audio tower.
 
-    They are read together; in front of its blocks each has two frames a position, and positions
-    see each other by a mask.
+    They are read together, as many as a prompt has room for; in front of the tower's blocks each
+    has a hundred frames a second, and positions see each other by a mask.
     """
-    if audio is None:
+    audio, count = target.facts.audio, target.family.audio_features
+    if audio is None or count is None:
         return 0
-    frames = 2 * audio.positions * audio.hidden_size * _ACTIVATION_COPIES
-    return MOST_RECORDINGS * (frames + audio.positions**2) * _VISION_DTYPE_BYTES
+    room = limits.max_input_len * audio.most_samples // count(audio.most_samples)
+    frames = min(MOST_RECORDINGS * audio.most_samples, room) // _FRAME_SAMPLES
+    values = frames * audio.hidden_size * _ACTIVATION_COPIES
+    return (values + MOST_RECORDINGS * audio.positions**2) * _VISION_DTYPE_BYTES
 
 
 def stored_scores(target: Target) -> int:

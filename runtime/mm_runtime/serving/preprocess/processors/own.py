@@ -9,6 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from PIL import Image
 
+from mm_api.documents.model_facts import VisionFacts
+from mm_api.families import FAMILIES
 from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.preprocess.processors.prepared import (
@@ -26,19 +28,21 @@ from mm_runtime.serving.preprocess.processors.prepared import (
 class OwnProcessor(InOneRun, InPrompt, WithoutOptions, WithoutVideo):
     """Passes images on."""
 
-    rows: int
+    family: str
+    vision: VisionFacts
 
     @classmethod
     def load(cls, engine: EngineDirectory) -> "OwnProcessor":
-        """Take the estimate of the plan's facts."""
+        """Take the plan's facts."""
         vision = engine.facts.vision
         assert vision is not None  # noqa: S101  # the family has one
-        return cls(vision.features_per_image)
+        return cls(engine.facts.family, vision)
 
     @property
-    def fixed_rows(self) -> int:
-        """Rows of every image, as they are estimated."""
-        return self.rows
+    def fixed_rows(self) -> int | None:
+        """Rows of every image, as they are estimated; None: the family's record counts them."""
+        counted = FAMILIES[self.family].rows_of_image is not None
+        return None if counted else self.vision.features_per_image
 
     def with_detail(self, detail: Detail, count: int) -> "OwnProcessor":
         """Return itself.
@@ -52,8 +56,11 @@ class OwnProcessor(InOneRun, InPrompt, WithoutOptions, WithoutVideo):
         return self
 
     def rows_of(self, sizes: Sequence[Size]) -> tuple[int, ...]:
-        """Return the estimate of each image."""
-        return (self.rows,) * len(sizes)
+        """Return the rows of each image, or an estimate."""
+        count = FAMILIES[self.family].rows_of_image
+        if count is None:
+            return (self.vision.features_per_image,) * len(sizes)
+        return tuple(count(self.vision, height, width) for height, width in sizes)
 
     def reduced(self, image: Image.Image, count: int) -> Image.Image:
         """Return the image: its processor's resizing is its own."""
