@@ -167,7 +167,7 @@ class LanguageModel:
             return alone
         # In one copy, since a GPU waits for each.
         numbers = self._ids([*tokens, *virtual, *(ids[at] - size for at in virtual)])
-        own, places, sources = numbers.split([len(tokens), len(virtual), len(virtual)])
+        own, places, sources = torch.split(numbers, [len(tokens), len(virtual), len(virtual)])
         embedded: torch.Tensor = self._embed(own)
         embedded[places] = as_tensor(table, self._device, embedded.dtype)[sources]
         return embedded
