@@ -79,11 +79,15 @@ class Served:
         return text
 
 
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """Qwen2-Audio, small and random."""
+@pytest.fixture(
+    scope="module", params=["qwen2-audio", pytest.param("qwen2-5-omni", marks=pytest.mark.slow)]
+)
+def served(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Served]:
+    """Families that read recordings, small and random."""
     folder = tmp_path_factory.mktemp("audio")
-    directory = build(write("qwen2-audio", folder / "checkpoint"), folder / "store")
+    directory = build(write(request.param, folder / "checkpoint"), folder / "store")
     serving = folder / "plan.json"
     plan = serving_plan(directory.manifest.fingerprint, bls_instances=1)
     serving.write_text(plan.to_json())
@@ -139,9 +143,9 @@ def test_clients_of_triton(served: Served) -> None:
             id="no-base64",
         ),
         pytest.param(
-            [{"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}],
-            "at most 0",
-            id="an-image",
+            [{"type": "video_url", "video_url": {"url": "data:video/mp4;base64,AAAA"}}],
+            "takes no video",
+            id="a-video",
         ),
     ],
 )
