@@ -11,13 +11,13 @@ import httpx
 import pytest
 
 from mm_api.documents.evaluation import EVALUATION_NAME, Evaluation
-from support.comparisons import compared_report
 from support.damaged_engines import damaged
 from support.model_configs import VERSIONS
 from support.native import damaged as native
 from support.native.engines import NativeEngine, evaluated_engine
 from support.native.image import NativeImage, make_image
 from support.real_gateway import run_pair
+from support.reference_comparisons import compared_report
 from support.reports import report_of
 from support.tiny_llava import ADAPTERS
 

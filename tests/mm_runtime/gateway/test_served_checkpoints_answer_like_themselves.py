@@ -12,8 +12,8 @@ import pytest
 from safetensors.torch import load_file, save_file
 
 from mm_api.documents.evaluation import EVALUATION_NAME, Evaluation
-from support.comparisons import compared_report
 from support.damaged_engines import damaged
+from support.reference_comparisons import compared_report
 from support.reports import report_of
 from support.served import EngineFiles
 from support.tiny_llava import BuiltEngine
