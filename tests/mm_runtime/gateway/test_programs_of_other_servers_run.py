@@ -37,7 +37,7 @@ async def test_every_chunk_has_content(real: RealGateway, real_client: AsyncOpen
 async def test_every_chunk_says_the_usage_so_far(
     real: RealGateway, real_client: AsyncOpenAI
 ) -> None:
-    """The option `continuous_usage_stats`: prompt tokens at once, then one token after another."""
+    """The option `continuous_usage_stats`: prompt tokens at once, then tokens as they come."""
     response = await real_client.chat.completions.create(
         model=real.model,
         messages=[_messages()],
@@ -49,7 +49,6 @@ async def test_every_chunk_says_the_usage_so_far(
     counts = [chunk.usage.completion_tokens for chunk in chunks if chunk.usage]
     assert len(chunks) == len(counts)
     assert (sorted(counts), counts[0]) == (counts, 0)
-    assert 1 in counts
     assert {chunks[-1].usage.prompt_tokens} == {chunk.usage.prompt_tokens for chunk in chunks}
     assert chunks[-1].choices == []
     assert chunks[-1].usage.completion_tokens == chunks[-2].usage.completion_tokens

@@ -122,8 +122,9 @@ async def test_a_named_function(
         async for chunk in await client.chat.completions.create(**body, stream=True)
     ]
     deltas = [call for chunk in chunks for call in chunk.delta.tool_calls or ()]
-    assert [delta.function.name for delta in deltas][:2] == ["weather", None]
-    assert len(deltas) > 5
+    # How many pieces the arguments come in depends on how far the client is behind.
+    first, *rest = deltas
+    assert (first.function.name, {delta.function.name for delta in rest}) == ("weather", {None})
     assert "".join(delta.function.arguments for delta in deltas) == call.function.arguments
     assert (chunks[-1].finish_reason, chunks[-1].delta.content) == ("tool_calls", "")
 
