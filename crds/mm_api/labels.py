@@ -79,7 +79,8 @@ SPEC_DIGEST = f"{PREFIX}/spec-digest"
 change while it does not change because of the operator, and wait for their turn."""
 
 BY_TURNS = f"{PREFIX}/by-turns"
-"""Annotation on Deployments: the revision that was rolled out in its turn, if it is one."""
+"""Annotation on Deployments: the revision that is being rolled out in its turn, if it is one; it
+goes once the rollout is complete."""
 
 COMPARISON = f"{PREFIX}/comparison"
 """Annotation on a model: the `EvaluationReport` of `mmctl compare`, as JSON; the status shows it

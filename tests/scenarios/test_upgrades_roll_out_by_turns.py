@@ -111,6 +111,34 @@ def test_replicas_are_no_change_of_pods() -> None:
     assert standing(cluster).use == 3.0
 
 
+def test_replicas_are_no_turn() -> None:
+    """Rolled out in an earlier turn and scaled while it waits for the next, a model still waits."""
+    cluster = served()
+    upgrade(cluster)
+    grant(cluster, NOW)
+    cluster.pods_ready("llava")
+    grant(cluster, LATER)
+    upgrade(cluster, "example.org/runtime:after-next")
+    cluster.apply("llava", {"replicas": 3})
+    live = cluster.rolled["llava"]
+    assert live.observed_generation < live.generation  # the Deployment controller is behind
+    assert standing(cluster) == Standing(waits=True, use=3.0)
+
+
+def test_the_mark_of_a_turn_goes_with_its_end() -> None:
+    """Also when no operator looked while the rollout was complete, and a pod failed since."""
+    cluster = served()
+    upgrade(cluster)
+    grant(cluster, NOW)
+    state = cluster.rolled["llava"]
+    cluster.rolled["llava"] = replace(
+        state, observed_generation=state.generation, updated=1, was_complete=True, available=0
+    )
+    cluster.settle()
+    assert not cluster.rolled["llava"].by_turns
+    assert standing(cluster) == Standing()
+
+
 def test_a_stop_names_who_failed() -> None:
     """The condition names the model and what ends the stop."""
     cluster = served()

@@ -130,7 +130,7 @@ class RolloutDecision:
     spec_digest: str = ""
     """Of the spec that the revision was made of."""
     by_turns: bool = False
-    """The revision was rolled out in its turn."""
+    """The revision is being rolled out in its turn."""
     waits_for_turn: bool = False
     """The pods keep the recorded revision until it is this model's turn."""
     complete: bool = False

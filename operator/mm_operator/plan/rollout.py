@@ -15,7 +15,12 @@ from mm_operator.model import BuildDecision, DeploymentState, RolloutDecision, S
 from mm_operator.plan.engine.encoders import is_apart
 from mm_operator.plan.engine_plan import WantedEngine
 from mm_operator.plan.rollout_progress import first_obstacle, starts_in_progress
-from mm_operator.plan.rollout_turns import by_turns, spec_digest, waiting_for_its_turn
+from mm_operator.plan.rollout_turns import (
+    by_turns,
+    rolls_by_turns,
+    spec_digest,
+    waiting_for_its_turn,
+)
 from mm_operator.plan.rollout_way import Way, way_of_a_new_rollout, way_of_this_rollout
 
 HASH_DIGITS = 32
@@ -127,7 +132,7 @@ def _follow(
     followed = replace(
         followed,
         spec_digest=deployment.spec_digest,
-        by_turns=deployment.by_turns,
+        by_turns=rolls_by_turns(deployment, complete=followed.complete),
     )
     if way.choice and not followed.complete:
         followed = replace(followed, message=f"{followed.message}; {way.choice}")

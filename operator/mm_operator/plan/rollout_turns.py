@@ -87,8 +87,7 @@ def by_turns(snapshot: Snapshot, spec: MultimodalModelSpec, deployment: Deployme
 
 def standing_of(snapshot: Snapshot, rollout: RolloutDecision) -> Standing:
     """Return where a model stands among those that roll by turns."""
-    waits = rollout.waits_for_turn
-    rolls = rollout.by_turns and not rollout.complete and not _is_over(snapshot, rollout)
+    waits, rolls = rollout.waits_for_turn, rollout.by_turns
     if not waits and not rolls:
         return Standing()
     deployment = snapshot.observed.deployment
@@ -98,16 +97,21 @@ def standing_of(snapshot: Snapshot, rollout: RolloutDecision) -> Standing:
     return Standing(waits=waits, rolls=rolls, failure=failure, use=_use_of(snapshot))
 
 
-def _is_over(snapshot: Snapshot, rollout: RolloutDecision) -> bool:
-    """Return whether the revision was complete before: what happens to its pods later is no turn.
+def rolls_by_turns(deployment: DeploymentState, *, complete: bool) -> bool:
+    """Return whether a Deployment's pods are still being replaced in a turn.
+
+    The mark goes once they were: a Deployment whose replicas change, or that is applied again, has
+    a generation that its controller has not seen, as at the begin of a rollout.
+    """
+    return deployment.by_turns and not complete and not _was_complete(deployment)
+
+
+def _was_complete(live: DeploymentState) -> bool:
+    """Return whether the revision was complete while no operator looked: its pods failed later.
 
     The Deployment controller remembers it.
     """
-    live = snapshot.observed.deployment
-    begins = (
-        rollout.step is Step.START or live is None or live.observed_generation < live.generation
-    )
-    if begins or live is None or not live.was_complete:
+    if live.observed_generation < live.generation or not live.was_complete:
         return False
     # Going back to pods of before, it says so for a moment while none of them runs.
     return live.updated == live.replicas == live.wanted

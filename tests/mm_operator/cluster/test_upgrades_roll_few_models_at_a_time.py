@@ -3,12 +3,17 @@
 The Deployment controller is the real one; what a kubelet would write into pods comes from here.
 """
 
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mm_api import labels
+from mm_devcluster.cluster import ClusterInfo, status
+from mm_devcluster.processes import find_process
 from support.absent_kubelet import (
     built,
     get,
@@ -47,6 +52,11 @@ def condition(api: Api, model: str, kind: str = "RollingOut") -> dict[str, Any]:
     """Return one condition of a model; empty before it was written."""
     found = get(api, "mmm", model).get("status", {}).get("conditions", [])
     return next((one for one in found if one["type"] == kind), {})
+
+
+def said(api: Api, model: str) -> str:
+    """Return the message of RollingOut of a model."""
+    return str(condition(api, model).get("message", ""))
 
 
 def reasons(api: Api) -> dict[str, str]:
@@ -103,17 +113,34 @@ def become(api: Api, expected: dict[str, str], read: Any = images) -> None:
     eventually(lambda: read(api) == expected, showing=lambda: (read(api), reasons(api)))
 
 
+def serve(api: Api) -> None:
+    """Make the models, and let the pods of every one become ready."""
+    for model, replicas in REPLICAS.items():
+        api.apply(document({"replicas": replicas}, name=model))
+        inspected(api, model)
+    built(api)
+    for model in REPLICAS:
+        serving(api, model)
+    become(api, dict.fromkeys(REPLICAS, "RolloutComplete"), reasons)
+
+
+@contextmanager
+def controllers_stopped(cluster: ClusterInfo) -> Iterator[None]:
+    """Let no controller of Kubernetes see a change: on a busy machine they come late."""
+    parts = {part.name: part.pid for part in status(cluster.name).parts}
+    process = find_process(parts["kube-controller-manager"] or 0)
+    assert process is not None
+    process.signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        process.signal(signal.SIGCONT)
+
+
 def test_an_upgrade_goes_model_by_model_and_stops(api: Api, tmp_path: Path) -> None:
     """Least used first; the one that fails is named, and a repaired image continues with it."""
     with running_operator(api.cluster, tmp_path, api.namespace):
-        for model, replicas in REPLICAS.items():
-            api.apply(document({"replicas": replicas}, name=model))
-            inspected(api, model)
-        built(api)
-        for model in REPLICAS:
-            serving(api, model)
-        become(api, dict.fromkeys(REPLICAS, "RolloutComplete"), reasons)
-
+        serve(api)
     with running_operator(api.cluster, tmp_path, api.namespace, arguments=(NEXT,)):
         become(api, {"busy": "test", "idle": "next", "other": "test"})
         eventually(lambda: condition(api, "busy").get("reason") == "WaitingForTurn")
@@ -136,3 +163,23 @@ def test_an_upgrade_goes_model_by_model_and_stops(api: Api, tmp_path: Path) -> N
         become(api, {"busy": "repaired", "idle": "repaired", "other": "repaired"})
         answer(api, "busy", "repaired")
         become(api, dict.fromkeys(REPLICAS, "RolloutComplete"), reasons)
+
+
+def test_the_next_upgrade_goes_by_turns_while_controllers_are_behind(
+    api: Api, tmp_path: Path
+) -> None:
+    """A Deployment that is applied again while its model waits is no rollout that began."""
+    with running_operator(api.cluster, tmp_path, api.namespace):
+        serve(api)
+    with running_operator(api.cluster, tmp_path, api.namespace, arguments=(NEXT,)):
+        for model in ("idle", "other", "busy"):
+            answer(api, model, "next")
+    with running_operator(api.cluster, tmp_path, api.namespace, arguments=(REPAIRED,)):
+        # It leads once the Lease of the one before has expired.
+        with controllers_stopped(api.cluster):
+            become(api, {"busy": "next", "idle": "repaired", "other": "next"})
+            for model in ("busy", "other"):
+                eventually(lambda one=model: "rolls out at a time" in said(api, one))
+        for model in ("busy", "other"):
+            eventually(lambda one=model: condition(api, one)["reason"] == "WaitingForTurn")
+        become(api, {"busy": "next", "idle": "repaired", "other": "next"})
