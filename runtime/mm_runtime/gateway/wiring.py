@@ -235,6 +235,7 @@ def build_gateway(
         auth=auth,
         drain=drain,
         state=warm_up.state,
+        first_ready=warm_up.first_ready,
         evaluation=lambda: warm_up.evaluation,
         server_metrics=server_metrics,
         tokenize=texts(answer=lambda body: tokenization.tokenize(parse_tokenize(body, ""))),

@@ -9,7 +9,8 @@ from mm_api.documents.engine_manifest import EngineManifest
 from mm_api.documents.serving_plan import KvCachePlan, ServingPlan
 from mm_api.families import FAMILIES
 from mm_api.families.family import ImageLayout
-from mm_api.trtllm_layout import folder_in_engine, release_of
+from mm_api.trtllm_layout import folder_in_engine
+from mm_runtime.base.trtllm_names import has_newer_names
 from mm_runtime.errors import PermanentError
 from mm_runtime.repository.model_config import DataType, Parameter, strings
 
@@ -18,15 +19,6 @@ NUMPY_TABLE_TYPES = {DataType.BF16: DataType.FP32}
 bfloat16; between models on a GPU they are tensors of torch, which have."""
 
 ENGINE_DTYPES = {"float16": DataType.FP16, "bfloat16": DataType.BF16, "float32": DataType.FP32}
-
-
-NAMES_SINCE = (0, 20)
-"""TensorRT-LLM that calls `random_seed` `seed` and `min_length` `min_tokens`."""
-
-
-def has_newer_names(version: str) -> bool:
-    """Say whether a version of TensorRT-LLM calls its inputs `seed` and `min_tokens`."""
-    return release_of(version) >= NAMES_SINCE
 
 
 @dataclass(frozen=True, slots=True)

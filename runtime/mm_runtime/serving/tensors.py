@@ -13,13 +13,6 @@ from mm_runtime.serving.errors import RequestError
 
 Tensors = Mapping[str, NDArray[Any]]
 
-MADE_ON_GPU, HANDED_OVER_ON_GPU = "FEATURES_ON_GPU", "features_on_gpu"
-"""Output of the encoder and input of the language model, which upstream does not have: the features
-beside it left the encoder as GPU tensors, and must arrive as such."""
-
-HOST_FEATURES = "host_features"
-"""Input of the encoder, which upstream does not have either: features in host memory are wanted."""
-
 
 def single(tensors: Tensors, name: str) -> NDArray[Any] | None:
     """Return a tensor without its batch dimension, or None when it is absent.

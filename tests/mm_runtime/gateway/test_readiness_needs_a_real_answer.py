@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from mm_api.documents.engine_manifest import EngineManifest, GoldenPrompt
+from mm_runtime.base import early_probes
 from mm_runtime.gateway.errors import EngineFailedError
 from mm_runtime.gateway.wiring import Gateway, build_gateway
 from mm_runtime.serving.preprocess.audio.tones import sample_audio
@@ -60,6 +61,28 @@ async def test_ready_after_one_image_and_question(tmp_path: Path) -> None:
         watching.cancel()
         metrics = gateway.metrics.render().decode()
     assert 'mm_requests_total{code="200"' not in metrics
+
+
+async def test_a_kubelets_early_probe_waits_for_the_first_readiness(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It need not come again a period later; a pod that is no longer ready says so at once."""
+    monkeypatch.setattr(early_probes, "HOLD_SECONDS", 3600.0)
+    engine = ScriptedEngine()
+    gateway = toy_gateway(tmp_path, engine)
+    kubelet = {"user-agent": "kube-probe/1.36"}
+    async with (
+        asyncio.timeout(120),
+        serve(gateway) as running,
+        httpx.AsyncClient(base_url=running.url, timeout=60, headers=kubelet) as client,
+    ):
+        assert await _status(running) == 503
+        early = asyncio.create_task(client.get("/readyz"))
+        watching = asyncio.create_task(gateway.warm_up.watch())
+        assert (await early).status_code == 200
+        engine.ready = False
+        assert (await client.get("/readyz")).status_code == 503
+        watching.cancel()
 
 
 async def test_a_path_that_fails_stays_unready(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from mm_runtime.serving.encode.placing import placing
 from mm_runtime.serving.errors import PoolFullError
 from mm_runtime.serving.generate.arrivals import Arrivals
 from mm_runtime.serving.generate.request import Request
-from mm_runtime.serving.tensors import HANDED_OVER_ON_GPU, MADE_ON_GPU
+from mm_runtime.serving.tensor_names import HANDED_OVER_ON_GPU, MADE_ON_GPU
 from support.collecting_sink import CollectingSink
 from support.documents import manifest
 from support.engines import StartEngine

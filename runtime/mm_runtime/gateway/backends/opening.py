@@ -6,7 +6,7 @@ Only that one's client is imported: gRPC's or HTTP's takes 0.2 s of a pod's star
 from typing import TYPE_CHECKING
 
 from mm_api.documents.serving_plan import ServingPlan
-from mm_runtime.repository.values import has_newer_names
+from mm_runtime.base.trtllm_names import has_newer_names
 from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.prompts.tokens import TextCodec
 

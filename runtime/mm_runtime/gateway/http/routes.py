@@ -14,6 +14,7 @@ from mm_api.contract import GATEWAY_EVALUATION, GATEWAY_LIVE, GATEWAY_READY, MET
 from mm_api.documents.evaluation import EvaluationReport
 from mm_edge.auth import BearerAuth
 from mm_edge.drain import Drain
+from mm_runtime.base.early_probes import hold_seconds
 from mm_runtime.gateway.api.served_model import ServedModel
 from mm_runtime.gateway.errors import (
     ErrorResponse,
@@ -39,6 +40,7 @@ class Routes:
     auth: BearerAuth
     drain: Drain
     state: Callable[[], Awaitable[tuple[Phase, str]]]
+    first_ready: Callable[[float], Awaitable[None]]
     evaluation: Callable[[], EvaluationReport | None]
     server_metrics: ServerMetrics
     tokenize: TextEndpoint
@@ -76,8 +78,10 @@ class Routes:
         """Answer 200: the process is alive; Triton's state does not matter here."""
         return JSONResponse({"status": "alive"})
 
-    async def readyz(self, _: Request) -> Response:
+    async def readyz(self, request: Request) -> Response:
         """Return whether a request sent now would be answered."""
+        if early := hold_seconds(request.headers.get("user-agent")):
+            await self.first_ready(early)
         if self.drain.closing:
             return JSONResponse({"status": "draining"}, HTTPStatus.SERVICE_UNAVAILABLE)
         phase, detail = await self.state()

@@ -7,6 +7,7 @@ repeated when Triton was away in between. Nothing of it is in the users' metrics
 
 import asyncio
 import base64
+import contextlib
 import io
 import logging
 import time
@@ -84,6 +85,7 @@ class WarmUp:
         self._current = ""
         self._problem = ""
         self._phase = Phase.LOADING
+        self._was_ready = asyncio.Event()
         self._enter(Phase.LOADING)
 
     async def state(self) -> tuple[Phase, str]:
@@ -92,6 +94,11 @@ class WarmUp:
             return Phase.LOADING, _AWAY
         summary = (self._current and f"sending {self._current}", self._problem)
         return self._phase, "; ".join(text for text in summary if text)
+
+    async def first_ready(self, seconds: float) -> None:
+        """Wait until the path was proved for the first time, at most so long."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._was_ready.wait(), seconds)
 
     @property
     def evaluation(self) -> EvaluationReport | None:
@@ -223,6 +230,8 @@ class WarmUp:
 
     def _enter(self, phase: Phase) -> None:
         self._phase = phase
+        if phase is Phase.READY:
+            self._was_ready.set()
         self._metrics.set_phase(phase)
 
     def _question(self) -> AnyRequest:

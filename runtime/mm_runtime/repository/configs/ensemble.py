@@ -17,7 +17,7 @@ from mm_runtime.repository.model_config import (
     tensor,
 )
 from mm_runtime.repository.values import RepositoryValues
-from mm_runtime.serving.tensors import HANDED_OVER_ON_GPU, MADE_ON_GPU
+from mm_runtime.serving.tensor_names import HANDED_OVER_ON_GPU, MADE_ON_GPU
 
 NAME = "ensemble"
 

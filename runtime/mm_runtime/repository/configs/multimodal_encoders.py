@@ -12,7 +12,7 @@ from mm_runtime.repository.model_config import (
     strings,
 )
 from mm_runtime.repository.values import RepositoryValues
-from mm_runtime.serving.tensors import HOST_FEATURES, MADE_ON_GPU
+from mm_runtime.serving.tensor_names import HOST_FEATURES, MADE_ON_GPU
 
 NAME = "multimodal_encoders"
 

@@ -19,7 +19,7 @@ from mm_runtime.repository.model_config import (
     strings,
 )
 from mm_runtime.repository.values import RepositoryValues
-from mm_runtime.serving.tensors import HANDED_OVER_ON_GPU
+from mm_runtime.serving.tensor_names import HANDED_OVER_ON_GPU
 
 NAME = "tensorrt_llm"
 

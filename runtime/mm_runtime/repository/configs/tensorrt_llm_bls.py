@@ -18,7 +18,7 @@ from mm_runtime.repository.model_config import (
     tensor,
 )
 from mm_runtime.repository.values import RepositoryValues
-from mm_runtime.serving.tensors import HOST_FEATURES
+from mm_runtime.serving.tensor_names import HOST_FEATURES
 
 NAME = "tensorrt_llm_bls"
 

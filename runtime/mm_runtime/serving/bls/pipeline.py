@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mm_runtime.serving.errors import RequestError
-from mm_runtime.serving.tensors import HOST_FEATURES, Tensors, scalar
+from mm_runtime.serving.tensor_names import HOST_FEATURES
+from mm_runtime.serving.tensors import Tensors, scalar
 
 Outputs = dict[str, NDArray[Any]]
 

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from mm_runtime.serving.device import as_tensor, wait_for
-from mm_runtime.serving.tensors import MADE_ON_GPU
+from mm_runtime.serving.tensor_names import MADE_ON_GPU
 
 FEATURES = ("OUT_PROMPT_EMBEDDING_TABLE", "ENCODER_INPUT_FEATURES")
 

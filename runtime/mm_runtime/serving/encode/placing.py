@@ -6,7 +6,8 @@ from mm_api.documents.engine_manifest import EngineManifest
 from mm_api.documents.serving_plan import Device
 from mm_runtime.serving.encode.encoding import Outputs
 from mm_runtime.serving.encode.queue import Done
-from mm_runtime.serving.tensors import HOST_FEATURES, Tensors
+from mm_runtime.serving.tensor_names import HOST_FEATURES
+from mm_runtime.serving.tensors import Tensors
 
 Placed = Callable[[Tensors, Done], Done]
 """Inputs of a request and what takes its outputs -> what takes them from the encoder."""

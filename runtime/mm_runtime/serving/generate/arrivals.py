@@ -17,7 +17,7 @@ from torch.utils.dlpack import from_dlpack
 
 from mm_runtime.serving.device import Copier
 from mm_runtime.serving.errors import PoolFullError
-from mm_runtime.serving.tensors import HANDED_OVER_ON_GPU
+from mm_runtime.serving.tensor_names import HANDED_OVER_ON_GPU
 
 FEATURES = frozenset({"prompt_embedding_table", "encoder_input_features"})
 """Inputs that may be GPU tensors, and may be bfloat16, which arrays cannot hold."""
