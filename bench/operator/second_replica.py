@@ -2,9 +2,11 @@
 
 Run: `.venv/bin/python bench/operator/second_replica.py` (3 minutes with cached images): makes what
 `make demo` makes on a cluster of its own, then scales its model from one replica to two and back,
-some rounds. `--cluster NAME` uses the cluster of a `make demo CLUSTER=NAME` that stays. Replicas
-beyond the first are created by the Deployment; all of Kubernetes is real, and the load is a random
-checkpoint of 5.7 MB on processors: what is left beside it is the product's and Kubernetes' own.
+some rounds. `--cluster NAME` uses the cluster of a `make demo CLUSTER=NAME` that stays; with
+`--former-image IMAGE`, which its node has, the same model with that runtime image is measured in
+turns with it. Replicas beyond the first are created by the Deployment; all of Kubernetes is real,
+and the load is a random checkpoint of 5.7 MB on processors: what is left beside it is the product's
+and Kubernetes' own.
 """
 
 import argparse
@@ -40,7 +42,7 @@ _LIMIT_SECONDS = 240.0
 _BOTH = 2
 """Replicas: the first one, which answers, and the second."""
 _NAMESPACE, _MODEL = settings.DEMO_NAMESPACE, settings.MODEL
-_OURS = f"{labels.MODEL}={_MODEL},{labels.APP_COMPONENT}={labels.Component.SERVER}"
+_FORMER = f"{_MODEL}-former"
 _LOADED = re.compile(r"mm_runtime\.launch\.phases ready after ([0-9.]+) s")
 _MEASURED = re.compile(r"work was measured in ([0-9.]+) s")
 
@@ -51,9 +53,10 @@ Moments = dict[str, float]
 class Round:
     """One second replica, from the change of the spec to requests that it may get."""
 
-    def __init__(self, client: Client, target: Target) -> None:
+    def __init__(self, client: Client, target: Target, model: str) -> None:
         self._client = client
         self._target = target
+        self._model = model
         self._began = 0.0
         self.moments: Moments = {}
 
@@ -93,7 +96,7 @@ class Round:
             pods = [one for one in await self._pods() if one["metadata"]["uid"] not in old]
             for pod in pods:
                 self._note(pod)
-            model = await self._client.get(MODEL, _NAMESPACE, _MODEL) or {}
+            model = await self._client.get(MODEL, _NAMESPACE, self._model) or {}
             if (model.get("status") or {}).get("readyReplicas") == _BOTH:
                 self._reached("status_says_ready")
             if "pod_ready" in self.moments and await self._in_service():
@@ -124,16 +127,20 @@ class Round:
     def _reached(self, name: str) -> None:
         self.moments.setdefault(name, time.monotonic() - self._began)
 
+    @property
+    def _pods_of(self) -> str:
+        return f"{labels.MODEL}={self._model},{labels.APP_COMPONENT}={labels.Component.SERVER}"
+
     async def _pods(self) -> list[dict[str, Any]]:
         return [
             pod
-            async for page, _ in self._client.list(POD, _NAMESPACE, selector=_OURS)
+            async for page, _ in self._client.list(POD, _NAMESPACE, selector=self._pods_of)
             for pod in page
         ]
 
     async def _in_service(self) -> bool:
         ready: set[str] = set()
-        selector = f"kubernetes.io/service-name={_MODEL}"
+        selector = f"kubernetes.io/service-name={self._model}"
         async for page, _ in self._client.list(_SLICES, _NAMESPACE, selector=selector):
             for one in page:
                 for endpoint in one.get("endpoints") or ():
@@ -142,10 +149,10 @@ class Round:
         return len(ready) == _BOTH
 
     async def _scale(self, replicas: int) -> None:
-        await self._client.merge(MODEL, _NAMESPACE, _MODEL, {"spec": {"replicas": replicas}})
+        await self._client.merge(MODEL, _NAMESPACE, self._model, {"spec": {"replicas": replicas}})
 
     async def _is_alone(self) -> bool:
-        deployment = await self._client.get(DEPLOYMENT, _NAMESPACE, _MODEL) or {}
+        deployment = await self._client.get(DEPLOYMENT, _NAMESPACE, self._model) or {}
         return len(await self._pods()) == 1 and deployment["status"].get("readyReplicas") == 1
 
     async def _until(self, holds: Callable[[], Any]) -> None:
@@ -161,16 +168,43 @@ def _idle_seconds() -> float:
     return float(Path("/proc/uptime").read_text().split()[1])
 
 
-async def measure(cluster: ClusterInfo, rounds: int) -> list[dict[str, Any]]:
-    """Return the numbers of each round."""
-    found: list[dict[str, Any]] = []
+async def measure(
+    cluster: ClusterInfo, rounds: int, models: tuple[str, ...]
+) -> dict[str, list[dict[str, Any]]]:
+    """Return the numbers of each round of each model, which take turns."""
+    found: dict[str, list[dict[str, Any]]] = {model: [] for model in models}
     target = Target(cluster.name, cluster.kubeconfig, cluster.kubectl)
     async with client_of(cluster) as client:
         for number in range(rounds):
-            one = await Round(client, target).run()
-            print(f"round {number + 1}: {one}", flush=True)
-            found.append(one)
+            for model in models:
+                one = await Round(client, target, model).run()
+                print(f"{model}, round {number + 1}: {one}", flush=True)
+                found[model].append(one)
     return found
+
+
+async def serve_former(cluster: ClusterInfo, image: str) -> None:
+    """Make the demo's model again with another runtime image, and wait until it answers."""
+    async with client_of(cluster) as client:
+        made = await client.get(MODEL, _NAMESPACE, _MODEL)
+        if made is None:
+            raise LookupError(f"no model {_MODEL} in {_NAMESPACE}: run `make demo` first")
+        runtime = {**made["spec"].get("runtime", {}), "image": image}
+        body = {
+            "apiVersion": MODEL.api_version,
+            "kind": MODEL.kind,
+            "metadata": {"name": _FORMER, "namespace": _NAMESPACE},
+            "spec": {**made["spec"], "runtime": runtime},
+        }
+        await client.apply(MODEL, body, "bench")
+        deadline = time.monotonic() + _LIMIT_SECONDS
+        while True:
+            status = (await client.get(MODEL, _NAMESPACE, _FORMER) or {}).get("status") or {}
+            if status.get("readyReplicas"):
+                return
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{_FORMER} is not Ready: {status.get('conditions')}")
+            await asyncio.sleep(1)
 
 
 def summary(found: list[dict[str, Any]]) -> dict[str, Any]:
@@ -203,20 +237,29 @@ def main() -> int:
     """Measure and write; 0 when the median is within the goal."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cluster", help="of a `make demo` that stays; default: one of its own")
+    parser.add_argument("--former-image", help="needs --cluster: compare with this runtime image")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--name", default="second-replica", help="of the file in results/")
     options = parser.parse_args()
     own = f"bench-second-{os.getpid()}"
     state = machine()
+    models: tuple[str, ...] = (_MODEL,)
     try:
         if options.cluster is None:
             demo(own)
-        found = asyncio.run(measure(info(options.cluster or own), options.rounds))
+        cluster = info(options.cluster or own)
+        if options.former_image:
+            asyncio.run(serve_former(cluster, options.former_image))
+            models = (_FORMER, _MODEL)
+        found = asyncio.run(measure(cluster, options.rounds, models))
     finally:
         if options.cluster is None:
             down(own)
-    medians = summary(found)
-    write_result(options.name, {"machine": state, "summary": medians, "rounds": found})
+    medians = summary(found[_MODEL])
+    result = {"machine": state, "summary": medians, "rounds": found[_MODEL]}
+    if options.former_image:
+        result |= {"former_summary": summary(found[_FORMER]), "former_rounds": found[_FORMER]}
+    write_result(options.name, result)
     return int(medians["beside_load_seconds"] > GOAL_SECONDS)
 
 
