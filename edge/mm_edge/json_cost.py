@@ -28,6 +28,10 @@ _BASE64 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/="
 _QUOTES_PER_ELEMENT = 4
 """A name and a text."""
 
+_FOUND_ONE_BY_ONE = 256
+"""As many are found in 0.03 ms. Python before 3.13 counts bytes one after the other, 1.3 ms a
+megabyte, where it looks for a single one with `memchr`: most images are one search."""
+
 
 def check_cost(body: bytes) -> None:
     """Refuse a body that takes much more to parse than its bytes take to receive.
@@ -39,10 +43,10 @@ def check_cost(body: bytes) -> None:
     # It cannot hold too much text: 3 ms less of a megabyte's image.
     is_small = len(body) <= TEXT_BYTES
     for start in range(0, len(body), _CHUNK_BYTES):
-        chunk = body[start : start + _CHUNK_BYTES]
-        commas += chunk.count(b",")
-        escapes += chunk.count(b"\\")
-        text += 0 if is_small else len(chunk.translate(None, _BASE64))
+        end = start + _CHUNK_BYTES
+        commas += _count(body, b",", start, end)
+        escapes += _count(body, b"\\", start, end)
+        text += 0 if is_small else len(body[start:end].translate(None, _BASE64))
     # Texts with so many commas are rare; only those are looked into.
     if commas > MAX_ELEMENTS and _has_more_elements(body):
         raise _too_much(f"more than {MAX_ELEMENTS} elements", "Send fewer messages or parts")
@@ -51,6 +55,16 @@ def check_cost(body: bytes) -> None:
     if text > TEXT_BYTES + len(body) // _WRAPPED:
         most = f"{text} bytes besides base64, at most {TEXT_BYTES} are read"
         raise _too_much(most, "Send a shorter text")
+
+
+def _count(body: bytes, one: bytes, start: int, end: int) -> int:
+    """Return how many of one byte are in a part of a body, quickly where they are few."""
+    for found in range(_FOUND_ONE_BY_ONE):
+        at = body.find(one, start, end)
+        if at < 0:
+            return found
+        start = at + 1
+    return _FOUND_ONE_BY_ONE + body.count(one, start, end)
 
 
 def _too_much(what: str, remedy: str) -> InvalidRequestError:

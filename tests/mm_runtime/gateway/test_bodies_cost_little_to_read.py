@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from mm_edge.json_cost import MAX_ELEMENTS, TEXT_BYTES, check_cost
+from mm_edge.json_cost import MAX_ELEMENTS, MAX_ESCAPES, TEXT_BYTES, check_cost
 from mm_runtime.gateway.api.messages import MAX_MESSAGES, MAX_PARTS
 from mm_runtime.gateway.api.parsing import parse_chat, parse_completion
 from mm_runtime.gateway.errors import InvalidRequestError
@@ -69,6 +69,18 @@ def test_a_bomb_is_refused(body: bytes) -> None:
 def test_what_requests_hold_passes(body: bytes) -> None:
     """Long texts of any script, and images however they are written."""
     check_cost(body)
+
+
+@pytest.mark.parametrize(
+    ("one", "most"), [(b",", MAX_ELEMENTS), (b"\\", MAX_ESCAPES)], ids=["commas", "escapes"]
+)
+@pytest.mark.parametrize("apart", [0, 3], ids=["together", "apart"])
+def test_counts_are_exact(one: bytes, most: int, apart: int) -> None:
+    """As many as are read pass, whether they stand together or over several megabytes."""
+    body = (one + b"x" * apart) * most
+    check_cost(body)
+    with pytest.raises(InvalidRequestError, match="The body has"):
+        check_cost(body + one)
 
 
 @pytest.mark.parametrize("shift", range(6))

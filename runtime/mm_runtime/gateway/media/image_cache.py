@@ -45,7 +45,9 @@ class DecodedImageCache:
         """
         if not self._max_bytes:
             return reduce()
-        key = (hashlib.sha256(salt.encode() + b"\0" + encoded).digest(), setting)
+        found = hashlib.sha256(salt.encode() + b"\0")
+        found.update(encoded)
+        key = (found.digest(), setting)
         with self._lock:
             known = self._images.get(key)
             if known is not None:
