@@ -34,3 +34,11 @@ def test_a_square_passes_the_preprocessing_model_unchanged(width: int, height: i
     square = PROCESSOR.square(_noise(width, height))
     again = PROCESSOR.resize_and_crop(square)
     np.testing.assert_array_equal(np.asarray(again), np.asarray(square))
+
+
+def test_an_image_of_the_squares_size_is_passed_on() -> None:
+    """Resizing and cutting would copy it three times, and change nothing."""
+    image = _noise(SIDE, SIDE)
+    assert PROCESSOR.square(image) is image
+    cut = image.resize((SIDE, SIDE), PROCESSOR.resample).crop((0, 0, SIDE, SIDE))
+    np.testing.assert_array_equal(np.asarray(image), np.asarray(cut))

@@ -68,7 +68,7 @@ class ImageIds:
         logger.error("two images have the id %d; one gets another", found)
         return int.from_bytes(second[:8]) or 1
 
-    def of_video(self, frames: Iterable[Image.Image]) -> int:
+    def of_video(self, frames: Iterable[Image.Image | Pixels]) -> int:
         """Return the id of a video: of its frames in their order."""
         ids = np.array([self.of_image(frame) for frame in frames], np.uint64)
         return self.of_image(ids)

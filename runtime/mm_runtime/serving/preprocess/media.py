@@ -34,8 +34,8 @@ class MediaLimits:
 
 def images_from_pixels(
     pixels: NDArray[np.uint8], limits: MediaLimits, sizes: NDArray[np.int64] | None = None
-) -> list[Image.Image]:
-    """Return the images of a uint8 tensor [1, images, height, width, 3].
+) -> list[NDArray[np.uint8]]:
+    """Return the images of a uint8 tensor [1, images, height, width, 3], each without its padding.
 
     Args:
         pixels: the tensor; images of different sizes are padded to the right and below.
@@ -53,14 +53,14 @@ def images_from_pixels(
     height, width = pixels.shape[2:4]
     _check_pixels(width, height, limits)
     if sizes is None:
-        return [Image.fromarray(image, "RGB") for image in pixels[0]]
+        return list(pixels[0])
     if sizes.shape != (pixels.shape[1], 2) or (sizes < 1).any() or (sizes > (height, width)).any():
         raise RequestError(
             f"image_sizes_input: got {sizes.tolist()}, expected the height and width of each of "
             f"{pixels.shape[1]} images, at most {height} x {width}"
         )
     return [
-        Image.fromarray(np.ascontiguousarray(image[:high, :wide]), "RGB")
+        np.ascontiguousarray(image[:high, :wide])
         for image, (high, wide) in zip(pixels[0], sizes.tolist(), strict=True)
     ]
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image
 
 from mm_api.documents.serving_plan import ServingPlan
 from mm_api.families import FAMILIES
@@ -16,6 +17,7 @@ from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.geometry.seen_tiles import seen_tiles
 from mm_runtime.serving.preprocess.image_ids import (
     ImageIds,
+    Pixels,
     extra_ids,
     salted_id,
     salted_text,
@@ -161,9 +163,12 @@ class Preprocessor:
         urls = [url for url in texts(inputs, "IMAGE_URL") if url]
         self._check_count(len(urls))
         images = [image_from_url(url, self.media, fetched) for url in urls]
+        named: list[Image.Image | Pixels] = [*images]
         if "IMAGE_BYTES" in inputs:
             sizes = single(inputs, "PICTURE_SIZES")
-            images += images_from_pixels(inputs["IMAGE_BYTES"], self.media, sizes)
+            pixels = images_from_pixels(inputs["IMAGE_BYTES"], self.media, sizes)
+            images += map(Image.fromarray, pixels)
+            named += pixels  # an image would give its pixels away as a copy
         if encoded is not None and not len(encoded):  # the encoder would be given nothing
             raise RequestError("image_input: holds no images; leave it out")
         count = len(images) + (0 if encoded is None else len(encoded))
@@ -179,7 +184,7 @@ class Preprocessor:
         if encoded is not None:
             return self._of_pixel_values(encoded)
         prepared = self.image_processor.prepare(images)
-        ids = tuple(self.ids.of_image(one) for one in images)
+        ids = tuple(self.ids.of_image(one) for one in named)
         if self.image_processor.fixed_rows is None:
             # Beside other images, a family may cut an image into fewer tiles than alone.
             ids = tuple(sized_id(*one) for one in zip(ids, prepared.rows, strict=True))
@@ -213,7 +218,7 @@ class Preprocessor:
                 f"video_bytes_input: {shape[1]} frames, at most {self.max_frames} are allowed"
             )
         frames = images_from_pixels(inputs["VIDEO_BYTES"], self.media)
-        prepared = self.image_processor.prepare_video(frames)
+        prepared = self.image_processor.prepare_video([*map(Image.fromarray, frames)])
         tensors = prepared.tensors | self._pace(inputs, len(frames))
         return replace(prepared, tensors=tensors, ids=(self.ids.of_video(frames),))
 

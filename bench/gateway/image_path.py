@@ -1,0 +1,250 @@
+"""What an image costs on its way from a body to the vision tower, step by step, in one process.
+
+    python bench/gateway/image_path.py
+    python bench/gateway/image_path.py --against 642472df
+
+With `--against` the code of another commit takes turns with this checkout's, in processes of their
+own: what else the machine does disturbs both alike. HTTP, gRPC and Triton are not in it. Images are
+a JPEG of 336 x 336, as bench/gpu/serving.py sends, and a photograph of a megabyte; the model is a
+LLaVA with a tower of 336 x 336. Writes bench/gateway/results/image_path.json.
+
+- `receive`: chunks of a body to bytes; `parse`: to a request; `base64`: to a file;
+  `known`: the look-up of a file that was decoded before.
+- `decoder`: a file to pixels in a decoder's process, there and back.
+- `tensors`: what is sent to Triton.
+- `preprocessing`: that model without Triton, from pixels to the tower's input; `key`: the name of
+  that input in the encoder's cache of features.
+
+Milliseconds; processor time of the calling thread, but `decoder`, which is time that passes.
+"""
+
+import argparse
+import asyncio
+import io
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from own_cost import photograph
+from PIL import Image
+
+from mm_edge.body import Pace, read_body
+from mm_edge.body_budget import BodyBudget
+from mm_runtime.gateway.api.parsing import parse_chat
+from mm_runtime.gateway.backends.engine import EngineRequest, Sampling
+from mm_runtime.gateway.backends.triton_inputs import OLDER_NAMES, build_inputs
+from mm_runtime.gateway.heap import return_large_pieces
+from mm_runtime.gateway.media.decoding.jobs import image_job
+from mm_runtime.gateway.media.decoding.process import DecoderLimits, DecoderProcess
+from mm_runtime.gateway.media.image_cache import DecodedImageCache
+from mm_runtime.images.data_urls import decode_data_url
+from mm_runtime.serving.directory import EngineDirectory
+from mm_runtime.serving.encode.vision.cache import digest
+from mm_runtime.serving.preprocess.preprocessing import Preprocessor
+from support.gateways import toy_manifest, toy_serving, write_processor
+from support.images import data_url
+
+ROOT = Path(__file__).resolve().parents[2]
+RESULTS = Path(__file__).parent / "results" / "image_path.json"
+PACKAGES = ("crds", "edge", "runtime")
+SIDE, PATCH, QUALITY = 336, 14, 90
+FEATURES = (SIDE // PATCH) ** 2
+MOST_PIXELS = 50_000_000
+CHUNK_BYTES = 256 * 1024
+"""Read from a socket at a time at the most (asyncio)."""
+
+CLIP = {
+    "image_mean": [0.48145466, 0.4578275, 0.40821073],
+    "image_std": [0.26862954, 0.26130258, 0.27577711],
+}
+Medians = dict[str, dict[str, float]]
+"""Milliseconds of each step for each image."""
+
+TURNS, ROUNDS = 30, 5
+CHILD_SECONDS = 300
+
+
+def small_image() -> bytes:
+    """Return a JPEG of the tower's size, of cells of one color."""
+    cells = np.random.default_rng(1).integers(0, 255, (SIDE // PATCH,) * 2 + (3,), dtype=np.uint8)
+    file = io.BytesIO()
+    pixels = cells.repeat(PATCH, axis=0).repeat(PATCH, axis=1)
+    Image.fromarray(pixels).save(file, "JPEG", quality=QUALITY)
+    return file.getvalue()
+
+
+def preprocessor(folder: Path) -> Preprocessor:
+    """Return the preprocessing of a LLaVA with a tower of CLIP's size, its files in a folder."""
+    write_processor(folder)
+    config = folder / "processor" / "preprocessor_config.json"
+    size = {"size": {"shortest_edge": SIDE}, "crop_size": {"height": SIDE, "width": SIDE}}
+    config.write_text(json.dumps(size | CLIP))
+    plan = toy_manifest().plan
+    assert plan.facts.vision is not None
+    vision = plan.facts.vision.model_copy(
+        update={"image_size": SIDE, "features_per_image": FEATURES}
+    )
+    limits = plan.engine.limits.model_copy(update={"max_input_len": 1024, "max_seq_len": 1100})
+    plan = plan.model_copy(
+        update={
+            "facts": plan.facts.model_copy(update={"vision": vision}),
+            "engine": plan.engine.model_copy(update={"limits": limits}),
+        }
+    )
+    manifest = toy_manifest().model_copy(update={"plan": plan})
+    return Preprocessor.load(EngineDirectory(folder, manifest), toy_serving())
+
+
+async def received(body: bytes) -> bytes:
+    """Return a body that arrives in chunks."""
+    chunks = [body[at : at + CHUNK_BYTES] for at in range(0, len(body), CHUNK_BYTES)]
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": chunks.pop(0), "more_body": bool(chunks)}
+
+    with BodyBudget(1 << 30).claim() as claim:
+        return await read_body(receive, {}, claim, limit=1 << 28, pace=Pace(60))
+
+
+def steps(content: bytes, folder: Path, decoder: DecoderProcess) -> dict[str, Callable[[], Any]]:
+    """Return what is done to an image, in order."""
+    prepared = preprocessor(folder)
+    processor = prepared.image_processor
+    assert processor is not None
+    url = data_url(content, "image/jpeg")
+    parts = [{"type": "image_url", "image_url": {"url": url}}, {"type": "text", "text": "what"}]
+    body = json.dumps({"model": "m", "messages": [{"role": "user", "content": parts}]}).encode()
+    job = image_job(processor.reduced, 1, MOST_PIXELS)
+    pixels = decoder.run(job, content, 60).array
+    known = DecodedImageCache(1 << 26)
+    known.through(content, 1, lambda: pixels)
+    request = EngineRequest(
+        prompt="<image> what",
+        images=(pixels,),
+        max_tokens=1,
+        sampling=Sampling(0.0, 1.0, 0.0, 0.0, 0),
+        request_id="1",
+        video=None,
+        audio=None,
+        cache_salt="",
+    )
+    inputs = {
+        "QUERY": np.array([[b"<image> what"]], dtype=np.object_),
+        "REQUEST_OUTPUT_LEN": np.array([[1]], dtype=np.int32),
+        "IMAGE_BYTES": pixels[np.newaxis, np.newaxis],
+    }
+    values = prepared.prepare(inputs)["PIXEL_VALUES"][0]
+    loop = asyncio.new_event_loop()
+    return {
+        "receive": lambda: loop.run_until_complete(received(body)),
+        "parse": lambda: parse_chat(body, "application/json"),
+        "base64": lambda: decode_data_url(url, max_bytes=1 << 28),
+        "known": lambda: known.through(content, 1, lambda: pixels),
+        "decoder": lambda: decoder.run(job, content, 60),
+        "tensors": lambda: build_inputs(request, OLDER_NAMES),
+        "preprocessing": lambda: prepared.prepare(inputs),
+        "key": lambda: digest({"pixel_values": values[0]}),
+    }
+
+
+def measured() -> Medians:
+    """Measure the code that this process has imported."""
+    return_large_pieces()  # as a gateway does
+    found: Medians = {}
+    decoder = DecoderProcess(DecoderLimits(memory_bytes=1 << 30, wall_seconds=60))
+    for name, content in {"jpeg_336": small_image(), "jpeg_1_mb": photograph()}.items():
+        with tempfile.TemporaryDirectory() as folder:
+            taken: dict[str, list[float]] = {}
+            for step, call in steps(content, Path(folder), decoder).items():
+                clock = time.perf_counter if step == "decoder" else time.thread_time
+                call()
+                for _ in range(TURNS):
+                    begun = clock()
+                    call()
+                    taken.setdefault(step, []).append(clock() - begun)
+        found[name] = {step: statistics.median(one) * 1000 for step, one in taken.items()}
+    decoder.end()
+    return found
+
+
+def checked_out(commit: str, folder: Path) -> Path:
+    """Return a folder with the packages of a commit."""
+    command = ["git", "-C", str(ROOT), "archive", commit, *PACKAGES]
+    archive = subprocess.run(command, capture_output=True, timeout=CHILD_SECONDS, check=True).stdout
+    with tarfile.open(fileobj=io.BytesIO(archive)) as content:
+        content.extractall(folder, filter="data")
+    return folder
+
+
+def of_checkout(checkout: Path) -> Medians:
+    """Measure the code of a checkout in a process of its own."""
+    path = os.pathsep.join(str(checkout / package) for package in PACKAGES)
+    done = subprocess.run(
+        [sys.executable, __file__, "--child"],
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        timeout=CHILD_SECONDS,
+        check=True,
+    )
+    found: Medians = json.loads(done.stdout)
+    return found
+
+
+def summed_up(rounds: list[Medians]) -> Medians:
+    """Return the median of each step's rounds."""
+    return {
+        image: {
+            step: round(statistics.median(one[image][step] for one in rounds), 3)
+            for step in rounds[0][image]
+        }
+        for image in rounds[0]
+    }
+
+
+def main() -> None:
+    """Measure, write, print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--against", help="another commit, measured in turn")
+    parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.child:
+        print(json.dumps(measured()))
+        return
+    load = os.getloadavg()[0]
+    with tempfile.TemporaryDirectory() as folder:
+        checkouts = {"ms": ROOT}
+        if options.against:
+            checkouts[f"ms_of_{options.against}"] = checked_out(options.against, Path(folder))
+        rounds: dict[str, list[Medians]] = {name: [] for name in checkouts}
+        for _ in range(ROUNDS):
+            for name, checkout in checkouts.items():
+                rounds[name].append(of_checkout(checkout))
+    document = {
+        "command": " ".join(["bench/gateway/image_path.py", *sys.argv[1:]]),
+        "machine": {
+            "cores": os.cpu_count(),
+            "load_before": round(load, 1),
+            "python": platform.python_version(),
+        },
+        "rounds": ROUNDS,
+        "turns": TURNS,
+        **{name: summed_up(one) for name, one in rounds.items()},
+    }
+    text = json.dumps(document, indent=1)
+    RESULTS.write_text(text + "\n")
+    print(text)
+
+
+if __name__ == "__main__":
+    main()
