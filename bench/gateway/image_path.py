@@ -10,12 +10,13 @@ LLaVA with a tower of 336 x 336. Writes bench/gateway/results/image_path.json.
 
 - `receive`: chunks of a body to bytes; `parse`: to a request; `base64`: to a file;
   `known`: the look-up of a file that was decoded before.
-- `decoder`: a file to pixels in a decoder's process, there and back.
+- `decoder`: a file to pixels in a decoder's process, there and back; `known_load`: the same of a
+  file that was decoded before, with threads and look-up.
 - `tensors`: what is sent to Triton.
 - `preprocessing`: that model without Triton, from pixels to the tower's input; `key`: the name of
   that input in the encoder's cache of features.
 
-Milliseconds; processor time of the calling thread, but `decoder`, which is time that passes.
+Milliseconds; processor time of the calling thread, but of these two, which is time that passes.
 """
 
 import argparse
@@ -45,9 +46,12 @@ from mm_runtime.gateway.backends.engine import EngineRequest, Sampling
 from mm_runtime.gateway.backends.triton_inputs import OLDER_NAMES, build_inputs
 from mm_runtime.gateway.heap import return_large_pieces
 from mm_runtime.gateway.media.decoding.jobs import image_job
+from mm_runtime.gateway.media.decoding.pool import Decoders
 from mm_runtime.gateway.media.decoding.process import DecoderLimits, DecoderProcess
 from mm_runtime.gateway.media.image_cache import DecodedImageCache
+from mm_runtime.gateway.media.images import ImageLimits, ImageLoader, ImageReference
 from mm_runtime.images.data_urls import decode_data_url
+from mm_runtime.images.fetch import FetchPolicy, ImageFetcher
 from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.encode.vision.cache import digest
 from mm_runtime.serving.preprocess.preprocessing import Preprocessor
@@ -60,6 +64,10 @@ PACKAGES = ("crds", "edge", "runtime")
 SIDE, PATCH, QUALITY = 336, 14, 90
 FEATURES = (SIDE // PATCH) ** 2
 MOST_PIXELS = 50_000_000
+LIMITS = DecoderLimits(memory_bytes=1 << 30, wall_seconds=60)
+PASSING = ("decoder", "known_load")
+"""Steps whose time passes in other threads and processes, too."""
+
 CHUNK_BYTES = 256 * 1024
 """Read from a socket at a time at the most (asyncio)."""
 
@@ -116,7 +124,24 @@ async def received(body: bytes) -> bytes:
         return await read_body(receive, {}, claim, limit=1 << 28, pace=Pace(60))
 
 
-def steps(content: bytes, folder: Path, decoder: DecoderProcess) -> dict[str, Callable[[], Any]]:
+def loader(decoders: Decoders) -> ImageLoader:
+    """Return a gateway's loader of images, which keeps what it has decoded."""
+    policy = FetchPolicy(
+        allowed_hosts=(), allow_private_networks=False, timeout_seconds=1, max_bytes=1
+    )
+    return ImageLoader(
+        fetcher=ImageFetcher(policy),
+        limits=ImageLimits(max_bytes=1 << 28, max_pixels=MOST_PIXELS),
+        decoders=decoders,
+        known=DecodedImageCache(1 << 26),
+        bodies=BodyBudget(1 << 30),
+        reads_times=False,
+    )
+
+
+def steps(
+    content: bytes, folder: Path, decoder: DecoderProcess, images: ImageLoader
+) -> dict[str, Callable[[], Any]]:
     """Return what is done to an image, in order."""
     prepared = preprocessor(folder)
     processor = prepared.image_processor
@@ -145,12 +170,15 @@ def steps(content: bytes, folder: Path, decoder: DecoderProcess) -> dict[str, Ca
     }
     values = prepared.prepare(inputs)["PIXEL_VALUES"][0]
     loop = asyncio.new_event_loop()
+    sent = [ImageReference(url, "messages[0]")]
+    loop.run_until_complete(images.load(sent, [processor]))
     return {
         "receive": lambda: loop.run_until_complete(received(body)),
         "parse": lambda: parse_chat(body, "application/json"),
         "base64": lambda: decode_data_url(url, max_bytes=1 << 28),
         "known": lambda: known.through(content, 1, lambda: pixels),
         "decoder": lambda: decoder.run(job, content, 60),
+        "known_load": lambda: loop.run_until_complete(images.load(sent, [processor])),
         "tensors": lambda: build_inputs(request, OLDER_NAMES),
         "preprocessing": lambda: prepared.prepare(inputs),
         "key": lambda: digest({"pixel_values": values[0]}),
@@ -161,12 +189,12 @@ def measured() -> Medians:
     """Measure the code that this process has imported."""
     return_large_pieces()  # as a gateway does
     found: Medians = {}
-    decoder = DecoderProcess(DecoderLimits(memory_bytes=1 << 30, wall_seconds=60))
+    decoder, decoders = DecoderProcess(LIMITS), Decoders(1, LIMITS)
     for name, content in {"jpeg_336": small_image(), "jpeg_1_mb": photograph()}.items():
         with tempfile.TemporaryDirectory() as folder:
             taken: dict[str, list[float]] = {}
-            for step, call in steps(content, Path(folder), decoder).items():
-                clock = time.perf_counter if step == "decoder" else time.thread_time
+            for step, call in steps(content, Path(folder), decoder, loader(decoders)).items():
+                clock = time.perf_counter if step in PASSING else time.thread_time
                 call()
                 for _ in range(TURNS):
                     begun = clock()
@@ -174,6 +202,7 @@ def measured() -> Medians:
                     taken.setdefault(step, []).append(clock() - begun)
         found[name] = {step: statistics.median(one) * 1000 for step, one in taken.items()}
     decoder.end()
+    decoders.close()
     return found
 
 

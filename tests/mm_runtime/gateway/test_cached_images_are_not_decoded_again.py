@@ -1,13 +1,14 @@
 """A gateway decodes the images of a chat once, not with every turn."""
 
 import asyncio
+import threading
 from contextlib import closing
 
 import numpy as np
 import pytest
 
 from mm_edge.body_budget import BodyBudget
-from mm_runtime.gateway.media.decoding.pool import Decoders
+from mm_runtime.gateway.media.decoding.pool import Decoders, Run
 from mm_runtime.gateway.media.decoding.process import DecoderLimits
 from mm_runtime.gateway.media.image_cache import DecodedImageCache, Pixels
 from mm_runtime.gateway.media.images import ImageLimits, ImageLoader, ImageReference
@@ -18,6 +19,7 @@ from support.images import data_url, encode, plain_image
 from support.unreduced import UNREDUCED
 
 BYTES = 2 * 2 * 3
+DEADLINE = 60.0
 
 
 class Decoder:
@@ -91,22 +93,60 @@ def test_errors_are_not_kept() -> None:
             known.through(b"x", 1, refuse)
 
 
-def test_details_keep_images_apart() -> None:
-    """An image that was sent in low detail is decoded again where it is wanted in another one."""
+def loader_of(decoders: Decoders) -> ImageLoader:
+    """Return a loader of images of `data:` URLs."""
     policy = FetchPolicy(
         allowed_hosts=(), allow_private_networks=False, timeout_seconds=1, max_bytes=1
     )
+    return ImageLoader(
+        fetcher=ImageFetcher(policy),
+        limits=ImageLimits(max_bytes=1_000_000, max_pixels=10_000),
+        decoders=decoders,
+        known=DecodedImageCache(1_000_000),
+        bodies=BodyBudget(1_000_000),
+        reads_times=False,
+    )
+
+
+async def test_a_known_image_waits_for_no_decoder() -> None:
+    """The only one is held by another request; new images, and another tenant's, wait for it."""
+    limits = DecoderLimits(memory_bytes=512 << 20, wall_seconds=120)
+    known, new = (
+        [ImageReference(data_url(encode(plain_image(size))), "messages[0]")]
+        for size in ((60, 30), (30, 60))
+    )
+    with closing(Decoders(1, limits)) as decoders:
+        loader = loader_of(decoders)
+        first = await loader.load(known, [UNREDUCED], "ann")
+        held, release = threading.Event(), threading.Event()
+
+        def hold(_: Run) -> None:
+            held.set()
+            assert release.wait(DEADLINE)
+
+        holding = asyncio.create_task(decoders.through(hold))
+        try:
+            assert await asyncio.to_thread(held.wait, DEADLINE)
+            async with asyncio.timeout(DEADLINE):
+                again = await loader.load(known, [UNREDUCED], "ann")
+                others = [loader.load(known, [UNREDUCED], "bob"), loader.load(new, [UNREDUCED])]
+                waiting = [asyncio.create_task(one) for one in others]
+        finally:
+            release.set()
+        async with asyncio.timeout(DEADLINE):
+            await holding
+            decoded = [(await one)[0] for one in waiting]
+    assert again[0] is first[0]
+    assert [one.shape for one in decoded] == [(30, 60, 3), (60, 30, 3)]
+    assert decoded[0] is not first[0]
+
+
+def test_details_keep_images_apart() -> None:
+    """An image that was sent in low detail is decoded again where it is wanted in another one."""
     crops = CropProcessor(UNREDUCED.colours, tile=28, rows=4, least=1, most=6)
     reference = ImageReference(data_url(encode(plain_image((60, 30)))), "messages[0]")
     with closing(Decoders(1, DecoderLimits(memory_bytes=512 << 20, wall_seconds=120))) as decoders:
-        loader = ImageLoader(
-            fetcher=ImageFetcher(policy),
-            limits=ImageLimits(max_bytes=1_000_000, max_pixels=10_000),
-            decoders=decoders,
-            known=DecodedImageCache(1_000_000),
-            bodies=BodyBudget(1_000_000),
-            reads_times=False,
-        )
+        loader = loader_of(decoders)
         shapes = [
             asyncio.run(loader.load([reference], [crops.with_detail(detail, 1)]))[0].shape
             for detail in ("low", "auto", "low")

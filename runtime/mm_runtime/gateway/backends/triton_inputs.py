@@ -89,7 +89,9 @@ def _image_inputs(images: tuple[NDArray[np.uint8], ...]) -> list[InferInput]:
         return []
     sizes = np.array([image.shape[:2] for image in images], dtype=np.int64)
     if (sizes == sizes[0]).all():
-        return [tensor("image_bytes_input", np.stack(images)[np.newaxis])]
+        # Most requests have one, which needs no copy.
+        pixels = images[0][np.newaxis] if len(images) == 1 else np.stack(images)
+        return [tensor("image_bytes_input", pixels[np.newaxis])]
     shape = (len(images), *sizes.max(axis=0).tolist(), 3)
     if prod(shape) > _MOST_PIXEL_BYTES:
         raise InvalidRequestError(

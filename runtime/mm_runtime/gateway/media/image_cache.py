@@ -45,18 +45,26 @@ class DecodedImageCache:
         """
         if not self._max_bytes:
             return reduce()
-        found = hashlib.sha256(salt.encode() + b"\0")
-        found.update(encoded)
-        key = (found.digest(), setting)
-        with self._lock:
-            known = self._images.get(key)
-            if known is not None:
-                self._images.move_to_end(key)
-                return known
+        key = _key(encoded, setting, salt)
+        known = self._known(key)
+        if known is not None:
+            return known
         pixels = reduce()
         pixels.setflags(write=False)
         self._keep(key, pixels)
         return pixels
+
+    def find(self, encoded: bytes, setting: Hashable, salt: str = "") -> Pixels | None:
+        """Return the reduced image where it is known; see `through`."""
+        # Without a digest of its bytes where nothing is.
+        return self._known(_key(encoded, setting, salt)) if self._images else None
+
+    def _known(self, key: Key) -> Pixels | None:
+        with self._lock:
+            known = self._images.get(key)
+            if known is not None:
+                self._images.move_to_end(key)
+            return known
 
     def _keep(self, key: Key, pixels: Pixels) -> None:
         if pixels.nbytes > self._max_bytes:
@@ -69,3 +77,9 @@ class DecodedImageCache:
             while self._held > self._max_bytes:
                 _, dropped = self._images.popitem(last=False)
                 self._held -= dropped.nbytes
+
+
+def _key(encoded: bytes, setting: Hashable, salt: str) -> Key:
+    found = hashlib.sha256(salt.encode() + b"\0")
+    found.update(encoded)
+    return found.digest(), setting

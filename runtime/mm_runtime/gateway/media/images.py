@@ -39,6 +39,10 @@ Pixels = NDArray[np.uint8]
 Found = TypeVar("Found", Pixels, Video, Samples)
 
 
+_LOOKED_UP_AT_ONCE = 64 * 1024
+"""Characters of a URL: decoded and digested in 0.06 ms, less than its way to a thread and back."""
+
+
 @dataclass(frozen=True, slots=True)
 class ImageReference:
     """One image of a request: its URL and the part that holds it, for messages."""
@@ -176,15 +180,34 @@ class ImageLoader:
     async def _load(
         self, reference: ImageReference, processor: ImageProcessor, count: int, salt: str
     ) -> Pixels:
+        setting = (count, processor)
+        known = self._known_at_once(reference.url, setting, salt)
+        if known is not None:
+            return known
         job = image_job(processor.reduced, count, self._limits.max_pixels)
 
         def decoded(run: Run, url: str, encoded: bytes | None) -> Pixels:
             if encoded is None:
                 encoded = decode_data_url(url, max_bytes=self._limits.max_bytes)
             reduced = partial(_pixels, run, job, encoded)
-            return self._known.through(encoded, (count, processor), reduced, salt)
+            return self._known.through(encoded, setting, reduced, salt)
 
         return await self._read(reference, decoded, code="invalid_image")
+
+    def _known_at_once(
+        self, url: str, setting: tuple[int, ImageProcessor], salt: str
+    ) -> Pixels | None:
+        """Return a small image of a `data:` URL that was decoded before: it waits for no decoder.
+
+        None: it is new, large, elsewhere, or wrong, which is said where it would be decoded.
+        """
+        if len(url) > _LOOKED_UP_AT_ONCE or url[:5].lower() != "data:":
+            return None
+        try:
+            encoded = decode_data_url(url, max_bytes=self._limits.max_bytes)
+        except BadImageError:
+            return None
+        return self._known.find(encoded, setting, salt)
 
     async def _read(
         self,
