@@ -212,6 +212,32 @@ class PyTorchServing:
     """First TensorRT-LLM that is documented to have the class; None: all that are planned for."""
 
 
+@dataclass(frozen=True, slots=True)
+class OwnAdapters:
+    """Folders of the LoRA adapters that checkpoints bring along, by what a request holds."""
+
+    images: str
+    """Also where recordings stand beside them."""
+    recordings: str
+    modules: Callable[[TextFacts], Mapping[str, tuple[int, int]]]
+    """Those that each of them changes in a layer, with the sizes of input and output."""
+
+    def parameters(self, text: TextFacts, rank: int) -> int:
+        """Return the numbers of an adapter of a rank."""
+        return text.layers * rank * sum(map(sum, self.modules(text).values()))
+
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """Return all of them."""
+        return (self.images, self.recordings)
+
+    def chosen(self, *, images: bool, recordings: bool) -> int | None:
+        """Return the place of a request's adapter in `folders`; None: its text needs none."""
+        if images:
+            return 0
+        return 1 if recordings else None
+
+
 ENSEMBLE = ("ensemble", "preprocessing", "multimodal_encoders", "tensorrt_llm", "postprocessing")
 IMAGE_TENSORS = ("text_input", "max_tokens", "image_input")
 BYTES_TENSORS = ("text_input", "max_tokens", "image_bytes_input", "image_url_input")
@@ -291,6 +317,8 @@ class Family:
     tokenizer: Tokenizer = Tokenizer()
     in_parts: bool = False
     """Checkpoints may be folders, one a part, without an index of all weights."""
+    own_adapters: OwnAdapters | None = None
+    """None: checkpoints have none."""
     adapters: bool = False
     """The runtime's layout of adapters names the family's modules (LLaMA's and BART's)."""
     published_pickled: bool = False

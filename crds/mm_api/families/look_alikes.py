@@ -27,18 +27,17 @@ LOOK_ALIKES = (
         "no backend builds it",
         "Use blip2-opt-2.7b or blip2-opt-6.7b",
     ),
-    # `phi4mm` is the published model, with Python code of its own (TensorRT-LLM's
-    # Phi4MMForCausalLM, tensorrt_llm/_torch/models/modeling_phi4mm.py, imports its processor);
-    # `phi4_multimodal` the same for transformers' class. Both keep two LoRA adapters beside the
-    # base model (vision-lora, speech-lora), without which its answers are another model's.
+    # The layout that was published first. TensorRT-LLM's Phi4MMForCausalLM
+    # (tensorrt_llm/_torch/models/modeling_phi4mm.py) imports its Python code, and applies its LoRA
+    # adapters only where each request names their folder (`lora_request`).
     LookAlike(
-        ("phi4mm", "phi4_multimodal"),
-        "Phi-4-multimodal",
-        "it answers with the LoRA adapters of its folders vision-lora and speech-lora, chosen by"
-        " what a request holds, and TensorRT-LLM's class runs Python code of the checkpoint; no"
-        " backend here does either",
-        "Nearest: Qwen2.5-VL (family qwen2-5-vl) for images, Qwen2-Audio (family qwen2-audio) for"
-        " recordings",
+        ("phi4mm",),
+        "Phi-4-multimodal with Python code of its own",
+        "its weights have other names than those of transformers' class, and TensorRT-LLM's class"
+        " runs the checkpoint's code and leaves its LoRA adapters to each request; no backend here"
+        " does either",
+        "Use it in the layout of transformers' class, model_type phi4_multimodal (family"
+        " phi4-multimodal): revision refs/pr/70 of microsoft/Phi-4-multimodal-instruct",
     ),
     LookAlike(
         ("nvila",),

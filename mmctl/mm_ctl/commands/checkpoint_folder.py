@@ -61,9 +61,14 @@ def facts_of_folder(folder: Path, family: str | None) -> ModelFacts:
         encoder=dimensions.encoder,
         audio=dimensions.audio,
     )
+    own = _own_adapters(folder, facts)
     parameters = _counted(folder, dtype) or _computed(folder, facts, dimensions)
     return facts.model_copy(
-        update={"parameters": parameters, "weight_bytes": parameters * _STORED_BYTES[dtype]}
+        update={
+            "parameters": parameters,
+            "weight_bytes": parameters * _STORED_BYTES[dtype],
+            "own_adapter_parameters": own,
+        }
     )
 
 
@@ -112,6 +117,23 @@ def _elements(path: Path) -> int:
         return sum(math.prod(entry["shape"]) for entry in header.values())
     except (OSError, ValueError, KeyError, TypeError, struct.error, MemoryError) as error:
         raise UsageError(f"{path} is not a safetensors file: {error}") from error
+
+
+def _own_adapters(folder: Path, facts: ModelFacts) -> int | None:
+    """Return the numbers of the LoRA adapters that a checkpoint brings along; None: of none."""
+    own = FAMILIES[facts.family].own_adapters
+    if own is None:
+        return None
+    total = 0
+    for name in own.folders:
+        rank = _json(folder / name / "adapter_config.json").get("r")
+        if type(rank) is not int or rank < 1:
+            raise UsageError(
+                f"{folder / name}/adapter_config.json names no rank (r): add it, the family's "
+                "checkpoints bring that adapter along"
+            )
+        total += own.parameters(facts.text, rank)
+    return total
 
 
 def _computed(folder: Path, facts: ModelFacts, dimensions: Dimensions) -> int:

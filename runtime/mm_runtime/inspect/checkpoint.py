@@ -12,6 +12,7 @@ from mm_api.families.detection import resolve
 from mm_runtime.base.containment import check_contained
 from mm_runtime.errors import InspectRefusedError, SourceEscapesError
 from mm_runtime.inspect import weights
+from mm_runtime.inspect.own_adapters import read_own_adapters
 from mm_runtime.inspect.small_files import (
     JsonObject,
     check_directory,
@@ -93,6 +94,7 @@ def _inspect(source: Path, options: InspectOptions) -> ModelFacts:
         weight_format=stored.format,
         weight_bytes=stored.bytes,
         parameters=stored.parameters,
+        own_adapter_parameters=read_own_adapters(source, family, dimensions.text),
         custom_code=custom_code is not None,
         image_token_id=dimensions.image_token_id,
         sentence_piece_model=tokenizer.pieces,

@@ -146,10 +146,7 @@ def load_model(
         dtype=directory.manifest.plan.engine.dtype,
         slots=limits.max_batch_size,
         max_length=limits.max_seq_len if is_decoder else read,
-        adapters=[
-            AdapterFolder(one.uid, one.name, directory.adapters / one.name, directory.facts)
-            for one in directory.manifest.plan.adapters
-        ],
+        adapters=_adapters(directory),
         device=device,
         graphs=is_gpu(device) and not rotated,
         streamed=streamed,
@@ -172,6 +169,19 @@ def load_model(
     if stacked:
         return StackedLanguageModel(checkpoint, stacked)
     return RotatedLanguageModel(checkpoint) if rotated else LanguageModel(checkpoint)
+
+
+def _adapters(directory: EngineDirectory) -> list[AdapterFolder]:
+    """Return the adapters of the spec, or those that the checkpoint brings along."""
+    facts = directory.facts
+    family = FAMILIES.get(facts.family)
+    if family is not None and family.own_adapters is not None:
+        own = enumerate(family.own_adapters.folders)
+        return [AdapterFolder(uid, name, directory.llm / name, facts) for uid, name in own]
+    return [
+        AdapterFolder(one.uid, one.name, directory.adapters / one.name, facts)
+        for one in directory.manifest.plan.adapters
+    ]
 
 
 def _end_ids(directory: EngineDirectory) -> frozenset[int]:

@@ -20,6 +20,7 @@ import struct
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
+from mm_api.families import FAMILIES
 from mm_runtime.base.containment import check_contained, open_contained
 
 VERSION = b"multimodal-source-1\n"
@@ -37,6 +38,17 @@ PARTS = ("llm", "mm_projector", "vision_tower")
 """VILA keeps a checkpoint in each of these folders. Other folders count for nothing: repositories
 also hold the same weights in other formats (`original/`, `onnx/`)."""
 
+ADAPTERS = tuple(
+    folder
+    for family in FAMILIES.values()
+    if family.own_adapters is not None
+    for folder in family.own_adapters.folders
+)
+"""LoRA adapters that a family's checkpoints bring along, each in a folder of its own."""
+
+ADAPTER_FILES = ("adapter_config.json", "adapter_model.safetensors")
+"""What counts of those: peft saves a tokenizer beside them."""
+
 
 def source_files(source: Path) -> dict[str, Path]:
     """Return name -> path of the files that make up a checkpoint, none of them hidden.
@@ -47,7 +59,8 @@ def source_files(source: Path) -> dict[str, Path]:
         SourceEscapesError: a link leads out of the claim; the message names it.
     """
     check_contained(source)
-    folders = [source, *(source / part for part in PARTS if (source / part).is_dir())]
+    parts = (source / part for part in (*PARTS, *ADAPTERS))
+    folders = [source, *(part for part in parts if part.is_dir())]
     found = (path for folder in folders for path in sorted(folder.iterdir()))
     named = ((path.relative_to(source).as_posix(), path) for path in found)
     files = {name: path for name, path in named if is_source_file(name) and path.is_file()}
@@ -59,6 +72,8 @@ def source_files(source: Path) -> dict[str, Path]:
 def is_source_file(name: str) -> bool:
     """Return whether a file counts, by its name relative to the checkpoint, with slashes."""
     path = PurePosixPath(name)
+    if len(path.parts) == 2 and path.parts[0] in ADAPTERS:  # noqa: PLR2004 (folder and file)
+        return path.name in ADAPTER_FILES
     placed = len(path.parts) == 1 or (len(path.parts) == 2 and path.parts[0] in PARTS)  # noqa: PLR2004
     return placed and path.suffix in SUFFIXES and not path.name.startswith(".")
 

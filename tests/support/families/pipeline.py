@@ -70,6 +70,9 @@ def plan_of(facts: ModelFacts, vision_engine: VisionEngine = "ONNXRuntime") -> B
     encoder = ENCODER_INPUT if facts.encoder else None
     if crossing and vision is not None:
         encoder = IMAGES * vision.features_per_image
+    decoded = 400
+    if vision is not None and not FAMILIES[facts.family].has_tower:
+        decoded = max(decoded, IMAGES * vision.features_per_image + 128)
     spec = EngineSpec(
         source_digest=facts.source_digest,
         family=facts.family,
@@ -77,9 +80,9 @@ def plan_of(facts: ModelFacts, vision_engine: VisionEngine = "ONNXRuntime") -> B
         dtype="float32",
         limits=EngineLimits(
             max_batch_size=BATCH,
-            max_input_len=64 if facts.encoder else 400,
-            max_seq_len=64 if facts.encoder else 480,
-            max_num_tokens=1024,
+            max_input_len=64 if facts.encoder else decoded,
+            max_seq_len=64 if facts.encoder else decoded + 80,
+            max_num_tokens=max(1024, decoded),
             max_beam_width=BEAMS if facts.encoder else 1,
             max_images_per_request=IMAGES if vision else 0,
             max_multimodal_len=0 if vision is None else BATCH * IMAGES * vision.features_per_image,

@@ -72,9 +72,13 @@ def kept_bytes(target: Target, limits: Limits, dtype: str) -> int:
 
 
 def adapter_bytes(facts: ModelFacts, size: int) -> int:
-    """Return a bound of what all LoRA adapters hold: each as if it had every module and rank."""
+    """Return what LoRA adapters hold: the checkpoint's own, and a bound of the spec's.
+
+    Each of those counts as if it had every module and rank.
+    """
+    own = (facts.own_adapter_parameters or 0) * size
     if facts.lora is None:
-        return 0
+        return own
     numbers = 0
     for engine, modules in facts.lora.modules.items():
         stack: TextFacts | EncoderFacts = facts.text
@@ -84,7 +88,7 @@ def adapter_bytes(facts: ModelFacts, size: int) -> int:
         widest = max(stack.hidden_size, stack.intermediate_size, heads)
         # Two matrices a module: from its input down to the rank, from there up to its output.
         numbers += stack.layers * len(modules) * 2 * widest * facts.lora.rank
-    return len(facts.lora.adapters) * numbers * size
+    return own + len(facts.lora.adapters) * numbers * size
 
 
 def _cross_attention_layers(text: TextFacts) -> int:

@@ -96,7 +96,9 @@ def _decoder(request: PlanRequest, facts: ModelFacts, family: Family) -> Limits:
                 reason=f"{source}: tiles x positions of a tile",
             )
         )
-    every = batch * images * tiles
+    together = _vision_batch(request, batch * images * tiles)
+    if not family.has_tower:  # the checkpoint's class reads all images of a request together
+        together = max(together, images * tiles)
     return Limits(
         EngineLimits(
             max_batch_size=batch,
@@ -109,7 +111,7 @@ def _decoder(request: PlanRequest, facts: ModelFacts, family: Family) -> Limits:
             max_encoder_input_len=encoder_len or None,
         ),
         features_per_image=features,
-        vision_batch=_vision_batch(request, every),
+        vision_batch=together,
         request_features=rows,
         reasons=tuple(reasons),
     )

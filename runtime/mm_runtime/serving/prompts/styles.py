@@ -27,7 +27,11 @@ def style_of(engine: EngineDirectory, codec: TextCodec) -> PromptStyle:
     if family.image_layout is not ImageLayout.OWN:
         return family.prompt
     if family.prompt.audio:
-        return replace(family.prompt, audio=_audio_mark(engine) or family.prompt.audio)
+        return replace(
+            family.prompt,
+            audio=_mark(engine, "audio_token") or family.prompt.audio,
+            placeholder=_mark(engine, "image_token") or family.prompt.placeholder,
+        )
     placeholder = _placeholder(engine)
     return prompt_style(placeholder, _opening(engine, codec, prompt_style(placeholder)))
 
@@ -35,27 +39,21 @@ def style_of(engine: EngineDirectory, codec: TextCodec) -> PromptStyle:
 def _placeholder(engine: EngineDirectory) -> str:
     """Return what stands for an image: as processor, tokenizer or class say, in this order."""
     kind = read_object(engine.llm / "config.json").get("model_type")
+    said = read_object(engine.processor / "processor_config.json").get("image_token")
+    text = said.get("content") if isinstance(said, dict) else said
+    if isinstance(text, str) and text:
+        return text
+    known = CLASSES.get(str(kind), {}).get("placeholder")
+    return _mark(engine, "image_token") or known or PLACEHOLDER
+
+
+def _mark(engine: EngineDirectory, name: str) -> str:
+    """Return what stands for a medium, as the tokenizer says it; empty: it does not."""
     tokenizer = read_object(engine.tokenizer / "tokenizer_config.json")
     extra = tokenizer.get("extra_special_tokens")
-    said = (
-        read_object(engine.processor / "processor_config.json").get("image_token"),
-        tokenizer.get("image_token"),
-        extra.get("image_token") if isinstance(extra, dict) else None,
-        CLASSES.get(str(kind), {}).get("placeholder"),
-    )
+    said = (tokenizer.get(name), extra.get(name) if isinstance(extra, dict) else None)
     texts = (one.get("content") if isinstance(one, dict) else one for one in said)
-    return next((one for one in texts if isinstance(one, str) and one), PLACEHOLDER)
-
-
-def _audio_mark(engine: EngineDirectory) -> str:
-    """Return what stands for a recording, as the tokenizer says it; empty: it does not."""
-    tokenizer = read_object(engine.tokenizer / "tokenizer_config.json")
-    extra = tokenizer.get("extra_special_tokens")
-    said = (
-        tokenizer.get("audio_token"),
-        extra.get("audio_token") if isinstance(extra, dict) else None,
-    )
-    return next((one for one in said if isinstance(one, str) and one), "")
+    return next((one for one in texts if isinstance(one, str) and one), "")
 
 
 def _opening(engine: EngineDirectory, codec: TextCodec, style: PromptStyle) -> str:
