@@ -285,6 +285,7 @@ def _served_model(
         max_images=serving.gateway.max_images_per_request if sees else 0,
         max_video_frames=serving.gateway.max_video_frames if sees else 0,
         audio=directory.facts.audio,
+        transcribes=accepts_audio(directory),
         audio_features=FAMILIES[directory.facts.family].audio_features or (lambda _: 0),
         temperature=float(generation.get("temperature") or 1.0) if sampled else 0.0,
         top_p=float(generation.get("top_p") or 1.0),

@@ -44,6 +44,22 @@ class ServedModel:
     adapters: Mapping[str, int] = field(default_factory=dict)
     dialect: ToolDialect | None = None
 
+    transcribes: bool = False
+    """It reads audio and nothing else."""
+
+    @property
+    def input_modalities(self) -> list[str]:
+        """Return what requests may hold, as `/v1/models` lists it."""
+        if self.transcribes:
+            return ["audio"]
+        held = {
+            "text": True,
+            "image": self.max_images > 0,
+            "video": self.max_video_frames > 0,
+            "audio": self.audio is not None,
+        }
+        return [name for name, is_held in held.items() if is_held]
+
     @property
     def names(self) -> ModelNames:
         """What clients may call it."""

@@ -108,6 +108,7 @@ class Routes:
             "object": "model",
             "created": self.model.created,
             "owned_by": "multimodal-operator",
+            "input_modalities": self.model.input_modalities,
         }
         return described if name == self.model.name else {**described, "parent": self.model.name}
 
