@@ -16,7 +16,9 @@ from mm_api.families import FAMILIES
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ("crds", "operator", "mmctl", "runtime", "observability", "devcluster", "tools")
 REGISTRY = "crds/mm_api/families/"
-_SHARED = frozenset({"detection", "family", "known_classes", "look_alikes", "prompt"})
+_SHARED = frozenset(
+    {"detection", "family", "known_classes", "look_alikes", "prompt", "upstream_classes"}
+)
 """Modules of the registry that are no family's."""
 
 _MODULES = frozenset(path.stem for path in (ROOT / REGISTRY).glob("[!_]*.py")) - _SHARED

@@ -451,6 +451,7 @@ UNSUPPORTED_VALUES: Mapping[str, object] = {
     "model.family": "blip2-t5",
     "engine.parallelism.tensor": 2,
     "engine.parallelism.pipeline": 2,
+    "engine.parallelism.expert": 2,
     "engine.quantization": "FP8",
     "engine.kvCache.freeGpuMemoryFraction": "0.85",
     "engine.kvCache.crossFraction": "0.5",

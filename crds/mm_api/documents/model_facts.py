@@ -15,6 +15,19 @@ MESSAGE_LIMIT_BYTES = 4096
 """What the kubelet keeps of a termination message (measured: exactly 4,096 bytes)."""
 
 
+class ExpertFacts(Document):
+    """Layers in which each token is read by a few of many perceptrons, its experts."""
+
+    count: int = Field(ge=1, description="Of a layer, those that are chosen among.")
+    size: int = Field(ge=1, description="Inner width of each.")
+    layers: int = Field(ge=0, description="That have experts; the others have one perceptron.")
+    of_a_token: int = Field(ge=1, description="Experts that read it.")
+    shared_size: int | None = Field(
+        default=None, ge=1, description="Inner width of one beside them that reads every token."
+    )
+    dense_size: int = Field(ge=1, description="Inner width of the layers without experts.")
+
+
 class TextFacts(Document):
     """Dimensions of the language model, or of an encoder-decoder's decoder."""
 
@@ -26,6 +39,9 @@ class TextFacts(Document):
     head_size: int = Field(ge=1)
     vocabulary_size: int = Field(ge=1)
     max_position_embeddings: int = Field(ge=1)
+    experts: ExpertFacts | None = Field(
+        default=None, description="None: every layer has one perceptron."
+    )
     gated_mlp: bool | None = Field(
         default=None,
         description="The perceptron has a third matrix, its gate. None: as the family has it.",

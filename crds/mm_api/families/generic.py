@@ -9,6 +9,7 @@ estimates.
 from typing import Any
 
 from mm_api.checkpoint.dimensions import Dimensions
+from mm_api.checkpoint.experts import experts_of
 from mm_api.checkpoint.text import TEXT_DEFAULTS, text_facts
 from mm_api.checkpoint.values import LARGEST, JsonObject, section
 from mm_api.checkpoint.vision import image_token
@@ -67,7 +68,8 @@ def read(config: JsonObject, processor: JsonObject) -> Dimensions:
             (one for one in widths if type(one) is int), default=widths
         )
     tied = bool(text.get("tie_word_embeddings", config.get("tie_word_embeddings", False)))
-    facts = text_facts({"model_type": own} | merged, tied_embeddings=tied)
+    experts = experts_of(own, merged)
+    facts = text_facts({"model_type": own} | merged, tied_embeddings=tied, experts=experts)
     vision = _tower(config, processor, known)
     return Dimensions(facts, vision, image_token_id=image_token(config))
 

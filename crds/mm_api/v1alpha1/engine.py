@@ -26,6 +26,13 @@ class Parallelism(ApiModel):
 
     tensor: int = Field(default=1, ge=1, le=64, description="GPUs that split every layer.")
     pipeline: int = Field(default=1, ge=1, le=64, description="GPUs that split the layers.")
+    expert: int = Field(
+        default=1,
+        ge=1,
+        le=64,
+        description="Of the GPUs that split every layer, how many share its experts among them; "
+        "each expert is split over the others. Of models without experts it is 1.",
+    )
 
 
 class KvCache(ApiModel):

@@ -73,6 +73,13 @@ UNSUPPORTED: Final[tuple[Unsupported, ...]] = (
         "set engine.parallelism.pipeline to 1",
         backends=_REFERENCE,
     ),
+    Unsupported(
+        "engine.parallelism.expert",
+        (1,),
+        "expert parallelism is",
+        "set engine.parallelism.expert to 1, or use backend PyTorch",
+        backends=(*_REFERENCE, "TensorRT"),
+    ),
     Unsupported("engine.quantization", (), "quantization is", _REMOVE, backends=_REFERENCE),
     Unsupported(
         "engine.kvCache.freeGpuMemoryFraction",

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from mm_api.families import FAMILIES, SERVED
 from mm_api.families.family import Family
 from mm_api.families.known_classes import CLASSES, why_not
+from mm_api.families.upstream_classes import CLASSES as PYTORCH_CLASSES
 from mm_operator.plan.engine.tables import table
 
 HELP = "list the model families with what each needs"
@@ -75,6 +76,9 @@ def support(family: Family) -> Iterator[tuple[str, str, str, str]]:
     if (served := family.pytorch) is not None:
         reads = _reads(family, video=False) if served.images else "text"
         rows.append(("PyTorch", reads, f"{served.since or pytorch} or newer"))
+    for kind, server in PYTORCH_CLASSES.items() if not family.architectures else ():
+        reads = "text, image" if server.images else "text"
+        rows.append((f"PyTorch, {kind}", reads, f"{server.since or pytorch} or newer"))
     for one in rows or [("none", "-", "-")]:
         yield (family.name, *one)
 

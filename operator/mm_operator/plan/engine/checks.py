@@ -97,12 +97,44 @@ def check_parallelism(now: Case) -> Iterator[SpecError]:
             f"{text.layers} layers cannot be split evenly over {pipeline} stages: use "
             f"{' or '.join(fits)}",
         )
+    yield from _experts(now)
     if now.request.gpu_count and now.request.gpu_count != tensor * pipeline:
         yield plan_error(
             "runtime.gpu.count",
             "GpuCount",
             f"{now.request.gpu_count} GPUs, and the engine has {tensor * pipeline} ranks: set it "
             f"to {tensor * pipeline}",
+        )
+
+
+def _experts(now: Case) -> Iterator[SpecError]:
+    """Yield errors for experts that the GPUs of a layer cannot share."""
+    ranks, tensor = now.request.expert_parallel, now.request.tensor_parallel
+    experts, path = now.facts.text.experts, "engine.parallelism.expert"
+    if experts is None:
+        if ranks > 1:
+            yield plan_error(
+                path, "NoExperts", f"{now.facts.architecture} has no experts here: set it to 1"
+            )
+        return
+    if tensor % ranks or experts.count % ranks:
+        fits = [
+            str(one)
+            for one in range(1, tensor + 1)
+            if tensor % one == 0 and experts.count % one == 0
+        ]
+        yield plan_error(
+            path,
+            "ExpertParallel",
+            f"{experts.count} experts cannot be shared by {ranks} of the {tensor} GPUs that split "
+            f"a layer: use {' or '.join(fits)}",
+        )
+    elif experts.size % (tensor // ranks):
+        yield plan_error(
+            path,
+            "ExpertWidth",
+            f"experts of width {experts.size} cannot be split over {tensor // ranks} GPUs: raise "
+            "it, or lower spec.engine.parallelism.tensor",
         )
 
 

@@ -95,7 +95,10 @@ def _rank(terms: Terms, rank: int) -> GpuMemory:
             facts,
             family,
             Split(
-                request.tensor_parallel, request.pipeline_parallel, rank // request.tensor_parallel
+                request.tensor_parallel,
+                request.pipeline_parallel,
+                rank // request.tensor_parallel,
+                request.expert_parallel,
             ),
             dtype=terms.dtype,
             quantization=request.quantization,

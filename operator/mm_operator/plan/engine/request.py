@@ -23,6 +23,7 @@ class PlanRequest:
     vision_max_batch_size: int | None
     tensor_parallel: int
     pipeline_parallel: int
+    expert_parallel: int
     quantization: str | None
     kv_fraction: float | None
     cross_fraction: float | None
@@ -67,6 +68,7 @@ def request_of(spec: MultimodalModelSpec) -> PlanRequest:
         vision_max_batch_size=spec.vision.max_batch_size,
         tensor_parallel=engine.parallelism.tensor,
         pipeline_parallel=engine.parallelism.pipeline,
+        expert_parallel=engine.parallelism.expert,
         quantization=engine.quantization,
         kv_fraction=None if share == "Auto" else float(share),
         cross_fraction=None if cache.cross_fraction is None else float(cache.cross_fraction),

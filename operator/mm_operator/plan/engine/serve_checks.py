@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from mm_api.families import FAMILIES
 from mm_api.families.family import Family
+from mm_api.families.upstream_classes import CLASSES, pytorch_of
 from mm_operator.errors import SpecError
 from mm_operator.plan.engine.case import Case, plan_error
 from mm_operator.plan.engine.tables import table, version_of
@@ -35,9 +36,11 @@ def _version(now: Case) -> Iterator[SpecError]:
 
 
 def _family(now: Case) -> Iterator[SpecError]:
-    name, served = now.family.name, now.family.pytorch
+    served, kind = pytorch_of(now.family, now.facts), now.facts.architecture
+    name = now.family.name if now.family.architectures else kind
     if served is None:
         others = sorted(family.name for family in FAMILIES.values() if family.pytorch)
+        others += sorted(CLASSES)
         yield plan_error(
             "engine.backend",
             "BackendFamily",
@@ -49,7 +52,8 @@ def _family(now: Case) -> Iterator[SpecError]:
             "engine.backend",
             "BackendTooOld",
             f"TensorRT-LLM on PyTorch serves {name} since {served.since}, and the image has "
-            f"{now.version}: use a newer image, or backend Reference",
+            f"{now.version}, without a class {kind}: use {_nearest(served.since)}, or backend "
+            "Reference",
         )
     elif not served.images and now.request.max_images:
         yield plan_error(
@@ -58,6 +62,14 @@ def _family(now: Case) -> Iterator[SpecError]:
             f"TensorRT-LLM on PyTorch serves {name} without its vision tower: set it to 0, or use "
             "backend TensorRT",
         )
+
+
+def _nearest(version: str) -> str:
+    """Return a phrase for the first image that has a version or a newer one."""
+    images: dict[str, dict[str, str]] = table("images")["images"]
+    wanted = version_of(version)
+    tags = [tag for tag, one in images.items() if version_of(one["trtllm"]) >= wanted]
+    return f"an image of {min(tags)} or newer" if tags else "a newer image"
 
 
 def _engine(now: Case) -> Iterator[SpecError]:

@@ -10,6 +10,7 @@ from mm_api.contract import HTTP_PORT
 from mm_api.documents.quantization import StagedQuantization
 from mm_api.documents.trtllm_build import Command
 from mm_api.documents.trtllm_serve import TrtllmServe
+from mm_api.families.upstream_classes import pytorch_of
 from mm_api.trtllm_layout import STAGED_RESULT, STAGED_SOURCE
 from mm_operator.plan.engine.backend import Sizes
 from mm_operator.plan.engine.request import PlanRequest
@@ -71,6 +72,8 @@ def serve(target: Target, sizes: Sizes, version: str) -> TrtllmServe:
         values["tp_size"] = parallelism.tensor
     if parallelism.pipeline > 1:
         values["pp_size"] = parallelism.pipeline
+    if parallelism.expert > 1:
+        values["ep_size"] = parallelism.expert
     argv += [part for name, value in values.items() for part in (f"--{name}", str(value))]
     if target.spec.model.trust_remote_code:
         argv.append("--trust_remote_code")
@@ -115,7 +118,7 @@ def _options(target: Target, sizes: Sizes, version: str) -> dict[str, JsonValue]
         "max_input_len": sizes.limits.engine.max_input_len,
         "enable_iter_perf_stats": True,  # /metrics is empty without
     }
-    served = target.family.pytorch
+    served = pytorch_of(target.family, target.facts)
     if served is not None and sizes.limits.engine.max_images_per_request:
         options |= served.options
     if version_of(version) >= version_of("1.1.0"):

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from mm_api.documents.model_facts import EncoderFacts, ModelFacts, TextFacts
+from mm_api.documents.model_facts import EncoderFacts, ExpertFacts, ModelFacts, TextFacts
 from mm_api.dtypes import DTYPE_BYTES
 from mm_api.families.family import BlockStyle, Family, Kind
 
@@ -35,6 +35,9 @@ class Split:
     ranks: int = 1
     stages: int = 1
     stage: int = 0
+    expert_ranks: int = 1
+    """Of `ranks`, how many share the experts of a layer among them; each expert is spread over the
+    others."""
 
     @property
     def first(self) -> bool:
@@ -56,6 +59,8 @@ class Linear:
     inputs: int
     biases: int
     split: Literal["column", "row"]
+    experts: int = 1
+    """Layers that are one of as many, each for a part of the tokens."""
 
     @property
     def parameters(self) -> int:
@@ -111,16 +116,16 @@ class Stack:
     def rank_bytes(self, split: Split, *, dtype_bytes: int, quantization: str | None) -> int:
         """Return the bytes on one rank; norms are counted in full on every stage."""
         ranks, stages = split.ranks, split.stages
-        linears = [
+        linears: list[Linear] = [
             *(
                 heads.on_rank(ranks).qkv(count // stages, self.style)
                 for count, heads in self.attentions
             ),
-            *(_share(replace(one, count=one.count // stages), ranks) for one in self.linears),
+            *(_share(_of_stage(one, stages), split) for one in self.linears),
         ]
         total = sum(_linear_bytes(linear, dtype_bytes, quantization) for linear in linears)
         if self.head is not None and split.last:  # quantize.py leaves the output matrix as it is
-            total += _linear_bytes(_share(self.head, ranks), dtype_bytes, None)
+            total += _linear_bytes(_share(self.head, split), dtype_bytes, None)
         return total + (self.replicated + self.embedding * split.first) * dtype_bytes
 
 
@@ -154,7 +159,18 @@ def weights_bytes(
     )
 
 
-def _share(linear: Linear, ranks: int) -> Linear:
+def _of_stage(linear: Linear, stages: int) -> Linear:
+    """Return the most layers of one stage: layers of experts may not be spread evenly."""
+    layers = linear.count // linear.experts
+    return replace(linear, count=-(-layers // stages) * linear.experts)
+
+
+def _share(linear: Linear, split: Split) -> Linear:
+    ranks = split.ranks
+    if linear.experts > 1:
+        held = -(-linear.experts // split.expert_ranks)
+        linear = replace(linear, count=linear.count // linear.experts * held)
+        ranks //= split.expert_ranks
     if linear.split == "column":
         outputs = -(-linear.outputs // ranks)  # the vocabulary is padded to a multiple
         biases = -(-linear.biases // ranks)
@@ -190,6 +206,19 @@ def _block(
     yield Linear(layers, hidden, inner, hidden if style.mlp_bias else 0, "row")
 
 
+def _sparse(experts: ExpertFacts, layers: int, hidden: int) -> Iterator[Linear]:
+    """Yield the perceptrons of layers with experts and without; all are gated."""
+    widths = [
+        (layers - experts.layers, experts.dense_size, 1),
+        (experts.layers * (experts.shared_size is not None), experts.shared_size or 1, 1),
+        (experts.layers * experts.count, experts.size, experts.count),
+    ]
+    for count, inner, among in widths:
+        if count:
+            yield Linear(2 * count, inner, hidden, 0, "column", among)
+            yield Linear(count, hidden, inner, 0, "row", among)
+
+
 def _around(family: Family, *, hidden: int, heads: int, positions: int | None) -> int:
     """Return elements around the blocks: positions, norms in front of and behind them."""
     rows = family.embeddings
@@ -206,6 +235,10 @@ def _decoder(text: TextFacts, family: Family, *, cross_attention: bool) -> Stack
     hidden, layers = text.hidden_size, text.layers
     heads = Attention(hidden, text.attention_heads, text.key_value_heads, text.head_size)
     linears = list(_block(layers, heads, text.intermediate_size, style, gated=gated))
+    routers = 0
+    if text.experts is not None:
+        linears = [linears[0], *_sparse(text.experts, layers, hidden)]
+        routers = text.experts.layers * text.experts.count * hidden
     norms = style.norm_vectors * hidden * layers * (3 if cross_attention else style.norms)
     norms += 2 * text.head_size * layers * style.head_norms
     attentions = [(layers, heads)]
@@ -219,6 +252,7 @@ def _decoder(text: TextFacts, family: Family, *, cross_attention: bool) -> Stack
         attentions=tuple(attentions),
         linears=tuple(linears),
         replicated=norms
+        + routers
         + _around(
             family,
             hidden=hidden,
