@@ -12,6 +12,13 @@ from mm_api.documents.trtllm_build import EngineName
 CONVERTED: Final = "build/converted"
 """The checkpoint in TensorRT-LLM's layout; an encoder-decoder's halves are folders in it."""
 
+GUIDED_FOLDER: Final = "guided_decoding"
+GUIDED: Final = f"build/engines/{GUIDED_FOLDER}"
+"""The tokenizer's table for answers of a form, inside the built engine's directory and outside."""
+
+TOKENIZER_INFO: Final = "xgrammar_tokenizer_info.json"
+"""Its file, as upstream's script names it."""
+
 STAGED_SOURCE: Final = "checkpoint"
 STAGED_RESULT: Final = "engine/checkpoint"
 """Where the quantizer of a staged checkpoint reads and writes, seen from the working directory."""

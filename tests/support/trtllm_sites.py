@@ -67,10 +67,10 @@ def write_model(folder: Path, family: str) -> Path:
     """Write a checkpoint: a real model's configuration, and zeros for weights."""
     MODELS[family].write(folder)
     (folder / "model.safetensors.index.json").unlink(missing_ok=True)
-    for name in ("tokenizer.json", "tokenizer_config.json"):
-        (folder / name).write_text("{}")
+    _write_tokenizer(folder)
     if family == "vila":
         (folder / "llm").mkdir()
+        _write_tokenizer(folder / "llm")
         write_safetensors(folder / "llm" / "model.safetensors", {"a": ("F16", (8, 11))})
     elif family == "nmt":
         (folder / "model.pt").write_bytes(b"a pickle that is never opened")
@@ -78,6 +78,13 @@ def write_model(folder: Path, family: str) -> Path:
         name = "model.encoder.conv1.weight"  # a name that Whisper has, and no one else minds
         write_safetensors(folder / "model.safetensors", {name: ("F16", (8, 11))})
     return folder
+
+
+def _write_tokenizer(folder: Path) -> None:
+    """Write the smallest fast tokenizer: two tokens and its end."""
+    model = {"type": "WordLevel", "vocab": {"<unk>": 0, "red": 1, "</s>": 2}, "unk_token": "<unk>"}
+    (folder / "tokenizer.json").write_text(json.dumps({"version": "1.0", "model": model}))
+    (folder / "tokenizer_config.json").write_text(json.dumps({"eos_token": "</s>"}))
 
 
 def trtllm_site(

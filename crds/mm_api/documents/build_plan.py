@@ -63,6 +63,10 @@ class EngineSpec(Document):
         default=None,
         description="Off: the checkpoint's answers are not kept with the engine. None: they are.",
     )
+    guided_decoding: Literal["On"] | None = Field(
+        default=None,
+        description="On: an engine without the tokenizer's table is another one. None: it is not.",
+    )
 
 
 class BuildPlan(Document):

@@ -48,6 +48,12 @@ class TrtllmBuild(Document):
     convert: Command
     engines: list[EngineCommand] = Field(min_length=1, description="In the order of the build.")
     lora: LoraAdapters = Field(default=[], description="Commands find them in `adapters/NAME`.")
+    tokenizer_info: Command | None = Field(
+        default=None,
+        description="Writes the tokenizer's table, without which the server cannot keep answers to "
+        "a form. No part of the fingerprint: engines that have none are served as before. None: "
+        "none is written.",
+    )
 
     @property
     def ranks(self) -> int:

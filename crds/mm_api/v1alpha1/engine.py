@@ -130,6 +130,12 @@ class EngineSpec(ApiModel):
         "and MLLAMA checkpoints.",
     )
     kv_cache: KvCache = Field(default=KvCache(), description="The key-value cache.")
+    guided_decoding: Literal["Auto", "On", "Off"] = Field(
+        default="Auto",
+        description="Answers of a form (response_format, guided_*) on backends TensorRT and "
+        "PyTorch, by xgrammar. Auto: where the version and the engine can; an engine that was "
+        "built without stays as it is. On: it is built again. Off: never.",
+    )
     lora: Annotated[list[Lora], Field(max_length=16)] = Field(
         default=[],
         description="LoRA adapters served with the model; requests name one by its place in this "

@@ -39,9 +39,12 @@ def as_commands(planned: ModelPlan) -> str:
     lines += [
         "# In TensorRT-LLM's root, with the checkpoint beside it as the folder named below.",
         "set -eu",
-        "",
-        folded(planned.convert.argv),
     ]
+    commands = planned.build_plan.trtllm if planned.build_plan else None
+    if commands is not None and commands.tokenizer_info is not None:
+        lines += ["", "# The tokenizer's table, for answers of a form"]
+        lines.append(folded(commands.tokenizer_info.argv))
+    lines += ["", folded(planned.convert.argv)]
     for engine in planned.engines:
         lines += ["", f"# {engine.name}", folded(engine.argv)]
     return "\n".join(lines)

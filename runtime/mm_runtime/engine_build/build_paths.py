@@ -13,7 +13,7 @@ from mm_api.documents.engine_manifest import (
 )
 from mm_api.documents.evaluation import EVALUATION_NAME
 from mm_api.families import FAMILIES
-from mm_api.trtllm_layout import STAGED_SOURCE
+from mm_api.trtllm_layout import GUIDED_FOLDER, STAGED_SOURCE
 
 PROCESSOR_PREFIXES = (
     "tokenizer",
@@ -240,6 +240,11 @@ class BuildPaths:
     def tokenizer(self) -> Path:
         """What is made of a checkpoint's tokenizer when servers cannot read it."""
         return self.unfinished / TOKENIZER_FOLDER
+
+    @property
+    def guided(self) -> Path:
+        """The tokenizer's table for answers of a form."""
+        return self.unfinished / GUIDED_FOLDER
 
     @property
     def checkpoint_tokenizer(self) -> Path:

@@ -8,9 +8,15 @@ from typing import Any, Final
 
 from mm_api.documents.build_plan import BuildPlan
 from mm_api.documents.build_result import BuildReason
-from mm_api.documents.trtllm_build import EngineCommand, TrtllmBuild
+from mm_api.documents.trtllm_build import Command, EngineCommand, TrtllmBuild
 from mm_api.families import FAMILIES
-from mm_api.trtllm_layout import CONVERTED, engine_folder, engine_limits
+from mm_api.trtllm_layout import (
+    CONVERTED,
+    GUIDED,
+    TOKENIZER_INFO,
+    engine_folder,
+    engine_limits,
+)
 from mm_runtime.engine_build.evaluation_steps import evaluation_steps
 from mm_runtime.engine_build.step import Expected, Step, command_step, module_step
 from mm_runtime.engine_build.tokenizer_steps import tokenizer_steps
@@ -95,6 +101,8 @@ def trtllm_steps(plan: BuildPlan) -> tuple[Step, ...]:
         )
     if build.lora:
         chosen += _adapter_steps(plan)
+    if build.tokenizer_info is not None:
+        chosen += _tokenizer_info_steps(plan, build.tokenizer_info, checkpoint)
     chosen.append(_convert(plan, build, checkpoint))
     converted = chosen[-1].outputs
     chosen += [_engine(plan, build, command, (*converted, checkpoint)) for command in build.engines]
@@ -119,6 +127,29 @@ def trtllm_steps(plan: BuildPlan) -> tuple[Step, ...]:
         )
     )
     return (*chosen, *evaluation_steps(plan, checkpoint))
+
+
+def _tokenizer_info_steps(plan: BuildPlan, command: Command, checkpoint: str) -> tuple[Step, ...]:
+    """Return what writes the tokenizer's table for answers of a form, in seconds."""
+    folder = _inside(GUIDED)
+    return (
+        command_step(
+            plan,
+            "tokenizer-info",
+            "write the tokenizer's table, by which the server keeps answers to a form",
+            command.argv,
+            (checkpoint,),
+            Expected(folder, (TOKENIZER_INFO,)),
+        ),
+        module_step(
+            plan,
+            "fit-tokenizer-info",
+            "compare the tokenizer's table with the tokenizer, and cut it to the model's logits",
+            inputs=(checkpoint, folder),
+            outputs=(folder,),
+            permanent_reason=BuildReason.VERIFICATION_FAILED,
+        ),
+    )
 
 
 def _adapter_steps(plan: BuildPlan) -> list[Step]:

@@ -14,7 +14,7 @@ from mm_api.documents.engine_manifest import (
 from mm_api.documents.model_facts import ModelFacts
 from mm_api.families import FAMILIES
 from mm_api.families.family import ImageLayout
-from mm_api.trtllm_layout import folder_in_engine
+from mm_api.trtllm_layout import GUIDED_FOLDER, TOKENIZER_INFO, folder_in_engine
 
 
 @dataclass(frozen=True)
@@ -76,6 +76,14 @@ class EngineDirectory:
         """
         own = _holding("tokenizer.json", self.processor, self.processor / "llm")
         return _holding("tokenizer.json", own, self.root / TOKENIZER_FOLDER)
+
+    @property
+    def tokenizer_info(self) -> Path | None:
+        """The tokenizer's table for answers of a form; None: TensorRT-LLM has none of it."""
+        build = self.manifest.plan.trtllm
+        if build is None or build.tokenizer_info is None:
+            return None
+        return self.root / GUIDED_FOLDER / TOKENIZER_INFO
 
     @property
     def image_processor(self) -> Path:

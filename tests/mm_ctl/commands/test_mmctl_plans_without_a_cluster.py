@@ -73,7 +73,11 @@ def test_commands_are_a_script(tmp_path: Path, capsys: pytest.CaptureFixture[str
 
     assert plan.convert is not None
     written = [shlex.split(line) for line in script.splitlines() if line and line[0] not in "#s"]
-    assert written == [plan.convert.argv, *(engine.argv for engine in plan.engines)]
+    assert plan.build_plan
+    assert plan.build_plan.trtllm
+    assert plan.build_plan.trtllm.tokenizer_info
+    first = [plan.build_plan.trtllm.tokenizer_info.argv, plan.convert.argv]
+    assert written == [*first, *(engine.argv for engine in plan.engines)]
 
 
 def test_errors_end_with_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

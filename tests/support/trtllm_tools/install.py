@@ -9,7 +9,7 @@ from typing import Any
 
 from mm_operator.plan.engine.tables import era, flags_of, table, version_of
 from mm_runtime.settings import ROOT_VARIABLE
-from support.trtllm_tools.options import options_of
+from support.trtllm_tools.options import TOKENIZER_INFO, options_of
 
 STANDIN = Path(__file__).parent / "standin"
 CONVERTERS = ("llama", "qwen", "mllama", "opt", "enc_dec", "whisper")
@@ -77,7 +77,7 @@ def install(
     tools = Tools(root, version)
     shutil.copytree(STANDIN, root / "standin", ignore=shutil.ignore_patterns("__pycache__"))
     known = version_of(version)
-    where = era(table("tools")["scripts"], known)
+    where, guided = era(table("tools")["scripts"], known), table("tools")["guided"]
     declared: dict[str, Any] = {"version": version, "programs": {}}
     for name in CONVERTERS:
         path = where["convert"]
@@ -87,12 +87,15 @@ def install(
         declared["programs"][name] = options_of(name, flags_of(name, known))
     _launch(root, table("tools")["quantize"], "quantize", "quantize")
     _launch(root, where["vision"], "vision", "vision")
+    if known >= version_of(guided["engines"]):
+        _launch(root, guided["script"], "tokenizer_info", "tokenizer-info")
     _launch(root, "bin/trtllm-build", "build", "trtllm-build")
     _launch(root, "bin/trtllm-serve", "serve", "trtllm-serve")
     for name in ("mpirun", "tritonserver"):  # of no version's table: beside TensorRT-LLM's own
         _launch(root, f"bin/{name}", name, name)
     for name in ("quantize", "vision", "trtllm-build", "trtllm-serve"):
         declared["programs"][name] = options_of(name, flags_of(name, known))
+    declared["programs"]["tokenizer-info"] = TOKENIZER_INFO
     (root / "standin" / "options.json").write_text(json.dumps(declared, indent=1))
     # The builder queries the python3 of the tools for versions.
     (root / "bin" / "python3").symlink_to(python)

@@ -4,7 +4,7 @@ Sources, by their paths in TensorRT-LLM's repository: `tensorrt_llm/commands/bui
 `tensorrt_llm/plugin/plugin.py`, `examples/*/convert_checkpoint.py` (0.20: `examples/models/...`),
 `examples/quantization/quantize.py`, `tensorrt_llm/tools/multimodal_builder.py`,
 `tensorrt_llm/commands/serve.py`,
-`tensorrt_llm/lora_manager.py`.
+`tensorrt_llm/lora_manager.py`, `examples/generate_xgrammar_tokenizer_info.py`.
 """
 
 from typing import Any, Final
@@ -174,6 +174,8 @@ VISION: Final[dict[str, Option]] = {
     "model_type": {"choices": _VISION_TYPES.split()},
 }
 
+
+TOKENIZER_INFO: Final[dict[str, Option]] = _each("model_dir output_dir", TEXT)
 
 FRACTION: Final[Option] = {"type": "float"}
 

@@ -9,6 +9,7 @@ from mm_operator.plan.engine.backend import BuildParts, ServingParts, Sizes
 from mm_operator.plan.engine.encoders import encoder_plan
 from mm_operator.plan.engine.evaluation import with_evaluation
 from mm_operator.plan.engine.fingerprint import engine_fingerprint
+from mm_operator.plan.engine.guided import with_guided_decoding
 from mm_operator.plan.engine.limits import Limits
 from mm_operator.plan.engine.processes import bls_instances
 from mm_operator.plan.engine.target import Target
@@ -40,6 +41,8 @@ def build_plan(
         builder_version=builder_version,
     )
     engine = with_evaluation(engine, facts, spec)
+    if parts.trtllm is not None:
+        engine = with_guided_decoding(engine, sizes.request, parts.trtllm.tokenizer_info)
     return BuildPlan(
         fingerprint=engine_fingerprint(engine, parts.trtllm, parts.lora, parts.quantization),
         engine=engine,

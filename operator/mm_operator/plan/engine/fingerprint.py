@@ -33,6 +33,8 @@ def engine_fingerprint(
         return digest(plain(engine) | kept)
     commands = plain(trtllm)
     del commands["gpu"]["memoryBytes"]
+    # Beside the engine, which is the same with and without: engines that were built before stay.
+    commands.pop("tokenizerInfo", None)
     commands["lora"] = [_known(adapter) for adapter in commands["lora"]]
     return digest({**plain(engine), "trtllm": commands})
 

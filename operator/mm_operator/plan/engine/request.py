@@ -45,6 +45,7 @@ class PlanRequest:
     """Names of the adapters."""
     plugins: tuple[tuple[str, str], ...]
     extra_build_args: tuple[str, ...]
+    guided_decoding: str
     family: str | None
     allow_pickle: bool
     gpu_count: int
@@ -87,6 +88,7 @@ def request_of(spec: MultimodalModelSpec) -> PlanRequest:
         lora=tuple(one.name for one in engine.lora),
         plugins=tuple(sorted(engine.plugins.items())),
         extra_build_args=tuple(engine.extra_build_args),
+        guided_decoding=engine.guided_decoding,
         family=spec.model.family,
         allow_pickle=spec.model.allow_pickle,
         gpu_count=spec.runtime.gpu.count,

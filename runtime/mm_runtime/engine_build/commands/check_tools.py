@@ -40,7 +40,7 @@ def check_tools(context: StepContext) -> None:
 
 
 def _find_programs(context: StepContext, build: TrtllmBuild) -> None:
-    for command in (build.convert, *build.engines):
+    for command in filter(None, (build.tokenizer_info, build.convert, *build.engines)):
         program, *rest = command.argv
         if shutil.which(program) is None:
             raise PermanentError(
@@ -53,8 +53,15 @@ def _find_programs(context: StepContext, build: TrtllmBuild) -> None:
             raise PermanentError(
                 f"The builder image has no {script} in TensorRT-LLM's root; TensorRT-LLM"
                 f" {build.version} has one there. Set {ROOT_VARIABLE} to the folder that holds"
-                f" {script.split('/')[0]}."
+                f" {script.split('/')[0]}.{_way_out(build, script)}"
             )
+
+
+def _way_out(build: TrtllmBuild, script: str) -> str:
+    """Return how an image without a script serves all the same, where it does."""
+    if build.tokenizer_info is None or script not in build.tokenizer_info.argv:
+        return ""
+    return " Without answers of a form: set spec.engine.guidedDecoding to Off."
 
 
 def _find_folder(context: StepContext, arguments: Sequence[str]) -> None:

@@ -33,6 +33,7 @@ FIELDS = {
     "enable_iter_perf_stats",
     "disable_overlap_scheduler",
     "cuda_graph_config",
+    "guided_decoding_backend",
     "dtype",
 }
 """Fields of TorchLlmArgs (tensorrt_llm/llmapi/llm_args.py), as far as a plan may use them."""
@@ -119,4 +120,7 @@ def _options(arguments: argparse.Namespace) -> dict[str, Any]:
     ):
         if foreign:
             refuse(f"1 validation error for {kind}: {min(foreign)}: Extra inputs are not permitted")
+    backend = options.get("guided_decoding_backend")
+    if backend not in {None, "xgrammar", "llguidance"}:
+        refuse(f"Unsupported guided decoding backend {backend}")
     return dict(options)

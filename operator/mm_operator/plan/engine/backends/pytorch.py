@@ -10,6 +10,7 @@ from mm_operator.plan.engine.backend import BuildParts, ServingParts, Sizes
 from mm_operator.plan.engine.backends.on_gpu import OnGpu
 from mm_operator.plan.engine.checks import Check
 from mm_operator.plan.engine.gpu_support import check_gpu
+from mm_operator.plan.engine.guided import check_guided_servers
 from mm_operator.plan.engine.request import PlanRequest, request_of
 from mm_operator.plan.engine.reuse_checks import check_reuse_of_images
 from mm_operator.plan.engine.serve_checks import check_serving, staged_quantizations
@@ -32,6 +33,7 @@ _CHECKS: tuple[Check, ...] = (
     checks.check_limits,
     checks.check_lora,
     check_reuse_of_images,
+    check_guided_servers,
     checks.check_source,
 )
 

@@ -14,6 +14,7 @@ from mm_operator.plan.engine.backends.on_gpu import OnGpu
 from mm_operator.plan.engine.checks import Check
 from mm_operator.plan.engine.encoder_share import encoder_share
 from mm_operator.plan.engine.gpu_support import check_gpu
+from mm_operator.plan.engine.guided import check_guided_engines, tokenizer_info
 from mm_operator.plan.engine.reuse_checks import check_reuse
 from mm_operator.plan.engine.tables import table, version_of
 from mm_operator.plan.engine.target import Target
@@ -34,6 +35,7 @@ _CHECKS: tuple[Check, ...] = (
     build_checks.check_plugins,
     checks.check_lora,
     check_reuse,
+    check_guided_engines,
     checks.check_source,
 )
 
@@ -71,6 +73,7 @@ class TensorRT(OnGpu):
                     request, family, sizes.limits, sizes.dtype, version, lora=facts.lora
                 ),
                 lora=planned_adapters(target.spec, facts),
+                tokenizer_info=tokenizer_info(request, family, version),
             )
         )
 

@@ -1,0 +1,78 @@
+"""Whether answers of TensorRT-LLM can be kept to a form: by version, family and beams (#forms)."""
+
+from collections.abc import Iterator
+
+from mm_api.documents.build_plan import EngineSpec
+from mm_api.documents.trtllm_build import Command
+from mm_api.families.family import Decoder, Family, Kind
+from mm_api.trtllm_layout import GUIDED
+from mm_operator.errors import SpecError
+from mm_operator.plan.engine.case import Case, plan_error
+from mm_operator.plan.engine.request import PlanRequest
+from mm_operator.plan.engine.tables import table, version_of
+
+SERVE_BACKEND = "xgrammar"
+"""What both of TensorRT-LLM's backends have; llguidance is trtllm-serve's alone."""
+
+
+def check_guided_engines(now: Case) -> Iterator[SpecError]:
+    """Yield an error for engines that cannot do what the spec insists on."""
+    why = _obstacle(now.request, now.family, now.version)
+    if now.request.guided_decoding == "On" and why:
+        yield plan_error(
+            "engine.guidedDecoding",
+            "GuidedDecodingUnavailable",
+            f"{why}: set it to Auto, or use backend Reference",
+        )
+
+
+def check_guided_servers(now: Case) -> Iterator[SpecError]:
+    """Yield an error for servers that cannot do what the spec insists on."""
+    if now.request.guided_decoding == "On" and not serves_forms(now.request, now.version):
+        yield plan_error(
+            "engine.guidedDecoding",
+            "GuidedDecodingUnavailable",
+            f"trtllm-serve of TensorRT-LLM {now.version} has no guided_decoding_backend: set it to "
+            "Auto, or use a newer image",
+        )
+
+
+def tokenizer_info(request: PlanRequest, family: Family, version: str) -> Command | None:
+    """Return the command that writes the tokenizer's table; None: the engine has no use for it."""
+    if request.guided_decoding == "Off" or _obstacle(request, family, version):
+        return None
+    folder = family.recipe.checkpoint_folder
+    if family.decoder is Decoder.FOLDER:
+        folder = f"{folder}/llm"
+    argv = ["python3", table("tools")["guided"]["script"], "--model_dir", folder]
+    return Command(argv=[*argv, "--output_dir", GUIDED])
+
+
+def serves_forms(request: PlanRequest, version: str) -> bool:
+    """Return whether trtllm-serve is to keep answers to a form."""
+    since = table("tools")["guided"]["serve"]
+    return request.guided_decoding != "Off" and version_of(version) >= version_of(since)
+
+
+def with_guided_decoding(
+    engine: EngineSpec, request: PlanRequest, command: Command | None
+) -> EngineSpec:
+    """Return the engine: one that the spec insists on is another one than one without a table."""
+    if request.guided_decoding == "On" and command is not None:
+        return engine.model_copy(update={"guided_decoding": "On"})
+    return engine
+
+
+def _obstacle(request: PlanRequest, family: Family, version: str) -> str | None:
+    """Return why an engine cannot keep answers to a form; None: it can."""
+    since = table("tools")["guided"]["engines"]
+    if version_of(version) < version_of(since):
+        return (
+            f"Triton's backend is known to keep answers to a form since TensorRT-LLM {since}, and "
+            f"the image has {version}"
+        )
+    if family.kind is Kind.ENCODER_DECODER:
+        return "answers of encoder-decoders are not known to be kept to a form by TensorRT-LLM"
+    if request.max_beam_width > 1:
+        return "TensorRT-LLM keeps no beams to a form, and maxBeamWidth is above 1"
+    return None

@@ -1,0 +1,102 @@
+"""Answers of a form: the tokenizer's table of engines, the option of trtllm-serve."""
+
+from typing import Any
+
+import pytest
+
+from mm_api.documents.build_plan import BuildPlan
+from mm_operator.plan.engine.fingerprint import fingerprint_of
+from support.model_configs import planned
+
+SCRIPT = "examples/generate_xgrammar_tokenizer_info.py"
+
+
+def _built(family: str, engine: dict[str, Any] | None = None, version: str = "0.20.0") -> BuildPlan:
+    plan = planned(family, engine, version=version)
+    assert plan.errors == []
+    assert plan.build_plan
+    return plan.build_plan
+
+
+def _argv(plan: BuildPlan) -> list[str] | None:
+    assert plan.trtllm
+    return plan.trtllm.tokenizer_info.argv if plan.trtllm.tokenizer_info else None
+
+
+@pytest.mark.parametrize(
+    ("family", "folder"),
+    [("llava", "checkpoint"), ("mllama", "checkpoint"), ("vila", "checkpoint-vila/llm")],
+)
+@pytest.mark.parametrize("version", ["0.19.0", "1.2.1"])
+def test_the_table_is_written_by_upstreams_script(family: str, folder: str, version: str) -> None:
+    """Of the folder that holds the tokenizer, into one beside the engines."""
+    words = ["--model_dir", folder, "--output_dir", "build/engines/guided_decoding"]
+    assert _argv(_built(family, version=version)) == ["python3", SCRIPT, *words]
+
+
+@pytest.mark.parametrize(
+    ("family", "engine", "version"),
+    [
+        pytest.param("llava", {}, "0.18.2", id="older"),
+        pytest.param("t5", {}, "0.20.0", id="encoder-decoder"),
+        pytest.param("llava", {"maxBeamWidth": 2}, "0.20.0", id="beams"),
+        pytest.param("llava", {"guidedDecoding": "Off"}, "0.20.0", id="off"),
+    ],
+)
+def test_others_have_none(family: str, engine: dict[str, Any], version: str) -> None:
+    """And are built as before."""
+    assert _argv(_built(family, engine, version)) is None
+
+
+def test_engines_that_were_built_before_stay() -> None:
+    """With a table and without: one fingerprint, so no engine is built again for it."""
+    with_table = _built("llava")
+    assert with_table.trtllm
+    before = with_table.model_copy(
+        update={"trtllm": with_table.trtllm.model_copy(update={"tokenizer_info": None})}
+    )
+    assert fingerprint_of(before) == with_table.fingerprint
+    assert _built("llava", {"guidedDecoding": "Off"}).fingerprint == with_table.fingerprint
+
+
+def test_on_builds_again() -> None:
+    """A spec that insists on it has another engine, which has the table."""
+    insisting = _built("llava", {"guidedDecoding": "On"})
+    assert insisting.fingerprint != _built("llava").fingerprint
+    assert _argv(insisting)
+
+
+@pytest.mark.parametrize(
+    ("family", "engine", "version", "words"),
+    [
+        pytest.param("llava", {}, "0.18.2", "since TensorRT-LLM 0.19.0", id="older"),
+        pytest.param("t5", {}, "0.20.0", "encoder-decoders", id="encoder-decoder"),
+        pytest.param("llava", {"maxBeamWidth": 2}, "0.20.0", "no beams", id="beams"),
+    ],
+)
+def test_on_is_refused_where_it_cannot_be(
+    family: str, engine: dict[str, Any], version: str, words: str
+) -> None:
+    """By the name of the field, with what is against it."""
+    plan = planned(family, {**engine, "guidedDecoding": "On"}, version=version)
+    (error,) = plan.errors
+    assert (error.path, error.code) == (
+        "spec.engine.guidedDecoding",
+        "GuidedDecodingUnavailable",
+    )
+    assert words in error.message
+
+
+@pytest.mark.parametrize(
+    ("guided", "backend"), [("Auto", "xgrammar"), ("On", "xgrammar"), ("Off", None)]
+)
+def test_trtllm_serve_has_the_option(guided: str, backend: str | None) -> None:
+    """Without it the server answers as if no form had been requested."""
+    engine = {"backend": "PyTorch", "guidedDecoding": guided}
+    plan = planned("qwen2-vl", engine, version="1.1.0")
+    assert plan.errors == []
+    assert plan.serve
+    assert plan.serve.options.get("guided_decoding_backend") == backend
+    assert (
+        plan.fingerprint == planned("qwen2-vl", {"backend": "PyTorch"}, version="1.1.0").fingerprint
+    )
