@@ -1,15 +1,18 @@
 """What the gateway sends is what the language model's version has inputs for."""
 
+from dataclasses import replace
 from pathlib import Path, PurePath
 
 import pytest
 from google.protobuf import text_format  # type: ignore[import-untyped]  # no stubs
 from tritonclient.grpc import model_config_pb2
 
-from mm_runtime.gateway.backends.engine import EngineRequest, Sampling
+from mm_runtime.gateway.api.guided import guided_of
+from mm_runtime.gateway.backends.engine import EngineRequest, Form, Sampling
 from mm_runtime.gateway.backends.opening import open_engine
 from mm_runtime.gateway.backends.triton import TritonEngine
 from mm_runtime.gateway.backends.triton_inputs import build_inputs
+from mm_runtime.repository.configs.gateway_inputs import GUIDE, GUIDE_TYPE
 from mm_runtime.repository.configs.scored_ensemble import NAME as SCORED
 from mm_runtime.repository.configs.token_ensemble import NAME as ENSEMBLE
 from mm_runtime.repository.layout import MODEL_NAMES, layout
@@ -47,7 +50,7 @@ SAMPLED = EngineRequest(
     ("version", "named"),
     [
         pytest.param(VERSIONS[0], {"random_seed", "min_length"}, id="oldest"),
-        pytest.param(VERSIONS[-1], {"seed", "min_tokens"}, id="newest"),
+        pytest.param(VERSIONS[-1], {"seed", "min_tokens", GUIDE_TYPE, GUIDE}, id="newest"),
     ],
 )
 async def test_sampled_requests(tmp_path: Path, version: str, named: set[str]) -> None:
@@ -57,7 +60,11 @@ async def test_sampled_requests(tmp_path: Path, version: str, named: set[str]) -
     engine = open_engine(EngineDirectory(tmp_path, manifest), serving, "127.0.0.1:1")
     assert isinstance(engine, TritonEngine)
     await engine.close()
-    sent = {one.name() for one in build_inputs(SAMPLED, engine._names)}
+    # Engines without the tokenizer's table get no form: the gateway has refused it.
+    guided = guided_of(manifest, serving)
+    assert guided
+    request = replace(SAMPLED, form=Form("regex", "a")) if guided.kinds else SAMPLED
+    sent = {one.name() for one in build_inputs(request, engine._names)}
     paths = {name: PurePath("/x") for name in ("engine_dir", "serving_plan", "adapters")}
     files = layout(manifest, serving, sources=dict.fromkeys(MODEL_NAMES, ""), **paths)
     for ensemble in (ENSEMBLE, SCORED):

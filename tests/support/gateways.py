@@ -15,6 +15,7 @@ from mm_api.documents.engine_manifest import EngineManifest
 from mm_api.documents.lora_adapter import LoraAdapter
 from mm_api.documents.model_facts import ModelFacts, TextFacts, VisionFacts
 from mm_api.documents.serving_plan import GatewayPlan, MemoryPools, ServingPlan
+from mm_api.documents.trtllm_serve import TrtllmServe
 from mm_edge.connection import ConnectionLimits
 from mm_edge.server import EdgeServer
 from mm_runtime.gateway.backends.engine import Engine
@@ -138,13 +139,18 @@ def toy_gateway(
     auth_token_file: Path | None = None,
     adapters: Sequence[str] = (),
     template: str = TEMPLATE,
+    trtllm_serve: TrtllmServe | None = None,
     **changes: object,
 ) -> Gateway:
     """Return a connected gateway of the toy model in front of any engine."""
     write_processor(directory, template)
+    serving = toy_serving(**changes)
+    if trtllm_serve is not None:
+        served = {"backend": "PyTorch", "trtllm_serve": trtllm_serve}
+        serving = serving.model_copy(update=served)
     return build_gateway(
         manifest=toy_manifest(adapters),
-        serving=toy_serving(**changes),
+        serving=serving,
         engine_dir=directory,
         engine=engine,
         auth_token_file=auth_token_file,

@@ -3,7 +3,7 @@
 import json
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,15 +43,20 @@ class RecordedServer:
 
 
 @contextmanager
-def recorded_server(folder: Path) -> Iterator[RecordedServer]:
-    """Run the server of a hollow Qwen2-VL until the block ends."""
-    tools = install(folder / VERSION, VERSION)
+def recorded_server(
+    folder: Path, version: str = VERSION, options: Mapping[str, Any] | None = None
+) -> Iterator[RecordedServer]:
+    """Run the server of a hollow Qwen2-VL until the block ends; `options`: of its file."""
+    tools = install(folder / version, version)
     write_model(folder / "toy", "qwen2-vl")
     (port,) = free_ports(1)
     log_file = folder / "server.log"
+    file = folder / "options.yaml"
+    file.write_text(json.dumps(dict(options or {})))
+    where = ("--port", str(port), "--host", "127.0.0.1", "--extra_llm_api_options", str(file))
     with log_file.open("wb") as output:
         process = subprocess.Popen(
-            tied([tools.script("trtllm-serve"), "toy", "--port", str(port), "--host", "127.0.0.1"]),
+            tied([tools.script("trtllm-serve"), "toy", *where]),
             cwd=folder,
             env=tool_environment(tools),
             stdout=output,

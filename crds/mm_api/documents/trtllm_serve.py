@@ -12,6 +12,7 @@ from pydantic import Field, JsonValue
 from mm_api.base import Document
 
 _SALTED = (1, 1)
+_PATTERNS = (1, 2)
 
 
 class TrtllmServe(Document):
@@ -34,6 +35,14 @@ class TrtllmServe(Document):
         return keeps_salts_apart(self.version)
 
     @property
+    def takes_patterns(self) -> bool:
+        """Return whether `response_format` may be of type `regex` and `ebnf`.
+
+        NVIDIA/TensorRT-LLM, pull request 7925: in 1.2, and not in all of its release candidates.
+        """
+        return _is_since(_PATTERNS, self.version)
+
+    @property
     def ranks(self) -> int:
         """Return the number of GPUs."""
         return self.tensor_parallel * self.pipeline_parallel
@@ -45,6 +54,11 @@ def keeps_salts_apart(version: str) -> bool:
     Upstream's ChatCompletionRequest forbids fields it does not know, and knows this one since 1.1
     (NVIDIA/TensorRT-LLM, pull request 7106); of its release candidates not all do.
     """
+    return _is_since(_SALTED, version)
+
+
+def _is_since(first: tuple[int, int], version: str) -> bool:
+    """Return whether a version is a release or newer; its candidates are not trusted."""
     release, candidate, _ = version.partition("rc")
     numbers = tuple(int(one) for one in re.findall(r"\d+", release)[:2])
-    return numbers > _SALTED or (numbers == _SALTED and not candidate)
+    return numbers > first or (numbers == first and not candidate)

@@ -22,7 +22,15 @@ _SERVER_FIELDS: Final = (
 _APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
 LOST_PARAMETERS: Final = (
-    *("prompt", "best_of", "tools", "parallel_tool_calls", "echo", "chat_template_kwargs"),
+    *(
+        "prompt",
+        "best_of",
+        "tools",
+        "tool_choice",
+        "parallel_tool_calls",
+        "echo",
+        "chat_template_kwargs",
+    ),
     *("add_generation_prompt", "continue_final_message"),
 )
 """Of completions: TensorRT has them, PyTorch refuses them (docs/parameters.md; a test compares)."""

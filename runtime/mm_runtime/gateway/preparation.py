@@ -197,6 +197,7 @@ class Preparation:
         if isinstance(request, TranscriptionRequest):
             return replace(await self._prepare_audio(request), adapter=adapter)
         parsed = self._read(request)
+        form = form_of(request, self.model.dialect, self._control, self.model.guided)
         marks = len(parsed.images) + len(parsed.videos)
         check_characters(self.model.limits, parsed.prompt, _prompt_param(request))
         text_tokens = await self._count(parsed.prompt, marks, video=bool(parsed.videos))
@@ -245,7 +246,7 @@ class Preparation:
             shows_special=request.skip_special_tokens is False
             or calls_need_tokens(request, self.model.dialect),
             likeliest=_likeliest(request),
-            form=form_of(request, self.model.dialect, self._control),
+            form=form,
             recordings=recordings,
         )
 

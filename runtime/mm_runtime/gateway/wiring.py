@@ -30,6 +30,7 @@ from mm_edge.key_limits import KeyLimits
 from mm_runtime.gateway.admission.fetching import Fetching
 from mm_runtime.gateway.admission.slots import Admission
 from mm_runtime.gateway.admission.tokens import ContextLimits
+from mm_runtime.gateway.api.guided import guided_of
 from mm_runtime.gateway.api.parsing import (
     parse_chat,
     parse_completion,
@@ -291,6 +292,7 @@ def _served_model(
         top_p=float(generation.get("top_p") or 1.0),
         adapters={one.name: one.uid for one in directory.manifest.plan.adapters},
         dialect=dialect,
+        guided=guided_of(directory.manifest, serving),
     )
 
 

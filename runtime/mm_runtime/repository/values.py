@@ -9,7 +9,7 @@ from mm_api.documents.engine_manifest import EngineManifest
 from mm_api.documents.serving_plan import KvCachePlan, ServingPlan
 from mm_api.families import FAMILIES
 from mm_api.families.family import ImageLayout
-from mm_api.trtllm_layout import folder_in_engine
+from mm_api.trtllm_layout import GUIDED_FOLDER, TOKENIZER_INFO, folder_in_engine
 from mm_runtime.base.trtllm_names import has_newer_names
 from mm_runtime.errors import PermanentError
 from mm_runtime.repository.model_config import DataType, Parameter, strings
@@ -31,6 +31,9 @@ class NativeValues:
     kv_cache: KvCachePlan
     newer_names: bool
     """Its inputs are `seed` and `min_tokens`, not `random_seed` and `min_length`."""
+
+    tokenizer_info: PurePath | None
+    """The tokenizer's table, by which answers are kept to a form; None: they are not."""
 
     adapters: PurePath | None
     """Folder with one folder for each LoRA adapter, named by its id; None: there are none."""
@@ -159,5 +162,8 @@ def _native(
         },
         kv_cache=serving.kv_cache,
         newer_names=has_newer_names(build.version),
+        tokenizer_info=engine_dir / GUIDED_FOLDER / TOKENIZER_INFO
+        if build.tokenizer_info
+        else None,
         adapters=adapters if build.lora else None,
     )

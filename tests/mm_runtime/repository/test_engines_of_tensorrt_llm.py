@@ -217,3 +217,22 @@ def test_a_plan_that_says_too_little_is_refused(missing: str) -> None:
             adapters=PurePath("/adapters"),
             sources=SOURCES,
         )
+
+
+@pytest.mark.parametrize(
+    ("engine", "forms"),
+    [({}, True), ({"guidedDecoding": "Off"}, False), ({"maxBeamWidth": 2}, False)],
+)
+def test_forms_need_the_table(engine: dict[str, Any], forms: bool) -> None:  # noqa: FBT001
+    """Library, table and inputs of the gateway's ensembles: all of them, or none."""
+    found = files("llava", engine)
+    reported = parameters(found)
+    path = "/engine/guided_decoding/xgrammar_tokenizer_info.json"
+    assert (
+        reported["guided_decoding_backend"],
+        reported["xgrammar_tokenizer_info_path"],
+    ) == (("xgrammar", path) if forms else ("", ""))
+    for name in ("token_ensemble", "scored_ensemble"):
+        inputs = {one.name for one in configs(found)[name].input}
+        wanted = {"guided_decoding_guide_type", "guided_decoding_guide"}
+        assert inputs & (wanted | {"min_p"}) == (wanted if forms else set())

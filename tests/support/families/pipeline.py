@@ -1,9 +1,11 @@
 """The entire way of one request without a server: build, preprocess, encode, generate."""
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -110,12 +112,16 @@ def build(
     *,
     requested: bool = False,
     vision: VisionEngine = "ONNXRuntime",
+    lengths: Mapping[str, int] = MappingProxyType({}),
 ) -> EngineDirectory:
     """Build an engine in this process: the steps themselves, without the runner around them.
 
-    `requested`: its manifest holds a golden prompt. `vision`: what runs its vision half.
+    `requested`: its manifest holds a golden prompt. `vision`: what runs its vision half. `lengths`:
+    limits besides those of `plan_of`.
     """
     plan = plan_of(inspect(checkpoint, InspectOptions()), vision)
+    limits = plan.engine.limits.model_copy(update=dict(lengths))
+    plan = plan.model_copy(update={"engine": plan.engine.model_copy(update={"limits": limits})})
     paths = BuildPaths(store, plan.fingerprint)
     for folder in (paths.llm, paths.vision, paths.processor, paths.pickles, paths.logs):
         folder.mkdir(parents=True)

@@ -15,23 +15,29 @@ from typing import Any
 
 import numpy as np
 from safetensors.numpy import save_file
+from tokenizers import Tokenizer
 
 from mm_api.documents.build_plan import BuildPlan, EngineLimits
 from mm_api.documents.model_facts import ModelFacts, VisionFacts
 from mm_api.documents.serving_plan import ServingPlan
 from mm_api.families import FAMILIES
 from mm_api.families.family import ImageLayout, Kind
+from mm_api.trtllm_layout import TOKENIZER_INFO
 from mm_runtime.adapters.files import sourced
 from mm_runtime.base.durable import write_durably
 from mm_runtime.engine_build.build_paths import BuildPaths
 from mm_runtime.engine_build.commands.evaluation import keep_evaluation
 from mm_runtime.engine_build.commands.fetch import fetch
 from mm_runtime.engine_build.commands.fetch_adapters import fetch_adapters
+from mm_runtime.engine_build.commands.fit_tokenizer_info import fit_tokenizer_info
 from mm_runtime.engine_build.commands.lora import lora
 from mm_runtime.engine_build.commands.processor import processor
 from mm_runtime.engine_build.commands.step import StepContext
 from mm_runtime.engine_build.seal import seal
 from mm_runtime.serving.directory import EngineDirectory
+from mm_runtime.serving.prompts.tokens import TextCodec
+from support.calling_llava import LIMITS as SPELLED
+from support.calling_llava import write_calling_llava
 from support.families import images, texts
 from support.families.pipeline import BATCH, BEAMS, ENCODER_INPUT, build
 from support.model_configs import planned
@@ -100,6 +106,22 @@ def evaluated_engine(
     return _sealed(folder, version, checkpoint, reference, (plan, serving))
 
 
+def spelling_engine(
+    folder: Path, version: str, template: str, engine: Mapping[str, Any] = MappingProxyType({})
+) -> NativeEngine:
+    """Build an engine of a LLaVA whose tokens are bytes; `engine`: more fields of the resource."""
+    checkpoint = write_calling_llava(folder / "checkpoint", template)
+    reference = build(checkpoint, folder / "reference", lengths=SPELLED)
+    fields = {
+        "maxInputLen": SPELLED["max_input_len"],
+        "maxSeqLen": SPELLED["max_seq_len"],
+        "maxNumTokens": SPELLED["max_num_tokens"],
+        **engine,
+    }
+    plans = _plans("llava", version, reference.facts, engine=fields, build={"evaluation": "Off"})
+    return _sealed(folder, version, checkpoint, reference, plans)
+
+
 def _sealed(
     folder: Path,
     version: str,
@@ -120,6 +142,9 @@ def _sealed(
     processor(context)
     keep_evaluation(context)
     _write_engines(paths.unfinished, plan, version, reference)
+    if plan.trtllm and plan.trtllm.tokenizer_info:
+        _write_table(paths)
+        fit_tokenizer_info(context)
     seal(paths, plan, [], datetime.now(UTC))
     file = folder / "serving.json"
     file.write_text(serving.to_json())
@@ -149,11 +174,8 @@ def _plans(
         if not FAMILIES[family].reads_audio:
             engine |= {"maxEncoderInputLen": ENCODER_INPUT}
     else:
-        engine |= {
-            "maxInputLen": LENGTHS["max_input_len"],
-            "maxSeqLen": LENGTHS["max_seq_len"],
-            "maxNumTokens": 1024,
-        }
+        lengths = {"maxInputLen": LENGTHS["max_input_len"], "maxSeqLen": LENGTHS["max_seq_len"]}
+        engine = {**lengths, "maxNumTokens": 1024, **engine}
     vision = {"sharing": "TimeSlicing"} if facts.vision else {}
     named = FAMILIES[family].recipe.model_name is not None
     complete = planned(
@@ -203,6 +225,19 @@ def _write_engines(folder: Path, plan: BuildPlan, version: str, reference: Engin
         }
         (own / "config.json").write_text(json.dumps(config))
         (own / "rank0.engine").write_text(pointer)
+
+
+def _write_table(paths: BuildPaths) -> None:
+    """Write the tokenizer's table as generate_xgrammar_tokenizer_info.py does."""
+    file = next(paths.checkpoint_tokenizer.rglob("tokenizer.json"))
+    ids = Tokenizer.from_file(str(file)).get_vocab()
+    table = {
+        "encoded_vocab": sorted(ids, key=lambda name: ids[name]),
+        "tokenizer_str": file.read_text(),
+        "stop_token_ids": [TextCodec(file.parent).end_id],
+    }
+    paths.guided.mkdir()
+    (paths.guided / TOKENIZER_INFO).write_text(json.dumps(table))
 
 
 def _vision_folder(version: str) -> str:

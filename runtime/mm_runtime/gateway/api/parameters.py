@@ -72,19 +72,20 @@ PARAMETERS: Mapping[str, Parameter] = {
     "stream": Parameter(_ALL, "server-sent events"),
     "stream_options": Parameter(_ALL, "`include_usage`, `continuous_usage_stats`"),
     "response_format": Parameter(
-        _ONLY_REFERENCE,
-        "`json_object`, `json_schema`, `structural_tag`, `text`",
+        _ALL,
+        "`json_object`, `json_schema`, `text`; `structural_tag` on Reference",
         (TextFormat(type="text"),),
     ),
-    "guided_regex": Parameter(_ONLY_REFERENCE, "a pattern that the answer matches"),
-    "guided_choice": Parameter(_ONLY_REFERENCE, "texts of which the answer is one"),
+    "guided_regex": Parameter(_ALL, "a pattern that the answer matches; on PyTorch since 1.2"),
+    "guided_choice": Parameter(_ALL, "texts of which the answer is one; on PyTorch since 1.2"),
     "guided_grammar": Parameter(_ONLY_REFERENCE, "a grammar in llguidance's dialect of lark"),
     "tools": Parameter(
         _NOT_PYTORCH, "functions that the model may call, where its chat template has tools", ([],)
     ),
     "tool_choice": Parameter(
-        _ONLY_REFERENCE,
-        "`required`, or the function that is called; `none` and `auto` act where `tools` do",
+        _NOT_PYTORCH,
+        "`required`, or the function that is called, on TensorRT of models that write calls as "
+        "bare JSON (Llama 3); `none` and `auto` act where `tools` do",
         ("none", "auto"),
     ),
     "parallel_tool_calls": Parameter(_NOT_PYTORCH, "false: one call at the most", (True,)),
@@ -122,7 +123,7 @@ RESPONSE_PARAMETERS: Mapping[str, Parameter] = {
     "instructions": Parameter(_ALL, "a message of the role system before all others"),
     "max_output_tokens": PARAMETERS["max_tokens"],
     **{name: PARAMETERS[name] for name in ("temperature", "top_p", "stream")},
-    "text": Parameter(_ONLY_REFERENCE, "`format`: `json_object`, `json_schema`; `text` everywhere"),
+    "text": Parameter(_ALL, "`format`: `json_object`, `json_schema`, `text`"),
     **{name: PARAMETERS[name] for name in ("tools", "tool_choice", "parallel_tool_calls")},
     **{name: PARAMETERS[name] for name in ("store", "service_tier")},
     "stream_options": Parameter(_NONE, "`include_obfuscation` false"),

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from mm_api.documents.model_facts import AudioFacts
 from mm_runtime.gateway.admission.tokens import ContextLimits
+from mm_runtime.gateway.api.guided import Guided
 from mm_runtime.gateway.api.model_names import ModelNames
 from mm_runtime.gateway.api.tool_dialects import ToolDialect
 
@@ -24,6 +25,7 @@ class ServedModel:
         top_p: the same.
         adapters: name of each LoRA adapter -> its id.
         dialect: how it writes calls of tools; None: it knows none.
+        guided: what its server of TensorRT-LLM keeps answers to; None: the Reference engine.
     """
 
     name: str
@@ -43,6 +45,7 @@ class ServedModel:
 
     adapters: Mapping[str, int] = field(default_factory=dict)
     dialect: ToolDialect | None = None
+    guided: Guided | None = None
 
     transcribes: bool = False
     """It reads audio and nothing else."""

@@ -41,6 +41,10 @@ class Sampling:
     bias: tuple[tuple[int, float], ...] = ()
 
 
+MAX_FORM_BYTES = 64 * 1024
+"""Of a schema, or of what is made of one. Real ones have a few thousand."""
+
+
 @dataclass(frozen=True, slots=True)
 class Form:
     """What an answer must be: JSON, JSON of a schema, or a text that a pattern matches."""

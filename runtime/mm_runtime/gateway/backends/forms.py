@@ -3,21 +3,23 @@
 import json
 import re
 
+from mm_runtime.gateway.api.guided import Guided
 from mm_runtime.gateway.api.openai import ChatRequest, SampledRequest
 from mm_runtime.gateway.api.response_format import JsonFormat, SchemaFormat, TagFormat
 from mm_runtime.gateway.api.tool_dialects import ToolDialect
-from mm_runtime.gateway.api.tools import NamedChoice
+from mm_runtime.gateway.api.tools import Function, NamedChoice
 from mm_runtime.gateway.backends.call_grammar import call_grammar
-from mm_runtime.gateway.backends.engine import Form
+from mm_runtime.gateway.backends.engine import MAX_FORM_BYTES, Form
 from mm_runtime.gateway.backends.tag_grammar import tag_grammar
+from mm_runtime.gateway.backends.trtllm_forms import trtllm_call, trtllm_form
 from mm_runtime.gateway.errors import InvalidRequestError
-
-MAX_SCHEMA_BYTES = 64 * 1024
-"""Of a schema. Real ones have a few thousand."""
 
 
 def form_of(
-    request: SampledRequest, dialect: ToolDialect | None, control: re.Pattern[str] | None = None
+    request: SampledRequest,
+    dialect: ToolDialect | None,
+    control: re.Pattern[str] | None = None,
+    guided: Guided | None = None,
 ) -> Form | None:
     """Return the form; None: any text.
 
@@ -25,12 +27,23 @@ def form_of(
         request: with one form at the most.
         dialect: in which the model writes calls of tools, where it knows some.
         control: finds the tokenizer's control tokens, which are no text.
+        guided: what a server of TensorRT-LLM keeps answers to; None: the Reference engine.
 
     Raises:
-        InvalidRequestError: the schema is too large, or a structure begins with a control token.
+        InvalidRequestError: the schema is too large, a structure begins with a control token, or
+            the server does not keep such a form.
     """
     if isinstance(request, ChatRequest) and dialect is not None and request.must_call:
-        return _call_form(request, dialect)
+        functions = _callable(request)
+        if guided is not None:
+            return trtllm_call(functions, dialect, guided)
+        one = isinstance(request.tool_choice, NamedChoice) or request.most_calls == 1
+        return _call_form(functions, dialect, several=not one)
+    return _own_form(request, control) if guided is None else trtllm_form(request, guided)
+
+
+def _own_form(request: SampledRequest, control: re.Pattern[str] | None) -> Form | None:
+    """Return the form in the Reference engine's terms."""
     if request.guided_regex is not None:
         return Form("regex", request.guided_regex)
     if request.guided_choice is not None:
@@ -57,9 +70,9 @@ def _response_form(request: SampledRequest) -> Form | None:
             if schema is None:
                 return Form("json")
             text = json.dumps(schema)
-            if len(text) > MAX_SCHEMA_BYTES:
+            if len(text) > MAX_FORM_BYTES:
                 raise InvalidRequestError(
-                    f"The schema has {len(text)} bytes, at most {MAX_SCHEMA_BYTES} are read.",
+                    f"The schema has {len(text)} bytes, at most {MAX_FORM_BYTES} are read.",
                     param="response_format.json_schema.schema",
                 )
             return Form("json_schema", text)
@@ -80,25 +93,28 @@ def _tag_form(form: TagFormat, control: re.Pattern[str] | None) -> Form:
                     code="control_token",
                 )
     grammar = tag_grammar(form)
-    if len(grammar) > MAX_SCHEMA_BYTES:
+    if len(grammar) > MAX_FORM_BYTES:
         raise InvalidRequestError(
-            f"The structures have {len(grammar)} bytes, at most {MAX_SCHEMA_BYTES} are read.",
+            f"The structures have {len(grammar)} bytes, at most {MAX_FORM_BYTES} are read.",
             param="response_format.structures",
         )
     return Form("lark", grammar)
 
 
-def _call_form(request: ChatRequest, dialect: ToolDialect) -> Form:
-    """Return the form of an answer that calls a tool."""
-    choice = request.tool_choice
-    functions = [tool.function for tool in request.offered]
+def _callable(request: ChatRequest) -> list[Function]:
+    """Return the functions of which one must be called."""
+    choice, functions = request.tool_choice, [tool.function for tool in request.offered]
     if isinstance(choice, NamedChoice):
-        functions = [one for one in functions if one.name == choice.function.name]
-    one = isinstance(choice, NamedChoice) or request.most_calls == 1
-    grammar = call_grammar(functions, dialect, several=not one)
-    if len(grammar) > MAX_SCHEMA_BYTES:
+        return [one for one in functions if one.name == choice.function.name]
+    return functions
+
+
+def _call_form(functions: list[Function], dialect: ToolDialect, *, several: bool) -> Form:
+    """Return the form of an answer that calls a tool."""
+    grammar = call_grammar(functions, dialect, several=several)
+    if len(grammar) > MAX_FORM_BYTES:
         raise InvalidRequestError(
-            f"The schemas of the functions have {len(grammar)} bytes, at most {MAX_SCHEMA_BYTES} "
+            f"The schemas of the functions have {len(grammar)} bytes, at most {MAX_FORM_BYTES} "
             "are read where one must be called.",
             param="tools",
         )

@@ -21,6 +21,11 @@ _COMING_BACK = (
     "is not healthy",  # python_be.cc: a model's process died, or had no core for a second
     "Request for unknown model",  # model_repository_manager.cc: the model is not loaded yet
 )
+_OF_FORMS = ("GuidedDecod", "uided decoding", "xgrammar", "EBNF")
+"""In messages of TensorRT-LLM's backend about a form that it does not take."""
+
+_REASON_CHARACTERS = 300
+"""Of such a message that are passed on: it may hold an entire schema."""
 
 
 def reported_error(model: str, message: str) -> GatewayError:
@@ -34,6 +39,9 @@ def reported_error(model: str, message: str) -> GatewayError:
     if message.startswith(INVALID_ARGUMENT):
         reason = message.removeprefix(INVALID_ARGUMENT)
         return InvalidRequestError(f"The model refused the request: {reason}.")
+    if any(words in message for words in _OF_FORMS):
+        reason = message.strip().partition("\n")[0][:_REASON_CHARACTERS]
+        return InvalidRequestError(f"The model refused the form of the answer: {reason}.")
     if message.startswith(UNAVAILABLE) or any(words in message for words in _COMING_BACK):
         return engine_unavailable()
     return engine_failed()

@@ -17,9 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from mm_runtime.gateway.api import guided
 from mm_runtime.gateway.api.finish_reason import FinishReason
 from mm_runtime.gateway.api.scores import TokenScore
-from mm_runtime.gateway.backends.engine import Ended, EngineRequest, Text
+from mm_runtime.gateway.backends.engine import Ended, EngineRequest, Form, Text
 from mm_runtime.gateway.errors import (
     GatewayError,
     InvalidRequestError,
@@ -38,6 +39,8 @@ _IDLE_SECONDS = 2.0
 that is used again just then would fail its request."""
 _MESSAGE_CHARACTERS = 300
 """Of an error's message that are passed on: upstream's can hold an entire request."""
+_FORM_ERROR = "Guided decoding error: "
+"""Begins what the server says of a grammar that its library refused, since 1.2."""
 _PNG_LEVEL = 1
 """zlib's fastest: the bytes cross loopback, and a level more costs more than it saves."""
 _DONE = "[DONE]"
@@ -135,9 +138,25 @@ def chat_body(model: str, request: EngineRequest) -> dict[str, Any]:
         "cache_salt": request.cache_salt,
     }
     body |= {name: value for name, value in used.items() if value}
+    if request.form is not None:
+        body["response_format"] = _response_format(request.form)
     if request.shows_special:
         body["skip_special_tokens"] = False
     return body
+
+
+def _response_format(form: Form) -> dict[str, Any]:
+    """Return a form as every version that has its kind reads it.
+
+    OpenAI's own `json_schema` has a wrapper around the schema, which some versions take for it.
+    """
+    match form.kind:
+        case guided.JSON_SCHEMA:
+            return {"type": "json", "schema": json.loads(form.text)}
+        case guided.REGEX:
+            return {"type": "regex", "regex": form.text}
+        case _:
+            return {"type": "ebnf", "ebnf": form.text}
 
 
 def _encoded(model: str, request: EngineRequest) -> bytes:
@@ -213,6 +232,11 @@ def _parsed(data: str) -> dict[str, Any]:
     except ValueError as error:
         raise engine_failed() from error
     if not isinstance(chunk, dict) or "choices" not in chunk:
+        if _FORM_ERROR in data:
+            reason = data.partition(_FORM_ERROR)[2].partition("\\n")[0]
+            raise InvalidRequestError(
+                f"The model refused the form of the answer: {reason[:_MESSAGE_CHARACTERS]}."
+            )
         raise engine_failed()
     return chunk
 

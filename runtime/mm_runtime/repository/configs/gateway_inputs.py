@@ -14,29 +14,31 @@ LIKELIEST = "likeliest_log_probs"
 """How many of the likeliest tokens have their log probability reported, at each place."""
 
 GUIDE_TYPE, GUIDE = "guided_decoding_guide_type", "guided_decoding_guide"
-"""The form of an answer. TensorRT-LLM's backend has both, and no plan of ours the tokenizer's table
-that it wants for them."""
+"""The form of an answer."""
 
 SPECTROGRAM = "spectrogram_input"
 """Of a window of longer audio, instead of its samples: which value is the loudest is known of all
 of it only."""
 
 _PREPARED = {"EMBEDDING_BIAS_IDS": BIAS_IDS}
-_GENERATED = {name: name for name in (MIN_P, LIKELIEST, GUIDE_TYPE, GUIDE)}
+_FORM = (optional(GUIDE_TYPE, DataType.STRING, 1), optional(GUIDE, DataType.STRING, 1))
+_OWN = (optional(MIN_P, DataType.FP32, 1), optional(LIKELIEST, DataType.INT32, 1))
 """Of the Reference engine: TensorRT-LLM's own backend has no such inputs."""
+
+
+def _generated(values: RepositoryValues) -> tuple[Input, ...]:
+    """Return what the language model takes: forms where it keeps answers to them."""
+    if values.native is None:
+        return (*_OWN, *_FORM)
+    return _FORM if values.native.tokenizer_info else ()
 
 
 def inputs(values: RepositoryValues) -> tuple[Input, ...]:
     """Return what the ensembles of the gateway take besides what clients of Triton may send."""
-    own: tuple[Input, ...] = (
-        optional(MIN_P, DataType.FP32, 1),
-        optional(LIKELIEST, DataType.INT32, 1),
-        optional(GUIDE_TYPE, DataType.STRING, 1),
-        optional(GUIDE, DataType.STRING, 1),
-    )
+    own = _generated(values)
     if values.accepts_audio and values.native is None:
         own = (*own, optional(SPECTROGRAM, DataType.FP32, -1, -1))
-    return (optional(BIAS_IDS, DataType.INT32, -1), *(own if values.native is None else ()))
+    return (optional(BIAS_IDS, DataType.INT32, -1), *own)
 
 
 def of_clients(inputs: tuple[Input, ...], values: RepositoryValues) -> tuple[Input, ...]:
@@ -53,7 +55,7 @@ def connected(
 ) -> tuple[EnsembleStep, ...]:
     """Return the steps of an ensemble with these inputs connected: its first and its last one."""
     first, *between, last = steps
-    generated = _GENERATED if values.native is None else {}
+    generated = {one.name: one.name for one in _generated(values)}
     prepared = dict(_PREPARED)
     if values.accepts_audio and values.native is None:
         prepared["SPECTROGRAM"] = SPECTROGRAM

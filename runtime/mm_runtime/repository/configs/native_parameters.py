@@ -29,6 +29,7 @@ def native_parameters(values: RepositoryValues, native: NativeValues) -> Mapping
         | _adapters(native)
         | _reports()
         | _kernels()
+        | _guided(native)
         | _unused()
     )
 
@@ -108,7 +109,7 @@ def _kernels() -> dict[str, Parameter]:
 
 
 def _unused() -> dict[str, Parameter]:
-    """Return the parameters of speculative and guided decoding; the plan has neither."""
+    """Return the parameters of speculative decoding, which no plan has."""
     return strings(
         lookahead_window_size=0,
         lookahead_ngram_size=0,
@@ -116,7 +117,16 @@ def _unused() -> dict[str, Parameter]:
         medusa_choices=DEFAULT,
         eagle_choices=DEFAULT,
         speculative_decoding_fast_logits=False,
-        # Read without a default: a model that lacks one of these two does not load.
-        guided_decoding_backend=DEFAULT,
-        xgrammar_tokenizer_info_path=DEFAULT,
+    )
+
+
+def _guided(native: NativeValues) -> dict[str, Parameter]:
+    """Return the parameters of guided decoding.
+
+    Both are read without a default: a model that lacks one does not load.
+    """
+    table = native.tokenizer_info
+    return strings(
+        guided_decoding_backend=DEFAULT if table is None else "xgrammar",
+        xgrammar_tokenizer_info_path=DEFAULT if table is None else str(table),
     )

@@ -8,6 +8,7 @@ import json
 import secrets
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from checks import (  # type: ignore[import-not-found]  # noqa: E402
     demand,
     read_engine,
 )
+from guided import Guided, read_table  # type: ignore[import-not-found]  # noqa: E402
 
 from mm_runtime.reference_engine.load import load_engine  # noqa: E402
 from mm_runtime.serving.directory import EngineDirectory  # noqa: E402
@@ -120,6 +122,7 @@ class TritonPythonModel:
         version = engine["version"]
         demand(version == installed, f"the engine is of {version}, and this backend {installed}")
         check_config(config, templates[version], engine)
+        table = read_table(given)
         if given["encoder_model_path"]:
             read_engine(Path(given["encoder_model_path"]))
         self._inputs = [one["name"] for one in config["input"]]
@@ -132,12 +135,14 @@ class TritonPythonModel:
         self._checks = RequestChecks(engine, rotations, reuses)
         queued = config.get("dynamic_batching", {}).get("default_queue_policy", {})
         reference = json.loads((folder / "rank0.engine").read_text())["reference"]
+        directory = EngineDirectory.open(Path(reference))
         self._loaded = load_engine(
-            EngineDirectory.open(Path(reference)),
+            directory,
             max_queue_size=int(queued.get("max_queue_size", 0)),
             cancellation_check_seconds=0.05,
             reuse_bytes=REUSE_BYTES if reuses else 0,
         )
+        self._guided = Guided(table, directory.tokenizer, self._loaded.vocabulary_size)
         self._beams = int(given["max_beam_width"])
         self._normalizes = given["normalize_log_probs"].lower() == "true"
         self._sinks: dict[str, Sink] = {}
@@ -166,6 +171,7 @@ class TritonPythonModel:
                 skipped = _one(inputs, "skip_cross_attn_blocks")
                 for name in ("encoder_input_features", "cross_attention_mask") if skipped else ():
                     del inputs[name]
+                guide = self._guided.take(inputs)
                 requested = read_request(
                     inputs,
                     end_ids=frozenset({_one(inputs, "end_id")} - {None}),
@@ -177,7 +183,7 @@ class TritonPythonModel:
                 )
                 if request.request_id():
                     self._sinks[request.request_id()] = sink
-                self._loaded.engine.submit(requested, sink)
+                self._loaded.engine.submit(replace(requested, guide=guide), sink)
             except (RefusedError, Exception) as error:  # noqa: BLE001 (as the backend: the server lives on)
                 sink.fail(error)
 

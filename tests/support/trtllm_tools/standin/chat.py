@@ -18,6 +18,7 @@ from typing import Any
 
 from arguments import VERSION
 from generating import Generator, open_generator
+from response_format import RefusedFormError, answer_of
 
 LISTENING = "INFO: Uvicorn running on http://{host}:{port}"
 
@@ -67,6 +68,7 @@ class Server(ThreadingHTTPServer):
         super().__init__(address, Handler)
         self.model = folder.name
         self.version = version
+        self.guided = options.get("guided_decoding_backend")
         self.shows_metrics = bool(options.get("return_perf_metrics"))
         self.answered = 0
         self.running = 0
@@ -113,8 +115,8 @@ class Handler(BaseHTTPRequestHandler):
             return
         try:
             body = json.loads(content)
-            chat = Chat(body, self.server.generator)
-        except (RefusedError, ValueError, KeyError, TypeError) as error:
+            chat = Chat(body, self.server.generator, self.server.guided)
+        except (RefusedError, RefusedFormError, ValueError, KeyError, TypeError) as error:
             refused = {"object": "error", "message": str(error), "type": "BadRequestError"}
             self._send(400, {**refused, "param": None, "code": 400})
             return
@@ -191,7 +193,12 @@ class Handler(BaseHTTPRequestHandler):
 class Chat:
     """One request, checked as upstream checks it."""
 
-    def __init__(self, body: dict[str, Any], generator: Generator | None = None) -> None:
+    def __init__(
+        self,
+        body: dict[str, Any],
+        generator: Generator | None = None,
+        guided: str | None = None,
+    ) -> None:
         if foreign := set(body) - FIELDS:
             raise RefusedError(f"{min(foreign)}: Extra inputs are not permitted")
         self.stream = bool(body.get("stream"))
@@ -208,6 +215,9 @@ class Chat:
         words = f"A recorded answer about {len(images)} images.".split()
         if self.order == "count":
             words = [str(number) for number in range(1, limit + 2)]
+        formed = answer_of(body.get("response_format"), guided)
+        if formed is not None:
+            words = [formed if isinstance(formed, str) else json.dumps(formed["json"])]
         # What ends an answer by itself has no text, and is not counted.
         spaced = [word if not at else f" {word}" for at, word in enumerate(words)]
         self.scores: list[dict[str, Any]] = []

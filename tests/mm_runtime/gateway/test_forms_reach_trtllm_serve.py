@@ -1,0 +1,163 @@
+"""Backend PyTorch: forms are sent as the server's version keeps them, or refused by name.
+
+The recorded server answers without a form what it always does, so a form that it drops is seen.
+"""
+
+import json
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from openai import AsyncOpenAI, BadRequestError
+
+from mm_api.documents.trtllm_serve import TrtllmServe
+from mm_runtime.gateway.backends.trtllm_serve import TrtllmServeEngine
+from support.gateways import MODEL, serve, toy_gateway
+from support.model_configs import planned
+from support.recorded_server import RecordedServer, recorded_server
+
+SECONDS = 60
+SCHEMA = {
+    "type": "object",
+    "properties": {"a": {"$ref": "#/$defs/one"}},
+    "required": ["a"],
+    "$defs": {"one": {"const": 1}},
+}
+NAMED = {"type": "json_schema", "json_schema": {"name": "x", "strict": True, "schema": SCHEMA}}
+
+
+def _planned(version: str, guided: str = "Auto") -> TrtllmServe:
+    """Return how a plan starts the server."""
+    engine = {"backend": "PyTorch", "guidedDecoding": guided}
+    plan = planned("qwen2-vl", engine, version=version)
+    assert plan.serve
+    return plan.serve
+
+
+def _options(plan: TrtllmServe) -> dict[str, Any]:
+    """Return what the plan says of forms, for a server of another checkpoint."""
+    return {name: one for name, one in plan.options.items() if name.startswith("guided")}
+
+
+@pytest.fixture(scope="module", params=["1.1.0", "1.2.1"])
+def server(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[RecordedServer, TrtllmServe]]:
+    """A server of each kind of version, with the plan's options."""
+    plan = _planned(request.param)
+    folder = tmp_path_factory.mktemp("recorded")
+    with recorded_server(folder, request.param, _options(plan)) as running:
+        yield running, plan
+
+
+@asynccontextmanager
+async def _client(
+    folder: Path, server: RecordedServer, plan: TrtllmServe
+) -> AsyncIterator[AsyncOpenAI]:
+    engine = TrtllmServeEngine(server.address, MODEL, request_seconds=SECONDS)
+    async with (
+        serve(toy_gateway(folder, engine, trtllm_serve=plan)) as running,
+        AsyncOpenAI(
+            base_url=f"{running.url}/v1", api_key="none", max_retries=0, timeout=SECONDS
+        ) as client,
+    ):
+        yield client
+    await engine.close()
+
+
+@pytest.fixture
+async def client(
+    tmp_path: Path, server: tuple[RecordedServer, TrtllmServe]
+) -> AsyncIterator[AsyncOpenAI]:
+    """The official client of a gateway before it."""
+    async with _client(tmp_path, *server) as found:
+        yield found
+
+
+async def _answer(client: AsyncOpenAI, **form: object) -> str:
+    body: dict[str, Any] = {"model": MODEL, "messages": [{"role": "user", "content": "?"}]}
+    answer = await client.chat.completions.create(**body, extra_body=form)
+    return answer.choices[0].message.content or ""
+
+
+async def test_schemas(client: AsyncOpenAI) -> None:
+    """Every version keeps them: the answer is the object, and not a list or a sentence."""
+    assert json.loads(await _answer(client, response_format=NAMED)) == {"a": 1}
+    assert json.loads(await _answer(client, response_format={"type": "json_object"})) == {}
+
+
+async def test_patterns(client: AsyncOpenAI, server: tuple[RecordedServer, TrtllmServe]) -> None:
+    """Since 1.2 patterns and choices; before, both are refused by name and not sent."""
+    running, plan = server
+    if plan.version == "1.2.1":
+        assert await _answer(client, guided_regex="red") == "red"
+        assert await _answer(client, guided_choice=["blue", "green"]) == "blue"
+        return
+    before = len(running.requested)
+    for name, value in (("guided_regex", "red"), ("guided_choice", ["blue"])):
+        with pytest.raises(BadRequestError, match=r"since TensorRT-LLM 1\.2.*1\.1\.0") as refusal:
+            await _answer(client, **{name: value})
+        assert (refusal.value.param, refusal.value.code) == (name, "unsupported_parameter")
+    assert len(running.requested) == before
+
+
+@pytest.mark.parametrize(
+    ("form", "param"),
+    [
+        pytest.param({"guided_grammar": 'start: "a"\n'}, "guided_grammar", id="lark"),
+        pytest.param(
+            {
+                "response_format": {
+                    "type": "structural_tag",
+                    "structures": [{"begin": "<a>", "schema": {}, "end": "</a>"}],
+                    "triggers": ["<a>"],
+                }
+            },
+            "response_format",
+            id="tags",
+        ),
+        pytest.param(
+            {
+                "response_format": {
+                    "type": "json_schema",
+                    "json_schema": {"name": "x", "schema": {"type": "array", "uniqueItems": True}},
+                }
+            },
+            "response_format.json_schema.schema",
+            id="dropped-keyword",
+        ),
+    ],
+)
+async def test_what_is_not_kept_is_refused(
+    client: AsyncOpenAI,
+    server: tuple[RecordedServer, TrtllmServe],
+    form: dict[str, Any],
+    param: str,
+) -> None:
+    """By name, before the server is asked: it would drop some of it silently."""
+    before = len(server[0].requested)
+    with pytest.raises(BadRequestError) as refusal:
+        await _answer(client, **form)
+    assert refusal.value.param == param
+    assert len(server[0].requested) == before
+
+
+async def test_a_server_without_the_option_is_not_asked(
+    tmp_path: Path, server: tuple[RecordedServer, TrtllmServe]
+) -> None:
+    """It would answer with any text."""
+    off = _planned(server[1].version, "Off")
+    async with _client(tmp_path, server[0], off) as client:
+        with pytest.raises(BadRequestError, match="must not be Off"):
+            await _answer(client, response_format=NAMED)
+
+
+async def test_the_recorded_server_drops_forms_silently(tmp_path: Path) -> None:
+    """Started without the option, as upstream: a plan that lost it would fail the tests above."""
+    plan = _planned("1.2.1")
+    with recorded_server(tmp_path, "1.2.1") as running:
+        async with _client(tmp_path / "gateway", running, plan) as client:
+            answer = await _answer(client, response_format=NAMED)
+    assert answer == "A recorded answer about 0 images."
