@@ -15,6 +15,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tests"))
 
+from mm_runtime.gateway import loop  # noqa: E402
 from mm_runtime.gateway.api.finish_reason import FinishReason  # noqa: E402
 from mm_runtime.gateway.backends.engine import Ended, EngineRequest, Text  # noqa: E402
 from support.gateways import serve, toy_gateway  # noqa: E402 - the tests' folder is not a package
@@ -61,4 +62,4 @@ if __name__ == "__main__":
     parser.add_argument("folder", type=Path)
     parser.add_argument("--idle", action="store_true")
     options = parser.parse_args()
-    asyncio.run(run(options.folder, idle=options.idle))
+    loop.run(run(options.folder, idle=options.idle))

@@ -27,6 +27,7 @@ from mm_router.assembly import claims_server
 from mm_router.catalog import Model
 from mm_router.key_admission import read_limits
 from mm_router.settings import Settings
+from mm_runtime.gateway import loop
 from mm_runtime.gateway.backends.engine import Ended, EngineRequest, Text
 from support.ended import end
 from support.gateways import MODEL, serve, toy_gateway
@@ -149,7 +150,7 @@ if __name__ == "__main__":
     kind, *rest = sys.argv[1:]
     match kind:
         case "gateway":
-            asyncio.run(_gateway(Path(rest[0]), Path(rest[1])))
+            loop.run(_gateway(Path(rest[0]), Path(rest[1])))
         case "limited":
             asyncio.run(_limited(Path(rest[0]), rest[1:]))
         case _:

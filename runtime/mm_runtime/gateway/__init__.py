@@ -7,5 +7,5 @@ requested before a pod is ready. Only `http` knows ASGI, only `backends.triton` 
 `backends.trtllm_serve` the other server, only `errors` HTTP status codes. Must not: import torch or
 transformers, read the engine's weights, or put what users wrote into metrics or logs. May import:
 mm_api, the tokenizer and image sizes of mm_runtime.serving (both sides of Triton read a checkpoint
-alike), mm_runtime.images, starlette, uvicorn, Pillow, numpy, jinja2, tritonclient, httpx.
+alike), mm_runtime.images, starlette, uvicorn, uvloop, Pillow, numpy, jinja2, tritonclient, httpx.
 """

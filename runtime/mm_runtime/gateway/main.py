@@ -16,6 +16,7 @@ from mm_api.json_logs import JsonFormatter
 from mm_edge.connection import ConnectionLimits
 from mm_edge.drain import LAME_DUCK_SECONDS
 from mm_edge.server import EdgeServer, edge_server, raise_open_files
+from mm_runtime.gateway import loop
 from mm_runtime.gateway.backends.opening import open_engine
 from mm_runtime.gateway.heap import return_large_pieces
 from mm_runtime.gateway.server_metrics import ServerMetrics
@@ -75,7 +76,7 @@ def run(options: GatewayOptions) -> int:
         )
         return ExitCode.PERMANENT
     raise_open_files()
-    return asyncio.run(_serve(options, manifest, serving))
+    return loop.run(_serve(options, manifest, serving))
 
 
 async def _serve(options: GatewayOptions, manifest: EngineManifest, serving: ServingPlan) -> int:
@@ -110,9 +111,9 @@ async def _serve_gateway(options: GatewayOptions, gateway: Gateway) -> int:
     server = build_server(gateway, options.address, options.port)
     gateway.decoders.start()
     stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
+    running = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
+        running.add_signal_handler(number, stop.set)
     serving = asyncio.create_task(server.serve())
     watching = asyncio.create_task(gateway.warm_up.watch())
     stopping = asyncio.create_task(stop.wait())

@@ -17,7 +17,16 @@ sys.meta_path.insert(0, Absent())
 """
 
 CLIENTS = ("av", "httpx2", "huggingface_hub", "obstore")
-GATEWAYS = ("httpx", "multipart", "prometheus_client", "psutil", "pytriton", "starlette", "uvicorn")
+GATEWAYS = (
+    "httpx",
+    "multipart",
+    "prometheus_client",
+    "psutil",
+    "pytriton",
+    "starlette",
+    "uvicorn",
+    "uvloop",
+)
 ENGINES = (
     *("onnx", "onnxruntime", "onnxscript", "peft"),
     *("safetensors", "torch", "torchvision", "transformers"),

@@ -1,13 +1,20 @@
 """One Triton with the tiny model for all tests of this folder that need the real thing."""
 
-from collections.abc import AsyncIterator, Iterator
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 
 import httpx
 import pytest
 from openai import AsyncOpenAI
 
+from mm_runtime.gateway.loop import new_loop
 from support.real_gateway import RealGateway, run_pair
 from support.tiny_llava import BuiltEngine, shared_engine
+
+
+def pytest_asyncio_loop_factories() -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """Run these tests on the loop that the gateway's own process has."""
+    return {"uvloop": new_loop}
 
 
 @pytest.fixture(scope="session")
