@@ -64,7 +64,7 @@ async def test_sampled_requests(tmp_path: Path, version: str, named: set[str]) -
     guided = guided_of(manifest, serving)
     assert guided
     request = replace(SAMPLED, form=Form("regex", "a")) if guided.kinds else SAMPLED
-    sent = {one.name() for one in build_inputs(request, engine._names)}
+    sent = {one.name for one in build_inputs(request, engine._names)}
     paths = {name: PurePath("/x") for name in ("engine_dir", "serving_plan", "adapters")}
     files = layout(manifest, serving, sources=dict.fromkeys(MODEL_NAMES, ""), **paths)
     for ensemble in (ENSEMBLE, SCORED):

@@ -23,7 +23,7 @@ def shapes(*sizes: tuple[int, int]) -> dict[str, list[int]]:
         sampling=GREEDY,
     )
     inputs = build_inputs(request, NEWER_NAMES)
-    return {one.name(): one.shape() for one in inputs if "image" in one.name()}
+    return {one.name: list(one.values.shape) for one in inputs if "image" in one.name}
 
 
 @pytest.mark.parametrize(

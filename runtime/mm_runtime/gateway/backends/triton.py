@@ -13,19 +13,16 @@ from typing import Any
 import grpc
 import numpy as np
 from numpy.typing import NDArray
-from tritonclient.grpc import InferInput, InferRequestedOutput
-from tritonclient.grpc.aio import InferenceServerClient
-from tritonclient.utils import InferenceServerException
 
-from mm_runtime.base.grpc_channel import CHANNEL
 from mm_runtime.gateway.api.finish_reason import FinishReason
 from mm_runtime.gateway.api.scores import TokenScore
 from mm_runtime.gateway.backends.engine import Ended, EngineRequest, Text
 from mm_runtime.gateway.backends.token_text import Decode, TokenText
+from mm_runtime.gateway.backends.triton_client import Tensor, TritonClient, tensor_of
 from mm_runtime.gateway.backends.triton_errors import reported_error
 from mm_runtime.gateway.backends.triton_inputs import OLDER_NAMES, InputNames, build_inputs
 from mm_runtime.gateway.backends.triton_scores import read_scores, scores_of
-from mm_runtime.gateway.backends.triton_stream import TritonStream, tensor
+from mm_runtime.gateway.backends.triton_stream import ReportedError, TritonStream
 from mm_runtime.gateway.errors import (
     GatewayError,
     InvalidRequestError,
@@ -71,7 +68,7 @@ class TritonEngine:
         self._names = names
         self._salts_text = salts_text
         self._reported = (REUSED.name,) if reuses else ()
-        self._client = InferenceServerClient(address, channel_args=list(CHANNEL))
+        self._client = TritonClient(address)
 
     async def close(self) -> None:
         """Close the channel."""
@@ -80,11 +77,8 @@ class TritonEngine:
     async def is_ready(self) -> bool:
         """Return whether the server and the ensemble are ready now."""
         try:
-            return bool(
-                await self._client.is_server_ready(client_timeout=_PROBE_SECONDS)
-                and await self._client.is_model_ready(ENSEMBLE, client_timeout=_PROBE_SECONDS)
-            )
-        except InferenceServerException:
+            return await self._client.is_ready(ENSEMBLE, _PROBE_SECONDS)
+        except grpc.aio.AioRpcError:
             return False
 
     async def generate(self, request: EngineRequest) -> AsyncGenerator[Text | Ended, None]:
@@ -134,7 +128,7 @@ class TritonEngine:
 
     def _cached(self, first: Any) -> int | None:
         """Return what the first response says of earlier requests; None: nothing is kept."""
-        found = first.as_numpy(REUSED.name) if self._reported else None
+        found = tensor_of(first, REUSED.name) if self._reported else None
         return None if found is None else int(found.reshape(-1)[0])
 
     def _decoder(self, request: EngineRequest) -> Decode:
@@ -158,13 +152,13 @@ class TritonEngine:
 
     async def first_logits(self, request: EngineRequest) -> NDArray[np.float32]:
         """Return the logits [vocabulary] of the first token of an answer."""
-        wants_logits = tensor("return_generation_logits", np.array([[True]], dtype=np.bool_))
+        wants_logits = Tensor("return_generation_logits", np.array([[True]], dtype=np.bool_))
         inputs = [*build_inputs(replace(request, max_tokens=1), self._names), wants_logits]
         found: NDArray[np.float32] | None = None
         async with aclosing(self._responses(request, inputs, ENSEMBLE, LOGITS)) as responses:
             async for together in responses:  # to its end: an abandoned stream would keep running
                 for result in together:
-                    logits = result.as_numpy(LOGITS)
+                    logits = tensor_of(result, LOGITS)
                     if found is None and logits is not None and logits.size:
                         found = logits.reshape(-1, logits.shape[-1])[0]
         if found is None:
@@ -172,24 +166,16 @@ class TritonEngine:
         return found
 
     async def _responses(
-        self, request: EngineRequest, inputs: list[InferInput], model: str, *outputs: str
+        self, request: EngineRequest, inputs: list[Tensor], model: str, *outputs: str
     ) -> AsyncGenerator[list[Any], None]:
         """Yield responses with some of an ensemble's outputs, those together that have come."""
-        stream = TritonStream(
-            self._client,
-            {
-                "model_name": model,
-                "inputs": inputs,
-                "outputs": [InferRequestedOutput(output) for output in outputs],
-                "request_id": request.request_id,
-            },
-        )
+        stream = TritonStream(self._client, model, request.request_id, inputs, outputs)
         try:
             async for together in stream.results():
                 yield together
         except grpc.aio.AioRpcError as error:
             raise _broken_call(error.code()) from error
-        except InferenceServerException as error:
+        except ReportedError as error:
             raise reported_error(model, str(error)) from error
         finally:
             await stream.stop()
@@ -200,9 +186,8 @@ def _tokens(result: Any) -> list[int]:
 
     From the bytes: making arrays of them took longer than all else that is done to a response.
     """
-    response = result.get_response()
-    names = [output.name for output in response.outputs]
-    found = dict(zip(names, response.raw_output_contents, strict=False))
+    names = [output.name for output in result.outputs]
+    found = dict(zip(names, result.raw_output_contents, strict=False))
     if IDS not in found or LENGTH not in found:
         return []
     (length,) = _ONE_INTEGER.unpack_from(found[LENGTH])

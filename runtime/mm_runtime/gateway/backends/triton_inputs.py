@@ -5,10 +5,9 @@ from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
-from tritonclient.grpc import InferInput
 
 from mm_runtime.gateway.backends.engine import EngineRequest, Form, Sampling
-from mm_runtime.gateway.backends.triton_stream import tensor
+from mm_runtime.gateway.backends.triton_client import Tensor
 from mm_runtime.gateway.errors import InvalidRequestError
 from mm_runtime.repository.configs.gateway_inputs import (
     BIAS_IDS,
@@ -41,34 +40,34 @@ OLDER_NAMES = InputNames(seed="random_seed", min_tokens="min_length")
 NEWER_NAMES = InputNames(seed="seed", min_tokens="min_tokens")
 
 
-def build_inputs(request: EngineRequest, names: InputNames) -> list[InferInput]:
+def build_inputs(request: EngineRequest, names: InputNames) -> list[Tensor]:
     """Return the ensemble's input tensors, each with a batch dimension of one."""
     inputs = [
-        tensor("text_input", np.array([[request.prompt.encode()]], dtype=np.object_)),
-        tensor("max_tokens", np.array([[request.max_tokens]], dtype=np.int32)),
-        tensor("stream", np.array([[True]], dtype=np.bool_)),
+        Tensor("text_input", np.array([[request.prompt.encode()]], dtype=np.object_)),
+        Tensor("max_tokens", np.array([[request.max_tokens]], dtype=np.int32)),
+        Tensor("stream", np.array([[True]], dtype=np.bool_)),
         *_sampling_inputs(request.sampling, names),
         *_score_inputs(request),
         *_form_inputs(request.form),
     ]
     if request.video is not None:
-        inputs.append(tensor("video_bytes_input", request.video.pixels[np.newaxis]))
+        inputs.append(Tensor("video_bytes_input", request.video.pixels[np.newaxis]))
         if request.video.seconds is not None:
             seconds = np.array([[request.video.seconds]], dtype=np.float32)
-            inputs.append(tensor("video_seconds_input", seconds))
+            inputs.append(Tensor("video_seconds_input", seconds))
     if request.cache_salt:
         salt = np.array([[request.cache_salt.encode()]], dtype=np.object_)
-        inputs.append(tensor("cache_salt", salt))
+        inputs.append(Tensor("cache_salt", salt))
     if request.adapter is not None:
-        inputs.append(tensor("lora_task_id", np.array([[request.adapter]], dtype=np.uint64)))
+        inputs.append(Tensor("lora_task_id", np.array([[request.adapter]], dtype=np.uint64)))
     if request.audio is not None:
-        inputs.append(tensor("WAV", request.audio[np.newaxis]))
+        inputs.append(Tensor("WAV", request.audio[np.newaxis]))
     if request.spectrogram is not None:
-        inputs.append(tensor(SPECTROGRAM, request.spectrogram[np.newaxis]))
+        inputs.append(Tensor(SPECTROGRAM, request.spectrogram[np.newaxis]))
     return [*inputs, *_image_inputs(request.images), *_recording_inputs(request.recordings)]
 
 
-def _recording_inputs(recordings: tuple[NDArray[np.float32], ...]) -> list[InferInput]:
+def _recording_inputs(recordings: tuple[NDArray[np.float32], ...]) -> list[Tensor]:
     """Return one tensor of all recordings, padded to the longest, and their lengths."""
     if not recordings:
         return []
@@ -76,10 +75,10 @@ def _recording_inputs(recordings: tuple[NDArray[np.float32], ...]) -> list[Infer
     padded = np.zeros((1, len(recordings), int(lengths.max())), dtype=np.float32)
     for row, samples in zip(padded[0], recordings, strict=True):
         row[: len(samples)] = samples
-    return [tensor("audio_samples_input", padded), tensor("audio_lengths_input", lengths)]
+    return [Tensor("audio_samples_input", padded), Tensor("audio_lengths_input", lengths)]
 
 
-def _image_inputs(images: tuple[NDArray[np.uint8], ...]) -> list[InferInput]:
+def _image_inputs(images: tuple[NDArray[np.uint8], ...]) -> list[Tensor]:
     """Return one tensor of all images; different sizes are padded, and sent along.
 
     Raises:
@@ -91,7 +90,7 @@ def _image_inputs(images: tuple[NDArray[np.uint8], ...]) -> list[InferInput]:
     if (sizes == sizes[0]).all():
         # Most requests have one, which needs no copy.
         pixels = images[0][np.newaxis] if len(images) == 1 else np.stack(images)
-        return [tensor("image_bytes_input", pixels[np.newaxis])]
+        return [Tensor("image_bytes_input", pixels[np.newaxis])]
     shape = (len(images), *sizes.max(axis=0).tolist(), 3)
     if prod(shape) > _MOST_PIXEL_BYTES:
         raise InvalidRequestError(
@@ -103,54 +102,54 @@ def _image_inputs(images: tuple[NDArray[np.uint8], ...]) -> list[InferInput]:
     for canvas, image in zip(padded, images, strict=True):
         canvas[: image.shape[0], : image.shape[1]] = image
     return [
-        tensor("image_bytes_input", padded[np.newaxis]),
-        tensor("image_sizes_input", sizes[np.newaxis]),
+        Tensor("image_bytes_input", padded[np.newaxis]),
+        Tensor("image_sizes_input", sizes[np.newaxis]),
     ]
 
 
-def _score_inputs(request: EngineRequest) -> list[InferInput]:
+def _score_inputs(request: EngineRequest) -> list[Tensor]:
     if request.likeliest is None:
         return []
-    wanted = [tensor(RETURN_LOG_PROBS, np.array([[True]], dtype=np.bool_))]
+    wanted = [Tensor(RETURN_LOG_PROBS, np.array([[True]], dtype=np.bool_))]
     if request.likeliest:
-        wanted.append(tensor(LIKELIEST, np.array([[request.likeliest]], dtype=np.int32)))
+        wanted.append(Tensor(LIKELIEST, np.array([[request.likeliest]], dtype=np.int32)))
     return wanted
 
 
-def _form_inputs(form: Form | None) -> list[InferInput]:
+def _form_inputs(form: Form | None) -> list[Tensor]:
     if form is None:
         return []
     texts = {GUIDE_TYPE: form.kind, **({GUIDE: form.text} if form.text else {})}
     return [
-        tensor(name, np.array([[text.encode(errors="replace")]], dtype=np.object_))
+        Tensor(name, np.array([[text.encode(errors="replace")]], dtype=np.object_))
         for name, text in texts.items()
     ]
 
 
-def _sampling_inputs(sampling: Sampling, names: InputNames) -> list[InferInput]:
+def _sampling_inputs(sampling: Sampling, names: InputNames) -> list[Tensor]:
     inputs = []
     if sampling.temperature > 0:
         inputs += [
-            tensor("temperature", np.array([[sampling.temperature]], dtype=np.float32)),
-            tensor("top_p", np.array([[sampling.top_p]], dtype=np.float32)),
+            Tensor("temperature", np.array([[sampling.temperature]], dtype=np.float32)),
+            Tensor("top_p", np.array([[sampling.top_p]], dtype=np.float32)),
             # 0 switches top-k off; TensorRT-LLM's default of 1 would be greedy.
-            tensor("top_k", np.array([[sampling.top_k]], dtype=np.int32)),
-            tensor(names.seed, np.array([[sampling.seed]], dtype=np.uint64)),
+            Tensor("top_k", np.array([[sampling.top_k]], dtype=np.int32)),
+            Tensor(names.seed, np.array([[sampling.seed]], dtype=np.uint64)),
         ]
         if sampling.min_p > 0:
-            inputs.append(tensor(MIN_P, np.array([[sampling.min_p]], dtype=np.float32)))
+            inputs.append(Tensor(MIN_P, np.array([[sampling.min_p]], dtype=np.float32)))
     else:
-        inputs.append(tensor("top_k", np.array([[1]], dtype=np.int32)))
+        inputs.append(Tensor("top_k", np.array([[1]], dtype=np.int32)))
     for name in ("presence_penalty", "frequency_penalty", "repetition_penalty"):
         value = getattr(sampling, name)
         if value is not None:
-            inputs.append(tensor(name, np.array([[value]], dtype=np.float32)))
+            inputs.append(Tensor(name, np.array([[value]], dtype=np.float32)))
     if sampling.min_tokens:
-        inputs.append(tensor(names.min_tokens, np.array([[sampling.min_tokens]], dtype=np.int32)))
+        inputs.append(Tensor(names.min_tokens, np.array([[sampling.min_tokens]], dtype=np.int32)))
     if sampling.ignores_end:
-        inputs.append(tensor("end_id", np.array([[_NO_END]], dtype=np.int32)))
+        inputs.append(Tensor("end_id", np.array([[_NO_END]], dtype=np.int32)))
     if sampling.bias:
         ids, weights = zip(*sampling.bias, strict=True)
-        inputs.append(tensor(BIAS_IDS, np.array([ids], dtype=np.int32)))
-        inputs.append(tensor(BIAS_WEIGHTS, np.array([weights], dtype=np.float32)))
+        inputs.append(Tensor(BIAS_IDS, np.array([ids], dtype=np.int32)))
+        inputs.append(Tensor(BIAS_WEIGHTS, np.array([weights], dtype=np.float32)))
     return inputs

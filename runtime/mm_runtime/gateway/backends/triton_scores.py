@@ -7,6 +7,7 @@ import numpy as np
 
 from mm_runtime.gateway.api.scores import TokenScore
 from mm_runtime.gateway.backends.engine import EngineRequest
+from mm_runtime.gateway.backends.triton_client import tensor_of
 from mm_runtime.gateway.errors import engine_failed
 from mm_runtime.repository.configs.scored_ensemble import (
     LIKELIEST_IDS,
@@ -32,15 +33,15 @@ def read_scores(
         EngineFailedError: the response has fewer scores than tokens.
     """
     count = len(tokens)
-    own = result.as_numpy(LOG_PROBS)
+    own = tensor_of(result, LOG_PROBS)
     # An engine may repeat those of earlier responses in front.
     found = [] if own is None else own.reshape(-1)[-count:].tolist()
     if len(found) < count:
         raise engine_failed()
     others: list[tuple[TokenScore, ...]] = [()] * count
     if likeliest:
-        ids, log_probs = (result.as_numpy(one) for one in (LIKELIEST_IDS, LIKELIEST_LOG_PROBS))
-        if ids is None or ids.size != count * likeliest:
+        ids, log_probs = (tensor_of(result, one) for one in (LIKELIEST_IDS, LIKELIEST_LOG_PROBS))
+        if ids is None or log_probs is None or ids.size != count * likeliest:
             raise engine_failed()
         pairs = np.stack((ids.reshape(count, -1), log_probs.reshape(count, -1)), axis=-1)
         others = [

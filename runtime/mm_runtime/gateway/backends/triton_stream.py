@@ -9,16 +9,14 @@ the same request id.
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, Sequence
 from itertools import takewhile
 from typing import Any
 
 import grpc
 import numpy as np
-from numpy.typing import NDArray
-from tritonclient.grpc import InferInput
-from tritonclient.grpc.aio import InferenceServerClient
-from tritonclient.utils import InferenceServerException, np_to_triton_dtype
+
+from mm_runtime.gateway.backends.triton_client import Tensor, TritonClient
 
 _LANGUAGE_MODEL = "tensorrt_llm"
 _STOP_SECONDS = 5.0
@@ -27,24 +25,36 @@ _REPEAT_SECONDS = 0.1
 """A stop that comes before the language model knows the request is lost, so it is repeated."""
 
 
+class ReportedError(Exception):
+    """The server's message about a request, in its stream."""
+
+
 class TritonStream:
     """The responses of one request, in order."""
 
-    def __init__(self, client: InferenceServerClient, request: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        client: TritonClient,
+        model: str,
+        request_id: str,
+        inputs: Sequence[Tensor],
+        outputs: Sequence[str],
+    ) -> None:
+        """Send a request; the arguments are those of `TritonClient.call`."""
         self._client = client
-        self._request_id: str = request["request_id"]
-        self._call = _open(client, request)
+        self._request_id = request_id
+        self._call = client.call(model, request_id, inputs, outputs)
         self._results: asyncio.Queue[Any] = asyncio.Queue()
         self._ended = False
         # A task of its own: cancelling a read cancels the complete call.
         self._reader = asyncio.create_task(self._read())
 
     async def results(self) -> AsyncGenerator[list[Any], None]:
-        """Yield each `InferResult`, together with those that have come since the one before.
+        """Yield each `ModelInferResponse`, together with those that came since the one before.
 
         Raises:
             grpc.aio.AioRpcError: the call failed.
-            InferenceServerException: the server answered with an error in the stream.
+            ReportedError: the server answered with an error in the stream.
         """
         while True:
             came = [await self._results.get()]
@@ -75,8 +85,11 @@ class TritonStream:
     async def _read(self) -> None:
         end = None
         try:
-            async for result, error in self._call:
-                self._results.put_nowait(result if error is None else error)
+            async for response in self._call:
+                message = response.error_message
+                self._results.put_nowait(
+                    ReportedError(message) if message else response.infer_response
+                )
         except grpc.aio.AioRpcError as error:
             end = error
         finally:
@@ -86,41 +99,21 @@ class TritonStream:
     async def _request_stop(self) -> None:
         """Send `stop`; a server that does not understand it is left to finish by itself."""
         number = np.array([[1]], dtype=np.int32)
-        call = _open(
-            self._client,
-            {
-                "model_name": _LANGUAGE_MODEL,
-                "request_id": self._request_id,
-                "inputs": [
-                    tensor("input_ids", number),
-                    tensor("input_lengths", number),
-                    tensor("request_output_len", number),
-                    tensor("stop", np.array([[True]], dtype=np.bool_)),
-                ],
-            },
+        call = self._client.call(
+            _LANGUAGE_MODEL,
+            self._request_id,
+            [
+                Tensor("input_ids", number),
+                Tensor("input_lengths", number),
+                Tensor("request_output_len", number),
+                Tensor("stop", np.array([[True]], dtype=np.bool_)),
+            ],
         )
-        with contextlib.suppress(grpc.aio.AioRpcError, InferenceServerException):
+        with contextlib.suppress(grpc.aio.AioRpcError):
             async for _ in call:
                 pass
-
-
-def tensor(name: str, values: NDArray[Any]) -> InferInput:
-    """Return an input tensor."""
-    made = InferInput(name, list(values.shape), np_to_triton_dtype(values.dtype))
-    made.set_data_from_numpy(values)
-    return made
 
 
 def _is_result(one: Any) -> bool:
     """Return whether one of a stream's results is none of its two ends."""
     return one is not None and not isinstance(one, Exception)
-
-
-def _open(client: InferenceServerClient, request: dict[str, Any]) -> Any:
-    # Without the header `triton_grpc_error`, which kills the server: see triton_errors.
-    return client.stream_infer(_once(request))
-
-
-async def _once(request: dict[str, Any]) -> AsyncIterator[dict[str, Any]]:
-    """Yield one request, then half-close: the server ends the stream after its last answer."""
-    yield request

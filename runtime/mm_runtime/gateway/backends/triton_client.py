@@ -1,0 +1,117 @@
+"""Triton's gRPC as the gateway calls it: one message out, answers in, over one channel.
+
+Not tritonclient's own client: its `stream_infer` is made for many requests on one stream, and
+spends a task, three operations of the channel and three copies of all tensors on the one that is
+sent here. Written to the wire are the same bytes.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from struct import Struct
+from typing import Any
+
+import grpc
+import numpy as np
+from numpy.typing import NDArray
+from tritonclient.grpc import InferResult
+from tritonclient.grpc.service_pb2 import (
+    ModelInferRequest,
+    ModelReadyRequest,
+    ModelStreamInferResponse,
+    ServerReadyRequest,
+)
+from tritonclient.grpc.service_pb2_grpc import GRPCInferenceServiceStub
+from tritonclient.utils import np_to_triton_dtype
+
+from mm_runtime.base.grpc_channel import CHANNEL
+
+_LENGTH = Struct("<I")
+"""In front of each text."""
+
+_STREAM = "/inference.GRPCInferenceService/ModelStreamInfer"
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """An input of a request.
+
+    Attributes:
+        name: of the model's input.
+        values: with the batch dimension; of texts an array of bytes objects.
+    """
+
+    name: str
+    values: NDArray[Any]
+
+
+class TritonClient:
+    """A channel to one server, opened by its first call."""
+
+    def __init__(self, address: str) -> None:
+        """Prepare calls to host:port."""
+        self._channel = grpc.aio.insecure_channel(address, options=CHANNEL)
+        self._stub = GRPCInferenceServiceStub(self._channel)
+        # Of the service a stream of requests. Sent as the one message of a call it takes one
+        # operation with the end of the stream, and no task that waits for more.
+        self._stream = self._channel.unary_stream(
+            _STREAM,
+            request_serializer=ModelInferRequest.SerializeToString,
+            response_deserializer=ModelStreamInferResponse.FromString,
+        )
+
+    async def close(self) -> None:
+        """Close the channel."""
+        await self._channel.close()
+
+    async def is_ready(self, model: str, seconds: float) -> bool:
+        """Return whether the server and a model are ready.
+
+        Raises:
+            grpc.aio.AioRpcError: the server does not answer, in so many seconds for each.
+        """
+        server = await self._stub.ServerReady(ServerReadyRequest(), timeout=seconds)
+        if not server.ready:
+            return False
+        found = await self._stub.ModelReady(ModelReadyRequest(name=model), timeout=seconds)
+        return bool(found.ready)
+
+    def call(
+        self, model: str, request_id: str, inputs: Sequence[Tensor], outputs: Sequence[str] = ()
+    ) -> Any:
+        """Send one request; return grpc's call, an iterator of `ModelStreamInferResponse`.
+
+        The server ends it after its last answer.
+
+        Args:
+            model: that is called.
+            request_id: for the model.
+            inputs: its tensors.
+            outputs: that are wanted; none named: all.
+        """
+        # Without the header `triton_grpc_error`, which kills the server: see triton_errors.
+        return self._stream(_message(model, request_id, inputs, outputs))
+
+
+def tensor_of(response: Any, name: str) -> NDArray[Any] | None:
+    """Return a tensor of a `ModelInferResponse`; None: it has none of that name."""
+    found: NDArray[Any] | None = InferResult(response).as_numpy(name)
+    return found
+
+
+def _message(
+    model: str, request_id: str, inputs: Sequence[Tensor], outputs: Sequence[str]
+) -> ModelInferRequest:
+    message = ModelInferRequest(model_name=model, id=request_id)
+    for one in inputs:
+        kind = np_to_triton_dtype(one.values.dtype)
+        message.inputs.add(name=one.name, datatype=kind, shape=one.values.shape)
+        message.raw_input_contents.append(_content(one.values))
+    for name in outputs:
+        message.outputs.add(name=name)
+    return message
+
+
+def _content(values: NDArray[Any]) -> bytes:
+    if values.dtype != np.object_:
+        return values.tobytes()
+    return b"".join([_LENGTH.pack(len(text)) + text for text in values.flat])
