@@ -40,18 +40,23 @@ class GatewayMetrics:
         made = {metric.name: _make(metric, self.registry) for metric in GATEWAY_METRICS}
         self._counters = {n: m for n, m in made.items() if isinstance(m, Counter)}
         self._gauges = {n: m for n, m in made.items() if isinstance(m, Gauge)}
-        # The series itself: there is an observation for each token of a stream.
-        self._histograms = {n: m.labels(model) for n, m in made.items() if isinstance(m, Histogram)}
-        for metric in GATEWAY_METRICS:
-            if metric.labels == ("model",):
-                # Exposed before the first event, so that a rate over it starts at zero.
-                made[metric.name].labels(model)
+        # The series themselves: there is an observation for each token of a stream, and looking one
+        # up costs more than counting in it. Exposed before the first event, so that a rate over it
+        # starts at zero.
+        series = {
+            metric.name: made[metric.name].labels(model)
+            for metric in GATEWAY_METRICS
+            if metric.labels == ("model",)
+        }
+        self._histograms = {n: m for n, m in series.items() if isinstance(m, Histogram)}
+        self._totals = {n: m for n, m in series.items() if isinstance(m, Counter)}
+        self._levels = {n: m for n, m in series.items() if isinstance(m, Gauge)}
 
     def observe_load(self, load: Load) -> None:
         """Follow how many requests run and wait."""
-        self._gauges["mm_requests_running"].labels(self._model).set(load.running)
-        self._gauges["mm_requests_waiting"].labels(self._model).set(load.waiting)
-        self._gauges["mm_tokens_waiting"].labels(self._model).set(load.waiting_tokens)
+        self._levels["mm_requests_running"].set(load.running)
+        self._levels["mm_requests_waiting"].set(load.waiting)
+        self._levels["mm_tokens_waiting"].set(load.waiting_tokens)
 
     def observe(self, name: str, seconds: float) -> None:
         """Put a duration into a histogram."""
@@ -59,7 +64,7 @@ class GatewayMetrics:
 
     def count(self, name: str, amount: int = 1) -> None:
         """Add to a counter that has no label but the model."""
-        self._counters[name].labels(self._model).inc(amount)
+        self._totals[name].inc(amount)
 
     def count_finished(self, status: int) -> None:
         """Count a request by the status it ended with."""
