@@ -22,11 +22,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import httpx
 import numpy as np
 from goals import Goal, to_json, to_lines
 from in_process import InProcess
 from PIL import Image
+from stream_client import StreamClient
 
 from mm_api.documents.serving_plan import ServingPlan
 from mm_runtime.gateway.backends.engine import EngineRequest, Sampling
@@ -62,25 +62,17 @@ async def query_triton(engine: TritonEngine, number: int) -> list[float]:
     return [time.perf_counter() - begin async for _ in engine.generate(request)]
 
 
-async def query_gateway(client: httpx.AsyncClient, model: str) -> list[float]:
-    """Query the gateway for a stream; return the seconds from the call to each piece of text."""
-    begin = time.perf_counter()
+def chat(model: str) -> dict[str, Any]:
+    """Return the body of a request for a stream about the image."""
     image = {"type": "image_url", "image_url": {"url": data_url(IMAGE.read_bytes())}}
     content = [image, {"type": "text", "text": QUESTION}]
-    body = {
+    return {
         "model": model,
         "messages": [{"role": "user", "content": content}],
         "max_tokens": MAX_TOKENS,
         "temperature": 0,
         "stream": True,
     }
-    async with client.stream("POST", "/v1/chat/completions", json=body) as response:
-        assert response.status_code == httpx.codes.OK, await response.aread()
-        return [
-            time.perf_counter() - begin
-            async for line in response.aiter_lines()
-            if '"delta":{"content"' in line
-        ]
 
 
 def summarise(answers: list[list[float]]) -> dict[str, float]:
@@ -106,17 +98,18 @@ async def measure(pair: RealGateway, model: InProcess, rounds: int) -> dict[str,
     """Query in turn, then eight at once."""
     engine = TritonEngine(pair.triton_grpc, TextCodec(CHECKPOINT).decode)
     ways: dict[str, list[list[float]]] = {"in_process": [], "triton": [], "gateway": []}
-    async with httpx.AsyncClient(base_url=pair.url, timeout=30) as client:
-        for number in range(WARM_UP + rounds):
-            times = {
-                "in_process": model.query(IMAGE, QUESTION, MAX_TOKENS),
-                "triton": await query_triton(engine, number),
-                "gateway": await query_gateway(client, pair.model),
-            }
-            if number >= WARM_UP:
-                for way, one in times.items():
-                    ways[way].append(one)
-        together, costs = await at_once(client, pair, model, rounds)
+    client = await StreamClient.open(pair.url)
+    for number in range(WARM_UP + rounds):
+        times = {
+            "in_process": model.query(IMAGE, QUESTION, MAX_TOKENS),
+            "triton": await query_triton(engine, number),
+            "gateway": await client.pieces(chat(pair.model)),
+        }
+        if number >= WARM_UP:
+            for way, one in times.items():
+                ways[way].append(one)
+    client.close()
+    together, costs = await at_once(pair, model, rounds)
     await engine.close()
     summaries = {way: summarise(answers) for way, answers in ways.items()}
     alone, front = summaries["in_process"], summaries["gateway"]
@@ -156,7 +149,7 @@ def goals(result: dict[str, Any]) -> list[Goal]:
 
 
 async def at_once(
-    client: httpx.AsyncClient, pair: RealGateway, model: InProcess, rounds: int
+    pair: RealGateway, model: InProcess, rounds: int
 ) -> tuple[dict[str, float], dict[str, float]]:
     """Query with eight clients, through the gateway and in process.
 
@@ -166,8 +159,10 @@ async def at_once(
     """
 
     async def query_often() -> None:
+        client = await StreamClient.open(pair.url)
         for _ in range(rounds // CLIENTS):
-            await query_gateway(client, pair.model)
+            await client.pieces(chat(pair.model))
+        client.close()
 
     total = rounds // CLIENTS * CLIENTS
     there = [*below(pair.gateway.pid), *below(pair.server.pid), Process(os.getpid(), "client")]
