@@ -16,6 +16,7 @@ from uvicorn.server import ServerState
 
 from mm_edge.errors import GatewayError, InvalidRequestError, error_response
 from mm_edge.idle import IdleConnections
+from mm_edge.joined_writes import JoinedWrites
 from mm_edge.json_text import encode
 from mm_edge.strict_http import HEAD_BYTES, MAX_HEADERS, StrictConnection
 
@@ -77,7 +78,7 @@ class GuardedProtocol(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin; where there are too many, end the one that has been idle longest."""
-        super().connection_made(transport)
+        super().connection_made(JoinedWrites(transport, self.loop))
         self.timeout_keep_alive_task = self.loop.call_later(
             self.timeout_keep_alive, self.timeout_keep_alive_handler
         )
