@@ -159,7 +159,7 @@ def steps(
         max_tokens=1,
         sampling=Sampling(0.0, 1.0, 0.0, 0.0, 0),
         request_id="1",
-        video=None,
+        videos=(),
         audio=None,
         cache_salt="",
     )

@@ -57,7 +57,7 @@ async def query_triton(engine: TritonEngine, number: int) -> list[float]:
     square = ImagePreprocessor.from_folder(CHECKPOINT).square(Image.open(IMAGE))
     prompt = f"USER: <image>\n{QUESTION} ASSISTANT:"
     request = EngineRequest(
-        f"bench-{number}", prompt, (np.asarray(square),), None, None, "", MAX_TOKENS, GREEDY
+        f"bench-{number}", prompt, (np.asarray(square),), (), None, "", MAX_TOKENS, GREEDY
     )
     return [time.perf_counter() - begin async for _ in engine.generate(request)]
 

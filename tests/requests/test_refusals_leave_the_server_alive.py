@@ -40,7 +40,7 @@ async def test_a_thousand_refusals_end_no_process(served: Served) -> None:
                 request_id=f"refused-{number}",
                 prompt="<image> what?",
                 images=(),
-                video=None,
+                videos=(),
                 audio=None,
                 cache_salt="",
                 max_tokens=4,

@@ -158,7 +158,7 @@ def _request(number: int, prompt: str) -> EngineRequest:
         request_id=f"mixed-{number}",
         prompt=prompt,
         images=(),
-        video=None,
+        videos=(),
         audio=None,
         cache_salt="",
         max_tokens=8,

@@ -360,6 +360,8 @@ class Family:
     quantizations: tuple[str, ...] = ()
     video_features: Callable[[VisionFacts, int], int] | None = None
     """Rows that a video of n frames becomes; None: no video."""
+    mixes_media: bool = False
+    """A request may hold several videos, and images beside them; else images or one video."""
     video_upstream: bool = True
     """Upstream's models take the family's videos too."""
     vision_parameters: Callable[[VisionFacts, TextFacts], int] | None = None

@@ -106,6 +106,7 @@ QWEN2_5_VL = Family(
     pool_factor=VARIABLE_SIZE_FACTOR,
     pipeline_parallel=True,
     video_features=qwen2_vl.video_features,
+    mixes_media=True,
     pytorch=PyTorchServing(images=True, quantizations=("FP8",)),
     adapters=True,
     notes=(

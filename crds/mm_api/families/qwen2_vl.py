@@ -134,6 +134,7 @@ QWEN2_VL = Family(
     max_images=1,
     max_images_reason="upstream's models serve one image per request",
     video_features=video_features,
+    mixes_media=True,
     video_upstream=False,
     quantizations=("FP8", "INT8WeightOnly", "INT4WeightOnly", "INT4AWQ", "SmoothQuant"),
     pytorch=PyTorchServing(images=True, quantizations=("FP8",)),

@@ -209,7 +209,7 @@ def _engine_request(chat: PreparedChat, request_id: str, choice: int) -> EngineR
         request_id=f"{request_id}-{choice}" if choice else request_id,
         prompt=chat.prompt,
         images=chat.images,
-        video=chat.video,
+        videos=chat.videos,
         audio=chat.audio,
         recordings=chat.recordings,
         spectrogram=None if chat.windows is None else chat.windows.cut(0),

@@ -13,7 +13,6 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from mm_api.families.family import MOST_RECORDINGS
 from mm_runtime.gateway.admission.fair_queue import PLAIN, Ticket
 from mm_runtime.gateway.admission.salts import salt_of
 from mm_runtime.gateway.admission.tokens import TokenBudget, budget_tokens, check_characters
@@ -34,6 +33,7 @@ from mm_runtime.gateway.backends.engine import Form, Sampling
 from mm_runtime.gateway.backends.forms import calls_need_tokens, form_of
 from mm_runtime.gateway.backends.sampling import sampling_of
 from mm_runtime.gateway.errors import InvalidRequestError
+from mm_runtime.gateway.media.accepted import check_features, check_media, check_recordings
 from mm_runtime.gateway.media.audio import seconds_of
 from mm_runtime.gateway.media.audio_reader import DEFAULT_LANGUAGE, AudioReader, Windows
 from mm_runtime.gateway.media.details import detailed, with_options
@@ -58,7 +58,7 @@ class PreparedChat:
 
     prompt: str
     images: tuple[NDArray[np.uint8], ...]
-    video: Video | None
+    videos: tuple[Video, ...]
     audio: NDArray[np.float32] | None
     cache_salt: str
     budget: TokenBudget
@@ -96,7 +96,7 @@ class PreparedChat:
     @property
     def media_bytes(self) -> int:
         """Memory of pixels and samples, held until the answer ends."""
-        media = (*self.images, self.video, self.audio, *self.recordings)
+        media = (*self.images, *self.videos, self.audio, *self.recordings)
         windows = 0 if self.windows is None else self.windows.frames.nbytes
         return windows + sum(one.nbytes for one in media if one is not None)
 
@@ -112,6 +112,13 @@ class _Parsed:
     processors: tuple[ImageProcessor, ...] = ()
     """Of each image and video."""
     recordings: tuple[AudioReference, ...] = ()
+
+    @property
+    def kinds(self) -> tuple[bool, ...]:
+        """Whether each of several media is a video; empty: all are images, or it is one video."""
+        if not self.videos or (len(self.videos) == 1 and not self.images):
+            return ()
+        return (False,) * len(self.images) + (True,) * len(self.videos)
 
 
 class Preparation:
@@ -167,7 +174,9 @@ class Preparation:
         """
         parsed = self._read(request)
         marks = len(parsed.images) + len(parsed.videos)
-        return self._layout.text_tokens(parsed.prompt, marks, video=bool(parsed.videos))
+        return self._layout.text_tokens(
+            parsed.prompt, marks, video=bool(parsed.videos), kinds=parsed.kinds
+        )
 
     def rows(self, sizes: Sequence[Size]) -> int:
         """Return the prompt tokens that the images of one request become."""
@@ -200,7 +209,9 @@ class Preparation:
         form = form_of(request, self.model.dialect, self._control, self.model.guided)
         marks = len(parsed.images) + len(parsed.videos)
         check_characters(self.model.limits, parsed.prompt, _prompt_param(request))
-        text_tokens = await self._count(parsed.prompt, marks, video=bool(parsed.videos))
+        text_tokens = await self._count(
+            parsed.prompt, marks, video=bool(parsed.videos), kinds=parsed.kinds
+        )
         # What can be refused before anything is fetched: exact where images' tokens are known.
         least = self._layout.least_rows(len(parsed.images)) + len(parsed.videos)
         budget = self._budget(request, text_tokens, marks, least)
@@ -208,19 +219,17 @@ class Preparation:
         images = await self._images.load(
             parsed.images, parsed.processors[: len(parsed.images)], salt
         )
-        video, prompt = None, parsed.prompt
-        if parsed.videos:
-            video = await self._images.load_video(
-                parsed.videos[0], parsed.processors[-1], most_frames=self.model.max_video_frames
-            )
-            frames, height, width, _ = video.pixels.shape
-            rows = self._layout.video_rows(frames, (height, width))
-            prompt, apart = self._layout.timed(prompt, frames, video.times, video.seconds)
+        videos, prompt = await self._videos(parsed), parsed.prompt
+        if len(videos) == 1 and not parsed.kinds:
+            frames, times, seconds = len(videos[0].pixels), videos[0].times, videos[0].seconds
+            prompt, apart = self._layout.timed(prompt, frames, times, seconds)
             if apart > 1:
                 text_tokens = await self._count(prompt, apart, video=True)
-            budget = self._budget(request, text_tokens, marks, rows)
-        elif not self._layout.rows_are_fixed:
+        if videos or not self._layout.rows_are_fixed:
             rows = self._layout.rows([(image.shape[0], image.shape[1]) for image in images])
+            rows += sum(self._layout.video_rows(*_frames(video)) for video in videos)
+            if parsed.kinds:
+                check_features(self.model, rows)
             budget = self._budget(request, text_tokens, marks, rows)
         recordings = await self._recordings(parsed.recordings)
         if recordings:
@@ -233,7 +242,7 @@ class Preparation:
         return PreparedChat(
             prompt=prompt,
             images=images,
-            video=video,
+            videos=videos,
             audio=None,
             cache_salt=salt,
             budget=replace(budget, cross_attention_tokens=cross_attention_rows),
@@ -249,6 +258,15 @@ class Preparation:
             form=form,
             recordings=recordings,
         )
+
+    async def _videos(self, parsed: _Parsed) -> tuple[Video, ...]:
+        """Return the frames of each video, one after another: each takes memory to decode."""
+        found = []
+        processors = parsed.processors[len(parsed.images) :]
+        for reference, processor in zip(parsed.videos, processors, strict=True):
+            most = self.model.max_video_frames // len(parsed.videos)
+            found.append(await self._images.load_video(reference, processor, most_frames=most))
+        return tuple(found)
 
     async def _recordings(
         self, references: Sequence[AudioReference]
@@ -322,7 +340,7 @@ class Preparation:
         return PreparedChat(
             prompt=prefix,
             images=(),
-            video=None,
+            videos=(),
             audio=samples if windows is None else None,
             cache_salt="",
             budget=budget,
@@ -353,8 +371,8 @@ class Preparation:
                 code="unsupported_endpoint",
             )
         found = self._chat_prompt.split(request)
-        self._check_media(found.images, found.videos)
-        _check_recordings(self.model, found.recordings)
+        check_media(self.model, found.images, found.videos)
+        check_recordings(self.model, found.recordings)
         processors = self._processors(request, found.images, found.videos)
         return _Parsed(
             self._chat_prompt.write(found),
@@ -383,41 +401,10 @@ class Preparation:
         )
         return (*detailed(processor, images), *filter(None, of_videos))
 
-    def _check_media(self, images: list[ImageReference], videos: list[VideoReference]) -> None:
-        limit = self.model.max_images
-        if len(images) > limit:
-            param = images[limit].param
-            raise InvalidRequestError(
-                f"The request has {len(images)} images; this model takes at most {limit} per "
-                f"request. `{param}` is the first one too many.",
-                param=param,
-                code="too_many_images",
-            )
-        if not videos:
-            return
-        if not self.model.max_video_frames:
-            raise InvalidRequestError(
-                f"This model takes no video. Leave `{videos[0].param}` out.",
-                param=videos[0].param,
-                code="invalid_content_part",
-            )
-        wanted = videos[0].choice.num_frames
-        if wanted is not None and wanted > self.model.max_video_frames:
-            raise InvalidRequestError(
-                f"This model takes at most {self.model.max_video_frames} frames of a video; "
-                f"`num_frames` is {wanted}.",
-                param=f"{videos[0].param}.video_url.num_frames",
-            )
-        if images or len(videos) > 1:
-            param = videos[-1].param
-            raise InvalidRequestError(
-                f"A request has either images or one video. Leave `{param}` out.",
-                param=param,
-                code="too_many_videos",
-            )
-
-    async def _count(self, prompt: str, marks: int, *, video: bool) -> int:
-        count = partial(self._layout.text_tokens, prompt, marks, video=video)
+    async def _count(
+        self, prompt: str, marks: int, *, video: bool, kinds: tuple[bool, ...] = ()
+    ) -> int:
+        count = partial(self._layout.text_tokens, prompt, marks, video=video, kinds=kinds)
         return count() if len(prompt) <= _THREAD_CHARACTERS else await asyncio.to_thread(count)
 
     def _budget(
@@ -433,23 +420,10 @@ class Preparation:
         )
 
 
-def _check_recordings(model: ServedModel, recordings: Sequence[AudioReference]) -> None:
-    if not recordings:
-        return
-    if model.audio is None:
-        raise InvalidRequestError(
-            f"This model takes no audio in conversations. Leave `{recordings[0].param}` out.",
-            param=recordings[0].param,
-            code="invalid_content_part",
-        )
-    if len(recordings) > MOST_RECORDINGS:
-        param = recordings[MOST_RECORDINGS].param
-        raise InvalidRequestError(
-            f"The request has {len(recordings)} recordings; this model takes at most "
-            f"{MOST_RECORDINGS} per request. `{param}` is the first one too many.",
-            param=param,
-            code="too_many_recordings",
-        )
+def _frames(video: Video) -> tuple[int, Size]:
+    """Return the number of frames and their size."""
+    frames, height, width, _ = video.pixels.shape
+    return frames, (height, width)
 
 
 def _prompt_param(request: GenerationRequest) -> str:

@@ -285,6 +285,8 @@ def _served_model(
         ),
         max_images=serving.gateway.max_images_per_request if sees else 0,
         max_video_frames=serving.gateway.max_video_frames if sees else 0,
+        mixes_media=FAMILIES[directory.facts.family].mixes_media,
+        max_features=limits.max_multimodal_len // limits.max_batch_size,
         audio=directory.facts.audio,
         transcribes=accepts_audio(directory),
         audio_features=FAMILIES[directory.facts.family].audio_features or (lambda _: 0),

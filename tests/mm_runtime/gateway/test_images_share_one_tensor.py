@@ -16,7 +16,7 @@ def shapes(*sizes: tuple[int, int]) -> dict[str, list[int]]:
         request_id="one",
         prompt="?",
         images=tuple(np.ones((height, width, 3), np.uint8) for height, width in sizes),
-        video=None,
+        videos=(),
         audio=None,
         cache_salt="",
         max_tokens=4,

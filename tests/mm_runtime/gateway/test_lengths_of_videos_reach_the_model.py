@@ -158,7 +158,7 @@ def test_tensors(seconds: float | None) -> None:
         request_id="one",
         prompt="?",
         images=(),
-        video=Video(np.zeros((4, 6, 8, 3), np.uint8), seconds),
+        videos=(Video(np.zeros((4, 6, 8, 3), np.uint8), seconds),),
         audio=None,
         cache_salt="",
         max_tokens=4,

@@ -53,7 +53,7 @@ def request_of(*, images: int) -> EngineRequest:
         request_id="1",
         prompt="what is it ?",
         images=(np.zeros((2, 2, 3), np.uint8),) * images,
-        video=None,
+        videos=(),
         audio=None,
         cache_salt="ann",
         max_tokens=1,

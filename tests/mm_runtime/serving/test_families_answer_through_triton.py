@@ -25,7 +25,14 @@ from support.families.case import Case
 from support.families.expected import ANSWER, KINDS, Upstream, noise_image
 from support.families.images import CASES
 from support.families.pipeline import BEAMS
-from support.families.served import FRAMES, TEXT_FAMILIES, Family, image_part, serve
+from support.families.served import (
+    FRAMES,
+    TEXT_FAMILIES,
+    Family,
+    image_part,
+    serve,
+    video_part,
+)
 from support.families.words import END, tokenizer
 from support.images import data_url, encode
 from support.videos import long_video, video
@@ -336,26 +343,22 @@ def test_mistakes_with_videos(served: Family) -> None:
     pixels = np.zeros((1, 2, 40, 40, 3), np.uint8)
 
     def shown(content: bytes, *parts: dict[str, object]) -> Callable[[], object]:
-        url = f"data:video/mp4;base64,{base64.b64encode(content).decode()}"
-        part = {"type": "video_url", "video_url": {"url": url}}
-        return lambda: served.chat(part, *parts, TEXT_PART)
+        return lambda: served.chat(video_part(content), *parts, TEXT_PART)
 
     _refused(
         served,
         "Models that see videos",
         triton={
-            "image and video in one request": {
-                "image_bytes_input": pixels,
+            "shapes of other frames": {
                 "video_bytes_input": pixels,
+                "video_shapes_input": np.array([[[5, 40, 40]]], np.int32),
             },
             "more frames than planned": {
                 "video_bytes_input": np.zeros((1, 100_000, 1, 1, 3), np.uint8)
             },
         },
         openai={
-            "image and video in one request": shown(
-                video(3), image_part(noise_image(30, 30, seed=1))
-            ),
+            "more videos than frames": shown(video(3), *[video_part(video(3))] * 3),
             "video of 100,000 frames": shown(long_video(100_000)),
             "truncated video": shown(video(30)[:1200]),
             "video that is a web page": shown(b"<html>"),

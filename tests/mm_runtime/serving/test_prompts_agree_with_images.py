@@ -56,5 +56,5 @@ def test_template_cannot_reach_out_of_its_sandbox() -> None:
 
 def test_each_image_gets_its_own_rows() -> None:
     """Row numbers continue from image to image; text ids stay as they are."""
-    placed = place_features([1, 4, 7, 4], image_token_id=4, rows=(3, 2), vocabulary_size=50)
+    placed = place_features([1, 4, 7, 4], feature_ids={4}, rows=(3, 2), vocabulary_size=50)
     assert placed == [1, 50, 51, 52, 7, 53, 54]

@@ -1,5 +1,6 @@
 """A server and a gateway of one family, beside the same engine in the test's process."""
 
+import base64
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -73,15 +74,15 @@ class Family:
 
 
 @contextmanager
-def serve(family: str, folder: Path) -> Iterator[Family]:
-    """Run a family until the block ends."""
+def serve(family: str, folder: Path, *, frames: int = FRAMES) -> Iterator[Family]:
+    """Run a family until the block ends; videos have at most so many frames together."""
     writer = texts if family in TEXT_FAMILIES else images
     checkpoint = writer.write(family, folder / "checkpoint")
     directory = build(checkpoint, folder / "store")
     serving = folder / "plan.json"
     plan = serving_plan(directory.manifest.fingerprint)
     limits = plan.gateway.model_copy(
-        update={"max_video_frames": FRAMES, "max_image_bytes": MAX_VIDEO_BYTES}
+        update={"max_video_frames": frames, "max_image_bytes": MAX_VIDEO_BYTES}
     )
     serving.write_text(plan.model_copy(update={"gateway": limits}).to_json())
     pipeline = Pipeline.load(directory)
@@ -97,3 +98,9 @@ def serve(family: str, folder: Path) -> Iterator[Family]:
 def image_part(image: Any) -> dict[str, object]:
     """Return an image as the part of a message."""
     return {"type": "image_url", "image_url": {"url": data_url(encode(image))}}
+
+
+def video_part(content: bytes, kind: str = "mp4", **options: object) -> dict[str, object]:
+    """Return a video as the part of a message."""
+    url = f"data:video/{kind};base64,{base64.b64encode(content).decode()}"
+    return {"type": "video_url", "video_url": {"url": url, **options}}

@@ -19,7 +19,9 @@ class ServedModel:
         family: as people call it.
         vocabulary_size: ids of tokens are smaller.
         created: seconds since the epoch, when its engine was built.
-        max_video_frames: of one video; 0: the model takes none.
+        max_video_frames: of all videos of a request; 0: the model takes none.
+        mixes_media: a request may hold several videos, and images beside them.
+        max_features: of images and videos together; None: what either takes is no more.
         audio: bounds of recordings in conversations; None: the model takes none.
         temperature: used when a request gives none; the checkpoint's generation config says.
         top_p: the same.
@@ -39,6 +41,8 @@ class ServedModel:
     max_video_frames: int
     temperature: float
     top_p: float
+    mixes_media: bool = False
+    max_features: int | None = None
     audio: AudioFacts | None = None
     audio_features: Callable[[int], int] = lambda _: 0
     """Tokens that a recording of so many samples becomes."""

@@ -88,7 +88,7 @@ class EngineRequest:
     Attributes:
         prompt: complete prompt with the family's placeholder for each image.
         images: uint8[height, width, 3] each.
-        video: frames, and how long they take; None: there is none.
+        videos: frames of each, and how long they take.
         turns: the conversation behind the prompt, for engines that write the prompt themselves;
             empty: there is none.
         audio: float32[samples] at the model's rate, or None.
@@ -109,7 +109,7 @@ class EngineRequest:
     request_id: str
     prompt: str
     images: tuple[NDArray[np.uint8], ...]
-    video: Video | None
+    videos: tuple[Video, ...]
     audio: NDArray[np.float32] | None
     cache_salt: str
     max_tokens: int

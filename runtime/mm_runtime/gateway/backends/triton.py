@@ -118,7 +118,7 @@ class TritonEngine:
 
     def _check_salt(self, request: EngineRequest) -> None:
         # Served without it, others could learn from delays what this client has sent.
-        if request.cache_salt and not (self._salts_text or request.images or request.video):
+        if request.cache_salt and not (self._salts_text or request.images or request.videos):
             raise InvalidRequestError(
                 "The model's engine keeps blocks of text for all clients alike, and apart by "
                 "`cache_salt` only those of requests with images. Leave the field out, or have "

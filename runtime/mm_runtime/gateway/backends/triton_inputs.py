@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from math import prod
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,6 +10,7 @@ from numpy.typing import NDArray
 from mm_runtime.gateway.backends.engine import EngineRequest, Form, Sampling
 from mm_runtime.gateway.backends.triton_client import Tensor
 from mm_runtime.gateway.errors import InvalidRequestError
+from mm_runtime.gateway.media.frames import Video
 from mm_runtime.repository.configs.gateway_inputs import (
     BIAS_IDS,
     BIAS_WEIGHTS,
@@ -19,6 +21,7 @@ from mm_runtime.repository.configs.gateway_inputs import (
     RETURN_LOG_PROBS,
     SPECTROGRAM,
 )
+from mm_runtime.serving.preprocess.media import NO_LENGTH
 
 _MOST_PIXEL_BYTES = 512 << 20
 """Of all images of a request in one tensor: as much as bodies share. Two strips of 1 x 50,000
@@ -50,11 +53,6 @@ def build_inputs(request: EngineRequest, names: InputNames) -> list[Tensor]:
         *_score_inputs(request),
         *_form_inputs(request.form),
     ]
-    if request.video is not None:
-        inputs.append(Tensor("video_bytes_input", request.video.pixels[np.newaxis]))
-        if request.video.seconds is not None:
-            seconds = np.array([[request.video.seconds]], dtype=np.float32)
-            inputs.append(Tensor("video_seconds_input", seconds))
     if request.cache_salt:
         salt = np.array([[request.cache_salt.encode()]], dtype=np.object_)
         inputs.append(Tensor("cache_salt", salt))
@@ -64,7 +62,12 @@ def build_inputs(request: EngineRequest, names: InputNames) -> list[Tensor]:
         inputs.append(Tensor("WAV", request.audio[np.newaxis]))
     if request.spectrogram is not None:
         inputs.append(Tensor(SPECTROGRAM, request.spectrogram[np.newaxis]))
-    return [*inputs, *_image_inputs(request.images), *_recording_inputs(request.recordings)]
+    return [
+        *inputs,
+        *_image_inputs(request.images),
+        *_video_inputs(request.videos),
+        *_recording_inputs(request.recordings),
+    ]
 
 
 def _recording_inputs(recordings: tuple[NDArray[np.float32], ...]) -> list[Tensor]:
@@ -91,20 +94,63 @@ def _image_inputs(images: tuple[NDArray[np.uint8], ...]) -> list[Tensor]:
         # Most requests have one, which needs no copy.
         pixels = images[0][np.newaxis] if len(images) == 1 else np.stack(images)
         return [Tensor("image_bytes_input", pixels[np.newaxis])]
-    shape = (len(images), *sizes.max(axis=0).tolist(), 3)
-    if prod(shape) > _MOST_PIXEL_BYTES:
-        raise InvalidRequestError(
-            f"The {shape[0]} images are together up to {shape[2]} pixels wide and {shape[1]} high: "
-            "too different in shape for one request. Cut them, or send them one by one.",
-            code="invalid_image",
-        )
-    padded = np.zeros(shape, dtype=np.uint8)
+    padded = _canvases(sizes, "images", "invalid_image")
     for canvas, image in zip(padded, images, strict=True):
         canvas[: image.shape[0], : image.shape[1]] = image
     return [
         Tensor("image_bytes_input", padded[np.newaxis]),
         Tensor("image_sizes_input", sizes[np.newaxis]),
     ]
+
+
+def _video_inputs(videos: tuple[Video, ...]) -> list[Tensor]:
+    """Return one tensor of the frames of all videos; those of several are padded, as images are.
+
+    Raises:
+        InvalidRequestError: as `_image_inputs`.
+    """
+    if not videos:
+        return []
+    if len(videos) == 1:
+        inputs = [Tensor("video_bytes_input", videos[0].pixels[np.newaxis])]
+    else:
+        shapes = np.array([video.pixels.shape[:3] for video in videos], dtype=np.int32)
+        sizes = np.repeat(shapes[:, 1:], shapes[:, 0], axis=0)
+        padded = _canvases(sizes, "frames", "invalid_video")
+        at = 0
+        for video in videos:
+            count, height, width, _ = video.pixels.shape
+            padded[at : at + count, :height, :width] = video.pixels
+            at += count
+        inputs = [
+            Tensor("video_bytes_input", padded[np.newaxis]),
+            Tensor("video_shapes_input", shapes[np.newaxis]),
+        ]
+    if any(video.seconds is not None for video in videos):
+        seconds = [NO_LENGTH if one.seconds is None else one.seconds for one in videos]
+        inputs.append(Tensor("video_seconds_input", np.array([seconds], dtype=np.float32)))
+    return inputs
+
+
+def _canvases(sizes: NDArray[np.integer[Any]], what: str, code: str) -> NDArray[np.uint8]:
+    """Return black uint8[n, height, width, 3] in which all of these sizes fit.
+
+    Args:
+        sizes: height and width of each.
+        what: they are, for messages.
+        code: of the error.
+
+    Raises:
+        InvalidRequestError: of shapes so different that their padding would fill the memory.
+    """
+    shape = (len(sizes), *sizes.max(axis=0).tolist(), 3)
+    if prod(shape) > _MOST_PIXEL_BYTES:
+        raise InvalidRequestError(
+            f"The {shape[0]} {what} are together up to {shape[2]} pixels wide and {shape[1]} high: "
+            "too different in shape for one request. Cut them, or send them one by one.",
+            code=code,
+        )
+    return np.zeros(shape, dtype=np.uint8)
 
 
 def _score_inputs(request: EngineRequest) -> list[Tensor]:

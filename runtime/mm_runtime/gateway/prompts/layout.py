@@ -78,8 +78,10 @@ class PromptLayout:
         """
         return self.questions.timed(prompt, times or frame_times(frames, None), seconds)
 
-    def text_tokens(self, prompt: str, images: int, *, video: bool = False) -> int:
-        """Return the tokens of a complete prompt without the features of its images or its video.
+    def text_tokens(
+        self, prompt: str, images: int, *, video: bool = False, kinds: tuple[bool, ...] = ()
+    ) -> int:
+        """Return the tokens of a complete prompt without the features of its images and videos.
 
         Raises:
             InvalidRequestError: the model's template has lost or doubled an image.
@@ -87,7 +89,7 @@ class PromptLayout:
         # One row for each image, taken off again: some placeholders are no token themselves.
         row = 1 if video else min(1, self.least_rows(1))
         try:
-            question = self.questions.write(prompt, None, (row,) * images, video=video)
+            question = self.questions.write(prompt, None, (row,) * images, video=video, kinds=kinds)
         except RequestError as error:
             raise InvalidRequestError(
                 f"`messages` cannot be written as this model's prompt: {error}.", param="messages"

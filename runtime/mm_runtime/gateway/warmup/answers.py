@@ -104,7 +104,7 @@ def _request(
         request_id=f"warm-up-{uuid4().hex}",
         prompt=text,
         images=images,
-        video=None,
+        videos=(),
         audio=audio,
         cache_salt="",
         max_tokens=max_tokens,

@@ -27,7 +27,7 @@ INPUTS = (
     optional("is_video_input", DataType.BOOL, 1),
     optional("attention_mask", DataType.INT64, -1),
     optional("image_grid_thw", DataType.INT64, -1),  # three numbers an image
-    optional("second_per_grid_ts", DataType.FP32, 1),  # not upstream's: of a video
+    optional("second_per_grid_ts", DataType.FP32, -1),  # not upstream's: of each grid
     optional("vision_input_id", DataType.INT32, -1),
     optional("cache_salt", DataType.STRING, 1),  # not upstream's
 )

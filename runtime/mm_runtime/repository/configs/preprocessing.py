@@ -34,7 +34,8 @@ INPUTS = (
     optional("IMAGE_URL", DataType.STRING, -1),  # upstream v0.19: one; newer: several
     optional("PICTURE_SIZES", DataType.INT64, -1, 2),  # not upstream's either
     optional("VIDEO_BYTES", DataType.UINT8, -1, -1, -1, -1),
-    optional("VIDEO_SECONDS", DataType.FP32, 1),  # not upstream's: how long its frames take
+    optional("VIDEO_SHAPES", DataType.INT32, -1, 3),  # not upstream's: of several videos
+    optional("VIDEO_SECONDS", DataType.FP32, -1),  # not upstream's: how long frames of each take
     tensor("REQUEST_OUTPUT_LEN", DataType.INT32, 1),
     *_WORDS,
     optional("PROMPT_TABLE_EXTRA_ID", DataType.UINT64, 1),
@@ -91,7 +92,7 @@ OUTPUTS = (
     output("IS_VIDEO_INPUT", DataType.BOOL, 1),
     output("ATTENTION_MASK", DataType.INT64, -1),
     output("IMAGE_GRID_THW", DataType.INT64, -1),
-    output("SECOND_PER_GRID_TS", DataType.FP32, 1),
+    output("SECOND_PER_GRID_TS", DataType.FP32, -1),
     output("VISION_INPUT_ID", DataType.INT32, -1),
 )
 

@@ -50,7 +50,9 @@ class Rotation:
 
 
 def positions_of(
-    virtual: NDArray[np.bool_], blocks: Sequence[tuple[int, int, int]], interval: float = 1.0
+    virtual: NDArray[np.bool_],
+    blocks: Sequence[tuple[int, int, int]],
+    intervals: Sequence[float] = (),
 ) -> tuple[NDArray[np.int64], int]:
     """Return three coordinates of each token, int64 [3, n], and what follows less the count.
 
@@ -60,14 +62,15 @@ def positions_of(
     Args:
         virtual: which tokens of the prompt are features of images.
         blocks: frames, rows and columns of features of each image, in the prompt's order.
-        interval: positions from one of these frames to the next, rounded down for each.
+        intervals: positions from one frame of a block to the next, rounded down for each; empty:
+            one.
     """
     found = np.zeros((3, len(virtual)), dtype=np.int64)
     at = following = 0
-    waiting = list(blocks)
+    waiting = list(zip(blocks, intervals or (1.0,) * len(blocks), strict=True))
     while at < len(virtual):
         if virtual[at]:
-            time, rows, columns = waiting.pop(0)
+            (time, rows, columns), interval = waiting.pop(0)
             count = time * rows * columns
             places = np.indices((time, rows, columns)).reshape(3, -1)
             places[0] = (places[0].astype(np.float32) * np.float32(interval)).astype(np.int64)
@@ -85,8 +88,8 @@ def rotate(
     virtual: NDArray[np.bool_],
     blocks: Sequence[tuple[int, int, int]],
     rotation: Rotation,
-    interval: float = 1.0,
+    intervals: Sequence[float] = (),
 ) -> tuple[NDArray[np.float32], int]:
     """Return the rotation of a prompt, flat, and the delta of the positions after it."""
-    positions, delta = positions_of(virtual, blocks, interval)
+    positions, delta = positions_of(virtual, blocks, intervals)
     return rotation.values(positions).reshape(-1), delta

@@ -24,17 +24,21 @@ from mm_runtime.serving.preprocess.image_ids import (
     sized_id,
 )
 from mm_runtime.serving.preprocess.media import (
-    LONGEST_VIDEO,
     MediaLimits,
     image_from_url,
     images_from_pixels,
 )
 from mm_runtime.serving.preprocess.processors import load_processor
-from mm_runtime.serving.preprocess.processors.frame_sizes import FRAMES
 from mm_runtime.serving.preprocess.processors.prepared import ImageProcessor, Prepared
 from mm_runtime.serving.preprocess.remote_images import Fetched, is_remote
+from mm_runtime.serving.preprocess.videos import (
+    check_rows,
+    prepare_mixed,
+    prepare_one,
+    read_videos,
+)
 from mm_runtime.serving.prompts.ids import check_ends
-from mm_runtime.serving.prompts.moments import are_written, frame_times, reads_times
+from mm_runtime.serving.prompts.moments import frame_times
 from mm_runtime.serving.prompts.questions import QuestionWriter, load_questions
 from mm_runtime.serving.prompts.tokens import TextCodec, surely_exceeds
 from mm_runtime.serving.prompts.word_tensors import bias_tensor, word_tensors
@@ -101,19 +105,21 @@ class Preprocessor:
         Raises:
             RequestError: what is wrong and what was expected.
         """
-        prepared = self._prepared(inputs, fetched)
         text = next(iter(texts({"QUERY": _batch_of_one(inputs)}, "QUERY")))
-        decoder_text = next(iter(texts(inputs, "DECODER_QUERY")), None)
         self._check_characters(text)
+        prepared = self._prepared(inputs, fetched, text)
+        decoder_text = next(iter(texts(inputs, "DECODER_QUERY")), None)
         video = "VIDEO_BYTES" in inputs
+        one_video = video and not prepared.kinds
         question = self.questions.write(
             text,
             decoder_text,
             prepared.rows,
             video=video,
+            kinds=prepared.kinds,
             frames=prepared.frames,
-            times=self._times(inputs) if video else (),
-            seconds=scalar(inputs, "VIDEO_SECONDS"),
+            times=self._times(inputs) if one_video else (),
+            seconds=scalar(inputs, "VIDEO_SECONDS") if one_video else None,
         )
         ids = question.ids
         self._check_length(ids)
@@ -153,11 +159,11 @@ class Preprocessor:
         if count > self.max_images:
             raise RequestError(f"{count} images, at most {self.max_images} a request are allowed")
 
-    def _prepared(self, inputs: Tensors, fetched: Fetched) -> Prepared:
+    def _prepared(self, inputs: Tensors, fetched: Fetched, text: str) -> Prepared:
         """Return the request's images for the encoder, and the rows each becomes.
 
         Raises:
-            RequestError: too many, of both kinds, or of a kind that the model does not take.
+            RequestError: too many, or of a kind that the model does not take.
         """
         encoded = single(inputs, "IMAGE")
         urls = [url for url in texts(inputs, "IMAGE_URL") if url]
@@ -173,7 +179,7 @@ class Preprocessor:
             raise RequestError("image_input: holds no images; leave it out")
         count = len(images) + (0 if encoded is None else len(encoded))
         if "VIDEO_BYTES" in inputs:
-            return self._prepared_video(inputs, count)
+            return self._with_videos(inputs, images, text, encoded=encoded is not None)
         if count == 0:
             return Prepared({}, ())
         self._check_count(count)
@@ -206,43 +212,30 @@ class Preprocessor:
         rows = (self.engine.vision.features_per_image,) * len(encoded)
         return Prepared({}, rows, tuple(self.ids.of_image(one) for one in encoded))
 
-    def _prepared_video(self, inputs: Tensors, images: int) -> Prepared:
-        if images:
-            raise RequestError("send images or a video, not both")
-        if self.image_processor is None:
-            raise RequestError("video_bytes_input: this model takes no video")
-        # Every frame is resized before its tokens are known, so their number is looked at first.
-        shape = inputs["VIDEO_BYTES"].shape
-        if len(shape) > 1 and shape[1] > self.max_frames:
-            raise RequestError(
-                f"video_bytes_input: {shape[1]} frames, at most {self.max_frames} are allowed"
-            )
-        frames = images_from_pixels(inputs["VIDEO_BYTES"], self.media)
-        prepared = self.image_processor.prepare_video([*map(Image.fromarray, frames)])
-        tensors = prepared.tensors | self._pace(inputs, len(frames))
-        return replace(prepared, tensors=tensors, ids=(self.ids.of_video(frames),))
-
-    def _pace(self, inputs: Tensors, frames: int) -> Outputs:
-        """Return how far frames are apart, where the client says it; batch dimensions come later.
+    def _with_videos(
+        self, inputs: Tensors, images: list[Image.Image], text: str, *, encoded: bool
+    ) -> Prepared:
+        """Return a video, or several media in the order in which they stand in the prompt.
 
         Raises:
-            RequestError: seconds that no video has, or a model that does not know time.
+            RequestError: as `_prepared`.
         """
-        seconds = scalar(inputs, "VIDEO_SECONDS")
-        if seconds is None:
-            return {}
-        if not reads_times(self.engine.facts):
-            raise RequestError(
-                "video_seconds_input: this model reads the order of frames and not their times; "
-                "leave it out"
-            )
-        if not 0 < seconds <= LONGEST_VIDEO:
-            raise RequestError(
-                f"video_seconds_input is {seconds:g}; expected seconds, up to {LONGEST_VIDEO}"
-            )
-        if are_written(self.engine.facts):  # the prompt says it
-            return {}
-        return {"SECOND_PER_GRID_TS": np.array([FRAMES * seconds / frames], dtype=np.float32)}
+        processor, facts = self.image_processor, self.engine.facts
+        if encoded:
+            raise RequestError("image_input: send images beside a video as pixels or URLs")
+        if processor is None:
+            raise RequestError("video_bytes_input: this model takes no video")
+        self._check_count(len(images))
+        videos = read_videos(inputs, self.media, facts, most_frames=self.max_frames)
+        if not images and len(videos.clips) == 1:
+            return prepare_one(processor, videos, self.ids, facts)
+        if not FAMILIES[facts.family].mixes_media:
+            raise RequestError("this model takes images or one video in a request, not both")
+        kinds = self.questions.order_of(text, len(images), len(videos.clips))
+        prepared = prepare_mixed(processor, kinds, images, videos, self.ids)
+        limits = self.engine.limits
+        check_rows(prepared.rows, limits.max_multimodal_len // limits.max_batch_size)
+        return prepared
 
     def _times(self, inputs: Tensors) -> list[float]:
         """Return the seconds before each frame of a video, evenly spread over its length."""

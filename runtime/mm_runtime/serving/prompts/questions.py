@@ -12,7 +12,12 @@ from mm_runtime.serving.prompts.moments import moments_of, timed
 from mm_runtime.serving.prompts.starts import decoder_start
 from mm_runtime.serving.prompts.styles import style_of
 from mm_runtime.serving.prompts.tokens import TextCodec
-from mm_runtime.serving.prompts.writers import PromptWriter, place_features
+from mm_runtime.serving.prompts.writers import (
+    PromptWriter,
+    check_marks,
+    marks_of,
+    place_features,
+)
 
 
 @dataclass(frozen=True)
@@ -39,6 +44,7 @@ class QuestionWriter(Protocol):
         rows: Sequence[int],
         *,
         video: bool,
+        kinds: Sequence[bool] = (),
         frames: Sequence[Frame] = (),
         times: Sequence[float] = (),
         seconds: float | None = None,
@@ -50,12 +56,20 @@ class QuestionWriter(Protocol):
             decoder_text: what an encoder-decoder's answer starts with.
             rows: of each image.
             video: they are one of a video.
+            kinds: whether each of several media is a video; empty: all are images, or one video.
             frames: what stands for each image; none where its rows are one run.
             times: of the frames of a video, where the prompt does not say them.
             seconds: the length of a video; None: it has no times.
 
         Raises:
             RequestError: placeholders and images disagree in number.
+        """
+
+    def order_of(self, text: str, images: int, videos: int) -> tuple[bool, ...]:
+        """Return whether each medium is a video, in the order in which a text has their places.
+
+        Raises:
+            RequestError: placeholders and media disagree in number.
         """
 
     def tokens_of(self, frame: Frame) -> int:
@@ -88,30 +102,33 @@ class PromptQuestions:
         rows: Sequence[int],
         *,
         video: bool,
+        kinds: Sequence[bool] = (),
         frames: Sequence[Frame] = (),
         times: Sequence[float] = (),
         seconds: float | None = None,
     ) -> Question:
         """Return the prompt's ids; an id past the vocabulary stands for a row of the table."""
         del decoder_text  # there is no second prompt
-        prompt = self.prompts.write(text, len(rows), video=video, times=times, seconds=seconds)
+        prompt = self.prompts.write(
+            text, len(rows), video=video, kinds=kinds, times=times, seconds=seconds
+        )
         if self.style.splits:
             return Question(self._split(prompt, rows))
         if frames:
             prompt = framed(prompt, self.style.placeholder, frames)
         elif self.style.framed:
             prompt = prompt.replace(self.style.placeholder, self.style.framed)
-        token = self._video_token if video else self.image_token_id
+        tokens = self._feature_ids(kinds or (video,))
         ids = self.codec.encode_prompt(prompt)
         if any(rows):  # cross attention leaves the image's token in its place
             runs = runs_of(frames, rows)
-            if token is not None and ids.count(token) != len(runs):
+            if tokens and sum(one in tokens for one in ids) != len(runs):
                 raise RequestError(
                     "the prompt holds tokens that stand for features of images; remove them, each "
                     f"{self.style.placeholder} becomes as many as its image needs"
                 )
             ids = place_features(
-                ids, image_token_id=token, rows=runs, vocabulary_size=self.vocabulary_size
+                ids, feature_ids=tokens, rows=runs, vocabulary_size=self.vocabulary_size
             )
         return Question(ids, text=prompt)
 
@@ -125,6 +142,23 @@ class PromptQuestions:
             return prompt, 1
         count = len(moments_of(times, self.style.moments.frames))
         return timed(prompt, self.style, times, seconds), count
+
+    def order_of(self, text: str, images: int, videos: int) -> tuple[bool, ...]:
+        """Return whether each medium is a video, as they stand; a bare question has images first.
+
+        Raises:
+            RequestError: placeholders and media disagree in number.
+        """
+        kinds = (False,) * images + (True,) * videos
+        found = marks_of(text, self.style)
+        if found:
+            check_marks(found, kinds, self.style)
+        return found or kinds
+
+    def _feature_ids(self, kinds: Sequence[bool]) -> frozenset[int]:
+        """Return the tokens that stand for features of images, of videos, or of both."""
+        found = {self._video_token if video else self.image_token_id for video in set(kinds)}
+        return frozenset(one for one in found if one is not None)
 
     @property
     def _video_token(self) -> int | None:
@@ -165,16 +199,22 @@ class TextQuestions:
         rows: Sequence[int],
         *,
         video: bool,
+        kinds: Sequence[bool] = (),
         frames: Sequence[Frame] = (),
         times: Sequence[float] = (),
         seconds: float | None = None,
     ) -> Question:
         """Return the ids of text and decoder's prompt."""
-        del rows, video, frames, times, seconds  # refused before
+        del rows, video, kinds, frames, times, seconds  # refused before
         decoder = list(self.start)
         if decoder_text:
             decoder += self.codec.encode_word(decoder_text)
         return Question(self.codec.encode_prompt(text), decoder)
+
+    def order_of(self, text: str, images: int, videos: int) -> tuple[bool, ...]:
+        """Return nothing: there are no media."""
+        del text, images, videos
+        return ()
 
     def tokens_of(self, frame: Frame) -> int:
         """Return nothing: images are no part of a text."""

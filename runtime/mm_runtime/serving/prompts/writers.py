@@ -5,7 +5,8 @@ what opens its family's conversations, is the complete prompt. Any other text is
 the chat template goes around it, with a placeholder for each image.
 """
 
-from collections.abc import Sequence
+import re
+from collections.abc import Container, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,15 +42,17 @@ class PromptWriter:
         images: int,
         *,
         video: bool = False,
+        kinds: Sequence[bool] = (),
         times: Sequence[float] = (),
         seconds: float | None = None,
     ) -> str:
-        """Return the complete prompt for `text` and this many images, or one video.
+        """Return the complete prompt for `text` and this many images, one video, or several media.
 
         Args:
             text: of the user, or a complete prompt.
             images: that placeholders stand for; of a video whose frames stand apart, its moments.
             video: they are of one.
+            kinds: whether each of several media is a video; empty: `images` and `video` say it.
             times: of the frames of a video that stand apart, where the prompt does not say them;
                 empty: they are 24 a second.
             seconds: the length of a video; None: it has no times.
@@ -64,14 +67,18 @@ class PromptWriter:
         moments = style.moments if video else None
         complete = complete or (moments is not None and is_timed(text, moments))
         complete = complete or bool(style.audio and style.audio in text)
-        if placeholder not in text and not complete:
-            kind = "video" if video else "image"
-            parts: list[dict[str, Any]] = [{"type": kind}] * (1 if video else images)
+        marked = bool(marks_of(text, style)) if kinds else placeholder in text
+        if not marked and not complete:
+            media = kinds or (video,) * (1 if video else images)
+            parts: list[dict[str, Any]] = [{"type": "video" if one else "image"} for one in media]
             parts.append({"type": "text", "text": text})
             messages = [{"role": "user", "content": parts}]
             text = self._template.render(
                 messages=messages, add_generation_prompt=True, bos_token=self._begin_token or ""
             )
+        if kinds:
+            check_marks(marks_of(text, style), kinds, style)
+            return text
         if moments is not None:
             if text.count(placeholder) == 1 and not is_timed(text, moments):
                 times = times or frame_times(moments.frames * images, None)
@@ -86,19 +93,49 @@ class PromptWriter:
         return text
 
 
+def marks_of(text: str, style: PromptStyle) -> tuple[bool, ...]:
+    """Return whether each placeholder of a prompt stands for a video, in their order."""
+    marks = re.escape(style.placeholder) + "|" + re.escape(style.video)
+    return tuple(found[0] == style.video for found in re.finditer(marks, text))
+
+
+def check_marks(found: Sequence[bool], kinds: Sequence[bool], style: PromptStyle) -> None:
+    """Refuse a prompt whose placeholders are not those of its media.
+
+    Raises:
+        RequestError: another number of either kind.
+    """
+    if sorted(found) != sorted(kinds):
+        raise RequestError(
+            f"the prompt has {found.count(False)} {style.placeholder} and {found.count(True)} "
+            f"{style.video} placeholder(s) and the request {kinds.count(False)} image(s) and "
+            f"{kinds.count(True)} video(s); send one for each placeholder"
+        )
+
+
 def place_features(
-    ids: Sequence[int], *, image_token_id: int | None, rows: Sequence[int], vocabulary_size: int
+    ids: Sequence[int],
+    *,
+    feature_ids: Container[int],
+    rows: Sequence[int],
+    vocabulary_size: int,
 ) -> list[int]:
-    """Replace each image token by one id per feature row: vocabulary size + row of the table.
+    """Replace each placeholder by one id per feature row: vocabulary size + row of the table.
 
     The tables of several images lie one after another, so the second image's rows start after
     the first one's. A token beyond those of `rows` stays.
+
+    Args:
+        ids: of the prompt.
+        feature_ids: the tokens that are placeholders.
+        rows: of each placeholder.
+        vocabulary_size: of the checkpoint.
     """
     placed: list[int] = []
     next_row = vocabulary_size
     waiting = list(rows)
     for token in ids:
-        if token == image_token_id and waiting:
+        if waiting and token in feature_ids:
             count = waiting.pop(0)
             placed.extend(range(next_row, next_row + count))
             next_row += count

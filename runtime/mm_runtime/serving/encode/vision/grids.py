@@ -14,16 +14,13 @@ from mm_api.families import FAMILIES
 from mm_runtime.serving.encode.vision.features import Features
 from mm_runtime.serving.encode.vision.session import VisionSession
 from mm_runtime.serving.errors import RequestError
+from mm_runtime.serving.geometry.pace import SECONDS_PER_GRID
 from mm_runtime.serving.geometry.patches import patch_positions
 from mm_runtime.serving.geometry.rotation import Rotation, rotate
 from mm_runtime.serving.prompts.moments import are_written
-from mm_runtime.serving.tensors import Tensors, scalar, single
+from mm_runtime.serving.tensors import Tensors, single
 
 Grid = tuple[int, int, int]
-
-SECONDS_PER_GRID = 1.0
-"""Of a video of unknown length: two frames a second, which the checkpoints' own processors
-sample."""
 
 
 @dataclass(frozen=True)
@@ -35,8 +32,8 @@ class Grids:
     ids: NDArray[np.int32] | None
     """The prompt, images as ids past the vocabulary."""
 
-    seconds: float = SECONDS_PER_GRID
-    """From one pair of frames of a video to the next."""
+    seconds: tuple[float, ...]
+    """From one pair of frames to the next, of each grid."""
 
 
 class PatchEncoder:
@@ -62,7 +59,7 @@ class PatchEncoder:
             )
         pixels, grid = single(inputs, "pixel_values"), single(inputs, "image_grid_thw")
         ids = single(inputs, "vision_input_id")
-        seconds = scalar(inputs, "second_per_grid_ts")
+        seconds = single(inputs, "second_per_grid_ts")
         if pixels is None:
             return None
         if grid is None or grid.size % 3 or (ids is None and self.needs_prompt):
@@ -76,7 +73,14 @@ class PatchEncoder:
             raise RequestError(
                 f"pixel_values: {len(patches)} patches do not fill the grids {list(grids)}"
             )
-        return Grids(patches, grids, ids, SECONDS_PER_GRID if seconds is None else seconds)
+        if seconds is None:
+            seconds = np.full(len(grids), SECONDS_PER_GRID)
+        if seconds.size != len(grids):
+            raise RequestError(
+                f"second_per_grid_ts: got {seconds.size} values, expected one for each of "
+                f"{len(grids)} grids"
+            )
+        return Grids(patches, grids, ids, tuple(seconds.reshape(-1).tolist()))
 
     def encode(self, requests: Sequence[Grids], salt: bytes = b"") -> list[Features]:
         """Return prompt table of each request, and what its prompt needs besides."""
@@ -134,10 +138,11 @@ class GridEncoder(PatchEncoder):
 
     def _features(self, one: Grids, table: NDArray[np.float32]) -> Features:
         blocks = [(t, h // self._merge, w // self._merge) for t, h, w in one.grids]
+        pace = self._tokens_per_second
+        intervals = [1.0 if pace is None else pace * seconds for seconds in one.seconds]
         if self._frames_stand_apart:
             blocks = [(1, h, w) for t, h, w in blocks for _ in range(t)]
-        pace = self._tokens_per_second
-        interval = 1.0 if pace is None else pace * one.seconds
+            intervals = [1.0] * len(blocks)  # of one frame each
         assert one.ids is not None  # noqa: S101 (`read` has refused it)
-        values, delta = rotate(one.ids >= self._vocabulary, blocks, self._rotation, interval)
+        values, delta = rotate(one.ids >= self._vocabulary, blocks, self._rotation, intervals)
         return Features(table=table, rotation=values, rotation_delta=delta)

@@ -20,6 +20,7 @@ from mm_runtime.serving.preprocess.processors.prepared import (
     Detail,
     InOneRun,
     InPrompt,
+    Medium,
     Prepared,
     Size,
     bounded,
@@ -221,13 +222,29 @@ class GridProcessor(InOneRun, InPrompt):
         """
         if not self.video:
             raise NO_VIDEO
-        even = [*frames, *frames[-1:]] if len(frames) % FRAMES else frames
+        even = _even(frames)
         size = self._frame_size(len(frames), frames[0].height, frames[0].width)
         prepared = self._prepared([(even, size)])
         if self.frame_sizes is None:
             return prepared
         pairs = len(even) // FRAMES
         return replace(prepared, rows=(prepared.rows[0] // pairs,) * pairs)
+
+    def prepare_mixed(self, media: Sequence[Medium]) -> Prepared:
+        """Return the same of images and videos, one after another.
+
+        Raises:
+            RequestError: as `video_rows`, or frames stand apart.
+        """
+        if not self.video or self.frame_sizes is not None:
+            raise RequestError("send images or one video, not both")
+        clips = [
+            (_even(one), self.rounded(one[0].height, one[0].width))
+            if isinstance(one, list)
+            else ([one], self.rounded(one.height, one.width))
+            for one in media
+        ]
+        return replace(self._prepared(clips), kinds=tuple(isinstance(one, list) for one in media))
 
     def _prepared(self, clips: list[tuple[list[Image.Image], tuple[int, int]]]) -> Prepared:
         """Return the patches of clips of an even number of frames, or of one that counts twice.
@@ -287,3 +304,8 @@ class GridProcessor(InOneRun, InPrompt):
         )
         ordered = blocks.transpose(0, 3, 6, 4, 7, 2, 1, 5, 8)
         return ordered.reshape(-1, channels * FRAMES * self.patch**2)
+
+
+def _even(frames: list[Image.Image]) -> list[Image.Image]:
+    """Return frames of which an odd last one counts twice."""
+    return [*frames, *frames[-1:]] if len(frames) % FRAMES else frames

@@ -21,6 +21,7 @@ from mm_runtime.serving.preprocess.processors.prepared import (
     Colours,
     Detail,
     InPrompt,
+    OfOneKind,
     Prepared,
     Size,
     WithoutOptions,
@@ -39,7 +40,7 @@ the square it is scaled into."""
 
 
 @dataclass(frozen=True)
-class NumberedProcessor(InPrompt, WithoutOptions):
+class NumberedProcessor(InPrompt, WithoutOptions, OfOneKind):
     """Tiles, colours and tokens of one checkpoint."""
 
     colours: Colours

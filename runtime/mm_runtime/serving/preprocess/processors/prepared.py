@@ -48,6 +48,12 @@ class Prepared:
     frames: tuple[Frame, ...] = ()
     """What stands in the prompt for each image; none where its rows are one run."""
 
+    kinds: tuple[bool, ...] = ()
+    """Whether each of several media is a video; empty: all are images, or one video."""
+
+
+Medium: TypeAlias = Image.Image | list[Image.Image]
+"""An image, or the frames of a video."""
 
 NO_VIDEO = RequestError("video_bytes_input: this model takes images, no video")
 
@@ -143,6 +149,13 @@ class ImageProcessor(Protocol):
             RequestError: the family reads no video.
         """
 
+    def prepare_mixed(self, media: Sequence[Medium]) -> Prepared:
+        """Return the tensors of images and videos, in the order in which they stand in the prompt.
+
+        Raises:
+            RequestError: the family reads either images or one video.
+        """
+
 
 def bounded(image: Image.Image, most_pixels: int) -> Image.Image:
     """Return the image, scaled down when it has more pixels than any of its tiles could show.
@@ -201,7 +214,16 @@ class InPrompt:
         return 0
 
 
-class WithoutVideo:
+class OfOneKind:
+    """What families do that read either images or one video."""
+
+    def prepare_mixed(self, media: Sequence[Medium]) -> Prepared:
+        """Refuse."""
+        del media
+        raise RequestError("send images or one video, not both")
+
+
+class WithoutVideo(OfOneKind):
     """What families do with videos that know images only."""
 
     def video_rows(self, frames: int, size: Size) -> int:

@@ -22,6 +22,7 @@ from mm_runtime.serving.preprocess.processors.prepared import (
     Detail,
     InOneRun,
     InPrompt,
+    OfOneKind,
     Prepared,
     WithoutOptions,
     bounded,
@@ -34,7 +35,7 @@ longer, more than cameras make, is scaled down first."""
 
 
 @dataclass(frozen=True)
-class ViewProcessor(InOneRun, InPrompt, WithoutOptions):
+class ViewProcessor(InOneRun, InPrompt, WithoutOptions, OfOneKind):
     """Grids and colours of one checkpoint."""
 
     colours: Colours

@@ -1,0 +1,99 @@
+"""PURE: which media of a request the model takes, by their kind and number."""
+
+from collections.abc import Sequence
+
+from mm_api.families.family import MOST_RECORDINGS
+from mm_runtime.gateway.api.served_model import ServedModel
+from mm_runtime.gateway.errors import InvalidRequestError
+from mm_runtime.gateway.media.images import ImageReference, VideoReference
+from mm_runtime.gateway.media.recordings import AudioReference
+
+
+def check_media(
+    model: ServedModel, images: Sequence[ImageReference], videos: Sequence[VideoReference]
+) -> None:
+    """Refuse images and videos that the model does not take, before any is loaded.
+
+    Raises:
+        InvalidRequestError: too many, too many frames, or kinds that do not go together.
+    """
+    limit = model.max_images
+    if len(images) > limit:
+        param = images[limit].param
+        raise InvalidRequestError(
+            f"The request has {len(images)} images; this model takes at most {limit} per "
+            f"request. `{param}` is the first one too many.",
+            param=param,
+            code="too_many_images",
+        )
+    if not videos:
+        return
+    if not model.max_video_frames:
+        raise InvalidRequestError(
+            f"This model takes no video. Leave `{videos[0].param}` out.",
+            param=videos[0].param,
+            code="invalid_content_part",
+        )
+    if (images or len(videos) > 1) and not model.mixes_media:
+        param = videos[-1].param
+        raise InvalidRequestError(
+            f"A request has either images or one video. Leave `{param}` out.",
+            param=param,
+            code="too_many_videos",
+        )
+    most = model.max_video_frames // len(videos)
+    if not most:
+        param = videos[model.max_video_frames].param
+        raise InvalidRequestError(
+            f"This model takes at most {model.max_video_frames} frames, and the request "
+            f"has {len(videos)} videos. `{param}` is the first one too many.",
+            param=param,
+            code="too_many_videos",
+        )
+    for video in videos:
+        wanted = video.choice.num_frames
+        if wanted is not None and wanted > most:
+            each = "a video" if len(videos) == 1 else f"each of {len(videos)} videos"
+            raise InvalidRequestError(
+                f"This model takes at most {most} frames of {each}; `num_frames` is {wanted}.",
+                param=f"{video.param}.video_url.num_frames",
+            )
+
+
+def check_features(model: ServedModel, rows: int) -> None:
+    """Refuse more features than the plan has memory for: those of images and videos add up.
+
+    Raises:
+        InvalidRequestError: they are more.
+    """
+    if model.max_features is not None and rows > model.max_features:
+        raise InvalidRequestError(
+            f"The images and videos become {rows} tokens together; this model takes at most "
+            f"{model.max_features}. Send fewer or smaller ones, or fewer frames (`num_frames`).",
+            param="messages",
+            code="context_length_exceeded",
+        )
+
+
+def check_recordings(model: ServedModel, recordings: Sequence[AudioReference]) -> None:
+    """Refuse recordings that the model does not take.
+
+    Raises:
+        InvalidRequestError: it takes none, or not so many.
+    """
+    if not recordings:
+        return
+    if model.audio is None:
+        raise InvalidRequestError(
+            f"This model takes no audio in conversations. Leave `{recordings[0].param}` out.",
+            param=recordings[0].param,
+            code="invalid_content_part",
+        )
+    if len(recordings) > MOST_RECORDINGS:
+        param = recordings[MOST_RECORDINGS].param
+        raise InvalidRequestError(
+            f"The request has {len(recordings)} recordings; this model takes at most "
+            f"{MOST_RECORDINGS} per request. `{param}` is the first one too many.",
+            param=param,
+            code="too_many_recordings",
+        )
