@@ -12,8 +12,11 @@ from mm_api.documents.trtllm_build import EngineName
 CONVERTED: Final = "build/converted"
 """The checkpoint in TensorRT-LLM's layout; an encoder-decoder's halves are folders in it."""
 
+ENGINES: Final = "build/engines"
+"""What becomes part of the built engine's directory."""
+
 GUIDED_FOLDER: Final = "guided_decoding"
-GUIDED: Final = f"build/engines/{GUIDED_FOLDER}"
+GUIDED: Final = f"{ENGINES}/{GUIDED_FOLDER}"
 """The tokenizer's table for answers of a form, inside the built engine's directory and outside."""
 
 TOKENIZER_INFO: Final = "xgrammar_tokenizer_info.json"
@@ -35,9 +38,9 @@ _TOKENS_ROUNDING = 8
 def engine_folder(name: EngineName, version: str) -> str:
     """Return where one engine of a version of TensorRT-LLM is written."""
     if name != "vision":
-        return f"build/engines/{name}"
+        return f"{ENGINES}/{name}"
     old = release_of(version) <= _VISION_ENCODER_UNTIL
-    return f"build/engines/{'vision_encoder' if old else 'multimodal_encoder'}"
+    return f"{ENGINES}/{'vision_encoder' if old else 'multimodal_encoder'}"
 
 
 def folder_in_engine(name: EngineName, version: str) -> str:

@@ -136,7 +136,7 @@ async def test_what_is_not_kept_is_refused(
     form: dict[str, Any],
     param: str,
 ) -> None:
-    """By name, before the server is asked: it would drop some of it silently."""
+    """By name, before anything is sent: the server would drop some of it silently."""
     before = len(server[0].requested)
     with pytest.raises(BadRequestError) as refusal:
         await _answer(client, **form)
@@ -144,7 +144,7 @@ async def test_what_is_not_kept_is_refused(
     assert len(server[0].requested) == before
 
 
-async def test_a_server_without_the_option_is_not_asked(
+async def test_a_server_without_the_option_is_sent_no_form(
     tmp_path: Path, server: tuple[RecordedServer, TrtllmServe]
 ) -> None:
     """It would answer with any text."""

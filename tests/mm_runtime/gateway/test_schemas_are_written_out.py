@@ -1,4 +1,4 @@
-"""Schemas for TensorRT-LLM's grammars: the same meaning in words that every version keeps."""
+"""Schemas for the grammars of TensorRT-LLM are written as every version keeps them."""
 
 from typing import Any
 

@@ -3,9 +3,11 @@
 from collections.abc import Iterator
 
 from mm_api.documents.build_plan import EngineSpec
+from mm_api.documents.engine_manifest import TOKENIZER_FOLDER
+from mm_api.documents.model_facts import ModelFacts
 from mm_api.documents.trtllm_build import Command
 from mm_api.families.family import Decoder, Family, Kind
-from mm_api.trtllm_layout import GUIDED
+from mm_api.trtllm_layout import ENGINES, GUIDED
 from mm_operator.errors import SpecError
 from mm_operator.plan.engine.case import Case, plan_error
 from mm_operator.plan.engine.request import PlanRequest
@@ -37,12 +39,16 @@ def check_guided_servers(now: Case) -> Iterator[SpecError]:
         )
 
 
-def tokenizer_info(request: PlanRequest, family: Family, version: str) -> Command | None:
+def tokenizer_info(
+    request: PlanRequest, facts: ModelFacts, family: Family, version: str
+) -> Command | None:
     """Return the command that writes the tokenizer's table; None: the engine has no use for it."""
     if request.guided_decoding == "Off" or _obstacle(request, family, version):
         return None
     folder = family.recipe.checkpoint_folder
-    if family.decoder is Decoder.FOLDER:
+    if facts.sentence_piece_model or facts.byte_pair_vocabulary:
+        folder = f"{ENGINES}/{TOKENIZER_FOLDER}"  # made before: what servers read
+    elif family.decoder is Decoder.FOLDER:
         folder = f"{folder}/llm"
     argv = ["python3", table("tools")["guided"]["script"], "--model_dir", folder]
     return Command(argv=[*argv, "--output_dir", GUIDED])

@@ -40,7 +40,7 @@ def check_tools(context: StepContext) -> None:
 
 
 def _find_programs(context: StepContext, build: TrtllmBuild) -> None:
-    for command in filter(None, (build.tokenizer_info, build.convert, *build.engines)):
+    for command in filter(None, (build.convert, *build.engines, build.tokenizer_info)):
         program, *rest = command.argv
         if shutil.which(program) is None:
             raise PermanentError(

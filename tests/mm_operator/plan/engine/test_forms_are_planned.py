@@ -6,7 +6,7 @@ import pytest
 
 from mm_api.documents.build_plan import BuildPlan
 from mm_operator.plan.engine.fingerprint import fingerprint_of
-from support.model_configs import planned
+from support.model_configs import facts_of, planned
 
 SCRIPT = "examples/generate_xgrammar_tokenizer_info.py"
 
@@ -32,6 +32,14 @@ def test_the_table_is_written_by_upstreams_script(family: str, folder: str, vers
     """Of the folder that holds the tokenizer, into one beside the engines."""
     words = ["--model_dir", folder, "--output_dir", "build/engines/guided_decoding"]
     assert _argv(_built(family, version=version)) == ["python3", SCRIPT, *words]
+
+
+def test_the_table_is_that_of_a_tokenizer_that_was_made() -> None:
+    """Where the checkpoint has no file of one that servers read."""
+    facts = facts_of("llava").model_copy(update={"sentence_piece_model": "tokenizer.model"})
+    plan = planned("llava", version="0.20.0", facts=facts)
+    assert plan.build_plan
+    assert "build/engines/tokenizer" in (_argv(plan.build_plan) or [])
 
 
 @pytest.mark.parametrize(

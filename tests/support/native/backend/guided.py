@@ -83,7 +83,7 @@ class Guided:
         end = inputs.get("end_id")
         demand(
             end is not None and int(end.reshape(-1)[0]) in self._ends,
-            "the end token is none of the table's: the matcher would go on behind its end",
+            "the end token is none of the table's: the matcher would be filled behind its end",
         )
         text = "" if guide is None else guide.reshape(-1)[0].decode()
         if name == "ebnf_grammar":

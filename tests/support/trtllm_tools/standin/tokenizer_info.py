@@ -18,7 +18,8 @@ def main(program: str) -> None:
     config = read_json(folder / "tokenizer_config.json")
     if "model" not in tokenizer:
         refuse("data did not match any variant of untagged enum ModelWrapper")
-    ids = dict(tokenizer["model"]["vocab"])
+    known = tokenizer["model"]["vocab"]
+    ids = dict(known) if isinstance(known, dict) else {one: at for at, (one, _) in enumerate(known)}
     ids |= {one["content"]: one["id"] for one in tokenizer.get("added_tokens", ())}
     end = config.get("eos_token")
     table = {

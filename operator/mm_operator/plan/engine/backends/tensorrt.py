@@ -73,7 +73,7 @@ class TensorRT(OnGpu):
                     request, family, sizes.limits, sizes.dtype, version, lora=facts.lora
                 ),
                 lora=planned_adapters(target.spec, facts),
-                tokenizer_info=tokenizer_info(request, family, version),
+                tokenizer_info=tokenizer_info(request, facts, family, version),
             )
         )
 
