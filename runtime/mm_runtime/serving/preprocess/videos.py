@@ -98,7 +98,7 @@ def prepare_mixed(
     Raises:
         RequestError: as `ImageProcessor.prepare_mixed`.
     """
-    pictures, clips, lengths = iter(images), iter(videos.clips), iter(videos.seconds)
+    shown, clips, lengths = iter(images), iter(videos.clips), iter(videos.seconds)
     media: list[Medium] = []
     named: list[int] = []
     pace: list[float] = []
@@ -109,7 +109,7 @@ def prepare_mixed(
             named.append(ids.of_video(frames))
             pace.append(SECONDS_PER_GRID if seconds is None else FRAMES * seconds / len(frames))
         else:
-            image = next(pictures)
+            image = next(shown)
             media.append(image)
             named.append(ids.of_image(image))
             pace.append(SECONDS_PER_GRID)
