@@ -100,6 +100,7 @@ _ENGINE: Final[Mapping[str, Sample]] = {
     "engine.maxBatchSize": Sample(4),
     "engine.dtype": Sample("bfloat16"),
     "engine.dtype@PyTorch": Sample("float16"),
+    "engine.guidedDecoding@PyTorch": Sample("Off"),  # Auto and On differ where it cannot be done
     "engine.maxInputLen@Reference": Sample(100, {"engine": {"maxSeqLen": 120}}),
     "engine.maxInputLen": Sample(2900, {"engine": {"maxSeqLen": 4000}}),
     "engine.maxSeqLen@Reference": Sample(120),

@@ -448,6 +448,7 @@ RULE_EXAMPLES = (
 )
 
 UNSUPPORTED_VALUES: Mapping[str, object] = {
+    "engine.guidedDecoding": "On",
     "model.family": "blip2-t5",
     "engine.parallelism.tensor": 2,
     "engine.parallelism.pipeline": 2,

@@ -160,6 +160,13 @@ UNSUPPORTED: Final[tuple[Unsupported, ...]] = (
         for name in ("memory", "computeCapability", "resourceName")
     ),
     Unsupported(
+        "engine.guidedDecoding",
+        ("Auto",),
+        "TensorRT-LLM's guided decoding is",
+        "set engine.guidedDecoding to Auto: the Reference engine keeps answers to a form itself",
+        backends=_REFERENCE,
+    ),
+    Unsupported(
         "build.trtllmVersion", (), "a version of TensorRT-LLM is", _REMOVE, backends=_REFERENCE
     ),
     *(
