@@ -41,7 +41,7 @@ class JoinedWrites(asyncio.Transport):
         self._transport.abort()
 
     def can_write_eof(self) -> bool:
-        """Return whether the other side can be told that nothing follows."""
+        """Return whether the end of what is written can be sent by itself."""
         return self._transport.can_write_eof()
 
     def write_eof(self) -> None:
