@@ -77,6 +77,8 @@ def _expected(
     prepared = pipeline.prepare(prompt, **tensors)
     config, vocabulary = upstream.model.config, pipeline.directory.facts.text.vocabulary_size
     grids = prepared["IMAGE_GRID_THW"].reshape(-1, 3)
+    # Each medium is at its place: only videos have more than one pair of frames.
+    assert [time > 1 for time in grids[:, 0].tolist()] == [one == "v" for one in order]
     patches = prepared["PIXEL_VALUES"].reshape(-1, prepared["PIXEL_VALUES"].shape[-1])
     parts = np.split(patches.astype(np.float32), np.cumsum(grids.prod(axis=1))[:-1])
     tokens = {"i": config.image_token_id, "v": config.video_token_id}
