@@ -15,8 +15,10 @@ IP_FAMILY ?= IPv4
 PURGE ?=
 DEMO := $(BIN)/python -m mm_devcluster.demo
 PYTEST ?= $(BIN)/pytest
+# Of `make test`. Three kept two cores busy without a pause, and two tests ran out of time.
+LANES ?= 2
 
-.PHONY: help gpu-test bench-autoscaling bench-gateway openai-test generated-requests env demo demo-autoscaling demo-bench demo-down programs unit coverage test test-faults engine-test mutants flakes python-test adversarial-test observability-test keda-test check lint format types generate generated lock clean
+.PHONY: help gpu-test bench-autoscaling bench-gateway openai-test generated-requests env demo demo-autoscaling demo-bench demo-down programs unit coverage test test-faults engine-test mutants flakes python-test adversarial-test observability-test keda-test inference-test check lint format types generate generated lock clean
 
 help: ## List the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -43,8 +45,9 @@ demo-down: env ## Remove every trace of the demo: processes, mounts, network, fi
 
 # Before the tests, not in one: a test has five minutes, and a busy machine compiles Kubernetes longer.
 # Where it cannot be compiled the tests that need it say so. Progress goes to stderr, paths to stdout.
-programs: env ## Compile what the development cluster runs; does nothing when it is there
+programs: env ## Compile what clusters and buckets of tests run; does nothing when it is there
 	@$(BIN)/mm-devcluster build >/dev/null
+	@$(BIN)/mm-devcluster build versitygw >/dev/null
 
 # A lane more than cores: a fifth of these tests' time is waiting for deadlines.
 unit: env ## The tests that need no torch, Triton, root or cluster, in parallel; prints what they took
@@ -53,9 +56,9 @@ unit: env ## The tests that need no torch, Triton, root or cluster, in parallel;
 coverage: env ## The same with coverage: at least 85 % of the lines of each pure package run
 	@$(BIN)/python tools/pure_coverage.py
 
-test: env ## All tests that take seconds, in two lanes: real API server, Triton, Helm, the entire cluster
+test: env ## All tests that take seconds, LANES=2 at a time: real API server, Triton, Helm, the entire cluster
 	-@$(MAKE) --no-print-directory programs
-	$(PYTEST) -n 2 --dist loadgroup -m 'not slow and not adversarial and not gpu'
+	$(PYTEST) -n $(LANES) --dist loadgroup -m 'not slow and not adversarial and not gpu'
 
 test-faults: env ## The tests that take minutes: faults on the real cluster, one after the other
 	$(PYTEST) -m slow
@@ -94,6 +97,9 @@ observability-test: env ## Send every dashboard and rule expression to a real Pr
 
 keda-test: env ## Engine KEDA with the real KEDA, compiled the first time (17 CPU-minutes)
 	MM_BUILD_KEDA=1 $(PYTEST) --log-cli-level=INFO tests/keda
+
+inference-test: env ## A pool of the chart behind the real endpoint picker and Envoy, compiled the first time
+	MM_BUILD_ENDPOINT_PICKER=1 $(PYTEST) tests/inference
 
 bench-autoscaling: env ## Simulate every autoscaling policy again; tables and figures of docs/studies/autoscaling.md
 	$(BIN)/python bench/autoscaling/simulate_all.py

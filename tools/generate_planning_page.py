@@ -60,9 +60,9 @@ mmctl families                                                          what eac
 `DIR` is a folder, `hf://ORG/NAME@REVISION` or `s3://BUCKET/PREFIX`, of which configurations and
 headers of weights are read ([how](sources.md)).
 
-Exit codes: 0 fits, 2 the spec or the checkpoint cannot work, 3 does not fit. The JSON is described
-by [model-plan.schema.json](schemas/model-plan.schema.json). A GPU that is not in the list is given
-by `--gpu-memory` and `--compute-capability`; an image whose tag is not Triton's by
+Exit codes: 0 fits, 2 the spec or the checkpoint cannot work, 3 does not fit. The JSON is \
+described by [model-plan.schema.json](schemas/model-plan.schema.json). A GPU that is not in the \
+list is given by `--gpu-memory` and `--compute-capability`; an image whose tag is not Triton's by \
 `--trtllm-version`.
 """
 
@@ -106,10 +106,10 @@ mmctl migrate -f model.yaml -o pytorch.yaml                          by the spec
 mmctl migrate -f model.yaml --checkpoint DIR --gpu GPU --plan        with both plans
 ```
 
-The new spec is written below comments that list each change by its field: what requests lose and
-gain, limits, quantization. Fields that trtllm-serve does not use are removed, an image that is too
-old gets the newest known tag (`--image` names another). Nothing in the cluster is touched. Exit
-codes as of `mmctl plan`; 2 is also a family that PyTorch does not serve, with what would do.
+The new spec is written below comments that list each change by its field: what requests lose and \
+gain, limits, quantization. Fields that trtllm-serve does not use are removed, an image that is \
+too old gets the newest known tag (`--image` names another). Nothing in the cluster is touched. \
+Exit codes as of `mmctl plan`; 2 is also a family that PyTorch does not serve, with what would do.
 """
 
 
@@ -121,7 +121,7 @@ def _migrations() -> str:
             gone.append(f"`{family.name}`")
         elif family.has_engines and family.pytorch:
             kept.append(f"`{family.name}`" + ("" if family.pytorch.images else " (as text only)"))
-    lines = [f"Migrated: {', '.join(kept)}. Refused, PyTorch has no class: {', '.join(gone)}."]
+    lines = [f"Migrated: {', '.join(kept)}. Refused, PyTorch serves none: {', '.join(gone)}."]
     return "\n".join([_MIGRATION, *lines, ""])
 
 
@@ -207,7 +207,9 @@ def _families() -> str:
 _IMAGES: Final = {
     ImageLayout.SQUARE: "one square each",
     ImageLayout.VIEWS: "a base view and the tiles of the best grid",
+    ImageLayout.HD: "tiles of the widest grid in lines, then a view of all of it",
     ImageLayout.CROPS: "tiles of the grid of the nearest shape, and a view of all of it",
+    ImageLayout.ENDED: "tiles of the grid of the nearest shape and a view, each with a newline",
     ImageLayout.NUMBERED: "tiles of the scaled image and a view of all of it, numbered",
     ImageLayout.GRID: "patches, of any shape",
     ImageLayout.LINES: "patches, of any shape, in lines",

@@ -1,15 +1,14 @@
 #!/usr/bin/env bash
 # Run the tests of what goes into images with another Python: tools/other_python.sh 3.12 [tests ...]
 # The same pins in an environment beside .venv. Exit code 77: there is no such Python, nothing ran.
+# `units` are those that start no server, `server` is one server with a process of every model;
+# without tests named, both.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source tools/uv.sh
 
 version=$1
 shift
-tests=("$@")
-[ ${#tests[@]} -gt 0 ] || tests=(tests/mm_runtime/{doctor,inspect,launch,repository,store})
-
 python=
 # pyenv's own first: its shim on PATH runs only the versions that pyenv has activated.
 for candidate in "${PYENV_ROOT:-$HOME/.pyenv}/versions/$version".*/bin/python "python$version"; do
@@ -26,6 +25,21 @@ environment=.venv-$version
   --requirement requirements/dev.txt
 "$UV" pip install --quiet --python "$environment/bin/python" --offline --no-deps \
   --no-build-isolation --editable .
-PATH="$PWD/$environment/bin:$PATH" "$environment/bin/pytest" -n 2 --dist loadgroup \
-  -p no:cacheprovider \
-  -m 'not slow and not adversarial and not gpu and not cluster and not e2e and not s3' "${tests[@]}"
+
+# run PROCESSES MARKS TESTS...
+run() {
+  local marks='not slow and not adversarial and not gpu and not cluster and not e2e and not s3'
+  PATH="$PWD/$environment/bin:$PATH" "$environment/bin/pytest" -n "$1" --dist loadgroup \
+    -p no:cacheprovider -m "$marks$2" "${@:3}"
+}
+units() { run "$1" ' and not triton' tests/mm_runtime/{doctor,inspect,launch,repository,store}; }
+server() {
+  # One file's tests of one server: a second process would only import.
+  run 0 '' tests/mm_runtime/launch/test_real_server_is_supervised.py::test_{ensemble_answers,models_have_their_tensors}
+}
+case ${1:-} in
+  '') units 2 && server ;;
+  units) units 1 ;; # beside other tests
+  server) server ;;
+  *) run 2 '' "$@" ;;
+esac

@@ -196,7 +196,7 @@ def _reported(loop: Loop, profile: ServiceProfile) -> dict[str, float]:
 
 
 def work_seconds(pair: RealGateway) -> dict[str, float]:
-    """Return the costs that the pod measured before it was Ready."""
+    """Return the costs that the pod measured at its start."""
     with urlopen(f"{pair.url}/metrics", timeout=10) as answer:  # noqa: S310 (our own gateway)
         lines = answer.read().decode().splitlines()
     found = {}

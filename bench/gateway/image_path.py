@@ -13,8 +13,10 @@ LLaVA with a tower of 336 x 336. Writes bench/gateway/results/image_path.json.
 - `decoder`: a file to pixels in a decoder's process, there and back; `known_load`: the same of a
   file that was decoded before, with threads and look-up.
 - `tensors`: what is sent to Triton.
-- `preprocessing`: that model without Triton, from pixels to the tower's input; `key`: the name of
-  that input in the encoder's cache of features.
+- `preprocessing`: that model without Triton, from pixels to what the gateway's ensemble passes to
+  the encoder; `copied`: what the encoder's model keeps of it; `key`: its name in the encoder's
+  cache of features; `normalised`: what the tower reads of it, of an image that is not in the cache
+  and is encoded on the processor (0 where preprocessing has done that).
 
 Milliseconds; processor time of the calling thread, but of these two, which is time that passes.
 """
@@ -31,6 +33,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -167,7 +170,8 @@ def steps(
         "REQUEST_OUTPUT_LEN": np.array([[1]], dtype=np.int32),
         "IMAGE_BYTES": pixels[np.newaxis, np.newaxis],
     }
-    values = prepared.prepare(inputs)["PIXEL_VALUES"][0]
+    for_encoder = as_passed(prepared, inputs)
+    (passed,) = (one for name, one in for_encoder.items() if name.startswith("PIXEL_"))
     loop = asyncio.new_event_loop()
     sent = [ImageReference(url, "messages[0]")]
     loop.run_until_complete(images.load(sent, [processor]))
@@ -179,9 +183,29 @@ def steps(
         "decoder": lambda: decoder.run(job, content, 60),
         "known_load": lambda: loop.run_until_complete(images.load(sent, [processor])),
         "tensors": lambda: build_inputs(request, OLDER_NAMES),
-        "preprocessing": lambda: prepared.prepare(inputs),
-        "key": lambda: digest({"pixel_values": values[0]}),
+        "preprocessing": lambda: as_passed(prepared, inputs),
+        "copied": passed.copy,
+        "key": lambda: digest({"pixel_values": passed[0, 0]}),
+        "normalised": lambda: normalised(prepared, passed[0]),
     }
+
+
+def as_passed(prepared: Preprocessor, inputs: dict[str, Any]) -> dict[str, Any]:
+    """Return the outputs that the gateway's ensemble requests; older commits have one way alone."""
+    if "requested" in signature(prepared.prepare).parameters:
+        return prepared.prepare(inputs, requested={"PIXEL_BYTES"})
+    return prepared.prepare(inputs)
+
+
+def normalised(prepared: Preprocessor, passed: Any) -> Any:
+    """Return what a tower on the processor reads of images."""
+    if passed.dtype != np.uint8:
+        return passed
+    from mm_runtime.serving.encode.vision.pixel_bytes import normalisation_of  # noqa: PLC0415
+
+    normalisation = normalisation_of(prepared.engine)
+    assert normalisation is not None
+    return normalisation.of_images(passed)
 
 
 def measured() -> Medians:

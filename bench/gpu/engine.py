@@ -27,10 +27,11 @@ from speed import CONTEXT, POSITIONS, PROMPT, SLOTS, roofline_ms
 
 from mm_api.documents.build_plan import EngineLimits
 from mm_runtime.reference_engine.checkpoint import Checkpoint
-from mm_runtime.reference_engine.engine import Engine, EngineOptions
+from mm_runtime.reference_engine.engine import Engine
 from mm_runtime.reference_engine.fused.opening import open_kernels
 from mm_runtime.reference_engine.language_model import LanguageModel
 from mm_runtime.reference_engine.load import GPU_LOGITS_ROWS, GPU_PROMPT_ROWS
+from mm_runtime.reference_engine.options import EngineOptions
 from mm_runtime.serving.device import is_gpu, open_device, release_unused, wait_for
 from mm_runtime.serving.generate.request import Piece, Request
 

@@ -83,6 +83,7 @@ class Command:
     SERVE = "serve"
     GATEWAY = "gateway"
     COMPARE = "compare"
+    ADAPTERS = "adapters"
     DOCTOR = "doctor"
     STORE = "store"
     STORE_GC = "gc"
@@ -98,13 +99,17 @@ class Flag:
     AUTH_TOKEN_FILE = "--auth-token-file"  # noqa: S105 (a name)
     CHECKPOINT = "--checkpoint"
     FAMILY = "--family"
+    FINGERPRINT = "--fingerprint"
     GATEWAY_PORT = "--gateway-port"
+    GENERATION = "--generation"
     GRPC_ADDRESS = "--grpc-address"
     GRPC_PORT = "--grpc-port"
     HOLDER = "--holder"
     HTTP_PORT = "--http-port"
     KEEP = "--keep"
+    KEY = "--key"
     MANIFEST = "--manifest"
+    MAX_RANK = "--max-rank"
     METRICS_PORT = "--metrics-port"
     PAGE_ADDRESS = "--page-address"
     PLAN = "--plan"
@@ -172,6 +177,8 @@ INSPECT_PERMANENT: Final = (ExitCode.USAGE, ExitCode.PERMANENT)
 """The same files give the same answer."""
 
 BUILD_PERMANENT: Final = (*INSPECT_PERMANENT, ExitCode.SOURCE_CHANGED)
+
+ADAPTERS_PERMANENT: Final = INSPECT_PERMANENT
 
 CANNOT_START: Final = (127, 128)
 """Exit codes that container runtimes give a container whose program could not be started: 128 with

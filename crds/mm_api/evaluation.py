@@ -52,6 +52,8 @@ def evaluation_cost(
         limit: of the build's memory; None: there is none. Where the weights do not fit into it,
             decoders are read layer by layer. The cost may be above it all the same.
     """
+    if facts.quantization is not None:  # no class of transformers reads Model-Optimizer's weights
+        return None
     if engine.evaluation == "Off" or not _runs(engine, facts):
         return None
     in_memory = _in_memory(engine, facts)

@@ -94,6 +94,7 @@ class Component:
     """Values of the label `app.kubernetes.io/component`."""
 
     INSPECT = "inspect"
+    ADAPTERS = "adapters"
     BUILD = "build"
     SERVER = "server"
     ENCODER = "encoder"

@@ -114,8 +114,9 @@ GATEWAY_METRICS: tuple[Metric, ...] = (
     Metric(
         "mm_work_seconds",
         _G,
-        "Seconds of this replica that one unit of work takes, measured before it was Ready; 0: "
-        "what was measured is not believed. unit: request, image_token, text_token, output_token.",
+        "Seconds of this replica that one unit of work takes, measured after it was Ready while no "
+        "request was inside; 0: what was measured is not believed. unit: request, image_token, "
+        "text_token, output_token.",
         ("model", "unit"),
     ),
 )
@@ -289,10 +290,24 @@ ROUTER_METRICS: tuple[Metric, ...] = (
     Metric(
         "mm_router_key_rejected_total",
         _C,
-        "Requests refused for the limits of their key: key_requests, key_concurrent.",
+        "Requests refused for the limits of their key: key_requests, key_concurrent, key_tokens.",
         ("key", "reason"),
     ),
+    Metric(
+        "mm_router_key_tokens_total",
+        _C,
+        "Tokens of prompts and answers of keys with a limit of tokens, as answers state them, else "
+        "estimated.",
+        ("key",),
+    ),
     Metric("mm_router_outstanding_requests", _G, "Requests that replicas answer now.", ("model",)),
+    Metric(
+        "mm_router_outstanding_tokens",
+        _G,
+        "Estimated tokens of the requests that replicas answer now: prompts until the first token, "
+        "images, answers.",
+        ("model",),
+    ),
     Metric("mm_router_replicas", _G, "Ready replicas in the EndpointSlices.", ("model",)),
     Metric("mm_router_replicas_ejected", _G, "Replicas left alone or on trial.", ("model",)),
 )

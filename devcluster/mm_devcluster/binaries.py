@@ -59,8 +59,9 @@ KUBERNETES = Module(
 COREDNS = Module("coredns", {"coredns": "coredns"}, ".")
 VERSITYGW = Module("versitygw", {"versitygw": "versitygw"}, "tool")
 KEDA = Module("keda", {"keda-operator": "operator", "keda-adapter": "adapter"}, "tool")
+ENDPOINT_PICKER = Module("endpoint-picker", {"epp": "epp"}, "tool")
 PODS = Module("pods", {"pause": "pause", "probe": "probe"}, "./...")
-MODULES = (KUBERNETES, COREDNS, VERSITYGW, KEDA, PODS)
+MODULES = (KUBERNETES, COREDNS, VERSITYGW, KEDA, ENDPOINT_PICKER, PODS)
 
 CONTROL_PLANE = (
     "etcd",

@@ -37,7 +37,7 @@ class Budget:
         self._left -= amount
 
     def give(self, amount: float, now: float) -> None:
-        """Put back what was not used."""
+        """Put back what was not used; a negative amount was used beyond what was taken."""
         self._fill(now)
         self._left = min(self._most, self._left + amount)
 
@@ -135,13 +135,13 @@ class KeyClaim:
             text = f"{self._limit.tokens_per_minute} tokens a minute"
             raise _refused(self.name, text, "key_tokens", wait)
         self._tokens.take(tokens, now)
-        self._reserved = tokens
+        self._reserved += tokens
 
     def settle(self) -> None:
-        """Give back what was not used."""
+        """Give back what was not used; what was used beyond the estimate is missing later."""
         if self._tokens is not None:
-            self._tokens.give(max(0, self._reserved - self.used), self._clock())
-            self._reserved = 0
+            self._tokens.give(self._reserved - self.used, self._clock())
+            self._reserved = self.used = 0
 
 
 def _budget(per_minute: int | None, now: float) -> Budget | None:

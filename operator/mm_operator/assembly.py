@@ -20,7 +20,7 @@ from kubernetes.aio.client import ApiClient
 
 from mm_operator.cluster.apply import Applier
 from mm_operator.cluster.cache import Cache
-from mm_operator.cluster.cache_sync import CacheSync
+from mm_operator.cluster.cache_sync import CacheSync, most_watches
 from mm_operator.cluster.claims import ClaimModes
 from mm_operator.cluster.client import Client, WritesForbiddenError, connect
 from mm_operator.cluster.definition import DefinitionKeeper
@@ -99,7 +99,8 @@ class Operator:
                 " create it, then run helm upgrade",
                 name,
             )
-        api = await connect(settings.kubeconfig, settings.context)
+        watches = most_watches(len(settings.namespaces))
+        api = await connect(settings.kubeconfig, settings.context, watches=watches)
         elector = Elector(self._open_lease, settings.identity, self._lead, on_change=metrics.leads)
         client = Client(api, listener=metrics.requested, may_write=elector.leads)
         self._definition = DefinitionKeeper(
@@ -205,7 +206,7 @@ class Operator:
             raise RuntimeError(f"the part {part.get_name()!r} ended unexpectedly")
 
     async def _lead(self) -> None:
-        await self._cache_sync.synced()
+        await self._cache_sync.caught_up()
         self._turns.restart(self._models)
         async with asyncio.TaskGroup() as group:
             group.create_task(self._controller.lead(), name="controller")

@@ -17,7 +17,7 @@ import orjson
 _PROMPT_CHARACTERS = 256
 """Of a prompt without messages: long enough to differ, short enough to stay while it grows."""
 
-_MEDIA = ("image_url", "video_url", "input_audio", "input_image")
+_MEDIA = ("image_url", "video_url", "audio_url", "input_audio", "input_image")
 """Types of parts that hold a file, which are also the names of their content; `input_image` of
 `/v1/responses` has it in `image_url`."""
 

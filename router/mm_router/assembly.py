@@ -22,8 +22,9 @@ from mm_router.fleet import Fleet
 from mm_router.followed_file import FollowedFile
 from mm_router.forward import Admit, Forward, ForwardLimits
 from mm_router.key_admission import read_limits
+from mm_router.key_use import KeyUse
 from mm_router.metrics import RouterMetrics
-from mm_router.reading import read_form, read_json
+from mm_router.reading import read_form, read_json, read_text
 from mm_router.routes import Public, State
 from mm_router.settings import Settings
 from mm_router.shared_keys import SharedKeys
@@ -32,14 +33,8 @@ from mm_router.upstream import Upstream
 
 _LOG = logging.getLogger(__name__)
 
-_JSON_PATHS = (
-    "/v1/chat/completions",
-    "/v1/completions",
-    "/v1/responses",
-    "/tokenize",
-    "/detokenize",
-)
-_UNCOUNTED_PATHS = frozenset({"/tokenize", "/detokenize"})
+_JSON_PATHS = ("/v1/chat/completions", "/v1/completions", "/v1/responses")
+_UNCOUNTED_PATHS = ("/tokenize", "/detokenize")
 """A token is required and no limit counts, as at the gateway."""
 _FORM_PATHS = ("/v1/audio/transcriptions", "/v1/audio/translations")
 
@@ -89,7 +84,11 @@ def build_router(settings: Settings) -> Router:
     keys = None
     if settings.auth_file is not None:
         keys = SharedKeys(settings.auth_file, settings.own_name, metrics, time.monotonic)
-    readers = {**dict.fromkeys(_JSON_PATHS, read_json), **dict.fromkeys(_FORM_PATHS, read_form)}
+    readers = {
+        **dict.fromkeys(_JSON_PATHS, read_json),
+        **dict.fromkeys(_UNCOUNTED_PATHS, read_text),
+        **dict.fromkeys(_FORM_PATHS, read_form),
+    }
     forwards = {
         path: Forward(
             fleet=fleet,
@@ -110,7 +109,7 @@ def build_router(settings: Settings) -> Router:
 
 def _admission(keys: SharedKeys | None, path: str) -> Admit:
     if keys is None:
-        return lambda _: nullcontext()
+        return lambda _: nullcontext(KeyUse())
     return keys.admission.known if path in _UNCOUNTED_PATHS else keys.admission.counted
 
 

@@ -7,6 +7,7 @@ from http import HTTPStatus
 from mm_edge.errors import RetryLaterError
 from mm_router.affinity import Affinity
 from mm_router.catalog import Model
+from mm_router.demand import Work
 from mm_router.ejection import Failure
 from mm_router.fleet import Fleet, Visit
 from mm_router.metrics import RouterMetrics
@@ -29,10 +30,17 @@ _LOADING_SECONDS = 5
 
 @dataclass(frozen=True, slots=True)
 class Outgoing:
-    """A request as it is sent to a replica; `target` is path and query."""
+    """A request as it is sent to a replica.
+
+    Attributes:
+        most_tokens: of its prompt and longest answers.
+        target: path and query.
+    """
 
     model: Model
     affinity: Affinity | None
+    work: Work
+    most_tokens: int
     target: str
     headers: Mapping[str, str]
     body: bytes
@@ -60,7 +68,9 @@ class Attempts:
         tried: set[str] = set()
         retried: Why | None = None
         while len(tried) < MOST_ATTEMPTS:
-            visit = self._fleet.choose(request.model.key, request.affinity, tried=tried)
+            visit = self._fleet.choose(
+                request.model.key, request.affinity, request.work, tried=tried
+            )
             if visit is None:
                 break
             if retried is not None:
@@ -107,6 +117,8 @@ class Attempts:
             visit.failed(Failure.ERRORS)
         else:
             visit.answered()
+        if received.has_begun:
+            visit.prompt_done()
         return received
 
     async def _send(self, replica: str, request: Outgoing) -> Received:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from mm_edge.errors import UnknownModelError
+from mm_router.demand import UNPLANNED, ModelSize
 from mm_router.splits import Part, Split
 
 _SHOWN = 20
@@ -22,12 +23,16 @@ class Model:
 
     Attributes:
         created: seconds since 1970.
+        size: of its requests, as its plan has it.
+        modalities: what requests may hold, as its plan has it; empty: not known.
     """
 
     namespace: str
     name: str
     adapters: tuple[str, ...] = ()
     created: int = 0
+    size: ModelSize = UNPLANNED
+    modalities: tuple[str, ...] = ()
 
     @property
     def key(self) -> tuple[str, str]:
@@ -57,10 +62,16 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """One entry of `/v1/models`; `parent` is the base model of an adapter."""
+    """One entry of `/v1/models`.
+
+    Attributes:
+        modalities: what requests may hold; empty: not known.
+        parent: the base model of an adapter.
+    """
 
     id: str
     created: int
+    modalities: tuple[str, ...] = ()
     parent: str | None = None
 
 
@@ -128,13 +139,16 @@ class Catalog:
         """Yield every model and adapter by the shortest name that means it, and every split."""
         for split in self._splits.values():
             if there := self._there(split):
-                yield Listed(split.name, max(target.model.created for _, target in there))
+                models = [target.model for _, target in there]
+                created = max(model.created for model in models)
+                yield Listed(split.name, created, _common(models))
         for model in self._models:
             base = self._shortest(model, model.name)
-            yield Listed(base, model.created)
+            yield Listed(base, model.created, model.modalities)
             for adapter in model.adapters:
                 name = f"{model.name}:{adapter}" if adapter == model.name else adapter
-                yield Listed(self._shortest(model, name), model.created, base)
+                shortest = self._shortest(model, name)
+                yield Listed(shortest, model.created, model.modalities, base)
 
     def entry(self, requested: str) -> Listed:
         """Return the entry of one name.
@@ -151,7 +165,7 @@ class Catalog:
                 return one
         # A name that is understood, but not the one that is listed.
         parent = None if target.served == target.model.name else target.model.name
-        return Listed(requested, target.model.created, parent)
+        return Listed(requested, target.model.created, target.model.modalities, parent)
 
     def _there(self, split: Split) -> list[tuple[Part, Target]]:
         """Return the parts of a split that mean one model now."""
@@ -173,6 +187,12 @@ class Catalog:
         """Return the models that answer to a name; those that are called so come alone."""
         found = self._named.get(name, [])
         return [one for one in found if one.name == _served(name, one)] or found
+
+
+def _common(models: Iterable[Model]) -> tuple[str, ...]:
+    """Return what requests to each of several models may hold; not known of one: of none."""
+    first, *others = [model.modalities for model in models]
+    return tuple(one for one in first if all(one in other for other in others))
 
 
 def _served(requested: str, model: Model) -> str:

@@ -9,10 +9,12 @@ from typing import Any, Generic, TypeVar
 
 from mm_api import labels
 from mm_api.hosts import host_port
+from mm_api.modalities import MODALITIES
 from mm_operator.cluster.client import Client
 from mm_operator.cluster.reflector import Reflector
 from mm_operator.cluster.resources import MODEL, Resource
 from mm_router.catalog import Model
+from mm_router.demand import ModelSize
 from mm_router.fleet import Fleet, ModelKey
 
 ENDPOINT_SLICE = Resource("discovery.k8s.io/v1", "EndpointSlice", "endpointslices")
@@ -180,13 +182,22 @@ def read_model(item: dict[str, Any]) -> Model | None:
     if "deletionTimestamp" in metadata:
         return None
     adapters = item.get("spec", {}).get("engine", {}).get("lora") or []
+    plan = item.get("status", {}).get("plan") or {}
     created = datetime.fromisoformat(metadata["creationTimestamp"])
     return Model(
         namespace=metadata["namespace"],
         name=metadata["name"],
         adapters=tuple(one["name"] for one in adapters),
         created=int(created.timestamp()),
+        size=_size(plan),
+        modalities=tuple(one for one in MODALITIES if one in plan.get("inputModalities", ())),
     )
+
+
+def _size(plan: Mapping[str, Any]) -> ModelSize:
+    """Return what a plan says of requests; a model that is not planned yet says nothing."""
+    limits = plan.get("limits") or {}
+    return ModelSize(limits.get("maxSeqLen") or 0, plan.get("featuresPerImage") or 0)
 
 
 def read_slice(item: dict[str, Any]) -> Slice | None:

@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 
 from mm_router.affinity import Affinity
 from mm_router.catalog import Catalog, Model, Target
+from mm_router.demand import Work
 from mm_router.ejection import Ejections, Failure
 from mm_router.metrics import ModelState, RouterMetrics
-from mm_router.placement import By, place
+from mm_router.placement import Placement, place
 from mm_router.splits import Split, choose, key_of_turn
 
 _LOG = logging.getLogger(__name__)
@@ -22,11 +23,20 @@ ModelKey = tuple[str, str]
 
 
 @dataclass(slots=True)
+class _Load:
+    requests: int = 0
+    tokens: int = 0
+
+
+@dataclass(slots=True)
 class _Replicas:
     addresses: frozenset[str] = frozenset()
-    outstanding: dict[str, int] = field(default_factory=dict)
+    outstanding: dict[str, _Load] = field(default_factory=dict)
     ejections: Ejections = field(default_factory=Ejections)
     turns: Iterator[int] = field(default_factory=itertools.count)
+
+
+_IDLE = _Load()
 
 
 class Fleet:
@@ -89,7 +99,12 @@ class Fleet:
             del self._replicas[model]
 
     def choose(
-        self, model: ModelKey, affinity: Affinity | None, *, tried: Collection[str] = ()
+        self,
+        model: ModelKey,
+        affinity: Affinity | None,
+        work: Work,
+        *,
+        tried: Collection[str] = (),
     ) -> "Visit | None":
         """Return a visit to a replica, which is to be ended; None: there is none left to try."""
         replicas = self._replicas.get(model)
@@ -97,12 +112,14 @@ class Fleet:
         if replicas is None or not left:
             return None
         open_ = replicas.ejections.choosable(left, self._clock())
-        outstanding = {one: replicas.outstanding.get(one, 0) for one in open_}
+        outstanding = {one: replicas.outstanding.get(one, _IDLE).tokens for one in open_}
         placement = place(affinity, outstanding, turn=next(replicas.turns))
         replicas.ejections.chosen(placement.replica)
-        replicas.outstanding[placement.replica] = outstanding[placement.replica] + 1
+        load = replicas.outstanding.setdefault(placement.replica, _Load())
+        load.requests += 1
+        load.tokens += work.tokens
         self._metrics.count("mm_router_placements_total", "/".join(model), placement.by)
-        return Visit(self, model, placement.replica, placement.by)
+        return Visit(self, model, placement, work)
 
     def answered(self, model: ModelKey, replica: str) -> None:
         """Note that a replica answers."""
@@ -118,12 +135,18 @@ class Fleet:
             self._metrics.count("mm_router_ejections_total", "/".join(model), failure)
             _LOG.warning("replica %s of %s/%s is left alone: %s", replica, *model, failure)
 
-    def left(self, model: ModelKey, replica: str) -> None:
-        """End a request at a replica."""
+    def done(self, model: ModelKey, replica: str, tokens: int) -> None:
+        """Note that a part of a request is done; the request continues."""
+        self._replicas[model].outstanding[replica].tokens -= tokens
+
+    def left(self, model: ModelKey, replica: str, tokens: int) -> None:
+        """End a request at a replica, with what was left of its work."""
         replicas = self._replicas[model]
         replicas.ejections.left(replica)
-        replicas.outstanding[replica] -= 1
-        if not replicas.outstanding[replica]:
+        load = replicas.outstanding[replica]
+        load.requests -= 1
+        load.tokens -= tokens
+        if not load.requests:
             del replicas.outstanding[replica]
         if not replicas.addresses and not replicas.outstanding:
             del self._replicas[model]
@@ -149,7 +172,8 @@ class Fleet:
                 model="/".join(model.key),
                 replicas=len(one.addresses),
                 ejected=one.ejections.ejected(),
-                outstanding=sum(one.outstanding.values()),
+                outstanding=sum(load.requests for load in one.outstanding.values()),
+                outstanding_tokens=sum(load.tokens for load in one.outstanding.values()),
             )
 
 
@@ -161,12 +185,13 @@ class Visit:
         by: why it was chosen.
     """
 
-    def __init__(self, fleet: Fleet, model: ModelKey, replica: str, by: By) -> None:
+    def __init__(self, fleet: Fleet, model: ModelKey, placement: Placement, work: Work) -> None:
         self._fleet = fleet
         self._model = model
+        self._left = work
         self._over = False
-        self.replica = replica
-        self.by = by
+        self.replica = placement.replica
+        self.by = placement.by
 
     def answered(self) -> None:
         """Note that the replica answers; the visit continues."""
@@ -176,8 +201,14 @@ class Visit:
         """Note that the replica failed; the visit continues."""
         self._fleet.failed(self._model, self.replica, failure)
 
+    def prompt_done(self) -> None:
+        """Note that the first token has come: what is left is the answer."""
+        if not self._over:
+            self._fleet.done(self._model, self.replica, self._left.prompt)
+            self._left = Work(0, self._left.answer)
+
     def end(self) -> None:
         """End the visit, once."""
         if not self._over:
             self._over = True
-            self._fleet.left(self._model, self.replica)
+            self._fleet.left(self._model, self.replica, self._left.tokens)

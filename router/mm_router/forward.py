@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http import HTTPStatus
 
 from mm_edge.asgi import Receive, Scope, Send
@@ -18,18 +18,20 @@ from mm_edge.body import ClientGoneError, Pace, read_body, until_disconnect
 from mm_edge.body_budget import BodyBudget, BodyClaim
 from mm_edge.drain import Drain
 from mm_edge.errors import GatewayError
+from mm_router.answer_tokens import AnswerTokens
 from mm_router.attempts import Attempts, Outgoing, replica_lost
 from mm_router.client_response import ClientResponse
 from mm_router.ejection import Failure
 from mm_router.fleet import Fleet
+from mm_router.key_use import KeyUse
 from mm_router.metrics import RouterMetrics
 from mm_router.reading import Reading
-from mm_router.relay import pass_on
+from mm_router.relay import Received, pass_on
 from mm_router.upstream import BrokenError, passed_on
 
 _LOG = logging.getLogger(__name__)
 
-Admit = Callable[[str | None], AbstractAsyncContextManager[None]]
+Admit = Callable[[str | None], AbstractAsyncContextManager[KeyUse]]
 
 CLIENT_GONE = 499
 """Status in metrics of a request whose client left; nginx's number."""
@@ -50,10 +52,11 @@ class ForwardLimits:
 
 @dataclass(slots=True)
 class _Record:
-    """What metrics learn; `model` is empty until it is known."""
+    """What metrics and limits learn; `model` is empty until it is known."""
 
     began: float
     model: str = ""
+    use: KeyUse = field(default_factory=KeyUse)
 
 
 class RequestTimeoutError(GatewayError):
@@ -130,7 +133,7 @@ class Forward:
         self, scope: Scope, receive: Receive, response: ClientResponse, record: _Record
     ) -> None:
         headers = dict(_decoded(scope["headers"]))
-        async with self._admit(headers.get("authorization")):
+        async with self._admit(headers.get("authorization")) as record.use:
             await self._admitted(headers, scope, receive, response, record)
 
     async def _admitted(
@@ -152,6 +155,7 @@ class Forward:
             request = await self._outgoing(scope, body)
             del body
             record.model = request.label
+            await record.use.reserve(request.most_tokens)
             work = self._answer(request, claim, response, record)
             del request
             await until_disconnect(work, receive, lambda: response.complete)
@@ -169,24 +173,36 @@ class Forward:
         return Outgoing(
             model=target.model,
             affinity=reading.affinity,
+            work=reading.demand.work(target.model.size),
+            most_tokens=reading.demand.most_tokens(target.model.size),
             target=scope["path"] + (f"?{query}" if query else ""),
             headers=headers,
             body=body if target.served == reading.model else reading.named(target.served),
         )
 
     async def _answer(
-        self, request: Outgoing, claim: BodyClaim, response: ClientResponse, record: _Record
+        self,
+        request: Outgoing,
+        claim: BodyClaim,
+        response: ClientResponse,
+        record: _Record,
     ) -> None:
-        seconds = self._limits.request_timeout_seconds
+        seconds, use = self._limits.request_timeout_seconds, record.use
+        tokens = AnswerTokens(request.work.prompt)
+        use.used = tokens.used
         try:
             async with asyncio.timeout(seconds - (time.monotonic() - record.began)):
-                visit, received = await self._attempts.reach(request)
+                try:
+                    visit, received = await self._attempts.reach(request)
+                except GatewayError:
+                    use.used = 0
+                    raise
                 # Nothing is sent again from here on.
                 del request
                 claim.release()
                 try:
                     self._metrics.first_byte(record.model, time.monotonic() - record.began)
-                    await pass_on(received, response)
+                    await self._pass_on(received, response, tokens, use)
                 except BrokenError:
                     visit.failed(Failure.BROKEN)
                     raise replica_lost() from None
@@ -196,6 +212,25 @@ class Forward:
         except TimeoutError:
             message = f"The request was not finished within {seconds:g} seconds."
             raise RequestTimeoutError(message, code="timeout") from None
+
+    async def _pass_on(
+        self, received: Received, response: ClientResponse, tokens: AnswerTokens, use: KeyUse
+    ) -> None:
+        """Send an answer to the client, and count its tokens where they are limited."""
+        if not use.is_counted:
+            await pass_on(received, response, lambda _: None)
+            return
+        if received.status >= HTTPStatus.BAD_REQUEST:
+            use.used = 0
+        elif received.content is not None:
+            tokens.take_complete(received.content)
+            use.used = tokens.used
+
+        def take(events: bytes) -> None:
+            tokens.take_events(events)
+            use.used = tokens.used
+
+        await pass_on(received, response, take)
 
 
 def _decoded(headers: Iterable[tuple[bytes, bytes]]) -> Iterable[tuple[str, str]]:

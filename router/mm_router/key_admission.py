@@ -1,25 +1,28 @@
 """Who may send requests, and how many: one limit for all routers.
 
 Each key has one router that counts it, its owner. The others claim a place there for each request
-and hold it by an open connection; so a router that dies gives its places back.
+and hold it by an open connection; so a router that dies gives its places back. Tokens are reserved
+and settled within that claim; of a router that dies all that it reserved counts as used.
 """
 
 import logging
 import math
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from enum import StrEnum
 from pathlib import Path
+from typing import Protocol
 
 from pydantic import TypeAdapter
 
 from mm_api.documents.serving_plan import KeyLimitPlan
 from mm_edge.auth import BearerAuth
 from mm_edge.errors import KeyLimitError
-from mm_edge.key_limits import KeyLimits
-from mm_router.claims import OwnerLostError, RemoteClaims
+from mm_edge.key_limits import KeyClaim, KeyLimits
+from mm_router.key_use import KeyUse
 from mm_router.metrics import RouterMetrics
 from mm_router.peers import Peers
+from mm_router.remote_claims import OwnerLostError, RemoteClaims
 
 _LOG = logging.getLogger(__name__)
 
@@ -52,6 +55,7 @@ def share_of(limit: KeyLimitPlan, routers: int) -> KeyLimitPlan:
         update={
             "requests_per_minute": _share(limit.requests_per_minute, routers),
             "concurrent_requests": _share(limit.concurrent_requests, routers),
+            "tokens_per_minute": _share(limit.tokens_per_minute, routers),
         }
     )
 
@@ -89,17 +93,17 @@ class KeyAdmission:
         self._share_among(self._peers.count)
 
     @asynccontextmanager
-    async def known(self, authorization: str | None) -> AsyncIterator[None]:
+    async def known(self, authorization: str | None) -> AsyncIterator[KeyUse]:
         """Let a request in that no limit counts.
 
         Raises:
             NotAuthenticatedError: its token is not known.
         """
         self._auth.check(authorization)
-        yield
+        yield KeyUse()
 
     @asynccontextmanager
-    async def counted(self, authorization: str | None) -> AsyncIterator[None]:
+    async def counted(self, authorization: str | None) -> AsyncIterator[KeyUse]:
         """Let a request in, and count it while the block runs.
 
         Raises:
@@ -107,53 +111,113 @@ class KeyAdmission:
             KeyLimitError: its key has used up what it may.
         """
         name = self._auth.check(authorization)
+        limit = self._own.limit_of(name)
         async with AsyncExitStack() as stack:
-            if self._is_limited(name):
-                try:
-                    by = await self._enter(stack, name, authorization or "")
-                except KeyLimitError as error:
-                    self._metrics.count_key("mm_router_key_rejected_total", name, error.reason)
-                    raise
-                self._metrics.count_key("mm_router_key_requests_total", name, by)
-            yield
+            if limit == KeyLimitPlan(name=limit.name, weight=limit.weight):
+                yield KeyUse()
+                return
+            with self._rejections(name):
+                by, place = await self._enter(stack, name, authorization or "")
+            self._metrics.count_key("mm_router_key_requests_total", name, by)
+            if limit.tokens_per_minute is None:
+                yield KeyUse()
+                return
+
+            async def reserve(tokens: int) -> None:
+                nonlocal place
+                with self._rejections(name):
+                    try:
+                        await place.reserve(tokens)
+                    except OwnerLostError as error:
+                        place = self._alone_place(stack, name, error)
+                        await place.reserve(tokens)
+
+            use = KeyUse(reserve)
+            try:
+                yield use
+            finally:
+                self._metrics.count_tokens(name, use.used)
+                with suppress(OwnerLostError):
+                    await place.settle(use.used)
 
     @asynccontextmanager
-    async def claimed(self, authorization: str | None) -> AsyncIterator[None]:
+    async def claimed(self, authorization: str | None) -> AsyncIterator[KeyClaim]:
         """Count a request of another router while the block runs.
 
         Raises:
             NotAuthenticatedError, KeyLimitError: as for a request of this router's own.
         """
-        with self._own.inside(self._auth.check(authorization)):
-            yield
+        with self._own.inside(self._auth.check(authorization)) as claim:
+            yield claim
 
-    async def _enter(self, stack: AsyncExitStack, name: str, authorization: str) -> CountedBy:
+    async def _enter(
+        self, stack: AsyncExitStack, name: str, authorization: str
+    ) -> tuple[CountedBy, "_Place"]:
         owner = self._peers.owner_of(name)
         if owner is None:
-            stack.enter_context(self._own.inside(name))
-            return CountedBy.SELF
+            return CountedBy.SELF, _Here(stack.enter_context(self._own.inside(name)))
         try:
-            await stack.enter_async_context(self._remote.claim(owner, authorization, name))
+            claim = self._remote.claim(owner, authorization, name)
+            return CountedBy.OWNER, await stack.enter_async_context(claim)
         except OwnerLostError as error:
-            _LOG.debug("the router %s does not count %r: %s", owner, name, error)
-            if self._peers.count != self._sharing:
-                self._share_among(self._peers.count)
-            stack.enter_context(self._alone.inside(name))
-            return CountedBy.ALONE
-        return CountedBy.OWNER
+            return CountedBy.ALONE, self._alone_place(stack, name, error)
+
+    def _alone_place(self, stack: AsyncExitStack, name: str, error: OwnerLostError) -> "_Here":
+        """Return a place within this router's share, as its owner is lost.
+
+        Raises:
+            KeyLimitError: the share is used up.
+        """
+        _LOG.debug("the router that counts %r does not: %s", name, error)
+        if self._peers.count != self._sharing:
+            self._share_among(self._peers.count)
+        return _Here(stack.enter_context(self._alone.inside(name)))
+
+    @contextmanager
+    def _rejections(self, name: str) -> Iterator[None]:
+        try:
+            yield
+        except KeyLimitError as error:
+            self._metrics.count_key("mm_router_key_rejected_total", name, error.reason)
+            raise
 
     def _keep(self, names: Collection[str]) -> None:
         for limits in (self._own, self._alone):
             limits.keep(names)
 
-    def _is_limited(self, name: str) -> bool:
-        limit = self._own.limit_of(name)
-        return limit.requests_per_minute is not None or limit.concurrent_requests is not None
-
     def _share_among(self, routers: int) -> None:
         self._sharing = routers
         shares = [share_of(limit, routers) for limit in self._limits]
         self._alone = KeyLimits(shares, self._clock)
+
+
+class _Place(Protocol):
+    """Where a request is counted."""
+
+    async def reserve(self, tokens: int) -> None:
+        """Take tokens of the key's limit."""
+
+    async def settle(self, used: int) -> None:
+        """Say what was used of them."""
+
+
+class _Here:
+    """A place that this router counts."""
+
+    def __init__(self, claim: KeyClaim) -> None:
+        self._claim = claim
+
+    async def reserve(self, tokens: int) -> None:
+        """Take tokens of the key's limit.
+
+        Raises:
+            KeyLimitError: the key has not so many now.
+        """
+        self._claim.reserve(tokens)
+
+    async def settle(self, used: int) -> None:
+        """Say what was used; the end of the claim gives the rest back."""
+        self._claim.used = used
 
 
 def _share(limit: int | None, routers: int) -> int | None:

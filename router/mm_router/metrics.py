@@ -22,6 +22,7 @@ class ModelState:
     replicas: int
     ejected: int
     outstanding: int
+    outstanding_tokens: int
 
 
 class RouterMetrics:
@@ -53,6 +54,11 @@ class RouterMetrics:
     def count_key(self, name: str, key: str, value: str) -> None:
         """Count something of a key, by its name; `value` is that of the metric's second label."""
         self._counters[name].labels(key, value).inc()
+        self._keys.add(key)
+
+    def count_tokens(self, key: str, tokens: int) -> None:
+        """Count tokens of a key, by its name."""
+        self._counters["mm_router_key_tokens_total"].labels(key).inc(tokens)
         self._keys.add(key)
 
     def keep_keys(self, names: Collection[str]) -> None:
@@ -93,6 +99,7 @@ class _StateCollector(Collector):
         states = list(self._states())
         for name, values in (
             ("mm_router_outstanding_requests", [one.outstanding for one in states]),
+            ("mm_router_outstanding_tokens", [one.outstanding_tokens for one in states]),
             ("mm_router_replicas", [one.replicas for one in states]),
             ("mm_router_replicas_ejected", [one.ejected for one in states]),
         ):

@@ -1,4 +1,4 @@
-"""PURE: the body of a request -> the model it names, its affinity, and the body with another name.
+"""PURE: the body of a request -> its model, its affinity, its work, and it with another name.
 
 Bodies are passed on as they came; only a name that the model's gateway does not know is replaced.
 """
@@ -14,6 +14,7 @@ from python_multipart.multipart import MultipartParser, parse_options_header
 from mm_edge.errors import InvalidRequestError
 from mm_edge.json_cost import check_cost
 from mm_router.affinity import Affinity, affinity_of
+from mm_router.demand import Demand, demand_of, demand_of_form
 
 _MOST_FIELDS = 32
 """Of a form, as at the gateway."""
@@ -26,11 +27,13 @@ class Reading:
     """What a request says about its way.
 
     Attributes:
+        demand: what it holds, for the work that it is.
         named: returns the body with another name of the model.
     """
 
     model: str
     affinity: Affinity | None
+    demand: Demand
     named: Callable[[str], bytes]
 
 
@@ -40,6 +43,19 @@ def read_json(body: bytes, _content_type: str) -> Reading:
     Raises:
         InvalidRequestError: no JSON object, without a model, or more elements than any needs.
     """
+    return _read(body, answered=True)
+
+
+def read_text(body: bytes, _content_type: str) -> Reading:
+    """Read the JSON body of a request for which nothing is generated: its tokens are counted.
+
+    Raises:
+        InvalidRequestError: as above.
+    """
+    return _read(body, answered=False)
+
+
+def _read(body: bytes, *, answered: bool) -> Reading:
     check_cost(body)
     try:
         request: Any = orjson.loads(body)
@@ -54,7 +70,7 @@ def read_json(body: bytes, _content_type: str) -> Reading:
     def named(name: str) -> bytes:
         return orjson.dumps({**request, "model": name})
 
-    return Reading(model, affinity_of(request), named)
+    return Reading(model, affinity_of(request), demand_of(request, answered=answered), named)
 
 
 def read_form(body: bytes, content_type: str) -> Reading:
@@ -68,7 +84,8 @@ def read_form(body: bytes, content_type: str) -> Reading:
         model = body[start:end].decode()
     except UnicodeDecodeError:
         raise InvalidRequestError("`model` is not UTF-8.", param="model") from None
-    return Reading(model, None, lambda name: body[:start] + name.encode() + body[end:])
+    demand = demand_of_form(len(body))
+    return Reading(model, None, demand, lambda name: body[:start] + name.encode() + body[end:])
 
 
 def _field(body: bytes, content_type: str, wanted: bytes) -> tuple[int, int]:

@@ -1,6 +1,6 @@
 """Answers of replicas to clients: events as they come, everything else when it is complete."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 
 from mm_router.client_response import ClientResponse
 from mm_router.upstream import Answer, BrokenError
@@ -12,6 +12,7 @@ _ANSWER_BYTES = 32 << 20
 """Of an answer that is no stream: a hundred times the longest."""
 
 _END = b"\n\n"
+_COMMENT = b":"
 
 
 class Received:
@@ -35,6 +36,11 @@ class Received:
     def headers(self) -> Mapping[str, str]:
         """Its headers, names in lower case."""
         return self._answer.headers
+
+    @property
+    def has_begun(self) -> bool:
+        """Return whether a token has come: a stream that waits for one has comments at most."""
+        return self.content is None and bool(self._first) and not self._first.startswith(_COMMENT)
 
     async def parts(self) -> AsyncIterator[bytes]:
         """Yield the body of a stream as it comes.
@@ -67,8 +73,15 @@ async def receive_answer(answer: Answer) -> Received:
     return Received(answer, bytes(content))
 
 
-async def pass_on(received: Received, response: ClientResponse) -> None:
+async def pass_on(
+    received: Received, response: ClientResponse, take: Callable[[bytes], None]
+) -> None:
     """Send an answer to the client. Events go out complete: an error may follow each of them.
+
+    Args:
+        received: the answer.
+        response: to the client.
+        take: called with events of a stream before they go out.
 
     Raises:
         BrokenError: the connection to the replica ended too early.
@@ -85,6 +98,7 @@ async def pass_on(received: Received, response: ClientResponse) -> None:
         held += part
         end = len(held) if len(held) > _EVENT_BYTES else held.rfind(_END) + len(_END)
         if end >= len(_END):
+            take(held[:end])
             await response.write(held[:end], more=True)
             held = held[end:]
     await response.write(held, more=False)

@@ -120,4 +120,6 @@ def _described(one: Listed) -> dict[str, Any]:
         "created": one.created,
         "owned_by": "multimodal-operator",
     }
+    if one.modalities:
+        described["input_modalities"] = one.modalities
     return described if one.parent is None else {**described, "parent": one.parent}

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from mm_router.claims import RemoteClaims
 from mm_router.key_admission import KeyAdmission
 from mm_router.metrics import RouterMetrics
 from mm_router.peers import Peers
+from mm_router.remote_claims import RemoteClaims
 
 
 class SharedKeys:

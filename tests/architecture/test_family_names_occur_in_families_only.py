@@ -17,7 +17,10 @@ ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ("crds", "operator", "mmctl", "runtime", "observability", "devcluster", "tools")
 REGISTRY = "crds/mm_api/families/"
 _SHARED = frozenset(
-    {"detection", "family", "known_classes", "look_alikes", "prompt", "upstream_classes"}
+    {
+        *("detection", "family", "known_classes", "layouts", "look_alikes", "prompt"),
+        *("upstream_classes", "internvl_chat", "phi3_v"),
+    }
 )
 """Modules of the registry that are no family's."""
 

@@ -14,6 +14,7 @@ ACROSS = {
     "e2e": "the entire development cluster",
     "examples": "the checkpoints of examples/",
     "gpu": "encoders, language models and servers on a GPU",
+    "inference": "Envoy and the endpoint picker of the Gateway API before gateways",
     "keda": "a real KEDA follows the operator",
     "known_problems": "which tests show what docs/known-problems.md says",
     "families": "one command for what every family must show",

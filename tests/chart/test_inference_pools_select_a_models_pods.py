@@ -1,8 +1,5 @@
 """`inferencePools` of the chart: a pool has the pods that the Service of its model has."""
 
-import json
-import subprocess
-from pathlib import Path
 from typing import Any
 
 import helm_python as helm
@@ -14,10 +11,9 @@ from mm_devcluster.cluster import ClusterInfo
 from mm_operator.children.deployment import selector
 from support.chart import CHART, EXHAUSTIVE, NAMESPACE, RELEASE, of_kind
 from support.clusters import kubectl, namespace
+from support.endpoint_picker import defined_pools
 from support.eventually import eventually
 
-MODULE = "sigs.k8s.io/gateway-api-inference-extension@v1.0.1"
-DOWNLOAD_SECONDS = 240
 PICKER = {"name": "picker", "port": 9002}
 
 
@@ -82,25 +78,12 @@ def test_the_extensions_own_definition_takes_the_pool(control_plane: ClusterInfo
     """Strict validation accepts it; before the definition is there the kind is what is refused."""
     items = of_kind("InferencePool", {"inferencePools": [pool(namespace="pools")]})
     text = yaml.safe_dump_all(items)
-    reported = subprocess.run(
-        ["go", "mod", "download", "-json", MODULE],
-        cwd="/",
-        check=True,
-        capture_output=True,
-        text=True,
-        timeout=DOWNLOAD_SECONDS,
-    ).stdout
-    folder = Path(json.loads(reported)["Dir"]) / "config" / "crd" / "bases"
-    file = folder / "inference.networking.k8s.io_inferencepools.yaml"
     with namespace(control_plane, "pools"):
         with pytest.raises(Exception, match='no matches for kind "InferencePool"'):
             kubectl(control_plane, "apply", "--validate=strict", "-f", "-", stdin=text)
-        kubectl(control_plane, "apply", "--server-side", "-f", str(file))
-        try:
+        with defined_pools(control_plane):
             # Discovery learns of a new kind a moment after it is established.
             eventually(lambda: taken(control_plane, text), seconds=60)
-        finally:
-            kubectl(control_plane, "delete", "-f", str(file))
 
 
 def taken(cluster: ClusterInfo, text: str) -> bool:

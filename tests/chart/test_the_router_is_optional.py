@@ -274,7 +274,9 @@ def test_tokens_and_limits_reach_the_program() -> None:
     (limit,) = read_limits(one("ConfigMap", SOME)["data"]["key-limits.json"].encode())
     mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
 
-    assert limit == KeyLimitPlan(name="alice", requests_per_minute=61, concurrent_requests=7)
+    assert limit == KeyLimitPlan(
+        name="alice", requests_per_minute=61, concurrent_requests=7, tokens_per_minute=9000
+    )
     assert mounts["tokens"] == "/etc/mm-router-tokens"
     assert template["volumes"][-1] == {
         "name": "tokens",
@@ -326,7 +328,10 @@ def test_ports_are_those_of_the_program() -> None:
             id="key-twice",
         ),
         pytest.param(
-            {"keyLimits": [{"name": "a", "tokensPerMinute": 1}]}, "not allowed", id="tokens"
+            {"keyLimits": [{"name": "a", "tokensPerMinute": 0}]}, "minimum: got 0", id="tokens"
+        ),
+        pytest.param(
+            {"keyLimits": [{"name": "a", "weight": 2}]}, "'weight' not allowed", id="weight-of-key"
         ),
         pytest.param(split(("a/x", 101)), "maximum: got 101, want 100", id="weight"),
         pytest.param(split(("x", 1)), "does not match pattern", id="no-namespace"),

@@ -152,7 +152,11 @@ def query(client: OpenAI, sample: Sample, *, streamed: bool) -> str:
 @pytest.mark.parametrize(
     "change",
     [
-        pytest.param({"runtime": {"podLabels": {"revision": "two"}}}, id="same-engine"),
+        pytest.param(
+            {"runtime": {"podLabels": {"revision": "two"}}},
+            id="same-engine",
+            marks=pytest.mark.slow,
+        ),
         pytest.param({"engine": {"maxBatchSize": 3}}, id="another-engine"),
     ],
 )

@@ -3,13 +3,12 @@
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from support.families.expected import noise_image
-from support.families.served import Family, serve
+from support.families.served import Family, Servers
 from support.images import encode
 from support.videos import video
 
@@ -18,11 +17,10 @@ pytestmark = [pytest.mark.triton, pytest.mark.timeout(600)]
 PROGRAMS = Path(__file__).parents[2] / "examples" / "dashinfer"
 
 
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Family]:
+@pytest.fixture
+def served(servers: Servers) -> Family:
     """A model that sees several images, and videos."""
-    with serve("qwen2-vl", tmp_path_factory.mktemp("family")) as family:
-        yield family
+    return servers.of("qwen2-vl")
 
 
 @pytest.fixture(scope="module")

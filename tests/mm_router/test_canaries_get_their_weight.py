@@ -4,6 +4,7 @@ import asyncio
 import json
 import math
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
@@ -115,6 +116,20 @@ def test_what_is_no_split_is_refused(written: object, message: str) -> None:
     text = written if isinstance(written, str) else json.dumps(written)
     with pytest.raises(SplitError, match=message):
         read_splits(text.encode())
+
+
+def test_a_split_reads_what_all_of_its_models_read() -> None:
+    """A request may reach any of them; where one has no plan yet nothing is known."""
+    split = Split("v", tuple(parts(old=90, new=10)))
+    both = ("text", "image")
+
+    def listed(old: tuple[str, ...], new: tuple[str, ...]) -> tuple[str, ...]:
+        models = [replace(OLD, modalities=old), replace(NEW, modalities=new)]
+        return Catalog(models, [split]).entry("v").modalities
+
+    assert listed(both, ("text", "image", "audio")) == both
+    assert listed(both, ("text",)) == ("text",)
+    assert listed(both, ()) == listed((), both) == ()
 
 
 def test_a_split_has_the_name_of_a_model() -> None:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mm_router.affinity import Affinity, Basis
-from mm_router.placement import FREE, By, bound, order, place
+from mm_router.placement import FACTOR, FREE, By, bound, order, place
 
 KEYS = [Affinity(Basis.MEDIA, bytes([i, j])) for i in range(20) for j in range(20)]
 
@@ -38,25 +38,40 @@ def test_a_busy_replica_passes_its_key_on() -> None:
     """The next in the key's order answers, and the placement says so."""
     key = KEYS[0]
     preferred = order(key.key, ["a", "b", "c"])
-    outstanding = {**dict.fromkeys("abc", 3), preferred[0]: 9}
+    outstanding = {**dict.fromkeys("abc", 3 * FREE), preferred[0]: 9 * FREE}
 
     placement = place(key, outstanding, turn=0)
 
     assert (placement.replica, placement.by) == (preferred[1], By.SPILL)
 
 
-@given(st.lists(st.integers(0, 399), max_size=200), st.integers(1, 6))
-def test_no_replica_has_much_more_than_the_others(keys: list[int], replicas: int) -> None:
-    """However many requests have one key, their replica stays within the bound."""
+@given(
+    st.lists(st.tuples(st.integers(0, 2), st.integers(1, 40_000)), max_size=200), st.integers(1, 6)
+)
+def test_no_replica_has_much_more_than_the_others(
+    requests: list[tuple[int, int]], replicas: int
+) -> None:
+    """However many requests have one key, their replica gets one above the bound at most."""
     outstanding = {str(one): 0 for one in range(replicas)}
-    for index in keys:
+    for key, tokens in requests:
         most = bound(outstanding)
-        chosen = place(KEYS[index % 3], outstanding, turn=0).replica
-        outstanding[chosen] += 1
-        assert outstanding[chosen] <= most
+        chosen = place(KEYS[key], outstanding, turn=0).replica
+        assert outstanding[chosen] < most
+        outstanding[chosen] += tokens
+        assert most <= max(FREE, FACTOR * sum(outstanding.values()) / replicas)
 
 
-def test_a_few_requests_are_no_load() -> None:
+@given(st.lists(st.integers(0, 10**9), min_size=1, max_size=8), st.sampled_from(KEYS))
+def test_there_is_always_room(outstanding: list[int], key: Affinity) -> None:
+    """The bound is above the mean, so that one replica at least is below it."""
+    loads = {str(number): tokens for number, tokens in enumerate(outstanding)}
+    chosen = place(key, loads, turn=0)
+
+    assert loads[chosen.replica] < bound(loads)
+    assert (chosen.by == By.AFFINITY) == (chosen.replica == order(key.key, loads)[0])
+
+
+def test_little_work_is_no_load() -> None:
     """One more request of a key joins the first, although other replicas are idle."""
     key = KEYS[0]
     replica = first(key, ["a", "b", "c", "d"])

@@ -7,6 +7,7 @@ import pytest
 from mm_api import labels
 from mm_router.assembly import build_router
 from mm_router.catalog import Model
+from mm_router.demand import ModelSize, Work
 from mm_router.discovery import Discovery, read_model, read_routers, read_slice
 from mm_router.fleet import Fleet
 from mm_router.settings import Settings
@@ -116,6 +117,35 @@ async def test_routers_of_several_slices_add_up() -> None:
     await router.close()
 
 
+@pytest.mark.parametrize(
+    ("status", "size", "modalities"),
+    [
+        pytest.param({}, ModelSize(), (), id="new"),
+        pytest.param({"plan": {}}, ModelSize(), (), id="empty-plan"),
+        pytest.param(
+            {
+                "plan": {
+                    "limits": {"maxSeqLen": 4096},
+                    "featuresPerImage": 576,
+                    "inputModalities": ["text", "image", "smell"],
+                }
+            },
+            ModelSize(4096, 576),
+            ("text", "image"),
+            id="planned",
+        ),
+    ],
+)
+def test_a_plan_says_what_requests_may_hold(
+    status: dict[str, Any], size: ModelSize, modalities: tuple[str, ...]
+) -> None:
+    """As the operator has written it; a model that is not planned yet says nothing."""
+    model = read_model(model_of() | {"status": status})
+
+    assert model is not None
+    assert (model.size, model.modalities) == (size, modalities)
+
+
 def test_a_model_has_its_adapters() -> None:
     """Name, adapters and the time of its creation, in seconds."""
     assert read_model(model_of()) == Model("blue", "llava", ("de", "fr"), 1_795_550_400)
@@ -154,7 +184,7 @@ async def test_a_fleet_follows_lists_and_watches() -> None:
 def replicas(fleet: Fleet) -> set[str]:
     """Return the replicas of the model that may be chosen, one after another."""
     found: set[str] = set()
-    while visit := fleet.choose(("blue", "llava"), None, tried=found):
+    while visit := fleet.choose(("blue", "llava"), None, Work(1), tried=found):
         found.add(visit.replica)
         visit.end()
     return found

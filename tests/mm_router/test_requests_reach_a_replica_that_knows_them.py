@@ -17,7 +17,7 @@ from support.gateways import MODEL, Running, serve, toy_gateway
 from support.routers import RunningRouter, address_of, route
 from support.scripted_engine import ScriptedEngine
 
-TOY = Model("blue", MODEL, ("poet",), 1_700_000_000)
+TOY = Model("blue", MODEL, ("poet",), 1_700_000_000, modalities=("text", "image"))
 
 
 @asynccontextmanager
@@ -138,10 +138,11 @@ async def test_a_client_that_leaves_ends_its_generation(tmp_path: Path) -> None:
 
 
 async def test_models_are_listed_and_found(tmp_path: Path) -> None:
-    """`/v1/models` has models and adapters, by names that requests may use."""
+    """`/v1/models` has models and adapters, by names that requests may use, and what they read."""
     async with (
-        routed(tmp_path, ScriptedEngine()) as (router, _),
+        routed(tmp_path, ScriptedEngine()) as (router, gateways),
         openai.AsyncOpenAI(base_url=f"{router.url}/v1", api_key="none", max_retries=0) as client,
+        httpx.AsyncClient() as plain,
     ):
         listed = [one.id async for one in await client.models.list()]
         assert listed == ["toy", "poet"]
@@ -149,6 +150,10 @@ async def test_models_are_listed_and_found(tmp_path: Path) -> None:
             assert (await client.models.retrieve(name)).created == TOY.created
         with pytest.raises(openai.NotFoundError, match="does not exist"):
             await client.models.retrieve("other")
+        for url in (router.url, gateways[0].url):
+            described = await plain.get(f"{url}/v1/models")
+            modalities = [one["input_modalities"] for one in described.json()["data"]]
+            assert modalities == [["text", "image"]] * 2
 
 
 @pytest.mark.parametrize(

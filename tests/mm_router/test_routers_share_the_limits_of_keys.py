@@ -12,9 +12,11 @@ import httpx
 import pytest
 
 from mm_api.documents.serving_plan import KeyLimitPlan
+from mm_router import remote_claims
 from mm_router.catalog import Model
 from mm_router.key_admission import read_limits, share_of
 from mm_router.peers import Peers
+from mm_router.remote_claims import OwnerLostError, RemoteClaims
 from mm_router.settings import Settings
 from support.eventually import eventually_async
 from support.gateways import MODEL, serve, toy_gateway
@@ -50,13 +52,18 @@ def test_a_router_that_ends_counts_nothing() -> None:
     assert set(owners(ROUTERS[0], []).values()) == {ROUTERS[0]}
 
 
-@pytest.mark.parametrize(("routers", "expected"), [(1, (10, 4)), (3, (4, 2)), (100, (1, 1))])
-def test_a_share_is_rounded_up(routers: int, expected: tuple[int, int]) -> None:
+@pytest.mark.parametrize(
+    ("routers", "expected"), [(1, (10, 4, 500)), (3, (4, 2, 167)), (100, (1, 1, 5))]
+)
+def test_a_share_is_rounded_up(routers: int, expected: tuple[int, int, int]) -> None:
     """Every router lets one in, at the least."""
-    limit = KeyLimitPlan(name="a", requests_per_minute=10, concurrent_requests=4)
+    limit = KeyLimitPlan(
+        name="a", requests_per_minute=10, concurrent_requests=4, tokens_per_minute=500
+    )
     share = share_of(limit, routers)
 
-    assert (share.requests_per_minute, share.concurrent_requests) == expected
+    found = (share.requests_per_minute, share.concurrent_requests, share.tokens_per_minute)
+    assert found == expected
     assert share_of(KeyLimitPlan(name="a"), routers) == KeyLimitPlan(name="a")
 
 
@@ -214,6 +221,41 @@ async def test_requests_a_minute_are_of_all_routers(tmp_path: Path) -> None:
             await one.finish()
             assert await asyncio.gather(*one.send(client, key, 0, 1, 2)) == [429] * 3
         assert await asyncio.gather(*one.send(client, "unknown", 0, 1, 2)) == [401] * 3
+
+
+async def test_tokens_a_minute_are_of_all_routers(tmp_path: Path) -> None:
+    """One answer of any length has a minute's worth; one that ended gives back what it had not."""
+    async with site(tmp_path, tokensPerMinute=4000) as (one, client):
+        for owner in range(3):
+            key = one.key_of(owner)
+            await one.fill(client, key, *(0, 1, 2) * 3, most=1)
+            await one.finish()
+        await one.fill(client, key, 2, 0, 1, most=1)
+        await one.finish()
+
+        # The routers that are left: each by its share, which lets one in that needs all of it.
+        await asyncio.to_thread(one.routers[2].kill)
+        await one.fill(client, key, *(0, 1) * 6, most=2)
+        await one.finish()
+
+
+async def test_an_owner_that_is_silent_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It accepts and says nothing: the request waits its second, the next one does not."""
+    monkeypatch.setattr(remote_claims, "_CLAIM_SECONDS", 0.2)
+    silent: list[asyncio.StreamWriter] = []
+    claims = RemoteClaims(lambda: 0.0)
+    async with await asyncio.start_server(
+        lambda _, writer: silent.append(writer), "127.0.0.1", 0
+    ) as server:
+        owner = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        async with asyncio.timeout(SECONDS):
+            for reason in ("TimeoutError", "it did not answer before"):
+                with pytest.raises(OwnerLostError, match=reason):
+                    async with claims.claim(owner, "Bearer sk-a", "a"):
+                        pass
+            await claims.close()
+        assert len(silent) == 1
+        silent[0].close()
 
 
 async def test_a_router_alone_refuses_with_a_time(tmp_path: Path) -> None:

@@ -91,7 +91,7 @@ def test_an_image_that_is_not_seen_is_a_difference(tmp_path: Path) -> None:
         pytest.param(native.weights, False, id="weights"),
         pytest.param(native.tokenizer, False, id="tokenizer", marks=pytest.mark.slow),
         pytest.param(native.projector, False, id="projector", marks=pytest.mark.slow),
-        pytest.param(native.adapter, True, id="adapter"),
+        pytest.param(native.adapter, True, id="adapter", marks=pytest.mark.slow),
     ],
 )
 def test_an_engine_unlike_its_checkpoint_is_never_ready(

@@ -161,6 +161,7 @@ def test_refusals(
     assert _answer(pair, client, guided_choice=["wet"]).message.content == "wet"
 
 
+@pytest.mark.slow  # a server of its own
 def test_an_engine_that_was_built_before(tmp_path: Path) -> None:
     """It is served as it was, and forms are refused with what builds it again."""
     image = make_image(tmp_path / "image", NEWEST)

@@ -92,7 +92,10 @@ def _pytorch(folder: Path) -> Iterator[tuple[str, str]]:
 
     async def run(address: str) -> None:
         engine = TrtllmServeEngine(address, MODEL, request_seconds=SECONDS)
-        async with serve(toy_gateway(folder / "toy-gateway", engine, trtllm_serve=plan)) as running:
+        gateway = toy_gateway(
+            folder / "toy-gateway", engine, template=tool_templates.LLAMA, trtllm_serve=plan
+        )
+        async with serve(gateway) as running:
             found.append(running.url)
             listening.set()
             await asyncio.to_thread(over.wait)
@@ -144,6 +147,8 @@ def test_forms(
 ) -> None:
     """As docs/parameters.md says it of the backend."""
     backend, model = served
+    if backend == PYTORCH:  # the toy model before the recorded server has four tokens, no blanks
+        fields = {field: value for field, value in fields.items() if field != "logit_bias"}
     if backend in PARAMETERS[name].acts:
         assert acts(model.query(**fields))
         return

@@ -42,8 +42,9 @@ def _build(folder: Path) -> None:
 
 @pytest.fixture(scope="session")
 def served(built_engine: BuiltEngine) -> Iterator[Served]:
-    """The real tritonserver on the built engine."""
-    with start_serving(built_engine.manifest, built_engine.serving) as server:
+    """The real tritonserver on the built engine, with a pod's addresses."""
+    pods = ("--address", "127.0.0.1", "--page-address", "0.0.0.0")  # noqa: S104
+    with start_serving(built_engine.manifest, built_engine.serving, *pods) as server:
         server.wait_until_ready()
         yield server
 

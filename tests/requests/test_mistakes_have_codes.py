@@ -152,8 +152,17 @@ def _json(tensors: Tensors) -> dict[str, object]:
 @pytest.mark.parametrize(
     "row", [pytest.param(row, id=row.mistake) for row in rows() if row.http != "-"]
 )
-@pytest.mark.parametrize("call", ["generate", "generate_stream"])
-def test_http(served: Served, model: str, host: ImageHost, row: Row, call: str) -> None:
+@pytest.mark.parametrize(
+    ("model", "call"),
+    [
+        ("ensemble", "generate"),
+        ("tensorrt_llm_bls", "generate_stream"),
+        # Above: by each model and by each call, in two of the four pairs; the others are slow.
+        pytest.param("ensemble", "generate_stream", marks=pytest.mark.slow),
+        pytest.param("tensorrt_llm_bls", "generate", marks=pytest.mark.slow),
+    ],
+)
+def test_http(served: Served, host: ImageHost, model: str, row: Row, call: str) -> None:
     """The status of both HTTP calls; the words are in the body."""
     url = f"{served.http_url}/v2/models/{model}/{call}"
     answer = httpx.post(url, json=_json(tensors_of(row.mistake, host)), timeout=SECONDS)

@@ -15,7 +15,7 @@ from mm_runtime.gateway.backends.engine import EngineRequest, Sampling
 from mm_runtime.gateway.backends.triton import TritonEngine
 from mm_runtime.gateway.errors import InvalidRequestError
 from mm_runtime.serving.encode.disaggregated.client import MODEL
-from support.encoder_pairs import KEY, run_encoder_pair
+from support.encoder_pairs import KEY, disaggregated
 from support.served import Served, start_serving
 from support.tiny_llava import BuiltEngine
 
@@ -62,19 +62,16 @@ def _listening(pid: int) -> dict[int, set[str]]:
     return found
 
 
-def test_only_the_page_is_reached_from_outside(built_engine: BuiltEngine) -> None:
+def test_only_the_page_is_reached_from_outside(served: Served) -> None:
     """With a pod's arguments Triton listens on loopback, the supervisor's page everywhere."""
-    arguments = ("--address", "127.0.0.1", "--page-address", "0.0.0.0")  # noqa: S104
-    with start_serving(built_engine.manifest, built_engine.serving, *arguments) as served:
-        served.wait_until_ready()
-        tritons = _listening(served.server_pid)
-        assert {served.http, served.grpc} <= tritons.keys()
-        assert set().union(*tritons.values()) <= {LOOPBACK, MAPPED}
-        ((port, addresses),) = _listening(served.process.pid).items()
-        assert port == served.metrics
-        assert {EVERYWHERE} <= addresses <= {EVERYWHERE, EVERYWHERE_6}
-        for page in ("/health/ready", "/health/live", "/metrics", "/state"):
-            assert httpx.get(f"{served.metrics_url}{page}", timeout=30).status_code == 200, page
+    tritons = _listening(served.server_pid)
+    assert {served.http, served.grpc} <= tritons.keys()
+    assert set().union(*tritons.values()) <= {LOOPBACK, MAPPED}
+    ((port, addresses),) = _listening(served.process.pid).items()
+    assert port == served.metrics
+    assert {EVERYWHERE} <= addresses <= {EVERYWHERE, EVERYWHERE_6}
+    for page in ("/health/ready", "/health/live", "/metrics", "/state"):
+        assert httpx.get(f"{served.metrics_url}{page}", timeout=30).status_code == 200, page
 
 
 @pytest.mark.parametrize(("method", "path"), CLOSED)
@@ -105,11 +102,13 @@ def test_no_client_changes_the_server_over_grpc(served: Served, requests: Any) -
 
 def test_encoders_answer_their_servers_only(built_engine: BuiltEngine, tmp_path: Path) -> None:
     """Without the key of the model an encoder refuses, before its model sees the request."""
-    with run_encoder_pair(built_engine, tmp_path) as pair:
+    encoding = disaggregated(built_engine, tmp_path, "127.0.0.1:1")
+    with start_serving(built_engine.manifest, encoding, "--role", "encoder") as encoder:
+        encoder.wait_until_ready()
         answers = {}
         for name, key in (("none", ""), ("wrong", "another"), ("right", KEY)):
             headers = {f"{GRPC_KEY_PREFIX}{ENCODER_KEY}": key} if key else None
-            with InferenceServerClient(pair.encoder.grpc_url) as client:
+            with InferenceServerClient(encoder.grpc_url) as client:
                 with pytest.raises(InferenceServerException) as refused:
                     client.infer(MODEL, [], headers=headers, client_timeout=30)
                 answers[name] = str(refused.value.message())

@@ -4,6 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from mm_api.conditions import Reason
+from mm_operator.errors import SpecError
 from mm_operator.model import PodState, Standing, Turn
 from mm_operator.plan.rollout_turns import standing_of
 from support.imagined_cluster import ImaginedCluster
@@ -177,6 +179,36 @@ def test_what_counts_as_a_failure(pod: PodState, *, failed: bool) -> None:
     grant(cluster, NOW)
     cluster.trouble("llava", pod)
     assert (standing(cluster).rolls, bool(standing(cluster).failure)) == (True, failed)
+
+
+def damage_the_spec(cluster: ImaginedCluster) -> None:
+    """Let someone write a spec that cannot be read."""
+    error = SpecError(Reason.INVALID_SPEC, "unknown field")
+    model = cluster.models["llava"]
+    cluster.models["llava"] = replace(model, spec=None, spec_error=error)
+    cluster.settle()
+
+
+def test_an_invalid_spec_keeps_the_turn_of_what_rolls() -> None:
+    """Its pods are being replaced all the same; complete, the turn is free."""
+    cluster = served()
+    upgrade(cluster)
+    grant(cluster, NOW)
+    damage_the_spec(cluster)
+    kept = standing(cluster)
+    assert (kept.rolls, kept.failure) == (True, "")
+    cluster.pods_ready("llava")
+    assert not standing(cluster).rolls
+
+
+def test_an_invalid_spec_hides_no_failure() -> None:
+    """Pods that crash stop the others, whatever the spec says by then."""
+    cluster = served()
+    upgrade(cluster)
+    grant(cluster, NOW)
+    damage_the_spec(cluster)
+    cluster.trouble("llava", PodState("", "Running", ready=False, waiting="CrashLoopBackOff"))
+    assert "CrashLoopBackOff" in standing(cluster).failure
 
 
 def test_requests_count_before_replicas() -> None:

@@ -62,7 +62,14 @@ EXHAUSTIVE: dict[str, Any] = {
             }
         ],
         "authSecretRef": {"name": "clients", "key": "tokens"},
-        "keyLimits": [{"name": "alice", "requestsPerMinute": 61, "concurrentRequests": 7}],
+        "keyLimits": [
+            {
+                "name": "alice",
+                "requestsPerMinute": 61,
+                "concurrentRequests": 7,
+                "tokensPerMinute": 9000,
+            }
+        ],
         "replicas": 3,
         "logLevel": "debug",
         "maxBodyBytes": 1_000_000,

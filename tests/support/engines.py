@@ -7,8 +7,9 @@ from typing import Any, Protocol
 
 from mm_api.documents.build_plan import EngineLimits
 from mm_runtime.reference_engine.checkpoint import Checkpoint
-from mm_runtime.reference_engine.engine import Engine, EngineOptions
+from mm_runtime.reference_engine.engine import Engine
 from mm_runtime.reference_engine.language_model import LanguageModel
+from mm_runtime.reference_engine.options import EngineOptions
 from support.tiny_llava import CHECKPOINT
 
 SLOTS = 4

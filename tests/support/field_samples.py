@@ -117,6 +117,8 @@ _ENGINE: Final[Mapping[str, Sample]] = {
     "engine.lora": Sample(
         [{"name": "one", "source": {"persistentVolumeClaim": {"claimName": "adapters"}}}]
     ),
+    "engine.loraRoom.maxAdapters": Sample(3, {"engine": {"loraRoom": {"maxRank": 8}}}),
+    "engine.loraRoom.maxRank": Sample(16, {"engine": {"loraRoom": {"maxAdapters": 2}}}),
     "engine.plugins": Sample({"use_fused_mlp": "enable"}),
     "engine.extraBuildArgs": Sample(["--use_fused_mlp=enable"]),
 }
@@ -188,6 +190,7 @@ _OTHER: Final[Mapping[str, Sample]] = {
     "gateway.fetchTimeout": Sample("5s"),
     "gateway.requestTimeout": Sample("4m"),
     "gateway.streamKeepAlive": Sample("20s"),
+    "gateway.docs": Sample(True),  # noqa: FBT003
     "gateway.maxQueueTokens": Sample(100_000),
     "gateway.keyLimits": Sample(
         [{"name": "a", "requestsPerMinute": 60}], {"gateway": {"authSecretRef": {"name": "tokens"}}}

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from unittest.mock import patch
 
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
@@ -21,6 +22,7 @@ from mm_edge.server import EdgeServer
 from mm_runtime.gateway.backends.engine import Engine
 from mm_runtime.gateway.main import build_server
 from mm_runtime.gateway.wiring import Gateway, build_gateway
+from support.kept_decoders import KeptDecoders
 
 MODEL = "toy"
 FINGERPRINT = "ab" * 32
@@ -140,21 +142,26 @@ def toy_gateway(
     adapters: Sequence[str] = (),
     template: str = TEMPLATE,
     trtllm_serve: TrtllmServe | None = None,
+    manifest: EngineManifest | None = None,
     **changes: object,
 ) -> Gateway:
-    """Return a connected gateway of the toy model in front of any engine."""
+    """Return a connected gateway of the toy model, or of a manifest, in front of any engine.
+
+    Its decoders are those of the gateways before it; see `support.kept_decoders`.
+    """
     write_processor(directory, template)
     serving = toy_serving(**changes)
     if trtllm_serve is not None:
         served = {"backend": "PyTorch", "trtllm_serve": trtllm_serve}
         serving = serving.model_copy(update=served)
-    return build_gateway(
-        manifest=toy_manifest(adapters),
-        serving=serving,
-        engine_dir=directory,
-        engine=engine,
-        auth_token_file=auth_token_file,
-    )
+    with patch("mm_runtime.gateway.wiring.Decoders", KeptDecoders):
+        return build_gateway(
+            manifest=manifest or toy_manifest(adapters),
+            serving=serving,
+            engine_dir=directory,
+            engine=engine,
+            auth_token_file=auth_token_file,
+        )
 
 
 @dataclass(frozen=True)
@@ -169,10 +176,14 @@ class Running:
 
 @asynccontextmanager
 async def serve(
-    gateway: Gateway, limits: ConnectionLimits | None = None, *, address: str = "127.0.0.1"
+    gateway: Gateway,
+    limits: ConnectionLimits | None = None,
+    *,
+    address: str = "127.0.0.1",
+    port: int = 0,
 ) -> AsyncIterator[Running]:
     """Serve a gateway on a free port, of loopback unless said, while the block runs."""
-    server = build_server(gateway, address, 0, limits)
+    server = build_server(gateway, address, port, limits)
     task = asyncio.create_task(server.serve())
     try:
         async with asyncio.timeout(60):

@@ -48,7 +48,9 @@ def write_safetensors(path: Path, tensors: Mapping[str, tuple[str, Sequence[int]
         end += size
         header[name] = {"dtype": dtype, "shape": list(shape), "data_offsets": [begin, end]}
     text = json.dumps(header).encode()
-    path.write_bytes(struct.pack("<Q", len(text)) + text + bytes(end))
+    with path.open("wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text)
+        file.truncate(file.tell() + end)  # zeros that take no room: some have gigabytes
 
 
 def write_checkpoint(directory: Path, config: Mapping[str, Any] = LLAVA_CONFIG) -> Path:

@@ -1,8 +1,11 @@
 """Which tests may run side by side: ``pytest -n 2 --dist loadgroup`` keeps a group in one process.
 
 Whatever requests a cluster is one group: a session has one control plane and one node, and most
-of that time is waiting, which the computing of all others fills. Of the others a file is a
-group, so that servers and engines of a module start once.
+of that time is waiting, which the computing of all others fills. Files whose tests request one
+server of a session are a group, so that it starts once and not in each process. Of the others a
+file is a group, so that servers and engines of a module start once.
+
+The large groups come first: one that came last would leave the other processes nothing to do.
 """
 
 import gc
@@ -10,8 +13,11 @@ from collections.abc import Iterator
 
 import pytest
 
+CLUSTERS = "clusters"
 CLUSTER_FIXTURES = frozenset({"control_plane", "node_cluster"})
 CLUSTER_MARKS = ("cluster", "e2e")
+SERVERS = ("client", "real", "served", "servers")
+"""Names of fixtures that start a server; which one it is depends on the folder."""
 
 
 @pytest.hookimpl(wrapper=True)
@@ -26,10 +32,18 @@ def pytest_collection() -> Iterator[None]:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give each test its group."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Give each test its group; side by side, those of several files come first."""
+    servers: dict[str, str] = {}
     for item in items:
-        item.add_marker(pytest.mark.xdist_group(_group(item)))
+        if server := _server(item):
+            servers.setdefault(item.location[0], server)
+    large = {CLUSTERS, *servers.values()}
+    for item in items:
+        group = CLUSTERS if _needs_cluster(item) else servers.get(item.location[0])
+        item.add_marker(pytest.mark.xdist_group(group or item.location[0]))
+    if config.getoption("loadgroup", default=False):
+        items.sort(key=lambda item: _group(item) not in large)
 
 
 @pytest.hookimpl
@@ -49,7 +63,21 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 def _group(item: pytest.Item) -> str:
+    (mark,) = item.iter_markers("xdist_group")
+    return str(mark.args[0])
+
+
+def _needs_cluster(item: pytest.Item) -> bool:
     marked = any(item.get_closest_marker(mark) for mark in CLUSTER_MARKS)
-    if marked or not CLUSTER_FIXTURES.isdisjoint(getattr(item, "fixturenames", ())):
-        return "clusters"
-    return item.location[0]
+    return marked or not CLUSTER_FIXTURES.isdisjoint(getattr(item, "fixturenames", ()))
+
+
+def _server(item: pytest.Item) -> str | None:
+    """Return which server of a session a test requests: name and folder of its fixture."""
+    requested = getattr(item, "fixturenames", ())
+    for name in SERVERS:
+        if name in requested and isinstance(item, pytest.Function):
+            *_, fixture = item._fixtureinfo.name2fixturedefs.get(name) or (None,)
+            if fixture is not None and fixture.scope == "session":
+                return f"{fixture.baseid}:{name}"
+    return None

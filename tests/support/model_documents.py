@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mm_api import labels
+from mm_api.families import FAMILIES
 from mm_api.v1alpha1.unsupported import Unsupported
 from support.device_rules import DEVICE_RULES
 from support.gateway_rules import GATEWAY_RULES
@@ -459,6 +460,7 @@ UNSUPPORTED_VALUES: Mapping[str, object] = {
     "engine.kvCache.reuseBytes": "4Gi",
     "engine.kvCache.hostBytes": "1Gi",
     "engine.lora": [{"name": "a", "source": SMALLEST_SPEC["model"]["source"]}],
+    "engine.loraRoom": {"maxAdapters": 2, "maxRank": 8},
     "engine.plugins": {"gemm_plugin": "float16"},
     "engine.extraBuildArgs": ["--fast-build"],
     "vision.engine": "TensorRT",
@@ -487,8 +489,12 @@ UNSUPPORTED_VALUES: Mapping[str, object] = {
 
 def refused_by(row: Unsupported) -> dict[str, Any]:
     """Return a spec with a value that a row of the table refuses, on a backend of the row."""
-    allows_less = row.path == "vision.engine" and row.backends
-    spec = at(row.path, "Torch" if allows_less else UNSUPPORTED_VALUES[row.path])
+    value = UNSUPPORTED_VALUES[row.path]
+    if row.path == "vision.engine" and row.backends:  # allows less than other backends do
+        value = "Torch"
+    elif row.path == "model.family":  # a row for each family
+        value = next(name for name in FAMILIES if name not in row.allowed)
+    spec = at(row.path, value)
     if not row.backends or "Reference" in row.backends:
         return spec
     return merged(at("engine.backend", row.backends[0]), spec)

@@ -6,6 +6,7 @@ from below the kernel's own range, and a name among Linux's abstract sockets is 
 this process ends.
 """
 
+import atexit
 import random
 import socket
 
@@ -14,6 +15,13 @@ RANGE = range(11_000, 16_000)
 kernel (32768)."""
 
 _held: list[socket.socket] = []
+
+
+@atexit.register
+def _release() -> None:
+    """Close the names: sockets that an interpreter's end collects are reported as unclosed."""
+    for name in _held:
+        name.close()
 
 
 def free_ports(count: int) -> list[int]:

@@ -5,6 +5,7 @@ by their process ids.
 """
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -29,7 +30,12 @@ from support.tiny_llava import BuiltEngine
 READY_SECONDS = 240
 """Ready takes 6 s on a quiet machine."""
 
+_MEASURED = re.compile("work was measured in|what work costs was not measured")
+"""The gateway's line, the last of its start."""
+
 PROGRAM = (sys.executable, "-m", "mm_runtime")
+QUICK_GATEWAY = (sys.executable, "-P", str(Path(__file__).with_name("quick_gateway.py")))
+"""Without `-P` the modules beside it would hide packages of their names."""
 
 
 @dataclass
@@ -67,7 +73,7 @@ def run_pair(
     *,
     group: MemoryGroup | None = None,
     names: NameServer | None = None,
-    program: Sequence[str] = PROGRAM,
+    program: Sequence[str] | None = None,
     awaited: bool = True,
     **gateway_plan: object,
 ) -> Iterator[RealGateway]:
@@ -78,7 +84,8 @@ def run_pair(
         folder: for documents and logs.
         group: which the gateway runs in, from its first moment.
         names: which the gateway queries; None: this machine's.
-        program: the words in front of those of `mm-runtime`.
+        program: of both, the words in front of those of `mm-runtime`; None: the gateway measures
+            what work costs in one round.
         awaited: it must become ready before the block begins.
         gateway_plan: replaces limits.
     """
@@ -94,7 +101,9 @@ def run_pair(
             *("--http-port", str(http), "--grpc-port", str(grpc)),
             *("--metrics-port", str(metrics), "--gateway-port", str(front)),
         ]
-        start_server = partial(_start, stack, folder / "serve.log", serve, program=program)
+        start_server = partial(
+            _start, stack, folder / "serve.log", serve, program=program or PROGRAM
+        )
         server = start_server()
         gateway = _start(
             stack,
@@ -104,7 +113,7 @@ def run_pair(
                 *("--server-metrics", f"127.0.0.1:{metrics}"),
             ],
             names,
-            program=program,
+            program=program or QUICK_GATEWAY,
         )
         if group is not None:
             group.add(gateway.pid)
@@ -151,7 +160,8 @@ def gateway_of(
     """Run a gateway; yield its address, once it is ready where that is awaited."""
     url = f"http://127.0.0.1:{port}"
     with ExitStack() as stack:
-        process = _start(stack, log, ["gateway", *arguments, "--port", str(port)])
+        command = ["gateway", *arguments, "--port", str(port)]
+        process = _start(stack, log, command, program=QUICK_GATEWAY)
         if awaited:
             _wait_until_answers(url, {process: log})
         yield url
@@ -163,7 +173,7 @@ def _start(
     arguments: list[str],
     names: NameServer | None = None,
     *,
-    program: Sequence[str] = PROGRAM,
+    program: Sequence[str],
 ) -> subprocess.Popen[bytes]:
     output: IO[bytes] = stack.enter_context(log.open("ab"))
     command = [*program, *arguments]
@@ -182,14 +192,18 @@ def _wait_until_ready(pair: RealGateway) -> None:
 
 
 def _wait_until_answers(url: str, logs: Mapping[subprocess.Popen[bytes], Path]) -> None:
+    """Wait until a gateway, whose log is the last, is ready and does nothing of its own."""
     deadline = time.monotonic() + READY_SECONDS
     while time.monotonic() < deadline:
         for process, log in logs.items():
             if process.poll() is not None:
                 tail = log.read_text(errors="replace")[-2000:]
                 raise RuntimeError(f"{log.name}: exit code {process.returncode}\n{tail}")
+        *_, log = logs.values()
+        # Until then it sends requests of its own while no other comes: counters would show them.
+        measured = _MEASURED.search(log.read_text(errors="replace"))
         try:
-            if httpx.get(f"{url}/readyz", timeout=5).status_code == httpx.codes.OK:
+            if httpx.get(f"{url}/readyz", timeout=5).status_code == httpx.codes.OK and measured:
                 return
         except httpx.TransportError:
             pass

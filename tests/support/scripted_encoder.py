@@ -18,10 +18,13 @@ class _Servicer(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: ignore[
     def __init__(self, answer: Callable[[], Tensors]) -> None:
         self.answer = answer
         self.requested = 0
+        self.types: dict[str, str] = {}
+        """Name of each input of the last request -> Triton's name of its type."""
 
     def ModelInfer(self, request: Any, _context: Any) -> Any:  # noqa: N802 (Triton's name)
         """Answer one request."""
         self.requested += 1
+        self.types = {one.name: one.datatype for one in request.inputs}
         response = service_pb2.ModelInferResponse(model_name=request.model_name)
         for name, array in self.answer().items():
             output = response.outputs.add()

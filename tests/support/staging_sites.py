@@ -9,6 +9,7 @@ from mm_api.contract import ExitCode
 from mm_api.documents.build_plan import BuildPlan
 from mm_api.documents.build_result import BuildResult
 from mm_api.documents.model_plan import ModelPlan
+from mm_api.families import FAMILIES
 from mm_runtime.base.stop_signal import StopSignal
 from mm_runtime.engine_build.build_paths import BuildPaths
 from mm_runtime.engine_build.run import BuildOptions, build
@@ -52,11 +53,11 @@ class StagingSite:
 
 
 def write_source(folder: Path, family: str) -> Path:
-    """Write a checkpoint; VILA's parts have weights each."""
+    """Write a checkpoint; parts in folders of their own have weights each."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     write_model(folder, family)
     for part in PARTS:
-        if family == "vila" and not (folder / part / "model.safetensors").is_file():
+        if FAMILIES[family].in_parts and not (folder / part / "model.safetensors").is_file():
             (folder / part).mkdir(exist_ok=True)
             write_safetensors(folder / part / "model.safetensors", {"b": ("F16", (3, 5))})
     return folder

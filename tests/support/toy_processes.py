@@ -6,9 +6,9 @@
 
 Each prints its port when it listens. A gateway answers from a script, writes the prompt of each
 request to its log before the first token, and waits between tokens. A `limited` router has the
-tokens and limits of FOLDER and prints the port at which it takes claims, too, which is its name;
-then it reads the routers that are ready from its standard input, a JSON object of names and
-addresses a line, and acknowledges each by a line.
+tokens and limits of FOLDER, waits a minute for the router that counts a key, and prints the port at
+which it takes claims, too, which is its name; then it reads the routers that are ready from its
+standard input, a JSON object of names and addresses a line, and acknowledges each by a line.
 """
 
 import asyncio
@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from mm_edge.listening import listening_sockets
+from mm_router import remote_claims
 from mm_router.assembly import claims_server
 from mm_router.catalog import Model
 from mm_router.key_admission import read_limits
@@ -125,6 +126,9 @@ async def _router(addresses: Sequence[str]) -> None:
 
 
 async def _limited(folder: Path, addresses: Sequence[str]) -> None:
+    # On a busy machine an answer takes more than the second after which a router counts alone, by
+    # its share: that lets more in, as it must. One that is killed refuses connections at once.
+    remote_claims._CLAIM_SECONDS = START_SECONDS
     (listening,) = listening_sockets("127.0.0.1", 0)
     port = listening.getsockname()[1]
     settings = Settings(auth_file=folder / "tokens", own_name=str(port), claims_port=port)

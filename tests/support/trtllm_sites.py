@@ -55,7 +55,7 @@ class TrtllmSite:
         where = ["--plan", str(path), "--source", str(self.source)]
         return ["build", *where, "--store", str(self.store)]
 
-    def build(self, *, step_seconds: float = 60) -> tuple[BuildResult, ExitCode]:
+    def build(self, *, step_seconds: float = 240) -> tuple[BuildResult, ExitCode]:
         """Build in this process; its environment must be this site's."""
         options = BuildOptions(
             self.plan, self.source, self.store, step_seconds, trtllm_root=self.tools.root
@@ -68,7 +68,7 @@ def write_model(folder: Path, family: str) -> Path:
     MODELS[family].write(folder)
     (folder / "model.safetensors.index.json").unlink(missing_ok=True)
     _write_tokenizer(folder)
-    if family == "vila":
+    if FAMILIES[family].in_parts:
         (folder / "llm").mkdir()
         _write_tokenizer(folder / "llm")
         write_safetensors(folder / "llm" / "model.safetensors", {"a": ("F16", (8, 11))})

@@ -36,6 +36,16 @@ TEXT_DEFAULTS: dict[str, dict[str, int]] = {
         "vocab_size": 151936,
         "max_position_embeddings": 32768,
     },
+    "qwen3": {
+        "hidden_size": 4096,
+        "intermediate_size": 22016,
+        "num_hidden_layers": 32,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 32,
+        "head_dim": 128,
+        "vocab_size": 151936,
+        "max_position_embeddings": 32768,
+    },
     "qwen3_vl_text": {
         "hidden_size": 4096,
         "intermediate_size": 22016,

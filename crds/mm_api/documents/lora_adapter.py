@@ -1,17 +1,19 @@
 """LoRA adapters of an engine: part of `BuildPlan`, or of the commands of TensorRT-LLM in it."""
 
 from collections import Counter
-from typing import Annotated
+from typing import Annotated, Final
 
 from pydantic import AfterValidator, Field
 
 from mm_api.base import Document
 
+ADAPTER_NAME_PATTERN: Final = r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$"
+
 
 class LoraAdapter(Document):
     """One adapter that requests to a built engine can name."""
 
-    name: str = Field(pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$", max_length=63)
+    name: str = Field(pattern=ADAPTER_NAME_PATTERN, max_length=63)
     uid: int = Field(ge=0, description="What a request names it by; -1 would be the base model.")
     source: str = Field(
         description="Where the build Job finds it, as `--source` is written: a folder, an archive "

@@ -103,6 +103,15 @@ class VisionFacts(Document):
     max_tiles: int | None = Field(
         default=None, ge=1, description="Tiles of one image at most, its thumbnail included."
     )
+    min_tiles: int | None = Field(
+        default=None, ge=1, description="Tiles of one image at least, its thumbnail left out."
+    )
+    scales: list[int] | None = Field(
+        default=None,
+        min_length=2,
+        description="Sides in pixels of the squares that an image is seen as at once; the last is "
+        "a grid of tiles. None: an image is seen at one scale.",
+    )
     grid_pinpoints: list[tuple[int, int]] | None = Field(
         default=None, description="Heights and widths of the grids of tiles that images become."
     )
@@ -164,6 +173,18 @@ class LoraFacts(Document):
     rank: int = Field(ge=1, description="The highest of any adapter.")
 
 
+class StoredQuantization(Document):
+    """How Model-Optimizer quantized the weights before the checkpoint was published."""
+
+    weights: Literal["FP8", "NVFP4"] = Field(description="`quant_algo` of hf_quant_config.json.")
+    kv_cache: Literal["FP8"] | None = Field(
+        default=None, description="`kv_cache_quant_algo` of the same file. None: as the model's."
+    )
+    quantized_parameters: int = Field(
+        ge=1, description="Of `parameters`, those that are stored so; others keep `dtype`."
+    )
+
+
 class ModelFacts(Document):
     """Family, dimensions, dtypes and sizes of one checkpoint."""
 
@@ -189,6 +210,9 @@ class ModelFacts(Document):
         ge=1,
         description="Beside those, of LoRA adapters that the checkpoint brings along for requests "
         "with images or recordings. None: its family has none.",
+    )
+    quantization: StoredQuantization | None = Field(
+        default=None, description="None: weights are stored as the model computes."
     )
     custom_code: bool = Field(description="config.json names Python code of the checkpoint itself.")
     image_token_id: int | None = None

@@ -12,7 +12,7 @@ from pydantic import Field, JsonValue
 from mm_api.base import Document
 
 _SALTED = (1, 1)
-_PATTERNS = (1, 2)
+_PATTERNS = _CALLS = (1, 2)
 
 
 class TrtllmServe(Document):
@@ -41,6 +41,15 @@ class TrtllmServe(Document):
         NVIDIA/TensorRT-LLM, pull request 7925: in 1.2, and not in all of its release candidates.
         """
         return _is_since(_PATTERNS, self.version)
+
+    @property
+    def keeps_calls(self) -> bool:
+        """Return whether calls of tools in earlier messages reach the prompt.
+
+        NVIDIA/TensorRT-LLM, pull request 8817: before, `tool_calls` and `tool_call_id` were dropped
+        (tensorrt_llm/serve/chat_utils.py). The functions of `tools` are written by every version.
+        """
+        return _is_since(_CALLS, self.version)
 
     @property
     def ranks(self) -> int:

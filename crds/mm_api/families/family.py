@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from mm_api.checkpoint.dimensions import Dimensions
-from mm_api.checkpoint.values import JsonObject
+from mm_api.checkpoint.values import JsonObject, invalid
 from mm_api.documents.model_facts import ModelFacts, TextFacts, VisionFacts
+from mm_api.families.layouts import OtherLayout, added_token
 from mm_api.families.prompt import PromptStyle
 
 FIXED_SIZE_FACTOR = 1.25
@@ -43,8 +44,15 @@ class ImageLayout(StrEnum):
     VIEWS = "Views"
     """A base view and a grid of tiles that follows the image's shape; with `features_of_several`
     each of several images is one view."""
+    HD = "HD"
+    """Tiles of the widest grid that an image can be scaled to; their features in lines, each with a
+    vector at its end, before a separator and a view of all of it in the same lines."""
     CROPS = "Crops"
     """Tiles of the grid of the nearest shape, and a view of all of it; each as many features."""
+    ENDED = "Ended"
+    """Tiles of the grid of the nearest shape and a view of all of it, each with a token behind it;
+    or the grid at several scales, with one token behind all. The class that reads them is
+    trtllm-serve's alone."""
     NUMBERED = "Numbered"
     """Tiles of an image of one longer side, and a view of all of it, each behind tokens that say
     where it is."""
@@ -64,6 +72,7 @@ class ImageLayout(StrEnum):
         return self in {
             ImageLayout.SQUARE,
             ImageLayout.VIEWS,
+            ImageLayout.HD,
             ImageLayout.CROPS,
             ImageLayout.NUMBERED,
         }
@@ -83,6 +92,9 @@ class Decoder(StrEnum):
     """At `model.text_model`, with the head on top."""
     NESTED_MODEL = "NestedModel"
     """At `language_model`, which is a model with decoder and head of its own."""
+    COMPLETE = "Complete"
+    """The class is that of the language model alone, with its head on top; the checkpoint has the
+    tower's weights beside it."""
     FOLDER = "Folder"
     """In a folder of its own, `llm`."""
 
@@ -197,7 +209,8 @@ class PyTorchServing:
 
     Its classes: @register_auto_model in tensorrt_llm/_torch/models; the table of
     docs/source/models/supported-models.md. There is none for LlavaForConditionalGeneration,
-    LlavaOnevisionForConditionalGeneration and Blip2ForConditionalGeneration.
+    LlavaOnevisionForConditionalGeneration and Blip2ForConditionalGeneration, and that of VILA 1.5
+    fails on each image.
     """
 
     images: bool
@@ -210,6 +223,11 @@ class PyTorchServing:
     """Of trtllm-serve's file, which it needs for images."""
     since: str | None = None
     """First TensorRT-LLM that is documented to have the class; None: all that are planned for."""
+    joins_messages: bool = False
+    """The server writes the texts of all messages as one message of the user's, without anything
+    between them: its list HF_CHAT_TEMPLATE_EXCEPTIONS (tensorrt_llm/inputs/utils.py)."""
+    folder_words: tuple[str, ...] = ()
+    """Words in the path of the checkpoint by which the server would choose another conversation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,6 +308,8 @@ class Family:
     pool_factor: float
     recognised: Callable[[JsonObject], bool] = always
     """What a config.json of the model_type must say besides; exactly one family's holds."""
+    other_layout: OtherLayout | None = None
+    """Of checkpoints with code of their own, which the Reference engine reads without it."""
     unserved: Unserved | None = None
     """None: the Reference engine and TensorRT engines in Triton serve it."""
     engines_since: str | None = None
@@ -321,6 +341,8 @@ class Family:
     """None: checkpoints have none."""
     adapters: bool = False
     """The runtime's layout of adapters names the family's modules (LLaMA's and BART's)."""
+    joined_matrices: bool = False
+    """Its decoder has qkv_proj and gate_up_proj, which the layout of a spec's adapters does not."""
     published_pickled: bool = False
     """Its checkpoints are pickles and nothing else."""
     fixed_features: bool = True
@@ -337,6 +359,9 @@ class Family:
     """Pixels along the side of a square that one image, or tile, fills at the most."""
     mutual_images: bool = False
     """Tokens of an image read later ones of the same image: a step reads it all or not at all."""
+    long_rotation: bool = False
+    """Rotations of requests that may become longer than `original_max_position_embeddings` have
+    frequencies of their own (LongRoPE)."""
     interleaved_rotation: bool = False
     """Frequencies of time, row and column take turns (M-RoPE of Qwen3-VL)."""
     masked_vision: bool = False
@@ -349,6 +374,8 @@ class Family:
     max_images: int = 64
     """Images in one request that upstream's models can serve."""
     max_images_reason: str = ""
+    most_images: Callable[[VisionFacts], int | None] = lambda _: None
+    """The same where it follows from the checkpoint; None: `max_images`."""
     vision_dtype_bytes: int = 2
     default_encoder_tokens: int = 0
     decoder_input_tokens: int = 1
@@ -374,6 +401,17 @@ class Family:
         return self.recipe is not NO_ENGINES
 
     @property
+    def backends(self) -> tuple[str, ...]:
+        """Return those that serve it."""
+        found = (one for one in ("PyTorch", "Reference", "TensorRT") if self.is_served(one))
+        return tuple(one for one in found if one != "PyTorch" or self.pytorch)
+
+    @property
+    def encodes_at_once(self) -> bool:
+        """Return whether one pass of the tower reads all images of a request."""
+        return self.image_layout in {ImageLayout.OWN, ImageLayout.ENDED}
+
+    @property
     def sees(self) -> bool:
         """Return whether its checkpoints have a vision tower beside a decoder."""
         return self.kind is not Kind.ENCODER_DECODER and self.reads_images
@@ -382,6 +420,40 @@ class Family:
     def has_tower(self) -> bool:
         """Return whether images are encoded by themselves, and not by the checkpoint's class."""
         return self.image_layout is not ImageLayout.OWN
+
+    def layout_of(self, config: JsonObject) -> OtherLayout | None:
+        """Return the layout of a checkpoint by its config.json; None: that of the class."""
+        other = self.other_layout
+        kind = config.get("model_type")
+        return other if other is not None and other.model_type == kind else None
+
+    def dimensions(
+        self, config: JsonObject, processor: JsonObject, tokenizer: Mapping[str, JsonObject]
+    ) -> Dimensions:
+        """Return the parts of a checkpoint in any of the family's layouts.
+
+        Args:
+            config: config.json.
+            processor: preprocessor_config.json; empty: there is none.
+            tokenizer: the files of `TOKENIZER_FILES` by name, which another layout needs.
+
+        Raises:
+            CheckpointError: as `read`.
+        """
+        layout = self.layout_of(config)
+        if layout is None:
+            return self.read(config, processor)
+        translated, settings = layout.config(config), layout.processor(config, processor)
+        if layout.image_token is None:
+            return self.read(translated, settings)
+        token = added_token(layout.image_token, tokenizer)
+        if token is None:
+            raise invalid(
+                f"no file of the tokenizer has the token {layout.image_token}, which stands for"
+                f" features of images: {', '.join(tokenizer)} were read. Copy the tokenizer again"
+            )
+        read_as = translated | {"image_token_id": token}
+        return self.read(read_as, settings)
 
     def is_served(self, backend: str) -> bool:
         """Return whether the family is served where its engines can be built."""

@@ -1,7 +1,9 @@
 """InternVL 3: tiles of the grid of the nearest shape, and a view of all of it (#features).
 
-The class of transformers, whose checkpoints end in `-hf`; those with code of their own have another
-model_type. TensorRT-LLM has no class of either (docs/source/models/supported-models.md).
+The class of transformers, whose checkpoints end in `-hf`; those in OpenGVLab's own layout are read
+as it has them (`internvl_chat`). TensorRT-LLM's PyTorch backend has no class of either: none of
+@register_auto_model in tensorrt_llm/_torch/models is InternVLForConditionalGeneration or
+InternVLChatModel, in the newest sources that were read; older tags were not.
 """
 
 from typing import Any
@@ -23,6 +25,7 @@ from mm_api.families.family import (
     Kind,
     Serving,
 )
+from mm_api.families.internvl_chat import DECODERS, INTERNVL_CHAT
 from mm_api.families.llava_onevision import QWEN2_STYLE
 from mm_api.families.prompt import IMAGES, TEXT, PromptStyle
 
@@ -47,15 +50,15 @@ def read(config: JsonObject, processor: JsonObject) -> Dimensions:
     """Return the parts of an InternVL checkpoint.
 
     Raises:
-        CheckpointError: the language model is none of Qwen2's or attends to a window of tokens
+        CheckpointError: the language model is none of `DECODERS` or attends to a window of tokens
             only; the tower's features are chosen or merged in another way than InternVL 3's.
     """
     text = section(config, "text_config") or {}
     kind = text.get("model_type", "qwen2")
-    if kind != "qwen2":
+    if kind not in DECODERS:
         raise invalid(
-            f"text_config.model_type is {kind!r}; expected qwen2, whose blocks are planned. Use an"
-            " InternVL3-*-hf"
+            f"text_config.model_type is {kind!r}; expected one of {', '.join(DECODERS)}, whose"
+            " blocks are planned. Use an InternVL3-*-hf"
         )
     if text.get("use_sliding_window"):
         raise invalid("text_config.use_sliding_window is true; expected false")
@@ -107,6 +110,7 @@ INTERNVL = Family(
     title="InternVL 3",
     architectures=("InternVLForConditionalGeneration",),
     model_type="internvl",
+    other_layout=INTERNVL_CHAT,
     read=read,
     kind=Kind.PROMPT_TABLE,
     dtypes=("bfloat16", "float16"),

@@ -41,11 +41,11 @@ LOOK_ALIKES = (
     ),
     LookAlike(
         ("nvila",),
-        "NVILA",
-        "transformers has no class of it, its code is the checkpoint's own, and its tiling gives"
-        " each image another number of features",
-        "Nearest: VILA1.5 (family vila), or LLaVA-OneVision (family llava-onevision), whose images"
-        " are tiled too",
+        "NVILA with Python code of its own",
+        "its weights have other names than those of TensorRT-LLM's class, and no backend here runs"
+        " the checkpoint's code",
+        "Nearest: an NVILA of Efficient-Large-Model in folders, model_type llava_llama (family"
+        " nvila), on backend PyTorch",
     ),
     LookAlike(
         ("qwen2_5_omni_thinker", "qwen3_omni_moe", "qwen3_omni_moe_thinker"),

@@ -200,6 +200,7 @@ PHI4_MULTIMODAL = replace(
     recognised=lambda _: True,
     read=read,
     loaded_as=None,
+    joined_matrices=True,
     own_adapters=OwnAdapters("vision-lora", "speech-lora", adapted),
     prompt=PromptStyle(CHAT, "<|image|>", audio="<|audio|>", opening="<|", chat=CHAT),
     serving=Serving(

@@ -79,6 +79,10 @@ class PromptStyle:
     """None: tiles stand there without."""
     splits: bool = False
     """The placeholder is no token: the text is cut there, and features go in between."""
+    parts_begin: bool = False
+    """Each part of such a text is encoded as a prompt, with the begin token of its own."""
+    numbered: str = ""
+    """What complete prompts may write for a placeholder, with `{number}`, which counts from 1."""
 
     opening: str = ""
     """How every conversation begins: a text that begins so is a complete prompt."""
@@ -90,7 +94,8 @@ class PromptStyle:
     def reserved(self) -> tuple[str, ...]:
         """Return what a user's text must not contain: it would claim an image or other media."""
         images = self.placeholder if self.reads_images else ""
-        return tuple(filter(None, (images, self.video, self.audio)))
+        numbered = self.numbered.partition("{")[0]
+        return tuple(filter(None, (images, numbered, self.video, self.audio)))
 
 
 def prompt_style(placeholder: str, opening: str = "") -> PromptStyle:

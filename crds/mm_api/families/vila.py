@@ -13,13 +13,28 @@ from mm_api.families.family import (
     Embeddings,
     Family,
     Kind,
-    PyTorchServing,
     Recipe,
     Serving,
     Tokenizer,
 )
 from mm_api.families.llava import LLAMA_QUANTIZATIONS, LLAMA_STYLE
 from mm_api.families.prompt import IMAGES, TEXT, PromptStyle
+
+TILING = ("dynamic", "dynamic_s2")
+"""Values of image_aspect_ratio by which images are tiled, as NVILA's are."""
+
+
+def is_in_parts(config: JsonObject) -> bool:
+    """Return whether the checkpoint is three, each in a folder: VILA 1.5, NVILA."""
+    return "llm_cfg" in config and "vision_tower_cfg" in config
+
+
+def tiles_images(config: JsonObject) -> bool:
+    """Return whether a checkpoint in parts is NVILA: by its tiles, or by its projector."""
+    projector = config.get("mm_projector_cfg")
+    kind = projector.get("mm_projector_type") if isinstance(projector, dict) else projector
+    tiled = config.get("image_aspect_ratio") in TILING or bool(config.get("dynamic_s2"))
+    return tiled or str(kind).endswith("_fix")
 
 
 def features_per_image(vision: VisionFacts) -> int:
@@ -49,17 +64,15 @@ def read(config: JsonObject, _: JsonObject) -> Dimensions:
     """Return the parts of a VILA 1.5 checkpoint: 2 x 2 patches become a feature, rounded up.
 
     Raises:
-        CheckpointError: NVILA and other variants whose images become a varying number of tiles.
+        CheckpointError: images are seen at several scales, or features are made in another way.
     """
     tower = section(config, "vision_tower_cfg") or {}
     projector = str((section(config, "mm_projector_cfg") or {}).get("mm_projector_type", ""))
-    ratio = str(config.get("image_aspect_ratio", "resize"))
-    if "dynamic" in ratio or config.get("s2") or config.get("dynamic_s2"):
+    if config.get("s2"):
         raise invalid(
-            f"image_aspect_ratio is {ratio!r} (s2: {bool(config.get('s2'))}): dynamic tiling"
-            " (NVILA) gives each image another number of features, and Triton's preprocessing"
-            " model divides one fixed number back from the engine. Use a VILA1.5 checkpoint, or"
-            " LLaVA-OneVision (family llava-onevision), whose images are tiled too."
+            "s2 is true: several scales of one square are planned by no backend here. Use a"
+            " VILA1.5 without s2, or NVILA on backend PyTorch (family nvila), whose images are"
+            " tiled"
         )
     if projector not in {"mlp_downsample", ""}:
         raise invalid(
@@ -100,7 +113,7 @@ VILA = Family(
     title="VILA 1.5",
     architectures=("LlavaLlamaModel", "LlavaLlamaForCausalLM"),
     model_type=None,  # llava_llama and more: its layout identifies it
-    recognised=lambda config: "llm_cfg" in config and "vision_tower_cfg" in config,
+    recognised=lambda config: is_in_parts(config) and not tiles_images(config),
     read=read,
     kind=Kind.PROMPT_TABLE,
     dtypes=("float16", "bfloat16"),
@@ -126,8 +139,8 @@ VILA = Family(
     pipeline_parallel=True,
     quantizations=LLAMA_QUANTIZATIONS,
     vision_parameters=vision_parameters,
-    # No class in transformers, which Model-Optimizer would need: nothing is quantized.
-    pytorch=PyTorchServing(images=True),
+    # No `pytorch`: trtllm-serve gives upstream's class images as tensors, and its process_image
+    # (tensorrt_llm/_torch/models/modeling_vila.py at 0185c281) resizes and pads PIL images alone.
     tokenizer=Tokenizer(
         advice="Save a fast tokenizer into llm/:"
         " AutoTokenizer.from_pretrained('llm').save_pretrained('llm')."
@@ -140,6 +153,5 @@ VILA = Family(
             "`<image>` must stand in the text once per image: missing ones give a wrong answer, no "
             "error"
         ),
-        "NVILA's dynamic tiling is refused: its number of features varies",
     ),
 )

@@ -14,6 +14,7 @@ from mm_api.documents.model_plan import (
     Suggestion,
 )
 from mm_api.documents.trtllm_build import GpuModel
+from mm_api.modalities import Modality
 
 Sentence = Annotated[str, Field(max_length=2048)]
 
@@ -64,6 +65,9 @@ class PlanStatus(ApiModel):
     parameters: int | None = Field(default=None, description="Number of weights.")
     features_per_image: int | None = Field(
         default=None, description="Prompt tokens one image becomes."
+    )
+    input_modalities: Annotated[list[Modality], Field(max_length=4)] = Field(
+        default=[], description="What requests may hold."
     )
     max_concurrency: int | None = Field(
         default=None, description="Requests in one replica at a time."

@@ -107,6 +107,13 @@ UNSUPPORTED: Final[tuple[Unsupported, ...]] = (
     ),
     Unsupported("engine.lora", (), "LoRA adapters are", _REMOVE, backends=_PYTORCH),
     Unsupported(
+        "engine.loraRoom",
+        (),
+        "LoRA adapters that come and go in running pods are",
+        _REMOVE,
+        backends=("TensorRT", "PyTorch"),
+    ),
+    Unsupported(
         "engine.plugins", (), "settings of TensorRT-LLM plugins are", _REMOVE, backends=_REFERENCE
     ),
     Unsupported(

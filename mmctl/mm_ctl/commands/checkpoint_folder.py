@@ -12,11 +12,15 @@ from pathlib import Path
 from typing import Any
 
 from mm_api.checkpoint import CheckpointError, Dimensions
+from mm_api.checkpoint.parts import processor_of, with_parts
+from mm_api.checkpoint.quantized import check_unquantized, counted, stored_quantization
 from mm_api.checkpoint.values import stated_dtype
 from mm_api.documents.model_facts import ModelFacts
+from mm_api.documents.quantization import HF_QUANT_CONFIG
 from mm_api.dtypes import DTYPE_BYTES
 from mm_api.families import FAMILIES
 from mm_api.families.detection import resolve
+from mm_api.families.layouts import TOKENIZER_FILES
 from mm_ctl.documents import UsageError, read_text
 from mm_operator.plan.engine.weights import text_parameters
 
@@ -37,11 +41,13 @@ def facts_of_folder(folder: Path, family: str | None) -> ModelFacts:
     name = next((name for name in CONFIGS if (folder / name).is_file()), None)
     if name is None:
         raise UsageError(f"{folder} holds neither {' nor '.join(CONFIGS)}: give the folder of one")
-    config = _json(folder / name)
     try:
+        config = with_parts(_json(folder / name), lambda part: _json(folder / part))
         found = resolve(config, family)
-        preprocessor = _json(folder / "preprocessor_config.json")
-        dimensions = FAMILIES[found].read(config, preprocessor)
+        preprocessor = processor_of(lambda part: _json(folder / part))
+        layout = FAMILIES[found].layout_of(config)
+        tokenizers = {name: _json(folder / name) for name in TOKENIZER_FILES if layout}
+        dimensions = FAMILIES[found].dimensions(config, preprocessor, tokenizers)
     except CheckpointError as error:
         raise UsageError(f"{folder}: {error}") from error
     dtype = stated_dtype(config) or ""
@@ -54,7 +60,7 @@ def facts_of_folder(folder: Path, family: str | None) -> ModelFacts:
         weight_format="pickle" if FAMILIES[found].published_pickled else "safetensors",
         weight_bytes=1,
         parameters=1,
-        custom_code=bool(config.get("auto_map")),
+        custom_code=layout is None and bool(config.get("auto_map")),
         image_token_id=dimensions.image_token_id,
         text=dimensions.text,
         vision=dimensions.vision,
@@ -62,6 +68,12 @@ def facts_of_folder(folder: Path, family: str | None) -> ModelFacts:
         audio=dimensions.audio,
     )
     own = _own_adapters(folder, facts)
+    try:
+        stored = _quantized(folder, config)
+    except CheckpointError as error:
+        raise UsageError(f"{folder}: {error}") from error
+    if stored is not None:
+        return facts.model_copy(update={**stored, "own_adapter_parameters": own})
     parameters = _counted(folder, dtype) or _computed(folder, facts, dimensions)
     return facts.model_copy(
         update={
@@ -98,6 +110,25 @@ def _digest(folder: Path, name: str) -> str:
     return f"sha256:{total.hexdigest()}"
 
 
+def _quantized(folder: Path, config: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the facts of weights that Model-Optimizer quantized; None: it did not."""
+    if not (folder / HF_QUANT_CONFIG).is_file():
+        check_unquantized(config)
+        return None
+    shards = sorted(folder.glob("*.safetensors"))
+    if not shards:
+        raise UsageError(
+            f"{folder} has {HF_QUANT_CONFIG} and no *.safetensors: which matrices are quantized is "
+            "known from their headers only; add them"
+        )
+    found = counted({name: one for path in shards for name, one in _header(path).items()})
+    return {
+        "quantization": stored_quantization(_json(folder / HF_QUANT_CONFIG), found),
+        "parameters": found.parameters,
+        "weight_bytes": sum(path.stat().st_size for path in shards),
+    }
+
+
 def _counted(folder: Path, dtype: str) -> int | None:
     """Return the number of weights from headers or the index, None when there is neither."""
     shards = sorted(folder.glob("*.safetensors"))
@@ -109,12 +140,19 @@ def _counted(folder: Path, dtype: str) -> int | None:
 
 
 def _elements(path: Path) -> int:
+    return sum(math.prod(entry["shape"]) for entry in _header(path).values())
+
+
+def _header(path: Path) -> dict[str, dict[str, Any]]:
     try:
         with path.open("rb") as file:
             (length,) = struct.unpack("<Q", file.read(8))
             header = json.loads(file.read(length))
         header.pop("__metadata__", None)
-        return sum(math.prod(entry["shape"]) for entry in header.values())
+        return {
+            name: {"dtype": entry.get("dtype"), "shape": [int(one) for one in entry["shape"]]}
+            for name, entry in header.items()
+        }
     except (OSError, ValueError, KeyError, TypeError, struct.error, MemoryError) as error:
         raise UsageError(f"{path} is not a safetensors file: {error}") from error
 

@@ -22,15 +22,7 @@ _SERVER_FIELDS: Final = (
 _APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
 LOST_PARAMETERS: Final = (
-    *(
-        "prompt",
-        "best_of",
-        "tools",
-        "tool_choice",
-        "parallel_tool_calls",
-        "echo",
-        "chat_template_kwargs",
-    ),
+    *("prompt", "best_of", "echo", "chat_template_kwargs"),
     *("add_generation_prompt", "continue_final_message"),
 )
 """Of completions: TensorRT has them, PyTorch refuses them (docs/parameters.md; a test compares)."""
@@ -105,7 +97,7 @@ def _check(spec: Mapping[str, Any], family: Family) -> None:
             "spec.engine.backend",
         )
     if family.pytorch is None:
-        raise SpecError("BackendFamily", _no_class(family), "spec.model.family")
+        raise SpecError("BackendFamily", _not_served(family), "spec.model.family")
     images = value_at(spec, "engine.maxImagesPerRequest")
     if not family.pytorch.images and images != 0:
         raise SpecError(
@@ -116,10 +108,10 @@ def _check(spec: Mapping[str, Any], family: Family) -> None:
         )
 
 
-def _no_class(family: Family) -> str:
+def _not_served(family: Family) -> str:
     classes = " and ".join(family.architectures)
     return (
-        f"TensorRT-LLM on PyTorch has no class for {family.name} ({classes}) in any version: "
+        f"TensorRT-LLM on PyTorch does not serve {family.name} ({classes}) in any version: "
         f"{_elsewhere(family)}"
     )
 

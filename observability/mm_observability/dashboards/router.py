@@ -62,7 +62,15 @@ def _requests() -> Row:
                     Query(router.first_byte(0.95), f"{_MODEL} p95"),
                 ),
                 "s",
-                width=HALF,
+                width=QUARTER,
+            ),
+            Panel(
+                "Work under way",
+                "Estimated tokens of the requests that replicas answer now: prompts until the "
+                "first token, images, answers.",
+                (Query(router.outstanding_tokens(), _MODEL),),
+                "none",
+                width=QUARTER,
             ),
             Panel(
                 "Met a replica that may know them",
@@ -139,10 +147,17 @@ def _keys() -> Row:
             Panel(
                 "Refused requests by key",
                 "Requests per second that were refused for the limits of their key: key_requests "
-                "(a minute's), key_concurrent (at one time).",
+                "(a minute's), key_concurrent (at one time), key_tokens (a minute's).",
                 (Query(router.key_rejected(), "{{key}} {{reason}}"),),
                 "reqps",
-                width=HALF,
+                width=QUARTER,
+            ),
+            Panel(
+                "Tokens by key",
+                "Tokens per second of keys whose tokens are limited: prompts and answers.",
+                (Query(router.key_tokens(), "{{key}}"),),
+                "ops",
+                width=QUARTER,
             ),
             Panel(
                 "Who counted requests of keys",

@@ -72,6 +72,16 @@ def outstanding() -> str:
     return f"sum by ({_WHO}) ({series('mm_router_outstanding_requests')})"
 
 
+def outstanding_tokens() -> str:
+    """Return the estimated tokens of these requests."""
+    return f"sum by ({_WHO}) ({series('mm_router_outstanding_tokens')})"
+
+
+def key_tokens(*, window: str = PANEL) -> str:
+    """Return tokens per second of keys whose tokens are limited."""
+    return f"sum by (key) ({rate('mm_router_key_tokens_total', window=window)})"
+
+
 def replicas() -> str:
     """Return ready replicas, as the router sees them that sees the fewest."""
     return f"min by ({_WHO}) ({series('mm_router_replicas')})"

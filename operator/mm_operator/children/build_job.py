@@ -72,7 +72,8 @@ def _pod(
             plan_digest(build_plan),
             Flag.SOURCE,
             sources.source_argument(spec, commit),
-            *sources.adapter_arguments(spec),
+            # Those that come and go are no part of the engine.
+            *(sources.adapter_arguments(spec) if spec.engine.lora_room is None else []),
             Flag.STORE,
             store.address,
             *([Flag.WORK, store.directory] if store.bucket else []),

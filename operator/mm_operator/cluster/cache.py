@@ -114,6 +114,11 @@ class Cache:
         """Return one object, or None when it does not exist or is not ours."""
         return self._objects.get((kind, namespace, name))
 
+    def holds(self, kind: str, metadata: Mapping[str, Any]) -> bool:
+        """Return whether an object is held in the version of its metadata or a later one."""
+        held = self._objects.get((kind, metadata["namespace"], metadata["name"]))
+        return held is not None and held.version >= int(metadata["resourceVersion"])
+
     def of_model(self, key: Key) -> Iterator[Cached]:
         """Return the objects labelled with a model."""
         return self._group("model", key.namespace, key.name)

@@ -1,14 +1,17 @@
 """Fills the caches and keeps them in sync: a reflector per kind and namespace; kopf watches models.
 
-A replica that does not lead keeps them too, so that it can take over at once.
+A replica that does not lead keeps them too, so that it can take over at once. Before it does, they
+are compared with what the API server holds by then: watches may lag, and another one led until now.
 """
 
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Sequence
+from functools import partial
 
 from mm_api import labels
 from mm_operator.cluster.cache import Cache
+from mm_operator.cluster.catch_up import UNREADABLE, compare
 from mm_operator.cluster.client import Client
 from mm_operator.cluster.models import ModelCache
 from mm_operator.cluster.namespaces import LEASE_NAME, ServedNamespaces
@@ -21,6 +24,7 @@ from mm_operator.cluster.resources import (
     MODEL,
     NODE,
     WATCHED,
+    Resource,
 )
 from mm_operator.errors import ClusterError
 
@@ -34,6 +38,12 @@ _FEED_SECONDS = 0.05
 _FEEDS = 40
 """kopf lists 100 models in a tenth of a second. After two seconds the names are listed again: a
 model that was deleted in between never comes."""
+
+
+def most_watches(namespaces: int) -> int:
+    """Return the streams of the caches at the most; 0 namespaces: one stream a kind, for all."""
+    kinds = len((*WATCHED, LEASE, *KEDA_CHILDREN, *DEVICE_CHILDREN))
+    return kinds * max(namespaces, 1) + len((NODE,))
 
 
 class CacheSync:
@@ -71,12 +81,18 @@ class CacheSync:
     ) -> None:
         self._client = client
         self._models = models
+        self._cache = cache
         self._namespaces: Sequence[str | None] = namespaces or (None,)
         self._resync_seconds = resync_seconds
         self._after_resync = after_resync
         self._defined = asyncio.Event()
         self._listed = asyncio.Event()
         self._problem = "models are not listed yet"
+        self._children = (
+            *WATCHED,
+            *(KEDA_CHILDREN if keda else ()),
+            *(DEVICE_CHILDREN if minor >= _DEVICES_SINCE else ()),
+        )
         self._reflectors = [
             Reflector(client, resource, namespace=namespace, selector=_SELECTOR, sink=cache)
             for resource in WATCHED
@@ -125,6 +141,66 @@ class CacheSync:
             await reflector.synced.wait()
         for optional in (*self._optional, *self._keda, *self._devices):
             await optional.answered.wait()
+
+    async def caught_up(self) -> None:
+        """Wait until the caches are complete and hold what the API server holds at this call.
+
+        Models and children: Leases of namespaces and nodes are compared where they are used.
+        """
+        await self.synced()
+        while True:
+            try:
+                missed = await self._catch_models_up()
+                for resource in self._children:
+                    for namespace in self._namespaces:
+                        missed += await self._catch_up(resource, namespace)
+            except ClusterError as error:
+                _LOG.warning("the caches cannot be compared before leading: %s", error)
+                await asyncio.sleep(_RETRY_SECONDS)
+                continue
+            if missed:
+                _LOG.info("watches lagged: %d objects were read before leading", missed)
+            return
+
+    async def _catch_models_up(self) -> int:
+        """Read the models that kopf has not brought; return how many."""
+        listings = [
+            await compare(self._client, MODEL, namespace, "", self._models.is_current)
+            for namespace in self._namespaces
+        ]
+        read = [
+            item
+            for listing in listings
+            for place, name in listing.missed
+            if (item := await self._client.get(MODEL, place, name))
+        ]
+        for item in read:
+            self._models.put(item)
+        uids = {uid for listing in listings for uid in listing.uids}
+        # The oldest of them, as at each resync.
+        self._models.keep(uids, min(listing.version for listing in listings))
+        return len(read)
+
+    async def _catch_up(self, resource: Resource, namespace: str | None) -> int:
+        """Read the objects of a kind that its watch has not brought; return how many."""
+        kind, missed = resource.kind, 0
+        try:
+            found = await compare(
+                self._client, resource, namespace, _SELECTOR, partial(self._cache.holds, kind)
+            )
+        except ClusterError as error:
+            if error.status in UNREADABLE:
+                return 0
+            raise
+        for place, name in found.missed:
+            fields = f"metadata.name={name}"
+            pages = self._client.list(resource, place, selector=_SELECTOR, fields=fields)
+            async for items, _ in pages:
+                for item in items:
+                    self._cache.put(kind, item)
+                    missed += 1
+        self._cache.keep(kind, found.uids, namespace=namespace, version=found.version)
+        return missed
 
     async def defined(self) -> None:
         """Wait until models can be listed: the CRD is installed and may be read."""

@@ -18,6 +18,7 @@ from kubernetes.aio.config import load_incluster_config, load_kube_config
 from kubernetes.aio.config.config_exception import ConfigException
 
 from mm_operator.cluster.resources import POD, Resource
+from mm_operator.cluster.rest import RestClient
 from mm_operator.errors import ClusterError
 
 APPLY = "application/apply-patch+yaml"
@@ -40,9 +41,8 @@ _PAGE = 100
 """Objects of a list that come together: ConfigMaps of 12 kB take 20 ms to parse and to keep, while
 nothing else runs."""
 
-_CONNECTIONS = 32
-"""Eight watch streams and every worker at once, with room; the library's default of 100 is for
-clients of many hosts."""
+_REQUESTS = 20
+"""Requests at once: those of every worker (8 by default), with room for lists, events and logs."""
 
 _LONG_ANSWER_BYTES = 64 * 1024
 """Takes a millisecond to parse. A page of a list has some 300 kB and takes five; after a restart
@@ -67,16 +67,22 @@ class WritesForbiddenError(Exception):
     """A replica that may not write at this moment was about to; nothing was sent."""
 
 
-async def connect(kubeconfig: str | None, context: str | None) -> ApiClient:
+async def connect(kubeconfig: str | None, context: str | None, *, watches: int = 0) -> ApiClient:
     """Return the library's client for a kubeconfig, or for the pod's ServiceAccount when None.
 
     Outside a pod and without a kubeconfig, the usual places are read (`KUBECONFIG`, `~/.kube`).
+
+    Args:
+        kubeconfig: path of the file; None: as above.
+        context: of the file; None: its current one.
+        watches: streams that stay open. Each holds a connection, and without one of its own it
+            would wait for another to end.
 
     Raises:
         ClusterError: no configuration was found or it is damaged.
     """
     configuration = Configuration()
-    configuration.connection_pool_maxsize = _CONNECTIONS
+    configuration.connection_pool_maxsize = watches + _REQUESTS
     # Proxies are read once, below: aiohttp would do it, with a .netrc, in a thread a request.
     configuration.client_session_kwargs = {"trust_env": False}
     try:
@@ -92,7 +98,9 @@ async def connect(kubeconfig: str | None, context: str | None) -> ApiClient:
     except (ConfigException, OSError) as error:
         raise ClusterError(0, "kubeconfig", kubeconfig or "(default)", str(error)) from error
     configuration.proxy = configuration.proxy or _proxy_of(configuration.host)
-    return ApiClient(configuration)
+    client = ApiClient(configuration)
+    client.rest_client = RestClient(configuration)
+    return client
 
 
 def _proxy_of(host: str) -> str | None:

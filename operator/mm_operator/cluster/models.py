@@ -153,6 +153,11 @@ class ModelCache:
         self._hold(held, None)
         self.on_change(key)
 
+    def is_current(self, metadata: Mapping[str, Any]) -> bool:
+        """Return whether a model is here in the version of its metadata or a later one."""
+        held = self._records.get(Key(metadata["namespace"], metadata["name"]))
+        return held is not None and held.version >= int(metadata["resourceVersion"])
+
     def holds(self, uids: Collection[str]) -> bool:
         """Return whether all of these models are here."""
         return {record.uid for record in self._records.values()}.issuperset(uids)

@@ -7,6 +7,7 @@ from mm_api.v1alpha1 import MultimodalModelSpec, duration
 from mm_operator import names
 from mm_operator.errors import SpecError
 from mm_operator.model import (
+    AdaptersDecision,
     BuildDecision,
     Collection,
     EngineState,
@@ -17,6 +18,7 @@ from mm_operator.model import (
     Snapshot,
     Step,
 )
+from mm_operator.plan.adapter_loading import decide_adapters
 from mm_operator.plan.build import decide_build
 from mm_operator.plan.collection import decide_collection, store_key
 from mm_operator.plan.damage import found_damage, relieved
@@ -28,7 +30,7 @@ from mm_operator.plan.match import with_match
 from mm_operator.plan.pre_pull import decide_pre_pull
 from mm_operator.plan.preflight import first_problem, store_problem
 from mm_operator.plan.retention import kept, released
-from mm_operator.plan.rollout import decide_rollout
+from mm_operator.plan.rollout import decide_rollout, still_rolls_by_turns
 from mm_operator.plan.siblings import siblings_of, with_siblings
 from mm_operator.plan.store import identity_of, store_of
 
@@ -51,16 +53,17 @@ class _Engine:
 def decide(snapshot: Snapshot) -> Plan:
     """Return every decision about one model."""
     if snapshot.deleting:
-        return _frozen(SpecError(Reason.DELETING, "the model is being deleted"))
+        return _frozen(snapshot, SpecError(Reason.DELETING, "the model is being deleted"))
     problem = snapshot.spec_error
     if snapshot.spec is not None:
         problem = first_problem(snapshot.spec)
         if problem is None:
             refused = store_problem(snapshot, snapshot.spec)
             if refused:
-                return replace(_frozen(refused), recheck_after=CLAIM_SECONDS)
+                return replace(_frozen(snapshot, refused), recheck_after=CLAIM_SECONDS)
             return _decide(snapshot, snapshot.spec)
-    return _frozen(problem or SpecError(Reason.INVALID_SPEC, "the spec cannot be read"))
+    unread = SpecError(Reason.INVALID_SPEC, "the spec cannot be read")
+    return _frozen(snapshot, problem or unread)
 
 
 def _decide(snapshot: Snapshot, spec: MultimodalModelSpec) -> Plan:
@@ -75,6 +78,9 @@ def _decide(snapshot: Snapshot, spec: MultimodalModelSpec) -> Plan:
     rollout = decide_rollout(snapshot, spec, wanted, engine.build)
     key = store_key(snapshot, spec) if wanted else ""
     built = engine.build.step is Step.DONE
+    adapters = decide_adapters(
+        snapshot, spec, wanted, inspect=inspect, build=engine.build, rollout=rollout
+    )
     collection = decide_collection(snapshot, spec, key) if built else Collection()
     pulls = decide_pre_pull(snapshot, spec, engine.planned.plan, rollout)
     delays = (
@@ -82,13 +88,15 @@ def _decide(snapshot: Snapshot, spec: MultimodalModelSpec) -> Plan:
         collection.due_in,
         inspect.retry_in,
         engine.build.retry_in,
-        _own_write(inspect, engine.build),
+        adapters.retry_in if adapters else None,
+        _own_write(inspect, engine.build, adapters),
         _unheard(snapshot, wanted),
     )
     return Plan(
         inspect=inspect,
         build=engine.build,
         rollout=rollout,
+        adapters=adapters,
         problem=engine.planned.problem,
         engine=engine.planned.plan,
         collection=collection,
@@ -97,6 +105,7 @@ def _decide(snapshot: Snapshot, spec: MultimodalModelSpec) -> Plan:
         shared_engine=engine.shared,
         engine_config=config,
         keep=kept(snapshot, inspect, engine.build, rollout, collection)
+        | ({Ref("Job", adapters.job)} if adapters and adapters.job else set())
         | {Ref("Job", job) for job in pulls.keep},
         relieved=replaced(snapshot)
         | (relieved(snapshot, config, engine.build) if wanted else frozenset()),
@@ -105,14 +114,17 @@ def _decide(snapshot: Snapshot, spec: MultimodalModelSpec) -> Plan:
     )
 
 
-def _own_write(inspect: InspectDecision, build: BuildDecision) -> float | None:
+def _own_write(
+    inspect: InspectDecision, build: BuildDecision, adapters: AdaptersDecision | None
+) -> float | None:
     """Return 0 when this reconcile writes what the next one waits for: no event may come of it.
 
     That is a plan whose Job needs the uid of its ConfigMap, and a Job that goes once what it found
     is recorded.
     """
     unwritten = build.step is Step.WAITING and build.reason == Reason.BUILD_PENDING
-    recorded = any(done.step is Step.DONE and done.job for done in (inspect, build))
+    stages = (inspect, build, adapters)
+    recorded = any(one and one.step is Step.DONE and one.job for one in stages)
     return 0.0 if unwritten or recorded else None
 
 
@@ -151,12 +163,17 @@ def _engine(snapshot: Snapshot, spec: MultimodalModelSpec, inspect: InspectDecis
     return _Engine(planned, with_match(build, wanted.plan.build_plan, name), shared)
 
 
-def _frozen(problem: SpecError) -> Plan:
-    """Return the plan that changes nothing: whatever serves keeps serving."""
+def _frozen(snapshot: Snapshot, problem: SpecError) -> Plan:
+    """Return the plan that changes nothing: whatever serves keeps serving, and what rolls rolls."""
     return Plan(
         inspect=InspectDecision(Step.WAITING, problem.reason, str(problem)),
         build=BuildDecision(Step.WAITING, Reason.WAITING_FOR_PLAN, "the plan comes first"),
-        rollout=RolloutDecision(Step.WAITING, problem.reason, "nothing is changed"),
+        rollout=RolloutDecision(
+            Step.WAITING,
+            problem.reason,
+            "nothing is changed",
+            by_turns=still_rolls_by_turns(snapshot.observed.deployment),
+        ),
         problem=problem,
         frozen=True,
     )

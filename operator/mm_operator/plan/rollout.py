@@ -167,6 +167,13 @@ def _where_it_stands(
     )
 
 
+def still_rolls_by_turns(deployment: DeploymentState | None) -> bool:
+    """Return whether pods are being replaced in a turn, whatever the spec says by now."""
+    if deployment is None:
+        return False
+    return rolls_by_turns(deployment, complete=_complete(deployment, deployment.wanted))
+
+
 def _complete(deployment: DeploymentState, wanted: int) -> bool:
     counts = {deployment.wanted, deployment.replicas, deployment.updated, deployment.available}
     return deployment.observed_generation >= deployment.generation and counts == {wanted}

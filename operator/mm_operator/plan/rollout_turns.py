@@ -11,6 +11,7 @@ from mm_api.conditions import Reason
 from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_operator.digests import digest, stated
 from mm_operator.model import DeploymentState, RolloutDecision, Snapshot, Standing, Step
+from mm_operator.plan.rollout_progress import first_obstacle
 
 _NOT_OF_PODS = frozenset(
     {
@@ -45,6 +46,8 @@ _NOT_YET = frozenset(
 def spec_digest(spec: MultimodalModelSpec) -> str:
     """Return the digest of what a spec says of its pods."""
     content = _without(stated(spec), "")
+    if spec.engine.lora_room is not None:
+        content["engine"].pop("lora", None)
     return digest(content)[:_DIGITS]
 
 
@@ -90,11 +93,24 @@ def standing_of(snapshot: Snapshot, rollout: RolloutDecision) -> Standing:
     waits, rolls = rollout.waits_for_turn, rollout.by_turns
     if not waits and not rolls:
         return Standing()
-    deployment = snapshot.observed.deployment
-    stalled = deployment.stalled if deployment else ""
-    failed = rolls and rollout.step is not Step.START and rollout.reason not in _NOT_YET
-    failure = rollout.message if failed else stalled if rolls else ""
+    failure = _failure(snapshot, rollout) if rolls else ""
     return Standing(waits=waits, rolls=rolls, failure=failure, use=_use_of(snapshot))
+
+
+def _failure(snapshot: Snapshot, rollout: RolloutDecision) -> str:
+    """Return what is wrong with a rollout that began; empty: nothing.
+
+    A spec that became invalid meanwhile is not: its pods are looked at themselves.
+    """
+    deployment = snapshot.observed.deployment
+    if deployment is None:
+        return ""
+    reason, message = rollout.reason, rollout.message
+    if rollout.step is Step.WAITING:
+        obstacle = first_obstacle(deployment, snapshot.observed.pods)
+        reason, message = obstacle or (Reason.PODS_STARTING, "")
+    failed = rollout.step is not Step.START and reason not in _NOT_YET
+    return message if failed else deployment.stalled
 
 
 def rolls_by_turns(deployment: DeploymentState, *, complete: bool) -> bool:

@@ -1,5 +1,6 @@
 """`status.plan` from the numbers of a plan."""
 
+from mm_api.modalities import planned
 from mm_api.v1alpha1 import MemoryStatus, PlanStatus
 from mm_operator.model import EnginePlan
 
@@ -32,6 +33,7 @@ def plan_summary(plan: EnginePlan, serving_hash: str) -> PlanStatus:
         short_serving_hash=serving_hash[:_COLUMN_DIGITS] or None,
         parameters=facts.parameters,
         features_per_image=engine.vision.features_per_image if engine.vision else None,
+        input_modalities=planned(plan.build_plan, plan.serving_plan.gateway),
         max_concurrency=plan.serving_plan.gateway.max_concurrency,
         limits=engine.limits,
         gpu=plan.gpu,

@@ -217,6 +217,7 @@ def _engine_request(chat: PreparedChat, request_id: str, choice: int) -> EngineR
         max_tokens=chat.budget.max_tokens,
         sampling=replace(chat.sampling, seed=seed),
         turns=chat.turns,
+        tools=chat.tools,
         adapter=chat.adapter,
         token_by_token=bool(chat.stops or chat.stop_ids),
         stop_ids=chat.stop_ids,

@@ -116,6 +116,8 @@ async def _serve_gateway(options: GatewayOptions, gateway: Gateway) -> int:
         running.add_signal_handler(number, stop.set)
     serving = asyncio.create_task(server.serve())
     watching = asyncio.create_task(gateway.warm_up.watch())
+    measuring = asyncio.create_task(gateway.measure_work())
+    following = asyncio.create_task(gateway.warm_up.watch_adapters())
     stopping = asyncio.create_task(stop.wait())
     try:
         # The server ends by itself when its port is taken.
@@ -123,6 +125,7 @@ async def _serve_gateway(options: GatewayOptions, gateway: Gateway) -> int:
         if serving.done():
             return ExitCode.RETRY
         _log.info("draining")
+        measuring.cancel()
         clean = await gateway.drain.leave(
             lame_duck_seconds=options.lame_duck_seconds,
             timeout_seconds=gateway.request_timeout_seconds,
@@ -132,9 +135,10 @@ async def _serve_gateway(options: GatewayOptions, gateway: Gateway) -> int:
         _log.info("drained" if clean else "requests were cut off")
         return ExitCode.OK if clean else ExitCode.RETRY
     finally:
-        for task in (watching, stopping):
+        tasks = {watching, measuring, following, stopping}
+        for task in tasks:
             task.cancel()
-        await asyncio.wait({watching, stopping})
+        await asyncio.wait(tasks)
 
 
 def _set_up_logging() -> None:

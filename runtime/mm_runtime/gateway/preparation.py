@@ -42,7 +42,7 @@ from mm_runtime.gateway.media.images import ImageLoader, ImageReference, VideoRe
 from mm_runtime.gateway.media.recordings import AudioReference
 from mm_runtime.gateway.prompts.conversation import ChatPrompt
 from mm_runtime.gateway.prompts.layout import PromptLayout
-from mm_runtime.gateway.prompts.templates import Turn
+from mm_runtime.gateway.prompts.templates import Tool, Turn
 from mm_runtime.serving.preprocess.processors.prepared import ImageProcessor, Size
 
 AnyRequest = ChatRequest | CompletionRequest | TranscriptionRequest
@@ -65,6 +65,7 @@ class PreparedChat:
     sampling: Sampling
     stops: tuple[str, ...]
     turns: tuple[Turn, ...] = ()
+    tools: tuple[Tool, ...] = ()
     adapter: int | None = None
     """Id of the LoRA adapter that answers; None: the base model."""
     language: str = ""
@@ -112,6 +113,7 @@ class _Parsed:
     processors: tuple[ImageProcessor, ...] = ()
     """Of each image and video."""
     recordings: tuple[AudioReference, ...] = ()
+    tools: tuple[Tool, ...] = ()
 
     @property
     def kinds(self) -> tuple[bool, ...]:
@@ -202,7 +204,7 @@ class Preparation:
             InvalidRequestError: anything else that the client must change.
         """
         adapter = self.model.names.adapter(request.model)
-        refuse_unserved(request, self.model.backend)
+        refuse_unserved(request, self.model.backend, calls_missing=self.model.calls_missing)
         if isinstance(request, TranscriptionRequest):
             return replace(await self._prepare_audio(request), adapter=adapter)
         parsed = self._read(request)
@@ -249,6 +251,7 @@ class Preparation:
             sampling=sampling_of(request, self.model, most=budget.max_tokens),
             stops=request.stops,
             turns=parsed.turns,
+            tools=parsed.tools,
             adapter=adapter,
             choices=request.choices,
             stop_ids=frozenset(request.stop_token_ids or ()),
@@ -381,6 +384,7 @@ class Preparation:
             tuple(found.turns),
             processors,
             tuple(found.recordings),
+            tuple(found.tools),
         )
 
     def _processors(

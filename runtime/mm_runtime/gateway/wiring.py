@@ -4,7 +4,7 @@ import json
 import os
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from mm_edge.body_budget import BodyBudget
 from mm_edge.drain import Drain
 from mm_edge.json_cost import TEXT_BYTES
 from mm_edge.key_limits import KeyLimits
+from mm_runtime.adapters.room import room_folder
 from mm_runtime.gateway.admission.fetching import Fetching
 from mm_runtime.gateway.admission.slots import Admission
 from mm_runtime.gateway.admission.tokens import ContextLimits
@@ -44,6 +45,7 @@ from mm_runtime.gateway.api.served_model import ServedModel
 from mm_runtime.gateway.api.tool_dialects import ToolDialect
 from mm_runtime.gateway.backends.engine import Engine, Scorer
 from mm_runtime.gateway.dataplane import ChatService
+from mm_runtime.gateway.http.docs_page import docs_page
 from mm_runtime.gateway.http.exchange import Endpoint, ExchangeLimits
 from mm_runtime.gateway.http.openapi import openapi_document
 from mm_runtime.gateway.http.routes import Routes, build_app
@@ -55,11 +57,14 @@ from mm_runtime.gateway.media.image_cache import DecodedImageCache
 from mm_runtime.gateway.media.images import ImageLimits, ImageLoader
 from mm_runtime.gateway.metrics import GatewayMetrics
 from mm_runtime.gateway.preparation import Preparation
+from mm_runtime.gateway.prompts.conversation import ChatPrompt
 from mm_runtime.gateway.prompts.layout import PromptLayout
 from mm_runtime.gateway.prompts.loading import load_chat_prompt
 from mm_runtime.gateway.prompts.tokenization import Tokenization
 from mm_runtime.gateway.server_metrics import NO_SERVER, ServerMetrics
+from mm_runtime.gateway.warmup.adapter_names import AdapterNames
 from mm_runtime.gateway.warmup.evaluation import read_comparison
+from mm_runtime.gateway.warmup.quiet import Quiet
 from mm_runtime.gateway.warmup.warm_up import WarmUp
 from mm_runtime.gateway.warmup.work import WorkBenchmark
 from mm_runtime.images.fetch import FetchPolicy, ImageFetcher
@@ -94,12 +99,18 @@ class Gateway:
 
     app: Starlette
     warm_up: WarmUp
+    work: WorkBenchmark
     drain: Drain
     admission: Admission
     metrics: GatewayMetrics
     decoders: Decoders
     bodies: BodyBudget
     request_timeout_seconds: float
+
+    async def measure_work(self) -> None:
+        """Wait for the first readiness, then measure what work costs while no client comes."""
+        await self.warm_up.first_ready()
+        await self.work.run()
 
     def close(self) -> None:
         """End the processes that decode; no request is inside any more."""
@@ -131,8 +142,11 @@ def build_gateway(
     plan = serving.gateway
     directory = EngineDirectory(engine_dir, manifest)
     codec = TextCodec(directory.tokenizer)
-    chat_prompt = None if directory.facts.encoder else load_chat_prompt(directory, codec)
+    chat_prompt = None if directory.facts.encoder else _chat_prompt(directory, codec, serving)
     model = _served_model(directory, serving, chat_prompt.dialect if chat_prompt else None)
+    room, coming = serving.lora_room, dict[str, int]()
+    if room is not None:
+        model = replace(model, adapters=coming)
     metrics = GatewayMetrics(model.name)
     admission = Admission(
         max_concurrency=plan.max_concurrency,
@@ -175,7 +189,8 @@ def build_gateway(
         keys_are_salts=serving.trtllm_serve is None or serving.trtllm_serve.takes_salt,
     )
     service = ChatService(preparation, engine, admission)
-    work = WorkBenchmark(service, metrics, slots=plan.max_concurrency)
+    quiet = Quiet(admission.load)
+    work = WorkBenchmark(service, metrics, slots=plan.max_concurrency, quiet=quiet)
     warm_up = WarmUp(
         service,
         metrics,
@@ -183,7 +198,7 @@ def build_gateway(
         request_seconds=plan.request_timeout_seconds,
         golden=manifest.golden,
         comparison=read_comparison(engine_dir, manifest),
-        after_first=work.run,
+        adapters=AdapterNames(room_folder(engine_dir, room.key), coming) if room else None,
     )
     drain = Drain()
     key_limits = KeyLimits(plan.key_limits or (), time.monotonic)
@@ -230,6 +245,7 @@ def build_gateway(
         # One at a time: a text of the longest prompt takes seconds, and bodies do not wait for it.
         worker=ThreadPoolExecutor(1, thread_name_prefix="tokenize"),
     )
+    document = openapi_document(model.name)
     routes = Routes(
         model=model,
         metrics=metrics,
@@ -241,7 +257,8 @@ def build_gateway(
         server_metrics=server_metrics,
         tokenize=texts(answer=lambda body: tokenization.tokenize(parse_tokenize(body, ""))),
         detokenize=texts(answer=lambda body: tokenization.detokenize(parse_detokenize(body, ""))),
-        document=openapi_document(model.name),
+        document=document,
+        page=docs_page(document) if plan.docs else None,
     )
     return Gateway(
         app=build_app(
@@ -253,6 +270,7 @@ def build_gateway(
             translation=translation,
         ),
         warm_up=warm_up,
+        work=work,
         drain=drain,
         admission=admission,
         metrics=metrics,
@@ -260,6 +278,10 @@ def build_gateway(
         bodies=bodies,
         request_timeout_seconds=plan.request_timeout_seconds,
     )
+
+
+def _chat_prompt(directory: EngineDirectory, codec: TextCodec, serving: ServingPlan) -> ChatPrompt:
+    return load_chat_prompt(directory, codec, written_by_server=serving.trtllm_serve is not None)
 
 
 def _served_model(
@@ -295,6 +317,18 @@ def _served_model(
         adapters={one.name: one.uid for one in directory.manifest.plan.adapters},
         dialect=dialect,
         guided=guided_of(directory.manifest, serving),
+        calls_missing=_calls_missing(serving),
+    )
+
+
+def _calls_missing(serving: ServingPlan) -> str:
+    serve = serving.trtllm_serve
+    if serve is None or serve.keeps_calls:
+        return ""
+    return (
+        "trtllm-serve passes calls of earlier answers on since TensorRT-LLM 1.2, and the model's "
+        f"server is {serve.version}, which drops them: write them and what they have found as "
+        "text, or have the model served by a newer image."
     )
 
 

@@ -5,13 +5,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mm_api.checkpoint import CheckpointError
+from mm_api.checkpoint.parts import processor_of, with_parts
+from mm_api.checkpoint.quantized import check_unquantized, stored_quantization
 from mm_api.checkpoint.values import stated_dtype
-from mm_api.documents.model_facts import InspectReason, ModelFacts
+from mm_api.documents.model_facts import InspectReason, ModelFacts, StoredQuantization
+from mm_api.documents.quantization import HF_QUANT_CONFIG
 from mm_api.families import FAMILIES
 from mm_api.families.detection import resolve
+from mm_api.families.layouts import TOKENIZER_FILES
 from mm_runtime.base.containment import check_contained
 from mm_runtime.errors import InspectRefusedError, SourceEscapesError
 from mm_runtime.inspect import weights
+from mm_runtime.inspect.other_layout import check_shapes
 from mm_runtime.inspect.own_adapters import read_own_adapters
 from mm_runtime.inspect.small_files import (
     JsonObject,
@@ -73,18 +78,23 @@ def inspect(source: Path, options: InspectOptions) -> ModelFacts:
 
 
 def _inspect(source: Path, options: InspectOptions) -> ModelFacts:
-    config = _config(source)
+    config = with_parts(_config(source), lambda name: read_optional(source / name))
     family = resolve(config, options.family)
-    custom_code = _custom_code(source, config)
+    layout = FAMILIES[family].layout_of(config)
+    # Another layout is read without the code that it brings along.
+    custom_code = None if layout else _custom_code(source, config)
     if custom_code and not options.trust_remote_code:
         raise InspectRefusedError(
             InspectReason.CUSTOM_CODE_REFUSED,
             f"{custom_code} requires running Python code of the checkpoint (auto_map). Set"
             " spec.model.trustRemoteCode: true if you have read that code and trust it.",
         )
-    preprocessor = read_optional(source / "preprocessor_config.json")
-    dimensions = FAMILIES[family].read(config, preprocessor)
+    preprocessor = processor_of(lambda name: read_optional(source / name))
+    tokenizers = {name: read_optional(source / name) for name in TOKENIZER_FILES if layout}
+    dimensions = FAMILIES[family].dimensions(config, preprocessor, tokenizers)
     stored = _weights(source, family, config, options)
+    if layout is not None:
+        check_shapes(source, stored, layout.shapes(config))
     tokenizer = tokenizer_source(source, family)
     return ModelFacts(
         family=family,
@@ -95,6 +105,7 @@ def _inspect(source: Path, options: InspectOptions) -> ModelFacts:
         weight_bytes=stored.bytes,
         parameters=stored.parameters,
         own_adapter_parameters=read_own_adapters(source, family, dimensions.text),
+        quantization=_quantization(source, config, stored),
         custom_code=custom_code is not None,
         image_token_id=dimensions.image_token_id,
         sentence_piece_model=tokenizer.pieces,
@@ -104,6 +115,16 @@ def _inspect(source: Path, options: InspectOptions) -> ModelFacts:
         encoder=dimensions.encoder,
         audio=dimensions.audio,
     )
+
+
+def _quantization(
+    source: Path, config: JsonObject, stored: weights.Weights
+) -> StoredQuantization | None:
+    """Return how Model-Optimizer quantized the checkpoint; None: it did not."""
+    if stored.quantized is None:
+        check_unquantized(config)
+        return None
+    return stored_quantization(read_optional(source / HF_QUANT_CONFIG), stored.quantized)
 
 
 def _config(source: Path) -> JsonObject:

@@ -5,11 +5,13 @@ import math
 import struct
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from mm_api.checkpoint.quantized import Counted, counted
 from mm_api.documents.model_facts import InspectReason
+from mm_api.documents.quantization import HF_QUANT_CONFIG
 from mm_runtime.errors import InspectRefusedError
 from mm_runtime.inspect.small_files import listing, read_object
 
@@ -51,6 +53,8 @@ class Weights:
     bytes: int
     parameters: int
     dtype: str
+    quantized: Counted | None = None
+    """None: not quantized by Model-Optimizer."""
 
 
 def read(source: Path, *, allow_pickle: bool, config_dtype: str | None) -> Weights:
@@ -99,6 +103,13 @@ def read_parts(
         for name in folders
     }
     largest = max(parts.values(), key=lambda part: part.bytes)
+    for name, part in parts.items():
+        if part.quantized is not None:
+            raise InspectRefusedError(
+                InspectReason.CONFIG_INVALID,
+                f"{name}/{HF_QUANT_CONFIG} says that this part is quantized, and parts in folders"
+                " of their own are served as they are trained. Use one that is not quantized.",
+            )
     pickled = any(part.format == "pickle" for part in parts.values())
     return Weights(
         format="pickle" if pickled else "safetensors",
@@ -184,13 +195,19 @@ def _summary(source: Path, headers: Mapping[str, dict[str, Any]]) -> Weights:
             elements[str(entry.get("dtype"))] += _elements(f"{name}: tensor {tensor}", entry)
     if not elements.total():
         raise _invalid(f"{', '.join(headers)}: no tensor in it")
-    return Weights(
+    found = Weights(
         format="safetensors",
         files=tuple(headers),
         bytes=sum((source / name).stat().st_size for name in headers),
         parameters=elements.total(),
         dtype=DTYPES[elements.most_common(1)[0][0]][0],
     )
+    if not (source / HF_QUANT_CONFIG).is_file():
+        return found
+    entries = {name: entry for header in headers.values() for name, entry in header.items()}
+    numbers = counted(entries)
+    dtype = DTYPES[numbers.dtype][0]
+    return replace(found, parameters=numbers.parameters, dtype=dtype, quantized=numbers)
 
 
 def _elements(where: str, entry: Mapping[str, Any]) -> int:

@@ -4,10 +4,11 @@ peft holds the matrices in the layers that they change. A row without an adapter
 a model without adapters, gets exactly what the checkpoint's own layer computes.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from weakref import WeakSet
 
 from safetensors.torch import load_file
 
@@ -15,6 +16,7 @@ from mm_api.documents.model_facts import ModelFacts
 from mm_runtime.adapters.check import read_config
 from mm_runtime.adapters.files import WEIGHTS
 from mm_runtime.adapters.layout import place_of
+from mm_runtime.serving.errors import RequestError
 
 BASE = "__base__"
 """peft's name for the model without an adapter."""
@@ -34,6 +36,15 @@ class AdapterFolder:
     """Of the checkpoint it was made for."""
 
 
+@dataclass(frozen=True, slots=True)
+class ReadAdapter:
+    """An adapter in memory: for each stack peft's configuration, and the matrices by name."""
+
+    uid: int
+    name: str
+    parts: Mapping[str, tuple[Any, Mapping[str, Any]]]
+
+
 class Adapters:
     """All adapters of one model. Not thread-safe, as the model itself."""
 
@@ -44,41 +55,97 @@ class Adapters:
             stacks: llm, or encoder and decoder -> the module that has `layers`.
             folders: were checked when the engine was built.
         """
+        self._stacks = dict(stacks)
+        self._held: dict[str, Any] = {}
+        """Stack -> peft's model around it, once an adapter has changed it."""
+
+        self._hooked: WeakSet[Any] = WeakSet()
+        self._loaded: set[int] = set()
         self._names: list[str] = []
         """One a row of the next pass."""
 
-        for engine, stack in stacks.items() if folders else ():
-            self._adapt(engine, stack, folders)
+        for one in folders:
+            self.add(self.read(one))
+
+    def read(self, adapter: AdapterFolder) -> ReadAdapter:
+        """Return an adapter as `add` takes it; may be called beside passes.
+
+        Raises:
+            OSError, ValueError, PermanentError: its files are missing or not understood.
+        """
+        parts = {
+            engine: (_config(adapter, tensors), tensors)
+            for engine in self._stacks
+            if (tensors := matrices(engine, adapter))
+        }
+        return ReadAdapter(adapter.uid, adapter.name, parts)
+
+    def add(self, adapter: ReadAdapter) -> None:
+        """Put an adapter into the layers that it changes, between two passes; once is enough.
+
+        Raises:
+            ValueError: a stack has no layer that it names; the model is as before.
+        """
+        if adapter.uid in self._loaded:
+            return
+        name, done = str(adapter.uid), []
+        try:
+            for engine, (config, tensors) in adapter.parts.items():
+                done.append(engine)
+                self._inject(engine, name, config, tensors, adapter.name)
+        except BaseException:
+            for engine in done:
+                self._drop(engine, name)
+            raise
+        self._loaded.add(adapter.uid)
+
+    def remove(self, uid: int) -> None:
+        """Take an adapter out of its layers, between two passes; no request may be using it."""
+        self._loaded.discard(uid)
+        for engine in self._held:
+            self._drop(engine, str(uid))
+
+    def check(self, uid: Adapter) -> None:
+        """Refuse a request for an adapter that was taken out since it arrived.
+
+        Raises:
+            RequestError: so it is.
+        """
+        if uid is not None and uid not in self._loaded:
+            raise RequestError(f"LoRA adapter {uid} was removed while the request waited")
 
     def aim(self, rows: Sequence[Adapter]) -> None:
         """Set the adapters of the next passes' rows; one adapter is for any number of rows."""
         self._names = [BASE if uid is None else str(uid) for uid in rows]
 
-    def _adapt(self, engine: str, stack: Any, folders: Sequence[AdapterFolder]) -> None:
+    def _inject(
+        self, engine: str, name: str, config: Any, tensors: Mapping[str, Any], called: str
+    ) -> None:
         # Four seconds of imports, which engines without adapters avoid.
         from peft import LoraModel, set_peft_model_state_dict  # noqa: PLC0415
-        from peft.tuners.lora import LoraLayer  # noqa: PLC0415
 
-        held: Any = None
-        for one in folders:
-            tensors = matrices(engine, one)
-            if not tensors:
-                continue
-            name, config = str(one.uid), _config(one, tensors)
-            if held is None:
-                held = LoraModel(stack, config, name)
-            else:
-                held.peft_config[name] = config
-                held.inject_adapter(stack, name)
-            left: Any = set_peft_model_state_dict(stack, tensors, adapter_name=name)
-            if left.unexpected_keys:
-                raise ValueError(
-                    f"LoRA adapter {one.name}: the {engine} has no {left.unexpected_keys[0]}"
-                )
-        layer: Any = LoraLayer
-        for module in stack.modules():
-            if isinstance(module, layer):
+        stack, held = self._stacks[engine], self._held.get(engine)
+        if held is None:
+            self._held[engine] = LoraModel(stack, config, name)
+        else:
+            held.peft_config[name] = config
+            held.inject_adapter(stack, name)
+        left: Any = set_peft_model_state_dict(stack, dict(tensors), adapter_name=name)
+        if left.unexpected_keys:
+            raise ValueError(
+                f"LoRA adapter {called}: the {engine} has no {left.unexpected_keys[0]}"
+            )
+        for module in _lora_layers(stack):
+            if module not in self._hooked:
+                self._hooked.add(module)
                 module.register_forward_pre_hook(self._add_names, with_kwargs=True)
+
+    def _drop(self, engine: str, name: str) -> None:
+        held = self._held.get(engine)
+        if held is not None and name in held.peft_config:
+            # Rows name their adapters; peft would choose another active one, layer by layer, aloud.
+            held.set_adapter([])
+            held.delete_adapter(name)
 
     def _add_names(
         self, _: Any, inputs: tuple[Any, ...], named: dict[str, Any]
@@ -89,6 +156,13 @@ class Adapters:
         """
         each = len(inputs[0]) // len(self._names)
         return inputs, {**named, "adapter_names": [one for one in self._names for _ in range(each)]}
+
+
+def _lora_layers(stack: Any) -> Iterator[Any]:
+    from peft.tuners.lora import LoraLayer  # noqa: PLC0415 (see `Adapters`)
+
+    layer: Any = LoraLayer
+    return (module for module in stack.modules() if isinstance(module, layer))
 
 
 def matrices(engine: str, adapter: AdapterFolder) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """What the requests of a step say next: their rules gathered, their tokens chosen together."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -27,7 +27,10 @@ class Choices:
 
 
 def choices_of(
-    advancing: Sequence[Running], logits: torch.Tensor, broken: Mapping[int, Exception]
+    advancing: Sequence[Running],
+    logits: torch.Tensor,
+    broken: Mapping[int, Exception],
+    beside: Callable[[], None],
 ) -> Choices:
     """Return the next token of every request, and what is wrong with those that have none.
 
@@ -35,6 +38,7 @@ def choices_of(
         advancing: requests that get a token.
         logits: [rows, vocabulary], as many rows of each as it is wide.
         broken: place of a request -> why its rows are nothing to read.
+        beside: called once, when the device has all its work and is about to be waited for.
     """
     ends = list(accumulate(running.width for running in advancing))
     rows = [slice(end - one.width, end) for one, end in zip(advancing, ends, strict=True)]
@@ -48,7 +52,7 @@ def choices_of(
                 wanted[rows[place].start] = running.request.wanted.likeliest
         except Exception as error:  # noqa: BLE001 (of this request alone, which gets it later)
             errors[place] = error
-    return Choices(logits, rows, choose_all(logits, rules, wanted), errors)
+    return Choices(logits, rows, choose_all(logits, rules, wanted, beside), errors)
 
 
 def _nothing(count: int) -> list[Rules | None]:

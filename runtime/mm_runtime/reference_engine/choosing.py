@@ -39,8 +39,15 @@ class Chosen:
     """As many tokens and their log probabilities as are wanted."""
 
 
+def _nothing() -> None:
+    """Do nothing beside a pass."""
+
+
 def choose_all(
-    logits: torch.Tensor, rules: Sequence[Rules | None], wanted: Sequence[int | None]
+    logits: torch.Tensor,
+    rules: Sequence[Rules | None],
+    wanted: Sequence[int | None],
+    beside: Callable[[], None] = _nothing,
 ) -> list[Chosen]:
     """Return the next token of each row; the one place where a step waits for its device.
 
@@ -49,6 +56,7 @@ def choose_all(
         rules: of each row; None: the likeliest token.
         wanted: how many of the likeliest tokens are reported with their probabilities, beside the
             chosen one; None: no probability is.
+        beside: called once, before the device is waited for.
     """
     ruled = [one for one in rules if one is not None]
     if ruled and len(ruled) == len(rules):
@@ -62,6 +70,7 @@ def choose_all(
             tokens[places] = choose(logits[places], ruled)
     reported = {row: most for row, most in enumerate(wanted) if most is not None}
     if not reported:
+        beside()
         return [Chosen(token) for token in tokens.tolist()]
     most = max(reported.values())
     places = torch.tensor([*reported], device=logits.device)
@@ -70,7 +79,9 @@ def choose_all(
     own = log_probs.gather(1, tokens[places, None].clamp(min=0))
     # One copy; float64 holds each token exactly.
     found = torch.cat((own.double(), values.double(), likeliest.double()), dim=1)
-    flat = torch.cat((tokens.double(), found.flatten())).tolist()
+    joined = torch.cat((tokens.double(), found.flatten()))
+    beside()
+    flat = joined.tolist()
     chosen = [Chosen(int(token)) for token in flat[: len(tokens)]]
     for at, (row, count) in enumerate(reported.items()):
         first = len(tokens) + at * (1 + 2 * most)

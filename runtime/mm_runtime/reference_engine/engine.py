@@ -13,23 +13,28 @@ computes nothing more ends the process (`Ending`).
 import logging
 import threading
 import time
-from collections import Counter, deque
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections import deque
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from mm_api.documents.build_plan import EngineLimits
+from mm_runtime.reference_engine.between import BetweenPasses, Work
 from mm_runtime.reference_engine.choices import Choices, choices_of
+from mm_runtime.reference_engine.deliveries import Deliveries
 from mm_runtime.reference_engine.model import Part, Passed, SlotModel
+from mm_runtime.reference_engine.options import Ending, EngineCounts, EngineOptions
 from mm_runtime.reference_engine.prefix_cache import PrefixCounts
 from mm_runtime.reference_engine.reuse import Reuse
 from mm_runtime.reference_engine.running import Running
 from mm_runtime.reference_engine.sampling import TokenChooser
 from mm_runtime.reference_engine.schedule import Shares, rows_of_prompt
 from mm_runtime.reference_engine.sinks import cancel, fail, is_cancelled
+from mm_runtime.reference_engine.step_reports import StepObserver, StepReports
 from mm_runtime.serving.errors import (
     EngineStoppedError,
     GpuLostError,
@@ -41,60 +46,11 @@ from mm_runtime.serving.generate.request import Request, Sink
 
 logger = logging.getLogger(__name__)
 
-StepObserver = Callable[[Mapping[int, int]], None]
-
-REPORT_INTERVAL_SECONDS = 1.0
-"""Prometheus scrapes every 15 s by default, the operator's autoscaler every 5 s at the soonest."""
-
 _STOPPING = "the server is shutting down; send the request again"
 _LOST = "the GPU of this server is lost, and the server starts again; send the request again"
 
 WAITING_CHECKED_EVERY = 10
 """Waiting requests hold no slot and can be many, so they are checked this much more rarely."""
-
-
-@dataclass(frozen=True)
-class EngineOptions:
-    """What bounds the engine."""
-
-    limits: EngineLimits
-    """Of the plan."""
-
-    max_queue_size: int
-    """Requests that wait; more are refused. 0 means without bound, as in Triton's queue policy."""
-
-    prompt_rows: int
-    """Tokens of prompts in one step beside decoding requests, while few wait."""
-
-    cancellation_check_seconds: float = 0.02
-    """How often each request is checked for a cancellation by its client."""
-
-    logits_rows: int = 1 << 20
-    """Positions of a prompt whose logits are computed at one time, for requests that want them."""
-
-
-@dataclass(frozen=True)
-class EngineCounts:
-    """What the engine has done and is doing."""
-
-    running: int
-    waiting: int
-    steps: int
-    """Forward passes that decoded."""
-
-    decoded_tokens: int
-    """Tokens of those passes: more than `steps` when requests shared them."""
-
-
-@dataclass(frozen=True)
-class Ending:
-    """When and how the process of an engine ends by itself."""
-
-    lost: Callable[[Exception], bool]
-    """Return whether an error means that the device computes nothing more."""
-
-    end: Callable[[Exception], None]
-    """End the process; called once, after all requests have failed."""
 
 
 _Computed = tuple[Passed, list[NDArray[np.float32]], Choices | None]
@@ -117,14 +73,12 @@ class Engine:
         self._prefilling: Running | None = None
         """At most one; its slot comes right after the decoding ones."""
 
+        self._between = BetweenPasses()
+        self._deliveries = Deliveries()
         self._steps = 0
         self._decoded_tokens = 0
-        self._sizes: Counter[int] = Counter()
-        """Decoding steps that were not reported yet: requests of a step -> such steps."""
-
-        self._observe_steps: StepObserver = _no_observer
+        self._reports = StepReports()
         self._ending = Ending(lost=lambda _: False, end=lambda _: None)
-        self._reported_at = 0.0
         self._stopping = False
         self._checked = 0.0
         self._checks = 0
@@ -141,7 +95,7 @@ class Engine:
                 thread; must not block.
             ending: of the process, when its device computes nothing more; None: no device is lost.
         """
-        self._observe_steps = observe_steps or _no_observer
+        self._reports.observe = observe_steps or self._reports.observe
         self._ending = ending or self._ending
         self._thread.start()
 
@@ -184,6 +138,27 @@ class Engine:
             self._waiting.append((request, sink))
             self._wake.notify()
 
+    def between_passes(self, work: Work) -> Future[None]:
+        """Have the engine's thread do something to the model between two passes.
+
+        Returns:
+            What ends with the work, with its error, or with the engine.
+        """
+        with self._wake:
+            future = self._between.put(work)
+            if self._stopping:
+                self._between.cancel()
+            self._wake.notify()
+        return future
+
+    def serves_with(self, adapter: int) -> bool:
+        """Return whether a request that waits or runs uses a LoRA adapter; between passes only."""
+        with self._wake:
+            requests = [request for request, _ in self._waiting]
+        running = [*self._decoding, *([self._prefilling] if self._prefilling else [])]
+        requests += [one.request for one in running]
+        return any(request.adapter == adapter for request in requests)
+
     def _check(self, request: Request) -> None:
         prompt, limits = self._model.prompt_length(request), self._options.limits
         if not 1 <= prompt <= limits.max_input_len:
@@ -204,11 +179,12 @@ class Engine:
         """Serve until stopped."""
         while True:
             with self._wake:
-                while not (self._stopping or self._waiting or self._busy):
+                while not (self._stopping or self._waiting or self._busy or self._between):
                     self._wake.wait()
                 if self._stopping:
                     break
             self.turn()
+        self._between.cancel()
         self._fail_running(EngineStoppedError(_STOPPING))
         self._fail_waiting(EngineStoppedError(_STOPPING))
 
@@ -219,9 +195,12 @@ class Engine:
         and no others.
         """
         try:
+            self._between.do()
             self._drop_cancelled()
             self._step()
-            self._report_steps()
+            if not self._busy:
+                self._deliveries.release()
+            self._reports.report(busy=self._busy)
         except GpuLostError as error:
             self._end(error)
         except Exception as error:
@@ -240,17 +219,6 @@ class Engine:
         self._fail_waiting(GpuLostError(_LOST))
         cause = error.__cause__
         self._ending.end(cause if isinstance(cause, Exception) else error)
-
-    def _report_steps(self) -> None:
-        """Report the steps, once in a while: each report costs calls into Triton."""
-        now = time.monotonic()
-        if self._sizes and (not self._busy or now - self._reported_at >= REPORT_INTERVAL_SECONDS):
-            self._reported_at = now
-            sizes, self._sizes = self._sizes, Counter()
-            try:
-                self._observe_steps(sizes)
-            except Exception:
-                logger.exception("the steps could not be counted; generation continues")
 
     @property
     def _free_slots(self) -> int:
@@ -292,6 +260,7 @@ class Engine:
         with self._wake:
             staying = [entry for entry in self._waiting if id(entry[1]) not in leaving]
             self._waiting = deque(staying)
+        self._model.prepare(None)
         for sink in gone:
             cancel(sink)
 
@@ -350,12 +319,32 @@ class Engine:
             self._context(prompt, passed),
         )
         read = 0 if part is None else len(part.rows)
-        if prompt is not None and prompt.prefilled + read == len(prompt.prompt):
+        complete = prompt is None or prompt.prefilled + read == len(prompt.prompt)
+        if prompt is not None and complete:
             advancing.append(prompt)
             states = torch.cat((states, passed.read[-1:]))
+        beside = partial(self._beside_a_pass, len(advancing) if complete else None)
         if not advancing:
+            beside()
             return passed, context, None
-        return passed, context, choices_of(advancing, self._model.logits(states), passed.broken)
+        logits = self._model.logits(states)
+        return passed, context, choices_of(advancing, logits, passed.broken, beside)
+
+    def _beside_a_pass(self, running: int | None) -> None:
+        """Do what needs no result of the pass that was begun, before it is waited for.
+
+        Args:
+            running: requests in slots after it; None: the rest of a prompt comes next.
+        """
+        self._deliveries.release()
+        if not self._model.launches:
+            return
+        following = None
+        if running is not None and running < self._options.limits.max_batch_size:
+            with self._wake:
+                following = self._waiting[0][0] if self._waiting else None
+        with suppress(Exception):  # `begin` fails again, and its client gets the error
+            self._model.prepare(following)
 
     def _count(self, decoding: int) -> None:
         """Count a pass that decoded so many requests, and their positions."""
@@ -364,7 +353,7 @@ class Engine:
         if decoding:
             self._steps += 1
             self._decoded_tokens += decoding
-            self._sizes[decoding] += 1
+            self._reports.add(decoding)
 
     def _context(self, prompt: Running | None, passed: Passed) -> list[NDArray[np.float32]]:
         """Return the logits of what a pass has read, some rows at a time; none unless wanted."""
@@ -430,7 +419,14 @@ class Engine:
             # The model has taken what it reads of them; a GPU has no room for both.
             left = replace(request, table=None, features=None)
             recalled = self._reuse.recall(slot, request)
-            return Running(left, sink, prompt, chooser, max_length=limit, recalled=recalled)
+            return Running(
+                left,
+                self._deliveries.to(sink),
+                prompt,
+                chooser,
+                max_length=limit,
+                recalled=recalled,
+            )
         except Exception as error:
             # It is in no slot yet, so no other code reports the error to the client.
             logger.exception("a request could not be started")
@@ -453,6 +449,8 @@ class Engine:
         """Give every slot its next token, and let finished and broken requests leave."""
         finished = []
         failed = []
+        # One answer alone has its piece at once: no other is made slower by its way to the client.
+        self._deliveries.delayed = self._model.launches and len(self._decoding) > 1
         for slot, running in enumerate(self._decoding):
             error, rows = choices.errors.get(slot), choices.rows[slot]
             try:
@@ -482,6 +480,7 @@ class Engine:
             self._model.move(last + 1, last, self._prefilling.length)
 
     def _fail_running(self, error: Exception) -> None:
+        self._deliveries.release()
         running = [*self._decoding, *([self._prefilling] if self._prefilling else [])]
         self._decoding, self._prefilling = [], None
         for one in running:
@@ -493,7 +492,3 @@ class Engine:
             waiting, self._waiting = self._waiting, deque()
         for _, sink in waiting:
             fail(sink, error)
-
-
-def _no_observer(_: Mapping[int, int]) -> None:
-    """Report to no observer."""

@@ -23,11 +23,12 @@ from mm_runtime.reference_engine.fused.decoder import FusedDecoder
 from mm_runtime.reference_engine.fused.low_ranks import take_adapters
 from mm_runtime.reference_engine.fused.weights import has_llama_shape, take_weights
 from mm_runtime.reference_engine.model import Part, Passed
+from mm_runtime.reference_engine.other_layout import configuration_in, load_other_layout
 from mm_runtime.reference_engine.prefix_cache import PrefixCache, PrefixCounts
 from mm_runtime.reference_engine.prefix_keys import BLOCK, block_names
 from mm_runtime.reference_engine.slot_cache import ATTENTION, SlotCache
 from mm_runtime.reference_engine.streaming import places
-from mm_runtime.serving.device import as_tensor, release_unused
+from mm_runtime.serving.device import as_tensor, is_gpu, release_unused, sent
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.generate.request import Request, Rows
 
@@ -69,9 +70,13 @@ class LanguageModel:
         """The adapter of each slot."""
 
         self._device = device
+        self._prepared: tuple[Request, torch.Tensor] | None = None
+        """A request that did not begin yet, and its prompt."""
+
         for ready in (self._embed, self._head):
             ready.to(device)
         self._prefixes: PrefixCache | None = None
+        self.adapters: Adapters | None = None
         self._fused: FusedDecoder | None = None
         self._graphs: DecodeGraphs | None = None
         if kernels is not None and has_llama_shape(self._model, config):
@@ -87,7 +92,7 @@ class LanguageModel:
             if checkpoint.reuse_bytes:
                 self._prefixes = PrefixCache(self._fused, limit_bytes=checkpoint.reuse_bytes)
             return
-        self._adapters = Adapters({"llm": self._model}, adapters)
+        self._adapters = self.adapters = Adapters({"llm": self._model}, adapters)
         if checkpoint.streamed is None:
             self._model.to(device)
         fixed = checkpoint.graphs and not adapters
@@ -152,8 +157,25 @@ class LanguageModel:
 
     def begin(self, slot: int, request: Request) -> torch.Tensor:
         """Keep whose the slot is; return the prompt's embeddings [ids, hidden]."""
+        if self.adapters is not None:
+            self.adapters.check(request.adapter)
         self._adapter_of_slot[slot] = request.adapter
+        prepared, self._prepared = self._prepared, None
+        if prepared is not None and prepared[0] is request:
+            return prepared[1]
         return self.embed(request.ids, request.table)
+
+    def prepare(self, request: Request | None) -> None:
+        """Make the embeddings of a request that begins next; see `SlotModel.prepare`."""
+        if request is None or (self._prepared is not None and self._prepared[0] is not request):
+            self._prepared = None
+        if request is not None and self._prepared is None:
+            self._prepared = (request, self.embed(request.ids, request.table))
+
+    @property
+    def launches(self) -> bool:
+        """Return whether a pass is one launch of a GPU: its kernels are captured."""
+        return is_gpu(self._device) and (self._fused is not None or self._graphs is not None)
 
     @torch.inference_mode()
     def embed(self, ids: Sequence[int], table: Rows | None) -> torch.Tensor:
@@ -173,7 +195,7 @@ class LanguageModel:
         return embedded
 
     def _ids(self, values: Sequence[Any]) -> torch.Tensor:
-        return torch.tensor(values, dtype=torch.long, device=self._device)
+        return sent(torch.tensor(values, dtype=torch.long), self._device)
 
     def cut(self, slot: int, start: int, rows: int) -> int:
         """Return the rows: none reads a later one."""
@@ -313,8 +335,12 @@ def load_full_model(
     """
     quieten: Any = transformers_logging.disable_progress_bar
     quieten()  # the server's log is no terminal
-    placed = {} if streamed is None else places(kind, folder, streamed)
-    return kind.from_pretrained(folder, dtype=dtype, local_files_only=True, **placed).eval()
+    config = configuration_in(kind, folder)
+    placed = {} if streamed is None else places(kind, folder, streamed, config)
+    given = {"dtype": dtype, "local_files_only": True, **placed}
+    if config is not None:
+        return load_other_layout(kind, folder, config, **given).eval()
+    return kind.from_pretrained(folder, **given).eval()
 
 
 def _beside_a_tower(kind: str, folder: Path, dtype: torch.dtype, streamed: Path | None) -> Parts:
@@ -332,6 +358,11 @@ def _decoder_of_model(kind: str, folder: Path, dtype: torch.dtype, streamed: Pat
     return Parts(loaded.model.decoder, loaded.lm_head, loaded.config)
 
 
+def _complete(kind: str, folder: Path, dtype: torch.dtype, streamed: Path | None) -> Parts:
+    loaded = load_full_model(getattr(transformers, kind), folder, dtype, streamed)
+    return Parts(loaded.model, loaded.lm_head, loaded.config)
+
+
 def _folder(_: str, folder: Path, dtype: torch.dtype, streamed: Path | None) -> Parts:
     loaded = load_full_model(transformers.AutoModelForCausalLM, folder / "llm", dtype, streamed)
     return Parts(loaded.model, loaded.lm_head, loaded.config)
@@ -341,6 +372,7 @@ _LOADERS: dict[Decoder, Callable[[str, Path, torch.dtype, Path | None], Parts]] 
     Decoder.BESIDE_TOWER: _beside_a_tower,
     Decoder.TEXT_MODEL: _text_model,
     Decoder.NESTED_MODEL: _decoder_of_model,
+    Decoder.COMPLETE: _complete,
     Decoder.FOLDER: _folder,
 }
 

@@ -8,19 +8,25 @@ from pathlib import Path
 
 import torch
 
+from mm_api.documents.adapter_room import LoraRoom
 from mm_api.families import FAMILIES, SERVED
 from mm_api.families.family import ImageLayout, Kind
+from mm_runtime.adapters.room import room_folder
+from mm_runtime.base.layouts import layout_in
 from mm_runtime.reference_engine.adapters import AdapterFolder
 from mm_runtime.reference_engine.checkpoint import Checkpoint
 from mm_runtime.reference_engine.cross_attention import CrossAttentionModel
 from mm_runtime.reference_engine.encoder_decoder import KINDS, EncoderDecoderModel
-from mm_runtime.reference_engine.engine import Engine, EngineOptions
+from mm_runtime.reference_engine.engine import Engine
 from mm_runtime.reference_engine.fused.kernels import Kernels
 from mm_runtime.reference_engine.fused.opening import open_kernels
 from mm_runtime.reference_engine.language_model import LanguageModel
+from mm_runtime.reference_engine.long_rotation import LongRotationModel
 from mm_runtime.reference_engine.model import SlotModel
 from mm_runtime.reference_engine.mutual import MutualLanguageModel
+from mm_runtime.reference_engine.options import EngineOptions
 from mm_runtime.reference_engine.own_class import OwnClassModel
+from mm_runtime.reference_engine.room import AdapterRoom
 from mm_runtime.reference_engine.rotated import RotatedLanguageModel
 from mm_runtime.reference_engine.stacked import StackedLanguageModel
 from mm_runtime.serving.device import CPU, is_gpu
@@ -58,7 +64,10 @@ class LoadedEngine:
     vocabulary_size: int
     encoder_decoder: bool
     adapters: Mapping[int, str]
-    """Id of each LoRA adapter -> its name."""
+    """Id of each LoRA adapter of the engine's manifest -> its name."""
+
+    room: AdapterRoom | None
+    """Fills with adapters of the store while the engine serves. None: there is none."""
 
     complete: Callable[[Request], Request]
     """Make ids of a prompt that is text; other requests stay as they are."""
@@ -73,6 +82,7 @@ def load_engine(
     kernels: Kernels | None = None,
     streamed: Path | None = None,
     reuse_bytes: int = 0,
+    room: LoraRoom | None = None,
 ) -> LoadedEngine:
     """Load the language model within the limits it was built for; the engine is not started.
 
@@ -84,6 +94,7 @@ def load_engine(
         kernels: of fused decoders; None: those of the device.
         streamed: see `Checkpoint`; for decoders alone.
         reuse_bytes: see `Checkpoint`.
+        room: for adapters that come and go; None: there is none.
 
     Raises:
         OSError, ValueError: a file is missing or not understood.
@@ -101,14 +112,28 @@ def load_engine(
         logits_rows=GPU_LOGITS_ROWS if is_gpu(device) else limits.max_num_tokens,
         cancellation_check_seconds=cancellation_check_seconds,
     )
+    engine = Engine(model, options)
     return LoadedEngine(
-        engine=Engine(model, options),
+        engine=engine,
         end_ids=frozenset(one for one in _end_ids(directory) if one < model.vocabulary_size),
         vocabulary_size=model.vocabulary_size,
         encoder_decoder=directory.facts.family in KINDS,
         adapters={one.uid: one.name for one in directory.manifest.plan.adapters},
+        room=None if room is None else _room(directory, room, engine, model),
         complete=model.complete if isinstance(model, OwnClassModel) else _as_it_is,
     )
+
+
+def _room(
+    directory: EngineDirectory, room: LoraRoom, engine: Engine, model: SlotModel
+) -> AdapterRoom:
+    if model.adapters is None:
+        raise ValueError(
+            "the passes of this model have fixed adapters: remove spec.engine.loraRoom, or serve it"
+            " on the processor"
+        )
+    folder = room_folder(directory.root, room.key)
+    return AdapterRoom(folder, room, directory.facts, engine, model.adapters)
 
 
 def _as_it_is(request: Request) -> Request:
@@ -139,6 +164,7 @@ def load_model(
     record = FAMILIES.get(family)
     is_decoder = record is not None and record.decoder is not None
     rotated = record is not None and record.image_layout is ImageLayout.GRID
+    fixed = record is not None and not rotated and not record.long_rotation
     read = limits.max_encoder_input_len or limits.max_input_len
     checkpoint = Checkpoint(
         folder=directory.llm,
@@ -148,7 +174,7 @@ def load_model(
         max_length=limits.max_seq_len if is_decoder else read,
         adapters=_adapters(directory),
         device=device,
-        graphs=is_gpu(device) and not rotated,
+        graphs=is_gpu(device) and fixed,
         streamed=streamed,
         reuse_bytes=reuse_bytes,
         kernels=kernels,
@@ -168,7 +194,8 @@ def load_model(
     stacked = directory.facts.vision.stacked_features if directory.facts.vision else None
     if stacked:
         return StackedLanguageModel(checkpoint, stacked)
-    return RotatedLanguageModel(checkpoint) if rotated else LanguageModel(checkpoint)
+    kind = RotatedLanguageModel if rotated else LanguageModel
+    return (LongRotationModel if record.long_rotation else kind)(checkpoint)
 
 
 def _adapters(directory: EngineDirectory) -> list[AdapterFolder]:
@@ -186,7 +213,11 @@ def _adapters(directory: EngineDirectory) -> list[AdapterFolder]:
 
 def _end_ids(directory: EngineDirectory) -> frozenset[int]:
     """Return all end tokens: newer checkpoints list several in their generation config."""
-    ids = {TextCodec(directory.tokenizer).end_id}
+    codec = TextCodec(directory.tokenizer)
+    ids = {codec.end_id}
+    other = layout_in(directory.llm)
+    if other is not None and (end := codec.id_of(other[0].end_token)) is not None:
+        ids.add(end)
     path = directory.llm / GENERATION_CONFIG
     if path.is_file():
         listed = json.loads(path.read_text(encoding="utf-8")).get("eos_token_id")

@@ -6,6 +6,7 @@ from typing import Protocol
 
 import torch
 
+from mm_runtime.reference_engine.adapters import Adapters
 from mm_runtime.reference_engine.beams import Branches
 from mm_runtime.reference_engine.prefix_cache import PrefixCounts
 from mm_runtime.serving.generate.request import Request
@@ -45,6 +46,14 @@ class SlotModel(Protocol):
     repeatable: bool
     """Whether a pass that failed may be run again, with a smaller part or fewer tokens."""
 
+    @property
+    def adapters(self) -> Adapters | None:
+        """Return the LoRA adapters, to be changed between passes; None: passes have fixed ones."""
+
+    @property
+    def launches(self) -> bool:
+        """Return whether `run` is one launch of a device, which computes while others do."""
+
     def check(self, request: Request) -> None:
         """Refuse a request that this model can never serve.
 
@@ -54,6 +63,13 @@ class SlotModel(Protocol):
 
     def prompt_length(self, request: Request) -> int:
         """Return the positions that the request's prompt takes in a slot."""
+
+    def prepare(self, request: Request | None) -> None:
+        """Make the prompt of the request that is likely to begin next; None: of none.
+
+        Called while a pass computes, where `launches`: `begin` is then done at once. At most one is
+        kept.
+        """
 
     def begin(self, slot: int, request: Request) -> torch.Tensor:
         """Give a slot to a request; return its prompt, one row a position, for `run`."""

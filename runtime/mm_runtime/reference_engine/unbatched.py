@@ -23,6 +23,7 @@ class UnbatchedModel:
     vocabulary_size: int
 
     repeatable = False
+    launches = False
     """Caches of transformers grow with each pass."""
 
     def __init__(self, slots: int, device: torch.device = CPU) -> None:
@@ -32,11 +33,11 @@ class UnbatchedModel:
         self._adapter_of_slot: list[Adapter] = [None] * slots
         """The adapter of each slot."""
 
-        self._adapters = Adapters({}, ())
+        self.adapters = Adapters({}, ())
 
     def adapt(self, stacks: Mapping[str, Any], adapters: Sequence[AdapterFolder]) -> None:
         """Add LoRA adapters that requests may name; see `Adapters`."""
-        self._adapters = Adapters(stacks, adapters)
+        self.adapters = Adapters(stacks, adapters)
 
     def step(self, state: Any, ids: torch.Tensor, start: int) -> torch.Tensor:
         """Run tokens int64 [beams, n] from position `start` on.
@@ -62,11 +63,15 @@ class UnbatchedModel:
         """Return how many ids the decoder reads first."""
         return len(self.prompt_ids(request))
 
+    def prepare(self, request: Request | None) -> None:
+        """Prepare nothing: the device is waited for in `run`."""
+
     @torch.inference_mode()
     def begin(self, slot: int, request: Request) -> torch.Tensor:
         """Open the request in the slot; return the ids of its decoder's prompt."""
+        self.adapters.check(request.adapter)
         self._adapter_of_slot[slot] = request.adapter
-        self._adapters.aim([request.adapter])
+        self.adapters.aim([request.adapter])
         self._slots[slot] = self.open(request)
         return torch.tensor(self.prompt_ids(request), dtype=torch.long, device=self.device)
 
@@ -97,7 +102,7 @@ class UnbatchedModel:
         if part is None:
             return Passed(decoded, decoded[:0], broken)
         slot = len(tokens)
-        self._adapters.aim([self._adapter_of_slot[slot]])
+        self.adapters.aim([self._adapter_of_slot[slot]])
         try:
             read = self.step(self._slots[slot], part.rows[None], part.start)
         except Exception as error:  # noqa: BLE001 (as above)
@@ -107,7 +112,7 @@ class UnbatchedModel:
 
     def _decode(self, slot: int, token: int | Branches, position: int) -> torch.Tensor:
         state = self._slots[slot]
-        self._adapters.aim([self._adapter_of_slot[slot]])
+        self.adapters.aim([self._adapter_of_slot[slot]])
         chosen = [token] if isinstance(token, int) else token.tokens
         ids = torch.tensor(chosen, device=self.device).reshape(-1, 1)
         if not isinstance(token, int):

@@ -13,6 +13,7 @@ from mm_api.trtllm_layout import GUIDED_FOLDER, TOKENIZER_INFO, folder_in_engine
 from mm_runtime.base.trtllm_names import has_newer_names
 from mm_runtime.errors import PermanentError
 from mm_runtime.repository.model_config import DataType, Parameter, strings
+from mm_runtime.serving.encode.gpu_features import are_gpu_tensors
 
 NUMPY_TABLE_TYPES = {DataType.BF16: DataType.FP32}
 """In host memory the Reference engine's models hand tables over as numpy arrays, which have no
@@ -70,11 +71,19 @@ class RepositoryValues:
     host_table_type: DataType
     """The same of an encoder in a pod of its own, which gives features out in host memory."""
 
+    pixel_bytes: bool
+    """Between models of the gateway's ensembles, images are bytes that the encoder normalises."""
+
     gpu_features: bool
-    """The Reference engine's models hand image features over as GPU tensors."""
+    """Image features are GPU tensors between encoder and language model."""
 
     encoder_threads: int | None
     """Percent of the GPU's threads for the encoder's process; None: all, in turns."""
+
+    @property
+    def announces_features(self) -> bool:
+        """Whether the language model refuses features that left on the GPU and arrive elsewhere."""
+        return self.gpu_features and self.native is None
 
     @property
     def prompt_type(self) -> DataType:
@@ -120,9 +129,8 @@ def values_of(
             f"The engine's dtype {engine.dtype!r} is not one of {', '.join(ENGINE_DTYPES)}."
         )
     table_type = host_type = ENGINE_DTYPES[engine.dtype]
-    gpu_features = False
+    gpu_features = are_gpu_tensors(manifest, serving)
     if engine.backend == "Reference":
-        gpu_features = serving.device == "CUDA" and engine.vision is not None
         host_type = NUMPY_TABLE_TYPES.get(table_type, table_type)
         table_type = table_type if gpu_features else host_type
     shared = serving.sharing
@@ -140,6 +148,8 @@ def values_of(
         if engine.backend == "TensorRT"
         else None,
         host_table_type=host_type,
+        pixel_bytes=FAMILIES[engine.family].image_layout is ImageLayout.SQUARE
+        and engine.vision is not None,
         gpu_features=gpu_features,
         encoder_threads=shared.thread_percentage if shared and shared.mode == "MPS" else None,
     )

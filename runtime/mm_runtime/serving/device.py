@@ -158,6 +158,16 @@ def as_tensor(
     return values.to(device=device, dtype=dtype)
 
 
+def sent(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
+    """Return a tensor of the processor on a device; what the device computes is not waited for.
+
+    From memory that is not pinned a copy waits for everything that was started before.
+    """
+    if not is_gpu(device):
+        return tensor
+    return tensor.pin_memory().to(device, non_blocking=True)
+
+
 class Copier:
     """Copies tensors of others to a device, on a stream of its own, and waits for the copy alone.
 

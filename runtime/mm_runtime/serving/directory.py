@@ -12,8 +12,7 @@ from mm_api.documents.engine_manifest import (
     EngineManifest,
 )
 from mm_api.documents.model_facts import ModelFacts
-from mm_api.families import FAMILIES
-from mm_api.families.family import ImageLayout
+from mm_api.modalities import sees_images
 from mm_api.trtllm_layout import GUIDED_FOLDER, TOKENIZER_INFO, folder_in_engine
 
 
@@ -109,8 +108,7 @@ class EngineDirectory:
     @property
     def sees(self) -> bool:
         """Whether requests may have images, encoded or read by the checkpoint's own class."""
-        own = FAMILIES[self.facts.family].image_layout is ImageLayout.OWN
-        return self.vision is not None or (own and self.limits.max_images_per_request > 0)
+        return sees_images(self.manifest.plan.engine)
 
     @property
     def vision(self) -> VisionPlan | None:

@@ -97,6 +97,7 @@ def test_a_build_that_waits_for_no_node_is_repaired_in_the_spec(alone: Space) ->
     eventually(lambda: job not in alone.names("jobs"))
 
 
+@pytest.mark.slow
 def test_a_changed_checkpoint_is_inspected_again(
     alone: Space, tmp_path: Path, open_gate: Any
 ) -> None:
@@ -121,6 +122,7 @@ def test_a_changed_checkpoint_is_inspected_again(
     assert former.removesuffix("-1") not in alone.names("configmaps")
 
 
+@pytest.mark.slow
 def test_a_running_build_reports_its_step(alone: Space) -> None:
     """The status says which step runs and since when; each finished step becomes an Event."""
     alone.apply(build_only(alone, "reported", "good", build={"resources": HALF_A_CPU}))
@@ -147,6 +149,7 @@ def test_a_running_build_reports_its_step(alone: Space) -> None:
     assert events() == len(built["stepSeconds"])
 
 
+@pytest.mark.slow
 def test_two_models_of_one_fingerprint_build_once(alone: Space) -> None:
     """Models that need the same engine share one build, and the second says whose it is."""
     alone.apply(build_only(alone, "first", "good"), build_only(alone, "second", "good"))
@@ -164,6 +167,7 @@ def test_two_models_of_one_fingerprint_build_once(alone: Space) -> None:
     assert sorted(filter(None, reused)) in ([f"{alone.name}/first"], [f"{alone.name}/second"])
 
 
+@pytest.mark.slow
 def test_a_shared_build_outlives_one_of_its_models(alone: Space) -> None:
     """The model that stays gets its engine from the pod that both had waited for."""
     alone.apply(build_only(alone, "first", "good"), build_only(alone, "second", "good"))

@@ -50,6 +50,7 @@ def test_before_the_inspection(alone: Space) -> None:
     assert alone.wait("early", "EngineBuilt", lambda one: one.holds).reason == "BuildSucceeded"
 
 
+@pytest.mark.slow  # a build; quotas on pods are refused in tests of the operator, too
 def test_before_the_rollout(alone: Space) -> None:
     """Refused serving pods are reported the same way, and come when they may."""
     alone.apply(build_only(alone, "early", "tiny"))

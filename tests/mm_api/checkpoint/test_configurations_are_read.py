@@ -67,8 +67,7 @@ def config_of(family: str, **changes: Any) -> dict[str, Any]:
         pytest.param(
             config_of("mbart", forced_bos_token_id=None), "many-to-many", id="many-to-many-mbart"
         ),
-        pytest.param(config_of("vila", image_aspect_ratio="dynamic"), "dynamic tiling", id="nvila"),
-        pytest.param(config_of("vila", s2=True), "dynamic tiling", id="vila-s2"),
+        pytest.param(config_of("vila", s2=True), "s2 is true", id="vila-s2"),
         pytest.param(
             config_of("llava", mm_vision_tower="openai/clip"), "original layout", id="old-llava"
         ),

@@ -57,7 +57,7 @@ def test_each_family_migrates_or_is_refused_by_name(
 
     if record.pytorch is None:
         assert (code, printed.out) == (2, "")
-        assert f"has no class for {family} ({record.architectures[0]}" in printed.err
+        assert f"does not serve {family} ({record.architectures[0]}" in printed.err
         assert ("spec.engine.backend to Reference" in printed.err) == (family in FOLDERS)
         return
     assert code == 0, printed.err

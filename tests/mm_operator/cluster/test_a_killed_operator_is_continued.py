@@ -32,7 +32,13 @@ PLAYED: tuple[Callable[[Api], object], ...] = (
 )
 
 
-@pytest.mark.parametrize("while_down", [False, True], ids=["before-it-ends", "after-it-ended"])
+@pytest.mark.parametrize(
+    "while_down",
+    [
+        pytest.param(False, id="before-it-ends", marks=pytest.mark.slow),
+        pytest.param(True, id="after-it-ended"),
+    ],
+)
 @pytest.mark.parametrize(("reached", "played"), STAGES)
 def test_the_successor_finishes(
     api: Api, tmp_path: Path, reached: Callable[[Api], object], played: int, *, while_down: bool

@@ -1,13 +1,16 @@
 """A model on a real API server, from apply to Ready and away again; no node, no kubelet."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
 from mm_api import labels
 from mm_api.documents.build_result import BuildReason
+from mm_devcluster.cluster import ClusterInfo
 from support.absent_kubelet import (
     build_failed,
     built,
@@ -18,12 +21,17 @@ from support.absent_kubelet import (
     wait_for_pod,
 )
 from support.child_kinds import CHILD_KINDS
+from support.clusters import namespace
 from support.eventually import eventually
 from support.model_documents import document
 from support.model_namespace import Api
 from support.operator_process import OperatorProcess, running_operator
+from support.representatives import others_are_slow
 
 pytestmark = pytest.mark.cluster
+
+
+POLL_SECONDS = 0.2
 
 
 def condition(api: Api, name: str, kind: str) -> dict[str, Any]:
@@ -48,6 +56,22 @@ def make_ready(api: Api, name: str) -> None:
     eventually(lambda: condition(api, name, "Ready").get("status") == "True")
 
 
+@pytest.fixture(scope="module")
+def ready(
+    defined: ClusterInfo, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Api, OperatorProcess]]:
+    """A Ready model `llava` and its operator; what a test changes there is repaired by its end."""
+    folder = tmp_path_factory.mktemp("ready")
+    with (
+        namespace(defined, f"models-{uuid4().hex[:8]}") as name,
+        running_operator(defined, folder, name) as operator,
+    ):
+        api = Api(defined, name)
+        api.apply(document(name="llava"))
+        make_ready(api, "llava")
+        yield api, operator
+
+
 def children(api: Api) -> set[str]:
     """Return `kind/name` of everything of ours in the namespace."""
     found = api.read(CHILD_KINDS, "-l", "app.kubernetes.io/managed-by=multimodal-operator")
@@ -63,20 +87,21 @@ def versions(api: Api) -> dict[str, str]:
     }
 
 
-def quiet(operator: OperatorProcess) -> int:
-    """Wait until an operator wrote nothing for 3 s; return the number of its writes."""
+def quiet(operator: OperatorProcess, seconds: float = 1.0) -> int:
+    """Wait until an operator wrote nothing for so long; return the number of its writes."""
     seen = [operator.writes()]
+    kept = int(seconds / POLL_SECONDS)
 
     def unchanged() -> bool:
         seen.append(operator.writes())
-        return len(seen) > 15 and len(set(seen[-15:])) == 1
+        return len(seen) > kept and len(set(seen[-kept:])) == 1
 
-    eventually(unchanged)
+    eventually(unchanged, pause_seconds=POLL_SECONDS)
     return seen[-1]
 
 
 def at_rest(api: Api, operator: OperatorProcess) -> tuple[int, dict[str, str]]:
-    """Wait until no one wrote anything for 3 s, the cluster's own controllers included.
+    """Wait until no one wrote anything for 2 s, the cluster's own controllers included.
 
     Returns:
         The number of the operator's writes, and the versions of all objects.
@@ -84,7 +109,7 @@ def at_rest(api: Api, operator: OperatorProcess) -> tuple[int, dict[str, str]]:
     before: dict[str, str] = {}
     while (now := versions(api)) != before:
         before = now
-        writes = quiet(operator)
+        writes = quiet(operator, seconds=2.0)
     return writes, before
 
 
@@ -101,7 +126,7 @@ def test_apply_to_ready_to_gone(api: Api, tmp_path: Path) -> None:
         assert "PersistentVolumeClaim/multimodal-store" in children(api)
         assert "NetworkPolicy/llava-triton" in children(api)
         assert operator.get("/readyz") == "ok"
-        assert (quiet(operator), versions(api)) == rest
+        assert (quiet(operator, seconds=3.0), versions(api)) == rest
 
         api.kubectl("delete", "mmm", "llava")
 
@@ -120,7 +145,7 @@ def test_restart_writes_nothing(api: Api, tmp_path: Path) -> None:
     with running_operator(api.cluster, tmp_path, api.namespace) as second:
         eventually(second.leads)
 
-        assert (quiet(second), versions(api)) == (0, before)
+        assert (quiet(second, seconds=3.0), versions(api)) == (0, before)
 
 
 @pytest.mark.parametrize(
@@ -137,19 +162,22 @@ def test_restart_writes_nothing(api: Api, tmp_path: Path) -> None:
             {"metadata": {"labels": {"app.kubernetes.io/name": "mine"}}},
             ("metadata", "labels", "app.kubernetes.io/name"),
             id="label",
+            marks=pytest.mark.slow,
         ),
         pytest.param(
             "service/llava",
             {"spec": {"selector": {"app.kubernetes.io/component": "other"}}},
             ("spec", "selector", "app.kubernetes.io/component"),
             id="selector",
+            marks=pytest.mark.slow,
         ),
     ],
 )
 def test_edited_children_are_repaired(
-    api: Api, tmp_path: Path, child: str, patch: dict[str, Any], path: tuple[str, ...]
+    ready: tuple[Api, OperatorProcess], child: str, patch: dict[str, Any], path: tuple[str, ...]
 ) -> None:
     """What someone changes on a child is set back; what others add of their own stays."""
+    api, operator = ready
 
     def value() -> Any:
         found: Any = get(api, *child.split("/"))
@@ -157,34 +185,36 @@ def test_edited_children_are_repaired(
             found = found[part]
         return found
 
-    with running_operator(api.cluster, tmp_path, api.namespace) as operator:
-        api.apply(document(name="llava"))
-        make_ready(api, "llava")
-        quiet(operator)
-        expected = value()
-        mine = {"metadata": {"annotations": {"example.com/mine": "stays"}}}
+    quiet(operator)
+    expected = value()
+    mine = {"metadata": {"annotations": {"example.com/mine": "stays"}}}
 
-        api.kubectl("patch", child, "--type=merge", "-p", json.dumps(mine))
-        api.kubectl("patch", child, "--type=merge", "-p", json.dumps(patch))
+    api.kubectl("patch", child, "--type=merge", "-p", json.dumps(mine))
+    api.kubectl("patch", child, "--type=merge", "-p", json.dumps(patch))
 
-        eventually(lambda: value() == expected, showing=value)
-        assert get(api, *child.split("/"))["metadata"]["annotations"]["example.com/mine"] == "stays"
+    eventually(lambda: value() == expected, showing=value)
+    assert get(api, *child.split("/"))["metadata"]["annotations"]["example.com/mine"] == "stays"
 
 
-@pytest.mark.parametrize("child", ["deployment/llava", "service/llava", "configmap/llava-facts"])
-def test_deleted_children_come_back(api: Api, tmp_path: Path, child: str) -> None:
+@pytest.mark.parametrize(
+    "child",
+    others_are_slow(
+        ["deployment/llava", "service/llava", "configmap/llava-facts"],
+        "deployment/llava",
+        "configmap/llava-facts",
+    ),
+)
+def test_deleted_children_come_back(ready: tuple[Api, OperatorProcess], child: str) -> None:
     """A child that someone deletes is made again, without a new inspection or build."""
-    with running_operator(api.cluster, tmp_path, api.namespace) as operator:
-        api.apply(document(name="llava"))
-        make_ready(api, "llava")
-        quiet(operator)
-        before = children(api)
+    api, operator = ready
+    quiet(operator)
+    before = children(api)
 
-        api.kubectl("delete", child, "--wait=false")
+    api.kubectl("delete", child, "--wait=false")
 
-        if child.startswith("configmap"):  # the facts are gone: only a new inspection knows them
-            inspected(api, "llava")
-        eventually(lambda: children(api) >= before, showing=lambda: before - children(api))
+    if child.startswith("configmap"):  # the facts are gone: only a new inspection knows them
+        inspected(api, "llava")
+    eventually(lambda: children(api) >= before, showing=lambda: before - children(api))
 
 
 def test_two_models_build_once(api: Api, tmp_path: Path) -> None:
@@ -220,19 +250,18 @@ def test_two_models_build_once(api: Api, tmp_path: Path) -> None:
         eventually(lambda: not children(api), showing=lambda: children(api))
 
 
-def test_failed_build_is_reported(api: Api, tmp_path: Path) -> None:
+def test_failed_build_is_reported(watched: Api) -> None:
     """A build that fails for good ends in EngineBuilt=False with step, exit code and last lines."""
-    with running_operator(api.cluster, tmp_path, api.namespace):
-        api.apply(document(name="llava"))
-        inspected(api, "llava")
+    watched.apply(document(name="llava"))
+    inspected(watched, "llava")
 
-        build_failed(
-            api, exit_code=3, reason=BuildReason.VERIFICATION_FAILED, message="differs by 0.5"
-        )
+    build_failed(
+        watched, exit_code=3, reason=BuildReason.VERIFICATION_FAILED, message="differs by 0.5"
+    )
 
-        reaches(api, "llava", "EngineBuilt", "VerificationFailed")
-        message = condition(api, "llava", "EngineBuilt")["message"]
-        assert all(word in message for word in ("export", "3", "differs by 0.5", "last line"))
+    reaches(watched, "llava", "EngineBuilt", "VerificationFailed")
+    message = condition(watched, "llava", "EngineBuilt")["message"]
+    assert all(word in message for word in ("export", "3", "differs by 0.5", "last line"))
 
 
 NO_PROGRAM = (
@@ -242,101 +271,95 @@ NO_PROGRAM = (
 )
 
 
-def test_an_image_without_the_program_is_reported_at_once(api: Api, tmp_path: Path) -> None:
+def test_an_image_without_the_program_is_reported_at_once(watched: Api) -> None:
     """The first pod of a stock image ends the Job, and the condition says what the image lacks."""
     selector = f"{labels.MODEL}=llava,{labels.APP_COMPONENT}={labels.Component.INSPECT}"
-    with running_operator(api.cluster, tmp_path, api.namespace):
-        api.apply(document(name="llava"))
-        pod = wait_for_pod(api, selector)
+    watched.apply(document(name="llava"))
+    pod = wait_for_pod(watched, selector)
 
-        end_pod(api, pod, message=NO_PROGRAM, exit_code=128, reason="StartError")
+    end_pod(watched, pod, message=NO_PROGRAM, exit_code=128, reason="StartError")
 
-        reaches(api, "llava", "Planned", "ImageNotUsable")
-        reported = condition(api, "llava", "Planned")["message"]
-        [job] = api.read("jobs", "-l", selector)["items"]
-        assert "has no program mm-runtime" in reported
-        assert "spec.build.image" in reported
-        assert job["status"]["failed"] == 1
-        assert {one["reason"] for one in job["status"]["conditions"]} == {"PodFailurePolicy"}
+    reaches(watched, "llava", "Planned", "ImageNotUsable")
+    reported = condition(watched, "llava", "Planned")["message"]
+    [job] = watched.read("jobs", "-l", selector)["items"]
+    assert "has no program mm-runtime" in reported
+    assert "spec.build.image" in reported
+    assert job["status"]["failed"] == 1
+    assert {one["reason"] for one in job["status"]["conditions"]} == {"PodFailurePolicy"}
 
 
-def test_a_build_whose_image_lacks_something_is_reported(api: Api, tmp_path: Path) -> None:
+def test_a_build_whose_image_lacks_something_is_reported(watched: Api) -> None:
     """What the Job's own check of its image found is the reason of EngineBuilt."""
-    with running_operator(api.cluster, tmp_path, api.namespace):
-        api.apply(document(name="llava"))
-        inspected(api, "llava")
+    watched.apply(document(name="llava"))
+    inspected(watched, "llava")
 
-        build_failed(
-            api, exit_code=3, reason=BuildReason.IMAGE_NOT_USABLE, message="torch: (none) (build)"
-        )
+    build_failed(
+        watched, exit_code=3, reason=BuildReason.IMAGE_NOT_USABLE, message="torch: (none) (build)"
+    )
 
-        reaches(api, "llava", "EngineBuilt", "ImageNotUsable")
-        assert "torch: (none)" in condition(api, "llava", "EngineBuilt")["message"]
+    reaches(watched, "llava", "EngineBuilt", "ImageNotUsable")
+    assert "torch: (none)" in condition(watched, "llava", "EngineBuilt")["message"]
 
 
-def test_quota_is_reported_and_lifted(api: Api, tmp_path: Path) -> None:
+def test_quota_is_reported_and_lifted(watched: Api) -> None:
     """A namespace whose quota allows no pods is named in the condition; lifting it is enough."""
-    api.kubectl("create", "quota", "none", "--hard=pods=0")
-    with running_operator(api.cluster, tmp_path, api.namespace):
-        api.apply(document(name="llava"))
+    watched.kubectl("create", "quota", "none", "--hard=pods=0")
+    watched.apply(document(name="llava"))
 
-        eventually(
-            lambda: "exceeded quota" in condition(api, "llava", "Planned").get("message", ""),
-            showing=lambda: condition(api, "llava", "Planned"),
-        )
-        degraded = condition(api, "llava", "Degraded")
-        assert (degraded["status"], degraded["reason"]) == ("True", "QuotaExceeded")
-        assert "exceeded quota" in degraded["message"]
+    eventually(
+        lambda: "exceeded quota" in condition(watched, "llava", "Planned").get("message", ""),
+        showing=lambda: condition(watched, "llava", "Planned"),
+    )
+    degraded = condition(watched, "llava", "Degraded")
+    assert (degraded["status"], degraded["reason"]) == ("True", "QuotaExceeded")
+    assert "exceeded quota" in degraded["message"]
 
-        api.kubectl("delete", "quota", "none")
-        inspected(api, "llava")
-        reaches(api, "llava", "Planned", "PlanComplete")
+    watched.kubectl("delete", "quota", "none")
+    inspected(watched, "llava")
+    reaches(watched, "llava", "Planned", "PlanComplete")
 
 
-def test_a_quota_on_limits_is_reported_and_kept(api: Api, tmp_path: Path) -> None:
+def test_a_quota_on_limits_is_reported_and_kept(watched: Api) -> None:
     """A spec without limits of cpu is refused in the quota's words; one with them is served."""
     quota = ["create", "quota", "cpu", "--hard=limits.cpu=20,limits.memory=64Gi"]
     limits = {"resources": {"limits": {"cpu": 2, "memory": "4Gi"}}}
-    with running_operator(api.cluster, tmp_path, api.namespace):
-        api.kubectl(*quota)
-        api.apply(document(name="llava"))
-        eventually(
-            lambda: "must specify limits.cpu" in condition(api, "llava", "Planned")["message"],
-            showing=lambda: condition(api, "llava", "Planned"),
-        )
-        assert condition(api, "llava", "Degraded")["reason"] == "QuotaExceeded"
+    watched.kubectl(*quota)
+    watched.apply(document(name="llava"))
+    eventually(
+        lambda: "must specify limits.cpu" in condition(watched, "llava", "Planned")["message"],
+        showing=lambda: condition(watched, "llava", "Planned"),
+    )
+    assert condition(watched, "llava", "Degraded")["reason"] == "QuotaExceeded"
 
-        spec = {"build": limits, "runtime": limits, "gateway": limits}
-        api.apply(document(spec, name="llava"))
-        make_ready(api, "llava")
+    spec = {"build": limits, "runtime": limits, "gateway": limits}
+    watched.apply(document(spec, name="llava"))
+    make_ready(watched, "llava")
 
 
-def test_a_model_without_replicas_is_waited_for(api: Api, tmp_path: Path) -> None:
+def test_a_model_without_replicas_is_waited_for(watched: Api) -> None:
     """`kubectl wait` for Ready ends where none is wanted; the columns of kubectl stay narrow."""
-    with running_operator(api.cluster, tmp_path, api.namespace):
-        api.apply(document({"replicas": 0}, name="llava"))
-        inspected(api, "llava")
-        built(api)
-        said = api.kubectl("wait", "--for=condition=Ready", "mmm/llava", "--timeout=60s")
-        assert "condition met" in said
-        wide = api.kubectl("get", "mmm", "-o", "wide").splitlines()
-        assert max(len(line.rstrip()) for line in wide) <= 160, wide
+    watched.apply(document({"replicas": 0}, name="llava"))
+    inspected(watched, "llava")
+    built(watched)
+    said = watched.kubectl("wait", "--for=condition=Ready", "mmm/llava", "--timeout=60s")
+    assert "condition met" in said
+    wide = watched.kubectl("get", "mmm", "-o", "wide").splitlines()
+    assert max(len(line.rstrip()) for line in wide) <= 160, wide
 
 
-def test_events_report_the_way_to_ready(api: Api, tmp_path: Path) -> None:
+def test_events_report_the_way_to_ready(watched: Api) -> None:
     """`kubectl describe` shows the transitions of a model in their order."""
 
     def reported() -> str:
-        return api.kubectl("describe", "mmm", "llava").split("Events:")[1]
+        return watched.kubectl("describe", "mmm", "llava").split("Events:")[1]
 
-    with running_operator(api.cluster, tmp_path, api.namespace):
-        api.apply(document(name="llava"))
-        make_ready(api, "llava")
-        # In the background, after the status that reports the same.
-        eventually(lambda: "RolloutComplete" in reported(), showing=reported)
-        events = reported()
+    watched.apply(document(name="llava"))
+    make_ready(watched, "llava")
+    # In the background, after the status that reports the same.
+    eventually(lambda: "RolloutComplete" in reported(), showing=reported)
+    events = reported()
 
-        # "InspectPending" when the scheduler was first to say that there is no node.
-        assert events.index("Inspect") < events.index("PlanComplete")
-        assert events.index("PlanComplete") < events.index("BuildSucceeded")
-        assert events.index("BuildSucceeded") < events.index("RolloutComplete")
+    # "InspectPending" when the scheduler was first to say that there is no node.
+    assert events.index("Inspect") < events.index("PlanComplete")
+    assert events.index("PlanComplete") < events.index("BuildSucceeded")
+    assert events.index("BuildSucceeded") < events.index("RolloutComplete")

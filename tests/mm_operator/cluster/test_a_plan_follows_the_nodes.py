@@ -106,20 +106,19 @@ def test_labels_of_nodes_plan_and_plan_again(api: Api, tmp_path: Path) -> None:
         assert conditions(api)["Planned"]["status"] == "True"
 
 
-def test_other_families_are_planned_for_gpus(api: Api, tmp_path: Path) -> None:
+def test_other_families_are_planned_for_gpus(watched: Api) -> None:
     """Not only LLaVA: a family with cross attention has its limits in the status."""
     gpu = {"product": H100, "memory": "80Gi", "computeCapability": "9.0"}
     spec = {**SPEC, "model": {"family": "mllama"}, "runtime": {"gpu": gpu}}
-    with running_operator(api.cluster, tmp_path, api.namespace):
-        api.apply(document(spec, name="m"))
-        inspected(api, "m", facts_of("mllama"))
-        planned(api, "True", "PlanComplete")
-        limits = get(api, "mmm", "m")["status"]["plan"]["limits"]
+    watched.apply(document(spec, name="m"))
+    inspected(watched, "m", facts_of("mllama"))
+    planned(watched, "True", "PlanComplete")
+    limits = get(watched, "mmm", "m")["status"]["plan"]["limits"]
 
     assert limits["maxEncoderInputLen"] == 4 * 1601
 
 
-def test_an_engine_is_served_on_its_gpus(api: Api, tmp_path: Path) -> None:
+def test_an_engine_is_served_on_its_gpus(watched: Api) -> None:
     """A Job on one GPU builds every rank; the pod takes a GPU of the product for each of them."""
     spec = {
         **SPEC,
@@ -127,15 +126,14 @@ def test_an_engine_is_served_on_its_gpus(api: Api, tmp_path: Path) -> None:
         "runtime": {"gpu": {"product": H100}},
     }
     gpu = GpuIdentity(product=H100, compute_capability="9.0")
-    with running_operator(api.cluster, tmp_path, api.namespace):
-        api.apply(document(spec, name="m"))
-        inspected(api, "m", facts_of("llava"))
-        eventually(lambda: set(engine_jobs(api)) == {H100})
-        job = engine_jobs(api)[H100]
-        built(api, gpu=gpu, versions={"tensorrt_llm": "0.20.0"})
-        serving(api, "m")
-        eventually(lambda: conditions(api)["Ready"]["status"] == "True")
-        pod = get(api, "deployment", "m")["spec"]["template"]["spec"]
+    watched.apply(document(spec, name="m"))
+    inspected(watched, "m", facts_of("llava"))
+    eventually(lambda: set(engine_jobs(watched)) == {H100})
+    job = engine_jobs(watched)[H100]
+    built(watched, gpu=gpu, versions={"tensorrt_llm": "0.20.0"})
+    serving(watched, "m")
+    eventually(lambda: conditions(watched)["Ready"]["status"] == "True")
+    pod = get(watched, "deployment", "m")["spec"]["template"]["spec"]
 
     server = next(one for one in pod["initContainers"] if one["name"] == "server")
     assert job["containers"][0]["resources"]["limits"] == {"nvidia.com/gpu": "1"}

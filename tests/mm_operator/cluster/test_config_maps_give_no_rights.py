@@ -1,7 +1,6 @@
 """What a tenant writes into the operator's ConfigMaps never becomes a pod, on a real API server."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +9,6 @@ from support.absent_kubelet import built, get, inspected, serving, wait_for_pod
 from support.eventually import eventually
 from support.model_documents import document
 from support.model_namespace import Api
-from support.operator_process import running_operator
 
 pytestmark = pytest.mark.cluster
 
@@ -58,54 +56,51 @@ def write(api: Api, name: str, data: dict[str, str]) -> None:
     api.kubectl("patch", "configmap", name, "--type=merge", "-p", json.dumps({"data": data}))
 
 
-def test_a_held_revision_is_not_read_from_a_config_map(api: Api, tmp_path: Path) -> None:
+def test_a_held_revision_is_not_read_from_a_config_map(watched: Api) -> None:
     """Pod templates in every ConfigMap change neither a held Deployment nor its scaling."""
-    with running_operator(api.cluster, tmp_path, api.namespace):
-        make_ready(api)
-        before = get(api, "deployment", "llava")["spec"]["template"]
-        api.apply(document(OTHER, name="llava"))
-        eventually(lambda: condition(api, "EngineBuilt").get("status") == "False")
-        for config in config_maps(api):
-            write(api, config["metadata"]["name"], {"pod.json": EVIL_TEXT, "encoder.json": "{}"})
+    make_ready(watched)
+    before = get(watched, "deployment", "llava")["spec"]["template"]
+    watched.apply(document(OTHER, name="llava"))
+    eventually(lambda: condition(watched, "EngineBuilt").get("status") == "False")
+    for config in config_maps(watched):
+        write(watched, config["metadata"]["name"], {"pod.json": EVIL_TEXT, "encoder.json": "{}"})
 
-        api.apply(document({**OTHER, "replicas": 2}, name="llava"))
+    watched.apply(document({**OTHER, "replicas": 2}, name="llava"))
 
-        eventually(lambda: get(api, "deployment", "llava")["spec"]["replicas"] == 2)
-        assert get(api, "deployment", "llava")["spec"]["template"] == before
+    eventually(lambda: get(watched, "deployment", "llava")["spec"]["replicas"] == 2)
+    assert get(watched, "deployment", "llava")["spec"]["template"] == before
 
 
-def test_numbers_of_a_revision_stay_within_their_bounds(api: Api, tmp_path: Path) -> None:
+def test_numbers_of_a_revision_stay_within_their_bounds(watched: Api) -> None:
     """A record that someone wrote over counts as lost: the Deployment keeps what it has."""
-    with running_operator(api.cluster, tmp_path, api.namespace):
-        make_ready(api)
-        before = get(api, "deployment", "llava")["spec"]["template"]
-        (record,) = [one for one in config_maps(api) if "revision.json" in one["data"]]
-        forged = {**json.loads(record["data"]["revision.json"]), "startSeconds": 10**9}
+    make_ready(watched)
+    before = get(watched, "deployment", "llava")["spec"]["template"]
+    (record,) = [one for one in config_maps(watched) if "revision.json" in one["data"]]
+    forged = {**json.loads(record["data"]["revision.json"]), "startSeconds": 10**9}
 
-        write(api, record["metadata"]["name"], {"revision.json": json.dumps(forged)})
+    write(watched, record["metadata"]["name"], {"revision.json": json.dumps(forged)})
 
-        def repaired() -> bool:
-            return bool(get(api, "configmap", record["metadata"]["name"])["data"] == record["data"])
+    def repaired() -> bool:
+        return bool(get(watched, "configmap", record["metadata"]["name"])["data"] == record["data"])
 
-        eventually(repaired)
-        assert get(api, "deployment", "llava")["spec"]["template"] == before
+    eventually(repaired)
+    assert get(watched, "deployment", "llava")["spec"]["template"] == before
 
 
-def test_a_build_job_knows_its_plan(api: Api, tmp_path: Path) -> None:
+def test_a_build_job_knows_its_plan(watched: Api) -> None:
     """A plan with another command under the same fingerprint is written over by the operator."""
-    with running_operator(api.cluster, tmp_path, api.namespace):
-        api.apply(document(name="llava"))
-        inspected(api, "llava")
-        pod = wait_for_pod(api, "app.kubernetes.io/component=build")
-        arguments = pod["spec"]["containers"][0]["args"]
-        (record,) = [one for one in config_maps(api) if "plan.json" in one["data"]]
-        forged = json.loads(record["data"]["plan.json"])
-        forged["engine"]["dtype"] = "float64"
+    watched.apply(document(name="llava"))
+    inspected(watched, "llava")
+    pod = wait_for_pod(watched, "app.kubernetes.io/component=build")
+    arguments = pod["spec"]["containers"][0]["args"]
+    (record,) = [one for one in config_maps(watched) if "plan.json" in one["data"]]
+    forged = json.loads(record["data"]["plan.json"])
+    forged["engine"]["dtype"] = "float64"
 
-        write(api, record["metadata"]["name"], {"plan.json": json.dumps(forged)})
+    write(watched, record["metadata"]["name"], {"plan.json": json.dumps(forged)})
 
-        def repaired() -> bool:
-            return bool(get(api, "configmap", record["metadata"]["name"])["data"] == record["data"])
+    def repaired() -> bool:
+        return bool(get(watched, "configmap", record["metadata"]["name"])["data"] == record["data"])
 
-        eventually(repaired)
-        assert "--plan-sha256" in arguments
+    eventually(repaired)
+    assert "--plan-sha256" in arguments

@@ -80,49 +80,47 @@ PLAYED: tuple[Callable[[Api], object], ...] = (
     ("there", "before"),
     [
         pytest.param(FACTS, 1, id="config-map"),
-        pytest.param(CLAIM, 1, id="claim-of-all-models"),
-        pytest.param(SERVICE, 2, id="service"),
+        pytest.param(CLAIM, 1, id="claim-of-all-models", marks=pytest.mark.slow),
+        pytest.param(SERVICE, 2, id="service", marks=pytest.mark.slow),
         pytest.param(DEPLOYMENT, 2, id="deployment"),
     ],
 )
 def test_a_foreign_object_is_named_and_left_alone(
-    api: Api, tmp_path: Path, there: dict[str, Any], before: int
+    watched: Api, there: dict[str, Any], before: int
 ) -> None:
     """It keeps owner and content; a condition names it, and the model continues once it is gone."""
     kind, name = there["kind"], there["metadata"]["name"]
-    api.apply(there)
-    original = content(get(api, kind, name))
-    with running_operator(api.cluster, tmp_path, api.namespace):
-        api.apply(document(name=MODEL))
-        for step in PLAYED[:before]:
-            step(api)
-        eventually(
-            lambda: degraded(api).get("reason") == "NameTaken", showing=lambda: degraded(api)
-        )
-        assert f"{kind} {name} exists already" in degraded(api)["message"]
-        assert content(get(api, kind, name)) == original
+    watched.apply(there)
+    original = content(get(watched, kind, name))
+    watched.apply(document(name=MODEL))
+    for step in PLAYED[:before]:
+        step(watched)
+    eventually(
+        lambda: degraded(watched).get("reason") == "NameTaken", showing=lambda: degraded(watched)
+    )
+    assert f"{kind} {name} exists already" in degraded(watched)["message"]
+    assert content(get(watched, kind, name)) == original
 
-        api.kubectl("delete", kind, name)
+    watched.kubectl("delete", kind, name)
 
-        for step in PLAYED[before:]:
-            step(api)
-        eventually(lambda: is_ready(api), showing=lambda: degraded(api))
-        assert content(get(api, kind, name)) != original
-        assert degraded(api)["status"] == "False"
+    for step in PLAYED[before:]:
+        step(watched)
+    eventually(lambda: is_ready(watched), showing=lambda: degraded(watched))
+    assert content(get(watched, kind, name)) != original
+    assert degraded(watched)["status"] == "False"
 
 
-def test_nothing_is_made_beside_a_foreign_object(api: Api, tmp_path: Path) -> None:
+def test_nothing_is_made_beside_a_foreign_object(watched: Api) -> None:
     """With its Service's name taken, a model gets no Deployment that would look like a success."""
-    api.apply(SERVICE)
-    with running_operator(api.cluster, tmp_path, api.namespace):
-        api.apply(document(name=MODEL))
-        for step in PLAYED[:2]:
-            step(api)
-        eventually(
-            lambda: degraded(api).get("reason") == "NameTaken", showing=lambda: degraded(api)
-        )
+    watched.apply(SERVICE)
+    watched.apply(document(name=MODEL))
+    for step in PLAYED[:2]:
+        step(watched)
+    eventually(
+        lambda: degraded(watched).get("reason") == "NameTaken", showing=lambda: degraded(watched)
+    )
 
-        assert api.names("deployments") == []
+    assert watched.names("deployments") == []
 
 
 @pytest.mark.parametrize(
@@ -134,11 +132,12 @@ def test_nothing_is_made_beside_a_foreign_object(api: Api, tmp_path: Path) -> No
 )
 def test_what_lost_its_labels_is_still_ours(api: Api, tmp_path: Path, kind: str, name: str) -> None:
     """An object that names the model as its owner is repaired, not refused and not made again."""
-    with running_operator(api.cluster, tmp_path, api.namespace):
+    with running_operator(api.cluster, tmp_path, api.namespace) as first:
         api.apply(document(name=MODEL))
         for step in PLAYED:
             step(api)
         eventually(lambda: is_ready(api))
+        assert first.stop() == 0  # its Lease is free at once
     api.kubectl("delete", "jobs", "--all")  # what a build left is nowhere but in the ConfigMap
     listed = api.read(kind)["items"]
     before = next(one for one in listed if one["metadata"]["name"].startswith(name))
@@ -159,27 +158,26 @@ def test_what_lost_its_labels_is_still_ours(api: Api, tmp_path: Path, kind: str,
         assert degraded(api)["status"] == "False"
 
 
-def test_labels_of_ours_do_not_give_a_foreign_object_away(api: Api, tmp_path: Path) -> None:
+def test_labels_of_ours_do_not_give_a_foreign_object_away(watched: Api) -> None:
     """What another controller owns stays its own, also where it carries a copy of our labels."""
     marks = {labels.APP_MANAGED_BY: labels.MANAGED_BY_VALUE, labels.MODEL: MODEL}
-    api.apply(foreign("ConfigMap", "v1", "database", data={}))
+    watched.apply(foreign("ConfigMap", "v1", "database", data={}))
     owner = {
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "name": "database",
-        "uid": get(api, "configmap", "database")["metadata"]["uid"],
+        "uid": get(watched, "configmap", "database")["metadata"]["uid"],
         "controller": True,
     }
     copied = {**FACTS, "metadata": {**FACTS["metadata"], "labels": marks}}
     copied["metadata"] |= {"ownerReferences": [owner]}
-    api.apply(copied)
-    original = content(get(api, "configmap", f"{MODEL}-facts"))
-    with running_operator(api.cluster, tmp_path, api.namespace):
-        api.apply(document(name=MODEL))
-        inspected(api, MODEL)
+    watched.apply(copied)
+    original = content(get(watched, "configmap", f"{MODEL}-facts"))
+    watched.apply(document(name=MODEL))
+    inspected(watched, MODEL)
 
-        eventually(
-            lambda: degraded(api).get("reason") == "NameTaken", showing=lambda: degraded(api)
-        )
-        assert "is controlled by ConfigMap database" in degraded(api)["message"]
-        assert content(get(api, "configmap", f"{MODEL}-facts")) == original
+    eventually(
+        lambda: degraded(watched).get("reason") == "NameTaken", showing=lambda: degraded(watched)
+    )
+    assert "is controlled by ConfigMap database" in degraded(watched)["message"]
+    assert content(get(watched, "configmap", f"{MODEL}-facts")) == original

@@ -1,6 +1,7 @@
 """Two operators that are set to serve one namespace: one serves it, the other refuses it."""
 
 import json
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +10,16 @@ import pytest
 from mm_api import labels
 from mm_operator.cluster.namespaces import LEASE_NAME
 from support.absent_kubelet import built, get, inspected
+from support.clusters import namespace
 from support.eventually import eventually
 from support.model_documents import document
 from support.model_namespace import Api
 from support.operator_process import OperatorProcess, running_operator
 
 pytestmark = pytest.mark.cluster
+
+MANY = 6
+"""With thirteen streams each, more connections than the operator's client once had for all: 32."""
 
 IMAGES = {
     name: (f"--runtime-image=localhost/multimodal/runtime:{name}",) for name in ("first", "second")
@@ -126,6 +131,25 @@ def test_the_lease_goes_with_the_role_of_the_release(api: Api, tmp_path: Path) -
     api.kubectl("delete", "role", "rights")
 
     eventually(lambda: holder(api) == "")
+
+
+def test_one_operator_serves_many_namespaces(api: Api, tmp_path: Path) -> None:
+    """Each has streams of its own, and requests still find a connection beside all of them."""
+    with ExitStack() as stack:
+        names = [
+            stack.enter_context(namespace(api.cluster, f"{api.namespace}-{number}"))
+            for number in range(MANY - 1)
+        ]
+        served_by = [api, *(Api(api.cluster, name) for name in names)]
+        operator = stack.enter_context(
+            running_operator(api.cluster, tmp_path, api.namespace, *names)
+        )
+        for one in served_by:
+            one.apply(document({"replicas": 0}, name="llava"))
+        for one in served_by:
+            inspected(one, "llava")
+            built(one)
+            eventually(lambda one=one: deployment(one), showing=operator.log.read_text)
 
 
 def test_replicas_of_one_installation_share_it(api: Api, tmp_path: Path) -> None:

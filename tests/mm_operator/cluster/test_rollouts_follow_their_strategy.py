@@ -1,6 +1,5 @@
 """Rollouts on the real Deployment controller: with a spare GPU, and without one."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +9,6 @@ from support.absent_kubelet import built, get, inspected, pods, serving, set_sta
 from support.eventually import eventually
 from support.model_documents import document
 from support.model_namespace import Api
-from support.operator_process import running_operator
 
 pytestmark = pytest.mark.cluster
 
@@ -34,48 +32,46 @@ def rolling_out(api: Api) -> dict[str, Any]:
     return next((one for one in found if one["type"] == "RollingOut"), {})
 
 
-def test_a_rollout_without_room_says_who_holds_it(api: Api, tmp_path: Path) -> None:
+def test_a_rollout_without_room_says_who_holds_it(watched: Api) -> None:
     """Rolling waits beside its own old pod and says so; Recreate then ends it, and it starts."""
-    with running_operator(api.cluster, tmp_path, api.namespace):
-        api.apply(document(spec("first"), name="m"))
-        inspected(api, "m")
-        built(api)
-        serving(api, "m")
-        eventually(lambda: rolling_out(api).get("reason") == "RolloutComplete")
+    watched.apply(document(spec("first"), name="m"))
+    inspected(watched, "m")
+    built(watched)
+    serving(watched, "m")
+    eventually(lambda: rolling_out(watched).get("reason") == "RolloutComplete")
 
-        api.apply(document(spec("second"), name="m"))
-        eventually(lambda: teams(api) == ["first", "second"])
-        for pod in pods(api, f"{SERVERS},team=second"):
-            unscheduled = {"type": "PodScheduled", "status": "False", "message": FULL}
-            set_status(api, pod, {"conditions": [{**unscheduled, "reason": "Unschedulable"}]})
-        eventually(
-            lambda: (
-                "own 1 pod of the former revision holds nvidia.com/gpu"
-                in rolling_out(api).get("message", "")
-            ),
-            showing=lambda: rolling_out(api),
-        )
-        assert rolling_out(api)["reason"] == "PodsUnschedulable"
+    watched.apply(document(spec("second"), name="m"))
+    eventually(lambda: teams(watched) == ["first", "second"])
+    for pod in pods(watched, f"{SERVERS},team=second"):
+        unscheduled = {"type": "PodScheduled", "status": "False", "message": FULL}
+        set_status(watched, pod, {"conditions": [{**unscheduled, "reason": "Unschedulable"}]})
+    eventually(
+        lambda: (
+            "own 1 pod of the former revision holds nvidia.com/gpu"
+            in rolling_out(watched).get("message", "")
+        ),
+        showing=lambda: rolling_out(watched),
+    )
+    assert rolling_out(watched)["reason"] == "PodsUnschedulable"
 
-        api.apply(document(spec("second", strategy="Recreate"), name="m"))
-        eventually(lambda: teams(api) == ["second"], showing=lambda: teams(api))
-        assert get(api, "deployment", "m")["spec"]["strategy"] == {"type": "Recreate"}
-        serving(api, "m")
-        eventually(lambda: rolling_out(api).get("reason") == "RolloutComplete")
+    watched.apply(document(spec("second", strategy="Recreate"), name="m"))
+    eventually(lambda: teams(watched) == ["second"], showing=lambda: teams(watched))
+    assert get(watched, "deployment", "m")["spec"]["strategy"] == {"type": "Recreate"}
+    serving(watched, "m")
+    eventually(lambda: rolling_out(watched).get("reason") == "RolloutComplete")
 
 
-def test_without_a_surge_an_old_pod_goes_first(api: Api, tmp_path: Path) -> None:
+def test_without_a_surge_an_old_pod_goes_first(watched: Api) -> None:
     """MaxSurge 0 and maxUnavailable 1 replace pods without one above the wanted number."""
     rollout = {"maxSurge": 0, "maxUnavailable": 1}
-    with running_operator(api.cluster, tmp_path, api.namespace):
-        api.apply(document({**spec("first", strategy="Recreate"), "replicas": 2}, name="m"))
-        inspected(api, "m")
-        built(api)
-        eventually(lambda: teams(api) == ["first", "first"])
-        serving(api, "m")
-        eventually(lambda: rolling_out(api).get("reason") == "RolloutComplete")
+    watched.apply(document({**spec("first", strategy="Recreate"), "replicas": 2}, name="m"))
+    inspected(watched, "m")
+    built(watched)
+    eventually(lambda: teams(watched) == ["first", "first"])
+    serving(watched, "m")
+    eventually(lambda: rolling_out(watched).get("reason") == "RolloutComplete")
 
-        api.apply(document({**spec("second", **rollout), "replicas": 2}, name="m"))
-        eventually(lambda: teams(api) == ["first", "second"], showing=lambda: teams(api))
-        strategy = get(api, "deployment", "m")["spec"]["strategy"]
-        assert strategy == {"type": "RollingUpdate", "rollingUpdate": rollout}
+    watched.apply(document({**spec("second", **rollout), "replicas": 2}, name="m"))
+    eventually(lambda: teams(watched) == ["first", "second"], showing=lambda: teams(watched))
+    strategy = get(watched, "deployment", "m")["spec"]["strategy"]
+    assert strategy == {"type": "RollingUpdate", "rollingUpdate": rollout}

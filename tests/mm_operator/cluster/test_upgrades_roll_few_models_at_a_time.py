@@ -20,7 +20,6 @@ from support.absent_kubelet import (
     inspected,
     pods,
     ready_status,
-    serving,
     set_status,
 )
 from support.eventually import eventually
@@ -120,7 +119,7 @@ def serve(api: Api) -> None:
         inspected(api, model)
     built(api)
     for model in REPLICAS:
-        serving(api, model)
+        answer(api, model, "test")
     become(api, dict.fromkeys(REPLICAS, "RolloutComplete"), reasons)
 
 
@@ -139,9 +138,10 @@ def controllers_stopped(cluster: ClusterInfo) -> Iterator[None]:
 
 def test_an_upgrade_goes_model_by_model_and_stops(api: Api, tmp_path: Path) -> None:
     """Least used first; the one that fails is named, and a repaired image continues with it."""
-    with running_operator(api.cluster, tmp_path, api.namespace):
+    with running_operator(api.cluster, tmp_path, api.namespace) as first:
         serve(api)
-    with running_operator(api.cluster, tmp_path, api.namespace, arguments=(NEXT,)):
+        assert first.stop() == 0  # its Lease is free at once
+    with running_operator(api.cluster, tmp_path, api.namespace, arguments=(NEXT,)) as second:
         become(api, {"busy": "test", "idle": "next", "other": "test"})
         eventually(lambda: condition(api, "busy").get("reason") == "WaitingForTurn")
         assert condition(api, "busy", "Ready")["status"] == "True"
@@ -154,6 +154,7 @@ def test_an_upgrade_goes_model_by_model_and_stops(api: Api, tmp_path: Path) -> N
             reasons,
         )
         assert f"{api.namespace}/other failed" in condition(api, "busy")["message"]
+        assert second.stop() == 0
 
     with running_operator(api.cluster, tmp_path, api.namespace, arguments=(REPAIRED,)):
         become(api, {"busy": "test", "idle": "next", "other": "repaired"})
@@ -165,6 +166,7 @@ def test_an_upgrade_goes_model_by_model_and_stops(api: Api, tmp_path: Path) -> N
         become(api, dict.fromkeys(REPLICAS, "RolloutComplete"), reasons)
 
 
+@pytest.mark.slow
 def test_the_next_upgrade_goes_by_turns_while_controllers_are_behind(
     api: Api, tmp_path: Path
 ) -> None:

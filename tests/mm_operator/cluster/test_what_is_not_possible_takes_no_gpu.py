@@ -1,6 +1,5 @@
 """A model whose plan is impossible ends in a condition: no build Job, nothing that serves."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +11,6 @@ from support.model_configs import facts_of
 from support.model_documents import document
 from support.model_namespace import Api
 from support.models import llava_7b_facts
-from support.operator_process import running_operator
 
 pytestmark = pytest.mark.cluster
 
@@ -37,17 +35,16 @@ def planned(api: Api) -> dict[str, Any]:
     ],
 )
 def test_the_verdict_is_a_condition(
-    api: Api, tmp_path: Path, facts: ModelFacts, spec: dict[str, Any], expected: tuple[str, str]
+    watched: Api, facts: ModelFacts, spec: dict[str, Any], expected: tuple[str, str]
 ) -> None:
     """Planned is False with the verdict in a sentence; no Job but the inspection ever existed."""
     reason, words = expected
-    with running_operator(api.cluster, tmp_path, api.namespace):
-        api.apply(document(spec, name="m"))
-        inspected(api, "m", facts)
-        eventually(lambda: planned(api).get("reason") == reason, showing=lambda: planned(api))
+    watched.apply(document(spec, name="m"))
+    inspected(watched, "m", facts)
+    eventually(lambda: planned(watched).get("reason") == reason, showing=lambda: planned(watched))
 
-        condition = planned(api)
-        assert condition["status"] == "False"
-        assert words in condition["message"]
-        assert not [job for job in api.names("jobs") if "engine-" in job]
-        assert api.names("deployments") == []
+    condition = planned(watched)
+    assert condition["status"] == "False"
+    assert words in condition["message"]
+    assert not [job for job in watched.names("jobs") if "engine-" in job]
+    assert watched.names("deployments") == []

@@ -206,6 +206,7 @@ def test_models_without_vision_say_so() -> None:
         status = derive(snapshot, plan, NOTHING)
         (message,) = [one["message"] for one in status["conditions"] if one["type"] == "Planned"]
         reported.append(("image" in message, status["plan"].get("featuresPerImage")))
+        assert ("image" in status["plan"]["inputModalities"]) == ("image" in message)
     assert reported == [(True, 16), (True, 576), (False, None)]
 
 

@@ -9,6 +9,7 @@ from mm_api.contract import ExitCode
 from mm_api.families import FAMILIES
 from mm_runtime.base import manifest as manifests
 from support.model_configs import VERSIONS, WITH_ENGINES
+from support.representatives import others_are_slow
 from support.trtllm_sites import assert_family_is_built, journalled, printed, trtllm_site, use_site
 from support.trtllm_tools.install import Tools, install
 
@@ -25,7 +26,13 @@ def tool_sets(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Tools]:
     return {version: install(root / version, version) for version in VERSIONS}
 
 
-@pytest.mark.parametrize("family", [one for one in WITH_ENGINES if one not in RENAMED])
+@pytest.mark.parametrize(
+    "family",
+    others_are_slow(
+        [one for one in WITH_ENGINES if one not in RENAMED],
+        *("llava", "mllama", "qwen2-vl", "t5"),
+    ),
+)
 def test_family_is_built(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

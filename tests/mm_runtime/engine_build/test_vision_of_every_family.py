@@ -11,11 +11,16 @@ import torch
 from mm_api.documents.model_facts import ModelFacts
 from mm_api.families import FAMILIES
 from mm_api.families.detection import detect
-from mm_runtime.engine_build.commands.export_vision import write_onnx
-from mm_runtime.engine_build.commands.onnx_names import OUTPUT_NAME
+from mm_runtime.engine_build.commands.onnx_names import MODEL_NAME, OUTPUT_NAME
 from mm_runtime.engine_build.commands.towers import WITH_TOWERS, load_tower
 from mm_runtime.engine_build.commands.towers.tower import Tower
-from support.families.images import write
+from support.families.shared import shared_family
+from support.representatives import others_are_slow
+
+FAMILIES_OF_TOWERS = others_are_slow(
+    sorted(WITH_TOWERS), "blip2-opt", "llava", "mllama", "qwen2-5-vl"
+)
+"""Builds of the others export and verify theirs in tests of their answers."""
 
 EXACT = 1e-4
 """Largest difference allowed in float32."""
@@ -45,15 +50,15 @@ def facts_of(folder: Path) -> ModelFacts:
     )
 
 
-@pytest.fixture(scope="module", params=sorted(WITH_TOWERS))
+@pytest.fixture(scope="module", params=FAMILIES_OF_TOWERS)
 def exported(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Tower, onnxruntime.InferenceSession]:
-    """The vision half of one family, in torch and exported."""
-    folder = write(request.param, tmp_path_factory.mktemp("family") / request.param)
-    tower = load_tower(folder, facts_of(folder), trust_remote_code=False)
-    path = folder / "model.onnx"
-    write_onnx(tower, path, opset=18)
+    """The vision half of one family, in torch and as its build exports it."""
+    shared = shared_family(tmp_path_factory, request.param)
+    facts = facts_of(shared.checkpoint)
+    tower = load_tower(shared.checkpoint, facts, trust_remote_code=False)
+    path = shared.engine.vision_folder / MODEL_NAME
     return tower, onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
 
 

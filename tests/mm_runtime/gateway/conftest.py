@@ -8,7 +8,7 @@ import pytest
 from openai import AsyncOpenAI
 
 from mm_runtime.gateway.loop import new_loop
-from support.real_gateway import RealGateway, run_pair
+from support.real_gateway import PROGRAM, RealGateway, run_pair
 from support.tiny_llava import BuiltEngine, shared_engine
 
 
@@ -27,9 +27,9 @@ def tiny_engine(tmp_path_factory: pytest.TempPathFactory) -> BuiltEngine:
 def real(
     tiny_engine: BuiltEngine, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[RealGateway]:
-    """A gateway and its Triton, ready."""
+    """A gateway and its Triton, ready; what work costs was measured as in a pod."""
     folder = tmp_path_factory.mktemp("gateway-pair")
-    with run_pair(tiny_engine, folder, request_timeout_seconds=60) as pair:
+    with run_pair(tiny_engine, folder, program=PROGRAM, request_timeout_seconds=60) as pair:
         yield pair
 
 

@@ -59,6 +59,7 @@ async def test_sigterm_under_load_fails_no_request(
         assert await asyncio.to_thread(pair.stop, pair.server) == 0
 
 
+@pytest.mark.slow
 async def test_clients_that_left_keep_nothing_in_flight(
     tiny_engine: BuiltEngine, tmp_path: Path
 ) -> None:

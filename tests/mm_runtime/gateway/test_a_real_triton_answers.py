@@ -46,8 +46,8 @@ async def test_every_image_is_answered_right(
     assert answer.choices[0].finish_reason == "stop"
 
 
-async def test_work_was_measured_before_readiness(real_http: httpx.AsyncClient) -> None:
-    """A pod that is ready reports what each unit of work takes of it, and something takes time."""
+async def test_work_was_measured(real_http: httpx.AsyncClient) -> None:
+    """A pod reports what each unit of work takes of it, and something takes time."""
     text = (await real_http.get("/metrics")).text
     pattern = r'^mm_work_seconds\{model="[^"]+",unit="(\w+)"\} (\S+)$'
     found = dict(re.findall(pattern, text, re.MULTILINE))

@@ -46,7 +46,7 @@ def test_an_engine_like_its_checkpoint_is_ready(
         pytest.param(damaged_engines.weights, False, id="weights"),
         pytest.param(damaged_engines.tokenizer, False, id="tokenizer", marks=pytest.mark.slow),
         pytest.param(damaged_engines.projector, False, id="projector", marks=pytest.mark.slow),
-        pytest.param(damaged_engines.adapter, True, id="adapter"),
+        pytest.param(damaged_engines.adapter, True, id="adapter", marks=pytest.mark.slow),
     ],
 )
 def test_an_engine_unlike_its_checkpoint_is_never_ready(

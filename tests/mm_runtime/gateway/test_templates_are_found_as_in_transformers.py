@@ -6,11 +6,11 @@ from itertools import combinations
 from pathlib import Path
 
 import pytest
-from transformers import AutoProcessor
+from transformers import AutoProcessor, AutoTokenizer
 
 from mm_api.families.llava import PROMPT
 from mm_runtime.gateway.prompts.templates import Turn, load_template
-from mm_runtime.serving.prompts.chat_template import find_chat_template
+from mm_runtime.serving.prompts.chat_template import find_chat_template, find_tools_template
 from mm_runtime.serving.prompts.writers import PromptWriter
 from support.tiny_llava import CHECKPOINT
 
@@ -60,6 +60,31 @@ def test_the_same_template_as_in_transformers(tmp_path: Path, places: tuple[str,
     assert find_chat_template(folder) == expected
     assert load_template(folder, PROMPT).render([Turn("user", ("Hello",))]) == expected
     assert PromptWriter.from_folder(folder, None, PROMPT).write("Hello", 0) == expected
+
+
+@pytest.mark.parametrize(
+    "places",
+    [one for size in (1, 2, 4) for one in combinations(PLACES, size)],
+    ids=" and ".join,
+)
+def test_the_template_for_tools_is_the_tokenizers(tmp_path: Path, places: tuple[str, ...]) -> None:
+    """As trtllm-serve takes it for them; a processor's files alone are none."""
+    folder = _bare(tmp_path / "checkpoint")
+    for place in places:
+        _put(folder, place)
+    theirs = AutoTokenizer.from_pretrained(folder)
+    expected = theirs.get_chat_template(None, tools=[{}]) if theirs.chat_template else None
+    assert find_tools_template(folder) == expected
+
+
+def test_the_template_for_tools_of_several(tmp_path: Path) -> None:
+    """The one of this name; where there is none, the default."""
+    file = tmp_path / "tokenizer_config.json"
+    named = [{"name": "default", "template": "B"}, {"name": "tool_use", "template": "A"}]
+    file.write_text(json.dumps({"chat_template": named}))
+    assert (find_tools_template(tmp_path), find_chat_template(tmp_path)) == ("A", "B")
+    file.write_text(json.dumps({"chat_template": named[:1]}))
+    assert find_tools_template(tmp_path) == "B"
 
 
 def test_the_default_of_several_named_templates(tmp_path: Path) -> None:

@@ -45,13 +45,8 @@ def _process(pair: RealGateway, folder: Path, victim: str) -> int:
     return int(stubs[0])
 
 
-@pytest.mark.parametrize(
-    "victim",
-    [
-        pytest.param(one, marks=[] if one == "tritonserver" else [pytest.mark.slow])
-        for one in VICTIMS
-    ],
-)
+@pytest.mark.slow  # a server for each; the next test kills one in every run
+@pytest.mark.parametrize("victim", VICTIMS)
 async def test_what_was_in_flight_may_come_again(
     tiny_engine: BuiltEngine, tmp_path: Path, victim: str
 ) -> None:

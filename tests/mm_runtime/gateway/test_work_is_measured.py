@@ -1,21 +1,22 @@
-"""Before it is ready, a replica measures what a unit of work takes of it."""
+"""A ready replica measures what a unit of work takes of it while no client comes."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
-from functools import partial
 from math import inf
 from pathlib import Path
 
-import httpx
 import pytest
 
 from mm_runtime.gateway.backends.engine import Ended, EngineRequest, Text
-from mm_runtime.gateway.warmup import work
+from mm_runtime.gateway.phase import Phase
+from mm_runtime.gateway.warmup import quiet, work
 from mm_runtime.gateway.warmup.costs import Timed, costs_of
 from mm_runtime.gateway.warmup.work import probes_of
+from mm_runtime.gateway.wiring import Gateway
 from support.eventually import eventually_async
-from support.gateways import Running, serve, toy_gateway
+from support.gateways import toy_gateway
 from support.scripted_engine import ScriptedEngine
 
 ROUND = 8
@@ -111,30 +112,81 @@ def test_probes_fit_the_engine() -> None:
     assert set(small) == {"request", "text_token", "output_token"}
 
 
-async def _readiness(running: Running) -> int:
-    async with httpx.AsyncClient(base_url=running.url, timeout=60) as client:
-        return (await client.get("/readyz")).status_code
+@pytest.fixture(autouse=True)
+def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any moment without a request is quiet, and nothing waits after one."""
+    monkeypatch.setattr(quiet, "QUIET_SECONDS", 0.0)
+    monkeypatch.setattr(quiet, "PAUSE_SECONDS", 0.0)
 
 
-async def _is_ready(running: Running) -> bool:
-    return await _readiness(running) == 200
+@asynccontextmanager
+async def measuring(gateway: Gateway) -> AsyncIterator[asyncio.Task[None]]:
+    """Warm a gateway up; yield its measurement, which has time to end by itself."""
+    watching = asyncio.create_task(gateway.warm_up.watch())
+    task = asyncio.create_task(gateway.measure_work())
+    try:
+        async with asyncio.timeout(120):
+            yield task
+    finally:
+        for one in (watching, task):
+            one.cancel()
 
 
-async def test_a_ready_replica_has_measured(tmp_path: Path) -> None:
-    """All slots were busy, no request was counted, and the costs are in the metrics."""
+def page(gateway: Gateway) -> str:
+    """Return the metrics."""
+    return gateway.metrics.render().decode()
+
+
+async def test_a_ready_replica_measures(tmp_path: Path) -> None:
+    """All slots are busy, no request is counted, none is load, and the costs are in the metrics."""
     engine = ScriptedEngine()
     gateway = toy_gateway(tmp_path, engine)
-    async with serve(gateway) as running:
-        watching = asyncio.create_task(gateway.warm_up.watch())
-        await eventually_async(partial(_is_ready, running))
-        watching.cancel()
-    metrics = gateway.metrics.render().decode()
+    async with measuring(gateway) as task:
+        await gateway.warm_up.first_ready()
+        loads: list[int] = []
+        gateway.admission.load.observers.append(lambda load: loads.append(load.running))
+        await task
+    metrics = page(gateway)
 
     assert engine.most_running == 2
     for unit in ("request", "image_token", "text_token", "output_token"):
         assert f'mm_work_seconds{{model="toy",unit="{unit}"}}' in metrics
     assert 'mm_requests_accepted_total{model="toy"} 0.0' in metrics
-    assert 'mm_requests_running{model="toy"} 0.0' in metrics
+    assert loads == []
+
+
+async def test_readiness_does_not_wait_for_it(tmp_path: Path) -> None:
+    """A replica answers clients before it has measured anything."""
+    engine = ScriptedEngine()
+    gateway = toy_gateway(tmp_path, engine)
+    watching = asyncio.create_task(gateway.warm_up.watch())
+    await gateway.warm_up.first_ready(120)
+    watching.cancel()
+
+    assert (await gateway.warm_up.state())[0] is Phase.READY
+    assert "mm_work_seconds{" not in page(gateway)
+
+
+async def test_nothing_is_measured_beside_a_client(tmp_path: Path) -> None:
+    """A client that comes ends what runs, and finds every slot; the costs come when it has gone."""
+    engine = ScriptedEngine()
+    gateway = toy_gateway(tmp_path, engine)
+    async with measuring(gateway) as task:
+        await gateway.warm_up.first_ready()
+        engine.gate = asyncio.Event()  # answers of more than a token never end
+        await eventually_async(lambda: engine.running == 2)
+        with gateway.admission.admit(2):
+            await eventually_async(lambda: engine.running == 0)
+            async with gateway.admission.slot(), gateway.admission.slot():
+                engine.gate = None
+                before = len(engine.requests)
+                await asyncio.sleep(0.05)
+                assert len(engine.requests) == before
+                assert "mm_work_seconds{" not in page(gateway)
+        await task
+
+    assert engine.cancelled == 2
+    assert "mm_work_seconds{" in page(gateway)
 
 
 @pytest.mark.parametrize(
@@ -148,33 +200,29 @@ async def test_a_ready_replica_has_measured(tmp_path: Path) -> None:
 async def test_what_was_measured_in_time_counts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answered: int, *, reported: bool
 ) -> None:
-    """Three full rounds give the costs; with fewer a pod is ready all the same and reports none."""
+    """Three full rounds give the costs; with fewer a pod serves all the same and reports none."""
     monkeypatch.setattr(work, "_ENOUGH_SECONDS", inf)  # a busy machine would not begin the fourth
     engine = SilentAfter(answered)
     gateway = toy_gateway(tmp_path, engine)
-    async with serve(gateway) as running:
-        watching = asyncio.create_task(gateway.warm_up.watch())
-        await eventually_async(partial(_is_ready, running))
-        watching.cancel()
+    async with measuring(gateway) as task:
+        await task
 
     assert len(engine.requests) > answered
-    assert ("mm_work_seconds{" in gateway.metrics.render().decode()) == reported
+    assert ("mm_work_seconds{" in page(gateway)) == reported
 
 
 async def test_a_slow_replica_measures_three_rounds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is left out is part of every start."""
+    """Clients may come at any moment: what is left out keeps none of them waiting."""
     monkeypatch.setattr(work, "_ENOUGH_SECONDS", 0.0)
     engine = ScriptedEngine()
     gateway = toy_gateway(tmp_path, engine)
-    async with serve(gateway) as running:
-        watching = asyncio.create_task(gateway.warm_up.watch())
-        await eventually_async(partial(_is_ready, running))
-        watching.cancel()
+    async with measuring(gateway) as task:
+        await task
 
     assert len(engine.requests) == BEFORE + 3 * ROUND
-    assert "mm_work_seconds{" in gateway.metrics.render().decode()
+    assert "mm_work_seconds{" in page(gateway)
 
 
 class SilentAfter(ScriptedEngine):

@@ -22,7 +22,10 @@ def source_of(family: str, folder: Path) -> Path:
     """Return a checkpoint of a family: its real configuration, hollow weights in its layout."""
     MODELS[family].write(folder)
     (folder / "model.safetensors.index.json").unlink(missing_ok=True)
-    tensors = {"a": ("BF16", (8, 11))}
+    tensors: dict[str, tuple[str, tuple[int, ...]]] = {"a": ("BF16", (8, 11))}
+    config = MODELS[family].files.get("config.json", {})
+    if (layout := FAMILIES[family].layout_of(config)) is not None:  # its weights are compared
+        tensors = {name: ("BF16", shape) for name, shape in layout.shapes(config).items()}
     if family == "vila":
         for part in PARTS:
             (folder / part).mkdir(exist_ok=True)

@@ -8,7 +8,6 @@ import socket
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -92,28 +91,13 @@ def test_models_have_their_tensors(served: Served, model: str) -> None:
         assert {tensor["name"] for tensor in upstream[model][side]} <= found
 
 
-def test_drain_waits_for_the_gateway(random_engine: EngineFiles) -> None:
-    """After SIGTERM the server answers until the gateway has closed its port; then it ends."""
-    (port,) = free_ports(1)
-    with (
-        socket.create_server(("127.0.0.1", port)) as gateway,
-        start_serving(
-            random_engine.manifest, random_engine.serving, "--gateway-port", str(port)
-        ) as served,
-    ):
-        served.wait_until_ready()
-        assert regions(served) != []
-        served.terminate()
-        _wait_for_log(served, "draining for at most")
-        assert isinstance(query(served)["text_output"], str)
-        assert served.process.poll() is None
-        gateway.close()
-        assert served.wait() == 0
-        assert regions(served) == []
+def test_drain_waits_for_the_gateway_and_for_what_is_in_flight(
+    random_engine: EngineFiles, tmp_path: Path
+) -> None:
+    """After SIGTERM the server answers until the gateway has closed its port, and all it took up.
 
-
-def test_drain_finishes_what_is_in_flight(random_engine: EngineFiles, tmp_path: Path) -> None:
-    """Requests that wait for an image when SIGTERM comes are fetched, run and answered in full."""
+    Requests that come before then and wait for an image are fetched, run and answered in full.
+    """
     serving = tmp_path / "serving.json"
     shutil.copy(random_engine.serving, serving)
     fetches = {
@@ -122,23 +106,31 @@ def test_drain_finishes_what_is_in_flight(random_engine: EngineFiles, tmp_path: 
         "fetch_timeout_seconds": REQUEST_SECONDS,
     }
     change_serving(serving, gateway=fetches)
+    (port,) = free_ports(1)
     with (
+        socket.create_server(("127.0.0.1", port)) as gateway,
         serve_images() as host,
-        start_serving(random_engine.manifest, serving) as served,
+        start_serving(random_engine.manifest, serving, "--gateway-port", str(port)) as served,
         ThreadPoolExecutor(CLIENTS) as clients,
     ):
         served.wait_until_ready()
+        assert regions(served) != []
+        served.terminate()
+        _wait_for_log(served, "draining for at most")
+        time.sleep(2 * QUIET_SECONDS)  # longer than a drain that knew of no gateway would last
+        assert isinstance(query(served)["text_output"], str)
+        assert served.process.poll() is None
         url = host.url("late")
         answers = [clients.submit(query, served, tokens=90, image=url) for _ in range(CLIENTS)]
         # All of them: one that comes while the server stops is refused, and rightly so.
         _wait_until_taken_up(served, CLIENTS)
-        served.terminate()
-        _wait_for_log(served, "draining for at most")
+        gateway.close()
         time.sleep(2 * QUIET_SECONDS)  # longer than a drain that knew of no request would last
         host.release()
         texts = [one.result(REQUEST_SECONDS)["text_output"] for one in answers]
         assert all(isinstance(text, str) for text in texts)
         assert served.wait() == 0
+        assert regions(served) == []
 
 
 def test_stop_during_start_needs_no_drain(random_engine: EngineFiles) -> None:
@@ -151,26 +143,6 @@ def test_stop_during_start_needs_no_drain(random_engine: EngineFiles) -> None:
         assert regions(served) == []
 
 
-def test_nothing_outlives_a_killed_supervisor(random_engine: EngineFiles, tmp_path: Path) -> None:
-    """SIGKILL of the command takes tritonserver along; the next start clears /dev/shm."""
-    files = (random_engine.manifest, random_engine.serving)
-    with ExitStack() as end:
-        with start_serving(*files, folder=tmp_path) as served:
-            served.wait_until_ready()
-            (server,) = children_of(served.process.pid)
-            end.enter_context(leaving_nothing(served.process.pid))
-            served.process.kill()
-            served.process.wait()
-            wait_until_gone(server)
-            left = regions(served)
-        with start_serving(*files, folder=tmp_path) as served:
-            served.wait_until_ready()
-            assert not set(left) & set(regions(served))
-            served.terminate()
-            assert served.wait() == 0
-            assert regions(served) == []
-
-
 def kill_server(served: Served) -> None:
     """Kill tritonserver and wait until it has gone."""
     (server,) = children_of(served.process.pid)
@@ -178,24 +150,39 @@ def kill_server(served: Served) -> None:
     wait_until_gone(server)
 
 
-def test_dead_server_is_started_again(random_engine: EngineFiles) -> None:
+def test_dead_server_is_started_again(served: Served) -> None:
     """After tritonserver's death the same command serves again, and counts it."""
-    with start_serving(random_engine.manifest, random_engine.serving) as served:
-        served.wait_until_ready()
-        before = set(regions(served))
-        kill_server(served)
-        _wait_for_log(served, "exit code 137; it is started again in 1 s")
-        served.wait_until_ready(starts=2)
-        assert isinstance(query(served)["text_output"], str)
-        assert not before & set(regions(served))
-        text = httpx.get(f"{served.metrics_url}/metrics", timeout=REQUEST_SECONDS).text
-        assert any(
-            line.startswith("mm_server_restarts_total{") and line.endswith(" 1.0")
-            for line in text.splitlines()
-        )
-        assert "nv_inference_request_success" in text
+    before = set(regions(served))
+    kill_server(served)
+    _wait_for_log(served, "exit code 137; it is started again in 1 s")
+    served.wait_until_ready(starts=2)
+    assert isinstance(query(served)["text_output"], str)
+    assert not before & set(regions(served))
+    text = httpx.get(f"{served.metrics_url}/metrics", timeout=REQUEST_SECONDS).text
+    assert any(
+        line.startswith("mm_server_restarts_total{") and line.endswith(" 1.0")
+        for line in text.splitlines()
+    )
+    assert "nv_inference_request_success" in text
 
 
+def test_nothing_outlives_a_killed_supervisor(served: Served, start: Callable[[], Served]) -> None:
+    """SIGKILL of the command takes tritonserver along; the next start clears /dev/shm."""
+    (server,) = children_of(served.process.pid)
+    with leaving_nothing(served.process.pid):
+        served.process.kill()
+        served.process.wait()
+        wait_until_gone(server)
+        left = regions(served)
+    following = start()
+    assert following.process.pid != served.process.pid
+    assert not set(left) & set(regions(following))
+    following.terminate()
+    assert following.wait() == 0
+    assert regions(following) == []
+
+
+@pytest.mark.slow
 def test_a_server_that_is_killed_while_it_loads_is_started_again(
     random_engine: EngineFiles,
 ) -> None:

@@ -13,9 +13,10 @@ import torch
 from mm_runtime.reference_engine.beams import Branches
 from mm_runtime.reference_engine.checkpoint import Checkpoint
 from mm_runtime.reference_engine.encoder_decoder import EncoderDecoderModel
-from mm_runtime.reference_engine.engine import Ending, Engine
+from mm_runtime.reference_engine.engine import Engine
 from mm_runtime.reference_engine.language_model import LanguageModel
 from mm_runtime.reference_engine.model import Part, Passed
+from mm_runtime.reference_engine.options import Ending
 from mm_runtime.serving.errors import GpuLostError, MemoryFullError, for_client
 from mm_runtime.serving.generate.request import Piece, Request, Sampling
 from support.collecting_sink import CollectingSink
@@ -33,6 +34,7 @@ class Narrow:
     """
 
     repeatable = True
+    launches = True
 
     def __init__(self, model: LanguageModel, *, rows: int = 1000, answers: int = 1000) -> None:
         self._model, self.rows, self._answers = model, rows, answers
@@ -41,6 +43,7 @@ class Narrow:
         self.vocabulary_size = model.vocabulary_size
         self.check, self.prompt_length = model.check, model.prompt_length
         self.begin, self.logits, self.move = model.begin, model.logits, model.move
+        self.prepare = model.prepare
         self.recall, self.keep, self.prefixes = model.recall, model.keep, model.prefixes
 
     def cut(self, slot: int, start: int, rows: int) -> int:

@@ -21,12 +21,16 @@ from support.families.own_classes import WRITERS, write
 from support.families.pipeline import Pipeline, build
 from support.families.upstream_class import QUESTION, Upstream
 from support.images import data_url, encode
+from support.representatives import others_are_slow
 
 ENTIRELY = (
     *("paligemma", "aya_vision", "idefics2", "vipllava", "ovis2"),
     *("llama4", "qwen3_vl_moe", "glm4v", "lfm2_vl"),
 )
 """Each has something that no other one has; the others are in `test_answers`."""
+
+ALWAYS = ("aria", "deepseek_vl", "emu3", "ernie4_5_vl_moe", "gemma3n", "molmo2", "qwen3_5")
+"""Of `test_answers`, in every run: experts, two towers, images as tokens, states for a cache."""
 
 SIZES = [(100, 61), (37, 150)]
 
@@ -138,7 +142,7 @@ def test_images_that_were_cut_before(both: tuple[Pipeline, Upstream]) -> None:
         pipeline.query(QUESTION, IMAGE=np.zeros((1, 1, 3, 28, 28), np.float16))
 
 
-@pytest.mark.parametrize("kind", sorted({*WRITERS} - {*ENTIRELY}))
+@pytest.mark.parametrize("kind", others_are_slow(sorted({*WRITERS} - {*ENTIRELY}), *ALWAYS))
 def test_answers(kind: str, tmp_path: Path) -> None:
     """Of the other classes, together: a text, images, two images; answers depend on their image."""
     checkpoint = write(kind, tmp_path / "checkpoint")

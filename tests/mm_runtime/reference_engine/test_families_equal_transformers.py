@@ -21,8 +21,8 @@ from mm_runtime.serving.prompts.moments import reads_times
 from support.collecting_sink import CollectingSink
 from support.engines import engine_starter
 from support.families.expected import KINDS, Upstream, noise_image
-from support.families.images import write
-from support.families.pipeline import Pipeline, build
+from support.families.pipeline import Pipeline
+from support.families.shared import shared_family
 
 SIZES = [(100, 61), (28, 28), (37, 150)]
 """Pixels: several tiles, one tile, a tall strip."""
@@ -35,10 +35,9 @@ def both(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Pipeline, Upstream]]:
     """One family's engine, built from a small random checkpoint, and the checkpoint itself."""
-    folder = tmp_path_factory.mktemp("family")
-    checkpoint = write(request.param, folder / "checkpoint")
-    pipeline = Pipeline.load(build(checkpoint, folder / "store"))
-    yield pipeline, Upstream(request.param, checkpoint)
+    shared = shared_family(tmp_path_factory, request.param)
+    pipeline = Pipeline.load(shared.engine)
+    yield pipeline, Upstream(request.param, shared.checkpoint)
     pipeline.loaded.engine.stop()
 
 

@@ -17,6 +17,7 @@ from mm_runtime.serving.errors import PoolFullError
 from mm_runtime.serving.generate.arrivals import Arrivals
 from mm_runtime.serving.generate.request import Request
 from mm_runtime.serving.tensor_names import HANDED_OVER_ON_GPU, MADE_ON_GPU
+from support.build_plans import serving_plan
 from support.collecting_sink import CollectingSink
 from support.documents import manifest
 from support.engines import StartEngine
@@ -114,7 +115,8 @@ def test_on_the_processor_features_stay_arrays() -> None:
     def done(_: object) -> None:
         """Take nothing."""
 
-    assert placing("CPU", manifest())({}, done) is done
+    engine = manifest()
+    assert placing(serving_plan(engine.fingerprint), engine)({}, done) is done
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
@@ -123,7 +125,18 @@ def test_a_gpu_that_is_not_there_is_named() -> None:
     with pytest.raises(
         ValueError, match=r"device CUDA.*cannot use a GPU.*spec\.runtime\.gpu\.count"
     ):
-        placing("CUDA", manifest())
+        placing(serving_plan(manifest().fingerprint, device="CUDA"), manifest())
+
+
+@pytest.mark.parametrize("given", [ROWS, torch.from_numpy(ROWS)], ids=["array", "tensor"])
+def test_tensorrts_backend_gets_features_alone(given: Any) -> None:
+    """It has no input that would say where they were; they are of the engine's type."""
+    placed = HandOver(CPU, "float16", announced=False).place({"OUT_PROMPT_EMBEDDING_TABLE": given})
+
+    assert placed.keys() == {"OUT_PROMPT_EMBEDDING_TABLE"}
+    assert torch.equal(
+        torch.from_numpy(ROWS).to(torch.float16), placed["OUT_PROMPT_EMBEDDING_TABLE"]
+    )
 
 
 def test_a_tensor_is_read_as_an_array_is(

@@ -22,9 +22,10 @@ from mm_runtime.serving.generate.request import Request
 from support.collecting_sink import CollectingSink
 from support.engines import MAX_LENGTH, SLOTS, engine_starter
 from support.families.expected import noise_image
-from support.families.images import write
-from support.families.pipeline import Pipeline, build
+from support.families.pipeline import Pipeline
+from support.families.shared import shared_family
 from support.plain_kernels import PlainKernels
+from support.representatives import others_are_slow
 from support.tiny_llava import CHECKPOINT
 
 SIZES = [(100, 61), (28, 28), (37, 150)]
@@ -171,13 +172,15 @@ def test_a_processor_has_no_kernels() -> None:
     assert open_kernels(CPU) is None
 
 
-@pytest.fixture(scope="module", params=["llava-next", "llava-onevision", "qwen2-vl", "vila"])
+FUSED = ("llava-next", "llava-onevision", "qwen2-vl", "vila")
+
+
+@pytest.fixture(scope="module", params=others_are_slow(FUSED, "llava-next", "qwen2-vl"))
 def family(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Pipeline, LoadedEngine]]:
     """A family's engine by transformers' modules, and its fused decoder."""
-    folder = tmp_path_factory.mktemp("family")
-    directory = build(write(request.param, folder / "checkpoint"), folder / "store")
+    directory = shared_family(tmp_path_factory, request.param).engine
     pipeline = Pipeline.load(directory)
     loaded = load_engine(
         directory, max_queue_size=16, cancellation_check_seconds=1.0, kernels=PlainKernels()

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from mm_api.families import FAMILIES
 from mm_runtime.serving.errors import RequestError
 from support.families.expected import KINDS, Upstream, noise_image
-from support.families.images import write
-from support.families.pipeline import Pipeline, build
+from support.families.pipeline import Pipeline
+from support.families.shared import shared_family
+from support.representatives import others_are_slow
 
 IMAGE, VIDEO = (
     "<|vision_start|><|image_pad|><|vision_end|>",
@@ -22,15 +23,14 @@ MIXING = sorted(name for name in KINDS if FAMILIES[name].mixes_media)
 SECONDS = np.array([[3.0, 40.0]], dtype=np.float32)
 
 
-@pytest.fixture(scope="module", params=MIXING)
+@pytest.fixture(scope="module", params=others_are_slow(MIXING, "qwen2-5-vl"))
 def both(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Pipeline, Upstream]]:
     """One family's engine, built from a small random checkpoint, and the checkpoint itself."""
-    folder = tmp_path_factory.mktemp("family")
-    checkpoint = write(request.param, folder / "checkpoint")
-    pipeline = Pipeline.load(build(checkpoint, folder / "store"))
-    yield pipeline, Upstream(request.param, checkpoint)
+    shared = shared_family(tmp_path_factory, request.param)
+    pipeline = Pipeline.load(shared.engine)
+    yield pipeline, Upstream(request.param, shared.checkpoint)
     pipeline.loaded.engine.stop()
 
 

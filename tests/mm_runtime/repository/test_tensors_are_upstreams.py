@@ -38,9 +38,9 @@ OURS = {
     "tensorrt_llm_bls": {"cache_salt", "video_shapes_input", "video_seconds_input"},
     "preprocessing": {
         *("IMAGE", "PICTURE_SIZES", "CACHE_SALT", "EMBEDDING_BIAS_IDS"),
-        *("VIDEO_SHAPES", "VIDEO_SECONDS", "SECOND_PER_GRID_TS"),
+        *("VIDEO_SHAPES", "VIDEO_SECONDS", "SECOND_PER_GRID_TS", "PIXEL_BYTES"),
     },
-    "multimodal_encoders": {"cache_salt", "second_per_grid_ts"},
+    "multimodal_encoders": {"cache_salt", "second_per_grid_ts", "pixel_bytes"},
     "tensorrt_llm": {
         *("previous_ids", "is_last", "min_p", "cache_salt", "reused_tokens"),
         *("likeliest_log_probs", "likeliest_ids", "likeliest_values"),

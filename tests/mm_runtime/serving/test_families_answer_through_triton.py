@@ -29,8 +29,8 @@ from support.families.served import (
     FRAMES,
     TEXT_FAMILIES,
     Family,
+    Servers,
     image_part,
-    serve,
     video_part,
 )
 from support.families.words import END, tokenizer
@@ -55,13 +55,10 @@ def _slow(families: list[str]) -> list[object]:
     ]
 
 
-@pytest.fixture(scope="module")
-def served(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Family]:
-    """A running family; tests of one family follow each other and share it."""
-    with serve(request.param, tmp_path_factory.mktemp("family")) as family:
-        yield family
+@pytest.fixture
+def served(request: pytest.FixtureRequest, servers: Servers) -> Family:
+    """A running family."""
+    return servers.of(request.param)
 
 
 def _features(served: Family, given: list[Any]) -> int:
@@ -185,11 +182,11 @@ def test_what_the_family_cannot_do(served: Family) -> None:
 SEEN = {
     ImageLayout.SQUARE: ("as auto", "high"),
     ImageLayout.VIEWS: ("low", "as auto"),
+    ImageLayout.HD: ("low", "as auto"),
     ImageLayout.CROPS: ("one tile", "as auto"),
     ImageLayout.TILES: ("one tile", "as auto"),
     ImageLayout.NUMBERED: ("low", "as auto"),
-    # These have no image that is larger than `low`.
-    ImageLayout.GRID: ("as auto", "as auto"),
+    ImageLayout.GRID: ("as auto", "as auto"),  # like the next, none is larger than `low`
     ImageLayout.LINES: ("as auto", "as auto"),
 }
 """What `low` and `high` detail make of an image, or the detail that is refused."""

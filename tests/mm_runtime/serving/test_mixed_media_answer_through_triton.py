@@ -27,7 +27,7 @@ def served(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Family]:
     """Families that take both at once, small and random."""
-    with serve(request.param, tmp_path_factory.mktemp("family"), frames=MOST_FRAMES) as family:
+    with serve(request.param, tmp_path_factory, frames=MOST_FRAMES) as family:
         yield family
 
 

@@ -56,7 +56,7 @@ CASE = Case(
     vision_config="transformers:InternVLVisionConfig",
     text_kind="qwen2",
     refused_configurations=(
-        ({"text_config": {"model_type": "qwen3"}}, "expected qwen2"),
+        ({"text_config": {"model_type": "phi3"}}, "expected one of qwen2"),
         ({"vision_feature_layer": -4}, "vision_feature_layer is -4"),
         ({"downsample_ratio": 0.25}, "downsample_ratio is 0.25"),
     ),

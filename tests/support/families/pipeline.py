@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -27,6 +28,7 @@ from mm_runtime.inspect.checkpoint import InspectOptions, inspect
 from mm_runtime.reference_engine.load import LoadedEngine, load_engine
 from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.encode.encoding import encode_requests
+from mm_runtime.serving.encode.vision.features import RequestEncoder
 from mm_runtime.serving.encode.vision.load import load_encoder
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.generate.generation import read_request
@@ -156,6 +158,12 @@ class Pipeline:
         loaded.engine.start()
         return cls(directory, Preprocessor.load(directory, serving), loaded)
 
+    @cached_property
+    def encoder(self) -> RequestEncoder:
+        """The model `multimodal_encoders`, of an engine that has a vision half."""
+        assert self.directory.vision is not None
+        return load_encoder(self.directory, self.directory.vision)
+
     def prepare(self, text: str, **tensors: Any) -> dict[str, Any]:
         """Return the outputs of the model `preprocessing`."""
         inputs = {
@@ -183,12 +191,11 @@ class Pipeline:
             return found | {
                 given: prepared[name] for name, given in OWN_INPUTS.items() if name in prepared
             }
-        encoder = load_encoder(self.directory, self.directory.vision)
         if "OUT_PROMPT_TABLE_EXTRA_IDS" in prepared:
             found["prompt_table_extra_ids"] = prepared["OUT_PROMPT_TABLE_EXTRA_IDS"]
         wanted = {name.lower(): value for name, value in prepared.items()}
         wanted |= {"max_tokens": prepared["REQUEST_OUTPUT_LEN"]}
-        encoded = encode_requests(encoder, [wanted], np.float32)[0]
+        encoded = encode_requests(self.encoder, [wanted], np.float32)[0]
         if isinstance(encoded, RequestError):
             raise encoded
         return found | {ENCODER_OUTPUTS[name]: value for name, value in encoded.items()}

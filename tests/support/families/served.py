@@ -2,22 +2,24 @@
 
 import base64
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from openai import OpenAI
 
 from mm_runtime.reference_engine.encoder_decoder import KINDS as TEXT_KINDS
 from support.build_plans import serving_plan
 from support.ensemble import Ensemble
-from support.families import images, texts
+from support.families import texts
 from support.families.case import Case
 from support.families.expected import ANSWER
 from support.families.images import CASES
 from support.families.pipeline import Pipeline, build
+from support.families.shared import SharedFamily, shared_family
 from support.images import data_url, encode
 from support.real_gateway import RealGateway, run_pair
 from support.tiny_llava import BuiltEngine
@@ -73,12 +75,21 @@ class Family:
         return codec.decode(self.pipeline.query(prompt, **tensors)), tokens
 
 
+def _built(family: str, factory: pytest.TempPathFactory, folder: Path) -> SharedFamily:
+    if family not in TEXT_FAMILIES:
+        return shared_family(factory, family)
+    checkpoint = texts.write(family, folder / "checkpoint")
+    return SharedFamily(checkpoint, build(checkpoint, folder / "store"))
+
+
 @contextmanager
-def serve(family: str, folder: Path, *, frames: int = FRAMES) -> Iterator[Family]:
+def serve(
+    family: str, factory: pytest.TempPathFactory, *, frames: int = FRAMES
+) -> Iterator[Family]:
     """Run a family until the block ends; videos have at most so many frames together."""
-    writer = texts if family in TEXT_FAMILIES else images
-    checkpoint = writer.write(family, folder / "checkpoint")
-    directory = build(checkpoint, folder / "store")
+    folder = factory.mktemp("family")
+    built = _built(family, factory, folder)
+    directory = built.engine
     serving = folder / "plan.json"
     plan = serving_plan(directory.manifest.fingerprint)
     limits = plan.gateway.model_copy(
@@ -91,8 +102,39 @@ def serve(family: str, folder: Path, *, frames: int = FRAMES) -> Iterator[Family
         Ensemble(pair.triton_grpc) as ensemble,
         OpenAI(base_url=f"{pair.url}/v1", api_key="none", max_retries=0, timeout=60) as openai,
     ):
-        yield Family(family, checkpoint, pair, ensemble, openai, pipeline)
+        yield Family(family, built.checkpoint, pair, ensemble, openai, pipeline)
     pipeline.loaded.engine.stop()
+
+
+KEPT = 2
+"""Servers that run side by side: those of the families of each run."""
+
+
+class Servers:
+    """Families that run, those used last; tests of one family need not follow each other."""
+
+    def __init__(self, factory: pytest.TempPathFactory) -> None:
+        self._factory = factory
+        self._running: dict[str, tuple[ExitStack, Family]] = {}
+
+    def of(self, name: str) -> Family:
+        """Return a family, started unless it runs."""
+        if name not in self._running:
+            while len(self._running) >= KEPT:
+                self._end(next(iter(self._running)))
+            stack = ExitStack()
+            family = stack.enter_context(serve(name, self._factory))
+            self._running[name] = (stack, family)
+        self._running[name] = self._running.pop(name)
+        return self._running[name][1]
+
+    def close(self) -> None:
+        """End all."""
+        while self._running:
+            self._end(next(iter(self._running)))
+
+    def _end(self, name: str) -> None:
+        self._running.pop(name)[0].close()
 
 
 def image_part(image: Any) -> dict[str, object]:

@@ -45,7 +45,7 @@ PLANNED_FLAGS = frozenset(
 def check_engines(now: Case) -> Iterator[SpecError]:
     """Yield an error for a family that TensorRT-LLM has no engines of."""
     if not now.family.has_engines:
-        others = "PyTorch or Reference" if now.family.pytorch else "Reference"
+        others = " or ".join(now.family.backends)
         yield plan_error(
             "engine.backend",
             "BackendFamily",

@@ -18,6 +18,8 @@ class Case:
     family: Family
     gpu: GpuModel
     version: str
+    model: str
+    """Its name, by which servers know it."""
 
 
 def plan_error(path: str, code: str, message: str) -> SpecError:

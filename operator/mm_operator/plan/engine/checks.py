@@ -140,8 +140,10 @@ def _experts(now: Case) -> Iterator[SpecError]:
 
 def check_images(now: Case) -> Iterator[SpecError]:
     """Yield errors for images and videos that upstream's models do not take."""
-    requested, most = now.request.max_images, now.family.max_images
-    if now.facts.vision is not None and requested > most:
+    requested, most, vision = now.request.max_images, now.family.max_images, now.facts.vision
+    if vision is not None and (fewer := now.family.most_images(vision)) is not None:
+        most = fewer
+    if vision is not None and requested > most:
         yield plan_error(
             "engine.maxImagesPerRequest",
             "TooManyImages",

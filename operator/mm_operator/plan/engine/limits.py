@@ -97,7 +97,7 @@ def _decoder(request: PlanRequest, facts: ModelFacts, family: Family) -> Limits:
             )
         )
     together = _vision_batch(request, batch * images * tiles)
-    if not family.has_tower:  # the checkpoint's class reads all images of a request together
+    if family.encodes_at_once:
         together = max(together, images * tiles)
     return Limits(
         EngineLimits(

@@ -12,8 +12,9 @@ from mm_operator.plan.engine.encoders import encoder_memory
 from mm_operator.plan.engine.limits import Limits
 from mm_operator.plan.engine.pools import CUDA_MINIMUM_BYTES, Pools
 from mm_operator.plan.engine.request import PlanRequest
+from mm_operator.plan.engine.stored import weights_format
 from mm_operator.plan.engine.target import Target
-from mm_operator.plan.engine.weights import Split, weights_bytes
+from mm_operator.plan.engine.weights import Split, kept_bytes, weights_bytes
 
 PROCESS_BYTES = 768 << 20
 """CUDA context of a process that computes. Measured on an H100: 527 MiB for a bare context, 746 MiB
@@ -90,19 +91,21 @@ def _rank(terms: Terms, rank: int) -> GpuMemory:
     request, facts, family = terms.request, terms.target.facts, terms.target.family
     encoders = request.encoder_instances if facts.vision is not None and first else 0
     size = DTYPE_BYTES[terms.dtype]
+    split = Split(
+        request.tensor_parallel,
+        request.pipeline_parallel,
+        rank // request.tensor_parallel,
+        request.expert_parallel,
+    )
     parts = {
         "weights_bytes": weights_bytes(
             facts,
             family,
-            Split(
-                request.tensor_parallel,
-                request.pipeline_parallel,
-                rank // request.tensor_parallel,
-                request.expert_parallel,
-            ),
+            split,
             dtype=terms.dtype,
-            quantization=request.quantization,
-        ),
+            quantization=weights_format(request.quantization, facts),
+        )
+        + kept_bytes(facts, family, split, dtype=terms.dtype),
         # Rank 0 alone runs the encoder (#pools).
         "vision_engine_bytes": encoders * vision_engine_bytes(facts, family),
         "vision_activation_bytes": encoders

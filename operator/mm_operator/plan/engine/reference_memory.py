@@ -12,6 +12,7 @@ from mm_api.documents.serving_plan import GpuSharing
 from mm_api.documents.trtllm_build import GpuModel
 from mm_api.dtypes import DTYPE_BYTES
 from mm_api.families.family import ImageLayout, Kind
+from mm_api.kept_features import on_gpu_bytes
 from mm_api.v1alpha1.quantity import bytes_of
 from mm_api.vision_runs import heads_of
 from mm_operator.plan.engine.encoder_memory import vision_parameters
@@ -140,7 +141,7 @@ def _on_gpu(terms: Terms) -> GpuMemory:
         "kv_cache_bytes": terms.beams * cache_bytes(facts.text, _with_spare(terms), size)
         + kept_bytes(target, terms.limits, terms.dtype),
         "context_bytes": SERVER_BYTES + PROCESS_BYTES + _encoder_context(target, terms.sharing),
-        "other_bytes": _step_bytes(terms, size),
+        "other_bytes": _step_bytes(terms, size) + _kept_features(target),
     }
     return GpuMemory(
         rank=0, **parts, total_bytes=sum(parts.values()), gpu_memory_bytes=terms.gpu.memory_bytes
@@ -223,6 +224,15 @@ def _vision_bytes(target: Target, dtype: str) -> int:
     """Return the bytes of a value of the vision half where it computes."""
     is_half = target.family.image_layout.is_plain and DTYPE_BYTES[dtype] == _HALF_BYTES
     return _HALF_BYTES if is_half else _EXPORTED_BYTES
+
+
+def _kept_features(target: Target) -> int:
+    """Return what lies on the GPU of the features that are kept: where they leave the encoder so.
+
+    Families whose features are put together on the host keep them there alone.
+    """
+    made_there = computes_on_gpu(target) and target.family.image_layout is ImageLayout.SQUARE
+    return on_gpu_bytes(server_cache_bytes(target.spec)) if made_there else 0
 
 
 def _encoder_context(target: Target, sharing: GpuSharing | None) -> int:

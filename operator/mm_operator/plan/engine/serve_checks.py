@@ -21,6 +21,7 @@ def check_serving(now: Case) -> Iterator[SpecError]:
     """Return what keeps `trtllm-serve` from serving a model."""
     yield from _version(now)
     yield from _family(now)
+    yield from _name(now)
     yield from _engine(now)
 
 
@@ -62,6 +63,24 @@ def _family(now: Case) -> Iterator[SpecError]:
             f"TensorRT-LLM on PyTorch serves {name} without its vision tower: set it to 0, or use "
             "backend TensorRT",
         )
+
+
+def _name(now: Case) -> Iterator[SpecError]:
+    """Yield an error for a name by which the server would choose another conversation.
+
+    It stands in the path of the checkpoint (`checkpoint_folder` of the server's command).
+    """
+    served = pytorch_of(now.family, now.facts)
+    words = served.folder_words if served else ()
+    for word in (one for one in words if one in now.model.lower()):
+        yield SpecError(
+            "NameChoosesConversation",
+            f"TensorRT-LLM on PyTorch chooses the conversation of {now.family.name} by the path of "
+            f"the checkpoint, and {word!r} in the name of the model stands for another one: give "
+            "the model another name",
+            "metadata.name",
+        )
+        return
 
 
 def _nearest(version: str) -> str:

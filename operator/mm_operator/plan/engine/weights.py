@@ -13,6 +13,7 @@ from typing import Literal
 from mm_api.documents.model_facts import EncoderFacts, ExpertFacts, ModelFacts, TextFacts
 from mm_api.dtypes import DTYPE_BYTES
 from mm_api.families.family import BlockStyle, Family, Kind
+from mm_operator.plan.engine.units import ceil_to
 
 GROUP_SIZE = 128
 """Rows that share a scale in INT4 AWQ (--awq_block_size)."""
@@ -25,7 +26,13 @@ _QUANTIZED_BITS = {
     "INT4WeightOnly": 4,
     "INT4AWQ": 4,
     "SmoothQuant": 8,
+    "NVFP4": 4,
 }
+_FP4_GROUP, _FP4_ROWS, _FP4_GROUPS = 16, 128, 4
+"""Numbers of a row that share a scale; rows, and scales of a row, are padded to multiples
+(NVFP4LinearMethod.create_weights of tensorrt_llm/_torch/modules/linear.py)."""
+_FP4_SCALARS = 4
+"""Of a matrix, in 32 bits: scales of inputs, of weights, both multiplied, and one inverse."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +120,12 @@ class Stack:
         fused = sum(heads.qkv(count, self.style).parameters for count, heads in self.attentions)
         return fused + sum(linear.parameters for linear in self.linears) + self.replicated
 
+    @property
+    def matrix_elements(self) -> int:
+        """Return the numbers of the blocks' matrices."""
+        fused = (heads.qkv(count, self.style) for count, heads in self.attentions)
+        return sum(one.count * one.outputs * one.inputs for one in (*fused, *self.linears))
+
     def rank_bytes(self, split: Split, *, dtype_bytes: int, quantization: str | None) -> int:
         """Return the bytes on one rank; norms are counted in full on every stage."""
         ranks, stages = split.ranks, split.stages
@@ -159,6 +172,24 @@ def weights_bytes(
     )
 
 
+def matrix_elements(facts: ModelFacts, family: Family) -> int:
+    """Return the numbers of the matrices that a quantizer changes, without the output matrix."""
+    return sum(part.matrix_elements for part in stacks(facts, family))
+
+
+def kept_bytes(facts: ModelFacts, family: Family, split: Split, *, dtype: str) -> int:
+    """Return what a rank's matrices take above `weights_bytes`, where a checkpoint keeps some.
+
+    Which ones is not known here: of a pipeline, every stage is planned with all of them.
+    """
+    stored = facts.quantization
+    if stored is None:
+        return 0
+    kept = max(0, matrix_elements(facts, family) - stored.quantized_parameters)
+    bits = 8 * DTYPE_BYTES[dtype] - _QUANTIZED_BITS[stored.weights]
+    return -(-kept * bits // (8 * split.ranks))
+
+
 def _of_stage(linear: Linear, stages: int) -> Linear:
     """Return the most layers of one stage: layers of experts may not be spread evenly."""
     layers = linear.count // linear.experts
@@ -189,9 +220,17 @@ def _linear_bytes(linear: Linear, dtype_bytes: int, quantization: str | None) ->
         "INT4WeightOnly": linear.outputs * dtype_bytes,
         "INT4AWQ": (-(-linear.inputs // GROUP_SIZE) * linear.outputs + linear.inputs) * dtype_bytes,
         "SmoothQuant": linear.outputs * _SCALE_BYTES,
+        "NVFP4": _block_scales(linear) + _FP4_SCALARS * _SCALE_BYTES,
     }[quantization]
     packed = -(-elements * _QUANTIZED_BITS[quantization] // 8)
     return linear.count * (packed + scales + linear.biases * dtype_bytes)
+
+
+def _block_scales(linear: Linear) -> int:
+    """Return the bytes of NVFP4's FP8 scales, as they are padded on the GPU."""
+    return ceil_to(linear.outputs, _FP4_ROWS) * ceil_to(
+        -(-linear.inputs // _FP4_GROUP), _FP4_GROUPS
+    )
 
 
 def _block(

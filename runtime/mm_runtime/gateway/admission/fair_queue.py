@@ -39,6 +39,7 @@ class Ticket:
         priority: among the requests of its key.
         tokens: of prompt, features and longest answer; 0: not counted.
         deadline: when its time is up, on the clock of the queue; None: never.
+        counted: whether it belongs to the load that others go by.
     """
 
     key: str = ""
@@ -46,10 +47,14 @@ class Ticket:
     priority: Priority = Priority.NORMAL
     tokens: int = 0
     deadline: float | None = None
+    counted: bool = True
 
 
 PLAIN = Ticket()
 """Of requests that no client sent."""
+
+UNCOUNTED = Ticket(counted=False)
+"""Of requests that no client sent, beside which clients may come: they take slots and no places."""
 
 
 @dataclass(order=True, slots=True)

@@ -105,7 +105,9 @@ class Admission:
 
     @asynccontextmanager
     async def slot(self, ticket: Ticket = PLAIN) -> AsyncIterator[float]:
-        """Wait for a slot, hold it, and yield the seconds waited. Needs a place.
+        """Wait for a slot, hold it, and yield the seconds waited.
+
+        A ticket that counts needs a place.
 
         Raises:
             OverloadedError: requests that wait have too many tokens, or the slot would come after
@@ -114,11 +116,13 @@ class Admission:
         enqueued = self._clock()
         await self._take(ticket)
         started = self._clock()
-        self._move(+1)
+        if ticket.counted:
+            self._move(+1)
         try:
             yield started - enqueued
         finally:
-            self._move(-1)
+            if ticket.counted:
+                self._move(-1)
             self._rate.ended(ticket.tokens, waiting=len(self.queue) > 0)
             self._give()
 

@@ -80,15 +80,18 @@ PARAMETERS: Mapping[str, Parameter] = {
     "guided_choice": Parameter(_ALL, "texts of which the answer is one; on PyTorch since 1.2"),
     "guided_grammar": Parameter(_ONLY_REFERENCE, "a grammar in llguidance's dialect of lark"),
     "tools": Parameter(
-        _NOT_PYTORCH, "functions that the model may call, where its chat template has tools", ([],)
+        _ALL,
+        "functions that the model may call, where its chat template has tools; calls of earlier "
+        "answers in `messages`, on PyTorch since 1.2",
+        ([],),
     ),
     "tool_choice": Parameter(
-        _NOT_PYTORCH,
-        "`required`, or the function that is called, on TensorRT of models that write calls as "
-        "bare JSON (Llama 3); `none` and `auto` act where `tools` do",
+        _ALL,
+        "`required`, or the function that is called, on TensorRT and PyTorch of models that write "
+        "calls as bare JSON (Llama 3); `none` and `auto` act where `tools` do",
         ("none", "auto"),
     ),
-    "parallel_tool_calls": Parameter(_NOT_PYTORCH, "false: one call at the most", (True,)),
+    "parallel_tool_calls": Parameter(_ALL, "false: one call at the most", (True,)),
     "echo": Parameter(_NOT_PYTORCH, "the prompt stands before the answer", _OFF),
     "chat_template_kwargs": Parameter(_NOT_PYTORCH, "variables of the chat template", ({},)),
     "mm_processor_kwargs": Parameter(
@@ -167,16 +170,21 @@ NOT_SERVED = frozenset(name for name, one in PARAMETERS.items() if not one.acts)
 """Accepted with one value only."""
 
 
-def refuse_unserved(request: BaseModel, backend: str) -> None:
+def refuse_unserved(request: BaseModel, backend: str, *, calls_missing: str = "") -> None:
     """Refuse a parameter that does not act on a backend.
+
+    Args:
+        request: of a client.
+        backend: of the model.
+        calls_missing: why calls of earlier answers do not reach the prompt; empty: they do.
 
     Raises:
         InvalidRequestError: names the first one, in the order of the wire types.
     """
     if not isinstance(request, SampledRequest):
         return
-    if backend == PYTORCH and isinstance(request, ChatRequest):
-        _refuse_calls(request)
+    if calls_missing and isinstance(request, ChatRequest):
+        _refuse_calls(request, calls_missing)
     for name in type(request).model_fields:
         if name not in request.model_fields_set:
             continue
@@ -192,12 +200,11 @@ def refuse_unserved(request: BaseModel, backend: str) -> None:
             )
 
 
-def _refuse_calls(request: ChatRequest) -> None:
+def _refuse_calls(request: ChatRequest, reason: str) -> None:
     for number, message in enumerate(request.messages):
         if message.tool_calls:
             raise InvalidRequestError(
-                f"Calls of tools are not served by this model's backend, {PYTORCH}. Leave them out "
-                "of `messages`.",
+                f"`messages[{number}].tool_calls`: {reason}",
                 param=f"messages[{number}].tool_calls",
                 code="unsupported_parameter",
             )

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from mm_api.documents.model_facts import AudioFacts
+from mm_api.modalities import Modality, held
 from mm_runtime.gateway.admission.tokens import ContextLimits
 from mm_runtime.gateway.api.guided import Guided
 from mm_runtime.gateway.api.model_names import ModelNames
@@ -28,6 +29,8 @@ class ServedModel:
         adapters: name of each LoRA adapter -> its id.
         dialect: how it writes calls of tools; None: it knows none.
         guided: what its server of TensorRT-LLM keeps answers to; None: the Reference engine.
+        calls_missing: why calls of earlier answers do not reach the prompt, and what to do, as a
+            sentence; empty: they do.
     """
 
     name: str
@@ -50,22 +53,20 @@ class ServedModel:
     adapters: Mapping[str, int] = field(default_factory=dict)
     dialect: ToolDialect | None = None
     guided: Guided | None = None
+    calls_missing: str = ""
 
     transcribes: bool = False
     """It reads audio and nothing else."""
 
     @property
-    def input_modalities(self) -> list[str]:
+    def input_modalities(self) -> list[Modality]:
         """Return what requests may hold, as `/v1/models` lists it."""
-        if self.transcribes:
-            return ["audio"]
-        held = {
-            "text": True,
-            "image": self.max_images > 0,
-            "video": self.max_video_frames > 0,
-            "audio": self.audio is not None,
-        }
-        return [name for name, is_held in held.items() if is_held]
+        return held(
+            images=self.max_images > 0,
+            video=self.max_video_frames > 0,
+            audio=self.audio is not None,
+            only_audio=self.transcribes,
+        )
 
     @property
     def names(self) -> ModelNames:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from mm_runtime.gateway.api.finish_reason import FinishReason
 from mm_runtime.gateway.api.scores import TokenScore
 from mm_runtime.gateway.media.frames import Video
-from mm_runtime.gateway.prompts.templates import Turn
+from mm_runtime.gateway.prompts.templates import Tool, Turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +91,7 @@ class EngineRequest:
         videos: frames of each, and how long they take.
         turns: the conversation behind the prompt, for engines that write the prompt themselves;
             empty: there is none.
+        tools: functions that the model may call, for the same engines.
         audio: float32[samples] at the model's rate, or None.
         spectrogram: float32[frames, bins], a window of audio; None: `audio` says it, or there is
             none.
@@ -117,6 +118,7 @@ class EngineRequest:
     spectrogram: NDArray[np.float32] | None = None
     recordings: tuple[NDArray[np.float32], ...] = ()
     turns: tuple[Turn, ...] = ()
+    tools: tuple[Tool, ...] = ()
     adapter: int | None = None
     token_by_token: bool = False
     stop_ids: frozenset[int] = frozenset()

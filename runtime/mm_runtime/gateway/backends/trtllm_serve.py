@@ -27,7 +27,7 @@ from mm_runtime.gateway.errors import (
     engine_failed,
     engine_unavailable,
 )
-from mm_runtime.gateway.prompts.templates import Turn
+from mm_runtime.gateway.prompts.templates import Call, Turn
 
 _PATH = "/v1/chat/completions"
 _PROBE_SECONDS = 1.0
@@ -138,6 +138,10 @@ def chat_body(model: str, request: EngineRequest) -> dict[str, Any]:
         "cache_salt": request.cache_salt,
     }
     body |= {name: value for name, value in used.items() if value}
+    if request.tools:
+        # Without `tool_choice`: versions differ in the words that they take, and a function that
+        # is named makes them wrap whatever the answer is. The form makes the call.
+        body["tools"] = [{"type": "function", "function": dict(tool)} for tool in request.tools]
     if request.form is not None:
         body["response_format"] = _response_format(request.form)
     if request.shows_special:
@@ -164,17 +168,32 @@ def _encoded(model: str, request: EngineRequest) -> bytes:
 
 
 def _message(turn: Turn, images: Iterator[NDArray[np.uint8]]) -> dict[str, Any]:
+    message: dict[str, Any] = {"role": turn.role, "content": _content(turn, images)}
+    if turn.calls:
+        message["tool_calls"] = [_call(call) for call in turn.calls]
+    if turn.answers is not None:
+        message["tool_call_id"] = turn.answers
+    return message
+
+
+def _content(turn: Turn, images: Iterator[NDArray[np.uint8]]) -> Any:
     if not turn.parts:  # an answer that was only a call
-        return {"role": turn.role, "content": ""}
+        return ""
     if len(turn.parts) == 1 and isinstance(turn.parts[0], str):
-        return {"role": turn.role, "content": turn.parts[0]}
-    parts = [
+        return turn.parts[0]
+    return [
         {"type": "text", "text": part}
         if isinstance(part, str)
         else {"type": "image_url", "image_url": {"url": _data_url(next(images))}}
         for part in turn.parts
     ]
-    return {"role": turn.role, "content": parts}
+
+
+def _call(call: Call) -> dict[str, Any]:
+    """Return a call; its arguments are a text, of which the server makes an object again."""
+    arguments = json.dumps(dict(call.arguments), ensure_ascii=False)
+    function = {"name": call.name, "arguments": arguments}
+    return {"id": call.id, "type": "function", "function": function}
 
 
 def _data_url(pixels: NDArray[np.uint8]) -> str:

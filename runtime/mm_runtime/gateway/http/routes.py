@@ -7,7 +7,7 @@ from http import HTTPStatus
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
 from mm_api.contract import GATEWAY_EVALUATION, GATEWAY_LIVE, GATEWAY_READY, METRICS_PATH
@@ -22,6 +22,7 @@ from mm_runtime.gateway.errors import (
     InvalidRequestError,
     error_response,
 )
+from mm_runtime.gateway.http import docs_page
 from mm_runtime.gateway.http.exchange import Endpoint
 from mm_runtime.gateway.http.tokenization import TextEndpoint
 from mm_runtime.gateway.metrics import GatewayMetrics
@@ -47,11 +48,18 @@ class Routes:
     detokenize: TextEndpoint
     document: Mapping[str, object]
     """Of OpenAPI."""
+    page: str | None
+    """The same for people, at `/docs`; None: there is no such page."""
 
     async def openapi(self, request: Request) -> Response:
         """Describe the requests."""
         self.auth.check(request.headers.get("authorization"))
         return JSONResponse(self.document)
+
+    async def docs(self, request: Request) -> Response:
+        """Describe the requests to people."""
+        self.auth.check(request.headers.get("authorization"))
+        return HTMLResponse(self.page, headers=docs_page.HEADERS)
 
     async def embeddings(self, request: Request) -> Response:
         """Refuse by name what clients look for and no model here does."""
@@ -134,6 +142,7 @@ def build_app(
             Route("/detokenize", routes.detokenize.respond, methods=["POST"]),
             Route("/v1/embeddings", routes.embeddings, methods=["POST"]),
             Route("/openapi.json", routes.openapi),
+            *([Route("/docs", routes.docs)] if routes.page is not None else ()),
             Route("/v1/models", routes.list_models),
             Route("/v1/models/{name:path}", routes.get_model),
             Route(GATEWAY_LIVE, routes.healthz),

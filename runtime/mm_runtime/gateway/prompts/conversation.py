@@ -55,22 +55,30 @@ class ChatPrompt:
         begin: text of the begin token, empty when the tokenizer has none.
         control: finds what becomes a control token: with it a text could end its own turn and
             begin another role's. None: the tokenizer has none.
-        dialect: how calls of tools are written; None: there are none.
+        dialect: how calls of tools are written; None: no tools can be offered.
+        with_tools: template of conversations in which tools are offered.
+        drops_names: the server that writes the prompt leaves out the names of messages of tools.
+        joins_messages: it writes the texts of all messages as one of the user's.
     """
 
     template: ChatTemplate
     style: PromptStyle
     begin: str
-    control: re.Pattern[str] | None = None
-    dialect: ToolDialect | None = None
+    control: re.Pattern[str] | None
+    dialect: ToolDialect | None
+    with_tools: ChatTemplate
+    drops_names: bool = False
+    joins_messages: bool = False
 
     def split(self, request: ChatRequest) -> Conversation:
         """Split the messages into turns for the template and references to media.
 
         Raises:
             InvalidRequestError: a text holds what stands for an image, or a control token; or there
-                are tools, of which the template knows nothing.
+                are tools, of which the template knows nothing, or messages that the server would
+                join.
         """
+        self._check_single(request)
         continues = bool(request.continue_final_message)
         found = Conversation(
             [],
@@ -82,6 +90,7 @@ class ChatPrompt:
             continues=continues,
         )
         _check_continued(request)
+        template = self._template(found)
         for number, message in enumerate(request.messages):
             parts: list[str | Media] = []
             content = [] if message.content is None else message.content
@@ -105,14 +114,36 @@ class ChatPrompt:
                         parts.append(Media.AUDIO)
                         found.recordings.append(_recording(part, f"{where}[{index}]"))
             self._check_joined(parts, where)
-            role, calls = self._role(message.role), self._calls(message, f"messages[{number}]")
+            where = f"messages[{number}]"
+            role, calls = _role(message, template), self._calls(message, where, template)
             turn = Turn(role, tuple(parts), calls)
             if role == "tool":
-                answers = self._optional(message.tool_call_id, f"messages[{number}].tool_call_id")
-                name = self._optional(message.name, f"messages[{number}].name")
+                answers = self._optional(message.tool_call_id, f"{where}.tool_call_id")
+                name = self._optional(message.name, f"{where}.name")
+                if name is not None and self.drops_names and template.writes_names:
+                    raise InvalidRequestError(
+                        f"`{where}.name` would stand in the prompt, and trtllm-serve drops it. "
+                        "Leave it out.",
+                        param=f"{where}.name",
+                        code="unsupported_parameter",
+                    )
                 turn = Turn(role, tuple(parts), answers=answers, name=name)
             found.turns.append(turn)
         return found
+
+    def _check_single(self, request: ChatRequest) -> None:
+        """Refuse several messages, and others than the user's, where they become one of his."""
+        if self.joins_messages and [one.role for one in request.messages] != ["user"]:
+            raise InvalidRequestError(
+                "`messages` must be one message of the role `user`: trtllm-serve would join the "
+                "texts of several to one of the user's, without a mark of who has said what. "
+                "Write what came before into it.",
+                param="messages",
+                code="unsupported_parameter",
+            )
+
+    def _template(self, conversation: Conversation) -> ChatTemplate:
+        return self.with_tools if conversation.tools else self.template
 
     def write(self, conversation: Conversation) -> str:
         """Return the complete prompt.
@@ -125,7 +156,7 @@ class ChatPrompt:
             InvalidRequestError: the template refuses the conversation.
         """
         try:
-            prompt = self.template.render(
+            prompt = self._template(conversation).render(
                 conversation.turns,
                 conversation.tools,
                 conversation.variables,
@@ -183,11 +214,11 @@ class ChatPrompt:
             self._plain(text, "chat_template_kwargs")
         return variables
 
-    def _calls(self, message: Message, where: str) -> tuple[Call, ...]:
+    def _calls(self, message: Message, where: str, template: ChatTemplate) -> tuple[Call, ...]:
         if not message.tool_calls:
             return ()
         param = f"{where}.tool_calls"
-        if self.dialect is None:
+        if template.dialect is None:
             raise InvalidRequestError(
                 "The chat template of this model has no place for calls of tools. Leave "
                 f"`{param}` out, or write what they have found as text.",
@@ -211,16 +242,6 @@ class ChatPrompt:
         if len(texts) > 1:
             self._plain("".join(texts), param)
 
-    def _role(self, role: str) -> str:
-        """Return the role under which the template writes a message.
-
-        Templates know no developers, and many leave out messages of tools without a word: those
-        stand there as the user's.
-        """
-        if role == "developer":
-            return "system"
-        return role if role != "tool" or self.template.takes_tools else "user"
-
     def _plain(self, text: str, param: str) -> str:
         """Refuse a text that holds a placeholder, which claims an image, or a control token."""
         for mark in self.style.reserved:
@@ -238,6 +259,19 @@ class ChatPrompt:
                 code="control_token",
             )
         return text
+
+
+def _role(message: Message, template: ChatTemplate) -> str:
+    """Return the role under which a template writes a message.
+
+    Templates know no developers, and many leave out messages of tools without a word: those stand
+    there as the user's.
+    """
+    if message.role == "developer":
+        return "system"
+    named = message.tool_call_id is not None
+    taken = template.takes_answers if named else template.takes_tools
+    return message.role if message.role != "tool" or taken else "user"
 
 
 def _recording(part: InputAudioPart | AudioPart, param: str) -> AudioReference:

@@ -1,19 +1,44 @@
 """How one engine's conversations are written, read from its files."""
 
+from mm_api.families import FAMILIES
 from mm_runtime.gateway.prompts.conversation import ChatPrompt, control_pattern
-from mm_runtime.gateway.prompts.templates import load_template
+from mm_runtime.gateway.prompts.templates import load_template, load_tools_template
 from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.prompts.styles import style_of
 from mm_runtime.serving.prompts.tokens import TextCodec
 
 
-def load_chat_prompt(directory: EngineDirectory, codec: TextCodec) -> ChatPrompt:
-    """Return how the model's conversations are written."""
+def load_chat_prompt(
+    directory: EngineDirectory, codec: TextCodec, *, written_by_server: bool = False
+) -> ChatPrompt:
+    """Return how the model's conversations are written.
+
+    Args:
+        directory: of the engine.
+        codec: its tokenizer.
+        written_by_server: trtllm-serve writes them, and tools with a template of its choice.
+    """
     style = style_of(directory, codec)
-    template = load_template(directory.processor, style, directory.tokenizer)
-    dialect = template.dialect
+    template = with_tools = load_template(directory.processor, style, directory.tokenizer)
+    server = FAMILIES[directory.facts.family].pytorch if written_by_server else None
+    joins = server is not None and server.joins_messages
+    if joins:
+        dialect = None  # it writes no tools, either
+    elif written_by_server:
+        found = load_tools_template(directory.processor, style, directory.tokenizer)
+        dialect = None if found is None else found.dialect
+        with_tools = found or template
+    else:
+        dialect = template.dialect
     if dialect is not None and dialect.opening in codec.control_tokens:
         dialect = dialect.with_control(codec.id_of(dialect.opening))
     return ChatPrompt(
-        template, style, codec.begin_token or "", control_pattern(codec.control_tokens), dialect
+        template,
+        style,
+        codec.begin_token or "",
+        control_pattern(codec.control_tokens),
+        dialect,
+        with_tools,
+        drops_names=written_by_server,
+        joins_messages=joins,
     )

@@ -19,7 +19,11 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from mm_api.families.prompt import PromptStyle
 from mm_runtime.gateway.api.tool_dialects import PROBE, ToolDialect, dialect_of
-from mm_runtime.serving.prompts.chat_template import find_chat_template, read_object
+from mm_runtime.serving.prompts.chat_template import (
+    find_chat_template,
+    find_tools_template,
+    read_object,
+)
 
 _PROBE = "a probe of the template"
 _OPENED: Mapping[str, Any] = MappingProxyType({"add_generation_prompt": True})
@@ -88,8 +92,14 @@ class ChatTemplate:
         self._special = special_tokens
         self._style = style
         self._takes_parts = self._detect_parts()
-        self.takes_tools = self._writes("tool")
+        self.takes_tools = self._writes(Turn("tool", (_PROBE,)))
         """Messages of the role `tool` stand in the prompt."""
+
+        self.takes_answers = self._writes(Turn("tool", (_PROBE,), answers=_PROBE_ID))
+        """The same of those that name the call that they answer: some templates fail without."""
+
+        self.writes_names = self._detect_names()
+        """Messages of the role `tool` stand there with the tool's name."""
 
         self.dialect = self._detect_dialect()
         """How calls of tools are written; None: tools have no place in the prompt."""
@@ -143,10 +153,19 @@ class ChatTemplate:
         marks = rendered.count(mark)
         return marks == 1 and _PROBE in rendered and "'type'" not in rendered
 
-    def _writes(self, role: str) -> bool:
-        """Find out whether messages of a role stand in the prompt, after a question."""
+    def _writes(self, turn: Turn) -> bool:
+        """Find out whether a turn with the probe stands in the prompt, after a question."""
         try:
-            return _PROBE in self.render([Turn("user", ("?",)), Turn(role, (_PROBE,))])
+            return _PROBE in self.render([Turn("user", ("?",)), turn])
+        except TemplateRefusedError:
+            return False
+
+    def _detect_names(self) -> bool:
+        """Find out whether the name of a tool stands before what it has found."""
+        call = Turn("assistant", (), (Call(_PROBE_ID, "f", {}),))
+        answer = Turn("tool", ("?",), answers=_PROBE_ID, name=PROBE)
+        try:
+            return PROBE in self.render([Turn("user", ("?",)), call, answer])
         except TemplateRefusedError:
             return False
 
@@ -198,6 +217,26 @@ def load_template(
         "chat_template of processor_config.json or tokenizer_config.json); add one to the "
         "checkpoint and build again"
     )
+
+
+def load_tools_template(
+    processor: Path, style: PromptStyle, tokenizer: Path | None = None
+) -> ChatTemplate | None:
+    """Read the template with which trtllm-serve writes tools; None: it would refuse them.
+
+    It takes the tokenizer's for them and the processor's for all else (`resolve_hf_chat_template`
+    of tensorrt_llm/inputs/utils.py).
+
+    Args:
+        processor: where the checkpoint's small files lie.
+        style: of the family.
+        tokenizer: where those of its tokenizer lie, if elsewhere.
+    """
+    source = find_tools_template(processor, tokenizer)
+    if source is None:
+        return None
+    config = read_object((tokenizer or processor) / "tokenizer_config.json")
+    return ChatTemplate(source, _special_tokens(config), style)
 
 
 def _special_tokens(config: dict[str, Any]) -> dict[str, str]:

@@ -40,7 +40,7 @@ class Tokenization:
                     code="unsupported_endpoint",
                 )
             chat = request.chat(name)
-            refuse_unserved(chat, self.model.backend)
+            refuse_unserved(chat, self.model.backend, calls_missing=self.model.calls_missing)
             text = self.chat_prompt.write(self.chat_prompt.split(chat))
             special = bool(request.add_special_tokens)
         assert text is not None  # noqa: S101  # one of both is there

@@ -11,7 +11,7 @@ import contextlib
 import io
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from uuid import uuid4
 
 from PIL import Image
@@ -26,6 +26,7 @@ from mm_runtime.gateway.media.audio import encode_wav
 from mm_runtime.gateway.metrics import GatewayMetrics
 from mm_runtime.gateway.phase import Phase
 from mm_runtime.gateway.preparation import AnyRequest, PreparedChat
+from mm_runtime.gateway.warmup.adapter_names import AdapterNames
 from mm_runtime.gateway.warmup.answers import Answers
 from mm_runtime.gateway.warmup.evaluation import Comparison, EvaluationFailedError
 from mm_runtime.gateway.warmup.limit_requests import Probe, probes
@@ -59,7 +60,7 @@ class WarmUp:
         golden: what the engine must answer; None: anything.
         comparison: with the checkpoint's own answers; None: the engine has none. The golden answer
             is the engine's own, so it is left out where there are better ones.
-        after_first: done once, after the first success and before any client is admitted.
+        adapters: names that come and go; None: the model's adapters are those of its engine.
     """
 
     def __init__(
@@ -71,7 +72,7 @@ class WarmUp:
         request_seconds: float,
         golden: GoldenPrompt | None = None,
         comparison: Comparison | None = None,
-        after_first: Callable[[], Awaitable[None]] | None = None,
+        adapters: AdapterNames | None = None,
     ) -> None:
         self.service = service
         self._metrics = metrics
@@ -80,8 +81,8 @@ class WarmUp:
         self._answers = Answers(service, self._seconds)
         self._golden = golden
         self._comparison = comparison
+        self._adapters = adapters
         self._refused = False
-        self._after_first = after_first
         self._current = ""
         self._problem = ""
         self._phase = Phase.LOADING
@@ -95,8 +96,8 @@ class WarmUp:
         summary = (self._current and f"sending {self._current}", self._problem)
         return self._phase, "; ".join(text for text in summary if text)
 
-    async def first_ready(self, seconds: float) -> None:
-        """Wait until the path was proved for the first time, at most so long."""
+    async def first_ready(self, seconds: float | None = None) -> None:
+        """Wait until the path was proved for the first time, at most so long; None: for ever."""
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._was_ready.wait(), seconds)
 
@@ -128,10 +129,6 @@ class WarmUp:
                 self._note(error)
                 await asyncio.sleep(_RETRY_SECONDS)
             else:
-                if self._after_first is not None:
-                    self._current = "requests that measure what work costs"
-                    await self._after_first()
-                    self._after_first = None
                 self._current = self._problem = ""
                 self._enter(Phase.READY)
                 _log.info("warm-up passed: the prompt was answered")
@@ -164,8 +161,27 @@ class WarmUp:
         elif self._golden is not None:
             self._current = "the golden prompt of the engine's manifest"
             await self._compare(self._golden)
+        if self._adapters is not None:
+            self._current = "a question to each adapter"
+            await self._adapters.sync(self.prove_adapter)
         took = time.monotonic() - began
         _log.info("%d requests at the limits of the plan, then prompts: %.1f s", sent, took)
+
+    async def prove_adapter(self, uid: int) -> None:
+        """Send the real prompt to an adapter of the engine.
+
+        Raises:
+            GatewayError: the engine does not have it, or another stage failed.
+            TimeoutError: no answer in time.
+        """
+        chat = await self.service.prepare(self._question())
+        await self._answered(replace(chat, adapter=uid))
+
+    async def watch_adapters(self) -> None:
+        """Follow the adapters that come and go, for ever; at once where there are none."""
+        if self._adapters is not None:
+            await self.first_ready()
+            await self._adapters.watch(self.prove_adapter)
 
     async def _evaluate(self, comparison: Comparison) -> None:
         """Send the prompts of the checkpoint's answers and compare.

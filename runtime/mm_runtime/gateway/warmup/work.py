@@ -1,9 +1,9 @@
-"""What a unit of work costs a replica, measured once between the proof and readiness.
+"""What a unit of work costs a replica, measured once, while no client's request is inside.
 
 A replica's second is spent on requests as such, on prompt tokens of images and of text, and on
 generated tokens. Four kinds of requests that differ in one of them each give the four costs; the
-autoscaler multiplies them with what arrives. No user waits yet, and nothing here is counted as
-traffic.
+autoscaler multiplies them with what arrives. Nothing here is counted as traffic or as load, and a
+client that comes ends it until it is quiet again.
 """
 
 import asyncio
@@ -14,13 +14,16 @@ import random
 import time
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 from uuid import uuid4
 
 import numpy as np
 from PIL import Image
 
+from mm_runtime.gateway.admission.fair_queue import UNCOUNTED
 from mm_runtime.gateway.api.audio import TranscriptionRequest
 from mm_runtime.gateway.api.openai import ChatRequest, CompletionRequest
 from mm_runtime.gateway.dataplane import ChatService, Finished
@@ -28,22 +31,23 @@ from mm_runtime.gateway.media.audio import encode_wav
 from mm_runtime.gateway.metrics import GatewayMetrics
 from mm_runtime.gateway.preparation import AnyRequest
 from mm_runtime.gateway.warmup.costs import Costs, Timed, costs_of
+from mm_runtime.gateway.warmup.quiet import Quiet
 from mm_runtime.serving.preprocess.audio.tones import tone
 
 _log = logging.getLogger(__name__)
 
 _TIMEOUT_SECONDS: Final = 30.0
-"""For all of it. Rounds that were complete by then count if they are enough; else the replica
-serves without costs, and demand is the costs known before or slots taken."""
+"""For all of it but the waits for quiet and what clients ended. Rounds that were complete by then
+count if they are enough; else the replica serves without costs, and demand is the costs known
+before or slots taken."""
 _ROUNDS: Final = 5
 """Two of them may be outliers: the first one, which warms kernels up, and a moment of a busy node.
 """
 _FEWEST_ROUNDS: Final = 3
 """One of them may be an outlier."""
 _ENOUGH_SECONDS: Final = 1.0
-"""After so long no round begins beyond the fewest: it is part of every cold start, of which a
-replica on a node that has image and engine may take 5 s beside its load
-(`bench/operator/second_replica.py`)."""
+"""Of the same time. After so long no round begins beyond the fewest: clients may come at any time,
+and the first of them waits for what the engine has begun."""
 _PREFILL_AT_ONCE: Final = 16
 """Prompts fill a device by themselves: more of them at a time only take longer. Generating does
 not, so its probe takes the full batch."""
@@ -68,23 +72,27 @@ class WorkBenchmark:
     """Measures the costs of one replica and puts them into its metrics.
 
     Args:
-        service: answers; it gets no other requests meanwhile.
+        service: answers.
         metrics: receives `mm_work_seconds`.
         slots: requests that run at a time.
+        quiet: when to measure.
     """
 
-    def __init__(self, service: ChatService, metrics: GatewayMetrics, *, slots: int) -> None:
+    def __init__(
+        self, service: ChatService, metrics: GatewayMetrics, *, slots: int, quiet: Quiet
+    ) -> None:
         self._service = service
         self._metrics = metrics
         self._slots = slots
+        self._quiet = quiet
+        self._spent = 0.0
         # The same questions at each start; no two alike, or a cache would answer the second.
         self._random = random.Random(1)  # noqa: S311  # load, not secrets
 
     async def run(self) -> None:
         """Measure; a replica that cannot be measured is logged and serves all the same."""
-        began = time.monotonic()
         try:
-            costs = await self._measured(began)
+            costs = await self._measured()
         except Exception as error:  # noqa: BLE001 - costs are a help; without them the pod serves
             _log.warning("what work costs was not measured, slots are counted instead: %s", error)
             return
@@ -97,19 +105,16 @@ class WorkBenchmark:
         costs_text = ", ".join(
             f"{unit} {value * 1000:.3g} ms" for unit, value in costs.seconds.items()
         )
-        _log.info(
-            "work was measured in %.1f s: %s", time.monotonic() - began, costs_text or "nothing"
-        )
+        _log.info("work was measured in %.1f s: %s", self._spent, costs_text or "nothing")
 
-    async def _measured(self, began: float) -> Costs:
+    async def _measured(self) -> Costs:
         rounds: list[dict[str, Timed]] = []
         try:
-            async with asyncio.timeout(_TIMEOUT_SECONDS):
-                while len(rounds) < _ROUNDS:
-                    late = time.monotonic() - began > _ENOUGH_SECONDS
-                    if late and len(rounds) >= _FEWEST_ROUNDS:
-                        break
-                    rounds.append(await self._round())
+            while len(rounds) < _ROUNDS:
+                late = self._spent > _ENOUGH_SECONDS
+                if late and len(rounds) >= _FEWEST_ROUNDS:
+                    break
+                rounds.append(await self._round())
         except TimeoutError as error:
             if len(rounds) < _FEWEST_ROUNDS:
                 raise TimeoutError(
@@ -129,25 +134,38 @@ class WorkBenchmark:
             max_seq_len=self._service.model.limits.max_seq_len,
             images=self._service.model.max_images > 0,
         )
-        return {name: await self._time(probe) for name, probe in probes.items()}
+        return {
+            name: await self._quiet.run(partial(self._time, probe))
+            for name, probe in probes.items()
+        }
 
     async def _time(self, probe: Probe) -> Timed:
-        questions = [self._question(probe) for _ in range(probe.at_once)]
+        # Images are written in a thread: clients have the loop.
+        questions = await asyncio.to_thread(self._questions, probe)
         began = time.monotonic()
-        contents = await asyncio.gather(*map(self._answered, questions))
-        seconds = (time.monotonic() - began) / probe.at_once
-        return Timed(seconds, *_means(contents))
+        answers = [asyncio.ensure_future(self._answered(one)) for one in questions]
+        try:
+            async with asyncio.timeout(_TIMEOUT_SECONDS - self._spent):
+                contents = await asyncio.gather(*answers)
+        finally:
+            for one in answers:
+                one.cancel()
+        took = time.monotonic() - began
+        self._spent += took
+        return Timed(took / probe.at_once, *_means(contents))
 
     async def _answered(self, question: AnyRequest) -> tuple[int, int, int]:
         """Answer a question; return its tokens of images, of text, and of the answer."""
         output = 0
-        with self._service.admission.admit():
-            chat = await self._service.prepare(question)
-            events = self._service.answer(chat, request_id=f"work-{uuid4().hex}")
+        chat = replace(await self._service.prepare(question), ticket=UNCOUNTED)
+        async with aclosing(self._service.answer(chat, request_id=f"work-{uuid4().hex}")) as events:
             async for event in events:
                 if isinstance(event, Finished):
                     output = event.completion_tokens
         return chat.budget.features, chat.budget.text_tokens, output
+
+    def _questions(self, probe: Probe) -> list[AnyRequest]:
+        return [self._question(probe) for _ in range(probe.at_once)]
 
     def _question(self, probe: Probe) -> AnyRequest:
         text = " ".join(self._random.choices(_WORDS, k=probe.words))

@@ -310,7 +310,7 @@ def steps(values: RepositoryValues) -> tuple[EnsembleStep, ...]:
     kept = chosen_steps(accepts_audio=values.accepts_audio, has_vision=values.has_vision)
     made = {one for step in kept for one in step.output_map.values()}
     gone = {one for step in STEPS for one in step.output_map.values()} - made
-    if not values.gpu_features:
+    if not values.announces_features:
         gone |= {HANDED_OVER}
     if not values.reads_raw_images:
         gone |= {"_PROMPT_TEXT", "_RAW_IMAGES", "_RAW_IMAGE_SIZES"}

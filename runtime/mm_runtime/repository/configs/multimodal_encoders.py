@@ -12,7 +12,7 @@ from mm_runtime.repository.model_config import (
     strings,
 )
 from mm_runtime.repository.values import RepositoryValues
-from mm_runtime.serving.tensor_names import HOST_FEATURES, MADE_ON_GPU
+from mm_runtime.serving.tensor_names import BYTES_TO_ENCODE, HOST_FEATURES, MADE_ON_GPU
 
 NAME = "multimodal_encoders"
 
@@ -58,8 +58,10 @@ def parameters(values: RepositoryValues) -> dict[str, Parameter]:
 
 def config(values: RepositoryValues) -> ModelConfig:
     """Return the model's configuration."""
-    handed = (output(MADE_ON_GPU, DataType.BOOL, 1),) if values.gpu_features else ()
+    handed = (output(MADE_ON_GPU, DataType.BOOL, 1),) if values.announces_features else ()
     wanted = (optional(HOST_FEATURES, DataType.BOOL, 1),) if values.gpu_features else ()
+    if values.pixel_bytes:
+        wanted = (*wanted, optional(BYTES_TO_ENCODE, DataType.UINT8, -1, -1, -1, -1))
     return python_model(
         NAME,
         max_batch_size=values.limits.max_batch_size,

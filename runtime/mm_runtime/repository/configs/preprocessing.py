@@ -12,6 +12,7 @@ from mm_runtime.repository.model_config import (
     tensor,
 )
 from mm_runtime.repository.values import RepositoryValues
+from mm_runtime.serving.tensor_names import BYTES_PREPARED
 
 NAME = "preprocessing"
 
@@ -109,6 +110,8 @@ def audio_outputs(table_type: DataType) -> tuple[Output, ...]:
 def config(values: RepositoryValues) -> ModelConfig:
     """Return the model's configuration."""
     more = RAW_IMAGES if values.reads_raw_images else ()
+    if values.pixel_bytes:
+        more = (*more, output(BYTES_PREPARED, DataType.UINT8, -1, -1, -1, -1))
     return python_model(
         NAME,
         max_batch_size=values.limits.max_batch_size,

@@ -176,7 +176,7 @@ def config(values: RepositoryValues) -> ModelConfig:
     if values.native is None:
         inputs = (*inputs, *OWN_INPUTS, *(RAW_IMAGES if values.reads_raw_images else ()))
         inputs = (*inputs, *(RECORDINGS if values.reads_recordings else ()))
-    if values.gpu_features:
+    if values.announces_features:
         inputs = (*inputs, optional(HANDED_OVER_ON_GPU, DataType.BOOL, 1))
     queued = batching(values)
     if values.native is None:
@@ -186,7 +186,7 @@ def config(values: RepositoryValues) -> ModelConfig:
             gpt_model_path=str(values.engine_dir / "llm"),
             exclude_input_in_output=True,
         )
-        if values.gpu_features:  # else Triton copies them to host memory on their way
+        if values.announces_features:  # else Triton copies them to host memory on their way
             own |= strings(FORCE_CPU_ONLY_INPUT_TENSORS="no")
         backend, parameters = "python", values.shared_parameters() | own
         outputs = OUTPUTS

@@ -3,7 +3,7 @@
 import json
 from dataclasses import replace
 
-from mm_runtime.repository.configs import ensemble, tensorrt_llm
+from mm_runtime.repository.configs import ensemble, multimodal_encoders, tensorrt_llm
 from mm_runtime.repository.model_config import (
     DataType,
     EnsembleStep,
@@ -82,7 +82,7 @@ def steps(values: RepositoryValues) -> tuple[EnsembleStep, ...]:
     The last step gets all its inputs whatever the language model's backend gives out: the chain
     itself knows which tokens came before, and which are the last.
     """
-    *before, last = (_in_host_memory(step) for step in ensemble.steps(values))
+    *before, last = (_in_host_memory(step, values) for step in ensemble.steps(values))
     ensemble_step = ensemble.STEPS[-1]
     return (
         *(
@@ -102,7 +102,7 @@ def steps(values: RepositoryValues) -> tuple[EnsembleStep, ...]:
     )
 
 
-def _in_host_memory(step: EnsembleStep) -> EnsembleStep:
+def _in_host_memory(step: EnsembleStep, values: RepositoryValues) -> EnsembleStep:
     """Return a step as this model runs it: it gets features, and passes them, in host memory.
 
     GPU tensors for a caller that wants host memory crash the stub that sends them (Triton 2.51).
@@ -110,7 +110,7 @@ def _in_host_memory(step: EnsembleStep) -> EnsembleStep:
     gone = ensemble.HANDED_OVER
     inputs = {name: one for name, one in step.input_map.items() if one != gone}
     outputs = {name: one for name, one in step.output_map.items() if one != gone}
-    if outputs != step.output_map:
+    if values.gpu_features and step.model_name == multimodal_encoders.NAME:
         inputs[HOST_FEATURES] = HOST_FEATURES
     return replace(step, input_map=inputs, output_map=outputs)
 

@@ -20,9 +20,9 @@ class TritonPythonModel:
         self._settings = ModelSettings(args)
         self._model = EncoderModel(self._settings, may_offload=True)
         self._executing = Executing("encoding")
-        device = self._settings.serving.device
-        with loading("the vision encoder", device):
-            self._placed = placing(device, self._settings.engine.manifest)
+        serving = self._settings.serving
+        with loading("the vision encoder", serving.device):
+            self._placed = placing(serving, self._settings.engine.manifest)
 
     def execute(self, requests: Sequence[Any]) -> None:
         """Hand the requests to the encoder's queue and return at once."""

@@ -1,7 +1,7 @@
 """Triton model `preprocessing`: see mm_runtime.serving.preprocess.by_family."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -12,8 +12,7 @@ from mm_runtime.serving.metrics.histograms import HistogramGauges
 from mm_runtime.serving.preprocess.by_family import load_preprocessor
 from mm_runtime.serving.preprocess.remote_images import Fetched, RemoteImages
 from mm_runtime.serving.send.deferred_response import DeferredResponse
-from mm_runtime.serving.tensors import Tensors
-from mm_runtime.serving.triton import ModelSettings
+from mm_runtime.serving.triton import ModelSettings, Outputs
 
 
 class TritonPythonModel:
@@ -35,23 +34,30 @@ class TritonPythonModel:
             began = time.monotonic()
             try:
                 inputs = self._settings.inputs(request)
+                prepare = partial(
+                    self._preprocessor.prepare, inputs, requested=request.requested_output_names()
+                )
                 urls = self._preprocessor.remote_urls(inputs)
                 if urls:
-                    self._remote.fetch(urls, partial(self._answer, response, began, inputs))
+                    self._remote.fetch(urls, partial(self._answer, response, began, prepare))
                 else:
-                    self._answer(response, began, inputs, {})
+                    self._answer(response, began, prepare, {})
             except Exception as error:  # noqa: BLE001 (the client gets it, and the server lives on)
                 response.send(error)
 
     def _answer(
-        self, response: DeferredResponse, began: float, inputs: Tensors, found: Fetched | Exception
+        self,
+        response: DeferredResponse,
+        began: float,
+        prepare: Callable[..., Outputs],
+        found: Fetched | Exception,
     ) -> None:
         """Send the one response of a request that was taken up at `began`, by a steady clock."""
         if isinstance(found, Exception):
             response.send(found)
             return
         try:
-            prepared = self._preprocessor.prepare(inputs, found)
+            prepared = prepare(fetched=found)
         except Exception as error:  # noqa: BLE001 (the client gets it, and the server lives on)
             response.send(error)
         else:

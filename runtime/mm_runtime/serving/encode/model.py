@@ -1,9 +1,11 @@
 """What both Triton models with a vision encoder have in common: loading, queue, metrics."""
 
+import logging
 import os
 import time
 from collections.abc import Sequence
 
+from mm_api.kept_features import on_gpu_bytes
 from mm_api.metrics import ENCODER_BATCH, ENCODER_QUEUE_SECONDS
 from mm_runtime.serving.encode.cache_gauges import CacheGauges
 from mm_runtime.serving.encode.core_share import lower_priority
@@ -14,16 +16,20 @@ from mm_runtime.serving.encode.disaggregated.identity import vision_identity
 from mm_runtime.serving.encode.disaggregated.responses import ExpectedFeatures
 from mm_runtime.serving.encode.encoding import Outputs, encode_requests
 from mm_runtime.serving.encode.gauges import EncoderGauges
+from mm_runtime.serving.encode.gpu_features import are_gpu_tensors
 from mm_runtime.serving.encode.gpu_share import limit_this_process
 from mm_runtime.serving.encode.native_outputs import completion_of
 from mm_runtime.serving.encode.queue import EncodeQueue, Results, nothing
 from mm_runtime.serving.encode.vision.cache import FeatureCache
 from mm_runtime.serving.encode.vision.load import load_encoder
+from mm_runtime.serving.encode.vision.pixel_bytes import normalisation_of
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.gpu_guard import guard_of, loading
 from mm_runtime.serving.metrics.histograms import HistogramGauges
 from mm_runtime.serving.tensors import Tensors, scalar
 from mm_runtime.serving.triton import ModelSettings
+
+logger = logging.getLogger(__name__)
 
 MAX_OPEN_REQUESTS = 64
 """Requests that are with encoders at one time: a thread each, which waits. A gateway that lets in
@@ -53,13 +59,16 @@ class EncoderModel:
         # Where others encode by plan, the features are theirs to keep.
         limit = 0 if encoders else serving.feature_cache_bytes
         verify = bool(os.environ.get("MM_VERIFY_FEATURE_CACHE"))
-        cache = FeatureCache(limit, verify=verify) if limit else None
+        keeps = may_offload and are_gpu_tensors(engine.manifest, serving)
+        # Planned for the Reference engine alone.
+        near = on_gpu_bytes(limit) if keeps and serving.device == "CUDA" else 0
+        cache = FeatureCache(limit, verify=verify, device_bytes=near) if limit else None
         self._cache, self._cache_gauges = cache, CacheGauges(cache) if cache else None
         on_gpu = engine.vision.engine == "Torch"
         device = serving.device if on_gpu else "CPU"
         with loading("the vision encoder", device):
             self._own = load_encoder(
-                engine, engine.vision, cache, device=serving.device, keeps=may_offload
+                engine, engine.vision, cache, device=serving.device, keeps=keeps
             )
         self._guard = guard_of(device)
         self._dtype = settings.output_dtype("OUT_PROMPT_EMBEDDING_TABLE")
@@ -91,6 +100,7 @@ class EncoderModel:
                 expected_features=ExpectedFeatures.of(engine.facts, engine.vision, self._dtype),
                 timeout_seconds=encoders.timeout_seconds,
                 key=encoders.key,
+                normalisation=normalisation_of(engine),
             )
             self.queue = EncoderDispatcher(
                 own,
@@ -125,5 +135,10 @@ class EncoderModel:
     def _settle(self) -> None:
         """Keep features, now that no request waits for them."""
         if self._cache and self._cache_gauges:
-            self._cache.settle()
+            try:
+                self._cache.settle()
+            except Exception as error:
+                if self._guard.lost(error):
+                    self._guard.end(error)
+                logger.exception("features are not kept")
             self._cache_gauges.publish()

@@ -3,8 +3,9 @@
 from collections.abc import Callable
 
 from mm_api.documents.engine_manifest import EngineManifest
-from mm_api.documents.serving_plan import Device
+from mm_api.documents.serving_plan import ServingPlan
 from mm_runtime.serving.encode.encoding import Outputs
+from mm_runtime.serving.encode.gpu_features import are_gpu_tensors
 from mm_runtime.serving.encode.queue import Done
 from mm_runtime.serving.tensor_names import HOST_FEATURES
 from mm_runtime.serving.tensors import Tensors
@@ -13,24 +14,25 @@ Placed = Callable[[Tensors, Done], Done]
 """Inputs of a request and what takes its outputs -> what takes them from the encoder."""
 
 
-def placing(device: Device, engine: EngineManifest) -> Placed:
+def placing(serving: ServingPlan, engine: EngineManifest) -> Placed:
     """Return what moves features to where the language model computes, before they leave.
 
     Args:
-        device: of the serving plan; on CPU features stay arrays.
+        serving: the serving plan; where no features are GPU tensors, they stay arrays.
         engine: whose language model reads them.
 
     Raises:
-        ValueError: the plan says CUDA and there is no GPU.
+        ValueError: the plan needs a GPU and there is none.
     """
-    if device == "CPU":
+    if not are_gpu_tensors(engine, serving):
         return _as_they_are
     # Torch is loaded for a GPU only: without one this process stays small.
     from mm_runtime.serving.device import CPU, open_device  # noqa: PLC0415
     from mm_runtime.serving.encode.hand_over import HandOver  # noqa: PLC0415
 
     dtype = engine.plan.engine.dtype
-    to_gpu = HandOver(open_device(device), dtype, announced=True)
+    announced = engine.plan.engine.backend == "Reference"
+    to_gpu = HandOver(open_device("CUDA"), dtype, announced=announced)
     to_host = HandOver(CPU, dtype, announced=False)
 
     def placed(inputs: Tensors, done: Done) -> Done:

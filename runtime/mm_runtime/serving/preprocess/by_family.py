@@ -1,5 +1,6 @@
 """The model `preprocessing`, by family; of one that reads audio: samples to a spectrogram."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,18 +46,21 @@ class AudioPreprocessor:
         del inputs
         return []
 
-    def prepare(self, inputs: Tensors, fetched: Fetched = NOTHING) -> Outputs:
+    def prepare(
+        self, inputs: Tensors, fetched: Fetched = NOTHING, requested: Collection[str] = ()
+    ) -> Outputs:
         """Return the outputs of one request.
 
         Args:
             inputs: `QUERY` (the decoder's prefix), `WAV` or `SPECTROGRAM`, and the optional
                 tensors of the model.
             fetched: nothing.
+            requested: every output is made once.
 
         Raises:
             RequestError: what is wrong and what was expected.
         """
-        del fetched
+        del fetched, requested
         features = self._features(inputs)
         ids = self.prefixes.ids(next(iter(texts(inputs, "QUERY")), ""))
         limits = self.engine.limits

@@ -1,6 +1,7 @@
 """The model `preprocessing`: a question and its images to token ids and pixel values."""
 
 import os
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
@@ -30,6 +31,7 @@ from mm_runtime.serving.preprocess.media import (
 )
 from mm_runtime.serving.preprocess.processors import load_processor
 from mm_runtime.serving.preprocess.processors.prepared import ImageProcessor, Prepared
+from mm_runtime.serving.preprocess.processors.squares import PIXEL_VALUES, SquareProcessor
 from mm_runtime.serving.preprocess.remote_images import Fetched, is_remote
 from mm_runtime.serving.preprocess.videos import (
     check_rows,
@@ -42,9 +44,11 @@ from mm_runtime.serving.prompts.moments import frame_times
 from mm_runtime.serving.prompts.questions import QuestionWriter, load_questions
 from mm_runtime.serving.prompts.tokens import TextCodec, surely_exceeds
 from mm_runtime.serving.prompts.word_tensors import bias_tensor, word_tensors
+from mm_runtime.serving.tensor_names import BYTES_PREPARED
 from mm_runtime.serving.tensors import Tensors, required, scalar, single, texts
 
 Outputs = dict[str, NDArray[Any]]
+EXTRA_IDS = "OUT_PROMPT_TABLE_EXTRA_IDS"
 NOTHING: Fetched = MappingProxyType({})
 
 
@@ -95,19 +99,23 @@ class Preprocessor:
         self._check_count(len(urls))
         return [url for url in urls if is_remote(url)]
 
-    def prepare(self, inputs: Tensors, fetched: Fetched = NOTHING) -> Outputs:
+    def prepare(
+        self, inputs: Tensors, fetched: Fetched = NOTHING, requested: Collection[str] = ()
+    ) -> Outputs:
         """Return the outputs of one request; those that it does not need are absent.
 
         Args:
             inputs: `QUERY`, `REQUEST_OUTPUT_LEN` and the optional tensors of the model's config.
             fetched: what `remote_urls` named.
+            requested: outputs that the caller reads, as far as others would cost it something:
+                pixels as bytes or as values, and ids of images; empty: values, and ids.
 
         Raises:
             RequestError: what is wrong and what was expected.
         """
         text = next(iter(texts({"QUERY": _batch_of_one(inputs)}, "QUERY")))
         self._check_characters(text)
-        prepared = self._prepared(inputs, fetched, text)
+        prepared = self._prepared(inputs, fetched, text, requested)
         decoder_text = next(iter(texts(inputs, "DECODER_QUERY")), None)
         video = "VIDEO_BYTES" in inputs
         one_video = video and not prepared.kinds
@@ -145,7 +153,8 @@ class Preprocessor:
         vocabulary = self.engine.facts.text.vocabulary_size
         outputs |= word_tensors(inputs, self.codec, vocabulary)
         outputs |= bias_tensor(inputs, self.codec, vocabulary)
-        self._add_extra_ids(inputs, ids, prepared, outputs)
+        if _wants_ids(requested):
+            self._add_extra_ids(inputs, ids, prepared, outputs)
         return outputs
 
     @property
@@ -159,7 +168,9 @@ class Preprocessor:
         if count > self.max_images:
             raise RequestError(f"{count} images, at most {self.max_images} a request are allowed")
 
-    def _prepared(self, inputs: Tensors, fetched: Fetched, text: str) -> Prepared:
+    def _prepared(
+        self, inputs: Tensors, fetched: Fetched, text: str, requested: Collection[str]
+    ) -> Prepared:
         """Return the request's images for the encoder, and the rows each becomes.
 
         Raises:
@@ -168,18 +179,19 @@ class Preprocessor:
         encoded = single(inputs, "IMAGE")
         urls = [url for url in texts(inputs, "IMAGE_URL") if url]
         self._check_count(len(urls))
-        images = [image_from_url(url, self.media, fetched) for url in urls]
-        named: list[Image.Image | Pixels] = [*images]
+        # An image would give its pixels away as a copy.
+        images: list[Image.Image | Pixels] = [
+            image_from_url(url, self.media, fetched) for url in urls
+        ]
         if "IMAGE_BYTES" in inputs:
             sizes = single(inputs, "PICTURE_SIZES")
-            pixels = images_from_pixels(inputs["IMAGE_BYTES"], self.media, sizes)
-            images += map(Image.fromarray, pixels)
-            named += pixels  # an image would give its pixels away as a copy
+            images += images_from_pixels(inputs["IMAGE_BYTES"], self.media, sizes)
         if encoded is not None and not len(encoded):  # the encoder would be given nothing
             raise RequestError("image_input: holds no images; leave it out")
         count = len(images) + (0 if encoded is None else len(encoded))
         if "VIDEO_BYTES" in inputs:
-            return self._with_videos(inputs, images, text, encoded=encoded is not None)
+            of_pillow = [*map(_image, images)]
+            return self._with_videos(inputs, of_pillow, text, encoded=encoded is not None)
         if count == 0:
             return Prepared({}, ())
         self._check_count(count)
@@ -189,8 +201,10 @@ class Preprocessor:
             raise RequestError("send images as image_input, or as pixels or URLs, not both")
         if encoded is not None:
             return self._of_pixel_values(encoded)
-        prepared = self.image_processor.prepare(images)
-        ids = tuple(self.ids.of_image(one) for one in named)
+        prepared = _pixels(self.image_processor, images, requested)
+        if not _wants_ids(requested):
+            return prepared
+        ids = tuple(self.ids.of_image(one) for one in images)
         if self.image_processor.fixed_rows is None:
             # Beside other images, a family may cut an image into fewer tiles than alone.
             ids = tuple(sized_id(*one) for one in zip(ids, prepared.rows, strict=True))
@@ -290,7 +304,28 @@ class Preprocessor:
         if total:
             vocabulary = self.engine.facts.text.vocabulary_size
             marked = extra_ids(ids, vocabulary, images, salted_text(salt))
-            outputs["OUT_PROMPT_TABLE_EXTRA_IDS"] = marked
+            outputs[EXTRA_IDS] = marked
+
+
+def _wants_ids(requested: Collection[str]) -> bool:
+    return not requested or EXTRA_IDS in requested
+
+
+def _pixels(
+    processor: ImageProcessor, images: Sequence[Image.Image | Pixels], requested: Collection[str]
+) -> Prepared:
+    """Return images as bytes or as values, or as both where the caller reads both."""
+    if not isinstance(processor, SquareProcessor) or BYTES_PREPARED not in requested:
+        return processor.prepare([*map(_image, images)])
+    prepared = processor.prepare_bytes(images)
+    if PIXEL_VALUES not in requested:
+        return prepared
+    values = processor.prepare([*map(_image, images)])
+    return replace(prepared, tensors={**prepared.tensors, **values.tensors})
+
+
+def _image(one: Image.Image | Pixels) -> Image.Image:
+    return Image.fromarray(one) if isinstance(one, np.ndarray) else one
 
 
 def _batch_of_one(inputs: Tensors) -> NDArray[Any]:

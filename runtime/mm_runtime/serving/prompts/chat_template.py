@@ -7,6 +7,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from mm_runtime.base.layouts import layout_in
+
 _JINJA_FILE = "chat_template.jinja"
 
 _JSON_FILES = ("processor_config.json", "chat_template.json")
@@ -15,12 +17,16 @@ _JSON_FILES = ("processor_config.json", "chat_template.json")
 
 _TOKENIZER_FILE = "tokenizer_config.json"
 
-_DEFAULT = "default"
-"""Of several named templates the one that transformers takes by default."""
+_DEFAULT, _WITH_TOOLS = "default", "tool_use"
+"""Of several named templates the one that transformers takes by default, and the one that its
+tokenizers take for conversations with tools."""
 
 
 def find_chat_template(processor: Path, tokenizer: Path | None = None) -> str | None:
     """Return the source of a checkpoint's chat template, None where it has none.
+
+    In another layout the tokenizer's template is that of a language model without images, and the
+    layout's own takes its place.
 
     Args:
         processor: folder of the checkpoint's small files.
@@ -32,14 +38,33 @@ def find_chat_template(processor: Path, tokenizer: Path | None = None) -> str | 
     file = processor / _JINJA_FILE
     if file.is_file():
         return file.read_text(encoding="utf-8")
+    if (other := layout_in(processor)) is not None:
+        layout, config = other
+        return layout.chat(config)
     return _template((tokenizer or processor) / _TOKENIZER_FILE)
 
 
-def _template(file: Path) -> str | None:
+def find_tools_template(processor: Path, tokenizer: Path | None = None) -> str | None:
+    """Return the template that a checkpoint's tokenizer takes for tools, None where it has none.
+
+    `PreTrainedTokenizerBase.get_chat_template` of transformers: a processor's files do not count.
+
+    Args:
+        processor: folder of the checkpoint's small files.
+        tokenizer: folder of its tokenizer's files, if elsewhere.
+    """
+    file = processor / _JINJA_FILE
+    if file.is_file():
+        return file.read_text(encoding="utf-8")
+    return _template((tokenizer or processor) / _TOKENIZER_FILE, _WITH_TOOLS, _DEFAULT)
+
+
+def _template(file: Path, *names: str) -> str | None:
+    """Return the template of a file; of several the first of some names that is there."""
     value = read_object(file).get("chat_template")
     if isinstance(value, list):
         named = {one.get("name"): one.get("template") for one in value if isinstance(one, dict)}
-        value = named.get(_DEFAULT)
+        value = next((named[one] for one in names or (_DEFAULT,) if one in named), None)
     return value if isinstance(value, str) else None
 
 

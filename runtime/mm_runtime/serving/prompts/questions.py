@@ -169,13 +169,14 @@ class PromptQuestions:
         )
 
     def _split(self, prompt: str, rows: Sequence[int]) -> list[int]:
-        """Return ids with features between the parts of the text, which begins only once."""
+        """Return ids with features between the parts of the text, which begins once or in each."""
         parts = prompt.split(self.style.placeholder)
         ids: list[int] = []
         next_row, begun = self.vocabulary_size, False
         for number, part in enumerate(parts):
-            if part:
-                encode = self.codec.encode_word if begun else self.codec.encode_prompt
+            if part or self.style.parts_begin:
+                within = begun and not self.style.parts_begin
+                encode = self.codec.encode_word if within else self.codec.encode_prompt
                 ids += encode(part)
                 begun = True
             if number < len(rows):

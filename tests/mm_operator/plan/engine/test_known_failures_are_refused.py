@@ -62,6 +62,13 @@ CASES = [
         {"version": "1.0.0"},
     ),
     case(
+        "BackendFamily",
+        "spec.engine.backend",
+        "vila",
+        {"version": "1.0.0", **engine(backend="PyTorch")},
+        {"version": "1.0.0"},
+    ),
+    case(
         "BackendTextOnly",
         "spec.engine.maxImagesPerRequest",
         "mllama",

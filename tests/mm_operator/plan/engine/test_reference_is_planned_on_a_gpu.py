@@ -7,6 +7,7 @@ import pytest
 
 from mm_api.documents.model_facts import ModelFacts
 from mm_api.documents.trtllm_build import GpuModel
+from mm_api.v1alpha1.quantity import bytes_of
 from mm_operator.children.hardware import building_gpu, encoder_gpu, planned_gpu
 from mm_operator.model import EnginePlan
 from mm_operator.plan.engine.plan import Refusal, plan_engine
@@ -105,6 +106,32 @@ def test_every_process_has_a_context(vision: dict[str, Any], encoder: int) -> No
     (gpu,) = planned(tiny_facts(), {"vision": vision}).memory.per_gpu
 
     assert gpu.context_bytes == (528 + 768 + encoder) << 20
+
+
+@pytest.mark.parametrize(
+    ("vision", "expected"),
+    [
+        pytest.param({"engine": "Torch", "featureCacheBytes": "1Mi"}, 1, id="all"),
+        pytest.param({"engine": "Torch", "featureCacheBytes": "512Mi"}, 64, id="those-used-last"),
+        pytest.param(
+            {"engine": "Torch", "featureCacheBytes": "512Mi", "placement": "Disaggregated"},
+            0,
+            id="encoders-keep-them",
+        ),
+        pytest.param({"engine": "ONNXRuntime", "featureCacheBytes": "512Mi"}, 0, id="processor"),
+    ],
+)
+def test_features_that_are_kept_lie_on_the_gpu_too(vision: dict[str, Any], expected: int) -> None:
+    """Where the encoder makes them there; in host memory all of them do, as without a GPU."""
+    without = planned(tiny_facts(), {"vision": vision | {"featureCacheBytes": "0"}}).memory
+    memory = planned(tiny_facts(), {"vision": vision}).memory
+    kept = memory.per_gpu[0].other_bytes - without.per_gpu[0].other_bytes
+
+    assert kept == expected << 20
+    assert memory.host is not None
+    assert memory.host.feature_cache_bytes == (
+        0 if "placement" in vision else bytes_of(vision["featureCacheBytes"])
+    )
 
 
 def test_an_encoder_on_the_processor_is_reported() -> None:

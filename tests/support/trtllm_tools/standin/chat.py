@@ -19,6 +19,7 @@ from typing import Any
 from arguments import VERSION
 from generating import Generator, open_generator
 from response_format import RefusedFormError, answer_of
+from tools import RefusedToolsError, calls_of, check_tools, conversation
 
 LISTENING = "INFO: Uvicorn running on http://{host}:{port}"
 
@@ -48,6 +49,9 @@ request_success_total{{finished_reason="stop",model_name="undefined"}} {count}
 
 class RefusedError(Exception):
     """A request that upstream answers with 400."""
+
+
+REFUSALS = (RefusedError, RefusedFormError, RefusedToolsError)
 
 
 class Server(ThreadingHTTPServer):
@@ -116,7 +120,7 @@ class Handler(BaseHTTPRequestHandler):
         try:
             body = json.loads(content)
             chat = Chat(body, self.server.generator, self.server.guided)
-        except (RefusedError, RefusedFormError, ValueError, KeyError, TypeError) as error:
+        except (*REFUSALS, ValueError, KeyError, TypeError) as error:
             refused = {"object": "error", "message": str(error), "type": "BadRequestError"}
             self._send(400, {**refused, "param": None, "code": 400})
             return
@@ -206,7 +210,9 @@ class Chat:
         if options and not self.stream:
             raise RefusedError("stream_options can only be set if stream is true")
         self.with_usage = bool(options.get("include_usage"))
+        check_tools(body)
         messages = body["messages"]
+        kept = conversation(messages)
         texts, images = _read(messages)
         self.order = texts[-1].partition("order: ")[2].split(" ")[0] if texts else ""
         if self.order == "fail":
@@ -220,8 +226,12 @@ class Chat:
             words = [formed if isinstance(formed, str) else json.dumps(formed["json"])]
         # What ends an answer by itself has no text, and is not counted.
         spaced = [word if not at else f" {word}" for at, word in enumerate(words)]
+        if self.order == "call":
+            spaced = calls_of(body.get("tools") or [])
         self.scores: list[dict[str, Any]] = []
         if generator is not None:
+            if body.get("tools"):
+                raise RefusedToolsError("tools are not recorded where a checkpoint answers")
             spaced = self._generate(generator, messages, limit, scored=bool(body.get("logprobs")))
         self.reason = "length" if len(spaced) > limit else "stop"
         self.words = spaced[:limit] if self.reason == "length" else [*spaced, ""]
@@ -232,6 +242,8 @@ class Chat:
         self.usage["total_tokens"] = sum(self.usage.values())
         requested = {name: body[name] for name in sorted(set(body) - {"messages"})}
         self.reported = {"roles": [one["role"] for one in messages], "images": images, **requested}
+        if any(kept):
+            self.reported["kept"] = kept
 
     def _generate(
         self, generator: Generator, messages: list[Any], limit: int, *, scored: bool

@@ -20,6 +20,7 @@ from mm_operator.plan.engine.limits import Limits
 from mm_operator.plan.engine.memory import Terms, plan_memory
 from mm_operator.plan.engine.pools import BLS_COPIES, ENSEMBLE_COPIES, Pools
 from mm_operator.plan.engine.request import PlanRequest, request_of
+from mm_operator.plan.engine.stored import cache_format
 from mm_operator.plan.engine.suggestions import suggest
 from mm_operator.plan.engine.tables import era, table, version_of
 from mm_operator.plan.engine.target import Target
@@ -62,7 +63,9 @@ class OnGpu(ABC):
 
     def problems(self, target: Target, request: PlanRequest) -> Iterator[SpecError]:
         """Yield every hit of every check."""
-        case = Case(request, target.facts, target.family, self.gpu, self.trtllm_version)
+        case = Case(
+            request, target.facts, target.family, self.gpu, self.trtllm_version, target.model
+        )
         return (problem for check in self.checks for problem in check(case))
 
     def dtype(self, target: Target, request: PlanRequest) -> tuple[str, Reason]:
@@ -93,7 +96,7 @@ class OnGpu(ABC):
             ranks=request.tensor_parallel,
             stages=request.pipeline_parallel,
             dtype=dtype,
-            quantization=request.quantization,
+            quantization=cache_format(request.quantization, target.facts),
             tokens_per_block=blocks,
             cross_fraction=request.cross_fraction,
         )
@@ -130,7 +133,8 @@ class OnGpu(ABC):
         possible = (
             name
             for name in self.quantizations(target.family)
-            if name != "FP8" or capability(self.gpu) >= FP8_SINCE
+            if target.facts.quantization is None
+            and (name != "FP8" or capability(self.gpu) >= FP8_SINCE)
         )
         options = suggest(target, sizes.request, self, tuple(possible))
         return found.model_copy(update={"suggestions": list(options)})

@@ -15,6 +15,7 @@ from mm_operator.plan.engine.request import PlanRequest, request_of
 from mm_operator.plan.engine.reuse_checks import check_reuse_of_images
 from mm_operator.plan.engine.serve_checks import check_serving, staged_quantizations
 from mm_operator.plan.engine.serve_command import quantization, serve
+from mm_operator.plan.engine.stored import check_stored_for_servers
 from mm_operator.plan.engine.target import Target
 
 _ESTIMATE = PlanWarning(
@@ -27,6 +28,7 @@ _CHECKS: tuple[Check, ...] = (
     checks.check_family,
     check_serving,
     check_gpu,
+    check_stored_for_servers,
     checks.check_quantization,
     checks.check_parallelism,
     checks.check_images,

@@ -11,6 +11,7 @@ from mm_api.dtypes import DTYPE_BYTES
 from mm_api.families.family import Family, ImageLayout, Kind
 from mm_api.v1alpha1.vision import VisionEngine
 from mm_operator.errors import SpecError
+from mm_operator.plan.engine.adapter_room import check_room, room_reasons
 from mm_operator.plan.engine.adapters import check_inspected, planned_adapters
 from mm_operator.plan.engine.backend import BuildParts, ServingParts, Sizes
 from mm_operator.plan.engine.encoders import check_encoder, encoder_memory
@@ -20,6 +21,7 @@ from mm_operator.plan.engine.limits import Limits
 from mm_operator.plan.engine.own_processor import check_own_processor, estimates
 from mm_operator.plan.engine.pools import ENSEMBLE_COPIES, Pools
 from mm_operator.plan.engine.request import PlanRequest, request_of
+from mm_operator.plan.engine.stored import unreadable
 from mm_operator.plan.engine.target import Target
 
 _FRAMES_BY_DEFAULT = 32
@@ -70,8 +72,10 @@ class Reference:
     def problems(self, target: Target, request: PlanRequest) -> Iterator[SpecError]:
         """Yield what the engine does not do, and what contradicts the checkpoint."""
         yield from check_served(target.family)
+        yield from unreadable(target.family, target.facts)
         yield from check_own_processor(target, on_gpu=self.gpu is not None)
         yield from check_inspected(request.lora, target.facts)
+        yield from check_room(target, on_gpu=self.gpu is not None)
         yield from _check_tower(target.facts.vision, target.family)
         decodes_only = target.family.kind is not Kind.ENCODER_DECODER
         if request.max_encoder_input_len is not None and decodes_only:
@@ -169,10 +173,11 @@ class Reference:
     def serving_parts(self, target: Target, sizes: Sizes) -> ServingParts:
         """Return the frames of a video."""
         kept = kept_bytes(target, sizes.limits, sizes.dtype)
+        kept_reasons = (_reuse_reason(sizes.request, kept),) if kept else ()
         return ServingParts(
             reuse_bytes=kept or None,
             video_frames=_video_frames(target, sizes),
-            reasons=(_reuse_reason(sizes.request, kept),) if kept else (),
+            reasons=(*kept_reasons, *room_reasons(target, DTYPE_BYTES[sizes.dtype])),
             warnings=_scores_warning(target) or estimates(target),
         )
 

@@ -16,6 +16,7 @@ from mm_operator.plan.engine.encoder_share import encoder_share
 from mm_operator.plan.engine.gpu_support import check_gpu
 from mm_operator.plan.engine.guided import check_guided_engines, tokenizer_info
 from mm_operator.plan.engine.reuse_checks import check_reuse
+from mm_operator.plan.engine.stored import check_stored_for_engines
 from mm_operator.plan.engine.tables import table, version_of
 from mm_operator.plan.engine.target import Target
 
@@ -27,6 +28,7 @@ _CHECKS: tuple[Check, ...] = (
     build_checks.check_layout,
     build_checks.check_version,
     check_gpu,
+    check_stored_for_engines,
     checks.check_quantization,
     checks.check_parallelism,
     checks.check_images,

@@ -10,6 +10,8 @@ import numpy.typing as npt
 import torch
 import transformers
 
+from mm_runtime.reference_engine.other_layout import configuration_in, load_other_layout
+
 Array: TypeAlias = npt.NDArray[Any]
 Sample: TypeAlias = dict[str, Array]
 
@@ -60,7 +62,9 @@ def load_without_layers(kind: Any, llm: Path, *, trust_remote_code: bool, **chan
         trust_remote_code: run code of the checkpoint.
         changes: other values of the language model's part of the configuration.
     """
-    config = transformers.AutoConfig.from_pretrained(llm, trust_remote_code=trust_remote_code)
+    other = config = configuration_in(kind, llm)
+    if config is None:
+        config = transformers.AutoConfig.from_pretrained(llm, trust_remote_code=trust_remote_code)
     section = config.text_config
     section.num_hidden_layers = 0
     if getattr(section, "layer_types", None):
@@ -70,13 +74,16 @@ def load_without_layers(kind: Any, llm: Path, *, trust_remote_code: bool, **chan
     # It would list every weight of the layers that are left out.
     transformers.logging.set_verbosity_error()  # type: ignore[no-untyped-call]
     transformers.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-    model = kind.from_pretrained(
-        llm,
-        config=config,
-        dtype=torch.float32,
-        trust_remote_code=trust_remote_code,
-        attn_implementation="eager",  # the exporter writes plain matrix products
-    )
+    given = {
+        "dtype": torch.float32,
+        "attn_implementation": "eager",  # the exporter writes plain matrix products
+    }
+    if other is not None:
+        model = load_other_layout(kind, llm, config, **given)
+    else:
+        model = kind.from_pretrained(
+            llm, config=config, trust_remote_code=trust_remote_code, **given
+        )
     model.requires_grad_(requires_grad=False)  # from_pretrained has called eval() already
     return model
 

@@ -12,6 +12,7 @@ from tritonclient.grpc import InferenceServerClient, InferInput, InferRequestedO
 from tritonclient.utils import InferenceServerException, np_to_triton_dtype
 
 from mm_runtime.base.grpc_channel import CHANNEL, ENCODER_KEY, GRPC_KEY_PREFIX
+from mm_runtime.images.normalisation import Normalisation
 from mm_runtime.serving.encode.disaggregated.backoff import Backoff
 from mm_runtime.serving.encode.disaggregated.responses import (
     ExpectedFeatures,
@@ -21,6 +22,7 @@ from mm_runtime.serving.encode.disaggregated.responses import (
 from mm_runtime.serving.encode.disaggregated.routing import order
 from mm_runtime.serving.encode.encoding import Outputs
 from mm_runtime.serving.encode.vision.cache import digest
+from mm_runtime.serving.encode.vision.pixel_bytes import with_values
 from mm_runtime.serving.tensors import Tensors
 
 logger = logging.getLogger(__name__)
@@ -80,6 +82,7 @@ class EncoderClient:
         expected_features: what they look like.
         timeout_seconds: for one request, all encoders together.
         key: shown with each request; empty: none.
+        normalisation: of images that come as bytes. Encoders get values, whatever their version.
     """
 
     def __init__(
@@ -90,11 +93,13 @@ class EncoderClient:
         expected_features: ExpectedFeatures,
         timeout_seconds: float,
         key: str = "",
+        normalisation: Normalisation | None = None,
     ) -> None:
         self._encoders = encoders
         self._identity = identity
         self._expected_features = expected_features
         self._timeout = timeout_seconds
+        self._normalisation = normalisation
         self._headers = {f"{GRPC_KEY_PREFIX}{ENCODER_KEY}": key} if key else None
         self._clients: dict[str, InferenceServerClient] = {}
         self._backoff = Backoff()
@@ -106,6 +111,7 @@ class EncoderClient:
             EncoderError: no encoder answered in time with features of the same engine.
         """
         deadline = time.monotonic() + self._timeout
+        inputs = with_values(inputs, self._normalisation)
         last = _Failure(Why.ABSENT, "there is no encoder")
         key = digest({name: inputs[name] for name in _PIXELS if name in inputs})
         for encoder in order(key, self._encoders()):

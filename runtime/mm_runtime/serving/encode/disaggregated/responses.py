@@ -21,6 +21,7 @@ _TABLES = frozenset({TABLE, ROWS})
 _NAMES = {
     ImageLayout.SQUARE: _TABLES,
     ImageLayout.VIEWS: _TABLES,
+    ImageLayout.HD: _TABLES,
     ImageLayout.CROPS: _TABLES,
     ImageLayout.NUMBERED: _TABLES,
     ImageLayout.GRID: _TABLES | _ROTARY,

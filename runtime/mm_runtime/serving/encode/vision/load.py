@@ -16,6 +16,8 @@ from mm_runtime.serving.encode.vision.cross_attention import CrossAttentionEncod
 from mm_runtime.serving.encode.vision.encoder import CropEncoder, VisionEncoder
 from mm_runtime.serving.encode.vision.features import RequestEncoder
 from mm_runtime.serving.encode.vision.grids import GridEncoder, PatchEncoder
+from mm_runtime.serving.encode.vision.hd import HdEncoder
+from mm_runtime.serving.encode.vision.pixel_bytes import NormalisingRunner, normalisation_of
 from mm_runtime.serving.encode.vision.session import VisionSession, open_runner
 from mm_runtime.serving.encode.vision.tensorrt_open import open_tensorrt, read_newline
 from mm_runtime.serving.encode.vision.views import ViewEncoder, kept_newline
@@ -51,8 +53,10 @@ def load_encoder(
     folder, family = engine.vision_folder, FAMILIES[facts.family]
     native, plain = plan.engine == "TensorRT", family.image_layout.is_plain
     keeps = keeps and family.image_layout is ImageLayout.SQUARE
+    normalisation = normalisation_of(engine)
+    on_gpu = plan.engine == "Torch" and device == "CUDA"
     runner = (
-        open_tensorrt(folder, family.image_layout, vision)
+        open_tensorrt(folder, family.image_layout, vision, keeps=keeps)
         if native
         else open_runner(
             plan.engine,
@@ -62,10 +66,13 @@ def load_encoder(
             keeps=keeps,
             half=plain and engine.manifest.plan.engine.dtype != "float32",
             graphs=plan.max_batch_size if plain else 0,
+            normalisation=normalisation if on_gpu else None,
         )
     )
+    if normalisation and not on_gpu:
+        runner = NormalisingRunner(runner, normalisation)
     newline = None
-    if family.image_layout is ImageLayout.VIEWS:
+    if family.image_layout in {ImageLayout.VIEWS, ImageLayout.HD}:
         newline = read_newline(folder) if native else kept_newline(folder / EXTRAS)
     together = plan.max_batch_size
     if plan.engine == "ONNXRuntime" or device == "CPU":  # on the processor
@@ -86,16 +93,21 @@ def encoder_of(
         engine: of the family.
         plan: its image size.
         session: runs the tower.
-        newline: [hidden], what ends a row of patches; None: the family's images have none.
+        newline: [hidden], what ends a row of patches; of `HD` [2, hidden], that and the separator;
+            None: the family's images have none.
     """
     facts, vision = engine.facts, engine.facts.vision
     assert vision is not None  # noqa: S101  # a session has a tower
     family = FAMILIES[facts.family]
     match family.image_layout:
-        case ImageLayout.VIEWS:
+        case ImageLayout.VIEWS | ImageLayout.HD:
             assert newline is not None  # noqa: S101  # see `newline`
             single = family.features_of_several is not None
-            return ViewEncoder(session, vision, newline, single_views=single)
+            return (
+                HdEncoder(session, vision, newline)
+                if family.image_layout is ImageLayout.HD
+                else ViewEncoder(session, vision, newline, single_views=single)
+            )
         case ImageLayout.CROPS | ImageLayout.NUMBERED:
             return CropEncoder(session, image_size=plan.image_size)
         case ImageLayout.GRID:
@@ -104,5 +116,5 @@ def encoder_of(
             return PatchEncoder(session, facts)
         case ImageLayout.TILES:
             return CrossAttentionEncoder(session, vision)
-        case ImageLayout.SQUARE | ImageLayout.OWN:  # the latter has no session
+        case ImageLayout.SQUARE | ImageLayout.OWN | ImageLayout.ENDED:  # only the first has one
             return VisionEncoder(session, image_size=plan.image_size)

@@ -9,6 +9,7 @@ import onnxruntime
 from numpy.typing import NDArray
 
 from mm_api.documents.serving_plan import Device
+from mm_runtime.images.normalisation import Normalisation
 from mm_runtime.serving.encode.vision.cache import FeatureCache
 from mm_runtime.serving.encode.vision.runner import Inputs, Rows, Runner
 
@@ -92,6 +93,7 @@ def open_runner(
     keeps: bool = False,
     half: bool = False,
     graphs: int = 0,
+    normalisation: Normalisation | None = None,
 ) -> Runner:
     """Load the vision engine of a folder.
 
@@ -103,6 +105,7 @@ def open_runner(
         keeps: features that are made on a GPU stay there, as tensors of torch.
         half: torch on a GPU computes in float16 (`TorchRunner`).
         graphs: it starts runs of at most so many images as CUDA graphs.
+        normalisation: torch on a GPU normalises pixels that come as bytes there.
 
     Raises:
         ValueError: an engine that nothing here runs.
@@ -122,6 +125,7 @@ def open_runner(
             keeps=keeps,
             half=half,
             graphs=graphs,
+            normalisation=normalisation,
         )
     raise ValueError(
         f"{folder}: no code of this version runs a vision engine of {engine}; serve the "

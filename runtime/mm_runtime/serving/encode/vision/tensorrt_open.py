@@ -20,13 +20,16 @@ ENGINES = ("model.engine", "visual_encoder.engine")
 NEWLINES = "image_newlines.safetensors"
 
 
-def open_tensorrt(folder: Path, layout: ImageLayout, vision: VisionFacts) -> Runner:
+def open_tensorrt(
+    folder: Path, layout: ImageLayout, vision: VisionFacts, *, keeps: bool = False
+) -> Runner:
     """Load a vision engine.
 
     Args:
         folder: what the build wrote.
         layout: how the family's images are cut up.
         vision: sizes of the tower.
+        keeps: features stay on the GPU, of families that have them as the engine gives them out.
 
     Raises:
         OSError: there is no engine.
@@ -55,7 +58,7 @@ def open_tensorrt(folder: Path, layout: ImageLayout, vision: VisionFacts) -> Run
                 return Pixels()
 
     found = (folder / name for name in ENGINES if (folder / name).is_file())
-    return TensorRTRunner(next(found, folder / ENGINES[0]), tensors)
+    return TensorRTRunner(next(found, folder / ENGINES[0]), tensors, keeps=keeps)
 
 
 def read_newline(folder: Path) -> NDArray[np.float32]:

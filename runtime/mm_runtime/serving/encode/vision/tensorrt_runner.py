@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from mm_runtime.serving.encode.vision.builder_tensors import OUTPUT, EngineTensors
-from mm_runtime.serving.encode.vision.runner import Inputs
+from mm_runtime.serving.encode.vision.runner import Inputs, Rows
 
 TYPES = {
     "FLOAT": torch.float32,
@@ -66,8 +66,12 @@ class TensorRTEngine:
         shapes = self._engine.get_tensor_profile_shape(name, 0)
         return int(shapes[0][0])
 
-    def run(self, inputs: Inputs) -> NDArray[np.float32]:
+    def run(self, inputs: Inputs, *, keeps: bool = False) -> Rows:
         """Return the output of one run, as float32 in host memory.
+
+        Args:
+            inputs: arrays by name.
+            keeps: return the tensor as it is, complete, where the engine runs on a GPU.
 
         Raises:
             ValueError: names or shapes that the engine was not built for.
@@ -90,8 +94,10 @@ class TensorRTEngine:
             stream = self._stream.cuda_stream if self._stream else 0
             if not self._context.execute_async_v3(stream):
                 raise RuntimeError("the vision engine's run failed; TensorRT has logged why")
-            features: NDArray[np.float32] = output.float().cpu().numpy()  # waits for the stream
-        return features
+            if keeps and self._stream:
+                self._stream.synchronize()
+                return output
+            return output.float().cpu().numpy()  # waits for the stream
 
     def _tensor(self, name: str, array: NDArray[Any]) -> torch.Tensor:
         host = torch.from_numpy(np.ascontiguousarray(array))
@@ -104,16 +110,22 @@ class TensorRTEngine:
 class TensorRTRunner:
     """One family's engine as every other runner: named batches in, features out."""
 
-    def __init__(self, path: Path, tensors: Callable[[TensorRTEngine], EngineTensors]) -> None:
-        """Load the engine; `tensors` says what it takes.
+    def __init__(
+        self,
+        path: Path,
+        tensors: Callable[[TensorRTEngine], EngineTensors],
+        *,
+        keeps: bool = False,
+    ) -> None:
+        """Load the engine; `tensors` says what it takes, `keeps` is that of `run`.
 
         Raises:
             OSError, ValueError: as `TensorRTEngine`.
         """
-        self._engine = TensorRTEngine(path)
+        self._engine, self._keeps = TensorRTEngine(path), keeps
         self._tensors = tensors(self._engine)
 
-    def __call__(self, inputs: Inputs) -> NDArray[np.float32]:
+    def __call__(self, inputs: Inputs) -> Rows:
         """Run one batch."""
-        output = self._engine.run(self._tensors.inputs(inputs))
+        output = self._engine.run(self._tensors.inputs(inputs), keeps=self._keeps)
         return self._tensors.features(inputs, output)

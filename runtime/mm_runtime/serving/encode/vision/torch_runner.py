@@ -9,8 +9,10 @@ from typing import Any
 import torch
 from torch.export.passes import move_to_device_pass
 
+from mm_runtime.images.normalisation import CHANNELS, VALUES, Normalisation
 from mm_runtime.serving.captures import capture_on
 from mm_runtime.serving.device import CPU, as_tensor, is_gpu
+from mm_runtime.serving.encode.vision.pixel_bytes import PIXELS
 from mm_runtime.serving.encode.vision.runner import Inputs, Rows
 
 logger = logging.getLogger(__name__)
@@ -26,8 +28,6 @@ ViT-L/14-336 and random weights. A tower whose activations leave float16's range
 DARKEST, BRIGHTEST = -2.0, 2.7
 """Range of normalised pixels."""
 
-PIXELS = "pixel_values"
-
 
 class TorchRunner:
     """An exported program on a device."""
@@ -41,6 +41,7 @@ class TorchRunner:
         keeps: bool = False,
         half: bool = False,
         graphs: int = 0,
+        normalisation: Normalisation | None = None,
     ) -> None:
         """Load the program.
 
@@ -52,12 +53,14 @@ class TorchRunner:
             half: on a GPU compute in float16, if features are nearly those of float32.
             graphs: on a GPU start passes of at most so many images as CUDA graphs. The program has
                 pixels as its only input.
+            normalisation: of pixels that come as bytes; None: none do.
         """
         torch.set_num_threads(threads)
         self._model = model
         program = _loaded(model, device)
         self._device, self._keeps = device, keeps and is_gpu(device)
         self._module: Any = program.module()
+        self._normalise = NormalisedOn(device, normalisation) if normalisation else None
         self._dtype = torch.float32
         self._passes: dict[int, Any] = {}
         if is_gpu(device) and half:
@@ -72,7 +75,7 @@ class TorchRunner:
         sizes = sorted(self._passes)
         if sizes and count <= sizes[-1]:
             size = sizes[bisect_left(sizes, count)]
-            self._pixels[:count].copy_(as_tensor(inputs[PIXELS], self._device))
+            self._pixels[:count].copy_(self._on_device(inputs[PIXELS]))
             # The next run overwrites what this one returns.
             features = self._passes[size]()[:count].clone()
         else:
@@ -80,8 +83,13 @@ class TorchRunner:
             features = self._module(**tensors)
         return features if self._keeps else features.float().cpu().numpy()
 
-    def _taken(self, values: Any) -> torch.Tensor:
+    def _on_device(self, values: Any) -> torch.Tensor:
         tensor = as_tensor(values, self._device)
+        is_bytes = self._normalise is not None and tensor.dtype == torch.uint8
+        return self._normalise(tensor) if self._normalise and is_bytes else tensor
+
+    def _taken(self, values: Any) -> torch.Tensor:
+        tensor = self._on_device(values)
         return tensor.to(self._dtype) if tensor.is_floating_point() else tensor
 
     @torch.inference_mode()
@@ -114,6 +122,21 @@ class TorchRunner:
         capture = capture_on(self._device)
         for size in reversed(sizes):
             self._passes[size] = capture(partial(self._module, pixel_values=self._pixels[:size]))
+
+
+class NormalisedOn:
+    """Normalises bytes on a device: the bits of the processor, from the same table."""
+
+    def __init__(self, device: torch.device, normalisation: Normalisation) -> None:
+        self._table = torch.from_numpy(normalisation.table()).to(device).reshape(-1)
+        starts = torch.arange(CHANNELS, dtype=torch.int32, device=device) * VALUES
+        self._starts = starts[:, None, None]
+
+    def __call__(self, images: torch.Tensor) -> torch.Tensor:
+        """Return float16 [images, 3, height, width] of bytes [images, height, width, 3]."""
+        # In the order of the result, which would else keep that of the bytes.
+        places = images.permute(0, 3, 1, 2).contiguous() + self._starts
+        return self._table[places]
 
 
 def _loaded(model: Path, device: torch.device) -> Any:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mm_api.modalities import transcribes
 from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.preprocess.audio.spectrogram import LogMel
@@ -179,5 +180,4 @@ def load_spectrogram(engine: EngineDirectory) -> LogMel:
 
 def accepts_audio(engine: EngineDirectory) -> bool:
     """Return whether the engine's encoder reads audio."""
-    encoder = engine.facts.encoder
-    return encoder is not None and encoder.mel_bins is not None
+    return transcribes(engine.facts)

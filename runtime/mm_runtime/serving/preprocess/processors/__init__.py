@@ -11,7 +11,9 @@ from mm_api.families import FAMILIES
 from mm_api.families.family import ImageLayout
 from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.preprocess.processors.crops import CropProcessor
+from mm_runtime.serving.preprocess.processors.ended import EndedProcessor
 from mm_runtime.serving.preprocess.processors.grids import GridProcessor
+from mm_runtime.serving.preprocess.processors.hd import HdProcessor
 from mm_runtime.serving.preprocess.processors.lines import LineProcessor
 from mm_runtime.serving.preprocess.processors.numbered import NumberedProcessor
 from mm_runtime.serving.preprocess.processors.own import OwnProcessor
@@ -22,7 +24,9 @@ from mm_runtime.serving.preprocess.processors.views import ViewProcessor
 
 _LOADERS: Mapping[ImageLayout, Callable[[EngineDirectory], ImageProcessor]] = {
     ImageLayout.VIEWS: ViewProcessor.load,
+    ImageLayout.HD: HdProcessor.load,
     ImageLayout.CROPS: CropProcessor.load,
+    ImageLayout.ENDED: EndedProcessor.load,
     ImageLayout.NUMBERED: NumberedProcessor.load,
     ImageLayout.GRID: GridProcessor.load,
     ImageLayout.LINES: LineProcessor.load,

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from PIL import Image
 
+from mm_runtime.images.processor_config import read_config
 from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.geometry.anyres import Size
@@ -19,7 +20,6 @@ from mm_runtime.serving.preprocess.processors.prepared import (
     WithoutOptions,
     WithoutVideo,
     bounded,
-    read_config,
 )
 
 

@@ -8,8 +8,8 @@ from math import ceil, floor, sqrt
 from pathlib import Path
 from typing import Any
 
+from mm_runtime.images.processor_config import PROCESSOR_CONFIG
 from mm_runtime.serving.errors import RequestError
-from mm_runtime.serving.preprocess.processors.prepared import PROCESSOR_CONFIG
 from mm_runtime.serving.prompts.chat_template import read_object
 
 VIDEO_CONFIG = "video_preprocessor_config.json"

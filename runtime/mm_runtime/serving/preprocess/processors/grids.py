@@ -9,10 +9,11 @@ import numpy as np
 from PIL import Image
 
 from mm_api.families import FAMILIES
+from mm_runtime.images.normalisation import Values
+from mm_runtime.images.processor_config import read_config
 from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.preprocess.processors.frame_sizes import FRAMES, LONGEST_RATIO, FrameSizes
-from mm_runtime.serving.preprocess.processors.pixel_values import Values
 from mm_runtime.serving.preprocess.processors.prepared import (
     LOW_SIDE,
     NO_VIDEO,
@@ -24,7 +25,6 @@ from mm_runtime.serving.preprocess.processors.prepared import (
     Prepared,
     Size,
     bounded,
-    read_config,
     shrunk,
 )
 from mm_runtime.serving.prompts.moments import are_written

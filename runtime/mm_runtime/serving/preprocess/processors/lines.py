@@ -12,9 +12,10 @@ import numpy as np
 from PIL import Image
 
 from mm_api.families import FAMILIES
+from mm_runtime.images.normalisation import Values
+from mm_runtime.images.processor_config import read_config
 from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.errors import RequestError
-from mm_runtime.serving.preprocess.processors.pixel_values import Values
 from mm_runtime.serving.preprocess.processors.prepared import (
     LOW_SIDE,
     Colours,
@@ -24,7 +25,6 @@ from mm_runtime.serving.preprocess.processors.prepared import (
     Size,
     WithoutOptions,
     WithoutVideo,
-    read_config,
 )
 from mm_runtime.serving.prompts.frames import Frame
 

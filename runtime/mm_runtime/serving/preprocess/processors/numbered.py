@@ -13,6 +13,7 @@ from PIL import Image
 
 from mm_api.families import FAMILIES
 from mm_api.families.prompt import TileMarks
+from mm_runtime.images.processor_config import read_config
 from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.preprocess.processors.frame_sizes import video_config
@@ -25,7 +26,6 @@ from mm_runtime.serving.preprocess.processors.prepared import (
     Prepared,
     Size,
     WithoutOptions,
-    read_config,
     shrunk,
 )
 from mm_runtime.serving.prompts.frames import Frame

@@ -1,22 +1,17 @@
 """What every processor returns, and the arithmetic all of them share."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import sqrt
-from pathlib import Path
 from typing import Any, Literal, Protocol, Self, TypeAlias
 
 from numpy.typing import NDArray
 from PIL import Image
 
+from mm_runtime.images.normalisation import Values
 from mm_runtime.serving.errors import RequestError
-from mm_runtime.serving.preprocess.processors.pixel_values import Values, pixel_values
+from mm_runtime.serving.preprocess.processors.pixel_values import pixel_values
 from mm_runtime.serving.prompts.frames import Frame
-
-CONFIG = "preprocessor_config.json"
-PROCESSOR_CONFIG = "processor_config.json"
-
 
 Size: TypeAlias = tuple[int, int]
 """Height and width in pixels."""
@@ -268,19 +263,3 @@ class Colours:
     def normalised(self, image: Image.Image) -> Values:
         """Return float16 [3, height, width] of an RGB image."""
         return pixel_values(image, mean=self.mean, std=self.std, rescale=self.rescale)
-
-
-def read_config(folder: Path) -> dict[str, Any]:
-    """Return `preprocessor_config.json`, or the image part of `processor_config.json`.
-
-    Raises:
-        OSError: neither file is there.
-        KeyError: the second has no image part.
-    """
-    if (folder / CONFIG).is_file():
-        found: dict[str, Any] = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
-        return found
-    part: dict[str, Any] = json.loads((folder / PROCESSOR_CONFIG).read_text(encoding="utf-8"))[
-        "image_processor"
-    ]
-    return part

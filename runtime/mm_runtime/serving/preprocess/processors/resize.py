@@ -5,7 +5,6 @@ BLIP: squeeze the image into the square. The steps and their rounding follow tra
 compare both on odd sizes.
 """
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,10 +13,9 @@ import numpy as np
 from numpy.typing import DTypeLike
 from PIL import Image
 
-from mm_runtime.serving.preprocess.processors.pixel_values import Values, pixel_values
-
-CONFIG = "preprocessor_config.json"
-PROCESSOR_CONFIG = "processor_config.json"
+from mm_runtime.images.normalisation import Bytes, Values
+from mm_runtime.images.processor_config import read_config
+from mm_runtime.serving.preprocess.processors.pixel_values import pixel_values
 
 _LONGEST_RATIO = 16
 """Beyond this aspect ratio an image is cropped before it is resized: a 1 x 1,000,000 strip would
@@ -45,12 +43,7 @@ class ImagePreprocessor:
             OSError: neither file is there.
             KeyError, ValueError: a key is missing, or this is no square CLIP preprocessing.
         """
-        if (folder / CONFIG).is_file():
-            config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
-        else:
-            config = json.loads((folder / PROCESSOR_CONFIG).read_text(encoding="utf-8"))[
-                "image_processor"
-            ]
+        config = read_config(folder)
         squeezes = not config.get("crop_size") or config.get("do_center_crop") is False
         crop = _side(config["size" if squeezes else "crop_size"])
         return cls(
@@ -76,6 +69,18 @@ class ImagePreprocessor:
             for image in images
         ]
         return made[0][np.newaxis] if len(made) == 1 else np.stack(made)
+
+    def bytes_of(self, image: Image.Image | Bytes) -> Bytes:
+        """Return [crop, crop, 3] of an image or of RGB bytes: what `__call__` normalises.
+
+        Bytes of the crop's size stay where they are: a copy to Pillow and back takes a quarter of a
+        millisecond of an image of 336 x 336 pixels.
+        """
+        if isinstance(image, np.ndarray):
+            if image.shape[:2] == (self.crop,) * 2 and self._keeps_squares:
+                return image
+            image = Image.fromarray(image)
+        return np.asarray(self.resize_and_crop(image))
 
     @property
     def _keeps_squares(self) -> bool:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from PIL import Image
 
+from mm_runtime.images.normalisation import Bytes
 from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.preprocess.processors.prepared import (
@@ -18,6 +19,9 @@ from mm_runtime.serving.preprocess.processors.prepared import (
     WithoutVideo,
 )
 from mm_runtime.serving.preprocess.processors.resize import ImagePreprocessor
+from mm_runtime.serving.tensor_names import BYTES_PREPARED
+
+PIXEL_VALUES = "PIXEL_VALUES"
 
 
 @dataclass(frozen=True)
@@ -63,4 +67,10 @@ class SquareProcessor(InOneRun, InPrompt, WithoutOptions, WithoutVideo):
     def prepare(self, images: list[Image.Image]) -> Prepared:
         """Return `PIXEL_VALUES` [images, 3, side, side]."""
         pixels = self.preprocessor(images, np.float16)
-        return Prepared({"PIXEL_VALUES": pixels}, (self.rows,) * len(images))
+        return Prepared({PIXEL_VALUES: pixels}, (self.rows,) * len(images))
+
+    def prepare_bytes(self, images: Sequence[Image.Image | Bytes]) -> Prepared:
+        """Return `PIXEL_BYTES` [images, side, side, 3], which the encoder normalises."""
+        squares = [self.preprocessor.bytes_of(image) for image in images]
+        pixels = squares[0][np.newaxis] if len(squares) == 1 else np.stack(squares)
+        return Prepared({BYTES_PREPARED: pixels}, (self.rows,) * len(images))

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from mm_runtime.images.normalisation import Values
+from mm_runtime.images.processor_config import read_config
 from mm_runtime.serving.directory import EngineDirectory
-from mm_runtime.serving.preprocess.processors.pixel_values import Values
 from mm_runtime.serving.preprocess.processors.prepared import (
     Colours,
     Detail,
@@ -19,7 +20,6 @@ from mm_runtime.serving.preprocess.processors.prepared import (
     WithoutOptions,
     WithoutVideo,
     bounded,
-    read_config,
 )
 
 

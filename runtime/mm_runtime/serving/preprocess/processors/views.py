@@ -13,6 +13,7 @@ import numpy as np
 from PIL import Image
 
 from mm_api.families import FAMILIES
+from mm_runtime.images.processor_config import read_config
 from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.geometry.anyres import VIDEO_POOL, Size, best_grid, rows_of_image
@@ -26,7 +27,6 @@ from mm_runtime.serving.preprocess.processors.prepared import (
     Prepared,
     WithoutOptions,
     bounded,
-    read_config,
 )
 
 _LONGEST_SIDE = 8192

@@ -1,0 +1,287 @@
+"""NVILA: SigLIP's tiles of an image, and Qwen2; trtllm-serve alone has its class (#features).
+
+TensorRT-LLM's class, VilaModel (tensorrt_llm/_torch/models/modeling_vila.py at 0185c281), reads
+`llm/`, `vision_tower/` and `mm_projector/`; its tiles are those of modeling_multimodal_utils.py.
+The table of docs/source/models/supported-models.md names Efficient-Large-Model/NVILA-8B since 1.0.
+transformers has no class of it, and upstream has no vision builder of it.
+"""
+
+from mm_api.checkpoint.dimensions import Dimensions
+from mm_api.checkpoint.text import text_facts
+from mm_api.checkpoint.values import JsonObject, Sizes, invalid, section
+from mm_api.checkpoint.vision import SIGLIP, tower_facts
+from mm_api.documents.model_facts import TextFacts, VisionFacts
+from mm_api.ended_tiles import (
+    features_of_square,
+    largest_grid,
+    tiles_of_tower,
+    tokens_of_grid,
+)
+from mm_api.families.family import (
+    BYTES_TENSORS,
+    ENSEMBLE,
+    NO_ENGINES,
+    VARIABLE_SIZE_FACTOR,
+    Decoder,
+    Embeddings,
+    Family,
+    ImageLayout,
+    Kind,
+    PyTorchServing,
+    Serving,
+    Tokenizer,
+    Unserved,
+)
+from mm_api.families.llava_onevision import QWEN2_STYLE
+from mm_api.families.prompt import IMAGES, TEXT, PromptStyle
+from mm_api.families.vila import TILING, is_in_parts, tiles_images
+
+PROJECTORS = {"mlp_downsample": 2, "mlp_downsample_2x2_fix": 2, "mlp_downsample_3x3_fix": 3}
+"""Patches a side that become one feature: DownSampleBlock and the like of modeling_vila.py."""
+
+LEAST_TILES, MOST_TILES = 1, 12
+"""min_tiles and max_tiles of VilaConfig, for checkpoints that leave them out."""
+
+TEXTS = ("qwen2",)
+"""Language models whose blocks are planned."""
+
+CONVERSATIONS = ("vila1.5-3b", "vila1.5-8b", "vila1.5-13b", "vila1.5-40b", "llama-3", "llama3")
+"""CONVERSATION_MODE_MAPPING of modeling_vila.py: a path with one of them has that conversation,
+whatever the checkpoint is; every other one has the tokenizer's own template."""
+
+NEAREST = "LLaVA-OneVision (family llava-onevision), whose images are tiled too"
+
+
+def features_per_image(vision: VisionFacts) -> int:
+    """Return the features of the most tiles: 13 x 121 of NVILA-Lite, 12 x 256 of NVILA."""
+    return tokens_of_grid(vision, largest_grid(vision)).features
+
+
+def frame_tokens(vision: VisionFacts) -> int:
+    """Return the newlines among them."""
+    return tokens_of_grid(vision, largest_grid(vision)).newlines
+
+
+def vision_parameters(vision: VisionFacts, text: TextFacts) -> int:
+    """Return the weights of SigLIP without its pooling head, and of the projector.
+
+    They lie in folders without a common index, so they are counted.
+    """
+    width, inner = vision.hidden_size, vision.intermediate_size or 4 * vision.hidden_size
+    perceptron = 2 * width * inner + inner + width
+    attention = 4 * (width * width + width)
+    tower = vision.layers * (attention + perceptron + 4 * width)
+    positions = (vision.image_size // vision.patch_size) ** 2
+    tower += (3 * vision.patch_size**2 + 1 + positions + 2) * width
+    seen, hidden = width * len(vision.scales or (1,)), text.hidden_size
+    merged = vision.merge_size or 2
+    wide = seen * merged**2
+    last = hidden * hidden + hidden
+    if merged == 2:  # noqa: PLR2004 (2 x 2 patches)
+        return tower + 2 * wide + wide * hidden + hidden + last
+    between = seen * merged
+    projector = 2 * wide + wide * between + between + 2 * between
+    return tower + projector + between * hidden + hidden + last
+
+
+def read(config: JsonObject, processor: JsonObject) -> Dimensions:
+    """Return the parts of an NVILA checkpoint.
+
+    Raises:
+        CheckpointError: TensorRT-LLM's class does not read it: it is of another class, its parts
+            lie elsewhere, or its tiles or features are made in a way that is not planned.
+    """
+    _check_class(config)
+    ratio = config.get("image_aspect_ratio")
+    if ratio not in TILING:
+        raise invalid(
+            f"image_aspect_ratio is {ratio!r}; expected dynamic or dynamic_s2: trtllm-serve gives"
+            " its class images as tensors, which it does not resize or pad"
+            f" (process_image of modeling_vila.py). Use {NEAREST}"
+        )
+    if config.get("s2") or bool(config.get("dynamic_s2")) != (ratio == TILING[1]):
+        raise invalid(
+            f"image_aspect_ratio is {ratio!r}, s2 {config.get('s2')!r} and dynamic_s2"
+            f" {config.get('dynamic_s2')!r}, which contradict each other: its tower would read"
+            " other tiles than the images are cut into"
+        )
+    text = section(config, "llm_cfg") or {}
+    kind = text.get("model_type")
+    if kind not in TEXTS:
+        raise invalid(
+            f"llm_cfg.model_type is {kind!r}; expected {' or '.join(TEXTS)}, whose blocks are"
+            " planned. Use an NVILA of Efficient-Large-Model"
+        )
+    if text.get("use_sliding_window"):
+        raise invalid("llm_cfg.use_sliding_window is true; expected false")
+    tied = bool(text.get("tie_word_embeddings", False))
+    facts = text_facts(text, where="llm_cfg", tied_embeddings=tied)
+    return Dimensions(facts, _vision(config, processor))
+
+
+def _vision(config: JsonObject, processor: JsonObject) -> VisionFacts:
+    tower = section(config, "vision_tower_cfg") or {}
+    names = tower.get("architectures")
+    if not isinstance(names, list) or names[:1] != ["SiglipVisionModel"]:
+        raise invalid(
+            f"vision_tower_cfg.architectures is {names!r}; expected SiglipVisionModel, whose"
+            " features are planned"
+        )
+    if (selected := config.get("mm_vision_select_feature", "patch")) != "cls_patch":
+        raise invalid(
+            f"mm_vision_select_feature is {selected!r}; expected 'cls_patch': SigLIP has no class"
+            " token that could be left out"
+        )
+    projector = (section(config, "mm_projector_cfg") or {}).get("mm_projector_type")
+    if projector not in PROJECTORS:
+        raise invalid(
+            f"mm_projector_cfg.mm_projector_type is {projector!r}; expected one of"
+            f" {', '.join(PROJECTORS)}, whose features are planned"
+        )
+    size = Sizes(tower, SIGLIP, "vision_tower_cfg")
+    side, merged = size("image_size"), PROJECTORS[projector]
+    cut = Sizes(section(processor, "size") or {}, {}, "vision_tower/preprocessor_config.json size")
+    scales = _scales(config, side) if config.get("dynamic_s2") else None
+    if scales is None and (cut("height", side), cut("width", side)) != (side, side):
+        raise invalid(
+            "vision_tower/preprocessor_config.json cuts tiles of another size than"
+            f" vision_tower_cfg.image_size, {side}, which the tower has positions for"
+        )
+    tiles = Sizes(config, {})
+    least, most = tiles("min_tiles", LEAST_TILES), tiles("max_tiles", MOST_TILES)
+    if scales:
+        least = (scales[-1] // scales[0]) ** 2
+    if least > most:
+        raise invalid(f"max_tiles is {most}; expected {least} or more, the tiles at the least")
+    return tower_facts(
+        size,
+        features_per_image=features_of_square(side, size("patch_size"), merged),  # of one tile
+        feature_layer=int(config.get("mm_vision_select_layer", -2)),
+        merge_size=merged,
+        min_tiles=least,
+        max_tiles=most + (scales is None and most > 1),
+        scales=scales,
+    )
+
+
+def _scales(config: JsonObject, side: int) -> list[int]:
+    """Return the scales of dynamic_s2.
+
+    Raises:
+        CheckpointError: they are no multiples of a tile, or another one's features are kept.
+    """
+    stated = config.get("s2_scales")
+    try:
+        parts = stated.split(",") if isinstance(stated, str) else stated
+        scales = [int(one) for one in parts]  # type: ignore[union-attr]
+    except (TypeError, ValueError):
+        scales = []
+    multiples = all(one > 0 and one % side == 0 for one in scales)
+    least = 2
+    if len(scales) < least or not multiples or scales[0] != side or scales != sorted(set(scales)):
+        raise invalid(
+            f"s2_scales is {stated!r}; expected two or more that rise, multiples of the tower's"
+            f" {side} pixels, which is the first"
+        )
+    kept = config.get("s2_resize_output_to_scale_idx", 0)
+    if kept not in {-1, len(scales) - 1}:
+        raise invalid(
+            f"s2_resize_output_to_scale_idx is {kept!r}; expected -1, as in NVILA-8B: features of"
+            " other scales are not planned"
+        )
+    return scales
+
+
+def _check_class(config: JsonObject) -> None:
+    """Refuse what TensorRT-LLM's class does not find.
+
+    Raises:
+        CheckpointError: as `read`.
+    """
+    kind, names = config.get("model_type"), config.get("architectures")
+    if kind != "llava_llama" or not isinstance(names, list) or names[:1] != ["LlavaLlamaModel"]:
+        raise invalid(
+            f"config.json says model_type {kind!r} and architectures {names!r}; expected"
+            " llava_llama and LlavaLlamaModel, the only ones that TensorRT-LLM has a class for"
+        )
+    for key, folder in (
+        ("llm_cfg", "llm"),
+        ("vision_tower_cfg", "vision_tower"),
+        ("mm_projector_cfg", "mm_projector"),
+    ):
+        name = (section(config, key) or {}).get("_name_or_path")
+        if not isinstance(name, str) or name.strip("/").rpartition("/")[2] != folder:
+            raise invalid(
+                f"{key}._name_or_path is {name!r}; expected a path that ends in {folder!r}:"
+                " TensorRT-LLM's class finds that folder of the checkpoint by it"
+            )
+    if not config.get("resume_path"):
+        raise invalid(
+            "resume_path is missing or empty; expected any path, as training writes it: without it"
+            " TensorRT-LLM's class does not load mm_projector/"
+        )
+    if (dtype := config.get("model_dtype")) not in {"torch.float16", "torch.bfloat16"}:
+        raise invalid(
+            f"model_dtype is {dtype!r}; expected 'torch.float16' or 'torch.bfloat16', which"
+            " TensorRT-LLM's class reads"
+        )
+
+
+WRAPPER = (
+    "<|im_start|>user\n"
+    + IMAGES
+    + "<image>\n{% endfor %}"
+    + TEXT
+    + "{% endfor %}<|im_end|>\n<|im_start|>assistant\n"
+)
+
+
+NVILA = Family(
+    name="nvila",
+    title="NVILA",
+    architectures=("LlavaLlamaModel",),
+    model_type=None,  # llava_llama, as VILA's: the layout and the tiles identify it
+    recognised=lambda config: is_in_parts(config) and tiles_images(config),
+    read=read,
+    kind=Kind.PROMPT_TABLE,
+    dtypes=("bfloat16", "float16"),
+    dtype_reason="the type of the published checkpoints",
+    style=QWEN2_STYLE,
+    embeddings=Embeddings(),
+    recipe=NO_ENGINES,
+    image_layout=ImageLayout.ENDED,
+    decoder=Decoder.FOLDER,
+    prompt=PromptStyle(WRAPPER, splits=True, opening="<|im_start|>"),
+    serving=Serving(ENSEMBLE, BYTES_TENSORS, "the checkpoint's chat template"),
+    features_per_image=features_per_image,
+    frame_tokens=frame_tokens,
+    fixed_features=False,
+    tiles_per_image=tiles_of_tower,
+    positions_per_tile=lambda vision: (vision.image_size // vision.patch_size) ** 2,
+    default_input_tokens=4096,
+    default_output_tokens=1024,
+    template_tokens=48,
+    pool_factor=VARIABLE_SIZE_FACTOR,
+    pipeline_parallel=False,
+    most_images=lambda vision: None if vision.scales else 1,
+    max_images_reason="TensorRT-LLM's class divides the tiles of a request evenly among its images"
+    " (_postprocess of modeling_vila.py), so that tiles of one would be taken for another's",
+    vision_parameters=vision_parameters,
+    pytorch=PyTorchServing(images=True, joins_messages=True, folder_words=CONVERSATIONS),
+    unserved=Unserved(
+        "NVILA",
+        "only TensorRT-LLM's class on PyTorch reads NVILA: use backend PyTorch, or a checkpoint of"
+        f" {NEAREST}",
+        backends=("Reference", "TensorRT"),
+    ),
+    tokenizer=Tokenizer(
+        advice="Save a fast tokenizer into llm/, not beside it:"
+        " AutoTokenizer.from_pretrained('llm').save_pretrained('llm')."
+    ),
+    in_parts=True,
+    notes=(
+        "tower and projector run in trtllm-serve's process, in float16, one request at a time",
+        "a request is one message of the user's: trtllm-serve would join several without a mark",
+        "videos are not served",
+    ),
+)

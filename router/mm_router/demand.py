@@ -1,0 +1,251 @@
+"""PURE: a parsed request -> the work that it is, in tokens as the gateway's queue counts them.
+
+Prompt, features of images, videos and recordings, and the longest answer. The router has neither
+tokenizer nor decoder: it estimates by lengths and by headers of images, and is as wrong for one
+replica as for the next. Whatever a client wrote has a weight above 0.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from mm_router.image_headers import pixels_of
+
+REQUEST_TOKENS = 32
+"""Of any request, whatever is in it: it is read, scheduled and answered."""
+
+BYTES_PER_TOKEN = 4
+"""Of UTF-8: English has four characters a token, Chinese about one of three bytes."""
+
+PIXELS_PER_TOKEN = 784
+"""A patch of 28 x 28, as Qwen2-VL's tower has it."""
+
+LEAST_IMAGE_TOKENS = 256
+"""A small image is scaled up to the tower's own size: 16 x 16 patches are the fewest usual."""
+
+IMAGE_TOKENS = 576
+"""Of an image whose size is not known, and of a frame of a video: LLaVA-1.5's 24 x 24 patches."""
+
+MOST_IMAGE_TOKENS = 16_384
+"""Of a model whose plan is not known: the most that Qwen2-VL's processor makes of an image."""
+
+VIDEO_IMAGES = 8
+"""Frames of a video, which the router does not open."""
+
+AUDIO_BYTES_PER_TOKEN = 1024
+"""25 tokens a second (Qwen2-Audio) of 16,000 samples of two bytes are 1,280 bytes a token; of MP3
+at 128 kbit/s they are 640."""
+
+AUDIO_TOKENS = 750
+"""Of a recording behind an address: half a minute."""
+
+ANSWER_TOKENS = 512
+"""That an answer without a stated length is expected to have."""
+
+LONGEST_ANSWER = 4096
+"""Where neither request nor plan says how long an answer may be."""
+
+MOST_ANSWER_TOKENS = 32_768
+"""That are believed where no plan is known."""
+
+MOST_ANSWERS = 128
+"""Of one request; OpenAI's limit of `n`."""
+
+_HEADERS = 64
+"""Images of one request whose headers are read, in up to 0.2 ms each."""
+
+_ANSWER_LIMITS = ("max_completion_tokens", "max_output_tokens", "max_tokens")
+"""The first that a request has wins, as at the gateway."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class ModelSize:
+    """What a plan says of a model's requests; 0: not known.
+
+    Attributes:
+        sequence: tokens of prompt and answer together, at most.
+        image: tokens that an image becomes, at most.
+    """
+
+    sequence: int = 0
+    image: int = 0
+
+
+UNPLANNED = ModelSize()
+"""Of a model whose plan is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a replica has to do for one request, in tokens.
+
+    Attributes:
+        prompt: until the first token of the answer.
+        answer: after it.
+    """
+
+    prompt: int
+    answer: int = 0
+
+    @property
+    def tokens(self) -> int:
+        """Both together."""
+        return self.prompt + self.answer
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What a request holds.
+
+    Attributes:
+        text: tokens, estimated.
+        images: pixels of each; 0: not known.
+        videos: their number.
+        audio: tokens of recordings, estimated.
+        answers: their number; 0: nothing is generated.
+        longest: tokens of an answer; None: the request does not say.
+    """
+
+    text: int = 0
+    images: tuple[int, ...] = ()
+    videos: int = 0
+    audio: int = 0
+    answers: int = 1
+    longest: int | None = None
+
+    def prompt_tokens(self, size: ModelSize) -> int:
+        """Return the tokens before the answer; a longer prompt than fits is refused, not read."""
+        images = sum(_image_tokens(pixels, size) for pixels in self.images)
+        videos = self.videos * VIDEO_IMAGES * _image_tokens(0, size)
+        tokens = REQUEST_TOKENS + self.text + images + videos + self.audio
+        return min(tokens, REQUEST_TOKENS + size.sequence) if size.sequence else tokens
+
+    def work(self, size: ModelSize) -> Work:
+        """Return what a replica is expected to do."""
+        expected = self.longest if self.longest is not None else ANSWER_TOKENS
+        return Work(self.prompt_tokens(size), self._answers(expected, size))
+
+    def most_tokens(self, size: ModelSize) -> int:
+        """Return what prompt and the longest answers have together."""
+        longest = self.longest
+        if longest is None:
+            longest = size.sequence or LONGEST_ANSWER
+        return self.prompt_tokens(size) + self._answers(longest, size)
+
+    def _answers(self, tokens: int, size: ModelSize) -> int:
+        most = size.sequence - self.prompt_tokens(size) if size.sequence else MOST_ANSWER_TOKENS
+        return self.answers * max(1, min(tokens, most))
+
+
+def demand_of(request: dict[str, Any], *, answered: bool = True) -> Demand:
+    """Return what a parsed JSON request holds; what is malformed the gateway refuses.
+
+    Args:
+        request: the body.
+        answered: something is generated.
+    """
+    found = _Found()
+    _walk(request, found)
+    text = math.ceil(found.text_bytes / BYTES_PER_TOKEN) + found.token_ids
+    answers = max(_count(request.get("n")) or 1, _count(request.get("best_of")) or 1)
+    limits = (_count(request.get(name)) for name in _ANSWER_LIMITS)
+    return Demand(
+        text=text,
+        images=tuple(found.images),
+        videos=found.videos,
+        audio=found.audio,
+        answers=min(answers, MOST_ANSWERS) if answered else 0,
+        longest=next((limit for limit in limits if limit), None),
+    )
+
+
+def demand_of_form(body_bytes: int) -> Demand:
+    """Return what a form with audio holds."""
+    return Demand(audio=audio_tokens(body_bytes))
+
+
+def audio_tokens(file_bytes: int) -> int:
+    """Return the tokens of a recording."""
+    return math.ceil(file_bytes / AUDIO_BYTES_PER_TOKEN)
+
+
+class _Found:
+    """What a request was found to hold so far."""
+
+    def __init__(self) -> None:
+        self.text_bytes = self.token_ids = self.videos = self.audio = 0
+        self.images: list[int] = []
+
+    def image(self, url: str) -> None:
+        self.images.append(pixels_of(url) if len(self.images) < _HEADERS else 0)
+
+    def video(self, _url: str) -> None:
+        self.videos += 1
+
+    def recording(self, content: str) -> None:
+        # Base64 has four characters for three bytes.
+        is_address = content[:4].lower() == "http"
+        self.audio += AUDIO_TOKENS if is_address else audio_tokens(len(content) * 3 // 4)
+
+
+_Take = Callable[[_Found, str], None]
+
+_MEDIA: dict[str, tuple[str, str, _Take]] = {
+    "image_url": ("image_url", "url", _Found.image),
+    "input_image": ("image_url", "url", _Found.image),
+    "video_url": ("video_url", "url", _Found.video),
+    "audio_url": ("audio_url", "url", _Found.recording),
+    "input_audio": ("input_audio", "data", _Found.recording),
+}
+"""Type of a part -> the field of its file, the file's own field, and what it counts as."""
+
+
+def _walk(request: dict[str, Any], found: _Found) -> None:
+    """Count every text of a request but for files: tools and forms are part of prompts, too.
+
+    Exact types, which are all that JSON has, and no call for a text: the most elements that a body
+    may have (16,384) are counted in 10 ms, a quarter of what patterns of `match` take.
+    """
+    left: list[Any] = [request]
+    length = 0
+    while left:
+        items = left.pop()
+        if type(items) is dict:
+            media = _MEDIA.get(kind) if type(kind := items.get("type")) is str else None
+            if media is not None:
+                field, inner, take = media
+                file = items.get(field)
+                take(found, _text(file.get(inner) if type(file) is dict else file))
+                continue
+            items = items.values()
+        else:
+            found.token_ids += sum(type(item) is int for item in items)
+        for item in items:
+            kind = type(item)
+            if kind is str:
+                length += len(item) if item.isascii() else _length(item)
+            elif kind is dict or kind is list:
+                left.append(item)
+    found.text_bytes += length
+
+
+def _length(text: str) -> int:
+    """Return the bytes of a text; lone surrogates count as one each."""
+    return len(text.encode(errors="replace"))
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _count(value: object) -> int:
+    """Return a number of a request; 0 where it is none."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+
+
+def _image_tokens(pixels: int, size: ModelSize) -> int:
+    most = size.image or MOST_IMAGE_TOKENS
+    if not pixels:
+        return min(most, IMAGE_TOKENS)
+    return min(most, max(LEAST_IMAGE_TOKENS, math.ceil(pixels / PIXELS_PER_TOKEN)))

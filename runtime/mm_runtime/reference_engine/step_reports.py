@@ -1,0 +1,42 @@
+"""How many requests the decoding steps had, reported once in a while: each report costs calls."""
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+
+logger = logging.getLogger(__name__)
+
+StepObserver = Callable[[Mapping[int, int]], None]
+
+REPORT_INTERVAL_SECONDS = 1.0
+"""Prometheus scrapes every 15 s by default, the operator's autoscaler every 5 s at the soonest."""
+
+
+class StepReports:
+    """Steps that were not reported yet: requests of a step -> such steps."""
+
+    def __init__(self) -> None:
+        """Begin without an observer."""
+        self.observe: StepObserver = _no_observer
+        self._sizes: Counter[int] = Counter()
+        self._reported_at = 0.0
+
+    def add(self, requests: int) -> None:
+        """Count a step with so many requests."""
+        self._sizes[requests] += 1
+
+    def report(self, *, busy: bool) -> None:
+        """Report what was counted, if it is time or the engine has nothing to do."""
+        now = time.monotonic()
+        if self._sizes and (not busy or now - self._reported_at >= REPORT_INTERVAL_SECONDS):
+            self._reported_at = now
+            sizes, self._sizes = self._sizes, Counter()
+            try:
+                self.observe(sizes)
+            except Exception:
+                logger.exception("the steps could not be counted; generation continues")
+
+
+def _no_observer(_: Mapping[int, int]) -> None:
+    """Observe nothing."""

@@ -1,0 +1,31 @@
+"""PURE: whether image features are GPU tensors on their way to the language model."""
+
+from mm_api.documents.engine_manifest import EngineManifest
+from mm_api.documents.serving_plan import ServingPlan
+from mm_api.trtllm_layout import release_of
+
+READS_GPU_TENSORS_SINCE = (0, 20)
+"""TensorRT-LLM whose backend copies inputs from a GPU, by its source: older ones read each as host
+memory (`readInputsTensors` of inflight_batcher_llm)."""
+
+
+def are_gpu_tensors(engine: EngineManifest, serving: ServingPlan) -> bool:
+    """Return whether the encoder of a serving pod hands features over on the GPU.
+
+    Of the Reference engine where it computes there. Of TensorRT-LLM without a pinned pool only:
+    with one, a full CUDA pool gives out features that were never copied (Triton 2.51), and its
+    backend refuses no request for that. And on one GPU: others get requests from the first one.
+    """
+    plan = engine.plan
+    if plan.engine.vision is None:
+        return False
+    if plan.engine.backend == "Reference":
+        return serving.device == "CUDA"
+    build = plan.trtllm
+    return (
+        plan.engine.backend == "TensorRT"
+        and build is not None
+        and build.ranks == 1
+        and release_of(build.version) >= READS_GPU_TENSORS_SINCE
+        and serving.pools.pinned_bytes == 0
+    )

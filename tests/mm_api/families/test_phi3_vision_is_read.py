@@ -1,0 +1,132 @@
+"""Phi-3-vision's config.json: dimensions, weights, and what is refused by its key."""
+
+from collections.abc import Mapping
+from math import prod
+from typing import Any
+
+import pytest
+
+from mm_api.checkpoint import CheckpointError, Dimensions
+from mm_api.families import FAMILIES
+from mm_api.families.detection import resolve
+from real_models import real_models
+
+FAMILY = FAMILIES["phi3-vision"]
+MODEL = next(one for one in real_models() if one.family == FAMILY.name)
+CONFIG: Mapping[str, Any] = MODEL.files["config.json"]
+PROCESSOR: Mapping[str, Any] = MODEL.files["preprocessor_config.json"]
+
+
+def read(
+    changes: Mapping[str, Any] | None = None, processor: Mapping[str, Any] = PROCESSOR
+) -> Dimensions:
+    """Return the dimensions of the published checkpoint with other values."""
+    config = {**CONFIG, **(changes or {})}
+    assert resolve(config, None) == FAMILY.name
+    return FAMILY.dimensions(config, dict(processor), {})
+
+
+def section(key: str, **changes: Any) -> dict[str, Any]:
+    """Return a section of config.json with some keys changed."""
+    return {key: CONFIG[key] | changes}
+
+
+def test_the_tower_is_clips() -> None:
+    """Sizes that the checkpoint's code has as constants follow from the two that it names."""
+    found, vision = read(), read().vision
+
+    assert vision is not None
+    assert (found.text.head_size, found.text.max_position_embeddings) == (96, 131072)
+    assert (vision.hidden_size, vision.image_size, vision.attention_heads) == (1024, 336, 16)
+    assert (vision.layers, vision.feature_layer, vision.max_tiles) == (24, -2, 17)
+    assert found.image_token_id is None
+
+
+def test_every_weight_is_counted() -> None:
+    """Names and shapes make the 4.15 billion of the model's page, and so do the formulas."""
+    layout, found = FAMILY.other_layout, read()
+    assert layout is not None
+    assert FAMILY.vision_parameters is not None
+    assert found.vision is not None
+    shapes = layout.shapes(dict(CONFIG))
+    tower = {name: shape for name, shape in shapes.items() if "vision_embed_tokens" in name}
+
+    assert sum(map(prod, shapes.values())) == MODEL.parameters
+    assert sum(map(prod, tower.values())) == FAMILY.vision_parameters(found.vision, found.text)
+
+
+@pytest.mark.parametrize(("crops", "features"), [(1, 313), (4, 781), (16, 2653)])
+def test_features_of_a_column(crops: int, features: int) -> None:
+    """Of the most tokens that upstream counts, those of an image of one column of tiles."""
+    vision = read(processor={"num_crops": crops}).vision
+
+    assert vision is not None
+    assert FAMILY.features_per_image(vision) == features
+    assert (crops + 1) * 144 + 1 + (crops + 1) * 12 == features
+
+
+@pytest.mark.parametrize("kind", ["su", "longrope"])
+def test_both_names_of_the_rotations(kind: str) -> None:
+    """Phi-3.5 and later files of transformers call the same rotations by either."""
+    layout = FAMILY.other_layout
+    assert layout is not None
+    given = dict(CONFIG) | section("rope_scaling", type=kind)
+
+    assert layout.config(given)["rope_scaling"]["rope_type"] == "longrope"
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        pytest.param(
+            section("embd_layer", hd_transform_order="glb_sub"),
+            "embd_layer.hd_transform_order is 'glb_sub'; expected 'sub_glb'",
+            id="order",
+        ),
+        pytest.param(
+            section("embd_layer", with_learnable_separator=False),
+            "with_learnable_separator is False",
+            id="separator",
+        ),
+        pytest.param(section("embd_layer", use_hd_transform=False), "use_hd_transform", id="hd"),
+        pytest.param(
+            section("embd_layer", projection_cls="linear"), "projection_cls is 'linear'", id="mlp"
+        ),
+        pytest.param({"embd_layer": None}, "embedding_cls|projection_cls is", id="no-layer"),
+        pytest.param({"img_processor": None}, "img_processor is missing", id="no-tower"),
+        pytest.param(
+            section("img_processor", name="siglip"), "img_processor.name is 'siglip'", id="class"
+        ),
+        pytest.param(
+            section("img_processor", model_name="openai/clip-vit-base-patch16"),
+            "expected 'openai/clip-vit-large-patch14-336'",
+            id="tower",
+        ),
+        pytest.param(
+            section("img_processor", type_feature="cls_patch"), "type_feature", id="class-token"
+        ),
+        pytest.param(section("img_processor", num_img_tokens=100.5), "num_img_tokens", id="half"),
+        pytest.param(section("img_processor", num_img_tokens=143), "expected a square", id="grid"),
+        pytest.param(section("img_processor", image_dim_out=1000), "multiple of 64", id="heads"),
+        pytest.param(section("img_processor", layer_idx=25), "layer_idx is 25", id="layer"),
+        pytest.param(section("rope_scaling", type="yarn"), "type is 'yarn'", id="yarn"),
+        pytest.param(
+            section("rope_scaling", short_factor=[1.0]), "expected 48 positive", id="factors"
+        ),
+        pytest.param(
+            section("rope_scaling", long_factor=["1"] * 48), "long_factor is", id="no-numbers"
+        ),
+        pytest.param({"sliding_window": 2047}, "sliding_window is 2047", id="window"),
+    ],
+)
+def test_others_are_refused(changes: Mapping[str, Any], words: str) -> None:
+    """The key, its value and what is expected: no field is read and then left out."""
+    with pytest.raises(CheckpointError, match=words):
+        read(changes)
+
+
+@pytest.mark.parametrize("crops", [0, 65, "many"])
+def test_crops_are_bounded(crops: object) -> None:
+    """Pixels of all of them are in memory at once."""
+    with pytest.raises(CheckpointError, match="num_crops is"):
+        read(processor={"num_crops": crops})

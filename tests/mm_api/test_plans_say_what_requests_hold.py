@@ -1,0 +1,47 @@
+"""What requests may hold follows from the plan, as the gateway says it of its engine."""
+
+import pytest
+
+from mm_api.documents.model_facts import AudioFacts, EncoderFacts
+from mm_api.modalities import MODALITIES, held, planned
+from support.gateways import toy_manifest, toy_serving
+
+AUDIO = AudioFacts(
+    hidden_size=1, layers=1, attention_heads=1, positions=1, least_samples=1, most_samples=2
+)
+WHISPER = EncoderFacts(
+    hidden_size=1, intermediate_size=1, layers=1, attention_heads=1, head_size=1, mel_bins=80
+)
+
+
+@pytest.mark.parametrize(
+    ("facts", "gateway", "expected"),
+    [
+        pytest.param({}, {}, ["text", "image"], id="images"),
+        pytest.param({}, {"max_images_per_request": 0}, ["text"], id="none-allowed"),
+        pytest.param({}, {"max_video_frames": 8}, ["text", "image", "video"], id="videos"),
+        pytest.param({"audio": AUDIO}, {}, ["text", "image", "audio"], id="recordings"),
+        pytest.param({"encoder": WHISPER}, {}, ["audio"], id="transcriptions"),
+    ],
+)
+def test_of_a_plan(
+    facts: dict[str, object], gateway: dict[str, object], expected: list[str]
+) -> None:
+    """By the facts of the checkpoint and what the plan allows."""
+    plan = toy_manifest().plan
+    plan = plan.model_copy(update={"facts": plan.facts.model_copy(update=facts)})
+
+    assert planned(plan, toy_serving(**gateway).gateway) == expected
+
+
+def test_texts_alone() -> None:
+    """An engine without a tower reads texts, whatever its limits say."""
+    plan = toy_manifest().plan
+    plan = plan.model_copy(update={"engine": plan.engine.model_copy(update={"vision": None})})
+
+    assert planned(plan, toy_serving().gateway) == ["text"]
+
+
+def test_modalities_are_listed_in_one_order() -> None:
+    """Texts come first."""
+    assert held(images=True, video=True, audio=True, only_audio=False) == list(MODALITIES)

@@ -1,0 +1,272 @@
+"""What a request holds is counted in tokens, by lengths and headers; nothing has no weight."""
+
+import base64
+import io
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+from mm_router.demand import (
+    ANSWER_TOKENS,
+    IMAGE_TOKENS,
+    LEAST_IMAGE_TOKENS,
+    LONGEST_ANSWER,
+    MOST_ANSWER_TOKENS,
+    REQUEST_TOKENS,
+    UNPLANNED,
+    VIDEO_IMAGES,
+    Demand,
+    ModelSize,
+    Work,
+    demand_of,
+)
+from mm_router.image_headers import pixels_of
+from mm_router.reading import read_form, read_text
+
+ANY = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(
+            st.sampled_from(["type", "image_url", "input_audio", "url", "data", "n", "max_tokens"]),
+            inner | st.sampled_from(["image_url", "video_url", "input_audio", "data:;base64,/9j/"]),
+            max_size=4,
+        )
+    ),
+    max_leaves=12,
+)
+
+
+def image(form: str, size: tuple[int, int], **saved: Any) -> str:
+    """Return an image as a data URL."""
+    file = io.BytesIO()
+    Image.new("RGB", size).save(file, form, **saved)
+    return f"data:image/{form.lower()};base64,{base64.b64encode(file.getvalue()).decode()}"
+
+
+def of(*parts: dict[str, Any], **parameters: Any) -> Demand:
+    """Return what a chat of one message holds, its own words aside."""
+    request = {"messages": [{"role": "user", "content": list(parts)}], **parameters}
+    empty = {"messages": [{"role": "user", "content": []}]}
+    demand = demand_of(request)
+    kinds = sum(len(part["type"]) for part in parts)
+    assert demand.text >= demand_of(empty).text
+    return Demand(
+        max(0, demand.text - demand_of(empty).text - kinds),
+        demand.images,
+        demand.videos,
+        demand.audio,
+        demand.answers,
+        demand.longest,
+    )
+
+
+@pytest.mark.parametrize("size", [(1, 1), (640, 480), (4000, 31)], ids=["dot", "photo", "line"])
+@pytest.mark.parametrize(
+    ("form", "saved"),
+    [
+        pytest.param("PNG", {}, id="png"),
+        pytest.param("GIF", {}, id="gif"),
+        pytest.param("JPEG", {}, id="jpeg"),
+        pytest.param("JPEG", {"progressive": True}, id="jpeg-progressive"),
+        pytest.param("JPEG", {"exif": b"Exif\0\0" + b"\0" * 60_000}, id="jpeg-behind-exif"),
+        pytest.param("WEBP", {}, id="webp"),
+        pytest.param("WEBP", {"lossless": True}, id="webp-lossless"),
+        pytest.param("WEBP", {"exif": b"Exif\0\0II*\0"}, id="webp-extended"),
+    ],
+)
+def test_headers_say_how_many_pixels(
+    form: str, saved: dict[str, Any], size: tuple[int, int]
+) -> None:
+    """Of each format that clients send, as Pillow writes it."""
+    assert pixels_of(image(form, size, **saved)) == size[0] * size[1]
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        pytest.param("", id="empty"),
+        pytest.param("https://example.org/cat.png", id="address"),
+        pytest.param("data:image/png,plain", id="no-base64"),
+        pytest.param("data:image/png;base64,", id="nothing"),
+        pytest.param("data:image/png;base64,%%%%", id="no-alphabet"),
+        pytest.param("data:image/png;base64,iVBORw0KGgoAAAAN", id="cut"),
+        pytest.param("data:image/jpeg;base64,/9j/4AAQ", id="cut-jpeg"),
+        pytest.param("data:image/bmp;base64,Qk0AAAAA", id="other-format"),
+    ],
+)
+def test_what_has_no_header_has_no_size(url: str) -> None:
+    """It counts as an image of the usual size."""
+    assert pixels_of(url) == 0
+
+
+@given(st.binary(max_size=64), st.sampled_from([b"", b"\xff\xd8", b"GIF89a", b"RIFF0000WEBPVP8X"]))
+def test_any_bytes_are_read(content: bytes, start: bytes) -> None:
+    """A header that lies makes a wrong estimate, and nothing else."""
+    url = f"data:;base64,{base64.b64encode(start + content).decode()}"
+    assert 0 <= pixels_of(url) <= 1 << 30
+
+
+@pytest.mark.parametrize(
+    ("part", "expected"),
+    [
+        pytest.param({"type": "text", "text": "four" * 100}, Demand(text=100), id="text"),
+        pytest.param({"type": "text", "text": "\u4e2d" * 100}, Demand(text=75), id="chinese"),
+        pytest.param(
+            {"type": "image_url", "image_url": {"url": image("PNG", (20, 30))}},
+            Demand(images=(600,)),
+            id="image",
+        ),
+        pytest.param(
+            {"type": "input_image", "image_url": image("PNG", (20, 30))},
+            Demand(images=(600,)),
+            id="image-of-responses",
+        ),
+        pytest.param(
+            {"type": "image_url", "image_url": {"url": "https://x"}}, Demand(images=(0,)), id="url"
+        ),
+        pytest.param({"type": "image_url"}, Demand(images=(0,)), id="no-image"),
+        pytest.param(
+            {"type": "video_url", "video_url": {"url": "data:,"}}, Demand(videos=1), id="video"
+        ),
+        pytest.param(
+            {"type": "input_audio", "input_audio": {"data": "A" * 4096, "format": "wav"}},
+            Demand(audio=3),
+            id="recording",
+        ),
+        pytest.param(
+            {"type": "audio_url", "audio_url": {"url": "http://x"}}, Demand(audio=750), id="address"
+        ),
+    ],
+)
+def test_parts_are_counted(part: dict[str, Any], expected: Demand) -> None:
+    """Text by its bytes, files by what they are; a file's base64 is no text."""
+    found = of(part)
+    assert abs(found.text - expected.text) <= 4
+    assert found == Demand(found.text, expected.images, expected.videos, expected.audio, 1, None)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "answers", "longest"),
+    [
+        pytest.param({}, 1, None, id="none"),
+        pytest.param({"max_tokens": 7, "n": 3}, 3, 7, id="several"),
+        pytest.param({"max_tokens": 7, "max_completion_tokens": 9}, 1, 9, id="newer-name"),
+        pytest.param({"max_output_tokens": 9}, 1, 9, id="responses"),
+        pytest.param({"n": 2, "best_of": 5}, 5, None, id="best-of"),
+        pytest.param({"n": 10**9}, 128, None, id="many"),
+        pytest.param({"n": "2", "max_tokens": -1}, 1, None, id="malformed"),
+        pytest.param({"n": True, "max_tokens": 1.5}, 1, None, id="other-types"),
+    ],
+)
+def test_answers_are_counted(parameters: dict[str, Any], answers: int, longest: int | None) -> None:
+    """By the first name that counts at the gateway; what is malformed is refused there."""
+    demand = demand_of(parameters)
+    assert (demand.answers, demand.longest) == (answers, longest)
+
+
+@pytest.mark.parametrize(
+    ("demand", "size", "work", "most"),
+    [
+        pytest.param(
+            Demand(text=100),
+            UNPLANNED,
+            Work(132, ANSWER_TOKENS),
+            132 + LONGEST_ANSWER,
+            id="unplanned",
+        ),
+        pytest.param(
+            Demand(text=100), ModelSize(1000), Work(132, ANSWER_TOKENS), 1000, id="rest-of-sequence"
+        ),
+        pytest.param(
+            Demand(text=100, answers=2, longest=900),
+            ModelSize(1000),
+            Work(132, 2 * 868),
+            132 + 2 * 868,
+            id="longer-than-fits",
+        ),
+        pytest.param(
+            Demand(text=5000), ModelSize(1000), Work(REQUEST_TOKENS + 1000, 1), 1033, id="no-room"
+        ),
+        pytest.param(
+            Demand(longest=10**18), UNPLANNED, Work(32, MOST_ANSWER_TOKENS), 32 + 32_768, id="huge"
+        ),
+        pytest.param(
+            Demand(images=(0, 784_000, 1), answers=0),
+            UNPLANNED,
+            Work(REQUEST_TOKENS + IMAGE_TOKENS + 1000 + LEAST_IMAGE_TOKENS),
+            REQUEST_TOKENS + IMAGE_TOKENS + 1000 + LEAST_IMAGE_TOKENS,
+            id="images",
+        ),
+        pytest.param(
+            Demand(images=(0, 784_000), videos=1, audio=5, longest=1),
+            ModelSize(image=64),
+            Work(REQUEST_TOKENS + 64 * (2 + VIDEO_IMAGES) + 5, 1),
+            REQUEST_TOKENS + 64 * (2 + VIDEO_IMAGES) + 6,
+            id="as-the-plan-has-it",
+        ),
+    ],
+)
+def test_the_plan_bounds_what_is_counted(
+    demand: Demand, size: ModelSize, work: Work, most: int
+) -> None:
+    """Images have no more features and sequences no more tokens than the engine takes."""
+    assert demand.work(size) == work
+    assert demand.most_tokens(size) == most
+
+
+@given(
+    st.dictionaries(st.text(max_size=4), ANY, max_size=4),
+    ANY,
+    st.builds(ModelSize, st.integers(0, 10**6), st.integers(0, 10**5)),
+)
+def test_every_request_weighs_something(
+    request: dict[str, Any], messages: Any, size: ModelSize
+) -> None:
+    """Whatever stands in it, also what the gateway will refuse."""
+    demand = demand_of({**request, "messages": messages, "max_tokens": messages})
+    work = demand.work(size)
+
+    assert work.prompt >= REQUEST_TOKENS
+    assert work.answer >= 1
+    assert work.tokens <= demand.most_tokens(size)
+    assert work.tokens < 1 << 40
+
+
+@given(st.text(max_size=400), st.text(max_size=400), st.integers(1, 2000))
+def test_more_is_more(short: str, more: str, tokens: int) -> None:
+    """Longer texts and answers, and more images, weigh no less."""
+
+    def weight(text: str, images: int, longest: int) -> int:
+        parts = [{"type": "image_url", "image_url": {"url": "https://x"}}] * images
+        content = [{"type": "text", "text": text}, *parts]
+        request = {"messages": [{"content": content}], "max_tokens": longest}
+        return demand_of(request).work(UNPLANNED).tokens
+
+    base = weight(short, 1, tokens)
+    assert weight(short + more, 1, tokens) >= base
+    assert weight(short, 2, tokens) > base
+    assert weight(short, 1, tokens + 1) == base + 1
+
+
+def test_a_form_weighs_as_much_as_its_audio() -> None:
+    """It is not decoded: by its bytes."""
+    head = b'--b\r\nContent-Disposition: form-data; name="'
+    body = head + b'model"\r\n\r\nw\r\n' + head + b'file"\r\n\r\n' + b"0" * 50_000 + b"\r\n--b--"
+
+    reading = read_form(body, "multipart/form-data; boundary=b")
+
+    assert reading.demand.audio == 49
+
+
+def test_nothing_is_generated_where_tokens_are_counted() -> None:
+    """A text for `/tokenize` is read, and tokens of a prompt are counted one by one."""
+    body = {"model": "m", "prompt": [1] * 500, "max_tokens": 100}
+    reading = read_text(json.dumps(body).encode(), "")
+
+    assert 500 <= reading.demand.work(UNPLANNED).prompt <= 500 + REQUEST_TOKENS + 2
+    assert reading.demand.work(UNPLANNED).answer == 0

@@ -1,0 +1,147 @@
+"""InternVL in OpenGVLab's layout: facts and plan of transformers', damaged ones by name."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mm_api.families import FAMILIES
+from mm_runtime.errors import InspectRefusedError
+from mm_runtime.inspect.checkpoint import InspectOptions, inspect
+from support.model_configs import planned, reference_plan
+from support.opengvlab import own_weights, write_both
+
+CONV = "vision_model.embeddings.patch_embedding.weight"
+QKV = "vision_model.encoder.layers.1.attn.qkv.weight"
+HEAD = "language_model.lm_head.weight"
+
+
+@pytest.fixture(scope="module")
+def layouts(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """One model in both layouts."""
+    return write_both(tmp_path_factory.mktemp("layouts"))
+
+
+def test_facts_are_those_of_the_other_layout(layouts: tuple[Path, Path]) -> None:
+    """All but the files' own: which class they name, their digest, headers with other names."""
+    classes, own = (inspect(one, InspectOptions()) for one in layouts)
+    files = {"architecture", "source_digest", "weight_bytes"}
+
+    assert own.model_dump(exclude=files) == classes.model_dump(exclude=files)
+    assert not own.custom_code
+
+
+def test_plans_are_equal(layouts: tuple[Path, Path]) -> None:
+    """Weights, features and limits, for one size of the files."""
+    classes, own = (inspect(one, InspectOptions()) for one in layouts)
+    own = own.model_copy(
+        update={"weight_bytes": classes.weight_bytes, "source_digest": classes.source_digest}
+    )
+    changes = {"engine": {"backend": "Reference"}}
+    plans = [reference_plan(one, changes).model_dump(mode="json") for one in (classes, own)]
+
+    assert not plans[0]["errors"]
+    assert json.dumps(plans[0]).replace(classes.architecture, "") == json.dumps(plans[1]).replace(
+        own.architecture, ""
+    )
+
+
+def test_pytorch_is_refused(layouts: tuple[Path, Path]) -> None:
+    """trtllm-serve has no class of either layout."""
+    facts = inspect(layouts[1], InspectOptions())
+
+    errors = planned("internvl", {"backend": "PyTorch"}, facts=facts, model={}).errors
+
+    assert [one.code for one in errors] == ["BackendFamily"]
+
+
+def _without(name: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    return lambda weights: {key: value for key, value in weights.items() if key != name}
+
+
+def _reshaped(name: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    return lambda weights: weights | {name: weights[name][:-1].clone()}
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        pytest.param(_without(QKV), ["1 of", QKV], id="missing-tower"),
+        pytest.param(_without("mlp1.3.bias"), ["1 of", "mlp1.3.bias"], id="missing-projector"),
+        pytest.param(_without(HEAD), ["1 of", HEAD], id="missing-head"),
+        pytest.param(_reshaped(QKV), [f"weight {QKV} has the shape"], id="shape-of-qkv"),
+        pytest.param(_reshaped(CONV), [f"weight {CONV} has the shape"], id="shape-of-patches"),
+    ],
+)
+def test_damaged_weights_are_refused(
+    layouts: tuple[Path, Path], tmp_path: Path, damage: Callable[..., Any], words: list[str]
+) -> None:
+    """Before a build: transformers would fill them with random numbers."""
+    from safetensors.torch import load_file, save_file  # noqa: PLC0415 (as below)
+
+    folder = shutil.copytree(layouts[1], tmp_path / "damaged")
+    weights = load_file(folder / "model.safetensors")
+    save_file(damage(weights), folder / "model.safetensors")
+
+    with pytest.raises(InspectRefusedError) as refused:
+        inspect(folder, InspectOptions())
+
+    assert [one for one in words if one not in str(refused.value)] == []
+
+
+def test_internlm2_is_refused(layouts: tuple[Path, Path], tmp_path: Path) -> None:
+    """By name, with the nearest that is served."""
+    folder = shutil.copytree(layouts[1], tmp_path / "internlm2")
+    config = json.loads((folder / "config.json").read_text())
+    config["llm_config"]["model_type"] = "internlm2"
+    (folder / "config.json").write_text(json.dumps(config))
+
+    with pytest.raises(InspectRefusedError, match=r"no class of InternLM2.*Nearest: an InternVL3"):
+        inspect(folder, InspectOptions())
+
+
+@pytest.mark.parametrize("kind", ["qwen2", "qwen3", "llama"])
+@pytest.mark.parametrize("norm", ["layer_norm", "rms_norm"])
+def test_expected_weights_are_those_of_the_class(kind: str, norm: str) -> None:
+    """Names and shapes, with the tower of InternViT-300M and with that of InternViT-6B."""
+    import torch  # noqa: PLC0415 (seconds)
+    from transformers import InternVLConfig, InternVLForConditionalGeneration  # noqa: PLC0415
+
+    layout = FAMILIES["internvl"].other_layout
+    assert layout is not None
+    config: dict[str, Any] = {
+        "llm_config": {
+            "model_type": kind,
+            "vocab_size": 64,
+            "hidden_size": 32,
+            "intermediate_size": 48,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 4,
+            "num_key_value_heads": 2,
+            "head_dim": 8,
+            "max_position_embeddings": 128,
+        },
+        "vision_config": {
+            "hidden_size": 32,
+            "intermediate_size": 40,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 2,
+            "image_size": 28,
+            "patch_size": 7,
+            "norm_type": norm,
+            "qk_normalization": norm == "rms_norm",
+            "qkv_bias": norm == "layer_norm",
+        },
+        "ps_version": "v2",
+        "use_thumbnail": True,
+        "template": "internvl2_5",
+    }
+    with torch.device("meta"):
+        model = InternVLForConditionalGeneration(InternVLConfig.from_dict(layout.config(config)))
+
+    found = {name: tuple(one.shape) for name, one in own_weights(model.state_dict()).items()}
+
+    assert layout.shapes(config) == found

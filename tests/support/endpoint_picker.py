@@ -1,0 +1,87 @@
+"""The real endpoint picker of the Gateway API Inference Extension, as a process of a test.
+
+It follows an InferencePool at an API server, its pods and their metrics, and says to Envoy which
+pod a request is for.
+"""
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import yaml
+
+from mm_devcluster.binaries import ensure_binaries, go_modules_dir, is_built
+from mm_devcluster.cluster import ClusterInfo
+from support.clusters import kubectl
+from support.ended import end
+from support.ports import free_ports
+from support.scripts import ROOT
+from support.tied import tied
+
+MODULE = "sigs.k8s.io/gateway-api-inference-extension"
+STOP_SECONDS = 20.0
+CONFIG = ROOT / "examples" / "endpoint-picker.yaml"
+"""The configuration that docs/router.md names."""
+
+
+def pool_definition() -> Path:
+    """Return the extension's own definition of InferencePools, in the version of the picker."""
+    reported = subprocess.run(
+        ["go", "mod", "download", "-json", MODULE],
+        cwd=go_modules_dir() / "endpoint-picker",
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=240,
+    ).stdout
+    folder = Path(json.loads(reported)["Dir"]) / "config" / "crd" / "bases"
+    return folder / "inference.networking.k8s.io_inferencepools.yaml"
+
+
+def program() -> Path:
+    """Return the picker; the test is skipped where compiling it was not requested."""
+    if not is_built("epp") and not os.environ.get("MM_BUILD_ENDPOINT_PICKER"):
+        pytest.skip("the endpoint picker is not compiled: `make inference-test` does that")
+    return ensure_binaries(["epp"])["epp"]
+
+
+@contextmanager
+def defined_pools(cluster: ClusterInfo) -> Iterator[None]:
+    """Let the API server know InferencePools until the block ends."""
+    file = str(pool_definition())
+    kubectl(cluster, "apply", "--server-side", "-f", file)
+    try:
+        yield
+    finally:
+        kubectl(cluster, "delete", "-f", file)
+
+
+@contextmanager
+def running_picker(cluster: ClusterInfo, folder: Path, namespace: str, pool: str) -> Iterator[int]:
+    """Run the picker of a pool; yields the port at which Envoy finds it, with TLS.
+
+    Args:
+        cluster: whose API server it reads, as its admin.
+        folder: gets its log.
+        namespace: of the pool.
+        pool: its name.
+    """
+    found = yaml.safe_load(CONFIG.read_text())
+    port, health, metrics = free_ports(3)
+    command = [
+        *(program(), "--pool-namespace", namespace, "--pool-name", pool),
+        *("--grpc-port", str(port), "--grpc-health-port", str(health)),
+        *("--metrics-port", str(metrics), "--tracing=false", "--enable-pprof=false"),
+        *("--config-text", found["data"]["config.yaml"], "--zap-encoder", "json"),
+    ]
+    environment = {**os.environ, "KUBECONFIG": str(cluster.kubeconfig), "NAMESPACE": namespace}
+    with (folder / "picker.log").open("wb") as log:
+        process = subprocess.Popen(tied(command), stdout=log, stderr=log, env=environment)
+    try:
+        yield port
+    finally:
+        end(process, STOP_SECONDS)
