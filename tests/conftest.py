@@ -8,9 +8,13 @@ from hypothesis import HealthCheck, settings
 # Each process that tests start would compile the project again, a fifth of a second of a core.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+# Builders and their steps are forked (support.fork). gRPC's handlers abort a fork that forks again
+# once a thread of this process was calling into gRPC.
+os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
 
 pytest_plugins = [
     "support.clusters",
+    "support.families.servers",
     "support.golden",
     "support.installed",
     "support.lanes",

@@ -1,7 +1,11 @@
 """Builders on nodes whose clocks are days apart share a store without harm."""
 
+import asyncio
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
+import grpc
 import pytest
 
 from mm_api.documents.build_plan import BuildPlan
@@ -12,8 +16,38 @@ from support.patched_builders import BUILD_SECONDS, CLOCK, run, start
 pytestmark = pytest.mark.usefixtures("quick_builds")
 
 MONTH = 30 * 24 * 3600
+SECONDS = 60
 
 
+@pytest.fixture
+def calls_in_grpc() -> Iterator[None]:
+    """A thread of this process that is calling into gRPC, as a toy gateway's does."""
+    connected = threading.Event()
+    loop = asyncio.new_event_loop()
+    stop = asyncio.Event()
+
+    async def call() -> None:
+        server = grpc.aio.server()
+        port = server.add_insecure_port("127.0.0.1:0")
+        await server.start()
+        async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+            await channel.channel_ready()
+            connected.set()
+            await stop.wait()
+        await server.stop(0)
+
+    calling = threading.Thread(target=loop.run_until_complete, args=(call(),))
+    calling.start()
+    try:
+        assert connected.wait(SECONDS)
+        yield
+    finally:
+        loop.call_soon_threadsafe(stop.set)
+        calling.join(SECONDS)
+        loop.close()
+
+
+@pytest.mark.usefixtures("calls_in_grpc")
 @pytest.mark.parametrize(
     "skew", [pytest.param(MONTH, id="ahead"), pytest.param(-MONTH, id="behind")]
 )
