@@ -5,7 +5,8 @@
 
 Each case is planned by the operator's code, built and served (tritonserver, gateway, MPS), all of
 them at the same time; then each is measured alone, while the others wait. `:cached` keeps features
-of images (`vision.featureCacheBytes`, 512 MiB). `:share50` gives the encoder 50 percent of the
+of images (`vision.featureCacheBytes`, 512 MiB), `:reuse` also keys and values of prompts
+(`engine.kvCache.reuse`). `:share50` gives the encoder 50 percent of the
 GPU's threads (`vision.threadPercentage`), where the plan chooses 25. `:disaggregated` has its
 encoder in a server of its own, on the machine's second GPU (`vision.placement: Disaggregated`): run
 it with CUDA_VISIBLE_DEVICES=0, the GPU of all other processes. Images are JPEGs of 336 x 336; a
@@ -68,9 +69,10 @@ LIMITS = {"maxBatchSize": 16, "maxImagesPerRequest": 1, "maxSeqLen": 1024}
 CASES = ["1.3b", "7b", "1.3b:cached", "7b:cached"]
 CACHE_BYTES = 512 << 20
 APART = "disaggregated"
+REUSE = "reuse"
 SHARE = "share"
 ENCODER_GPU = "1"
-SPEC = {"engine": LIMITS, "vision": {"engine": "Torch"}, "build": {"evaluation": "Off"}}
+SPEC: dict[str, Any] = {"engine": LIMITS, "vision": {"engine": "Torch"}, "build": {"evaluation": "Off"}}
 ANSWER = 128
 WARM = 5
 QUALITY = 90
@@ -222,6 +224,17 @@ def without_encoder(
     return BuiltEngine(site.engine.directory, server)
 
 
+def with_reuse(site: Site, checkpoint: Path, folder: Path, device: str) -> BuiltEngine:
+    """Return the engine served by the plan that keeps features, keys and values."""
+    vision = SPEC["vision"] | {"featureCacheBytes": CACHE_BYTES}
+    engine = SPEC["engine"] | {"kvCache": {"reuse": True}}
+    plan = planned(checkpoint, device=device, spec={**SPEC, "vision": vision, "engine": engine})
+    assert plan.build_plan.fingerprint == site.plan.build_plan.fingerprint
+    serving = folder / "plan.json"
+    serving.write_text(plan.serving_plan.to_json())
+    return BuiltEngine(site.engine.directory, serving)
+
+
 def changes_of(way: str) -> dict[str, object]:
     """Return what a way of serving changes in a serving plan."""
     if way.startswith(SHARE):
@@ -247,9 +260,11 @@ class Servers:
         began = time.monotonic()
         shape, _, way = case.partition(":")
         try:
+            checkpoint = made(self._work / "checkpoints", shape, device=self._device)
             if way == APART:
-                checkpoint = made(self._work / "checkpoints", shape, device=self._device)
                 engine = without_encoder(self._stack, site, checkpoint, folder, self._device)
+            elif way == REUSE:
+                engine = with_reuse(site, checkpoint, folder, self._device)
             else:
                 engine = replace(site, folder=folder).served_by("plan", **changes_of(way))
             pair = self._stack.enter_context(run_pair(engine, folder))
@@ -288,7 +303,7 @@ def measure(
         yield case, "one_stream", stream
     for case, (pair, _) in pairs.items():
         side = SHAPES[_shape(case)].side
-        if case.partition(":")[2] != "cached":
+        if case.partition(":")[2] not in ("cached", REUSE):
             beside = tried(
                 case,
                 lambda: of_beside_images(pair, side, options.rounds, options.seconds),  # noqa: B023

@@ -393,7 +393,7 @@ class Engine:
         """Return what the next pass reads of a prompt."""
         decoding, limits = len(self._decoding), self._options.limits
         rows = rows_of_prompt(
-            Shares(limits.max_num_tokens, self._options.prompt_rows),
+            Shares(limits.max_num_tokens, self._options.prompt_rows, self._options.grown_rows),
             prompt=len(running.prompt),
             left=len(running.prompt) - running.prefilled,
             decoding=decoding,

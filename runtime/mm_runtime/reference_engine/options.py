@@ -19,6 +19,9 @@ class EngineOptions:
     prompt_rows: int
     """Tokens of prompts in one step beside decoding requests, while few wait."""
 
+    grown_rows: int = 0
+    """The least of them once more wait; see `GPU_GROWN_ROWS`."""
+
     cancellation_check_seconds: float = 0.02
     """How often each request is checked for a cancellation by its client."""
 

@@ -27,6 +27,9 @@ class Shares:
     beside_decoding: int
     """Rows of prompts beside decoding requests, while few wait."""
 
+    grown: int = 0
+    """Rows that such a part has at the least once more wait; see `GPU_GROWN_ROWS`."""
+
 
 def rows_of_prompt(shares: Shares, *, prompt: int, left: int, decoding: int, waiting: int) -> int:
     """Return how many rows of a prompt the next step reads.
@@ -43,4 +46,6 @@ def rows_of_prompt(shares: Shares, *, prompt: int, left: int, decoding: int, wai
     if not decoding:
         return min(left, room)
     fair = int(shares.beside_decoding * max(1.0, waiting / (WAITING_SHARE * decoding)) ** 2)
+    if fair < shares.grown:
+        fair = shares.beside_decoding
     return min(left, room, max(fair, ceil(prompt / LONGEST_STEPS)))

@@ -13,7 +13,7 @@ import pytest
 from mm_api.documents.serving_plan import GpuSharing
 from mm_runtime.launch.mps import MpsDaemon, MpsUnavailableError, numbers
 from mm_runtime.launch.sharing import Mode, shared
-from mm_runtime.serving.encode.gpu_share import PERCENTAGE, limit_this_process
+from mm_runtime.serving.encode.gpu_share import PERCENTAGE, PRIORITY, limit_this_process
 
 PLAN = GpuSharing(mode="MPS", thread_percentage=25)
 
@@ -133,12 +133,16 @@ def test_only_numbers_are_processes() -> None:
 
 @pytest.mark.parametrize(
     ("parameters", "expected"),
-    [({"mps_thread_percentage": "25"}, "25"), ({}, None)],
+    [({"mps_thread_percentage": "25"}, ("25", "1")), ({}, (None, None))],
 )
 def test_the_encoder_limits_itself(
-    monkeypatch: pytest.MonkeyPatch, parameters: dict[str, str], expected: str | None
+    monkeypatch: pytest.MonkeyPatch,
+    parameters: dict[str, str],
+    expected: tuple[str | None, str | None],
 ) -> None:
-    """The share of the model's configuration is what CUDA will read."""
-    monkeypatch.delenv(PERCENTAGE, raising=False)
+    """The share of the model's configuration, below normal priority, is what CUDA will read."""
+    for name in (PERCENTAGE, PRIORITY):
+        monkeypatch.setenv(name, "")  # what the call sets is taken back, too
+        monkeypatch.delenv(name)
     limit_this_process(parameters)
-    assert expected == os.environ.get(PERCENTAGE)
+    assert expected == (os.environ.get(PERCENTAGE), os.environ.get(PRIORITY))

@@ -35,3 +35,26 @@ def test_long_prompts_end() -> None:
         left -= rows_of_prompt(shares, prompt=8000, left=left, decoding=8, waiting=1)
         steps += 1
     assert steps == LONGEST_STEPS
+
+
+@pytest.mark.parametrize(
+    ("expected", "waiting"),
+    [
+        pytest.param(6, 4, id="few wait"),
+        pytest.param(6, 5, id="a little longer would need a pass of its own"),
+        pytest.param(6, 7, id="just below"),
+        pytest.param(24, 8, id="long enough for one"),
+        pytest.param(54, 12, id="longer"),
+    ],
+)
+def test_parts_grow_by_a_step(expected: int, waiting: int) -> None:
+    """Where a longer part has a pass of its own, it is several times as long, or not longer."""
+    shares = Shares(max_num_tokens=100, beside_decoding=6, grown=24)
+    found = rows_of_prompt(shares, prompt=80, left=80, decoding=8, waiting=waiting)
+    assert expected == found
+
+
+def test_a_very_long_prompt_ends_where_parts_grow_by_a_step() -> None:
+    """The bound of its steps comes first."""
+    shares = Shares(max_num_tokens=8192, beside_decoding=6, grown=24)
+    assert rows_of_prompt(shares, prompt=640, left=640, decoding=8, waiting=1) == 10
