@@ -42,7 +42,8 @@ def serving(result: dict[str, Any]) -> Iterator[str]:
     yield ""
     yield "Milliseconds until a client of the gateway has the first text: the median, in brackets"
     yield "the 95th percentile, of requests one after the other. `:cached` has"
-    yield "`vision.featureCacheBytes`; the others encode an image again."
+    yield "`vision.featureCacheBytes`, `:reuse` also `engine.kvCache.reuse`, where the prompt begins as"
+    yield "the one before; the others encode an image again."
     if any(name.endswith(":disaggregated") for name in cases):
         yield "`:disaggregated`: encoder on a second GPU (`vision.placement: Disaggregated`)."
         yield "This run is older than the one above: pixels, features and inputs took longer then."
@@ -79,7 +80,7 @@ def _beside_images(cases: dict[str, Any]) -> Iterator[str]:
 def _first_text_goals(name: str, found: dict[str, Any]) -> Iterator[str]:
     fresh, seen = found["fresh"]["p50_ms"], found["seen"]["p50_ms"]
     shape, _, way = name.partition(":")
-    if way == "cached":
+    if way in ("cached", "reuse"):
         share = seen / fresh
         yield (
             f"- {name}: an image that was sent before takes {share:.2f} of a new one's time "
