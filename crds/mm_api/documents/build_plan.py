@@ -85,8 +85,8 @@ class BuildPlan(Document):
     )
     lora: LoraAdapters | None = Field(
         default=None,
-        description="Backend Reference: adapters that are kept with the engine; those of "
-        "TensorRT-LLM are part of its commands. None: there are none.",
+        description="Backends Reference and PyTorch: adapters that are kept with the engine; those "
+        "of engines of TensorRT-LLM are part of its commands. None: there are none.",
     )
     allow_pickle: bool = False
     trust_remote_code: bool = False

@@ -13,7 +13,8 @@ CHECKPOINT_FOLDER = "checkpoint"
 """Backend PyTorch: the folder beside the manifest that holds the staged checkpoint."""
 
 ADAPTERS_FOLDER = "adapters"
-"""Backend Reference: the folder beside the manifest that holds LoRA adapters, one folder a name."""
+"""Backends Reference and PyTorch: the folder beside the manifest that holds LoRA adapters, one
+folder a name."""
 
 TOKENIZER_FOLDER = "tokenizer"
 """The folder of a tokenizer that was made, because the checkpoint has none that servers read."""

@@ -52,6 +52,11 @@ class TrtllmServe(Document):
         return _is_since(_CALLS, self.version)
 
     @property
+    def applies_adapters(self) -> bool:
+        """Return whether the server applies `lora_request`; without the option it drops it."""
+        return "lora_config" in self.options
+
+    @property
     def ranks(self) -> int:
         """Return the number of GPUs."""
         return self.tensor_parallel * self.pipeline_parallel

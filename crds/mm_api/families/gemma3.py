@@ -115,10 +115,14 @@ GEMMA3 = Family(
     template_tokens=24,
     pool_factor=FIXED_SIZE_FACTOR,
     pipeline_parallel=True,
+    # Adapters: pull request 6371 of July 2025, and modeling_gemma3vl.py before 7280 of September,
+    # which are in 1.1.0.
     # TestGemma3_27BInstruct of tests/integration/defs/accuracy: "Gemma3 VLM needs FlashInfer
     # attention backend for custom mask support", without chunked prefill and reuse of blocks.
     pytorch=PyTorchServing(
-        images=True, options={"attn_backend": "FLASHINFER", "enable_chunked_prefill": False}
+        images=True,
+        options={"attn_backend": "FLASHINFER", "enable_chunked_prefill": False},
+        adapters_since="1.1.0",
     ),
     notes=(
         "the 256 features of an image read each other: a step reads all of them or none",

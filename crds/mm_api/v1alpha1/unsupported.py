@@ -105,7 +105,6 @@ UNSUPPORTED: Final[tuple[Unsupported, ...]] = (
     Unsupported(
         "engine.kvCache.hostBytes", (), "moving KV cache blocks to host memory is", _REMOVE
     ),
-    Unsupported("engine.lora", (), "LoRA adapters are", _REMOVE, backends=_PYTORCH),
     Unsupported(
         "engine.loraRoom",
         (),

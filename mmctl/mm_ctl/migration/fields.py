@@ -14,7 +14,6 @@ from mm_ctl.migration.change import Change, Effect, value_at
 _BACKEND: Final = "PyTorch"
 
 _REFUSED: Final[Mapping[str, tuple[Effect, str]]] = {
-    "engine.lora": (Effect.LOST, "adapters are not served: requests that name one get 404"),
     "vision.sharing": (Effect.SERVER, "one process encodes and generates: there is no sharing"),
     "vision.threadPercentage": (Effect.SERVER, "one process encodes and generates"),
     "vision.imagesPerSecond": (Effect.SERVER, "one process encodes and generates"),
@@ -48,6 +47,12 @@ _UNUSED: Final = (
         "engine.maxBeamWidth", Effect.LOST, "beam search is planned for engines only", default=1
     ),
     Unused("engine.maxVideoFrames", Effect.LOST, "videos are not served"),
+    Unused(
+        "engine.lora",
+        Effect.LOST,
+        "no class on PyTorch of a family with engines applies adapters: names of some get 404",
+        default=[],
+    ),
     Unused("engine.plugins", Effect.BUILD, _BUILT, default={}),
     Unused("engine.extraBuildArgs", Effect.BUILD, _BUILT, default=[]),
     Unused("engine.kvCache.crossFraction", Effect.LIMIT, "trtllm-serve divides its cache"),

@@ -103,6 +103,22 @@ def check_adapter(
     return config, {(engine, module) for engine, _, module in sides}
 
 
+def check_names(name: str, folder: Path) -> None:
+    """Refuse an adapter that trtllm-serve would fail to read at its first request.
+
+    Its pattern (HF_LORA_PATTERN of tensorrt_llm/lora_manager.py) has no name of the adapter in it.
+
+    Raises:
+        PermanentError: a tensor is named as in a model that holds several adapters.
+    """
+    for tensor in sorted(read_header(folder / WEIGHTS)):
+        if not tensor.endswith((".lora_A.weight", ".lora_B.weight")):
+            raise PermanentError(
+                f"LoRA adapter {name}: {tensor} is not a name that TensorRT-LLM reads; expected"
+                " ...MODULE.lora_A.weight, as peft's save_pretrained writes it."
+            )
+
+
 def _wanted(place: Place, rank: int, facts: ModelFacts) -> tuple[list[int], int]:
     """Return the shape of a matrix, and which of its sides the checkpoint decides."""
     inner, outer = expected_sizes(place, facts)

@@ -173,9 +173,10 @@ class BuildPaths:
     def adapters(self) -> Path:
         """LoRA adapters as Hugging Face has them, one folder a name.
 
-        The Reference engine serves them as they are, so they are part of it.
+        Reference and trtllm-serve read them as they are, so they are part of their engines.
         """
-        return (self.tree if self.checkpoint else self.unfinished) / ADAPTERS_FOLDER
+        converted = self.checkpoint and not self.staged
+        return (self.tree if converted else self.unfinished) / ADAPTERS_FOLDER
 
     @property
     def lora(self) -> Path:

@@ -2,12 +2,13 @@
 
 from mm_api.documents.build_plan import BuildPlan
 from mm_api.documents.build_result import BuildReason
-from mm_api.documents.engine_manifest import CHECKPOINT_FOLDER
+from mm_api.documents.engine_manifest import ADAPTERS_FOLDER, CHECKPOINT_FOLDER
 from mm_api.documents.quantization import HF_QUANT_CONFIG, StagedQuantization
 from mm_api.trtllm_layout import STAGED_RESULT, STAGED_SOURCE
 from mm_runtime.engine_build.evaluation_steps import evaluation_steps
 from mm_runtime.engine_build.step import Expected, Step, command_step, module_step
 from mm_runtime.engine_build.tokenizer_steps import tokenizer_steps
+from mm_runtime.engine_build.trtllm_steps import fetch_adapters_step
 from mm_runtime.errors import PermanentError
 
 FOLDER = f"engine/{CHECKPOINT_FOLDER}"
@@ -58,6 +59,8 @@ def staging_steps(plan: BuildPlan) -> tuple[Step, ...]:
             permanent_reason=BuildReason.VERIFICATION_FAILED,
         )
     )
+    if plan.lora:
+        chosen.append(fetch_adapters_step(plan, f"engine/{ADAPTERS_FOLDER}"))
     chosen += tokenizer_steps(plan, source)
     if quantization is not None:
         chosen += _quantize(plan, quantization, source)

@@ -113,12 +113,29 @@ def test_what_pytorch_refuses_is_removed_and_listed(
     path: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Each row of the API's table, so that a new one is migrated too."""
-    value = adapters("a") if path == "engine.lora" else UNSUPPORTED_VALUES[path]
-
-    assert migrate(tmp_path, engines(at(path, value))) == 0, capsys.readouterr().err
+    assert migrate(tmp_path, engines(at(path, UNSUPPORTED_VALUES[path]))) == 0, (
+        capsys.readouterr().err
+    )
     page = capsys.readouterr().out
     assert validate(yaml.safe_load(page)) == []
     assert re.search(rf"(lost|server) +{path}: ", page)
+
+
+def test_adapters_are_removed_and_listed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No class on PyTorch of a family with engines applies them, so none would be planned."""
+    assert [name for name in WITH_ENGINES if applies_adapters(name)] == []
+    assert migrate(tmp_path, engines(at("engine.lora", adapters("a")))) == 0
+    page = capsys.readouterr().out
+    assert "lora" not in yaml.safe_load(page)["spec"]["engine"]
+    assert re.search(r"lost +engine\.lora: ", page)
+
+
+def applies_adapters(family: str) -> bool:
+    """Return whether some TensorRT-LLM on PyTorch applies adapters of a family."""
+    serving = FAMILIES[family].pytorch
+    return bool(serving and serving.adapters_since)
 
 
 FULL = {

@@ -24,12 +24,13 @@ def engine_fingerprint(
     How much memory the GPU has decides whether a plan fits, not what is built; and an adapter is
     known by its digest, wherever it lies.
     """
+    kept = {"lora": [_known(plain(one)) for one in lora]} if lora else {}
     if engine.backend == "PyTorch":
         # The checkpoint is kept as it is: limits and types are flags of the server.
         staged = {name: plain(engine)[name] for name in _STAGED}
-        return digest(staged | ({"quantization": plain(quantization)} if quantization else {}))
+        staged |= {"quantization": plain(quantization)} if quantization else {}
+        return digest(staged | kept)
     if trtllm is None:
-        kept = {"lora": [_known(plain(one)) for one in lora]} if lora else {}
         return digest(plain(engine) | kept)
     commands = plain(trtllm)
     del commands["gpu"]["memoryBytes"]

@@ -12,6 +12,7 @@ from mm_operator.plan.engine.encoders import encoder_memory
 from mm_operator.plan.engine.limits import Limits
 from mm_operator.plan.engine.pools import CUDA_MINIMUM_BYTES, Pools
 from mm_operator.plan.engine.request import PlanRequest
+from mm_operator.plan.engine.serve_adapters import served_adapter_bytes
 from mm_operator.plan.engine.stored import weights_format
 from mm_operator.plan.engine.target import Target
 from mm_operator.plan.engine.weights import Split, kept_bytes, weights_bytes
@@ -54,6 +55,8 @@ def plan_memory(terms: Terms) -> MemoryPlan:
     # The vision engine may load after the cache was made: then more is free at that moment, and
     # the fraction must leave room for it (#known-failures: the order is not guaranteed).
     late = fullest.vision_engine_bytes + fullest.vision_activation_bytes
+    # Adapters are read by their first requests, and their cache is made last.
+    late += _adapters(terms)
     if terms.target.facts.vision is not None:
         late += terms.request.encoder_instances * PROCESS_BYTES
     fraction = terms.request.kv_fraction
@@ -117,7 +120,7 @@ def _rank(terms: Terms, rank: int) -> GpuMemory:
         "cuda_pool_bytes": terms.pools.cuda.bytes if first else CUDA_MINIMUM_BYTES,
         "kv_cache_bytes": terms.cache.needed_bytes,
         "context_bytes": (1 + encoders) * PROCESS_BYTES,
-        "other_bytes": _other(terms, size),
+        "other_bytes": _other(terms, size) + _adapters(terms),
     }
     return GpuMemory(
         rank=rank,
@@ -143,6 +146,12 @@ def _other(terms: Terms, size: int) -> int:
     if ranks > 1:
         reduce = _ALL_REDUCE_BUFFERS * ranks * _ALL_REDUCE_BYTES[ranks <= _PAIR]
     return activations + sampling + copies + reduce + _encoder_buffers(terms, size)
+
+
+def _adapters(terms: Terms) -> int:
+    """Return what LoRA adapters take on each GPU, where they are planned for."""
+    ranks = terms.request.tensor_parallel
+    return served_adapter_bytes(terms.target, ranks=ranks, dtype=terms.dtype).total
 
 
 def _encoder_buffers(terms: Terms, size: int) -> int:

@@ -3,7 +3,7 @@
 import logging
 import shutil
 
-from mm_runtime.adapters.check import check_adapter
+from mm_runtime.adapters.check import check_adapter, check_names
 from mm_runtime.adapters.files import copy_adapter
 from mm_runtime.engine_build.commands.step import StepContext, run_step
 from mm_runtime.errors import SourceChangedError
@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 def fetch_adapters(context: StepContext) -> None:
     """Leave one folder a name below `adapters`, as `--lora_dir` of the commands says.
 
-    For TensorRT-LLM the step after it reads every tensor; for the Reference engine these files are
+    For engines of TensorRT-LLM the step after it reads every tensor; for others these files are
     what a server loads, so they are checked here.
     """
     pickles = context.plan.allow_pickle and context.plan.trtllm is not None
@@ -30,6 +30,8 @@ def fetch_adapters(context: StepContext) -> None:
             )
         if context.plan.trtllm is None:
             check_adapter(adapter.name, folder, context.plan.facts)
+        if context.plan.engine.backend == "PyTorch":
+            check_names(adapter.name, folder)
         log.info("adapter %s, uid %d", adapter.name, adapter.uid)
 
 

@@ -5,6 +5,7 @@ Only that one's client is imported: gRPC's or HTTP's takes 0.2 s of a pod's star
 
 from typing import TYPE_CHECKING
 
+from mm_api.documents.engine_manifest import ADAPTERS_FOLDER
 from mm_api.documents.serving_plan import ServingPlan
 from mm_runtime.base.trtllm_names import has_newer_names
 from mm_runtime.serving.directory import EngineDirectory
@@ -26,7 +27,8 @@ def open_engine(
         triton: host:port of Triton's gRPC endpoint, for the backends that have one.
 
     Raises:
-        OSError, ValueError: the engine's tokenizer is missing or unusable.
+        OSError, ValueError: the engine's tokenizer is missing or unusable, or the server would drop
+            its adapters.
     """
     plan, build = serving.trtllm_serve, directory.manifest.plan.trtllm
     if plan is None:
@@ -51,9 +53,18 @@ def open_engine(
         )
     from mm_runtime.gateway.backends.trtllm_serve import TrtllmServeEngine  # noqa: PLC0415
 
+    folder = directory.root.absolute() / ADAPTERS_FOLDER
+    adapters = {one.uid: folder / one.name for one in directory.manifest.plan.adapters}
+    if adapters and not plan.applies_adapters:
+        # It would answer requests with one as the checkpoint alone, without an error.
+        raise ValueError(
+            "the engine has LoRA adapters and the serving plan no lora_config: it comes from"
+            " another version of the operator, which has to plan again"
+        )
     return TrtllmServeEngine(
         f"127.0.0.1:{plan.port}",
         serving.model,
         request_seconds=serving.gateway.request_timeout_seconds,
         takes_salt=plan.takes_salt,
+        adapters=adapters,
     )

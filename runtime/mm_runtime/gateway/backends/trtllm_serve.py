@@ -8,8 +8,9 @@ import asyncio
 import base64
 import io
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from contextlib import aclosing
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -54,13 +55,22 @@ class TrtllmServeEngine:
         model: the name that the server knows, for its answers.
         request_seconds: of silence that a request may have, which its own deadline ends before.
         takes_salt: the server knows `cache_salt`.
+        adapters: uid -> folder of each LoRA adapter that the server applies; the folder has the
+            adapter's name, and lies there in the server's container too.
     """
 
     def __init__(
-        self, address: str, model: str, *, request_seconds: float, takes_salt: bool = True
+        self,
+        address: str,
+        model: str,
+        *,
+        request_seconds: float,
+        takes_salt: bool = True,
+        adapters: Mapping[int, Path] | None = None,
     ) -> None:
         self._model = model
         self._takes_salt = takes_salt
+        self._adapters = dict(adapters or {})
         self._client = httpx.AsyncClient(
             base_url=f"http://{address}",
             timeout=httpx.Timeout(request_seconds, connect=_CONNECT_SECONDS),
@@ -94,7 +104,8 @@ class TrtllmServeEngine:
                 "Leave the field out, or have the model served by a newer one.",
                 param="cache_salt",
             )
-        body = await asyncio.to_thread(_encoded, self._model, request)
+        adapter = None if request.adapter is None else self._adapters[request.adapter]
+        body = await asyncio.to_thread(_encoded, self._model, request, adapter)
         try:
             async with self._client.stream(
                 "POST", _PATH, content=body, headers={"content-type": "application/json"}
@@ -108,8 +119,11 @@ class TrtllmServeEngine:
             raise engine_unavailable() from error
 
 
-def chat_body(model: str, request: EngineRequest) -> dict[str, Any]:
-    """Return the body of a request; images are PNGs, which lose nothing."""
+def chat_body(model: str, request: EngineRequest, adapter: Path | None = None) -> dict[str, Any]:
+    """Return the body of a request; images are PNGs, which lose nothing.
+
+    `adapter` is the folder of the LoRA adapter that `request.adapter` is the uid of.
+    """
     images = iter(request.images)
     sampling = request.sampling
     body: dict[str, Any] = {
@@ -144,6 +158,13 @@ def chat_body(model: str, request: EngineRequest) -> dict[str, Any]:
         body["tools"] = [{"type": "function", "function": dict(tool)} for tool in request.tools]
     if request.form is not None:
         body["response_format"] = _response_format(request.form)
+    if adapter is not None and request.adapter is not None:
+        body["lora_request"] = {
+            "lora_name": adapter.name,
+            # From 1: a condition on its truth would take 0 for no adapter.
+            "lora_int_id": request.adapter + 1,
+            "lora_path": str(adapter),
+        }
     if request.shows_special:
         body["skip_special_tokens"] = False
     return body
@@ -163,8 +184,8 @@ def _response_format(form: Form) -> dict[str, Any]:
             return {"type": "ebnf", "ebnf": form.text}
 
 
-def _encoded(model: str, request: EngineRequest) -> bytes:
-    return json.dumps(chat_body(model, request)).encode()
+def _encoded(model: str, request: EngineRequest, adapter: Path | None) -> bytes:
+    return json.dumps(chat_body(model, request, adapter)).encode()
 
 
 def _message(turn: Turn, images: Iterator[NDArray[np.uint8]]) -> dict[str, Any]:

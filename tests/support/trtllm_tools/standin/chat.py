@@ -18,6 +18,7 @@ from typing import Any
 
 from arguments import VERSION
 from generating import Generator, open_generator
+from lora import Adapters, RefusedAdapterError
 from response_format import RefusedFormError, answer_of
 from tools import RefusedToolsError, calls_of, check_tools, conversation
 
@@ -28,7 +29,7 @@ FIELDS = {
     *("max_tokens", "n", "presence_penalty", "response_format", "seed", "stop", "stream"),
     *("stream_options", "temperature", "top_p", "tools", "tool_choice", "user", "best_of"),
     *("use_beam_search", "top_k", "min_p", "repetition_penalty", "stop_token_ids"),
-    *("ignore_eos", "min_tokens", "skip_special_tokens", "add_generation_prompt"),
+    *("ignore_eos", "min_tokens", "skip_special_tokens", "add_generation_prompt", "lora_request"),
     *(() if VERSION.startswith(("0.", "1.0.")) else ("cache_salt",)),
 }
 """Of ChatCompletionRequest, which forbids others. `max_tokens` is the alias that it reads:
@@ -51,7 +52,7 @@ class RefusedError(Exception):
     """A request that upstream answers with 400."""
 
 
-REFUSALS = (RefusedError, RefusedFormError, RefusedToolsError)
+REFUSALS = (RefusedError, RefusedFormError, RefusedToolsError, RefusedAdapterError)
 
 
 class Server(ThreadingHTTPServer):
@@ -73,6 +74,7 @@ class Server(ThreadingHTTPServer):
         self.model = folder.name
         self.version = version
         self.guided = options.get("guided_decoding_backend")
+        self.adapters = Adapters(options, generates=self.generator is not None)
         self.shows_metrics = bool(options.get("return_perf_metrics"))
         self.answered = 0
         self.running = 0
@@ -119,7 +121,8 @@ class Handler(BaseHTTPRequestHandler):
             return
         try:
             body = json.loads(content)
-            chat = Chat(body, self.server.generator, self.server.guided)
+            by = self.server.adapters.answering(body.get("lora_request"))
+            chat = Chat(body, self.server.generator, self.server.guided, by)
         except (*REFUSALS, ValueError, KeyError, TypeError) as error:
             refused = {"object": "error", "message": str(error), "type": "BadRequestError"}
             self._send(400, {**refused, "param": None, "code": 400})
@@ -202,6 +205,7 @@ class Chat:
         body: dict[str, Any],
         generator: Generator | None = None,
         guided: str | None = None,
+        adapter: str | None = None,
     ) -> None:
         if foreign := set(body) - FIELDS:
             raise RefusedError(f"{min(foreign)}: Extra inputs are not permitted")
@@ -218,7 +222,8 @@ class Chat:
         if self.order == "fail":
             raise RefusedError("The model had the order to fail.\nWith more than one line.")
         limit = body.get("max_tokens") or 1000
-        words = f"A recorded answer about {len(images)} images.".split()
+        by = f" by {adapter}" if adapter else ""
+        words = f"A recorded answer{by} about {len(images)} images.".split()
         if self.order == "count":
             words = [str(number) for number in range(1, limit + 2)]
         formed = answer_of(body.get("response_format"), guided)

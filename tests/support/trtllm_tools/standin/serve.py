@@ -21,6 +21,7 @@ CLASSES = (
     "LlavaLlamaModel",
     "MllamaForConditionalGeneration",
     "LlavaNextForConditionalGeneration",
+    "Gemma3ForConditionalGeneration",
 )
 """@register_auto_model of tensorrt_llm/_torch/models, as far as this project's families go."""
 
@@ -35,6 +36,9 @@ FIELDS = {
     "cuda_graph_config",
     "guided_decoding_backend",
     "dtype",
+    "lora_config",
+    "attn_backend",
+    "enable_chunked_prefill",
 }
 """Fields of TorchLlmArgs (tensorrt_llm/llmapi/llm_args.py), as far as a plan may use them."""
 

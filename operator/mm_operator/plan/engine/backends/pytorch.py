@@ -6,6 +6,7 @@ from mm_api.documents.model_plan import PlanWarning, Reason
 from mm_api.families.family import Family
 from mm_api.v1alpha1.vision import VisionEngine
 from mm_operator.plan.engine import checks
+from mm_operator.plan.engine.adapters import planned_adapters
 from mm_operator.plan.engine.backend import BuildParts, ServingParts, Sizes
 from mm_operator.plan.engine.backends.on_gpu import OnGpu
 from mm_operator.plan.engine.checks import Check
@@ -13,6 +14,11 @@ from mm_operator.plan.engine.gpu_support import check_gpu
 from mm_operator.plan.engine.guided import check_guided_servers
 from mm_operator.plan.engine.request import PlanRequest, request_of
 from mm_operator.plan.engine.reuse_checks import check_reuse_of_images
+from mm_operator.plan.engine.serve_adapters import (
+    GRAPHS,
+    adapter_reasons,
+    check_served_adapters,
+)
 from mm_operator.plan.engine.serve_checks import check_serving, staged_quantizations
 from mm_operator.plan.engine.serve_command import quantization, serve
 from mm_operator.plan.engine.stored import check_stored_for_servers
@@ -33,7 +39,7 @@ _CHECKS: tuple[Check, ...] = (
     checks.check_parallelism,
     checks.check_images,
     checks.check_limits,
-    checks.check_lora,
+    check_served_adapters,
     check_reuse_of_images,
     check_guided_servers,
     checks.check_source,
@@ -74,13 +80,19 @@ class PyTorch(OnGpu):
             reason = reason.model_copy(update={"reason": "the checkpoint's own"})
         return chosen, reason
 
-    def build_parts(self, target: Target, sizes: Sizes) -> BuildParts:  # noqa: ARG002  # no paths
-        """Return how the checkpoint is quantized."""
-        return BuildParts(quantization=quantization(sizes.request, self.trtllm_version))
+    def build_parts(self, target: Target, sizes: Sizes) -> BuildParts:
+        """Return how the checkpoint is quantized, and the adapters that lie beside it."""
+        return BuildParts(
+            quantization=quantization(sizes.request, self.trtllm_version),
+            lora=planned_adapters(target.spec, target.facts) or None,
+        )
 
     def serving_parts(self, target: Target, sizes: Sizes) -> ServingParts:
         """Return the server's command."""
+        own = (_ESTIMATE, GRAPHS) if sizes.request.lora else (_ESTIMATE,)
+        ranks = sizes.request.tensor_parallel
         return ServingParts(
             trtllm_serve=serve(target, sizes, self.trtllm_version),
-            warnings=tuple(self.warnings(target, sizes, _ESTIMATE)),
+            reasons=tuple(adapter_reasons(target, ranks=ranks, dtype=sizes.dtype)),
+            warnings=tuple(self.warnings(target, sizes, *own)),
         )

@@ -1,0 +1,259 @@
+"""LoRA adapters on backend PyTorch: the server's options, their bytes, and who is refused.
+
+TensorRT-LLM drops what it does not apply without an error, so there are more refusals than for
+engines.
+"""
+
+from typing import Any
+
+import pytest
+
+from mm_api.documents.model_facts import (
+    AdapterFacts,
+    LoraFacts,
+    ModelFacts,
+    StoredQuantization,
+    TextFacts,
+)
+from mm_api.documents.model_plan import GpuMemory, ModelPlan
+from mm_api.families import FAMILIES
+from mm_operator.plan.engine.serve_adapters import AdapterBytes, adapter_bytes
+from support.model_configs import ON_PYTORCH, facts_of, planned
+
+SOURCE = {"persistentVolumeClaim": {"claimName": "adapters", "path": "french"}}
+LORA = [{"name": "french", "source": SOURCE}, {"name": "legal", "source": SOURCE}]
+APPLIED = "gemma3"
+RANK = 16
+QKV = ("attn_k", "attn_q", "attn_v")
+DROPPED = sorted(
+    name for name in ON_PYTORCH if (one := FAMILIES[name].pytorch) and one.adapters_since is None
+)
+
+
+def lora(*modules: str, digests: str = "ab") -> LoraFacts:
+    """Return what an inspection finds of two adapters."""
+    found = [
+        AdapterFacts(name=one["name"], source_digest=f"sha256:{digit * 64}")
+        for one, digit in zip(LORA, digests, strict=True)
+    ]
+    return LoraFacts(adapters=found, modules={"llm": sorted(modules)}, rank=RANK)
+
+
+def facts_with(family: str, found: LoraFacts | None, **changes: Any) -> ModelFacts:
+    """Return the facts of a family's model and of its adapters."""
+    return facts_of(family).model_copy(update={"lora": found, **changes})
+
+
+def served(
+    facts: ModelFacts | None = None,
+    family: str = APPLIED,
+    version: str = "1.1.0",
+    gpu: str = "h100-80gb",
+    **engine: Any,
+) -> ModelPlan:
+    """Return the plan of a family's model with two adapters, unless `engine` has others."""
+    fields = {"backend": "PyTorch", "lora": LORA, **ON_PYTORCH[family], **engine}
+    found = facts or facts_with(family, lora(*QKV))
+    return planned(family, fields, version=version, gpu=gpu, facts=found, model={})
+
+
+def gpus(plan: ModelPlan) -> list[GpuMemory]:
+    """Return the bytes of each GPU of a plan without errors."""
+    assert plan.errors == []
+    assert plan.memory
+    return plan.memory.per_gpu
+
+
+def test_the_server_is_given_room_for_every_adapter() -> None:
+    """Modules and the highest rank of all; as many slots as adapters; no recorded passes."""
+    plan = served()
+    assert plan.errors == []
+    assert plan.serve
+    assert plan.serve.options["lora_config"] == {
+        "lora_target_modules": ["attn_k", "attn_q", "attn_v"],
+        "max_lora_rank": RANK,
+        "max_loras": 2,
+        "max_cpu_loras": 2,
+    }
+    assert plan.serve.options["cuda_graph_config"] is None
+    assert "LoraWithoutGraphs" in [one.code for one in plan.warnings]
+    assert plan.serve.applies_adapters
+
+
+def test_without_adapters_the_options_are_as_before() -> None:
+    """No pod of a model without adapters is replaced for them."""
+    plan = served(facts_of(APPLIED), lora=[])
+    assert plan.serve
+    assert not {"lora_config", "cuda_graph_config"} & set(plan.serve.options)
+    assert not plan.serve.applies_adapters
+    assert "LoraWithoutGraphs" not in [one.code for one in plan.warnings]
+    assert not [one for one in plan.reasons if one.field == "loraCache"]
+
+
+def test_adapters_are_part_of_the_staged_engine() -> None:
+    """By place and digest; other files are another engine, another place in the store is not."""
+    plan, other = served(), served(facts_with(APPLIED, lora(*QKV, digests="ac")))
+    assert plan.build_plan
+    assert [(one.name, one.uid) for one in plan.build_plan.adapters] == [
+        ("french", 0),
+        ("legal", 1),
+    ]
+    elsewhere = [{**one, "source": {"s3": {"bucket": "adapters", "prefix": "p"}}} for one in LORA]
+    assert served(lora=elsewhere).fingerprint == plan.fingerprint
+    assert len({plan.fingerprint, other.fingerprint, served(lora=[]).fingerprint}) == 3
+
+
+@pytest.mark.parametrize("family", DROPPED)
+def test_classes_that_drop_adapters_are_refused(family: str) -> None:
+    """Upstream would answer as the checkpoint alone, without an error; what to do is said."""
+    newest = "1.3.0rc20"
+    (refused,) = served(facts_with(family, lora(*QKV)), family, newest).errors
+    assert (refused.code, refused.path) == ("LoraNotApplied", "spec.engine.lora")
+    assert "would be answered by the checkpoint alone, without an error" in refused.message
+    assert f"it applies those of {APPLIED}" in refused.message
+    for backend in ("TensorRT", "Reference"):
+        can = FAMILIES[family].is_served(backend)
+        assert (f"backend {backend}" in refused.message) == can
+
+
+def test_some_families_are_refused() -> None:
+    """The test above has cases."""
+    assert {"qwen2-vl", "mistral3", "mllama", "nvila"} <= {*DROPPED}
+
+
+@pytest.mark.parametrize(
+    ("version", "codes"),
+    [
+        pytest.param("1.0.0", ["LoraTooOld"], id="before"),
+        pytest.param("1.0.3.2510", ["LoraTooOld"], id="a-fix-of-before"),
+        pytest.param("1.1.0", [], id="first"),
+        pytest.param("1.2.1", [], id="after"),
+    ],
+)
+def test_a_version_before_is_refused(version: str, codes: list[str]) -> None:
+    """Its class drops adapters as others do."""
+    assert [one.code for one in served(version=version).errors] == codes
+
+
+NVFP4 = StoredQuantization(weights="NVFP4", quantized_parameters=1)
+
+
+@pytest.mark.parametrize(
+    ("facts", "engine", "path", "code"),
+    [
+        pytest.param(
+            facts_of(APPLIED), {}, "spec.engine.lora", "LoraNotInspected", id="not-inspected"
+        ),
+        pytest.param(
+            facts_with(APPLIED, lora(*QKV, "attn_dense")),
+            {},
+            "spec.engine.lora",
+            "LoraModules",
+            id="output-of-attention",
+        ),
+        pytest.param(
+            facts_with(APPLIED, lora(*QKV), quantization=NVFP4),
+            {},
+            "spec.engine.lora",
+            "LoraQuantized",
+            id="nvfp4",
+        ),
+        pytest.param(
+            facts_with(APPLIED, lora(*QKV)),
+            {"parallelism": {"tensor": 8}},
+            "spec.engine.parallelism.tensor",
+            "LoraKeyValueHeads",
+            id="more-ranks-than-key-value-heads",
+        ),
+        pytest.param(
+            facts_with(APPLIED, lora(*QKV)),
+            {"parallelism": {"pipeline": 2}},
+            "spec.engine.parallelism.pipeline",
+            "LoraPipelineParallel",
+            id="stages",
+        ),
+    ],
+)
+def test_what_upstream_does_not_apply_is_refused(
+    facts: ModelFacts, engine: dict[str, Any], path: str, code: str
+) -> None:
+    """By the field, before a GPU is taken."""
+    found = served(facts, gpu="b200-180gb", **engine).errors
+    assert [(one.path, one.code) for one in found] == [(path, code)]
+
+
+def test_an_output_as_wide_as_the_hidden_state_may_be_changed() -> None:
+    """Then upstream reads the module as it is."""
+    text = facts_of(APPLIED).text
+    wide = text.model_copy(update={"attention_heads": text.hidden_size // text.head_size})
+    assert served(facts_with(APPLIED, lora("attn_dense"), text=wide)).errors == []
+
+
+TEXT = TextFacts(
+    hidden_size=100,
+    intermediate_size=400,
+    layers=3,
+    attention_heads=4,
+    key_value_heads=2,
+    head_size=20,
+    vocabulary_size=10,
+    max_position_embeddings=10,
+)
+
+
+@pytest.mark.parametrize(
+    ("modules", "ranks", "expected"),
+    [
+        # A slot has 180 numbers; 2 adapters x 16 x 3 layers x 3 modules = 288 slots. A page has
+        # 8 slots for each module and layer, and room for one module of rank 16: 24.
+        pytest.param(["attn_q"], 1, AdapterBytes(288 * 180 * 2, 2 * 16 * 3 * 180 * 2), id="q"),
+        # Slots of 140; q needs two of them: 2 x 16 x 3 x 3 x 2 = 576. A page: 8 x (1 + 2 + 1) x 3.
+        pytest.param(
+            ["attn_k", "attn_q", "attn_v"],
+            1,
+            AdapterBytes(576 * 140 * 2, 2 * 16 * 3 * (140 + 180 + 140) * 2),
+            id="qkv",
+        ),
+        # On each of two GPUs 100 + 200 numbers of 100 + 400; the copy is whole.
+        pytest.param(
+            ["mlp_h_to_4h"], 2, AdapterBytes(96 * 300 * 2, 2 * 16 * 3 * 500 * 2), id="two-ranks"
+        ),
+    ],
+)
+def test_bytes_are_those_of_upstreams_pages(
+    modules: list[str], ranks: int, expected: AdapterBytes
+) -> None:
+    """Missing ones of q, k and v count too, as upstream counts them."""
+    assert adapter_bytes(lora(*modules), TEXT, ranks=ranks, dtype="bfloat16") == expected
+
+
+def test_a_page_that_is_begun_is_allocated() -> None:
+    """One adapter of rank 1 fills a page of one layer's slots or of its widest module."""
+    one = lora("attn_q").model_copy(update={"rank": 9, "adapters": lora("attn_q").adapters[:1]})
+    # 9 x 3 x 3 = 81 slots in pages of 24.
+    assert adapter_bytes(one, TEXT, ranks=1, dtype="bfloat16").cache == 96 * 180 * 2
+
+
+def test_adapters_are_planned_on_the_gpu() -> None:
+    """Among the buffers, with a reason; the KV cache leaves room for what is made after it."""
+    plan, without = served(), served(facts_of(APPLIED), lora=[])
+    text = facts_of(APPLIED).text
+    needed = adapter_bytes(lora(*QKV), text, ranks=1, dtype="bfloat16").total
+
+    assert gpus(plan)[0].other_bytes - gpus(without)[0].other_bytes == needed
+    (reason,) = [one for one in plan.reasons if one.field == "loraCache"]
+    assert reason.value == str(needed)
+
+    many = facts_with(APPLIED, lora(*QKV).model_copy(update={"rank": 512 * 8}))
+    assert plan.memory
+    assert (large := served(many).memory)
+    assert large.kv_cache_free_gpu_memory_fraction < plan.memory.kv_cache_free_gpu_memory_fraction
+
+
+def test_every_rank_has_them() -> None:
+    """Each GPU keeps a cache of its share and a copy."""
+    plan = served(parallelism={"tensor": 2})
+    without = served(facts_of(APPLIED), lora=[], parallelism={"tensor": 2})
+    needed = adapter_bytes(lora(*QKV), facts_of(APPLIED).text, ranks=2, dtype="bfloat16").total
+    more = [a.other_bytes - b.other_bytes for a, b in zip(gpus(plan), gpus(without), strict=True)]
+    assert more == [needed, needed]
