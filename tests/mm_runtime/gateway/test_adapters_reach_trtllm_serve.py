@@ -144,7 +144,7 @@ async def test_an_unknown_name_never_reaches_the_server(
     assert len(server.requested) == before
 
 
-def asked(server: RecordedServer, adapter: Mapping[str, object]) -> tuple[int, str]:
+def queried(server: RecordedServer, adapter: Mapping[str, object]) -> tuple[int, str]:
     """Return the server's status and its text or message, for a request of this `lora_request`."""
     answer = httpx.post(
         f"http://{server.address}/v1/chat/completions",
@@ -174,7 +174,7 @@ def test_the_recorded_server_refuses_what_upstream_refuses(
 ) -> None:
     """So that a plan or a gateway that does not is seen."""
     path = tmp_path / "other" if made is None else write(tmp_path / "other", **made)
-    status, text = asked(server, {"lora_name": "other", "lora_int_id": 7, "lora_path": str(path)})
+    status, text = queried(server, {"lora_name": "other", "lora_int_id": 7, "lora_path": str(path)})
     assert (status, message in text) == (400, True), text
 
 
@@ -182,14 +182,14 @@ def test_a_server_without_room_drops_adapters(tmp_path: Path, folder: Path) -> N
     """As upstream, without an error: the answer is the checkpoint's."""
     adapter = {"lora_name": "french", "lora_int_id": 1, "lora_path": str(folder / "french")}
     with recorded_server(tmp_path) as server:
-        assert asked(server, adapter) == (200, "A recorded answer about 0 images.")
+        assert queried(server, adapter) == (200, "A recorded answer about 0 images.")
 
 
 @pytest.mark.parametrize("applies", [True, False], ids=["room", "no-room"])
 async def test_a_gateway_before_a_server_without_room_does_not_start(
     tmp_path: Path, *, applies: bool
 ) -> None:
-    """A plan of another version of the operator: nobody is answered by the wrong weights."""
+    """A plan of another version of the operator: no client gets answers of other weights."""
     plan = TrtllmServe(
         version="1.1.0",
         checkpoint=f"models/{MODEL}",

@@ -128,8 +128,8 @@ def adapter_bytes(
     each = sum(min(_OPTIMAL_RANK, lora.rank) * -(-width // page) for width in one)
     in_page = max(each * layers, -(-min(_LARGEST_RANK, lora.rank) * widest // page))
     cache = -(-slots // in_page) * in_page * page * size
-    whole = sum(sum(_lengths(text, name, 1)) for name in modules)
-    return AdapterBytes(cache, len(lora.adapters) * lora.rank * layers * whole * size)
+    unsplit = sum(sum(_lengths(text, name, 1)) for name in modules)
+    return AdapterBytes(cache, len(lora.adapters) * lora.rank * layers * unsplit * size)
 
 
 def served_adapter_bytes(target: Target, *, ranks: int, dtype: str) -> AdapterBytes:

@@ -214,7 +214,7 @@ TEXT = TextFacts(
             AdapterBytes(576 * 140 * 2, 2 * 16 * 3 * (140 + 180 + 140) * 2),
             id="qkv",
         ),
-        # On each of two GPUs 100 + 200 numbers of 100 + 400; the copy is whole.
+        # On each of two GPUs 100 + 200 numbers of 100 + 400; the copy is not split.
         pytest.param(
             ["mlp_h_to_4h"], 2, AdapterBytes(96 * 300 * 2, 2 * 16 * 3 * 500 * 2), id="two-ranks"
         ),
