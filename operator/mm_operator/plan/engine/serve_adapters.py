@@ -6,6 +6,7 @@ is not known to be applied is refused here. Sources: #adapters of docs/planning-
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import gcd
 from typing import Final
 
 from pydantic import JsonValue
@@ -73,24 +74,62 @@ def check_served_adapters(now: Case) -> Iterator[SpecError]:
     yield from _ranks(now)
 
 
-def adapter_options(lora: LoraFacts | None) -> dict[str, JsonValue]:
+def adapter_options(target: Target, *, ranks: int) -> dict[str, JsonValue]:
     """Return what of the server's file is about adapters; nothing where there are none.
 
-    Every adapter has a slot on the GPU and in host memory, so that none waits for another one's.
+    Every adapter has its pages on each of `ranks` GPUs and in host memory, so that none waits for
+    another one's.
     """
-    if lora is None:
+    lora = target.facts.lora
+    if lora is None or not target.spec.engine.lora or not _changed(lora):
         return {}
-    count = len(lora.adapters)
-    modules: list[JsonValue] = [*_changed(lora)]
+    pages = adapter_pages(lora, target.facts.text, ranks=ranks)
+    modules: list[JsonValue] = [*_served_modules(lora)]
     return {
         "lora_config": {
             "lora_target_modules": modules,
             "max_lora_rank": lora.rank,
-            "max_loras": count,
-            "max_cpu_loras": count,
+            "max_loras": pages.loras,
+            "max_cpu_loras": pages.loras,
         },
         "cuda_graph_config": None,
     }
+
+
+@dataclass(frozen=True, slots=True)
+class AdapterPages:
+    """How upstream's cache is cut, as PeftCacheManager::getPageManagerConfig does it."""
+
+    width: int
+    """Numbers of a slot: those of the smallest module of rank 1."""
+    slots: int
+    """Slots of a page."""
+    largest: int
+    """Slots of an adapter's largest module in one layer, which are in one page."""
+    loras: int
+    """What to name as `max_loras`: more than there are adapters where pages stay part empty."""
+    count: int
+    """Pages for so many."""
+
+
+def adapter_pages(lora: LoraFacts, text: TextFacts, *, ranks: int) -> AdapterPages:
+    """Return the pages of the cache on each GPU of `ranks` that share every layer.
+
+    `max_loras` is a number of slots upstream, and an adapter has pages of its own: a module that
+    does not fit into the rest of a page begins the next (LoraCache::determineNumPages). What every
+    page but an adapter's last one holds at least is counted, whatever the order in its file.
+    """
+    one = [sum(_lengths(text, name, ranks)) for name in _served_modules(lora)]
+    width, widest, layers = min(one), max(one), text.layers
+    each = sum(min(_OPTIMAL_RANK, lora.rank) * -(-numbers // width) for numbers in one)
+    slots = max(each * layers, -(-min(_LARGEST_RANK, lora.rank) * widest // width))
+    rows = [-(-lora.rank * numbers // width) for numbers in one]
+    common = gcd(*rows)
+    held = max(1, -(-(slots - max(rows) + 1) // common)) * common
+    wanted = len(lora.adapters) * -(-sum(rows) * layers // held)
+    of_one = lora.rank * layers * len(one) * -(-widest // width)
+    loras = max(len(lora.adapters), ((wanted - 1) * slots) // of_one + 1)
+    return AdapterPages(width, slots, max(rows), loras, -(-of_one * loras // slots))
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,25 +150,15 @@ class AdapterBytes:
 def adapter_bytes(
     lora: LoraFacts | None, text: TextFacts, *, ranks: int, dtype: str
 ) -> AdapterBytes:
-    """Return the bytes on each GPU of `ranks` that share every layer.
-
-    The cache is as upstream's PeftCacheManager::getPageManagerConfig sizes it: pages of slots, each
-    as wide as the smallest module of rank 1.
-    """
-    if lora is None:
+    """Return the bytes on each GPU of `ranks` that share every layer."""
+    if lora is None or not _changed(lora):
         return AdapterBytes(0, 0)
-    modules, size, layers = _changed(lora), DTYPE_BYTES[dtype], text.layers
-    one = [sum(_lengths(text, name, ranks)) for name in modules]
-    if not one or not min(one):
-        return AdapterBytes(0, 0)
-    page, widest = min(one), max(one)
-    filled = len(modules) + (len(_QKV - {*modules}) if _QKV & {*modules} else 0)
-    slots = lora.rank * layers * filled * len(lora.adapters) * -(-widest // page)
-    each = sum(min(_OPTIMAL_RANK, lora.rank) * -(-width // page) for width in one)
-    in_page = max(each * layers, -(-min(_LARGEST_RANK, lora.rank) * widest // page))
-    cache = -(-slots // in_page) * in_page * page * size
-    unsplit = sum(sum(_lengths(text, name, 1)) for name in modules)
-    return AdapterBytes(cache, len(lora.adapters) * lora.rank * layers * unsplit * size)
+    size, pages = DTYPE_BYTES[dtype], adapter_pages(lora, text, ranks=ranks)
+    unsplit = sum(sum(_lengths(text, name, 1)) for name in _changed(lora))
+    return AdapterBytes(
+        pages.count * pages.slots * pages.width * size,
+        len(lora.adapters) * lora.rank * text.layers * unsplit * size,
+    )
 
 
 def served_adapter_bytes(target: Target, *, ranks: int, dtype: str) -> AdapterBytes:
@@ -155,6 +184,16 @@ def adapter_reasons(target: Target, *, ranks: int, dtype: str) -> Iterator[Reaso
 
 def _changed(lora: LoraFacts) -> list[str]:
     return lora.modules.get(_STACK, [])
+
+
+def _served_modules(lora: LoraFacts) -> list[str]:
+    """Return the modules of the server's file: all of q, k and v where one is changed.
+
+    Upstream counts the slots of all three, and would fill those that are not in it with zeros of
+    the hidden size, which is not that of k and v.
+    """
+    changed = {*_changed(lora)}
+    return sorted(changed | _QKV if changed & _QKV else changed)
 
 
 def _lengths(text: TextFacts, module: str, ranks: int) -> tuple[int, int]:
@@ -196,7 +235,7 @@ def _modules(now: Case) -> Iterator[SpecError]:
 
 def _ranks(now: Case) -> Iterator[SpecError]:
     """Yield errors for splits and types that upstream shows no adapters with."""
-    tensor, stored = now.request.tensor_parallel, now.facts.quantization
+    tensor, stored, lora = now.request.tensor_parallel, now.facts.quantization, now.facts.lora
     if now.facts.text.key_value_heads % tensor:
         yield plan_error(
             "engine.parallelism.tensor",
@@ -211,6 +250,16 @@ def _ranks(now: Case) -> Iterator[SpecError]:
             "adapters are not served by several stages on PyTorch: use tensor parallelism, or "
             "remove engine.lora",
         )
+    if lora is not None and _changed(lora):
+        pages = adapter_pages(lora, now.facts.text, ranks=tensor)
+        if pages.largest > pages.slots:
+            yield plan_error(
+                _FIELD,
+                "LoraRank",
+                f"a module of rank {lora.rank} takes {pages.largest} slots of TensorRT-LLM's cache "
+                f"of adapters, and a page has {pages.slots}: use adapters of a lower rank, or "
+                "backend Reference",
+            )
     if stored is not None and stored.weights == "NVFP4":
         yield plan_error(
             _FIELD,

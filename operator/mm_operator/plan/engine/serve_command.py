@@ -123,7 +123,7 @@ def _options(target: Target, sizes: Sizes, version: str) -> dict[str, JsonValue]
     served = pytorch_of(target.family, target.facts)
     if served is not None and sizes.limits.engine.max_images_per_request:
         options |= served.options
-    options |= adapter_options(target.facts.lora if target.spec.engine.lora else None)
+    options |= adapter_options(target, ranks=sizes.request.tensor_parallel)
     if serves_forms(sizes.request, version):
         options["guided_decoding_backend"] = SERVE_BACKEND  # forms are dropped silently without
     if version_of(version) >= version_of("1.1.0"):

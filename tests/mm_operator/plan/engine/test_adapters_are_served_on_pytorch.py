@@ -4,6 +4,7 @@ TensorRT-LLM drops what it does not apply without an error, so there are more re
 engines.
 """
 
+from itertools import permutations
 from typing import Any
 
 import pytest
@@ -17,8 +18,13 @@ from mm_api.documents.model_facts import (
 )
 from mm_api.documents.model_plan import GpuMemory, ModelPlan
 from mm_api.families import FAMILIES
-from mm_operator.plan.engine.serve_adapters import AdapterBytes, adapter_bytes
+from mm_operator.plan.engine.serve_adapters import (
+    AdapterBytes,
+    adapter_bytes,
+    adapter_pages,
+)
 from support.model_configs import ON_PYTORCH, facts_of, planned
+from support.moe_models import facts_of_experts
 
 SOURCE = {"persistentVolumeClaim": {"claimName": "adapters", "path": "french"}}
 LORA = [{"name": "french", "source": SOURCE}, {"name": "legal", "source": SOURCE}]
@@ -65,7 +71,7 @@ def gpus(plan: ModelPlan) -> list[GpuMemory]:
 
 
 def test_the_server_is_given_room_for_every_adapter() -> None:
-    """Modules and the highest rank of all; as many slots as adapters; no recorded passes."""
+    """Modules and the highest rank of all; room for as many; no recorded passes."""
     plan = served()
     assert plan.errors == []
     assert plan.serve
@@ -114,6 +120,15 @@ def test_classes_that_drop_adapters_are_refused(family: str) -> None:
     for backend in ("TensorRT", "Reference"):
         can = FAMILIES[family].is_served(backend)
         assert (f"backend {backend}" in refused.message) == can
+
+
+@pytest.mark.parametrize("name", ["scout", "qwen3"])
+def test_mixtures_of_experts_are_refused(name: str) -> None:
+    """Classes that the engine serves without knowing their family are not taken for Gemma's."""
+    facts = facts_of_experts(name).model_copy(update={"lora": lora("attn_q")})
+    fields = {"backend": "PyTorch", "lora": LORA}
+    plan = planned("generic", fields, version="1.3.0rc20", facts=facts, model={})
+    assert "LoraNotApplied" in [one.code for one in plan.errors]
 
 
 def test_some_families_are_refused() -> None:
@@ -204,34 +219,82 @@ TEXT = TextFacts(
 @pytest.mark.parametrize(
     ("modules", "ranks", "expected"),
     [
-        # A slot has 180 numbers; 2 adapters x 16 x 3 layers x 3 modules = 288 slots. A page has
-        # 8 slots for each module and layer, and room for one module of rank 16: 24.
-        pytest.param(["attn_q"], 1, AdapterBytes(288 * 180 * 2, 2 * 16 * 3 * 180 * 2), id="q"),
-        # Slots of 140; q needs two of them: 2 x 16 x 3 x 3 x 2 = 576. A page: 8 x (1 + 2 + 1) x 3.
+        # Slots of 140 numbers. A page: 8 x (1 + 2 + 1) x 3 layers = 96, of which q, k and v of rank
+        # 16 fill at least 96 - 21 + 1 = 76; 53 x 3 layers are 3 pages, 6 for both adapters.
+        pytest.param(["attn_q"], 1, AdapterBytes(6 * 96 * 140 * 2, 2 * 16 * 3 * 180 * 2), id="q"),
         pytest.param(
             ["attn_k", "attn_q", "attn_v"],
             1,
-            AdapterBytes(576 * 140 * 2, 2 * 16 * 3 * (140 + 180 + 140) * 2),
+            AdapterBytes(6 * 96 * 140 * 2, 2 * 16 * 3 * (140 + 180 + 140) * 2),
             id="qkv",
         ),
-        # On each of two GPUs 100 + 200 numbers of 100 + 400; the copy is not split.
+        # On each of two GPUs 100 + 200 numbers of 100 + 400; the copy is not split. A page of 24
+        # slots has one module of 16: 3 pages for each adapter.
         pytest.param(
-            ["mlp_h_to_4h"], 2, AdapterBytes(96 * 300 * 2, 2 * 16 * 3 * 500 * 2), id="two-ranks"
+            ["mlp_h_to_4h"],
+            2,
+            AdapterBytes(6 * 24 * 300 * 2, 2 * 16 * 3 * 500 * 2),
+            id="two-ranks",
         ),
     ],
 )
 def test_bytes_are_those_of_upstreams_pages(
     modules: list[str], ranks: int, expected: AdapterBytes
 ) -> None:
-    """Missing ones of q, k and v count too, as upstream counts them."""
+    """Every adapter has pages of its own; all of q, k and v have slots."""
     assert adapter_bytes(lora(*modules), TEXT, ranks=ranks, dtype="bfloat16") == expected
 
 
-def test_a_page_that_is_begun_is_allocated() -> None:
-    """One adapter of rank 1 fills a page of one layer's slots or of its widest module."""
-    one = lora("attn_q").model_copy(update={"rank": 9, "adapters": lora("attn_q").adapters[:1]})
-    # 9 x 3 x 3 = 81 slots in pages of 24.
-    assert adapter_bytes(one, TEXT, ranks=1, dtype="bfloat16").cache == 96 * 180 * 2
+@pytest.mark.parametrize(
+    ("adapters", "rank", "module", "loras", "pages"),
+    [
+        # 9 slots a layer, two layers in a page of 24: 27 slots are 2 pages.
+        pytest.param(1, 9, "mlp_gate", 1, 2, id="as-many"),
+        # 16 a layer, one layer in a page: 3 pages, and 48 slots are 2.
+        pytest.param(1, 16, "mlp_gate", 2, 4, id="one-more"),
+        pytest.param(2, 16, "mlp_gate", 3, 6, id="of-two"),
+        pytest.param(2, 8, "mlp_gate", 2, 2, id="full-pages"),
+    ],
+)
+def test_pages_that_stay_part_empty_are_made_up_for(
+    adapters: int, rank: int, module: str, loras: int, pages: int
+) -> None:
+    """Upstream's `max_loras` is a number of slots: of so many an adapter would not fit."""
+    found = lora(module)
+    some = found.model_copy(update={"rank": rank, "adapters": found.adapters[:adapters]})
+    cut = adapter_pages(some, TEXT, ranks=1)
+    assert (cut.loras, cut.count) == (loras, pages)
+
+
+@pytest.mark.parametrize("adapters", [1, 2])
+@pytest.mark.parametrize("ranks", [1, 2])
+@pytest.mark.parametrize("modules", [QKV, ("attn_q",), ("mlp_gate", "mlp_4h_to_h", *QKV)])
+def test_every_adapter_has_its_pages(modules: tuple[str, ...], ranks: int, adapters: int) -> None:
+    """Whatever the order of its modules, placed one after the other as upstream does."""
+    found = lora(*modules)
+    for rank in (1, 3, 8, 16, 24):
+        some = found.model_copy(update={"rank": rank, "adapters": found.adapters[:adapters]})
+        cut = adapter_pages(some, TEXT, ranks=ranks)
+        wide = [100 + 80 // ranks, *[100 + 40 // ranks] * 2]
+        wide += [100 + 400 // ranks] * 2 if len(modules) > len(QKV) else []
+        rows = [-(-rank * numbers // cut.width) for numbers in wide]
+        if max(rows) > cut.slots:
+            continue  # refused
+        for order in permutations(rows):
+            pages, begun = 1, 0
+            for row in order * TEXT.layers:
+                if begun + row > cut.slots:
+                    pages, begun = pages + 1, 0
+                begun += row
+            assert pages * adapters <= cut.count
+
+
+def test_a_module_that_no_page_has_room_for_is_refused() -> None:
+    """A page is made for rank 64 at the most, or for all layers at rank 8."""
+    high = facts_with(APPLIED, lora(*QKV).model_copy(update={"rank": 4096}))
+    (refused,) = served(high).errors
+    assert (refused.code, refused.path) == ("LoraRank", "spec.engine.lora")
+    assert "use adapters of a lower rank, or backend Reference" in refused.message
 
 
 def test_adapters_are_planned_on_the_gpu() -> None:
@@ -244,9 +307,11 @@ def test_adapters_are_planned_on_the_gpu() -> None:
     (reason,) = [one for one in plan.reasons if one.field == "loraCache"]
     assert reason.value == str(needed)
 
-    many = facts_with(APPLIED, lora(*QKV).model_copy(update={"rank": 512 * 8}))
+    names = [f"adapter-{place}" for place in range(16)]
+    read = [AdapterFacts(name=name, source_digest=f"sha256:{'a' * 64}") for name in names]
+    many = facts_with(APPLIED, lora(*QKV).model_copy(update={"rank": 256, "adapters": read}))
     assert plan.memory
-    assert (large := served(many).memory)
+    assert (large := served(many, lora=[{**LORA[0], "name": name} for name in names]).memory)
     assert large.kv_cache_free_gpu_memory_fraction < plan.memory.kv_cache_free_gpu_memory_fraction
 
 
