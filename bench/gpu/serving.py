@@ -72,7 +72,11 @@ APART = "disaggregated"
 REUSE = "reuse"
 SHARE = "share"
 ENCODER_GPU = "1"
-SPEC: dict[str, Any] = {"engine": LIMITS, "vision": {"engine": "Torch"}, "build": {"evaluation": "Off"}}
+SPEC: dict[str, Any] = {
+    "engine": LIMITS,
+    "vision": {"engine": "Torch"},
+    "build": {"evaluation": "Off"},
+}
 ANSWER = 128
 WARM = 5
 QUALITY = 90
