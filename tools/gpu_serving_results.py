@@ -42,8 +42,8 @@ def serving(result: dict[str, Any]) -> Iterator[str]:
     yield ""
     yield "Milliseconds until a client of the gateway has the first text: the median, in brackets"
     yield "the 95th percentile, of requests one after the other. `:cached` has"
-    yield "`vision.featureCacheBytes`, `:reuse` also `engine.kvCache.reuse`, and its questions about an"
-    yield "image sent before are the same; the others encode an image again."
+    yield "`vision.featureCacheBytes`, `:reuse` also `engine.kvCache.reuse`, and the same question"
+    yield "about an image that was sent before; the others encode an image again."
     if any(name.endswith(":disaggregated") for name in cases):
         yield "`:disaggregated`: encoder on a second GPU (`vision.placement: Disaggregated`)."
         yield "This run is older than the one above: pixels, features and inputs took longer then."
