@@ -119,11 +119,8 @@ def one_pass(result: dict[str, Any]) -> Iterator[str]:
     )
     yield ""
     yield "Passes of requests at 660 positions, alone and with 128 rows of a prompt; 31 requests at"
-    yield "batch 32, where the part takes the last slot. Until these runs the part had a pass of"
-    yield "its own, and weights were read twice: the sections on the engine and on two GPUs were"
-    yield "measured before. Behind Triton and the gateway, before the first of these sections:"
-    yield ""
-    yield from _beside_images(result["served"])
+    yield "batch 32, where the part takes the last slot. When the sections on the engine and on two"
+    yield "GPUs were measured, the part had a pass of its own, and weights were read twice."
 
 
 def _beside(one: dict[str, float]) -> str:
