@@ -180,6 +180,10 @@ def _row(*cells: object) -> str:
     return f"| {' | '.join(str(cell) for cell in cells)} |"
 
 
+def _notes(family: Family) -> tuple[str, ...]:
+    return (*family.notes, *(f"TensorRT: {note}" for note in family.engine_notes))
+
+
 def _families() -> str:
     lines = ["## Families", ""]
     lines.append(_row("family", "engine dtype", "converter", "images", "features of an image"))
@@ -197,9 +201,9 @@ def _families() -> str:
     )
     lines.append("")
     lines.extend(
-        f"- **{family.title}**: {'; '.join(family.notes)}"
+        f"- **{family.title}**: {'; '.join(_notes(family))}"
         for family in FAMILIES.values()
-        if family.notes
+        if family.notes or family.engine_notes
     )
     return "\n".join([*lines, ""])
 

@@ -199,8 +199,6 @@ class Serving:
     models: tuple[str, ...]
     client_tensors: tuple[str, ...]
     prompt_template: str = ""
-    vocabulary: int | None = None
-    """Vocabulary that upstream's preprocessing model has written into it; None: none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -397,6 +395,8 @@ class Family:
     vision_parameters: Callable[[VisionFacts, TextFacts], int] | None = None
     """Weights of tower and projector, where checkpoints have no index with the total."""
     notes: tuple[str, ...] = ()
+    engine_notes: tuple[str, ...] = ()
+    """Of TensorRT engines alone."""
 
     @property
     def has_engines(self) -> bool:

@@ -139,11 +139,8 @@ LLAVA = Family(
     pipeline_parallel=True,
     quantizations=LLAMA_QUANTIZATIONS,
     adapters=True,
-    notes=(
-        (
-            "upstream's vision wrapper always drops the class token: select strategy 'full' is not "
-            "served by TensorRT engines"
-        ),
-        "LLaVA's original layout (mm_vision_tower) is refused: it loads without a vision tower",
+    notes=("LLaVA's own layout (mm_vision_tower) is refused: it loads without a vision tower",),
+    engine_notes=(
+        "upstream's vision wrapper always drops the class token: select strategy 'full' is refused",
     ),
 )

@@ -118,8 +118,5 @@ LLAVA_NEXT = Family(
         backends=("TensorRT",),
     ),
     adapters=True,
-    notes=(
-        "TensorRT engines are planned and not served: Triton's preprocessing model refuses them",
-        "the smallest grid has two tiles: even 336 x 336 pixels are 1,176 features",
-    ),
+    notes=("the smallest grid has two tiles: even 336 x 336 pixels are 1,176 features",),
 )

@@ -119,7 +119,7 @@ QWEN2_VL = Family(
     image_layout=ImageLayout.GRID,
     decoder=Decoder.BESIDE_TOWER,
     prompt=PromptStyle(WRAPPER, "<|image_pad|>", "<|video_pad|>", opening="<|im_start|>"),
-    serving=Serving(ENSEMBLE, BYTES_TENSORS, "the checkpoint's chat template", vocabulary=152_064),
+    serving=Serving(ENSEMBLE, BYTES_TENSORS, "the checkpoint's chat template"),
     features_per_image=features_per_image,
     fixed_features=False,
     positions_per_tile=lambda _: MAX_HW_DIMS,
@@ -139,11 +139,9 @@ QWEN2_VL = Family(
     quantizations=("FP8", "INT8WeightOnly", "INT4WeightOnly", "INT4AWQ", "SmoothQuant"),
     pytorch=PyTorchServing(images=True, quantizations=("FP8",)),
     adapters=True,
-    notes=(
+    engine_notes=(
         "each request keeps rotary tables for the entire context on the GPU: 16 MiB for 7B",
         "all images of a batch must give equal numbers of tokens: the gateway makes them one size",
-        "upstream's preprocessing model holds the token ids of 7B: other vocabularies fail",
-        "never send prompt_table_extra_id: upstream's preprocessing model fails on it",
         "the vision builder downloads a demo image: build nodes without internet fail",
     ),
 )

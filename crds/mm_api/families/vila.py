@@ -147,8 +147,10 @@ VILA = Family(
     ),
     in_parts=True,
     adapters=True,
-    notes=(
+    engine_notes=(
         "the converter knows the checkpoint by its folder: its name must hold vila or VILA",
+    ),
+    notes=(
         (
             "`<image>` must stand in the text once per image: missing ones give a wrong answer, no "
             "error"

@@ -121,6 +121,7 @@ def row(family: Family) -> dict[str, object]:
         "tritonModels": list(family.serving.models),
         "clientTensors": list(family.serving.client_tensors),
         "notes": list(family.notes),
+        "engineNotes": list(family.engine_notes),
     }
 
 
@@ -133,5 +134,6 @@ def _lines(family: Family) -> str:
         f"  Triton       {', '.join(family.serving.models)}",
         f"  clients send {', '.join(family.serving.client_tensors)}",
     ]
-    text += [f"  upstream     {note}" for note in family.notes]
+    text += [f"  note         {note}" for note in family.notes]
+    text += [f"  TensorRT     {note}" for note in family.engine_notes]
     return "\n".join(text)

@@ -1,7 +1,7 @@
 """`mmctl validate -f FILE`: what the API server would say, without a request to it.
 
-And of schedules more than it can: unknown time zones and days that no month has, which
-the operator would report in the condition ScalingActive.
+And what the operator would report: schedules with unknown time zones and days that no month has,
+images of two versions of TensorRT-LLM.
 """
 
 import argparse
@@ -13,6 +13,8 @@ from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_api.v1alpha1.validation import validate
 from mm_ctl.documents import name_of, read_models
 from mm_operator.autoscaling.schedule import problem_of
+from mm_operator.errors import SpecError
+from mm_operator.plan.engine.tables import check_images
 from mm_operator.scaling.objectives import objectives_of
 
 HELP = "check resources in a file without a cluster: schema, rules, unsupported fields"
@@ -28,7 +30,7 @@ def run(options: argparse.Namespace) -> int:
     """Print one line per problem, or one per valid resource."""
     code = VALID
     for document in read_models(options.filename):
-        problems = list(map(str, validate(document))) or list(_of_schedules(document))
+        problems = list(map(str, validate(document))) or list(_of_operator(document))
         for problem in problems:
             print(f"{name_of(document)}: {problem}", file=sys.stderr)
             code = INVALID
@@ -37,8 +39,18 @@ def run(options: argparse.Namespace) -> int:
     return code
 
 
-def _of_schedules(document: dict[str, Any]) -> Iterator[str]:
-    autoscaling = MultimodalModelSpec.model_validate(document["spec"]).autoscaling
+def _of_operator(document: dict[str, Any]) -> Iterator[str]:
+    spec = MultimodalModelSpec.model_validate(document["spec"])
+    yield from _of_schedules(spec)
+    if spec.engine.backend != "Reference":
+        try:
+            check_images(spec.build.image, spec.runtime.image)
+        except SpecError as error:
+            yield str(error)
+
+
+def _of_schedules(spec: MultimodalModelSpec) -> Iterator[str]:
+    autoscaling = spec.autoscaling
     if autoscaling is None:
         return
     for one in objectives_of(autoscaling, slots_per_replica=1).schedules:

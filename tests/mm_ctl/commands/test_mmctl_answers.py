@@ -44,6 +44,21 @@ def test_problems_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert "spec.engine.maxBatchSiz" in capsys.readouterr().err
 
 
+def test_images_of_two_versions_are_no_valid_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An engine of one version of TensorRT-LLM is loaded by no other; Reference has neither."""
+    images = {
+        "build": {"image": "example.org/tritonserver:24.12-trtllm-python-py3"},
+        "runtime": {"image": "example.org/tritonserver:25.05-trtllm-python-py3"},
+    }
+    engines = {**images, "engine": {"backend": "TensorRT"}}
+    assert main(["validate", "-f", written(tmp_path, document(engines, name="a"))]) == 2
+    assert "0.16.0, which no other version can load" in capsys.readouterr().err
+    reference = {**images, "engine": {"backend": "Reference"}}
+    assert main(["validate", "-f", written(tmp_path, document(reference, name="a"))]) == 0
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [

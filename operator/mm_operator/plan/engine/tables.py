@@ -58,14 +58,7 @@ def trtllm_version(
             the image that serves.
     """
     images: dict[str, dict[str, str]] = table("images")["images"]
-    built, served = _version_in(image or ""), _version_in(serving or image or "")
-    if built and served and built != served:
-        raise SpecError(
-            "ImagesDiffer",
-            f"{serving} has TensorRT-LLM {served}, and the engine is built with {built}, which no "
-            "other version can load: use one image for both",
-            "spec.runtime.image",
-        )
+    built, served = check_images(image, serving)
     if given:
         version_of(given)
         return given, "as given"
@@ -82,6 +75,23 @@ def trtllm_version(
             "spec.build.trtllmVersion",
         )
     return built, f"of the image's tag {_tag(image)}"
+
+
+def check_images(image: str | None, serving: str | None) -> tuple[str | None, str | None]:
+    """Return the versions that the tags of both images name; None: it names none.
+
+    Raises:
+        SpecError: they differ.
+    """
+    built, served = _version_in(image or ""), _version_in(serving or image or "")
+    if built and served and built != served:
+        raise SpecError(
+            "ImagesDiffer",
+            f"{serving} has TensorRT-LLM {served}, and the engine is built with {built}, which no "
+            "other version can load: use one image for both",
+            "spec.runtime.image",
+        )
+    return built, served
 
 
 def _version_in(image: str) -> str | None:

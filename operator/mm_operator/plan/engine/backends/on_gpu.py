@@ -158,7 +158,8 @@ class OnGpu(ABC):
     def warnings(self, target: Target, sizes: Sizes, *own: PlanWarning) -> Iterator[PlanWarning]:
         """Yield notes of the family, what only this backend warns of, and what the sizes cost."""
         family, request = target.family, sizes.request
-        for note in family.notes:
+        of_engines = family.engine_notes if target.spec.engine.backend == "TensorRT" else ()
+        for note in (*family.notes, *of_engines):
             yield PlanWarning(code="Family", message=note)
         yield from own
         yield from gpu_warnings(self.gpu, self.trtllm_version)
@@ -180,11 +181,4 @@ class OnGpu(ABC):
                 code="KvCacheHoldsFewer",
                 message=f"if the vision engine loads first, the KV cache holds {held} full "
                 f"sequences, and a batch has {batch}: long requests would wait",
-            )
-        written, own_size = family.serving.vocabulary, target.facts.text.vocabulary_size
-        if written is not None and own_size != written:
-            yield PlanWarning(
-                code="Vocabulary",
-                message=f"upstream's preprocessing model has the vocabulary {written} written "
-                f"into it, and the checkpoint's is {own_size}: it gives wrong answers",
             )
