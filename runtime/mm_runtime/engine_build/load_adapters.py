@@ -21,6 +21,7 @@ from mm_runtime.base.durable import write_durably, writing_to
 from mm_runtime.base.stop_signal import StopSignal
 from mm_runtime.engine_build.build_paths import BuildPaths
 from mm_runtime.engine_build.lock import StoppedWhileWaitingError, locked
+from mm_runtime.sources.identity import source_digest
 
 log = logging.getLogger(__name__)
 
@@ -90,6 +91,9 @@ def _fetched(
         check_rank(name, config.rank, options.max_rank)
         uid = adapter_uid(name, digest)
         place = folder / str(uid)
+        if place.exists() and source_digest(place) != digest:
+            log.warning("adapter %s, uid %d: its files in the store are damaged", name, uid)
+            place.rename(work / "damaged")
         if not place.exists():
             copied.chmod(0o755)
             copied.rename(place)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
-from mm_api.documents.adapter_room import LoraRoom, RoomAdapter
+from mm_api.documents.adapter_room import LoraRoom, RoomAdapter, RoomAdapters
 from mm_api.documents.model_facts import ModelFacts
 from mm_runtime.adapters.room import (
     POLL_SECONDS,
@@ -26,6 +26,10 @@ from mm_runtime.reference_engine.adapters import AdapterFolder, Adapters
 from mm_runtime.reference_engine.engine import Engine
 
 logger = logging.getLogger(__name__)
+
+REFUSED_SECONDS = 60.0
+"""Until files that were refused are read again, unless the document changes: to check them is to
+hash them, and the store may be slow."""
 
 _BETWEEN_SECONDS = 60.0
 """For a pass to end and the layers to change: a pass of the longest prompt takes seconds."""
@@ -63,6 +67,10 @@ class AdapterRoom:
         self._refused: dict[int, str] = {}
         """Id -> why it is not loaded, as it was logged."""
 
+        self._again: dict[int, float] = {}
+        """Id of an adapter whose files were refused -> when they are read again."""
+
+        self._found: RoomAdapters | None = None
         self._known: Mapping[int, str] = {}
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="adapter-room", daemon=True)
@@ -88,6 +96,8 @@ class AdapterRoom:
         found = self._file.read()
         if found is None:
             return
+        if found is not self._found:
+            self._found, self._again = found, {}
         wanted = {one.uid: one for one in found.adapters}
         self._refused = {uid: why for uid, why in self._refused.items() if uid in wanted}
         self._retire(wanted)
@@ -118,6 +128,8 @@ class AdapterRoom:
             most = self._room.max_adapters
             self._refuse(adapter, f"the room is full: it holds {most} adapters")
             return
+        if self._clock() < self._again.get(adapter.uid, 0.0):
+            return
         folder = self._folder / str(adapter.uid)
         try:
             rank = check_room_adapter(adapter, folder, self._facts)
@@ -128,6 +140,7 @@ class AdapterRoom:
             began = self._clock()
             self._between(partial(self._adapters.add, read))
         except (OSError, ValueError, PermanentError) as error:
+            self._again[adapter.uid] = self._clock() + REFUSED_SECONDS
             self._refuse(adapter, str(error))
             return
         self._refused.pop(adapter.uid, None)

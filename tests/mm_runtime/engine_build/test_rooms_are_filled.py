@@ -125,6 +125,20 @@ def test_a_damaged_document_is_replaced(engine: Path) -> None:
     assert document(engine) == RoomAdapters(generation=2)
 
 
+def test_damaged_files_are_copied_again(engine: Path, tmp_path: Path) -> None:
+    """Pods refuse them; the next Job repairs them under the same uid."""
+    one = adapter(engine, tmp_path / "one")
+    assert fill(engine, {"one": one}, generation=1) == 0
+    (found,) = document(engine).adapters
+    weights = room_folder(engine, KEY) / str(found.uid) / "adapter_model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1])
+    assert fill(engine, {"one": one}, generation=2) == 0
+    assert weights.read_bytes() == (one / "adapter_model.safetensors").read_bytes()
+    assert document(engine).adapters == [found]
+    left = {path.name for path in room_folder(engine, KEY).iterdir()}
+    assert left == {ADAPTERS_FILE, ".lock", str(found.uid)}
+
+
 def test_adapters_go_with_their_engine(engine: Path, tmp_path: Path) -> None:
     """A store that is swept keeps nothing of an engine."""
     assert fill(engine, {"one": adapter(engine, tmp_path / "one")}, generation=1) == 0

@@ -16,7 +16,7 @@ from mm_api.documents.adapter_room import (
 )
 from mm_runtime.adapters.room import RETIRED_SECONDS
 from mm_runtime.reference_engine.adapters import AdapterFolder
-from mm_runtime.reference_engine.room import AdapterRoom
+from mm_runtime.reference_engine.room import REFUSED_SECONDS, AdapterRoom
 from mm_runtime.sources.identity import source_digest
 from support.gateways import toy_manifest
 from support.lora_adapters import LLAMA, pair, write_adapter
@@ -142,3 +142,26 @@ def test_other_files_stay_out(site: Site) -> None:
     config.write_text(config.read_text() + " ")
     site.write(one)
     assert site.layers.held == set()
+
+
+@pytest.mark.parametrize("rewritten", [False, True], ids=["after a while", "the document changes"])
+def test_refused_files_are_not_read_at_each_look(
+    site: Site, monkeypatch: pytest.MonkeyPatch, *, rewritten: bool
+) -> None:
+    """They are hashed again once the document changes, or after a while."""
+    one = site.adapter("one")
+    config = site.folder / str(one.uid) / "adapter_config.json"
+    written = config.read_text()
+    config.write_text(written + " ")
+    site.write(one)
+    config.write_text(written)
+    with monkeypatch.context() as patched:
+        patched.setattr("mm_runtime.reference_engine.room.check_room_adapter", pytest.fail)
+        site.now += REFUSED_SECONDS - 1
+        site.room.sync()
+    if rewritten:
+        site.write(one)
+    else:
+        site.now += 1
+        site.room.sync()
+    assert site.layers.held == {one.uid}
