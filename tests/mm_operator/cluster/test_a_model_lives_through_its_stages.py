@@ -1,7 +1,7 @@
 """A model on a real API server, from apply to Ready and away again; no node, no kubelet."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -11,6 +11,7 @@ import pytest
 from mm_api import labels
 from mm_api.documents.build_result import BuildReason
 from mm_devcluster.cluster import ClusterInfo
+from mm_operator.cluster.owners import DELAY_SECONDS
 from support.absent_kubelet import (
     build_failed,
     built,
@@ -100,8 +101,18 @@ def quiet(operator: OperatorProcess, seconds: float = 1.0) -> int:
     return seen[-1]
 
 
+def have_owners(api: Api, shared: str, names: Sequence[str]) -> None:
+    """Wait until models own `kind/name`; owners of what is shared are written after a delay."""
+
+    def owners() -> list[str]:
+        metadata = get(api, *shared.split("/"))["metadata"]
+        return sorted(owner["name"] for owner in metadata["ownerReferences"])
+
+    eventually(lambda: owners() == names, showing=owners)
+
+
 def at_rest(api: Api, operator: OperatorProcess) -> tuple[int, dict[str, str]]:
-    """Wait until no one wrote anything for 2 s, the cluster's own controllers included.
+    """Wait until no one wrote anything for longer than owners are deferred, controllers included.
 
     Returns:
         The number of the operator's writes, and the versions of all objects.
@@ -109,7 +120,7 @@ def at_rest(api: Api, operator: OperatorProcess) -> tuple[int, dict[str, str]]:
     before: dict[str, str] = {}
     while (now := versions(api)) != before:
         before = now
-        writes = quiet(operator, seconds=2.0)
+        writes = quiet(operator, seconds=DELAY_SECONDS + 0.5)
     return writes, before
 
 
@@ -228,14 +239,14 @@ def test_two_models_build_once(api: Api, tmp_path: Path) -> None:
         for name in ("one", "two"):
             serving(api, name)
             reaches(api, name, "EngineBuilt", "BuildSucceeded")
+        engines = [name for name in children(api) if name.startswith("ConfigMap/engine-")]
+        assert len(engines) == 1
+        for shared in (engines[0], "PersistentVolumeClaim/multimodal-store"):
+            have_owners(api, shared, ["one", "two"])
         quiet(operator)
         jobs = api.read("jobs")["items"]
-        engines = [name for name in children(api) if name.startswith("ConfigMap/engine-")]
-        owners = get(api, "configmap", engines[0].split("/")[1])["metadata"]["ownerReferences"]
 
-        assert len(engines) == 1
         assert len([one for one in jobs if one["metadata"]["name"].startswith("engine-")]) <= 1
-        assert sorted(owner["name"] for owner in owners) == ["one", "two"]
         reported = [get(api, "mmm", name)["status"]["build"] for name in ("one", "two")]
         reused = [build.get("reusedFrom") for build in reported]
         others = ([f"{api.namespace}/one"], [f"{api.namespace}/two"])
