@@ -45,9 +45,10 @@ GPU_PROMPT_ROWS = 128
 1.58 ms and one of 128 rows 1.84 ms (1.3 billion parameters), 5.71 and 6.35 ms (7 billion)."""
 
 GPU_GROWN_ROWS = 4 * GPU_PROMPT_ROWS
-"""A longer part has a pass of its own and reads the weights again: below this it would double the
-pause of every answer, and read no more rows in the same time (7 billion parameters on an H100: 128
-rows beside tokens in 7.4 ms, 512 after them in some 19)."""
+"""A longer part has a pass of its own and reads the weights again: a little longer it doubled the
+pause of every answer (7 billion parameters on an H100, p95: 15.1 ms, and 9.7 without such parts).
+That four times as many rows are worth it is an estimate, from 7.4 ms for 128 rows beside 8 tokens,
+and 5.3 + 14.2 ms for 8 tokens and then 600 rows (docs/gpu-results.md)."""
 
 GPU_LOGITS_ROWS = 64
 """Rows of a prompt whose logits are on a GPU at one time: those of a complete step of 8,192 rows
@@ -114,7 +115,7 @@ def load_engine(
         limits=limits.model_copy(update={"max_input_len": max(limits.max_input_len, start)}),
         max_queue_size=max_queue_size,
         prompt_rows=beside if isinstance(model, LanguageModel) else SOLO_ROWS,
-        grown_rows=GPU_GROWN_ROWS if is_gpu(device) else 0,
+        grown_rows=GPU_GROWN_ROWS if is_gpu(device) and isinstance(model, LanguageModel) else 0,
         logits_rows=GPU_LOGITS_ROWS if is_gpu(device) else limits.max_num_tokens,
         cancellation_check_seconds=cancellation_check_seconds,
     )
