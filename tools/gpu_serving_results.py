@@ -21,6 +21,9 @@ SEEN_SHARE: Final = 0.6
 ADDED_MS: Final = 0.3
 """Goal: to a token of one stream, by Triton and the gateway."""
 
+FIRST_TEXT_TIMES: Final = 1.05
+"""Goal: of the first text by Triton's own gRPC, through the gateway."""
+
 PAUSES: Final = 1.25
 """Goal: pauses beside clients with images over those without, at the 95th percentile."""
 
@@ -44,13 +47,16 @@ def serving(result: dict[str, Any]) -> Iterator[str]:
     yield "the 95th percentile, of requests one after the other. `:cached` has"
     yield "`vision.featureCacheBytes`, `:reuse` also `engine.kvCache.reuse`, and the same question"
     yield "about an image that was sent before; the others encode an image again."
-    if any(name.endswith(":disaggregated") for name in cases):
+    older = any(name.endswith(":disaggregated") for name in cases)
+    if older:
         yield "`:disaggregated`: encoder on a second GPU (`vision.placement: Disaggregated`)."
         yield "This run is older than the one above: pixels, features and inputs took longer then."
     yield ""
     for name, one in cases.items():
         yield from _first_text_goals(name, one["first_text_ms"])
-    yield from _streams(result)
+    yield from _added(cases)
+    if not older:  # the engine was measured again since
+        yield from _streams(result)
     yield ""
     yield from _beside_images(result["cases"])
     yield ""
@@ -91,6 +97,17 @@ def _first_text_goals(name: str, found: dict[str, Any]) -> Iterator[str]:
         yield f"- {name}: {fresh} ms ({verdict(fresh <= wanted, f'at most {wanted:g}')})."
 
 
+def _added(cases: dict[str, Any]) -> Iterator[str]:
+    for name, case in cases.items():
+        if one := case.get("added_to_triton"):
+            ratio, triton, gateway = (one[way]["p50"] for way in ("ratio", "triton", "gateway"))
+            yield (
+                f"- {name}: the first text takes {gateway} ms through the gateway and {triton} ms "
+                f"by Triton's own gRPC, in turn: {ratio} times "
+                f"({verdict(ratio <= FIRST_TEXT_TIMES, f'at most {FIRST_TEXT_TIMES:g}')})."
+            )
+
+
 def _streams(result: dict[str, Any]) -> Iterator[str]:
     path = RESULTS / "engine.json"
     engines = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {"shapes": {}}
@@ -119,8 +136,8 @@ def one_pass(result: dict[str, Any]) -> Iterator[str]:
     )
     yield ""
     yield "Passes of requests at 660 positions, alone and with 128 rows of a prompt; 31 requests at"
-    yield "batch 32, where the part takes the last slot. When the sections on the engine and on two"
-    yield "GPUs were measured, the part had a pass of its own, and weights were read twice."
+    yield "batch 32, where the part takes the last slot. When the section on two GPUs was measured,"
+    yield "the part had a pass of its own, and weights were read twice."
 
 
 def _beside(one: dict[str, float]) -> str:

@@ -15,6 +15,8 @@ client keeps its connection.
 - `first_text_ms`: until the first text; images that were never sent before, images that were sent
   before, and a question without an image. What Triton's own metrics say of each model is beside
   it.
+- `added_to_triton`: the first text of new images by Triton's own gRPC and through the gateway, in
+  turn (direct.py).
 - `one_stream`: the time of a token in an answer of 128 tokens about an image.
 - `beside_images`: the pauses between tokens of eight text streams, alone and beside four clients
   that send new images without pause (bench/runtime/streams_beside_images.py). First for the first
@@ -36,7 +38,7 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
@@ -47,6 +49,7 @@ from typing import Any
 
 import numpy as np
 from checkpoints import SHAPES, made
+from direct import added_to_triton
 from gpu_record import RESULTS, ROOT, write
 from PIL import Image
 from sites import Site, make_site, planned
@@ -185,6 +188,19 @@ def of_one_stream(pair: RealGateway, side: int, answers: int) -> dict[str, Any]:
     }
 
 
+def of_added(pair: RealGateway, site: Site, requests: int) -> dict[str, Any]:
+    """Return what the gateway adds to the first text of questions about new images."""
+    processor = site.engine.directory / "processor"
+    side = SHAPES[site.folder.name].side
+    return added_to_triton(
+        pair,
+        processor,
+        lambda: new_image(side),
+        lambda image: body_of(pair.model, image, 2),
+        requests,
+    )
+
+
 def of_beside_images(pair: RealGateway, side: int, rounds: int, seconds: float) -> dict[str, Any]:
     """Return the pauses of eight streams, alone and beside four image clients."""
     images = [new_image(side) for _ in range(int(rounds * (seconds + 4) * IMAGES_A_SECOND))]
@@ -294,7 +310,9 @@ def tried(case: str, call: Callable[[], Any]) -> Any:
 
 
 def measure(
-    pairs: dict[str, tuple[RealGateway, float]], options: argparse.Namespace
+    pairs: dict[str, tuple[RealGateway, float]],
+    sites: Mapping[str, Site | None],
+    options: argparse.Namespace,
 ) -> Iterator[tuple[str, str, Any]]:
     """Yield case, name and result of each measurement, the most wanted first."""
     for case, (_, seconds) in pairs.items():
@@ -305,6 +323,11 @@ def measure(
         yield case, "first_text_ms", first
         stream = tried(case, lambda: of_one_stream(pair, side, options.answers))  # noqa: B023
         yield case, "one_stream", stream
+    for case, (pair, _) in pairs.items():
+        site = sites[_shape(case)]
+        if case == _shape(case) and site is not None:
+            added = tried(case, lambda: of_added(pair, site, options.requests))  # noqa: B023
+            yield case, "added_to_triton", added
     for case, (pair, _) in pairs.items():
         side = SHAPES[_shape(case)].side
         if case.partition(":")[2] not in ("cached", REUSE):
@@ -353,7 +376,7 @@ def main() -> None:
         }
         pairs = {case: tried(case, start.result) for case, start in starts.items()}
         ready = {case: pair for case, pair in pairs.items() if pair is not None}
-        for case, name, found in measure(ready, options):
+        for case, name, found in measure(ready, sites, options):
             result[case][name] = found
             write(options.out, "python bench/gpu/serving.py", {"cases": result})
 

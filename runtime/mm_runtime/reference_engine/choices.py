@@ -4,7 +4,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from mm_runtime.reference_engine.choosing import Chosen, choose_all
 from mm_runtime.reference_engine.running import Running
@@ -30,7 +32,7 @@ def choices_of(
     advancing: Sequence[Running],
     logits: torch.Tensor,
     broken: Mapping[int, Exception],
-    beside: Callable[[], None],
+    beside: Callable[[torch.Tensor], None],
 ) -> Choices:
     """Return the next token of every request, and what is wrong with those that have none.
 
@@ -38,7 +40,7 @@ def choices_of(
         advancing: requests that get a token.
         logits: [rows, vocabulary], as many rows of each as it is wide.
         broken: place of a request -> why its rows are nothing to read.
-        beside: called once, when the device has all its work and is about to be waited for.
+        beside: called once, with the tokens on the device, which are about to be waited for.
     """
     ends = list(accumulate(running.width for running in advancing))
     rows = [slice(end - one.width, end) for one, end in zip(advancing, ends, strict=True)]
@@ -53,6 +55,13 @@ def choices_of(
         except Exception as error:  # noqa: BLE001 (of this request alone, which gets it later)
             errors[place] = error
     return Choices(logits, rows, choose_all(logits, rules, wanted, beside), errors)
+
+
+def rows_at_once(
+    states: torch.Tensor, logits: Callable[[torch.Tensor], torch.Tensor], count: int
+) -> list[NDArray[np.float32]]:
+    """Return the logits [rows, vocabulary] of states [rows, ...], some of the rows at a time."""
+    return [logits(states[at : at + count]).cpu().numpy() for at in range(0, len(states), count)]
 
 
 def _nothing(count: int) -> list[Rules | None]:

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from mm_runtime.reference_engine.sampling import Ids, Rules
+from mm_runtime.serving.device import fetching, sent
 
 NEVER = float("-inf")
 
@@ -39,7 +40,7 @@ class Chosen:
     """As many tokens and their log probabilities as are wanted."""
 
 
-def _nothing() -> None:
+def _nothing(tokens: torch.Tensor) -> None:
     """Do nothing beside a pass."""
 
 
@@ -47,7 +48,7 @@ def choose_all(
     logits: torch.Tensor,
     rules: Sequence[Rules | None],
     wanted: Sequence[int | None],
-    beside: Callable[[], None] = _nothing,
+    beside: Callable[[torch.Tensor], None] = _nothing,
 ) -> list[Chosen]:
     """Return the next token of each row; the one place where a step waits for its device.
 
@@ -56,7 +57,8 @@ def choose_all(
         rules: of each row; None: the likeliest token.
         wanted: how many of the likeliest tokens are reported with their probabilities, beside the
             chosen one; None: no probability is.
-        beside: called once, before the device is waited for.
+        beside: called once, before the tokens are waited for; receives them, int64 [rows], on the
+            device, where none of what it begins holds them up.
     """
     ruled = [one for one in rules if one is not None]
     if ruled and len(ruled) == len(rules):
@@ -66,22 +68,24 @@ def choose_all(
         tokens = logits.argmax(dim=-1)
         if ruled:
             rows = [row for row, one in enumerate(rules) if one is not None]
-            places = torch.tensor(rows, device=logits.device)
+            places = sent(torch.tensor(rows), logits.device)
             tokens[places] = choose(logits[places], ruled)
     reported = {row: most for row, most in enumerate(wanted) if most is not None}
     if not reported:
-        beside()
-        return [Chosen(token) for token in tokens.tolist()]
+        fetched = fetching(tokens)
+        beside(tokens)
+        return [Chosen(token) for token in fetched()]
     most = max(reported.values())
-    places = torch.tensor([*reported], device=logits.device)
+    places = sent(torch.tensor([*reported]), logits.device)
     log_probs = logits[places].log_softmax(dim=-1)
     values, likeliest = log_probs.topk(most)
     own = log_probs.gather(1, tokens[places, None].clamp(min=0))
     # One copy; float64 holds each token exactly.
     found = torch.cat((own.double(), values.double(), likeliest.double()), dim=1)
     joined = torch.cat((tokens.double(), found.flatten()))
-    beside()
-    flat = joined.tolist()
+    fetched = fetching(joined)
+    beside(tokens)
+    flat = fetched()
     chosen = [Chosen(int(token)) for token in flat[: len(tokens)]]
     for at, (row, count) in enumerate(reported.items()):
         first = len(tokens) + at * (1 + 2 * most)
@@ -103,21 +107,21 @@ def restricted(logits: torch.Tensor, rules: Sequence[Rules]) -> torch.Tensor:
         if one.bias is not None:
             logits[row] += one.bias
     if places := _places(logits, rules, lambda one: one.seen):
-        factors = torch.tensor([one.repetition for one in rules]).to(logits)
+        factors = sent(torch.tensor([one.repetition for one in rules]), logits.device)
         values, factor = logits[places], factors[places[0]]
         logits[places] = torch.where(values > 0, values / factor, values * factor)
     if places := _places(logits, rules, lambda one: one.penalised):
         amounts = np.concatenate([one.penalties for one in rules])
-        logits[places] -= torch.from_numpy(amounts).to(logits)
+        logits[places] -= sent(torch.from_numpy(amounts), logits.device)
     if places := _places(logits, rules, lambda one: one.never):
         logits[places] = NEVER
     if guided := [row for row, one in enumerate(rules) if one.allowed is not None]:
         allowed = np.stack([one.allowed for one in rules if one.allowed is not None])
-        barred = ~torch.from_numpy(allowed).to(logits.device)
+        barred = ~sent(torch.from_numpy(allowed), logits.device)
         if len(guided) == len(rules):
             logits.masked_fill_(barred, NEVER)  # in place: a copy of the rows took 5 ms of 7
         else:
-            rows = torch.tensor(guided, device=logits.device)
+            rows = sent(torch.tensor(guided), logits.device)
             logits[rows] = logits[rows].masked_fill(barred, NEVER)
     for row, one in enumerate(rules):
         if one.together_from is not None:
@@ -142,7 +146,7 @@ def _places(
     if not any(lengths):
         return None
     both = np.stack((np.repeat(np.arange(len(rules)), lengths), np.concatenate(tokens)))
-    rows, words = torch.from_numpy(both).to(logits.device)
+    rows, words = sent(torch.from_numpy(both), logits.device)
     return rows, words
 
 
@@ -160,7 +164,7 @@ def choose(logits: torch.Tensor, rules: Sequence[Rules]) -> torch.Tensor:
         count = max(1, VALUES_AT_ONCE // logits.shape[-1])
         for first in range(0, len(rows), count):
             part = rows[first : first + count]
-            places = torch.tensor(part, device=logits.device)
+            places = sent(torch.tensor(part), logits.device)
             drawn = _draw(logits[places], [rules[at] for at in part], ordered=ordered)
             tokens[places] = drawn
     return tokens
@@ -177,7 +181,7 @@ def _draw(logits: torch.Tensor, rules: Sequence[Rules], *, ordered: bool) -> tor
     numbers = [
         (one.draw, one.temperature, one.top_k or size, one.top_p, one.min_p) for one in rules
     ]
-    given = torch.tensor(numbers, dtype=torch.float64).to(logits.device)
+    given = sent(torch.tensor(numbers, dtype=torch.float64), logits.device)
     draw, temperature, count, nucleus, least = given[:, :, None].unbind(dim=1)
     order = None
     if ordered:

@@ -13,7 +13,7 @@ computes nothing more ends the process (`Ending`).
 import logging
 import threading
 import time
-from collections import deque
+from collections.abc import Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import replace
@@ -23,8 +23,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from mm_runtime.reference_engine.accepted import check_lengths
+from mm_runtime.reference_engine.ahead import Ahead, Following, begin_ahead, positions_after
 from mm_runtime.reference_engine.between import BetweenPasses, Work
-from mm_runtime.reference_engine.choices import Choices, choices_of
+from mm_runtime.reference_engine.choices import Choices, choices_of, rows_at_once
 from mm_runtime.reference_engine.deliveries import Deliveries
 from mm_runtime.reference_engine.model import Part, Passed, SlotModel
 from mm_runtime.reference_engine.options import Ending, EngineCounts, EngineOptions
@@ -35,11 +37,11 @@ from mm_runtime.reference_engine.sampling import TokenChooser
 from mm_runtime.reference_engine.schedule import Shares, rows_of_prompt
 from mm_runtime.reference_engine.sinks import cancel, fail, is_cancelled
 from mm_runtime.reference_engine.step_reports import StepObserver, StepReports
+from mm_runtime.reference_engine.waiting import Waiting
 from mm_runtime.serving.errors import (
     EngineStoppedError,
     GpuLostError,
     QueueFullError,
-    RequestError,
     is_out_of_memory,
 )
 from mm_runtime.serving.generate.request import Request, Sink
@@ -66,12 +68,15 @@ class Engine:
         self._reuse = Reuse(model)
         self._options = options
         self._wake = threading.Condition()
-        self._waiting: deque[tuple[Request, Sink]] = deque()
+        self._waiting = Waiting(self._wake)
         self._decoding: list[Running] = []
         """Slot n holds the n-th of these."""
 
         self._prefilling: Running | None = None
         """At most one; its slot comes right after the decoding ones."""
+
+        self._ahead: Ahead | None = None
+        """A pass that was begun beside the one before it."""
 
         self._between = BetweenPasses()
         self._deliveries = Deliveries()
@@ -135,7 +140,7 @@ class Engine:
                     f"{waiting} requests wait already (maxQueueSize "
                     f"{self._options.max_queue_size}); try again later"
                 )
-            self._waiting.append((request, sink))
+            self._waiting.put(request, sink)
             self._wake.notify()
 
     def between_passes(self, work: Work) -> Future[None]:
@@ -153,26 +158,13 @@ class Engine:
 
     def serves_with(self, adapter: int) -> bool:
         """Return whether a request that waits or runs uses a LoRA adapter; between passes only."""
-        with self._wake:
-            requests = [request for request, _ in self._waiting]
         running = [*self._decoding, *([self._prefilling] if self._prefilling else [])]
-        requests += [one.request for one in running]
+        requests = [*self._waiting.requests(), *(one.request for one in running)]
         return any(request.adapter == adapter for request in requests)
 
     def _check(self, request: Request) -> None:
-        prompt, limits = self._model.prompt_length(request), self._options.limits
-        if not 1 <= prompt <= limits.max_input_len:
-            raise RequestError(
-                f"the prompt has {prompt} tokens, image features included; "
-                f"1 to {limits.max_input_len} are allowed"
-            )
-        if prompt >= limits.max_seq_len:
-            raise RequestError(
-                f"the prompt has {prompt} tokens, which leaves no room for an answer within "
-                f"{limits.max_seq_len}"
-            )
-        if request.max_tokens < 1:
-            raise RequestError(f"max_tokens is {request.max_tokens}; it must be at least 1")
+        prompt = self._model.prompt_length(request)
+        check_lengths(prompt, request.max_tokens, self._options.limits)
         self._model.check(request)
 
     def _run(self) -> None:
@@ -186,7 +178,7 @@ class Engine:
             self.turn()
         self._between.cancel()
         self._fail_running(EngineStoppedError(_STOPPING))
-        self._fail_waiting(EngineStoppedError(_STOPPING))
+        self._waiting.fail(EngineStoppedError(_STOPPING))
 
     def turn(self) -> None:
         """Do once what the engine's thread does again and again: one pass, and what goes with it.
@@ -216,7 +208,7 @@ class Engine:
             self._stopping = True
         logger.critical("no request can be computed any more", exc_info=error)
         self._fail_running(GpuLostError(_LOST))
-        self._fail_waiting(GpuLostError(_LOST))
+        self._waiting.fail(GpuLostError(_LOST))
         cause = error.__cause__
         self._ending.end(cause if isinstance(cause, Exception) else error)
 
@@ -246,35 +238,25 @@ class Engine:
                 self._reuse.keep(slot, self._decoding[slot])
                 self._leave(slot)
                 cancel(sink)
-        if self._checks % WAITING_CHECKED_EVERY == 0:
-            self._drop_cancelled_waiting()
-
-    def _drop_cancelled_waiting(self) -> None:
-        with self._wake:
-            waiting = tuple(self._waiting)
-        gone = [sink for _, sink in waiting if is_cancelled(sink)]
-        if not gone:
-            return
-        # By identity: requests of several clients may be equal.
-        leaving = {id(sink) for sink in gone}
-        with self._wake:
-            staying = [entry for entry in self._waiting if id(entry[1]) not in leaving]
-            self._waiting = deque(staying)
-        self._model.prepare(None)
-        for sink in gone:
-            cancel(sink)
+        if self._checks % WAITING_CHECKED_EVERY == 0 and self._waiting.drop_cancelled():
+            self._model.prepare(None)
 
     def _step(self) -> None:
         """Run one token of every decoding request, and part of one prompt, in one pass.
 
         Nothing changes before all of it is computed, so that a pass may be run again.
         """
-        decoding, prompt = self._decoding, self._prefilling or self._admit()
-        self._prefilling = prompt
-        part = None if prompt is None else self._part(prompt)
+        decoding, ahead = self._decoding, self._ahead
+        self._ahead = None
+        if ahead is None:
+            self._prefilling = self._prefilling or self._admit()
+        # Of what was begun ahead, what no client wants any more is not looked at.
+        prompt, part = self._prefilling, None
+        if prompt is not None:
+            part = self._part(prompt, prompt.prefilled) if ahead is None else ahead.part
         if part is None and not decoding:
             return
-        computed = self._tried(prompt, part)
+        computed = self._tried(prompt, part, ahead)
         if computed is None:
             return
         passed, context, choices = computed
@@ -294,11 +276,14 @@ class Engine:
         if choices is not None:
             self._advance(choices)
 
-    def _tried(self, prompt: Running | None, part: Part | None) -> _Computed | None:
+    def _tried(
+        self, prompt: Running | None, part: Part | None, ahead: Ahead | None
+    ) -> _Computed | None:
         """Return what a pass computes; None: it found no memory, and the next one takes less."""
         try:
-            return self._compute(prompt, part)
+            return self._compute(prompt, part, ahead)
         except Exception as error:
+            self._ahead = None
             if not (self._model.repeatable and is_out_of_memory(error)):
                 raise
             # Frames of the failed pass hold its tensors as long as their traceback lives.
@@ -306,45 +291,71 @@ class Engine:
         self._make_room(prompt, part, shortage)
         return None
 
-    def _compute(self, prompt: Running | None, part: Part | None) -> _Computed:
+    def _compute(self, prompt: Running | None, part: Part | None, ahead: Ahead | None) -> _Computed:
         """Return a pass, the prompt's logits where they are wanted, and what comes next."""
-        passed = self._model.run(
-            [running.last_token for running in self._decoding],
-            [running.length for running in self._decoding],
-            part,
-        )
-        advancing, states, context = (
-            [*self._decoding],
-            passed.decoded,
-            self._context(prompt, passed),
-        )
+        if ahead is not None:
+            passed = ahead.of(self._decoding)
+        else:
+            passed = self._model.run(
+                [running.last_token for running in self._decoding],
+                [running.length for running in self._decoding],
+                part,
+            )
+        advancing, states, context = [*self._decoding], passed.decoded, []
+        if prompt is not None and prompt.request.wanted.context_logits:
+            context = rows_at_once(passed.read, self._model.logits, self._options.logits_rows)
         read = 0 if part is None else len(part.rows)
         complete = prompt is None or prompt.prefilled + read == len(prompt.prompt)
         if prompt is not None and complete:
             advancing.append(prompt)
             states = torch.cat((states, passed.read[-1:]))
-        beside = partial(self._beside_a_pass, len(advancing) if complete else None)
+        unread = None if complete else prompt
+        beside = partial(self._beside_a_pass, advancing, unread, read)
         if not advancing:
-            beside()
+            beside(None)
             return passed, context, None
         logits = self._model.logits(states)
         return passed, context, choices_of(advancing, logits, passed.broken, beside)
 
-    def _beside_a_pass(self, running: int | None) -> None:
+    def _beside_a_pass(
+        self,
+        advancing: Sequence[Running],
+        unread: Running | None,
+        read: int,
+        tokens: torch.Tensor | None,
+    ) -> None:
         """Do what needs no result of the pass that was begun, before it is waited for.
 
         Args:
-            running: requests in slots after it; None: the rest of a prompt comes next.
+            advancing: requests that get a token.
+            unread: a prompt that the pass does not complete.
+            read: rows of it in the pass.
+            tokens: of the device; None: no request gets one.
         """
+        waiting = None
+        if unread is None and len(advancing) < self._options.limits.max_batch_size:
+            waiting = self._waiting.first()
+        follow = self._model.follow
+        # A request that could begin after this pass shares the next one with the others.
+        if follow is not None and tokens is not None and waiting is None:
+            following = self._following(advancing, unread, read)
+            if following is not None:
+                self._ahead = begin_ahead(follow, following, tokens)
         self._deliveries.release()
-        if not self._model.launches:
-            return
-        following = None
-        if running is not None and running < self._options.limits.max_batch_size:
-            with self._wake:
-                following = self._waiting[0][0] if self._waiting else None
-        with suppress(Exception):  # `begin` fails again, and its client gets the error
-            self._model.prepare(following)
+        if self._model.launches:
+            with suppress(Exception):  # `begin` fails again, and its client gets the error
+                self._model.prepare(waiting)
+
+    def _following(
+        self, advancing: Sequence[Running], unread: Running | None, read: int
+    ) -> Following | None:
+        """Return the pass after one that was begun; None: its tokens have to be waited for."""
+        if self._between or not all(running.goes_on for running in advancing):
+            return None
+        completed = advancing[-1] if len(advancing) > len(self._decoding) else None
+        part = None if unread is None else self._part(unread, unread.prefilled + read)
+        positions = positions_after(self._decoding, completed)
+        return Following(advancing, positions, unread, part)
 
     def _count(self, decoding: int) -> None:
         """Count a pass that decoded so many requests, and their positions."""
@@ -354,16 +365,6 @@ class Engine:
             self._steps += 1
             self._decoded_tokens += decoding
             self._reports.add(decoding)
-
-    def _context(self, prompt: Running | None, passed: Passed) -> list[NDArray[np.float32]]:
-        """Return the logits of what a pass has read, some rows at a time; none unless wanted."""
-        if prompt is None or not prompt.request.wanted.context_logits:
-            return []
-        rows = self._options.logits_rows
-        return [
-            self._model.logits(passed.read[at : at + rows]).cpu().numpy()
-            for at in range(0, len(passed.read), rows)
-        ]
 
     def _make_room(self, prompt: Running | None, part: Part | None, error: Exception) -> None:
         """Let the next pass take less memory than one that found none left."""
@@ -389,17 +390,16 @@ class Engine:
         self._leave(slot)
         self._fail((sink, error))
 
-    def _part(self, running: Running) -> Part:
-        """Return what the next pass reads of a prompt."""
+    def _part(self, running: Running, start: int) -> Part:
+        """Return what a pass reads of a prompt from a row on."""
         decoding, limits = len(self._decoding), self._options.limits
         rows = rows_of_prompt(
             Shares(limits.max_num_tokens, self._options.prompt_rows, self._options.grown_rows),
             prompt=len(running.prompt),
-            left=len(running.prompt) - running.prefilled,
+            left=len(running.prompt) - start,
             decoding=decoding,
             waiting=min(1 + len(self._waiting), limits.max_batch_size - decoding),
         )
-        start = running.prefilled
         rows = self._model.cut(decoding, start, min(rows, running.most_rows or rows))
         return Part(start, running.prompt[start : start + rows])
 
@@ -407,10 +407,10 @@ class Engine:
         """Take the request that waited longest, when a slot is free."""
         if len(self._decoding) >= self._options.limits.max_batch_size:
             return None
-        with self._wake:
-            if not self._waiting:
-                return None
-            request, sink = self._waiting.popleft()
+        first = self._waiting.take()
+        if first is None:
+            return None
+        request, sink = first
         try:
             slot = len(self._decoding)
             prompt = self._model.begin(slot, request)
@@ -482,13 +482,7 @@ class Engine:
     def _fail_running(self, error: Exception) -> None:
         self._deliveries.release()
         running = [*self._decoding, *([self._prefilling] if self._prefilling else [])]
-        self._decoding, self._prefilling = [], None
+        self._decoding, self._prefilling, self._ahead = [], None, None
         for one in running:
             if not one.done:
                 fail(one.sink, error)
-
-    def _fail_waiting(self, error: Exception) -> None:
-        with self._wake:
-            waiting, self._waiting = self._waiting, deque()
-        for _, sink in waiting:
-            fail(sink, error)

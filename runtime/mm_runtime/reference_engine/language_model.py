@@ -22,7 +22,7 @@ from mm_runtime.reference_engine.decode_graphs import DecodeGraphs
 from mm_runtime.reference_engine.fused.decoder import FusedDecoder
 from mm_runtime.reference_engine.fused.low_ranks import take_adapters
 from mm_runtime.reference_engine.fused.weights import has_llama_shape, take_weights
-from mm_runtime.reference_engine.model import Part, Passed
+from mm_runtime.reference_engine.model import Follow, Part, Passed
 from mm_runtime.reference_engine.other_layout import configuration_in, load_other_layout
 from mm_runtime.reference_engine.prefix_cache import PrefixCache, PrefixCounts
 from mm_runtime.reference_engine.prefix_keys import BLOCK, block_names
@@ -177,6 +177,11 @@ class LanguageModel:
         """Return whether a pass is one launch of a GPU: its kernels are captured."""
         return is_gpu(self._device) and (self._fused is not None or self._graphs is not None)
 
+    @property
+    def follow(self) -> Follow | None:
+        """Return what begins a pass with tokens of the GPU; None: fused passes alone take them."""
+        return self._fused_pass if self.launches and self._fused is not None else None
+
     @torch.inference_mode()
     def embed(self, ids: Sequence[int], table: Rows | None) -> torch.Tensor:
         """Return the embeddings [ids, hidden]; ids past the vocabulary are rows of `table`."""
@@ -249,8 +254,7 @@ class LanguageModel:
     ) -> Passed:
         """Run one token in each of the first slots and part of a prompt, all in one pass."""
         if self._fused is not None:
-            whose = self._adapter_of_slot[: len(tokens) + 1]
-            return self._fused.run(plain_tokens(tokens), positions, part, whose=whose)
+            return self._fused_pass(plain_tokens(tokens), positions, part)
         if self._graphs is not None and part is None:
             states = self._graphs.run(plain_tokens(tokens), positions)
             return Passed(states, states[:0])
@@ -266,6 +270,13 @@ class LanguageModel:
         self._adapters.aim(whose)
         states = self._states(rows, places)
         return Passed(states[:decoding], states[decoding:])
+
+    def _fused_pass(
+        self, tokens: Sequence[int] | torch.Tensor, positions: Sequence[int], part: Part | None
+    ) -> Passed:
+        assert self._fused is not None  # noqa: S101 (its callers have looked)
+        whose = self._adapter_of_slot[: len(tokens) + 1]
+        return self._fused.run(tokens, positions, part, whose=whose)
 
     def _states(self, rows: torch.Tensor, places: torch.Tensor, **more: Any) -> torch.Tensor:
         """Return the states of rows [rows, hidden] at these positions of the slots aimed at."""

@@ -1,6 +1,6 @@
 """What the engine requires of a model: prompts into slots, one token in many slots."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -38,6 +38,10 @@ class Passed:
     models whose requests pass one after the other."""
 
 
+Follow = Callable[[torch.Tensor, Sequence[int], Part | None], Passed]
+"""As `SlotModel.run`, with tokens int64 [slots] of the model's device."""
+
+
 class SlotModel(Protocol):
     """Weights, and what each running request has computed so far. One thread owns it."""
 
@@ -53,6 +57,13 @@ class SlotModel(Protocol):
     @property
     def launches(self) -> bool:
         """Return whether `run` is one launch of a device, which computes while others do."""
+
+    @property
+    def follow(self) -> Follow | None:
+        """Return what begins a pass whose tokens the processor has not seen; None: nothing does.
+
+        Of models whose `move` copies nothing: what a pass that was begun writes moves as well.
+        """
 
     def check(self, request: Request) -> None:
         """Refuse a request that this model can never serve.

@@ -12,7 +12,6 @@ import torch
 
 from mm_runtime.reference_engine.beams import Branches
 from mm_runtime.reference_engine.checkpoint import Checkpoint
-from mm_runtime.reference_engine.fused.decoder import FusedDecoder
 from mm_runtime.reference_engine.language_model import LanguageModel, plain_tokens
 from mm_runtime.reference_engine.model import Part, Passed
 from mm_runtime.serving.device import as_tensor
@@ -88,7 +87,7 @@ class RotatedLanguageModel(LanguageModel):
         """Run tokens and part of a prompt, each row rotated as its request says."""
         decoding = len(tokens)
         if self._fused is not None:
-            return self._run_fused(self._fused, plain_tokens(tokens), positions, part)
+            return self._fused_pass(plain_tokens(tokens), positions, part)
         places = [position + self._deltas[slot] for slot, position in enumerate(positions)]
         table = None if part is None else self._tables[decoding]
         if part is not None and table is None:
@@ -103,20 +102,19 @@ class RotatedLanguageModel(LanguageModel):
         self._rotation.aimed = (cosines, sines)
         return super().run(tokens, positions, part)
 
-    def _run_fused(
-        self,
-        fused: FusedDecoder,
-        tokens: Sequence[int],
-        positions: Sequence[int],
-        part: Part | None,
+    def _fused_pass(
+        self, tokens: Sequence[int] | torch.Tensor, positions: Sequence[int], part: Part | None
     ) -> Passed:
+        assert self._fused is not None  # noqa: S101 (its callers have looked)
         turned_by = [position + self._deltas[slot] for slot, position in enumerate(positions)]
         table = None if part is None else self._tables[len(tokens)]
         turns = None
         if part is not None and table is not None:
             turns = table[part.start : part.start + len(part.rows)].transpose(1, 2).flatten(1)
         whose = self._adapter_of_slot[: len(tokens) + 1]
-        return fused.run(tokens, positions, part, turned_by=turned_by, turns=turns, whose=whose)
+        return self._fused.run(
+            tokens, positions, part, turned_by=turned_by, turns=turns, whose=whose
+        )
 
     def move(self, source: int, target: int, length: int) -> None:
         """Give positions and rotations of one slot to another."""

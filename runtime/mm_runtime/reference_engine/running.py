@@ -51,7 +51,7 @@ class Running:
         self.done = False
         """The last piece was sent."""
 
-        most = min(request.max_tokens, max_length - len(prompt))
+        self._most = most = min(request.max_tokens, max_length - len(prompt))
         self._progress = Progress(max_tokens=most, end_ids=request.end_ids, stop=request.stop)
         self._search = None
         if request.beams is not None:
@@ -69,6 +69,11 @@ class Running:
     def answer(self) -> list[int]:
         """Tokens of the answer so far."""
         return self._progress.ids
+
+    @property
+    def goes_on(self) -> bool:
+        """Return whether one more token does not complete it, unless it is the one that ends it."""
+        return self._search is None and len(self.answer) + 1 < self._most
 
     @property
     def width(self) -> int:

@@ -26,6 +26,8 @@ class UnbatchedModel:
     launches = False
     """Caches of transformers grow with each pass."""
 
+    follow = None
+
     def __init__(self, slots: int, device: torch.device = CPU) -> None:
         """Make empty slots of a model that computes on a device."""
         self.device = device

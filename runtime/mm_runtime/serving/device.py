@@ -6,6 +6,7 @@ only where their plan says CUDA.
 
 import shutil
 import subprocess
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -166,6 +167,34 @@ def sent(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
     if not is_gpu(device):
         return tensor
     return tensor.pin_memory().to(device, non_blocking=True)
+
+
+def send(tensor: torch.Tensor, target: torch.Tensor) -> None:
+    """Copy a tensor of the processor into one of a device, as `sent` does."""
+    if is_gpu(target.device):
+        target.copy_(tensor.pin_memory(), non_blocking=True)
+    else:
+        target.copy_(tensor)
+
+
+def fetching(tensor: torch.Tensor) -> Callable[[], list[Any]]:
+    """Begin to copy a tensor to the processor; return what waits for that and returns its values.
+
+    What the device is given after this call is not waited for.
+    """
+    if not is_gpu(tensor.device):
+        return tensor.tolist
+    values = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
+    values.copy_(tensor, non_blocking=True)
+    new_event: Any = torch.cuda.Event
+    copied = new_event()
+    copied.record()
+
+    def fetched() -> list[Any]:
+        copied.synchronize()
+        return values.tolist()
+
+    return fetched
 
 
 class Copier:

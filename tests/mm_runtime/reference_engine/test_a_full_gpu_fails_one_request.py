@@ -35,6 +35,7 @@ class Narrow:
 
     repeatable = True
     launches = True
+    follow = None
 
     def __init__(self, model: LanguageModel, *, rows: int = 1000, answers: int = 1000) -> None:
         self._model, self.rows, self._answers = model, rows, answers

@@ -28,6 +28,7 @@ from mm_runtime.reference_engine.fused.low_ranks import NO_ADAPTER, LowRank, Low
 from mm_runtime.reference_engine.fused.weights import Linear, Weights
 from mm_runtime.reference_engine.model import Part, Passed
 from mm_runtime.serving.captures import capture_on, doubled
+from mm_runtime.serving.device import send
 
 PARTS = (16, 32, 64, 128, 256, 384, 512, 640, 768, 1024)
 """Rows of prompts in one pass: a part takes the smallest pass that holds it, and a longer part than
@@ -49,6 +50,9 @@ Attend = Callable[[torch.Tensor, torch.Tensor, Stored, Heads, torch.Tensor], Non
 
 Add = Callable[[str, torch.Tensor, torch.Tensor], None]
 """Adds to a product of rows, in place."""
+
+Tokens = Sequence[int] | torch.Tensor
+"""One a slot; a tensor is int64 and lies on the decoder's device."""
 
 UNUSED = -1
 """Position of a row that stands for nothing."""
@@ -143,7 +147,7 @@ class FusedDecoder:
     @torch.inference_mode()
     def run(
         self,
-        tokens: Sequence[int],
+        tokens: Tokens,
         positions: Sequence[int],
         part: Part | None = None,
         *,
@@ -156,7 +160,7 @@ class FusedDecoder:
         What it returns lasts until the next run.
 
         Args:
-            tokens: one a slot.
+            tokens: one a slot. Where they are a tensor, nothing that was begun is waited for.
             positions: of the tokens.
             part: of a prompt.
             turned_by: positions that the tokens are rotated by, where they are others.
@@ -165,9 +169,9 @@ class FusedDecoder:
         """
         adapters = self._places(whose)
         decoded, turned_by = self._decoded[:0], positions if turned_by is None else turned_by
-        if tokens and part is not None and self._fits_beside(part) and not any(adapters):
+        if len(tokens) and part is not None and self._fits_beside(part) and not any(adapters):
             return self._run_both(tokens, positions, turned_by, part, turns)
-        if tokens:
+        if len(tokens):
             decoded = self._decode(tokens, positions, turned_by, adapters[: len(tokens)])
         if part is None:
             return Passed(decoded, self._last[:0])
@@ -205,7 +209,7 @@ class FusedDecoder:
         rows = sum(size)
         if size[0]:
             unused = [NO_ADAPTER] * (rows - len(adapters))
-            self._whose[:rows].copy_(torch.tensor([*adapters, *unused]))
+            send(torch.tensor([*adapters, *unused]), self._whose[:rows])
         else:
             self._whose[:rows].fill_(adapters[0])
         self._adapted[size]()
@@ -215,7 +219,7 @@ class FusedDecoder:
 
     def _run_both(
         self,
-        tokens: Sequence[int],
+        tokens: Tokens,
         positions: Sequence[int],
         turned_by: Sequence[int],
         part: Part,
@@ -226,7 +230,7 @@ class FusedDecoder:
         reading = self._beside[bisect_left(self._beside, len(part.rows))]
         described = self._tokens(tokens, positions, turned_by, decoding)
         of_part = self._rows(part, self._place_of_slot[len(tokens)], turns, reading)
-        self._give(torch.cat((described, of_part)))
+        self._give(torch.cat((described, of_part)), tokens)
         after = decoding + len(part.rows)
         self._states[decoding:after] = part.rows
         self._run((decoding, reading), ())
@@ -234,26 +238,27 @@ class FusedDecoder:
 
     def _decode(
         self,
-        tokens: Sequence[int],
+        tokens: Tokens,
         positions: Sequence[int],
         turned_by: Sequence[int],
         adapters: Sequence[int],
     ) -> torch.Tensor:
         rows = self._batches[bisect_left(self._batches, len(tokens))]
-        self._give(self._tokens(tokens, positions, turned_by, rows))
+        self._give(self._tokens(tokens, positions, turned_by, rows), tokens)
         self._run((rows, 0), adapters)
         return self._decoded[: len(tokens)]
 
     def _tokens(
         self,
-        tokens: Sequence[int],
+        tokens: Tokens,
         positions: Sequence[int],
         turned_by: Sequence[int],
         rows: int,
     ) -> torch.Tensor:
         """Return what describes the decoding rows of a pass of so many, int32 [rows, `INPUTS`]."""
         places = self._place_of_slot[: len(tokens)]
-        used = zip(tokens, positions, places, turned_by, strict=True)
+        known = [0] * len(tokens) if isinstance(tokens, torch.Tensor) else tokens
+        used = zip(known, positions, places, turned_by, strict=True)
         unused = [(0, UNUSED, 0, 0)] * (rows - len(tokens))
         return torch.tensor([*used, *unused], dtype=torch.int32)
 
@@ -262,7 +267,7 @@ class FusedDecoder:
     ) -> torch.Tensor:
         count = len(part.rows)
         rows = self._parts[bisect_left(self._parts, count)]
-        self._give(self._rows(part, place, turns, rows))
+        self._give(self._rows(part, place, turns, rows), ())
         self._states[:count] = part.rows
         self._run((0, rows), adapters)
         return self._last[:count]
@@ -282,8 +287,11 @@ class FusedDecoder:
             inputs[:count, TURN] = torch.arange(first, first + count)
         return inputs
 
-    def _give(self, inputs: torch.Tensor) -> None:
-        self._inputs[: inputs.numel()].copy_(inputs.flatten())
+    def _give(self, inputs: torch.Tensor, tokens: Tokens) -> None:
+        """Give a pass what describes its rows, and the tokens that only the device knows."""
+        send(inputs.flatten(), self._inputs[: inputs.numel()])
+        if isinstance(tokens, torch.Tensor):
+            self._of(len(tokens))[:, TOKEN].copy_(tokens)
 
     def _of(self, rows: int) -> torch.Tensor:
         return self._inputs[: rows * INPUTS].view(rows, INPUTS)

@@ -1,0 +1,90 @@
+"""A pass that is begun before the tokens of the pass before it are known to the processor.
+
+A device that computes what it was given while the processor prepares more has nothing to compute
+from the end of a pass until its tokens are copied, accepted and sent back as inputs of the next. So
+the next pass takes them where they were chosen ("overlap scheduling" of TensorRT-LLM, "async
+scheduling" of vLLM). What the processor finds out meanwhile costs one row of one pass: an answer
+that a token has ended was computed once more, at a place of its slot that nothing reads.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from mm_runtime.reference_engine.model import Follow, Part, Passed
+from mm_runtime.reference_engine.running import Running
+from mm_runtime.serving.errors import is_out_of_memory
+
+
+@dataclass(frozen=True)
+class Following:
+    """What the next pass computes if no token of this one ends an answer."""
+
+    decoding: Sequence[Running]
+    """Of its tokens, in the order of their slots."""
+
+    positions: Sequence[int]
+    """Of the tokens."""
+
+    prompt: Running | None
+    part: Part | None
+    """Of the prompt, whose slot comes after those."""
+
+
+@dataclass(frozen=True)
+class Ahead:
+    """Such a pass, begun."""
+
+    following: Following
+    passed: Passed
+
+    @property
+    def part(self) -> Part | None:
+        """Return what it reads of a prompt."""
+        return self.following.part
+
+    def of(self, decoding: Sequence[Running]) -> Passed:
+        """Return what it computes of the requests that still decode, in the order of their slots.
+
+        Args:
+            decoding: all of them were in the pass; those that have left are in none.
+        """
+        begun = self.following.decoding
+        if len(begun) == len(decoding):  # the others move only when one leaves
+            return self.passed
+        places = {id(running): place for place, running in enumerate(begun)}
+        rows = [places[id(running)] for running in decoding]
+        # Row by row: an index would be copied to the device.
+        states = [self.passed.decoded[row : row + 1] for row in rows]
+        decoded = torch.cat(states) if states else self.passed.decoded[:0]
+        return Passed(decoded, self.passed.read, self.passed.broken)
+
+
+def positions_after(decoding: Sequence[Running], prompt: Running | None) -> list[int]:
+    """Return where the tokens of a pass that is not counted yet stand.
+
+    Args:
+        decoding: those that have had a token before the pass.
+        prompt: its last part is read by the pass.
+    """
+    after = [running.length + 1 for running in decoding]
+    return after if prompt is None else [*after, len(prompt.prompt)]
+
+
+def begin_ahead(follow: Follow, following: Following, tokens: torch.Tensor) -> Ahead | None:
+    """Begin a pass; None: there is no memory for it now, so that it waits for its tokens.
+
+    Args:
+        follow: begins it (`SlotModel.follow`).
+        following: what the pass computes.
+        tokens: int64, one for each decoding request; below 0: none could be chosen, so that its
+            request ends and any token will do.
+    """
+    try:
+        passed = follow(tokens.clamp(min=0), following.positions, following.part)
+    except Exception as error:
+        if is_out_of_memory(error):
+            return None
+        raise
+    return Ahead(following, passed)

@@ -1,0 +1,66 @@
+"""Requests that have no slot yet, in the order in which they came."""
+
+import threading
+from collections import deque
+
+from mm_runtime.reference_engine.sinks import cancel, fail, is_cancelled
+from mm_runtime.serving.generate.request import Request, Sink
+
+
+class Waiting:
+    """Of one engine, under its lock, which each method takes where the caller does not hold it."""
+
+    def __init__(self, lock: threading.Condition) -> None:
+        """Begin with none.
+
+        Args:
+            lock: re-entrant.
+        """
+        self._lock = lock
+        self._entries: deque[tuple[Request, Sink]] = deque()
+
+    def __len__(self) -> int:
+        """Return how many wait."""
+        return len(self._entries)
+
+    def put(self, request: Request, sink: Sink) -> None:
+        """Add the last one."""
+        with self._lock:
+            self._entries.append((request, sink))
+
+    def take(self) -> tuple[Request, Sink] | None:
+        """Remove the one that waited longest; None: none waits."""
+        with self._lock:
+            return self._entries.popleft() if self._entries else None
+
+    def first(self) -> Request | None:
+        """Return the one that waited longest; None: none waits."""
+        with self._lock:
+            return self._entries[0][0] if self._entries else None
+
+    def requests(self) -> list[Request]:
+        """Return all of them."""
+        with self._lock:
+            return [request for request, _ in self._entries]
+
+    def drop_cancelled(self) -> bool:
+        """Remove and close those whose clients have cancelled; return whether there were any."""
+        with self._lock:
+            entries = tuple(self._entries)
+        gone = [sink for _, sink in entries if is_cancelled(sink)]
+        # By identity: requests of several clients may be equal.
+        leaving = {id(sink) for sink in gone}
+        if gone:
+            with self._lock:
+                staying = [entry for entry in self._entries if id(entry[1]) not in leaving]
+                self._entries = deque(staying)
+        for sink in gone:
+            cancel(sink)
+        return bool(gone)
+
+    def fail(self, error: Exception) -> None:
+        """Remove all of them, each with the error."""
+        with self._lock:
+            entries, self._entries = self._entries, deque()
+        for _, sink in entries:
+            fail(sink, error)

@@ -1,0 +1,282 @@
+"""Where a pass takes tokens of its device, it is begun before the processor has seen them.
+
+Here on the processor, with fused weights and a model that says of itself that it launches passes.
+Answers are those of one pass after the other, whatever a token ends meanwhile.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import pytest
+import torch
+
+from mm_runtime.reference_engine.beams import Branches
+from mm_runtime.reference_engine.checkpoint import Checkpoint
+from mm_runtime.reference_engine.engine import Engine
+from mm_runtime.reference_engine.language_model import LanguageModel
+from mm_runtime.reference_engine.model import Follow, Part, Passed
+from mm_runtime.serving.generate.request import Piece, Request, Sampling, Wanted
+from support.collecting_sink import CollectingSink
+from support.engines import MAX_LENGTH, SLOTS, changed
+from support.plain_kernels import PlainKernels
+from support.tiny_llava import CHECKPOINT
+
+PROMPTS = [tuple(range(10 + at, 25 + 7 * at)) for at in range(SLOTS + 5)]
+TOKENS = 20
+ALONE = Request(ids=PROMPTS[0], max_tokens=TOKENS, end_ids=frozenset())
+
+
+class Overlapping(LanguageModel):
+    """The tiny model with fused weights, as if a GPU computed it; notes its passes."""
+
+    launches = True
+
+    def __init__(self) -> None:
+        super().__init__(
+            Checkpoint(
+                folder=CHECKPOINT,
+                family="llava",
+                dtype="float32",
+                slots=SLOTS,
+                max_length=MAX_LENGTH,
+                kernels=PlainKernels(),
+            )
+        )
+        self.overlaps = True
+        self.forget()
+
+    def forget(self) -> None:
+        """Begin to note anew."""
+        self.ahead: list[tuple[int, int]] = []
+        """Tokens of each pass that was begun ahead, and rows of a prompt in it."""
+
+        self.waited: list[tuple[int, int]] = []
+        """The same of the other passes."""
+
+        self.before_a_pass: Callable[[], None] = lambda: None
+
+    @property
+    def follow(self) -> Follow | None:
+        """Return what begins a pass and notes it."""
+        begin = super().follow
+        assert begin is not None
+
+        def noted(tokens: torch.Tensor, positions: Sequence[int], part: Part | None) -> Passed:
+            self.ahead.append((len(tokens), _rows(part)))
+            self.before_a_pass()
+            return begin(tokens, positions, part)
+
+        return noted if self.overlaps else None
+
+    def run(
+        self, tokens: Sequence[int | Branches], positions: Sequence[int], part: Part | None = None
+    ) -> Passed:
+        """Note a pass whose tokens were waited for."""
+        self.waited.append((len(tokens), _rows(part)))
+        return super().run(tokens, positions, part)
+
+
+def _rows(part: Part | None) -> int:
+    return 0 if part is None else len(part.rows)
+
+
+@pytest.fixture(scope="module")
+def loaded() -> Overlapping:
+    """Load once."""
+    return Overlapping()
+
+
+@pytest.fixture
+def model(loaded: Overlapping) -> Overlapping:
+    """Return the model with nothing noted."""
+    loaded.overlaps = True
+    loaded.forget()
+    return loaded
+
+
+def answered(
+    model: Overlapping, requests: Sequence[Request], sinks: Sequence[CollectingSink] = ()
+) -> list[CollectingSink]:
+    """Return what came of requests that are submitted at the same time."""
+    engine = Engine(model, changed(prompt_rows=3))
+    sinks = sinks or [CollectingSink() for _ in requests]
+    for one, sink in zip(requests, sinks, strict=True):
+        engine.submit(one, sink)
+    engine.start()
+    try:
+        for sink in sinks:
+            sink.wait_ended()
+    finally:
+        engine.stop()
+    return list(sinks)
+
+
+def said(sinks: Sequence[CollectingSink]) -> list[list[Piece]]:
+    """Return what clients receive."""
+    return [sink.pieces for sink in sinks]
+
+
+def in_turn(model: Overlapping, requests: Sequence[Request]) -> list[CollectingSink]:
+    """Return what comes of requests when each pass waits for the tokens of the one before."""
+    model.overlaps = False
+    sinks = answered(model, requests)
+    model.forget()
+    model.overlaps = True
+    return sinks
+
+
+def test_an_answer_alone_waits_for_its_first_pass_only(model: Overlapping) -> None:
+    """No pass is computed for nothing: the last token's length is known before."""
+    (sink,) = answered(model, [ALONE])
+
+    assert len(sink.ids) == TOKENS
+    assert model.waited == [(0, len(ALONE.ids))]
+    assert model.ahead == [(1, 0)] * (TOKENS - 1)
+
+
+def test_answers_are_those_of_pass_after_pass(model: Overlapping) -> None:
+    """More requests than slots, of several lengths, prompts in parts beside answers."""
+    requests = [
+        replace(ALONE, ids=ids, max_tokens=TOKENS + at % 3) for at, ids in enumerate(PROMPTS)
+    ]
+    wanted = in_turn(model, requests)
+
+    found = answered(model, requests)
+
+    assert said(found) == said(wanted)
+    assert [len(sink.ids) for sink in found] == [one.max_tokens for one in requests]
+    assert any(rows for _, rows in model.ahead), "parts of prompts are begun ahead, too"
+    assert any(tokens == SLOTS for tokens, _ in model.ahead)
+
+
+@pytest.mark.parametrize("at", [0, 1, 7])
+def test_a_token_that_ends_an_answer_ends_no_other(model: Overlapping, at: int) -> None:
+    """Its slot is taken by the last answer while a pass with both computes."""
+    requests = [replace(ALONE, ids=ids) for ids in PROMPTS[:SLOTS]]
+    ending = in_turn(model, requests)[1].ids[at]
+    requests[1] = replace(requests[1], end_ids=frozenset({ending}))
+    wanted = in_turn(model, requests)
+
+    found = answered(model, requests)
+
+    assert said(found) == said(wanted)
+    assert len(found[1].ids) <= at
+    assert all(len(sink.ids) == TOKENS for sink in [found[0], *found[2:]])
+
+
+def test_a_stop_word_ends_an_answer_and_its_slot_is_used_again(model: Overlapping) -> None:
+    """The request that waits for the slot has the same answer as in turn."""
+    requests = [replace(ALONE, ids=ids) for ids in PROMPTS[: SLOTS + 2]]
+    word = tuple(in_turn(model, requests)[2].ids[4:6])
+    requests[2] = replace(requests[2], stop=(word,))
+    wanted = in_turn(model, requests)
+
+    assert said(answered(model, requests)) == said(wanted)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"sampling": Sampling(temperature=0.9, top_k=0, top_p=0.9, seed=7)},
+        {"sampling": Sampling(top_k=1, repetition_penalty=1.4, frequency_penalty=0.5)},
+        {"wanted": Wanted(log_probs=True, likeliest=3)},
+        {"wanted": Wanted(context_logits=True)},
+    ],
+    ids=["drawn", "penalised", "log-probabilities", "context-logits"],
+)
+def test_rules_follow_the_tokens_before(model: Overlapping, changes: dict[str, object]) -> None:
+    """What is chosen from a pass that was begun ahead is chosen when the token before is known."""
+    requests = [replace(ALONE, ids=ids) for ids in PROMPTS[:3]]
+    requests[1] = Request(ids=PROMPTS[1], max_tokens=TOKENS, end_ids=frozenset(), **changes)  # type: ignore[arg-type]
+    wanted = in_turn(model, requests)
+
+    found = answered(model, requests)
+
+    assert model.ahead
+    for one, other in zip(found, wanted, strict=True):
+        assert one.ids == other.ids
+        assert [p.log_probs for p in one.pieces] == [p.log_probs for p in other.pieces]
+        assert [p.likeliest for p in one.pieces] == [p.likeliest for p in other.pieces]
+
+
+def test_a_request_that_waits_shares_the_next_pass(model: Overlapping) -> None:
+    """It would be read in a pass of its own behind one that was begun ahead."""
+    engine = Engine(model, changed(prompt_rows=1024))
+    sinks = [CollectingSink(), CollectingSink()]
+    engine.submit(ALONE, sinks[0])
+    for _ in range(3):
+        engine.turn()
+    assert model.ahead == [(1, 0)] * 3
+    engine.submit(replace(ALONE, ids=PROMPTS[1]), sinks[1])
+    model.forget()
+
+    engine.turn()  # looks at the pass that was begun before the request came
+    assert (model.waited, model.ahead) == ([], [])
+    engine.turn()
+    assert model.waited == [(1, len(PROMPTS[1]))]
+    assert model.ahead == [(2, 0)]
+
+
+def test_work_between_passes_finds_none_begun(model: Overlapping) -> None:
+    """The pass after work was asked for is begun when the work is done."""
+    engine = Engine(model, changed())
+    engine.submit(ALONE, CollectingSink())
+    for _ in range(3):
+        engine.turn()
+    model.forget()
+    asked: list[object] = []
+    done: list[int] = []
+    choose = model.logits
+
+    def ask_beside(states: torch.Tensor) -> torch.Tensor:
+        if not asked:
+            asked.append(engine.between_passes(lambda: done.append(len(model.ahead))))
+        return choose(states)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(model, "logits", ask_beside)
+        engine.turn()
+        assert (model.ahead, done) == ([], [])
+        engine.turn()
+
+    assert done == [0]
+    assert model.waited == [(1, 0)]
+
+
+def test_a_client_that_leaves_frees_its_slot(model: Overlapping) -> None:
+    """Also the one whose prompt is being read, while passes with both are begun."""
+    requests = [replace(ALONE, ids=ids, max_tokens=60) for ids in PROMPTS[:SLOTS]]
+    wanted = said(in_turn(model, requests))
+    sinks = [CollectingSink() for _ in requests]
+    leaving = sinks[1]
+
+    def leave(_: Piece) -> None:
+        leaving.walked_away = len(sinks[0].ids) > 30
+
+    sinks[0] = CollectingSink(leave)
+    found = answered(model, requests, sinks)
+
+    assert leaving.was_cancelled
+    stayed = [at for at in range(SLOTS) if at != 1]
+    assert [found[at].ids for at in stayed] == [
+        [token for piece in wanted[at] for token in piece.ids] for at in stayed
+    ]
+
+
+def test_no_memory_for_a_pass_begun_ahead(model: Overlapping) -> None:
+    """It is computed again once its tokens are known; no answer changes."""
+    requests = [replace(ALONE, ids=ids) for ids in PROMPTS[:SLOTS]]
+    wanted = in_turn(model, requests)
+    refused: list[tuple[int, int]] = []
+
+    def refuse() -> None:
+        # Beside a pass without a prompt, of which a smaller part could be read instead.
+        if model.ahead[-2:] == [(SLOTS, 0)] * 2 and not refused:
+            refused.append(model.ahead[-1])
+            raise torch.OutOfMemoryError("tried to allocate 2.00 GiB")
+
+    model.before_a_pass = refuse
+    found = answered(model, requests)
+
+    assert refused
+    assert said(found) == said(wanted)
