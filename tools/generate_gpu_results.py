@@ -309,8 +309,7 @@ def _engine(result: dict[str, Any]) -> Iterator[str]:
     yield f"Prompts of {result['prompt']} tokens, {result['answer']} more of each, all at once, in"
     yield "one process without Triton; `with prompts` is the entire run. `generate` is that of"
     yield "transformers, with the same weights in the same process, its default cache and no"
-    yield "compilation. The processor starts its kernels one by one: engines were built on the"
-    yield "other half of the cores meanwhile, which may have slowed it down. Random weights in"
+    yield "compilation. Random weights in"
     yield f"bfloat16, whose likeliest tokens are close to others: at batch 1 the first {same}"
     yield "tokens are the same for both."
 

@@ -49,13 +49,13 @@ from typing import Any
 
 import numpy as np
 from checkpoints import SHAPES, made
-from direct import added_to_triton
 from gpu_record import RESULTS, ROOT, write
 from PIL import Image
 from sites import Site, make_site, planned
 
 sys.path += [str(ROOT / "bench" / "runtime")]
 
+from direct import added_to_triton
 from streams_beside_images import (
     measure as measure_beside_images,
 )
