@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import html
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -135,6 +136,34 @@ def test_texts_stay_texts(text: str) -> None:
     assert [tag for tag, _ in page.elements] == [tag for tag, _ in plain.elements]
     assert {tag for tag, _ in page.elements}.isdisjoint({"script", "img"})
     assert page.texts.count(text) >= 4
+
+
+@pytest.mark.parametrize(
+    ("text", "codes", "shown"),
+    [
+        ("a `data:` URL of `<b>`", ["data:", "<b>"], "a data: URL of <b>"),
+        ("one ` alone", [], "one ` alone"),
+    ],
+)
+def test_names_in_descriptions_are_code(text: str, codes: list[str], shown: str) -> None:
+    """What backticks mean in the document is no text of the page."""
+    for schema in ({"description": text}, {"properties": {"x": {"description": text}}}):
+        document = {"info": {"title": "t"}, "paths": {}, "components": {"schemas": {"b": schema}}}
+        written = docs_page(document)
+        assert shown in "".join(Page(written).texts)
+        assert [one for one in codes if f"<code>{html.escape(one)}</code>" not in written] == []
+
+
+def test_meanings_have_a_column_where_there_are_some() -> None:
+    """A column without texts takes room from the others."""
+    fields = {"x": {"type": "string"}}
+    for description, columns in (("", 3), ("what it is", 4)):
+        described = {"x": {**fields["x"], "description": description}}
+        schemas: dict[str, Any] = {"b": {"properties": described}}
+        document = {"info": {"title": "t"}, "paths": {}, "components": {"schemas": schemas}}
+        tags = [tag for tag, _ in Page(docs_page(document)).elements]
+        body = tags[tags.index("h3") :]
+        assert (body.count("th"), body.count("td")) == (columns, columns)
 
 
 def test_kinds_of_values_are_written_out() -> None:

@@ -7,6 +7,7 @@ it lets a browser load nothing at all.
 import base64
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,12 +15,25 @@ from typing import Any
 from jinja2 import DictLoader, Environment, StrictUndefined
 
 _STYLE = """\
-body { font: 16px/1.5 sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
+:root { color-scheme: light dark; }
+body { font: 16px/1.5 sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem;
+  overflow-wrap: anywhere; }
 table { width: 100%; margin-bottom: 2rem; }
-tr:nth-child(even) { background: #eee; }
+tr:nth-child(even) { background: #8882; }
 th, td { padding: .3rem .6rem; text-align: left; vertical-align: top; }
-code { font-family: monospace; overflow-wrap: anywhere; }
+th { white-space: nowrap; }
+th:first-child { width: 19rem; }
+code { font-family: monospace; }
+@media (max-width: 40rem) {
+  th { display: none; }
+  tr, td { display: block; }
+  tr { padding: .3rem 0; }
+  td { padding: 0 .3rem; }
+  .default:not(:empty)::before { content: "default "; }
+}
 """
+"""Colours are the browser's own, light or dark; every second row is half transparent grey on both.
+On narrow screens a row is a paragraph."""
 
 _PAGE = """\
 <!doctype html>
@@ -44,15 +58,16 @@ _PAGE = """\
 <h2>Bodies</h2>
 {% for schema in schemas -%}
 <h3 id="{{ schema.name }}">{{ schema.name }}</h3>
-{% if schema.description %}<p>{{ schema.description }}</p>{% endif %}
+{% if schema.description %}<p>{{ schema.description | code }}</p>{% endif %}
 {% if schema.fields -%}
 <table>
-<tr><th>field</th><th>value</th><th>default</th><th></th></tr>
+{% set described = schema.fields | selectattr("description") | list -%}
+<tr><th>field</th><th>value</th><th>default</th>{% if described %}<th>meaning</th>{% endif %}</tr>
 {% for field in schema.fields -%}
 <tr><td><code>{{ field.name }}</code>{% if field.required %} (required){% endif %}</td>
 <td>{{ field.kind | type }}</td>
-<td>{% if field.default %}<code>{{ field.default }}</code>{% endif %}</td>
-<td>{{ field.description }}</td></tr>
+<td class="default">{% if field.default %}<code>{{ field.default }}</code>{% endif %}</td>
+{% if described %}<td>{{ field.description | code }}</td>{% endif %}</tr>
 {% endfor -%}
 </table>
 {% else %}<p>{{ schema.kind | type }}</p>
@@ -62,6 +77,7 @@ _PAGE = """\
 </html>
 """
 
+_CODE = re.compile("`([^`]+)`")
 _BOUNDS = ("format", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
 _LENGTHS = ("minLength", "maxLength", "minItems", "maxItems", "pattern")
 
@@ -111,6 +127,7 @@ def docs_page(document: Mapping[str, Any]) -> str:
     )
     macros: Any = environment.get_template("type").module  # its attributes are the template's
     environment.filters["type"] = macros.write
+    environment.filters["code"] = lambda text: macros.code(_CODE.split(text))
     schemas: Mapping[str, Schema] = document["components"]["schemas"]
     return environment.get_template("page").render(
         title=document["info"]["title"],
@@ -124,6 +141,10 @@ _TYPE = """\
 {% macro write(parts) -%}
 {% for part in parts %}{% if not loop.first %} {% endif -%}
 {% if part.startswith('#') %}<a href="{{ part }}">{{ part[1:] }}</a>{% else %}{{ part }}{% endif -%}
+{% endfor %}{% endmacro %}
+{% macro code(parts) -%}
+{% for part in parts -%}
+{% if loop.index is even %}<code>{{ part }}</code>{% else %}{{ part }}{% endif -%}
 {% endfor %}{% endmacro %}"""
 
 
