@@ -5,117 +5,32 @@ The Service is as the operator makes it; its EndpointSlices are made by Kubernet
 
 import asyncio
 import json
-import os
-import signal
-import socket
-import subprocess
-import sys
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
 import helm_python as helm
 import httpx
 import pytest
-import yaml
 
 from mm_api import labels
 from mm_devcluster.cluster import ClusterInfo
-from mm_operator.children.metadata import own_labels
-from support.bound_pods import bind, empty_node
-from support.chart import CHART, RELEASE, of_kind
-from support.clusters import apply, kubectl, namespace
+from support.bound_pods import empty_node
+from support.chart import CHART, RELEASE
+from support.clusters import namespace
 from support.definition import install_definition
 from support.eventually import eventually_async
-from support.gateways import MODEL, Running, serve, toy_gateway
-from support.model_documents import document
+from support.gateways import MODEL
+from support.installed_router import (
+    account_kubeconfig,
+    replica,
+    router,
+    router_arguments,
+    set_ready,
+)
 from support.model_namespace import Api
 from support.ports import free_ports
-from support.scripted_engine import ScriptedEngine
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
-
-PROGRAM = Path(sys.executable).with_name("mm-router")
-
-
-def machine_address() -> str:
-    """Return an address of this machine that is not loopback: no endpoint may be on loopback."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.connect(("192.0.2.254", 9))
-        address: str = probe.getsockname()[0]
-    return address
-
-
-def account_kubeconfig(cluster: ClusterInfo, home: str, path: Path) -> Path:
-    """Write a kubeconfig that is the router's account, with a token of an hour."""
-    config = yaml.safe_load(cluster.kubeconfig.read_text(encoding="utf-8"))
-    token = kubectl(cluster, "-n", home, "create", "token", f"{RELEASE}-router").strip()
-    config["users"] = [{"name": "account", "user": {"token": token}}]
-    for context in config["contexts"]:
-        context["context"]["user"] = "account"
-    path.touch(mode=0o600)
-    path.write_text(yaml.safe_dump(config), encoding="utf-8")
-    return path
-
-
-@contextmanager
-def router(arguments: list[str], kubeconfig: Path, log: Path) -> Iterator[None]:
-    """Run the router; at the end it must drain in peace."""
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            [PROGRAM, *arguments],
-            env=os.environ | {"KUBECONFIG": str(kubeconfig)},
-            stdout=output,
-            stderr=subprocess.STDOUT,
-        )
-    try:
-        yield
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=60) == 0
-    finally:
-        process.kill()
-        process.wait(timeout=60)
-
-
-@asynccontextmanager
-async def replica(api: Api, folder: Path, node: str) -> AsyncIterator[Running]:
-    """Run a gateway, and make model, Service and a pod that stands for it."""
-    address = machine_address()
-    async with serve(toy_gateway(folder, ScriptedEngine()), address=address) as gateway:
-        marks = own_labels(MODEL, labels.Component.SERVER)
-        container = {
-            "name": "gateway",
-            "image": "none",
-            "ports": [{"name": "http", "containerPort": gateway.port}],
-        }
-        service = {
-            "selector": {labels.MODEL: MODEL},
-            "ports": [{"name": "http", "port": 80, "targetPort": "http"}],
-        }
-        for kind, spec in (("Pod", {"containers": [container]}), ("Service", service)):
-            metadata = {"name": MODEL, "namespace": api.namespace, "labels": marks}
-            one = {"apiVersion": "v1", "kind": kind, "metadata": metadata, "spec": spec}
-            apply(api.cluster, one)
-        model = document(name=MODEL)
-        model["metadata"]["namespace"] = api.namespace
-        apply(api.cluster, model)
-        bind(api, {"metadata": {"name": MODEL}}, node)
-        set_ready(api, address, ready=True)
-        yield gateway
-
-
-def set_ready(api: Api, address: str, *, ready: bool) -> None:
-    """Report a pod's state, as its kubelet would."""
-    conditions = [{"type": "Ready", "status": str(ready)}]
-    status = {
-        "phase": "Running",
-        "conditions": conditions,
-        "podIP": address,
-        "podIPs": [{"ip": address}],
-    }
-    patch = json.dumps({"status": status})
-    api.kubectl("patch", "pod", MODEL, "--subresource=status", "--type=merge", "-p", patch)
 
 
 @pytest.mark.parametrize(
@@ -162,10 +77,6 @@ async def follow(
 ) -> None:
     """Run the router beside a replica and take the replica away, step by step."""
     port, metrics_port = free_ports(2)
-    (deployment,) = (
-        one for one in of_kind("Deployment", values) if one["metadata"]["name"].endswith("-router")
-    )
-    (container,) = deployment["spec"]["template"]["spec"]["containers"]
     splits = folder / "splits.json"
     splits.write_text(split_over(f"{api.namespace}/{MODEL}"))
     ports = [f"--port={port}", f"--metrics-port={metrics_port}"]
@@ -180,7 +91,7 @@ async def follow(
         replica(api, folder / "engine", node),
         httpx.AsyncClient(timeout=60, headers={"authorization": "Bearer sk-a"}) as client,
     ):
-        with router([*container["args"], *own], kubeconfig, folder / "router.log"):
+        with router([*router_arguments(values), *own], kubeconfig, folder / "router.log"):
 
             async def status() -> int:
                 url = f"http://127.0.0.1:{port}/v1/chat/completions"
@@ -202,7 +113,7 @@ async def follow(
             await becomes(200)
             ready = await client.get(f"http://127.0.0.1:{metrics_port}/readyz")
             assert (ready.status_code, ready.text) == (200, "ready\n")
-            await asyncio.to_thread(set_ready, api, machine_address(), ready=False)
+            await asyncio.to_thread(set_ready, api, MODEL, ready=False)
             await becomes(503)
             await asyncio.to_thread(api.kubectl, "delete", labels.PLURAL, MODEL, "--wait=false")
             await becomes(404)

@@ -19,7 +19,8 @@ from support.absent_kubelet import get, serving
 from support.clusters import namespace
 from support.definition import install_definition
 from support.eventually import eventually
-from support.keda import module_folder, running_keda
+from support.go_modules import module_folder
+from support.keda import MODULE, running_keda
 from support.keda_definitions import FILES
 from support.model_namespace import Api
 from support.operator_process import OperatorProcess
@@ -183,7 +184,7 @@ def test_a_second_owner_is_refused_by_both(world: World) -> None:
 
 def test_the_definitions_of_make_test_are_these() -> None:
     """What `make test` checks our objects against is what this version of KEDA has."""
-    folder = module_folder() / "config" / "crd" / "bases"
+    folder = module_folder("keda", MODULE) / "config" / "crd" / "bases"
 
     assert {file.name: file.read_bytes() for file in FILES} == {
         file.name: (folder / file.name).read_bytes() for file in FILES

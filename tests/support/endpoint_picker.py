@@ -4,7 +4,6 @@ It follows an InferencePool at an API server, its pods and their metrics, and sa
 pod a request is for.
 """
 
-import json
 import os
 import subprocess
 from collections.abc import Iterator
@@ -14,10 +13,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from mm_devcluster.binaries import ensure_binaries, go_modules_dir, is_built
+from mm_devcluster.binaries import ensure_binaries, is_built
 from mm_devcluster.cluster import ClusterInfo
 from support.clusters import kubectl
 from support.ended import end
+from support.go_modules import module_folder
 from support.ports import free_ports
 from support.scripts import ROOT
 from support.tied import tied
@@ -30,15 +30,7 @@ CONFIG = ROOT / "examples" / "endpoint-picker.yaml"
 
 def pool_definition() -> Path:
     """Return the extension's own definition of InferencePools, in the version of the picker."""
-    reported = subprocess.run(
-        ["go", "mod", "download", "-json", MODULE],
-        cwd=go_modules_dir() / "endpoint-picker",
-        check=True,
-        capture_output=True,
-        text=True,
-        timeout=240,
-    ).stdout
-    folder = Path(json.loads(reported)["Dir"]) / "config" / "crd" / "bases"
+    folder = module_folder("endpoint-picker", MODULE) / "config" / "crd" / "bases"
     return folder / "inference.networking.k8s.io_inferencepools.yaml"
 
 

@@ -4,7 +4,6 @@ They run outside of the cluster as an admin, so what the chart of KEDA would ins
 definitions, a namespace and the APIService.
 """
 
-import json
 import os
 import subprocess
 import time
@@ -15,11 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from mm_devcluster.binaries import ensure_binaries, go_modules_dir, is_built
+from mm_devcluster.binaries import ensure_binaries, is_built
 from mm_devcluster.cluster import ClusterInfo
 from support.clusters import apply, kubectl
 from support.ended import end
 from support.eventually import eventually
+from support.go_modules import module_folder
 from support.ports import free_ports
 
 MODULE = "github.com/kedacore/keda/v2"
@@ -35,19 +35,6 @@ class Keda:
 
     operator_log: Path
     adapter_log: Path
-
-
-def module_folder() -> Path:
-    """Return the folder of KEDA's Go module, in the version that is pinned here."""
-    reported = subprocess.run(
-        ["go", "list", "-m", "-json", MODULE],
-        cwd=go_modules_dir() / "keda",
-        check=True,
-        capture_output=True,
-        text=True,
-        timeout=240,
-    ).stdout
-    return Path(json.loads(reported)["Dir"])
 
 
 def programs() -> dict[str, Path]:
@@ -66,7 +53,7 @@ def running_keda(cluster: ClusterInfo, folder: Path) -> Iterator[Keda]:
         folder: an empty directory for certificates and logs.
     """
     found = programs()
-    for file in sorted((module_folder() / "config" / "crd" / "bases").glob("*.yaml")):
+    for file in sorted((module_folder("keda", MODULE) / "config" / "crd" / "bases").glob("*.yaml")):
         kubectl(cluster, "apply", "--server-side", "--force-conflicts", "-f", str(file))
     metrics, health, grpc, adapter, adapter_metrics = free_ports(5)
     apply(cluster, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})

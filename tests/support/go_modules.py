@@ -1,0 +1,27 @@
+"""Files of the Go modules that programs of tests are made of."""
+
+import json
+import subprocess
+from pathlib import Path
+
+from mm_devcluster.binaries import go_modules_dir
+
+SECONDS = 240.0
+
+
+def module_folder(program: str, module: str) -> Path:
+    """Return the folder of a Go module, in the version that is pinned for a program.
+
+    Args:
+        program: folder of its go.mod in `devcluster`.
+        module: path of a module that this go.mod requires.
+    """
+    reported = subprocess.run(
+        ["go", "mod", "download", "-json", module],
+        cwd=go_modules_dir() / program,
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+    ).stdout
+    return Path(json.loads(reported)["Dir"])

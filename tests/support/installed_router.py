@@ -1,0 +1,137 @@
+"""A router of the chart beside an API server: a process with the chart's arguments and account.
+
+Pods that stand for a router or a gateway have a status that the test writes; Services find them by
+Kubernetes' own controllers.
+"""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from mm_api import labels
+from mm_devcluster.cluster import ClusterInfo
+from mm_operator.children.metadata import own_labels
+from support.bound_pods import bind
+from support.chart import RELEASE, of_kind
+from support.clusters import apply, kubectl
+from support.gateways import MODEL, Running, serve, toy_gateway
+from support.model_documents import document
+from support.model_namespace import Api
+from support.scripted_engine import ScriptedEngine
+
+PROGRAM = Path(sys.executable).with_name("mm-router")
+NAME = f"{RELEASE}-router"
+"""Of the router's objects."""
+
+
+def machine_address() -> str:
+    """Return an address of this machine that is not loopback: no endpoint may be on loopback."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect(("192.0.2.254", 9))
+        address: str = probe.getsockname()[0]
+    return address
+
+
+def account_kubeconfig(cluster: ClusterInfo, home: str, path: Path) -> Path:
+    """Write a kubeconfig that is the router's account, with a token of an hour."""
+    config = yaml.safe_load(cluster.kubeconfig.read_text(encoding="utf-8"))
+    token = kubectl(cluster, "-n", home, "create", "token", NAME).strip()
+    config["users"] = [{"name": "account", "user": {"token": token}}]
+    for context in config["contexts"]:
+        context["context"]["user"] = "account"
+    path.touch(mode=0o600)
+    path.write_text(yaml.safe_dump(config), encoding="utf-8")
+    return path
+
+
+def router_arguments(values: dict[str, Any]) -> list[str]:
+    """Return the arguments that the chart gives the router."""
+    (deployment,) = (
+        one for one in of_kind("Deployment", values) if one["metadata"]["name"] == NAME
+    )
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    arguments: list[str] = container["args"]
+    return arguments
+
+
+@contextmanager
+def router(arguments: list[str], kubeconfig: Path, log: Path) -> Iterator[None]:
+    """Run the router; at the end it must drain in peace."""
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [PROGRAM, *arguments],
+            env=os.environ | {"KUBECONFIG": str(kubeconfig)},
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+    try:
+        yield
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=60) == 0
+    finally:
+        process.kill()
+        process.wait(timeout=60)
+
+
+@asynccontextmanager
+async def replica(
+    api: Api, folder: Path, node: str, engine: ScriptedEngine | None = None, **changes: object
+) -> AsyncIterator[Running]:
+    """Run a gateway, and make model, Service and a pod that stands for it.
+
+    `changes` replace fields of the gateway's plan.
+    """
+    address = machine_address()
+    gateway = toy_gateway(folder, engine or ScriptedEngine(), **changes)
+    async with serve(gateway, address=address) as running:
+        marks = own_labels(MODEL, labels.Component.SERVER)
+        make_pod(api, MODEL, marks, running.port)
+        spec = {
+            "selector": {labels.MODEL: MODEL},
+            "ports": [{"name": "http", "port": 80, "targetPort": "http"}],
+        }
+        metadata = {"name": MODEL, "namespace": api.namespace, "labels": marks}
+        apply(
+            api.cluster, {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec}
+        )
+        model = document(name=MODEL)
+        model["metadata"]["namespace"] = api.namespace
+        apply(api.cluster, model)
+        bind(api, {"metadata": {"name": MODEL}}, node)
+        set_ready(api, MODEL, ready=True)
+        yield running
+
+
+def make_pod(api: Api, name: str, marks: Mapping[str, str], port: int) -> None:
+    """Make a pod that stands for a process of this machine, at a port of name `http`."""
+    container = {
+        "name": "server",
+        "image": "none",
+        "ports": [{"name": "http", "containerPort": port}],
+    }
+    metadata = {"name": name, "namespace": api.namespace, "labels": dict(marks)}
+    spec = {"containers": [container]}
+    apply(api.cluster, {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+
+
+def set_ready(api: Api, name: str, *, ready: bool) -> None:
+    """Report a pod's state, as its kubelet would."""
+    address = machine_address()
+    conditions = [{"type": "Ready", "status": str(ready)}]
+    status = {
+        "phase": "Running",
+        "conditions": conditions,
+        "podIP": address,
+        "podIPs": [{"ip": address}],
+    }
+    patch = json.dumps({"status": status})
+    api.kubectl("patch", "pod", name, "--subresource=status", "--type=merge", "-p", patch)
