@@ -18,7 +18,7 @@ PYTEST ?= $(BIN)/pytest
 # Of `make test`. Three kept two cores busy without a pause, and two tests ran out of time.
 LANES ?= 2
 
-.PHONY: help gpu-test bench-autoscaling bench-gateway openai-test generated-requests env demo demo-autoscaling demo-bench demo-down programs unit coverage test test-faults engine-test mutants flakes python-test adversarial-test observability-test keda-test inference-test check lint format types generate generated lock clean
+.PHONY: help gpu-test bench-autoscaling bench-gateway openai-test generated-requests env demo demo-autoscaling demo-bench demo-down programs unit coverage test test-faults engine-test mutants flakes python-test adversarial-test observability-test keda-test inference-test gateway-api-test check lint format types generate generated lock clean
 
 help: ## List the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -100,6 +100,9 @@ keda-test: env ## Engine KEDA with the real KEDA, compiled the first time (17 CP
 
 inference-test: env ## A pool of the chart behind the real endpoint picker and Envoy, compiled the first time
 	MM_BUILD_ENDPOINT_PICKER=1 $(PYTEST) tests/inference
+
+gateway-api-test: env ## The chart's HTTPRoute before the router with the real Contour and Envoy, compiled the first time
+	MM_BUILD_CONTOUR=1 $(PYTEST) tests/gateway_api
 
 bench-autoscaling: env ## Simulate every autoscaling policy again; tables and figures of docs/studies/autoscaling.md
 	$(BIN)/python bench/autoscaling/simulate_all.py

@@ -60,8 +60,9 @@ COREDNS = Module("coredns", {"coredns": "coredns"}, ".")
 VERSITYGW = Module("versitygw", {"versitygw": "versitygw"}, "tool")
 KEDA = Module("keda", {"keda-operator": "operator", "keda-adapter": "adapter"}, "tool")
 ENDPOINT_PICKER = Module("endpoint-picker", {"epp": "epp"}, "tool")
+CONTOUR = Module("contour", {"contour": "contour"}, "tool")
 PODS = Module("pods", {"pause": "pause", "probe": "probe"}, "./...")
-MODULES = (KUBERNETES, COREDNS, VERSITYGW, KEDA, ENDPOINT_PICKER, PODS)
+MODULES = (KUBERNETES, COREDNS, VERSITYGW, KEDA, ENDPOINT_PICKER, CONTOUR, PODS)
 
 CONTROL_PLANE = (
     "etcd",

@@ -13,6 +13,7 @@ ACROSS = {
     "chart": "the Helm chart, against the operator and a real API server",
     "e2e": "the entire development cluster",
     "examples": "the checkpoints of examples/",
+    "gateway_api": "a controller of Gateway API and its Envoy before the router of the chart",
     "gpu": "encoders, language models and servers on a GPU",
     "inference": "Envoy and the endpoint picker of the Gateway API before gateways",
     "keda": "a real KEDA follows the operator",

@@ -4,7 +4,7 @@ import json
 import subprocess
 from pathlib import Path
 
-from mm_devcluster.binaries import go_modules_dir
+from mm_devcluster.paths import go_modules_dir
 
 SECONDS = 240.0
 
