@@ -72,7 +72,7 @@ def running_contour(cluster: ClusterInfo, folder: Path, gateway: dict[str, str])
     # Names of sockets are short, and a test's folder may not be.
     with tempfile.TemporaryDirectory(prefix="mm-") as short:
         bootstrap = folder / "envoy.json"
-        made = [
+        made: list[str | Path] = [
             *(program(), "bootstrap", bootstrap, "--xds-address=127.0.0.1", f"--xds-port={xds}"),
             f"--admin-address={short}/admin",
         ]

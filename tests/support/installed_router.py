@@ -84,7 +84,7 @@ def router(arguments: list[str], kubeconfig: Path, log: Path) -> Iterator[None]:
 
 @asynccontextmanager
 async def replica(
-    api: Api, folder: Path, node: str, engine: ScriptedEngine | None = None, **changes: object
+    api: Api, folder: Path, node: str, engine: ScriptedEngine | None = None, **changes: Any
 ) -> AsyncIterator[Running]:
     """Run a gateway, and make model, Service and a pod that stands for it.
 
