@@ -240,8 +240,9 @@ def _served() -> str:
         "",
         (
             "Several images and videos are the Reference engine's: what engines of TensorRT-LLM "
-            "take is the table above. An image of a fixed number of features costs that many tokens"
-            " of the prompt; of the others it follows from the image's shape."
+            "take is the table above, and which versions of trtllm-serve (backend PyTorch) are "
+            "given videos says [families.md](families.md). An image of a fixed number of features "
+            "costs that many tokens of the prompt; of the others it follows from the image's shape."
         ),
         "",
     ]

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -41,13 +41,15 @@ TEMPLATE = (
 _SPECIAL = ("<unk>", "<s>", "</s>", "<image>")
 
 
-def write_processor(engine_dir: Path, template: str = TEMPLATE) -> None:
+def write_processor(
+    engine_dir: Path, template: str = TEMPLATE, special: Sequence[str] = _SPECIAL
+) -> None:
     """Write the processor files of the toy model: one token a word, `<s>` in front."""
     folder = engine_dir / "processor"
     folder.mkdir(parents=True)
-    tokenizer = Tokenizer(models.WordLevel({word: i for i, word in enumerate(_SPECIAL)}, "<unk>"))
+    tokenizer = Tokenizer(models.WordLevel({word: i for i, word in enumerate(special)}, "<unk>"))
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    tokenizer.add_special_tokens(list(_SPECIAL))
+    tokenizer.add_special_tokens(list(special))
     tokenizer.post_processor = processors.TemplateProcessing(
         single="<s> $A", special_tokens=[("<s>", 1)]
     )
@@ -141,15 +143,21 @@ def toy_gateway(
     auth_token_file: Path | None = None,
     adapters: Sequence[str] = (),
     template: str = TEMPLATE,
+    special: Sequence[str] = _SPECIAL,
+    files: Mapping[str, object] | None = None,
     trtllm_serve: TrtllmServe | None = None,
     manifest: EngineManifest | None = None,
     **changes: object,
 ) -> Gateway:
     """Return a connected gateway of the toy model, or of a manifest, in front of any engine.
 
+    `files` are more of its processor, by name.
+
     Its decoders are those of the gateways before it; see `support.kept_decoders`.
     """
-    write_processor(directory, template)
+    write_processor(directory, template, special)
+    for name, content in (files or {}).items():
+        _write_json(directory / "processor" / name, content)
     serving = toy_serving(**changes)
     if trtllm_serve is not None:
         served = {"backend": "PyTorch", "trtllm_serve": trtllm_serve}

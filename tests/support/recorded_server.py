@@ -3,7 +3,7 @@
 import json
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,9 +44,19 @@ class RecordedServer:
 
 @contextmanager
 def recorded_server(
-    folder: Path, version: str = VERSION, options: Mapping[str, Any] | None = None
+    folder: Path,
+    version: str = VERSION,
+    options: Mapping[str, Any] | None = None,
+    arguments: Sequence[str] = (),
 ) -> Iterator[RecordedServer]:
-    """Run the server of a hollow Qwen2-VL until the block ends; `options`: of its file."""
+    """Run the server of a hollow Qwen2-VL until the block ends.
+
+    Args:
+        folder: for its files.
+        version: of TensorRT-LLM.
+        options: of its file.
+        arguments: besides.
+    """
     tools = install(folder / version, version)
     write_model(folder / "toy", "qwen2-vl")
     (port,) = free_ports(1)
@@ -56,7 +66,7 @@ def recorded_server(
     where = ("--port", str(port), "--host", "127.0.0.1", "--extra_llm_api_options", str(file))
     with log_file.open("wb") as output:
         process = subprocess.Popen(
-            tied([tools.script("trtllm-serve"), "toy", *where]),
+            tied([tools.script("trtllm-serve"), "toy", *where, *arguments]),
             cwd=folder,
             env=tool_environment(tools),
             stdout=output,

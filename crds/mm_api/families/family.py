@@ -229,6 +229,12 @@ class PyTorchServing:
     between them: its list HF_CHAT_TEMPLATE_EXCEPTIONS (tensorrt_llm/inputs/utils.py)."""
     folder_words: tuple[str, ...] = ()
     """Words in the path of the checkpoint by which the server would choose another conversation."""
+    videos_since: str | None = None
+    """First TensorRT-LLM that reads a video from the request itself, keeps every frame of it where
+    its options say so, and gives a video of one frame the features of that image. None: no version
+    does (#pytorch)."""
+    videos_missing: str = ""
+    """Why; empty: its class reads no videos."""
 
 
 @dataclass(frozen=True, slots=True)

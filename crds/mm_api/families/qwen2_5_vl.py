@@ -107,10 +107,14 @@ QWEN2_5_VL = Family(
     pipeline_parallel=True,
     video_features=qwen2_vl.video_features,
     mixes_media=True,
-    pytorch=PyTorchServing(images=True, quantizations=("FP8",)),
+    pytorch=PyTorchServing(images=True, quantizations=("FP8",), videos_since="1.2.0"),
     adapters=True,
     notes=(
         "an image is scaled to 5,184 patches, 1,296 tokens, at the most, whatever max_pixels says",
-        "a video's frames are as far apart as video_seconds_input says, else half a second",
+        (
+            "a video's frames are as far apart as video_seconds_input says, else half a second; on"
+            " PyTorch always half a second (1/24 where TensorRT-LLM has transformers 5):"
+            " trtllm-serve says no times to the checkpoint's processor"
+        ),
     ),
 )

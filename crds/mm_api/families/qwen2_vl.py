@@ -137,7 +137,7 @@ QWEN2_VL = Family(
     mixes_media=True,
     video_upstream=False,
     quantizations=("FP8", "INT8WeightOnly", "INT4WeightOnly", "INT4AWQ", "SmoothQuant"),
-    pytorch=PyTorchServing(images=True, quantizations=("FP8",)),
+    pytorch=PyTorchServing(images=True, quantizations=("FP8",), videos_since="1.2.0"),
     adapters=True,
     engine_notes=(
         "each request keeps rotary tables for the entire context on the GPU: 16 MiB for 7B",

@@ -149,7 +149,12 @@ QWEN3_VL = Family(
     pool_factor=VARIABLE_SIZE_FACTOR,
     pipeline_parallel=True,
     video_features=video_features,
-    pytorch=PyTorchServing(images=True, since="1.2.0"),
+    pytorch=PyTorchServing(
+        images=True,
+        since="1.2.0",
+        videos_missing="of 1.2 the checkpoint's processor drops frames again, and writes times of"
+        " 24 frames a second into the prompt",
+    ),
     notes=(
         "an image is scaled to 5,184 patches, 1,296 tokens, at the most, whatever max_pixels says",
         "a row of an image has four times the language model's width: three layers get features",

@@ -129,7 +129,8 @@ class EngineSpec(ApiModel):
         default=None,
         ge=1,
         le=1024,
-        description="Frames of one video. Families with video only; absent: planned.",
+        description="Frames of one video. Families with video only; absent: planned, on backend "
+        "PyTorch no video.",
     )
     max_encoder_input_len: int | None = Field(
         default=None,

@@ -46,7 +46,11 @@ _UNUSED: Final = (
     Unused(
         "engine.maxBeamWidth", Effect.LOST, "beam search is planned for engines only", default=1
     ),
-    Unused("engine.maxVideoFrames", Effect.LOST, "videos are not served"),
+    Unused(
+        "engine.maxVideoFrames",
+        Effect.LOST,
+        "only Qwen2-VL and Qwen2.5-VL are given videos, by 1.2 and newer: set it again for those",
+    ),
     Unused(
         "engine.lora",
         Effect.LOST,

@@ -155,7 +155,9 @@ def build_gateway(
         clock=time.monotonic,
     )
     admission.load.observers.append(metrics.observe_load)
-    image_processor = load_processor(directory)
+    image_processor = load_processor(
+        directory, as_videos=serving.trtllm_serve is not None and plan.max_video_frames > 0
+    )
     bodies = BodyBudget(body_bytes(plan))
     decoders = Decoders(
         DECODERS,

@@ -164,12 +164,16 @@ def test_backends_and_versions_are_listed(capsys: pytest.CaptureFixture[str]) ->
         [re.split(" {2,}", line) for line in part.splitlines()]
         for part in capsys.readouterr().out.split("\n\n")
     )
-    found = {(family, backend): " ".join(rest) for family, backend, *rest in rows[1:]}
+    found: dict[tuple[str, str], str] = {}
+    for family, backend, *rest in rows[1:]:
+        before = found.get((family, backend))
+        found[family, backend] = " ".join(rest) if before is None else f"{before}; {' '.join(rest)}"
 
     assert rows[0] == ["FAMILY", "BACKEND", "READS", "TENSORRT-LLM"]
     assert {family for family, _ in found} == set(FAMILIES)
     assert found["qwen2-5-vl", "Reference"] == "text, image, video -"
-    assert found["qwen2-5-vl", "PyTorch"] == "text, image 1.0.0 or newer"
+    videos = "text, image 1.0.0 or newer; text, image, video 1.2.0 or newer"
+    assert found["qwen2-5-vl", "PyTorch"] == videos
     assert ("qwen2-5-vl", "TensorRT") not in found
     assert found["qwen2-vl", "TensorRT"] == "text, image 0.19.0 to 1.3.0rc20"
     assert found["mllama", "PyTorch"] == "text 1.0.0 or newer"

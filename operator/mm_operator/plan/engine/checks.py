@@ -139,7 +139,7 @@ def _experts(now: Case) -> Iterator[SpecError]:
 
 
 def check_images(now: Case) -> Iterator[SpecError]:
-    """Yield errors for images and videos that upstream's models do not take."""
+    """Yield errors for images that upstream's models do not take."""
     requested, most, vision = now.request.max_images, now.family.max_images, now.facts.vision
     if vision is not None and (fewer := now.family.most_images(vision)) is not None:
         most = fewer
@@ -150,6 +150,10 @@ def check_images(now: Case) -> Iterator[SpecError]:
             f"{requested} images are not possible for {now.family.name}: "
             f"{now.family.max_images_reason}; use at most {most}",
         )
+
+
+def check_videos(now: Case) -> Iterator[SpecError]:
+    """Yield an error for videos that upstream's models of Triton do not take."""
     if now.request.max_video_frames is not None and not now.family.video_upstream:
         yield plan_error(
             "engine.maxVideoFrames",

@@ -21,6 +21,7 @@ def check_serving(now: Case) -> Iterator[SpecError]:
     """Return what keeps `trtllm-serve` from serving a model."""
     yield from _version(now)
     yield from _family(now)
+    yield from _videos(now)
     yield from _name(now)
     yield from _engine(now)
 
@@ -62,6 +63,34 @@ def _family(now: Case) -> Iterator[SpecError]:
             "BackendTextOnly",
             f"TensorRT-LLM on PyTorch serves {name} without its vision tower: set it to 0, or use "
             "backend TensorRT",
+        )
+
+
+def _videos(now: Case) -> Iterator[SpecError]:
+    """Yield an error for videos of which a server would read other frames, or none."""
+    served = pytorch_of(now.family, now.facts)
+    if now.request.max_video_frames is None or now.family.video_features is None:
+        return  # where the family reads none at all, the limits say so
+    since = served.videos_since if served else None
+    if since is None:
+        others = sorted(
+            name for name, one in FAMILIES.items() if one.pytorch and one.pytorch.videos_since
+        )
+        why = served.videos_missing if served else ""
+        yield plan_error(
+            "engine.maxVideoFrames",
+            "VideoNotSupported",
+            f"TensorRT-LLM on PyTorch is not given videos of {now.family.name}"
+            f"{f': {why}' if why else ''}. Use backend Reference, or a checkpoint of"
+            f" {' or '.join(others)}, or remove the field",
+        )
+    elif version_of(now.version) < version_of(since):
+        yield plan_error(
+            "engine.maxVideoFrames",
+            "VideoNotSupported",
+            f"trtllm-serve reads videos from requests since {since}, and the image has"
+            f" {now.version}, which would open addresses itself: use {_nearest(since)}, or backend"
+            " Reference, or remove the field",
         )
 
 

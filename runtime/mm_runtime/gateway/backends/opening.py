@@ -67,4 +67,5 @@ def open_engine(
         request_seconds=serving.gateway.request_timeout_seconds,
         takes_salt=plan.takes_salt,
         adapters=adapters,
+        as_videos=serving.gateway.max_video_frames > 0,
     )

@@ -28,7 +28,8 @@ from mm_runtime.gateway.errors import (
     engine_failed,
     engine_unavailable,
 )
-from mm_runtime.gateway.prompts.templates import Call, Turn
+from mm_runtime.gateway.media.frame_file import MEDIA_TYPE, frame_file
+from mm_runtime.gateway.prompts.templates import Call, Media, Turn
 
 _PATH = "/v1/chat/completions"
 _PROBE_SECONDS = 1.0
@@ -57,6 +58,7 @@ class TrtllmServeEngine:
         takes_salt: the server knows `cache_salt`.
         adapters: uid -> folder of each LoRA adapter that the server applies; the folder has the
             adapter's name, and lies there in the server's container too.
+        as_videos: the server reads every image as a video of one frame, and no images.
     """
 
     def __init__(
@@ -67,8 +69,10 @@ class TrtllmServeEngine:
         request_seconds: float,
         takes_salt: bool = True,
         adapters: Mapping[int, Path] | None = None,
+        as_videos: bool = False,
     ) -> None:
         self._model = model
+        self._as_videos = as_videos
         self._takes_salt = takes_salt
         self._adapters = dict(adapters or {})
         self._client = httpx.AsyncClient(
@@ -105,7 +109,9 @@ class TrtllmServeEngine:
                 param="cache_salt",
             )
         adapter = None if request.adapter is None else self._adapters[request.adapter]
-        body = await asyncio.to_thread(_encoded, self._model, request, adapter)
+        body = await asyncio.to_thread(
+            _encoded, self._model, request, adapter, as_videos=self._as_videos
+        )
         try:
             async with self._client.stream(
                 "POST", _PATH, content=body, headers={"content-type": "application/json"}
@@ -119,16 +125,25 @@ class TrtllmServeEngine:
             raise engine_unavailable() from error
 
 
-def chat_body(model: str, request: EngineRequest, adapter: Path | None = None) -> dict[str, Any]:
-    """Return the body of a request; images are PNGs, which lose nothing.
+def chat_body(
+    model: str, request: EngineRequest, adapter: Path | None = None, *, as_videos: bool = False
+) -> dict[str, Any]:
+    """Return the body of a request; images are PNGs and videos FFV1, which lose nothing.
 
-    `adapter` is the folder of the LoRA adapter that `request.adapter` is the uid of.
+    Args:
+        model: the name that the server knows.
+        request: of a client.
+        adapter: folder of the LoRA adapter that `request.adapter` is the uid of.
+        as_videos: images are videos of one frame. Of the requests that a server of 1.2 encodes
+            together, features of all images come before those of all videos, so they would stand in
+            each other's places (Qwen2VisionModelBase.forward of modeling_qwen2vl.py,
+            fuse_input_embeds of modeling_multimodal_utils.py).
     """
-    images = iter(request.images)
+    parts = _media(request, as_videos=as_videos)
     sampling = request.sampling
     body: dict[str, Any] = {
         "model": model,
-        "messages": [_message(turn, images) for turn in request.turns],
+        "messages": [_message(turn, parts) for turn in request.turns],
         "max_tokens": request.max_tokens,
         "stream": True,
         "stream_options": {"include_usage": True},
@@ -184,12 +199,21 @@ def _response_format(form: Form) -> dict[str, Any]:
             return {"type": "ebnf", "ebnf": form.text}
 
 
-def _encoded(model: str, request: EngineRequest, adapter: Path | None) -> bytes:
-    return json.dumps(chat_body(model, request, adapter)).encode()
+def _encoded(model: str, request: EngineRequest, adapter: Path | None, *, as_videos: bool) -> bytes:
+    return json.dumps(chat_body(model, request, adapter, as_videos=as_videos)).encode()
 
 
-def _message(turn: Turn, images: Iterator[NDArray[np.uint8]]) -> dict[str, Any]:
-    message: dict[str, Any] = {"role": turn.role, "content": _content(turn, images)}
+def _media(request: EngineRequest, *, as_videos: bool) -> dict[Media, Iterator[dict[str, Any]]]:
+    """Return the parts of each kind of media, in order."""
+    image = _video_of_image if as_videos else _image
+    return {
+        Media.IMAGE: map(image, request.images),
+        Media.VIDEO: (_video(video.pixels) for video in request.videos),
+    }
+
+
+def _message(turn: Turn, parts: Mapping[Media, Iterator[dict[str, Any]]]) -> dict[str, Any]:
+    message: dict[str, Any] = {"role": turn.role, "content": _content(turn, parts)}
     if turn.calls:
         message["tool_calls"] = [_call(call) for call in turn.calls]
     if turn.answers is not None:
@@ -197,15 +221,13 @@ def _message(turn: Turn, images: Iterator[NDArray[np.uint8]]) -> dict[str, Any]:
     return message
 
 
-def _content(turn: Turn, images: Iterator[NDArray[np.uint8]]) -> Any:
+def _content(turn: Turn, parts: Mapping[Media, Iterator[dict[str, Any]]]) -> Any:
     if not turn.parts:  # an answer that was only a call
         return ""
     if len(turn.parts) == 1 and isinstance(turn.parts[0], str):
         return turn.parts[0]
     return [
-        {"type": "text", "text": part}
-        if isinstance(part, str)
-        else {"type": "image_url", "image_url": {"url": _data_url(next(images))}}
+        {"type": "text", "text": part} if isinstance(part, str) else next(parts[part])
         for part in turn.parts
     ]
 
@@ -217,10 +239,22 @@ def _call(call: Call) -> dict[str, Any]:
     return {"id": call.id, "type": "function", "function": function}
 
 
-def _data_url(pixels: NDArray[np.uint8]) -> str:
+def _image(pixels: NDArray[np.uint8]) -> dict[str, Any]:
     buffer = io.BytesIO()
     Image.fromarray(pixels).save(buffer, format="PNG", compress_level=_PNG_LEVEL)
-    return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
+    return {"type": "image_url", "image_url": {"url": _data_url("image/png", buffer.getvalue())}}
+
+
+def _video_of_image(pixels: NDArray[np.uint8]) -> dict[str, Any]:
+    return _video(pixels[np.newaxis])
+
+
+def _video(frames: NDArray[np.uint8]) -> dict[str, Any]:
+    return {"type": "video_url", "video_url": {"url": _data_url(MEDIA_TYPE, frame_file(frames))}}
+
+
+def _data_url(media_type: str, content: bytes) -> str:
+    return f"data:{media_type};base64,{base64.b64encode(content).decode()}"
 
 
 async def _events(lines: AsyncIterator[str]) -> AsyncGenerator[Text | Ended, None]:

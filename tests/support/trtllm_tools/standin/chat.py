@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from arguments import VERSION
+from clips import BadClipError, Clips
 from generating import Generator, open_generator
 from lora import Adapters, RefusedAdapterError
 from response_format import RefusedFormError, answer_of
@@ -48,11 +49,14 @@ request_success_total{{finished_reason="stop",model_name="undefined"}} {count}
 """
 
 
+NO_CLIPS = Clips(None)
+
+
 class RefusedError(Exception):
     """A request that upstream answers with 400."""
 
 
-REFUSALS = (RefusedError, RefusedFormError, RefusedToolsError, RefusedAdapterError)
+REFUSALS = (RefusedError, RefusedFormError, RefusedToolsError, RefusedAdapterError, BadClipError)
 
 
 class Server(ThreadingHTTPServer):
@@ -68,12 +72,14 @@ class Server(ThreadingHTTPServer):
         folder: Path,
         version: str,
         options: dict[str, Any],
+        media: str | None = None,
     ) -> None:
         self.generator = open_generator(folder)
         super().__init__(address, Handler)
         self.model = folder.name
         self.version = version
         self.guided = options.get("guided_decoding_backend")
+        self.clips = Clips(media)
         self.adapters = Adapters(options, generates=self.generator is not None)
         self.shows_metrics = bool(options.get("return_perf_metrics"))
         self.answered = 0
@@ -122,7 +128,7 @@ class Handler(BaseHTTPRequestHandler):
         try:
             body = json.loads(content)
             by = self.server.adapters.answering(body.get("lora_request"))
-            chat = Chat(body, self.server.generator, self.server.guided, by)
+            chat = Chat(body, self.server.generator, self.server.guided, by, self.server.clips)
         except (*REFUSALS, ValueError, KeyError, TypeError) as error:
             refused = {"object": "error", "message": str(error), "type": "BadRequestError"}
             self._send(400, {**refused, "param": None, "code": 400})
@@ -206,6 +212,7 @@ class Chat:
         generator: Generator | None = None,
         guided: str | None = None,
         adapter: str | None = None,
+        clips: Clips = NO_CLIPS,
     ) -> None:
         if foreign := set(body) - FIELDS:
             raise RefusedError(f"{min(foreign)}: Extra inputs are not permitted")
@@ -217,13 +224,12 @@ class Chat:
         check_tools(body)
         messages = body["messages"]
         kept = conversation(messages)
-        texts, images = _read(messages)
+        texts, images, videos = _read(messages, clips)
         self.order = texts[-1].partition("order: ")[2].split(" ")[0] if texts else ""
         if self.order == "fail":
             raise RefusedError("The model had the order to fail.\nWith more than one line.")
         limit = body.get("max_tokens") or 1000
-        by = f" by {adapter}" if adapter else ""
-        words = f"A recorded answer{by} about {len(images)} images.".split()
+        words = _sentence(adapter, images, videos).split()
         if self.order == "count":
             words = [str(number) for number in range(1, limit + 2)]
         formed = answer_of(body.get("response_format"), guided)
@@ -247,8 +253,8 @@ class Chat:
         self.usage["total_tokens"] = sum(self.usage.values())
         requested = {name: body[name] for name in sorted(set(body) - {"messages"})}
         self.reported = {"roles": [one["role"] for one in messages], "images": images, **requested}
-        if any(kept):
-            self.reported["kept"] = kept
+        rare = {"videos": videos, "kept": kept if any(kept) else []}
+        self.reported |= {name: value for name, value in rare.items() if value}
 
     def _generate(
         self, generator: Generator, messages: list[Any], limit: int, *, scored: bool
@@ -287,10 +293,13 @@ class Chat:
         return {**head, "model": model, "choices": [choice]}
 
 
-def _read(messages: list[dict[str, Any]]) -> tuple[list[str], list[list[int]]]:
-    """Return the texts and the sizes of the images."""
+def _read(
+    messages: list[dict[str, Any]], clips: Clips
+) -> tuple[list[str], list[list[int]], list[list[Any]]]:
+    """Return the texts, the sizes of the images, and what was read of the videos."""
     texts: list[str] = []
     images: list[list[int]] = []
+    videos: list[list[Any]] = []
     for message in messages:
         content = message["content"]
         for part in [content] if isinstance(content, str) else content:
@@ -300,9 +309,19 @@ def _read(messages: list[dict[str, Any]]) -> tuple[list[str], list[list[int]]]:
                 texts.append(part["text"])
             elif part["type"] == "image_url":
                 images.append(_size(part["image_url"]["url"]))
+            elif part["type"] == "video_url":
+                videos.append(clips.read(part["video_url"]["url"]))
             else:
                 raise RefusedError(f"Unknown part type: {part['type']}")
-    return texts, images
+    clips.check_kinds(images=bool(images), videos=bool(videos))
+    return texts, images, videos
+
+
+def _sentence(adapter: str | None, images: list[Any], videos: list[Any]) -> str:
+    """Return the answer."""
+    by = f" by {adapter}" if adapter else ""
+    seen = f"{len(videos)} videos" if videos else f"{len(images)} images"
+    return f"A recorded answer{by} about {seen}."
 
 
 def _report(text: str) -> None:

@@ -61,7 +61,8 @@ def main(program: str) -> None:
     until = os.environ.get("MM_RECORDED_LOADS_UNTIL")
     while until and not Path(until).exists():
         time.sleep(POLL_SECONDS)
-    server = Server((arguments.host, arguments.port), folder, VERSION, options)
+    media = getattr(arguments, "media_io_kwargs", None)
+    server = Server((arguments.host, arguments.port), folder, VERSION, options, media)
     signal.signal(signal.SIGTERM, lambda *_: server.leave())
     print(LISTENING.format(host=arguments.host, port=server.server_port), flush=True)
     server.serve_forever()

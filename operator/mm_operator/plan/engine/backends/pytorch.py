@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from mm_api.documents.model_plan import PlanWarning, Reason
+from mm_api.documents.model_plan import MemoryPlan, PlanWarning, Reason
 from mm_api.families.family import Family
 from mm_api.v1alpha1.vision import VisionEngine
 from mm_operator.plan.engine import checks
@@ -10,8 +10,11 @@ from mm_operator.plan.engine.adapters import planned_adapters
 from mm_operator.plan.engine.backend import BuildParts, ServingParts, Sizes
 from mm_operator.plan.engine.backends.on_gpu import OnGpu
 from mm_operator.plan.engine.checks import Check
+from mm_operator.plan.engine.encoder_memory import vision_activation_bytes
 from mm_operator.plan.engine.gpu_support import check_gpu
 from mm_operator.plan.engine.guided import check_guided_servers
+from mm_operator.plan.engine.limits import Limits
+from mm_operator.plan.engine.pools import Pools
 from mm_operator.plan.engine.request import PlanRequest, request_of
 from mm_operator.plan.engine.reuse_checks import check_reuse_of_images
 from mm_operator.plan.engine.serve_adapters import (
@@ -80,6 +83,21 @@ class PyTorch(OnGpu):
             reason = reason.model_copy(update={"reason": "the checkpoint's own"})
         return chosen, reason
 
+    def memory(
+        self, target: Target, request: PlanRequest, limits: Limits, dtype: str, pools: Pools
+    ) -> MemoryPlan:
+        """Return the bytes on each GPU; the tower reads the frames of a step in one pass.
+
+        It has no mask there: attention knows where each frame ends (modeling_qwen2vl.py).
+        """
+        if request.max_video_frames is not None:
+            unmasked = replace(target, family=replace(target.family, masked_vision=False))
+            images = limits.engine.max_num_tokens // limits.features_per_image
+            read = vision_activation_bytes(target.facts, unmasked.family, images)
+            if read > vision_activation_bytes(target.facts, target.family, limits.vision_batch):
+                target, limits = unmasked, replace(limits, vision_batch=images)
+        return OnGpu.memory(self, target, request, limits, dtype, pools)
+
     def build_parts(self, target: Target, sizes: Sizes) -> BuildParts:
         """Return how the checkpoint is quantized, and the adapters that lie beside it."""
         return BuildParts(
@@ -93,6 +111,8 @@ class PyTorch(OnGpu):
         ranks = sizes.request.tensor_parallel
         return ServingParts(
             trtllm_serve=serve(target, sizes, self.trtllm_version),
+            # Only as written: with videos the server is given images as videos, too.
+            video_frames=sizes.request.max_video_frames or 0,
             reasons=tuple(adapter_reasons(target, ranks=ranks, dtype=sizes.dtype)),
             warnings=tuple(self.warnings(target, sizes, *own)),
         )

@@ -32,6 +32,7 @@ _CHECKS: tuple[Check, ...] = (
     checks.check_quantization,
     checks.check_parallelism,
     checks.check_images,
+    checks.check_videos,
     checks.check_limits,
     build_checks.check_arguments,
     build_checks.check_plugins,

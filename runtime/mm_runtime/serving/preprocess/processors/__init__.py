@@ -35,8 +35,12 @@ _LOADERS: Mapping[ImageLayout, Callable[[EngineDirectory], ImageProcessor]] = {
 }
 
 
-def load_processor(engine: EngineDirectory) -> ImageProcessor | None:
+def load_processor(engine: EngineDirectory, *, as_videos: bool = False) -> ImageProcessor | None:
     """Return the processor of an engine's family; None: it takes no images.
+
+    Args:
+        engine: what is served.
+        as_videos: what it returns is read once more, by the checkpoint's video processor.
 
     Raises:
         OSError, KeyError, ValueError: the checkpoint's configuration is missing or not understood.
@@ -46,4 +50,7 @@ def load_processor(engine: EngineDirectory) -> ImageProcessor | None:
         return None
     if layout is ImageLayout.SQUARE and vision is not None:
         return SquareProcessor.load(engine, vision.features_per_image)
-    return _LOADERS[layout](engine)
+    found = _LOADERS[layout](engine)
+    if as_videos and isinstance(found, GridProcessor):
+        return found.within_videos(engine.image_processor)
+    return found

@@ -8,7 +8,7 @@ from math import ceil, floor, sqrt
 from pathlib import Path
 from typing import Any
 
-from mm_runtime.images.processor_config import PROCESSOR_CONFIG
+from mm_runtime.images.processor_config import CONFIG, PROCESSOR_CONFIG
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.prompts.chat_template import read_object
 
@@ -22,6 +22,9 @@ LONGEST_RATIO = 200
 PIXELS = (128 * 32 * 32, 32 * 32 * 768)
 """Of all frames, of checkpoints that do not name them."""
 
+FRAME_PIXELS = (128 * 28 * 28, 28 * 28 * 768)
+"""Of each frame, of Qwen2VLVideoProcessor, for checkpoints that do not name them."""
+
 _FRAME_TOKENS = 768
 _LEAST_SHARE = 1.05
 
@@ -34,6 +37,26 @@ def video_config(folder: Path) -> dict[str, Any]:
     """
     beside: dict[str, Any] = read_object(folder / PROCESSOR_CONFIG).get("video_processor", {})
     return read_object(folder / VIDEO_CONFIG) or beside
+
+
+def frame_bounds(folder: Path) -> tuple[int, int]:
+    """Return the fewest and most pixels of a frame, of video processors with bounds of each.
+
+    As Qwen2VLVideoProcessor of transformers 4.57 reads them: of the image processor's file where
+    there is none of videos, and the older two names win.
+
+    Raises:
+        OSError, ValueError: a file is not readable, or no JSON object.
+    """
+    config = read_object(folder / VIDEO_CONFIG) or read_object(folder / CONFIG)
+    config = config or video_config(folder)
+    size = config.get("size") or {}
+    names = (("min_pixels", "shortest_edge"), ("max_pixels", "longest_edge"))
+    least, most = (
+        config.get(older) or size.get(newer) or bound
+        for (older, newer), bound in zip(names, FRAME_PIXELS, strict=True)
+    )
+    return int(least), int(most)
 
 
 @dataclass(frozen=True)

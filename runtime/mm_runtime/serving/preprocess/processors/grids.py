@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import ceil, floor, sqrt
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,12 @@ from mm_runtime.images.normalisation import Values
 from mm_runtime.images.processor_config import read_config
 from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.errors import RequestError
-from mm_runtime.serving.preprocess.processors.frame_sizes import FRAMES, LONGEST_RATIO, FrameSizes
+from mm_runtime.serving.preprocess.processors.frame_sizes import (
+    FRAMES,
+    LONGEST_RATIO,
+    FrameSizes,
+    frame_bounds,
+)
 from mm_runtime.serving.preprocess.processors.prepared import (
     LOW_SIDE,
     NO_VIDEO,
@@ -82,6 +88,21 @@ class GridProcessor(InOneRun, InPrompt):
             if are_written(engine.facts)
             else None,
         )
+
+    def within_videos(self, folder: Path) -> "GridProcessor":
+        """Return the processor of sizes that the checkpoint's video processor keeps, too.
+
+        Raises:
+            OSError, ValueError: its configuration cannot be read, or keeps none of these sizes.
+        """
+        least, most = frame_bounds(folder)
+        bounds = max(least, self.least_pixels), min(most, self.most_pixels)
+        if bounds[0] > bounds[1]:
+            raise ValueError(
+                f"{folder}: an image has {self.least_pixels} to {self.most_pixels} pixels, and a"
+                f" frame of a video {least} to {most}: no size is both"
+            )
+        return replace(self, least_pixels=bounds[0], most_pixels=bounds[1])
 
     @property
     def fixed_rows(self) -> None:
