@@ -51,6 +51,14 @@ projections, orders of features and rotations are refused by the key that names 
 Requests of 4,096 positions or fewer, prompt and longest answer together, are rotated by
 `short_factor` and longer ones by `long_factor` from their first position on. Upstream's code
 changes in the midst of an answer and computes it again; limits of 4,096, the default, avoid both.
+
+NVILA (family `nvila`) in folders, `llm/`, `vision_tower/` and `mm_projector/`, with
+`image_aspect_ratio` `dynamic` as NVILA-Lite's, is composed on backend Reference of Qwen2, SigLIP
+and the projector, token for token as a port of VILA's code: the one image of a request is cut into
+up to `max_tiles` tiles and a view, with two newlines a tile; each of several images is one tile,
+with one. Chats have no newline of their own behind an image. `dynamic_s2` (NVILA-8B) is refused on
+Reference and served on PyTorch; other towers, projectors, `image_encoder`s and `ps3` are refused on
+both by their keys, and checkpoints in one folder with code of their own by their `model_type`.
 """
 
 _CLASSES: Final = """

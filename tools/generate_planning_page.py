@@ -232,7 +232,8 @@ def _served() -> str:
         cells = [_endpoint(family), "-", "-", "-", "-"]
         if family.prompt:
             placeholder = family.prompt.placeholder.replace("|", "\\|")
-            several = "one view and a newline each" if family.features_of_several else "yes"
+            single = "tile" if family.image_layout is ImageLayout.ENDED else "view"
+            several = f"one {single} and a newline each" if family.features_of_several else "yes"
             video = "yes" if family.video_features else "-"
             cells[1:] = [f"`{placeholder}`", _IMAGES[family.image_layout], several, video]
         lines.append(_row(f"`{family.name}`", *cells, _backends(family)))

@@ -130,6 +130,8 @@ def _runs(engine: EngineSpec, facts: ModelFacts) -> bool:
         return False
     if not family.has_tower:
         return False  # the engine is the checkpoint's own class
+    if engine.backend == "PyTorch" and family.pytorch and family.pytorch.prompt:
+        return False  # the server writes other prompts than the Reference engine
     if engine.backend != "Reference":
         # Converters that read pickles are given them as they are.
         return facts.weight_format != "pickle" or not family.recipe.reads_pickles

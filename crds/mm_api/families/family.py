@@ -51,8 +51,8 @@ class ImageLayout(StrEnum):
     """Tiles of the grid of the nearest shape, and a view of all of it; each as many features."""
     ENDED = "Ended"
     """Tiles of the grid of the nearest shape and a view of all of it, each with a token behind it;
-    or the grid at several scales, with one token behind all. The class that reads them is
-    trtllm-serve's alone."""
+    or the grid at several scales, with one token behind all, which trtllm-serve's class alone
+    reads."""
     NUMBERED = "Numbered"
     """Tiles of an image of one longer side, and a view of all of it, each behind tokens that say
     where it is."""
@@ -74,6 +74,7 @@ class ImageLayout(StrEnum):
             ImageLayout.VIEWS,
             ImageLayout.HD,
             ImageLayout.CROPS,
+            ImageLayout.ENDED,
             ImageLayout.NUMBERED,
         }
 
@@ -235,6 +236,8 @@ class PyTorchServing:
     does (#pytorch)."""
     videos_missing: str = ""
     """Why; empty: its class reads no videos."""
+    prompt: PromptStyle | None = None
+    """How the server writes prompts; None: as the family does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -415,10 +418,10 @@ class Family:
         found = (one for one in ("PyTorch", "Reference", "TensorRT") if self.is_served(one))
         return tuple(one for one in found if one != "PyTorch" or self.pytorch)
 
-    @property
-    def encodes_at_once(self) -> bool:
+    def encodes_at_once(self, backend: str) -> bool:
         """Return whether one pass of the tower reads all images of a request."""
-        return self.image_layout in {ImageLayout.OWN, ImageLayout.ENDED}
+        ended = self.image_layout is ImageLayout.ENDED and backend == "PyTorch"
+        return ended or self.image_layout is ImageLayout.OWN
 
     @property
     def sees(self) -> bool:

@@ -1,10 +1,14 @@
-"""NVILA: SigLIP's tiles of an image, and Qwen2; trtllm-serve alone has its class (#features).
+"""NVILA: SigLIP's tiles of an image, and Qwen2, in folders of their own (#features).
 
 TensorRT-LLM's class, VilaModel (tensorrt_llm/_torch/models/modeling_vila.py at 0185c281), reads
 `llm/`, `vision_tower/` and `mm_projector/`; its tiles are those of modeling_multimodal_utils.py.
 The table of docs/source/models/supported-models.md names Efficient-Large-Model/NVILA-8B since 1.0.
-transformers has no class of it, and upstream has no vision builder of it.
+transformers has no class of it, and upstream has no vision builder of it. Backend Reference takes
+its parts, and follows llava_arch.py, mm_utils.py and encoders/image/basic.py of NVlabs/VILA
+(33b4f1a5), which cut up the one image of a request; several are a tile each.
 """
+
+import json
 
 from mm_api.checkpoint.dimensions import Dimensions
 from mm_api.checkpoint.text import text_facts
@@ -30,7 +34,6 @@ from mm_api.families.family import (
     PyTorchServing,
     Serving,
     Tokenizer,
-    Unserved,
 )
 from mm_api.families.llava_onevision import QWEN2_STYLE
 from mm_api.families.prompt import IMAGES, TEXT, PromptStyle
@@ -38,6 +41,9 @@ from mm_api.families.vila import TILING, is_in_parts, tiles_images
 
 PROJECTORS = {"mlp_downsample": 2, "mlp_downsample_2x2_fix": 2, "mlp_downsample_3x3_fix": 3}
 """Patches a side that become one feature: DownSampleBlock and the like of modeling_vila.py."""
+
+IMAGE_ENCODER = {"_target_": "llava.model.encoders.BasicImageEncoder"}
+"""Of LlavaConfig, for checkpoints that leave it out: a newline ends what a tile becomes."""
 
 LEAST_TILES, MOST_TILES = 1, 12
 """min_tiles and max_tiles of VilaConfig, for checkpoints that leave them out."""
@@ -58,8 +64,14 @@ def features_per_image(vision: VisionFacts) -> int:
 
 
 def frame_tokens(vision: VisionFacts) -> int:
-    """Return the newlines among them."""
-    return tokens_of_grid(vision, largest_grid(vision)).newlines
+    """Return the newlines among them: two a tile in VILA's code, one in TensorRT-LLM's."""
+    ends = tokens_of_grid(vision, largest_grid(vision)).newlines
+    return ends if vision.scales else 2 * ends
+
+
+def features_of_several(vision: VisionFacts) -> int:
+    """Return the features of each of several images: a tile, where VILA's code reads them."""
+    return features_per_image(vision) if vision.scales else vision.features_per_image
 
 
 def vision_parameters(vision: VisionFacts, text: TextFacts) -> int:
@@ -105,6 +117,7 @@ def read(config: JsonObject, processor: JsonObject) -> Dimensions:
             f" {config.get('dynamic_s2')!r}, which contradict each other: its tower would read"
             " other tiles than the images are cut into"
         )
+    _check_encoder(config)
     text = section(config, "llm_cfg") or {}
     kind = text.get("model_type")
     if kind not in TEXTS:
@@ -156,12 +169,47 @@ def _vision(config: JsonObject, processor: JsonObject) -> VisionFacts:
     return tower_facts(
         size,
         features_per_image=features_of_square(side, size("patch_size"), merged),  # of one tile
-        feature_layer=int(config.get("mm_vision_select_layer", -2)),
+        feature_layer=_layer(config, size("num_hidden_layers")),
         merge_size=merged,
         min_tiles=least,
         max_tiles=most + (scales is None and most > 1),
         scales=scales,
     )
+
+
+def _layer(config: JsonObject, layers: int) -> int:
+    found: object = config.get("mm_vision_select_layer", -2)
+    if isinstance(found, bool) or not isinstance(found, int) or not -layers - 1 <= found <= layers:
+        raise invalid(
+            f"mm_vision_select_layer is {found!r}; expected an integer from {-layers - 1} to"
+            f" {layers}, a state of the tower"
+        )
+    return found
+
+
+def _check_encoder(config: JsonObject) -> None:
+    """Refuse images that become tokens in another way.
+
+    Raises:
+        CheckpointError: as `read`.
+    """
+    if config.get("ps3"):
+        raise invalid("ps3 is true; expected false: its tower looks at parts of an image again")
+    stated = config.get("image_encoder")
+    try:
+        encoder = json.loads(stated) if isinstance(stated, str) else stated
+    except ValueError:
+        encoder = stated
+    if encoder is not None and encoder != IMAGE_ENCODER:
+        raise invalid(
+            f"image_encoder is {stated!r}; expected {IMAGE_ENCODER}, which ends a tile with a"
+            " newline"
+        )
+    if (template := config.get("chat_template")) not in {None, "qwen2"}:
+        raise invalid(
+            f"chat_template is {template!r}; expected null or 'qwen2': others are files of VILA's"
+            " own code, which a checkpoint does not hold"
+        )
 
 
 def _scales(config: JsonObject, side: int) -> list[int]:
@@ -227,13 +275,23 @@ def _check_class(config: JsonObject) -> None:
         )
 
 
-WRAPPER = (
-    "<|im_start|>user\n"
-    + IMAGES
-    + "<image>\n{% endfor %}"
-    + TEXT
-    + "{% endfor %}<|im_end|>\n<|im_start|>assistant\n"
+SYSTEM = "<|im_start|>system\nYou are a helpful assistant<|im_end|>\n"
+"""What qwen2.jinja of NVlabs/VILA begins a conversation with that says nothing itself."""
+
+ANSWER = "{% endfor %}<|im_end|>\n<|im_start|>assistant{{ '\n' }}"
+"""jinja drops a line break at the end of a template that is not written by an expression."""
+
+WRAPPER = SYSTEM + "<|im_start|>user\n" + IMAGES + "<image>{% endfor %}" + TEXT + ANSWER
+CHAT = (
+    "{% if messages[0]['role'] != 'system' %}" + SYSTEM + "{% endif %}"
+    "{% for message in messages if message['content'] is not none %}"
+    "{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n' }}"
+    "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
 )
+"""The rest of it, for checkpoints that bring none."""
+
+SERVED_WRAPPER = "<|im_start|>user\n" + IMAGES + "<image>\n{% endfor %}" + TEXT + ANSWER
+"""As trtllm-serve puts images before a text, each in a line."""
 
 
 NVILA = Family(
@@ -251,10 +309,20 @@ NVILA = Family(
     recipe=NO_ENGINES,
     image_layout=ImageLayout.ENDED,
     decoder=Decoder.FOLDER,
-    prompt=PromptStyle(WRAPPER, splits=True, opening="<|im_start|>"),
+    prompt=PromptStyle(
+        WRAPPER,
+        video="<vila/video>",
+        splits=True,
+        alone="<image>\n",
+        run_end="\n",
+        join="",
+        opening="<|im_start|>",
+        chat=CHAT,
+    ),
     serving=Serving(ENSEMBLE, BYTES_TENSORS, "the checkpoint's chat template"),
     features_per_image=features_per_image,
     frame_tokens=frame_tokens,
+    features_of_several=features_of_several,
     fixed_features=False,
     tiles_per_image=tiles_of_tower,
     positions_per_tile=lambda vision: (vision.image_size // vision.patch_size) ** 2,
@@ -267,12 +335,13 @@ NVILA = Family(
     max_images_reason="TensorRT-LLM's class divides the tiles of a request evenly among its images"
     " (_postprocess of modeling_vila.py), so that tiles of one would be taken for another's",
     vision_parameters=vision_parameters,
-    pytorch=PyTorchServing(images=True, joins_messages=True, folder_words=CONVERSATIONS),
-    unserved=Unserved(
-        "NVILA",
-        "only TensorRT-LLM's class on PyTorch reads NVILA: use backend PyTorch, or a checkpoint of"
-        f" {NEAREST}",
-        backends=("Reference", "TensorRT"),
+    pytorch=PyTorchServing(
+        images=True,
+        joins_messages=True,
+        folder_words=CONVERSATIONS,
+        prompt=PromptStyle(
+            SERVED_WRAPPER, video="<vila/video>", splits=True, opening="<|im_start|>"
+        ),
     ),
     tokenizer=Tokenizer(
         advice="Save a fast tokenizer into llm/, not beside it:"
@@ -280,8 +349,10 @@ NVILA = Family(
     ),
     in_parts=True,
     notes=(
-        "tower and projector run in trtllm-serve's process, in float16, one request at a time",
-        "a request is one message of the user's: trtllm-serve would join several without a mark",
+        "on Reference the one image of a request is cut into tiles, several are a tile each",
+        "images at several scales (dynamic_s2, NVILA-8B) are served on PyTorch alone",
+        "on PyTorch tower and projector run in trtllm-serve's process, in float16, by one request",
+        "on PyTorch a request is one message: trtllm-serve would join several without a mark",
         "videos are not served",
     ),
 )

@@ -1,6 +1,7 @@
-"""NVILA: what TensorRT-LLM's class makes of a checkpoint and of an image, and what it cannot read.
+"""NVILA: what VILA's code and TensorRT-LLM's class make of an image, and what is not read.
 
-Expected numbers are upstream's arithmetic: modeling_vila.py and modeling_multimodal_utils.py.
+Expected numbers are upstream's arithmetic: modeling_vila.py and modeling_multimodal_utils.py, and
+llava_arch.py of NVlabs/VILA.
 """
 
 from typing import Any
@@ -17,6 +18,7 @@ from support.model_configs import MODELS
 
 NVILA = MODELS["nvila"].files["config.json"]
 TOWER = MODELS["nvila"].files["vision_tower/preprocessor_config.json"]
+ENCODER = {"_target_": "llava.model.encoders.BasicImageEncoder"}
 LITE = NVILA | {
     "dynamic_s2": False,
     "image_aspect_ratio": "dynamic",
@@ -80,7 +82,7 @@ def test_newlines_end_what_is_cut(config: dict[str, Any], tiles: int, expected: 
 @pytest.mark.parametrize(
     ("config", "features", "newlines", "tower"),
     [
-        pytest.param(LITE, 1573, 13, 13, id="tiles-and-view"),
+        pytest.param(LITE, 1573, 2 * 13, 13, id="tiles-and-view"),
         pytest.param(NVILA, 3072, 1, 1 + 4 + 12, id="three-scales"),
     ],
 )
@@ -100,6 +102,18 @@ def test_only_scales_take_several_images() -> None:
     most = FAMILIES["nvila"].most_images
 
     assert (most(vision_of(LITE)), most(vision_of(NVILA))) == (1, None)
+
+
+@pytest.mark.parametrize(
+    ("config", "alone", "several"),
+    [pytest.param(LITE, 1573, 121, id="tiles"), pytest.param(NVILA, 3072, 3072, id="scales")],
+)
+def test_several_images_are_a_tile_each(config: dict[str, Any], alone: int, several: int) -> None:
+    """VILA's code cuts up the one image of a request; several scales are TensorRT-LLM's alone."""
+    vision, family = vision_of(config), FAMILIES["nvila"]
+
+    assert family.request_features(vision, 1) == alone
+    assert family.request_features(vision, 20) == max(alone, 20 * several)
 
 
 def test_a_smaller_one_shares_its_matrices() -> None:
@@ -163,6 +177,19 @@ def section(key: str, **changes: Any) -> dict[str, Any]:
             section("vision_tower_cfg", architectures=["CLIPVisionModel"]), "Siglip", id="tower"
         ),
         pytest.param({"mm_vision_select_feature": "patch"}, "'cls_patch'", id="dropped-patch"),
+        pytest.param({"mm_vision_select_layer": 28}, "mm_vision_select_layer is 28", id="layer"),
+        pytest.param({"mm_vision_select_layer": "-2"}, "an integer from -28 to 27", id="text"),
+        pytest.param({"ps3": True}, "ps3 is true", id="looks-closer"),
+        pytest.param(
+            {"image_encoder": '{"_target_": "llava.model.encoders.TSPImageEncoder"}'},
+            "TSPImageEncoder",
+            id="pooled",
+        ),
+        pytest.param(
+            {"image_encoder": ENCODER | {"end_tokens": None}}, "end_tokens", id="no-newline"
+        ),
+        pytest.param({"image_encoder": "{"}, "image_encoder is '{'", id="no-json"),
+        pytest.param({"chat_template": "mistral"}, "null or 'qwen2'", id="conversation"),
         pytest.param(
             section("mm_projector_cfg", mm_projector_type="mlp_downsample_3x3_s2"),
             "mlp_downsample_3x3_s2",

@@ -7,7 +7,7 @@ import httpx
 import pytest
 from PIL import Image
 
-from mm_api.documents.engine_manifest import EngineManifest
+from mm_api.documents.engine_manifest import CHECKPOINT_FOLDER, EngineManifest
 from mm_runtime.gateway.backends.trtllm_serve import TrtllmServeEngine
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.preprocess.processors.ended import EndedProcessor
@@ -32,7 +32,7 @@ def manifest() -> EngineManifest:
     facts = facts.model_copy(
         update={"family": FAMILY, "vision": vision.model_copy(update=sizes | tiles)}
     )
-    engine = toy.plan.engine.model_copy(update={"family": FAMILY})
+    engine = toy.plan.engine.model_copy(update={"family": FAMILY, "backend": "PyTorch"})
     plan = toy.plan.model_copy(update={"facts": facts, "engine": engine})
     return toy.model_copy(update={"plan": plan})
 
@@ -48,6 +48,7 @@ def server(tmp_path: Path) -> "AsyncIterator[RecordedServer]":
 async def client(tmp_path: Path, server: RecordedServer) -> AsyncIterator[httpx.AsyncClient]:
     """A client of a gateway before it."""
     plan = planned(FAMILY, {"backend": "PyTorch"}, version="1.1.0").serve
+    (tmp_path / CHECKPOINT_FOLDER).symlink_to(tmp_path / "processor")
     engine = TrtllmServeEngine(server.address, MODEL, request_seconds=SECONDS)
     gateway = toy_gateway(
         tmp_path, engine, template=TEMPLATE, trtllm_serve=plan, manifest=manifest()

@@ -184,6 +184,7 @@ SEEN = {
     ImageLayout.VIEWS: ("low", "as auto"),
     ImageLayout.HD: ("low", "as auto"),
     ImageLayout.CROPS: ("one tile", "as auto"),
+    ImageLayout.ENDED: ("one tile", "as auto"),
     ImageLayout.TILES: ("one tile", "as auto"),
     ImageLayout.NUMBERED: ("low", "as auto"),
     ImageLayout.GRID: ("as auto", "as auto"),  # like the next, none is larger than `low`
@@ -205,6 +206,7 @@ def test_detail(served: Family) -> None:
 
     plain = features("auto")
     tiles = (vision.max_tiles or 1) if layout is ImageLayout.TILES else 1
+    tile = vision.features_per_image // tiles + (layout is ImageLayout.ENDED)  # and its newline
     for detail, seen in zip(("low", "high"), SEEN[layout], strict=True):
         if seen == detail:
             with pytest.raises(BadRequestError, match="expected `auto` or") as refusal:
@@ -213,7 +215,7 @@ def test_detail(served: Family) -> None:
         elif seen == "as auto":
             assert plain == features(detail)
         else:
-            assert features(detail) == vision.features_per_image // tiles < plain
+            assert features(detail) == tile < plain
 
 
 @pytest.mark.parametrize("served", ["qwen2-vl"], indirect=True)

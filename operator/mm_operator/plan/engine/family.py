@@ -24,14 +24,7 @@ def family_of(name: str) -> Family:
 
 def check_served(family: Family) -> Iterator[SpecError]:
     """Yield an error for a family that `mmctl plan` plans and this version does not serve."""
-    if family.name not in SERVED and family.unserved is not None and family.pytorch is not None:
-        yield SpecError(
-            reason="NotSupported",
-            path="spec.engine.backend",
-            message=f"the checkpoint is of the family {family.name}, which the Reference engine "
-            f"does not serve: {family.unserved.instead}",
-        )
-    elif family.name not in SERVED:
+    if family.name not in SERVED:
         yield SpecError(
             reason="NotSupported",
             path="spec.model.source",

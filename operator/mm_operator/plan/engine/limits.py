@@ -97,7 +97,7 @@ def _decoder(request: PlanRequest, facts: ModelFacts, family: Family) -> Limits:
             )
         )
     together = _vision_batch(request, batch * images * tiles)
-    if family.encodes_at_once:
+    if family.encodes_at_once(request.backend):
         together = max(together, images * tiles)
     return Limits(
         EngineLimits(

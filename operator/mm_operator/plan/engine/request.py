@@ -11,6 +11,7 @@ from mm_operator.plan.engine.processes import pipeline_processes
 class PlanRequest:
     """The part of a spec that sizes anything. None: the planner chooses."""
 
+    backend: str
     dtype: str
     max_batch_size: int
     max_input_len: int | None
@@ -57,6 +58,7 @@ def request_of(spec: MultimodalModelSpec) -> PlanRequest:
     engine, cache, pools = spec.engine, spec.engine.kv_cache, spec.runtime.memory_pools
     share = cache.free_gpu_memory_fraction
     return PlanRequest(
+        backend=engine.backend,
         dtype=engine.dtype,
         max_batch_size=engine.max_batch_size,
         max_input_len=engine.max_input_len,

@@ -190,7 +190,7 @@ class ChatTemplate:
             Media.AUDIO: style.audio,
         }
         lines = (marks[part] if isinstance(part, Media) else part for part in turn.parts)
-        return {"role": turn.role, "content": "\n".join(lines)}
+        return {"role": turn.role, "content": style.join.join(lines)}
 
 
 def load_template(

@@ -112,8 +112,12 @@ class PromptQuestions:
         prompt = self.prompts.write(
             text, len(rows), video=video, kinds=kinds, times=times, seconds=seconds
         )
+        if self.style.alone and len(rows) == 1:
+            prompt = prompt.replace(self.style.placeholder, self.style.alone)
         if self.style.splits:
-            return Question(self._split(prompt, rows))
+            prompt = framed(prompt, self.style.placeholder, frames) if frames else prompt
+            ends = self.codec.encode_word(self.style.run_end) if frames else []
+            return Question(self._split(prompt, runs_of(frames, rows), ends))
         if frames:
             prompt = framed(prompt, self.style.placeholder, frames)
         elif self.style.framed:
@@ -134,6 +138,10 @@ class PromptQuestions:
 
     def tokens_of(self, frame: Frame) -> int:
         """Return the features of a frame, and the tokens among them."""
+        if self.style.splits:
+            parts = frame.text.split(self.style.placeholder)
+            ends = len(self.codec.encode_word(self.style.run_end)) * len(frame.runs)
+            return sum(len(self.codec.encode_word(one)) for one in parts) + sum(frame.runs) + ends
         return len(self.codec.encode_word(frame.text)) - len(frame.runs) + sum(frame.runs)
 
     def timed(self, prompt: str, times: Sequence[float], seconds: float | None) -> tuple[str, int]:
@@ -168,8 +176,14 @@ class PromptQuestions:
             self.image_token_id if feature == self.style.placeholder else self.codec.id_of(feature)
         )
 
-    def _split(self, prompt: str, rows: Sequence[int]) -> list[int]:
-        """Return ids with features between the parts of the text, which begins once or in each."""
+    def _split(self, prompt: str, rows: Sequence[int], ends: Sequence[int]) -> list[int]:
+        """Return ids with features between the parts of the text, which begins once or in each.
+
+        Args:
+            prompt: with a placeholder for each of `rows`.
+            rows: features of each.
+            ends: ids behind them.
+        """
         parts = prompt.split(self.style.placeholder)
         ids: list[int] = []
         next_row, begun = self.vocabulary_size, False
@@ -180,7 +194,7 @@ class PromptQuestions:
                 ids += encode(part)
                 begun = True
             if number < len(rows):
-                ids += range(next_row, next_row + rows[number])
+                ids += [*range(next_row, next_row + rows[number]), *ends]
                 next_row += rows[number]
         return ids
 

@@ -24,6 +24,8 @@ def style_of(engine: EngineDirectory, codec: TextCodec) -> PromptStyle:
     family = FAMILIES[engine.facts.family]
     if family.prompt is None:
         raise ValueError(f"{family.name} has no style of prompts: its text is the prompt")
+    if engine.checkpoint is not None and family.pytorch and family.pytorch.prompt:
+        return family.pytorch.prompt
     if family.image_layout is not ImageLayout.OWN:
         return family.prompt
     if family.prompt.audio:

@@ -1,4 +1,4 @@
-"""NVILA on backend PyTorch: limits, memory, command, and every refusal by its name."""
+"""NVILA on PyTorch and Reference: limits, memory, command, and every refusal by its name."""
 
 from dataclasses import replace
 from typing import Any
@@ -97,13 +97,38 @@ def test_names_that_choose_a_conversation_are_refused(name: str, word: str) -> N
     assert all(repr(word) in one.message for one in errors)
 
 
+@pytest.mark.parametrize("images", [1, 16])
+def test_tiles_of_one_scale_fit_the_reference_engine(images: int) -> None:
+    """Two newlines a tile; each of several images is one tile, in any pass."""
+    plan = reference_plan(lite(), {"engine": {"maxImagesPerRequest": images}})
+    assert plan.errors == []
+    assert plan.limits is not None
+
+    rows = max(13 * 121, images * 121)
+    assert plan.limits.features_per_image == 13 * 121
+    assert plan.limits.max_multimodal_len == plan.limits.max_batch_size * rows
+    assert rows + 2 * 13 * images + 48 < plan.limits.max_input_len
+    assert plan.limits.vision_max_batch_size == 32
+
+
+def test_the_batch_of_the_encoder_is_the_specs() -> None:
+    """The Reference engine encodes tiles of a request in as many passes as it takes."""
+    plan = reference_plan(lite(), {"vision": {"maxBatchSize": 2}})
+
+    assert plan.errors == []
+    assert plan.limits is not None
+    assert plan.limits.vision_max_batch_size == 2
+
+
 def test_other_backends_name_the_way_out() -> None:
-    """No transformers' class, no vision builder: PyTorch, or the nearest family."""
-    (reference,) = reference_plan(facts_of(FAMILY)).errors[:1]
+    """Several scales are TensorRT-LLM's class's alone, and no vision builder has any of it."""
+    (reference,) = reference_plan(facts_of(FAMILY)).errors
     tensorrt = planned(FAMILY, {"backend": "TensorRT"}, version="0.20.0").errors[0]
 
     assert (reference.code, reference.path) == ("NotSupported", "spec.engine.backend")
-    assert "use backend PyTorch" in reference.message
-    assert "family llava-onevision" in reference.message
+    assert "seen at 3 scales (dynamic_s2 of its config.json)" in reference.message
+    assert "use backend PyTorch, or a checkpoint whose image_aspect_ratio is dynamic" in (
+        reference.message
+    )
     assert tensorrt.code == "BackendFamily"
-    assert tensorrt.message.endswith("no engines of nvila: use backend PyTorch")
+    assert tensorrt.message.endswith("no engines of nvila: use backend PyTorch or Reference")

@@ -28,45 +28,66 @@ EPSILON = 1e-5
 
 
 class VilaVision(torch.nn.Module):
-    """SigLIP tower, downsampling, projector.
+    """SigLIP tower, downsampling of `merged` x `merged` patches, projector.
 
     Input `pixel_values`: float32[batch, 3, side, side]; output: float32[batch, features, hidden].
     """
 
-    def __init__(self, tower: Any, weights: dict[str, torch.Tensor], layer: int) -> None:
+    def __init__(
+        self, tower: Any, weights: dict[str, torch.Tensor], layer: int, merged: int = 2
+    ) -> None:
         super().__init__()
         self.tower = tower
         self.layer = layer
-        joined, hidden = weights["layers.1.weight"].shape[0], weights["layers.2.bias"].shape[0]
-        self.layers = torch.nn.Sequential(
-            torch.nn.Identity(),  # upstream's place of the downsampling, which has no weights
-            torch.nn.LayerNorm(joined),
-            torch.nn.Linear(joined, hidden),
-            torch.nn.GELU(),
-            torch.nn.Linear(hidden, hidden),
-        )
-        self.load_state_dict(weights, strict=False)
+        self.merged = merged
+        self.layers = _projector(weights)
         self.train(mode=False)
 
     def forward(self, pixel_values: torch.Tensor) -> torch.Tensor:
         """Return the rows of the prompt table for each image."""
         states = self.tower(pixel_values, output_hidden_states=True).hidden_states[self.layer]
-        side = int(states.shape[1] ** 0.5)
+        side, merged = int(states.shape[1] ** 0.5), self.merged
         grid = states.unflatten(1, (side, side))
-        if side % 2:
-            grid = torch.nn.functional.pad(grid, (0, 0, 0, 1, 0, 1))
-        half = (side + 1) // 2
-        # Of each 2 x 2 block: the column pair of the upper row, then of the lower one.
-        blocks = grid.unflatten(1, (half, 2)).unflatten(3, (half, 2)).permute(0, 1, 3, 2, 4, 5)
+        if missing := -side % merged:
+            grid = torch.nn.functional.pad(grid, (0, 0, 0, missing, 0, missing))
+        # Of each block: the columns of the upper row, then of the next one.
+        split = (-(-side // merged), merged)
+        blocks = grid.unflatten(1, split).unflatten(3, split).permute(0, 1, 3, 2, 4, 5)
         features: torch.Tensor = self.layers(blocks.flatten(3).flatten(1, 2))
         return features
 
 
+def _projector(weights: dict[str, torch.Tensor]) -> torch.nn.Sequential:
+    """Return upstream's layers by their places in it; those without weights are GELU.
+
+    The first place is that of the downsampling.
+    """
+    own = {name.removeprefix("layers."): value for name, value in weights.items()}
+    places = [int(name.partition(".")[0]) for name in own]
+    layers: list[torch.nn.Module] = [torch.nn.Identity()]
+    for place in range(1, max(places) + 1):
+        matrix = own.get(f"{place}.weight")
+        if matrix is None:
+            layers.append(torch.nn.GELU())
+        elif matrix.ndim == 1:
+            layers.append(torch.nn.LayerNorm(len(matrix)))
+        else:
+            layers.append(torch.nn.Linear(matrix.shape[1], matrix.shape[0]))
+    found = torch.nn.Sequential(*layers)
+    found.load_state_dict(own)
+    return found
+
+
 def load(llm: Path, facts: ModelFacts, trust_remote_code: bool) -> Tower:  # noqa: FBT001 (one signature for all)
     """Return the vision half of a VILA checkpoint."""
-    assert facts.vision is not None  # noqa: S101 (the family has one)
     del trust_remote_code  # no code of the checkpoint is needed
-    side = facts.vision.image_size
+    return of_parts(llm, facts)
+
+
+def of_parts(llm: Path, facts: ModelFacts) -> Tower:
+    """Return the tower of `vision_tower/` and the projector of `mm_projector/`."""
+    assert facts.vision is not None  # noqa: S101 (the family has one)
+    side, merged = facts.vision.image_size, facts.vision.merge_size or 2
     tower = transformers.SiglipVisionModel.from_pretrained(
         llm / TOWER, dtype=torch.float32, attn_implementation="eager"
     )
@@ -79,33 +100,49 @@ def load(llm: Path, facts: ModelFacts, trust_remote_code: bool) -> Tower:  # noq
     def reference(sample: Sample) -> torch.Tensor:
         pixels = torch.from_numpy(sample["pixel_values"])
         states = tower(pixels, output_hidden_states=True).hidden_states[layer]
-        return torch.stack([_project(one.numpy(), weights) for one in states])
+        return torch.stack([_project(one.numpy(), weights, merged) for one in states])
 
     return Tower(
-        module=VilaVision(tower, weights, layer),
+        module=VilaVision(tower, weights, layer, merged),
         inputs=(TowerInput("pixel_values", ("batch", 3, side, side)),),
         samples=image_samples(vision_samples.images(side)),
         reference=reference,
     )
 
 
-def _project(states: Any, weights: dict[str, torch.Tensor]) -> torch.Tensor:
+def _project(states: Any, weights: dict[str, torch.Tensor], merged: int) -> torch.Tensor:
     """Return the features [rows, hidden] of one image's patches [patches, width], block by block.
 
     Written as VILA's paper describes it, one block at a time, and not as the module above does it.
+
+    Args:
+        states: patches of one image.
+        weights: of the projector.
+        merged: patches along a side of a block.
     """
     side = int(len(states) ** 0.5)
-    grid = np.zeros((side + side % 2, side + side % 2, states.shape[1]), dtype=np.float32)
+    filled = side + -side % merged
+    grid = np.zeros((filled, filled, states.shape[1]), dtype=np.float32)
     grid[:side, :side] = states.reshape(side, side, -1)
+    steps = range(merged)
     rows = [
-        np.concatenate((grid[y, x], grid[y, x + 1], grid[y + 1, x], grid[y + 1, x + 1]))
-        for y in range(0, side, 2)
-        for x in range(0, side, 2)
+        np.concatenate([grid[y + down, x + right] for down in steps for right in steps])
+        for y in range(0, side, merged)
+        for x in range(0, side, merged)
     ]
-    joined = torch.from_numpy(np.stack(rows))
-    mean, variance = joined.mean(-1, keepdim=True), joined.var(-1, keepdim=True, correction=0)
-    normed = (joined - mean) / (variance + EPSILON).sqrt()
-    normed = normed * weights["layers.1.weight"] + weights["layers.1.bias"]
-    inner = normed @ weights["layers.2.weight"].T + weights["layers.2.bias"]
-    inner = torch.nn.functional.gelu(inner)
-    return inner @ weights["layers.4.weight"].T + weights["layers.4.bias"]
+    values = _normed(torch.from_numpy(np.stack(rows)), weights, 1)
+    values = torch.nn.functional.gelu(_times(values, weights, 2))
+    if "layers.7.weight" in weights:  # of 3 x 3 patches
+        values = _times(_normed(values, weights, 4), weights, 5)
+        return _times(torch.nn.functional.gelu(values), weights, 7)
+    return _times(values, weights, 4)
+
+
+def _normed(rows: torch.Tensor, weights: dict[str, torch.Tensor], place: int) -> torch.Tensor:
+    mean, variance = rows.mean(-1, keepdim=True), rows.var(-1, keepdim=True, correction=0)
+    scaled = (rows - mean) / (variance + EPSILON).sqrt()
+    return scaled * weights[f"layers.{place}.weight"] + weights[f"layers.{place}.bias"]
+
+
+def _times(rows: torch.Tensor, weights: dict[str, torch.Tensor], place: int) -> torch.Tensor:
+    return rows @ weights[f"layers.{place}.weight"].T + weights[f"layers.{place}.bias"]

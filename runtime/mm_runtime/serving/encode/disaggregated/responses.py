@@ -23,6 +23,7 @@ _NAMES = {
     ImageLayout.VIEWS: _TABLES,
     ImageLayout.HD: _TABLES,
     ImageLayout.CROPS: _TABLES,
+    ImageLayout.ENDED: _TABLES,
     ImageLayout.NUMBERED: _TABLES,
     ImageLayout.GRID: _TABLES | _ROTARY,
     ImageLayout.LINES: _TABLES,

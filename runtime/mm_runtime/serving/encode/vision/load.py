@@ -108,7 +108,7 @@ def encoder_of(
                 if family.image_layout is ImageLayout.HD
                 else ViewEncoder(session, vision, newline, single_views=single)
             )
-        case ImageLayout.CROPS | ImageLayout.NUMBERED:
+        case ImageLayout.CROPS | ImageLayout.ENDED | ImageLayout.NUMBERED:
             return CropEncoder(session, image_size=plan.image_size)
         case ImageLayout.GRID:
             return GridEncoder.load(session, facts, engine.configs)
@@ -116,5 +116,5 @@ def encoder_of(
             return PatchEncoder(session, facts)
         case ImageLayout.TILES:
             return CrossAttentionEncoder(session, vision)
-        case ImageLayout.SQUARE | ImageLayout.OWN | ImageLayout.ENDED:  # only the first has one
+        case ImageLayout.SQUARE | ImageLayout.OWN:  # only the first has one
             return VisionEncoder(session, image_size=plan.image_size)

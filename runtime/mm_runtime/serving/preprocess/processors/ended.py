@@ -14,8 +14,10 @@ from mm_api.ended_tiles import largest_grid, tokens_of_grid
 from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.geometry.crops import nearest_grid
+from mm_runtime.serving.preprocess.processors.ended_crops import EndedCropProcessor
 from mm_runtime.serving.preprocess.processors.prepared import (
     Detail,
+    ImageProcessor,
     InOneRun,
     InPrompt,
     Size,
@@ -32,8 +34,10 @@ class EndedProcessor(InOneRun, InPrompt, WithoutOptions, WithoutVideo):
     vision: VisionFacts
 
     @classmethod
-    def load(cls, engine: EngineDirectory) -> "EndedProcessor":
-        """Take the plan's facts."""
+    def load(cls, engine: EngineDirectory) -> ImageProcessor:
+        """Take the plan's facts, or return the processor of an engine that encodes its tiles."""
+        if engine.checkpoint is None:
+            return EndedCropProcessor.load(engine)
         vision = engine.facts.vision
         if vision is None or vision.max_tiles is None:
             raise ValueError(f"{engine.root}: the facts have no number of tiles")
