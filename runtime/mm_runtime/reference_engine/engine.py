@@ -350,7 +350,7 @@ class Engine:
         self, advancing: Sequence[Running], unread: Running | None, read: int
     ) -> Following | None:
         """Return the pass after one that was begun; None: its tokens have to be waited for."""
-        if self._between or not all(running.goes_on for running in advancing):
+        if self._between or not all(running.continues for running in advancing):
             return None
         completed = advancing[-1] if len(advancing) > len(self._decoding) else None
         part = None if unread is None else self._part(unread, unread.prefilled + read)

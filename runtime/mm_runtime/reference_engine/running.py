@@ -71,7 +71,7 @@ class Running:
         return self._progress.ids
 
     @property
-    def goes_on(self) -> bool:
+    def continues(self) -> bool:
         """Return whether one more token does not complete it, unless it is the one that ends it."""
         return self._search is None and len(self.answer) + 1 < self._most
 

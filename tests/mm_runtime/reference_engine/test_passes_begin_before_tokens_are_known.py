@@ -46,7 +46,7 @@ class Overlapping(LanguageModel):
         self.forget()
 
     def forget(self) -> None:
-        """Begin to note anew."""
+        """Drop what was noted."""
         self.ahead: list[tuple[int, int]] = []
         """Tokens of each pass that was begun ahead, and rows of a prompt in it."""
 
@@ -218,23 +218,23 @@ def test_a_request_that_waits_shares_the_next_pass(model: Overlapping) -> None:
 
 
 def test_work_between_passes_finds_none_begun(model: Overlapping) -> None:
-    """The pass after work was asked for is begun when the work is done."""
+    """The pass after work was submitted is begun when the work is done."""
     engine = Engine(model, changed())
     engine.submit(ALONE, CollectingSink())
     for _ in range(3):
         engine.turn()
     model.forget()
-    asked: list[object] = []
+    submitted: list[object] = []
     done: list[int] = []
     choose = model.logits
 
-    def ask_beside(states: torch.Tensor) -> torch.Tensor:
-        if not asked:
-            asked.append(engine.between_passes(lambda: done.append(len(model.ahead))))
+    def submit_beside(states: torch.Tensor) -> torch.Tensor:
+        if not submitted:
+            submitted.append(engine.between_passes(lambda: done.append(len(model.ahead))))
         return choose(states)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(model, "logits", ask_beside)
+        patch.setattr(model, "logits", submit_beside)
         engine.turn()
         assert (model.ahead, done) == ([], [])
         engine.turn()

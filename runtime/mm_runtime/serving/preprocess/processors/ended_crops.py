@@ -31,7 +31,7 @@ class EndedCropProcessor(CropProcessor):
 
     of_several: Image.Resampling = Image.Resampling.BICUBIC
     """How each of several images becomes a tile, as the tower's processor says it. One image is
-    resized as Pillow does unless it is told."""
+    resized as Pillow does by default."""
 
     @classmethod
     def load(cls, engine: EngineDirectory) -> "EndedCropProcessor":
