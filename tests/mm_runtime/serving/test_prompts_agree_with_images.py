@@ -1,7 +1,10 @@
 """A bare question gets the checkpoint's wrapper; placeholders and images agree in number."""
 
+from pathlib import Path
+
 import pytest
 
+from mm_api.families import FAMILIES
 from mm_api.families.llava import PROMPT, WRAPPER
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.prompts.writers import PromptWriter, place_features
@@ -29,6 +32,22 @@ def test_llavas_wrapper_without_a_template() -> None:
     """A checkpoint without chat template gets upstream's prompt."""
     writer = PromptWriter(WRAPPER, None, PROMPT)
     assert "USER:\n<image>\nWhat? ASSISTANT:" == writer.write("What?", 1)  # noqa: SIM300
+
+
+ENDED = {
+    name: prompt
+    for name, family in FAMILIES.items()
+    if (prompt := family.prompt) is not None and prompt.wrapper.endswith("\n")
+}
+
+
+@pytest.mark.parametrize("name", ENDED)
+def test_a_wrapper_keeps_its_last_newline(name: str, tmp_path: Path) -> None:
+    """A checkpoint without chat template: what opens the answer is a line of its own."""
+    prompt = PromptWriter.from_folder(tmp_path, None, ENDED[name]).write("What?", 0)
+
+    after_the_text = ENDED[name].wrapper.rpartition("%}")[2]
+    assert prompt.endswith("What?" + after_the_text)
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,9 @@ class PromptWriter:
         cls, folder: Path, begin_token: str | None, style: PromptStyle
     ) -> "PromptWriter":
         """Take the template of a processor folder, or the family's wrapper when it has none."""
-        return cls(find_chat_template(folder) or style.wrapper, begin_token, style)
+        # jinja drops the last newline of a template; the wrapper's own is part of the prompt.
+        ended = style.wrapper + "\n" if style.wrapper.endswith("\n") else style.wrapper
+        return cls(find_chat_template(folder) or ended, begin_token, style)
 
     def write(
         self,
