@@ -214,6 +214,8 @@ class PyTorchServing:
 
     images: bool
     """False: it reads text only."""
+    most_images: int | None = None
+    """Of a request; None: as many as upstream's models of Triton take (`Family.max_images`)."""
     quantizations: tuple[str, ...] = ()
     """What mm_runtime.quantization writes and get_quant_method of
     tensorrt_llm/_torch/modules/linear.py loads. AWQ searches its scales layer by layer, for which a

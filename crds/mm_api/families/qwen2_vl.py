@@ -137,7 +137,12 @@ QWEN2_VL = Family(
     mixes_media=True,
     video_upstream=False,
     quantizations=("FP8", "INT8WeightOnly", "INT4WeightOnly", "INT4AWQ", "SmoothQuant"),
-    pytorch=PyTorchServing(images=True, quantizations=("FP8",), videos_since="1.2.0"),
+    pytorch=PyTorchServing(
+        images=True,
+        most_images=64,  # Qwen2VLInputProcessorBase: the class of Qwen2.5-VL, too
+        quantizations=("FP8",),
+        videos_since="1.2.0",
+    ),
     adapters=True,
     engine_notes=(
         "each request keeps rotary tables for the entire context on the GPU: 16 MiB for 7B",

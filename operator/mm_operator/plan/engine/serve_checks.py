@@ -1,12 +1,14 @@
 """What TensorRT-LLM on PyTorch is known not to do: each check has a code, a field and a way out."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from mm_api.families import FAMILIES
 from mm_api.families.family import Family
 from mm_api.families.upstream_classes import CLASSES, pytorch_of
 from mm_operator.errors import SpecError
 from mm_operator.plan.engine.case import Case, plan_error
+from mm_operator.plan.engine.checks import check_images
 from mm_operator.plan.engine.tables import table, version_of
 
 _HALVES = ("float16", "bfloat16")
@@ -35,6 +37,14 @@ def _version(now: Case) -> Iterator[SpecError]:
             f"PyTorch needs TensorRT-LLM {first} or newer, and the image has {now.version}: use an "
             "image of 25.09 or newer",
         )
+
+
+def check_served_images(now: Case) -> Iterator[SpecError]:
+    """Yield errors for more images of a request than a server's class takes."""
+    served = pytorch_of(now.family, now.facts)
+    if served is not None and served.most_images is not None:
+        now = replace(now, family=replace(now.family, max_images=served.most_images))
+    yield from check_images(now)
 
 
 def _family(now: Case) -> Iterator[SpecError]:

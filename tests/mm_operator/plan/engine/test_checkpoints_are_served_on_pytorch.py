@@ -58,6 +58,16 @@ def test_a_version_without_the_class_is_refused(monkeypatch: pytest.MonkeyPatch)
     assert planned_on_pytorch("qwen2-vl", "1.2.1").errors == []
 
 
+def test_images_are_as_many_as_the_class_takes() -> None:
+    """Qwen2-VL's class takes several, where Triton's models take one; LLaVA-NeXT's takes one."""
+    plan = served("qwen2-vl", maxImagesPerRequest=4)
+    (two,) = planned_on_pytorch("llava-next", "1.1.0", maxImagesPerRequest=2).errors
+
+    assert plan.limits is not None
+    assert plan.limits.max_images_per_request == 4
+    assert (two.code, two.path) == ("TooManyImages", "spec.engine.maxImagesPerRequest")
+
+
 def test_limits_reach_the_server() -> None:
     """The server gets the planned limits, and pods read the same command as `mmctl` prints."""
     plan = served(maxBatchSize=3)

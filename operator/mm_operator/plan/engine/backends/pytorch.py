@@ -22,7 +22,11 @@ from mm_operator.plan.engine.serve_adapters import (
     adapter_reasons,
     check_served_adapters,
 )
-from mm_operator.plan.engine.serve_checks import check_serving, staged_quantizations
+from mm_operator.plan.engine.serve_checks import (
+    check_served_images,
+    check_serving,
+    staged_quantizations,
+)
 from mm_operator.plan.engine.serve_command import quantization, serve
 from mm_operator.plan.engine.stored import check_stored_for_servers
 from mm_operator.plan.engine.target import Target
@@ -40,7 +44,7 @@ _CHECKS: tuple[Check, ...] = (
     check_stored_for_servers,
     checks.check_quantization,
     checks.check_parallelism,
-    checks.check_images,
+    check_served_images,
     checks.check_limits,
     check_served_adapters,
     check_reuse_of_images,
