@@ -41,7 +41,7 @@ def test_the_order_of_files_does_not_change_the_key() -> None:
 
 def test_an_unknown_program_is_refused_with_the_known_ones() -> None:
     """The message lists what can be built."""
-    with pytest.raises(DevClusterError, match=r"known: coredns, epp, etcd, .*kube-apiserver"):
+    with pytest.raises(DevClusterError, match=r"known: contour, coredns, epp, .*kube-apiserver"):
         binaries.ensure_binaries(["kubeadm"])
 
 
