@@ -27,9 +27,8 @@ class Following:
     positions: Sequence[int]
     """Of the tokens."""
 
-    prompt: Running | None
     part: Part | None
-    """Of the prompt, whose slot comes after those."""
+    """Of the prompt that is being read, whose slot comes after those."""
 
 
 @dataclass(frozen=True)

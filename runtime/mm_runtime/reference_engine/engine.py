@@ -355,7 +355,7 @@ class Engine:
         completed = advancing[-1] if len(advancing) > len(self._decoding) else None
         part = None if unread is None else self._part(unread, unread.prefilled + read)
         positions = positions_after(self._decoding, completed)
-        return Following(advancing, positions, unread, part)
+        return Following(advancing, positions, part)
 
     def _count(self, decoding: int) -> None:
         """Count a pass that decoded so many requests, and their positions."""

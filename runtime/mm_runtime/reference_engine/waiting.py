@@ -8,7 +8,7 @@ from mm_runtime.serving.generate.request import Request, Sink
 
 
 class Waiting:
-    """Of one engine, under its lock, which each method takes where the caller does not hold it."""
+    """Of one engine. Each method but the length takes its lock, which a caller may hold."""
 
     def __init__(self, lock: threading.Condition) -> None:
         """Begin with none.

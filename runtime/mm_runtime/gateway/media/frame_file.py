@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 MEDIA_TYPE = "video/mp4"
 RATE = 2
-"""Frames a second. OpenCV finds a frame by its time, so the rate is a whole number; transformers'
+"""Frames a second. OpenCV finds a frame by its time, so the rate is an integer; transformers'
 processors count two a second where no one says another number."""
 
 _OPTIONS = {"level": "3", "g": "1", "slices": "4", "slicecrc": "0"}
