@@ -7,6 +7,7 @@ one takes a tenth of that.
 import asyncio
 import json
 import time
+from collections.abc import AsyncIterator
 from typing import Any, Self
 from urllib.parse import urlsplit
 
@@ -39,6 +40,14 @@ class StreamClient:
             ValueError: the answer is no stream.
         """
         begin = time.perf_counter()
+        return [seen - begin async for seen in self.seen(body)]
+
+    async def seen(self, body: dict[str, Any]) -> AsyncIterator[float]:
+        """Query for a streamed chat; yield when each piece of text came, by `perf_counter`.
+
+        Raises:
+            ValueError: the answer is no stream.
+        """
         content = json.dumps(body).encode()
         self._writer.write(
             b"POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\n"
@@ -48,13 +57,12 @@ class StreamClient:
         head = await self._reader.readuntil(b"\r\n\r\n")
         if not head.startswith(_OK):
             raise ValueError(head.decode())
-        times = []
         while True:
             line = await self._reader.readline()
             if _TEXT in line:
-                times.append(time.perf_counter() - begin)
+                yield time.perf_counter()
             elif line.startswith(_END):
                 await self._reader.readuntil(_LAST_CHUNK)
-                return times
+                return
             elif not line:
                 raise ValueError("the stream ended early")

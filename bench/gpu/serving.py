@@ -29,7 +29,6 @@ FOLDER` does that before.
 """
 
 import argparse
-import asyncio
 import io
 import json
 import os
@@ -56,9 +55,7 @@ from sites import Site, make_site, planned
 sys.path += [str(ROOT / "bench" / "runtime")]
 
 from direct import added_to_triton
-from streams_beside_images import (
-    measure as measure_beside_images,
-)
+from streams_beside_images import measured as measured_beside_images
 from token_path import Seen, percentile, query
 
 from mm_api.documents.serving_plan import GpuSharing
@@ -204,7 +201,7 @@ def of_added(pair: RealGateway, site: Site, requests: int) -> dict[str, Any]:
 def of_beside_images(pair: RealGateway, side: int, rounds: int, seconds: float) -> dict[str, Any]:
     """Return the pauses of eight streams, alone and beside four image clients."""
     images = [new_image(side) for _ in range(int(rounds * (seconds + 4) * IMAGES_A_SECOND))]
-    return asyncio.run(measure_beside_images(pair, iter(images), rounds, seconds))
+    return measured_beside_images(pair, images, rounds, seconds)
 
 
 def built(shape: str, work: Path, device: str) -> Site:

@@ -17,9 +17,10 @@ gateway, preprocessing, encoder, and the clients themselves) has core 1. `not_pi
 with every process on both cores. The encoder's process takes one thread in both.
 
 The clients stand for other machines, so what they do must not count as the pod's: they send
-images that were made before, and their process comes before all others (niceness -10). Gateway,
-server and clients are one session, as if they were one container: where Linux schedules by sessions
-or containers, niceness counts within one only.
+images that were made before, from a process of their own (image_clients.py), a stream's reader
+costs next to nothing, and their processes come before all others (niceness -10). Gateway, server
+and clients are one session, as if they were one container: where Linux schedules by sessions or
+containers, niceness counts within one only.
 
     .venv/bin/python bench/runtime/streams_beside_images.py --rounds 4 --seconds 10
 
@@ -28,23 +29,26 @@ writes bench/runtime/results/streams_beside_images.json.
 
 import argparse
 import asyncio
+import json
 import os
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import httpx
 import numpy as np
+from image_clients import ImageClients, image_clients
 from processes import below, pin
 from record import RESULTS, write
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.append(str(ROOT / "tests"))
+sys.path += [str(ROOT / "tests"), str(ROOT / "bench" / "gateway")]
+
+from stream_client import StreamClient  # noqa: E402 - another bench's
 
 from support.build_plans import change_serving  # noqa: E402 - tests are no package
 from support.middle_llava import build_middle_llava, new_image  # noqa: E402
@@ -89,18 +93,12 @@ class Phase:
 
 
 @dataclass
-class Clients:
-    """Clients that put what they see into the phase that runs."""
+class Streams:
+    """Clients of text that put what they see into the phase that runs."""
 
-    http: httpx.AsyncClient
+    url: str
     model: str
-    images: Iterator[str]
-    """Data URLs, each a new image."""
-
     phase: Phase = field(default_factory=Phase)
-    requesting: bool = False
-    """Whether one more image shall be sent."""
-
     apart: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when every stream is an eighth of an answer from the next."""
 
@@ -114,49 +112,42 @@ class Clients:
         answer waits behind the prompts of images; what its stream misses is taken off the next
         one, or several that waited would continue side by side.
         """
+        client = await StreamClient.open(self.url)
         tokens = ANSWER_TOKENS * (number + 1) // STREAMS
         while True:
-            await self._answer(number, tokens)
+            await self._answer(client, number, tokens)
             if number == STREAMS - 2:  # the last stream to come apart from the one after it
                 self.apart.set()
             missed = max(self.steps) - self.steps[number]
             self.steps[number] += missed
             tokens = ANSWER_TOKENS - min(missed, ANSWER_TOKENS // 2)
 
-    async def _answer(self, number: int, tokens: int) -> None:
-        body = self._body([{"type": "text", "text": "Hello!"}], tokens) | {"stream": True}
-        async with self.http.stream("POST", "/v1/chat/completions", json=body) as response:
-            response.raise_for_status()
-            last: float | None = None
-            position = 0
-            async for line in response.aiter_lines():
-                if '"delta":{"content"' not in line:
-                    continue
-                now = time.perf_counter()
-                if last is not None:
-                    self.phase.gaps.append(now - last)
-                    self.phase.positions.append(position)
-                last = now
-                position += 1
-                self.steps[number] += 1
+    async def _answer(self, client: StreamClient, number: int, tokens: int) -> None:
+        body = body_of(self.model, [{"type": "text", "text": "Hello!"}], tokens)
+        last: float | None = None
+        position = 0
+        async for now in client.seen(body | {"stream": True}):
+            if last is not None:
+                self.phase.gaps.append(now - last)
+                self.phase.positions.append(position)
+            last = now
+            position += 1
+            self.steps[number] += 1
 
-    async def query_images(self) -> None:
-        """Query about one new image after the other, until no more shall be sent."""
-        while self.requesting:
-            image = {"type": "image_url", "image_url": {"url": next(self.images)}}
-            body = self._body([image, {"type": "text", "text": "What is in the image?"}], 1)
-            begin = time.perf_counter()
-            (await self.http.post("/v1/chat/completions", json=body)).raise_for_status()
-            self.phase.images.append(time.perf_counter() - begin)
 
-    def _body(self, content: list[dict[str, Any]], tokens: int) -> dict[str, Any]:
-        messages = [{"role": "user", "content": content}]
-        return {
-            "model": self.model,
-            "messages": messages,
-            "max_tokens": tokens,
-            "temperature": 0,
-        }
+def body_of(model: str, content: list[dict[str, Any]], tokens: int) -> dict[str, Any]:
+    """Return the body of a request with one message."""
+    messages = [{"role": "user", "content": content}]
+    return {"model": model, "messages": messages, "max_tokens": tokens, "temperature": 0}
+
+
+def image_body(model: str, image: str) -> bytes:
+    """Return the body of a question about the image of a data URL."""
+    content: list[dict[str, Any]] = [
+        {"type": "image_url", "image_url": {"url": image}},
+        {"type": "text", "text": "What is in the image?"},
+    ]
+    return json.dumps(body_of(model, content, 1)).encode()
 
 
 @asynccontextmanager
@@ -174,28 +165,33 @@ async def running(*clients: Any) -> AsyncIterator[list[asyncio.Task[None]]]:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def measure(
-    pair: RealGateway, images: Iterator[str], rounds: int, seconds: float
+def measured(
+    pair: RealGateway, images: Iterable[str], rounds: int, seconds: float
 ) -> dict[str, Any]:
     """Run the phases in turn; return what was seen in all rounds together."""
+    bodies = [image_body(pair.model, image) for image in images]
+    with image_clients(pair.url, bodies, IMAGE_CLIENTS) as clients:
+        return asyncio.run(_measured(pair, clients, rounds, seconds))
+
+
+async def _measured(
+    pair: RealGateway, clients: ImageClients, rounds: int, seconds: float
+) -> dict[str, Any]:
     seen: list[tuple[Phase, Phase]] = []
-    limits = httpx.Limits(max_connections=BATCH)
-    async with httpx.AsyncClient(base_url=pair.url, timeout=120, limits=limits) as http:
-        clients = Clients(http, pair.model, images)
-        async with running(*(clients.stream(number) for number in range(STREAMS))):
-            await asyncio.wait_for(clients.apart.wait(), APART_WITHIN_SECONDS)
-            for _ in range(rounds):
-                alone = await phase(clients, seconds)
-                clients.requesting = True
-                async with running(
-                    *(clients.query_images() for _ in range(IMAGE_CLIENTS))
-                ) as requested:
-                    await phase(clients, SETTLED_SECONDS)
-                    beside = await phase(clients, seconds)
-                    clients.requesting = False
-                    await asyncio.gather(*requested)
-                await phase(clients, SPOILED_SECONDS)
-                seen.append((alone, beside))
+    streams = Streams(pair.url, pair.model)
+    async with running(*(streams.stream(number) for number in range(STREAMS))):
+        await asyncio.wait_for(streams.apart.wait(), APART_WITHIN_SECONDS)
+        for _ in range(rounds):
+            alone = await phase(streams, seconds)
+            clients.begin()
+            await phase(streams, SETTLED_SECONDS)
+            begin = time.perf_counter()
+            beside = await phase(streams, seconds)
+            end = time.perf_counter()
+            answered = await clients.end()
+            beside.images = [one.seconds for one in answered if begin <= one.at < end]
+            await phase(streams, SPOILED_SECONDS)
+            seen.append((alone, beside))
     alone = sum((one for one, _ in seen), Phase())
     beside = sum((other for _, other in seen), Phase())
     return {
@@ -210,11 +206,11 @@ async def measure(
     }
 
 
-async def phase(clients: Clients, seconds: float) -> Phase:
+async def phase(streams: Streams, seconds: float) -> Phase:
     """Return what clients see from now on, for so long."""
-    clients.phase = Phase()
+    streams.phase = Phase()
     await asyncio.sleep(seconds)
-    seen, clients.phase = clients.phase, Phase()
+    seen, streams.phase = streams.phase, Phase()
     return seen
 
 
@@ -258,14 +254,17 @@ def main() -> None:
         os.sched_setaffinity(0, {min(both)})  # servers that see one core start one thread
         with run_pair(built, folder) as pair:
             most = int(MOST_IMAGES_A_SECOND * (chosen.seconds + SETTLED_SECONDS) * chosen.rounds)
-            images = iter([new_image(number) for number in range(2 * most)])
+            images = {
+                way: [new_image(first + number) for number in range(most)]
+                for way, first in (("pinned", 0), ("not_pinned", most))
+            }
             os.setpriority(os.PRIO_PROCESS, 0, CLIENTS_NICENESS)
             for way, decoder, others in (
                 ("pinned", {min(both)}, {max(both)}),
                 ("not_pinned", both, both),
             ):
                 place(pair, decoder, others)
-                result[way] = asyncio.run(measure(pair, images, chosen.rounds, chosen.seconds))
+                result[way] = measured(pair, images[way], chosen.rounds, chosen.seconds)
     command = f"bench/runtime/streams_beside_images.py --rounds {chosen.rounds} "
     command += f"--seconds {chosen.seconds:g}"
     write(RESULTS / "streams_beside_images.json", command, before, result)

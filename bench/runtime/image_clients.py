@@ -1,0 +1,122 @@
+"""Clients that send images without pause, in a process of their own.
+
+What they do is not a pod's work, nor may it hold up those that read streams: 64 images a second by
+httpx are a quarter of a core, in pieces of milliseconds.
+"""
+
+import asyncio
+import multiprocessing
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import httpx
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+
+ENDS_WITHIN_SECONDS = 150
+"""Longer than a request may take."""
+
+_GO, _STOP = "go", "stop"
+
+
+@dataclass(frozen=True)
+class Answered:
+    """One request."""
+
+    at: float
+    """When its answer came, by `perf_counter`, which processes of a machine share."""
+
+    seconds: float
+
+
+class ImageClients:
+    """Several clients, each of which sends one image after the other while they are at work."""
+
+    def __init__(self, pipe: "Connection[Any, Any]") -> None:
+        self._pipe = pipe
+
+    def begin(self) -> None:
+        """Let them send."""
+        self._pipe.send(_GO)
+
+    async def end(self) -> list[Answered]:
+        """Let each of them end with an answer; return all answers since `begin`.
+
+        Raises:
+            RuntimeError: a request failed.
+            TimeoutError: they do not end.
+        """
+        self._pipe.send(_STOP)
+        if not await asyncio.to_thread(self._pipe.poll, ENDS_WITHIN_SECONDS):
+            raise TimeoutError(f"no end of the image clients in {ENDS_WITHIN_SECONDS} s")
+        found: list[Answered] | Exception = self._pipe.recv()
+        if isinstance(found, Exception):
+            raise RuntimeError("an image client failed") from found  # noqa: TRY004 - no type error
+        return found
+
+
+@contextmanager
+def image_clients(url: str, bodies: Sequence[bytes], count: int) -> Iterator[ImageClients]:
+    """Start them, at rest; they are gone after the block.
+
+    Args:
+        url: of the gateway.
+        bodies: of requests, each sent once, in this order.
+        count: requests at a time.
+    """
+    context = multiprocessing.get_context("spawn")
+    here, there = context.Pipe()
+    process = context.Process(target=_run, args=(there, url, count), daemon=True)
+    process.start()
+    there.close()
+    here.send(list(bodies))
+    try:
+        yield ImageClients(here)
+    finally:
+        process.kill()
+        process.join()
+        here.close()
+
+
+def _run(pipe: "Connection[Any, Any]", url: str, count: int) -> None:
+    bodies = iter(pipe.recv())
+    while True:
+        try:
+            pipe.recv()
+        except EOFError:
+            return
+        try:
+            pipe.send(asyncio.run(_send(pipe, url, bodies, count)))
+        except Exception as error:  # noqa: BLE001 - raised again where the result is read
+            pipe.send(RuntimeError(repr(error)))
+
+
+async def _send(
+    pipe: "Connection[Any, Any]", url: str, bodies: Iterator[bytes], count: int
+) -> list[Answered]:
+    stopping = threading.Event()
+
+    def wait() -> None:
+        pipe.recv()
+        stopping.set()
+
+    threading.Thread(target=wait, daemon=True).start()
+    answered: list[Answered] = []
+    headers = {"content-type": "application/json"}
+    async with httpx.AsyncClient(base_url=url, timeout=120, headers=headers) as http:
+
+        async def one() -> None:
+            while not stopping.is_set():
+                begin = time.perf_counter()
+                response = await http.post("/v1/chat/completions", content=next(bodies))
+                response.raise_for_status()
+                now = time.perf_counter()
+                answered.append(Answered(now, now - begin))
+
+        await asyncio.gather(*(one() for _ in range(count)))
+    return answered
