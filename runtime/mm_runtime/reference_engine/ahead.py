@@ -22,13 +22,13 @@ class Following:
     """What the next pass computes if no token of this one ends an answer."""
 
     decoding: Sequence[Running]
-    """Of its tokens, in the order of their slots."""
+    """Of its tokens, in the order of their slots: the first ones."""
 
     positions: Sequence[int]
     """Of the tokens."""
 
     part: Part | None
-    """Of the prompt that is being read, whose slot comes after those."""
+    """Of the prompt that is read then."""
 
 
 @dataclass(frozen=True)
@@ -60,15 +60,25 @@ class Ahead:
         return Passed(decoded, self.passed.read, self.passed.broken)
 
 
-def positions_after(decoding: Sequence[Running], prompt: Running | None) -> list[int]:
+def continuing(advancing: Sequence[Running]) -> Sequence[Running] | None:
+    """Return those that a pass after the next token decodes; None: that depends on the token.
+
+    Args:
+        advancing: get a token, in the order of their slots. The last one may end with it, such as a
+            prompt whose answer is a single token: those before it keep their slots.
+    """
+    staying = advancing if advancing[-1].continues else advancing[:-1]
+    return staying if all(running.continues for running in staying) else None
+
+
+def positions_after(staying: Sequence[Running], prompt: Running | None) -> list[int]:
     """Return where the tokens of a pass that is not counted yet stand.
 
     Args:
-        decoding: those that have had a token before the pass.
+        staying: those that decode after it.
         prompt: its last part is read by the pass.
     """
-    after = [running.length + 1 for running in decoding]
-    return after if prompt is None else [*after, len(prompt.prompt)]
+    return [len(one.prompt) if one is prompt else one.length + 1 for one in staying]
 
 
 def begin_ahead(follow: Follow, following: Following, tokens: torch.Tensor) -> Ahead | None:
@@ -77,11 +87,12 @@ def begin_ahead(follow: Follow, following: Following, tokens: torch.Tensor) -> A
     Args:
         follow: begins it (`SlotModel.follow`).
         following: what the pass computes.
-        tokens: int64, one for each decoding request; below 0: none could be chosen, so that its
-            request ends and any token will do.
+        tokens: int64, of all requests that get one, those that decode first; below 0: none could be
+            chosen, so that its request ends and any token will do.
     """
+    known = tokens[: len(following.decoding)].clamp(min=0)
     try:
-        passed = follow(tokens.clamp(min=0), following.positions, following.part)
+        passed = follow(known, following.positions, following.part)
     except Exception as error:
         if is_out_of_memory(error):
             return None

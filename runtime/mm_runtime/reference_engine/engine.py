@@ -24,7 +24,13 @@ import torch
 from numpy.typing import NDArray
 
 from mm_runtime.reference_engine.accepted import check_lengths
-from mm_runtime.reference_engine.ahead import Ahead, Following, begin_ahead, positions_after
+from mm_runtime.reference_engine.ahead import (
+    Ahead,
+    Following,
+    begin_ahead,
+    continuing,
+    positions_after,
+)
 from mm_runtime.reference_engine.between import BetweenPasses, Work
 from mm_runtime.reference_engine.choices import Choices, choices_of, rows_at_once
 from mm_runtime.reference_engine.deliveries import Deliveries
@@ -36,6 +42,7 @@ from mm_runtime.reference_engine.running import Running
 from mm_runtime.reference_engine.sampling import TokenChooser
 from mm_runtime.reference_engine.schedule import Shares, rows_of_prompt
 from mm_runtime.reference_engine.sinks import cancel, fail, is_cancelled
+from mm_runtime.reference_engine.slots import Slots
 from mm_runtime.reference_engine.step_reports import StepObserver, StepReports
 from mm_runtime.reference_engine.waiting import Waiting
 from mm_runtime.serving.errors import (
@@ -69,12 +76,7 @@ class Engine:
         self._options = options
         self._wake = threading.Condition()
         self._waiting = Waiting(self._wake)
-        self._decoding: list[Running] = []
-        """Slot n holds the n-th of these."""
-
-        self._prefilling: Running | None = None
-        """At most one; its slot comes right after the decoding ones."""
-
+        self._slots = Slots(model)
         self._ahead: Ahead | None = None
         """A pass that was begun beside the one before it."""
 
@@ -113,7 +115,7 @@ class Engine:
 
     def counts(self) -> EngineCounts:
         """Return a snapshot; its numbers may be a step apart."""
-        running = len(self._decoding) + (self._prefilling is not None)
+        running = len(self._slots.running)
         return EngineCounts(running, len(self._waiting), self._steps, self._decoded_tokens)
 
     @property
@@ -158,8 +160,8 @@ class Engine:
 
     def serves_with(self, adapter: int) -> bool:
         """Return whether a request that waits or runs uses a LoRA adapter; between passes only."""
-        running = [*self._decoding, *([self._prefilling] if self._prefilling else [])]
-        requests = [*self._waiting.requests(), *(one.request for one in running)]
+        running = (one.request for one in self._slots.running)
+        requests = [*self._waiting.requests(), *running]
         return any(request.adapter == adapter for request in requests)
 
     def _check(self, request: Request) -> None:
@@ -214,12 +216,11 @@ class Engine:
 
     @property
     def _free_slots(self) -> int:
-        running = len(self._decoding) + (self._prefilling is not None)
-        return max(0, self._options.limits.max_batch_size - running)
+        return max(0, self._options.limits.max_batch_size - len(self._slots.running))
 
     @property
     def _busy(self) -> bool:
-        return bool(self._decoding) or self._prefilling is not None
+        return bool(self._slots.running)
 
     def _drop_cancelled(self) -> None:
         """Free the slots and queue entries of requests whose clients have cancelled."""
@@ -228,15 +229,16 @@ class Engine:
             return
         self._checked = now
         self._checks += 1
-        if self._prefilling is not None and is_cancelled(self._prefilling.sink):
-            self._reuse.keep(len(self._decoding), self._prefilling)
-            cancel(self._prefilling.sink)
-            self._prefilling = None
-        for slot in reversed(range(len(self._decoding))):
-            sink = self._decoding[slot].sink
+        slots = self._slots
+        if slots.reading is not None and is_cancelled(slots.reading.sink):
+            self._reuse.keep(len(slots.decoding), slots.reading)
+            cancel(slots.reading.sink)
+            slots.drop_reading()
+        for slot in reversed(range(len(slots.decoding))):
+            sink = slots.decoding[slot].sink
             if is_cancelled(sink):
-                self._reuse.keep(slot, self._decoding[slot])
-                self._leave(slot)
+                self._reuse.keep(slot, slots.decoding[slot])
+                slots.leave(slot)
                 cancel(sink)
         if self._checks % WAITING_CHECKED_EVERY == 0 and self._waiting.drop_cancelled():
             self._model.prepare(None)
@@ -246,33 +248,35 @@ class Engine:
 
         Nothing changes before all of it is computed, so that a pass may be run again.
         """
-        decoding, ahead = self._decoding, self._ahead
+        slots, ahead = self._slots, self._ahead
         self._ahead = None
-        if ahead is None:
-            self._prefilling = self._prefilling or self._admit()
+        if ahead is None and slots.reading is None:
+            slots.reading = self._admit(len(slots.decoding))
         # Of what was begun ahead, what no client wants any more is not looked at.
-        prompt, part = self._prefilling, None
+        prompt, part = slots.reading, None
         if prompt is not None:
-            part = self._part(prompt, prompt.prefilled) if ahead is None else ahead.part
-        if part is None and not decoding:
+            decoding = len(slots.decoding)
+            part = self._part(prompt, prompt.prefilled, decoding) if ahead is None else ahead.part
+        if part is None and not slots.decoding:
             return
         computed = self._tried(prompt, part, ahead)
         if computed is None:
+            slots.turn_to_next()
             return
         passed, context, choices = computed
-        self._count(len(decoding))
+        self._count(len(slots.decoding))
         if prompt is not None and part is not None:
             for logits in context:
                 prompt.note_context(logits)
             prompt.prefilled += len(part.rows)
             prompt.length = prompt.prefilled
             if prompt.prefilled == len(prompt.prompt):
-                self._prefilling = None
-                self._reuse.keep(len(decoding), prompt)
-                decoding.append(prompt)
-            elif broken := passed.broken.get(len(decoding)):
-                self._prefilling = None
+                self._reuse.keep(len(slots.decoding), prompt)
+                slots.decode()
+            elif broken := passed.broken.get(len(slots.decoding)):
+                slots.drop_reading()
                 self._fail((prompt.sink, broken))
+        slots.turn_to_next()
         if choices is not None:
             self._advance(choices)
 
@@ -294,14 +298,14 @@ class Engine:
     def _compute(self, prompt: Running | None, part: Part | None, ahead: Ahead | None) -> _Computed:
         """Return a pass, the prompt's logits where they are wanted, and what comes next."""
         if ahead is not None:
-            passed = ahead.of(self._decoding)
+            passed = ahead.of(self._slots.decoding)
         else:
             passed = self._model.run(
-                [running.last_token for running in self._decoding],
-                [running.length for running in self._decoding],
+                [running.last_token for running in self._slots.decoding],
+                [running.length for running in self._slots.decoding],
                 part,
             )
-        advancing, states, context = [*self._decoding], passed.decoded, []
+        advancing, states, context = [*self._slots.decoding], passed.decoded, []
         if prompt is not None and prompt.request.wanted.context_logits:
             context = rows_at_once(passed.read, self._model.logits, self._options.logits_rows)
         read = 0 if part is None else len(part.rows)
@@ -332,34 +336,47 @@ class Engine:
             read: rows of it in the pass.
             tokens: of the device; None: no request gets one.
         """
-        waiting = None
-        if unread is None and len(advancing) < self._options.limits.max_batch_size:
-            waiting = self._waiting.first()
-        follow = self._model.follow
-        # A request that could begin after this pass shares the next one with the others.
-        if follow is not None and tokens is not None and waiting is None:
+        follow, following = self._model.follow, None
+        if follow is not None and tokens is not None:
             following = self._following(advancing, unread, read)
-            if following is not None:
-                self._ahead = begin_ahead(follow, following, tokens)
+        if follow is not None and tokens is not None and following is not None:
+            self._ahead = begin_ahead(follow, following, tokens)
         self._deliveries.release()
         if self._model.launches:
+            unoccupied = unread is None and self._slots.next is None and self._room(advancing)
             with suppress(Exception):  # `begin` fails again, and its client gets the error
-                self._model.prepare(waiting)
+                self._model.prepare(self._waiting.first() if unoccupied else None)
 
     def _following(
         self, advancing: Sequence[Running], unread: Running | None, read: int
     ) -> Following | None:
-        """Return the pass after one that was begun; None: its tokens have to be waited for."""
-        if self._between or not all(running.continues for running in advancing):
+        """Return the pass after one that was begun; None: its tokens have to be waited for.
+
+        A request that could begin after this pass begins now: its first part is in the next one.
+        """
+        staying = None if self._between else continuing(advancing)
+        if staying is None:
             return None
-        completed = advancing[-1] if len(advancing) > len(self._decoding) else None
-        part = None if unread is None else self._part(unread, unread.prefilled + read)
-        positions = positions_after(self._decoding, completed)
-        return Following(advancing, positions, part)
+        slots, after = self._slots, len(advancing)
+        completed = advancing[-1] if after > len(slots.decoding) else None
+        if unread is None and slots.next is None and self._room(advancing):
+            slots.next = self._admit(after)
+        prompt = slots.next if unread is None else unread
+        part = None
+        if prompt is not None:
+            part = self._part(prompt, prompt.prefilled + read * (prompt is unread), len(staying))
+            part = replace(part, slot=after)
+        if part is None and not staying:
+            return None
+        return Following(staying, positions_after(staying, completed), part)
+
+    def _room(self, advancing: Sequence[Running]) -> bool:
+        """Return whether one more has a slot beside those that get a token."""
+        return len(advancing) < self._options.limits.max_batch_size
 
     def _count(self, decoding: int) -> None:
         """Count a pass that decoded so many requests, and their positions."""
-        for running in self._decoding:
+        for running in self._slots.decoding:
             running.length += 1
         if decoding:
             self._steps += 1
@@ -371,7 +388,7 @@ class Engine:
         self._model.release_unused()
         if prompt is not None and part is not None:
             fewer = max(1, len(part.rows) // 2)
-            if self._model.cut(len(self._decoding), part.start, fewer) < len(part.rows):
+            if self._model.cut(len(self._slots.decoding), part.start, fewer) < len(part.rows):
                 prompt.most_rows = fewer
                 logger.warning(
                     "no memory for %d rows of a prompt (%s): tried again with %d",
@@ -380,19 +397,20 @@ class Engine:
                     prompt.most_rows,
                 )
                 return
-            self._prefilling = None
+            self._slots.drop_reading()
             self._fail((prompt.sink, error))
             return
         # The answer that has least to lose.
-        slot = min(range(len(self._decoding)), key=lambda at: len(self._decoding[at].answer))
-        logger.error("no memory for a step of %d answers: %s", len(self._decoding), str(error))
-        sink = self._decoding[slot].sink
-        self._leave(slot)
+        decoding = self._slots.decoding
+        slot = min(range(len(decoding)), key=lambda at: len(decoding[at].answer))
+        logger.error("no memory for a step of %d answers: %s", len(decoding), str(error))
+        sink = decoding[slot].sink
+        self._slots.leave(slot)
         self._fail((sink, error))
 
-    def _part(self, running: Running, start: int) -> Part:
-        """Return what a pass reads of a prompt from a row on."""
-        decoding, limits = len(self._decoding), self._options.limits
+    def _part(self, running: Running, start: int, decoding: int) -> Part:
+        """Return what a pass of so many decoding requests reads of a prompt from a row on."""
+        limits = self._options.limits
         rows = rows_of_prompt(
             Shares(limits.max_num_tokens, self._options.prompt_rows, self._options.grown_rows),
             prompt=len(running.prompt),
@@ -403,16 +421,15 @@ class Engine:
         rows = self._model.cut(decoding, start, min(rows, running.most_rows or rows))
         return Part(start, running.prompt[start : start + rows])
 
-    def _admit(self) -> Running | None:
-        """Take the request that waited longest, when a slot is free."""
-        if len(self._decoding) >= self._options.limits.max_batch_size:
+    def _admit(self, slot: int) -> Running | None:
+        """Give a slot to the request that waited longest; None: there is none, or no such slot."""
+        if slot >= self._options.limits.max_batch_size:
             return None
         first = self._waiting.take()
         if first is None:
             return None
         request, sink = first
         try:
-            slot = len(self._decoding)
             prompt = self._model.begin(slot, request)
             chooser = TokenChooser(request, self._model.vocabulary_size, prompt.device)
             limit = self._options.limits.max_seq_len
@@ -450,8 +467,8 @@ class Engine:
         finished = []
         failed = []
         # One answer alone has its piece at once: no other is made slower by its way to the client.
-        self._deliveries.delayed = self._model.launches and len(self._decoding) > 1
-        for slot, running in enumerate(self._decoding):
+        self._deliveries.delayed = self._model.launches and len(self._slots.decoding) > 1
+        for slot, running in enumerate(self._slots.decoding):
             error, rows = choices.errors.get(slot), choices.rows[slot]
             try:
                 if error is None and running.advance(
@@ -466,23 +483,13 @@ class Engine:
                 finished.append(slot)
                 failed.append((running.sink, error))
         for slot in reversed(finished):
-            self._leave(slot)
+            self._slots.leave(slot)
         self._fail(*failed)
-
-    def _leave(self, slot: int) -> None:
-        """Free a slot; the last decoding request moves into it, so slots stay contiguous."""
-        last = len(self._decoding) - 1
-        if slot != last:
-            self._model.move(last, slot, self._decoding[last].length)
-            self._decoding[slot] = self._decoding[last]
-        self._decoding.pop()
-        if self._prefilling is not None:
-            self._model.move(last + 1, last, self._prefilling.length)
 
     def _fail_running(self, error: Exception) -> None:
         self._deliveries.release()
-        running = [*self._decoding, *([self._prefilling] if self._prefilling else [])]
-        self._decoding, self._prefilling, self._ahead = [], None, None
+        running, self._ahead = self._slots.running, None
+        self._slots.clear()
         for one in running:
             if not one.done:
                 fail(one.sink, error)

@@ -275,8 +275,12 @@ class LanguageModel:
         self, tokens: Sequence[int] | torch.Tensor, positions: Sequence[int], part: Part | None
     ) -> Passed:
         assert self._fused is not None  # noqa: S101 (its callers have looked)
-        whose = self._adapter_of_slot[: len(tokens) + 1]
-        return self._fused.run(tokens, positions, part, whose=whose)
+        return self._fused.run(tokens, positions, part, whose=self._whose(len(tokens), part))
+
+    def _whose(self, decoding: int, part: Part | None) -> list[Adapter]:
+        """Return the adapter of each token of a pass, then of the part."""
+        slots = [*range(decoding), *([] if part is None else [part.slot_after(decoding)])]
+        return [self._adapter_of_slot[slot] for slot in slots]
 
     def _states(self, rows: torch.Tensor, places: torch.Tensor, **more: Any) -> torch.Tensor:
         """Return the states of rows [rows, hidden] at these positions of the slots aimed at."""

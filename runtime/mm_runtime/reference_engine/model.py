@@ -14,13 +14,20 @@ from mm_runtime.serving.generate.request import Request
 
 @dataclass(frozen=True)
 class Part:
-    """Some rows of a prompt, for the slot right after the decoding ones."""
+    """Some rows of a prompt."""
 
     start: int
     """Position of the first row; earlier ones are in the slot already."""
 
     rows: torch.Tensor
     """Of what `begin` returned."""
+
+    slot: int | None = None
+    """Of the prompt, in a pass that is begun ahead; None: right after the decoding ones."""
+
+    def slot_after(self, decoding: int) -> int:
+        """Return the slot of a prompt in a pass of so many decoding requests."""
+        return decoding if self.slot is None else self.slot
 
 
 @dataclass(frozen=True)
@@ -120,7 +127,7 @@ class SlotModel(Protocol):
     def run(
         self, tokens: Sequence[int | Branches], positions: Sequence[int], part: Part | None = None
     ) -> Passed:
-        """Run one token in each of the first slots, and part of a prompt in the slot after them.
+        """Run one token in each of the first slots, and part of a prompt in its slot.
 
         Args:
             tokens: one a slot, in a slot with beams one of each beam. Models whose `check` refuses

@@ -107,11 +107,11 @@ class RotatedLanguageModel(LanguageModel):
     ) -> Passed:
         assert self._fused is not None  # noqa: S101 (its callers have looked)
         turned_by = [position + self._deltas[slot] for slot, position in enumerate(positions)]
-        table = None if part is None else self._tables[len(tokens)]
+        table = None if part is None else self._tables[part.slot_after(len(tokens))]
         turns = None
         if part is not None and table is not None:
             turns = table[part.start : part.start + len(part.rows)].transpose(1, 2).flatten(1)
-        whose = self._adapter_of_slot[: len(tokens) + 1]
+        whose = self._whose(len(tokens), part)
         return self._fused.run(
             tokens, positions, part, turned_by=turned_by, turns=turns, whose=whose
         )

@@ -4,6 +4,7 @@ Here with kernels in plain torch; `tests/gpu` compares those of a GPU with them.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -200,6 +201,31 @@ def test_families_answer_alike(family: tuple[Pipeline, LoadedEngine]) -> None:
         pipeline.request(QUESTION, IMAGE_BYTES=np.asarray(noise_image(*size, seed=1))[None, None])
         for size in SIZES
     ]
+    found = []
+    for engine in (loaded.engine, pipeline.loaded.engine):
+        sinks = [CollectingSink() for _ in requested]
+        for one, sink in zip(requested, sinks, strict=True):
+            engine.submit(one, sink)
+        found.append([sink.wait() for sink in sinks])
+
+    assert found[0] == found[1]
+
+
+def test_families_answer_alike_when_passes_begin_ahead(
+    family: tuple[Pipeline, LoadedEngine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a GPU: prompts begin while others end with their only token, or with a later one."""
+    pipeline, loaded = family
+    requested = [
+        replace(
+            pipeline.request(
+                QUESTION, IMAGE_BYTES=np.asarray(noise_image(*size, seed))[None, None]
+            ),
+            max_tokens=1 + 7 * (seed % 3),
+        )
+        for seed, size in enumerate(SIZES * 3)
+    ]
+    monkeypatch.setattr(LanguageModel, "launches", True)
     found = []
     for engine in (loaded.engine, pipeline.loaded.engine):
         sinks = [CollectingSink() for _ in requested]

@@ -10,6 +10,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from mm_runtime.reference_engine import choosing
 from mm_runtime.reference_engine.beams import Branches
 from mm_runtime.reference_engine.checkpoint import Checkpoint
 from mm_runtime.reference_engine.engine import Engine
@@ -54,6 +55,13 @@ class Overlapping(LanguageModel):
         """The same of the other passes."""
 
         self.before_a_pass: Callable[[], None] = lambda: None
+        self.begun = 0
+        """Requests that were given a slot."""
+
+    def begin(self, slot: int, request: Request) -> torch.Tensor:
+        """Count it."""
+        self.begun += 1
+        return super().begin(slot, request)
 
     @property
     def follow(self) -> Follow | None:
@@ -199,8 +207,8 @@ def test_rules_follow_the_tokens_before(model: Overlapping, changes: dict[str, o
         assert [p.likeliest for p in one.pieces] == [p.likeliest for p in other.pieces]
 
 
-def test_a_request_that_waits_shares_the_next_pass(model: Overlapping) -> None:
-    """It would be read in a pass of its own behind one that was begun ahead."""
+def test_a_request_that_waits_begins_ahead(model: Overlapping) -> None:
+    """Its first part is in the pass that follows the one that computes when it comes."""
     engine = Engine(model, changed(prompt_rows=1024))
     sinks = [CollectingSink(), CollectingSink()]
     engine.submit(ALONE, sinks[0])
@@ -211,10 +219,118 @@ def test_a_request_that_waits_shares_the_next_pass(model: Overlapping) -> None:
     model.forget()
 
     engine.turn()  # looks at the pass that was begun before the request came
-    assert (model.waited, model.ahead) == ([], [])
+    assert model.ahead == [(1, len(PROMPTS[1]))]
     engine.turn()
-    assert model.waited == [(1, len(PROMPTS[1]))]
-    assert model.ahead == [(2, 0)]
+    assert model.ahead[1:] == [(2, 0)]
+    assert not model.waited
+
+
+def test_single_tokens_beside_answers(model: Overlapping) -> None:
+    """A prompt whose answer is one token frees its slot while the next prompt is in a pass."""
+    running = [replace(ALONE, ids=ids, max_tokens=60) for ids in PROMPTS[:2]]
+    single = [replace(ALONE, ids=ids, max_tokens=1) for ids in PROMPTS[2:]]
+    requests = [*running, *single]
+    wanted = in_turn(model, requests)
+
+    found = answered(model, requests)
+
+    assert said(found) == said(wanted)
+    parts = [rows for _, rows in model.waited if rows]
+    assert len(parts) == 1, "the first prompt alone is read by a pass that nothing was before"
+
+
+@pytest.mark.parametrize("at", [0, 3])
+def test_an_answer_ends_while_the_next_prompt_is_in_a_pass(model: Overlapping, at: int) -> None:
+    """Its slot is taken by the last answer, whose slot the prompt gets."""
+    requests = [replace(ALONE, ids=ids, max_tokens=40) for ids in PROMPTS]
+    ending = in_turn(model, requests)[0].ids[at + 8]
+    requests[0] = replace(requests[0], end_ids=frozenset({ending}))
+    wanted = in_turn(model, requests)
+
+    assert said(answered(model, requests)) == said(wanted)
+
+
+def test_no_memory_for_a_pass_with_the_next_prompt(model: Overlapping) -> None:
+    """It is begun again when its tokens are known; the request keeps its slot."""
+    requests = [replace(ALONE, ids=ids) for ids in PROMPTS]
+    wanted = in_turn(model, requests)
+    refused: list[tuple[int, int]] = []
+
+    def refuse() -> None:
+        if model.begun > SLOTS and not refused:  # beside this very pass
+            refused.append(model.ahead[-1])
+            raise torch.OutOfMemoryError("tried to allocate 2.00 GiB")
+
+    model.before_a_pass = refuse
+    found = answered(model, requests)
+
+    assert refused[0][1], "with a part of the prompt"
+    assert said(found) == said(wanted)
+
+
+def test_no_memory_beside_a_prompt_that_was_begun(
+    model: Overlapping, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The pass before it fails, and is run again with a smaller part: each keeps its slot."""
+    requests = [replace(ALONE, ids=ids) for ids in PROMPTS]
+    wanted = in_turn(model, requests)
+    failed: list[int] = []
+    fetching = choosing.fetching
+
+    def failing(tokens: torch.Tensor) -> Callable[[], list[float]]:
+        fetched, before = fetching(tokens), model.begun
+
+        def later() -> list[float]:
+            if model.begun > max(before, SLOTS) and not failed:
+                failed.append(model.begun)
+                raise torch.OutOfMemoryError("tried to allocate 2.00 GiB")
+            return fetched()
+
+        return later
+
+    monkeypatch.setattr(choosing, "fetching", failing)
+    found = answered(model, requests)
+
+    assert failed
+    assert said(found) == said(wanted)
+
+
+def test_no_memory_for_answers_beside_a_prompt_that_was_begun(
+    model: Overlapping, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An answer fails for want of memory; the request that has its slot already is read first."""
+    requests = [replace(ALONE, ids=ids, max_tokens=60) for ids in PROMPTS[:4]]
+    wanted = in_turn(model, requests)
+    engine, answering = Engine(model, changed(prompt_rows=1024)), list[int]()
+    sinks = [CollectingSink(lambda _, at=at: answering.append(at)) for at in range(len(requests))]
+    for one, sink in zip(requests[:2], sinks[:2], strict=True):
+        engine.submit(one, sink)
+    for _ in range(5):
+        engine.turn()
+
+    def failing(_: torch.Tensor) -> Callable[[], list[float]]:
+        def later() -> list[float]:
+            raise torch.OutOfMemoryError("tried to allocate 2.00 GiB")
+
+        return later
+
+    for one, sink in zip(requests[2:], sinks[2:], strict=True):
+        engine.submit(one, sink)
+    with monkeypatch.context() as patch:
+        patch.setattr(choosing, "fetching", failing)
+        engine.turn()
+    while engine.counts().running:
+        engine.turn()
+
+    failed = [sink for sink in sinks if sink.error is not None]
+    assert len(failed) == 1
+    assert failed[0] in sinks[:2]
+    assert answering.index(2) < answering.index(3)
+    assert all(
+        sink.pieces == one.pieces
+        for sink, one in zip(sinks, wanted, strict=True)
+        if sink not in failed
+    )
 
 
 def test_work_between_passes_finds_none_begun(model: Overlapping) -> None:

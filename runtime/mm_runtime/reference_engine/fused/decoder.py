@@ -179,7 +179,7 @@ class FusedDecoder:
         for at in range(0, len(part.rows), largest):
             rows = slice(at, at + largest)
             own = None if turns is None else turns[rows]
-            place = self._place_of_slot[len(tokens)]
+            place = self._place_of_slot[part.slot_after(len(tokens))]
             one = Part(part.start + at, part.rows[rows])
             states = self._read_part(one, place, own, adapters[len(tokens) :])
             # Only the last one lasts.
@@ -229,7 +229,8 @@ class FusedDecoder:
         decoding = self._batches_beside[bisect_left(self._batches_beside, len(tokens))]
         reading = self._beside[bisect_left(self._beside, len(part.rows))]
         described = self._tokens(tokens, positions, turned_by, decoding)
-        of_part = self._rows(part, self._place_of_slot[len(tokens)], turns, reading)
+        place = self._place_of_slot[part.slot_after(len(tokens))]
+        of_part = self._rows(part, place, turns, reading)
         self._give(torch.cat((described, of_part)), tokens)
         after = decoding + len(part.rows)
         self._states[decoding:after] = part.rows
