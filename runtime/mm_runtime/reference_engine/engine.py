@@ -343,9 +343,10 @@ class Engine:
             self._ahead = begin_ahead(follow, following, tokens)
         self._deliveries.release()
         if self._model.launches:
-            unoccupied = unread is None and self._slots.next is None and self._room(advancing)
+            taken = len(advancing) + (unread is not None)
+            free = self._slots.next is None and taken < self._options.limits.max_batch_size
             with suppress(Exception):  # `begin` fails again, and its client gets the error
-                self._model.prepare(self._waiting.first() if unoccupied else None)
+                self._model.prepare(self._waiting.first() if free else None)
 
     def _following(
         self, advancing: Sequence[Running], unread: Running | None, read: int
@@ -359,7 +360,8 @@ class Engine:
             return None
         slots, after = self._slots, len(advancing)
         completed = advancing[-1] if after > len(slots.decoding) else None
-        if unread is None and slots.next is None and self._room(advancing):
+        if unread is None and slots.next is None and self._waiting:
+            self._deliveries.release()  # before a prompt that may have to be made
             slots.next = self._admit(after)
         prompt = slots.next if unread is None else unread
         part = None
@@ -369,10 +371,6 @@ class Engine:
         if part is None and not staying:
             return None
         return Following(staying, positions_after(staying, completed), part)
-
-    def _room(self, advancing: Sequence[Running]) -> bool:
-        """Return whether one more has a slot beside those that get a token."""
-        return len(advancing) < self._options.limits.max_batch_size
 
     def _count(self, decoding: int) -> None:
         """Count a pass that decoded so many requests, and their positions."""
