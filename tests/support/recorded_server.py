@@ -36,7 +36,15 @@ class RecordedServer:
     @property
     def requested(self) -> list[dict[str, Any]]:
         """The requests that it took, in order."""
-        mark = "[TRT-LLM] [I] request "
+        return self._lines("request")
+
+    @property
+    def prompts(self) -> list[str]:
+        """Their prompts."""
+        return self._lines("prompt")
+
+    def _lines(self, word: str) -> list[Any]:
+        mark = f"[TRT-LLM] [I] {word} "
         *complete, _ = self.log.split("\n")  # the last one may be half written
         lines = (line.partition(mark)[2] for line in complete)
         return [json.loads(line) for line in lines if line]

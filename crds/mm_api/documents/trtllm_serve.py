@@ -13,6 +13,8 @@ from mm_api.base import Document
 
 _SALTED = (1, 1)
 _PATTERNS = _CALLS = (1, 2)
+_PLACES_MEDIA = (1, 3)
+_LAST_TEMPLATES = 10
 
 
 class TrtllmServe(Document):
@@ -50,6 +52,20 @@ class TrtllmServe(Document):
         (tensorrt_llm/serve/chat_utils.py). The functions of `tools` are written by every version.
         """
         return _is_since(_CALLS, self.version)
+
+    @property
+    def takes_templates(self) -> bool:
+        """Return whether a chat may have the field `chat_template`, which writes its prompt.
+
+        The field is older than all versions that are planned for. From 1.3 on the server places
+        media itself, message by message (NVIDIA/TensorRT-LLM, pull request 11461 of February 2026),
+        and then refuses the field unless it is started with a flag (14646, of May 2026). Both are
+        between candidates; 1.3.0rc10 of April (issue 12824) has the first and not the second.
+        """
+        if not _is_since(_PLACES_MEDIA, self.version.partition("rc")[0]):
+            return True
+        candidate = re.match(r"1\.3\.0rc(\d+)", self.version)
+        return candidate is not None and int(candidate[1]) <= _LAST_TEMPLATES
 
     @property
     def applies_adapters(self) -> bool:

@@ -16,7 +16,14 @@ from mm_api.documents.trtllm_serve import TrtllmServe
 from mm_runtime.gateway.backends.opening import open_engine
 from mm_runtime.gateway.backends.trtllm_serve import TrtllmServeEngine
 from mm_runtime.serving.directory import EngineDirectory
-from support.gateways import MODEL, serve, toy_gateway, toy_manifest, toy_serving
+from support.gateways import (
+    MODEL,
+    serve,
+    toy_gateway,
+    toy_manifest,
+    toy_serving,
+    write_processor,
+)
 from support.hollow_checkpoint import write_safetensors
 from support.recorded_server import RecordedServer, recorded_server
 
@@ -200,6 +207,7 @@ async def test_a_gateway_before_a_server_without_room_does_not_start(
     )
     serving = toy_serving().model_copy(update={"backend": "PyTorch", "trtllm_serve": plan})
     directory = EngineDirectory(tmp_path, toy_manifest(NAMES))
+    write_processor(tmp_path)
     if applies:
         await open_engine(directory, serving, "").close()
         return

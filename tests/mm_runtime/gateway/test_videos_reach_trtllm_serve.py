@@ -1,8 +1,7 @@
 """Qwen2-VL on backend PyTorch: trtllm-serve reads exactly the frames that the gateway chose."""
 
 import hashlib
-from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,41 +11,17 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from mm_api.documents.engine_manifest import EngineManifest
-from mm_runtime.gateway.backends.opening import open_engine
 from mm_runtime.gateway.media.frame_file import frame_file
-from mm_runtime.serving.directory import EngineDirectory
-from support.gateways import MODEL, serve, toy_gateway, toy_manifest, toy_serving
+from support.gateways import MODEL
 from support.images import data_url, encode, plain_image
-from support.model_configs import facts_of, planned_on_pytorch
+from support.model_configs import planned_on_pytorch
 from support.recorded_server import RecordedServer, recorded_server
+from support.toy_qwen import FAMILY, SECONDS, toy_qwen_client
 from support.videos import video
 
-FAMILY, VERSION = "qwen2-vl", "1.2.1"
+VERSION = "1.2.1"
 FRAMES = 8
-SECONDS = 60
-TEMPLATE = (
-    "{% for message in messages %}<|im_start|>{% for part in message.content %}"
-    "{% if part.type == 'image' %}<|vision_start|><|image_pad|><|vision_end|>"
-    "{% elif part.type == 'video' %}<|vision_start|><|video_pad|><|vision_end|>"
-    "{% else %}{{ part.text }}{% endif %}{% endfor %} {% endfor %}ASSISTANT:"
-)
-SPECIAL = ("<unk>", "<s>", "</s>", "<|image_pad|>", "<|video_pad|>", "<|im_start|>")
 ORDER = {"type": "text", "text": "order: none"}
-
-
-def manifest() -> EngineManifest:
-    """Return the toy model's, its images of 56 to 16,384 patches."""
-    toy, vision = toy_manifest(), facts_of(FAMILY).vision
-    facts = toy.plan.facts.model_copy(update={"family": FAMILY, "vision": vision})
-    assert toy.plan.engine.vision
-    shown = toy.plan.engine.vision.model_copy(update={"features_per_image": 64})
-    engine = toy.plan.engine.model_copy(update={"family": FAMILY, "vision": shown})
-    limits = engine.limits.model_copy(update={"max_multimodal_len": 4 * 256})
-    engine = engine.model_copy(update={"limits": limits})
-    return toy.model_copy(
-        update={"plan": toy.plan.model_copy(update={"facts": facts, "engine": engine})}
-    )
 
 
 @pytest.fixture(scope="module")
@@ -63,36 +38,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RecordedServer]
 @pytest.fixture
 async def client(tmp_path: Path, server: RecordedServer) -> AsyncIterator[httpx.AsyncClient]:
     """A client of a gateway before it."""
-    async with _client(tmp_path, server, FRAMES) as one:
+    async with toy_qwen_client(tmp_path, server, VERSION, FRAMES) as one:
         yield one
-
-
-@asynccontextmanager
-async def _client(
-    folder: Path, server: RecordedServer, frames: int, files: Mapping[str, object] | None = None
-) -> AsyncIterator[httpx.AsyncClient]:
-    """Connect both as a pod's documents say, but for the server's port."""
-    plan = planned_on_pytorch(FAMILY, VERSION, maxVideoFrames=frames or None).serve
-    assert plan
-    plan = plan.model_copy(update={"port": int(server.address.partition(":")[2])})
-    serving = toy_serving(max_video_frames=frames).model_copy(update={"trtllm_serve": plan})
-    engine = open_engine(EngineDirectory(folder, manifest()), serving, "")
-    gateway = toy_gateway(
-        folder,
-        engine,
-        template=TEMPLATE,
-        special=SPECIAL,
-        files=files,
-        trtllm_serve=plan,
-        manifest=manifest(),
-        max_video_frames=frames,
-    )
-    async with (
-        serve(gateway) as running,
-        httpx.AsyncClient(base_url=running.url, timeout=SECONDS) as client,
-    ):
-        yield client
-    await engine.close()
 
 
 async def send(client: httpx.AsyncClient, *parts: object, **fields: object) -> httpx.Response:
@@ -175,7 +122,7 @@ async def test_sizes_are_those_of_the_video_processor(
     """Images too: what is above its bound, the server would scale down."""
     most = 4 * 28**2
     files = {"video_preprocessor_config.json": {"min_pixels": 28**2, "max_pixels": most}}
-    async with _client(tmp_path, server, FRAMES, files) as client:
+    async with toy_qwen_client(tmp_path, server, VERSION, FRAMES, files) as client:
         assert (await send(client, image(still(1, (112, 112))), ORDER)).status_code == 200
     assert server.requested[-1]["videos"][0][:3] == [2, 56, 56]
 
@@ -201,7 +148,7 @@ async def test_too_much_is_refused_here(client: httpx.AsyncClient, server: Recor
 
 async def test_a_model_without_videos_says_so(tmp_path: Path, server: RecordedServer) -> None:
     """Where none are planned, the gateway refuses them."""
-    async with _client(tmp_path, server, 0) as client:
+    async with toy_qwen_client(tmp_path, server, VERSION) as client:
         error = (await send(client, row([still(1)]), ORDER)).json()["error"]
         assert "takes no video" in error["message"]
 

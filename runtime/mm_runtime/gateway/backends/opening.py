@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 from mm_api.documents.engine_manifest import ADAPTERS_FOLDER
 from mm_api.documents.serving_plan import ServingPlan
+from mm_api.families import FAMILIES
 from mm_runtime.base.trtllm_names import has_newer_names
+from mm_runtime.gateway.prompts.loading import load_turn_writer
 from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.prompts.tokens import TextCodec
 
@@ -27,8 +29,8 @@ def open_engine(
         triton: host:port of Triton's gRPC endpoint, for the backends that have one.
 
     Raises:
-        OSError, ValueError: the engine's tokenizer is missing or unusable, or the server would drop
-            its adapters.
+        OSError, ValueError: the engine's tokenizer or chat template is missing or unusable, or the
+            server would drop its adapters.
     """
     plan, build = serving.trtllm_serve, directory.manifest.plan.trtllm
     if plan is None:
@@ -61,6 +63,8 @@ def open_engine(
             "the engine has LoRA adapters and the serving plan no lora_config: it comes from"
             " another version of the operator, which has to plan again"
         )
+    served = FAMILIES[directory.facts.family].pytorch
+    joins = served is not None and served.joins_messages  # it uses no template at all
     return TrtllmServeEngine(
         f"127.0.0.1:{plan.port}",
         serving.model,
@@ -68,4 +72,5 @@ def open_engine(
         takes_salt=plan.takes_salt,
         adapters=adapters,
         as_videos=serving.gateway.max_video_frames > 0,
+        write=load_turn_writer(directory) if plan.takes_templates and not joins else None,
     )

@@ -1,8 +1,15 @@
 """How one engine's conversations are written, read from its files."""
 
+from collections.abc import Callable, Sequence
+
 from mm_api.families import FAMILIES
 from mm_runtime.gateway.prompts.conversation import ChatPrompt, control_pattern
-from mm_runtime.gateway.prompts.templates import load_template, load_tools_template
+from mm_runtime.gateway.prompts.templates import (
+    Tool,
+    Turn,
+    load_template,
+    load_tools_template,
+)
 from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.prompts.styles import style_of
 from mm_runtime.serving.prompts.tokens import TextCodec
@@ -42,3 +49,22 @@ def load_chat_prompt(
         drops_names=written_by_server,
         joins_messages=joins,
     )
+
+
+def load_turn_writer(directory: EngineDirectory) -> Callable[[Sequence[Turn], Sequence[Tool]], str]:
+    """Return what writes conversations as trtllm-serve would where no media are among them.
+
+    Args:
+        directory: of the engine.
+
+    Raises:
+        OSError, ValueError: the tokenizer or a chat template is missing or unusable.
+    """
+    style = style_of(directory, TextCodec(directory.tokenizer))
+    plain = load_template(directory.processor, style, directory.tokenizer)
+    with_tools = load_tools_template(directory.processor, style, directory.tokenizer) or plain
+
+    def write(turns: Sequence[Turn], tools: Sequence[Tool]) -> str:
+        return (with_tools if tools else plain).render(turns, tools)
+
+    return write

@@ -20,6 +20,7 @@ from arguments import VERSION
 from clips import BadClipError, Clips
 from generating import Generator, open_generator
 from lora import Adapters, RefusedAdapterError
+from placeholders import RefusedPromptError, prompt_of
 from response_format import RefusedFormError, answer_of
 from tools import RefusedToolsError, calls_of, check_tools, conversation
 
@@ -31,6 +32,7 @@ FIELDS = {
     *("stream_options", "temperature", "top_p", "tools", "tool_choice", "user", "best_of"),
     *("use_beam_search", "top_k", "min_p", "repetition_penalty", "stop_token_ids"),
     *("ignore_eos", "min_tokens", "skip_special_tokens", "add_generation_prompt", "lora_request"),
+    *("chat_template", "chat_template_kwargs"),
     *(() if VERSION.startswith(("0.", "1.0.")) else ("cache_salt",)),
 }
 """Of ChatCompletionRequest, which forbids others. `max_tokens` is the alias that it reads:
@@ -49,14 +51,14 @@ request_success_total{{finished_reason="stop",model_name="undefined"}} {count}
 """
 
 
-NO_CLIPS = Clips(None)
-
-
 class RefusedError(Exception):
     """A request that upstream answers with 400."""
 
 
-REFUSALS = (RefusedError, RefusedFormError, RefusedToolsError, RefusedAdapterError, BadClipError)
+REFUSALS = (
+    *(RefusedError, RefusedFormError, RefusedToolsError, RefusedAdapterError, BadClipError),
+    RefusedPromptError,
+)
 
 
 class Server(ThreadingHTTPServer):
@@ -77,6 +79,7 @@ class Server(ThreadingHTTPServer):
         self.generator = open_generator(folder)
         super().__init__(address, Handler)
         self.model = folder.name
+        self.kind = json.loads((folder / "config.json").read_text())["model_type"]
         self.version = version
         self.guided = options.get("guided_decoding_backend")
         self.clips = Clips(media)
@@ -128,12 +131,13 @@ class Handler(BaseHTTPRequestHandler):
         try:
             body = json.loads(content)
             by = self.server.adapters.answering(body.get("lora_request"))
-            chat = Chat(body, self.server.generator, self.server.guided, by, self.server.clips)
+            chat = Chat(body, self.server, by)
         except (*REFUSALS, ValueError, KeyError, TypeError) as error:
             refused = {"object": "error", "message": str(error), "type": "BadRequestError"}
             self._send(400, {**refused, "param": None, "code": 400})
             return
         _report(f"request {json.dumps(chat.reported, sort_keys=True)}")
+        _report(f"prompt {json.dumps(chat.prompt.text)}")
         self._count(running=1)
         try:
             if chat.stream:
@@ -206,14 +210,7 @@ class Handler(BaseHTTPRequestHandler):
 class Chat:
     """One request, checked as upstream checks it."""
 
-    def __init__(
-        self,
-        body: dict[str, Any],
-        generator: Generator | None = None,
-        guided: str | None = None,
-        adapter: str | None = None,
-        clips: Clips = NO_CLIPS,
-    ) -> None:
+    def __init__(self, body: dict[str, Any], server: Server, adapter: str | None) -> None:
         if foreign := set(body) - FIELDS:
             raise RefusedError(f"{min(foreign)}: Extra inputs are not permitted")
         self.stream = bool(body.get("stream"))
@@ -224,7 +221,10 @@ class Chat:
         check_tools(body)
         messages = body["messages"]
         kept = conversation(messages)
-        texts, images, videos = _read(messages, clips)
+        texts, images, videos = _read(messages, server.clips)
+        self.prompt = prompt_of(body, server.kind)
+        if self.prompt.template is not None:
+            texts = [self.prompt.text]
         self.order = texts[-1].partition("order: ")[2].split(" ")[0] if texts else ""
         if self.order == "fail":
             raise RefusedError("The model had the order to fail.\nWith more than one line.")
@@ -232,7 +232,7 @@ class Chat:
         words = _sentence(adapter, images, videos).split()
         if self.order == "count":
             words = [str(number) for number in range(1, limit + 2)]
-        formed = answer_of(body.get("response_format"), guided)
+        formed = answer_of(body.get("response_format"), server.guided)
         if formed is not None:
             words = [formed if isinstance(formed, str) else json.dumps(formed["json"])]
         # What ends an answer by itself has no text, and is not counted.
@@ -240,10 +240,12 @@ class Chat:
         if self.order == "call":
             spaced = calls_of(body.get("tools") or [])
         self.scores: list[dict[str, Any]] = []
-        if generator is not None:
+        if server.generator is not None:
             if body.get("tools"):
                 raise RefusedToolsError("tools are not recorded where a checkpoint answers")
-            spaced = self._generate(generator, messages, limit, scored=bool(body.get("logprobs")))
+            given = [part for one in messages for part in _images(one["content"])]
+            scored = bool(body.get("logprobs"))
+            spaced = self._generate(server.generator, given, limit, scored=scored)
         self.reason = "length" if len(spaced) > limit else "stop"
         self.words = spaced[:limit] if self.reason == "length" else [*spaced, ""]
         self.usage = {
@@ -251,16 +253,17 @@ class Chat:
             "completion_tokens": min(len(spaced), limit),
         }
         self.usage["total_tokens"] = sum(self.usage.values())
-        requested = {name: body[name] for name in sorted(set(body) - {"messages"})}
+        written = {"messages", "chat_template", "chat_template_kwargs"}
+        requested = {name: body[name] for name in sorted(set(body) - written)}
         self.reported = {"roles": [one["role"] for one in messages], "images": images, **requested}
         rare = {"videos": videos, "kept": kept if any(kept) else []}
         self.reported |= {name: value for name, value in rare.items() if value}
 
     def _generate(
-        self, generator: Generator, messages: list[Any], limit: int, *, scored: bool
+        self, generator: Generator, images: list[str], limit: int, *, scored: bool
     ) -> list[str]:
         """Return the texts of tokens; one more than the limit where the answer has not ended."""
-        made = list(generator.tokens(messages, limit))
+        made = list(generator.tokens(self.prompt, images, limit))
         ended = made[-1][1] is None
         for text, log_prob in made if scored else ():
             if log_prob is not None:
@@ -315,6 +318,12 @@ def _read(
                 raise RefusedError(f"Unknown part type: {part['type']}")
     clips.check_kinds(images=bool(images), videos=bool(videos))
     return texts, images, videos
+
+
+def _images(content: Any) -> list[str]:
+    """Return the URLs of a message's images."""
+    parts = [] if isinstance(content, str) else content
+    return [part["image_url"]["url"] for part in parts if "image_url" in part]
 
 
 def _sentence(adapter: str | None, images: list[Any], videos: list[Any]) -> str:

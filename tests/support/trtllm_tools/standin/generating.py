@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from placeholders import Prompt
+
 PACKAGES = "MM_RECORDED_PACKAGES"
 """Folder with transformers and torch; unset: answers are fixed sentences."""
 
@@ -41,12 +43,12 @@ class Generator:
         self._model: Any = kind.from_pretrained(folder, dtype=torch.float32).eval()
 
     def tokens(
-        self, messages: list[dict[str, Any]], limit: int
+        self, prompt: Prompt, images: list[str], limit: int
     ) -> Iterator[tuple[str, float | None]]:
         """Yield what each token adds to the text, and its log probability; an end token is last."""
         import torch  # noqa: PLC0415 (of the folder of packages)
 
-        inputs = self._inputs(messages)
+        inputs = self._inputs(prompt, [_opened(url) for url in images])
         with torch.inference_mode():
             made = self._model.generate(
                 **inputs,
@@ -69,13 +71,11 @@ class Generator:
             return
         yield "", None
 
-    def _inputs(self, messages: list[dict[str, Any]]) -> dict[str, Any]:
+    def _inputs(self, prompt: Prompt, images: list[Any]) -> dict[str, Any]:
         """Return the inputs of `generate`: each image's mark as often as it has features."""
-        images = [image for one in messages for image in _images(one["content"])]
+        own = {} if prompt.template is None else {"chat_template": prompt.template}
         text = self._tokenizer.apply_chat_template(
-            [{"role": one["role"], "content": _parts(one["content"])} for one in messages],
-            add_generation_prompt=True,
-            tokenize=False,
+            prompt.messages, add_generation_prompt=True, tokenize=False, **own, **prompt.variables
         )
         given = self._pixels(images=images, return_tensors="pt") if images else {}
         for grid in given["image_grid_thw"] if images else ():
@@ -88,17 +88,8 @@ class Generator:
         return {"input_ids": ids, "mm_token_type_ids": kinds, **given}
 
 
-def _parts(content: Any) -> list[dict[str, Any]]:
-    if isinstance(content, str):
-        return [{"type": "text", "text": content}]
-    return [{"type": "image"} if "image_url" in part else part for part in content]
-
-
-def _images(content: Any) -> Iterator[Any]:
-    """Yield the images of a message, opened."""
+def _opened(url: str) -> Any:
     from PIL import Image  # noqa: PLC0415 (of the folder of packages)
 
-    for part in () if isinstance(content, str) else content:
-        if "image_url" in part:
-            encoded = part["image_url"]["url"].partition(",")[2]
-            yield Image.open(io.BytesIO(base64.b64decode(encoded))).convert("RGB")
+    content = base64.b64decode(url.partition(",")[2])
+    return Image.open(io.BytesIO(content)).convert("RGB")

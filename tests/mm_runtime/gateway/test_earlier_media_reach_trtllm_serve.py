@@ -1,0 +1,197 @@
+"""Backend PyTorch: media of earlier messages stand where the conversation has them.
+
+The recorded server puts placeholders where its version does: of 1.0 all in front of the last
+message, of 1.1 and 1.2 those of all messages so far in front of each. It fails, as upstream does,
+on a prompt with more of them than media.
+"""
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+from PIL import Image
+
+from mm_api.documents.trtllm_serve import TrtllmServe
+from support.gateways import MODEL
+from support.images import data_url, encode, plain_image
+from support.model_configs import planned_on_pytorch
+from support.recorded_server import RecordedServer, recorded_server
+from support.toy_qwen import FAMILY, SECONDS, toy_qwen_client
+
+VERSIONS = ("1.0.0", "1.1.0", "1.2.1")
+NEWEST = "1.3.0rc20"
+FRAMES = 8
+IMAGE = "<|vision_start|><|image_pad|><|vision_end|>"
+VIDEO = "<|vision_start|><|video_pad|><|vision_end|>"
+
+
+def server_of(version: str, folder: Path, frames: int = 0) -> Iterator[RecordedServer]:
+    """Run a recorded server with the plan's arguments for media."""
+    plan = planned_on_pytorch(FAMILY, version, maxVideoFrames=frames or None).serve
+    assert plan
+    at = plan.argv.index("--media_io_kwargs") if frames else len(plan.argv)
+    with recorded_server(folder, version, arguments=plan.argv[at : at + 2]) as server:
+        yield server
+
+
+@pytest.fixture(scope="module", params=VERSIONS)
+def server(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[RecordedServer, str]]:
+    """A server of each kind of version, with the version."""
+    for one in server_of(request.param, tmp_path_factory.mktemp("recorded")):
+        yield one, request.param
+
+
+@pytest.fixture
+async def client(
+    tmp_path: Path, server: tuple[RecordedServer, str]
+) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of a gateway before it."""
+    async with toy_qwen_client(tmp_path, *server) as one:
+        yield one
+
+
+async def send(client: httpx.AsyncClient, *messages: object, **fields: object) -> httpx.Response:
+    """Send a conversation."""
+    body = {"model": MODEL, "messages": list(messages), **fields}
+    return await client.post("/v1/chat/completions", json=body)
+
+
+def user(*parts: object) -> dict[str, Any]:
+    """Return a message; texts are parts, too."""
+    shown = [{"type": "text", "text": one} if isinstance(one, str) else one for one in parts]
+    return {"role": "user", "content": shown}
+
+
+def said(text: str) -> dict[str, str]:
+    """Return a message of the assistant's."""
+    return {"role": "assistant", "content": text}
+
+
+def image(width: int, height: int = 56) -> dict[str, Any]:
+    """Return a part with an image."""
+    url = data_url(encode(plain_image((width, height))))
+    return {"type": "image_url", "image_url": {"url": url}}
+
+
+def frames(count: int) -> dict[str, Any]:
+    """Return a part with a video: frames in a row."""
+    stills = [
+        Image.fromarray(np.random.default_rng(seed).integers(0, 256, (56, 84, 3), np.uint8))
+        for seed in range(count)
+    ]
+    encoded = [data_url(encode(one)).partition(",")[2] for one in stills]
+    url = "data:video/jpeg;base64," + ",".join(encoded)
+    return {"type": "video_url", "video_url": {"url": url}}
+
+
+async def test_a_question_after_an_image(
+    client: httpx.AsyncClient, server: tuple[RecordedServer, str]
+) -> None:
+    """The most usual chat: an image with a question, its answer, another question."""
+    answer = await send(client, user(image(84), "what ?"), said("a cat"), user("where ?"))
+    assert answer.status_code == 200, answer.text
+    content = answer.json()["choices"][0]["message"]["content"]
+    assert content == "A recorded answer about 1 images."
+    running, _ = server
+    assert running.requested[-1]["images"] == [[84, 56]]
+    assert running.prompts[-1] == (
+        f"<|im_start|>user {IMAGE}what ? <|im_start|>assistant a cat "
+        "<|im_start|>user where ? ASSISTANT:"
+    )
+
+
+async def test_images_of_several_messages(
+    client: httpx.AsyncClient, server: tuple[RecordedServer, str]
+) -> None:
+    """Each stands in its message, behind texts too, in the order of the pixels; so in a stream."""
+    messages = (
+        {"role": "system", "content": "be short"},
+        user("first", image(84), image(112)),
+        said("seen"),
+        user(image(140), "and", image(168), "?"),
+    )
+    answer = await send(client, *messages, stream=True)
+    assert answer.text.endswith("data: [DONE]\n\n")
+    running, _ = server
+    assert running.requested[-1]["images"] == [[84, 56], [112, 56], [140, 56], [168, 56]]
+    assert running.prompts[-1] == (
+        f"<|im_start|>system be short <|im_start|>user first{IMAGE}{IMAGE} "
+        f"<|im_start|>assistant seen <|im_start|>user {IMAGE}and{IMAGE}? ASSISTANT:"
+    )
+
+
+async def test_texts_alone_are_the_servers(
+    client: httpx.AsyncClient, server: tuple[RecordedServer, str]
+) -> None:
+    """Without media the server writes the conversation, which it does as the checkpoint says."""
+    assert (await send(client, user("what ?"), said("?"), user("so"))).status_code == 200
+    running, _ = server
+    assert running.prompts[-1] == "user: what ?\nassistant: ?\nuser: so\n"
+
+
+async def test_a_question_after_a_video(tmp_path: Path) -> None:
+    """Videos too, and images between them, which are videos of one frame to this server."""
+    for server in server_of("1.2.1", tmp_path / "recorded", FRAMES):
+        async with toy_qwen_client(tmp_path, server, "1.2.1", FRAMES) as client:
+            answer = await send(
+                *(client, user(frames(3), "what ?"), said("a dog")),
+                *(user("and", image(112), "?"), said("?"), user("where ?")),
+            )
+        assert answer.status_code == 200, answer.text
+        assert [one[:2] for one in server.requested[-1]["videos"]] == [[4, 84], [2, 112]]
+        assert server.prompts[-1] == (
+            f"<|im_start|>user {VIDEO}what ? <|im_start|>assistant a dog "
+            f"<|im_start|>user and{VIDEO}? <|im_start|>assistant ? "
+            "<|im_start|>user where ? ASSISTANT:"
+        )
+
+
+async def test_newer_servers_write_themselves(tmp_path: Path) -> None:
+    """They refuse templates of requests, and place media message by message."""
+    for server in server_of(NEWEST, tmp_path / "recorded"):
+        async with toy_qwen_client(tmp_path, server, NEWEST) as client:
+            answer = await send(client, user(image(84), "what ?"), said("a cat"), user("so"))
+        assert answer.status_code == 200, answer.text
+        assert server.prompts[-1] == f"user: {IMAGE}\nwhat ?\nassistant: a cat\nuser: so\n"
+
+
+@pytest.mark.parametrize("version", [*VERSIONS, NEWEST])
+def test_what_the_server_does_by_itself(tmp_path: Path, version: str) -> None:
+    """Why the gateway writes: the same conversation, sent as it is."""
+    messages = [user(image(84), "what ?"), said("a cat"), user("so")]
+    body = {"model": MODEL, "messages": messages}
+    for server in server_of(version, tmp_path):
+        address = f"http://{server.address}/v1/chat/completions"
+        answer = httpx.post(address, json=body, timeout=SECONDS)
+        if version in {"1.1.0", "1.2.1"}:
+            assert answer.status_code == 400
+            assert "out of bounds" in answer.json()["message"]
+        elif version == "1.0.0":
+            assert server.prompts == [f"user: what ?\nassistant: a cat\nuser: {IMAGE}\nso\n"]
+        else:
+            assert server.prompts == [f"user: {IMAGE}\nwhat ?\nassistant: a cat\nuser: so\n"]
+
+
+@pytest.mark.parametrize(
+    ("version", "takes"),
+    [
+        *(("1.0.0", True), ("1.0.3.2510", True), ("1.2.1", True), ("1.3.0rc10", True)),
+        *(("1.3.0rc20", False), ("1.3.0", False), ("1.4.0rc1", False)),
+    ],
+)
+def test_templates_are_taken_up_to_a_candidate(version: str, takes: bool) -> None:  # noqa: FBT001
+    """Later ones refuse them, and need none."""
+    plan = TrtllmServe(
+        version=version,
+        checkpoint="models/toy",
+        port=8000,
+        argv=["trtllm-serve"],
+        options_file="options.yaml",
+        options={},
+    )
+    assert plan.takes_templates == takes

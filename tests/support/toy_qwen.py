@@ -1,0 +1,79 @@
+"""A toy Qwen2-VL behind a recorded trtllm-serve: its engine, and a client of its gateway."""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import httpx
+
+from mm_api.documents.engine_manifest import EngineManifest
+from mm_runtime.gateway.backends.opening import open_engine
+from mm_runtime.serving.directory import EngineDirectory
+from support.gateways import serve, toy_gateway, toy_manifest, toy_serving, write_processor
+from support.model_configs import facts_of, planned_on_pytorch
+from support.recorded_server import RecordedServer
+
+FAMILY = "qwen2-vl"
+SECONDS = 60
+TEMPLATE = (
+    "{% for message in messages %}<|im_start|>{{ message.role }} {% for part in message.content %}"
+    "{% if part.type == 'image' %}<|vision_start|><|image_pad|><|vision_end|>"
+    "{% elif part.type == 'video' %}<|vision_start|><|video_pad|><|vision_end|>"
+    "{% else %}{{ part.text }}{% endif %}{% endfor %} {% endfor %}ASSISTANT:"
+)
+SPECIAL = ("<unk>", "<s>", "</s>", "<|image_pad|>", "<|video_pad|>", "<|im_start|>")
+
+
+def manifest() -> EngineManifest:
+    """Return the toy model's, its images of 56 to 16,384 patches."""
+    toy, vision = toy_manifest(), facts_of(FAMILY).vision
+    facts = toy.plan.facts.model_copy(update={"family": FAMILY, "vision": vision})
+    assert toy.plan.engine.vision
+    shown = toy.plan.engine.vision.model_copy(update={"features_per_image": 64})
+    engine = toy.plan.engine.model_copy(update={"family": FAMILY, "vision": shown})
+    limits = engine.limits.model_copy(update={"max_multimodal_len": 4 * 256})
+    engine = engine.model_copy(update={"limits": limits})
+    return toy.model_copy(
+        update={"plan": toy.plan.model_copy(update={"facts": facts, "engine": engine})}
+    )
+
+
+@asynccontextmanager
+async def toy_qwen_client(
+    folder: Path,
+    server: RecordedServer,
+    version: str,
+    frames: int = 0,
+    files: Mapping[str, object] | None = None,
+) -> AsyncIterator[httpx.AsyncClient]:
+    """Connect gateway and server as a pod's documents say, but for the server's port.
+
+    Args:
+        folder: for the files of the model.
+        server: of the version.
+        version: of TensorRT-LLM.
+        frames: of videos; 0: none are planned.
+        files: more of the processor, by name.
+    """
+    plan = planned_on_pytorch(FAMILY, version, maxVideoFrames=frames or None).serve
+    assert plan
+    plan = plan.model_copy(update={"port": int(server.address.partition(":")[2])})
+    serving = toy_serving(max_video_frames=frames).model_copy(update={"trtllm_serve": plan})
+    write_processor(folder / "engine", TEMPLATE, SPECIAL)
+    engine = open_engine(EngineDirectory(folder / "engine", manifest()), serving, "")
+    gateway = toy_gateway(
+        folder / "gateway",
+        engine,
+        template=TEMPLATE,
+        special=SPECIAL,
+        files=files,
+        trtllm_serve=plan,
+        manifest=manifest(),
+        max_video_frames=frames,
+    )
+    async with (
+        serve(gateway) as running,
+        httpx.AsyncClient(base_url=running.url, timeout=SECONDS) as client,
+    ):
+        yield client
+    await engine.close()
