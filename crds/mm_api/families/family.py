@@ -342,6 +342,11 @@ class Family:
     rows_of_image: Callable[[VisionFacts, int, int], int] | None = None
     """Tokens of an image of a height and width, as the checkpoint's own processor makes them; None:
     the plan's estimate, of every image."""
+    rows_of_video: Callable[[VisionFacts, int, int, int], int] | None = None
+    """The same of so many frames of a height and width, where the checkpoint's own processor reads
+    videos; None: it is given none, or another one cuts them."""
+    frame_pixels: int = 0
+    """Most pixels that the checkpoint's own processor leaves of a frame; 0: it is given none."""
     audio_features: Callable[[int], int] | None = None
     """Tokens that a recording of so many samples becomes; None: conversations hold none."""
     reads_audio: bool = False

@@ -37,6 +37,13 @@ TOWER = {
 }
 """Defaults of Qwen2_5OmniVisionEncoderConfig."""
 
+FRAME_PIXELS = (128 * 28 * 28, 768 * 28 * 28)
+"""Fewest and most of a frame of a video: what Qwen2_5OmniProcessor gives its video processor,
+whatever the checkpoint's files say."""
+
+FRAMES = 2
+"""Of a video that become one patch in time: `temporal_patch_size` of Qwen2VLVideoProcessor."""
+
 SECONDS = 30
 """chunk_length of WhisperFeatureExtractor where a checkpoint does not name it."""
 
@@ -57,6 +64,7 @@ def read(config: JsonObject, processor: JsonObject) -> Dimensions:
     least = reads("min_pixels", qwen2_vl.PIXELS[0])
     most = reads("max_pixels", qwen2_vl.PIXELS[1])
     unit = tower("patch_size") * tower("spatial_merge_size")
+    thinks = Sizes(thinker, {"position_id_per_seconds": 25}, "thinker_config")
     samples = reads("chunk_length", SECONDS) * qwen2_audio.EXTRACTOR["sampling_rate"]
     return Dimensions(
         text_facts({"model_type": "qwen2_5_omni_text"} | text, tied_embeddings=False),
@@ -71,6 +79,7 @@ def read(config: JsonObject, processor: JsonObject) -> Dimensions:
             merge_size=tower("spatial_merge_size"),
             min_pixels=least,
             max_pixels=most,
+            tokens_per_second=thinks("position_id_per_seconds"),
         ),
         audio=AudioFacts(
             hidden_size=audio("d_model"),
@@ -85,8 +94,23 @@ def read(config: JsonObject, processor: JsonObject) -> Dimensions:
 
 def rows_of_image(vision: VisionFacts, height: int, width: int) -> int:
     """Return the features of an image: `smart_resize` of Qwen2VLImageProcessor."""
+    return _resized(vision, height, width, vision.min_pixels or 1, vision.max_pixels or 1)
+
+
+def rows_of_video(vision: VisionFacts, frames: int, height: int, width: int) -> int:
+    """Return the features of a video; an odd last frame counts twice."""
+    return ceil(frames / FRAMES) * _resized(vision, height, width, *FRAME_PIXELS)
+
+
+def video_features(vision: VisionFacts, frames: int) -> int:
+    """Return the features of so many of the largest frames."""
     unit = vision.patch_size * (vision.merge_size or 1)
-    least, most = vision.min_pixels or 1, vision.max_pixels or 1
+    return ceil(frames / FRAMES) * max(1, FRAME_PIXELS[1] // unit**2)
+
+
+def _resized(vision: VisionFacts, height: int, width: int, least: int, most: int) -> int:
+    """Return the features of an image that is resized to pixels within bounds."""
+    unit = vision.patch_size * (vision.merge_size or 1)
     high, wide = round(height / unit) * unit, round(width / unit) * unit
     if high * wide > most:
         scale = sqrt(height * width / most)
@@ -102,6 +126,8 @@ WRAPPER = (
     "<|im_start|>user\n"
     + IMAGES
     + "<|vision_bos|><|IMAGE|><|vision_eos|>{% endfor %}"
+    + "{% for part in messages[0]['content'] if part['type'] == 'video' %}"
+    + "<|vision_bos|><|VIDEO|><|vision_eos|>{% endfor %}"
     + TEXT
     + "{% endfor %}<|im_end|>\n<|im_start|>assistant\n"
 )
@@ -116,17 +142,29 @@ QWEN2_5_OMNI = replace(
     recognised=lambda _: True,
     read=read,
     loaded_as="Qwen2_5OmniThinkerForConditionalGeneration",
-    prompt=PromptStyle(WRAPPER, "<|IMAGE|>", audio="<|AUDIO|>", opening="<|im_start|>"),
+    prompt=PromptStyle(
+        WRAPPER, "<|IMAGE|>", "<|VIDEO|>", audio="<|AUDIO|>", opening="<|im_start|>"
+    ),
     serving=Serving(
         ("ensemble", "preprocessing", "tensorrt_llm", "postprocessing"),
         (*BYTES_TENSORS, "audio_samples_input", "audio_lengths_input"),
         "the checkpoint's chat template",
     ),
     rows_of_image=rows_of_image,
+    rows_of_video=rows_of_video,
+    frame_pixels=FRAME_PIXELS[1],
+    video_features=video_features,
     audio_features=qwen2_audio.audio_features,
     notes=(
         "answers are texts: the talker is not loaded",
-        "videos, and audio in them, are refused",
+        (
+            "a request has images or one video; the audio in a video is not read: send it as a "
+            "recording of its own"
+        ),
+        (
+            "two frames are 128 to 768 tokens, whatever the checkpoint's files say; without times,"
+            " two are a second"
+        ),
         "requests are decoded one after another, on a processor",
     ),
 )

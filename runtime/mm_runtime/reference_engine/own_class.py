@@ -23,6 +23,7 @@ from mm_runtime.reference_engine.unbatched import UnbatchedModel
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.generate.request import RawImages, Request
 from mm_runtime.serving.preprocess.audio.spectrogram import SAMPLE_RATE
+from mm_runtime.serving.preprocess.processors.frame_sizes import FRAMES
 
 _NOT_READ = frozenset({"input_ids", "attention_mask", "labels"})
 """Of a processor's tensors: the engine has the ids, sees all of a prompt, and trains nothing."""
@@ -58,6 +59,7 @@ class OwnClassModel(UnbatchedModel):
             audio: of its tower; None: it reads no recordings.
         """
         self._audio = audio
+        self._family = checkpoint.family
         super().__init__(checkpoint.slots, checkpoint.device)
         kind = getattr(transformers, FAMILIES[checkpoint.family].transformers_class)
         dtype = getattr(torch, checkpoint.dtype)
@@ -87,6 +89,7 @@ class OwnClassModel(UnbatchedModel):
             raise RequestError("prompt_text is missing: this model reads texts, and makes the ids")
         images = _images(raw_images)
         recordings = self._recordings(raw_images)
+        self._check_video(raw_images)
         begin = getattr(self._processor.tokenizer, "bos_token", None)
         begins = begin is not None and raw_images.text.startswith(begin)
         options: dict[str, Any] = {"text": [raw_images.text], "return_tensors": "pt"}
@@ -94,7 +97,9 @@ class OwnClassModel(UnbatchedModel):
         try:
             if recordings:
                 options |= {"audio": recordings, "sampling_rate": SAMPLE_RATE}
-            if images:
+            if raw_images.is_video:
+                options |= _video(raw_images, images)
+            elif images:
                 options |= {"images": images}
             if images or recordings:
                 made = dict(self._processor(**options))
@@ -135,6 +140,22 @@ class OwnClassModel(UnbatchedModel):
                     f"{self._audio.least_samples} to {self._audio.most_samples}"
                 )
         return found
+
+    def _check_video(self, raw_images: RawImages) -> None:
+        """Refuse marks of videos that are not there: their tokens would stand for nothing.
+
+        Raises:
+            RequestError: there are other than the request has videos.
+        """
+        mark = FAMILIES[self._family].prompt
+        if mark is None or not mark.video:
+            return
+        found = raw_images.text.count(mark.video)
+        if found != raw_images.is_video:
+            raise RequestError(
+                f"the prompt has {found} {mark.video} placeholder(s) and the request "
+                f"{int(raw_images.is_video)} video(s); send one for each placeholder"
+            )
 
     def check(self, request: Request) -> None:
         """Refuse ids that are not this model's, and what it does not read."""
@@ -220,6 +241,14 @@ def _handed_over(
     """Return what `generate` has prepared, in place of an answer."""
     del model, logits_processor, stopping_criteria  # the engine chooses and ends
     return _State(input_ids, generation_config, values)
+
+
+def _video(raw_images: RawImages, frames: list[Image.Image]) -> dict[str, Any]:
+    """Return what a processor is given of a video: every frame, and how many are a second."""
+    pixels = np.stack([np.asarray(one) for one in frames])
+    apart = raw_images.seconds_per_grid
+    paced = {} if apart is None else {"fps": FRAMES / apart}
+    return {"videos": [pixels], "do_sample_frames": False, **paced}
 
 
 def _images(raw_images: RawImages) -> list[Image.Image]:

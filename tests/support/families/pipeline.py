@@ -57,6 +57,8 @@ OWN_INPUTS = {
     "PROMPT_TEXT": "prompt_text",
     "RAW_IMAGES": "raw_images",
     "RAW_IMAGE_SIZES": "raw_image_sizes",
+    "IS_VIDEO_INPUT": "raw_is_video",
+    "SECOND_PER_GRID_TS": "raw_second_per_grid",
 }
 """Those between preprocessing and a checkpoint's own class."""
 

@@ -35,6 +35,7 @@ TEMPLATE = (
     "{% for part in message['content'] %}"
     "{% if part['type'] == 'image' %}<|vision_bos|><|IMAGE|><|vision_eos|>"
     "{% elif part['type'] == 'audio' %}<|audio_bos|><|AUDIO|><|audio_eos|>"
+    "{% elif part['type'] == 'video' %}<|vision_bos|><|VIDEO|><|vision_eos|>"
     "{% else %}{{ part['text'] }}{% endif %}{% endfor %}<|im_end|>{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant{% endif %}"
 )

@@ -98,7 +98,8 @@ def _decoder(request: PlanRequest, facts: ModelFacts, family: Family) -> Limits:
         )
     together = _vision_batch(request, batch * images * tiles)
     if family.encodes_at_once(request.backend):
-        together = max(together, images * tiles)
+        # A video is read in one pass, too: so many images of the largest size.
+        together = max(together, images * tiles, -(-rows // features) * tiles if features else 0)
     return Limits(
         EngineLimits(
             max_batch_size=batch,
@@ -174,11 +175,15 @@ def _input(request: PlanRequest, family: Family, occupied: int, seq_len: int) ->
             "spec.engine.maxInputLen",
         )
     if chosen <= occupied:
+        media, field = f"{request.max_images} images", "spec.engine.maxImagesPerRequest"
+        if request.max_video_frames is not None:
+            media = f"{media} or {request.max_video_frames} frames"
+            field = f"{field} or spec.engine.maxVideoFrames"
         raise SpecError(
             "InputLenTooShort",
-            f"prompts of {chosen} tokens have no room for a question: {request.max_images} images "
+            f"prompts of {chosen} tokens have no room for a question: {media} "
             f"and the template take {occupied}; raise spec.engine.maxInputLen or "
-            "spec.engine.maxSeqLen, or lower spec.engine.maxImagesPerRequest",
+            f"spec.engine.maxSeqLen, or lower {field}",
             "spec.engine.maxInputLen",
         )
     if requested:

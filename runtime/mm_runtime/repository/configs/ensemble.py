@@ -193,6 +193,8 @@ STEPS = (
             "prompt_text": "_PROMPT_TEXT",
             "raw_images": "_RAW_IMAGES",
             "raw_image_sizes": "_RAW_IMAGE_SIZES",
+            "raw_is_video": "_IS_VIDEO_INPUT",
+            "raw_second_per_grid": "_SECOND_PER_GRID_TS",
             "raw_audio": "audio_samples_input",
             "raw_audio_lengths": "audio_lengths_input",
             "decoder_input_ids": "_DECODER_INPUT_ID",
@@ -263,6 +265,9 @@ STEPS = (
 simply absent from the optional inputs of the steps after it."""
 
 _PREPARING, _ENCODER, _LANGUAGE_MODEL = STEPS[:3]
+_OF_OWN_VIDEOS = {"raw_is_video", "raw_second_per_grid"}
+"""Of the language model where the checkpoint's own processor is in it; encoders read the same."""
+
 _SALTED = (tensorrt_llm.NAME, tensorrt_llm.SALT)
 """TensorRT-LLM's own backend has no such input, and of audio nothing is kept."""
 
@@ -322,14 +327,17 @@ def steps(values: RepositoryValues) -> tuple[EnsembleStep, ...]:
         gone |= {outputs[name] for name in tensorrt_llm.OWN_OUTPUTS if name in outputs}
         gone |= {one for name, one in _LANGUAGE_MODEL.input_map.items() if name in absent}
     salted = values.native is None and not values.accepts_audio
-    read = {one for step in kept for one in step.input_map.values()}
+    unknown = set() if values.reads_raw_images else _OF_OWN_VIDEOS
+    read = {one for step in kept for name, one in step.input_map.items() if name not in unknown}
     return tuple(
         EnsembleStep(
             step.model_name,
             input_map={
                 name: one
                 for name, one in step.input_map.items()
-                if one not in gone and (salted or (step.model_name, name) != _SALTED)
+                if one not in gone
+                and name not in unknown
+                and (salted or (step.model_name, name) != _SALTED)
             },
             output_map={
                 name: one

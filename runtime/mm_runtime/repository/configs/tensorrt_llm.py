@@ -37,6 +37,8 @@ RAW_IMAGES = (
     optional("prompt_text", DataType.STRING, 1),
     optional("raw_images", DataType.UINT8, -1, -1, -1, -1),
     optional("raw_image_sizes", DataType.INT64, -1, 2),
+    optional("raw_is_video", DataType.BOOL, 1),
+    optional("raw_second_per_grid", DataType.FP32, -1),
 )
 """What the checkpoint's own processor reads, where it runs in this process."""
 

@@ -106,7 +106,14 @@ def _read_raw_images(inputs: Tensors) -> RawImages | None:
     if text is None:
         return None
     pixels, sizes = single(inputs, "raw_images"), single(inputs, "raw_image_sizes")
-    return RawImages(text, pixels, sizes, _read_recordings(inputs))
+    return RawImages(
+        text,
+        pixels,
+        sizes,
+        is_video=bool(scalar(inputs, "raw_is_video")),
+        seconds_per_grid=scalar(inputs, "raw_second_per_grid"),
+        recordings=_read_recordings(inputs),
+    )
 
 
 def _read_recordings(inputs: Tensors) -> tuple[NDArray[np.float32], ...]:
