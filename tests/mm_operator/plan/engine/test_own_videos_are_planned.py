@@ -29,14 +29,23 @@ def test_frames_have_room_by_default() -> None:
 
 
 @pytest.mark.parametrize(("count", "rows"), [(48, 24 * 768), (60, 30 * 768)])
-def test_more_frames_are_memory(count: int, rows: int) -> None:
-    """Their tokens are those of a prompt, and their patches pass the tower together."""
+def test_more_frames_are_longer_prompts(count: int, rows: int) -> None:
+    """Their tokens are those of a prompt, and of keys and values."""
     plain, more = planned(FAMILY), planned(FAMILY, {"maxVideoFrames": count})
     assert frames(more) == count
     assert more.limits
     assert more.limits.max_input_len > rows
-    assert host(more).vision_bytes > host(plain).vision_bytes
     assert host(more).kv_cache_bytes > host(plain).kv_cache_bytes
+
+
+def test_a_video_passes_the_tower_together() -> None:
+    """Up to 42 frames are fewer patches than the largest image, and more are the next one's."""
+    lengths = {"maxBatchSize": 1, "maxInputLen": 30_000, "maxSeqLen": 32_000}
+    least, most, above = (
+        host(planned(FAMILY, {**lengths, "maxVideoFrames": count})).vision_bytes
+        for count in (2, 42, 44)
+    )
+    assert least == most < above
 
 
 def test_more_than_the_positions_is_refused() -> None:
