@@ -19,7 +19,7 @@ REGISTRY = "crds/mm_api/families/"
 _SHARED = frozenset(
     {
         *("detection", "family", "known_classes", "layouts", "look_alikes", "prompt"),
-        *("upstream_classes", "internvl_chat", "phi3_v"),
+        *("upstream_classes", "internvl_chat", "phi3_v", "processor_files"),
     }
 )
 """Modules of the registry that are no family's."""

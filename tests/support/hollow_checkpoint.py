@@ -57,8 +57,9 @@ def write_checkpoint(directory: Path, config: Mapping[str, Any] = LLAVA_CONFIG) 
     """Write a checkpoint with 88 float16 and 8 float32 parameters; return its directory."""
     directory.mkdir(parents=True, exist_ok=True)
     (directory / "config.json").write_text(json.dumps(config))
-    for name in ("tokenizer.json", "tokenizer_config.json", "preprocessor_config.json"):
+    for name in ("tokenizer.json", "tokenizer_config.json"):
         (directory / name).write_text("{}")
+    (directory / "preprocessor_config.json").write_text('{"do_resize": true}')
     write_safetensors(directory / "model.safetensors", {"a": ("F16", (8, 11)), "b": ("F32", (8,))})
     return directory
 

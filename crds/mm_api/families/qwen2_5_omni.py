@@ -61,8 +61,7 @@ def read(config: JsonObject, processor: JsonObject) -> Dimensions:
     audio = Sizes(section(thinker, "audio_config") or {}, qwen2_audio.AUDIO, "audio_config")
     reads = Sizes(processor, {}, "preprocessor_config.json")
     qwen2_audio.check_extractor(processor)
-    least = reads("min_pixels", qwen2_vl.PIXELS[0])
-    most = reads("max_pixels", qwen2_vl.PIXELS[1])
+    least, most = qwen2_vl.pixel_bounds(processor)
     unit = tower("patch_size") * tower("spatial_merge_size")
     thinks = Sizes(thinker, {"position_id_per_seconds": 25}, "thinker_config")
     samples = reads("chunk_length", SECONDS) * qwen2_audio.EXTRACTOR["sampling_rate"]

@@ -54,9 +54,7 @@ def read(config: JsonObject, processor: JsonObject) -> Dimensions:
             "use_sliding_window is true; expected false: the answer must attend to all of an image"
             " and its question"
         )
-    bounds = Sizes(processor, {}, "preprocessor_config.json")
-    least = bounds("min_pixels", qwen2_vl.PIXELS[0])
-    most = bounds("max_pixels", qwen2_vl.PIXELS[1])
+    least, most = qwen2_vl.pixel_bounds(processor)
     merge = size("spatial_merge_size")
     unit = size("patch_size") * merge
     vision = VisionFacts(

@@ -4,7 +4,7 @@ from math import isqrt
 
 from mm_api.checkpoint.dimensions import Dimensions
 from mm_api.checkpoint.text import text_facts
-from mm_api.checkpoint.values import JsonObject, Sizes, section
+from mm_api.checkpoint.values import JsonObject, Sizes, invalid, section
 from mm_api.checkpoint.vision import image_token
 from mm_api.documents.model_facts import VisionFacts
 from mm_api.families.family import (
@@ -58,15 +58,34 @@ PIXELS = (56 * 56, 28 * 28 * 1280)
 """min_pixels and max_pixels of Qwen2VLImageProcessor, for checkpoints that do not name them."""
 
 
+def pixel_bounds(processor: JsonObject) -> tuple[int, int]:
+    """Return the fewest and the most pixels of an image, as Qwen2VLImageProcessor reads its file.
+
+    `min_pixels` and `max_pixels` come before `size`, which transformers 5 writes instead of them.
+
+    Raises:
+        CheckpointError: a bound is no positive integer, or the first is above the second.
+    """
+    sides = Sizes(section(processor, "size") or {}, {}, "preprocessor_config.json size")
+    own = Sizes(processor, {}, "preprocessor_config.json")
+    least = own("min_pixels", sides("shortest_edge", PIXELS[0]))
+    most = own("max_pixels", sides("longest_edge", PIXELS[1]))
+    if least > most:
+        raise invalid(
+            f"preprocessor_config.json allows images of {least} pixels (min_pixels or"
+            f" size.shortest_edge) to {most} (max_pixels or size.longest_edge); expected the first"
+            " to be the smaller one"
+        )
+    return least, most
+
+
 def read(config: JsonObject, processor: JsonObject) -> Dimensions:
     """Return the parts of a Qwen2-VL checkpoint: images keep their size, within bounds."""
     values = section(config, "vision_config") or {}
     size = Sizes(values, TOWER, "vision_config")
     text = section(config, "text_config") or config
     merge = size("spatial_merge_size", 2)
-    bounds = Sizes(processor, {}, "preprocessor_config.json")
-    least = bounds("min_pixels", PIXELS[0])
-    most = bounds("max_pixels", PIXELS[1])
+    least, most = pixel_bounds(processor)
     unit = size("patch_size") * merge
     width = size("embed_dim")
     vision = VisionFacts(

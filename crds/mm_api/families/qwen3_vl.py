@@ -69,10 +69,7 @@ def read(config: JsonObject, processor: JsonObject) -> Dimensions:
         raise invalid(
             f"vision_config.deepstack_visual_indexes is {stacked!r}; expected a list of layers"
         )
-    bounds = Sizes(section(processor, "size") or {}, {}, "preprocessor_config.json size")
-    own = Sizes(processor, {}, "preprocessor_config.json")
-    least = own("min_pixels", bounds("shortest_edge", qwen2_vl.PIXELS[0]))
-    most = own("max_pixels", bounds("longest_edge", qwen2_vl.PIXELS[1]))
+    least, most = qwen2_vl.pixel_bounds(processor)
     merge = size("spatial_merge_size")
     unit = size("patch_size") * merge
     vision = VisionFacts(

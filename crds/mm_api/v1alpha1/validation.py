@@ -8,7 +8,7 @@ object's former state are left to the API server.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
@@ -91,8 +91,12 @@ def _message(detail: ErrorDetails) -> str:
         case "missing":
             text = "required: set it"
         case "extra_forbidden":
-            close = get_close_matches(str(detail["loc"][-1]), sorted(_wire_names()), n=1)
-            text = "unknown field: " + (f"did you mean {close[0]}?" if close else "remove it")
+            name = str(detail["loc"][-1])
+            close = get_close_matches(name, sorted(_wire_names()), n=1)
+            advice = f"did you mean {close[0]}?" if close else "remove it"
+            if places := sorted(_places(name)):
+                advice = f"it belongs to {' or '.join(places)}"
+            text = f"unknown field: {advice}"
         case "literal_error":
             text = f"{given} is not allowed: use one of {detail['ctx']['expected']}"
         case "value_error":
@@ -128,6 +132,28 @@ def _wire_names() -> set[str]:
             sub for sub in kind.__subclasses__() if sub.__module__.startswith(__package__)
         )
     return names
+
+
+def _places(name: str) -> set[str]:
+    """Return the objects of the API that have a field of exactly this name."""
+    places: set[str] = set()
+    waiting: list[tuple[type[ApiModel], str]] = [(MultimodalModel, "")]
+    while waiting:
+        kind, path = waiting.pop()
+        for key, field in kind.model_fields.items():
+            own = field.alias or key
+            if own == name and path.startswith("spec"):
+                places.add(path)
+            inner = f"{path}.{own}" if path else own
+            waiting.extend((one, inner) for one in _models_in(field.annotation))
+    return places
+
+
+def _models_in(annotation: Any) -> Iterator[type[ApiModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, ApiModel):
+        yield annotation
+    for part in get_args(annotation):
+        yield from _models_in(part)
 
 
 def _broken_rules(part: ApiModel, path: str) -> Iterator[Problem]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from mm_api.checkpoint import CheckpointError, Dimensions
-from mm_api.checkpoint.parts import processor_of, with_parts
+from mm_api.checkpoint.parts import JOINED, PROCESSOR, processor_of, with_parts
 from mm_api.checkpoint.quantized import check_unquantized, counted, stored_quantization
 from mm_api.checkpoint.values import stated_dtype
 from mm_api.documents.model_facts import ModelFacts
@@ -21,6 +21,7 @@ from mm_api.dtypes import DTYPE_BYTES
 from mm_api.families import FAMILIES
 from mm_api.families.detection import resolve
 from mm_api.families.layouts import TOKENIZER_FILES
+from mm_api.families.processor_files import check_processor
 from mm_ctl.documents import UsageError, read_text
 from mm_operator.plan.engine.weights import text_parameters
 
@@ -48,6 +49,8 @@ def facts_of_folder(folder: Path, family: str | None) -> ModelFacts:
         layout = FAMILIES[found].layout_of(config)
         tokenizers = {name: _json(folder / name) for name in TOKENIZER_FILES if layout}
         dimensions = FAMILIES[found].dimensions(config, preprocessor, tokenizers)
+        if layout is None:
+            check_processor(FAMILIES[found], dimensions.vision, preprocessor)
     except CheckpointError as error:
         raise UsageError(f"{folder}: {error}") from error
     dtype = stated_dtype(config) or ""
@@ -104,7 +107,8 @@ def _architecture(config: dict[str, Any]) -> str:
 def _digest(folder: Path, name: str) -> str:
     """Return a digest of the configuration: the inspect Job's covers the weights too."""
     total = hashlib.sha256()
-    for part in (name, "preprocessor_config.json", INDEX):
+    joined = [JOINED] if (folder / JOINED).is_file() else []
+    for part in (name, PROCESSOR, *joined, INDEX):
         path = folder / part
         total.update(f"{part}\0".encode() + (path.read_bytes() if path.is_file() else b""))
     return f"sha256:{total.hexdigest()}"

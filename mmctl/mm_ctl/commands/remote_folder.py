@@ -11,6 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final, Protocol
 
+from mm_api.checkpoint.parts import JOINED, PROCESSOR
 from mm_ctl.commands.checkpoint_folder import CONFIGS, INDEX
 from mm_ctl.documents import UsageError
 
@@ -22,7 +23,7 @@ MOST_HEADER_BYTES: Final = 100_000_000
 FIRST_BYTES: Final = 256 * 1024
 """Read of a weight file at once: most headers are shorter."""
 _LENGTH_BYTES = 8
-_CONFIGURATIONS = frozenset({*CONFIGS, "preprocessor_config.json", INDEX})
+_CONFIGURATIONS = frozenset({*CONFIGS, PROCESSOR, JOINED, INDEX})
 
 
 class RemoteCheckpoint(Protocol):

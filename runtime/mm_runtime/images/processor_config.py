@@ -4,29 +4,30 @@ import json
 from pathlib import Path
 from typing import Any
 
+from mm_api.checkpoint.parts import JOINED, PROCESSOR, processor_of
 from mm_runtime.base.layouts import layout_in
-
-CONFIG = "preprocessor_config.json"
-PROCESSOR_CONFIG = "processor_config.json"
 
 
 def read_config(folder: Path) -> dict[str, Any]:
-    """Return `preprocessor_config.json`, or the image part of `processor_config.json`.
+    """Return the image part of `processor_config.json`, or `preprocessor_config.json`.
 
     Of a checkpoint in another layout, what its config.json says about them.
 
     Raises:
-        OSError: neither file is there.
-        KeyError: the second has no image part.
+        FileNotFoundError: neither file has it.
+        CheckpointError: the files contradict each other.
     """
-    other, own = layout_in(folder), folder / CONFIG
-    found: dict[str, Any] = json.loads(own.read_text(encoding="utf-8")) if own.is_file() else {}
+    other = layout_in(folder)
     if other is not None:
         layout, config = other
-        return layout.processor(config, found)
-    if own.is_file():
-        return found
-    part: dict[str, Any] = json.loads((folder / PROCESSOR_CONFIG).read_text(encoding="utf-8"))[
-        "image_processor"
-    ]
-    return part
+        return layout.processor(config, read_json(folder / PROCESSOR))
+    found = processor_of(lambda name: read_json(folder / name))
+    if not found:
+        raise FileNotFoundError(f"{folder} has neither {PROCESSOR} nor image_processor in {JOINED}")
+    return found
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Return a JSON file; empty: there is none."""
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    return found

@@ -5,14 +5,21 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mm_api.checkpoint import CheckpointError
-from mm_api.checkpoint.parts import processor_of, with_parts
+from mm_api.checkpoint.parts import JOINED, PROCESSOR, processor_of, with_parts
 from mm_api.checkpoint.quantized import check_unquantized, stored_quantization
 from mm_api.checkpoint.values import stated_dtype
-from mm_api.documents.model_facts import InspectReason, ModelFacts, StoredQuantization
+from mm_api.documents.model_facts import (
+    InspectReason,
+    ModelFacts,
+    StoredQuantization,
+    VisionFacts,
+)
 from mm_api.documents.quantization import HF_QUANT_CONFIG
 from mm_api.families import FAMILIES
 from mm_api.families.detection import resolve
+from mm_api.families.family import Family
 from mm_api.families.layouts import TOKENIZER_FILES
+from mm_api.families.processor_files import check_processor
 from mm_runtime.base.containment import check_contained
 from mm_runtime.errors import InspectRefusedError, SourceEscapesError
 from mm_runtime.inspect import weights
@@ -21,6 +28,7 @@ from mm_runtime.inspect.own_adapters import read_own_adapters
 from mm_runtime.inspect.small_files import (
     JsonObject,
     check_directory,
+    listing,
     read_config,
     read_object,
     read_optional,
@@ -92,6 +100,8 @@ def _inspect(source: Path, options: InspectOptions) -> ModelFacts:
     preprocessor = processor_of(lambda name: read_optional(source / name))
     tokenizers = {name: read_optional(source / name) for name in TOKENIZER_FILES if layout}
     dimensions = FAMILIES[family].dimensions(config, preprocessor, tokenizers)
+    if layout is None:
+        _check_images(source, FAMILIES[family], dimensions.vision, preprocessor)
     stored = _weights(source, family, config, options)
     if layout is not None:
         check_shapes(source, stored, layout.shapes(config))
@@ -115,6 +125,25 @@ def _inspect(source: Path, options: InspectOptions) -> ModelFacts:
         encoder=dimensions.encoder,
         audio=dimensions.audio,
     )
+
+
+def _check_images(
+    source: Path, family: Family, vision: VisionFacts | None, preprocessor: JsonObject
+) -> None:
+    """Refuse a checkpoint without its image processor, or with that of another one.
+
+    Raises:
+        InspectRefusedError: there is no file of it.
+        CheckpointError: as `check_processor`.
+    """
+    if vision is not None and not preprocessor:
+        raise InspectRefusedError(
+            InspectReason.CONFIG_MISSING,
+            f"{source} holds neither {PROCESSOR} nor {JOINED} with image_processor, by which images"
+            f" become tensors; it holds: {listing(source)}. Copy the file that was published with"
+            " the weights.",
+        )
+    check_processor(family, vision, preprocessor)
 
 
 def _quantization(

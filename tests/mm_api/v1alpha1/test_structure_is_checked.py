@@ -20,6 +20,11 @@ from support.model_documents import at, document
             id="odd",
         ),
         pytest.param(
+            at("vision.maxImagePixels", 1),
+            Problem("spec.vision.maxImagePixels", "unknown field: it belongs to spec.gateway"),
+            id="elsewhere",
+        ),
+        pytest.param(
             at("engine.backend", "Tensor"),
             Problem(
                 "spec.engine.backend",

@@ -164,6 +164,24 @@ CASES: tuple[tuple[str, Damage, InspectReason, str], ...] = (
         )
     ),
     (
+        "processor-missing",
+        lambda source: (source / "preprocessor_config.json").unlink(),
+        R.CONFIG_MISSING,
+        "holds neither preprocessor_config.json nor processor_config.json",
+    ),
+    (
+        "processor-of-another-family",
+        text_with("preprocessor_config.json", '{"image_processor_type": "Qwen2VLImageProcessor"}'),
+        R.CONFIG_INVALID,
+        "images of family llava are cut by",
+    ),
+    (
+        "processors-that-differ",
+        text_with("processor_config.json", '{"image_processor": {"do_resize": false}}'),
+        R.CONFIG_INVALID,
+        "differ in do_resize: do_resize is True in the first and False in the second",
+    ),
+    (
         "tokenizer-config-truncated",
         text_with("tokenizer_config.json", '{"a": '),
         R.CONFIG_INVALID,

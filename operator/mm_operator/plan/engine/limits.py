@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from mm_api.documents.build_plan import EngineLimits
 from mm_api.documents.model_facts import ModelFacts
 from mm_api.documents.model_plan import Reason
+from mm_api.families import FAMILIES
 from mm_api.families.family import Family, Kind
 from mm_operator.errors import SpecError
 from mm_operator.plan.engine.request import PlanRequest
@@ -122,9 +123,11 @@ def _video(
     frames: int, facts: ModelFacts, family: Family, least: int, source: str
 ) -> tuple[int, str]:
     if family.video_features is None or facts.vision is None:
+        others = (name for name, one in FAMILIES.items() if one.video_features is not None)
         raise SpecError(
             "VideoNotSupported",
-            f"family {family.name} takes no video: remove the field",
+            f"family {family.name} takes no video: remove the field, or use a checkpoint of"
+            f" {', '.join(sorted(others))}",
             "spec.engine.maxVideoFrames",
         )
     rows = family.video_features(facts.vision, frames)

@@ -4,7 +4,6 @@ The steps are those of OpenAI's `whisper/audio.py`, as transformers' feature ext
 a test compares the two.
 """
 
-import json
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,10 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mm_api.checkpoint.parts import processor_of
+from mm_runtime.images.processor_config import read_json
+
 SAMPLE_RATE = 16_000
 """Samples a second; every Whisper was trained at this rate."""
 
-CONFIG = "preprocessor_config.json"
 _TOP_HERTZ = 8_000.0
 _LEAST_POWER = 1e-10
 """Silence, before its logarithm is taken."""
@@ -48,11 +49,10 @@ class LogMel:
         Raises:
             ValueError: it is no JSON, or has another rate than Whisper's.
         """
-        path = folder / CONFIG
-        config = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+        config = processor_of(lambda name: read_json(folder / name))
         rate = config.get("sampling_rate", SAMPLE_RATE)
         if rate != SAMPLE_RATE:
-            raise ValueError(f"{path}: sampling_rate is {rate}, expected {SAMPLE_RATE}")
+            raise ValueError(f"{folder}: sampling_rate is {rate}, expected {SAMPLE_RATE}")
         window, hop = int(config.get("n_fft", 400)), int(config.get("hop_length", 160))
         return cls(bins=bins, frames=frames, window=window, hop=hop)
 

@@ -8,7 +8,7 @@ from math import ceil, floor, sqrt
 from pathlib import Path
 from typing import Any
 
-from mm_runtime.images.processor_config import CONFIG, PROCESSOR_CONFIG
+from mm_api.checkpoint.parts import JOINED, PROCESSOR
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.prompts.chat_template import read_object
 
@@ -35,7 +35,7 @@ def video_config(folder: Path) -> dict[str, Any]:
     Raises:
         OSError, ValueError: a file is not readable, or no JSON object.
     """
-    beside: dict[str, Any] = read_object(folder / PROCESSOR_CONFIG).get("video_processor", {})
+    beside: dict[str, Any] = read_object(folder / JOINED).get("video_processor", {})
     return read_object(folder / VIDEO_CONFIG) or beside
 
 
@@ -48,7 +48,7 @@ def frame_bounds(folder: Path) -> tuple[int, int]:
     Raises:
         OSError, ValueError: a file is not readable, or no JSON object.
     """
-    config = read_object(folder / VIDEO_CONFIG) or read_object(folder / CONFIG)
+    config = read_object(folder / VIDEO_CONFIG) or read_object(folder / PROCESSOR)
     config = config or video_config(folder)
     size = config.get("size") or {}
     names = (("min_pixels", "shortest_edge"), ("max_pixels", "longest_edge"))

@@ -1,0 +1,97 @@
+"""PURE: whether the file of an image processor is that of the tower beside it.
+
+Preprocessing follows the file and the plan follows the tower: where they contradict each other,
+images would be cut otherwise than transformers cuts them, or fail with the first request.
+"""
+
+from typing import Any
+
+from mm_api.checkpoint.values import JsonObject, invalid
+from mm_api.documents.model_facts import VisionFacts
+from mm_api.families.family import Family, ImageLayout
+
+_LAYOUTS = {
+    "BlipImageProcessor": ImageLayout.SQUARE,
+    "CLIPImageProcessor": ImageLayout.SQUARE,
+    "Gemma3ImageProcessor": ImageLayout.SQUARE,
+    "GotOcr2ImageProcessor": ImageLayout.CROPS,
+    "Idefics3ImageProcessor": ImageLayout.NUMBERED,
+    "LlavaNextImageProcessor": ImageLayout.VIEWS,
+    "LlavaOnevisionImageProcessor": ImageLayout.VIEWS,
+    "MllamaImageProcessor": ImageLayout.TILES,
+    "Phi4MultimodalImageProcessor": ImageLayout.HD,
+    "PixtralImageProcessor": ImageLayout.LINES,
+    "Qwen2VLImageProcessor": ImageLayout.GRID,
+    "SiglipImageProcessor": ImageLayout.SQUARE,
+    "SmolVLMImageProcessor": ImageLayout.NUMBERED,
+}
+"""`image_processor_type` of transformers, without `Fast` -> how it cuts images. Types that are not
+here are not judged."""
+
+_OF_SIDE = frozenset({ImageLayout.SQUARE, ImageLayout.VIEWS, ImageLayout.CROPS, ImageLayout.TILES})
+"""Layouts whose tower has positions for one size of tile."""
+
+_PATCHES = {"patch_size": "patch_size", "merge_size": "merge_size"}
+"""Key of a processor of patches -> field of the tower's facts."""
+
+
+def check_processor(family: Family, vision: VisionFacts | None, processor: JsonObject) -> None:
+    """Refuse the file of another checkpoint's processor.
+
+    Args:
+        family: of the checkpoint, in the layout of its class.
+        vision: its tower; None: it has none.
+        processor: of images; empty: there is no file.
+
+    Raises:
+        CheckpointError: it cuts images in another family's way, or into other sizes than the tower
+            has positions for.
+    """
+    if vision is None or not processor or not family.has_tower:
+        return
+    layout = family.image_layout
+    stated = processor.get("image_processor_type")
+    kind = str(stated).removesuffix("Fast").removesuffix("Pil")
+    cuts = _LAYOUTS.get(kind, layout)
+    if layout is not ImageLayout.ENDED and cuts is not layout:
+        like = sorted(name for name, one in _LAYOUTS.items() if one is layout)
+        raise invalid(
+            f"preprocessor_config.json image_processor_type is {stated!r}, and images of family"
+            f" {family.name} are cut by {' or '.join(like) or 'another one'}: the files are of two"
+            " checkpoints. Copy the file that lies beside the weights where they were published"
+        )
+    if layout in _OF_SIDE:
+        _check_side(processor, vision.image_size)
+    if layout is ImageLayout.GRID:
+        for key, field in _PATCHES.items():
+            expected = getattr(vision, field)
+            if processor.get(key, expected) != expected:
+                raise invalid(
+                    f"preprocessor_config.json {key} is {processor[key]!r}, and the tower of"
+                    f" config.json has {expected}: the files are of two checkpoints"
+                )
+
+
+def _check_side(processor: JsonObject, side: int) -> None:
+    if processor.get("do_pad") and str(processor.get("image_processor_type")).startswith("LlavaIm"):
+        raise invalid(
+            "preprocessor_config.json do_pad is true: LlavaImageProcessor would fill images up to"
+            " a square, which is not done here. Set it to false, or use a checkpoint whose images"
+            " are cut, as llava-1.5's"
+        )
+    cropped = processor.get("crop_size") and processor.get("do_center_crop") is not False
+    key = "crop_size" if cropped else "size"
+    found = processor.get(key)
+    if found is not None and _sides(found) not in (set(), {side}):
+        raise invalid(
+            f"preprocessor_config.json {key} is {found!r}, and vision_config.image_size is {side},"
+            f" the only size that the tower has positions for: set it to {side}, or use the file"
+            " that was published with the weights"
+        )
+
+
+def _sides(found: Any) -> set[Any]:
+    """Return the sides that a size names; empty: it names none."""
+    if not isinstance(found, dict):
+        return {found}
+    return {found[key] for key in ("height", "width", "shortest_edge") if found.get(key)}

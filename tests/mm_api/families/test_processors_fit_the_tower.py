@@ -1,0 +1,131 @@
+"""Files of image processors: read as transformers reads them, and refused beside another tower."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mm_api.checkpoint.parts import processor_of
+from mm_api.checkpoint.values import CheckpointError
+from mm_api.families import FAMILIES
+from mm_api.families.processor_files import check_processor
+from mm_ctl.commands.checkpoint_folder import facts_of_folder
+from mm_ctl.documents import UsageError
+from support.model_configs import MODELS, WITH_IMAGES, folder_of
+
+OF_PIXELS = ("qwen2-vl", "qwen2-5-vl", "qwen3-vl", "qwen2-5-omni")
+FILE = "preprocessor_config.json"
+
+
+def _files(family: str) -> dict[str, Any]:
+    return MODELS[family].files
+
+
+@pytest.mark.parametrize("family", WITH_IMAGES)
+def test_published_files_fit(family: str) -> None:
+    """Processor and tower of each model that is planned here."""
+    facts = facts_of_folder(folder_of(family), None)
+    files = _files(family)
+
+    check_processor(FAMILIES[family], facts.vision, processor_of(lambda name: files.get(name, {})))
+
+
+@pytest.mark.parametrize("family", OF_PIXELS)
+def test_bounds_that_transformers_writes(family: str) -> None:
+    """Transformers 5 writes `size` where earlier versions wrote `min_pixels` and `max_pixels`."""
+    given = {**_files(family)[FILE], "size": {"shortest_edge": 3136, "longest_edge": 200_704}}
+    newer = {key: value for key, value in given.items() if key not in {"min_pixels", "max_pixels"}}
+    config = _files(family)["config.json"]
+
+    vision = FAMILIES[family].read(config, newer).vision
+    both = FAMILIES[family].read(config, {**newer, "max_pixels": 401_408}).vision
+
+    assert vision is not None
+    assert both is not None
+    assert (vision.min_pixels, vision.max_pixels) == (3136, 200_704)
+    assert (both.min_pixels, both.max_pixels) == (3136, 401_408)
+
+
+@pytest.mark.parametrize("family", OF_PIXELS)
+def test_bounds_that_contradict_each_other(family: str) -> None:
+    """Neither bound would be the one that acts."""
+    given = {**_files(family)[FILE], "min_pixels": 3136, "max_pixels": 100}
+
+    with pytest.raises(CheckpointError, match=r"images of 3136 pixels .* to 100 "):
+        FAMILIES[family].read(_files(family)["config.json"], given)
+
+
+@pytest.mark.parametrize(
+    ("family", "changes", "words"),
+    [
+        ("llava", {"crop_size": {"height": 448, "width": 448}}, "vision_config.image_size is 336"),
+        ("llava", {"do_center_crop": False}, None),
+        ("llava", {"do_center_crop": False, "size": 224}, "size is 224"),
+        (
+            "llava",
+            {"do_pad": True, "image_processor_type": "LlavaImageProcessor"},
+            "do_pad is true",
+        ),
+        ("llava", {"do_pad": True}, None),
+        ("internvl", {"size": {"height": 512, "width": 512}}, "vision_config.image_size is 448"),
+        ("mllama", {"size": {"height": 448, "width": 448}}, "vision_config.image_size is 560"),
+        ("llava-next", {"crop_size": {"height": 384, "width": 384}}, "image_size is 336"),
+        ("qwen2-5-vl", {"patch_size": 16}, "patch_size is 16, and the tower of config.json has 14"),
+        ("qwen2-5-vl", {"merge_size": 4}, "merge_size is 4"),
+        ("qwen2-5-vl", {"image_processor_type": "CLIPImageProcessor"}, "cut by Qwen2VLImageProc"),
+        ("qwen2-5-vl", {"image_processor_type": "Qwen2VLImageProcessorFast"}, None),
+        ("llava", {"image_processor_type": "PixtralImageProcessor"}, "BlipImageProcessor or CLIP"),
+        ("llava", {"image_processor_type": "OwnImageProcessor"}, None),
+    ],
+)
+def test_files_of_two_checkpoints(family: str, changes: dict[str, Any], words: str | None) -> None:
+    """Each names the key and what the tower reads; what is cut alike is no problem."""
+    record, files = FAMILIES[family], _files(family)
+    vision = record.read(files["config.json"], files[FILE]).vision
+    given = {**files[FILE], **changes}
+    if words is None:
+        check_processor(record, vision, given)
+        return
+
+    with pytest.raises(CheckpointError, match=words):
+        check_processor(record, vision, given)
+
+
+def test_sections_come_first() -> None:
+    """As in transformers; a section that is not there leaves the other file in force."""
+    own = {"size": {"shortest_edge": 336}, "crop_size": None}
+    files: dict[str, dict[str, Any]] = {
+        FILE: own,
+        "processor_config.json": {
+            "processor_class": "LlavaProcessor",
+            "image_processor": {"size": 336, "crop_size": 336, "resample": 3},
+            "feature_extractor": {"hop_length": 160},
+        },
+    }
+
+    found = processor_of(lambda name: files.get(name, {}))
+    assert found == {"size": 336, "crop_size": 336, "resample": 3, "hop_length": 160}
+    files["processor_config.json"] = {"processor_class": "LlavaProcessor"}
+    assert processor_of(lambda name: files.get(name, {})) == own
+
+
+def test_files_that_differ() -> None:
+    """Versions of transformers would read one or the other."""
+    files: dict[str, dict[str, Any]] = {
+        FILE: {"size": {"shortest_edge": 336}, "image_mean": [0.5], "processor_class": "A"},
+        "processor_config.json": {
+            "image_processor": {"size": {"shortest_edge": 224}, "image_mean": [0.5]}
+        },
+    }
+
+    with pytest.raises(CheckpointError, match=r"differ in size: .*336.*in the first and .*224"):
+        processor_of(lambda name: files.get(name, {}))
+
+
+def test_plans_refuse_them(tmp_path: Path) -> None:
+    """`mmctl plan` reads the same files as an inspection."""
+    folder = MODELS["qwen2-5-vl"].write(tmp_path)
+    (folder / FILE).write_text('{"patch_size": 16}')
+
+    with pytest.raises(UsageError, match="patch_size is 16"):
+        facts_of_folder(folder, None)
