@@ -52,13 +52,15 @@ Requests of 4,096 positions or fewer, prompt and longest answer together, are ro
 `short_factor` and longer ones by `long_factor` from their first position on. Upstream's code
 changes in the midst of an answer and computes it again; limits of 4,096, the default, avoid both.
 
-NVILA (family `nvila`) in folders, `llm/`, `vision_tower/` and `mm_projector/`, with
-`image_aspect_ratio` `dynamic` as NVILA-Lite's, is composed on backend Reference of Qwen2, SigLIP
-and the projector, token for token as a port of VILA's code: the one image of a request is cut into
-up to `max_tiles` tiles and a view, with two newlines a tile; each of several images is one tile,
-with one. Chats have no newline of their own behind an image. `dynamic_s2` (NVILA-8B) is refused on
-Reference and served on PyTorch; other towers, projectors, `image_encoder`s and `ps3` are refused on
-both by their keys, and checkpoints in one folder with code of their own by their `model_type`.
+NVILA (family `nvila`) in folders, `llm/`, `vision_tower/` and `mm_projector/`, is composed on
+backend Reference of Qwen2, SigLIP and the projector, token for token as a port of VILA's code. With
+`image_aspect_ratio` `dynamic`, as NVILA-Lite's, the one image of a request is cut into up to
+`max_tiles` tiles and a view, with two newlines a tile. With `dynamic_s2`, as NVILA-8B's, it is seen
+as squares of each of `s2_scales` but the last and as a grid of up to `max_tiles` tiles; what they
+show is joined before the projector, and one newline ends the image. Each of several images is one
+tile, with one newline. Chats have no newline of their own behind an image. Other towers,
+projectors, `image_encoder`s and `ps3` are refused by their keys, and checkpoints in one folder with
+code of their own by their `model_type`.
 """
 
 _CLASSES: Final = """

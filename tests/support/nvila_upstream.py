@@ -1,9 +1,10 @@
 """A port of VILA's own way from a conversation to an answer, for comparison.
 
-Of NVlabs/VILA at 33b4f1a5: `generate_content`, `_embed` and `encode_images` of llava_arch.py,
-`process_image` and `dynamic_preprocess` of mm_utils.py, `BasicImageEncoder`, `extract_media`,
-`tokenize_conversation`, and the blocks of base_projector.py. Nothing of the project is used; the
-tower and the language model are transformers' classes, as they are upstream's.
+Of NVlabs/VILA at 33b4f1a5: `generate_content`, `_embed`, `encode_images`, `merge_chessboard`,
+`split_chessboard` and `merge_features_for_dynamic_s2` of llava_arch.py, `process_image`,
+`dynamic_preprocess` and `dynamic_s2_preprocess` of mm_utils.py, `BasicImageEncoder`,
+`extract_media`, `tokenize_conversation`, and the blocks of base_projector.py. Nothing of the
+project is used; the tower and the language model are transformers' classes, as they are upstream's.
 """
 
 import json
@@ -52,6 +53,86 @@ def dynamic_preprocess(image: Image.Image, least: int, most: int, size: int) -> 
     if len(tiles) != 1:
         tiles.append(image.resize((size, size)))
     return tiles
+
+
+def dynamic_s2_preprocess(
+    image: Image.Image, scales: list[int], most: int, size: int
+) -> tuple[list[Image.Image], tuple[int, int]]:
+    """Return the tiles of every scale, and rows and columns of the last one."""
+    width, height = image.size
+    least = (scales[-1] // scales[0]) ** 2
+    found = []
+
+    def add(columns: int, rows: int) -> None:
+        wide = size * columns
+        resized = image.resize((wide, size * rows))
+        for i in range(columns * rows):
+            x, y = (i % (wide // size)) * size, (i // (wide // size)) * size
+            found.append(resized.crop((x, y, x + size, y + size)))
+
+    for scale in scales[:-1]:
+        add(scale // scales[0], scale // scales[0])
+    ratios = {
+        (i, j)
+        for n in range(least, most + 1)
+        for i in range(1, n + 1)
+        for j in range(1, n + 1)
+        if least <= i * j <= most
+    }
+    in_order = sorted(ratios, key=lambda one: one[0] * one[1])
+    columns, rows = find_closest_aspect_ratio(width / height, in_order, width, height, size)
+    add(columns, rows)
+    return found, (rows, columns)
+
+
+def merge_chessboard(x: torch.Tensor, high: int, wide: int) -> torch.Tensor:
+    """Return squares that lie along the batch as one: [b, c, h, w]."""
+    if x.dim() == 3:
+        side = int(x.shape[1] ** 0.5)
+        x = x.transpose(1, 2).reshape(x.shape[0], -1, side, side)
+    b = x.shape[0] // (high * wide)
+    rows = [
+        torch.cat([x[(i * wide + j) * b : (i * wide + j + 1) * b] for j in range(wide)], dim=-1)
+        for i in range(high)
+    ]
+    return torch.cat(rows, dim=-2)
+
+
+def split_chessboard(x: torch.Tensor, high: int, wide: int) -> torch.Tensor:
+    """Return the squares of [b, c, h, w] along the batch."""
+    h, w = x.shape[2] // high, x.shape[3] // wide
+    parts = [
+        x[:, :, i * h : (i + 1) * h, j * w : (j + 1) * w] for i in range(high) for j in range(wide)
+    ]
+    return torch.cat(parts, dim=0)
+
+
+def merge_features_for_dynamic_s2(
+    features: torch.Tensor, blocks: list[tuple[int, int] | None], scales: list[int]
+) -> tuple[list[torch.Tensor], list[tuple[int, int]]]:
+    """Return what each image has at every scale, and the blocks it is split into."""
+    merged, sizes, at = [], [], 0
+    for block in blocks:
+        if block is None:
+            one = merge_chessboard(features[at : at + 1], 1, 1)
+            merged.append(one.repeat(1, len(scales), 1, 1))
+            sizes.append((1, 1))
+            at += 1
+            continue
+        each = []
+        for scale in scales[:-1]:
+            split = scale // scales[0]
+            each.append(merge_chessboard(features[at : at + split**2], split, split))
+            at += split**2
+        count = block[0] * block[1]
+        each.append(merge_chessboard(features[at : at + count], block[0], block[1]))
+        at += count
+        output = each[-1].shape[-2:]
+        interpolate = torch.nn.functional.interpolate
+        merged.append(torch.cat([interpolate(x, size=output, mode="area") for x in each], dim=1))
+        sizes.append(block)
+    assert at == len(features)
+    return merged, sizes
 
 
 def flat_square(x: torch.Tensor, k: int) -> torch.Tensor:
@@ -116,7 +197,10 @@ class Upstream:
         self.tower.eval()
         kind = self.config["mm_projector_cfg"]["mm_projector_type"]
         hidden = self.llm.config.hidden_size
-        self.layers = projector(kind, self.tower.config.hidden_size, hidden).eval()
+        several = self.config["image_aspect_ratio"] == "dynamic_s2"
+        self.scales = [int(one) for one in self.config["s2_scales"].split(",")] if several else []
+        seen = self.tower.config.hidden_size * max(1, len(self.scales))
+        self.layers = projector(kind, seen, hidden).eval()
         stored = load_file(folder / "mm_projector" / "model.safetensors")
         self.layers.load_state_dict({n.removeprefix("layers."): v for n, v in stored.items()})
         tokens: Any = transformers.PreTrainedTokenizerFast
@@ -127,9 +211,14 @@ class Upstream:
         self.processor = processor.from_pretrained(folder / "vision_tower")
 
     def pixels(self, images: list[Image.Image]) -> torch.Tensor:
-        """Return the tiles of one image, or a tile of each of several."""
+        """Return the tiles of one image, or a tile of each of several; `blocks` follows them."""
         found = [image.convert("RGB") for image in images]
-        if len(found) == 1 and self.config["image_aspect_ratio"] == "dynamic":
+        self.blocks: list[tuple[int, int] | None] = [None] * len(found)
+        if len(found) == 1 and self.scales:
+            side, most = self.processor.size["height"], self.config["max_tiles"]
+            found, block = dynamic_s2_preprocess(found[0], self.scales, most, side)
+            self.blocks = [block]
+        elif len(found) == 1 and self.config["image_aspect_ratio"] == "dynamic":
             size = self.processor.size["height"]
             least, most = self.config["min_tiles"], self.config["max_tiles"]
             found = dynamic_preprocess(found[0], least, most, size)
@@ -142,7 +231,7 @@ class Upstream:
         """Return the prompt of one message in parts."""
         images = sum(not isinstance(one, str) for one in parts)
         value = "".join(one if isinstance(one, str) else IMAGE for one in parts)
-        if images == 1:
+        if images == 1 and not self.scales:
             value = value.replace(IMAGE, f"{IMAGE}\n" * tiles)
         message = {"role": "user", "content": value.strip()}
         written = self.tokenizer.apply_chat_template(
@@ -159,6 +248,22 @@ class Upstream:
         return found
 
     @torch.no_grad()
+    def scaled_features(self, pixels: torch.Tensor) -> list[torch.Tensor]:
+        """Return `encode_images` with dynamic_s2: [features, hidden] of each image."""
+        states = self.tower(pixels, output_hidden_states=True).hidden_states
+        seen = states[self.config["mm_vision_select_layer"]]
+        images, sizes = merge_features_for_dynamic_s2(seen, self.blocks, self.scales)
+        split = [split_chessboard(x, *size) for x, size in zip(images, sizes, strict=True)]
+        flat = torch.cat([x.flatten(2).transpose(1, 2) for x in split], dim=0)
+        found = self.layers(flat).split([high * wide for high, wide in sizes], dim=0)
+        merged = [merge_chessboard(x, *size) for x, size in zip(found, sizes, strict=True)]
+        return [x[0].flatten(1).T for x in merged]
+
+    def encode(self, pixels: torch.Tensor) -> list[torch.Tensor]:
+        """Return the features of each placeholder of an image: of a tile, or of an image."""
+        return self.scaled_features(pixels) if self.scales else list(self.features(pixels))
+
+    @torch.no_grad()
     def embedded(self, parts: list[str | Image.Image]) -> torch.Tensor:
         """Return `_embed` [tokens, hidden]: behind each tile what BasicImageEncoder adds."""
         images = [one for one in parts if not isinstance(one, str)]
@@ -166,7 +271,7 @@ class Upstream:
         ids = self.tokenizer(self.text(parts, len(pixels))).input_ids
         table = self.llm.get_input_embeddings()
         end = table(torch.tensor(self.tokenizer("\n").input_ids))
-        media = [torch.cat([one, end]) for one in self.features(pixels)] if images else []
+        media = [torch.cat([one, end]) for one in self.encode(pixels)] if images else []
         found = []
         for token in ids:
             row = media.pop(0) if token == self.image_id else table(torch.tensor([token]))

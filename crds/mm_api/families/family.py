@@ -51,8 +51,7 @@ class ImageLayout(StrEnum):
     """Tiles of the grid of the nearest shape, and a view of all of it; each as many features."""
     ENDED = "Ended"
     """Tiles of the grid of the nearest shape and a view of all of it, each with a token behind it;
-    or the grid at several scales, with one token behind all, which trtllm-serve's class alone
-    reads."""
+    or the grid at several scales, joined before the projector, with one token behind all."""
     NUMBERED = "Numbered"
     """Tiles of an image of one longer side, and a view of all of it, each behind tokens that say
     where it is."""
@@ -485,9 +484,10 @@ class Family:
         """Return the class of transformers that loads a checkpoint."""
         return self.loaded_as or self.architectures[0]
 
-    def request_features(self, vision: VisionFacts, images: int) -> int:
+    def request_features(self, vision: VisionFacts, images: int, backend: str) -> int:
         """Return the most rows (or encoder tokens) that so many images of one request become."""
         single = self.features_per_image(vision)
-        if images > 1 and self.features_of_several is not None:
+        # trtllm-serve's classes cut up each of several images.
+        if images > 1 and self.features_of_several is not None and backend != "PyTorch":
             return max(single, images * self.features_of_several(vision))
         return images * single

@@ -45,7 +45,7 @@ LOOK_ALIKES = (
         "its weights have other names than those of TensorRT-LLM's class, and no backend here runs"
         " the checkpoint's code",
         "Nearest: an NVILA of Efficient-Large-Model in folders, model_type llava_llama (family"
-        " nvila), on backend PyTorch, or on Reference where its image_aspect_ratio is dynamic",
+        " nvila), on backend PyTorch or Reference",
     ),
     LookAlike(
         ("qwen2_5_omni_thinker", "qwen3_omni_moe", "qwen3_omni_moe_thinker"),

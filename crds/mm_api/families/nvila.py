@@ -71,7 +71,7 @@ def frame_tokens(vision: VisionFacts) -> int:
 
 def features_of_several(vision: VisionFacts) -> int:
     """Return the features of each of several images: a tile, where VILA's code reads them."""
-    return features_per_image(vision) if vision.scales else vision.features_per_image
+    return vision.features_per_image
 
 
 def vision_parameters(vision: VisionFacts, text: TextFacts) -> int:
@@ -350,7 +350,7 @@ NVILA = Family(
     in_parts=True,
     notes=(
         "on Reference the one image of a request is cut into tiles, several are a tile each",
-        "images at several scales (dynamic_s2, NVILA-8B) are served on PyTorch alone",
+        "at several scales (dynamic_s2, NVILA-8B) the tiles of the last one are joined again",
         "on PyTorch tower and projector run in trtllm-serve's process, in float16, by one request",
         "on PyTorch a request is one message: trtllm-serve would join several without a mark",
         "videos are not served",

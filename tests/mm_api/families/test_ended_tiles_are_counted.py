@@ -106,14 +106,15 @@ def test_only_scales_take_several_images() -> None:
 
 @pytest.mark.parametrize(
     ("config", "alone", "several"),
-    [pytest.param(LITE, 1573, 121, id="tiles"), pytest.param(NVILA, 3072, 3072, id="scales")],
+    [pytest.param(LITE, 1573, 121, id="tiles"), pytest.param(NVILA, 3072, 256, id="scales")],
 )
 def test_several_images_are_a_tile_each(config: dict[str, Any], alone: int, several: int) -> None:
-    """VILA's code cuts up the one image of a request; several scales are TensorRT-LLM's alone."""
+    """VILA's code cuts up the one image of a request; TensorRT-LLM's class each of several."""
     vision, family = vision_of(config), FAMILIES["nvila"]
 
-    assert family.request_features(vision, 1) == alone
-    assert family.request_features(vision, 20) == max(alone, 20 * several)
+    assert family.request_features(vision, 1, "Reference") == alone
+    assert family.request_features(vision, 20, "Reference") == max(alone, 20 * several)
+    assert family.request_features(vision, 20, "PyTorch") == 20 * alone
 
 
 def test_a_smaller_one_shares_its_matrices() -> None:

@@ -9,8 +9,7 @@ import pytest
 import torch
 
 from mm_api.families import FAMILIES
-from mm_runtime.engine_build.commands.towers import load_tower
-from mm_runtime.errors import PermanentError
+from mm_api.v1alpha1.vision import VisionEngine
 from mm_runtime.gateway.prompts.templates import Media, Turn, load_template
 from mm_runtime.reference_engine.load import load_model
 from mm_runtime.serving.encode.encoding import encode_requests
@@ -19,7 +18,7 @@ from mm_runtime.serving.prompts.styles import style_of
 from support.collecting_sink import CollectingSink
 from support.engines import engine_starter
 from support.families.expected import noise_image
-from support.families.nvila import SIDE, TOKENS, write, write_of_pairs
+from support.families.nvila import SIDE, TOKENS, write, write_of_pairs, write_of_scales
 from support.families.pipeline import Pipeline, build
 from support.families.words import id_of
 from support.nvila_upstream import Upstream
@@ -33,17 +32,25 @@ SIZES = [(100, 61), (SIDE, SIDE), (37, 150), (301, 17), (400, 400), (15, 400)]
 """Pixels: two columns of tiles, a tile's own size, a tall strip, a flat one, four tiles, a thin
 one."""
 
+WRITERS = {
+    "3x3": write,
+    "2x2": write_of_pairs,
+    "scales": write_of_scales,
+    "scales-in-torch": write_of_scales,
+}
+
 Both = tuple[Pipeline, Upstream]
 
 
-@pytest.fixture(scope="module", params=[write, write_of_pairs], ids=["3x3", "2x2"])
+@pytest.fixture(scope="module", params=WRITERS, ids=list(WRITERS))
 def both(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Both]:
     """An engine, and the checkpoint it was built from as its own code reads it."""
     folder = tmp_path_factory.mktemp("nvila")
-    checkpoint = _written(request.param, folder / "checkpoint")
-    pipeline = Pipeline.load(build(checkpoint, folder / "store"))
+    checkpoint = _written(WRITERS[request.param], folder / "checkpoint")
+    vision: VisionEngine = "Torch" if request.param.endswith("torch") else "ONNXRuntime"
+    pipeline = Pipeline.load(build(checkpoint, folder / "store", vision=vision))
     yield pipeline, Upstream(checkpoint)
     pipeline.loaded.engine.stop()
 
@@ -79,7 +86,7 @@ def test_an_image(both: Both, size: tuple[int, int]) -> None:
 
     np.testing.assert_allclose(prepared["PIXEL_VALUES"][0], tiles.numpy(), atol=2e-3)
     rows = encoded["OUT_PROMPT_EMBEDDING_TABLE"][0]
-    features = upstream.features(tiles).flatten(0, 1)
+    features = torch.cat(list(upstream.encode(tiles)))
     np.testing.assert_allclose(rows, features.numpy(), atol=2e-3)
     read = _rows(pipeline, prepared["INPUT_ID"][0].tolist(), rows)
     expected = upstream.embedded([image, QUESTION]).numpy()
@@ -186,15 +193,3 @@ def test_requests_share_passes(both: Both) -> None:
 
     expected = [[image, QUESTION], ["a circle ?"]]
     assert found == [upstream.answer(parts, 16, ENDS) for parts in expected]
-
-
-def test_scales_are_not_exported(both: Both) -> None:
-    """A plan of another version: tiles of several scales become features together."""
-    pipeline, _ = both
-    facts = pipeline.directory.facts
-    assert facts.vision is not None
-    vision = facts.vision.model_copy(update={"scales": [SIDE, 2 * SIDE]})
-    facts = facts.model_copy(update={"vision": vision})
-
-    with pytest.raises(PermanentError, match=r"scales .*expected one, as in NVILA-Lite"):
-        load_tower(pipeline.directory.llm, facts, trust_remote_code=False)

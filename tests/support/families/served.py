@@ -88,7 +88,15 @@ def serve(
 ) -> Iterator[Family]:
     """Run a family until the block ends; videos have at most so many frames together."""
     folder = factory.mktemp("family")
-    built = _built(family, factory, folder)
+    with serve_built(family, _built(family, factory, folder), folder, frames=frames) as served:
+        yield served
+
+
+@contextmanager
+def serve_built(
+    family: str, built: SharedFamily, folder: Path, *, frames: int = FRAMES
+) -> Iterator[Family]:
+    """Run an engine of a family until the block ends; its files of this run go into a folder."""
     directory = built.engine
     serving = folder / "plan.json"
     plan = serving_plan(directory.manifest.fingerprint)

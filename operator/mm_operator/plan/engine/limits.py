@@ -56,7 +56,7 @@ def _decoder(request: PlanRequest, facts: ModelFacts, family: Family) -> Limits:
     vision = facts.vision
     images = request.max_images if vision else 0
     features = family.features_per_image(vision) if vision else 0
-    rows = family.request_features(vision, images) if vision else 0
+    rows = family.request_features(vision, images, request.backend) if vision else 0
     source = f"{images} x {features} features"
     if rows != images * features:
         source = f"{rows} features of 1 or of {images} images"

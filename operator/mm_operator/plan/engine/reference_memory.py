@@ -23,6 +23,11 @@ from mm_operator.plan.engine.host_memory import (
     host_vision_bytes,
     kept_bytes,
 )
+from mm_operator.plan.engine.joined_scales import (
+    joined_bytes,
+    projecting_bytes,
+    projector_parameters,
+)
 from mm_operator.plan.engine.limits import Limits
 from mm_operator.plan.engine.pools import Pools
 from mm_operator.plan.engine.target import Target
@@ -162,7 +167,7 @@ def _on_host(terms: Terms) -> HostMemory:
     on_gpu = computes_on_gpu(target)
     parts = {
         "weights_bytes": target.facts.parameters * size,
-        "vision_bytes": _vision_weights(target, "float32")
+        "vision_bytes": _vision_weights(target, "float32") + joined_bytes(target)
         if on_gpu
         else host_vision_bytes(target, terms.limits.vision_batch),
         "prompt_table_bytes": 0,
@@ -202,7 +207,10 @@ def _language_parameters(target: Target) -> int:
 def _vision_weights(target: Target, dtype: str) -> int:
     if not computes_on_gpu(target):
         return 0
-    return vision_parameters(target.facts, target.family) * _vision_bytes(target, dtype)
+    size = _vision_bytes(target, dtype)
+    # A projector by itself stays in float32.
+    apart = projector_parameters(target) * (_EXPORTED_BYTES - size)
+    return vision_parameters(target.facts, target.family) * size + apart
 
 
 def _vision_activations(target: Target, batch: int, dtype: str) -> int:
@@ -214,7 +222,8 @@ def _vision_activations(target: Target, batch: int, dtype: str) -> int:
     if target.family.image_layout.is_plain:
         # Attention is one operation, which stores no scores.
         images = batch + min(batch, _GRAPHED_IMAGES)
-        return images * block * _vision_bytes(target, dtype) + _WORKSPACES_BYTES
+        tower = images * block * _vision_bytes(target, dtype)
+        return tower + projecting_bytes(target) + _WORKSPACES_BYTES
     stored = positions if target.family.image_layout in _COUNTED_SCORES else 0
     scores = heads_of(vision) * positions * stored * _SCORE_COPIES
     return batch * (block + scores) * _EXPORTED_BYTES

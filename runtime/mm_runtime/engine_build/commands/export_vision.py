@@ -13,17 +13,13 @@ from mm_api.documents.model_facts import ModelFacts
 from mm_api.families import FAMILIES
 from mm_runtime.engine_build.commands import vision_samples
 from mm_runtime.engine_build.commands.golden_prompt import keep_golden_prompt
-from mm_runtime.engine_build.commands.onnx_names import (
-    EXTRAS_NAME,
-    MODEL_NAME,
-    OUTPUT_NAME,
-    TORCH_NAME,
-)
+from mm_runtime.engine_build.commands.onnx_names import EXTRAS_NAME, OUTPUT_NAME
 from mm_runtime.engine_build.commands.step import StepContext, run_step
 from mm_runtime.engine_build.commands.towers import load_tower
 from mm_runtime.engine_build.commands.towers.fusing import fuse
 from mm_runtime.engine_build.commands.towers.tower import Tower
 from mm_runtime.errors import PermanentError
+from mm_runtime.serving.encode.vision.session import ONNX, PROJECTOR, TORCH, TOWER
 
 log = logging.getLogger(__name__)
 
@@ -40,19 +36,20 @@ def export_vision(context: StepContext) -> None:
     if vision is None or facts.vision is None:
         raise PermanentError("The plan has no vision part, which this step needs.")
     tower = load_tower(context.paths.llm, facts, trust_remote_code=context.plan.trust_remote_code)
-    _check_shape(tower, facts)
+    _check_shape(tower.parts[-1], facts)
     _keep_answers(context.paths.reference, tower)
     if tower.extras:
         np.savez(context.paths.vision / EXTRAS_NAME, **tower.extras)
-    if vision.engine == "Torch":
-        path = context.paths.vision / TORCH_NAME
-        if not FAMILIES[facts.family].image_layout.stores_scores:
-            fuse(tower.module)
-        write_program(tower, path)
-    else:
-        path = context.paths.vision / MODEL_NAME
-        write_onnx(tower, path, opset=vision.opset)
-    log.info("%s: %d bytes, opset %d", path.name, path.stat().st_size, vision.opset)
+    for stem, part in zip((TOWER, PROJECTOR), tower.parts, strict=False):
+        if vision.engine == "Torch":
+            path = context.paths.vision / f"{stem}{TORCH}"
+            if not FAMILIES[facts.family].image_layout.stores_scores:
+                fuse(part.module)
+            write_program(part, path)
+        else:
+            path = context.paths.vision / f"{stem}{ONNX}"
+            write_onnx(part, path, opset=vision.opset)
+        log.info("%s: %d bytes, opset %d", path.name, path.stat().st_size, vision.opset)
 
 
 def write_program(tower: Tower, path: Path) -> None:
@@ -114,9 +111,10 @@ def _check_shape(tower: Tower, facts: ModelFacts) -> None:
         batch, rows, hidden = tower.module(*tower.torch_inputs(sample)).shape
     free = any(isinstance(size, str) and size != "batch" for size in tower.inputs[0].dims)
     expected = rows if free else facts.vision.features_per_image
-    if (batch, rows, hidden) != (len(sample["pixel_values"]), expected, facts.row_size):
+    given = len(next(iter(sample.values())))
+    if (batch, rows, hidden) != (given, expected, facts.row_size):
         raise PermanentError(
-            f"The vision tower gives {(batch, rows, hidden)} for {len(sample['pixel_values'])}"
+            f"The vision tower gives {(batch, rows, hidden)} for {given}"
             f" images; the plan expects {expected} rows of {facts.row_size}."
         )
 
@@ -128,8 +126,12 @@ def _keep_answers(path: Path, tower: Tower) -> None:
     selection would agree with itself.
     """
     with torch.inference_mode():
-        answers = [tower.reference(sample).numpy() for sample in tower.samples]
-    vision_samples.write(path, list(zip(tower.samples, answers, strict=True)))
+        runs = [
+            (sample, part.reference(sample).numpy())
+            for part in tower.parts
+            for sample in part.samples
+        ]
+    vision_samples.write(path, runs)
 
 
 def _needs_external_data(half: torch.nn.Module) -> bool:

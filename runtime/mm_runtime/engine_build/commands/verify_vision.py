@@ -10,7 +10,8 @@ from mm_runtime.base.durable import write_durably
 from mm_runtime.engine_build.commands import vision_samples
 from mm_runtime.engine_build.commands.step import StepContext, run_step
 from mm_runtime.errors import PermanentError, VerificationFailedError
-from mm_runtime.serving.encode.vision.session import open_runner
+from mm_runtime.serving.encode.vision.scales import JOINED
+from mm_runtime.serving.encode.vision.session import PROJECTOR, TOWER, open_runner
 from mm_runtime.serving.threads import threads_for
 
 log = logging.getLogger(__name__)
@@ -25,8 +26,15 @@ def verify_vision(context: StepContext) -> None:
     # TensorRT is built from the same graph afterwards, so the graph is what is compared.
     compared = "Torch" if vision.engine == "Torch" else "ONNXRuntime"
     threads = threads_for(context.plan.facts.weight_bytes, len(os.sched_getaffinity(0)))
-    run = open_runner(compared, context.paths.vision, threads=threads)
-    differences = [_difference(run(inputs), wanted) for inputs, wanted in runs]
+    parts = {PROJECTOR if JOINED in inputs else TOWER for inputs, _ in runs}
+    run = {
+        part: open_runner(compared, context.paths.vision, part=part, threads=threads)
+        for part in sorted(parts)
+    }
+    differences = [
+        _difference(run[PROJECTOR if JOINED in inputs else TOWER](inputs), wanted)
+        for inputs, wanted in runs
+    ]
     difference = float(np.max(differences))  # not a number if any of them is not
     log.info(
         "largest difference to torch %.3g in %d runs (tolerance %.3g)",

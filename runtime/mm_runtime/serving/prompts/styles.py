@@ -26,6 +26,9 @@ def style_of(engine: EngineDirectory, codec: TextCodec) -> PromptStyle:
         raise ValueError(f"{family.name} has no style of prompts: its text is the prompt")
     if engine.checkpoint is not None and family.pytorch and family.pytorch.prompt:
         return family.pytorch.prompt
+    vision = engine.facts.vision
+    if vision is not None and vision.scales:
+        return replace(family.prompt, alone="")  # no line of text follows tiles that are joined
     if family.image_layout is not ImageLayout.OWN:
         return family.prompt
     if family.prompt.audio:

@@ -10,7 +10,15 @@ from mm_api.documents.model_plan import ModelPlan
 from mm_api.families import FAMILIES
 from mm_operator.plan.engine.encoder_memory import vision_engine_bytes
 from mm_operator.plan.engine.model_plan import model_plan
-from support.model_configs import facts_of, inputs_of, planned, planned_on_pytorch, reference_plan
+from mm_operator.plan.engine.tables import gpu_of
+from support.model_configs import (
+    facts_of,
+    inputs_of,
+    planned,
+    planned_on_pytorch,
+    reference_inputs,
+    reference_plan,
+)
 
 FAMILY = "nvila"
 ONE_SCALE = {"scales": None, "min_tiles": 1, "max_tiles": 13, "merge_size": 3}
@@ -120,15 +128,55 @@ def test_the_batch_of_the_encoder_is_the_specs() -> None:
     assert plan.limits.vision_max_batch_size == 2
 
 
+@pytest.mark.parametrize(("images", "rows"), [(1, 3072), (4, 3072), (20, 20 * 256)])
+def test_scales_fit_the_reference_engine(images: int, rows: int) -> None:
+    """NVILA-8B: 12 tiles that are joined again and one newline, or a tile of each image."""
+    plan = reference_plan(facts_of(FAMILY), {"engine": {"maxImagesPerRequest": images}})
+    assert plan.errors == []
+    assert plan.limits is not None
+    batch = plan.limits.max_batch_size
+
+    assert plan.limits.features_per_image == 3072
+    assert plan.limits.max_multimodal_len == batch * rows
+    assert rows + images + 48 < plan.limits.max_input_len
+
+
+def test_what_is_joined_is_planned() -> None:
+    """States of 17 tiles, three copies of the grid at three scales, and the projector's own."""
+    images, (states, numbers) = 1, (1 + 4 + 12, 12 * 3)
+    scaled = reference_plan(facts_of(FAMILY), {"engine": {"maxImagesPerRequest": images}}).memory
+    vision = facts_of(FAMILY).vision
+    assert scaled is not None
+    assert scaled.host is not None
+    assert vision is not None
+    tile = 1024 * 1152 * 4
+    scores = 3 * 16 * 1024**2 * 4
+    together = max(1, (256 << 20) // (16 * 1024**2 * 4))
+    tower = 12 * 1152**2 * 27 * 4 + together * (8 * tile + scores)
+    projector = 475_752_176 - 27 * (4 * 1152**2 + 2 * 1152 * vision.intermediate_size)
+
+    found = scaled.host.vision_bytes - tower
+    assert found == (states + 3 * numbers) * tile + 4 * 3 * 3 * tile + 4 * projector
+
+
+def test_on_a_gpu_scales_are_joined_on_the_host() -> None:
+    """The projector's weights are float32 there, beside a tower of 16 bits."""
+    spec = {"runtime": {"gpu": {"count": 1}}, "vision": {"engine": "Torch"}}
+    inputs = reference_inputs(facts_of(FAMILY), spec)
+    plan = model_plan(replace(inputs, gpu=gpu_of("h100-80gb")))
+    assert plan.errors == []
+    assert plan.memory is not None
+    assert plan.memory.host is not None
+    gpu = plan.memory.per_gpu[0]
+    projector = 475_752_176 - 27 * (4 * 1152**2 + 2 * 1152 * 4304)
+
+    assert gpu.vision_engine_bytes == 2 * 475_752_176 + 2 * projector
+    assert plan.memory.host.vision_bytes == (4 * 475_752_176 + (17 + 3 * 36) * 1024 * 1152 * 4)
+
+
 def test_other_backends_name_the_way_out() -> None:
-    """Several scales are TensorRT-LLM's class's alone, and no vision builder has any of it."""
-    (reference,) = reference_plan(facts_of(FAMILY)).errors
+    """No vision builder has any of it."""
     tensorrt = planned(FAMILY, {"backend": "TensorRT"}, version="0.20.0").errors[0]
 
-    assert (reference.code, reference.path) == ("NotSupported", "spec.engine.backend")
-    assert "seen at 3 scales (dynamic_s2 of its config.json)" in reference.message
-    assert "use backend PyTorch, or a checkpoint whose image_aspect_ratio is dynamic" in (
-        reference.message
-    )
     assert tensorrt.code == "BackendFamily"
     assert tensorrt.message.endswith("no engines of nvila: use backend PyTorch or Reference")

@@ -77,7 +77,6 @@ class Reference:
         yield from check_inspected(request.lora, target.facts)
         yield from check_room(target, on_gpu=self.gpu is not None)
         yield from _check_tower(target.facts.vision, target.family)
-        yield from _check_scales(target.facts.vision)
         decodes_only = target.family.kind is not Kind.ENCODER_DECODER
         if request.max_encoder_input_len is not None and decodes_only:
             yield SpecError(
@@ -262,17 +261,6 @@ def _check_tower(vision: VisionFacts | None, family: Family) -> Iterator[SpecErr
             f"the checkpoint makes {vision.features_per_image} features of an image, but "
             f"family {family.name} makes {expected} of {vision.image_size} pixels in patches of "
             f"{vision.patch_size}: its vision tower is not the family's",
-        )
-
-
-def _check_scales(vision: VisionFacts | None) -> Iterator[SpecError]:
-    if vision is not None and vision.scales:
-        yield SpecError(
-            ConditionReason.NOT_SUPPORTED,
-            f"images of the checkpoint are seen at {len(vision.scales)} scales (dynamic_s2 of its "
-            "config.json), which TensorRT-LLM's class alone reads: use backend PyTorch, or a "
-            "checkpoint whose image_aspect_ratio is dynamic, as NVILA-Lite's",
-            "spec.engine.backend",
         )
 
 

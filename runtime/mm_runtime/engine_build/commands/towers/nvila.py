@@ -1,23 +1,103 @@
-"""NVILA's vision half: VILA's parts, of 2 x 2 or 3 x 3 patches a feature, tile by tile."""
+"""NVILA's vision half: VILA's parts, of 2 x 2 or 3 x 3 patches a feature, tile by tile.
+
+Of images at several scales, tower and projector are exported apart: in between the encoder joins
+what each tile has at every scale.
+"""
 
 from pathlib import Path
+from typing import Any
 
-from mm_api.documents.model_facts import ModelFacts
-from mm_runtime.engine_build.commands.towers.tower import Tower
-from mm_runtime.engine_build.commands.towers.vila import of_parts
-from mm_runtime.errors import PermanentError
+import numpy as np
+import torch
+
+from mm_api.documents.model_facts import ModelFacts, VisionFacts
+from mm_runtime.engine_build.commands import vision_samples
+from mm_runtime.engine_build.commands.towers.tower import Sample, Tower, TowerInput, image_samples
+from mm_runtime.engine_build.commands.towers.vila import (
+    in_blocks,
+    of_parts,
+    project,
+    projector_of,
+    read_parts,
+)
+from mm_runtime.serving.encode.vision.scales import JOINED
+
+
+class PatchStates(torch.nn.Module):
+    """The tower up to a layer.
+
+    Input `pixel_values`: float32[batch, 3, side, side]; output: float32[batch, patches, width].
+    """
+
+    def __init__(self, tower: Any, layer: int) -> None:
+        super().__init__()
+        self.tower = tower
+        self.layer = layer
+        self.train(mode=False)
+
+    def forward(self, pixel_values: torch.Tensor) -> torch.Tensor:
+        """Return the states of each tile's patches."""
+        outputs = self.tower(pixel_values, output_hidden_states=True)
+        states: torch.Tensor = outputs.hidden_states[self.layer]
+        return states
+
+
+class BlockProjector(torch.nn.Module):
+    """Downsampling of `merged` x `merged` patches, and the projector.
+
+    Input `joined`: float32[batch, patches, scales x width]; output: float32[batch, features,
+    hidden].
+    """
+
+    def __init__(self, weights: dict[str, torch.Tensor], merged: int) -> None:
+        super().__init__()
+        self.merged = merged
+        self.layers = projector_of(weights).requires_grad_(requires_grad=False)
+        self.train(mode=False)
+
+    def forward(self, joined: torch.Tensor) -> torch.Tensor:
+        """Return the features of each tile."""
+        features: torch.Tensor = self.layers(in_blocks(joined, self.merged))
+        return features
 
 
 def load(llm: Path, facts: ModelFacts, trust_remote_code: bool) -> Tower:  # noqa: FBT001 (one signature for all)
-    """Return the vision half of an NVILA checkpoint whose tiles are of one scale.
-
-    Raises:
-        PermanentError: tiles of several scales become features together.
-    """
+    """Return the vision half of an NVILA checkpoint."""
     del trust_remote_code  # no code of the checkpoint is needed
-    if facts.vision is not None and facts.vision.scales:
-        raise PermanentError(
-            f"The checkpoint's images are seen at the scales {facts.vision.scales}; expected one,"
-            " as in NVILA-Lite. Use backend PyTorch."
-        )
-    return of_parts(llm, facts)
+    vision = facts.vision
+    return _of_scales(llm, vision) if vision is not None and vision.scales else of_parts(llm, facts)
+
+
+def _of_scales(llm: Path, vision: VisionFacts) -> Tower:
+    tower, layer, weights = read_parts(llm)
+    side = vision.image_size
+
+    def states_of(sample: Sample) -> torch.Tensor:
+        pixels = torch.from_numpy(sample["pixel_values"])
+        states: torch.Tensor = tower(pixels, output_hidden_states=True).hidden_states[layer]
+        return states
+
+    return Tower(
+        module=PatchStates(tower, layer),
+        inputs=(TowerInput("pixel_values", ("batch", 3, side, side)),),
+        samples=image_samples(vision_samples.images(side)),
+        reference=states_of,
+        projector=_projector(vision, weights),
+    )
+
+
+def _projector(vision: VisionFacts, weights: dict[str, torch.Tensor]) -> Tower:
+    merged, scales = vision.merge_size or 2, len(vision.scales or ())
+    shape = ((vision.image_size // vision.patch_size) ** 2, scales * vision.hidden_size)
+    random = np.random.default_rng(vision_samples.SEED)
+    states = random.normal(size=(vision_samples.JOINED_TILES, *shape)).astype(np.float32)
+
+    def reference(sample: Sample) -> torch.Tensor:
+        return torch.stack([project(one, weights, merged) for one in sample[JOINED]])
+
+    return Tower(
+        module=BlockProjector(weights, merged),
+        inputs=(TowerInput(JOINED, ("batch", *shape)),),
+        samples=({JOINED: states}, {JOINED: states[:1]}),
+        reference=reference,
+    )

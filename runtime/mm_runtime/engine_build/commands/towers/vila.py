@@ -40,24 +40,29 @@ class VilaVision(torch.nn.Module):
         self.tower = tower
         self.layer = layer
         self.merged = merged
-        self.layers = _projector(weights)
+        self.layers = projector_of(weights)
         self.train(mode=False)
 
     def forward(self, pixel_values: torch.Tensor) -> torch.Tensor:
         """Return the rows of the prompt table for each image."""
         states = self.tower(pixel_values, output_hidden_states=True).hidden_states[self.layer]
-        side, merged = int(states.shape[1] ** 0.5), self.merged
-        grid = states.unflatten(1, (side, side))
-        if missing := -side % merged:
-            grid = torch.nn.functional.pad(grid, (0, 0, 0, missing, 0, missing))
-        # Of each block: the columns of the upper row, then of the next one.
-        split = (-(-side // merged), merged)
-        blocks = grid.unflatten(1, split).unflatten(3, split).permute(0, 1, 3, 2, 4, 5)
-        features: torch.Tensor = self.layers(blocks.flatten(3).flatten(1, 2))
+        features: torch.Tensor = self.layers(in_blocks(states, self.merged))
         return features
 
 
-def _projector(weights: dict[str, torch.Tensor]) -> torch.nn.Sequential:
+def in_blocks(states: Any, merged: int) -> Any:
+    """Return patches [batch, patches, width] in blocks [batch, blocks, merged^2 x width]."""
+    side = int(states.shape[1] ** 0.5)
+    grid = states.unflatten(1, (side, side))
+    if missing := -side % merged:
+        grid = torch.nn.functional.pad(grid, (0, 0, 0, missing, 0, missing))
+    # Of each block: the columns of the upper row, then of the next one.
+    split = (-(-side // merged), merged)
+    blocks = grid.unflatten(1, split).unflatten(3, split).permute(0, 1, 3, 2, 4, 5)
+    return blocks.flatten(3).flatten(1, 2)
+
+
+def projector_of(weights: dict[str, torch.Tensor]) -> torch.nn.Sequential:
     """Return upstream's layers by their places in it; those without weights are GELU.
 
     The first place is that of the downsampling.
@@ -84,10 +89,8 @@ def load(llm: Path, facts: ModelFacts, trust_remote_code: bool) -> Tower:  # noq
     return of_parts(llm, facts)
 
 
-def of_parts(llm: Path, facts: ModelFacts) -> Tower:
-    """Return the tower of `vision_tower/` and the projector of `mm_projector/`."""
-    assert facts.vision is not None  # noqa: S101 (the family has one)
-    side, merged = facts.vision.image_size, facts.vision.merge_size or 2
+def read_parts(llm: Path) -> tuple[Any, int, dict[str, torch.Tensor]]:
+    """Return the tower of `vision_tower/`, the layer it ends at, and `mm_projector/`'s weights."""
     tower = transformers.SiglipVisionModel.from_pretrained(
         llm / TOWER, dtype=torch.float32, attn_implementation="eager"
     )
@@ -95,12 +98,19 @@ def of_parts(llm: Path, facts: ModelFacts) -> Tower:
     stored = load_file(llm / PROJECTOR / "model.safetensors")
     weights = {name: value.float() for name, value in stored.items()}
     config = json.loads((llm / "config.json").read_text(encoding="utf-8"))
-    layer = int(config.get("mm_vision_select_layer", FEATURE_LAYER))
+    return tower, int(config.get("mm_vision_select_layer", FEATURE_LAYER)), weights
+
+
+def of_parts(llm: Path, facts: ModelFacts) -> Tower:
+    """Return a vision half that makes features of each image or tile by itself."""
+    assert facts.vision is not None  # noqa: S101 (the family has one)
+    side, merged = facts.vision.image_size, facts.vision.merge_size or 2
+    tower, layer, weights = read_parts(llm)
 
     def reference(sample: Sample) -> torch.Tensor:
         pixels = torch.from_numpy(sample["pixel_values"])
         states = tower(pixels, output_hidden_states=True).hidden_states[layer]
-        return torch.stack([_project(one.numpy(), weights, merged) for one in states])
+        return torch.stack([project(one.numpy(), weights, merged) for one in states])
 
     return Tower(
         module=VilaVision(tower, weights, layer, merged),
@@ -110,7 +120,7 @@ def of_parts(llm: Path, facts: ModelFacts) -> Tower:
     )
 
 
-def _project(states: Any, weights: dict[str, torch.Tensor], merged: int) -> torch.Tensor:
+def project(states: Any, weights: dict[str, torch.Tensor], merged: int) -> torch.Tensor:
     """Return the features [rows, hidden] of one image's patches [patches, width], block by block.
 
     Written as VILA's paper describes it, one block at a time, and not as the module above does it.

@@ -9,7 +9,7 @@ from mm_api.documents.build_plan import VisionPlan
 from mm_api.documents.serving_plan import Device
 from mm_api.families import FAMILIES
 from mm_api.families.family import ImageLayout
-from mm_api.vision_runs import entries_of_a_run
+from mm_api.vision_runs import PROJECTED_TILES, entries_of_a_run
 from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.encode.vision.cache import FeatureCache
 from mm_runtime.serving.encode.vision.cross_attention import CrossAttentionEncoder
@@ -18,7 +18,8 @@ from mm_runtime.serving.encode.vision.features import RequestEncoder
 from mm_runtime.serving.encode.vision.grids import GridEncoder, PatchEncoder
 from mm_runtime.serving.encode.vision.hd import HdEncoder
 from mm_runtime.serving.encode.vision.pixel_bytes import NormalisingRunner, normalisation_of
-from mm_runtime.serving.encode.vision.session import VisionSession, open_runner
+from mm_runtime.serving.encode.vision.scales import ScaleEncoder
+from mm_runtime.serving.encode.vision.session import PROJECTOR, VisionSession, open_runner
 from mm_runtime.serving.encode.vision.tensorrt_open import open_tensorrt, read_newline
 from mm_runtime.serving.encode.vision.views import ViewEncoder, kept_newline
 from mm_runtime.serving.threads import threads_for
@@ -78,7 +79,11 @@ def load_encoder(
     if plan.engine == "ONNXRuntime" or device == "CPU":  # on the processor
         together = entries_of_a_run(family, vision, plan.engine, together)
     session = VisionSession(runner, max_batch_size=together, cache=cache)
-    return encoder_of(engine, plan, session, newline)
+    projector = None
+    if vision.scales:
+        opened = open_runner(plan.engine, folder, part=PROJECTOR, threads=threads, device=device)
+        projector = VisionSession(opened, max_batch_size=PROJECTED_TILES)
+    return encoder_of(engine, plan, session, newline, projector)
 
 
 def encoder_of(
@@ -86,6 +91,7 @@ def encoder_of(
     plan: VisionPlan,
     session: VisionSession,
     newline: NDArray[np.float32] | None,
+    projector: VisionSession | None = None,
 ) -> RequestEncoder:
     """Return the encoder of a family's requests around a session that runs its tower.
 
@@ -95,6 +101,7 @@ def encoder_of(
         session: runs the tower.
         newline: [hidden], what ends a row of patches; of `HD` [2, hidden], that and the separator;
             None: the family's images have none.
+        projector: runs what is exported beside the tower, where there are several scales.
     """
     facts, vision = engine.facts, engine.facts.vision
     assert vision is not None  # noqa: S101  # a session has a tower
@@ -109,7 +116,11 @@ def encoder_of(
                 else ViewEncoder(session, vision, newline, single_views=single)
             )
         case ImageLayout.CROPS | ImageLayout.ENDED | ImageLayout.NUMBERED:
-            return CropEncoder(session, image_size=plan.image_size)
+            return (
+                CropEncoder(session, image_size=plan.image_size)
+                if projector is None
+                else ScaleEncoder(session, vision, projector)
+            )
         case ImageLayout.GRID:
             return GridEncoder.load(session, facts, engine.configs)
         case ImageLayout.LINES:

@@ -13,8 +13,10 @@ from mm_runtime.images.normalisation import Normalisation
 from mm_runtime.serving.encode.vision.cache import FeatureCache
 from mm_runtime.serving.encode.vision.runner import Inputs, Rows, Runner
 
-ONNX_MODEL = "model.onnx"
-TORCH_MODEL = "model.pt2"
+TOWER, PROJECTOR = "model", "projector"
+"""Exported parts: the files' names. The second where features of tiles are joined before it."""
+
+ONNX, TORCH = ".onnx", ".pt2"
 
 
 class VisionSession:
@@ -88,6 +90,7 @@ def open_runner(
     engine: str,
     folder: Path,
     *,
+    part: str = TOWER,
     threads: int = 1,
     device: Device = "CPU",
     keeps: bool = False,
@@ -100,6 +103,7 @@ def open_runner(
     Args:
         engine: `vision.engine` of the plan.
         folder: what the build wrote.
+        part: `TOWER` or `PROJECTOR`.
         threads: processor threads of one run.
         device: of the serving plan; ONNX Runtime computes on the processor all the same.
         keeps: features that are made on a GPU stay there, as tensors of torch.
@@ -112,14 +116,14 @@ def open_runner(
         OSError: the model is missing.
     """
     if engine == "ONNXRuntime":
-        return OnnxRunner(folder / ONNX_MODEL, threads=threads)
+        return OnnxRunner(folder / f"{part}{ONNX}", threads=threads)
     if engine == "Torch":
         from mm_runtime.serving.device import open_device  # noqa: PLC0415 (seconds)
         from mm_runtime.serving.encode.vision.torch_runner import TorchRunner  # noqa: PLC0415
 
         opened = open_device(device)
         return TorchRunner(
-            folder / TORCH_MODEL,
+            folder / f"{part}{TORCH}",
             threads=threads,
             device=opened,
             keeps=keeps,

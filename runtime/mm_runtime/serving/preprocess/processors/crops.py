@@ -97,11 +97,15 @@ class CropProcessor(InOneRun, InPrompt, WithoutOptions, WithoutVideo):
         return nearest_grid(size, self.tile, least=self.least, most=self.most)
 
     def _tiles(self, image: Image.Image) -> list[Image.Image]:
-        rows, columns = self._grid((image.height, image.width))
-        high, wide = rows * self.tile, columns * self.tile
-        canvas = image.resize((wide, high), resample=self.colours.resample)
-        corners = [(x, y) for y in range(0, high, self.tile) for x in range(0, wide, self.tile)]
-        tiles = [canvas.crop((x, y, x + self.tile, y + self.tile)) for x, y in corners]
+        tiles = self._cut(image, self._grid((image.height, image.width)))
         if len(tiles) > 1:
             tiles.append(image.resize((self.tile, self.tile), resample=self.colours.resample))
         return tiles
+
+    def _cut(self, image: Image.Image, grid: Size) -> list[Image.Image]:
+        """Return the tiles of a grid that the image is scaled to."""
+        rows, columns = grid
+        high, wide = rows * self.tile, columns * self.tile
+        canvas = image.resize((wide, high), resample=self.colours.resample)
+        corners = [(x, y) for y in range(0, high, self.tile) for x in range(0, wide, self.tile)]
+        return [canvas.crop((x, y, x + self.tile, y + self.tile)) for x, y in corners]

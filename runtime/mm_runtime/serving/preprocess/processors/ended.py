@@ -25,6 +25,7 @@ from mm_runtime.serving.preprocess.processors.prepared import (
     WithoutVideo,
     bounded,
 )
+from mm_runtime.serving.preprocess.processors.scaled_crops import ScaledCropProcessor
 
 
 @dataclass(frozen=True)
@@ -36,9 +37,10 @@ class EndedProcessor(InOneRun, InPrompt, WithoutOptions, WithoutVideo):
     @classmethod
     def load(cls, engine: EngineDirectory) -> ImageProcessor:
         """Take the plan's facts, or return the processor of an engine that encodes its tiles."""
-        if engine.checkpoint is None:
-            return EndedCropProcessor.load(engine)
         vision = engine.facts.vision
+        if engine.checkpoint is None:
+            scaled = vision is not None and vision.scales
+            return (ScaledCropProcessor if scaled else EndedCropProcessor).load(engine)
         if vision is None or vision.max_tiles is None:
             raise ValueError(f"{engine.root}: the facts have no number of tiles")
         return cls(vision)
