@@ -2,14 +2,13 @@
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
 import torch
 
 from mm_api.families import FAMILIES
-from mm_api.v1alpha1.vision import VisionEngine
 from mm_runtime.gateway.prompts.templates import Media, Turn, load_template
 from mm_runtime.reference_engine.load import load_model
 from mm_runtime.serving.encode.encoding import encode_requests
@@ -49,7 +48,9 @@ def both(
     """An engine, and the checkpoint it was built from as its own code reads it."""
     folder = tmp_path_factory.mktemp("nvila")
     checkpoint = _written(WRITERS[request.param], folder / "checkpoint")
-    vision: VisionEngine = "Torch" if request.param.endswith("torch") else "ONNXRuntime"
+    vision: Literal["Torch", "ONNXRuntime"] = (
+        "Torch" if request.param.endswith("torch") else "ONNXRuntime"
+    )
     pipeline = Pipeline.load(build(checkpoint, folder / "store", vision=vision))
     yield pipeline, Upstream(checkpoint)
     pipeline.loaded.engine.stop()
