@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from mm_api.families import FAMILIES
 from mm_api.families.family import Family
-from mm_api.families.upstream_classes import CLASSES, pytorch_of
+from mm_api.families.upstream_classes import CLASSES, UNREAD, pytorch_of
 from mm_operator.errors import SpecError
 from mm_operator.plan.engine.case import Case, plan_error
 from mm_operator.plan.engine.checks import check_images
@@ -50,7 +50,14 @@ def check_served_images(now: Case) -> Iterator[SpecError]:
 def _family(now: Case) -> Iterator[SpecError]:
     served, kind = pytorch_of(now.family, now.facts), now.facts.architecture
     name = now.family.name if now.family.architectures else kind
-    if served is None:
+    if served is None and kind in UNREAD:
+        yield plan_error(
+            "engine.backend",
+            "BackendFamily",
+            f"sources of TensorRT-LLM that are newer than the releases planned for list {kind} on "
+            "PyTorch, and this version plans no checkpoint of it there: use Reference",
+        )
+    elif served is None:
         others = sorted(family.name for family in FAMILIES.values() if family.pytorch)
         others += sorted(CLASSES)
         yield plan_error(

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from mm_api.documents.model_plan import ModelPlan
+from mm_api.families.upstream_classes import CLASSES, UNREAD
 from mm_operator.plan.engine.tables import flags_of, version_of
 from mm_operator.plan.engine.weights import Split, weights_bytes
 from support.model_configs import facts_of, planned
@@ -118,6 +119,20 @@ def test_classes_that_upstream_lacks() -> None:
     assert refused.code == "BackendFamily"
     assert "does not serve PaliGemmaForConditionalGeneration" in refused.message
     assert "Llama4ForConditionalGeneration" in refused.message
+
+
+@pytest.mark.parametrize("kind", sorted(UNREAD))
+def test_classes_that_only_newer_sources_have(kind: str) -> None:
+    """It is not said that upstream lacks them: which release has them was not read."""
+    facts = facts_of("generic").model_copy(update={"architecture": kind})
+    (refused,) = planned(
+        "generic", {"backend": "PyTorch"}, version="1.3.0rc20", facts=facts, model={}
+    ).errors
+
+    assert (refused.code, refused.path) == ("BackendFamily", "spec.engine.backend")
+    assert f"newer than the releases planned for list {kind}" in refused.message
+    assert refused.message.endswith("use Reference")
+    assert kind not in CLASSES
 
 
 def test_models_without_experts() -> None:
