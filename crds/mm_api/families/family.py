@@ -486,8 +486,16 @@ class Family:
 
     def request_features(self, vision: VisionFacts, images: int, backend: str) -> int:
         """Return the most rows (or encoder tokens) that so many images of one request become."""
-        single = self.features_per_image(vision)
-        # trtllm-serve's classes cut up each of several images.
-        if images > 1 and self.features_of_several is not None and backend != "PyTorch":
-            return max(single, images * self.features_of_several(vision))
-        return images * single
+        single, several = self.features_per_image(vision), self.features_of_several
+        if several is None or not self._reduces(images, backend):
+            return images * single
+        return max(single, images * several(vision))
+
+    def request_tiles(self, vision: VisionFacts, images: int, backend: str) -> int:
+        """Return the most tiles that so many images of one request become."""
+        tiles = self.tiles_per_image(vision)
+        return max(tiles, images) if self._reduces(images, backend) else images * tiles
+
+    def _reduces(self, images: int, backend: str) -> bool:
+        """Return whether each of several images is a tile; trtllm-serve cuts up each."""
+        return images > 1 and self.features_of_several is not None and backend != "PyTorch"

@@ -77,7 +77,7 @@ def _decoder(request: PlanRequest, facts: ModelFacts, family: Family) -> Limits:
             f"together, beside {batch} answers: use at least {features + batch}",
             "spec.engine.maxNumTokens",
         )
-    tiles = family.tiles_per_image(vision) if vision and images else 0
+    tiles = family.request_tiles(vision, images, request.backend) if vision and images else 0
     multimodal_len = batch * rows if table else 0
     encoder_len = 0 if table else max(1, rows)
     reasons = [seq_reason, input_reason, _steps_reason(request, steps)]
@@ -97,10 +97,11 @@ def _decoder(request: PlanRequest, facts: ModelFacts, family: Family) -> Limits:
                 reason=f"{source}: tiles x positions of a tile",
             )
         )
-    together = _vision_batch(request, batch * images * tiles)
+    together = _vision_batch(request, batch * tiles)
     if family.encodes_at_once(request.backend):
         # A video is read in one pass, too: so many images of the largest size.
-        together = max(together, images * tiles, -(-rows // features) * tiles if features else 0)
+        video = -(-rows // features) * family.tiles_per_image(vision) if vision and features else 0
+        together = max(together, tiles, video)
     return Limits(
         EngineLimits(
             max_batch_size=batch,

@@ -12,7 +12,7 @@ from mm_api.documents.serving_plan import MemoryPools
 from mm_operator.errors import SpecError
 from mm_operator.plan.engine.limits import Limits
 from mm_operator.plan.engine.request import PlanRequest
-from mm_operator.plan.engine.request_bytes import image_side, output_bytes, tiles_per_image
+from mm_operator.plan.engine.request_bytes import image_side, output_bytes, squares_of
 from mm_operator.plan.engine.target import Target
 from mm_operator.plan.engine.units import CUDA_ROUNDING_BYTES, MIB, ceil_to
 
@@ -95,7 +95,9 @@ def plan_pools(
             cuda_bytes=cuda.bytes,
             pinned_bytes=PINNED_DEFAULT_BYTES if pinned is None else pinned,
             shm_bytes=shm_bytes(
-                images=limits.engine.max_images_per_request * tiles_per_image(facts, family),
+                images=squares_of(
+                    facts, family, limits.engine.max_images_per_request, request.backend
+                ),
                 image_size=image_side(facts, family),
                 output_bytes=single,
                 live_requests=live,

@@ -34,11 +34,11 @@ def image_side(facts: ModelFacts, family: Family) -> int:
     return 0 if facts.vision is None else family.pixels_side(facts.vision)
 
 
-def tiles_per_image(facts: ModelFacts, family: Family) -> int:
-    """Return how many squares of pixels one image becomes at the most."""
+def squares_of(facts: ModelFacts, family: Family, images: int, backend: str) -> int:
+    """Return how many squares of pixels the images of a request become at the most."""
     vision = facts.vision
-    if vision is None:
+    if vision is None or not images:
         return 0
     if family.kind is Kind.CROSS_ATTENTION:
-        return vision.max_tiles or 1
-    return family.tiles_per_image(vision)
+        return images * (vision.max_tiles or 1)
+    return family.request_tiles(vision, images, backend)

@@ -141,6 +141,19 @@ def test_scales_fit_the_reference_engine(images: int, rows: int) -> None:
     assert rows + images + 48 < plan.limits.max_input_len
 
 
+def test_several_images_are_planned_as_a_tile_each() -> None:
+    """Shared memory holds the pixels of 17 tiles, however many images come together."""
+    one, four, many = (
+        reference_plan(facts_of(FAMILY), {"engine": {"maxImagesPerRequest": images}}).memory
+        for images in (1, 4, 40)
+    )
+    assert one is not None
+    assert four is not None
+    assert many is not None
+
+    assert one.shm_bytes == four.shm_bytes < many.shm_bytes
+
+
 def test_what_is_joined_is_planned() -> None:
     """States of 17 tiles, three copies of the grid at three scales, and the projector's own."""
     images, (states, numbers) = 1, (1 + 4 + 12, 12 * 3)
