@@ -46,8 +46,19 @@ def failures(labels: str = ALL, *, window: str = PANEL) -> str:
 
 
 def engine_requests(labels: str = ALL) -> str:
-    """Return the language model's requests by state: active, waiting, max."""
-    return per_model(series("nv_trt_llm_request_metrics", labels), "request_type")
+    """Return the language model's requests by state: active, waiting, max.
+
+    Of trtllm-serve, from 1.3 on, the first two.
+    """
+    found = [per_model(series("nv_trt_llm_request_metrics", labels), "request_type")]
+    found += [
+        _named(per_model(series(name, labels)), "request_type", state)
+        for name, state in (
+            ("trtllm_num_requests_running", "active"),
+            ("trtllm_num_requests_waiting", "waiting"),
+        )
+    ]
+    return " or ".join(found)
 
 
 def pinned_pool_share(labels: str = ALL) -> str:
@@ -58,10 +69,16 @@ def pinned_pool_share(labels: str = ALL) -> str:
 
 
 def kv_cache_share(labels: str = ALL) -> str:
-    """Return how full the fullest engine's key-value cache is; TensorRT-LLM engines only."""
+    """Return how full the fullest key-value cache is: TensorRT-LLM's alone say it."""
     block = 'kv_cache_block_type="fraction"'
-    name = "nv_trt_llm_kv_cache_block_metrics"
-    return f"max by (namespace, model) ({series(name, labels, block)})"
+    engines = series("nv_trt_llm_kv_cache_block_metrics", labels, block)
+    served = series("trtllm_kv_cache_utilization", labels)
+    return f"max by (namespace, model) ({engines} or {served})"
+
+
+def _named(expression: str, label: str, value: str) -> str:
+    """Return an expression with one label more."""
+    return f'label_replace({expression}, "{label}", "{value}", "", "")'
 
 
 def encoded(labels: str = ALL) -> str:
