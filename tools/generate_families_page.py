@@ -61,6 +61,14 @@ show is joined before the projector, and one newline ends the image. Each of sev
 tile, with one newline. Chats have no newline of their own behind an image. Other towers,
 projectors, `image_encoder`s and `ps3` are refused by their keys, and checkpoints in one folder with
 code of their own by their `model_type`.
+
+## Files of image processors
+
+`image_processor` of processor_config.json is read before preprocessor_config.json, as transformers
+5 does; both may be there where they say the same. The inspection refuses a checkpoint with neither,
+with an `image_processor_type` that cuts images in another family's way, with tiles of another size
+than the tower has positions for, and patches or blocks of another size than the tower's; each
+message names file and key. `mmctl plan` refuses the same, but for missing files.
 """
 
 _CLASSES: Final = """
