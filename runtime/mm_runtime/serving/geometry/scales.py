@@ -23,20 +23,24 @@ def joined(states: Values, grid: Size, squares: Sequence[int]) -> Values:
         grid: of the last scale.
         squares: tiles along a side of each scale before it.
     """
-    rows, columns = grid
-    side = isqrt(states.shape[1])
-    parts, at = [], 0
-    for split in squares:
+    (rows, columns), (_, patches, width) = grid, states.shape
+    side = isqrt(patches)
+    found = np.empty((rows * columns, patches, len(squares) + 1, width), np.float32)
+    # By lines of tiles: what a scale is, stretched to the grid, never exists twice.
+    lines = found.reshape(rows, columns, side, side, len(squares) + 1, width)
+    at = 0
+    for place, split in enumerate(squares):
         canvas = _canvas(states[at : at + split**2], (split, split))
         at += split**2
         high = area_weights(split * side, rows * side)
         wide = area_weights(split * side, columns * side)
-        stretched = (high @ canvas.reshape(len(canvas), -1)).reshape(-1, *canvas.shape[1:])
-        parts.append(np.matmul(wide, stretched))
-    parts.append(_canvas(states[at:], grid))
-    seen = np.concatenate(parts, axis=-1)
-    tiles = seen.reshape(rows, side, columns, side, -1).transpose(0, 2, 1, 3, 4)
-    return np.ascontiguousarray(tiles.reshape(rows * columns, side**2, -1))
+        for row in range(rows):
+            part = high[row * side : (row + 1) * side] @ canvas.reshape(len(canvas), -1)
+            stretched = np.matmul(wide, part.reshape(side, *canvas.shape[1:]))
+            tiles = stretched.reshape(side, columns, side, width).swapaxes(0, 1)
+            lines[row, :, :, :, place] = tiles
+    found[:, :, -1] = states[at:]
+    return found.reshape(rows * columns, patches, -1)
 
 
 def repeated(states: Values, scales: int) -> Values:

@@ -155,7 +155,7 @@ def test_several_images_are_planned_as_a_tile_each() -> None:
 
 
 def test_what_is_joined_is_planned() -> None:
-    """States of 17 tiles, three copies of the grid at three scales, and the projector's own."""
+    """States of 17 tiles, two copies of the grid at three scales, and the projector's own."""
     images, (states, numbers) = 1, (1 + 4 + 12, 12 * 3)
     scaled = reference_plan(facts_of(FAMILY), {"engine": {"maxImagesPerRequest": images}}).memory
     vision = facts_of(FAMILY).vision
@@ -169,7 +169,7 @@ def test_what_is_joined_is_planned() -> None:
     projector = 475_752_176 - 27 * (4 * 1152**2 + 2 * 1152 * vision.intermediate_size)
 
     found = scaled.host.vision_bytes - tower
-    assert found == (states + 3 * numbers) * tile + 4 * 3 * 3 * tile + 4 * projector
+    assert found == (states + 2 * numbers) * tile + 4 * 3 * 3 * tile + 4 * projector
 
 
 def test_on_a_gpu_scales_are_joined_on_the_host() -> None:
@@ -184,7 +184,7 @@ def test_on_a_gpu_scales_are_joined_on_the_host() -> None:
     projector = 475_752_176 - 27 * (4 * 1152**2 + 2 * 1152 * 4304)
 
     assert gpu.vision_engine_bytes == 2 * 475_752_176 + 2 * projector
-    assert plan.memory.host.vision_bytes == (4 * 475_752_176 + (17 + 3 * 36) * 1024 * 1152 * 4)
+    assert plan.memory.host.vision_bytes == (4 * 475_752_176 + (17 + 2 * 36) * 1024 * 1152 * 4)
 
 
 def test_other_backends_name_the_way_out() -> None:
