@@ -64,7 +64,7 @@ def _family(now: Case) -> Iterator[SpecError]:
             "engine.backend",
             "BackendFamily",
             f"TensorRT-LLM on PyTorch does not serve {name} (it has {', '.join(others)}): "
-            f"use {'TensorRT' if now.family.has_engines else 'Reference'}",
+            f"use {_elsewhere(now.family)}",
         )
     elif served.since and version_of(now.version) < version_of(served.since):
         yield plan_error(
@@ -79,8 +79,15 @@ def _family(now: Case) -> Iterator[SpecError]:
             "engine.maxImagesPerRequest",
             "BackendTextOnly",
             f"TensorRT-LLM on PyTorch serves {name} without its vision tower: set it to 0, or use "
-            "backend TensorRT",
+            f"backend {_elsewhere(now.family)}",
         )
+
+
+def _elsewhere(family: Family) -> str:
+    """Return the other backends that serve a family; of one that none serves, what builds it."""
+    return " or ".join(one for one in ("TensorRT", "Reference") if family.is_served(one)) or (
+        "TensorRT"
+    )
 
 
 def _videos(now: Case) -> Iterator[SpecError]:

@@ -411,6 +411,23 @@ def test_both_sides(
     assert planned(family, **good).errors == []
 
 
+@pytest.mark.parametrize(
+    ("family", "engine", "backends"),
+    [
+        ("llava", {}, "use TensorRT or Reference"),
+        ("internvl", {}, "use Reference"),
+        ("mllama", {"maxImagesPerRequest": 1}, "use backend TensorRT or Reference"),
+    ],
+)
+def test_every_backend_that_would_do_is_named(
+    family: str, engine: dict[str, Any], backends: str
+) -> None:
+    """Of families that TensorRT-LLM on PyTorch does not serve, or without images."""
+    (refused,) = planned(family, {"backend": "PyTorch", **engine}, version="1.2.1", model={}).errors
+
+    assert refused.message.endswith(backends)
+
+
 def test_every_problem_is_reported_at_once() -> None:
     """A spec with three mistakes gets three messages."""
     plan = planned(
