@@ -16,7 +16,6 @@ from support.families.checkpoints import (
     SIDE,
     TEXT,
     save,
-    write_processor,
 )
 from support.families.torchvision_classes import BLOCKS, ROTATED
 from support.families.words import id_of, tokenizer
@@ -108,9 +107,6 @@ def qwen2_5_omni(folder: Path) -> None:
         words,
         chat_template=TEMPLATE,
     ).save_pretrained(folder)
-    # As checkpoints are published: one file of all that is no text.
-    pixels = {"min_pixels": 4 * SIDE * SIDE, "max_pixels": 16 * SIDE * SIDE}
-    write_processor(folder, chunk_length=30, merge_size=2, patch_size=PATCH, **pixels)
 
 
 PHI4_SIDE = 64
@@ -166,7 +162,6 @@ def phi4_multimodal(folder: Path) -> None:
         tokenizer(tokens, named={"image_token": "<|image|>", "audio_token": "<|audio|>"}),
         chat_template=PHI4_TEMPLATE,
     ).save_pretrained(folder)
-    write_processor(folder, size=square, patch_size=PHI4_SIDE // 32, dynamic_hd=PHI4_CROPS)
 
 
 def write_adapter(folder: Path, *, rank: int) -> None:
