@@ -17,6 +17,7 @@ from mm_runtime.serving.generate.request import Request
 from support.collecting_sink import CollectingSink
 from support.families.expected import KINDS, noise_image
 from support.families.images import write
+from support.families.nvila import write_of_scales
 from support.families.pipeline import Pipeline, build
 
 pytestmark = [
@@ -30,13 +31,20 @@ QUESTION = "what is in the image ?"
 SIZES = [(100, 61), (28, 28), (37, 150)]
 
 
-@pytest.fixture(scope="module", params=sorted(KINDS))
+SCALES = "nvila-of-scales"
+
+
+@pytest.fixture(scope="module", params=[*sorted(KINDS), "nvila", SCALES])
 def pipeline(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Pipeline]:
     """One family's engine on the processor, its vision half as torch exports it."""
     folder = tmp_path_factory.mktemp("family")
-    checkpoint = write(request.param, folder / "checkpoint")
+    checkpoint = folder / "checkpoint"
+    if request.param == SCALES:
+        write_of_scales(checkpoint)
+    else:
+        write(request.param, checkpoint)
     made = Pipeline.load(build(checkpoint, folder / "store", vision="Torch"))
     yield made
     made.loaded.engine.stop()
