@@ -28,6 +28,12 @@ from mm_runtime.serving.errors import RequestError
 _PIPE_BYTES = 1 << 20
 """Linux's limit for users; a pipe holds 64 KiB otherwise, and an image takes as many turns."""
 
+_TUNABLES = "GLIBC_TUNABLES"
+_LARGE_PAGES = "glibc.malloc.hugetlb"
+"""At 1, pieces of memory of 2 MiB and more come in pages of that size where the kernel has such.
+Pixels of an image get new pages with each file, since they are given back: 6,500 faults of 4 KiB
+are 8 of 38 ms of a JPEG of three million pixels."""
+
 _START_SECONDS = 120.0
 """Imports take one second of a free core."""
 
@@ -78,7 +84,7 @@ class DecoderProcess:
             stdout=subprocess.PIPE,
             bufsize=0,
             # One file, one thread; the pools of linear algebra would only take memory.
-            env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
+            env={**os.environ, "OPENBLAS_NUM_THREADS": "1", _TUNABLES: _with_large_pages()},
         )
         assert self._process.stdin is not None  # noqa: S101  # a pipe
         assert self._process.stdout is not None  # noqa: S101  # a pipe
@@ -194,6 +200,14 @@ class DecoderProcess:
         if code == -signal.SIGKILL:
             return "its decoder was ended, for want of memory or with its request"
         return "its decoder broke over it: the file is damaged, or takes too much memory"
+
+
+def _with_large_pages() -> str:
+    """Return glibc's settings for a decoder: those of this process come first, and win."""
+    given = os.environ.get(_TUNABLES, "")
+    if _LARGE_PAGES in given:
+        return given
+    return ":".join(filter(None, (given, f"{_LARGE_PAGES}=1")))
 
 
 def _error(kind: str, message: str) -> Exception:

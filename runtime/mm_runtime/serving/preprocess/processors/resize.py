@@ -97,7 +97,7 @@ class ImagePreprocessor:
         side = self.shortest_edge
         if image.mode == "RGB" and image.size == (side, side):
             return image  # three copies fewer: 0.6 ms of an image of 336 x 336 pixels
-        image = _trim(image.convert("RGB"))
+        image = _trim(_rgb(image))
         width, height = image.size
         short = min(width, height)
         # The same integers as transformers: the longer side is truncated, the crop starts at a
@@ -113,7 +113,7 @@ class ImagePreprocessor:
         """
         if image.mode == "RGB" and image.size == (self.crop,) * 2 and self._keeps_squares:
             return image
-        image = image.convert("RGB")
+        image = _rgb(image)
         if self.squeezes:
             return image.resize((self.crop, self.crop), resample=self.resample)
         image = _trim(image)
@@ -126,6 +126,11 @@ class ImagePreprocessor:
         top = (image.height - self.crop) // 2
         left = (image.width - self.crop) // 2
         return image.crop((left, top, left + self.crop, top + self.crop))
+
+
+def _rgb(image: Image.Image) -> Image.Image:
+    """Return an image in RGB, itself if it is: Pillow's copy of three million pixels takes 2 ms."""
+    return image if image.mode == "RGB" else image.convert("RGB")
 
 
 def _trim(image: Image.Image) -> Image.Image:
