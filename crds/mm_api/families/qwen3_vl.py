@@ -146,6 +146,7 @@ QWEN3_VL = Family(
     pool_factor=VARIABLE_SIZE_FACTOR,
     pipeline_parallel=True,
     video_features=video_features,
+    mixes_media=True,
     pytorch=PyTorchServing(
         images=True,
         since="1.2.0",

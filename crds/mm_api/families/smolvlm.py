@@ -50,5 +50,6 @@ SMOLVLM = replace(
     notes=(
         "small images are scaled up, too: even 512 x 512 pixels are 16 tiles and a view of them",
         "a frame of a video is one view behind its time; the chat template has to place videos",
+        "a request has images or one video: transformers' own processor keeps the pixels of either",
     ),
 )

@@ -44,6 +44,7 @@ from mm_runtime.gateway.prompts.conversation import ChatPrompt
 from mm_runtime.gateway.prompts.layout import PromptLayout
 from mm_runtime.gateway.prompts.templates import Tool, Turn
 from mm_runtime.serving.preprocess.processors.prepared import ImageProcessor, Size
+from mm_runtime.serving.prompts.moments import Clip, frame_times
 
 AnyRequest = ChatRequest | CompletionRequest | TranscriptionRequest
 
@@ -222,11 +223,12 @@ class Preparation:
             parsed.images, parsed.processors[: len(parsed.images)], salt
         )
         videos, prompt = await self._videos(parsed), parsed.prompt
-        if len(videos) == 1 and not parsed.kinds:
-            frames, times, seconds = len(videos[0].pixels), videos[0].times, videos[0].seconds
-            prompt, apart = self._layout.timed(prompt, frames, times, seconds)
-            if apart > 1:
-                text_tokens = await self._count(prompt, apart, video=True)
+        if videos:
+            prompt, moments = self._layout.timed(prompt, [*map(_clip, videos)])
+            if prompt != parsed.prompt:
+                kinds = (False,) * len(images) + (True,) * moments if parsed.kinds else ()
+                places = len(images) + moments
+                text_tokens = await self._count(prompt, places, video=True, kinds=kinds)
         if videos or not self._layout.rows_are_fixed:
             rows = self._layout.rows([(image.shape[0], image.shape[1]) for image in images])
             rows += sum(self._layout.video_rows(*_frames(video)) for video in videos)
@@ -422,6 +424,11 @@ class Preparation:
             wanted=request.token_limit,
             param=_prompt_param(request),
         )
+
+
+def _clip(video: Video) -> Clip:
+    """Return when the frames of a video are."""
+    return Clip(video.times or frame_times(len(video.pixels), None), video.seconds)
 
 
 def _frames(video: Video) -> tuple[int, Size]:

@@ -1,5 +1,6 @@
 """SmolVLM 2's videos: pixels and prompts of transformers' own processors."""
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -7,7 +8,12 @@ import numpy as np
 import pytest
 from num2words import num2words
 from PIL import Image
-from transformers import SmolVLMVideoProcessor
+from transformers import (
+    AutoTokenizer,
+    SmolVLMImageProcessor,
+    SmolVLMProcessor,
+    SmolVLMVideoProcessor,
+)
 from transformers.models.smolvlm import processing_smolvlm as upstream
 
 from mm_api.families import FAMILIES
@@ -17,8 +23,9 @@ from mm_runtime.gateway.media.frames import times_of
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.preprocess.processors.numbered import NumberedProcessor
 from mm_runtime.serving.preprocess.processors.prepared import Colours
-from mm_runtime.serving.prompts.moments import timed
+from mm_runtime.serving.prompts.moments import Clip, timed
 from mm_runtime.serving.prompts.number_words import spelled_out
+from support.families import smolvlm
 from support.families.expected import noise_image
 
 TILE = 28
@@ -81,7 +88,7 @@ def test_prompts(kept: int, stored: int, seconds: float | None) -> None:
     )
     style = FAMILIES["smolvlm"].prompt
     assert style is not None
-    found = timed("a <video> b", style, times_of(places, stored, seconds) or times, seconds)
+    found = timed("a <video> b", style, [Clip(times_of(places, stored, seconds) or times, seconds)])
 
     assert f"a {expected} b" == found
 
@@ -103,3 +110,22 @@ def test_families_without_videos() -> None:
     ):
         with pytest.raises(RequestError, match="takes images, no video"):
             refused()
+
+
+def test_transformers_does_not_mix(tmp_path: Path) -> None:
+    """Why images beside a video are refused: its processor counts both, and has pixels of one."""
+    assert not FAMILIES["smolvlm"].mixes_media
+    smolvlm.write(tmp_path)
+    sizes = {"longest_edge": TILE}
+    sampling = {"video_size": sizes, "max_frames": 8, "fps": 1}
+    own: Any = SmolVLMProcessor(
+        SmolVLMImageProcessor.from_pretrained(tmp_path),
+        AutoTokenizer.from_pretrained(tmp_path),
+        SmolVLMVideoProcessor(size=sizes, video_sampling=sampling),
+        image_seq_len=1,
+    )
+    frames = np.stack([np.asarray(noise_image(TILE, TILE, seed=seed)) for seed in range(3)])
+    given = {"images": [noise_image(40, 30, seed=9)], "videos": [frames]}
+    found = own(text="<image> <video>", do_sample_frames=False, return_tensors="pt", **given)
+    places = int((found["input_ids"] == own.image_token_id).sum())
+    assert found["pixel_values"].shape[1] == len(frames) < places

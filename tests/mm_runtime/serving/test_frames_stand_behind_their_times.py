@@ -18,7 +18,7 @@ from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.preprocess.processors.frame_sizes import FrameSizes
 from mm_runtime.serving.preprocess.processors.grids import GridProcessor
 from mm_runtime.serving.preprocess.processors.prepared import Colours
-from mm_runtime.serving.prompts.moments import frame_times, is_timed, moments_of, timed
+from mm_runtime.serving.prompts.moments import Clip, frame_times, is_timed, moments_of, timed
 from support.families.expected import noise_image
 
 UNIT = 32
@@ -103,9 +103,13 @@ def test_prompts(kept: int) -> None:
     )
     assert STYLE is not None
     assert STYLE.moments is not None
-    found = timed("a <|video_pad|> b", STYLE, times_of(places, stored, seconds))
+    clip = Clip(times_of(places, stored, seconds))
+    found = timed("a <|video_pad|> b", STYLE, [clip])
 
     assert f"a {expected} b" == found
+    others = timed("<|video_pad|><|image_pad|><|video_pad|>", STYLE, [Clip([0.0, 9.0]), clip])
+    first = STYLE.moments.each.format(seconds=4.5)
+    assert f"{first}<|image_pad|>{expected}" == others
     assert is_timed(found, STYLE.moments)
     assert not is_timed("a <|video_pad|> b", STYLE.moments)
 

@@ -7,8 +7,12 @@ import numpy as np
 import pytest
 from openai import BadRequestError
 
+from mm_api.families import FAMILIES
 from mm_runtime.gateway.media.frame_choice import FrameChoice
+from mm_runtime.gateway.media.frames import Clip
 from mm_runtime.gateway.media.video import VideoLimits, decode_video
+from mm_runtime.serving.prompts import moments
+from mm_runtime.serving.prompts.moments import reads_times, timed
 from support.ensemble import EnsembleError
 from support.families.expected import ANSWER, noise_image
 from support.families.served import Family, image_part, serve, video_part
@@ -21,7 +25,8 @@ TEXT_PART: dict[str, object] = {"type": "text", "text": "what is in the image ?"
 
 
 @pytest.fixture(
-    scope="module", params=[pytest.param("qwen2-vl", marks=pytest.mark.slow), "qwen2-5-vl"]
+    scope="module",
+    params=[pytest.param("qwen2-vl", marks=pytest.mark.slow), "qwen2-5-vl", "qwen3-vl"],
 )
 def served(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
@@ -31,27 +36,34 @@ def served(
         yield family
 
 
-def _tensors(served: Family, image: Any, clips: list[tuple[bytes, int]]) -> dict[str, Any]:
-    """Return what a client of Triton sends of an image and of so many frames of videos."""
-    shown, seconds = [], []
-    for content, frames in clips:
-        choice = FrameChoice(None, frames, None)
-        clip = decode_video(content, VideoLimits(1 << 20, 1 << 20, frames, choice))
-        shown.append(np.stack([np.asarray(one) for one in clip.frames]))
-        seconds.append(clip.seconds)
+def _decoded(content: bytes, frames: int) -> Clip:
+    """Return so many frames of a video."""
+    choice = FrameChoice(None, frames, None)
+    return decode_video(content, VideoLimits(1 << 20, 1 << 20, frames, choice))
+
+
+def _tensors(served: Family, image: Any, clips: list[Clip]) -> dict[str, Any]:
+    """Return what a client of Triton sends of an image and of the frames of videos."""
+    shown = [np.stack([np.asarray(one) for one in clip.frames]) for clip in clips]
     tensors = {
         "image_bytes_input": np.asarray(image)[None, None],
         "video_bytes_input": np.concatenate(shown)[None],
         "video_shapes_input": np.array([[one.shape[:3] for one in shown]], np.int32),
     }
-    vision = served.pipeline.directory.facts.vision
-    if vision is not None and vision.tokens_per_second is not None:
-        tensors["video_seconds_input"] = np.array([seconds], np.float32)
+    if reads_times(served.pipeline.directory.facts):
+        tensors["video_seconds_input"] = np.array([[one.seconds for one in clips]], np.float32)
     return tensors
 
 
 def _prompt(served: Family, *marks: str) -> str:
     return served.case.prompt.format(images="".join(marks))
+
+
+def _timed(served: Family, prompt: str, clips: list[Clip]) -> str:
+    """Return a prompt that says the times of frames, where the family's prompts do."""
+    style = FAMILIES[served.name].prompt
+    assert style is not None
+    return timed(prompt, style, [moments.Clip(one.times, one.seconds) for one in clips])
 
 
 def test_a_chat(served: Family) -> None:
@@ -60,9 +72,10 @@ def test_a_chat(served: Family) -> None:
     The ensemble gets the same frames from a client of Triton.
     """
     image, first, second = noise_image(60, 40, seed=1), video(9), video(12)
-    tensors = _tensors(served, image, [(first, 2), (second, 4)])
+    clips = [_decoded(first, 2), _decoded(second, 4)]
+    tensors = _tensors(served, image, clips)
     mark, of_video = served.case.mark, served.case.video_mark
-    prompt = _prompt(served, of_video, mark, of_video)
+    prompt = _timed(served, _prompt(served, of_video, mark, of_video), clips)
     expected = served.ensemble.query(prompt, max_tokens=ANSWER, **tensors).text
 
     parts = (video_part(first, num_frames=2), image_part(image), video_part(second), TEXT_PART)

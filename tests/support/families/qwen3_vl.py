@@ -1,5 +1,6 @@
 """Qwen3-VL for tests: a tower of which both layers give features to the language model."""
 
+import json
 from pathlib import Path
 
 from support.families.case import Case
@@ -69,6 +70,8 @@ def write(folder: Path) -> None:
         temporal_patch_size=2,
         merge_size=2,
     )
+    videos = {"size": {"shortest_edge": 4 * SIDE * SIDE, "longest_edge": 64 * SIDE * SIDE}}
+    (folder / "video_preprocessor_config.json").write_text(json.dumps(videos))
 
 
 CASE = Case(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from mm_runtime.gateway.errors import InvalidRequestError
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.preprocess.processors.prepared import ImageProcessor, Size
-from mm_runtime.serving.prompts.moments import frame_times
+from mm_runtime.serving.prompts.moments import Clip
 from mm_runtime.serving.prompts.questions import QuestionWriter
 
 
@@ -65,18 +65,14 @@ class PromptLayout:
         except RequestError as error:
             raise InvalidRequestError(f"{error}.", code="invalid_video") from error
 
-    def timed(
-        self, prompt: str, frames: int, times: Sequence[float], seconds: float | None
-    ) -> tuple[str, int]:
-        """Return a prompt that says when the frames of its video are, and its placeholders.
+    def timed(self, prompt: str, clips: Sequence[Clip]) -> tuple[str, int]:
+        """Return a prompt that says when the frames of its videos are, and their placeholders.
 
         Args:
-            prompt: with one placeholder of a video.
-            frames: of the video.
-            times: seconds before each; empty: it has no times.
-            seconds: the video's length; None: it has no times.
+            prompt: with one placeholder of each video.
+            clips: the videos, in their order.
         """
-        return self.questions.timed(prompt, times or frame_times(frames, None), seconds)
+        return self.questions.timed(prompt, clips)
 
     def text_tokens(
         self, prompt: str, images: int, *, video: bool = False, kinds: tuple[bool, ...] = ()

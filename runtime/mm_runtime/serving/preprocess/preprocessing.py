@@ -40,7 +40,6 @@ from mm_runtime.serving.preprocess.videos import (
     read_videos,
 )
 from mm_runtime.serving.prompts.ids import check_ends
-from mm_runtime.serving.prompts.moments import frame_times
 from mm_runtime.serving.prompts.questions import QuestionWriter, load_questions
 from mm_runtime.serving.prompts.tokens import TextCodec, surely_exceeds
 from mm_runtime.serving.prompts.word_tensors import bias_tensor, word_tensors
@@ -118,7 +117,6 @@ class Preprocessor:
         prepared = self._prepared(inputs, fetched, text, requested)
         decoder_text = next(iter(texts(inputs, "DECODER_QUERY")), None)
         video = "VIDEO_BYTES" in inputs
-        one_video = video and not prepared.kinds
         question = self.questions.write(
             text,
             decoder_text,
@@ -126,8 +124,7 @@ class Preprocessor:
             video=video,
             kinds=prepared.kinds,
             frames=prepared.frames,
-            times=self._times(inputs) if one_video else (),
-            seconds=scalar(inputs, "VIDEO_SECONDS") if one_video else None,
+            clips=prepared.clips,
         )
         ids = question.ids
         self._check_length(ids)
@@ -245,15 +242,11 @@ class Preprocessor:
             return prepare_one(processor, videos, self.ids, facts)
         if not FAMILIES[facts.family].mixes_media:
             raise RequestError("this model takes images or one video in a request, not both")
-        kinds = self.questions.order_of(text, len(images), len(videos.clips))
-        prepared = prepare_mixed(processor, kinds, images, videos, self.ids)
+        kinds = self.questions.order_of(text, len(images), videos.moments(facts))
+        prepared = prepare_mixed(processor, kinds, images, videos, ids=self.ids, facts=facts)
         limits = self.engine.limits
         check_rows(prepared.rows, limits.max_multimodal_len // limits.max_batch_size)
         return prepared
-
-    def _times(self, inputs: Tensors) -> list[float]:
-        """Return the seconds before each frame of a video, evenly spread over its length."""
-        return frame_times(inputs["VIDEO_BYTES"].shape[1], scalar(inputs, "VIDEO_SECONDS"))
 
     def _longest(self) -> tuple[int, str]:
         """Return the most tokens of a prompt, and the field that says so."""

@@ -23,7 +23,13 @@ from mm_runtime.serving.preprocess.processors.prepared import (
     Medium,
     Prepared,
 )
-from mm_runtime.serving.prompts.moments import are_written, reads_times
+from mm_runtime.serving.prompts.moments import (
+    Clip,
+    are_written,
+    frame_times,
+    moments_each,
+    reads_times,
+)
 from mm_runtime.serving.tensors import Tensors, single
 
 
@@ -36,6 +42,18 @@ class Videos:
 
     seconds: list[float | None]
     """Length of each; None: it has no times."""
+
+    @property
+    def when(self) -> tuple[Clip, ...]:
+        """When the frames of each are: evenly spread over its length."""
+        return tuple(
+            Clip(frame_times(len(frames), seconds), seconds)
+            for frames, seconds in zip(self.clips, self.seconds, strict=True)
+        )
+
+    def moments(self, facts: ModelFacts) -> list[int]:
+        """Return the places that each takes in a prompt of a checkpoint."""
+        return moments_each(facts, [len(frames) for frames in self.clips])
 
 
 def read_videos(
@@ -76,7 +94,7 @@ def prepare_one(
     tensors = dict(prepared.tensors)
     if seconds is not None and not are_written(facts):  # else the prompt has them
         tensors[PACE] = np.array([FRAMES * seconds / len(frames)], dtype=np.float32)
-    return replace(prepared, tensors=tensors, ids=(ids.of_video(frames),))
+    return replace(prepared, tensors=tensors, ids=(ids.of_video(frames),), clips=videos.when)
 
 
 def prepare_mixed(
@@ -84,7 +102,9 @@ def prepare_mixed(
     kinds: Sequence[bool],
     images: Sequence[Image.Image],
     videos: Videos,
+    *,
     ids: ImageIds,
+    facts: ModelFacts,
 ) -> Prepared:
     """Return the tensors of several media.
 
@@ -94,32 +114,36 @@ def prepare_mixed(
         images: in their order.
         videos: likewise.
         ids: names them by their content.
+        facts: of the checkpoint.
 
     Raises:
         RequestError: as `ImageProcessor.prepare_mixed`.
     """
     shown, clips, lengths = iter(images), iter(videos.clips), iter(videos.seconds)
+    moments = iter(videos.moments(facts))
     media: list[Medium] = []
-    named: list[int] = []
+    named: list[tuple[bool, int]] = []
     pace: list[float] = []
     for video in kinds:
         if video:
             frames, seconds = next(clips), next(lengths)
             media.append([*map(Image.fromarray, frames)])
-            named.append(ids.of_video(frames))
+            named += [(True, ids.of_video(frames))] * next(moments)
             pace.append(SECONDS_PER_GRID if seconds is None else FRAMES * seconds / len(frames))
         else:
             image = next(shown)
             media.append(image)
-            named.append(ids.of_image(image))
+            named.append((False, ids.of_image(image)))
             pace.append(SECONDS_PER_GRID)
     prepared = processor.prepare_mixed(media)
-    named = [
+    known = tuple(
         one if video else sized_id(one, rows)
-        for video, one, rows in zip(kinds, named, prepared.rows, strict=True)
-    ]
-    tensors = prepared.tensors | {PACE: np.array(pace, dtype=np.float32)}
-    return replace(prepared, ids=tuple(named), tensors=tensors)
+        for (video, one), rows in zip(named, prepared.rows, strict=True)
+    )
+    tensors = dict(prepared.tensors)
+    if not are_written(facts):  # else the prompt has them
+        tensors[PACE] = np.array(pace, dtype=np.float32)
+    return replace(prepared, ids=known, tensors=tensors, clips=videos.when)
 
 
 def check_rows(rows: Sequence[int], most: int) -> None:

@@ -1,6 +1,7 @@
 """PURE: videos whose frames stand in the prompt apart, each pair or each one behind its time."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 
 from mm_api.documents.model_facts import ModelFacts
@@ -12,6 +13,17 @@ UNTIMED_RATE = 24
 """Frames a second of a video without times, as transformers' processors read it."""
 
 _MINUTE = 60
+
+
+@dataclass(frozen=True)
+class Clip:
+    """When the frames of one video are."""
+
+    times: Sequence[float]
+    """Seconds before each frame."""
+
+    seconds: float | None = None
+    """Length of the video; None: it has no times."""
 
 
 def are_written(facts: ModelFacts) -> bool:
@@ -37,6 +49,14 @@ def frame_times(frames: int, seconds: float | None) -> list[float]:
     return [at / rate for at in range(frames)]
 
 
+def moments_each(facts: ModelFacts, frames: Sequence[int]) -> list[int]:
+    """Return the places in a prompt of each video of so many frames; one where they are one run."""
+    style = FAMILIES[facts.family].prompt
+    if style is None or style.moments is None:
+        return [1] * len(frames)
+    return [-(-count // style.moments.frames) for count in frames]
+
+
 def moments_of(times: Sequence[float], frames: int) -> list[float]:
     """Return the time of each moment, halfway between its first and last frame.
 
@@ -49,27 +69,29 @@ def moments_of(times: Sequence[float], frames: int) -> list[float]:
 
 
 def is_timed(prompt: str, moments: Moments) -> bool:
-    """Return whether a prompt says its video's times already."""
+    """Return whether a prompt says the times of its videos already."""
     return moments.each.rpartition("}")[2] in prompt
 
 
-def timed(
-    prompt: str, style: PromptStyle, times: Sequence[float], seconds: float | None = None
-) -> str:
-    """Return a prompt with the moments of its video in place of that.
+def timed(prompt: str, style: PromptStyle, clips: Sequence[Clip]) -> str:
+    """Return a prompt with the moments of its videos in place of each.
 
     Args:
-        prompt: with the family's placeholder of a video.
+        prompt: with the family's placeholders of videos.
         style: of a family whose frames stand apart.
-        times: seconds before each frame.
-        seconds: the video's length; None: it has no times.
+        clips: the videos, in their order; what they have no placeholder for is left out.
     """
-    moments = style.moments
-    if moments is None:
+    if style.moments is None:
         return prompt
-    length = timedelta(seconds=int(times[-1] if seconds is None else seconds))
-    written = moments.before.format(count=spelled_out(len(times)), length=length)
-    for one in moments_of(times, moments.frames):
+    first, *others = prompt.split(style.video, len(clips))
+    written = (_written(style.moments, clip) for clip in clips)
+    return first + "".join(one + other for one, other in zip(written, others, strict=False))
+
+
+def _written(moments: Moments, clip: Clip) -> str:
+    length = timedelta(seconds=int(clip.times[-1] if clip.seconds is None else clip.seconds))
+    written = moments.before.format(count=spelled_out(len(clip.times)), length=length)
+    for one in moments_of(clip.times, moments.frames):
         minutes, rest = int(one // _MINUTE), int(one % _MINUTE)
         written += moments.each.format(seconds=one, minutes=minutes, rest=rest)
-    return prompt.replace(style.video, written + moments.after, 1)
+    return written + moments.after

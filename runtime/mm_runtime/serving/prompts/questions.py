@@ -8,7 +8,7 @@ from mm_api.families.prompt import PromptStyle
 from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.prompts.frames import Frame, framed, runs_of
-from mm_runtime.serving.prompts.moments import moments_of, timed
+from mm_runtime.serving.prompts.moments import Clip, is_timed, moments_of, timed
 from mm_runtime.serving.prompts.starts import decoder_start
 from mm_runtime.serving.prompts.styles import style_of
 from mm_runtime.serving.prompts.tokens import TextCodec
@@ -46,27 +46,30 @@ class QuestionWriter(Protocol):
         video: bool,
         kinds: Sequence[bool] = (),
         frames: Sequence[Frame] = (),
-        times: Sequence[float] = (),
-        seconds: float | None = None,
+        clips: Sequence[Clip] = (),
     ) -> Question:
         """Return the ids of a request whose images become these rows.
 
         Args:
             text: of the user, or a complete prompt.
             decoder_text: what an encoder-decoder's answer starts with.
-            rows: of each image.
-            video: they are one of a video.
+            rows: of each image; of a video whose frames stand apart, of each of its moments.
+            video: they are those of a video.
             kinds: whether each of several media is a video; empty: all are images, or one video.
             frames: what stands for each image; none where its rows are one run.
-            times: of the frames of a video, where the prompt does not say them.
-            seconds: the length of a video; None: it has no times.
+            clips: the videos, where the prompt does not say their times.
 
         Raises:
             RequestError: placeholders and images disagree in number.
         """
 
-    def order_of(self, text: str, images: int, videos: int) -> tuple[bool, ...]:
+    def order_of(self, text: str, images: int, moments: Sequence[int]) -> tuple[bool, ...]:
         """Return whether each medium is a video, in the order in which a text has their places.
+
+        Args:
+            text: of the user, or a complete prompt.
+            images: of the request.
+            moments: places that each video takes once the text says its times.
 
         Raises:
             RequestError: placeholders and media disagree in number.
@@ -75,13 +78,12 @@ class QuestionWriter(Protocol):
     def tokens_of(self, frame: Frame) -> int:
         """Return the tokens of a prompt that an image becomes, its features included."""
 
-    def timed(self, prompt: str, times: Sequence[float], seconds: float | None) -> tuple[str, int]:
-        """Return a prompt that says when the frames of its video are, and its placeholders.
+    def timed(self, prompt: str, clips: Sequence[Clip]) -> tuple[str, int]:
+        """Return a prompt that says when the frames of its videos are, and their placeholders.
 
         Args:
-            prompt: with one placeholder of a video.
-            times: seconds before each frame.
-            seconds: the video's length; None: it has no times.
+            prompt: with one placeholder of each video.
+            clips: the videos, in their order.
         """
 
 
@@ -104,14 +106,11 @@ class PromptQuestions:
         video: bool,
         kinds: Sequence[bool] = (),
         frames: Sequence[Frame] = (),
-        times: Sequence[float] = (),
-        seconds: float | None = None,
+        clips: Sequence[Clip] = (),
     ) -> Question:
         """Return the prompt's ids; an id past the vocabulary stands for a row of the table."""
         del decoder_text  # there is no second prompt
-        prompt = self.prompts.write(
-            text, len(rows), video=video, kinds=kinds, times=times, seconds=seconds
-        )
+        prompt = self.prompts.write(text, len(rows), video=video, kinds=kinds, clips=clips)
         if self.style.alone and len(rows) == 1:
             prompt = prompt.replace(self.style.placeholder, self.style.alone)
         if self.style.splits:
@@ -144,21 +143,23 @@ class PromptQuestions:
             return sum(len(self.codec.encode_word(one)) for one in parts) + sum(frame.runs) + ends
         return len(self.codec.encode_word(frame.text)) - len(frame.runs) + sum(frame.runs)
 
-    def timed(self, prompt: str, times: Sequence[float], seconds: float | None) -> tuple[str, int]:
-        """Return the prompt as it is where all frames are one run."""
+    def timed(self, prompt: str, clips: Sequence[Clip]) -> tuple[str, int]:
+        """Return the prompt as it is where all frames of a video are one run."""
         if self.style.moments is None:
-            return prompt, 1
-        count = len(moments_of(times, self.style.moments.frames))
-        return timed(prompt, self.style, times, seconds), count
+            return prompt, len(clips)
+        count = sum(len(moments_of(clip.times, self.style.moments.frames)) for clip in clips)
+        return timed(prompt, self.style, clips), count
 
-    def order_of(self, text: str, images: int, videos: int) -> tuple[bool, ...]:
+    def order_of(self, text: str, images: int, moments: Sequence[int]) -> tuple[bool, ...]:
         """Return whether each medium is a video, as they stand; a bare question has images first.
 
         Raises:
             RequestError: placeholders and media disagree in number.
         """
-        kinds = (False,) * images + (True,) * videos
+        kinds = (False,) * images + (True,) * len(moments)
         found = marks_of(text, self.style)
+        if self.style.moments is not None and is_timed(text, self.style.moments):
+            found = _of_media(found, moments)
         if found:
             check_marks(found, kinds, self.style)
         return found or kinds
@@ -216,19 +217,18 @@ class TextQuestions:
         video: bool,
         kinds: Sequence[bool] = (),
         frames: Sequence[Frame] = (),
-        times: Sequence[float] = (),
-        seconds: float | None = None,
+        clips: Sequence[Clip] = (),
     ) -> Question:
         """Return the ids of text and decoder's prompt."""
-        del rows, video, kinds, frames, times, seconds  # refused before
+        del rows, video, kinds, frames, clips  # refused before
         decoder = list(self.start)
         if decoder_text:
             decoder += self.codec.encode_word(decoder_text)
         return Question(self.codec.encode_prompt(text), decoder)
 
-    def order_of(self, text: str, images: int, videos: int) -> tuple[bool, ...]:
+    def order_of(self, text: str, images: int, moments: Sequence[int]) -> tuple[bool, ...]:
         """Return nothing: there are no media."""
-        del text, images, videos
+        del text, images, moments
         return ()
 
     def tokens_of(self, frame: Frame) -> int:
@@ -236,10 +236,24 @@ class TextQuestions:
         del frame
         return 0
 
-    def timed(self, prompt: str, times: Sequence[float], seconds: float | None) -> tuple[str, int]:
+    def timed(self, prompt: str, clips: Sequence[Clip]) -> tuple[str, int]:
         """Return the text."""
-        del times, seconds
-        return prompt, 1
+        return prompt, len(clips)
+
+
+def _of_media(marks: Sequence[bool], moments: Sequence[int]) -> tuple[bool, ...]:
+    """Return whether each medium is a video, of placeholders that each video has several of.
+
+    Args:
+        marks: whether each placeholder is of a video.
+        moments: placeholders of each video.
+    """
+    found: list[bool] = []
+    waiting, at = list(moments), 0
+    while at < len(marks):
+        found.append(marks[at])
+        at += waiting.pop(0) if marks[at] and waiting else 1
+    return tuple(found)
 
 
 def load_questions(engine: EngineDirectory, codec: TextCodec) -> QuestionWriter:

@@ -15,7 +15,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from mm_api.families.prompt import PromptStyle
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.prompts.chat_template import find_chat_template
-from mm_runtime.serving.prompts.moments import frame_times, is_timed, timed
+from mm_runtime.serving.prompts.moments import Clip, frame_times, is_timed, timed
 
 
 class PromptWriter:
@@ -45,19 +45,17 @@ class PromptWriter:
         *,
         video: bool = False,
         kinds: Sequence[bool] = (),
-        times: Sequence[float] = (),
-        seconds: float | None = None,
+        clips: Sequence[Clip] = (),
     ) -> str:
         """Return the complete prompt for `text` and this many images, one video, or several media.
 
         Args:
             text: of the user, or a complete prompt.
-            images: that placeholders stand for; of a video whose frames stand apart, its moments.
+            images: that placeholders stand for; of videos whose frames stand apart, their moments.
             video: they are of one.
             kinds: whether each of several media is a video; empty: `images` and `video` say it.
-            times: of the frames of a video that stand apart, where the prompt does not say them;
-                empty: they are 24 a second.
-            seconds: the length of a video; None: it has no times.
+            clips: the videos whose frames stand apart, where the prompt does not say their times;
+                empty: frames are 24 a second.
 
         Raises:
             RequestError: placeholders and images disagree in number.
@@ -80,12 +78,11 @@ class PromptWriter:
                 messages=messages, add_generation_prompt=True, bos_token=self._begin_token or ""
             )
         if kinds:
-            check_marks(marks_of(text, style), kinds, style)
-            return text
+            return self._with_several(text, images, kinds, clips)
         if moments is not None:
             if text.count(placeholder) == 1 and not is_timed(text, moments):
-                times = times or frame_times(moments.frames * images, None)
-                text = timed(text, style, times, seconds)
+                untimed = Clip(frame_times(moments.frames * images, None))
+                text = timed(text, style, clips or [untimed])
             placeholder = moments.feature
         placeholders = text.count(placeholder)
         if placeholders != images and style.reads_images:
@@ -93,6 +90,23 @@ class PromptWriter:
                 f"the prompt has {placeholders} {placeholder} placeholder(s) and the request "
                 f"{images} image(s); send one image for each placeholder"
             )
+        return text
+
+    def _with_several(
+        self, text: str, places: int, kinds: Sequence[bool], clips: Sequence[Clip]
+    ) -> str:
+        """Return the complete prompt of several media, which become so many places.
+
+        Raises:
+            RequestError: as `write`.
+        """
+        style, images = self._style, kinds.count(False)
+        if style.moments is not None and not is_timed(text, style.moments):
+            check_marks(marks_of(text, style), kinds, style)
+            untimed = Clip(frame_times(style.moments.frames, None))
+            text = timed(text, style, clips or [untimed] * kinds.count(True))
+        placed = (False,) * images + (True,) * (places - images)
+        check_marks(marks_of(text, style), placed, style)
         return text
 
 

@@ -255,17 +255,24 @@ class GridProcessor(InOneRun, InPrompt):
         """Return the same of images and videos, one after another.
 
         Raises:
-            RequestError: as `video_rows`, or frames stand apart.
+            RequestError: as `video_rows`.
         """
-        if not self.video or self.frame_sizes is not None:
+        if not self.video:
             raise RequestError("send images or one video, not both")
         clips = [
-            (_even(one), self.rounded(one[0].height, one[0].width))
+            (_even(one), self._frame_size(len(one), one[0].height, one[0].width))
             if isinstance(one, list)
             else ([one], self.rounded(one.height, one.width))
             for one in media
         ]
-        return replace(self._prepared(clips), kinds=tuple(isinstance(one, list) for one in media))
+        prepared = self._prepared(clips)
+        kinds = tuple(isinstance(one, list) for one in media)
+        if self.frame_sizes is None:
+            return replace(prepared, kinds=kinds)
+        pairs = [ceil(len(clip) / FRAMES) for clip, _ in clips]
+        apart = zip(prepared.rows, pairs, strict=True)
+        rows = tuple(row // count for row, count in apart for _ in range(count))
+        return replace(prepared, rows=rows, kinds=kinds)
 
     def _prepared(self, clips: list[tuple[list[Image.Image], tuple[int, int]]]) -> Prepared:
         """Return the patches of clips of an even number of frames, or of one that counts twice.
