@@ -396,7 +396,7 @@ def test_length_of_a_video(served: Family) -> None:
         frames = np.stack([np.asarray(frame) for frame in clip.frames])[None]
         style = FAMILIES[served.pipeline.directory.facts.family].prompt
         assert style is not None
-        written = moments.timed(prompt, style, clip.times, clip.seconds)
+        written = moments.timed(prompt, style, [moments.Clip(clip.times, clip.seconds)])
         ids = served.pipeline.query(written, VIDEO_BYTES=frames, **more)
         return served.pipeline.preprocessor.codec.decode(ids)
 
