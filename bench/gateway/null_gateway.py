@@ -18,6 +18,7 @@ sys.path.append(str(ROOT / "tests"))
 from mm_runtime.gateway import loop  # noqa: E402
 from mm_runtime.gateway.api.finish_reason import FinishReason  # noqa: E402
 from mm_runtime.gateway.backends.engine import Ended, EngineRequest, Text  # noqa: E402
+from mm_runtime.gateway.heap import return_large_pieces  # noqa: E402
 from support.gateways import serve, toy_gateway  # noqa: E402 - the tests' folder is not a package
 
 STREAMS = 4096
@@ -62,4 +63,5 @@ if __name__ == "__main__":
     parser.add_argument("folder", type=Path)
     parser.add_argument("--idle", action="store_true")
     options = parser.parse_args()
+    return_large_pieces()  # as the gateway's own process does
     loop.run(run(options.folder, idle=options.idle))

@@ -1,6 +1,7 @@
 """Bytes of a request -> typed request, or an error that names the part and what was expected."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
@@ -10,6 +11,7 @@ from pydantic_core import ErrorDetails
 from mm_edge.json_cost import check_cost
 from mm_runtime.gateway.api.audio import TranscriptionRequest, TranslationRequest
 from mm_runtime.gateway.api.form import read_form
+from mm_runtime.gateway.api.large_images import put_back, take_out
 from mm_runtime.gateway.api.openai import ChatRequest, CompletionRequest
 from mm_runtime.gateway.api.parameters import NOT_SERVED
 from mm_runtime.gateway.api.responses import (
@@ -22,6 +24,7 @@ from mm_runtime.gateway.api.tokenization import DetokenizeRequest, TokenizeReque
 from mm_runtime.gateway.errors import InvalidRequestError
 
 _Request = TypeVar("_Request", bound=BaseModel)
+_Chat = TypeVar("_Chat", bound=ChatRequest)
 
 _NOT_SERVED = (
     NOT_SERVED
@@ -58,7 +61,11 @@ def _parse_json(kind: type[_Request], body: bytes, _content_type: str) -> _Reque
     return _checked(lambda: kind.model_validate_json(body))
 
 
-parse_chat = partial(_parse_json, ChatRequest)
+def parse_chat(body: bytes, content_type: str) -> ChatRequest:
+    """Parse a request of a chat; see `_parse_json`."""
+    return _with_images(lambda one: _parse_json(ChatRequest, one, content_type), body)
+
+
 parse_completion = partial(_parse_json, CompletionRequest)
 parse_tokenize = partial(_parse_json, TokenizeRequest)
 parse_detokenize = partial(_parse_json, DetokenizeRequest)
@@ -70,8 +77,23 @@ def parse_response(body: bytes, content_type: str) -> ResponsesChat:
     Raises:
         InvalidRequestError: as that of a chat.
     """
-    original = _parse_json(ResponsesRequest, body, content_type)
-    return _checked(lambda: chat_of(original))
+
+    def parse(one: bytes) -> ResponsesChat:
+        original = _parse_json(ResponsesRequest, one, content_type)
+        return _checked(lambda: chat_of(original))
+
+    return _with_images(parse, body)
+
+
+def _with_images(parse: Callable[[bytes], _Chat], body: bytes) -> _Chat:
+    """Return the request in a body whose large images are not parsed."""
+    taken = take_out(body)
+    if taken.images:
+        with suppress(InvalidRequestError):  # what is wrong is said of the body as it came
+            request = parse(taken.body)
+            if put_back(request.messages, taken.images):
+                return request
+    return parse(body)
 
 
 def _parse_audio(

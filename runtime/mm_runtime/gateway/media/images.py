@@ -28,7 +28,7 @@ from mm_runtime.gateway.media.frames import Video
 from mm_runtime.gateway.media.image_cache import DecodedImageCache
 from mm_runtime.gateway.media.recordings import AudioReference, Samples, checked
 from mm_runtime.gateway.media.video import VideoLimits
-from mm_runtime.images.data_urls import decode_data_url
+from mm_runtime.images.data_urls import DecodedUrl, decode_data_url
 from mm_runtime.images.fetch import FetchRefusedError, ImageFetcher
 from mm_runtime.images.media import BadImageError
 from mm_runtime.serving.errors import RequestError
@@ -201,7 +201,11 @@ class ImageLoader:
 
         None: it is new, large, elsewhere, or wrong, which is said where it would be decoded.
         """
-        if len(url) > _LOOKED_UP_AT_ONCE or url[:5].lower() != "data:":
+        if (
+            isinstance(url, DecodedUrl)
+            or len(url) > _LOOKED_UP_AT_ONCE
+            or url[:5].lower() != "data:"
+        ):
             return None
         try:
             encoded = decode_data_url(url, max_bytes=self._limits.max_bytes)
