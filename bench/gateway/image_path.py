@@ -8,7 +8,8 @@ own: what else the machine does disturbs both alike. HTTP, gRPC and Triton are n
 a JPEG of 336 x 336, as bench/gpu/serving.py sends, and a photograph of a megabyte; the model is a
 LLaVA with a tower of 336 x 336. Writes bench/gateway/results/image_path.json.
 
-- `receive`: chunks of a body to bytes; `parse`: to a request; `base64`: to a file;
+- `receive`: chunks of a body to bytes; `parse`: to a request, whose large images are decoded from
+  base64 by then; `base64`: the URL of a smaller one to a file;
   `known`: the look-up of a file that was decoded before.
 - `decoder`: a file to pixels in a decoder's process, there and back; `known_load`: the same of a
   file that was decoded before, with threads and look-up.
@@ -38,6 +39,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from checkouts import ROOT, checked_out, environment
 from own_cost import photograph
 from PIL import Image
 
@@ -60,9 +62,7 @@ from mm_runtime.serving.preprocess.preprocessing import Preprocessor
 from support.gateways import toy_manifest, toy_serving, write_processor
 from support.images import data_url
 
-ROOT = Path(__file__).resolve().parents[2]
 RESULTS = Path(__file__).parent / "results" / "image_path.json"
-PACKAGES = ("crds", "edge", "runtime")
 SIDE, PATCH, QUALITY = 336, 14, 90
 FEATURES = (SIDE // PATCH) ** 2
 MOST_PIXELS = 50_000_000
@@ -229,20 +229,11 @@ def measured() -> Medians:
     return found
 
 
-def checked_out(commit: str, folder: Path) -> Path:
-    """Return a folder with the packages of a commit."""
-    command = ["git", "-C", str(ROOT), "archive", commit, *PACKAGES]
-    archive = subprocess.run(command, capture_output=True, timeout=CHILD_SECONDS, check=True).stdout
-    subprocess.run(["tar", "-x", "-C", str(folder)], input=archive, check=True)
-    return folder
-
-
 def of_checkout(checkout: Path) -> Medians:
     """Measure the code of a checkout in a process of its own."""
-    path = os.pathsep.join(str(checkout / package) for package in PACKAGES)
     done = subprocess.run(
         [sys.executable, __file__, "--child"],
-        env={**os.environ, "PYTHONPATH": path},
+        env=environment(checkout),
         capture_output=True,
         text=True,
         timeout=CHILD_SECONDS,

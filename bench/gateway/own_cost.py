@@ -1,12 +1,14 @@
 """What the gateway itself costs: tokens of streams, silent streams, images, answers of a form.
 
     .venv/bin/python bench/gateway/own_cost.py
+    .venv/bin/python bench/gateway/own_cost.py --against 95c15885
 
 An engine that costs nothing answers in the gateway's process, so its processor time is that of the
 gateway: that is what is counted, and not the time that passes, which depends on what else the
 machine does. Writes bench/gateway/results/own_cost.json.
 """
 
+import argparse
 import asyncio
 import io
 import json
@@ -26,6 +28,7 @@ import httpx
 import numpy as np
 import psutil
 import torch
+from checkouts import ROOT, checked_out, environment
 from goals import Goal, to_json, to_lines
 from PIL import Image
 
@@ -35,16 +38,18 @@ from mm_runtime.reference_engine.sampling import Rules
 from mm_runtime.serving.generate.request import GuideKind, GuideRequest
 from mm_runtime.serving.prompts.tokens import TextCodec
 
-ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tests"))
 
-from support import calling_llava, tool_templates  # noqa: E402 - tests/ is not a package
-from support.images import data_url  # noqa: E402
+from support import calling_llava, tool_templates
+from support.images import data_url
 
 RESULTS = Path(__file__).parent / "results" / "own_cost.json"
 HEAD = b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
 STREAMS, TOKENS, IDLE = 64, 280, 1000
-IMAGE_BYTES, IMAGES = 1_000_000, 30
+IMAGE_BYTES, IMAGES, ROUNDS = 1_000_000, 30, 3
+SETTLED_SECONDS = 0.02
+"""After an answer, until its threads have ended what is left of it."""
+
 BATCH, STEPS, LONGEST, VOCABULARY = 16, 200, 20, 32_000
 ALLOWED = 0.1
 """Share of the vocabulary."""
@@ -55,11 +60,14 @@ DEADLINE_SECONDS = 120
 
 
 @contextmanager
-def gateway(folder: Path, *more: str) -> Iterator[tuple[psutil.Process, int]]:
-    """Run a gateway until the block ends; yield its process and port."""
+def gateway(
+    folder: Path, *more: str, checkout: Path = ROOT
+) -> Iterator[tuple[psutil.Process, int]]:
+    """Run a gateway of a checkout's code until the block ends; yield its process and port."""
     program = Path(__file__).parent / "null_gateway.py"
     command = [sys.executable, str(program), str(folder), *more]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+    of_checkout = environment(checkout)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=of_checkout) as process:
         assert process.stdout is not None
         try:
             yield psutil.Process(process.pid), int(process.stdout.readline())
@@ -71,6 +79,12 @@ def own_seconds(process: psutil.Process) -> float:
     """Return the processor time of one process so far."""
     times = process.cpu_times()
     return float(times.user + times.system)
+
+
+def exact_ms(process: psutil.Process) -> float:
+    """Return the same in milliseconds, by the kernel's clock instead of its ticks of 10 ms."""
+    tasks = Path(f"/proc/{process.pid}/task").iterdir()
+    return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) / 1e6
 
 
 def request(tokens: int) -> bytes:
@@ -142,9 +156,8 @@ def photograph() -> bytes:
     return content
 
 
-async def images(folder: Path) -> dict[str, object]:
-    """Return the processor time of an image: the gateway's, and its decoders'."""
-    content = photograph()
+async def images(folder: Path, content: bytes, checkout: Path) -> dict[str, list[float]]:
+    """Return milliseconds of the gateway's processor time of each request, and its decoder's."""
     body = {
         "model": "toy",
         "max_tokens": 1,
@@ -159,25 +172,56 @@ async def images(folder: Path) -> dict[str, object]:
         ],
     }
     text = json.dumps(body).encode()
-    with gateway(folder) as (process, port):
+    found: dict[str, list[float]] = {"gateway": [], "decoding": []}
+    with gateway(folder, checkout=checkout) as (process, port):
         url = f"http://127.0.0.1:{port}/v1/chat/completions"
         async with httpx.AsyncClient(timeout=DEADLINE_SECONDS) as client:
             (await client.post(url, content=text)).raise_for_status()
             decoders = process.children(recursive=True)
-            before = own_seconds(process), sum(map(own_seconds, decoders))
             for _ in range(IMAGES):
+                before = exact_ms(process), sum(map(exact_ms, decoders))
                 (await client.post(url, content=text)).raise_for_status()
-            after = own_seconds(process), sum(map(own_seconds, decoders))
-    gateway_ms, decoders_ms = (
-        (late - early) / IMAGES * 1000 for late, early in zip(after, before, strict=True)
-    )
+                await asyncio.sleep(SETTLED_SECONDS)
+                found["gateway"].append(exact_ms(process) - before[0])
+                found["decoding"].append(sum(map(exact_ms, decoders)) - before[1])
+    return found
+
+
+async def images_in_turn(folder: Path, checkouts: dict[str, Path]) -> dict[str, dict[str, Any]]:
+    """Return the processor time of an image by the code of each checkout; tenth percentiles."""
+    content = photograph()
     width, height = Image.open(io.BytesIO(content)).size
-    return {
-        "image": f"JPEG, {width} x {height}, {len(content)} bytes",
-        "gateway_cpu_ms": round(gateway_ms, 2),
-        "decoding_cpu_ms": round(decoders_ms, 2),
-        "cpu_ms": round(gateway_ms + decoders_ms, 2),
+    taken: dict[str, dict[str, list[float]]] = {
+        name: {"gateway": [], "decoding": []} for name in checkouts
     }
+    for number in range(ROUNDS):
+        for name, checkout in checkouts.items():
+            found = await images(folder / f"{name}-{number}", content, checkout)
+            for part, values in found.items():
+                taken[name][part] += values
+    alone = [_decode_ms(content) for _ in range(IMAGES)]
+    return {
+        name: {
+            "image": f"JPEG, {width} x {height}, {len(content)} bytes",
+            "gateway_cpu_ms": round(tenth(parts["gateway"]), 2),
+            "decoding_cpu_ms": round(tenth(parts["decoding"]), 2),
+            "cpu_ms": round(tenth(parts["gateway"]) + tenth(parts["decoding"]), 2),
+            "libjpeg_turbo_alone_cpu_ms": round(tenth(alone), 2),
+        }
+        for name, parts in taken.items()
+    }
+
+
+def _decode_ms(content: bytes) -> float:
+    """Return what Pillow's decoder alone takes of this thread."""
+    begun = time.thread_time()
+    Image.open(io.BytesIO(content)).load()
+    return (time.thread_time() - begun) * 1000
+
+
+def tenth(values: list[float]) -> float:
+    """Return the tenth percentile: other work on the machine lengthens the rest."""
+    return sorted(values)[len(values) // 10]
 
 
 def schema(folder: Path) -> dict[str, float]:
@@ -253,17 +297,24 @@ def goals(measured: dict[str, Any]) -> list[Goal]:
 
 async def main() -> None:
     """Measure, write, print."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--against", help="another commit, whose images are measured in turn")
+    against = parser.parse_args().against
     load = os.getloadavg()[0]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
+        checkouts = {"image_as_data_url": ROOT}
+        if against:
+            (folder / "other").mkdir()
+            checkouts[f"image_of_{against}"] = checked_out(against, folder / "other")
         measured: dict[str, Any] = {
             "streams": await streams(folder / "streams"),
             "idle_streams": await idle(folder / "idle"),
-            "image_as_data_url": await images(folder / "images"),
+            **await images_in_turn(folder, checkouts),
             "json_schema": schema(folder / "letters"),
         }
     document = {
-        "command": "bench/gateway/own_cost.py",
+        "command": " ".join(["bench/gateway/own_cost.py", *sys.argv[1:]]),
         "machine": {
             "cores": os.cpu_count(),
             "load_before": round(load, 1),
