@@ -16,6 +16,8 @@ from mm_ctl.documents import UsageError
 from mm_ctl.loadtest import arrivals, drive, table
 from mm_ctl.loadtest.arrivals import Due
 from mm_ctl.loadtest.client import Client, connection, models_of
+from mm_ctl.loadtest.grid import Cell, Grid
+from mm_ctl.loadtest.grid import as_table as grid_table
 from mm_ctl.loadtest.image import data_url
 from mm_ctl.loadtest.mix import Choice, Mix, MixError, Requests, random_images
 from mm_ctl.loadtest.page import as_page
@@ -56,6 +58,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--turns", type=int, default=4, help="of a chat of multi-turn; default 4")
     parser.add_argument("--video", type=Path, help="MP4 file of the scenario video")
     parser.add_argument("--requests", type=int, help="closed loop: ends after so many")
+    parser.add_argument(
+        "--grid",
+        metavar="USERSxWORDS",
+        help="closed loops one after another, of each number of users with each number of words, "
+        "for example 1,4,8x0,64,256; each takes --duration, or --requests",
+    )
     load = parser.add_argument_group("the load: one of").add_mutually_exclusive_group()
     load.add_argument("--users", type=int, help="closed loop: each sends again when answered")
     load.add_argument("--rate", type=float, help="open loop: Poisson arrivals, requests a second")
@@ -71,7 +79,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--against-model", help="its model; default: that of the first")
     parser.add_argument("--warm-up", default="", help="before it, not counted, for example 5s")
     parser.add_argument("--images", help="images in a request; default 1")
-    parser.add_argument("--words", default="0", help="filler words before the prompt; default 0")
+    parser.add_argument("--words", help="filler words before the prompt; default 0")
     parser.add_argument("--max-tokens", help="longest answer; default 32")
     parser.add_argument("--prompt", help="text of each question; default: What is in the image?")
     parser.add_argument(
@@ -103,6 +111,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 async def run(options: argparse.Namespace) -> int:
     """Load the endpoint and print the report; exit code 1 when nothing was answered."""
     try:
+        if options.grid is not None:
+            return await _run_grid(options)
         settings = _Settings(options)
         token = os.environ.get(TOKEN_VARIABLE)
         async with connection(token, keep=not options.new_connections) as session:
@@ -120,6 +130,32 @@ async def run(options: argparse.Namespace) -> int:
         if report.requests and not report.answered:
             print(f"{report.endpoint}: no request was answered: {report.errors}", file=sys.stderr)
     return WELL if all(one.answered or not one.requests for one in reports) else FAILED
+
+
+async def _run_grid(options: argparse.Namespace) -> int:
+    """Load the endpoint with one loop after another; print a table of them, or a list of reports.
+
+    Raises:
+        UsageError: an option that a grid has not.
+        MixError: it is no grid.
+    """
+    for name in ("users", "words", "rate", "trace", "against", "csv", "html"):
+        if getattr(options, name) is not None:
+            raise UsageError(f"--{name} does not go with --grid: leave it out")
+    loops: dict[Cell, _Settings] = {}
+    for users, words in Grid.parse(options.grid).cells:
+        changed = {"users": users, "words": str(words)}
+        loops[users, words] = _Settings(argparse.Namespace(**{**vars(options), **changed}))
+    reports: dict[Cell, BenchReport] = {}
+    token = os.environ.get(TOKEN_VARIABLE)
+    async with connection(token, keep=not options.new_connections) as session:
+        model = options.model or await _only_model(session, options.address)
+        for cell, settings in loops.items():
+            reports[cell], _ = await _measured(session, settings, options.address, model)
+    found = reports.values()
+    machine = "[" + ",\n".join(one.to_json(indent=2) for one in found) + "]"
+    print(machine if options.output == "json" else grid_table(reports))
+    return WELL if all(one.answered or not one.requests for one in found) else FAILED
 
 
 def _show(
@@ -228,7 +264,8 @@ class _Settings:
         if options.users:
             named = f"{options.scenario}: " if options.scenario else ""
             most = f", {options.requests} requests" if options.requests else ""
-            return f"{named}closed loop, {options.users} users{most}"
+            long = f", {options.words} words" if options.grid else ""
+            return f"{named}closed loop, {options.users} users{long}{most}"
         if options.rate:
             return f"open loop, Poisson at {options.rate:g} requests a second"
         return f"open loop, {options.trace.name} at {options.speed:g} x speed"
@@ -365,7 +402,7 @@ def _with_defaults(options: argparse.Namespace, scenario: Scenario | None) -> No
     if scenario is not None and open_loop:
         raise UsageError("a scenario is a closed loop: give --users, or leave it out")
     known = DEFAULTS[scenario] if scenario else {}
-    usual = {"images": "1", "max_tokens": "32", "prompt": "What is in the image?"}
+    usual = {"images": "1", "words": "0", "max_tokens": "32", "prompt": "What is in the image?"}
     for name, value in {**usual, **known}.items():
         if getattr(options, name) is None:
             setattr(options, name, int(value) if name in {"users", "requests"} else value)
