@@ -342,8 +342,7 @@ class Family:
     """Tokens of an image of a height and width, as the checkpoint's own processor makes them; None:
     the plan's estimate, of every image."""
     rows_of_video: Callable[[VisionFacts, int, int, int], int] | None = None
-    """The same of so many frames of a height and width, where the checkpoint's own processor reads
-    videos; None: it is given none, or another one cuts them."""
+    """The same of so many frames; None: its own processor reads no videos, or another cuts them."""
     frame_pixels: int = 0
     """Most pixels that the checkpoint's own processor leaves of a frame; 0: it is given none."""
     audio_features: Callable[[int], int] | None = None
