@@ -1,4 +1,4 @@
-"""Whoever leaves, those that stay have the first slots, in the model as in the engine."""
+"""When a request leaves, those that stay have the first slots, in the model as in the engine."""
 
 from typing import TYPE_CHECKING, Any, cast
 
