@@ -42,9 +42,9 @@ compares 8 to 128."""
 
 GPU_PROMPT_ROWS = 128
 """The same on a GPU, which computes them while it reads weights: on an H100 a part of 16 rows took
-1.58 ms and one of 128 rows 1.84 ms (1.3 billion parameters), 5.71 and 6.35 ms (7 billion). With 64
-rows four clients had 14.0 instead of 26.3 images a second and eight streams beside them pauses of
-8.91 instead of 8.58 ms (7 billion, p95)."""
+1.58 ms and one of 128 rows 1.84 ms (1.3 billion parameters), 5.71 and 6.35 ms (7 billion). Eight
+streams beside four image clients, each with a graph of its own size: 128, 96 and 64 rows gave 77.0,
+58.5 and 42.9 images a second, and pauses of 4.21, 3.90 and 4.00 ms (1.3 billion, p95, one run)."""
 
 GPU_GROWN_ROWS = 4 * GPU_PROMPT_ROWS
 """A longer part has a pass of its own and reads the weights again: a little longer it doubled the
