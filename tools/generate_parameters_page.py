@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from generated_files import settle
+from mm_runtime.gateway.api.family_parameters import COLUMNS, cells, families
 from mm_runtime.gateway.api.parameters import (
     AUDIO_PARAMETERS,
     BACKENDS,
@@ -46,6 +47,17 @@ PyTorch serves no model that reads audio. What acts nowhere is accepted with the
 
 """
 
+_FAMILIES: Final = """
+## By family
+
+What messages may say of their media. `auto` acts everywhere, and `fps`, `num_frames` and
+`max_frames` where a family has videos. *of several images*: refused of an only one; *by
+checkpoint*: `high` acts where its images are cut up, `low` where they are not; a dash: no such
+media. On PyTorch `nvila` takes `auto` alone. Which backend serves which family is on
+[another page](families.md).
+
+"""
+
 _LETTERS: Final = {"/v1/chat/completions": "C", "/v1/completions": "T"}
 
 
@@ -63,7 +75,15 @@ def page() -> str:
         + "".join(_row(name, None, one) for name, one in RESPONSE_PARAMETERS.items())
         + f"{_AUDIO}{_heads()}"
         + "".join(_row(name, None, one) for name, one in AUDIO_PARAMETERS.items())
+        + f"{_FAMILIES}{_by_family()}"
     )
+
+
+def _by_family() -> str:
+    heads = ("family", *COLUMNS.values())
+    rows = [(f"`{one.name}`", *(cells(one)[name] for name in COLUMNS)) for one in families()]
+    lines = (f"| {' | '.join(row)} |\n" for row in rows)
+    return f"| {' | '.join(heads)} |\n|{' --- |' * len(heads)}\n{''.join(lines)}"
 
 
 def _heads(*more: str) -> str:

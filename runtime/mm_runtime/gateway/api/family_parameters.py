@@ -1,0 +1,70 @@
+"""What of a request acts on some families only, whatever the backend: a docs page.
+
+Processors decide (`mm_runtime.serving.preprocess.processors`); a test holds each cell against the
+processor of a checkpoint of the family.
+"""
+
+from collections.abc import Mapping
+
+from mm_api.families import FAMILIES
+from mm_api.families.family import Family, ImageLayout
+
+ACTS, REFUSED, NOTHING = "acts", "refused", "-"
+BY_CHECKPOINT = "by checkpoint"
+"""Acts where the checkpoint's images are cut up (`high`), or are not (`low`)."""
+
+SEVERAL = "of several images"
+"""Refused of an only one."""
+
+COLUMNS: Mapping[str, str] = {
+    "low": "`image_url.detail`: `low`",
+    "high": "`high`",
+    "images": "`mm_processor_kwargs` of images",
+    "frames": "bounds of a video's pixels",
+    "mixed": "several videos, images beside them",
+    "audio": "`input_audio`, `audio_url`",
+}
+"""`auto` acts everywhere; so do `fps`, `num_frames` and `max_frames` where a family has videos."""
+
+_DETAILS: Mapping[ImageLayout, tuple[str, str]] = {
+    ImageLayout.SQUARE: (ACTS, REFUSED),
+    ImageLayout.VIEWS: (REFUSED, ACTS),
+    ImageLayout.HD: (REFUSED, ACTS),
+    ImageLayout.CROPS: (ACTS, ACTS),
+    ImageLayout.ENDED: (ACTS, ACTS),
+    ImageLayout.NUMBERED: (BY_CHECKPOINT, BY_CHECKPOINT),
+    ImageLayout.GRID: (ACTS, ACTS),
+    ImageLayout.LINES: (ACTS, ACTS),
+    ImageLayout.OWN: (REFUSED, REFUSED),
+    ImageLayout.TILES: (ACTS, ACTS),
+}
+
+_SHARED_PIXELS = frozenset({"qwen3-vl"})
+"""Families whose frames share the pixels of a video, so that none has bounds of its own."""
+
+
+def cells(family: Family) -> dict[str, str]:
+    """Return column of `COLUMNS` -> what a family does with it; `NOTHING`: it has no such media."""
+    layout, sees = family.image_layout, family.sees
+    low, high = _DETAILS[layout] if sees else (NOTHING, NOTHING)
+    if layout is ImageLayout.VIEWS and family.features_of_several is not None:
+        low = SEVERAL
+    bounds = layout is ImageLayout.GRID
+    videos = sees and family.video_features is not None
+    return {
+        "low": low,
+        "high": high,
+        "images": _word(bounds) if sees else NOTHING,
+        "frames": _word(bounds and family.name not in _SHARED_PIXELS) if videos else NOTHING,
+        "mixed": _word(family.mixes_media) if videos else NOTHING,
+        "audio": ACTS if family.audio_features is not None else NOTHING,
+    }
+
+
+def families() -> list[Family]:
+    """Return those whose chats have more than text."""
+    return [one for one in FAMILIES.values() if set(cells(one).values()) != {NOTHING}]
+
+
+def _word(acts: bool) -> str:  # noqa: FBT001 - the one argument
+    return ACTS if acts else REFUSED

@@ -1,0 +1,82 @@
+"""The table of what depends on the family says what the processors of its checkpoints do."""
+
+import pytest
+
+from mm_api.families import FAMILIES
+from mm_api.families.family import ImageLayout
+from mm_runtime.gateway.api.family_parameters import (
+    ACTS,
+    BY_CHECKPOINT,
+    NOTHING,
+    REFUSED,
+    SEVERAL,
+    cells,
+    families,
+)
+from mm_runtime.serving.errors import RequestError
+from mm_runtime.serving.preprocess.processors import load_processor
+from mm_runtime.serving.preprocess.processors.prepared import NO_VIDEO, Detail, ImageProcessor
+from support.families.images import CASES
+from support.families.shared import shared_family
+from support.representatives import others_are_slow
+
+REPRESENTATIVES = ("idefics3", "internvl", "llava-onevision", "qwen2-vl", "qwen3-vl")
+"""Of each way in which a cell depends on more than the layout."""
+
+BOUNDS = frozenset({"min_pixels", "max_pixels"})
+
+
+def acts(processor: ImageProcessor, detail: Detail, count: int) -> bool:
+    """Return whether one of so many images may be seen so."""
+    try:
+        processor.with_detail(detail, count)
+    except RequestError:
+        return False
+    return True
+
+
+def word(processor: ImageProcessor, detail: Detail) -> str:
+    """Return what the table says of a detail that acts like this."""
+    alone, several = acts(processor, detail, 1), acts(processor, detail, 2)
+    if several and not alone:
+        return SEVERAL
+    assert alone == several
+    return ACTS if alone else REFUSED
+
+
+@pytest.mark.parametrize("family", others_are_slow(sorted(CASES), *REPRESENTATIVES))
+def test_cells_are_what_processors_do(
+    family: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Detail of images, bounds of pixels, videos."""
+    processor = load_processor(shared_family(tmp_path_factory, family).engine)
+    assert processor is not None
+    found = cells(FAMILIES[family])
+
+    words = {"low": word(processor, "low"), "high": word(processor, "high")}
+    if found["low"] == BY_CHECKPOINT:
+        assert sorted(words.values()) == sorted((ACTS, REFUSED))
+        words = dict.fromkeys(words, BY_CHECKPOINT)
+    assert {detail: found[detail] for detail in words} == words
+    assert found["images"] == (ACTS if processor.options == BOUNDS else REFUSED)
+    if found["frames"] != NOTHING:
+        assert found["frames"] == (ACTS if processor.video_options == BOUNDS else REFUSED)
+    with_video = _reads_videos(processor)
+    assert (found["frames"] != NOTHING) == (found["mixed"] != NOTHING) == with_video
+
+
+def _reads_videos(processor: ImageProcessor) -> bool:
+    try:
+        processor.video_rows(2, (56, 56))
+    except RequestError as error:
+        return error.args != NO_VIDEO.args
+    return True
+
+
+def test_every_layout_has_a_checkpoint() -> None:
+    """But for processors of the checkpoint's own, which take no detail whatever it says."""
+    shown = {FAMILIES[name].image_layout for name in CASES}
+    wanted = {family.image_layout for family in families() if family.sees}
+    assert wanted - shown <= {ImageLayout.OWN}
+    own = [one for one in families() if one.sees and one.image_layout is ImageLayout.OWN]
+    assert {cells(one)["low"] for one in own} == {REFUSED}
