@@ -121,6 +121,7 @@ _ENGINE: Final[Mapping[str, Sample]] = {
     "engine.loraRoom.maxRank": Sample(16, {"engine": {"loraRoom": {"maxAdapters": 2}}}),
     "engine.plugins": Sample({"use_fused_mlp": "enable"}),
     "engine.extraBuildArgs": Sample(["--use_fused_mlp=enable"]),
+    "engine.extraLlmApiOptions": Sample({"stream_interval": 4}),
 }
 
 _OTHER: Final[Mapping[str, Sample]] = {

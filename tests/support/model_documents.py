@@ -451,9 +451,7 @@ RULE_EXAMPLES = (
 UNSUPPORTED_VALUES: Mapping[str, object] = {
     "engine.guidedDecoding": "On",
     "model.family": "blip2-t5",
-    "engine.parallelism.tensor": 2,
-    "engine.parallelism.pipeline": 2,
-    "engine.parallelism.expert": 2,
+    **{f"engine.parallelism.{name}": 2 for name in ("tensor", "pipeline", "expert")},
     "engine.quantization": "FP8",
     "engine.kvCache.freeGpuMemoryFraction": "0.85",
     "engine.kvCache.crossFraction": "0.5",
@@ -463,6 +461,7 @@ UNSUPPORTED_VALUES: Mapping[str, object] = {
     "engine.loraRoom": {"maxAdapters": 2, "maxRank": 8},
     "engine.plugins": {"gemm_plugin": "float16"},
     "engine.extraBuildArgs": ["--fast-build"],
+    "engine.extraLlmApiOptions": {"stream_interval": 4},
     "vision.engine": "TensorRT",
     "vision.instancesPerGpu": 2,
     "runtime.gpu.count": 2,

@@ -4,9 +4,11 @@ A limit that is absent is planned from the family and the checkpoint; `status.pl
 number that was chosen.
 """
 
-from typing import Annotated, Literal
+import json
+import re
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from mm_api.base import ApiModel
 from mm_api.v1alpha1.model import ModelSource
@@ -19,6 +21,38 @@ Quantization = Literal["FP8", "INT8WeightOnly", "INT4WeightOnly", "INT4AWQ", "Sm
 
 _TOKENS_MAX = 1 << 20
 """1,048,576: above the longest context any listed family has; keeps products inside 64 bits."""
+
+_OPTION_NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
+_OPTIONS_LENGTH = 4096
+_OPTIONS_DEPTH = 3
+"""Groups of upstream's LlmArgs are one level deep, and a list may lie in one."""
+
+
+def _bounded(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the options, which have no schema of their own.
+
+    Raises:
+        ValueError: a name that no field of upstream's can have, or more than a file should hold.
+    """
+    if len(json.dumps(options)) > _OPTIONS_LENGTH:
+        raise ValueError(f"is longer than {_OPTIONS_LENGTH} characters as JSON: shorten it")
+    _check_names(options, 1)
+    return options
+
+
+def _check_names(value: Any, depth: int) -> None:
+    if not isinstance(value, dict | list):
+        return
+    if depth > _OPTIONS_DEPTH:
+        raise ValueError(f"is nested more than {_OPTIONS_DEPTH} levels deep: no option is")
+    for name in value if isinstance(value, dict) else ():
+        if not _OPTION_NAME.fullmatch(name):
+            raise ValueError(
+                f"has the key {name[:64]!r}, and upstream's options are words in lower case "
+                "with underscores, groups of them objects: write kv_cache_config: {dtype: ...}"
+            )
+    for one in value.values() if isinstance(value, dict) else value:
+        _check_names(one, depth + 1)
 
 
 class Parallelism(ApiModel):
@@ -174,3 +208,9 @@ class EngineSpec(ApiModel):
     extra_build_args: Annotated[
         list[Annotated[str, Field(min_length=1, max_length=256)]], Field(max_length=32)
     ] = Field(default=[], description="Arguments added at the end of trtllm-build's.")
+    extra_llm_api_options: Annotated[dict[str, Any], AfterValidator(_bounded)] | None = Field(
+        default=None,
+        description="Backend PyTorch: options for the file of `trtllm-serve "
+        "--extra_llm_api_options`, merged over the plan's. Which ones a version takes, and which "
+        "the plan sets itself, is in docs/serve-options.md; any other is refused by name.",
+    )

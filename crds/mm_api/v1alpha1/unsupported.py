@@ -119,6 +119,13 @@ UNSUPPORTED: Final[tuple[Unsupported, ...]] = (
         "engine.extraBuildArgs", (), "arguments of trtllm-build are", _REMOVE, backends=_REFERENCE
     ),
     Unsupported(
+        "engine.extraLlmApiOptions",
+        (),
+        "options of trtllm-serve are",
+        "remove the field, or use backend PyTorch",
+        backends=(*_REFERENCE, "TensorRT"),
+    ),
+    Unsupported(
         "vision.engine",
         ("ONNXRuntime", "Torch"),
         "vision engines other than ONNXRuntime and Torch are",

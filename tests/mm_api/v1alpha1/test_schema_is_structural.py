@@ -56,11 +56,15 @@ def test_every_value_of_the_spec_is_bounded() -> None:
     assert unbounded + maps == []
 
 
-def test_only_affinity_keeps_unknown_fields() -> None:
-    """Nothing but affinity, which the API server checks in the pod, is without a schema."""
+def test_what_others_define_keeps_unknown_fields() -> None:
+    """Affinity, which the API server checks in the pod, and options, which the plan checks."""
     loose = [p for p, v in SPEC.items() if v.get("x-kubernetes-preserve-unknown-fields")]
 
-    assert loose == ["spec.build.affinity", "spec.runtime.affinity"]
+    assert sorted(loose) == [
+        "spec.build.affinity",
+        "spec.engine.extraLlmApiOptions",
+        "spec.runtime.affinity",
+    ]
 
 
 def test_nothing_that_the_api_server_refuses_is_left() -> None:

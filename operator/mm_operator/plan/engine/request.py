@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_api.v1alpha1.quantity import bytes_of
 from mm_operator.plan.engine.processes import pipeline_processes
+from mm_operator.plan.engine.serve_options import Option, flattened
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,8 @@ class PlanRequest:
     """Names of the adapters."""
     plugins: tuple[tuple[str, str], ...]
     extra_build_args: tuple[str, ...]
+    serve_options: tuple[Option, ...]
+    """Options of trtllm-serve, by dotted names."""
     guided_decoding: str
     family: str | None
     allow_pickle: bool
@@ -90,6 +93,7 @@ def request_of(spec: MultimodalModelSpec) -> PlanRequest:
         lora=tuple(one.name for one in engine.lora),
         plugins=tuple(sorted(engine.plugins.items())),
         extra_build_args=tuple(engine.extra_build_args),
+        serve_options=flattened(engine.extra_llm_api_options or {}),
         guided_decoding=engine.guided_decoding,
         family=spec.model.family,
         allow_pickle=spec.model.allow_pickle,

@@ -16,6 +16,7 @@ from mm_operator.plan.engine.backend import Sizes
 from mm_operator.plan.engine.guided import SERVE_BACKEND, serves_forms
 from mm_operator.plan.engine.request import PlanRequest
 from mm_operator.plan.engine.serve_adapters import adapter_options
+from mm_operator.plan.engine.serve_options import merged
 from mm_operator.plan.engine.shell import folded
 from mm_operator.plan.engine.tables import version_of
 from mm_operator.plan.engine.target import Target
@@ -134,4 +135,4 @@ def _options(target: Target, sizes: Sizes, version: str) -> dict[str, JsonValue]
         options["guided_decoding_backend"] = SERVE_BACKEND  # forms are dropped silently without
     if version_of(version) >= version_of("1.1.0"):
         options["return_perf_metrics"] = True  # /prometheus/metrics is empty without
-    return options
+    return merged(options, sizes.request.serve_options)

@@ -39,10 +39,20 @@ FIELDS = {
     "lora_config",
     "attn_backend",
     "enable_chunked_prefill",
+    "stream_interval",
+    "print_iter_log",
 }
 """Fields of TorchLlmArgs (tensorrt_llm/llmapi/llm_args.py), as far as a plan may use them."""
 
-CACHE_FIELDS = {"enable_block_reuse", "max_tokens", "free_gpu_memory_fraction", "host_cache_size"}
+CACHE_FIELDS = {
+    "enable_block_reuse",
+    "max_tokens",
+    "free_gpu_memory_fraction",
+    "host_cache_size",
+    "enable_partial_reuse",
+    "copy_on_partial_reuse",
+}
+GRAPH_FIELDS = {"batch_sizes", "max_batch_size", "enable_padding"}
 POLL_SECONDS = 0.05
 SUBCOMMANDS = {"disaggregated", "disaggregated_mpi_worker", "mm_embedding_serve"}
 
@@ -118,10 +128,12 @@ def _options(arguments: argparse.Namespace) -> dict[str, Any]:
         return {}
     options = _read(Path(arguments.extra_llm_api_options).read_text())
     known = FIELDS | (set() if VERSION.startswith("1.0.") else {"return_perf_metrics"})
-    cache = options.get("kv_cache_config", {})
+    known |= set() if VERSION.startswith(("1.0.", "1.1.")) else {"batch_wait_timeout_ms"}
+    cache, graphs = options.get("kv_cache_config", {}), options.get("cuda_graph_config", {})
     for kind, foreign in (
         ("TorchLlmArgs", set(options) - known),
         ("KvCacheConfig", set(cache) - CACHE_FIELDS),
+        ("CudaGraphConfig", set(graphs) - GRAPH_FIELDS),
     ):
         if foreign:
             refuse(f"1 validation error for {kind}: {min(foreign)}: Extra inputs are not permitted")

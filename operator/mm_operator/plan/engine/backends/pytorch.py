@@ -28,6 +28,7 @@ from mm_operator.plan.engine.serve_checks import (
     staged_quantizations,
 )
 from mm_operator.plan.engine.serve_command import quantization, serve
+from mm_operator.plan.engine.serve_option_checks import check_options
 from mm_operator.plan.engine.stored import check_stored_for_servers
 from mm_operator.plan.engine.target import Target
 
@@ -49,6 +50,7 @@ _CHECKS: tuple[Check, ...] = (
     check_served_adapters,
     check_reuse_of_images,
     check_guided_servers,
+    check_options,
     checks.check_source,
 )
 

@@ -1,0 +1,143 @@
+"""Which options of `trtllm-serve --extra_llm_api_options` a spec may set, as tables.
+
+Sources: TorchLlmArgs, KvCacheConfig and CudaGraphConfig of tensorrt_llm/llmapi/llm_args.py in
+NVIDIA/TensorRT-LLM, of June 2025 (before 1.0), August 2025 (1.1 candidates), autumn 2025 (1.2
+candidates) and of 1.3 candidates; CudaGraphConfig in 1.0.0 by its docs (examples/llm_runtime). What
+two of them have is taken to be in the releases between; `since` is the first release by that.
+"""
+
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from pydantic import JsonValue
+
+FIELD: Final = "extraLlmApiOptions"
+
+Option = tuple[str, Any]
+"""A dotted name and its value; lists are tuples."""
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """One option that is merged into the plan's.
+
+    Attributes:
+        key: dotted, as `kv_cache_config.enable_partial_reuse`.
+        kind: switch is true or false, number a whole one, sizes a list of batch sizes.
+        since: the first release that has it.
+        most: the largest number; None: `engine.maxBatchSize`.
+    """
+
+    key: str
+    kind: Literal["switch", "number", "sizes"]
+    since: str = "1.0.0"
+    most: int | None = None
+
+
+ALLOWED: Final[tuple[Allowed, ...]] = (
+    # Answers of a stream are made every so many steps.
+    Allowed("stream_interval", "number", most=1024),
+    Allowed("disable_overlap_scheduler", "switch"),
+    Allowed("print_iter_log", "switch"),
+    # How long a step waits for more requests.
+    Allowed("batch_wait_timeout_ms", "number", since="1.2.0", most=1000),
+    # A graph takes up to 200 MB (TorchLlmArgs.cuda_graph_config): none of more than a full batch.
+    Allowed("cuda_graph_config.enable_padding", "switch"),
+    Allowed("cuda_graph_config.batch_sizes", "sizes"),
+    Allowed("cuda_graph_config.max_batch_size", "number"),
+    # Of blocks that engine.kvCache.reuse keeps.
+    Allowed("kv_cache_config.enable_partial_reuse", "switch"),
+    Allowed("kv_cache_config.copy_on_partial_reuse", "switch"),
+)
+
+_RANKS: Final = "engine.parallelism"
+OWNED: Final[Mapping[str, str]] = {
+    "model": "model.source",
+    "tokenizer": "model.source",
+    "tokenizer_mode": "model.source",
+    "revision": "model.source",
+    "tokenizer_revision": "model.source",
+    "skip_tokenizer_init": "model.source",
+    "load_format": "model.source",
+    "trust_remote_code": "model.trustRemoteCode",
+    "backend": "engine.backend",
+    "dtype": "engine.dtype",
+    "max_batch_size": "engine.maxBatchSize",
+    "max_num_tokens": "engine.maxNumTokens",
+    "max_seq_len": "engine.maxSeqLen",
+    "max_input_len": "engine.maxInputLen",
+    "max_beam_width": "engine.maxBeamWidth",
+    "tensor_parallel_size": f"{_RANKS}.tensor",
+    "pipeline_parallel_size": f"{_RANKS}.pipeline",
+    "moe_tensor_parallel_size": f"{_RANKS}.expert",
+    "moe_expert_parallel_size": f"{_RANKS}.expert",
+    "gpus_per_node": "runtime.gpu.count",
+    "quant_config": "engine.quantization",
+    "kv_cache_config.free_gpu_memory_fraction": "engine.kvCache.freeGpuMemoryFraction",
+    "kv_cache_config.max_tokens": "engine.kvCache.freeGpuMemoryFraction",
+    "kv_cache_config.enable_block_reuse": "engine.kvCache.reuse",
+    "kv_cache_config.cross_kv_cache_fraction": "engine.kvCache.crossFraction",
+    "kv_cache_config.host_cache_size": "engine.kvCache.hostBytes",
+    "guided_decoding_backend": "engine.guidedDecoding",
+    "enable_lora": "engine.lora",
+    "lora_config": "engine.lora",
+    "peft_cache_config": "engine.lora",
+}
+"""Options that the plan sets or leaves alone, with the field that decides it."""
+
+_MEMORY: Final = "changes memory that the plan does not count"
+_DISAGGREGATED: Final = "is for prefill and decode in pods of their own, which this version has not"
+_METRICS: Final = "is always on: probes, metrics and autoscaling read what it writes"
+NAMED: Final[Mapping[str, str]] = {
+    "speculative_config": "is speculative decoding, and the memory of a draft is not planned",
+    "decoding_config": "is speculative decoding, and the memory of a draft is not planned",
+    "cache_transceiver_config": _DISAGGREGATED,
+    "kv_connector_config": _DISAGGREGATED,
+    "mm_encoder_only": _DISAGGREGATED,
+    "enable_iter_perf_stats": _METRICS,
+    "return_perf_metrics": _METRICS,
+    "enable_attention_dp": _MEMORY,
+    "context_parallel_size": "splits prompts over GPUs, which this version does not plan",
+    "enable_chunked_prefill": "prefills a prompt in parts, which this version does not plan",
+    "kv_cache_config.dtype": "changes the size of the cache, which follows the checkpoint (its "
+    "kv_cache_quant_algo) or engine.quantization",
+    "kv_cache_config.tokens_per_block": _MEMORY,
+    "kv_cache_config.max_attention_window": _MEMORY,
+    "attn_backend": "is chosen by the model's class, and not every one computes each class",
+    "moe_config": "names kernels that not every GPU and version has",
+    "scheduler_config": "may pause requests, whose images are gone when they begin again",
+    "torch_compile_config": _MEMORY,
+}
+"""Options that upstream has and that are refused, with the reason."""
+
+
+def flattened(options: Mapping[str, Any], above: str = "") -> tuple[Option, ...]:
+    """Return options by dotted names, in the order of the names; an empty group is one, too."""
+    found: list[Option] = []
+    for name, value in sorted(options.items()):
+        if isinstance(value, dict) and value:
+            found += flattened(value, f"{above}{name}.")
+        else:
+            found.append((f"{above}{name}", _frozen(value)))
+    return tuple(found)
+
+
+def merged(options: Mapping[str, JsonValue], extra: Sequence[Option]) -> dict[str, JsonValue]:
+    """Return the plan's options with the extra ones, which win, at their places."""
+    result: dict[str, Any] = deepcopy(dict(options))
+    for key, value in extra:
+        *groups, name = key.split(".")
+        place = result
+        for group in groups:
+            place = place.setdefault(group, {})
+        place[name] = list(value) if isinstance(value, tuple) else value
+    return result
+
+
+def _frozen(value: Any) -> Any:
+    """Return a value that can be hashed, as requests are."""
+    if isinstance(value, dict):
+        return tuple((name, _frozen(one)) for name, one in value.items())
+    return tuple(_frozen(one) for one in value) if isinstance(value, list) else value

@@ -1,0 +1,40 @@
+"""`engine.extraLlmApiOptions` has no schema: its size and its names are bounded all the same."""
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from mm_api.v1alpha1.engine import EngineSpec
+
+
+def spec_with(options: Any) -> EngineSpec:
+    """Return the engine's part of a spec."""
+    return EngineSpec.model_validate({"extraLlmApiOptions": options})
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        pytest.param({"a": "x" * 4096}, "longer than 4096 characters", id="size"),
+        pytest.param({"a": {"b": {"c": {}}}}, "more than 3 levels", id="objects"),
+        pytest.param({"a": {"b": [[1]]}}, "more than 3 levels", id="lists"),
+        pytest.param({"kv_cache_config.dtype": "fp8"}, "write kv_cache_config", id="dots"),
+        pytest.param({"a": {"B": 1}}, "has the key 'B'", id="case"),
+        pytest.param({"a": [{"": 1}]}, "has the key ''", id="in-a-list"),
+        pytest.param({"a" * 65: 1}, "has the key 'aaaa", id="long"),
+    ],
+)
+def test_what_no_option_can_be_is_refused(options: Any, message: str) -> None:
+    """The error is at the field."""
+    with pytest.raises(ValidationError, match=message) as caught:
+        spec_with(options)
+    assert caught.value.errors()[0]["loc"][0] == "extraLlmApiOptions"
+
+
+def test_the_deepest_options_are_kept() -> None:
+    """A list in a group; an absent field stays absent."""
+    options = {"a": {"b": [1, 2]}, "c": None, "a" * 64: "x" * 3900}
+
+    assert spec_with(options).extra_llm_api_options == options
+    assert spec_with(None).extra_llm_api_options is None
