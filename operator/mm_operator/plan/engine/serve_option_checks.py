@@ -6,7 +6,17 @@ from typing import Any
 
 from mm_operator.errors import SpecError
 from mm_operator.plan.engine.case import Case, plan_error
-from mm_operator.plan.engine.serve_options import ALLOWED, FIELD, NAMED, OWNED, Allowed
+from mm_operator.plan.engine.dtypes import FP8_SINCE, capability
+from mm_operator.plan.engine.serve_options import (
+    ALLOWED,
+    CACHE_TYPE,
+    CHUNKED,
+    CHUNKED_CLASSES,
+    FIELD,
+    NAMED,
+    OWNED,
+    Allowed,
+)
 from mm_operator.plan.engine.tables import version_of
 
 _BY_KEY = {row.key: row for row in ALLOWED}
@@ -84,6 +94,10 @@ def _allowed(now: Case, row: Allowed, value: Any) -> Iterator[SpecError]:
         yield _error(
             row.key, "OptionValue", f"{_shown(value)} is not {expected}: set one, or remove it"
         )
+    if row.key == CACHE_TYPE and value == "fp8":
+        yield from _cache_type(now)
+    if row.key == CHUNKED and value is True:
+        yield from _chunked(now)
     if row.key in _PARTIAL and not now.request.reuse:
         yield _error(
             row.key,
@@ -93,15 +107,47 @@ def _allowed(now: Case, row: Allowed, value: Any) -> Iterator[SpecError]:
         )
 
 
+def _cache_type(now: Case) -> Iterator[SpecError]:
+    """Yield an error for a cache of FP8 on a GPU that has no such numbers."""
+    if capability(now.gpu) < FP8_SINCE:
+        least = ".".join(map(str, FP8_SINCE))
+        yield _error(
+            CACHE_TYPE,
+            "Fp8NeedsGpu",
+            f"FP8 needs compute capability {least}, and {now.gpu.product} has "
+            f"{now.gpu.compute_capability}: set auto, or use another GPU",
+        )
+
+
+def _chunked(now: Case) -> Iterator[SpecError]:
+    """Yield errors for prompts in parts where a class or an image does not allow it."""
+    if now.facts.architecture not in CHUNKED_CLASSES:
+        yield _error(
+            CHUNKED,
+            "ChunkedPrefill",
+            f"upstream's table does not have it for {now.facts.architecture} (it has it for "
+            f"{', '.join(sorted(CHUNKED_CLASSES))}): remove it",
+        )
+    elif now.request.max_images:
+        yield _error(
+            CHUNKED,
+            "ChunkedPrefill",
+            "an image's features may lie in two parts of a prompt, and this version knows of no "
+            "release that joins them: remove it, or set engine.maxImagesPerRequest to 0",
+        )
+
+
 def _expected(row: Allowed, largest: int) -> str:
     limit = f"1 to {largest}" + (" (engine.maxBatchSize)" if row.most is None else "")
     match row.kind:
         case "switch":
             return "true or false"
         case "number":
-            return f"a whole number of {limit}"
+            return f"an integer from {limit}"
         case "sizes":
-            return f"a list of different whole numbers of {limit}"
+            return f"a list of different integers from {limit}"
+        case "name":
+            return " or ".join(row.names)
 
 
 def _fits(row: Allowed, value: Any, largest: int) -> bool:
@@ -117,6 +163,8 @@ def _fits(row: Allowed, value: Any, largest: int) -> bool:
                 and len({*value}) == len(value)
                 and all(_counts(one, largest) for one in value)
             )
+        case "name":
+            return value in row.names
 
 
 def _counts(value: Any, largest: int) -> bool:

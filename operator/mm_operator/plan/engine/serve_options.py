@@ -25,16 +25,21 @@ class Allowed:
 
     Attributes:
         key: dotted, as `kv_cache_config.enable_partial_reuse`.
-        kind: switch is true or false, number a whole one, sizes a list of batch sizes.
+        kind: switch is true or false, number an integer, sizes a list of batch sizes.
         since: the first release that has it.
         most: the largest number; None: `engine.maxBatchSize`.
+        names: values of kind name.
     """
 
     key: str
-    kind: Literal["switch", "number", "sizes"]
+    kind: Literal["switch", "number", "sizes", "name"]
     since: str = "1.0.0"
     most: int | None = None
+    names: tuple[str, ...] = ()
 
+
+CACHE_TYPE: Final = "kv_cache_config.dtype"
+CHUNKED: Final = "enable_chunked_prefill"
 
 ALLOWED: Final[tuple[Allowed, ...]] = (
     # Answers of a stream are made every so many steps.
@@ -47,10 +52,31 @@ ALLOWED: Final[tuple[Allowed, ...]] = (
     Allowed("cuda_graph_config.enable_padding", "switch"),
     Allowed("cuda_graph_config.batch_sizes", "sizes"),
     Allowed("cuda_graph_config.max_batch_size", "number"),
+    Allowed(CHUNKED, "switch"),
+    # Before, it was kv_cache_dtype (pull request 5752 of July 2025, not known to be in 1.0). An
+    # unquantized cache becomes FP8, one of the checkpoint's must be the same: see
+    # validate_and_set_kv_cache_quant of tensorrt_llm/_torch/pyexecutor/model_engine.py. nvfp4 is
+    # refused by the versions of 2025.
+    Allowed(CACHE_TYPE, "name", since="1.1.0", names=("auto", "fp8")),
     # Of blocks that engine.kvCache.reuse keeps.
     Allowed("kv_cache_config.enable_partial_reuse", "switch"),
     Allowed("kv_cache_config.copy_on_partial_reuse", "switch"),
 )
+
+CHUNKED_CLASSES: Final = frozenset(
+    {
+        "LlavaNextForConditionalGeneration",
+        "Mistral3ForConditionalGeneration",
+        "Qwen2VLForConditionalGeneration",
+        "Qwen2_5_VLForConditionalGeneration",
+        "Qwen3VLForConditionalGeneration",
+        "Qwen3VLMoeForConditionalGeneration",
+    }
+)
+"""Classes with a yes below Chunked Prefill in the multimodal table of
+docs/source/models/supported-models.md, as it is in 2026 (1.3 candidates). What the table says of
+1.0 to 1.2 was not read, so images are refused with it: parts of an image's features, and of
+interleaved ones (pull requests 6843 and 12944), came in between."""
 
 _RANKS: Final = "engine.parallelism"
 OWNED: Final[Mapping[str, str]] = {
@@ -100,9 +126,6 @@ NAMED: Final[Mapping[str, str]] = {
     "return_perf_metrics": _METRICS,
     "enable_attention_dp": _MEMORY,
     "context_parallel_size": "splits prompts over GPUs, which this version does not plan",
-    "enable_chunked_prefill": "prefills a prompt in parts, which this version does not plan",
-    "kv_cache_config.dtype": "changes the size of the cache, which follows the checkpoint (its "
-    "kv_cache_quant_algo) or engine.quantization",
     "kv_cache_config.tokens_per_block": _MEMORY,
     "kv_cache_config.max_attention_window": _MEMORY,
     "attn_backend": "is chosen by the model's class, and not every one computes each class",

@@ -11,6 +11,8 @@ from mm_api.families.upstream_classes import pytorch_of
 from mm_operator.errors import SpecError
 from mm_operator.plan.engine.case import Case, plan_error
 from mm_operator.plan.engine.dtypes import FP8_SINCE, capability
+from mm_operator.plan.engine.request import PlanRequest
+from mm_operator.plan.engine.serve_options import CACHE_TYPE
 from mm_operator.plan.engine.weights import matrix_elements
 
 NVFP4_SINCE = (10, 0)
@@ -24,9 +26,11 @@ def weights_format(requested: str | None, facts: ModelFacts) -> str | None:
     return facts.quantization.weights if facts.quantization else requested
 
 
-def cache_format(requested: str | None, facts: ModelFacts) -> str | None:
-    """Return how the cache is stored: with the weights that are quantized here, or as stated."""
-    return facts.quantization.kv_cache if facts.quantization else requested
+def cache_format(request: PlanRequest, facts: ModelFacts) -> str | None:
+    """Return how the cache is stored: as requested, as the checkpoint says, or as the weights."""
+    if (CACHE_TYPE, "fp8") in request.serve_options:
+        return "FP8"
+    return facts.quantization.kv_cache if facts.quantization else request.quantization
 
 
 def check_stored_for_servers(now: Case) -> Iterator[SpecError]:

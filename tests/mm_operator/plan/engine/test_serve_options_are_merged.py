@@ -8,7 +8,7 @@ import pytest
 
 from mm_api.documents.model_plan import ModelPlan
 from mm_operator.plan.engine.serve_options import ALLOWED, NAMED, OWNED, merged
-from support.model_configs import planned_on_pytorch
+from support.model_configs import planned, planned_on_pytorch
 from support.recorded_server import recorded_server
 
 VERSIONS = ("1.0.0", "1.1.0", "1.2.1", "1.3.0rc20")
@@ -18,6 +18,7 @@ EVERY: dict[str, Any] = {
     "stream_interval": 4,
     "disable_overlap_scheduler": True,
     "print_iter_log": True,
+    "enable_chunked_prefill": True,
     "cuda_graph_config": {"enable_padding": True, "batch_sizes": [1, 2, 4]},
     "kv_cache_config": {"enable_partial_reuse": False, "copy_on_partial_reuse": False},
 }
@@ -75,7 +76,9 @@ def test_merging_leaves_the_plans_options_alone() -> None:
 @pytest.mark.parametrize("version", ["1.0.0", "1.2.1"])
 def test_a_server_takes_the_merged_file(version: str, tmp_path: Path) -> None:
     """The recorded server of a version refuses fields that it has not, and starts with these."""
-    extra = {"batch_wait_timeout_ms": 5} if version == "1.2.1" else {}
+    newer: dict[str, Any] = {"batch_wait_timeout_ms": 5}
+    newer["kv_cache_config"] = EVERY["kv_cache_config"] | {"dtype": "fp8"}
+    extra = newer if version == "1.2.1" else {}
     options = options_of(plan_of(EVERY | extra, version, **TEXT))
     with recorded_server(tmp_path, version, options) as server:
         assert f"options {json.dumps(options, sort_keys=True)}" in server.log
@@ -112,7 +115,7 @@ def test_a_group_is_refused_once() -> None:
     ("options", "key", "near"),
     [
         ({"stream_intervall": 2}, "stream_intervall", "the nearest are stream_interval"),
-        ({"kv_cache_config": {"dtyp": "fp8"}}, "kv_cache_config.dtyp", "kv_cache_config.dtype"),
+        ({"kv_cache_config": {"dtyp": "fp8"}}, "kv_cache_config.dtyp", "are kv_cache_config.dtype"),
         ({"zzz": 2}, "zzz", "knows no such option (it merges stream_interval,"),
     ],
 )
@@ -143,6 +146,7 @@ def test_every_wrong_option_is_named() -> None:
             ([], [9], [0], [1, 1], [True], 4, ["1"]),
         ),
         ("cuda_graph_config.enable_padding", (True,), ("on",)),
+        ("kv_cache_config.dtype", ("auto", "fp8"), ("nvfp4", "FP8", "int8", None, 8, ["fp8"])),
     ],
 )
 def test_values_have_bounds(key: str, good: tuple[object, ...], bad: tuple[object, ...]) -> None:
@@ -180,14 +184,101 @@ def test_options_of_reuse_need_reuse(key: str) -> None:
     assert "set engine.kvCache.reuse to true" in message
 
 
-@pytest.mark.parametrize("row", [one for one in ALLOWED if one.since != "1.0.0"])
-def test_older_versions_are_refused(row: Any) -> None:
+@pytest.mark.parametrize(
+    ("key", "value", "older", "first"),
+    [
+        ("kv_cache_config.dtype", "fp8", ("1.0.3.2510", "1.1.0rc4"), "1.1.0"),
+        ("batch_wait_timeout_ms", 5, ("1.1.0", "1.2.0rc4"), "1.2.0"),
+    ],
+)
+def test_older_versions_are_refused(
+    key: str, value: object, older: tuple[str, ...], first: str
+) -> None:
     """The message has both versions; candidates of the first release are not known to have it."""
-    for older in ("1.1.0", f"{row.since}rc4"):
-        code, path, message = refusal(nested(row.key, 5), older)
-        assert (code, path) == ("OptionTooNew", row.key)
-        assert f"since {row.since}, and the image has {older}" in message
-    assert options_of(plan_of(nested(row.key, 5), row.since))[row.key] == 5
+    for version in older:
+        code, path, message = refusal(nested(key, value), version)
+        assert (code, path) == ("OptionTooNew", key)
+        assert f"since {first}, and the image has {version}" in message
+    assert plan_of(nested(key, value), first).errors == []
+
+
+def test_every_first_version_has_a_case() -> None:
+    """A row that is newer than the backend belongs into the test above."""
+    assert [row.key for row in ALLOWED if row.since != "1.0.0"] == [
+        "batch_wait_timeout_ms",
+        "kv_cache_config.dtype",
+    ]
+
+
+FP8_CACHE = {"kv_cache_config": {"dtype": "fp8"}}
+
+
+@pytest.mark.parametrize("family", ["qwen2-vl", "gemma3"])
+def test_a_cache_of_fp8_is_planned(family: str) -> None:
+    """A token takes half the bytes, and so do full batches; the rest of the memory stays."""
+    full, half = (
+        planned_on_pytorch(family, extraLlmApiOptions=options) for options in ({}, FP8_CACHE)
+    )
+    assert full.errors == half.errors == []
+    assert full.memory is not None
+    assert half.memory is not None
+    before, after = (one.memory.per_gpu[0] for one in (full, half) if one.memory)
+
+    assert 2 * after.kv_cache_bytes == before.kv_cache_bytes
+    assert after.weights_bytes == before.weights_bytes
+    assert options_of(half)["kv_cache_config"]["dtype"] == "fp8"
+
+
+def test_auto_is_the_plans_own_cache() -> None:
+    """The checkpoint decides, as without the option."""
+    auto = plan_of({"kv_cache_config": {"dtype": "auto"}})
+
+    assert auto.errors == []
+    assert auto.memory == plan_of({}).memory
+
+
+def test_a_cache_of_fp8_needs_a_gpu() -> None:
+    """As FP8 weights do: Ada or newer."""
+    refused = planned(
+        "qwen2-vl",
+        {"backend": "PyTorch", "extraLlmApiOptions": FP8_CACHE},
+        gpu="a100-80gb",
+        version="1.1.0",
+        model={},
+    )
+    (error,) = refused.errors
+
+    assert error.code == "Fp8NeedsGpu"
+    assert error.path == "spec.engine.extraLlmApiOptions.kv_cache_config.dtype"
+    assert "needs compute capability 8.9" in error.message
+
+
+def test_prompts_with_images_are_not_prefilled_in_parts() -> None:
+    """Switched off it may be written all the same."""
+    code, path, message = refusal({"enable_chunked_prefill": True})
+
+    assert (code, path) == ("ChunkedPrefill", "enable_chunked_prefill")
+    assert "or set engine.maxImagesPerRequest to 0" in message
+    assert plan_of({"enable_chunked_prefill": False}).errors == []
+
+
+def test_classes_without_it_prefill_no_parts() -> None:
+    """Also of texts alone: the message names the classes that have it."""
+    options = {"enable_chunked_prefill": True}
+    plan = planned_on_pytorch("gemma3", extraLlmApiOptions=options, maxImagesPerRequest=0)
+    (error,) = plan.errors
+
+    assert error.code == "ChunkedPrefill"
+    assert "does not have it for Gemma3ForConditionalGeneration (it has it for Llava" in (
+        error.message
+    )
+
+
+def test_limits_stay_with_parts() -> None:
+    """A prompt fits into one step all the same: that upstream needs it no more is not shown."""
+    chunked = plan_of({"enable_chunked_prefill": True}, maxImagesPerRequest=0)
+
+    assert chunked.limits == plan_of({}, maxImagesPerRequest=0).limits
 
 
 def test_options_change_no_checkpoint() -> None:

@@ -130,9 +130,10 @@ def _options(arguments: argparse.Namespace) -> dict[str, Any]:
     known = FIELDS | (set() if VERSION.startswith("1.0.") else {"return_perf_metrics"})
     known |= set() if VERSION.startswith(("1.0.", "1.1.")) else {"batch_wait_timeout_ms"}
     cache, graphs = options.get("kv_cache_config", {}), options.get("cuda_graph_config", {})
+    known_cache = CACHE_FIELDS | (set() if VERSION.startswith("1.0.") else {"dtype"})
     for kind, foreign in (
         ("TorchLlmArgs", set(options) - known),
-        ("KvCacheConfig", set(cache) - CACHE_FIELDS),
+        ("KvCacheConfig", set(cache) - known_cache),
         ("CudaGraphConfig", set(graphs) - GRAPH_FIELDS),
     ):
         if foreign:

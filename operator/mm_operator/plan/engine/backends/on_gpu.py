@@ -96,7 +96,7 @@ class OnGpu(ABC):
             ranks=request.tensor_parallel,
             stages=request.pipeline_parallel,
             dtype=dtype,
-            quantization=cache_format(request.quantization, target.facts),
+            quantization=cache_format(request, target.facts),
             tokens_per_block=blocks,
             cross_fraction=request.cross_fraction,
         )
