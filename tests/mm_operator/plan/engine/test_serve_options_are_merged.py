@@ -238,19 +238,18 @@ def test_auto_is_the_plans_own_cache() -> None:
 
 
 def test_a_cache_of_fp8_needs_a_gpu() -> None:
-    """As FP8 weights do: Ada or newer."""
-    refused = planned(
-        "qwen2-vl",
-        {"backend": "PyTorch", "extraLlmApiOptions": FP8_CACHE},
-        gpu="a100-80gb",
-        version="1.1.0",
-        model={},
-    )
-    (error,) = refused.errors
+    """As FP8 weights do, Ada or newer; auto needs none."""
+
+    def on_ampere(dtype: str) -> ModelPlan:
+        engine = {"backend": "PyTorch", "extraLlmApiOptions": {"kv_cache_config": {"dtype": dtype}}}
+        return planned("qwen2-vl", engine, gpu="a100-80gb", version="1.1.0", model={})
+
+    (error,) = on_ampere("fp8").errors
 
     assert error.code == "Fp8NeedsGpu"
     assert error.path == "spec.engine.extraLlmApiOptions.kv_cache_config.dtype"
     assert "needs compute capability 8.9" in error.message
+    assert on_ampere("auto").errors == []
 
 
 def test_prompts_with_images_are_not_prefilled_in_parts() -> None:
