@@ -34,9 +34,10 @@ def _bounded(options: dict[str, Any]) -> dict[str, Any]:
     Raises:
         ValueError: a name that no field of upstream's can have, or more than a file should hold.
     """
-    if len(json.dumps(options)) > _OPTIONS_LENGTH:
-        raise ValueError(f"is longer than {_OPTIONS_LENGTH} characters as JSON: shorten it")
     _check_names(options, 1)
+    # YAML has values that JSON lacks, such as dates: the plan refuses them by the option's name.
+    if len(json.dumps(options, default=str)) > _OPTIONS_LENGTH:
+        raise ValueError(f"is longer than {_OPTIONS_LENGTH} characters as JSON: shorten it")
     return options
 
 
@@ -46,9 +47,9 @@ def _check_names(value: Any, depth: int) -> None:
     if depth > _OPTIONS_DEPTH:
         raise ValueError(f"is nested more than {_OPTIONS_DEPTH} levels deep: no option is")
     for name in value if isinstance(value, dict) else ():
-        if not _OPTION_NAME.fullmatch(name):
+        if not isinstance(name, str) or not _OPTION_NAME.fullmatch(name):
             raise ValueError(
-                f"has the key {name[:64]!r}, and upstream's options are words in lower case "
+                f"has the key {str(name)[:64]!r}, and upstream's options are words in lower case "
                 "with underscores, groups of them objects: write kv_cache_config: {dtype: ...}"
             )
     for one in value.values() if isinstance(value, dict) else value:

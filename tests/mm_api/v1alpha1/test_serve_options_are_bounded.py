@@ -1,5 +1,6 @@
 """`engine.extraLlmApiOptions` has no schema: its size and its names are bounded all the same."""
 
+from datetime import date
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ def spec_with(options: Any) -> EngineSpec:
         pytest.param({"kv_cache_config.dtype": "fp8"}, "write kv_cache_config", id="dots"),
         pytest.param({"a": {"B": 1}}, "has the key 'B'", id="case"),
         pytest.param({"a": [{"": 1}]}, "has the key ''", id="in-a-list"),
+        pytest.param({"a": {1: 1}}, "has the key '1'", id="number"),
         pytest.param({"a" * 65: 1}, "has the key 'aaaa", id="long"),
     ],
 )
@@ -30,6 +32,22 @@ def test_what_no_option_can_be_is_refused(options: Any, message: str) -> None:
     with pytest.raises(ValidationError, match=message) as caught:
         spec_with(options)
     assert caught.value.errors()[0]["loc"][0] == "extraLlmApiOptions"
+
+
+def test_values_of_yaml_alone_are_left_to_the_plan() -> None:
+    """A date is no reason to fail before the option can be named."""
+    options = {"stream_interval": date(2026, 1, 1)}
+
+    assert spec_with(options).extra_llm_api_options == options
+
+
+def test_nesting_without_end_is_refused() -> None:
+    """Anchors of YAML may contain themselves."""
+    options: dict[str, Any] = {}
+    options["a"] = options
+
+    with pytest.raises(ValidationError, match="more than 3 levels"):
+        spec_with(options)
 
 
 def test_the_deepest_options_are_kept() -> None:

@@ -1,6 +1,7 @@
 """`engine.extraLlmApiOptions`: merged over the plan's options, or refused by the option's name."""
 
 import json
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -157,6 +158,13 @@ def test_values_have_bounds(key: str, good: tuple[object, ...], bad: tuple[objec
         code, path, message = refusal(nested(key, value), maxBatchSize=8)
         assert (code, path) == ("OptionValue", key)
         assert f"{value!r} is not " in message
+
+
+@pytest.mark.parametrize("value", [{}, [{"a": 1}], [[1]], float("nan"), date(2026, 1, 1)], ids=repr)
+def test_values_of_other_types_are_refused(value: object) -> None:
+    """What YAML can hold and no option has."""
+    for key in ("stream_interval", "print_iter_log", "kv_cache_config"):
+        assert refusal({key: value})[:2] == ("OptionValue", key)
 
 
 @pytest.mark.parametrize("value", [None, {}, 1])
