@@ -14,8 +14,6 @@ FIXED_SIZE_FACTOR = 1.25
 """Room for fragmentation in the CUDA pool when every output has one size; 1.5 when sizes vary."""
 
 VARIABLE_SIZE_FACTOR = 1.5
-
-
 MOST_RECORDINGS = 8
 """Of a request: four minutes of audio where one has half a minute, 15 MB of samples."""
 
@@ -404,6 +402,8 @@ class Family:
     """Rows that a video of n frames becomes; None: no video."""
     mixes_media: bool = False
     """A request may hold several videos, and images beside them; else images or one video."""
+    shared_pixels: bool = False
+    """Frames share the pixels of a video: bounds of one frame do not act."""
     video_upstream: bool = True
     """Upstream's models take the family's videos too."""
     vision_parameters: Callable[[VisionFacts, TextFacts], int] | None = None

@@ -147,6 +147,7 @@ QWEN3_VL = Family(
     pipeline_parallel=True,
     video_features=video_features,
     mixes_media=True,
+    shared_pixels=True,
     pytorch=PyTorchServing(
         images=True,
         since="1.2.0",

@@ -53,11 +53,11 @@ def test_cells_are_what_processors_do(
     assert processor is not None
     found = cells(FAMILIES[family])
 
-    words = {"low": word(processor, "low"), "high": word(processor, "high")}
+    seen = {"low": word(processor, "low"), "high": word(processor, "high")}
     if found["low"] == BY_CHECKPOINT:
-        assert sorted(words.values()) == sorted((ACTS, REFUSED))
-        words = dict.fromkeys(words, BY_CHECKPOINT)
-    assert {detail: found[detail] for detail in words} == words
+        assert sorted(seen.values()) == sorted((ACTS, REFUSED))
+        seen = dict.fromkeys(seen, BY_CHECKPOINT)
+    assert {detail: found[detail] for detail in seen} == seen
     assert found["images"] == (ACTS if processor.options == BOUNDS else REFUSED)
     if found["frames"] != NOTHING:
         assert found["frames"] == (ACTS if processor.video_options == BOUNDS else REFUSED)

@@ -39,9 +39,6 @@ _DETAILS: Mapping[ImageLayout, tuple[str, str]] = {
     ImageLayout.TILES: (ACTS, ACTS),
 }
 
-_SHARED_PIXELS = frozenset({"qwen3-vl"})
-"""Families whose frames share the pixels of a video, so that none has bounds of its own."""
-
 
 def cells(family: Family) -> dict[str, str]:
     """Return column of `COLUMNS` -> what a family does with it; `NOTHING`: it has no such media."""
@@ -55,7 +52,7 @@ def cells(family: Family) -> dict[str, str]:
         "low": low,
         "high": high,
         "images": _word(bounds) if sees else NOTHING,
-        "frames": _word(bounds and family.name not in _SHARED_PIXELS) if videos else NOTHING,
+        "frames": _word(bounds and not family.shared_pixels) if videos else NOTHING,
         "mixed": _word(family.mixes_media) if videos else NOTHING,
         "audio": ACTS if family.audio_features is not None else NOTHING,
     }
