@@ -20,8 +20,8 @@ from mm_operator.plan.engine.serve_options import (
 from mm_operator.plan.engine.tables import version_of
 
 _BY_KEY = {row.key: row for row in ALLOWED}
-_SIZES = "cuda_graph_config.batch_sizes"
-_LARGEST = "cuda_graph_config.max_batch_size"
+_GRAPHS = "cuda_graph_config."
+_SIZES, _LARGEST = f"{_GRAPHS}batch_sizes", f"{_GRAPHS}max_batch_size"
 _PARTIAL = ("kv_cache_config.enable_partial_reuse", "kv_cache_config.copy_on_partial_reuse")
 
 
@@ -98,6 +98,13 @@ def _allowed(now: Case, row: Allowed, value: Any) -> Iterator[SpecError]:
         yield from _cache_type(now)
     if row.key == CHUNKED and value is True:
         yield from _chunked(now)
+    if row.key.startswith(_GRAPHS) and now.request.lora:
+        yield _error(
+            row.key,
+            "OptionsExclude",
+            "steps with LoRA adapters (engine.lora) run without CUDA graphs: remove it, or the "
+            "adapters",
+        )
     if row.key in _PARTIAL and not now.request.reuse:
         yield _error(
             row.key,

@@ -154,7 +154,9 @@ def merged(options: Mapping[str, JsonValue], extra: Sequence[Option]) -> dict[st
         *groups, name = key.split(".")
         place = result
         for group in groups:
-            place = place.setdefault(group, {})
+            # The plan may have switched a group off: null.
+            place[group] = place.get(group) or {}
+            place = place[group]
         place[name] = list(value) if isinstance(value, tuple) else value
     return result
 

@@ -86,6 +86,19 @@ def test_the_server_is_given_room_for_every_adapter() -> None:
     assert plan.serve.applies_adapters
 
 
+def test_settings_of_graphs_contradict_adapters() -> None:
+    """The server makes none: settings of them are refused; others are merged beside them."""
+    (refused,) = served(extraLlmApiOptions={"cuda_graph_config": {"enable_padding": True}}).errors
+    assert refused.code == "OptionsExclude"
+    assert refused.path == "spec.engine.extraLlmApiOptions.cuda_graph_config.enable_padding"
+    assert "engine.lora" in refused.message
+
+    plan = served(extraLlmApiOptions={"stream_interval": 2})
+    assert plan.serve
+    assert plan.serve.options["cuda_graph_config"] is None
+    assert plan.serve.options["stream_interval"] == 2
+
+
 def test_without_adapters_the_options_are_as_before() -> None:
     """No pod of a model without adapters is replaced for them."""
     plan = served(facts_of(APPLIED), lora=[])

@@ -129,7 +129,8 @@ def _options(arguments: argparse.Namespace) -> dict[str, Any]:
     options = _read(Path(arguments.extra_llm_api_options).read_text())
     known = FIELDS | (set() if VERSION.startswith("1.0.") else {"return_perf_metrics"})
     known |= set() if VERSION.startswith(("1.0.", "1.1.")) else {"batch_wait_timeout_ms"}
-    cache, graphs = options.get("kv_cache_config", {}), options.get("cuda_graph_config", {})
+    # Null: without graphs.
+    cache, graphs = options.get("kv_cache_config", {}), options.get("cuda_graph_config") or {}
     known_cache = CACHE_FIELDS | (set() if VERSION.startswith("1.0.") else {"dtype"})
     for kind, foreign in (
         ("TorchLlmArgs", set(options) - known),
