@@ -192,6 +192,14 @@ def family(
     pipeline.loaded.engine.stop()
 
 
+def together(loaded: LoadedEngine, requested: list[Request]) -> list[list[int]]:
+    """Return the answers of a started engine to requests that come at the same time."""
+    sinks = [CollectingSink() for _ in requested]
+    for one, sink in zip(requested, sinks, strict=True):
+        loaded.engine.submit(one, sink)
+    return [sink.wait() for sink in sinks]
+
+
 def test_families_answer_alike(family: tuple[Pipeline, LoadedEngine]) -> None:
     """Biases, keys shared by several queries, rotations that come with a request."""
     pipeline, loaded = family
@@ -201,14 +209,7 @@ def test_families_answer_alike(family: tuple[Pipeline, LoadedEngine]) -> None:
         pipeline.request(QUESTION, IMAGE_BYTES=np.asarray(noise_image(*size, seed=1))[None, None])
         for size in SIZES
     ]
-    found = []
-    for engine in (loaded.engine, pipeline.loaded.engine):
-        sinks = [CollectingSink() for _ in requested]
-        for one, sink in zip(requested, sinks, strict=True):
-            engine.submit(one, sink)
-        found.append([sink.wait() for sink in sinks])
-
-    assert found[0] == found[1]
+    assert together(loaded, requested) == together(pipeline.loaded, requested)
 
 
 def test_families_answer_alike_when_passes_begin_ahead(
@@ -226,14 +227,7 @@ def test_families_answer_alike_when_passes_begin_ahead(
         for seed, size in enumerate(SIZES * 3)
     ]
     monkeypatch.setattr(LanguageModel, "launches", True)
-    found = []
-    for engine in (loaded.engine, pipeline.loaded.engine):
-        sinks = [CollectingSink() for _ in requested]
-        for one, sink in zip(requested, sinks, strict=True):
-            engine.submit(one, sink)
-        found.append([sink.wait() for sink in sinks])
-
-    assert found[0] == found[1]
+    assert together(loaded, requested) == together(pipeline.loaded, requested)
 
 
 def test_rotations_outside_a_table_are_refused(family: tuple[Pipeline, LoadedEngine]) -> None:

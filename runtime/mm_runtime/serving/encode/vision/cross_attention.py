@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from mm_api.documents.model_facts import VisionFacts
 from mm_runtime.serving.encode.vision.features import Features
+from mm_runtime.serving.encode.vision.refusals import refuse_cut_images
 from mm_runtime.serving.encode.vision.session import VisionSession
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.tensors import Tensors, single
@@ -40,11 +41,7 @@ class CrossAttentionEncoder:
         Raises:
             RequestError: images that the client cut itself, or tensors that do not fit.
         """
-        if "IMAGE" in inputs:
-            raise RequestError(
-                "image_input: this model's images are cut by their shape, which a preprocessed "
-                "tensor does not show; send image_bytes_input or image_url_input"
-            )
+        refuse_cut_images(inputs)
         pixels = single(inputs, "pixel_values")
         if pixels is None:
             return None

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mm_runtime.serving.encode.vision.features import Features
+from mm_runtime.serving.encode.vision.refusals import refuse_cut_images
 from mm_runtime.serving.encode.vision.session import VisionSession
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.tensor_names import BYTES_TO_ENCODE
@@ -81,9 +82,5 @@ class CropEncoder(VisionEncoder):
         Raises:
             RequestError: images that the client cut itself: whose tiles they are is not known.
         """
-        if "IMAGE" in inputs:
-            raise RequestError(
-                "image_input: this model's images are cut by their shape, which a preprocessed "
-                "tensor does not show; send image_bytes_input or image_url_input"
-            )
+        refuse_cut_images(inputs)
         return super().read(inputs)

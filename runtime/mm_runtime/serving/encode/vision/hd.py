@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from mm_api.documents.model_facts import VisionFacts
 from mm_runtime.serving.encode.vision.features import Features
+from mm_runtime.serving.encode.vision.refusals import refuse_cut_images, unlike_sizes
 from mm_runtime.serving.encode.vision.session import VisionSession
-from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.geometry import hd
 from mm_runtime.serving.geometry.anyres import Size
 from mm_runtime.serving.tensors import Tensors, single
@@ -48,11 +48,7 @@ class HdEncoder:
             RequestError: images that the client cut itself, whose shapes are not known, or tiles
                 that do not fit their sizes.
         """
-        if "IMAGE" in inputs:
-            raise RequestError(
-                "image_input: this model's images are cut by their shape, which a preprocessed "
-                "tensor does not show; send image_bytes_input or image_url_input"
-            )
+        refuse_cut_images(inputs)
         pixels, sizes = single(inputs, "pixel_values"), single(inputs, "image_sizes")
         if pixels is None:
             return None
@@ -63,10 +59,7 @@ class HdEncoder:
         known = tuple(grid for grid in grids if grid is not None)
         tiles = sum(rows * columns + 1 for rows, columns in known)
         if pixels.shape != (tiles, 3, self._tile, self._tile):
-            raise RequestError(
-                f"pixel_values: got shape {list(pixels.shape)}, expected [tiles, 3, {self._tile}, "
-                f"{self._tile}] with the height and width of each image in image_sizes"
-            )
+            raise unlike_sizes(pixels, self._tile)
         return HdImages(pixels, known)
 
     def encode(self, requests: Sequence[HdImages], salt: bytes = b"") -> list[Features]:

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from mm_api.documents.model_facts import VisionFacts
 from mm_runtime.serving.encode.vision.features import Features
+from mm_runtime.serving.encode.vision.refusals import refuse_cut_images, unlike_sizes
 from mm_runtime.serving.encode.vision.session import VisionSession
-from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.geometry import anyres
 from mm_runtime.serving.tensors import Tensors, scalar, single
 
@@ -63,19 +63,12 @@ class ViewEncoder:
         Raises:
             RequestError: images that the client cut itself: their sizes are not known.
         """
-        if "IMAGE" in inputs:
-            raise RequestError(
-                "image_input: this model's images are cut by their shape, which a preprocessed "
-                "tensor does not show; send image_bytes_input or image_url_input"
-            )
+        refuse_cut_images(inputs)
         pixels, sizes = single(inputs, "pixel_values"), single(inputs, "image_sizes")
         if pixels is None:
             return None
         if pixels.shape[1:] != (3, self._tile, self._tile) or sizes is None or sizes.size % 2:
-            raise RequestError(
-                f"pixel_values: got shape {list(pixels.shape)}, expected [tiles, 3, {self._tile}, "
-                f"{self._tile}] with the height and width of each image in image_sizes"
-            )
+            raise unlike_sizes(pixels, self._tile)
         pairs = tuple((int(height), int(width)) for height, width in sizes.reshape(-1, 2))
         return Views(pixels, pairs, bool(scalar(inputs, "is_video_input")))
 
