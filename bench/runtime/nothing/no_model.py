@@ -9,7 +9,10 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mm_runtime.reference_engine.model import SlotModel
 
 TOKEN = int(os.environ.get("MM_TOKEN", "20"))
 STEP_SECONDS = float(os.environ.get("MM_STEP_MS", "0")) / 1e3
@@ -17,6 +20,9 @@ STEP_SECONDS = float(os.environ.get("MM_STEP_MS", "0")) / 1e3
 
 class Nothing:
     """A model of `mm_runtime.reference_engine.model.SlotModel` that has no weights."""
+
+    repeatable = launches = False
+    adapters = prefixes = follow = None
 
     def __init__(self, vocabulary_size: int) -> None:
         """Prepare the one row of logits."""
@@ -33,6 +39,9 @@ class Nothing:
     def prompt_length(self, request: Any) -> int:
         """Return the tokens of the prompt."""
         return len(request.ids)
+
+    def prepare(self, request: Any) -> None:
+        """Prepare nothing."""
 
     def cut(self, slot: int, start: int, rows: int) -> int:
         """Return the rows: none reads a later one."""
@@ -69,11 +78,14 @@ class Nothing:
     def move(self, source: int, target: int, length: int) -> None:
         """Do nothing: no slot knows anything."""
 
+    def release_unused(self) -> None:
+        """Release nothing."""
+
 
 def patch_load(module: Any) -> None:
     """Load nothing."""
 
-    def load_model(directory: Any, *_: object) -> Nothing:
+    def load_model(directory: Any, *_: object) -> "SlotModel":  # its type is checked here
         return Nothing(directory.facts.text.vocabulary_size)
 
     module.load_model = load_model
