@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 import transformers
 from transformers.utils import logging as transformers_logging
@@ -185,15 +186,16 @@ class LanguageModel:
     @torch.inference_mode()
     def embed(self, ids: Sequence[int], table: Rows | None) -> torch.Tensor:
         """Return the embeddings [ids, hidden]; ids past the vocabulary are rows of `table`."""
-        size = self.vocabulary_size
-        tokens = [one if one < size else 0 for one in ids]
+        # As arrays: while loops over a prompt run, no other thread has the interpreter's lock.
+        wanted, size = np.asarray(ids, dtype=np.int64), self.vocabulary_size
+        tokens = np.where(wanted < size, wanted, 0)
         # Counted here and not on the device, which would have to be waited for.
-        virtual = [place for place, one in enumerate(ids) if one >= size]
-        if table is None or not virtual:
+        virtual = np.flatnonzero(wanted >= size)
+        if table is None or not len(virtual):
             alone: torch.Tensor = self._embed(self._ids(tokens))
             return alone
         # In one copy, since a GPU waits for each.
-        numbers = self._ids([*tokens, *virtual, *(ids[at] - size for at in virtual)])
+        numbers = self._ids(np.concatenate((tokens, virtual, wanted[virtual] - size)))
         own, places, sources = torch.split(numbers, [len(tokens), len(virtual), len(virtual)])
         embedded: torch.Tensor = self._embed(own)
         embedded[places] = as_tensor(table, self._device, embedded.dtype)[sources]

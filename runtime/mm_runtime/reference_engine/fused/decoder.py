@@ -15,15 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 
 from mm_runtime.reference_engine.adapters import Adapter
-from mm_runtime.reference_engine.fused.kernels import (
-    INPUTS,
-    SLOT,
-    TOKEN,
-    TURN,
-    Heads,
-    Kernels,
-    Stored,
-)
+from mm_runtime.reference_engine.fused.inputs import PassInputs, Tokens
+from mm_runtime.reference_engine.fused.kernels import TOKEN, Heads, Kernels, Stored
 from mm_runtime.reference_engine.fused.low_ranks import NO_ADAPTER, LowRank, LowRanks
 from mm_runtime.reference_engine.fused.weights import Linear, Weights
 from mm_runtime.reference_engine.model import Part, Passed
@@ -50,12 +43,6 @@ Attend = Callable[[torch.Tensor, torch.Tensor, Stored, Heads, torch.Tensor], Non
 
 Add = Callable[[str, torch.Tensor, torch.Tensor], None]
 """Adds to a product of rows, in place."""
-
-Tokens = Sequence[int] | torch.Tensor
-"""One a slot; a tensor is int64 and lies on the decoder's device."""
-
-UNUSED = -1
-"""Position of a row that stands for nothing."""
 
 
 class FusedDecoder:
@@ -100,7 +87,7 @@ class FusedDecoder:
 
         # A part's own rotations stand behind those of ordinary positions.
         self._turns = torch.cat((weights.turns, empty(rows, heads.size, dtype=torch.float32)))
-        self._inputs = empty(rows * INPUTS, dtype=torch.int32)
+        self._inputs = PassInputs(rows, device)
         self._states = empty(rows, weights.hidden_size)
         self._normed = torch.zeros_like(self._states)
         self._more = torch.zeros_like(self._states)
@@ -228,12 +215,13 @@ class FusedDecoder:
         """Read a part in the pass that decodes."""
         decoding = self._batches_beside[bisect_left(self._batches_beside, len(tokens))]
         reading = self._beside[bisect_left(self._beside, len(part.rows))]
-        described = self._tokens(tokens, positions, turned_by, decoding)
+        self._inputs.begin()
+        self._describe(tokens, positions, turned_by, decoding)
         place = self._place_of_slot[part.slot_after(len(tokens))]
-        of_part = self._rows(part, place, turns, reading)
-        self._give(torch.cat((described, of_part)), tokens)
+        self._describe_part(part, place, turns, decoding, reading)
+        self._inputs.send(decoding + reading, tokens)
         after = decoding + len(part.rows)
-        self._states[decoding:after] = part.rows
+        self._states[decoding:after].copy_(part.rows)
         self._run((decoding, reading), ())
         return Passed(self._last[: len(tokens)], self._last[decoding:after])
 
@@ -245,60 +233,47 @@ class FusedDecoder:
         adapters: Sequence[int],
     ) -> torch.Tensor:
         rows = self._batches[bisect_left(self._batches, len(tokens))]
-        self._give(self._tokens(tokens, positions, turned_by, rows), tokens)
+        self._inputs.begin()
+        self._describe(tokens, positions, turned_by, rows)
+        self._inputs.send(rows, tokens)
         self._run((rows, 0), adapters)
         return self._decoded[: len(tokens)]
 
-    def _tokens(
+    def _describe(
         self,
         tokens: Tokens,
         positions: Sequence[int],
         turned_by: Sequence[int],
         rows: int,
-    ) -> torch.Tensor:
-        """Return what describes the decoding rows of a pass of so many, int32 [rows, `INPUTS`]."""
+    ) -> None:
+        """Describe the decoding rows of a pass of so many."""
         places = self._place_of_slot[: len(tokens)]
-        known = [0] * len(tokens) if isinstance(tokens, torch.Tensor) else tokens
-        used = zip(known, positions, places, turned_by, strict=True)
-        unused = [(0, UNUSED, 0, 0)] * (rows - len(tokens))
-        return torch.tensor([*used, *unused], dtype=torch.int32)
+        self._inputs.decode(tokens, positions, places, turned_by, rows)
 
     def _read_part(
         self, part: Part, place: int, turns: torch.Tensor | None, adapters: Sequence[int]
     ) -> torch.Tensor:
         count = len(part.rows)
         rows = self._parts[bisect_left(self._parts, count)]
-        self._give(self._rows(part, place, turns, rows), ())
-        self._states[:count] = part.rows
+        self._inputs.begin()
+        self._describe_part(part, place, turns, 0, rows)
+        self._inputs.send(rows, ())
+        self._states[:count].copy_(part.rows)
         self._run((0, rows), adapters)
         return self._last[:count]
 
-    def _rows(self, part: Part, place: int, turns: torch.Tensor | None, rows: int) -> torch.Tensor:
-        """Return what describes a part in a pass of so many rows; keep rotations of its own."""
-        count = len(part.rows)
-        inputs = torch.zeros((rows, INPUTS), dtype=torch.int32)
-        positions = torch.arange(part.start, part.start + rows)
-        positions[count:] = UNUSED
-        inputs[:, 1] = positions
-        inputs[:, SLOT] = place
-        inputs[:count, TURN] = positions[:count]
+    def _describe_part(
+        self, part: Part, place: int, turns: torch.Tensor | None, first: int, rows: int
+    ) -> None:
+        """Describe a part in so many rows of a pass; keep rotations of its own."""
+        count, turn = len(part.rows), part.start
         if turns is not None:
-            first = self.ordinary_turns
-            self._turns[first : first + count] = turns
-            inputs[:count, TURN] = torch.arange(first, first + count)
-        return inputs
-
-    def _give(self, inputs: torch.Tensor, tokens: Tokens) -> None:
-        """Give a pass what describes its rows, and the tokens that only the device knows."""
-        send(inputs.flatten(), self._inputs[: inputs.numel()])
-        if isinstance(tokens, torch.Tensor):
-            self._of(len(tokens))[:, TOKEN].copy_(tokens)
-
-    def _of(self, rows: int) -> torch.Tensor:
-        return self._inputs[: rows * INPUTS].view(rows, INPUTS)
+            turn = self.ordinary_turns
+            self._turns[turn : turn + count] = turns
+        self._inputs.read(first, rows, count=count, start=part.start, place=place, turn=turn)
 
     def _decoding(self, rows: int, *, adapted: bool) -> Callable[[], None]:
-        inputs = self._of(rows)
+        inputs = self._inputs.of(rows)
 
         def step() -> None:
             self._embed(inputs)
@@ -307,12 +282,12 @@ class FusedDecoder:
         return step
 
     def _reading(self, rows: int, *, adapted: bool) -> Callable[[], None]:
-        inputs, attend = self._of(rows), self._kernels.attend_together
+        inputs, attend = self._inputs.of(rows), self._kernels.attend_together
         return lambda: self._layers(inputs, self._last[:rows], attend, adapted=adapted)
 
     def _doing_both(self, decoding: int, reading: int) -> Callable[[], None]:
         rows = decoding + reading
-        inputs, kernels = self._of(rows), self._kernels
+        inputs, kernels = self._inputs.of(rows), self._kernels
 
         def attend(
             products: torch.Tensor,
