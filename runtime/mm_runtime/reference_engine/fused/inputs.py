@@ -8,7 +8,6 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from mm_runtime.reference_engine.fused.kernels import INPUTS, POSITION, SLOT, TOKEN, TURN
 from mm_runtime.serving.device import Staging
@@ -28,7 +27,7 @@ class PassInputs:
         flat = torch.zeros(rows * INPUTS, dtype=torch.int32, device=device)
         self._flat, self._staging = flat, Staging(flat)
         self._tokens = flat.view(rows, INPUTS)[:, TOKEN]
-        self._rows: NDArray[np.int32] = self._staging.array.reshape(rows, INPUTS)
+        self._rows = self._staging.array.reshape(rows, INPUTS)
 
     def of(self, rows: int) -> torch.Tensor:
         """Return the first rows, int32 [rows, `INPUTS`], on the device."""
