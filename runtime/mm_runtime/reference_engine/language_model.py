@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 import transformers
+from numpy.typing import NDArray
 from transformers.utils import logging as transformers_logging
 
 from mm_api.families import FAMILIES
@@ -201,7 +202,7 @@ class LanguageModel:
         embedded[places] = as_tensor(table, self._device, embedded.dtype)[sources]
         return embedded
 
-    def _ids(self, values: Sequence[Any]) -> torch.Tensor:
+    def _ids(self, values: Sequence[Any] | NDArray[Any]) -> torch.Tensor:
         return sent(torch.tensor(values, dtype=torch.long), self._device)
 
     def cut(self, slot: int, start: int, rows: int) -> int:
