@@ -39,7 +39,7 @@ def _body(model: str) -> dict[str, Any]:
         "top_p": 0.5,
         "seed": 1,
         "stop": ["a", "b"],
-        "stream": False,
+        "stream": True,
         "stream_options": {"include_usage": True},
         "response_format": {"type": "text"},
         "user": "x",

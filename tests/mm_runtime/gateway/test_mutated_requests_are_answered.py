@@ -51,7 +51,7 @@ CHAT = {
     "add_generation_prompt": True,
     "continue_final_message": False,
     "skip_special_tokens": True,
-    "stream": False,
+    "stream": True,
     "stream_options": {"include_usage": True, "continuous_usage_stats": True},
     "response_format": {
         "type": "json_schema",

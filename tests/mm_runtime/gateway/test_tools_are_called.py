@@ -285,7 +285,7 @@ def _tags(**changes: object) -> dict[str, object]:
                     }
                 ],
             },
-            None,
+            "tools",
             "guided_decoding_guide",
             id="no-schema",
         ),

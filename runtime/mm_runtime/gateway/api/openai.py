@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import (
     AfterValidator,
+    BeforeValidator,
     Discriminator,
     Field,
     StrictBool,
@@ -106,6 +107,15 @@ class GenerationRequest(Wire):
 
     # A label without effect on the answer.
     user: str | None = None
+
+    @field_validator("stream_options")
+    @classmethod
+    def _streamed(cls, options: StreamOptions | None, info: ValidationInfo) -> StreamOptions | None:
+        """Refuse them without a stream, as OpenAI and vLLM do: nothing would come of them."""
+        if options is not None and not info.data.get("stream"):
+            message = "expected `stream` to be true as well; leave this out of other requests"
+            raise ValueError(message)
+        return options
 
     @property
     def fetches(self) -> bool:
@@ -292,6 +302,13 @@ class ChatRequest(WrittenRequest, SampledRequest):
         return self.max_tokens
 
 
+def _no_tokens(prompts: list[object]) -> list[object]:
+    if any(isinstance(one, int | list) for one in prompts):
+        message = "expected a text, got ids of tokens; POST /detokenize returns their text"
+        raise ValueError(message)
+    return prompts
+
+
 def _one_text(prompts: list[str]) -> list[str]:
     if len(prompts) != 1 or not prompts[0]:
         message = f"got {len(prompts)} prompts; send one that is not empty, and a request for each"
@@ -301,7 +318,7 @@ def _one_text(prompts: list[str]) -> list[str]:
 
 Prompt = Annotated[
     Annotated[str, Field(min_length=1), Tag("<string>")]
-    | Annotated[list[str], AfterValidator(_one_text), Tag("<parts>")],
+    | Annotated[list[str], BeforeValidator(_no_tokens), AfterValidator(_one_text), Tag("<parts>")],
     Discriminator(form),
 ]
 

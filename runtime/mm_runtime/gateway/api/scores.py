@@ -84,12 +84,18 @@ def of_text(scores: Sequence[TokenScore], offset: int) -> dict[str, object]:
     return {
         "tokens": [score.text for score in scores],
         "token_logprobs": [max(score.log_prob, _LEAST) for score in scores],
-        "top_logprobs": [
-            {other.text: max(other.log_prob, _LEAST) for other in score.others} or None
-            for score in scores
-        ],
+        "top_logprobs": [_by_text(score.others) or None for score in scores],
         "text_offset": offsets,
     }
+
+
+def _by_text(likeliest: Sequence[TokenScore]) -> dict[str, float]:
+    """Return text -> score; of tokens of one text, such as parts of characters, the likeliest."""
+    found: dict[str, float] = {}
+    for one in likeliest:
+        score = max(one.log_prob, _LEAST)
+        found[one.text] = max(score, found.get(one.text, score))
+    return found
 
 
 def mean_log_prob(scores: Sequence[TokenScore]) -> float:

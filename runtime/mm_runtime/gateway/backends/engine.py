@@ -53,6 +53,8 @@ class Form:
     """As TensorRT-LLM names it: json, json_schema, regex; or as the Reference engine does."""
 
     text: str = ""
+    param: str | None = None
+    """Of the request, that states it: a refusal by the server names it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,12 @@
 
 import json
 import re
+from dataclasses import replace
 
 from mm_runtime.gateway.api.guided import Guided
 from mm_runtime.gateway.api.openai import ChatRequest, SampledRequest
 from mm_runtime.gateway.api.response_format import JsonFormat, SchemaFormat, TagFormat
+from mm_runtime.gateway.api.responses import ResponsesChat
 from mm_runtime.gateway.api.tool_dialects import ToolDialect
 from mm_runtime.gateway.api.tools import Function, NamedChoice
 from mm_runtime.gateway.backends.call_grammar import call_grammar
@@ -33,6 +35,16 @@ def form_of(
         InvalidRequestError: the schema is too large, a structure begins with a control token, or
             the server does not keep such a form.
     """
+    form = _form_of(request, dialect, control, guided)
+    return None if form is None else replace(form, param=_stated_by(request))
+
+
+def _form_of(
+    request: SampledRequest,
+    dialect: ToolDialect | None,
+    control: re.Pattern[str] | None,
+    guided: Guided | None,
+) -> Form | None:
     if isinstance(request, ChatRequest) and dialect is not None and request.must_call:
         functions = _callable(request)
         if guided is not None:
@@ -40,6 +52,16 @@ def form_of(
         one = isinstance(request.tool_choice, NamedChoice) or request.most_calls == 1
         return _call_form(functions, dialect, several=not one)
     return _own_form(request, control) if guided is None else trtllm_form(request, guided)
+
+
+def _stated_by(request: SampledRequest) -> str:
+    """Return the parameter that states the form of a request that has one."""
+    if isinstance(request, ChatRequest) and request.must_call:
+        return "tools"
+    names = ("guided_regex", "guided_choice", "guided_grammar")
+    guides = [name for name in names if getattr(request, name) is not None]
+    own = "text" if isinstance(request, ResponsesChat) else "response_format"
+    return guides[0] if guides else own
 
 
 def _own_form(request: SampledRequest, control: re.Pattern[str] | None) -> Form | None:

@@ -176,7 +176,8 @@ class TritonEngine:
         except grpc.aio.AioRpcError as error:
             raise _broken_call(error.code()) from error
         except ReportedError as error:
-            raise reported_error(model, str(error)) from error
+            form_param = None if request.form is None else request.form.param
+            raise reported_error(model, str(error), form_param) from error
         finally:
             await stream.stop()
 

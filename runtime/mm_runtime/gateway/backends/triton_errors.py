@@ -12,6 +12,7 @@ from mm_runtime.gateway.errors import (
     engine_failed,
     engine_unavailable,
 )
+from mm_runtime.repository.configs.gateway_inputs import GUIDE
 from mm_runtime.serving.errors import INVALID_ARGUMENT, QUEUE_FULL, UNAVAILABLE
 
 _COMING_BACK = (
@@ -28,20 +29,25 @@ _REASON_CHARACTERS = 300
 """Of such a message that are passed on: it may hold an entire schema."""
 
 
-def reported_error(model: str, message: str) -> GatewayError:
+def reported_error(model: str, message: str, form_param: str | None = None) -> GatewayError:
     """Return the error for an answer that is one. Only words about the request are passed on.
 
     Args:
         model: the model that was called; clients know nothing of its name or its parts.
         message: the server's words.
+        form_param: the parameter that states the form of the answer, where there is one.
     """
     message = message.removeprefix(f"in ensemble '{model}', ")
     if message.startswith(INVALID_ARGUMENT):
         reason = message.removeprefix(INVALID_ARGUMENT)
+        if form_param and reason.startswith(GUIDE):
+            text = f"The model refused `{form_param}`: {reason}."
+            return InvalidRequestError(text, param=form_param)
         return InvalidRequestError(f"The model refused the request: {reason}.")
     if any(words in message for words in _OF_FORMS):
         reason = message.strip().partition("\n")[0][:_REASON_CHARACTERS]
-        return InvalidRequestError(f"The model refused the form of the answer: {reason}.")
+        text = f"The model refused the form of the answer: {reason}."
+        return InvalidRequestError(text, param=form_param)
     if message.startswith(UNAVAILABLE) or any(words in message for words in _COMING_BACK):
         return engine_unavailable()
     return engine_failed()
