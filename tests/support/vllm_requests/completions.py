@@ -1,0 +1,308 @@
+"""Rows of completions of texts: prompts, samples, scores, streams, forms."""
+
+from typing import Any
+
+from support.vllm_requests.table import (
+    QUESTION,
+    TEXT,
+    Refused,
+    Row,
+    choices,
+    reasons_of,
+    same,
+    says,
+    text_of,
+    tokens,
+)
+
+TESTED = ("entrypoints/openai/completion/test_completion.py",)
+PROMPTS = ("entrypoints/openai/completion/test_prompt_validation.py", *TESTED)
+EMPTY = ("entrypoints/openai/completion/test_empty_prompt_list.py",)
+OFFSETS = ("entrypoints/openai/completion/test_completion_text_offset.py",)
+IDS = ("entrypoints/openai/basic/test_return_token_ids.py",)
+
+A_BIAS = {"logit_bias": {str(ord("A")): 50}}
+SAMPLED = {"temperature": 2, "seed": 42}
+ONE_PROMPT = "a request has one prompt, so that each prompt waits for a place of its own"
+OWN_TEXT = "prompts are texts; POST /detokenize gives the text of tokens"
+NO_PROMPT_SCORES = "scores of prompts are not computed on any backend"
+OLD_SPELLING = "refused by name; `guided_*` and `response_format` do the same"
+
+
+def _scores(answer: Any) -> bool:
+    """Say whether each token is among the likeliest, which are counted by text, with its score."""
+    scores = answer["choices"][0]["logprobs"]
+    found = zip(scores["tokens"], scores["token_logprobs"], scores["top_logprobs"], strict=True)
+    return len(scores["tokens"]) == 6 and all(
+        1 <= len(likeliest) <= 5 and likeliest[token] == score == max(likeliest.values())
+        for token, score, likeliest in found
+    )
+
+
+def _offsets(answer: Any, other: Any) -> bool:
+    """Say whether a stream has the offsets of the plain answer."""
+    streamed = [
+        at
+        for one in answer
+        for choice in one["choices"]
+        if choice["logprobs"]
+        for at in choice["logprobs"]["text_offset"]
+    ]
+    plain: list[int] = other["choices"][0]["logprobs"]["text_offset"]
+    return streamed == plain == list(range(6))
+
+
+def _streams(answer: Any, other: Any) -> bool:
+    return text_of(answer) == text_of(other) and reasons_of(answer) == ["length"]
+
+
+def _many_streams(answer: Any) -> bool:
+    texts = {text_of(answer, index) for index in range(3)}
+    return len(texts) == 3 and reasons_of(answer) == ["length"] * 3
+
+
+def usages(answer: Any) -> list[Any]:
+    """Return the usage of each chunk."""
+    return [one.get("usage") for one in answer]
+
+
+def usage_last(answer: Any) -> bool:
+    """Say whether the last chunk alone has usage, and no choices."""
+    *before, last = usages(answer)
+    return not any(before) and last["completion_tokens"] == 6 and not answer[-1]["choices"]
+
+
+def usage_always(answer: Any) -> bool:
+    """Say whether each chunk has usage, and tokens are counted up."""
+    found = usages(answer)
+    counts = [one["completion_tokens"] for one in found if one]
+    return all(found) and counts == sorted(counts) and counts[-1] == 6
+
+
+STREAM: dict[str, Any] = {"stream": True}
+ROWS = (
+    Row("a prompt is answered; usage adds up", TESTED, TEXT, tokens(6)),
+    Row("a prompt as a list of one text", EMPTY, TEXT, same, {"prompt": [QUESTION]}, {}),
+    Row(
+        "a prompt of token ids",
+        PROMPTS,
+        TEXT,
+        Refused("prompt", says="/detokenize"),
+        {"prompt": [0, 0, 0]},
+        differs=OWN_TEXT,
+    ),
+    Row(
+        "two prompts in a request",
+        TESTED,
+        TEXT,
+        Refused("prompt", says="request for each"),
+        {"prompt": [QUESTION, QUESTION]},
+        differs=ONE_PROMPT,
+    ),
+    Row(
+        "two prompts of token ids",
+        TESTED,
+        TEXT,
+        Refused("prompt", says="/detokenize"),
+        {"prompt": [[0, 0], [0, 0]]},
+        differs=OWN_TEXT,
+    ),
+    Row("an empty list of prompts", EMPTY, TEXT, Refused("prompt"), {"prompt": []}),
+    Row("no prompt", PROMPTS, TEXT, Refused("prompt"), without=("prompt",)),
+    Row("a prompt that is null", PROMPTS, TEXT, Refused("prompt"), {"prompt": None}),
+    Row(
+        "a prompt as embeddings",
+        ("entrypoints/openai/completion/test_completion_with_prompt_embeds.py", *PROMPTS),
+        TEXT,
+        Refused("prompt_embeds", code="unknown_parameter"),
+        {"prompt_embeds": "AAAA"},
+        differs="no backend takes embeddings from clients",
+    ),
+    Row("three samples of a prompt", TESTED, TEXT, choices(3), {"n": 3, **SAMPLED}),
+    Row("three samples as one stream", TESTED, TEXT, _many_streams, {**STREAM, "n": 3, **SAMPLED}),
+    Row("a seed repeats an answer", TESTED, TEXT, same, SAMPLED, SAMPLED),
+    Row(
+        "beam search",
+        TESTED,
+        TEXT,
+        Refused("use_beam_search", code="unknown_parameter"),
+        {"use_beam_search": True, "n": 2},
+        differs="beams are a property of an engine (`engine.maxBeamWidth`), not of a request",
+    ),
+    Row(
+        "no scores unless requested",
+        TESTED,
+        TEXT,
+        lambda answer: answer["choices"][0]["logprobs"] is None,
+        {"logprobs": None},
+    ),
+    Row(
+        "`logprobs: 0`",
+        TESTED,
+        TEXT,
+        lambda answer: len(answer["choices"][0]["logprobs"]["token_logprobs"]) == 6,
+        {"logprobs": 0},
+    ),
+    Row("`logprobs: 5`", TESTED, TEXT, _scores, {"logprobs": 5}),
+    Row("`logprobs: 21`", TESTED, TEXT, Refused("logprobs", says="20"), {"logprobs": 21}),
+    Row(
+        "`logprobs: 30` of a stream",
+        TESTED,
+        TEXT,
+        Refused("logprobs", says="20"),
+        {**STREAM, "logprobs": 30},
+    ),
+    Row(
+        "offsets of a stream with `stop`",
+        OFFSETS,
+        TEXT,
+        _offsets,
+        {**A_BIAS, **STREAM, "logprobs": 0, "stop": "\n\n"},
+        {**A_BIAS, "logprobs": 0, "stop": "\n\n"},
+    ),
+    Row(
+        "`echo`",
+        TESTED,
+        TEXT,
+        lambda answer, other: text_of(answer) == QUESTION + text_of(other),
+        {"echo": True},
+        {},
+    ),
+    Row(
+        "`echo` with `logprobs`",
+        (*TESTED, *IDS),
+        TEXT,
+        Refused("logprobs", says="echo"),
+        {"echo": True, "logprobs": 1},
+        differs=NO_PROMPT_SCORES,
+    ),
+    Row(
+        "`prompt_logprobs`",
+        TESTED,
+        TEXT,
+        Refused("prompt_logprobs", code="unknown_parameter"),
+        {"prompt_logprobs": 1},
+        differs=NO_PROMPT_SCORES,
+    ),
+    Row(
+        "`return_token_ids`",
+        IDS,
+        TEXT,
+        Refused("return_token_ids", code="unknown_parameter"),
+        {"return_token_ids": True},
+        differs="refused by name; POST /tokenize gives the ids of a prompt",
+    ),
+    Row(
+        "`truncate_prompt_tokens`",
+        TESTED,
+        TEXT,
+        Refused("truncate_prompt_tokens", code="unknown_parameter"),
+        {"truncate_prompt_tokens": 4},
+        differs="a prompt is answered in full, or refused",
+    ),
+    Row(
+        "a stream joins to the plain answer, one reason at its end",
+        TESTED,
+        TEXT,
+        _streams,
+        STREAM,
+        {},
+    ),
+    Row(
+        "`include_usage: false`",
+        TESTED,
+        TEXT,
+        lambda answer: not any(usages(answer)),
+        {**STREAM, "stream_options": {"include_usage": False}},
+    ),
+    Row(
+        "empty `stream_options`",
+        TESTED,
+        TEXT,
+        lambda answer: not any(usages(answer)),
+        {**STREAM, "stream_options": {}},
+    ),
+    Row(
+        "`include_usage: true`",
+        TESTED,
+        TEXT,
+        usage_last,
+        {**STREAM, "stream_options": {"include_usage": True}},
+    ),
+    Row(
+        "`continuous_usage_stats` with `include_usage`",
+        TESTED,
+        TEXT,
+        usage_always,
+        {**STREAM, "stream_options": {"include_usage": True, "continuous_usage_stats": True}},
+    ),
+    Row(
+        "`continuous_usage_stats` alone",
+        TESTED,
+        TEXT,
+        usage_always,
+        {**STREAM, "stream_options": {"continuous_usage_stats": True}},
+        differs="it acts without `include_usage`, too",
+    ),
+    *(
+        Row(
+            f"`stream_options` without a stream: `{name}: {'true' if value else 'null'}`",
+            TESTED,
+            TEXT,
+            Refused("stream_options"),
+            {"stream_options": {name: value}},
+        )
+        for name in ("include_usage", "continuous_usage_stats")
+        for value in (True,)
+    ),
+    Row(
+        "`include_usage: null`",
+        TESTED,
+        TEXT,
+        Refused("stream_options.include_usage"),
+        {"stream_options": {"include_usage": None}},
+    ),
+    Row(
+        "a pattern that cannot be read",
+        TESTED,
+        TEXT,
+        Refused("guided_regex"),
+        {"guided_regex": "[.*"},
+    ),
+    Row(
+        "a grammar that cannot be read",
+        TESTED,
+        TEXT,
+        Refused("guided_grammar"),
+        {"guided_grammar": "root ::= nothing here"},
+    ),
+    Row(
+        "a JSON schema that cannot be read",
+        TESTED,
+        TEXT,
+        Refused("response_format"),
+        {
+            "response_format": {
+                "type": "json_schema",
+                "json_schema": {
+                    "name": "x",
+                    "schema": {"type": "object", "properties": {"foo": "bar"}},
+                },
+            }
+        },
+    ),
+    *(
+        Row(
+            f"`structured_outputs.{name}`",
+            TESTED,
+            TEXT,
+            Refused("structured_outputs", code="unknown_parameter"),
+            {"structured_outputs": {name: value}},
+            differs=OLD_SPELLING,
+        )
+        for name, value in (("json", {"type": "object"}), ("regex", "no"), ("grammar", "x"))
+    ),
+    Row("a pattern acts", TESTED, TEXT, says("no!"), {"guided_regex": "no[!]"}),
+    Row("`stop` ends an answer before it", TESTED, TEXT, says(""), {**A_BIAS, "stop": ["AA"]}),
+)
+"""All of them."""

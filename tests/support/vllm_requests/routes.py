@@ -1,0 +1,167 @@
+"""Rows of tokens, models, the server's own routes, and what only other servers have."""
+
+from support.calling_llava import POSITIONS, SIZE
+from support.vllm_requests.table import MESSAGES, Refused, Row
+
+_SERVE = "entrypoints/serve/instrumentator/"
+TOKENS = ("entrypoints/openai/test_tokenization.py",)
+MODELS = ("entrypoints/openai/models/test_models.py",)
+BASIC = (f"{_SERVE}test_basic.py",)
+METRICS = (f"{_SERVE}test_metrics.py",)
+INVOKED = ("entrypoints/openai/chat_completion/test_chat.py",)
+HI = [ord("H"), ord("i")]
+PROBES = "`/healthz` and `/readyz`, as Kubernetes calls them"
+
+
+def _there(path: str, sets: tuple[str, ...], reason: str, method: str = "GET") -> Row:
+    """Return a row of a route that other servers have."""
+    return Row(f"{method} {path}", sets, path, Refused(None, 404), method=method, differs=reason)
+
+
+ROWS = (
+    Row(
+        "tokens of a text",
+        TOKENS,
+        "/tokenize",
+        lambda answer: (
+            answer == {"count": 2, "max_model_len": POSITIONS, "tokens": HI, "token_strs": None}
+        ),
+        {"model": "tiny", "prompt": "Hi"},
+    ),
+    Row(
+        "tokens of a text without special ones",
+        TOKENS,
+        "/tokenize",
+        lambda answer: answer["tokens"] == HI,
+        {"prompt": "Hi", "add_special_tokens": False},
+    ),
+    Row(
+        "the spelling of tokens",
+        TOKENS,
+        "/tokenize",
+        lambda answer: answer["token_strs"] == ["H", "i"],
+        {"prompt": "Hi", "return_token_strs": True},
+    ),
+    Row(
+        "tokens of a conversation with and without a generation prompt",
+        TOKENS,
+        "/tokenize",
+        lambda one, other: one["count"] == other["count"] - len("assistant\n"),
+        {"messages": MESSAGES, "add_generation_prompt": False},
+        {"messages": MESSAGES},
+    ),
+    Row(
+        "tokens of a conversation that continues",
+        TOKENS,
+        "/tokenize",
+        lambda answer: bytes(answer["tokens"][-4:]) == b"Sure",
+        {
+            "messages": [*MESSAGES, {"role": "assistant", "content": "Sure"}],
+            "continue_final_message": True,
+            "add_generation_prompt": False,
+        },
+    ),
+    Row(
+        "tokens of a conversation with tools",
+        TOKENS,
+        "/tokenize",
+        lambda one, other: one["count"] > other["count"] + 20,
+        {
+            "messages": MESSAGES,
+            "tools": [{"type": "function", "function": {"name": "rain", "parameters": {}}}],
+        },
+        {"messages": MESSAGES},
+    ),
+    Row(
+        "tokens of neither text nor conversation",
+        TOKENS,
+        "/tokenize",
+        Refused(None, says="messages"),
+    ),
+    Row(
+        "text of tokens",
+        TOKENS,
+        "/detokenize",
+        lambda answer: answer == {"prompt": "Hi"},
+        {"model": "tiny", "tokens": HI},
+    ),
+    Row(
+        "text of a token that is none",
+        TOKENS,
+        "/detokenize",
+        Refused("tokens", says=str(SIZE)),
+        {"tokens": [SIZE]},
+    ),
+    Row(
+        "tokens for another model",
+        TOKENS,
+        "/tokenize",
+        Refused("model", 404, "model_not_found"),
+        {"model": "other", "prompt": "Hi"},
+    ),
+    _there("/tokenizer_info", TOKENS, "the tokenizer's files are the checkpoint's"),
+    Row(
+        "the list of models",
+        MODELS,
+        "/v1/models",
+        lambda answer: [one["id"] for one in answer["data"]] == ["tiny"],
+        method="GET",
+    ),
+    Row(
+        "one model",
+        MODELS,
+        "/v1/models/tiny",
+        lambda answer: answer["id"] == "tiny" and answer["object"] == "model",
+        method="GET",
+    ),
+    Row(
+        "a model that is not there",
+        MODELS,
+        "/v1/models/other",
+        Refused("model", 404, "model_not_found"),
+        method="GET",
+    ),
+    _there("/health", BASIC, PROBES),
+    _there("/ping", ("entrypoints/serve/sagemaker/test_sagemaker_handler_overrides.py",), PROBES),
+    _there("/version", BASIC, "no version of the server is shown to clients"),
+    _there("/load", BASIC, "`mm_requests_running` of `/metrics`"),
+    _there(
+        "/invocations", INVOKED, "SageMaker's path; the body names its endpoint by its path", "POST"
+    ),
+    _there(
+        "/v1/messages",
+        ("entrypoints/anthropic/test_messages.py",),
+        "OpenAI's API is the only one",
+        "POST",
+    ),
+    Row(
+        "embeddings",
+        ("entrypoints/openai/embedding_tests/test_embedding.py",),
+        "/v1/embeddings",
+        Refused(None, code="unsupported_endpoint"),
+        {"model": "tiny", "input": "Hi"},
+        differs="no model here makes embeddings",
+    ),
+    Row(
+        "metrics in Prometheus' format",
+        METRICS,
+        "/metrics",
+        lambda answer: "mm_requests_running" in answer,
+        method="GET",
+    ),
+    Row(
+        "the API's description",
+        BASIC,
+        "/openapi.json",
+        lambda answer: "/v1/chat/completions" in answer["paths"],
+        method="GET",
+    ),
+    Row(
+        "a transcription by a model without audio",
+        ("entrypoints/openai/speech_to_text/test_transcription_validation.py",),
+        "/v1/audio/transcriptions",
+        Refused(None),
+        raw=b"not a form",
+    ),
+)
+"""All of them."""
