@@ -15,6 +15,8 @@ STATE = ("entrypoints/openai/responses/test_stateful.py",)
 FORMS = ("entrypoints/openai/responses/test_structured_output.py",)
 FUNCTIONS = ("entrypoints/openai/responses/test_function_call.py",)
 
+SAMPLING = ("entrypoints/openai/responses/test_sampling_params.py",)
+
 ARGUMENTS = {
     "type": "object",
     "properties": {"a": {"const": 1}},
@@ -61,6 +63,16 @@ def _said(answer: Any) -> bool:
 def _events(answer: Any) -> bool:
     kinds = [one["type"] for one in answer]
     return [kinds[0], kinds[-1]] == ["response.created", "response.incomplete"]
+
+
+def _cut(answer: Any) -> bool:
+    (choice,) = answer["choices"]
+    return not choice["message"]["tool_calls"] and choice["finish_reason"] == "length"
+
+
+def _joins(answer: Any) -> bool:
+    text = "".join(one["delta"] for one in answer if one["type"] == "response.output_text.delta")
+    return bool(answer[-1]["response"]["output"][0]["content"][0]["text"] == text)
 
 
 ROWS = (
@@ -186,6 +198,154 @@ ROWS = (
                 },
             ]
         },
+    ),
+    Row(
+        "a call without arguments, as it was made",
+        CALLS,
+        CHAT,
+        _longer,
+        {
+            "messages": [
+                *MESSAGES,
+                {
+                    "role": "assistant",
+                    "content": None,
+                    "tool_calls": [{**MADE, "function": {"name": "rain", "arguments": ""}}],
+                },
+                {"role": "tool", "tool_call_id": "call_1", "content": "dry"},
+            ]
+        },
+        {},
+    ),
+    Row(
+        "`tool_choice` that is empty",
+        CALLS,
+        CHAT,
+        Refused("tool_choice.type"),
+        {**TOOLS, "tool_choice": {}},
+    ),
+    Row(
+        "a named function without tools",
+        CALLS,
+        CHAT,
+        Refused("tool_choice", says="tools"),
+        {"tool_choice": NAMED},
+    ),
+    Row(
+        "a call that `max_tokens` cuts is no call",
+        CALLS,
+        CHAT,
+        _cut,
+        {**TOOLS, "tool_choice": "required", "max_tokens": 1},
+    ),
+    Row(
+        "a response to earlier messages with ids",
+        SIMPLE,
+        RESPONSE,
+        _said,
+        {
+            "input": [
+                {
+                    "type": "message",
+                    "role": "user",
+                    "content": [{"type": "input_text", "text": "Hi"}],
+                },
+                {
+                    "type": "message",
+                    "role": "assistant",
+                    "id": "msg_1",
+                    "status": "completed",
+                    "content": [{"type": "output_text", "text": "Yes."}],
+                },
+                {
+                    "type": "message",
+                    "role": "user",
+                    "content": [{"type": "input_text", "text": "So?"}],
+                },
+            ]
+        },
+    ),
+    Row(
+        "a response to messages of all roles",
+        BASIC,
+        RESPONSE,
+        _said,
+        {
+            "input": [
+                {"role": "system", "content": "Be brief."},
+                {"role": "user", "content": "5?"},
+                {"role": "assistant", "content": "15."},
+                {"role": "user", "content": "2?"},
+            ]
+        },
+    ),
+    Row(
+        "reasoning among the input of a response",
+        SIMPLE,
+        RESPONSE,
+        Refused("input[1].type"),
+        {
+            "input": [
+                {"role": "user", "content": "Hi"},
+                {"type": "reasoning", "summary": [], "encrypted_content": None},
+            ]
+        },
+        differs="no model here has answers that are taken apart into reasoning and text",
+    ),
+    Row(
+        "`reasoning.effort` of a response",
+        SIMPLE,
+        RESPONSE,
+        Refused("reasoning", code="unsupported_parameter"),
+        {"reasoning": {"effort": "low"}},
+        differs="no model here has answers that are taken apart into reasoning and text",
+    ),
+    Row(
+        "scores of a response",
+        (*SIMPLE, *BASIC),
+        RESPONSE,
+        Refused("include", code="unsupported_parameter"),
+        {"include": ["message.output_text.logprobs"]},
+        differs="chats and completions have scores",
+    ),
+    *(
+        Row(
+            f"`{name}` of a response",
+            (*SIMPLE, *SAMPLING),
+            RESPONSE,
+            Refused(name, code="unknown_parameter"),
+            {name: value},
+            differs="OpenAI's fields alone; chats have vLLM's",
+        )
+        for name, value in (("top_k", 40), ("seed", 42), ("stop", "END"), ("ignore_eos", True))
+    ),
+    Row(
+        "`text.format: json_object` of a response",
+        SAMPLING,
+        RESPONSE,
+        lambda answer: answer["output"][0]["content"][0]["text"].strip().startswith("{"),
+        {"text": {"format": {"type": "json_object"}}, "max_output_tokens": 40},
+    ),
+    Row("a stream's text is the response's", SIMPLE, RESPONSE, _joins, {"stream": True}),
+    Row(
+        "what a function of a response has found",
+        FUNCTIONS,
+        RESPONSE,
+        _said,
+        {
+            "input": [
+                {"role": "user", "content": "Rain?"},
+                {"type": "function_call", "call_id": "1", "name": "rain", "arguments": "{}"},
+                {"type": "function_call_output", "call_id": "1", "output": "dry"},
+            ]
+        },
+    ),
+    Row(
+        "`background: true` with `store: false`",
+        STATE,
+        RESPONSE,
+        Refused("background"),
+        {"background": True, "store": False},
     ),
     Row("a response", SIMPLE, RESPONSE, _said),
     Row(

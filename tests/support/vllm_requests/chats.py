@@ -28,6 +28,8 @@ ERRORS = (f"{_CHAT}test_chat_error.py",)
 ECHO = ("entrypoints/openai/basic/test_chat_echo.py",)
 IDS = ("entrypoints/openai/basic/test_return_token_ids.py",)
 REASONING = ("tool_use/test_chat_completion_request_validations.py",)
+WRONG = ("entrypoints/serve/exception_handling/test_validation_exception_handler.py",)
+CHOSEN = (f"{_CHAT}test_logprob_token_ids.py",)
 KINDS = ("entrypoints/serve/instrumentator/test_basic.py",)
 
 SAMPLED = {"temperature": 2, "seed": 42}
@@ -388,6 +390,50 @@ ROWS = (
         tokens(6),
         headers={"content-type": "application/x-www-form-urlencoded"},
         differs="the body is read as JSON, as programs of other servers send it",
+    ),
+    Row(
+        "messages that are no list",
+        WRONG,
+        CHAT,
+        Refused("messages"),
+        {"messages": "not a list"},
+    ),
+    Row(
+        "no messages at all",
+        WRONG,
+        CHAT,
+        Refused("messages", code="missing_required_parameter"),
+        without=("messages",),
+    ),
+    Row(
+        "thousands of wrong parts: the refusal stays short",
+        WRONG,
+        CHAT,
+        Refused("messages[0].content[0].text"),
+        {"messages": [{"role": "user", "content": [{"type": "text", "text": 1}] * 1000}]},
+    ),
+    Row(
+        "a long text where a number is expected",
+        WRONG,
+        CHAT,
+        Refused("max_tokens"),
+        {"max_tokens": "A" * 100_000},
+    ),
+    Row(
+        "scores of chosen tokens",
+        CHOSEN,
+        CHAT,
+        Refused("logprob_token_ids", code="unknown_parameter"),
+        {"logprobs": True, "logprob_token_ids": [1, 2]},
+        differs="`top_logprobs` are the likeliest; a choice of tokens is not there",
+    ),
+    Row(
+        "`return_tokens_as_token_ids`",
+        (*CHOSEN, *IDS),
+        CHAT,
+        Refused("return_tokens_as_token_ids", code="unknown_parameter"),
+        {"logprobs": True, "return_tokens_as_token_ids": True},
+        differs="`bytes` of each token say what it is",
     ),
     Row("no messages", ERRORS, CHAT, Refused("messages"), {"messages": []}),
     Row(

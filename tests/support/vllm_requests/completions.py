@@ -19,6 +19,9 @@ TESTED = ("entrypoints/openai/completion/test_completion.py",)
 PROMPTS = ("entrypoints/openai/completion/test_prompt_validation.py", *TESTED)
 EMPTY = ("entrypoints/openai/completion/test_empty_prompt_list.py",)
 OFFSETS = ("entrypoints/openai/completion/test_completion_text_offset.py",)
+ERRORS = ("entrypoints/openai/completion/test_completion_error.py",)
+LENGTHS = ("v1/e2e/test_context_length.py",)
+WRONG = ("entrypoints/serve/exception_handling/test_validation_exception_handler.py",)
 IDS = ("entrypoints/openai/basic/test_return_token_ids.py",)
 
 A_BIAS = {"logit_bias": {str(ord("A")): 50}}
@@ -301,6 +304,45 @@ ROWS = (
             differs=OLD_SPELLING,
         )
         for name, value in (("json", {"type": "object"}), ("regex", "no"), ("grammar", "x"))
+    ),
+    Row(
+        "a prompt of token ids below 0",
+        ERRORS,
+        TEXT,
+        Refused("prompt", says="/detokenize"),
+        {"prompt": [-1]},
+    ),
+    Row(
+        "`response_format: json_schema` without a schema",
+        ERRORS,
+        TEXT,
+        Refused("response_format.json_schema"),
+        {"response_format": {"type": "json_schema"}},
+    ),
+    Row(
+        "no model named",
+        EMPTY,
+        TEXT,
+        Refused("model", code="missing_required_parameter"),
+        without=("model",),
+        differs="the name is required, as OpenAI has it; there the one model is meant",
+    ),
+    Row(
+        "tokens that exceed the model's length",
+        LENGTHS,
+        TEXT,
+        Refused("prompt", code="context_length_exceeded", says="1000014"),
+        {"max_tokens": 1_000_000},
+    ),
+    Row(
+        "a prompt that exceeds the model's length",
+        LENGTHS,
+        TEXT,
+        Refused("prompt", code="context_length_exceeded"),
+        {"prompt": "a" * 1800},
+    ),
+    Row(
+        "`max_tokens` of a wrong value, -1", WRONG, TEXT, Refused("max_tokens"), {"max_tokens": -1}
     ),
     Row("a pattern acts", TESTED, TEXT, says("no!"), {"guided_regex": "no[!]"}),
     Row("`stop` ends an answer before it", TESTED, TEXT, says(""), {**A_BIAS, "stop": ["AA"]}),
