@@ -132,6 +132,8 @@ FORMS: list[tuple[str, Mapping[str, Any], Callable[[Any], bool]]] = [
     ("guided_regex", {"guided_regex": "no"}, _says("no")),
     ("guided_choice", {"guided_choice": ["dry"]}, _says("dry")),
     ("guided_grammar", {"guided_grammar": 'start: "wet"\n'}, _says("wet")),
+    ("structured_outputs", {"structured_outputs": {"regex": "no"}}, _says("no")),
+    ("structured_outputs", {"structured_outputs": {"choice": ["dry"]}}, _says("dry")),
     ("tool_choice", {"tools": TOOLS, "tool_choice": "required", "logit_bias": NO_BLANKS}, _calls),
 ]
 

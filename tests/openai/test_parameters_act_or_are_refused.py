@@ -223,6 +223,7 @@ ROWS = [
     Row("guided_regex", BOTH, {"guided_regex": "no[!]"}, says("no!")),
     Row("guided_choice", BOTH, {"guided_choice": ["dry"]}, says("dry")),
     Row("guided_grammar", BOTH, {"guided_grammar": 'start: "wet"\n'}, says("wet")),
+    Row("structured_outputs", BOTH, {"structured_outputs": {"choice": ["dry"]}}, says("dry")),
     Row("tools", (CHAT,), TOOLS, lambda one, other: other.prompt_tokens > one.prompt_tokens + 20),
     Row(
         "tools",

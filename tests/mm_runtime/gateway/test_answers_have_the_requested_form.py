@@ -54,6 +54,16 @@ async def test_a_pattern(real: RealGateway, real_client: AsyncOpenAI) -> None:
         pytest.param({"guided_regex": "(a"}, "guided_decoding_guide", id="no-pattern"),
         pytest.param({"guided_regex": "a", "guided_choice": ["a"]}, "has one form", id="two-forms"),
         pytest.param({"guided_regex": "a", "min_tokens": 2}, "cannot be held", id="least"),
+        pytest.param(
+            {"structured_outputs": {"regex": "a"}, "guided_choice": ["a"]},
+            "has one form",
+            id="two-spellings",
+        ),
+        pytest.param({"structured_outputs": {}}, "expected one of `json`", id="no-structure"),
+        pytest.param({"structured_outputs": {"json": "{"}}, "a text of one", id="no-schema"),
+        pytest.param(
+            {"structured_outputs": {"regex": "(a"}}, "guided_decoding_guide", id="no-structured"
+        ),
         pytest.param({"guided_regex": "a" * 5000}, "at most 4096", id="too-long"),
         pytest.param({"guided_choice": []}, "at least 1 item", id="nothing"),
         pytest.param({"response_format": {"type": "xml"}}, "json_schema", id="other-kind"),

@@ -47,6 +47,7 @@ CHAT = {
     "guided_regex": None,
     "guided_choice": None,
     "guided_grammar": None,
+    "structured_outputs": None,
     "chat_template_kwargs": {"thinking": False, "x": ["a", {"b": 1}]},
     "add_generation_prompt": True,
     "continue_final_message": False,

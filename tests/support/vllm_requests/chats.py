@@ -36,7 +36,6 @@ SAMPLED = {"temperature": 2, "seed": 42}
 BEYOND = 2**63
 STREAM: dict[str, Any] = {"stream": True}
 ANSWERED = [*MESSAGES, {"role": "assistant", "content": "No"}]
-OWN_NAME = "refused by name; `guided_*` and `response_format` do the same"
 STRICT = "fields that would be without effect are refused, not ignored"
 NO_PROMPT_SCORES = "scores of prompts are not computed on any backend"
 OBJECT = {
@@ -229,11 +228,21 @@ ROWS = (
             f"`structured_outputs.{name}`",
             (*TESTED, *REASONING),
             CHAT,
-            Refused("structured_outputs", code="unknown_parameter"),
-            {"structured_outputs": {name: value}},
-            differs=OWN_NAME,
+            says(text),
+            {"structured_outputs": {name: value}, "max_tokens": 12, "logit_bias": NO_BLANKS},
         )
-        for name, value in (("choice", ["a"]), ("json", OBJECT), ("regex", "a"))
+        for name, value, text in (
+            ("choice", ["dry"], "dry"),
+            ("json", OBJECT, '{"a":1}'),
+            ("regex", "no", "no"),
+        )
+    ),
+    Row(
+        "two of `structured_outputs`",
+        REASONING,
+        CHAT,
+        Refused("structured_outputs", says="expected one of"),
+        {"structured_outputs": {"regex": "a", "choice": ["a"]}},
     ),
     Row(
         "`structured_outputs` that is a number",

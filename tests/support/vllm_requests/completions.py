@@ -29,7 +29,6 @@ SAMPLED = {"temperature": 2, "seed": 42}
 ONE_PROMPT = "a request has one prompt, so that each prompt waits for a place of its own"
 OWN_TEXT = "prompts are texts; POST /detokenize gives the text of tokens"
 NO_PROMPT_SCORES = "scores of prompts are not computed on any backend"
-OLD_SPELLING = "refused by name; `guided_*` and `response_format` do the same"
 
 
 def _scores(answer: Any) -> bool:
@@ -299,11 +298,14 @@ ROWS = (
             f"`structured_outputs.{name}`",
             TESTED,
             TEXT,
-            Refused("structured_outputs", code="unknown_parameter"),
-            {"structured_outputs": {name: value}},
-            differs=OLD_SPELLING,
+            says(text),
+            {"structured_outputs": {name: value}, "max_tokens": 12},
         )
-        for name, value in (("json", {"type": "object"}), ("regex", "no"), ("grammar", "x"))
+        for name, value, text in (
+            ("json", '{"const": 12}', "12"),
+            ("regex", "no", "no"),
+            ("grammar", 'start: "wet"\n', "wet"),
+        )
     ),
     Row(
         "a prompt of token ids below 0",

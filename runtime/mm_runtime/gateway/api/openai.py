@@ -19,6 +19,12 @@ from pydantic import (
 
 from mm_runtime.gateway.api.messages import Messages, is_remote
 from mm_runtime.gateway.api.response_format import ResponseFormat, TextFormat
+from mm_runtime.gateway.api.structured_outputs import (
+    Grammar,
+    Pattern,
+    StructuredOutputs,
+    Texts,
+)
 from mm_runtime.gateway.api.tools import NamedChoice, ToolChoice, Tools
 from mm_runtime.gateway.api.wire import Wire, form
 from mm_runtime.gateway.api.written import WrittenRequest
@@ -38,12 +44,6 @@ MAX_BIAS = 100
 """OpenAI's limit."""
 MAX_REPETITION_PENALTY = 100
 """Two is strong already; beyond this logits lose their order to rounding."""
-MAX_PATTERN = 4096
-"""Characters of a pattern."""
-MAX_TEXTS, MAX_CHOICE = 256, 1024
-"""Of `guided_choice`, and characters of each."""
-MAX_GRAMMAR = 64 * 1024
-"""Characters of a grammar."""
 MAX_OPTIONS = 32
 """Of the processor of images."""
 MAX_LABELS = 16
@@ -145,7 +145,7 @@ class GenerationRequest(Wire):
         return tuple(dict.fromkeys([self.stop] if isinstance(self.stop, str) else self.stop))
 
 
-_GUIDES = ("guided_regex", "guided_choice", "guided_grammar")
+_GUIDES = ("guided_regex", "guided_choice", "guided_grammar", "structured_outputs")
 
 
 class SampledRequest(GenerationRequest):
@@ -162,15 +162,12 @@ class SampledRequest(GenerationRequest):
     ignore_eos: StrictBool | None = None
     stop_token_ids: list[TokenId] | None = Field(default=None, max_length=MAX_STOP_IDS)
     skip_special_tokens: StrictBool | None = None
-    guided_regex: str | None = Field(default=None, min_length=1, max_length=MAX_PATTERN)
-    guided_choice: (
-        Annotated[
-            list[Annotated[str, Field(min_length=1, max_length=MAX_CHOICE)]],
-            Field(min_length=1, max_length=MAX_TEXTS),
-        ]
-        | None
-    ) = None
-    guided_grammar: str | None = Field(default=None, min_length=1, max_length=MAX_GRAMMAR)
+    guided_regex: Pattern | None = None
+    guided_choice: Texts | None = None
+    guided_grammar: Grammar | None = None
+    structured_outputs: StructuredOutputs | None = None
+    """What `guided_*` are in newer versions of vLLM, and JSON."""
+
     response_format: ResponseFormat | None = Field(default=None, validate_default=True)
 
     @field_validator("response_format")

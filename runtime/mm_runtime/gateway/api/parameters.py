@@ -79,6 +79,11 @@ PARAMETERS: Mapping[str, Parameter] = {
     "guided_regex": Parameter(_ALL, "a pattern that the answer matches; on PyTorch since 1.2"),
     "guided_choice": Parameter(_ALL, "texts of which the answer is one; on PyTorch since 1.2"),
     "guided_grammar": Parameter(_ONLY_REFERENCE, "a grammar in llguidance's dialect of lark"),
+    "structured_outputs": Parameter(
+        _ALL,
+        "`json`, `json_object`, `regex`, `choice`, `grammar`: what the parameters above state, as "
+        "newer versions of vLLM spell it; `grammar` on Reference",
+    ),
     "tools": Parameter(
         _ALL,
         "functions that the model may call, where its chat template has tools; calls of earlier "

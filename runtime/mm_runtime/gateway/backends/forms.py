@@ -6,8 +6,17 @@ from dataclasses import replace
 
 from mm_runtime.gateway.api.guided import Guided
 from mm_runtime.gateway.api.openai import ChatRequest, SampledRequest
-from mm_runtime.gateway.api.response_format import JsonFormat, SchemaFormat, TagFormat
+from mm_runtime.gateway.api.response_format import TagFormat
 from mm_runtime.gateway.api.responses import ResponsesChat
+from mm_runtime.gateway.api.stated_form import (
+    AnyObject,
+    Choice,
+    Grammar,
+    JsonSchema,
+    Pattern,
+    StatedForm,
+    stated_form,
+)
 from mm_runtime.gateway.api.tool_dialects import ToolDialect
 from mm_runtime.gateway.api.tools import Function, NamedChoice
 from mm_runtime.gateway.backends.call_grammar import call_grammar
@@ -35,71 +44,51 @@ def form_of(
         InvalidRequestError: the schema is too large, a structure begins with a control token, or
             the server does not keep such a form.
     """
-    form = _form_of(request, dialect, control, guided)
-    return None if form is None else replace(form, param=_stated_by(request))
-
-
-def _form_of(
-    request: SampledRequest,
-    dialect: ToolDialect | None,
-    control: re.Pattern[str] | None,
-    guided: Guided | None,
-) -> Form | None:
     if isinstance(request, ChatRequest) and dialect is not None and request.must_call:
-        functions = _callable(request)
-        if guided is not None:
-            return trtllm_call(functions, dialect, guided)
-        one = isinstance(request.tool_choice, NamedChoice) or request.most_calls == 1
-        return _call_form(functions, dialect, several=not one)
-    return _own_form(request, control) if guided is None else trtllm_form(request, guided)
+        form = _of_call(request, dialect, guided)
+        return replace(form, param="tools")
+    stated = stated_form(request)
+    if stated is None:
+        return None
+    form = _own_form(stated, control) if guided is None else trtllm_form(stated, guided)
+    return replace(form, param="text" if isinstance(request, ResponsesChat) else stated.param)
 
 
-def _stated_by(request: SampledRequest) -> str:
-    """Return the parameter that states the form of a request that has one."""
-    if isinstance(request, ChatRequest) and request.must_call:
-        return "tools"
-    names = ("guided_regex", "guided_choice", "guided_grammar")
-    guides = [name for name in names if getattr(request, name) is not None]
-    own = "text" if isinstance(request, ResponsesChat) else "response_format"
-    return guides[0] if guides else own
+def _of_call(request: ChatRequest, dialect: ToolDialect, guided: Guided | None) -> Form:
+    functions = _callable(request)
+    if guided is not None:
+        return trtllm_call(functions, dialect, guided)
+    one = isinstance(request.tool_choice, NamedChoice) or request.most_calls == 1
+    return _call_form(functions, dialect, several=not one)
 
 
-def _own_form(request: SampledRequest, control: re.Pattern[str] | None) -> Form | None:
+def _own_form(stated: StatedForm, control: re.Pattern[str] | None) -> Form:
     """Return the form in the Reference engine's terms."""
-    if request.guided_regex is not None:
-        return Form("regex", request.guided_regex)
-    if request.guided_choice is not None:
-        return Form("regex", "|".join(map(re.escape, request.guided_choice)))
-    if request.guided_grammar is not None:
-        return Form("lark", request.guided_grammar)
-    if isinstance(request.response_format, TagFormat):
-        return _tag_form(request.response_format, control)
-    return _response_form(request)
+    match stated.form:
+        case Pattern(pattern):
+            return Form("regex", pattern)
+        case Choice(texts):
+            return Form("regex", "|".join(map(re.escape, texts)))
+        case Grammar(grammar):
+            return Form("lark", grammar)
+        case AnyObject():
+            return Form("json")
+        case JsonSchema(schema):
+            text = json.dumps(schema)
+            if len(text) > MAX_FORM_BYTES:
+                raise InvalidRequestError(
+                    f"The schema has {len(text)} bytes, at most {MAX_FORM_BYTES} are read.",
+                    param=stated.inner,
+                )
+            return Form("json_schema", text)
+        case TagFormat():
+            return _tag_form(stated.form, control)
 
 
 def calls_need_tokens(request: SampledRequest, dialect: ToolDialect | None) -> bool:
     """Return whether calls are marked by a control token, which otherwise has no text."""
     offered = isinstance(request, ChatRequest) and request.offered
     return bool(offered) and dialect is not None and dialect.opening_id is not None
-
-
-def _response_form(request: SampledRequest) -> Form | None:
-    match request.response_format:
-        case JsonFormat():
-            return Form("json")
-        case SchemaFormat():
-            schema = request.response_format.json_schema.json_schema
-            if schema is None:
-                return Form("json")
-            text = json.dumps(schema)
-            if len(text) > MAX_FORM_BYTES:
-                raise InvalidRequestError(
-                    f"The schema has {len(text)} bytes, at most {MAX_FORM_BYTES} are read.",
-                    param="response_format.json_schema.schema",
-                )
-            return Form("json_schema", text)
-        case _:
-            return None
 
 
 def _tag_form(form: TagFormat, control: re.Pattern[str] | None) -> Form:

@@ -4,8 +4,15 @@ import json
 from collections.abc import Sequence
 
 from mm_runtime.gateway.api.guided import EBNF, JSON_SCHEMA, REGEX, Guided
-from mm_runtime.gateway.api.openai import SampledRequest
-from mm_runtime.gateway.api.response_format import JsonFormat, SchemaFormat, TagFormat
+from mm_runtime.gateway.api.response_format import TagFormat
+from mm_runtime.gateway.api.stated_form import (
+    AnyObject,
+    Choice,
+    Grammar,
+    JsonSchema,
+    Pattern,
+    StatedForm,
+)
 from mm_runtime.gateway.api.tool_dialects import ToolDialect
 from mm_runtime.gateway.api.tools import Function
 from mm_runtime.gateway.backends.engine import MAX_FORM_BYTES, Form
@@ -13,38 +20,41 @@ from mm_runtime.gateway.backends.grammar_regex import plain_pattern
 from mm_runtime.gateway.backends.grammar_schema import ANY_OBJECT, Schema, written_out
 from mm_runtime.gateway.errors import InvalidRequestError
 
-_SCHEMA = "response_format.json_schema.schema"
 _LAST_CONTROL = 0x1F
 
 
-def trtllm_form(request: SampledRequest, guided: Guided) -> Form | None:
-    """Return the form in TensorRT-LLM's terms; None: any text, or that of a call.
+def trtllm_form(stated: StatedForm, guided: Guided) -> Form:
+    """Return the form in TensorRT-LLM's terms.
 
     Raises:
         InvalidRequestError: the server does not keep such a form, or not this one.
     """
-    match request.response_format:
+    match stated.form:
         case TagFormat():
-            raise InvalidRequestError(
-                "`response_format` of type `structural_tag` is served by backend Reference only. "
-                "Leave it out.",
-                param="response_format",
-                code="unsupported_parameter",
-            )
-        case JsonFormat():
-            _check_kind(JSON_SCHEMA, guided, "response_format")
-            return _bounded(JSON_SCHEMA, json.dumps(ANY_OBJECT), "response_format")
-        case SchemaFormat(json_schema=named):
-            _check_kind(JSON_SCHEMA, guided, "response_format")
-            schema = _written(named.json_schema or ANY_OBJECT, _SCHEMA)
-            return _bounded(JSON_SCHEMA, json.dumps(schema), _SCHEMA)
-    if request.guided_regex is not None:
-        _check_kind(REGEX, guided, "guided_regex")
-        return _bounded(REGEX, plain_pattern(request.guided_regex, "guided_regex"), "guided_regex")
-    if request.guided_choice is not None:
-        _check_kind(EBNF, guided, "guided_choice")
-        return _bounded(EBNF, choice_grammar(request.guided_choice), "guided_choice")
-    return None
+            raise _only_on_reference(stated, "`response_format` of type `structural_tag`")
+        case Grammar():
+            raise _only_on_reference(stated, f"`{stated.param}`")
+        case AnyObject():
+            _check_kind(JSON_SCHEMA, guided, stated.param)
+            return _bounded(JSON_SCHEMA, json.dumps(ANY_OBJECT), stated.param)
+        case JsonSchema(schema):
+            _check_kind(JSON_SCHEMA, guided, stated.param)
+            text = json.dumps(_written(schema, stated.inner))
+            return _bounded(JSON_SCHEMA, text, stated.inner)
+        case Pattern(pattern):
+            _check_kind(REGEX, guided, stated.param)
+            return _bounded(REGEX, plain_pattern(pattern, stated.param), stated.param)
+        case Choice(texts):
+            _check_kind(EBNF, guided, stated.param)
+            return _bounded(EBNF, choice_grammar(texts), stated.param)
+
+
+def _only_on_reference(stated: StatedForm, what: str) -> InvalidRequestError:
+    return InvalidRequestError(
+        f"{what} is served by backend Reference only. Leave it out.",
+        param=stated.param,
+        code="unsupported_parameter",
+    )
 
 
 def trtllm_call(functions: Sequence[Function], dialect: ToolDialect, guided: Guided) -> Form:

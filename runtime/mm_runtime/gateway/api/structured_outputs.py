@@ -1,0 +1,67 @@
+"""Wire type of `structured_outputs`: what an answer must be, as newer versions of vLLM spell it."""
+
+import json
+from typing import Annotated, Any, Self
+
+from pydantic import BeforeValidator, Field, StrictBool, model_validator
+
+from mm_runtime.gateway.api.wire import Wire
+
+MAX_PATTERN = 4096
+"""Characters of a pattern."""
+MAX_TEXTS, MAX_CHOICE = 256, 1024
+"""Texts of which an answer is one, and characters of each."""
+MAX_GRAMMAR = 64 * 1024
+"""Characters of a grammar."""
+
+Pattern = Annotated[str, Field(min_length=1, max_length=MAX_PATTERN)]
+Texts = Annotated[
+    list[Annotated[str, Field(min_length=1, max_length=MAX_CHOICE)]],
+    Field(min_length=1, max_length=MAX_TEXTS),
+]
+Grammar = Annotated[str, Field(min_length=1, max_length=MAX_GRAMMAR)]
+
+
+def _read(schema: object) -> object:
+    """Return a schema, which may be a text of JSON."""
+    if not isinstance(schema, str):
+        return schema
+    try:
+        return json.loads(schema)
+    except (ValueError, RecursionError):
+        message = "expected a JSON schema, or a text of one"
+        raise ValueError(message) from None
+
+
+class StructuredOutputs(Wire):
+    """One form of an answer."""
+
+    json_schema: Annotated[dict[str, Any], BeforeValidator(_read)] | None = Field(
+        default=None, alias="json"
+    )
+    json_object: StrictBool | None = None
+    regex: Pattern | None = None
+    choice: Texts | None = None
+    grammar: Grammar | None = None
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        if len(self._given) != 1:
+            message = (
+                "expected one of `json`, `json_object` (true), `regex`, `choice` and `grammar`, "
+                f"got {len(self._given)}"
+            )
+            raise ValueError(message)
+        return self
+
+    @property
+    def _given(self) -> list[str]:
+        fields = type(self).model_fields
+        return [
+            fields[name].alias or name for name, one in self if one is not None and one is not False
+        ]
+
+    @property
+    def kind(self) -> str:
+        """The name of the form."""
+        return self._given[0]
