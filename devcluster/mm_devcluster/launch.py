@@ -6,6 +6,7 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from mm_devcluster.errors import PartFailedError
@@ -17,6 +18,7 @@ from mm_devcluster.record import Record
 from mm_devcluster.supervisor.children import SYSTEM_PATH
 
 LAUNCH_TIMEOUT = 10.0  # seconds for unshare to make its namespaces
+STDERR = 2
 STOP_TIMEOUT = 60.0  # seconds; 2 to 4 idle, 21 measured on a busy machine
 
 NAMESPACES = ("--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
@@ -54,7 +56,11 @@ def launch_supervisor(
 
 
 def spawn(command: Sequence[str], log: Path, kept: Sequence[int] = ()) -> Process:
-    """Start a program that outlives us: own session, output to a file, a clean environment."""
+    """Start a program that outlives us: own session, output to a file, a clean environment.
+
+    Descriptors that we inherited are closed: a lock or a pipe of who started us would last as long
+    as the program.
+    """
     for descriptor in kept:
         os.set_inheritable(descriptor, True)  # noqa: FBT003 - takes no keyword
     # GOGC: a bench trades the control plane's memory for its share of the cores.
@@ -70,6 +76,7 @@ def spawn(command: Sequence[str], log: Path, kept: Sequence[int] = ()) -> Proces
                 (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
                 (os.POSIX_SPAWN_DUP2, output, 1),
                 (os.POSIX_SPAWN_DUP2, output, 2),
+                *((os.POSIX_SPAWN_CLOSE, descriptor) for descriptor in _inherited(kept)),
             ],
             setsid=True,
             setsigmask=(),
@@ -106,6 +113,17 @@ def remove(record: Record, layout: Layout) -> None:
     if record.cgroup:
         remove_cgroup(record.cgroup)
     _delete_tree(layout.root)
+
+
+def _inherited(kept: Sequence[int]) -> list[int]:
+    """Return the descriptors above standard error, less those kept, that a new program gets."""
+    inherited = []
+    for descriptor in sorted(int(file.name) for file in Path("/proc/self/fd").iterdir()):
+        # The one that lists the folder is closed by now.
+        with suppress(OSError):
+            if descriptor > STDERR and descriptor not in kept and os.get_inheritable(descriptor):
+                inherited.append(descriptor)
+    return inherited
 
 
 def _await_init(launched: Process, layout: Layout) -> Process:
