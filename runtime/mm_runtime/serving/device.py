@@ -48,7 +48,8 @@ def open_device(name: Device) -> torch.device:
 
 
 STAGED = 4
-"""Arrays of a `Staging`: one pass computes, one is begun ahead, and one is described."""
+"""Arrays of a `Staging`: one pass computes, one is begun ahead, one is described, and one is for a
+prompt that takes several passes. With fewer, describing waits for a copy."""
 
 
 class GpuUnusableError(ValueError):

@@ -60,7 +60,12 @@ async def test_a_pattern(real: RealGateway, real_client: AsyncOpenAI) -> None:
             id="two-spellings",
         ),
         pytest.param({"structured_outputs": {}}, "expected one of `json`", id="no-structure"),
-        pytest.param({"structured_outputs": {"json": "{"}}, "a text of one", id="no-schema"),
+        pytest.param({"structured_outputs": {"json": "{"}}, "a text of one", id="no-json"),
+        pytest.param(
+            {"structured_outputs": {"json": '{"not":' * 400 + "{}" + "}" * 400}},
+            "a text of one",
+            id="deep-schema",
+        ),
         pytest.param(
             {"structured_outputs": {"regex": "(a"}}, "guided_decoding_guide", id="no-structured"
         ),

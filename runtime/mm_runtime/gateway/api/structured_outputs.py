@@ -1,9 +1,9 @@
 """Wire type of `structured_outputs`: what an answer must be, as newer versions of vLLM spell it."""
 
-import json
 from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, Field, StrictBool, model_validator
+from pydantic_core import from_json
 
 from mm_runtime.gateway.api.wire import Wire
 
@@ -23,12 +23,12 @@ Grammar = Annotated[str, Field(min_length=1, max_length=MAX_GRAMMAR)]
 
 
 def _read(schema: object) -> object:
-    """Return a schema, which may be a text of JSON."""
+    """Return a schema, which may be a text of JSON; nested no deeper than a body may be."""
     if not isinstance(schema, str):
         return schema
     try:
-        return json.loads(schema)
-    except (ValueError, RecursionError):
+        return from_json(schema)
+    except ValueError:
         message = "expected a JSON schema, or a text of one"
         raise ValueError(message) from None
 
