@@ -44,7 +44,7 @@ from mm_runtime.serving.prompts.questions import QuestionWriter, load_questions
 from mm_runtime.serving.prompts.tokens import TextCodec, surely_exceeds
 from mm_runtime.serving.prompts.word_tensors import bias_tensor, word_tensors
 from mm_runtime.serving.tensor_names import BYTES_PREPARED
-from mm_runtime.serving.tensors import Tensors, required, scalar, single, texts
+from mm_runtime.serving.tensors import Tensors, all_finite, required, scalar, single, texts
 
 Outputs = dict[str, NDArray[Any]]
 EXTRA_IDS = "OUT_PROMPT_TABLE_EXTRA_IDS"
@@ -218,7 +218,7 @@ class Preprocessor:
                 "image_input: this model's own processor prepares images; send "
                 "image_bytes_input or image_url_input"
             )
-        if not np.isfinite(encoded).all():
+        if not all_finite(encoded):
             raise RequestError("image_input: holds NaN or infinite values, expected pixels")
         rows = (self.engine.vision.features_per_image,) * len(encoded)
         return Prepared({}, rows, tuple(self.ids.of_image(one) for one in encoded))

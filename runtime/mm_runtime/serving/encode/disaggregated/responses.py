@@ -10,6 +10,7 @@ from mm_api.documents.model_facts import ModelFacts
 from mm_api.families import FAMILIES
 from mm_api.families.family import ImageLayout
 from mm_runtime.serving.encode.encoding import Outputs
+from mm_runtime.serving.tensors import all_finite
 
 TABLE, ROWS = "OUT_PROMPT_EMBEDDING_TABLE", "OUT_PROMPT_VOCAB_SIZE"
 FEATURES, FEATURE_ROWS = "ENCODER_INPUT_FEATURES", "ENCODER_OUTPUT_LENGTHS"
@@ -87,6 +88,6 @@ def checked(outputs: Outputs, expected: ExpectedFeatures, images: int) -> Output
     if expected.rows_per_image is not None and rows != images * expected.rows_per_image:
         total = images * expected.rows_per_image
         raise InvalidResponseError(f"{name}: got {rows} rows for {images} images, not {total}")
-    if not np.isfinite(features).all():
+    if not all_finite(features):
         raise InvalidResponseError(f"{name}: holds NaN or infinite values")
     return outputs
