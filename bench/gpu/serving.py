@@ -21,6 +21,7 @@ client keeps its connection.
 - `beside_images`: the pauses between tokens of eight text streams, alone and beside four clients
   that send new images without pause (bench/runtime/streams_beside_images.py). First for the first
   case, then for the others.
+- `beside_images_at`: the same with so many images a second (`--rates`).
 
 Two 7b on one GPU of 80 GB leave too little for others while they load: measure them by a second
 run with `--add`. The result is written after each measurement, so that a run may be cut off.
@@ -198,10 +199,21 @@ def of_added(pair: RealGateway, site: Site, requests: int) -> dict[str, Any]:
     )
 
 
-def of_beside_images(pair: RealGateway, side: int, rounds: int, seconds: float) -> dict[str, Any]:
+def of_beside_images(
+    pair: RealGateway, side: int, rounds: int, seconds: float, a_second: float | None = None
+) -> dict[str, Any]:
     """Return the pauses of eight streams, alone and beside four image clients."""
-    images = [new_image(side) for _ in range(int(rounds * (seconds + 4) * IMAGES_A_SECOND))]
-    return measured_beside_images(pair, images, rounds, seconds)
+    most = int(rounds * (seconds + 4) * (a_second or IMAGES_A_SECOND))
+    images = [new_image(side) for _ in range(most)]
+    return measured_beside_images(pair, images, rounds, seconds, a_second)
+
+
+def of_rates(pair: RealGateway, side: int, options: argparse.Namespace) -> dict[str, Any]:
+    """Return the same beside so many images a second, a round for each rate."""
+    return {
+        f"{rate:g}": of_beside_images(pair, side, 1, options.seconds, rate)
+        for rate in options.rates
+    }
 
 
 def built(shape: str, work: Path, device: str) -> Site:
@@ -333,6 +345,11 @@ def measure(
                 lambda: of_beside_images(pair, side, options.rounds, options.seconds),  # noqa: B023
             )
             yield case, "beside_images", beside
+    for case, (pair, _) in pairs.items():
+        side = SHAPES[_shape(case)].side
+        if case == _shape(case) and options.rates:
+            at = tried(case, lambda: of_rates(pair, side, options))  # noqa: B023
+            yield case, "beside_images_at", at
 
 
 def main() -> None:
@@ -345,6 +362,7 @@ def main() -> None:
     parser.add_argument("--answers", type=int, default=5)
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=4)
+    parser.add_argument("--rates", type=float, nargs="+", default=[], help="images a second")
     parser.add_argument("--work", type=Path, help="folder of checkpoints and engines, kept")
     parser.add_argument("--add", action="store_true", help="keep other cases of --out")
     parser.add_argument("--build-only", action="store_true", help="build into --work, and end")

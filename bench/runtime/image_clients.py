@@ -1,4 +1,4 @@
-"""Clients that send images without pause, in a process of their own.
+"""Clients that send images, without pause or so many a second, in a process of their own.
 
 What they do is not a pod's work, nor may it hold up those that read streams: 64 images a second by
 httpx are a quarter of a core, in pieces of milliseconds.
@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -35,7 +36,10 @@ class Answered:
 
 
 class ImageClients:
-    """Several clients, each of which sends one image after the other while they are at work."""
+    """Several clients, each of which sends one image after the other while they are at work.
+
+    Where they send so many a second, an image that is due while all wait for an answer is late.
+    """
 
     def __init__(self, pipe: "Connection[Any, Any]") -> None:
         self._pipe = pipe
@@ -61,17 +65,20 @@ class ImageClients:
 
 
 @contextmanager
-def image_clients(url: str, bodies: Sequence[bytes], count: int) -> Iterator[ImageClients]:
+def image_clients(
+    url: str, bodies: Sequence[bytes], clients: int, a_second: float | None = None
+) -> Iterator[ImageClients]:
     """Start them, at rest; they are gone after the block.
 
     Args:
         url: of the gateway.
         bodies: of requests, each sent once, in this order.
-        count: requests at a time.
+        clients: requests at a time.
+        a_second: images of all clients; None: each sends when it has its answer.
     """
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe()
-    process = context.Process(target=_run, args=(there, url, count), daemon=True)
+    process = context.Process(target=_run, args=(there, url, clients, a_second), daemon=True)
     process.start()
     there.close()
     here.send(list(bodies))
@@ -83,7 +90,7 @@ def image_clients(url: str, bodies: Sequence[bytes], count: int) -> Iterator[Ima
         here.close()
 
 
-def _run(pipe: "Connection[Any, Any]", url: str, count: int) -> None:
+def _run(pipe: "Connection[Any, Any]", url: str, clients: int, a_second: float | None) -> None:
     bodies = iter(pipe.recv())
     while True:
         try:
@@ -91,13 +98,17 @@ def _run(pipe: "Connection[Any, Any]", url: str, count: int) -> None:
         except EOFError:
             return
         try:
-            pipe.send(asyncio.run(_send(pipe, url, bodies, count)))
+            pipe.send(asyncio.run(_send(pipe, url, bodies, clients, a_second)))
         except Exception as error:  # noqa: BLE001 - raised again where the result is read
             pipe.send(RuntimeError(repr(error)))
 
 
 async def _send(
-    pipe: "Connection[Any, Any]", url: str, bodies: Iterator[bytes], count: int
+    pipe: "Connection[Any, Any]",
+    url: str,
+    bodies: Iterator[bytes],
+    clients: int,
+    a_second: float | None,
 ) -> list[Answered]:
     stopping = threading.Event()
 
@@ -107,16 +118,19 @@ async def _send(
 
     threading.Thread(target=wait, daemon=True).start()
     answered: list[Answered] = []
+    first = time.perf_counter()
+    due = (first + number / a_second if a_second else 0.0 for number in count())
     headers = {"content-type": "application/json"}
     async with httpx.AsyncClient(base_url=url, timeout=120, headers=headers) as http:
 
         async def one() -> None:
             while not stopping.is_set():
+                await asyncio.sleep(max(0.0, next(due) - time.perf_counter()))
                 begin = time.perf_counter()
                 response = await http.post("/v1/chat/completions", content=next(bodies))
                 response.raise_for_status()
                 now = time.perf_counter()
                 answered.append(Answered(now, now - begin))
 
-        await asyncio.gather(*(one() for _ in range(count)))
+        await asyncio.gather(*(one() for _ in range(clients)))
     return answered

@@ -166,11 +166,23 @@ async def running(*clients: Any) -> AsyncIterator[list[asyncio.Task[None]]]:
 
 
 def measured(
-    pair: RealGateway, images: Iterable[str], rounds: int, seconds: float
+    pair: RealGateway,
+    images: Iterable[str],
+    rounds: int,
+    seconds: float,
+    a_second: float | None = None,
 ) -> dict[str, Any]:
-    """Run the phases in turn; return what was seen in all rounds together."""
+    """Run the phases in turn; return what was seen in all rounds together.
+
+    Args:
+        pair: what is measured.
+        images: data URLs.
+        rounds: of each phase.
+        seconds: of a phase.
+        a_second: images that are sent; None: as many as are answered.
+    """
     bodies = [image_body(pair.model, image) for image in images]
-    with image_clients(pair.url, bodies, IMAGE_CLIENTS) as clients:
+    with image_clients(pair.url, bodies, IMAGE_CLIENTS, a_second) as clients:
         return asyncio.run(_measured(pair, clients, rounds, seconds))
 
 
