@@ -47,15 +47,14 @@ def serving(result: dict[str, Any]) -> Iterator[str]:
     yield "the 95th percentile, of requests one after the other. `:cached` has"
     yield "`vision.featureCacheBytes`, `:reuse` also `engine.kvCache.reuse`, and the same question"
     yield "about an image that was sent before; the others encode an image again."
-    older = any(name.endswith(":disaggregated") for name in cases)
-    if older:
-        yield "`:disaggregated`: encoder on a second GPU (`vision.placement: Disaggregated`)."
-        yield "This run is older than the one above: pixels, features and inputs took longer then."
+    apart = any(name.endswith(":disaggregated") for name in cases)
+    if apart:
+        yield "`:disaggregated`: features of an encoder on another GPU, over gRPC in float32."
     yield ""
     for name, one in cases.items():
         yield from _first_text_goals(name, one["first_text_ms"])
     yield from _added(cases)
-    if not older:  # the engine was measured again since
+    if not apart:  # the engine was measured on another kind of GPU
         yield from _streams(result)
     yield ""
     yield from _beside_images(result["cases"])
@@ -63,6 +62,28 @@ def serving(result: dict[str, Any]) -> Iterator[str]:
     yield "Eight streams of text, alone and beside four clients that send new images without"
     yield "pause; encoder and language model share the GPU through MPS, but where the encoder has"
     yield "one of its own."
+    yield from _at_rates(result["cases"])
+
+
+def _at_rates(cases: dict[str, Any]) -> Iterator[str]:
+    """Yield what streams see beside so many images a second, where that was measured."""
+    rows = [
+        [
+            name,
+            rate,
+            f"{one['alone']['p50_ms']} / {one['alone']['p95_ms']}",
+            f"{one['beside_images']['p50_ms']} / {one['beside_images']['p95_ms']}",
+            one["p95_ratio"],
+        ]
+        for name, case in cases.items()
+        for rate, one in (case.get("beside_images_at") or {}).items()
+    ]
+    if rows:
+        yield ""
+        heads = ["server", "images a second", "alone, p50 / p95 ms", "beside images", "p95 ratio"]
+        yield from table(heads, rows)
+        yield ""
+        yield "The same at a rate of images, one round each: below 1 is what rounds differ by."
 
 
 def _beside_images(cases: dict[str, Any]) -> Iterator[str]:
@@ -136,8 +157,7 @@ def one_pass(result: dict[str, Any]) -> Iterator[str]:
     )
     yield ""
     yield "Passes of requests at 660 positions, alone and with 128 rows of a prompt; 31 requests at"
-    yield "batch 32, where the part takes the last slot. When the section on two GPUs was measured,"
-    yield "the part had a pass of its own, and weights were read twice."
+    yield "batch 32, where the part takes the last slot."
 
 
 def _beside(one: dict[str, float]) -> str:

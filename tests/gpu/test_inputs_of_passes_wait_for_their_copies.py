@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from mm_runtime.serving.device import STAGED, Staging
+from mm_runtime.serving.staging import STAGED, Staging
 
 pytestmark = pytest.mark.gpu
 

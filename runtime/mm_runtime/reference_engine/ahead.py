@@ -90,7 +90,7 @@ def begin_ahead(follow: Follow, following: Following, tokens: torch.Tensor) -> A
         tokens: int64, of all requests that get one, those that decode first; below 0: none could be
             chosen, so that its request ends and any token will do.
     """
-    known = tokens[: len(following.decoding)].clamp(min=0)
+    known = tokens[: len(following.decoding)]
     try:
         passed = follow(known, following.positions, following.part)
     except Exception as error:

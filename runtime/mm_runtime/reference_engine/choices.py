@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from mm_runtime.reference_engine.choosing import Chosen, choose_all
+from mm_runtime.reference_engine.model import Likeliest, Passed
 from mm_runtime.reference_engine.running import Running
 from mm_runtime.reference_engine.sampling import Rules
 
@@ -17,7 +18,9 @@ from mm_runtime.reference_engine.sampling import Rules
 class Choices:
     """Of a step whose requests have not changed yet."""
 
-    logits: torch.Tensor
+    logits: torch.Tensor | None
+    """float32 [rows, vocabulary]; None: no request needs them."""
+
     rows: Sequence[slice]
     """Of the logits, of each request."""
 
@@ -30,23 +33,35 @@ class Choices:
 
 def choices_of(
     advancing: Sequence[Running],
-    logits: torch.Tensor,
-    broken: Mapping[int, Exception],
+    passed: Passed,
+    logits_of: Callable[[torch.Tensor], torch.Tensor],
     beside: Callable[[torch.Tensor], None],
 ) -> Choices:
     """Return the next token of every request, and what is wrong with those that have none.
 
     Args:
         advancing: requests that get a token.
-        logits: [rows, vocabulary], as many rows of each as it is wide.
-        broken: place of a request -> why its rows are nothing to read.
+        passed: decoded them; one more has had the last row of its prompt read.
+        logits_of: returns float32 [rows, vocabulary] of states.
         beside: called once, with the tokens on the device, which are about to be waited for.
     """
     ends = list(accumulate(running.width for running in advancing))
     rows = [slice(end - one.width, end) for one, end in zip(advancing, ends, strict=True)]
+    likeliest = passed.likeliest
+    if likeliest is not None and not any(running.reads_logits for running in advancing):
+        chosen = _likeliest(likeliest, len(advancing), beside)
+        return Choices(None, rows, chosen, passed.broken)
+    if likeliest is not None:
+        # Of its own: the next pass overwrites them.
+        logits = likeliest.logits[: len(advancing)].to(torch.float32, copy=True)
+    else:
+        states = passed.decoded
+        if ends[-1] > len(states):
+            states = torch.cat((states, passed.read[-1:]))
+        logits = logits_of(states)
     rules = _nothing(len(logits))
     wanted = _unwanted(len(logits))
-    errors = dict(broken)
+    errors = dict(passed.broken)
     for place, running in enumerate(advancing):
         try:
             rules[rows[place].start] = running.rules()
@@ -55,6 +70,14 @@ def choices_of(
         except Exception as error:  # noqa: BLE001 (of this request alone, which gets it later)
             errors[place] = error
     return Choices(logits, rows, choose_all(logits, rules, wanted, beside), errors)
+
+
+def _likeliest(
+    likeliest: Likeliest, count: int, beside: Callable[[torch.Tensor], None]
+) -> list[Chosen]:
+    fetched = likeliest.fetch(count)
+    beside(likeliest.tokens[:count])
+    return [Chosen(token) for token in fetched()]
 
 
 def rows_at_once(

@@ -305,21 +305,19 @@ class Engine:
                 [running.length for running in self._slots.decoding],
                 part,
             )
-        advancing, states, context = [*self._slots.decoding], passed.decoded, []
+        advancing, context = [*self._slots.decoding], []
         if prompt is not None and prompt.request.wanted.context_logits:
             context = rows_at_once(passed.read, self._model.logits, self._options.logits_rows)
         read = 0 if part is None else len(part.rows)
         complete = prompt is None or prompt.prefilled + read == len(prompt.prompt)
         if prompt is not None and complete:
             advancing.append(prompt)
-            states = torch.cat((states, passed.read[-1:]))
         unread = None if complete else prompt
         beside = partial(self._beside_a_pass, advancing, unread, read)
         if not advancing:
             beside(None)
             return passed, context, None
-        logits = self._model.logits(states)
-        return passed, context, choices_of(advancing, logits, passed.broken, beside)
+        return passed, context, choices_of(advancing, passed, self._model.logits, beside)
 
     def _beside_a_pass(
         self,
@@ -469,9 +467,8 @@ class Engine:
         for slot, running in enumerate(self._slots.decoding):
             error, rows = choices.errors.get(slot), choices.rows[slot]
             try:
-                if error is None and running.advance(
-                    choices.logits[rows], choices.chosen[rows.start]
-                ):
+                logits = None if choices.logits is None else choices.logits[rows]
+                if error is None and running.advance(logits, choices.chosen[rows.start]):
                     finished.append(slot)
                     self._reuse.keep(slot, running)
             except Exception as raised:  # noqa: BLE001 (of this request, which gets it below)

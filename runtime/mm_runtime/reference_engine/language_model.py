@@ -23,7 +23,7 @@ from mm_runtime.reference_engine.checkpoint import Checkpoint
 from mm_runtime.reference_engine.decode_graphs import DecodeGraphs
 from mm_runtime.reference_engine.fused.decoder import FusedDecoder
 from mm_runtime.reference_engine.fused.low_ranks import take_adapters
-from mm_runtime.reference_engine.fused.weights import has_llama_shape, take_weights
+from mm_runtime.reference_engine.fused.weights import Linear, has_llama_shape, take_weights
 from mm_runtime.reference_engine.model import Follow, Part, Passed
 from mm_runtime.reference_engine.other_layout import configuration_in, load_other_layout
 from mm_runtime.reference_engine.prefix_cache import PrefixCache, PrefixCounts
@@ -85,6 +85,7 @@ class LanguageModel:
             weights = take_weights(self._model, max_length=max_length, device=device)
             self._fused = FusedDecoder(
                 weights,
+                Linear(self._head.weight.detach(), self._head.bias),
                 kernels,
                 slots=slots,
                 max_length=max_length,

@@ -31,6 +31,23 @@ class Part:
 
 
 @dataclass(frozen=True)
+class Likeliest:
+    """Logits and the likeliest tokens that a pass computed; they last until the next one begins.
+
+    Of each decoding request, then of the prompt whose last row the pass read.
+    """
+
+    logits: torch.Tensor
+    """[requests, vocabulary], in the dtype of the model."""
+
+    tokens: torch.Tensor
+    """int64 [requests], on the device of the model."""
+
+    fetch: Callable[[int], Callable[[], list[int]]]
+    """Begins to copy the first tokens; returns what waits for that and returns them."""
+
+
+@dataclass(frozen=True)
 class Passed:
     """What a pass computed; `logits` makes logits of either."""
 
@@ -44,9 +61,12 @@ class Passed:
     """Slot -> why its row could not be computed; what stands in its place is nothing to read. Of
     models whose requests pass one after the other."""
 
+    likeliest: Likeliest | None = None
+    """None: the pass has computed states alone."""
+
 
 Follow = Callable[[torch.Tensor, Sequence[int], Part | None], Passed]
-"""As `SlotModel.run`, with tokens int64 [slots] of the model's device."""
+"""As `SlotModel.run`, with tokens int64 [slots] of the model's device; below 0: any will do."""
 
 
 class SlotModel(Protocol):

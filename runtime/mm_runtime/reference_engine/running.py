@@ -80,6 +80,13 @@ class Running:
         """Rows of logits that the next pass makes of it."""
         return 1 if isinstance(self.last_token, int) else len(self.last_token.tokens)
 
+    @property
+    def reads_logits(self) -> bool:
+        """Return whether more than the likeliest token is read of its logits."""
+        wanted = self.request.wanted
+        plain = self._search is None and self.chooser.plain
+        return not plain or wanted.log_probs or wanted.generation_logits
+
     def rules(self) -> Rules | None:
         """Return the rules for its next token; None: the likeliest one, or beams choose.
 
@@ -89,17 +96,21 @@ class Running:
         chooses = self._search is None and not self.chooser.plain
         return self.chooser.rules(self.answer) if chooses else None
 
-    def advance(self, logits: torch.Tensor, chosen: Chosen) -> bool:
+    def advance(self, logits: torch.Tensor | None, chosen: Chosen) -> bool:
         """Take the logits [width, vocabulary] of the next position and the token that was chosen.
+
+        Args:
+            logits: None: it does not read any (`reads_logits`).
+            chosen: of its first row.
 
         Returns:
             Whether the answer is complete.
         """
-        if self._search is not None:
+        if self._search is not None and logits is not None:
             return self._advance_beams(self._search, logits)
         if chosen.token == NOTHING:
             raise ValueError("no token is left to draw from: bias and prohibitions leave none")
-        return self._accept(chosen, logits[0])
+        return self._accept(chosen, logits)
 
     def _advance_beams(self, search: BeamSearch, logits: torch.Tensor) -> bool:
         if not self.chooser.unrestricted:
@@ -123,8 +134,8 @@ class Running:
         """Keep the logits [positions, vocabulary] of a part of the prompt."""
         self._context_logits.append(logits)
 
-    def _accept(self, chosen: Chosen, logits: torch.Tensor) -> bool:
-        """Take the next token with its logits [vocabulary]; give out what may be given out.
+    def _accept(self, chosen: Chosen, logits: torch.Tensor | None) -> bool:
+        """Take the next token with its logits [1, vocabulary]; give out what may be given out.
 
         Returns:
             Whether the answer is complete.
@@ -134,8 +145,8 @@ class Running:
         if wanted.log_probs:
             self._log_probs.append(chosen.log_prob)
             self._likeliest.append(chosen.likeliest)
-        if wanted.generation_logits:
-            self._generation_logits.append(logits.cpu().numpy())
+        if wanted.generation_logits and logits is not None:
+            self._generation_logits.append(logits[0].cpu().numpy())
         emission = self._progress.accept(token)
         self.done = done = emission.finish is not None
         if done or emission.end > emission.start:

@@ -5,6 +5,7 @@ from typing import Any, TypeVar
 
 import torch
 
+from mm_runtime.serving.cuda_calls import CudaCalls, open_cuda_calls
 from mm_runtime.serving.device import is_gpu
 
 WARM_UP_PASSES = 2
@@ -25,6 +26,7 @@ def capture_on(
         return lambda computed: computed
     new_stream: Any = torch.cuda.Stream
     pool, stream = torch.cuda.graph_pool_handle(), new_stream()
+    calls = open_cuda_calls()
 
     def capture(computed: Callable[[], Result]) -> Callable[[], Result]:
         stream.wait_stream(torch.cuda.current_stream())
@@ -38,13 +40,31 @@ def capture_on(
         with captured:
             result = computed()
 
+        launch = _launching(graph, calls)
+
         def replayed() -> Result:
-            graph.replay()
+            launch()
             return result
 
         return replayed
 
     return capture
+
+
+def _launching(graph: Any, calls: CudaCalls | None) -> Callable[[], None]:
+    """Return what launches a captured graph, which draws no random numbers."""
+    # torch 2.9 and older do not give the graph out.
+    instantiated = getattr(graph, "raw_cuda_graph_exec", None)
+    if calls is None or instantiated is None:
+        replay: Callable[[], None] = graph.replay
+        return replay
+    known = instantiated()
+
+    def launch(graph: Any = graph) -> None:
+        del graph  # as an argument it lives as long as this function
+        calls.launch(known)
+
+    return launch
 
 
 def doubled(first: int, last: int) -> list[int]:

@@ -1,7 +1,7 @@
 """The device that torch computes on: the processor, or one GPU through CUDA.
 
-The only module that names CUDA. It imports torch, so models that compute without torch import it
-only where their plan says CUDA.
+Alone with `cuda_calls`, `captures` and `staging` it names CUDA. All import torch, so models that
+compute without torch import them only where their plan says CUDA.
 """
 
 import shutil
@@ -45,11 +45,6 @@ def open_device(name: Device) -> torch.device:
     # Convolutions of float32 would be rounded to 10 bits of mantissa (TF32).
     torch.backends.cudnn.allow_tf32 = False
     return torch.device("cuda", 0)
-
-
-STAGED = 4
-"""Arrays of a `Staging`: one pass computes, one is begun ahead, one is described, and one is for a
-prompt that takes several passes. With fewer, describing waits for a copy."""
 
 
 class GpuUnusableError(ValueError):
@@ -180,45 +175,6 @@ def send(tensor: torch.Tensor, target: torch.Tensor) -> None:
         target.copy_(tensor.pin_memory(), non_blocking=True)
     else:
         target.copy_(tensor)
-
-
-class Staging:
-    """Memory of the processor through which a tensor of a device is written, again and again.
-
-    For a GPU it is pinned, and some passes may be begun before a copy from it is complete. One
-    thread uses it.
-    """
-
-    def __init__(self, target: torch.Tensor) -> None:
-        """Take as much memory as a tensor [n] has, some times."""
-        self._target, gpu = target, is_gpu(target.device)
-        new_event: Any = torch.cuda.Event
-        self._copied = [new_event() for _ in range(STAGED)] if gpu else []
-        self._buffers = [
-            torch.zeros(target.shape, dtype=target.dtype, pin_memory=gpu)
-            for _ in range(STAGED if gpu else 1)
-        ]
-        self._arrays = [buffer.numpy() for buffer in self._buffers]
-        self._at = 0
-
-    @property
-    def array(self) -> NDArray[Any]:
-        """Return what `send` copies."""
-        return self._arrays[self._at]
-
-    def next(self) -> NDArray[Any]:
-        """Return the next array to be written, once no copy reads it any more."""
-        self._at = (self._at + 1) % len(self._buffers)
-        if self._copied:
-            self._copied[self._at].synchronize()
-        return self.array
-
-    def send(self, count: int) -> None:
-        """Copy the first elements; what the device computes is not waited for."""
-        source = self._buffers[self._at][:count]
-        self._target[:count].copy_(source, non_blocking=True)
-        if self._copied:
-            self._copied[self._at].record()
 
 
 def fetching(tensor: torch.Tensor) -> Callable[[], list[Any]]:

@@ -95,6 +95,43 @@ def test_a_part_beside_tokens_is_read_in_their_pass(
     assert torch.allclose(passed.read, after, atol=1e-4)
 
 
+@pytest.mark.parametrize(
+    ("tokens", "rows"), [((21, 22, 23), 0), ((21, 22, 23), 60), ((), 60), ((), 400)]
+)
+def test_a_pass_chooses_the_likeliest_tokens(
+    fused: LanguageModel, tokens: tuple[int, ...], rows: int
+) -> None:
+    """Of requests that decode, then of the last row of a prompt; not of rows without a request."""
+    part = Part(0, fused.embed([5 + at % 80 for at in range(rows)], None)) if rows else None
+
+    passed = fused.run(tokens, [0] * len(tokens), part)
+
+    likeliest = passed.likeliest
+    assert likeliest is not None
+    wanted = fused.logits(torch.cat((passed.decoded, passed.read[-1:])))
+    assert torch.allclose(likeliest.logits, wanted, atol=1e-4)
+    assert likeliest.tokens.tolist() == wanted.argmax(dim=-1).tolist()
+    assert likeliest.fetch(len(wanted))() == likeliest.tokens.tolist()
+
+
+def test_a_pass_reads_what_the_one_before_chose(fused: LanguageModel) -> None:
+    """Or what was chosen elsewhere; a token below 0 stands for any."""
+    fused.run([9, 11, 13], [0, 0, 0])
+    follow = fused._fused_pass
+    drawn = torch.tensor([31, -1, 33])
+    for tokens in ([31, 0, 33], drawn):
+        states = follow(tokens, [1, 1, 1], None).decoded.clone()
+        if tokens is not drawn:
+            wanted = states
+    assert torch.equal(states, wanted)
+
+    chosen = fused.run([9, 11, 13], [0, 0, 0]).likeliest
+    assert chosen is not None
+    known = chosen.tokens.tolist()
+    states = follow(chosen.tokens, [1, 1, 1], None).decoded.clone()
+    assert torch.equal(states, follow(known, [1, 1, 1], None).decoded)
+
+
 @pytest.mark.parametrize("count", [1, 3, 4, 9])
 def test_answers_are_those_of_the_modules(
     fused: LanguageModel, language_model: LanguageModel, count: int

@@ -10,13 +10,13 @@ from dataclasses import replace
 import pytest
 import torch
 
-from mm_runtime.reference_engine import choosing
 from mm_runtime.reference_engine.beams import Branches
 from mm_runtime.reference_engine.checkpoint import Checkpoint
 from mm_runtime.reference_engine.engine import Engine
 from mm_runtime.reference_engine.language_model import LanguageModel
 from mm_runtime.reference_engine.model import Follow, Part, Passed
 from mm_runtime.serving.generate.request import Piece, Request, Sampling, Wanted
+from mm_runtime.serving.staging import Fetching
 from support.collecting_sink import CollectingSink
 from support.engines import MAX_LENGTH, SLOTS, changed
 from support.plain_kernels import PlainKernels
@@ -275,12 +275,12 @@ def test_no_memory_beside_a_prompt_that_was_begun(
     requests = [replace(ALONE, ids=ids) for ids in PROMPTS]
     wanted = in_turn(model, requests)
     failed: list[int] = []
-    fetching = choosing.fetching
+    begin = Fetching.begin
 
-    def failing(tokens: torch.Tensor) -> Callable[[], list[float]]:
-        fetched, before = fetching(tokens), model.begun
+    def failing(self: Fetching, first: int, count: int) -> Callable[[], list[int]]:
+        fetched, before = begin(self, first, count), model.begun
 
-        def later() -> list[float]:
+        def later() -> list[int]:
             if model.begun > max(before, SLOTS) and not failed:
                 failed.append(model.begun)
                 raise torch.OutOfMemoryError("tried to allocate 2.00 GiB")
@@ -288,7 +288,7 @@ def test_no_memory_beside_a_prompt_that_was_begun(
 
         return later
 
-    monkeypatch.setattr(choosing, "fetching", failing)
+    monkeypatch.setattr(Fetching, "begin", failing)
     found = answered(model, requests)
 
     assert failed
@@ -308,8 +308,8 @@ def test_no_memory_for_answers_beside_a_prompt_that_was_begun(
     for _ in range(5):
         engine.turn()
 
-    def failing(_: torch.Tensor) -> Callable[[], list[float]]:
-        def later() -> list[float]:
+    def failing(*_: object) -> Callable[[], list[int]]:
+        def later() -> list[int]:
             raise torch.OutOfMemoryError("tried to allocate 2.00 GiB")
 
         return later
@@ -317,7 +317,7 @@ def test_no_memory_for_answers_beside_a_prompt_that_was_begun(
     for one, sink in zip(requests[2:], sinks[2:], strict=True):
         engine.submit(one, sink)
     with monkeypatch.context() as patch:
-        patch.setattr(choosing, "fetching", failing)
+        patch.setattr(Fetching, "begin", failing)
         engine.turn()
     while engine.counts().running:
         engine.turn()
@@ -333,6 +333,18 @@ def test_no_memory_for_answers_beside_a_prompt_that_was_begun(
     )
 
 
+def test_logits_that_a_request_reads_are_no_later_ones(model: Overlapping) -> None:
+    """Each pass writes them where those of the one before lie; its tokens follow from them."""
+    requests = [replace(ALONE, ids=ids) for ids in PROMPTS[:2]]
+    requests[1] = replace(requests[1], wanted=Wanted(generation_logits=True))
+
+    sink = answered(model, requests)[1]
+
+    logits = [piece.generation_logits for piece in sink.pieces]
+    assert all(one is not None for one in logits)
+    assert [one.argmax() for one in logits if one is not None] == sink.ids
+
+
 def test_work_between_passes_finds_none_begun(model: Overlapping) -> None:
     """The pass after work was submitted is begun when the work is done."""
     engine = Engine(model, changed())
@@ -342,15 +354,15 @@ def test_work_between_passes_finds_none_begun(model: Overlapping) -> None:
     model.forget()
     submitted: list[object] = []
     done: list[int] = []
-    choose = model.logits
+    begin = Fetching.begin
 
-    def submit_beside(states: torch.Tensor) -> torch.Tensor:
+    def submit_beside(self: Fetching, first: int, count: int) -> Callable[[], list[int]]:
         if not submitted:
             submitted.append(engine.between_passes(lambda: done.append(len(model.ahead))))
-        return choose(states)
+        return begin(self, first, count)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(model, "logits", submit_beside)
+        patch.setattr(Fetching, "begin", submit_beside)
         engine.turn()
         assert (model.ahead, done) == ([], [])
         engine.turn()

@@ -18,7 +18,8 @@ from mm_runtime.reference_engine.adapters import Adapter
 from mm_runtime.reference_engine.fused.inputs import PassInputs, Tokens
 from mm_runtime.reference_engine.fused.kernels import TOKEN, Heads, Kernels, Stored
 from mm_runtime.reference_engine.fused.low_ranks import NO_ADAPTER, LowRank, LowRanks
-from mm_runtime.reference_engine.fused.weights import Linear, Weights
+from mm_runtime.reference_engine.fused.next_tokens import NextTokens
+from mm_runtime.reference_engine.fused.weights import Linear, Weights, multiply
 from mm_runtime.reference_engine.model import Part, Passed
 from mm_runtime.serving.captures import capture_on, doubled
 from mm_runtime.serving.device import send
@@ -51,6 +52,7 @@ class FusedDecoder:
     def __init__(
         self,
         weights: Weights,
+        head: Linear,
         kernels: Kernels,
         *,
         slots: int,
@@ -62,6 +64,7 @@ class FusedDecoder:
 
         Args:
             weights: on the device.
+            head: makes logits of states; on the device.
             kernels: of the device.
             slots: requests that can run at one time.
             max_length: positions of one request.
@@ -87,7 +90,8 @@ class FusedDecoder:
 
         # A part's own rotations stand behind those of ordinary positions.
         self._turns = torch.cat((weights.turns, empty(rows, heads.size, dtype=torch.float32)))
-        self._inputs = PassInputs(rows, device)
+        self._inputs = PassInputs(rows, slots + 1, device)
+        self._next = NextTokens(head, slots)
         self._states = empty(rows, weights.hidden_size)
         self._normed = torch.zeros_like(self._states)
         self._more = torch.zeros_like(self._states)
@@ -161,7 +165,8 @@ class FusedDecoder:
         if len(tokens):
             decoded = self._decode(tokens, positions, turned_by, adapters[: len(tokens)])
         if part is None:
-            return Passed(decoded, self._last[:0])
+            likeliest = self._next.likeliest(len(tokens))
+            return Passed(decoded, self._last[:0], likeliest=likeliest)
         largest, read = self._parts[-1], []
         for at in range(0, len(part.rows), largest):
             rows = slice(at, at + largest)
@@ -171,7 +176,9 @@ class FusedDecoder:
             states = self._read_part(one, place, own, adapters[len(tokens) :])
             # Only the last one lasts.
             read.append(states.clone() if at + largest < len(part.rows) else states)
-        return Passed(decoded, read[0] if len(read) == 1 else torch.cat(read))
+        # Beside tokens, what is chosen would lie in two places.
+        last = None if len(tokens) else self._next.last()
+        return Passed(decoded, read[0] if len(read) == 1 else torch.cat(read), likeliest=last)
 
     def rows(self, slot: int, start: int, stop: int) -> tuple[torch.Tensor, torch.Tensor]:
         """Return keys and values of some positions of a slot, [layers, heads, positions, ...]."""
@@ -219,11 +226,22 @@ class FusedDecoder:
         self._describe(tokens, positions, turned_by, decoding)
         place = self._place_of_slot[part.slot_after(len(tokens))]
         self._describe_part(part, place, turns, decoding, reading)
-        self._inputs.send(decoding + reading, tokens)
         after = decoding + len(part.rows)
+        self._inputs.sample(range(len(tokens)), after - 1)
+        self._send(decoding + reading, tokens)
         self._states[decoding:after].copy_(part.rows)
         self._run((decoding, reading), ())
-        return Passed(self._last[: len(tokens)], self._last[decoding:after])
+        return Passed(
+            self._last[: len(tokens)],
+            self._last[decoding:after],
+            likeliest=self._next.likeliest(len(tokens) + 1),
+        )
+
+    def _send(self, rows: int, tokens: Tokens) -> None:
+        """Copy the description of a pass to the device."""
+        if isinstance(tokens, torch.Tensor):
+            self._next.take(tokens)
+        self._inputs.send(rows)
 
     def _decode(
         self,
@@ -235,7 +253,7 @@ class FusedDecoder:
         rows = self._batches[bisect_left(self._batches, len(tokens))]
         self._inputs.begin()
         self._describe(tokens, positions, turned_by, rows)
-        self._inputs.send(rows, tokens)
+        self._send(rows, tokens)
         self._run((rows, 0), adapters)
         return self._decoded[: len(tokens)]
 
@@ -257,7 +275,8 @@ class FusedDecoder:
         rows = self._parts[bisect_left(self._parts, count)]
         self._inputs.begin()
         self._describe_part(part, place, turns, 0, rows)
-        self._inputs.send(rows, ())
+        self._inputs.sample((), count - 1)
+        self._send(rows, ())
         self._states[:count].copy_(part.rows)
         self._run((0, rows), adapters)
         return self._last[:count]
@@ -277,17 +296,27 @@ class FusedDecoder:
 
         def step() -> None:
             self._embed(inputs)
-            self._layers(inputs, self._decoded[:rows], self._kernels.attend_each, adapted=adapted)
+            decoded = self._decoded[:rows]
+            self._layers(inputs, decoded, self._kernels.attend_each, adapted=adapted)
+            self._next.choose(decoded)
 
         return step
 
     def _reading(self, rows: int, *, adapted: bool) -> Callable[[], None]:
         inputs, attend = self._inputs.of(rows), self._kernels.attend_together
-        return lambda: self._layers(inputs, self._last[:rows], attend, adapted=adapted)
+        sampled = self._inputs.sampled(1)
+
+        def read() -> None:
+            last = self._last[:rows]
+            self._layers(inputs, last, attend, adapted=adapted)
+            self._next.choose_last(last, sampled)
+
+        return read
 
     def _doing_both(self, decoding: int, reading: int) -> Callable[[], None]:
         rows = decoding + reading
         inputs, kernels = self._inputs.of(rows), self._kernels
+        sampled = self._inputs.sampled(decoding + 1)
 
         def attend(
             products: torch.Tensor,
@@ -303,14 +332,16 @@ class FusedDecoder:
                 kernel(products[of], inputs[of], stored, heads, out[of])
 
         def step() -> None:
+            last = self._last[:rows]
             self._embed(inputs[:decoding])
-            self._layers(inputs, self._last[:rows], attend, adapted=False)
+            self._layers(inputs, last, attend, adapted=False)
+            self._next.choose_among(last, sampled)
 
         return step
 
     def _embed(self, inputs: torch.Tensor) -> None:
-        states = self._states[: len(inputs)]
-        torch.index_select(self._weights.embeddings, 0, inputs[:, TOKEN], out=states)
+        states, tokens = self._states[: len(inputs)], self._next.known(inputs[:, TOKEN])
+        torch.index_select(self._weights.embeddings, 0, tokens, out=states)
 
     def _layers(
         self, inputs: torch.Tensor, out: torch.Tensor, attend: Attend, *, adapted: bool
@@ -324,17 +355,17 @@ class FusedDecoder:
         low = self._low_ranks(rows) if adapted else [_nothing_added] * len(weights.layers)
         for layer, stored, add in zip(weights.layers, self._stored, low, strict=True):
             kernels.add_norm(states, added, layer.input_norm, weights.epsilon, normed)
-            _multiply(normed, layer.attention, products)
+            multiply(normed, layer.attention, products)
             add("attention", normed, products)
             kernels.rotate(products, self._turns, inputs, stored, weights.heads)
             attend(products, inputs, stored, weights.heads, read)
-            _multiply(read, layer.output, more)
+            multiply(read, layer.output, more)
             add("output", read, more)
             kernels.add_norm(states, more, layer.inner_norm, weights.epsilon, normed)
-            _multiply(normed, layer.gates, gates)
+            multiply(normed, layer.gates, gates)
             add("gates", normed, gates)
             kernels.gate(gates, inside)
-            _multiply(inside, layer.down, more)
+            multiply(inside, layer.down, more)
             add("down", inside, more)
             added = more
         kernels.add_norm(states, added, weights.norm, weights.epsilon, out)
@@ -358,13 +389,6 @@ class FusedDecoder:
 
 def _nothing_added(product: str, given: torch.Tensor, out: torch.Tensor) -> None:
     """Add nothing to a product: rows without adapters."""
-
-
-def _multiply(rows: torch.Tensor, linear: Linear, out: torch.Tensor) -> None:
-    if linear.bias is None:
-        torch.mm(rows, linear.weight.t(), out=out)
-    else:
-        torch.addmm(linear.bias, rows, linear.weight.t(), out=out)
 
 
 def part_sizes(max_length: int) -> list[int]:

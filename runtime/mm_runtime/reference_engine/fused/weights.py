@@ -133,6 +133,14 @@ def take_weights(model: Any, *, max_length: int, device: torch.device) -> Weight
     )
 
 
+def multiply(rows: torch.Tensor, linear: Linear, out: torch.Tensor) -> None:
+    """Write the products of rows [rows, in] to `out` [rows, out]."""
+    if linear.bias is None:
+        torch.mm(rows, linear.weight.t(), out=out)
+    else:
+        torch.addmm(linear.bias, rows, linear.weight.t(), out=out)
+
+
 def _on(device: torch.device, weight: torch.Tensor) -> torch.Tensor:
     return weight.detach().to(device)
 
