@@ -89,7 +89,7 @@ def running_operator(
 
     Args:
         cluster: where it works; the Lease lies in the first namespace.
-        folder: where its log goes.
+        folder: where its log and its temporary files go.
         namespaces: what it serves.
         lease: name of the Lease; replicas share it.
         watch_nodes: read GPUs from node labels.
@@ -105,7 +105,9 @@ def running_operator(
     # Servers of tests are on loopback, which no model may name unless it is listed.
     command += ["--prometheus-allowed-host=127.0.0.1"]
     command += [f"--kubeconfig={cluster.kubeconfig}", *arguments]
-    environment = {**os.environ, "KUBECONFIG": ""}
+    # The client library writes certificates of the kubeconfig into files, which one that is killed
+    # leaves.
+    environment = {**os.environ, "KUBECONFIG": "", "TMPDIR": str(folder)}
     with log.open("wb") as stream:
         process = subprocess.Popen(tied(command), stdout=stream, stderr=stream, env=environment)
     try:

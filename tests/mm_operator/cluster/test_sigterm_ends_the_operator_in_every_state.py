@@ -1,5 +1,6 @@
 """SIGTERM ends the operator whatever has become of the API server; a second one ends it at once."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -68,8 +69,10 @@ def test_a_start_that_hangs_is_ended(api: Api, tmp_path: Path) -> None:
         command = [str(Path(sys.executable).parent / "mm-operator"), "run", "--port=0"]
         command += [f"--lease-namespace={api.namespace}", f"--kubeconfig={kubeconfig}"]
         command += ["--runtime-image=localhost/multimodal/runtime:test", "--log-level=debug"]
+        # Ended at once, it leaves the files of its certificates.
+        environment = {**os.environ, "TMPDIR": str(tmp_path)}
         with log.open("wb") as stream:
-            process = subprocess.Popen(tied(command), stdout=stream, stderr=stream)
+            process = subprocess.Popen(tied(command), stdout=stream, stderr=stream, env=environment)
         try:
             eventually(lambda: server.connections > 0)
             process.send_signal(signal.SIGTERM)
