@@ -3,6 +3,7 @@
 import math
 import zlib
 from collections.abc import Sequence
+from html import escape
 
 from mm_edge.json_text import encode
 from mm_runtime.gateway.api.audio import TRANSCRIBE, TranscriptionRequest
@@ -88,19 +89,26 @@ def _written(number: int, one: Segment) -> Event:
 
 
 def _srt(segments: Sequence[Segment]) -> str:
+    """Return subtitles; SRT has no references, so an arrow is shortened as Whisper's writer does.
+
+    In full it would be read as a line of times.
+    """
     return "".join(
-        f"{number}\n{_spans(one, ',')}\n{_line(one)}\n\n"
+        f"{number}\n{_spans(one, ',')}\n{_line(one).replace('-->', '->')}\n\n"
         for number, one in enumerate(segments, start=1)
     )
 
 
 def _vtt(segments: Sequence[Segment]) -> str:
-    return "WEBVTT\n\n" + "".join(f"{_spans(one, '.')}\n{_line(one)}\n\n" for one in segments)
+    """Return cues; `&`, `<` and `>` are references, else they would begin one, a tag or times."""
+    return "WEBVTT\n\n" + "".join(
+        f"{_spans(one, '.')}\n{escape(_line(one), quote=False)}\n\n" for one in segments
+    )
 
 
 def _line(one: Segment) -> str:
-    """Return a subtitle's text: an arrow in it would be read as a line of times."""
-    return " ".join(one.text.split()).replace("-->", "->")
+    """Return a subtitle's text on one line: an empty one would end it."""
+    return " ".join(one.text.split())
 
 
 def _spans(one: Segment, point: str) -> str:
