@@ -205,9 +205,9 @@ class Preparation:
             InvalidRequestError: anything else that the client must change.
         """
         adapter = self.model.names.adapter(request.model)
-        refuse_unserved(request, self.model.backend, calls_missing=self.model.calls_missing)
         if isinstance(request, TranscriptionRequest):
             return replace(await self._prepare_audio(request), adapter=adapter)
+        refuse_unserved(request, self.model.backend, calls_missing=self.model.calls_missing)
         parsed = self._read(request)
         form = form_of(request, self.model.dialect, self._control, self.model.guided)
         marks = len(parsed.images) + len(parsed.videos)
@@ -299,6 +299,7 @@ class Preparation:
                 param="file",
                 code="unsupported_endpoint",
             )
+        refuse_unserved(request, self.model.backend)
         reader = self.audio_reader
         if request.must_be_timed and not reader.times:
             named = "response_format" if request.response_format in SUBTITLES else _GRANULARITIES
@@ -320,9 +321,13 @@ class Preparation:
         budget = budget_tokens(
             replace(self.model.limits, decoder_tokens=tokens),
             text_tokens=tokens,
-            wanted=request.token_limit,
+            wanted=None,
             param="language",
         )
+        limit = request.token_limit
+        if limit is not None:
+            # More than one window has room for: those of longer audio together.
+            budget = replace(budget, max_tokens=min(limit, budget.max_tokens))
         samples = await reader.read(request.file)
         windows = None
         if reader.times and (request.may_be_timed or len(samples) > reader.spectrogram.samples):
@@ -337,11 +342,11 @@ class Preparation:
             windows = await reader.windows(
                 samples,
                 most_tokens=self.model.limits.max_seq_len - tokens + 1,
-                in_all=request.token_limit,
+                in_all=limit,
             )
-            if request.token_limit is None:
-                # About: windows overlap where a sentence is cut, by less than half on average.
-                budget = replace(budget, max_tokens=2 * windows.most_tokens * windows.count)
+            # About: windows overlap where a sentence is cut, by less than half on average.
+            most = 2 * windows.most_tokens * windows.count
+            budget = replace(budget, max_tokens=most if limit is None else min(limit, most))
         return PreparedChat(
             prompt=prefix,
             images=(),

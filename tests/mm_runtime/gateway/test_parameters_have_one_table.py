@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from mm_runtime.gateway.api.audio import TranscriptionRequest
-from mm_runtime.gateway.api.openai import ChatRequest, CompletionRequest, GenerationRequest
+from mm_runtime.gateway.api.audio import TranscriptionRequest, TranslationRequest
+from mm_runtime.gateway.api.openai import ChatRequest, CompletionRequest
 from mm_runtime.gateway.api.parameters import (
     AUDIO_PARAMETERS,
     BACKENDS,
@@ -32,8 +32,8 @@ def test_the_table_is_complete() -> None:
     assert fields == set(PARAMETERS)
     assert all(endpoints_of(name) for name in PARAMETERS)
     assert set(ResponsesRequest.model_fields) == set(RESPONSE_PARAMETERS)
-    audio = set(TranscriptionRequest.model_fields)
-    assert audio - set(GenerationRequest.model_fields) - {"n"} <= set(AUDIO_PARAMETERS) <= audio
+    audio = {*TranscriptionRequest.model_fields, *TranslationRequest.model_fields}
+    assert audio == set(AUDIO_PARAMETERS)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -48,6 +48,20 @@ def test_what_does_not_act_is_refused(backend: str, name: str) -> None:
     with pytest.raises(InvalidRequestError, match=f"`{name}` .* {backend}") as refusal:
         refuse_unserved(request, backend)
     assert (refusal.value.param, refusal.value.code) == (name, "unsupported_parameter")
+
+
+@pytest.mark.parametrize("backend", [REFERENCE, "TensorRT"])
+def test_what_does_not_act_on_audio_is_refused(backend: str) -> None:
+    """By the table of audio, which names it and where it acts."""
+    request = TranscriptionRequest.model_validate(
+        {"model": "m", "file": b"", "temperature": "1", "top_k": "3", "min_p": "0.1"}
+    )
+    if backend == REFERENCE:
+        refuse_unserved(request, backend)
+        return
+    with pytest.raises(InvalidRequestError, match=r"`min_p` .* only by Reference") as refusal:
+        refuse_unserved(request, backend)
+    assert (refusal.value.param, refusal.value.code) == ("min_p", "unsupported_parameter")
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

@@ -263,6 +263,38 @@ def test_temperature(ears: Ears) -> None:
     assert len(set(answers)) > 1
 
 
+def test_parameters(ears: Ears) -> None:
+    """What every request may have acts, or changes nothing as it says; the rest has its name.
+
+    Those that draw tokens are rows of `support.vllm_requests.transcriptions`.
+    """
+    create, audio = ears.openai.audio.transcriptions.create, written(4)
+    requested: dict[str, Any] = {
+        "file": encode_audio(audio),
+        "model": ears.pair.model,
+        "language": "en",
+    }
+    plain = create(**requested).text
+    fifth = plain.split()[4]
+    stopped = create(**requested, extra_body={"stop": [fifth]}).text
+    assert stopped == plain[: plain.index(fifth)].strip()
+    for one in ("max_tokens", "max_completion_tokens"):
+        cut = create(**requested, extra_body={one: 5}).text
+        assert cut == ears.expected(audio, tokens=5)
+        assert cut != plain
+    both = {"max_tokens": 50, "max_completion_tokens": 5}
+    assert create(**requested, extra_body=both).text == cut
+    for label in ({"n": 1}, {"user": "ann"}, {"cache_salt": "ours"}):
+        assert create(**requested, extra_body=label).text == plain
+    for fields, words in (
+        ({"stream_options": "{}"}, "events of a transcription say no usage"),
+        ({"n": 2}, "`n` is invalid: input should be less than or equal to 1"),
+        ({"logit_bias": "{}"}, "`logit_bias` is unknown here"),
+    ):
+        with pytest.raises(BadRequestError, match=words):
+            create(**requested, extra_body=fields)
+
+
 def test_openai(ears: Ears) -> None:
     """OpenAI's client: each form of answer, a stream, a language, a file that is compressed."""
     audio = written(4)

@@ -4,7 +4,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from mm_runtime.gateway.api.openai import GenerationRequest
+from mm_runtime.gateway.api.openai import MAX_TOKENS, GenerationRequest
 
 TRANSCRIBE, TRANSLATE = "transcribe", "translate"
 """As checkpoints name their tasks."""
@@ -23,7 +23,8 @@ class TranscriptionRequest(GenerationRequest):
     task: ClassVar[str] = TRANSCRIBE
 
     file: bytes
-    n: Literal[1] | None = None
+    n: int | None = Field(default=None, ge=1, le=1)
+    max_completion_tokens: int | None = Field(default=None, ge=1, le=MAX_TOKENS)
     language: str | None = Field(default=None, min_length=2, max_length=16)
     """A code. Absent: the checkpoint detects the language, where the engine can give logits."""
 
@@ -63,6 +64,21 @@ class TranscriptionRequest(GenerationRequest):
             raise ValueError(message)
         return wanted
 
+    @field_validator("stream_options", mode="before")
+    @classmethod
+    def _of_completions(cls, options: object) -> object:
+        if options is not None:
+            message = "events of a transcription say no usage; leave it out"
+            raise ValueError(message)
+        return options
+
+    @property
+    def token_limit(self) -> int | None:
+        """Most tokens of all windows together; the newer name wins."""
+        if self.max_completion_tokens is not None:
+            return self.max_completion_tokens
+        return self.max_tokens
+
     @property
     def must_be_timed(self) -> bool:
         """Whether the answer is nothing without time stamps."""
@@ -78,3 +94,6 @@ class TranslationRequest(TranscriptionRequest):
     """Form of `POST /v1/audio/translations`, whose answer is English; `language` is the audio's."""
 
     task: ClassVar[str] = TRANSLATE
+
+    to_language: Literal["en"] | None = None
+    """The one into which checkpoints have learnt to translate; vLLM's clients name it."""

@@ -31,6 +31,8 @@ from mm_runtime.gateway.api.written import WrittenRequest
 
 _INT64 = 2**63 - 1
 _INT31 = 2**31 - 1
+MAX_TOKENS = _INT64
+"""Of an answer, as a client may name it; how many there is room for is the engine's limit."""
 MAX_STOPS = 4
 """OpenAI's limit on stop strings."""
 MAX_STOP_IDS = 64
@@ -89,12 +91,17 @@ Bias = Annotated[
 
 
 class GenerationRequest(Wire):
-    """Parameters that both kinds of completions have."""
+    """What completions and transcriptions have; names beside OpenAI's are vLLM's."""
 
     model: str = Field(min_length=1)
-    max_tokens: int | None = Field(default=None, ge=1, le=_INT64)
+    max_tokens: int | None = Field(default=None, ge=1, le=MAX_TOKENS)
     temperature: float | None = Field(default=None, ge=0, le=2)
     top_p: float | None = Field(default=None, gt=0, le=1)
+    top_k: int | None = Field(default=None, ge=-1, le=_INT31)
+    """0 and -1: all."""
+
+    min_p: float | None = Field(default=None, ge=0, le=1)
+    repetition_penalty: float | None = Field(default=None, gt=0, le=MAX_REPETITION_PENALTY)
     presence_penalty: float | None = Field(default=None, ge=-2, le=2)
     frequency_penalty: float | None = Field(default=None, ge=-2, le=2)
     seed: int | None = Field(default=None, ge=-_INT64 - 1, le=_INT64)
@@ -153,11 +160,6 @@ class SampledRequest(GenerationRequest):
 
     n: int | None = Field(default=None, ge=1, le=MAX_CHOICES)
     logit_bias: Bias | None = None
-    top_k: int | None = Field(default=None, ge=-1, le=_INT31)
-    """0 and -1: all."""
-
-    min_p: float | None = Field(default=None, ge=0, le=1)
-    repetition_penalty: float | None = Field(default=None, gt=0, le=MAX_REPETITION_PENALTY)
     min_tokens: int | None = Field(default=None, ge=0, le=_INT31)
     ignore_eos: StrictBool | None = None
     stop_token_ids: list[TokenId] | None = Field(default=None, max_length=MAX_STOP_IDS)
@@ -212,7 +214,7 @@ class ChatRequest(WrittenRequest, SampledRequest):
     ) = None
     """Options of the processor of images and videos, in its own words."""
 
-    max_completion_tokens: int | None = Field(default=None, ge=1, le=_INT64)
+    max_completion_tokens: int | None = Field(default=None, ge=1, le=MAX_TOKENS)
     logprobs: StrictBool | None = None
     top_logprobs: int | None = Field(default=None, ge=0, le=MAX_LIKELIEST)
     tool_choice: ToolChoice | None = None

@@ -5,10 +5,11 @@ read all the same, with the one value that clients send who do not use it.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pydantic import BaseModel
 
+from mm_runtime.gateway.api.audio import TranscriptionRequest
 from mm_runtime.gateway.api.openai import (
     ChatRequest,
     CompletionRequest,
@@ -148,12 +149,26 @@ RESPONSE_PARAMETERS: Mapping[str, Parameter] = {
 }
 """Of `/v1/responses`; a request acts as the chat that it means."""
 
+
+def _of_audio(*names: str) -> dict[str, Parameter]:
+    """Return parameters that act on audio as on texts, where a backend reads audio."""
+    found = {name: PARAMETERS[name] for name in names}
+    return {name: replace(one, acts=one.acts & _NOT_PYTORCH) for name, one in found.items()}
+
+
 AUDIO_PARAMETERS: Mapping[str, Parameter] = {
     "model": PARAMETERS["model"],
     "file": Parameter(_NOT_PYTORCH, "audio; of any length up to ten minutes on Reference"),
     "language": Parameter(_NOT_PYTORCH, "of the audio; without it Reference detects it"),
     "prompt": Parameter(_NOT_PYTORCH, "text before the audio, where `maxInputLen` has room"),
+    "to_language": Parameter(_NOT_PYTORCH, '`"en"`, of translations'),
+    "max_tokens": Parameter(_NOT_PYTORCH, "most tokens of an answer, of all windows together"),
+    "max_completion_tokens": Parameter(_NOT_PYTORCH, "the same, and wins"),
     "temperature": Parameter(_NOT_PYTORCH, "0: the likeliest token; no fall-back to higher ones"),
+    **_of_audio("top_p", "top_k", "min_p", "seed", "presence_penalty", "frequency_penalty"),
+    **_of_audio("repetition_penalty"),
+    "stop": Parameter(_NOT_PYTORCH, "up to 4 texts that end the answer; none with time stamps"),
+    "n": Parameter(_NOT_PYTORCH, "1"),
     "stream": Parameter(_NOT_PYTORCH, "events of text; of longer audio one for each window"),
     "response_format": Parameter(
         _NOT_PYTORCH, "`json`, `text`, `verbose_json`; `srt`, `vtt` on Reference"
@@ -161,15 +176,17 @@ AUDIO_PARAMETERS: Mapping[str, Parameter] = {
     "timestamp_granularities": Parameter(
         _ONLY_REFERENCE, '`["segment"]`, with `verbose_json`; `word` is refused by name'
     ),
+    "cache_salt": Parameter(_NOT_PYTORCH, "nothing of audio is kept: requests share nothing"),
+    **_of_audio("user"),
     **dict.fromkeys(
         (
             *("chunking_strategy", "include", "keywords", "known_speaker_names"),
-            *("known_speaker_references", "languages"),
+            *("known_speaker_references", "languages", "stream_options"),
         ),
         Parameter(_NONE, "null"),
     ),
 }
-"""Of transcriptions and translations; those that `PARAMETERS` has as well act as there."""
+"""Of transcriptions and translations."""
 
 NOT_SERVED = frozenset(name for name, one in PARAMETERS.items() if not one.acts)
 """Accepted with one value only."""
@@ -186,14 +203,15 @@ def refuse_unserved(request: BaseModel, backend: str, *, calls_missing: str = ""
     Raises:
         InvalidRequestError: names the first one, in the order of the wire types.
     """
-    if not isinstance(request, SampledRequest):
+    if not isinstance(request, SampledRequest | TranscriptionRequest):
         return
+    table = AUDIO_PARAMETERS if isinstance(request, TranscriptionRequest) else PARAMETERS
     if calls_missing and isinstance(request, ChatRequest):
         _refuse_calls(request, calls_missing)
     for name in type(request).model_fields:
         if name not in request.model_fields_set:
             continue
-        parameter, value = PARAMETERS[name], getattr(request, name)
+        parameter, value = table[name], getattr(request, name)
         if backend in parameter.acts or value is None or value in parameter.unused:
             continue
         if parameter.acts:  # elsewhere; what acts nowhere was refused when it was read

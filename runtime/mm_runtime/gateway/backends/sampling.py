@@ -28,6 +28,9 @@ def sampling_of(
         frequency_penalty=request.frequency_penalty,
         # The engine's own default seed is a constant: every sample would be the same.
         seed=secrets.randbits(64) if request.seed is None else request.seed % 2**64,
+        top_k=max(0, request.top_k or 0),
+        min_p=request.min_p or 0.0,
+        repetition_penalty=request.repetition_penalty,
     )
     if isinstance(request, TranscriptionRequest):
         return sampling
@@ -46,9 +49,6 @@ def sampling_of(
         )
     return replace(
         sampling,
-        top_k=max(0, request.top_k or 0),
-        min_p=request.min_p or 0.0,
-        repetition_penalty=request.repetition_penalty,
         min_tokens=least,
         ignores_end=bool(request.ignore_eos),
         bias=tuple(bias.items()),
