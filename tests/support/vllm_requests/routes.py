@@ -1,7 +1,7 @@
 """Rows of tokens, models, the server's own routes, and what only other servers have."""
 
 from support.calling_llava import POSITIONS, SIZE
-from support.vllm_requests.table import MESSAGES, Refused, Row
+from support.vllm_requests.table import MESSAGES, TRANSLATION, Refused, Row
 
 _SERVE = "entrypoints/serve/instrumentator/"
 TOKENS = ("entrypoints/openai/test_tokenization.py",)
@@ -10,6 +10,12 @@ BASIC = (f"{_SERVE}test_basic.py",)
 METRICS = (f"{_SERVE}test_metrics.py",)
 INVOKED = ("entrypoints/openai/chat_completion/test_chat.py",)
 HI = [ord("H"), ord("i")]
+FORM = (
+    b'--part\r\nContent-Disposition: form-data; name="model"\r\n\r\ntiny\r\n'
+    b'--part\r\nContent-Disposition: form-data; name="file"; filename="a.wav"\r\n\r\nRIFF\r\n'
+    b"--part--\r\n"
+)
+"""Of a transcription, or of a translation."""
 PROBES = "`/healthz` and `/readyz`, as Kubernetes calls them"
 
 
@@ -157,11 +163,13 @@ ROWS = (
         method="GET",
     ),
     Row(
-        "a transcription by a model without audio",
-        ("entrypoints/openai/speech_to_text/test_transcription_validation.py",),
-        "/v1/audio/transcriptions",
-        Refused(None),
-        raw=b"not a form",
+        "a translation by a model without audio",
+        ("entrypoints/speech_to_text/translation/test_translation_validation.py",),
+        TRANSLATION,
+        Refused("file", code="unsupported_endpoint"),
+        raw=FORM,
+        headers={"content-type": "multipart/form-data; boundary=part"},
+        differs="with the paths to use; there 404",
     ),
 )
 """All of them."""

@@ -9,13 +9,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from support.vllm_requests.recordings import SHORT
+
 CHAT, TEXT, RESPONSE = "/v1/chat/completions", "/v1/completions", "/v1/responses"
+TRANSCRIPTION, TRANSLATION = "/v1/audio/transcriptions", "/v1/audio/translations"
 QUESTION = "Will it rain?"
 MESSAGES = [{"role": "user", "content": QUESTION}]
 PLAIN: Mapping[str, Mapping[str, Any]] = {
     CHAT: {"messages": MESSAGES, "max_tokens": 6},
     TEXT: {"prompt": QUESTION, "max_tokens": 6},
     RESPONSE: {"input": QUESTION, "max_output_tokens": 6},
+    TRANSCRIPTION: {"file": SHORT},
+    TRANSLATION: {"file": SHORT},
 }
 """Path -> the least that a request has; a row's fields stand beside it, or instead."""
 
@@ -45,7 +50,8 @@ class Row:
 
     Attributes:
         name: what is so, as the page says it.
-        sets: files of vLLM's tests that request it, below `tests/`.
+        sets: files of vLLM's tests that request it, below `tests/`; empty: the types of its API
+            say it, and no test of the files that were read.
         path: of the request.
         fields: of the body, beside those of `PLAIN`; of one that leaves out a field, None.
         here: an answer with a property, or a refusal.

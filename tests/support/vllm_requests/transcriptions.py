@@ -1,0 +1,483 @@
+"""Rows of transcriptions and translations, sent to a Whisper."""
+
+from typing import Any
+
+from support.vllm_requests.recordings import (
+    EMPTY,
+    FLAC,
+    LONGER,
+    LONGER_SECONDS,
+    NO_AUDIO,
+    SHORT_SECONDS,
+    TOO_LARGE,
+    TOO_LONG,
+)
+from support.vllm_requests.table import (
+    CHAT,
+    TEXT,
+    TRANSCRIPTION,
+    TRANSLATION,
+    Check,
+    Refused,
+    Row,
+)
+
+_SPEECH = "entrypoints/speech_to_text/"
+WHISPER = (f"{_SPEECH}transcription/test_transcription_validation_whisper.py",)
+TRANSLATED = (f"{_SPEECH}translation/test_translation_validation.py",)
+BOTH = (*WHISPER, *TRANSLATED)
+PLAIN_TEXT = (f"{_SPEECH}test_response_format_text.py",)
+SUBTITLES = (f"{_SPEECH}test_subtitle_formats.py",)
+NUMBER = (f"{_SPEECH}test_verbose_response_protocol.py",)
+UPLOAD = (f"{_SPEECH}test_upload_size_limit.py",)
+FILE_TYPE = (f"{_SPEECH}test_audio_request_file_type.py",)
+GRANULARITY = (f"{_SPEECH}transcription/test_transcription_granularity_gating.py",)
+WORDS = (f"{_SPEECH}transcription/test_transcription_word_timestamps.py",)
+BEFORE = (f"{_SPEECH}transcription/test_whisper_prompt_special_token.py",)
+USAGE = ("entrypoints/openai/speech_to_text/test_usage_policy.py",)
+FORCED = (f"{_SPEECH}transcription/test_enable_force_include_usage.py",)
+
+DRAWN = {"temperature": 1, "seed": 42}
+TIMED = {"file": LONGER, "response_format": "verbose_json"}
+NO_BEAMS = "beams are a property of an engine (`engine.maxBeamWidth`), not of a request"
+EVENTS = "events are OpenAI's (`transcript.text.delta`), there they are chunks of chats"
+NO_USAGE = "events are OpenAI's, which say no usage of audio"
+
+
+def _same(answer: Any, other: Any) -> bool:
+    return bool(answer["text"] and answer["text"] == other["text"])
+
+
+def _another(answer: Any, other: Any) -> bool:
+    return bool(answer["text"] and answer["text"] != other["text"])
+
+
+def _joined(events: Any, other: Any) -> bool:
+    """Say whether a stream's pieces are the plain answer, which its last event repeats."""
+    *deltas, done = events
+    joined = "".join(one["delta"] for one in deltas).strip()
+    return bool(done["type"] == "transcript.text.done" and joined == done["text"] == other["text"])
+
+
+def _cut(most: int) -> Check:
+    """Return what says whether an answer is the begin of a longer one, of so many words at most.
+
+    A token of the small vocabulary is a word, or nothing that is written.
+    """
+    return lambda answer, other: (
+        other["text"].startswith(answer["text"])
+        and 0 < len(answer["text"].split()) <= most < len(other["text"].split())
+    )
+
+
+def _all_windows(answer: Any, other: Any) -> bool:
+    """Say whether the text is that of the segments of an answer with time stamps, to the end."""
+    return bool(answer["text"] == other["text"] and len(other["segments"]) > other["duration"] > 3)
+
+
+def _drawn(name: str, value: float, acts: str = "is greedy") -> Row:
+    """Return a row of a parameter that leaves the likeliest token alone to draw from."""
+    return Row(
+        f"`{name}: {value}` {acts}",
+        WHISPER,
+        TRANSCRIPTION,
+        _same,
+        {**DRAWN, name: value},
+        {"temperature": 0},
+    )
+
+
+def _penalised(name: str, value: float) -> Row:
+    """Return a row of a penalty, with which another answer is the likeliest."""
+    return Row(f"`{name}: {value}`", WHISPER, TRANSCRIPTION, _another, {name: value}, {})
+
+
+ROWS = (
+    Row(
+        "audio is transcribed; usage is its length",
+        (*WHISPER, *USAGE),
+        TRANSCRIPTION,
+        lambda answer: (
+            bool(answer["text"]) and answer["usage"] == {"type": "duration", "seconds": 1}
+        ),
+    ),
+    Row(
+        "`response_format: json`",
+        PLAIN_TEXT,
+        TRANSCRIPTION,
+        _same,
+        {"response_format": "json"},
+        {},
+    ),
+    Row(
+        "`response_format: text` is plain text",
+        PLAIN_TEXT,
+        TRANSCRIPTION,
+        lambda answer, other: answer.strip() == other["text"],
+        {"response_format": "text"},
+        {},
+    ),
+    Row(
+        "`response_format: verbose_json`: segments with their scores, no words",
+        (*WHISPER, *WORDS),
+        TRANSCRIPTION,
+        lambda answer: (
+            len(answer["segments"]) > 1
+            and all(one["avg_logprob"] < 0 for one in answer["segments"])
+            and all(one["compression_ratio"] > 0 for one in answer["segments"])
+            and answer.get("words") is None
+        ),
+        TIMED,
+    ),
+    Row(
+        "the duration of `verbose_json` is a number",
+        NUMBER,
+        TRANSCRIPTION,
+        lambda answer: answer["duration"] == LONGER_SECONDS,
+        TIMED,
+    ),
+    Row(
+        "`response_format: srt`",
+        SUBTITLES,
+        TRANSCRIPTION,
+        lambda answer: answer.startswith("1\n00:00:00,") and "\n2\n00:00:0" in answer,
+        {"file": LONGER, "response_format": "srt"},
+    ),
+    Row(
+        "`response_format: vtt`",
+        SUBTITLES,
+        TRANSCRIPTION,
+        lambda answer: answer.startswith("WEBVTT\n\n00:00:00.") and answer.count("-->") > 1,
+        {"file": LONGER, "response_format": "vtt"},
+    ),
+    Row(
+        "an unknown `response_format`",
+        (),
+        TRANSCRIPTION,
+        Refused("response_format", says="srt"),
+        {"response_format": "ass"},
+    ),
+    Row(
+        "compressed audio",
+        WHISPER,
+        TRANSCRIPTION,
+        lambda answer: bool(answer["text"]),
+        {"file": FLAC},
+    ),
+    Row(
+        "longer audio than the model's window",
+        WHISPER,
+        TRANSCRIPTION,
+        _all_windows,
+        {"file": LONGER},
+        TIMED,
+    ),
+    Row("`language`", WHISPER, TRANSCRIPTION, _another, {"language": "de"}, {"language": "en"}),
+    Row(
+        "a language that the model does not know",
+        WHISPER,
+        TRANSCRIPTION,
+        Refused("language", code="unsupported_language"),
+        {"language": "hh"},
+    ),
+    Row(
+        "a language that is detected",
+        WHISPER,
+        TRANSCRIPTION,
+        lambda answer: answer["language"] == "en",
+        {"response_format": "verbose_json"},
+    ),
+    Row(
+        "`prompt` stands before the answer, and is no part of it",
+        (*WHISPER, *BEFORE),
+        TRANSCRIPTION,
+        lambda answer, other: (
+            _another(answer, other) and not answer["text"].startswith("red blue one")
+        ),
+        {"prompt": "red blue one"},
+        {},
+    ),
+    Row(
+        "a stream joins to the plain answer",
+        WHISPER,
+        TRANSCRIPTION,
+        _joined,
+        {"stream": True},
+        {},
+        differs=EVENTS,
+    ),
+    Row(
+        "a stream of longer audio joins to the plain answer",
+        WHISPER,
+        TRANSCRIPTION,
+        lambda events, other: len(events) > 2 and _joined(events, other),
+        {"file": LONGER, "stream": True},
+        {"file": LONGER},
+        differs=EVENTS,
+    ),
+    Row(
+        "a stream says no usage unless requested",
+        USAGE,
+        TRANSCRIPTION,
+        lambda events: all(one.get("usage") is None for one in events),
+        {"stream": True},
+    ),
+    *(
+        Row(
+            f"`{name}`",
+            (*BOTH, *more),
+            TRANSCRIPTION,
+            Refused(name, code="unknown_parameter"),
+            {"stream": True, name: True},
+            differs=NO_USAGE,
+        )
+        for name, more in (
+            ("stream_include_usage", FORCED),
+            ("stream_continuous_usage_stats", ()),
+        )
+    ),
+    Row(
+        "`temperature: 1` with a seed",
+        WHISPER,
+        TRANSCRIPTION,
+        _another,
+        DRAWN,
+        {"temperature": 0},
+    ),
+    Row(
+        "all sampling parameters at once",
+        WHISPER,
+        TRANSCRIPTION,
+        _another,
+        {
+            "temperature": 0.8,
+            "seed": 42,
+            "repetition_penalty": 1.9,
+            "top_k": 12,
+            "top_p": 0.4,
+            "min_p": 0.5,
+            "frequency_penalty": 1.8,
+            "presence_penalty": 2.0,
+        },
+        {"seed": 42},
+    ),
+    Row("a seed repeats an answer", WHISPER, TRANSCRIPTION, _same, DRAWN, DRAWN),
+    _drawn("top_p", 0.01),
+    _drawn("top_k", 1),
+    _drawn("min_p", 1),
+    Row(
+        "`top_p: 0.01` of longer audio is greedy in each window",
+        WHISPER,
+        TRANSCRIPTION,
+        _same,
+        {**TIMED, **DRAWN, "top_p": 0.01},
+        TIMED,
+    ),
+    _penalised("repetition_penalty", 1.9),
+    _penalised("frequency_penalty", 1.8),
+    _penalised("presence_penalty", 2),
+    Row(
+        "`max_completion_tokens` cuts an answer",
+        BOTH,
+        TRANSCRIPTION,
+        _cut(8),
+        {"max_completion_tokens": 8},
+        {},
+    ),
+    Row(
+        "`max_completion_tokens` above what an answer can have",
+        BOTH,
+        TRANSCRIPTION,
+        _same,
+        {"max_completion_tokens": 1_000_000},
+        {},
+    ),
+    Row(
+        "`max_completion_tokens` of longer audio, above those of a window",
+        BOTH,
+        TRANSCRIPTION,
+        _same,
+        {"file": LONGER, "max_completion_tokens": 500},
+        {"file": LONGER},
+    ),
+    Row(
+        "`timestamp_granularities: segment`",
+        GRANULARITY,
+        TRANSCRIPTION,
+        lambda answer, other: answer["segments"] == other["segments"] != [],
+        {**TIMED, "timestamp_granularities": ["segment"]},
+        TIMED,
+    ),
+    Row(
+        "`timestamp_granularities: word`",
+        WORDS,
+        TRANSCRIPTION,
+        Refused("timestamp_granularities"),
+        {**TIMED, "timestamp_granularities": ["word"]},
+        differs="times of words are not computed; there they are with a flag of the server",
+    ),
+    Row(
+        "`timestamp_granularities` without `verbose_json`",
+        GRANULARITY,
+        TRANSCRIPTION,
+        Refused("timestamp_granularities", says="verbose_json"),
+        {"response_format": "json", "timestamp_granularities": ["segment"]},
+        differs="it would be without effect, and is refused, not ignored",
+    ),
+    Row(
+        "beam search",
+        WHISPER,
+        TRANSCRIPTION,
+        Refused("use_beam_search"),
+        {"use_beam_search": True, "n": 1},
+        differs=NO_BEAMS,
+    ),
+    Row("two beams", WHISPER, TRANSCRIPTION, Refused("n"), {"n": 2}, differs=NO_BEAMS),
+    Row(
+        "a stream with beams",
+        WHISPER,
+        TRANSCRIPTION,
+        Refused("n"),
+        {"stream": True, "use_beam_search": True, "n": 2},
+    ),
+    Row(
+        "a file that is no audio",
+        WHISPER,
+        TRANSCRIPTION,
+        Refused("file", code="invalid_audio"),
+        {"file": NO_AUDIO},
+    ),
+    Row(
+        "an empty file",
+        (),
+        TRANSCRIPTION,
+        Refused("file", code="invalid_audio", says="0 bytes"),
+        {"file": EMPTY},
+    ),
+    Row(
+        "audio of more than ten minutes",
+        (),
+        TRANSCRIPTION,
+        Refused("file", code="invalid_audio", says="longer than 600 seconds"),
+        {"file": TOO_LONG},
+        differs="its samples would fill memory of all clients; there a file's size alone counts",
+    ),
+    Row(
+        "a file above the limit of the server",
+        UPLOAD,
+        TRANSCRIPTION,
+        Refused(None, 413, "request_too_large"),
+        {"file": TOO_LARGE},
+        differs="before the file is read, as HTTP has it; there 400",
+    ),
+    Row(
+        "a `file` that is a text",
+        FILE_TYPE,
+        TRANSCRIPTION,
+        Refused("file"),
+        {"file": "not-a-file.wav"},
+        differs="as whatever a client must change; there 422",
+    ),
+    Row(
+        "no file",
+        (),
+        TRANSCRIPTION,
+        Refused("file", code="missing_required_parameter"),
+        without=("file",),
+    ),
+    Row(
+        "a transcription by another model",
+        (),
+        TRANSCRIPTION,
+        Refused("model", 404, "model_not_found"),
+        {"model": "other"},
+    ),
+    Row(
+        "a chat with a model that transcribes",
+        WHISPER,
+        CHAT,
+        Refused(None, code="unsupported_endpoint", says="/v1/audio/transcriptions"),
+        differs="with the path to use; there 404",
+    ),
+    Row(
+        "a completion of a model that transcribes",
+        WHISPER,
+        TEXT,
+        Refused(None, code="unsupported_endpoint", says="/v1/audio/transcriptions"),
+        differs="with the path to use; there 404",
+    ),
+    Row(
+        "audio is translated",
+        TRANSLATED,
+        TRANSLATION,
+        lambda answer: bool(answer["text"]),
+        {"language": "de"},
+    ),
+    Row(
+        "`to_language: en`",
+        TRANSLATED,
+        TRANSLATION,
+        _same,
+        {"language": "de", "to_language": "en"},
+        {"language": "de"},
+    ),
+    Row(
+        "`to_language: es`",
+        TRANSLATED,
+        TRANSLATION,
+        Refused("to_language"),
+        {"language": "de", "to_language": "es"},
+        differs="checkpoints here translate into English; there some know more",
+    ),
+    Row(
+        "`response_format: text` of a translation is plain text",
+        PLAIN_TEXT,
+        TRANSLATION,
+        lambda answer, other: answer.strip() == other["text"],
+        {"response_format": "text"},
+        {},
+    ),
+    Row(
+        "`response_format: verbose_json` of a translation",
+        (*GRANULARITY, *NUMBER),
+        TRANSLATION,
+        lambda answer: answer["duration"] == SHORT_SECONDS and len(answer["segments"]) > 0,
+        {"response_format": "verbose_json"},
+    ),
+    Row(
+        "a `prompt` of a translation",
+        TRANSLATED,
+        TRANSLATION,
+        lambda answer, other: (
+            _another(answer, other) and not answer["text"].startswith("red blue one")
+        ),
+        {"prompt": "red blue one"},
+        {},
+    ),
+    Row(
+        "a stream of a translation joins to the plain answer",
+        TRANSLATED,
+        TRANSLATION,
+        _joined,
+        {"stream": True, "seed": 42},
+        {"seed": 42},
+        differs=EVENTS,
+    ),
+    Row(
+        "longer audio is translated",
+        TRANSLATED,
+        TRANSLATION,
+        _all_windows,
+        {"file": LONGER},
+        TIMED,
+    ),
+    Row(
+        "`max_completion_tokens` cuts a translation",
+        TRANSLATED,
+        TRANSLATION,
+        _cut(8),
+        {"max_completion_tokens": 8},
+        {},
+    ),
+)
+"""All of them."""
