@@ -49,7 +49,7 @@ def serving(result: dict[str, Any]) -> Iterator[str]:
     yield "about an image that was sent before; the others encode an image again."
     apart = any(name.endswith(":disaggregated") for name in cases)
     if apart:
-        yield "`:disaggregated`: features of an encoder on another GPU, over gRPC in float32."
+        yield "`:disaggregated`: features of another GPU's encoder, then in float32 (now bfloat16)."
     yield ""
     for name, one in cases.items():
         yield from _first_text_goals(name, one["first_text_ms"])

@@ -1,6 +1,6 @@
 """A server that queries an encoder in a pod of its own, both real and on the tiny model."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from mm_api.documents.serving_plan import EncoderPlan, ServingPlan
 from support.eventually import eventually
-from support.served import Served, start_serving
+from support.served import PROGRAM, Served, start_serving
 from support.tiny_llava import BuiltEngine
 
 TIMEOUT_SECONDS = 60.0
@@ -74,15 +74,18 @@ class Pair:
 
 
 @contextmanager
-def run_encoder_pair(engine: BuiltEngine, folder: Path) -> Iterator[Pair]:
-    """Start both at one time, as pods are started."""
+def run_encoder_pair(
+    engine: BuiltEngine, folder: Path, program: Sequence[str] = PROGRAM
+) -> Iterator[Pair]:
+    """Start both at one time, as pods are started; `program`: see `start_serving`."""
     parts = {name: folder / name for name in ("encoder", "server")}
     for part in parts.values():
         part.mkdir()
     encoding = disaggregated(engine, parts["encoder"], "127.0.0.1:1")
-    with start_serving(engine.manifest, encoding, "--role", "encoder") as encoder:
+    role = ("--role", "encoder")
+    with start_serving(engine.manifest, encoding, *role, program=program) as encoder:
         requesting = disaggregated(engine, parts["server"], encoder.grpc_url)
-        with start_serving(engine.manifest, requesting) as server:
+        with start_serving(engine.manifest, requesting, program=program) as server:
             encoder.wait_until_ready()
             server.wait_until_ready()
             yield Pair(server, encoder)

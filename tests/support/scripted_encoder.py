@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import grpc
@@ -11,11 +12,29 @@ from numpy.typing import NDArray
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 from tritonclient.utils import np_to_triton_dtype, serialize_byte_tensor
 
+
+@dataclass(frozen=True)
+class Sent:
+    """A tensor as Triton sends it, right or not."""
+
+    datatype: str
+    shape: tuple[int, ...]
+    content: bytes
+
+    @classmethod
+    def of(cls, array: NDArray[Any]) -> "Sent":
+        """Return what Triton sends of an array."""
+        strings = array.dtype == np.object_
+        content = serialize_byte_tensor(array).item() if strings else array.tobytes()
+        return cls(np_to_triton_dtype(array.dtype), array.shape, content)
+
+
 Tensors = Mapping[str, NDArray[Any]]
+Answer = Mapping[str, "NDArray[Any] | Sent"]
 
 
 class _Servicer(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: ignore[misc]  # untyped
-    def __init__(self, answer: Callable[[], Tensors]) -> None:
+    def __init__(self, answer: Callable[[], Answer]) -> None:
         self.answer = answer
         self.requested = 0
         self.types: dict[str, str] = {}
@@ -26,18 +45,17 @@ class _Servicer(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: ignore[
         self.requested += 1
         self.types = {one.name: one.datatype for one in request.inputs}
         response = service_pb2.ModelInferResponse(model_name=request.model_name)
-        for name, array in self.answer().items():
+        for name, value in self.answer().items():
+            sent = value if isinstance(value, Sent) else Sent.of(value)
             output = response.outputs.add()
-            output.name, output.datatype = name, np_to_triton_dtype(array.dtype)
-            output.shape.extend(array.shape)
-            strings = array.dtype == np.object_
-            content = serialize_byte_tensor(array).item() if strings else array.tobytes()
-            response.raw_output_contents.append(content)
+            output.name, output.datatype = name, sent.datatype
+            output.shape.extend(sent.shape)
+            response.raw_output_contents.append(sent.content)
         return response
 
 
 @contextmanager
-def scripted_encoder(answer: Callable[[], Tensors]) -> Iterator[tuple[str, _Servicer]]:
+def scripted_encoder(answer: Callable[[], Answer]) -> Iterator[tuple[str, _Servicer]]:
     """Serve on a free port of loopback; yield the address and what counts the requests."""
     servicer = _Servicer(answer)
     server = grpc.server(ThreadPoolExecutor(4))

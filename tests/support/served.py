@@ -6,7 +6,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +21,8 @@ STARTUP_SECONDS = 180
 """Ready takes 6 s on a quiet machine; torch's imports share two cores with other tests."""
 
 STOP_SECONDS = 60
+
+PROGRAM = (sys.executable, "-m", "mm_runtime")
 
 
 @dataclass(frozen=True)
@@ -104,6 +106,7 @@ def start_serving(
     *arguments: str,
     folder: Path | None = None,
     environment: Mapping[str, str] | None = None,
+    program: Sequence[str] = PROGRAM,
 ) -> Iterator[Served]:
     """Start `mm-runtime serve`; it is killed with its server when the context ends.
 
@@ -113,13 +116,14 @@ def start_serving(
         arguments: More of the command line.
         folder: Where the repository goes; a temporary one when absent.
         environment: Of the process; this one's when absent.
+        program: The words in front of those of `mm-runtime`.
     """
     http, grpc, metrics = free_ports(3)
     with ExitStack() as stack:
         if folder is None:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="served-")))
         log_file = folder / "serve.log"
-        command = [sys.executable, "-m", "mm_runtime", "serve"]
+        command = [*program, "serve"]
         command += ["--manifest", str(manifest), "--serving", str(serving)]
         command += ["--repository", str(folder / "repository"), "--http-port", str(http)]
         command += ["--grpc-port", str(grpc), "--metrics-port", str(metrics)]

@@ -133,6 +133,9 @@ def values_of(
     if engine.backend == "Reference":
         host_type = NUMPY_TABLE_TYPES.get(table_type, table_type)
         table_type = table_type if gpu_features else host_type
+        if serving.device == "CUDA" and engine.vision is not None:
+            # The one that makes tensors of bfloat16 is torch.
+            host_type = table_type if engine.vision.engine == "Torch" else host_type
     shared = serving.sharing
     return RepositoryValues(
         engine_dir=engine_dir,

@@ -28,6 +28,13 @@ def all_finite(values: NDArray[Any]) -> bool:
     return int(without_sign.max()) < _HALF_EXPONENT << 1
 
 
+def of_bfloat16(bits: NDArray[np.uint16]) -> NDArray[np.float32]:
+    """Return the values of bfloat16, which numpy does not have: the upper halves of float32."""
+    wide = bits.astype(np.uint32)
+    wide <<= 16
+    return wide.view(np.float32)
+
+
 def single(tensors: Tensors, name: str) -> NDArray[Any] | None:
     """Return a tensor without its batch dimension, or None when it is absent.
 

@@ -26,9 +26,15 @@ HOST = "host_features"
 TABLE, MADE, HANDED = "OUT_PROMPT_EMBEDDING_TABLE", "FEATURES_ON_GPU", "features_on_gpu"
 
 
-def values(device: str = "CUDA", dtype: str = "bfloat16", **serving: Any) -> RepositoryValues:
+def values(
+    device: str = "CUDA", dtype: str = "bfloat16", vision: str = "ONNXRuntime", **serving: Any
+) -> RepositoryValues:
     """Return what configurations are filled with."""
     engine = manifest(dtype=dtype)
+    planned = engine.plan.engine
+    encoder = planned.vision.model_copy(update={"engine": vision}) if planned.vision else None
+    planned = planned.model_copy(update={"vision": encoder})
+    engine = engine.model_copy(update={"plan": engine.plan.model_copy(update={"engine": planned})})
     plan = serving_plan(engine.fingerprint, device=device, bls_instances=1, **serving)
     return values_of(
         engine, plan, PurePath("/engine"), PurePath("/serving.json"), PurePath("/adapters")
@@ -56,9 +62,21 @@ def test_bfloat16_stays_bfloat16_on_a_gpu(device: str, expected: str) -> None:
     assert type_of(tensorrt_llm.config(found), "prompt_embedding_table") == expected
 
 
-def test_encoders_in_other_pods_give_out_arrays() -> None:
-    """Their features leave through the network."""
-    assert type_of(vision_encoder.config(values()), TABLE) == "TYPE_FP32"
+@pytest.mark.parametrize(
+    ("device", "vision", "expected"),
+    [
+        pytest.param("CUDA", "Torch", "TYPE_BF16", id="torch"),
+        pytest.param("CUDA", "ONNXRuntime", "TYPE_FP32", id="onnx"),
+        pytest.param("CPU", "Torch", "TYPE_FP32", id="processor"),
+    ],
+)
+def test_encoders_in_other_pods_send_the_engines_type(
+    device: str, vision: str, expected: str
+) -> None:
+    """Half the bytes cross the network where torch, which makes them, is in the encoder's pod."""
+    found = vision_encoder.config(values(device, vision=vision))
+
+    assert type_of(found, TABLE) == expected
 
 
 def test_only_the_language_model_takes_gpu_tensors() -> None:

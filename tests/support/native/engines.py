@@ -75,14 +75,16 @@ class NativeEngine:
         return EngineDirectory.open(self.built.directory).manifest.plan
 
 
-def native_engine_of(family: str, folder: Path, version: str) -> NativeEngine:
-    """Build a small engine of a family under a folder.
+def native_engine_of(
+    family: str, folder: Path, version: str, engine: Mapping[str, Any] = MappingProxyType({})
+) -> NativeEngine:
+    """Build a small engine of a family under a folder; `engine`: more fields of the resource.
 
     Without its checkpoint's answers: tests compare them themselves, and servers are ready sooner.
     """
     checkpoint = _checkpoint(family, folder / "checkpoint")
     reference = build(checkpoint, folder / "reference")
-    plans = _plans(family, version, reference.facts, build={"evaluation": "Off"})
+    plans = _plans(family, version, reference.facts, engine=engine, build={"evaluation": "Off"})
     return _sealed(folder, version, checkpoint, reference, plans)
 
 

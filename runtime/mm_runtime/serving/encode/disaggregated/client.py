@@ -23,7 +23,7 @@ from mm_runtime.serving.encode.disaggregated.routing import order
 from mm_runtime.serving.encode.encoding import Outputs
 from mm_runtime.serving.encode.vision.cache import digest
 from mm_runtime.serving.encode.vision.pixel_bytes import with_values
-from mm_runtime.serving.tensors import Tensors
+from mm_runtime.serving.tensors import Tensors, of_bfloat16
 
 logger = logging.getLogger(__name__)
 
@@ -149,7 +149,14 @@ class EncoderClient:
             if OTHER_ENGINE in message:
                 return _Failure(Why.MISMATCH, message)
             return _Failure(_CODES.get(str(error.status()), Why.FAILED), message)
-        found = {one.name: result.as_numpy(one.name) for one in result.get_response().outputs}
+        try:
+            response = result.get_response()
+            found = {
+                one.name: _values(result, one, response.raw_output_contents[place])
+                for place, one in enumerate(response.outputs)
+            }
+        except (IndexError, ValueError) as error:
+            return _Failure(Why.INVALID, f"its tensors cannot be read: {error}")
         theirs = found.pop(OWN_IDENTITY, None)
         reported = theirs.reshape(-1)[0].decode() if theirs is not None and theirs.size else "none"
         if reported != self._identity:
@@ -170,6 +177,17 @@ class EncoderClient:
             client = InferenceServerClient(encoder, channel_args=list(CHANNEL))
             client = self._clients.setdefault(encoder, client)
         return client
+
+
+def _values(result: Any, output: Any, content: bytes) -> Any:
+    """Return the values of one output.
+
+    Raises:
+        ValueError: they are not as many as its shape says.
+    """
+    if output.datatype == "BF16":  # tritonclient has another type for it in each version
+        return of_bfloat16(np.frombuffer(content, np.uint16).reshape(output.shape))
+    return result.as_numpy(output.name)
 
 
 def _image_count(inputs: Tensors) -> int:

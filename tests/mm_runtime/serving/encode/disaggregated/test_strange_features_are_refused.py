@@ -1,6 +1,7 @@
 """What is no answer of this engine's own encoder never reaches the language model."""
 
 import threading
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import numpy as np
@@ -17,7 +18,7 @@ from mm_runtime.serving.encode.disaggregated.client import (
 from mm_runtime.serving.encode.disaggregated.identity import vision_identity
 from mm_runtime.serving.encode.disaggregated.responses import ExpectedFeatures
 from support.documents import FACTS, manifest
-from support.scripted_encoder import Tensors, scripted_encoder
+from support.scripted_encoder import Sent, Tensors, scripted_encoder
 
 VISION = manifest().plan.engine.vision
 assert VISION is not None
@@ -117,6 +118,30 @@ def test_others_are_refused(answer: Tensors, why: Why, reported: str) -> None:
     with scripted_encoder(lambda: answer) as (address, _):
         found, text = _refused(_client(address))
     assert (why, True) == (found, reported in text), text
+
+
+def test_tensors_of_another_length_than_their_shape() -> None:
+    """They are refused before anything is read of them, whatever their type."""
+    for datatype in ("BF16", "FP16"):
+        short = replace(Sent.of(_features()[TABLE]), datatype=datatype, content=b"12")
+        with scripted_encoder(lambda: {**_features(), TABLE: short}) as (address, _):  # noqa: B023
+            why, text = _refused(_client(address))
+        assert (why, "cannot be read" in text) == (Why.INVALID, True), text
+
+
+def test_values_of_bfloat16_are_the_upper_halves_of_float32() -> None:
+    """An encoder sends them where the engine has that type; numpy does not."""
+    table = np.linspace(-3, 3, ROWS * HIDDEN, dtype=np.float32).reshape(1, ROWS, HIDDEN)
+    table = (table.view(np.uint32) & 0xFFFF0000).view(np.float32)
+    bits = (table.view(np.uint32) >> 16).astype(np.uint16)
+    sent = Sent("BF16", table.shape, bits.tobytes())
+    wanted = ExpectedFeatures.of(FACTS, VISION, np.float32)
+    with scripted_encoder(lambda: {**_features(), TABLE: sent}) as (address, _):
+        client = EncoderClient(
+            lambda: [address], identity=IDENTITY, expected_features=wanted, timeout_seconds=SECONDS
+        )
+        found = client.encode(PIXELS)
+    np.testing.assert_array_equal(found[TABLE], table)
 
 
 def test_the_next_encoder_is_queried(monkeypatch: pytest.MonkeyPatch) -> None:
