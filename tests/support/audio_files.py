@@ -30,6 +30,7 @@ def encode_audio(
     layout = "mono" if channels == 1 else "stereo"
     with av.open(file, "w", format=container) as output:
         stream = output.add_stream(codec, rate=rate, layout=layout)
+        assert isinstance(stream, av.AudioStream)
         frame = av.AudioFrame.from_ndarray(
             np.repeat(audio[None], channels, axis=0).astype(np.float32), "fltp", layout
         )
