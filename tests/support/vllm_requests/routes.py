@@ -1,6 +1,6 @@
 """Rows of tokens, models, the server's own routes, and what only other servers have."""
 
-from support.calling_llava import POSITIONS, SIZE
+from support.calling_llava import BEGIN, POSITIONS, SIZE
 from support.vllm_requests.table import MESSAGES, TRANSLATION, Refused, Row
 
 _SERVE = "entrypoints/serve/instrumentator/"
@@ -30,7 +30,13 @@ ROWS = (
         TOKENS,
         "/tokenize",
         lambda answer: (
-            answer == {"count": 2, "max_model_len": POSITIONS, "tokens": HI, "token_strs": None}
+            answer
+            == {
+                "count": 3,
+                "max_model_len": POSITIONS,
+                "tokens": [BEGIN, *HI],
+                "token_strs": None,
+            }
         ),
         {"model": "tiny", "prompt": "Hi"},
     ),
@@ -45,7 +51,7 @@ ROWS = (
         "the spelling of tokens",
         TOKENS,
         "/tokenize",
-        lambda answer: answer["token_strs"] == ["H", "i"],
+        lambda answer: answer["token_strs"][1:] == ["H", "i"],
         {"prompt": "Hi", "return_token_strs": True},
     ),
     Row(

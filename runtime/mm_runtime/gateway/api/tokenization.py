@@ -17,7 +17,8 @@ class TokenizeRequest(WrittenRequest):
     prompt: str | None = None
     messages: Messages | None = None
     add_special_tokens: StrictBool | None = None
-    """With the begin token; by default of a text only: a conversation's template writes it."""
+    """False: without those that the tokenizer, or the gateway, adds to what is written; by default
+    with them, as the engine reads it."""
 
     return_token_strs: StrictBool = False
 

@@ -184,15 +184,22 @@ class ChatPrompt:
                     "/v1/chat/completions with images.",
                     param="prompt",
                 )
-        if text.startswith(tuple(filter(None, (self.begin, self.style.opening)))):
-            return text
-        if not self.begin:
+        if not self.begin and not text.startswith(self.style.opening or ()):
             raise InvalidRequestError(
                 f"`prompt` must begin with {self.style.opening!r}, as prompts of this model do. "
                 "For a question POST /v1/chat/completions.",
                 param="prompt",
             )
-        return self.begin + text
+        return self.begun(text)
+
+    def begun(self, text: str) -> str:
+        """Return a text behind the begin token, which stands there or is added.
+
+        A text with the family's opening, and one for a tokenizer without such a token, stay as
+        they are.
+        """
+        marks = tuple(filter(None, (self.begin, self.style.opening)))
+        return text if text.startswith(marks) else self.begin + text
 
     def _tools(self, request: ChatRequest) -> list[Tool]:
         """Return the functions that the model may call, their texts checked."""

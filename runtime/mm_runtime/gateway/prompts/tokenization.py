@@ -24,7 +24,7 @@ class Tokenization:
     chat_prompt: ChatPrompt | None
 
     def tokenize(self, request: TokenizeRequest) -> dict[str, object]:
-        """Return a text's tokens; an image is the one token of its placeholder.
+        """Return the tokens that the engine reads; an image is the one token of its placeholder.
 
         Raises:
             UnknownModelError, InvalidRequestError: as a completion.
@@ -32,6 +32,9 @@ class Tokenization:
         name = request.model or self.model.name
         self.model.names.adapter(name)
         text, special = request.prompt, request.add_special_tokens is not False
+        if text is not None and special and self.chat_prompt is not None:
+            # Not every tokenizer adds the begin token by itself.
+            text = self.chat_prompt.begun(text)
         if request.messages is not None:
             if self.chat_prompt is None:
                 raise InvalidRequestError(
@@ -42,7 +45,6 @@ class Tokenization:
             chat = request.chat(name)
             refuse_unserved(chat, self.model.backend, calls_missing=self.model.calls_missing)
             text = self.chat_prompt.write(self.chat_prompt.split(chat))
-            special = bool(request.add_special_tokens)
         assert text is not None  # noqa: S101  # one of both is there
         check_characters(self._limits, text, "prompt" if request.messages is None else "messages")
         encode = self.codec.encode_prompt if special else self.codec.encode_word

@@ -1,0 +1,110 @@
+"""`/tokenize` returns what the pod's preprocessing makes of the same text or conversation."""
+
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import httpx
+import pytest
+
+from mm_runtime.gateway.wiring import Gateway, build_gateway
+from mm_runtime.serving.directory import EngineDirectory
+from mm_runtime.serving.prompts.questions import load_questions
+from mm_runtime.serving.prompts.styles import style_of
+from mm_runtime.serving.prompts.tokens import TextCodec
+from support.build_plans import serving_plan
+from support.families.images import CASES
+from support.families.shared import shared_family
+from support.gateways import MODEL, serve, toy_gateway
+from support.images import data_url, encode, plain_image
+from support.kept_decoders import KeptDecoders
+from support.representatives import others_are_slow
+from support.scripted_engine import ScriptedEngine
+
+CHAT, TEXT = "/v1/chat/completions", "/v1/completions"
+QUESTION = "what is in the image ?"
+IMAGE = {"type": "image_url", "image_url": {"url": data_url(encode(plain_image()))}}
+
+REPRESENTATIVES = ("internvl", "nvila", "qwen2-vl", "vila")
+"""Of tokenizers with a begin token and without, of styles with an opening and without."""
+
+TEMPLATED = sorted(set(CASES) - {"llava"})
+"""Its small checkpoint has no chat template; the toy gateway is of this family."""
+
+
+def _gateway(directory: EngineDirectory, engine: ScriptedEngine) -> Gateway:
+    with patch("mm_runtime.gateway.wiring.Decoders", KeptDecoders):
+        return build_gateway(
+            manifest=directory.manifest,
+            serving=serving_plan(directory.manifest.fingerprint),
+            engine_dir=directory.root,
+            engine=engine,
+            auth_token_file=None,
+        )
+
+
+@pytest.mark.parametrize("family", others_are_slow(TEMPLATED, *REPRESENTATIVES))
+async def test_families(family: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """A conversation and a text, of each family's tokenizer and template."""
+    directory = shared_family(tmp_path_factory, family).engine
+    codec = TextCodec(directory.tokenizer)
+    questions, engine = load_questions(directory, codec), ScriptedEngine()
+    # A text for a tokenizer without a begin token has to have its family's opening.
+    opening = "" if codec.begin_token else style_of(directory, codec).opening
+    bodies: dict[str, dict[str, Any]] = {
+        CHAT: {"messages": [{"role": "user", "content": QUESTION}]},
+        TEXT: {"prompt": opening + QUESTION},
+    }
+    async with (
+        serve(_gateway(directory, engine)) as running,
+        httpx.AsyncClient(base_url=running.url, timeout=60) as client,
+    ):
+        for path, body in bodies.items():
+            answer = await client.post(path, json={**body, "model": "tiny", "max_tokens": 1})
+            assert answer.status_code == httpx.codes.OK, answer.text
+            found = (await client.post("/tokenize", json=body)).json()
+            read = questions.write(engine.requests[-1].prompt, None, (), video=False).ids
+            assert found["tokens"] == read
+            assert found["count"] == answer.json()["usage"]["prompt_tokens"]
+
+
+@pytest.mark.parametrize(
+    ("body", "tokens"),
+    [
+        pytest.param({"prompt": "word"}, [1, 0], id="as-it-is-read"),
+        pytest.param({"prompt": "<s> word"}, [1, 0], id="begun-by-the-client"),
+        pytest.param({"prompt": "word", "add_special_tokens": True}, [1, 0], id="with"),
+        pytest.param({"prompt": "word", "add_special_tokens": False}, [0], id="without"),
+        pytest.param({"prompt": "<image>"}, [1, 3], id="placeholder"),
+    ],
+)
+async def test_texts(tmp_path: Path, body: dict[str, object], tokens: list[int]) -> None:
+    """The begin token once, unless none is wanted; a placeholder is a text like any other."""
+    async with (
+        serve(toy_gateway(tmp_path, ScriptedEngine())) as running,
+        httpx.AsyncClient(base_url=running.url, timeout=60) as client,
+    ):
+        assert (await client.post("/tokenize", json=body)).json()["tokens"] == tokens
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param([{"type": "text", "text": "what ?"}], id="text"),
+        pytest.param([IMAGE, {"type": "text", "text": "what ?"}], id="image"),
+    ],
+)
+async def test_conversations(tmp_path: Path, content: list[dict[str, object]]) -> None:
+    """The begin token that the tokenizer adds is there, as it is in the prompt that is counted."""
+    body = {"messages": [{"role": "user", "content": content}]}
+    async with (
+        serve(toy_gateway(tmp_path, ScriptedEngine())) as running,
+        httpx.AsyncClient(base_url=running.url, timeout=60) as client,
+    ):
+        found = (await client.post("/tokenize", json=body)).json()
+        bare = (await client.post("/tokenize", json={**body, "add_special_tokens": False})).json()
+        answer = (await client.post(CHAT, json={**body, "model": MODEL})).json()
+    features = answer["usage"].get("prompt_tokens_details", {}).get("image_tokens", 1)
+    assert found["count"] == answer["usage"]["prompt_tokens"] - features + 1
+    assert found["tokens"][0] == 1
+    assert found["tokens"][1:] == bare["tokens"][-len(found["tokens"]) + 1 :]
