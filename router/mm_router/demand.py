@@ -105,6 +105,7 @@ class Demand:
         audio: tokens of recordings, estimated.
         answers: their number; 0: nothing is generated.
         longest: tokens of an answer; None: the request does not say.
+        prompts: that text and answers are of, in equal parts.
     """
 
     text: int = 0
@@ -113,13 +114,15 @@ class Demand:
     audio: int = 0
     answers: int = 1
     longest: int | None = None
+    prompts: int = 1
 
     def prompt_tokens(self, size: ModelSize) -> int:
         """Return the tokens before the answer; a longer prompt than fits is refused, not read."""
         images = sum(_image_tokens(pixels, size) for pixels in self.images)
         videos = self.videos * VIDEO_IMAGES * _image_tokens(0, size)
         tokens = REQUEST_TOKENS + self.text + images + videos + self.audio
-        return min(tokens, REQUEST_TOKENS + size.sequence) if size.sequence else tokens
+        most = REQUEST_TOKENS + self.prompts * size.sequence
+        return min(tokens, most) if size.sequence else tokens
 
     def work(self, size: ModelSize) -> Work:
         """Return what a replica is expected to do."""
@@ -134,7 +137,9 @@ class Demand:
         return self.prompt_tokens(size) + self._answers(longest, size)
 
     def _answers(self, tokens: int, size: ModelSize) -> int:
-        most = size.sequence - self.prompt_tokens(size) if size.sequence else MOST_ANSWER_TOKENS
+        most = MOST_ANSWER_TOKENS
+        if size.sequence:
+            most = size.sequence - self.prompt_tokens(size) // self.prompts
         return self.answers * max(1, min(tokens, most))
 
 
@@ -149,14 +154,16 @@ def demand_of(request: dict[str, Any], *, answered: bool = True) -> Demand:
     _walk(request, found)
     text = math.ceil(found.text_bytes / BYTES_PER_TOKEN) + found.token_ids
     answers = max(_count(request.get("n")) or 1, _count(request.get("best_of")) or 1)
+    prompts = min(_prompts(request.get("prompt")), MOST_ANSWERS)
     limits = (_count(request.get(name)) for name in _ANSWER_LIMITS)
     return Demand(
         text=text,
         images=tuple(found.images),
         videos=found.videos,
         audio=found.audio,
-        answers=min(answers, MOST_ANSWERS) if answered else 0,
+        answers=min(answers * prompts, MOST_ANSWERS) if answered else 0,
         longest=next((limit for limit in limits if limit), None),
+        prompts=prompts,
     )
 
 
@@ -237,6 +244,13 @@ def _length(text: str) -> int:
 
 def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
+
+
+def _prompts(prompt: object) -> int:
+    """Return how many prompts a text completion has; a list of ids of tokens is one."""
+    if isinstance(prompt, list) and prompt and not isinstance(prompt[0], int):
+        return len(prompt)
+    return 1
 
 
 def _count(value: object) -> int:

@@ -159,6 +159,11 @@ def test_parts_are_counted(part: dict[str, Any], expected: Demand) -> None:
         pytest.param({"max_output_tokens": 9}, 1, 9, id="responses"),
         pytest.param({"n": 2, "best_of": 5}, 5, None, id="best-of"),
         pytest.param({"n": 10**9}, 128, None, id="many"),
+        pytest.param({"prompt": ["a", "b"], "n": 3, "max_tokens": 7}, 6, 7, id="prompts"),
+        pytest.param({"prompt": [[1, 2], [3]]}, 2, None, id="prompts-of-tokens"),
+        pytest.param({"prompt": [1, 2, 3]}, 1, None, id="one-of-tokens"),
+        pytest.param({"prompt": ["a"] * 999}, 128, None, id="many-prompts"),
+        pytest.param({"prompt": []}, 1, None, id="no-prompt"),
         pytest.param({"n": "2", "max_tokens": -1}, 1, None, id="malformed"),
         pytest.param({"n": True, "max_tokens": 1.5}, 1, None, id="other-types"),
     ],
@@ -191,6 +196,13 @@ def test_answers_are_counted(parameters: dict[str, Any], answers: int, longest: 
         ),
         pytest.param(
             Demand(text=5000), ModelSize(1000), Work(REQUEST_TOKENS + 1000, 1), 1033, id="no-room"
+        ),
+        pytest.param(
+            Demand(text=1568, answers=2, longest=900, prompts=2),
+            ModelSize(1000),
+            Work(1600, 2 * 200),
+            2000,
+            id="a-sequence-for-each-prompt",
         ),
         pytest.param(
             Demand(longest=10**18), UNPLANNED, Work(32, MOST_ANSWER_TOKENS), 32 + 32_768, id="huge"

@@ -131,6 +131,7 @@ def is_json(one: Answer, other: Answer) -> bool:
 ROWS = [
     Row("messages", (CHAT,), {"messages": [{"role": "user", "content": "?"}]}, differs),
     Row("prompt", (TEXT,), {"prompt": "?"}, lambda _, other: other.prompt_tokens == 2),
+    Row("prompt", (TEXT,), {"prompt": ["?", "!?"]}, lambda _, other: other.prompt_tokens == 5),
     Row(
         "input",
         (RESPONSE,),
@@ -314,7 +315,7 @@ REFUSED: list[tuple[str, str, Any]] = [
     *((endpoint, "unheard_of", 1) for endpoint in ALL),
     (CHAT, "mm_processor_kwargs", {"max_pixels": 3136}),
     (CHAT, "top_logprobs", 2),
-    (TEXT, "prompt", ["one", "two"]),
+    (TEXT, "prompt", []),
     (RESPONSE, "top_k", 3),
 ]
 

@@ -18,7 +18,8 @@ from mm_runtime.gateway.backends.merged import merged
 from mm_runtime.gateway.errors import EngineFailedError
 from mm_runtime.gateway.long_audio import transcribed
 from mm_runtime.gateway.media.audio_reader import Windows
-from mm_runtime.gateway.preparation import AnyRequest, Preparation, PreparedChat
+from mm_runtime.gateway.preparation import AnyRequest, Preparation
+from mm_runtime.gateway.prepared import PreparedChat, PreparedRequest
 
 LIKELIEST = Sampling(0.0, 1.0, presence_penalty=None, frequency_penalty=None, seed=0)
 """Greedy: the same engine gives the same answer."""
@@ -51,7 +52,7 @@ class Ending:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """All choices are complete."""
+    """All choices are complete, or of one of several all that is to be said."""
 
     completion_tokens: int
     """Of all of them."""
@@ -64,6 +65,9 @@ class Finished:
 
     cached_tokens: int | None = None
     """Of the prompt, known from earlier requests. None: nothing is kept of them."""
+
+    choice: int = 0
+    """Of one choice alone: which."""
 
 
 Event = Admitted | Piece | Ending | Finished
@@ -89,7 +93,7 @@ class ChatService:
         """What is served."""
         return self.preparation.model
 
-    async def prepare(self, request: AnyRequest, key: str = "") -> PreparedChat:
+    async def prepare(self, request: AnyRequest, key: str = "") -> PreparedRequest:
         """Check a request and get it ready for the engine.
 
         Args:
@@ -101,40 +105,52 @@ class ChatService:
         """
         return await self.preparation.prepare(request, key)
 
-    def answer(self, chat: PreparedChat, *, request_id: str) -> AsyncGenerator[Event, None]:
+    def answer(self, request: PreparedRequest, *, request_id: str) -> AsyncGenerator[Event, None]:
         """Wait for a slot, generate, and yield what happens; `Finished` comes last.
 
         The caller holds a place of `admission` for each choice and bounds the time; closing the
         iterator stops the generation.
         """
         # Most have one choice, and no generator more between the engine and the client.
-        return (self._one if chat.choices == 1 else self._several)(chat, request_id)
+        if request.choices == 1:
+            return self._one(request.chats[0], request_id)
+        return self._several(request, request_id)
 
-    async def _several(self, chat: PreparedChat, request_id: str) -> AsyncGenerator[Event, None]:
-        """Yield what happens to all choices, in slots of their own."""
-        choices = [self._one(chat, request_id, number) for number in range(chat.choices)]
+    async def _several(
+        self, request: PreparedRequest, request_id: str
+    ) -> AsyncGenerator[Event, None]:
+        """Yield what happens to all choices, in slots of their own; those of a prompt in a row."""
+        each = request.choices_each
+        choices = [
+            self._one(chat, request_id, prompt * each + sample, sample)
+            for prompt, chat in enumerate(request.chats)
+            for sample in range(each)
+        ]
         admitted, tokens = False, 0
-        cached: list[int] = []
+        cached: dict[int, int] = {}
         async with aclosing(merged(choices)) as events:
             async for event in events:
                 match event:
                     case Finished():
                         tokens += event.completion_tokens
-                        cached += [] if event.cached_tokens is None else [event.cached_tokens]
+                        if (known := event.cached_tokens) is not None:
+                            # Other choices find what the first one has computed.
+                            prompt = event.choice // each
+                            cached[prompt] = min(known, cached.get(prompt, known))
                     case Admitted() if admitted:
                         pass
                     case _:
                         admitted = True
                         yield event
-        # Other choices find what the first one has computed.
-        yield Finished(tokens, cached_tokens=min(cached, default=None))
+        yield Finished(tokens, cached_tokens=sum(cached.values()) if cached else None)
 
     async def _one(
-        self, chat: PreparedChat, request_id: str, choice: int = 0
+        self, chat: PreparedChat, request_id: str, choice: int = 0, sample: int = 0
     ) -> AsyncGenerator[Event, None]:
+        """Yield what happens to one choice, which is the so-and-so-many-th of its prompt."""
         async with self.admission.slot(chat.ticket) as waited:
             yield Admitted(waited)
-            request = _engine_request(chat, request_id, choice)
+            request = _engine_request(chat, request_id, choice, sample)
             language = chat.language
             if chat.seconds:
                 language = language or await self._detected(request)
@@ -166,7 +182,7 @@ class ChatService:
             if held or ready:
                 yield Piece(held, 0, choice, ready)
             yield Ending(ended.reason, choice)
-            yield Finished(ended.tokens, language, cached_tokens=cached)
+            yield Finished(ended.tokens, language, cached_tokens=cached, choice=choice)
 
     async def _windows(
         self, request: EngineRequest, windows: Windows, language: str
@@ -202,9 +218,13 @@ class ChatService:
         )[0]
 
 
-def _engine_request(chat: PreparedChat, request_id: str, choice: int) -> EngineRequest:
-    """Return what the engine generates of one choice; each has a seed of its own."""
-    seed = (chat.sampling.seed + choice) % 2**64
+def _engine_request(chat: PreparedChat, request_id: str, choice: int, sample: int) -> EngineRequest:
+    """Return what the engine generates of one choice.
+
+    Each of a prompt has a seed of its own. Those of other prompts have the same ones: a prompt
+    beside others is answered as it is alone.
+    """
+    seed = (chat.sampling.seed + sample) % 2**64
     return EngineRequest(
         request_id=f"{request_id}-{choice}" if choice else request_id,
         prompt=chat.prompt,

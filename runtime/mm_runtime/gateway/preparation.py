@@ -13,15 +13,9 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from mm_runtime.gateway.admission.fair_queue import PLAIN, Ticket
 from mm_runtime.gateway.admission.salts import salt_of
 from mm_runtime.gateway.admission.tokens import TokenBudget, budget_tokens, check_characters
-from mm_runtime.gateway.api.audio import (
-    SUBTITLES,
-    TRANSCRIBE,
-    TRANSLATE,
-    TranscriptionRequest,
-)
+from mm_runtime.gateway.api.audio import SUBTITLES, TRANSLATE, TranscriptionRequest
 from mm_runtime.gateway.api.openai import (
     ChatRequest,
     CompletionRequest,
@@ -29,17 +23,17 @@ from mm_runtime.gateway.api.openai import (
 )
 from mm_runtime.gateway.api.parameters import refuse_unserved
 from mm_runtime.gateway.api.served_model import ServedModel
-from mm_runtime.gateway.backends.engine import Form, Sampling
 from mm_runtime.gateway.backends.forms import calls_need_tokens, form_of
 from mm_runtime.gateway.backends.sampling import sampling_of
 from mm_runtime.gateway.errors import InvalidRequestError
 from mm_runtime.gateway.media.accepted import check_features, check_media, check_recordings
 from mm_runtime.gateway.media.audio import seconds_of
-from mm_runtime.gateway.media.audio_reader import DEFAULT_LANGUAGE, AudioReader, Windows
+from mm_runtime.gateway.media.audio_reader import DEFAULT_LANGUAGE, AudioReader
 from mm_runtime.gateway.media.details import detailed, with_options
 from mm_runtime.gateway.media.frames import Video
 from mm_runtime.gateway.media.images import ImageLoader, ImageReference, VideoReference
 from mm_runtime.gateway.media.recordings import AudioReference
+from mm_runtime.gateway.prepared import PreparedChat, PreparedRequest
 from mm_runtime.gateway.prompts.conversation import ChatPrompt
 from mm_runtime.gateway.prompts.layout import PromptLayout
 from mm_runtime.gateway.prompts.templates import Tool, Turn
@@ -54,60 +48,11 @@ _THREAD_CHARACTERS = 16_384
 
 
 @dataclass(frozen=True, slots=True)
-class PreparedChat:
-    """A checked request with everything the engine needs."""
-
-    prompt: str
-    images: tuple[NDArray[np.uint8], ...]
-    videos: tuple[Video, ...]
-    audio: NDArray[np.float32] | None
-    cache_salt: str
-    budget: TokenBudget
-    sampling: Sampling
-    stops: tuple[str, ...]
-    turns: tuple[Turn, ...] = ()
-    tools: tuple[Tool, ...] = ()
-    adapter: int | None = None
-    """Id of the LoRA adapter that answers; None: the base model."""
-    language: str = ""
-    """Of the audio, as the client named it or by default; empty: the engine detects it first."""
-    task: str = TRANSCRIBE
-    """What is done with the audio."""
-    before: str = ""
-    """What was said before the audio."""
-    windows: Windows | None = None
-    """Audio instead of `audio`, read window by window; the answer has time stamps."""
-    seconds: float = 0.0
-    """Length of the audio."""
-    choices: int = 1
-    stop_ids: frozenset[int] = frozenset()
-    shows_special: bool = False
-    likeliest: int | None = None
-    form: Form | None = None
-    """As in `EngineRequest`."""
-    recordings: tuple[NDArray[np.float32], ...] = ()
-    """Of the conversation."""
-    ticket: Ticket = PLAIN
-    """Of each choice: how it waits for a slot."""
-
-    @property
-    def image_count(self) -> int:
-        """Number of images."""
-        return len(self.images)
-
-    @property
-    def media_bytes(self) -> int:
-        """Memory of pixels and samples, held until the answer ends."""
-        media = (*self.images, *self.videos, self.audio, *self.recordings)
-        windows = 0 if self.windows is None else self.windows.frames.nbytes
-        return windows + sum(one.nbytes for one in media if one is not None)
-
-
-@dataclass(frozen=True, slots=True)
 class _Parsed:
-    """A request's complete prompt and where its media are."""
+    """A complete prompt, which part of the request holds it, and where its media are."""
 
     prompt: str
+    param: str
     images: list[ImageReference]
     videos: list[VideoReference]
     turns: tuple[Turn, ...] = ()
@@ -170,15 +115,19 @@ class Preparation:
         return None if self._chat_prompt is None else self._chat_prompt.control
 
     def text_tokens(self, request: ChatRequest | CompletionRequest) -> int:
-        """Return the tokens of a request's complete prompt without the features of its media.
+        """Return the tokens of a request's complete prompts without the features of their media.
 
         Raises:
             InvalidRequestError: as `prepare`.
         """
-        parsed = self._read(request)
-        marks = len(parsed.images) + len(parsed.videos)
-        return self._layout.text_tokens(
-            parsed.prompt, marks, video=bool(parsed.videos), kinds=parsed.kinds
+        return sum(
+            self._layout.text_tokens(
+                parsed.prompt,
+                len(parsed.images) + len(parsed.videos),
+                video=bool(parsed.videos),
+                kinds=parsed.kinds,
+            )
+            for parsed in self._read(request)
         )
 
     def rows(self, sizes: Sequence[Size]) -> int:
@@ -193,8 +142,8 @@ class Preparation:
         """Return the features of the images of one request, in the prompt or beside it."""
         return self._layout.rows(sizes) + self._layout.cross_attention_rows(sizes)
 
-    async def prepare(self, request: AnyRequest, key: str = "") -> PreparedChat:
-        """Check a request and get it ready for the engine.
+    async def prepare(self, request: AnyRequest, key: str = "") -> PreparedRequest:
+        """Check a request and get it ready for the engine: all of its prompts, or none.
 
         Args:
             request: of a client.
@@ -206,19 +155,30 @@ class Preparation:
         """
         adapter = self.model.names.adapter(request.model)
         if isinstance(request, TranscriptionRequest):
-            return replace(await self._prepare_audio(request), adapter=adapter)
+            return PreparedRequest((replace(await self._prepare_audio(request), adapter=adapter),))
         refuse_unserved(request, self.model.backend, calls_missing=self.model.calls_missing)
-        parsed = self._read(request)
+        prompts = self._read(request)
+        for parsed in prompts:
+            check_characters(self.model.limits, parsed.prompt, parsed.param)
         form = form_of(request, self.model.dialect, self._control, self.model.guided)
+        salt = salt_of(key if self._keys_are_salts else "", request.cache_salt or "")
+        chats = [
+            replace(await self._prepare_chat(request, parsed, salt), adapter=adapter, form=form)
+            for parsed in prompts
+        ]
+        return PreparedRequest(tuple(chats))
+
+    async def _prepare_chat(
+        self, request: ChatRequest | CompletionRequest, parsed: _Parsed, salt: str
+    ) -> PreparedChat:
+        """Return one prompt of a request, without form and adapter."""
         marks = len(parsed.images) + len(parsed.videos)
-        check_characters(self.model.limits, parsed.prompt, _prompt_param(request))
         text_tokens = await self._count(
             parsed.prompt, marks, video=bool(parsed.videos), kinds=parsed.kinds
         )
         # What can be refused before anything is fetched: exact where images' tokens are known.
         least = self._layout.least_rows(len(parsed.images)) + len(parsed.videos)
-        budget = self._budget(request, text_tokens, marks, least)
-        salt = salt_of(key if self._keys_are_salts else "", request.cache_salt or "")
+        budget = self._budget(request, parsed, text_tokens, least)
         images = await self._images.load(
             parsed.images, parsed.processors[: len(parsed.images)], salt
         )
@@ -234,12 +194,12 @@ class Preparation:
             rows += sum(self._layout.video_rows(*_frames(video)) for video in videos)
             if parsed.kinds:
                 check_features(self.model, rows)
-            budget = self._budget(request, text_tokens, marks, rows)
+            budget = self._budget(request, parsed, text_tokens, rows)
         recordings = await self._recordings(parsed.recordings)
         if recordings:
             # Each has one token in the text, which its features take the place of.
             features = sum(map(self.model.audio_features, map(len, recordings))) - len(recordings)
-            budget = self._budget(request, text_tokens, marks, budget.image_tokens + features)
+            budget = self._budget(request, parsed, text_tokens, budget.image_tokens + features)
         cross_attention_rows = self._layout.cross_attention_rows(
             [(image.shape[0], image.shape[1]) for image in images]
         )
@@ -254,13 +214,11 @@ class Preparation:
             stops=request.stops,
             turns=parsed.turns,
             tools=parsed.tools,
-            adapter=adapter,
             choices=request.choices,
             stop_ids=frozenset(request.stop_token_ids or ()),
             shows_special=request.skip_special_tokens is False
             or calls_need_tokens(request, self.model.dialect),
             likeliest=_likeliest(request),
-            form=form,
             recordings=recordings,
         )
 
@@ -364,15 +322,15 @@ class Preparation:
             likeliest=0 if windows and request.response_format == "verbose_json" else None,
         )
 
-    def _read(self, request: ChatRequest | CompletionRequest) -> _Parsed:
+    def _read(self, request: ChatRequest | CompletionRequest) -> list[_Parsed]:
+        """Return the prompts of a request, all of them checked as far as their texts say."""
         if self.audio_reader is not None:
             raise InvalidRequestError(
                 "This model transcribes audio. POST /v1/audio/transcriptions with `file`.",
                 code="unsupported_endpoint",
             )
         if isinstance(request, CompletionRequest):
-            text = request.text
-            return _Parsed(self._chat_prompt.written(text) if self._chat_prompt else text, [], [])
+            return [self._written(text, param) for param, text in request.texts.items()]
         if self._chat_prompt is None:
             raise InvalidRequestError(
                 "This model turns one text into another and knows no conversations. POST "
@@ -384,8 +342,9 @@ class Preparation:
         check_media(self.model, found.images, found.videos)
         check_recordings(self.model, found.recordings)
         processors = self._processors(request, found.images, found.videos)
-        return _Parsed(
+        parsed = _Parsed(
             self._chat_prompt.write(found),
+            "messages",
             found.images,
             found.videos,
             tuple(found.turns),
@@ -393,6 +352,12 @@ class Preparation:
             tuple(found.recordings),
             tuple(found.tools),
         )
+        return [parsed]
+
+    def _written(self, text: str, param: str) -> _Parsed:
+        """Return a prompt that its client has written."""
+        prompt = self._chat_prompt.written(text, param) if self._chat_prompt else text
+        return _Parsed(prompt, param, [], [])
 
     def _processors(
         self, request: ChatRequest, images: list[ImageReference], videos: list[VideoReference]
@@ -419,15 +384,15 @@ class Preparation:
         return count() if len(prompt) <= _THREAD_CHARACTERS else await asyncio.to_thread(count)
 
     def _budget(
-        self, request: GenerationRequest, text_tokens: int, images: int, rows: int
+        self, request: GenerationRequest, parsed: _Parsed, text_tokens: int, rows: int
     ) -> TokenBudget:
         return budget_tokens(
             self.model.limits,
             text_tokens=text_tokens,
             image_tokens=rows,
-            images=images,
+            images=len(parsed.images) + len(parsed.videos),
             wanted=request.token_limit,
-            param=_prompt_param(request),
+            param=parsed.param,
         )
 
 
@@ -440,11 +405,6 @@ def _frames(video: Video) -> tuple[int, Size]:
     """Return the number of frames and their size."""
     frames, height, width, _ = video.pixels.shape
     return frames, (height, width)
-
-
-def _prompt_param(request: GenerationRequest) -> str:
-    """Return which part of a request holds its prompt."""
-    return "messages" if isinstance(request, ChatRequest) else "prompt"
 
 
 def _likeliest(request: ChatRequest | CompletionRequest) -> int | None:

@@ -97,7 +97,7 @@ TOOLS = {
 }
 TEXT = {
     "model": MODEL,
-    "prompt": "<s>what is it ?",
+    "prompt": ["<s>what is it ?", "rain ?"],
     "max_tokens": 8,
     "n": 2,
     "best_of": 3,

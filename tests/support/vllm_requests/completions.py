@@ -26,7 +26,6 @@ IDS = ("entrypoints/openai/basic/test_return_token_ids.py",)
 
 A_BIAS = {"logit_bias": {str(ord("A")): 50}}
 SAMPLED = {"temperature": 2, "seed": 42}
-ONE_PROMPT = "a request has one prompt, so that each prompt waits for a place of its own"
 OWN_TEXT = "prompts are texts; POST /detokenize gives the text of tokens"
 NO_PROMPT_SCORES = "scores of prompts are not computed on any backend"
 
@@ -63,6 +62,21 @@ def _many_streams(answer: Any) -> bool:
     return len(texts) == 3 and reasons_of(answer) == ["length"] * 3
 
 
+def _each_answered(answer: Any, second: Any) -> bool:
+    """Say whether two prompts have an answer each, the second one its own."""
+    return choices(2)(answer) and text_of(answer, 1) == text_of(second) != text_of(answer)
+
+
+def _each_streamed(answer: Any, plain: Any) -> bool:
+    """Say whether chunks of each prompt join to its answer, and usage of both comes last."""
+    texts = [text_of(answer, index) for index in range(2)]
+    return (
+        texts == [text_of(plain, index) for index in range(2)]
+        and reasons_of(answer) == ["length"] * 2
+        and answer[-1]["usage"] == plain["usage"]
+    )
+
+
 def usages(answer: Any) -> list[Any]:
     """Return the usage of each chunk."""
     return [one.get("usage") for one in answer]
@@ -97,9 +111,17 @@ ROWS = (
         "two prompts in a request",
         TESTED,
         TEXT,
-        Refused("prompt", says="request for each"),
-        {"prompt": [QUESTION, QUESTION]},
-        differs=ONE_PROMPT,
+        _each_answered,
+        {"prompt": [QUESTION, "no"]},
+        {"prompt": "no"},
+    ),
+    Row(
+        "two prompts as one stream",
+        TESTED,
+        TEXT,
+        _each_streamed,
+        {**STREAM, "prompt": [QUESTION, "no"], "stream_options": {"include_usage": True}},
+        {"prompt": [QUESTION, "no"]},
     ),
     Row(
         "two prompts of token ids",

@@ -81,8 +81,12 @@ class Admission:
             )
 
     @contextmanager
-    def admit(self, places: int = 1) -> Iterator[None]:
+    def admit(self, places: int = 1, param: str = "n") -> Iterator[None]:
         """Hold a place for each of a request's answers.
+
+        Args:
+            places: their number.
+            param: part of the request that says it.
 
         Raises:
             InvalidRequestError: there will never be so many.
@@ -91,8 +95,8 @@ class Admission:
         if places > self.capacity:
             raise InvalidRequestError(
                 f"The request wants {places} answers; this model has places for "
-                f"{self.capacity} at one time.",
-                param="n",
+                f"{self.capacity} at one time. Request fewer.",
+                param=param,
             )
         self.check(places)
         self.load.waiting += places

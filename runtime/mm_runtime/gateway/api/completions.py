@@ -258,17 +258,16 @@ class TextCompletion(Completion):
     prefix = "cmpl"
     full_object = chunk_object = "text_completion"
 
-    def __init__(self, *, echo: str = "", **shape: Any) -> None:
-        """Begin an answer; `echo` stands before it."""
+    def __init__(self, *, echoes: Sequence[str] = (), **shape: Any) -> None:
+        """Begin an answer; `echoes` stand before its choices, one for each; empty: nothing does."""
         super().__init__(**shape)
-        self._echo = echo
+        self._echoes = echoes
         self._offsets: dict[int, int] = {}
         """Characters of each choice so far."""
 
     def opening(self, usage: Usage) -> list[Event]:
         """Return the chunk of each choice with the prompt, where it is repeated."""
-        count = self._choices if self._echo else 0
-        return [self._chunk(self._echo, usage, index=index) for index in range(count)]
+        return [self._chunk(echo, usage, index=index) for index, echo in enumerate(self._echoes)]
 
     def _written(self, index: int, text: str, scores: Sequence[TokenScore]) -> dict[str, object]:
         offset = self._offsets.get(index, 0)
@@ -276,8 +275,8 @@ class TextCompletion(Completion):
         return of_text(scores, offset)
 
     def _full_choice(self, index: int, text: str, reason: FinishReason) -> dict[str, object]:
-        del index
-        return {"text": self._echo + text, "finish_reason": str(reason)}
+        echo = self._echoes[index] if self._echoes else ""
+        return {"text": echo + text, "finish_reason": str(reason)}
 
     def _chunk_choice(self, text: str | None, reason: FinishReason | None) -> dict[str, object]:
         return {"text": text or "", "finish_reason": None if reason is None else str(reason)}

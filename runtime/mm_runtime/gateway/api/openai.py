@@ -130,13 +130,18 @@ class GenerationRequest(Wire):
         return False
 
     @property
+    def prompts(self) -> int:
+        """Prompts that are answered."""
+        return 1
+
+    @property
     def choices(self) -> int:
-        """Answers that are generated."""
+        """Answers that are generated to each prompt."""
         return 1
 
     @property
     def wanted_choices(self) -> int:
-        """Answers that are returned."""
+        """Answers that are returned of each prompt."""
         return 1
 
     @property
@@ -190,12 +195,12 @@ class SampledRequest(GenerationRequest):
 
     @property
     def choices(self) -> int:
-        """Answers that are generated."""
+        """Answers that are generated to each prompt."""
         return self.wanted_choices
 
     @property
     def wanted_choices(self) -> int:
-        """Answers that are returned."""
+        """Answers that are returned of each prompt."""
         return self.n or 1
 
     @property
@@ -308,18 +313,35 @@ def _no_tokens(prompts: list[object]) -> list[object]:
     return prompts
 
 
-def _one_text(prompts: list[str]) -> list[str]:
-    if len(prompts) != 1 or not prompts[0]:
-        message = f"got {len(prompts)} prompts; send one that is not empty, and a request for each"
-        raise ValueError(message)
-    return prompts
-
-
 Prompt = Annotated[
     Annotated[str, Field(min_length=1), Tag("<string>")]
-    | Annotated[list[str], BeforeValidator(_no_tokens), AfterValidator(_one_text), Tag("<parts>")],
+    | Annotated[
+        list[Annotated[str, Field(min_length=1)]],
+        Field(min_length=1),
+        BeforeValidator(_no_tokens),
+        Tag("<parts>"),
+    ],
     Discriminator(form),
 ]
+
+
+def _count(prompt: Prompt) -> int:
+    """Return how many prompts there are."""
+    return 1 if isinstance(prompt, str) else len(prompt)
+
+
+def _check_answers(prompts: int, each: int, param: str) -> None:
+    """Refuse more answers than a request may have: every one takes a place.
+
+    Raises:
+        ValueError: so many prompts with so many answers each, as `param` says, are more.
+    """
+    if prompts * each > MAX_CHOICES:
+        message = (
+            f"got {prompts} prompts with {each} answers each (`{param}`); expected at most "
+            f"{MAX_CHOICES} answers in all: send the other prompts in further requests"
+        )
+        raise ValueError(message)
 
 
 class CompletionRequest(SampledRequest):
@@ -330,6 +352,12 @@ class CompletionRequest(SampledRequest):
     echo: StrictBool | None = None
     logprobs: int | None = Field(default=None, ge=0, le=MAX_LIKELIEST)
     suffix: None = None
+
+    @field_validator("prompt")
+    @classmethod
+    def _few(cls, prompt: Prompt, info: ValidationInfo) -> Prompt:
+        _check_answers(_count(prompt), info.data.get("n") or 1, "n")
+        return prompt
 
     @field_validator("logprobs")
     @classmethod
@@ -349,11 +377,18 @@ class CompletionRequest(SampledRequest):
         if count is not None and count > wanted and info.data.get("stream"):
             message = "the best of several is known when all are complete; leave `stream` out"
             raise ValueError(message)
+        if count is not None:
+            _check_answers(_count(info.data.get("prompt", "")), count, "best_of")
         return count
 
     @property
+    def prompts(self) -> int:
+        """Prompts that are answered."""
+        return _count(self.prompt)
+
+    @property
     def choices(self) -> int:
-        """Answers that are generated; some of them may be thrown away."""
+        """Answers that are generated to each prompt; some of them may be thrown away."""
         return max(self.wanted_choices, self.best_of or 1)
 
     @property
@@ -362,6 +397,10 @@ class CompletionRequest(SampledRequest):
         return self.logprobs
 
     @property
-    def text(self) -> str:
-        """The prompt."""
-        return self.prompt if isinstance(self.prompt, str) else self.prompt[0]
+    def texts(self) -> dict[str, str]:
+        """The prompts, by the part of the request that holds each."""
+        if isinstance(self.prompt, str):
+            return {"prompt": self.prompt}
+        if len(self.prompt) == 1:
+            return {"prompt": self.prompt[0]}
+        return {f"prompt[{number}]": text for number, text in enumerate(self.prompt)}

@@ -49,7 +49,7 @@ _LABEL = "a label without effect on the answer"
 PARAMETERS: Mapping[str, Parameter] = {
     "model": Parameter(_ALL, "the model, or one of its LoRA adapters"),
     "messages": Parameter(_ALL, "the conversation; images and videos of families that see them"),
-    "prompt": Parameter(_NOT_PYTORCH, "one text"),
+    "prompt": Parameter(_NOT_PYTORCH, "a text, or several, each of which is answered"),
     "max_tokens": Parameter(_ALL, "most tokens of an answer"),
     "max_completion_tokens": Parameter(_ALL, "the same, and wins"),
     "temperature": Parameter(_ALL, "0: the likeliest token"),
@@ -66,7 +66,7 @@ PARAMETERS: Mapping[str, Parameter] = {
     "stop": Parameter(_ALL, "up to 4 texts that end the answer"),
     "stop_token_ids": Parameter(_ALL, "tokens that end the answer", ([],)),
     "skip_special_tokens": Parameter(_ALL, "false: special tokens have text", (True,)),
-    "n": Parameter(_ALL, "answers to one prompt; each takes a place"),
+    "n": Parameter(_ALL, "answers to each prompt; each takes a place"),
     "best_of": Parameter(_NOT_PYTORCH, "answers of which the `n` likeliest for their length count"),
     "logprobs": Parameter(_ALL, "log probability of each token, before any sampling rule", _OFF),
     "top_logprobs": Parameter(_NOT_TENSORRT, "the same of the likeliest tokens", (0,)),

@@ -68,7 +68,8 @@ from mm_runtime.gateway.errors import (
 from mm_runtime.gateway.http.record import ExchangeRecord
 from mm_runtime.gateway.http.reply import Reply
 from mm_runtime.gateway.metrics import GatewayMetrics
-from mm_runtime.gateway.preparation import AnyRequest, PreparedChat
+from mm_runtime.gateway.preparation import AnyRequest
+from mm_runtime.gateway.prepared import PreparedChat, PreparedRequest
 
 _log = logging.getLogger(__name__)
 
@@ -111,11 +112,14 @@ def shapes_of(request: AnyRequest, model: ServedModel, request_id: str) -> Shape
         "request_id": request_id,
         "created": int(time.time()),
         "form": _form_of(request),
-        "choices": request.choices,
+        "choices": request.prompts * request.choices,
         "scored": request.likeliest is not None,
     }
     if not isinstance(request, ChatRequest):
-        return TextCompletion(echo=request.text if request.echo else "", **shape)
+        texts = request.texts.values() if request.echo else ()
+        return TextCompletion(
+            echoes=[text for text in texts for _ in range(request.wanted_choices)], **shape
+        )
     if isinstance(request, ResponsesChat):
         return ResponseAnswer(request, model=model, request_id=request_id, created=shape["created"])
     if request.offered and model.dialect is not None:
@@ -230,7 +234,9 @@ class Endpoint:
             with (
                 self._fetching.claim(fetches=request.fetches) as fetching,
                 # Not before: bodies that never end, or that are none, would hold every place.
-                self._service.admission.admit(request.choices),
+                self._service.admission.admit(
+                    request.prompts * request.choices, "n" if request.prompts == 1 else "prompt"
+                ),
             ):
                 claims = _Claims(claim, fetching, key, priority)
                 work = self._answer(request, claims, reply, record)
@@ -248,7 +254,7 @@ class Endpoint:
         left = limit - record.elapsed
         try:
             async with asyncio.timeout(left), self._kept_alive(request, reply):
-                chat = await self._service.prepare(request, claims.key.name)
+                prepared = await self._service.prepare(request, claims.key.name)
                 shapes = shapes_of(request, self._service.model, record.request_id)
                 streamed, form = bool(request.stream), _form_of(request)
                 wanted = request.wanted_choices
@@ -257,23 +263,17 @@ class Endpoint:
                 claims.body.release()
                 claims.fetching.release()
                 # What became of it is: 64 requests in the queue with 16 MB of pixels each are 1 GB.
-                claims.body.grow(chat.media_bytes)
-                claims.key.reserve(chat.budget.most_tokens(chat.choices))
-                record.prepared(chat)
-                ticket = Ticket(
-                    key=claims.key.name,
-                    weight=claims.key.weight,
-                    priority=claims.priority,
-                    tokens=chat.budget.most_tokens(1),
-                    deadline=record.started + limit,
-                )
-                chat = replace(chat, ticket=ticket)
-                answer = self._service.answer(chat, request_id=record.request_id)
+                claims.body.grow(prepared.media_bytes)
+                claims.key.reserve(prepared.most_tokens)
+                record.prepared(prepared)
+                deadline = record.started + limit
+                prepared = prepared.with_each(lambda chat: _queued(chat, claims, deadline))
+                answer = self._service.answer(prepared, request_id=record.request_id)
                 async with aclosing(_watched(answer, record, claims.key)) as events:
                     if streamed:
-                        await _send_stream(form, events, shapes, chat, reply)
+                        await _send_stream(form, events, shapes, prepared, reply)
                     else:
-                        await _send_complete(wanted, events, shapes, chat, reply)
+                        await _send_complete(wanted, events, shapes, prepared, reply)
         except TimeoutError:
             raise EngineTimeoutError(
                 f"The request was not finished within {limit:g} seconds.", code="timeout"
@@ -304,6 +304,18 @@ class Endpoint:
             # Refusals are not logged: their messages can hold what the client wrote.
             _log.warning("request failed", exc_info=error, extra={"request": record.request_id})
         return response
+
+
+def _queued(chat: PreparedChat, claims: _Claims, deadline: float) -> PreparedChat:
+    """Return a prompt that says how each of its choices waits for a slot."""
+    ticket = Ticket(
+        key=claims.key.name,
+        weight=claims.key.weight,
+        priority=claims.priority,
+        tokens=chat.budget.most_tokens(1),
+        deadline=deadline,
+    )
+    return replace(chat, ticket=ticket)
 
 
 def _priority(headers: Headers) -> Priority:
@@ -350,10 +362,10 @@ async def _send_complete(
     wanted: int,
     events: AsyncGenerator[Shown, None],
     shapes: Shapes,
-    chat: PreparedChat,
+    request: PreparedRequest,
     reply: Reply,
 ) -> None:
-    answers = Answers(chat.choices)
+    answers = Answers(request.choices, request.choices_each)
     async for event in events:
         match event:
             case Piece():
@@ -361,7 +373,7 @@ async def _send_complete(
             case Ending():
                 answers.end(event.choice, event.reason)
             case Finished():
-                answer = shapes.full(answers.best(wanted), _usage_at_end(chat, event))
+                answer = shapes.full(answers.best(wanted), _usage_at_end(request, event))
                 if isinstance(answer, str):
                     await reply.send_text(answer)
                 else:
@@ -372,7 +384,7 @@ async def _send_stream(
     form: StreamForm,
     events: AsyncGenerator[Shown, None],
     shapes: Shapes,
-    chat: PreparedChat,
+    request: PreparedRequest,
     reply: Reply,
 ) -> None:
     unsent: list[bytes] = []
@@ -381,34 +393,34 @@ async def _send_stream(
         if not opened:
             opened = True
             await reply.open_stream()
-            unsent += map(encode, shapes.opening(_usage(chat, 0)))
+            unsent += map(encode, shapes.opening(_usage(request, 0)))
         match event:
             case Piece():
                 tokens += event.tokens
                 if event.text or event.scores:
-                    usage = _usage(chat, tokens) if form.continuous else None
+                    usage = _usage(request, tokens) if form.continuous else None
                     unsent += shapes.pieces(event.text, usage, event.choice, event.scores)
                 if unsent:
                     await reply.send_events(*unsent)
                     unsent.clear()
             case Ending():
                 unsent += map(
-                    encode, shapes.ended(event.choice, event.reason, _usage(chat, tokens))
+                    encode, shapes.ended(event.choice, event.reason, _usage(request, tokens))
                 )
             case Finished():
                 await reply.end_stream(
-                    *unsent, *map(encode, shapes.ending(_usage_at_end(chat, event)))
+                    *unsent, *map(encode, shapes.ending(_usage_at_end(request, event)))
                 )
 
 
-def _usage(chat: PreparedChat, tokens: int) -> Usage:
-    return Usage(chat.budget.prompt_tokens, tokens, features=chat.budget.features)
+def _usage(request: PreparedRequest, tokens: int) -> Usage:
+    return Usage(request.prompt_tokens, tokens, features=request.features)
 
 
-def _usage_at_end(chat: PreparedChat, end: Finished) -> Usage:
+def _usage_at_end(request: PreparedRequest, end: Finished) -> Usage:
     return replace(
-        _usage(chat, end.completion_tokens),
-        seconds=chat.seconds,
+        _usage(request, end.completion_tokens),
+        seconds=request.seconds,
         language=end.language,
         segments=end.segments,
         cached=end.cached_tokens,

@@ -6,7 +6,7 @@ from http import HTTPStatus
 
 from mm_runtime.gateway.dataplane import Admitted, Event, Finished, Piece
 from mm_runtime.gateway.metrics import CLIENT_GONE, GatewayMetrics
-from mm_runtime.gateway.preparation import PreparedChat
+from mm_runtime.gateway.prepared import PreparedRequest
 
 _log = logging.getLogger("mm_runtime.gateway")
 
@@ -53,16 +53,16 @@ class ExchangeRecord:
         if key:
             self._metrics.count_key("mm_key_requests_total", key)
 
-    def prepared(self, chat: PreparedChat) -> None:
+    def prepared(self, request: PreparedRequest) -> None:
         """Note what goes to the engine."""
-        self._images = chat.image_count
-        self._prompt_tokens = chat.budget.prompt_tokens
-        self._used_tokens = chat.budget.input_tokens
+        self._images = request.image_count
+        self._prompt_tokens = request.prompt_tokens
+        self._used_tokens = request.input_tokens
         # Arrivals, whatever becomes of the request: what the autoscaler counts work by.
         self._metrics.count("mm_requests_accepted_total")
-        self._metrics.count("mm_images_total", chat.image_count)
-        self._metrics.count("mm_image_tokens_total", chat.budget.features)
-        self._metrics.count("mm_prompt_tokens_total", chat.budget.prompt_tokens)
+        self._metrics.count("mm_images_total", request.image_count)
+        self._metrics.count("mm_image_tokens_total", request.features)
+        self._metrics.count("mm_prompt_tokens_total", request.prompt_tokens)
 
     def event(self, event: Event) -> None:
         """Note what the engine did."""

@@ -170,8 +170,12 @@ class ChatPrompt:
         complete = any(mark in prompt for mark in self.style.reserved) or prompt.startswith(marks)
         return prompt if complete else self.begin + prompt
 
-    def written(self, text: str) -> str:
+    def written(self, text: str, param: str) -> str:
         """Return a prompt that its client has written itself, control tokens among it.
+
+        Args:
+            text: of the client.
+            param: the part of the request that holds it.
 
         Raises:
             InvalidRequestError: it holds what stands for an image, or nothing marks it as complete:
@@ -180,15 +184,15 @@ class ChatPrompt:
         for mark in self.style.reserved:
             if mark in text:
                 raise InvalidRequestError(
-                    f"`prompt` contains {mark!r}, which stands for an image or other media. POST "
+                    f"`{param}` contains {mark!r}, which stands for an image or other media. POST "
                     "/v1/chat/completions with images.",
-                    param="prompt",
+                    param=param,
                 )
         if not self.begin and not text.startswith(self.style.opening or ()):
             raise InvalidRequestError(
-                f"`prompt` must begin with {self.style.opening!r}, as prompts of this model do. "
+                f"`{param}` must begin with {self.style.opening!r}, as prompts of this model do. "
                 "For a question POST /v1/chat/completions.",
-                param="prompt",
+                param=param,
             )
         return self.begun(text)
 

@@ -25,7 +25,8 @@ from mm_runtime.gateway.errors import InvalidRequestError
 from mm_runtime.gateway.media.audio import encode_wav
 from mm_runtime.gateway.metrics import GatewayMetrics
 from mm_runtime.gateway.phase import Phase
-from mm_runtime.gateway.preparation import AnyRequest, PreparedChat
+from mm_runtime.gateway.preparation import AnyRequest
+from mm_runtime.gateway.prepared import PreparedRequest
 from mm_runtime.gateway.warmup.adapter_names import AdapterNames
 from mm_runtime.gateway.warmup.answers import Answers
 from mm_runtime.gateway.warmup.evaluation import Comparison, EvaluationFailedError
@@ -174,8 +175,8 @@ class WarmUp:
             GatewayError: the engine does not have it, or another stage failed.
             TimeoutError: no answer in time.
         """
-        chat = await self.service.prepare(self._question())
-        await self._answered(replace(chat, adapter=uid))
+        request = await self.service.prepare(self._question())
+        await self._answered(request.with_each(lambda chat: replace(chat, adapter=uid)))
 
     async def watch_adapters(self) -> None:
         """Follow the adapters that come and go, for ever; at once where there are none."""
@@ -218,17 +219,17 @@ class WarmUp:
     async def _warm_up(self, probe: Probe) -> None:
         self._current = probe.name
         try:
-            chat = await self.service.prepare(probe.request)
+            request = await self.service.prepare(probe.request)
         except InvalidRequestError as error:
             # What the gateway itself refuses reaches no engine.
             _log.info("%s is not sent: %s", probe.name, error)
             return
-        await self._answered(chat)
+        await self._answered(request)
 
-    async def _answered(self, chat: PreparedChat) -> None:
+    async def _answered(self, request: PreparedRequest) -> None:
         async with asyncio.timeout(self._seconds):
             with self.service.admission.admit():
-                events = self.service.answer(chat, request_id=f"warm-up-{uuid4().hex}")
+                events = self.service.answer(request, request_id=f"warm-up-{uuid4().hex}")
                 async for _ in events:
                     pass
 

@@ -157,12 +157,14 @@ class WorkBenchmark:
     async def _answered(self, question: AnyRequest) -> tuple[int, int, int]:
         """Answer a question; return its tokens of images, of text, and of the answer."""
         output = 0
-        chat = replace(await self._service.prepare(question), ticket=UNCOUNTED)
-        async with aclosing(self._service.answer(chat, request_id=f"work-{uuid4().hex}")) as events:
+        request = await self._service.prepare(question)
+        request = request.with_each(lambda chat: replace(chat, ticket=UNCOUNTED))
+        answer = self._service.answer(request, request_id=f"work-{uuid4().hex}")
+        async with aclosing(answer) as events:
             async for event in events:
                 if isinstance(event, Finished):
                     output = event.completion_tokens
-        return chat.budget.features, chat.budget.text_tokens, output
+        return request.features, request.text_tokens, output
 
     def _questions(self, probe: Probe) -> list[AnyRequest]:
         return [self._question(probe) for _ in range(probe.at_once)]

@@ -1,0 +1,127 @@
+"""A checked request with everything the engine needs: a chat for each of its prompts."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mm_runtime.gateway.admission.fair_queue import PLAIN, Ticket
+from mm_runtime.gateway.admission.tokens import TokenBudget
+from mm_runtime.gateway.api.audio import TRANSCRIBE
+from mm_runtime.gateway.backends.engine import Form, Sampling
+from mm_runtime.gateway.media.audio_reader import Windows
+from mm_runtime.gateway.media.frames import Video
+from mm_runtime.gateway.prompts.templates import Tool, Turn
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedChat:
+    """One prompt with everything the engine needs."""
+
+    prompt: str
+    images: tuple[NDArray[np.uint8], ...]
+    videos: tuple[Video, ...]
+    audio: NDArray[np.float32] | None
+    cache_salt: str
+    budget: TokenBudget
+    sampling: Sampling
+    stops: tuple[str, ...]
+    turns: tuple[Turn, ...] = ()
+    tools: tuple[Tool, ...] = ()
+    adapter: int | None = None
+    """Id of the LoRA adapter that answers; None: the base model."""
+    language: str = ""
+    """Of the audio, as the client named it or by default; empty: the engine detects it first."""
+    task: str = TRANSCRIBE
+    """What is done with the audio."""
+    before: str = ""
+    """What was said before the audio."""
+    windows: Windows | None = None
+    """Audio instead of `audio`, read window by window; the answer has time stamps."""
+    seconds: float = 0.0
+    """Length of the audio."""
+    choices: int = 1
+    """Answers that are generated to this prompt."""
+    stop_ids: frozenset[int] = frozenset()
+    shows_special: bool = False
+    likeliest: int | None = None
+    form: Form | None = None
+    """As in `EngineRequest`."""
+    recordings: tuple[NDArray[np.float32], ...] = ()
+    """Of the conversation."""
+    ticket: Ticket = PLAIN
+    """Of each choice: how it waits for a slot."""
+
+    @property
+    def image_count(self) -> int:
+        """Number of images."""
+        return len(self.images)
+
+    @property
+    def media_bytes(self) -> int:
+        """Memory of pixels and samples, held until the answer ends."""
+        media = (*self.images, *self.videos, self.audio, *self.recordings)
+        windows = 0 if self.windows is None else self.windows.frames.nbytes
+        return windows + sum(one.nbytes for one in media if one is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedRequest:
+    """The prompts of one request, which are answered beside each other, each as often."""
+
+    chats: tuple[PreparedChat, ...]
+
+    @property
+    def choices(self) -> int:
+        """Answers that are generated to all prompts."""
+        return sum(chat.choices for chat in self.chats)
+
+    @property
+    def choices_each(self) -> int:
+        """Answers that are generated to each prompt."""
+        return self.chats[0].choices
+
+    @property
+    def image_count(self) -> int:
+        """Number of images."""
+        return sum(chat.image_count for chat in self.chats)
+
+    @property
+    def media_bytes(self) -> int:
+        """Memory of pixels and samples, held until the answer ends."""
+        return sum(chat.media_bytes for chat in self.chats)
+
+    @property
+    def seconds(self) -> float:
+        """Length of the audio."""
+        return sum(chat.seconds for chat in self.chats)
+
+    @property
+    def prompt_tokens(self) -> int:
+        """Tokens of all prompts, each counted once."""
+        return sum(chat.budget.prompt_tokens for chat in self.chats)
+
+    @property
+    def features(self) -> int:
+        """All features of images and videos, in prompts or beside them."""
+        return sum(chat.budget.features for chat in self.chats)
+
+    @property
+    def text_tokens(self) -> int:
+        """All prompts without features."""
+        return sum(chat.budget.text_tokens for chat in self.chats)
+
+    @property
+    def input_tokens(self) -> int:
+        """The prompts and the features beside them."""
+        return sum(chat.budget.input_tokens for chat in self.chats)
+
+    @property
+    def most_tokens(self) -> int:
+        """What the inputs and the longest answers are together."""
+        return sum(chat.budget.most_tokens(chat.choices) for chat in self.chats)
+
+    def with_each(self, change: Callable[[PreparedChat], PreparedChat]) -> "PreparedRequest":
+        """Return the same with each prompt changed."""
+        return PreparedRequest(tuple(map(change, self.chats)))

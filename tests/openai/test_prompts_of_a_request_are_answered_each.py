@@ -1,0 +1,111 @@
+"""Several prompts in a completion: an answer to each, as it would be alone, or none at all."""
+
+from typing import Any
+
+import pytest
+from openai import BadRequestError, OpenAI
+
+pytestmark = [pytest.mark.triton, pytest.mark.timeout(600)]
+
+PROMPTS = ["Will it rain?", "What color is it?", "no"]
+GIVEN: dict[str, Any] = {"model": "tiny", "max_tokens": 6, "temperature": 0}
+SAMPLED: dict[str, Any] = {**GIVEN, "temperature": 0.05, "seed": 7}
+"""Logits of random weights are close together: at higher temperatures the seed alone decides."""
+
+
+def test_each_is_answered_as_it_is_alone(client: OpenAI) -> None:
+    """In their order, and usage is the sum."""
+    alone = [client.completions.create(**GIVEN, prompt=prompt) for prompt in PROMPTS]
+    together = client.completions.create(**GIVEN, prompt=PROMPTS)
+    texts = [one.choices[0].text for one in alone]
+    assert len(set(texts)) == len(texts)
+    assert [(one.index, one.text) for one in together.choices] == [*enumerate(texts)]
+    assert together.usage is not None
+    for field in ("prompt_tokens", "completion_tokens", "total_tokens"):
+        assert getattr(together.usage, field) == sum(getattr(one.usage, field) for one in alone)
+
+
+def test_samples_of_a_prompt_stand_beside_each_other(client: OpenAI) -> None:
+    """`n` of the first prompt, `n` of the second; the prompt's tokens count once."""
+    alone = [client.completions.create(**SAMPLED, prompt=one, n=2) for one in PROMPTS]
+    together = client.completions.create(**SAMPLED, prompt=PROMPTS, n=2)
+    texts = [choice.text for one in alone for choice in one.choices]
+    assert len(set(texts)) == len(texts)
+    assert [(one.index, one.text) for one in together.choices] == [*enumerate(texts)]
+    assert together.usage is not None
+    assert together.usage.prompt_tokens == sum(
+        one.usage.prompt_tokens for one in alone if one.usage
+    )
+
+
+def test_the_best_of_each(client: OpenAI) -> None:
+    """`best_of` chooses among the answers to one prompt, with scores only where requested."""
+    alone = [client.completions.create(**SAMPLED, prompt=one, best_of=3) for one in PROMPTS]
+    together = client.completions.create(**SAMPLED, prompt=PROMPTS, best_of=3)
+    assert [one.text for one in together.choices] == [one.choices[0].text for one in alone]
+    assert together.usage is not None
+    assert together.usage.completion_tokens == 3 * 3 * 6
+
+
+def test_echo_and_scores(client: OpenAI) -> None:
+    """Each answer stands behind its own prompt; scores are those of its own tokens."""
+    plain = client.completions.create(**GIVEN, prompt=PROMPTS, logprobs=0)
+    echoed = client.completions.create(**GIVEN, prompt=PROMPTS, n=2, echo=True)
+    texts = [one.text for one in plain.choices]
+    expected = [prompt + text for prompt, text in zip(PROMPTS, texts, strict=True)]
+    assert [one.text for one in echoed.choices] == [text for text in expected for _ in range(2)]
+    for choice in plain.choices:
+        assert choice.logprobs is not None
+        assert "".join(choice.logprobs.tokens or ()) == choice.text
+
+
+def test_a_stream_says_which(client: OpenAI) -> None:
+    """Chunks of each index join to its answer; usage of all comes last."""
+    plain = client.completions.create(**GIVEN, prompt=PROMPTS, n=2, echo=True)
+    streamed = client.completions.create(
+        **GIVEN,
+        prompt=PROMPTS,
+        n=2,
+        echo=True,
+        stream=True,
+        stream_options={"include_usage": True, "continuous_usage_stats": True},  # type: ignore[typeddict-unknown-key]
+    )
+    *chunks, last = streamed
+    texts = dict.fromkeys(range(6), "")
+    reasons = []
+    for chunk in chunks:
+        (choice,) = chunk.choices
+        texts[choice.index] += choice.text
+        reasons += [choice.index] if choice.finish_reason else []
+    assert [*texts.values()] == [one.text for one in plain.choices]
+    assert sorted(reasons) == [*range(6)]
+    assert not last.choices
+    assert last.usage == plain.usage
+    counts = [chunk.usage.completion_tokens for chunk in chunks if chunk.usage]
+    assert len(counts) == len(chunks)
+    assert (counts, counts[-1]) == (sorted(counts), 36)
+
+
+@pytest.mark.parametrize(
+    ("fields", "param", "says"),
+    [
+        pytest.param({"prompt": []}, "prompt", "at least 1 item", id="none"),
+        pytest.param({"prompt": ["a", ""]}, "prompt[1]", "at least 1 character", id="empty"),
+        pytest.param({"prompt": ["a", None]}, "prompt[1]", "string", id="null"),
+        pytest.param({"prompt": ["a", "<image>"]}, "prompt[1]", "<image>", id="image"),
+        pytest.param({"prompt": ["a", "b" * 1600]}, "prompt[1]", "1536", id="too-long"),
+        pytest.param({"prompt": ["a"] * 17}, "prompt", "at most 16 answers", id="many"),
+        pytest.param({"prompt": ["a"] * 6, "n": 3}, "prompt", "6 prompts with 3", id="with-n"),
+        pytest.param(
+            {"prompt": ["a"] * 6, "best_of": 3}, "best_of", "further requests", id="with-best-of"
+        ),
+    ],
+)
+def test_one_that_is_wrong_refuses_all(
+    client: OpenAI, fields: dict[str, Any], param: str, says: str
+) -> None:
+    """By its number among them."""
+    with pytest.raises(BadRequestError) as refusal:
+        client.completions.create(**GIVEN, **fields)
+    assert refusal.value.param == param
+    assert says in refusal.value.message
