@@ -49,7 +49,9 @@ def check_cost(body: bytes) -> None:
         text += 0 if is_small else len(body[start:end].translate(None, _BASE64))
     # Texts with so many commas are rare; only those are looked into.
     if commas > MAX_ELEMENTS and _has_more_elements(body):
-        raise _too_much(f"more than {MAX_ELEMENTS} elements", "Send fewer messages or parts")
+        raise _too_much(
+            f"more than {MAX_ELEMENTS} elements", "Send fewer messages, parts or ids of tokens"
+        )
     if escapes > MAX_ESCAPES:
         raise _too_much(f"{escapes} escapes, at most {MAX_ESCAPES} are read", "Send UTF-8")
     if text > TEXT_BYTES + len(body) // _WRAPPED:

@@ -64,6 +64,7 @@ def key_of(request: dict[str, Any]) -> Affinity:
             {"prompt": "x" * 300}, {"prompt": "x" * 300 + " and more"}, id="prompt-that-grows"
         ),
         pytest.param({"prompt": ["one", "two"]}, {"prompt": "one"}, id="prompts"),
+        pytest.param({"prompt": [7] * 300}, {"prompt": [[*[7] * 300, 1], [8]]}, id="token-ids"),
     ],
 )
 def test_requests_share_a_key(first: dict[str, Any], second: dict[str, Any]) -> None:
@@ -78,6 +79,7 @@ def test_requests_share_a_key(first: dict[str, Any], second: dict[str, Any]) -> 
         pytest.param(chat("Hello"), chat("Good morning"), id="first-messages"),
         pytest.param(chat("Hello"), chat("Hello", system="Be short."), id="system-messages"),
         pytest.param({"prompt": "one"}, {"prompt": "two"}, id="prompts"),
+        pytest.param({"prompt": [1, 2, 3]}, {"prompt": [1, 2, 4]}, id="token-ids"),
     ],
 )
 def test_requests_differ(first: dict[str, Any], second: dict[str, Any]) -> None:
@@ -100,7 +102,8 @@ def test_the_basis_is_stated() -> None:
         pytest.param({"messages": []}, id="no-messages"),
         pytest.param({"messages": ["text", 5, None]}, id="no-objects"),
         pytest.param({"messages": 7}, id="number"),
-        pytest.param({"prompt": [[1, 2, 3]]}, id="token-ids"),
+        pytest.param({"prompt": [["\ud800", 2.5]]}, id="no-token-ids"),
+        pytest.param({"prompt": []}, id="no-prompts"),
         pytest.param({"input": ""}, id="empty"),
     ],
 )

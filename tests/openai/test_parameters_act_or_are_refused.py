@@ -132,6 +132,7 @@ ROWS = [
     Row("messages", (CHAT,), {"messages": [{"role": "user", "content": "?"}]}, differs),
     Row("prompt", (TEXT,), {"prompt": "?"}, lambda _, other: other.prompt_tokens == 2),
     Row("prompt", (TEXT,), {"prompt": ["?", "!?"]}, lambda _, other: other.prompt_tokens == 5),
+    Row("prompt", (TEXT,), {"prompt": [[63], [63]]}, lambda _, other: other.prompt_tokens == 2),
     Row(
         "input",
         (RESPONSE,),

@@ -228,6 +228,7 @@ def _engine_request(chat: PreparedChat, request_id: str, choice: int, sample: in
     return EngineRequest(
         request_id=f"{request_id}-{choice}" if choice else request_id,
         prompt=chat.prompt,
+        prompt_ids=chat.prompt_ids,
         images=chat.images,
         videos=chat.videos,
         audio=chat.audio,

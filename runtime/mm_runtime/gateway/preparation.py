@@ -37,6 +37,7 @@ from mm_runtime.gateway.prepared import PreparedChat, PreparedRequest
 from mm_runtime.gateway.prompts.conversation import ChatPrompt
 from mm_runtime.gateway.prompts.layout import PromptLayout
 from mm_runtime.gateway.prompts.templates import Tool, Turn
+from mm_runtime.gateway.prompts.token_prompts import TokenPrompts
 from mm_runtime.serving.preprocess.processors.prepared import ImageProcessor, Size
 from mm_runtime.serving.prompts.moments import Clip, frame_times
 
@@ -60,6 +61,11 @@ class _Parsed:
     """Of each image and video."""
     recordings: tuple[AudioReference, ...] = ()
     tools: tuple[Tool, ...] = ()
+    ids: tuple[int, ...] = ()
+    """Tokens that are the prompt in place of the text."""
+
+    written: str = ""
+    """As its client wrote it, where no template does."""
 
     @property
     def kinds(self) -> tuple[bool, ...]:
@@ -78,6 +84,7 @@ class Preparation:
         model: ServedModel,
         images: ImageLoader,
         layout: PromptLayout,
+        token_prompts: TokenPrompts,
         chat_prompt: ChatPrompt | None,
         audio_reader: AudioReader | None,
         keys_are_salts: bool = True,
@@ -88,6 +95,7 @@ class Preparation:
             model: what is served.
             images: loads media.
             layout: counts tokens.
+            token_prompts: reads prompts of ids.
             chat_prompt: None: the model continues texts and knows no conversations.
             audio_reader: None: the model takes no audio.
             keys_are_salts: clients of different keys share nothing; else the server keeps nothing
@@ -98,6 +106,7 @@ class Preparation:
         self.audio_reader = audio_reader
         self._images = images
         self._layout = layout
+        self._token_prompts = token_prompts
         self._chat_prompt = chat_prompt
 
     @property
@@ -121,7 +130,8 @@ class Preparation:
             InvalidRequestError: as `prepare`.
         """
         return sum(
-            self._layout.text_tokens(
+            len(parsed.ids)
+            or self._layout.text_tokens(
                 parsed.prompt,
                 len(parsed.images) + len(parsed.videos),
                 video=bool(parsed.videos),
@@ -166,6 +176,11 @@ class Preparation:
             replace(await self._prepare_chat(request, parsed, salt), adapter=adapter, form=form)
             for parsed in prompts
         ]
+        if isinstance(request, CompletionRequest) and request.echo:
+            chats = [
+                replace(chat, echo=parsed.written)
+                for chat, parsed in zip(chats, prompts, strict=True)
+            ]
         return PreparedRequest(tuple(chats))
 
     async def _prepare_chat(
@@ -173,7 +188,7 @@ class Preparation:
     ) -> PreparedChat:
         """Return one prompt of a request, without form and adapter."""
         marks = len(parsed.images) + len(parsed.videos)
-        text_tokens = await self._count(
+        text_tokens = len(parsed.ids) or await self._count(
             parsed.prompt, marks, video=bool(parsed.videos), kinds=parsed.kinds
         )
         # What can be refused before anything is fetched: exact where images' tokens are known.
@@ -205,6 +220,7 @@ class Preparation:
         )
         return PreparedChat(
             prompt=prompt,
+            prompt_ids=parsed.ids,
             images=images,
             videos=videos,
             audio=None,
@@ -330,7 +346,7 @@ class Preparation:
                 code="unsupported_endpoint",
             )
         if isinstance(request, CompletionRequest):
-            return [self._written(text, param) for param, text in request.texts.items()]
+            return [self._given(one, param) for param, one in request.each_prompt.items()]
         if self._chat_prompt is None:
             raise InvalidRequestError(
                 "This model turns one text into another and knows no conversations. POST "
@@ -354,10 +370,13 @@ class Preparation:
         )
         return [parsed]
 
-    def _written(self, text: str, param: str) -> _Parsed:
-        """Return a prompt that its client has written."""
-        prompt = self._chat_prompt.written(text, param) if self._chat_prompt else text
-        return _Parsed(prompt, param, [], [])
+    def _given(self, one: str | list[int], param: str) -> _Parsed:
+        """Return a prompt that its client has written, or has tokenized."""
+        if isinstance(one, str):
+            prompt = self._chat_prompt.written(one, param) if self._chat_prompt else one
+            return _Parsed(prompt, param, [], [], written=one)
+        text = self._token_prompts.text_of(one, param)
+        return _Parsed("", param, [], [], ids=tuple(one), written=text)
 
     def _processors(
         self, request: ChatRequest, images: list[ImageReference], videos: list[VideoReference]

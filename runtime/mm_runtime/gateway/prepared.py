@@ -48,6 +48,10 @@ class PreparedChat:
     likeliest: int | None = None
     form: Form | None = None
     """As in `EngineRequest`."""
+    prompt_ids: tuple[int, ...] = ()
+    """As in `EngineRequest`."""
+    echo: str | None = None
+    """The prompt as its client wrote it, before each answer; None: it is not repeated."""
     recordings: tuple[NDArray[np.float32], ...] = ()
     """Of the conversation."""
     ticket: Ticket = PLAIN
@@ -81,6 +85,11 @@ class PreparedRequest:
     def choices_each(self) -> int:
         """Answers that are generated to each prompt."""
         return self.chats[0].choices
+
+    @property
+    def echoes(self) -> list[str]:
+        """What stands before the answers to each prompt; empty: nothing does."""
+        return [chat.echo for chat in self.chats if chat.echo is not None]
 
     @property
     def image_count(self) -> int:

@@ -14,6 +14,7 @@ from starlette.applications import Starlette
 from mm_api.documents.engine_manifest import EngineManifest
 from mm_api.documents.serving_plan import ServingPlan
 from mm_api.families import FAMILIES
+from mm_api.families.family import ImageLayout
 from mm_api.gateway_memory import (
     DECODERS,
     KNOWN_IMAGE_BYTES,
@@ -60,6 +61,7 @@ from mm_runtime.gateway.preparation import Preparation
 from mm_runtime.gateway.prompts.conversation import ChatPrompt
 from mm_runtime.gateway.prompts.layout import PromptLayout
 from mm_runtime.gateway.prompts.loading import load_chat_prompt
+from mm_runtime.gateway.prompts.token_prompts import TokenPrompts
 from mm_runtime.gateway.prompts.tokenization import Tokenization
 from mm_runtime.gateway.server_metrics import NO_SERVER, ServerMetrics
 from mm_runtime.gateway.warmup.adapter_names import AdapterNames
@@ -180,10 +182,17 @@ def build_gateway(
         bodies=bodies,
         reads_times=reads_times(directory.facts),
     )
+    questions = load_questions(directory, codec)
     preparation = Preparation(
         model=model,
         images=images,
-        layout=PromptLayout(load_questions(directory, codec), image_processor),
+        layout=PromptLayout(questions, image_processor),
+        token_prompts=TokenPrompts(
+            codec,
+            questions.media_ids,
+            model.vocabulary_size,
+            reads_text=FAMILIES[directory.facts.family].image_layout is ImageLayout.OWN,
+        ),
         chat_prompt=chat_prompt,
         audio_reader=_audio_reader(directory, codec, decoders, engine)
         if accepts_audio(directory)

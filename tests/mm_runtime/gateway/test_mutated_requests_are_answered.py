@@ -128,7 +128,9 @@ RESPONSES = {
     "store": False,
     "stream": True,
 }
+TOKENS = {"model": MODEL, "prompt": [[1, 0], [2]], "max_tokens": 8, "echo": True, "stream": True}
 CASES = [
+    pytest.param("/v1/completions", TOKENS, TEMPLATE, id="tokens"),
     *(pytest.param(path, body, TEMPLATE, id=path) for path, body in BODIES.items()),
     pytest.param("/v1/chat/completions", TOOLS, tool_templates.HERMES, id="tools"),
     pytest.param("/v1/responses", RESPONSES, tool_templates.HERMES, id="responses"),

@@ -8,7 +8,6 @@ from typing import Annotated, Literal
 
 from pydantic import (
     AfterValidator,
-    BeforeValidator,
     Discriminator,
     Field,
     StrictBool,
@@ -306,28 +305,40 @@ class ChatRequest(WrittenRequest, SampledRequest):
         return self.max_tokens
 
 
-def _no_tokens(prompts: list[object]) -> list[object]:
-    if any(isinstance(one, int | list) for one in prompts):
-        message = "expected a text, got ids of tokens; POST /detokenize returns their text"
-        raise ValueError(message)
-    return prompts
+def _form_of_prompt(prompt: object) -> str:
+    """Return the branch of a prompt, of a list by its first element: all are of one kind."""
+    if not isinstance(prompt, list):
+        return "<string>"
+    if not prompt or isinstance(prompt[0], str):
+        return "<texts>"
+    return "<tokens>" if isinstance(prompt[0], int) else "<prompts>"
 
+
+_Text = Annotated[str, Field(min_length=1)]
+_PromptId = Annotated[int, Field(strict=True, ge=0, le=_INT31)]
+"""Strict: of a list of ids and texts no text becomes an id."""
+_PromptIds = Annotated[list[_PromptId], Field(min_length=1)]
 
 Prompt = Annotated[
-    Annotated[str, Field(min_length=1), Tag("<string>")]
-    | Annotated[
-        list[Annotated[str, Field(min_length=1)]],
-        Field(min_length=1),
-        BeforeValidator(_no_tokens),
-        Tag("<parts>"),
-    ],
-    Discriminator(form),
+    Annotated[_Text, Tag("<string>")]
+    | Annotated[list[_Text], Field(min_length=1), Tag("<texts>")]
+    | Annotated[_PromptIds, Tag("<tokens>")]
+    | Annotated[list[_PromptIds], Tag("<prompts>")],
+    Discriminator(_form_of_prompt),
 ]
+
+
+def _each(prompt: Prompt) -> list[str | list[int]]:
+    """Return the prompts one by one; a list of ids is one."""
+    if isinstance(prompt, str):
+        return [prompt]
+    ids = [one for one in prompt if isinstance(one, int)]
+    return [ids] if ids else [one for one in prompt if not isinstance(one, int)]
 
 
 def _count(prompt: Prompt) -> int:
     """Return how many prompts there are."""
-    return 1 if isinstance(prompt, str) else len(prompt)
+    return len(_each(prompt))
 
 
 def _check_answers(prompts: int, each: int, param: str) -> None:
@@ -397,10 +408,9 @@ class CompletionRequest(SampledRequest):
         return self.logprobs
 
     @property
-    def texts(self) -> dict[str, str]:
-        """The prompts, by the part of the request that holds each."""
-        if isinstance(self.prompt, str):
-            return {"prompt": self.prompt}
-        if len(self.prompt) == 1:
-            return {"prompt": self.prompt[0]}
-        return {f"prompt[{number}]": text for number, text in enumerate(self.prompt)}
+    def each_prompt(self) -> dict[str, str | list[int]]:
+        """The prompts, texts or ids of tokens, by the part of the request that holds each."""
+        prompts = _each(self.prompt)
+        if len(prompts) == 1:
+            return {"prompt": prompts[0]}
+        return {f"prompt[{number}]": one for number, one in enumerate(prompts)}

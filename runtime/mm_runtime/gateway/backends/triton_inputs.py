@@ -18,6 +18,7 @@ from mm_runtime.repository.configs.gateway_inputs import (
     GUIDE_TYPE,
     LIKELIEST,
     MIN_P,
+    PROMPT_IDS,
     RETURN_LOG_PROBS,
     SPECTROGRAM,
 )
@@ -53,6 +54,8 @@ def build_inputs(request: EngineRequest, names: InputNames) -> list[Tensor]:
         *_score_inputs(request),
         *_form_inputs(request.form),
     ]
+    if request.prompt_ids:
+        inputs.append(Tensor(PROMPT_IDS, np.array([request.prompt_ids], dtype=np.int32)))
     if request.cache_salt:
         salt = np.array([[request.cache_salt.encode()]], dtype=np.object_)
         inputs.append(Tensor("cache_salt", salt))

@@ -8,7 +8,7 @@ A client that leaves ends the work at once: the generation is cancelled and its 
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from concurrent.futures import Executor
 from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
 from dataclasses import dataclass, replace
@@ -102,8 +102,17 @@ def _form_of(request: AnyRequest) -> StreamForm:
     return StreamForm(options.include_usage, options.continuous_usage_stats)
 
 
-def shapes_of(request: AnyRequest, model: ServedModel, request_id: str) -> Shapes:
-    """Return the objects that carry the answer to a request."""
+def shapes_of(
+    request: AnyRequest, model: ServedModel, request_id: str, echoes: Sequence[str] = ()
+) -> Shapes:
+    """Return the objects that carry the answer to a request.
+
+    Args:
+        request: of a client.
+        model: that answers.
+        request_id: of ours.
+        echoes: what stands before the answers to each prompt; empty: nothing does.
+    """
     if isinstance(request, TranscriptionRequest):
         return Transcript(request)
     shape: dict[str, Any] = {
@@ -116,10 +125,8 @@ def shapes_of(request: AnyRequest, model: ServedModel, request_id: str) -> Shape
         "scored": request.likeliest is not None,
     }
     if not isinstance(request, ChatRequest):
-        texts = request.texts.values() if request.echo else ()
-        return TextCompletion(
-            echoes=[text for text in texts for _ in range(request.wanted_choices)], **shape
-        )
+        each = range(request.wanted_choices)
+        return TextCompletion(echoes=[echo for echo in echoes for _ in each], **shape)
     if isinstance(request, ResponsesChat):
         return ResponseAnswer(request, model=model, request_id=request_id, created=shape["created"])
     if request.offered and model.dialect is not None:
@@ -255,7 +262,7 @@ class Endpoint:
         try:
             async with asyncio.timeout(left), self._kept_alive(request, reply):
                 prepared = await self._service.prepare(request, claims.key.name)
-                shapes = shapes_of(request, self._service.model, record.request_id)
+                shapes = shapes_of(request, self._service.model, record.request_id, prepared.echoes)
                 streamed, form = bool(request.stream), _form_of(request)
                 wanted = request.wanted_choices
                 # Up to tens of megabytes that are not needed while the request waits and runs.

@@ -23,6 +23,9 @@ SPECTROGRAM = "spectrogram_input"
 """Of a window of longer audio, instead of its samples: which value is the loudest is known of all
 of it only."""
 
+PROMPT_IDS = "prompt_ids_input"
+"""A prompt as ids of tokens, beside an empty text. Their text can have other ids."""
+
 _IDS = "_OUT_PROMPT_TABLE_EXTRA_IDS"
 _VALUES, _BYTES = "_PIXEL_VALUES", "_PIXEL_BYTES"
 _AS_BYTES = {"PIXEL_VALUES": BYTES_PREPARED, "pixel_values": BYTES_TO_ENCODE}
@@ -42,7 +45,9 @@ def _generated(values: RepositoryValues) -> tuple[Input, ...]:
 def inputs(values: RepositoryValues) -> tuple[Input, ...]:
     """Return what the ensembles of the gateway take besides what clients of Triton may send."""
     own = _generated(values)
-    if values.accepts_audio and values.native is None:
+    if not values.accepts_audio:
+        own = (*own, optional(PROMPT_IDS, DataType.INT32, -1))
+    elif values.native is None:
         own = (*own, optional(SPECTROGRAM, DataType.FP32, -1, -1))
     return (optional(BIAS_IDS, DataType.INT32, -1), *own)
 
@@ -63,7 +68,9 @@ def connected(
     first, *between, last = steps
     generated = {one.name: one.name for one in _generated(values)}
     prepared = dict(_PREPARED)
-    if values.accepts_audio and values.native is None:
+    if not values.accepts_audio:
+        prepared["PROMPT_IDS"] = PROMPT_IDS
+    elif values.native is None:
         prepared["SPECTROGRAM"] = SPECTROGRAM
     first = EnsembleStep(first.model_name, {**first.input_map, **prepared}, first.output_map)
     if values.pixel_bytes:

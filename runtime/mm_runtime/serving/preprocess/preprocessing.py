@@ -39,8 +39,8 @@ from mm_runtime.serving.preprocess.videos import (
     prepare_one,
     read_videos,
 )
-from mm_runtime.serving.prompts.ids import check_ends
-from mm_runtime.serving.prompts.questions import QuestionWriter, load_questions
+from mm_runtime.serving.prompts.ids import check_ends, check_prompt
+from mm_runtime.serving.prompts.questions import Question, QuestionWriter, load_questions
 from mm_runtime.serving.prompts.tokens import TextCodec, surely_exceeds
 from mm_runtime.serving.prompts.word_tensors import bias_tensor, word_tensors
 from mm_runtime.serving.tensor_names import BYTES_PREPARED
@@ -115,17 +115,7 @@ class Preprocessor:
         text = next(iter(texts({"QUERY": _batch_of_one(inputs)}, "QUERY")))
         self._check_characters(text)
         prepared = self._prepared(inputs, fetched, text, requested)
-        decoder_text = next(iter(texts(inputs, "DECODER_QUERY")), None)
-        video = "VIDEO_BYTES" in inputs
-        question = self.questions.write(
-            text,
-            decoder_text,
-            prepared.rows,
-            video=video,
-            kinds=prepared.kinds,
-            frames=prepared.frames,
-            clips=prepared.clips,
-        )
+        question = self._question(inputs, prepared, text)
         ids = question.ids
         self._check_length(ids)
         check_ends(inputs, self.engine.facts.text.vocabulary_size)
@@ -153,6 +143,33 @@ class Preprocessor:
         if _wants_ids(requested):
             self._add_extra_ids(inputs, ids, prepared, outputs)
         return outputs
+
+    def _question(self, inputs: Tensors, prepared: Prepared, text: str) -> Question:
+        """Return the prompt that a request has as ids, or that its text and media become.
+
+        Raises:
+            RequestError: ids beside either, ids that are no text, or those of `QuestionWriter`.
+        """
+        decoder_text = next(iter(texts(inputs, "DECODER_QUERY")), None)
+        given = single(inputs, "PROMPT_IDS")
+        if given is None:
+            return self.questions.write(
+                text,
+                decoder_text,
+                prepared.rows,
+                video="VIDEO_BYTES" in inputs,
+                kinds=prepared.kinds,
+                frames=prepared.frames,
+                clips=prepared.clips,
+            )
+        if text or prepared.rows:
+            raise RequestError("prompt_ids_input: expected an empty text_input and no media beside")
+        if self._reads_text:
+            raise RequestError("prompt_ids_input: this model's own processor makes the ids of text")
+        ids: list[int] = given.tolist()
+        vocabulary = self.engine.facts.text.vocabulary_size
+        check_prompt(ids, self.questions.media_ids, vocabulary)
+        return self.questions.of_ids(ids, decoder_text)
 
     @property
     def _reads_text(self) -> bool:

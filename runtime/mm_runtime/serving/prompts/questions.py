@@ -63,6 +63,18 @@ class QuestionWriter(Protocol):
             RequestError: placeholders and images disagree in number.
         """
 
+    @property
+    def media_ids(self) -> frozenset[int]:
+        """Tokens that stand for media."""
+
+    def of_ids(self, ids: list[int], decoder_text: str | None) -> Question:
+        """Return a question whose prompt is these ids, as they are.
+
+        Args:
+            ids: of a text, none of them of media.
+            decoder_text: as of `write`.
+        """
+
     def order_of(self, text: str, images: int, moments: Sequence[int]) -> tuple[bool, ...]:
         """Return whether each medium is a video, in the order in which a text has their places.
 
@@ -150,6 +162,18 @@ class PromptQuestions:
         count = sum(len(moments_of(clip.times, self.style.moments.frames)) for clip in clips)
         return timed(prompt, self.style, clips), count
 
+    @property
+    def media_ids(self) -> frozenset[int]:
+        """Tokens of placeholders, and of what stands for features in their place."""
+        marks = map(self.codec.id_of, self.style.reserved)
+        found = (self.image_token_id, self._video_token, *marks)
+        return frozenset(one for one in found if one is not None)
+
+    def of_ids(self, ids: list[int], decoder_text: str | None) -> Question:
+        """Return the ids."""
+        del decoder_text  # there is no second prompt
+        return Question(ids)
+
     def order_of(self, text: str, images: int, moments: Sequence[int]) -> tuple[bool, ...]:
         """Return whether each medium is a video, as they stand; a bare question has images first.
 
@@ -221,10 +245,19 @@ class TextQuestions:
     ) -> Question:
         """Return the ids of text and decoder's prompt."""
         del rows, video, kinds, frames, clips  # refused before
+        return self.of_ids(self.codec.encode_prompt(text), decoder_text)
+
+    @property
+    def media_ids(self) -> frozenset[int]:
+        """Return none: there are no media."""
+        return frozenset()
+
+    def of_ids(self, ids: list[int], decoder_text: str | None) -> Question:
+        """Return the ids for the encoder, and the decoder's prompt."""
         decoder = list(self.start)
         if decoder_text:
             decoder += self.codec.encode_word(decoder_text)
-        return Question(self.codec.encode_prompt(text), decoder)
+        return Question(ids, decoder)
 
     def order_of(self, text: str, images: int, moments: Sequence[int]) -> tuple[bool, ...]:
         """Return nothing: there are no media."""
