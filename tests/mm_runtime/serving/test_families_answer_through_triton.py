@@ -299,7 +299,6 @@ def test_what_an_encoder_decoder_cannot_do(served: Family) -> None:
     for changes, words in (
         ({"prompt": "what " * 70}, "at most 64 tokens"),
         ({"prompt": "what ?", "max_tokens": 64}, "answers have at most 6[23] tokens"),
-        ({"prompt": ["what ?", "who ?"]}, "got 2 prompts"),
         ({"prompt": [1, 2]}, "prompt"),
         ({"prompt": "what ?", "suffix": "!"}, "`suffix` is not served"),
     ):

@@ -113,8 +113,10 @@ class Changes:
         self._write()
 
     def _run(self) -> None:
-        while self._some.wait() and not self._ending.wait(self._collected_seconds):
-            self._write()
+        # Its end is looked for first: a write beside `close` clears what would wake it.
+        while not self._ending.is_set() and self._some.wait():
+            if not self._ending.wait(self._collected_seconds):
+                self._write()
 
     def _write(self) -> None:
         with self.lock:

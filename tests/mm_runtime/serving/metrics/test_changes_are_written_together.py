@@ -8,6 +8,8 @@ import pytest
 from mm_runtime.serving.metrics.collected import Changes, Counter, Gauge
 from support.eventually import eventually
 
+SECONDS = 60.0
+
 NEVER = 3600.0
 """Seconds for which changes are collected: only `close` writes them."""
 
@@ -31,6 +33,14 @@ class Page:
         if self.fails:
             raise RuntimeError("the server is gone")
         self.written.append(value)
+
+
+@dataclass
+class Halting:
+    """A write that waits for the end to be announced."""
+
+    writing: threading.Event = field(default_factory=threading.Event)
+    closed: threading.Event = field(default_factory=threading.Event)
 
 
 def test_a_counter_is_written_once_for_many_changes() -> None:
@@ -137,3 +147,31 @@ def test_threads_lose_no_change() -> None:
     changes.close()
 
     assert sum(page.written) == 4000
+
+
+def test_it_ends_beside_a_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A write that began before the end clears what wakes the thread, which ends all the same."""
+    page, changes = Page(), Changes(collected_seconds=0)
+    halting, write = Halting(), changes._write
+    set_again = changes._some.set
+
+    def end() -> None:
+        set_again()
+        halting.closed.set()
+
+    def written() -> None:
+        if threading.current_thread() is changes._thread:
+            halting.writing.set()
+            assert halting.closed.wait(SECONDS)
+        write()
+
+    monkeypatch.setattr(changes, "_write", written)
+    Counter(page, changes).increment(1)
+    assert halting.writing.wait(SECONDS)
+    monkeypatch.setattr(changes._some, "set", end)
+    closing = threading.Thread(target=changes.close, daemon=True)
+    closing.start()
+    closing.join(SECONDS)
+
+    assert not closing.is_alive()
+    assert page.written == [1]
