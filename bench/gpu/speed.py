@@ -106,7 +106,10 @@ def measured(
         tokens, positions = [5 + at for at in range(batch)], [CONTEXT] * batch
 
         def queued(tokens: list[int] = tokens, positions: list[int] = positions) -> torch.Tensor:
-            return model.logits(model.run(tokens, positions).decoded).argmax(dim=-1)
+            passed = model.run(tokens, positions)
+            if passed.likeliest is not None:  # computed in the pass itself
+                return passed.likeliest.tokens
+            return model.logits(passed.decoded).argmax(dim=-1)
 
         def step(queued: Callable[[], torch.Tensor] = queued) -> list[int]:
             return queued().tolist()

@@ -131,11 +131,11 @@ def values_of(
     table_type = host_type = ENGINE_DTYPES[engine.dtype]
     gpu_features = are_gpu_tensors(manifest, serving)
     if engine.backend == "Reference":
-        host_type = NUMPY_TABLE_TYPES.get(table_type, table_type)
-        table_type = table_type if gpu_features else host_type
-        if serving.device == "CUDA" and engine.vision is not None:
-            # The one that makes tensors of bfloat16 is torch.
-            host_type = table_type if engine.vision.engine == "Torch" else host_type
+        numpy_type = NUMPY_TABLE_TYPES.get(table_type, table_type)
+        # Torch makes tensors of bfloat16, and is not loaded for another vision engine.
+        has_torch = engine.vision is not None and engine.vision.engine == "Torch"
+        host_type = table_type if gpu_features and has_torch else numpy_type
+        table_type = table_type if gpu_features else numpy_type
     shared = serving.sharing
     return RepositoryValues(
         engine_dir=engine_dir,

@@ -53,7 +53,7 @@ def capture_on(
 
 def _launching(graph: Any, calls: CudaCalls | None) -> Callable[[], None]:
     """Return what launches a captured graph, which draws no random numbers."""
-    # torch 2.9 and older do not give the graph out.
+    # Of torch 2.11 and 2.15; others may not give the graph out.
     instantiated = getattr(graph, "raw_cuda_graph_exec", None)
     if calls is None or instantiated is None:
         replay: Callable[[], None] = graph.replay

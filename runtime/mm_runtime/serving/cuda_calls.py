@@ -1,15 +1,16 @@
 """Calls of CUDA's runtime library that keep the interpreter's lock.
 
 torch gives the lock away in each of its calls. Where other threads wait for it, each of them may
-run before it comes back: a pass of 15 such calls took 1.7 to 2 ms to begin while four threads made
-responses, and 0.3 ms otherwise (docs/studies/pauses-on-a-gpu.md). These calls queue work of the
-device and return at once, so that no thread waits long for the lock.
+run before it comes back: a tenth of the passes, of 15 such calls, took 1.7 to 2 ms to begin while
+four threads made responses, 0.3 ms otherwise (docs/studies/pauses-on-a-gpu.md). These calls queue
+work of the device and return at once, so that no thread waits long for the lock.
 
 Source: "CUDA Runtime API", sections Memory Management, Event Management, Graph Management.
 """
 
 import ctypes
 import logging
+from functools import cache
 from typing import Any
 
 import torch
@@ -64,6 +65,7 @@ class CudaCalls:
             raise RuntimeError(f"CUDA error: {self._words(code).decode()}")
 
 
+@cache
 def open_cuda_calls() -> CudaCalls | None:
     """Return the calls of the library that torch has loaded; None: torch's own are used.
 

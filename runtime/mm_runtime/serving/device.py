@@ -1,7 +1,7 @@
 """The device that torch computes on: the processor, or one GPU through CUDA.
 
-Alone with `cuda_calls`, `captures` and `staging` it names CUDA. All import torch, so models that
-compute without torch import them only where their plan says CUDA.
+`cuda_calls`, `captures`, `staging` and the runner of TensorRT's engines name CUDA, too. All import
+torch, so models that compute without torch import them only where their plan says CUDA.
 """
 
 import shutil
