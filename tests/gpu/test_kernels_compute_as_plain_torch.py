@@ -31,6 +31,9 @@ BOUNDS = {torch.float32: 1e-4, torch.float16: 4e-3, torch.bfloat16: 3e-2}
 DECODED = [(4, 0), (0, 1), (699, 2), (63, 4), (64, 3), (-1, 0)]
 """Position and slot of rows: first ones, ends of tiles, a full slot, an unused row."""
 
+PART_SLOT = 3
+"""Of a part's rows."""
+
 
 def seeded(device: torch.device) -> torch.Generator:
     """Return a generator: two runs see the same values."""
@@ -58,15 +61,14 @@ class Case:
         self.inputs = inputs.to(device)
         self.used = [at for at, (position, _) in enumerate(rows) if position >= 0]
 
-    def computed(self, kernels: Kernels, *, together: bool) -> list[torch.Tensor]:
+    def computed(self, kernels: Kernels, *, decoded: int) -> list[torch.Tensor]:
         """Return products, keys, values and what was read, of the rows that are used."""
         heads = self.heads
         products = self.products.clone()
         stored = Stored(self.stored.keys.clone(), self.stored.values.clone())
         out = torch.full_like(products[:, : heads.queries * heads.size], 9.0)
         kernels.rotate(products, self.turns, self.inputs, stored, heads)
-        attend = kernels.attend_together if together else kernels.attend_each
-        attend(products, self.inputs, stored, heads, out)
+        kernels.attend(products, self.inputs, stored, heads, out, decoded=decoded)
         # What stands in the place of keys and values afterwards is nothing that is read.
         queries = products[:, : heads.queries * heads.size]
         return [queries[self.used], stored.keys, stored.values, out[self.used]]
@@ -78,13 +80,13 @@ def check(
     dtype: torch.dtype,
     kernels: Kernels,
     *,
-    together: bool,
+    decoded: int,
 ) -> None:
     """Compare with plain torch on the same device."""
     device = open_device("CUDA")
     case = Case(rows, heads, dtype, device)
-    found = case.computed(kernels, together=together)
-    wanted = case.computed(PlainKernels(), together=together)
+    found = case.computed(kernels, decoded=decoded)
+    wanted = case.computed(PlainKernels(), decoded=decoded)
     for name, one, other in zip(("queries", "keys", "values", "read"), found, wanted, strict=True):
         near = torch.isclose(one.float(), other.float(), atol=BOUNDS[dtype], rtol=BOUNDS[dtype])
         assert near.all(), (name, (~near).sum().item())
@@ -104,7 +106,7 @@ def kernels() -> Kernels:
 def test_decoding_rows(kernels: Kernels, heads: Heads, dtype: torch.dtype, copies: int) -> None:
     """Few rows have their keys read in splits, many do not."""
     rows = DECODED + [(-1, 0)] * (6 * (copies - 1))
-    check(rows, heads, dtype, kernels, together=False)
+    check(rows, heads, dtype, kernels, decoded=len(rows))
 
 
 @pytest.mark.parametrize("dtype", BOUNDS, ids=str)
@@ -119,8 +121,28 @@ def test_rows_of_a_prompt(
 ) -> None:
     """The first of a prompt and later ones, with unused rows after them."""
     start, count, size = part
-    rows = [(start + at, 3) for at in range(count)] + [(-1, 3)] * (size - count)
-    check(rows, heads, dtype, kernels, together=True)
+    rows = [(start + at, PART_SLOT) for at in range(count)]
+    rows += [(-1, PART_SLOT)] * (size - count)
+    check(rows, heads, dtype, kernels, decoded=0)
+
+
+@pytest.mark.parametrize("dtype", BOUNDS, ids=str)
+@pytest.mark.parametrize("heads", SHAPES.values(), ids=SHAPES)
+@pytest.mark.parametrize("copies", [1, 64], ids=["splits", "no splits"])
+@pytest.mark.parametrize("part", [(0, 28, 32), (500, 128, 128), (100, 513, 640)], ids=str)
+def test_both(
+    kernels: Kernels,
+    heads: Heads,
+    dtype: torch.dtype,
+    copies: int,
+    part: tuple[int, int, int],
+) -> None:
+    """Decoding rows and a part in one pass: either may have its keys read in splits."""
+    decoding = [row for row in DECODED if row[1] != PART_SLOT] + [(-1, 0)] * (6 * (copies - 1))
+    start, count, size = part
+    rows = [(start + at, PART_SLOT) for at in range(count)]
+    rows += [(-1, PART_SLOT)] * (size - count)
+    check([*decoding, *rows], heads, dtype, kernels, decoded=len(decoding))
 
 
 @pytest.mark.parametrize("dtype", BOUNDS, ids=str)

@@ -47,15 +47,18 @@ class PlainKernels:
                 stored.keys[slot, :, position] = split[row, heads.queries : -heads.keys]
                 stored.values[slot, :, position] = split[row, -heads.keys :]
 
-    def attend_each(
+    def attend(
         self,
         products: torch.Tensor,
         inputs: torch.Tensor,
         stored: Stored,
         heads: Heads,
         out: torch.Tensor,
+        *,
+        decoded: int,
     ) -> None:
-        """Attend row by row."""
+        """Attend row by row, whatever rows are."""
+        del decoded
         for row, (position, slot) in enumerate(inputs[:, [POSITION, SLOT]].tolist()):
             if position >= 0:
                 query = products[row, : heads.queries * heads.size]
@@ -66,17 +69,6 @@ class PlainKernels:
                     scale=heads.scale,
                     enable_gqa=True,
                 ).flatten()
-
-    def attend_together(
-        self,
-        products: torch.Tensor,
-        inputs: torch.Tensor,
-        stored: Stored,
-        heads: Heads,
-        out: torch.Tensor,
-    ) -> None:
-        """Attend row by row, as any others."""
-        self.attend_each(products, inputs, stored, heads, out)
 
     def gate(self, products: torch.Tensor, out: torch.Tensor) -> None:
         """Compute in the dtype of the rows."""

@@ -16,7 +16,7 @@ import torch
 
 from mm_runtime.reference_engine.adapters import Adapter
 from mm_runtime.reference_engine.fused.inputs import PassInputs, Tokens
-from mm_runtime.reference_engine.fused.kernels import TOKEN, Heads, Kernels, Stored
+from mm_runtime.reference_engine.fused.kernels import TOKEN, Kernels, Stored
 from mm_runtime.reference_engine.fused.low_ranks import NO_ADAPTER, LowRank, LowRanks
 from mm_runtime.reference_engine.fused.next_tokens import NextTokens
 from mm_runtime.reference_engine.fused.weights import Linear, Weights, multiply
@@ -38,9 +38,6 @@ LEAST_BESIDE = 8
 
 Passes = dict[tuple[int, int], Callable[[], None]]
 """Decoding rows and rows of a part -> the pass."""
-
-Attend = Callable[[torch.Tensor, torch.Tensor, Stored, Heads, torch.Tensor], None]
-"""As `Kernels.attend_each`."""
 
 Add = Callable[[str, torch.Tensor, torch.Tensor], None]
 """Adds to a product of rows, in place."""
@@ -297,44 +294,29 @@ class FusedDecoder:
         def step() -> None:
             self._embed(inputs)
             decoded = self._decoded[:rows]
-            self._layers(inputs, decoded, self._kernels.attend_each, adapted=adapted)
+            self._layers(inputs, decoded, rows, adapted=adapted)
             self._next.choose(decoded)
 
         return step
 
     def _reading(self, rows: int, *, adapted: bool) -> Callable[[], None]:
-        inputs, attend = self._inputs.of(rows), self._kernels.attend_together
-        sampled = self._inputs.sampled(1)
+        inputs, sampled = self._inputs.of(rows), self._inputs.sampled(1)
 
         def read() -> None:
             last = self._last[:rows]
-            self._layers(inputs, last, attend, adapted=adapted)
+            self._layers(inputs, last, 0, adapted=adapted)
             self._next.choose_last(last, sampled)
 
         return read
 
     def _doing_both(self, decoding: int, reading: int) -> Callable[[], None]:
         rows = decoding + reading
-        inputs, kernels = self._inputs.of(rows), self._kernels
-        sampled = self._inputs.sampled(decoding + 1)
-
-        def attend(
-            products: torch.Tensor,
-            inputs: torch.Tensor,
-            stored: Stored,
-            heads: Heads,
-            out: torch.Tensor,
-        ) -> None:
-            for kernel, of in (
-                (kernels.attend_each, slice(0, decoding)),
-                (kernels.attend_together, slice(decoding, rows)),
-            ):
-                kernel(products[of], inputs[of], stored, heads, out[of])
+        inputs, sampled = self._inputs.of(rows), self._inputs.sampled(decoding + 1)
 
         def step() -> None:
             last = self._last[:rows]
             self._embed(inputs[:decoding])
-            self._layers(inputs, last, attend, adapted=False)
+            self._layers(inputs, last, decoding, adapted=False)
             self._next.choose_among(last, sampled)
 
         return step
@@ -344,9 +326,16 @@ class FusedDecoder:
         torch.index_select(self._weights.embeddings, 0, tokens, out=states)
 
     def _layers(
-        self, inputs: torch.Tensor, out: torch.Tensor, attend: Attend, *, adapted: bool
+        self, inputs: torch.Tensor, out: torch.Tensor, decoded: int, *, adapted: bool
     ) -> None:
-        """Compute all layers of the rows in `_states`; write their last norm to `out`."""
+        """Compute all layers of the rows in `_states`; write their last norm to `out`.
+
+        Args:
+            inputs: of the rows.
+            out: [rows, hidden].
+            decoded: rows that decode; the others are part of a prompt.
+            adapted: whether rows may have adapters.
+        """
         weights, kernels, rows = self._weights, self._kernels, len(inputs)
         states, normed, more = self._states[:rows], self._normed[:rows], self._more[:rows]
         products, read = self._products[:rows], self._read[:rows]
@@ -358,7 +347,7 @@ class FusedDecoder:
             multiply(normed, layer.attention, products)
             add("attention", normed, products)
             kernels.rotate(products, self._turns, inputs, stored, weights.heads)
-            attend(products, inputs, stored, weights.heads, read)
+            kernels.attend(products, inputs, stored, weights.heads, read, decoded=decoded)
             multiply(read, layer.output, more)
             add("output", read, more)
             kernels.add_norm(states, more, layer.inner_norm, weights.epsilon, normed)

@@ -75,25 +75,27 @@ class Kernels(Protocol):
             heads: of the decoder.
         """
 
-    def attend_each(
+    def attend(
         self,
         products: torch.Tensor,
         inputs: torch.Tensor,
         stored: Stored,
         heads: Heads,
         out: torch.Tensor,
+        *,
+        decoded: int,
     ) -> None:
-        """Write what rows read, each of its own slot up to its position: [rows, query width]."""
+        """Write what rows read, each up to its position: [rows, query width].
 
-    def attend_together(
-        self,
-        products: torch.Tensor,
-        inputs: torch.Tensor,
-        stored: Stored,
-        heads: Heads,
-        out: torch.Tensor,
-    ) -> None:
-        """Write the same for rows that are all in the slot of the first one."""
+        Args:
+            products: as `rotate` left them.
+            inputs: of the rows.
+            stored: of the layer.
+            heads: of the decoder.
+            out: of the rows.
+            decoded: the first rows, each in a slot of its own; the others are all in the slot of
+                the first one of them.
+        """
 
     def gate(self, products: torch.Tensor, out: torch.Tensor) -> None:
         """Write silu(first half) x second half of rows [rows, 2 inner]."""
