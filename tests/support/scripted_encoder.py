@@ -9,7 +9,7 @@ from typing import Any
 import grpc
 import numpy as np
 from numpy.typing import NDArray
-from tritonclient.grpc import service_pb2, service_pb2_grpc
+from tritonclient.grpc import service_pb2
 from tritonclient.utils import np_to_triton_dtype, serialize_byte_tensor
 
 
@@ -33,33 +33,67 @@ Tensors = Mapping[str, NDArray[Any]]
 Answer = Mapping[str, "NDArray[Any] | Sent"]
 
 
-class _Servicer(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: ignore[misc]  # untyped
-    def __init__(self, answer: Callable[[], Answer]) -> None:
+def message_of(answer: Answer) -> Any:
+    """Return what Triton sends of tensors."""
+    response = service_pb2.ModelInferResponse(model_name="vision_encoder", model_version="1")
+    for name, value in answer.items():
+        sent = value if isinstance(value, Sent) else Sent.of(value)
+        output = response.outputs.add()
+        output.name, output.datatype = name, sent.datatype
+        output.shape.extend(sent.shape)
+        response.raw_output_contents.append(sent.content)
+    return response
+
+
+class _Servicer:
+    def __init__(self, answer: Callable[[], Answer | bytes], *, knows_bytes: bool) -> None:
         self.answer = answer
+        self.knows_bytes = knows_bytes
         self.requested = 0
         self.types: dict[str, str] = {}
         """Name of each input of the last request -> Triton's name of its type."""
 
-    def ModelInfer(self, request: Any, _context: Any) -> Any:  # noqa: N802 (Triton's name)
+        self.contents: dict[str, bytes] = {}
+        """Name of each input of the last request -> its bytes."""
+
+    def infer(self, request: Any, context: grpc.ServicerContext) -> bytes:
         """Answer one request."""
         self.requested += 1
         self.types = {one.name: one.datatype for one in request.inputs}
-        response = service_pb2.ModelInferResponse(model_name=request.model_name)
-        for name, value in self.answer().items():
-            sent = value if isinstance(value, Sent) else Sent.of(value)
-            output = response.outputs.add()
-            output.name, output.datatype = name, sent.datatype
-            output.shape.extend(sent.shape)
-            response.raw_output_contents.append(sent.content)
-        return response
+        self.contents = dict(
+            zip(self.types, (bytes(one) for one in request.raw_input_contents), strict=True)
+        )
+        if "pixel_bytes" in self.types and not self.knows_bytes:
+            context.abort(grpc.StatusCode.INVALID_ARGUMENT, UNKNOWN_BYTES)
+        answer = self.answer()
+        return answer if isinstance(answer, bytes) else message_of(answer).SerializeToString()
+
+
+UNKNOWN_BYTES = (
+    "[request id: <id_unknown>] unexpected inference input 'pixel_bytes' for model 'vision_encoder'"
+)
+"""What Triton 2.51 says for an input that a model has not."""
 
 
 @contextmanager
-def scripted_encoder(answer: Callable[[], Answer]) -> Iterator[tuple[str, _Servicer]]:
-    """Serve on a free port of loopback; yield the address and what counts the requests."""
-    servicer = _Servicer(answer)
+def scripted_encoder(
+    answer: Callable[[], Answer | bytes], *, knows_bytes: bool = True
+) -> Iterator[tuple[str, _Servicer]]:
+    """Serve on a free port of loopback; yield the address and what counts the requests.
+
+    Args:
+        answer: makes each answer, as tensors or as the bytes of a message.
+        knows_bytes: it is of a version that takes images as bytes.
+    """
+    servicer = _Servicer(answer, knows_bytes=knows_bytes)
     server = grpc.server(ThreadPoolExecutor(4))
-    service_pb2_grpc.add_GRPCInferenceServiceServicer_to_server(servicer, server)
+    method = grpc.unary_unary_rpc_method_handler(
+        servicer.infer, request_deserializer=service_pb2.ModelInferRequest.FromString
+    )
+    handlers = grpc.method_handlers_generic_handler(
+        "inference.GRPCInferenceService", {"ModelInfer": method}
+    )
+    server.add_generic_rpc_handlers((handlers,))
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
     try:

@@ -13,11 +13,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[3]
 sys.path.append(str(ROOT / "tests"))
 
-from mm_api.documents.serving_plan import EncoderPlan, ServingPlan
-from mm_runtime.repository.configs import multimodal_encoders, vision_encoder
-from mm_runtime.repository.model_config import as_text
-from mm_runtime.repository.values import values_of
-from support.gateways import toy_manifest, toy_serving, write_processor
+from mm_api.documents.serving_plan import EncoderPlan, ServingPlan  # noqa: E402 - tests are no package
+from mm_runtime.repository.configs import multimodal_encoders, vision_encoder  # noqa: E402
+from mm_runtime.repository.model_config import as_text  # noqa: E402
+from mm_runtime.repository.values import values_of  # noqa: E402
+from support.gateways import toy_manifest, toy_serving, write_processor  # noqa: E402
 
 SIDE, ROWS = 336, 576
 KEY = "key"

@@ -1,7 +1,8 @@
 """The models of a pod with an encoder, and of one that sends it images, with times of each step.
 
-Loaded by tritonserver's stubs with the packages of the commit that is measured. What computes is left out: the tower gives out features that it has ready, as one on a GPU
-hands them to its process, and the language model reads them and answers their number.
+Loaded by tritonserver's stubs with the packages of the commit that is measured. What computes is
+left out: the tower gives out features that it has ready, as one on a GPU hands them to its process,
+and the language model reads them and answers their number.
 """
 
 import os
@@ -57,7 +58,7 @@ class _Ready:
         made = torch.randn((1, ROWS, WIDTH), generator=torch.Generator().manual_seed(1))
         features = made.to(torch.bfloat16)
         # A GPU copies what it has made: of this type, where the runner says so, else of float32.
-        as_sent = options.get("host_dtype") is not None
+        as_sent = options.get("leave_as") == "bfloat16"
         self._features = features if as_sent else features.float()
 
     def __call__(self, inputs: Any) -> Any:

@@ -6,6 +6,7 @@ torch, so models that compute without torch import them only where their plan sa
 
 import shutil
 import subprocess
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +16,10 @@ from numpy.typing import NDArray
 
 from mm_api.documents.serving_plan import Device, ServingPlan
 from mm_runtime.serving.errors import is_out_of_memory
+from mm_runtime.serving.tensors import BFLOAT16_BITS
+
+# Messages are read only, as are Triton's inputs; no tensor that shares their memory is written to.
+warnings.filterwarnings("ignore", "The given NumPy array is not writable", UserWarning)
 
 CPU = torch.device("cpu")
 
@@ -149,14 +154,20 @@ def as_tensor(
     """Return an array or a tensor as a tensor of a device.
 
     Args:
-        values: of one request or batch.
+        values: of one request or batch; an array may hold `BFLOAT16_BITS`.
         device: where the result lies.
         dtype: of the result; None keeps it.
         copy: share no memory with an array, even where device and dtype are its own.
     """
     if not isinstance(values, torch.Tensor):
-        values = torch.from_numpy(values.copy() if copy else np.ascontiguousarray(values))
+        values = _of_array(values.copy() if copy else np.ascontiguousarray(values))
     return values.to(device=device, dtype=dtype)
+
+
+def _of_array(array: NDArray[Any]) -> torch.Tensor:
+    if array.dtype != BFLOAT16_BITS:
+        return torch.from_numpy(array)
+    return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
 
 
 def sent(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:

@@ -13,24 +13,32 @@ from mm_runtime.serving.errors import RequestError
 
 Tensors = Mapping[str, NDArray[Any]]
 
-_HALF_EXPONENT = 0x7C00
-"""Bits of float16 (IEEE 754) that are all set in infinite values and NaN alone."""
+BFLOAT16_BITS = np.dtype([("bfloat16", np.uint16)])
+"""Of arrays of bfloat16, which numpy does not have: an element is the bits of a value."""
+
+_EXPONENTS = {np.dtype(np.float16): 0x7C00, BFLOAT16_BITS: 0x7F80}
+"""Bits of a type that are all set in infinite values and NaN alone."""
+
+_SIGN = 0x8000
 
 
 def all_finite(values: NDArray[Any]) -> bool:
     """Return whether there is neither a NaN nor an infinite value.
 
-    numpy converts each float16 for that: 2,880 rows of 4,096 take 23 ms, and their bits 3.
+    numpy converts each float16 for that: 2,880 rows of 4,096 take 23 ms. Of their bits the largest
+    says it, once of those without a sign and once of all: nothing is copied.
     """
-    if values.dtype != np.float16 or not values.size:
-        return bool(np.isfinite(values).all())
-    without_sign = np.ascontiguousarray(values).view(np.uint16) << 1
-    return int(without_sign.max()) < _HALF_EXPONENT << 1
+    exponent = _EXPONENTS.get(values.dtype)
+    if exponent is None or not values.size:
+        return values.size == 0 or bool(np.isfinite(values).all())
+    bits = np.ascontiguousarray(values)
+    positive, all_bits = bits.view(np.int16).max(), bits.view(np.uint16).max()
+    return int(positive) < exponent and int(all_bits) < exponent | _SIGN
 
 
-def of_bfloat16(bits: NDArray[np.uint16]) -> NDArray[np.float32]:
-    """Return the values of bfloat16, which numpy does not have: the upper halves of float32."""
-    wide = bits.astype(np.uint32)
+def of_bfloat16(bits: NDArray[Any]) -> NDArray[np.float32]:
+    """Return the values of `BFLOAT16_BITS`: they are the upper halves of float32."""
+    wide = bits.view(np.uint16).astype(np.uint32)
     wide <<= 16
     return wide.view(np.float32)
 

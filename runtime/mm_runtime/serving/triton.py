@@ -29,7 +29,7 @@ from mm_runtime.serving.errors import (
     RequestError,
     for_client,
 )
-from mm_runtime.serving.tensors import Tensors
+from mm_runtime.serving.tensors import BFLOAT16_BITS, Tensors, of_bfloat16
 
 logger = logging.getLogger(__name__)
 
@@ -128,19 +128,22 @@ def respond(outputs: Outputs, types: Mapping[str, str] = NOTHING_DECLARED) -> An
 
 
 def _tensor(name: str, array: NDArray[Any], declared: str) -> Any:
-    if not isinstance(array, np.ndarray):  # of a GPU, in the type that is declared
+    if not isinstance(array, np.ndarray):  # of torch, in the type that is declared
         return pb_utils.Tensor.from_dlpack(name, array)
     if declared == BFLOAT16:
         return _bfloat16(name, array)
-    made = np.ascontiguousarray(array)
+    made = of_bfloat16(array) if array.dtype == BFLOAT16_BITS else np.ascontiguousarray(array)
     return pb_utils.Tensor(name, made.astype(FRACTIONS.get(declared, made.dtype), copy=False))
 
 
 def _bfloat16(name: str, array: NDArray[Any]) -> Any:
     """Return a tensor of a type that numpy does not have: by DLPack, from torch."""
-    import torch  # noqa: PLC0415 (seconds; only engines of bfloat16 need it)
+    # Seconds: they load torch, which only engines of bfloat16 need.
+    import torch  # noqa: PLC0415
 
-    tensor = torch.from_numpy(np.ascontiguousarray(array)).to(torch.bfloat16)
+    from mm_runtime.serving.device import CPU, as_tensor  # noqa: PLC0415
+
+    tensor = as_tensor(array, CPU, torch.bfloat16)
     return pb_utils.Tensor.from_dlpack(name, tensor.__dlpack__())
 
 

@@ -1,6 +1,7 @@
 """The gateway's images are bytes up to the tower, and what it computes of them stays the same."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -219,8 +220,31 @@ def test_a_device_makes_the_bits_of_the_processor(size: tuple[int, int]) -> None
     assert np.array_equal(wanted, found.numpy())
 
 
-def test_encoders_in_other_pods_get_values() -> None:
-    """They may be of a version that knows no bytes."""
+def test_encoders_in_other_pods_get_bytes() -> None:
+    """As they are: half of the values' bytes."""
+    pixels = noise(28, 28)[np.newaxis, np.newaxis]
+    with answering_encoder() as (client, servicer):
+        client.encode({"pixel_bytes": pixels})
+    assert (servicer.types["pixel_bytes"], servicer.requested) == ("UINT8", 1)
+    assert servicer.contents["pixel_bytes"] == pixels.tobytes()
+    assert "pixel_values" not in servicer.types
+
+
+def test_encoders_of_older_versions_get_values() -> None:
+    """Once they have refused bytes, which is no failure; each later request at once."""
+    pixels = noise(28, 28)[np.newaxis, np.newaxis]
+    with answering_encoder(knows_bytes=False) as (client, servicer):
+        for requested in (2, 3):
+            client.encode({"pixel_bytes": pixels})
+            assert (servicer.types["pixel_values"], servicer.requested) == ("FP16", requested)
+            values = CLIP.of_images(pixels[0])
+            assert servicer.contents["pixel_values"] == values.tobytes()
+            assert "pixel_bytes" not in servicer.types
+
+
+@contextmanager
+def answering_encoder(*, knows_bytes: bool = True) -> Iterator[tuple[EncoderClient, Any]]:
+    """Yield a client of an encoder that answers, and what counts the encoder's requests."""
     engine = manifest()
     assert engine.plan.engine.vision is not None
     rows, hidden = engine.plan.engine.vision.features_per_image, FACTS.text.hidden_size
@@ -229,7 +253,7 @@ def test_encoders_in_other_pods_get_values() -> None:
         "OUT_PROMPT_VOCAB_SIZE": np.array([[rows]], np.int32),
         OWN_IDENTITY: np.array([[b"a" * 64]], dtype=np.object_),
     }
-    with scripted_encoder(lambda: answer) as (address, servicer):
+    with scripted_encoder(lambda: answer, knows_bytes=knows_bytes) as (address, servicer):
         client = EncoderClient(
             lambda: [address],
             identity="a" * 64,
@@ -237,7 +261,4 @@ def test_encoders_in_other_pods_get_values() -> None:
             timeout_seconds=60,
             normalisation=CLIP,
         )
-        client.encode({"pixel_bytes": noise(28, 28)[np.newaxis, np.newaxis]})
-
-    assert servicer.types["pixel_values"] == "FP16"
-    assert "pixel_bytes" not in servicer.types
+        yield client, servicer

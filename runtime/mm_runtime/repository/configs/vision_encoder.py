@@ -6,8 +6,16 @@ to one of a former revision.
 
 from mm_runtime.repository.configs import multimodal_encoders
 from mm_runtime.repository.configs.scheduling import batching
-from mm_runtime.repository.model_config import DataType, ModelConfig, output, python_model, tensor
+from mm_runtime.repository.model_config import (
+    DataType,
+    ModelConfig,
+    optional,
+    output,
+    python_model,
+    tensor,
+)
 from mm_runtime.repository.values import RepositoryValues
+from mm_runtime.serving.tensor_names import BYTES_TO_ENCODE
 
 NAME = "vision_encoder"
 
@@ -15,10 +23,16 @@ NAME = "vision_encoder"
 def config(values: RepositoryValues) -> ModelConfig:
     """Return the model's configuration."""
     prompt_type = values.prompt_type if values.native else values.host_table_type
+    # Half of the values' bytes. Servers of versions that send none send values.
+    as_bytes = (optional(BYTES_TO_ENCODE, DataType.UINT8, -1, -1, -1, -1),)
     return python_model(
         NAME,
         max_batch_size=values.limits.max_batch_size,
-        inputs=(*multimodal_encoders.INPUTS, tensor("expected_identity", DataType.STRING, 1)),
+        inputs=(
+            *multimodal_encoders.INPUTS,
+            *(as_bytes if values.pixel_bytes else ()),
+            tensor("expected_identity", DataType.STRING, 1),
+        ),
         outputs=(
             *multimodal_encoders.outputs(values.host_table_type, prompt_type),
             output("VISION_IDENTITY", DataType.STRING, 1),

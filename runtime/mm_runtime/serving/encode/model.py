@@ -11,9 +11,10 @@ from mm_runtime.serving.encode.cache_gauges import CacheGauges
 from mm_runtime.serving.encode.core_share import lower_priority
 from mm_runtime.serving.encode.disaggregated.client import EncoderClient
 from mm_runtime.serving.encode.disaggregated.dispatcher import EncoderDispatcher
+from mm_runtime.serving.encode.disaggregated.heap import keep_large_pieces
 from mm_runtime.serving.encode.disaggregated.hosts import Hosts
 from mm_runtime.serving.encode.disaggregated.identity import vision_identity
-from mm_runtime.serving.encode.disaggregated.responses import ExpectedFeatures
+from mm_runtime.serving.encode.disaggregated.responses import TABLE, ExpectedFeatures
 from mm_runtime.serving.encode.encoding import Outputs, encode_requests
 from mm_runtime.serving.encode.gauges import EncoderGauges
 from mm_runtime.serving.encode.gpu_features import are_gpu_tensors
@@ -34,6 +35,9 @@ logger = logging.getLogger(__name__)
 MAX_OPEN_REQUESTS = 64
 """Requests that are with encoders at one time: a thread each, which waits. A gateway that lets in
 more has most of its requests in the language model."""
+
+_TORCH_TYPES = {"TYPE_FP16": "float16", "TYPE_BF16": "bfloat16"}
+"""Triton's name of a type -> torch's: types in which features may leave this process."""
 
 
 class EncoderModel:
@@ -56,6 +60,8 @@ class EncoderModel:
         self.identity = vision_identity(engine.manifest)
         self._completion = completion_of(engine)
         encoders = serving.encoders if may_offload else None
+        if encoders or not may_offload:
+            keep_large_pieces()
         # Where others encode by plan, the features are theirs to keep.
         limit = 0 if encoders else serving.feature_cache_bytes
         verify = bool(os.environ.get("MM_VERIFY_FEATURE_CACHE"))
@@ -68,10 +74,15 @@ class EncoderModel:
         device = serving.device if on_gpu else "CPU"
         with loading("the vision encoder", device):
             self._own = load_encoder(
-                engine, engine.vision, cache, device=serving.device, keeps=keeps
+                engine,
+                engine.vision,
+                cache,
+                device=serving.device,
+                keeps=keeps,
+                leave_as=_TORCH_TYPES.get(settings.output_types[TABLE], ""),
             )
         self._guard = guard_of(device)
-        self._dtype = settings.output_dtype("OUT_PROMPT_EMBEDDING_TABLE")
+        self._dtype = settings.output_dtype(TABLE)
         # An encoder's pod has Triton's own count of its one model; said twice, a sum over the pods
         # of a model would count each image twice.
         self._gauges = EncoderGauges() if may_offload else None

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+import grpc
 import numpy as np
-from tritonclient.grpc import InferenceServerClient, InferInput, InferRequestedOutput
-from tritonclient.utils import InferenceServerException, np_to_triton_dtype
+from numpy.typing import NDArray
 
-from mm_runtime.base.grpc_channel import CHANNEL, ENCODER_KEY, GRPC_KEY_PREFIX
 from mm_runtime.images.normalisation import Normalisation
 from mm_runtime.serving.encode.disaggregated.backoff import Backoff
+from mm_runtime.serving.encode.disaggregated.channel import EncoderChannel
+from mm_runtime.serving.encode.disaggregated.messages import request_of, tensors_of
 from mm_runtime.serving.encode.disaggregated.responses import (
     ExpectedFeatures,
     InvalidResponseError,
@@ -23,7 +24,8 @@ from mm_runtime.serving.encode.disaggregated.routing import order
 from mm_runtime.serving.encode.encoding import Outputs
 from mm_runtime.serving.encode.vision.cache import digest
 from mm_runtime.serving.encode.vision.pixel_bytes import with_values
-from mm_runtime.serving.tensors import Tensors, of_bfloat16
+from mm_runtime.serving.tensor_names import BYTES_TO_ENCODE
+from mm_runtime.serving.tensors import Tensors
 
 logger = logging.getLogger(__name__)
 
@@ -32,7 +34,10 @@ EXPECTED_IDENTITY, OWN_IDENTITY = "expected_identity", "VISION_IDENTITY"
 OTHER_ENGINE = "another vision engine"
 """Part of what an encoder says to a request that expects features of another engine."""
 
-_PIXELS = ("IMAGE", "pixel_values")
+_PIXELS = (BYTES_TO_ENCODE, "IMAGE", "pixel_values")
+
+_UNKNOWN_BYTES = f"unexpected inference input '{BYTES_TO_ENCODE}'"
+"""Part of what Triton says for an encoder of a version that takes values alone."""
 
 
 class Why(StrEnum):
@@ -67,14 +72,14 @@ class _Failure:
 
 
 _CODES = {
-    "StatusCode.UNAVAILABLE": Why.UNAVAILABLE,
-    "StatusCode.NOT_FOUND": Why.UNAVAILABLE,
-    "StatusCode.DEADLINE_EXCEEDED": Why.TIMEOUT,
+    grpc.StatusCode.UNAVAILABLE: Why.UNAVAILABLE,
+    grpc.StatusCode.NOT_FOUND: Why.UNAVAILABLE,
+    grpc.StatusCode.DEADLINE_EXCEEDED: Why.TIMEOUT,
 }
 
 
 class EncoderClient:
-    """One client for each encoder, made at its first call. May be called from any thread.
+    """One channel for each encoder, made at its first call. May be called from any thread.
 
     Args:
         encoders: the addresses there are now.
@@ -82,7 +87,7 @@ class EncoderClient:
         expected_features: what they look like.
         timeout_seconds: for one request, all encoders together.
         key: shown with each request; empty: none.
-        normalisation: of images that come as bytes. Encoders get values, whatever their version.
+        normalisation: of images that come as bytes, for encoders that take values alone.
     """
 
     def __init__(
@@ -98,10 +103,14 @@ class EncoderClient:
         self._encoders = encoders
         self._identity = identity
         self._expected_features = expected_features
+        self._outputs = (*sorted(expected_features.names), OWN_IDENTITY)
         self._timeout = timeout_seconds
         self._normalisation = normalisation
-        self._headers = {f"{GRPC_KEY_PREFIX}{ENCODER_KEY}": key} if key else None
-        self._clients: dict[str, InferenceServerClient] = {}
+        self._key = key
+        self._channels: dict[str, EncoderChannel] = {}
+        self._take_values: set[EncoderChannel] = set()
+        """Channels to encoders of a version that takes no bytes."""
+
         self._backoff = Backoff()
 
     def encode(self, inputs: Tensors) -> Outputs:
@@ -111,17 +120,15 @@ class EncoderClient:
             EncoderError: no encoder answered in time with features of the same engine.
         """
         deadline = time.monotonic() + self._timeout
-        inputs = with_values(inputs, self._normalisation)
         last = _Failure(Why.ABSENT, "there is no encoder")
-        key = digest({name: inputs[name] for name in _PIXELS if name in inputs})
-        for encoder in order(key, self._encoders()):
+        for encoder in self._ordered(inputs):
             now = time.monotonic()
             if now >= deadline:
                 break
             if self._backoff.is_backing_off(encoder, now):
                 last = _Failure(Why.ABSENT, "every encoder failed a moment ago")
                 continue
-            answer = self._infer(encoder, inputs, deadline - now)
+            answer = self._infer(encoder, inputs, deadline)
             if not isinstance(answer, _Failure):
                 self._backoff.answered(encoder)
                 return answer
@@ -132,33 +139,26 @@ class EncoderClient:
             last = answer
         raise EncoderError(last.why, last.message)
 
-    def _infer(self, encoder: str, inputs: Tensors, seconds: float) -> Outputs | _Failure:
+    def _ordered(self, inputs: Tensors) -> list[str]:
+        encoders = list(self._encoders())
+        if len(encoders) < 2:  # noqa: PLR2004 (nothing to choose: a digest reads every pixel)
+            return encoders
+        return order(digest({name: inputs[name] for name in _PIXELS if name in inputs}), encoders)
+
+    def _infer(self, encoder: str, inputs: Tensors, deadline: float) -> Outputs | _Failure:
         try:
-            result: Any = self._client(encoder).infer(
-                MODEL,
-                [*_tensors(inputs), _text(EXPECTED_IDENTITY, self._identity)],
-                outputs=[
-                    InferRequestedOutput(name)
-                    for name in (*sorted(self._expected_features.names), OWN_IDENTITY)
-                ],
-                client_timeout=seconds,
-                headers=self._headers,
-            )
-        except InferenceServerException as error:
-            message = str(error.message())
+            answer = self._answer(self._channel(encoder), inputs, deadline)
+        except grpc.RpcError as error:
+            message = error.details() or ""
             if OTHER_ENGINE in message:
                 return _Failure(Why.MISMATCH, message)
-            return _Failure(_CODES.get(str(error.status()), Why.FAILED), message)
+            return _Failure(_CODES.get(error.code(), Why.FAILED), message)
         try:
-            response = result.get_response()
-            found = {
-                one.name: _values(result, one, response.raw_output_contents[place])
-                for place, one in enumerate(response.outputs)
-            }
-        except (IndexError, ValueError) as error:
+            found = tensors_of(answer)
+        except ValueError as error:
             return _Failure(Why.INVALID, f"its tensors cannot be read: {error}")
         theirs = found.pop(OWN_IDENTITY, None)
-        reported = theirs.reshape(-1)[0].decode() if theirs is not None and theirs.size else "none"
+        reported = "none" if theirs is None else _text(theirs)
         if reported != self._identity:
             return _Failure(
                 Why.MISMATCH,
@@ -169,42 +169,43 @@ class EncoderClient:
         except InvalidResponseError as error:
             return _Failure(Why.INVALID, str(error))
 
-    def _client(self, encoder: str) -> InferenceServerClient:
-        client = self._clients.get(encoder)
-        if client is None:
-            for gone in set(self._clients) - {*self._encoders(), encoder}:
-                self._clients.pop(gone).close()
-            client = InferenceServerClient(encoder, channel_args=list(CHANNEL))
-            client = self._clients.setdefault(encoder, client)
-        return client
+    def _answer(self, channel: EncoderChannel, inputs: Tensors, deadline: float) -> bytes:
+        """Return the answer to a request, with values where the encoder takes no bytes.
+
+        Raises:
+            grpc.RpcError: there was none in time, or it is an error.
+        """
+        if BYTES_TO_ENCODE in inputs and channel not in self._take_values:
+            try:
+                return self._sent(channel, inputs, deadline)
+            except grpc.RpcError as error:
+                if _UNKNOWN_BYTES not in (error.details() or ""):
+                    raise
+                self._take_values.add(channel)
+        return self._sent(channel, with_values(inputs, self._normalisation), deadline)
+
+    def _sent(self, channel: EncoderChannel, inputs: Tensors, deadline: float) -> bytes:
+        identity = np.array([[self._identity.encode()]], dtype=np.object_)
+        message = request_of(MODEL, {**inputs, EXPECTED_IDENTITY: identity}, self._outputs)
+        return channel.infer(message, max(0.0, deadline - time.monotonic()))
+
+    def _channel(self, encoder: str) -> EncoderChannel:
+        channel = self._channels.get(encoder)
+        if channel is None:
+            for gone in set(self._channels) - {*self._encoders(), encoder}:
+                closed = self._channels.pop(gone)
+                self._take_values.discard(closed)
+                closed.close()
+            channel = self._channels.setdefault(encoder, EncoderChannel(encoder, self._key))
+        return channel
 
 
-def _values(result: Any, output: Any, content: bytes) -> Any:
-    """Return the values of one output.
-
-    Raises:
-        ValueError: they are not as many as its shape says.
-    """
-    if output.datatype == "BF16":  # tritonclient has another type for it in each version
-        return of_bfloat16(np.frombuffer(content, np.uint16).reshape(output.shape))
-    return result.as_numpy(output.name)
+def _text(identity: NDArray[Any]) -> str:
+    """Return the first text of a tensor; of others none."""
+    first = identity.reshape(-1)[0] if identity.size else None
+    return first.decode(errors="replace") if isinstance(first, bytes) else "none"
 
 
 def _image_count(inputs: Tensors) -> int:
     """Return how many images a request of a fixed-size tower has."""
     return next((int(inputs[name].shape[1]) for name in _PIXELS if name in inputs), 0)
-
-
-def _tensors(inputs: Tensors) -> list[InferInput]:
-    tensors = []
-    for name, values in inputs.items():
-        one = InferInput(name, list(values.shape), np_to_triton_dtype(values.dtype))
-        one.set_data_from_numpy(np.ascontiguousarray(values))
-        tensors.append(one)
-    return tensors
-
-
-def _text(name: str, value: str) -> InferInput:
-    tensor = InferInput(name, [1, 1], "BYTES")
-    tensor.set_data_from_numpy(np.array([[value.encode()]], dtype=np.object_))
-    return tensor

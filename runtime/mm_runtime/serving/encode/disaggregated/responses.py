@@ -10,7 +10,7 @@ from mm_api.documents.model_facts import ModelFacts
 from mm_api.families import FAMILIES
 from mm_api.families.family import ImageLayout
 from mm_runtime.serving.encode.encoding import Outputs
-from mm_runtime.serving.tensors import all_finite
+from mm_runtime.serving.tensors import BFLOAT16_BITS, all_finite
 
 TABLE, ROWS = "OUT_PROMPT_EMBEDDING_TABLE", "OUT_PROMPT_VOCAB_SIZE"
 FEATURES, FEATURE_ROWS = "ENCODER_INPUT_FEATURES", "ENCODER_OUTPUT_LENGTHS"
@@ -32,6 +32,9 @@ _NAMES = {
 }
 
 
+_LEAVES_AS = {np.dtype(np.float32): BFLOAT16_BITS}
+
+
 class InvalidResponseError(Exception):
     """An answer that the language model must not read; says what is wrong with it."""
 
@@ -43,6 +46,8 @@ class ExpectedFeatures:
     names: frozenset[str]
     hidden_size: int
     dtype: Any
+    """In which a model makes them: float32 where bfloat16 leaves it, and bits may come as well."""
+
     rows_per_image: int | None
     """None: it differs from image to image."""
 
@@ -80,7 +85,7 @@ def checked(outputs: Outputs, expected: ExpectedFeatures, images: int) -> Output
         raise InvalidResponseError(
             f"{name}: got shape {list(features.shape)}, expected [1, rows, {expected.hidden_size}]"
         )
-    if features.dtype != expected.dtype:
+    if features.dtype not in {expected.dtype, _LEAVES_AS.get(expected.dtype)}:
         raise InvalidResponseError(f"{name}: got {features.dtype}, expected {expected.dtype}")
     rows = features.shape[1]
     if outputs[length].reshape(-1).tolist() != [rows]:

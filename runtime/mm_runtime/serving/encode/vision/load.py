@@ -34,6 +34,7 @@ def load_encoder(
     *,
     device: Device = "CPU",
     keeps: bool = False,
+    leave_as: str = "",
 ) -> RequestEncoder:
     """Load the vision engine with one thread for a small model, all cores for a large one.
 
@@ -43,6 +44,8 @@ def load_encoder(
         cache: features of images seen before; None encodes every image.
         device: of the serving plan.
         keeps: features may stay on a GPU; where they are put together they do not.
+        leave_as: torch's name of the type in which features of a GPU leave it, where they do;
+            empty: float32.
 
     Raises:
         OSError, ValueError: a file is missing or not understood.
@@ -68,6 +71,7 @@ def load_encoder(
             half=plain and engine.manifest.plan.engine.dtype != "float32",
             graphs=plan.max_batch_size if plain else 0,
             normalisation=normalisation if on_gpu else None,
+            leave_as=leave_as if on_gpu and family.image_layout is ImageLayout.SQUARE else "",
         )
     )
     if normalisation and not on_gpu:

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 Inputs: TypeAlias = Mapping[str, NDArray[Any]]
 Rows: TypeAlias = Any
-"""Features float32 [batch, rows, hidden]: an array, or a torch tensor of a GPU."""
+"""Features [batch, rows, hidden]: an array of float32, or a tensor of torch."""
 
 
 class Runner(Protocol):

@@ -97,6 +97,7 @@ def open_runner(
     half: bool = False,
     graphs: int = 0,
     normalisation: Normalisation | None = None,
+    leave_as: str = "",
 ) -> Runner:
     """Load the vision engine of a folder.
 
@@ -110,6 +111,7 @@ def open_runner(
         half: torch on a GPU computes in float16 (`TorchRunner`).
         graphs: it starts runs of at most so many images as CUDA graphs.
         normalisation: torch on a GPU normalises pixels that come as bytes there.
+        leave_as: torch on a GPU converts features to this type there (`TorchRunner`).
 
     Raises:
         ValueError: an engine that nothing here runs.
@@ -130,6 +132,7 @@ def open_runner(
             half=half,
             graphs=graphs,
             normalisation=normalisation,
+            leave_as=leave_as,
         )
     raise ValueError(
         f"{folder}: no code of this version runs a vision engine of {engine}; serve the "

@@ -42,6 +42,7 @@ class TorchRunner:
         half: bool = False,
         graphs: int = 0,
         normalisation: Normalisation | None = None,
+        leave_as: str = "",
     ) -> None:
         """Load the program.
 
@@ -54,11 +55,14 @@ class TorchRunner:
             graphs: on a GPU start passes of at most so many images as CUDA graphs. The program has
                 pixels as its only input.
             normalisation: of pixels that come as bytes; None: none do.
+            leave_as: torch's name of a type: features that do not stay on a GPU come as tensors of
+                that type in host memory; empty: as arrays of float32.
         """
         torch.set_num_threads(threads)
         self._model = model
         program = _loaded(model, device)
         self._device, self._keeps = device, keeps and is_gpu(device)
+        self._leave_as: torch.dtype | None = getattr(torch, leave_as) if leave_as else None
         self._module: Any = program.module()
         self._normalise = NormalisedOn(device, normalisation) if normalisation else None
         self._dtype = torch.float32
@@ -81,7 +85,12 @@ class TorchRunner:
         else:
             tensors = {name: self._taken(one) for name, one in inputs.items()}
             features = self._module(**tensors)
-        return features if self._keeps else features.float().cpu().numpy()
+        if self._keeps:
+            return features
+        if self._leave_as is None:
+            return features.float().cpu().numpy()
+        # Converted before the copy: in 16 bits it has half of the bytes, and none is left to do.
+        return features.to(self._leave_as).cpu()
 
     def _on_device(self, values: Any) -> torch.Tensor:
         tensor = as_tensor(values, self._device)

@@ -17,8 +17,10 @@ from mm_runtime.serving.encode.disaggregated.client import (
 )
 from mm_runtime.serving.encode.disaggregated.identity import vision_identity
 from mm_runtime.serving.encode.disaggregated.responses import ExpectedFeatures
+from mm_runtime.serving.tensors import BFLOAT16_BITS, of_bfloat16
+from support.cut_relay import cut_relay
 from support.documents import FACTS, manifest
-from support.scripted_encoder import Sent, Tensors, scripted_encoder
+from support.scripted_encoder import Sent, Tensors, message_of, scripted_encoder
 
 VISION = manifest().plan.engine.vision
 assert VISION is not None
@@ -129,8 +131,65 @@ def test_tensors_of_another_length_than_their_shape() -> None:
         assert (why, "cannot be read" in text) == (Why.INVALID, True), text
 
 
+@pytest.mark.parametrize("end", [1, 40, -1], ids=["first byte", "within a name", "last byte"])
+def test_cut_messages_are_refused(end: int) -> None:
+    """What an encoder sends is delivered, entire or not."""
+    whole: bytes = message_of(_features()).SerializeToString()
+    with scripted_encoder(lambda: whole[:end]) as (address, _):
+        why, text = _refused(_client(address))
+    assert (why, "cannot be read" in text) == (Why.INVALID, True), text
+
+
+def test_an_encoder_that_ends_within_its_answer() -> None:
+    """What came of it is not read."""
+    with scripted_encoder(_large) as (address, servicer), cut_relay(address, 30_000) as relayed:
+        assert _refused(_large_client(relayed))[0] is Why.UNAVAILABLE
+        assert servicer.requested == 1
+        found = _large_client(address).encode(PIXELS)
+    assert found[TABLE].shape == (1, 1000, HIDDEN)
+
+
+def _large() -> Tensors:
+    rows = np.ones((1, 1000, HIDDEN), np.float16)
+    return _features(OUT_PROMPT_EMBEDDING_TABLE=rows, OUT_PROMPT_VOCAB_SIZE=[[1000]])
+
+
+def _large_client(address: str) -> EncoderClient:
+    return EncoderClient(
+        lambda: [address],
+        identity=IDENTITY,
+        expected_features=replace(WANTED, rows_per_image=None),
+        timeout_seconds=SECONDS,
+    )
+
+
+def _bits(pattern: int) -> Sent:
+    bits = np.full((1, ROWS, HIDDEN), 0x3F80, np.uint16)
+    bits[0, -1, -1] = pattern
+    return Sent("BF16", bits.shape, bits.tobytes())
+
+
+@pytest.mark.parametrize("pattern", [0x7F80, 0xFF80, 0x7FC0, 0xFF81], ids=hex)
+def test_bits_that_are_no_numbers(pattern: int) -> None:
+    """One infinite value or NaN of bfloat16, of either sign."""
+    wanted = replace(WANTED, dtype=np.dtype(np.float32))
+    with scripted_encoder(lambda: {**_features(), TABLE: _bits(pattern)}) as (address, _):
+        client = EncoderClient(
+            lambda: [address], identity=IDENTITY, expected_features=wanted, timeout_seconds=SECONDS
+        )
+        why, text = _refused(client)
+    assert (why, "NaN" in text) == (Why.INVALID, True), text
+
+
+def test_bfloat16_for_an_engine_of_float16() -> None:
+    """Another type is refused, although both have 16 bits."""
+    with scripted_encoder(lambda: {**_features(), TABLE: _bits(0)}) as (address, _):
+        why, text = _refused(_client(address))
+    assert (why, "bfloat16" in text) == (Why.INVALID, True), text
+
+
 def test_values_of_bfloat16_are_the_upper_halves_of_float32() -> None:
-    """An encoder sends them where the engine has that type; numpy does not."""
+    """An encoder sends them where the engine has that type; their bits come as they are."""
     table = np.linspace(-3, 3, ROWS * HIDDEN, dtype=np.float32).reshape(1, ROWS, HIDDEN)
     table = (table.view(np.uint32) & 0xFFFF0000).view(np.float32)
     bits = (table.view(np.uint32) >> 16).astype(np.uint16)
@@ -141,7 +200,8 @@ def test_values_of_bfloat16_are_the_upper_halves_of_float32() -> None:
             lambda: [address], identity=IDENTITY, expected_features=wanted, timeout_seconds=SECONDS
         )
         found = client.encode(PIXELS)
-    np.testing.assert_array_equal(found[TABLE], table)
+    assert found[TABLE].dtype == BFLOAT16_BITS
+    np.testing.assert_array_equal(of_bfloat16(found[TABLE]), table)
 
 
 def test_the_next_encoder_is_queried(monkeypatch: pytest.MonkeyPatch) -> None:
