@@ -52,8 +52,10 @@ class TritonPythonModel:
         closed = False
         try:
             inputs = self._inputs(request)
+            requested = frozenset(request.requested_output_names())
             for outputs, last in self._pipeline.answer(inputs, calls, sender.is_cancelled):
-                sender.send(respond(outputs), flags=FINAL if last else 0)
+                response = respond(outputs, requested=requested)
+                sender.send(response, flags=FINAL if last else 0)
                 closed = last
             if not closed:
                 self._leave(sender)

@@ -22,15 +22,17 @@ class DeferredResponse:
 
     def __init__(self, request: Any, executing: Executing, types: Mapping[str, str]) -> None:
         self._sender = request.get_response_sender()
+        self._requested = frozenset(request.requested_output_names())
         self._executing, self._types = executing, types
         executing.entered()
 
     def send(self, outcome: Outputs | Exception) -> None:
         """Send tensors or what is wrong, once; may be called from any thread."""
         try:
-            response = (
-                refuse(outcome) if isinstance(outcome, Exception) else respond(outcome, self._types)
-            )
+            if isinstance(outcome, Exception):
+                response = refuse(outcome)
+            else:
+                response = respond(outcome, self._types, self._requested)
         except Exception as error:  # noqa: BLE001 (else the request would stay open for ever)
             response = refuse(error)
         try:

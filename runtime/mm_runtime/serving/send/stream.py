@@ -97,7 +97,8 @@ class ResponseSink:
             return
         try:
             piece = join_pieces(pieces, self.prompt)
-            response = respond(write_piece(piece, self._sent, self._names))
+            written = write_piece(piece, self._sent, self._names)
+            response = respond(written, requested=self._names)
         except Exception as error:  # noqa: BLE001 (else the request would stay open for ever)
             self.stop()
             self._end(error)
