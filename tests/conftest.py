@@ -19,6 +19,7 @@ pytest_plugins = [
     "support.installed",
     "support.lanes",
     "support.s3_server",
+    "support.temporary",
 ]
 
 # A deadline for one example, or for making ten, would assert a duration, which a busy machine

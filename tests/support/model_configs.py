@@ -1,7 +1,5 @@
 """Configurations of real models as folders, and plans made from them."""
 
-import atexit
-import shutil
 import tempfile
 from collections.abc import Mapping
 from functools import cache
@@ -65,8 +63,7 @@ VERSIONS = ("0.16.0", "0.18.2", "0.19.0", "0.20.0", "1.0.0", "1.2.1", "1.3.0rc20
 @cache
 def folder_of(family: str) -> Path:
     """Return a folder with the small files of a family's model; tests only read it."""
-    folder = Path(tempfile.mkdtemp(prefix=f"{family}-"))
-    atexit.register(shutil.rmtree, folder)
+    folder = Path(tempfile.mkdtemp(prefix=f"{family}-"))  # goes with the session's others
     return MODELS[family].write(folder)
 
 
