@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch.utils.dlpack
 import triton_python_backend_utils as pb_utils
 
 from mm_runtime.serving.encode import model
@@ -72,9 +73,11 @@ class _Ready:
 
 def _without_a_tower() -> None:
     """Let encoders be loaded as on a GPU, around features that are ready."""
-    load_encoder: Any = load.load_encoder
-    load.open_runner = lambda *_, **options: _Ready(**options)
-    model.load_encoder = lambda *arguments, **options: load_encoder(
+    loading: Any = load
+    models: Any = model
+    load_encoder = load.load_encoder
+    loading.open_runner = lambda *_, **options: _Ready(**options)
+    models.load_encoder = lambda *arguments, **options: load_encoder(
         *arguments, **{**options, "device": "CUDA"}
     )
 
@@ -101,7 +104,9 @@ def server_model() -> type:
     _traced(ModelSettings, "kept_inputs", "", "kept")
     _traced(client.EncoderClient, "encode", "thread", "checked")
     _traced(client.EncoderClient, "_infer", "call")
-    calls = getattr(client, "EncoderChannel", None) or client.InferenceServerClient
+    # Of commits before the channel: tritonclient's.
+    older = getattr(client, "InferenceServerClient", None)
+    calls = getattr(client, "EncoderChannel", older)
     _traced(calls, "infer", "", "received")
     _traced(client, "checked", "parsed")
     _traced(DeferredResponse, "send", "hand-over", "handed over")
@@ -117,7 +122,7 @@ class Reader:
         responses = []
         for request in requests:
             given = {one.name(): one for one in request.inputs()}
-            table = torch.from_dlpack(given["OUT_PROMPT_EMBEDDING_TABLE"].to_dlpack())
+            table = torch.utils.dlpack.from_dlpack(given["OUT_PROMPT_EMBEDDING_TABLE"].to_dlpack())
             rows = np.array([[table.shape[1]]], np.int32)
             responses.append(pb_utils.InferenceResponse([pb_utils.Tensor("ROWS", rows)]))
         note("read")

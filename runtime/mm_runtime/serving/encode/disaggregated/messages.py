@@ -85,7 +85,7 @@ def tensors_of(message: bytes) -> dict[str, NDArray[Any]]:
 def _content(values: NDArray[Any]) -> memoryview:
     if values.dtype == np.object_:
         return memoryview(serialize_byte_tensor(values).item())
-    return memoryview(np.ascontiguousarray(values).reshape(-1).view(np.uint8))
+    return np.ascontiguousarray(values).reshape(-1).view(np.uint8).data
 
 
 def _array(output: Any, content: memoryview) -> NDArray[Any]:
@@ -104,7 +104,8 @@ _DTYPES: Mapping[str, np.dtype[Any]] = {"BF16": BFLOAT16_BITS}
 
 def _texts(name: str, shape: tuple[int, ...], content: memoryview) -> NDArray[Any]:
     try:
-        return deserialize_bytes_tensor(bytes(content)).reshape(shape)
+        texts: NDArray[Any] = deserialize_bytes_tensor(bytes(content))
+        return texts.reshape(shape)
     except (InferenceServerException, ValueError, StructError) as error:
         raise ValueError(f"{name}: no texts of shape {list(shape)}: {error}") from error
 

@@ -9,13 +9,19 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from support.encoder_pairs import TIMEOUT_SECONDS, Pair, counted, run_encoder_pair
+from mm_runtime.serving.directory import EngineDirectory
+from mm_runtime.serving.encode.disaggregated.client import EncoderClient, EncoderError, Why
+from mm_runtime.serving.encode.disaggregated.identity import vision_identity
+from mm_runtime.serving.encode.disaggregated.responses import ExpectedFeatures
+from mm_runtime.serving.encode.vision.pixel_bytes import normalisation_of
+from support.encoder_pairs import KEY, TIMEOUT_SECONDS, Pair, counted, run_encoder_pair
 from support.ensemble import Ensemble, EnsembleError
 from support.eventually import eventually
 from support.served import Served
-from support.tiny_llava import BuiltEngine, Sample, samples
+from support.tiny_llava import IMAGE_SIDE, BuiltEngine, Sample, samples
 
 pytestmark = [pytest.mark.triton, pytest.mark.timeout(300)]
 
@@ -77,6 +83,45 @@ def test_answers_are_those_of_one_pod(pair: Pair) -> None:
     )
     images = len({one.image for one in samples()})
     eventually(lambda: counted(pair.encoder, LOOKUPS).get("misses") == images)
+
+
+def client_of(pair: Pair, engine: EngineDirectory) -> EncoderClient:
+    """Return a client of the encoder as its server has one."""
+    assert engine.vision is not None
+    return EncoderClient(
+        lambda: [pair.encoder.grpc_url],
+        identity=vision_identity(engine.manifest),
+        expected_features=ExpectedFeatures.of(engine.facts, engine.vision, np.float32),
+        timeout_seconds=TIMEOUT_SECONDS,
+        key=KEY,
+        normalisation=normalisation_of(engine),
+    )
+
+
+def test_bytes_have_the_features_of_values(pair: Pair, built_engine: BuiltEngine) -> None:
+    """Servers of this version send bytes, those of older ones values: bit for bit the same."""
+    engine = EngineDirectory.open(built_engine.directory)
+    client, normalisation = client_of(pair, engine), normalisation_of(engine)
+    assert normalisation is not None
+    for number in range(3):
+        pixels = np.random.default_rng(number).integers(
+            0, 256, (1, 1, IMAGE_SIDE, IMAGE_SIDE, 3), dtype=np.uint8
+        )
+        values = normalisation.of_images(pixels[0])[np.newaxis]
+        found = client.encode({"pixel_bytes": pixels})
+        expected = client.encode({"pixel_values": values})
+        assert found.keys() == expected.keys()
+        for name, one in found.items():
+            assert one.tobytes() == expected[name].tobytes(), name
+
+
+def test_an_encoder_says_which_input_it_has_not(pair: Pair, built_engine: BuiltEngine) -> None:
+    """In the words by which a server knows an encoder of a version that takes no bytes."""
+    client = client_of(pair, EngineDirectory.open(built_engine.directory))
+    with pytest.raises(EncoderError) as refused:
+        client.encode({"strange": np.zeros((1, 1, 2, 2, 3), np.uint8)})
+    assert refused.value.why is Why.FAILED
+    assert "unexpected inference input 'strange'" in str(refused.value)
 
 
 def test_questions_without_images_stay(pair: Pair) -> None:
