@@ -65,10 +65,10 @@ class Attention:
         if decoded == len(products):
             self._each(products, inputs, stored, heads, out)
         elif not decoded:
-            self._together(products, inputs, stored, heads, out)
+            self._together(products, inputs, stored, heads, out, most=PART_SPLITS)
         else:
             with self._reading_beside():
-                self._together(products[part], inputs[part], stored, heads, out[part])
+                self._together(products[part], inputs[part], stored, heads, out[part], most=1)
             self._each(products[each], inputs[each], stored, heads, out[each])
             self._wait_for_reading()
 
@@ -133,12 +133,14 @@ class Attention:
         stored: Stored,
         heads: Heads,
         out: torch.Tensor,
+        *,
+        most: int,
     ) -> None:
         """Run one program for several rows of a head and a split of their keys."""
         rows = len(products)
         block_rows = min(ROWS_TOGETHER, max(LEAST_DOT, triton.next_power_of_2(rows)))
         tiles = triton.cdiv(rows, block_rows)
-        splits = min(PART_SPLITS, max(1, PART_PROGRAMS // (tiles * heads.queries)))
+        splits = min(most, max(1, PART_PROGRAMS // (tiles * heads.queries)))
         # Where keys are split, tiles x heads x splits is at most PART_PROGRAMS.
         sums, masses = self._splits_of(self._of_parts, heads, PART_PROGRAMS * ROWS_TOGETHER)
         attend_together[(tiles, heads.queries, splits)](
