@@ -18,6 +18,12 @@ def _build(folder: Path) -> None:
 
 
 @pytest.fixture(scope="session")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The model's checkpoint."""
+    return made_once(tmp_path_factory, "calling-engine", _build) / "checkpoint"
+
+
+@pytest.fixture(scope="session")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenAI]:
     """The official client on a real gateway, whose one model is `tiny`."""
     engine = engine_in(made_once(tmp_path_factory, "calling-engine", _build))

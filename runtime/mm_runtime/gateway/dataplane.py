@@ -40,6 +40,8 @@ class Piece:
     tokens: int
     choice: int = 0
     scores: tuple[TokenScore, ...] = ()
+    of_prompt: bool = False
+    """It repeats the prompt, with the scores of that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,8 +170,13 @@ class ChatService:
                     if isinstance(piece, Ended):
                         ended = piece
                         break
-                    tokens += piece.tokens
                     cached = piece.cached if cached is None else cached
+                    if piece.prompt:
+                        yield Piece(chat.echo or "", 0, choice, piece.prompt, of_prompt=True)
+                        continue
+                    if chat.echoes_alone:
+                        continue
+                    tokens += piece.tokens
                     shown = cutter.push(piece.text)
                     ready = scores.push(piece.text, piece.scores, shown) if piece.scores else ()
                     yield Piece(shown, piece.tokens, choice, ready)
@@ -178,6 +185,8 @@ class ChatService:
                         break
             if ended is None:
                 raise EngineFailedError("The model returned no output.", code="engine_error")
+            if chat.echoes_alone:
+                ended = Ended(FinishReason.LENGTH, 0)
             held, ready = cutter.flush(), () if cutter.stopped else scores.flush()
             if held or ready:
                 yield Piece(held, 0, choice, ready)
@@ -245,4 +254,5 @@ def _engine_request(chat: PreparedChat, request_id: str, choice: int, sample: in
         shows_special=chat.shows_special,
         likeliest=chat.likeliest,
         form=chat.form,
+        scored_prompt=chat.echo if chat.scores_echo else None,
     )

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from mm_runtime.gateway.admission.salts import salt_of
 from mm_runtime.gateway.admission.tokens import TokenBudget, budget_tokens, check_characters
 from mm_runtime.gateway.api.audio import SUBTITLES, TRANSLATE, TranscriptionRequest
+from mm_runtime.gateway.api.echoes import check_echo, check_scores
 from mm_runtime.gateway.api.openai import (
     ChatRequest,
     CompletionRequest,
@@ -167,6 +168,8 @@ class Preparation:
         if isinstance(request, TranscriptionRequest):
             return PreparedRequest((replace(await self._prepare_audio(request), adapter=adapter),))
         refuse_unserved(request, self.model.backend, calls_missing=self.model.calls_missing)
+        if isinstance(request, CompletionRequest):
+            check_echo(request, self.model)
         prompts = self._read(request)
         for parsed in prompts:
             check_characters(self.model.limits, parsed.prompt, parsed.param)
@@ -176,11 +179,14 @@ class Preparation:
             replace(await self._prepare_chat(request, parsed, salt), adapter=adapter, form=form)
             for parsed in prompts
         ]
-        if isinstance(request, CompletionRequest) and request.echo:
-            chats = [
-                replace(chat, echo=parsed.written)
-                for chat, parsed in zip(chats, prompts, strict=True)
-            ]
+        if not isinstance(request, CompletionRequest) or not request.echo:
+            return PreparedRequest(tuple(chats))
+        check_scores(request, sum(chat.budget.prompt_tokens for chat in chats))
+        scored, alone = request.logprobs is not None, request.max_tokens == 0
+        chats = [
+            replace(chat, echo=parsed.written, scores_echo=scored, echoes_alone=alone)
+            for chat, parsed in zip(chats, prompts, strict=True)
+        ]
         return PreparedRequest(tuple(chats))
 
     async def _prepare_chat(

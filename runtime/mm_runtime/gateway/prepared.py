@@ -52,6 +52,10 @@ class PreparedChat:
     """As in `EngineRequest`."""
     echo: str | None = None
     """The prompt as its client wrote it, before each answer; None: it is not repeated."""
+    scores_echo: bool = False
+    """Its tokens have scores, with which it comes as the answer's first piece."""
+    echoes_alone: bool = False
+    """No token of the answer is wanted; the engine makes one, for it cannot make none."""
     recordings: tuple[NDArray[np.float32], ...] = ()
     """Of the conversation."""
     ticket: Ticket = PLAIN
@@ -88,8 +92,9 @@ class PreparedRequest:
 
     @property
     def echoes(self) -> list[str]:
-        """What stands before the answers to each prompt; empty: nothing does."""
-        return [chat.echo for chat in self.chats if chat.echo is not None]
+        """What stands before the answers to each prompt; empty: nothing does, or a piece of each."""
+        plain = (chat for chat in self.chats if not chat.scores_echo)
+        return [chat.echo for chat in plain if chat.echo is not None]
 
     @property
     def image_count(self) -> int:

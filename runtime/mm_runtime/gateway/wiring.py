@@ -15,6 +15,7 @@ from mm_api.documents.engine_manifest import EngineManifest
 from mm_api.documents.serving_plan import ServingPlan
 from mm_api.families import FAMILIES
 from mm_api.families.family import ImageLayout
+from mm_api.families.prompt_scores import why_unscored
 from mm_api.gateway_memory import (
     DECODERS,
     KNOWN_IMAGE_BYTES,
@@ -33,6 +34,7 @@ from mm_runtime.gateway.admission.fetching import Fetching
 from mm_runtime.gateway.admission.slots import Admission
 from mm_runtime.gateway.admission.tokens import ContextLimits
 from mm_runtime.gateway.api.guided import guided_of
+from mm_runtime.gateway.api.parameters import REFERENCE
 from mm_runtime.gateway.api.parsing import (
     parse_chat,
     parse_completion,
@@ -328,8 +330,18 @@ def _served_model(
         adapters={one.name: one.uid for one in directory.manifest.plan.adapters},
         dialect=dialect,
         guided=guided_of(directory.manifest, serving),
+        prompt_scores_missing=_prompt_scores_missing(directory.facts.family, serving.backend),
         calls_missing=_calls_missing(serving),
     )
+
+
+def _prompt_scores_missing(family: str, backend: str) -> str:
+    if backend != REFERENCE:
+        return (
+            f"backend {REFERENCE} alone computes scores of prompts, and this model's is {backend}"
+        )
+    why = why_unscored(FAMILIES[family])
+    return why and f"prompts of this model have no scores, for {why}"
 
 
 def _calls_missing(serving: ServingPlan) -> str:

@@ -4,9 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from mm_runtime.reference_engine.choosing import Chosen, choose_all
 from mm_runtime.reference_engine.model import Likeliest, Passed
@@ -78,13 +76,6 @@ def _likeliest(
     fetched = likeliest.fetch(count)
     beside(likeliest.tokens[:count])
     return [Chosen(token) for token in fetched()]
-
-
-def rows_at_once(
-    states: torch.Tensor, logits: Callable[[torch.Tensor], torch.Tensor], count: int
-) -> list[NDArray[np.float32]]:
-    """Return the logits [rows, vocabulary] of states [rows, ...], some of the rows at a time."""
-    return [logits(states[at : at + count]).cpu().numpy() for at in range(0, len(states), count)]
 
 
 def _nothing(count: int) -> list[Rules | None]:

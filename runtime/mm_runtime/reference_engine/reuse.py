@@ -21,7 +21,9 @@ class Reuse:
 
     def recall(self, slot: int, request: Request) -> int:
         """Return how many positions of a prompt its slot holds from the start."""
-        if request.wanted.context_logits:  # they follow from the state of each position
+        wanted = request.wanted
+        # They follow from the state of each position.
+        if wanted.context_logits or wanted.prompt_likeliest is not None:
             return 0
         try:
             return self._model.recall(slot, request)

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 from mm_runtime.reference_engine.beams import BeamSearch, Branches
 from mm_runtime.reference_engine.choosing import NOTHING, Chosen, restricted
 from mm_runtime.reference_engine.progress import Progress
+from mm_runtime.reference_engine.prompt_scores import Context, Scored, joined
 from mm_runtime.reference_engine.sampling import Rules, TokenChooser
 from mm_runtime.serving.generate.request import Finish, Piece, Request, Sink
 
@@ -64,6 +65,8 @@ class Running:
 
         self._generation_logits: list[NDArray[np.float32]] = []
         self._context_logits: list[NDArray[np.float32]] = []
+        self._scored: Scored = []
+        """Of the prompt so far, where it is wanted."""
 
     @property
     def answer(self) -> list[int]:
@@ -130,9 +133,11 @@ class Running:
             )
         return self.done
 
-    def note_context(self, logits: NDArray[np.float32]) -> None:
-        """Keep the logits [positions, vocabulary] of a part of the prompt."""
-        self._context_logits.append(logits)
+    def note_context(self, context: Context) -> None:
+        """Keep what is wanted of a part of the prompt."""
+        self._context_logits += context.logits
+        for fetched in context.scores:
+            self._scored += fetched()
 
     def _accept(self, chosen: Chosen, logits: torch.Tensor | None) -> bool:
         """Take the next token with its logits [1, vocabulary]; give out what may be given out.
@@ -160,6 +165,7 @@ class Running:
                     likeliest=tuple(one for place in self._likeliest[part] for one in place),
                     context_logits=_joined(self._context_logits) if done else None,
                     generation_logits=_joined(self._generation_logits[part]),
+                    prompt_scores=None if part.start else joined(self.request, self._scored),
                     reused=self._recalled,
                 )
             )

@@ -22,6 +22,7 @@ class UnbatchedModel:
 
     vocabulary_size: int
 
+    scores_prompts = False
     repeatable = False
     launches = False
     """Caches of transformers grow with each pass."""

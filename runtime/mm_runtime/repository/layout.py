@@ -14,6 +14,7 @@ from mm_runtime.repository.configs import (
     multimodal_encoders,
     postprocessing,
     preprocessing,
+    prompt_ensemble,
     scored_ensemble,
     tensorrt_llm,
     tensorrt_llm_bls,
@@ -57,7 +58,10 @@ def models_of(values: RepositoryValues, role: Role) -> tuple[ModuleType, ...]:
     if not values.serving.streaming and values.serving.bls_instances:
         absent.append(ensemble)
         added += [bls_ensemble]
-    return (*(one for one in MODELS if one not in absent), *added, token_ensemble, scored_ensemble)
+    gateways = [token_ensemble, scored_ensemble]
+    if values.scores_prompts:
+        gateways.append(prompt_ensemble)
+    return (*(one for one in MODELS if one not in absent), *added, *gateways)
 
 
 def layout(

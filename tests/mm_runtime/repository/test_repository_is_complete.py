@@ -27,7 +27,7 @@ from support.golden import Golden
 ENGINE = PurePath("/mnt/store/engines/0123")
 SERVING = PurePath("/etc/multimodal/serving.json")
 ADAPTERS = PurePath("/var/lib/multimodal/adapters")
-GATEWAYS = {"token_ensemble", "scored_ensemble"}
+GATEWAYS = {"token_ensemble", "scored_ensemble", "prompt_ensemble"}
 SOURCES = {name: f"# {name}\n" for name in SHIPPED}
 
 
@@ -73,7 +73,7 @@ def test_files_are_golden(golden: Golden) -> None:
     """Paths and configurations change only on purpose."""
     found = files()
     golden.check("tree.txt", "".join(f"{path}\n" for path in sorted(found)))
-    for name in (*MODEL_NAMES, "token_ensemble", "scored_ensemble"):
+    for name in (*MODEL_NAMES, *sorted(GATEWAYS)):
         golden.check(f"{name}.pbtxt", found[f"{name}/config.pbtxt"])
 
 

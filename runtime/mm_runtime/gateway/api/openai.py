@@ -359,6 +359,9 @@ class CompletionRequest(SampledRequest):
     """Body of `POST /v1/completions`."""
 
     prompt: Prompt
+    max_tokens: int | None = Field(default=None, ge=0, le=MAX_TOKENS)
+    """0: the prompt alone, with `echo`."""
+
     best_of: int | None = Field(default=None, ge=1, le=MAX_CHOICES)
     echo: StrictBool | None = None
     logprobs: int | None = Field(default=None, ge=0, le=MAX_LIKELIEST)
@@ -369,14 +372,6 @@ class CompletionRequest(SampledRequest):
     def _few(cls, prompt: Prompt, info: ValidationInfo) -> Prompt:
         _check_answers(_count(prompt), info.data.get("n") or 1, "n")
         return prompt
-
-    @field_validator("logprobs")
-    @classmethod
-    def _of_answers(cls, count: int | None, info: ValidationInfo) -> int | None:
-        if count is not None and info.data.get("echo"):
-            message = "scores of the prompt, which `echo` repeats, are not computed"
-            raise ValueError(message)
-        return count
 
     @field_validator("best_of")
     @classmethod
@@ -401,6 +396,11 @@ class CompletionRequest(SampledRequest):
     def choices(self) -> int:
         """Answers that are generated to each prompt; some of them may be thrown away."""
         return max(self.wanted_choices, self.best_of or 1)
+
+    @property
+    def token_limit(self) -> int | None:
+        """Most tokens to generate: an engine cannot make none."""
+        return 1 if self.max_tokens == 0 else self.max_tokens
 
     @property
     def likeliest(self) -> int | None:

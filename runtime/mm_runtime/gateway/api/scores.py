@@ -3,9 +3,13 @@
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import isnan, nan
 
 _LEAST = -9999.0
 """Instead of minus infinity, which JSON has not: what OpenAI and vLLM write."""
+
+UNKNOWN = nan
+"""Of a prompt's first token: nothing is before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +25,9 @@ class TokenScore:
 
     others: tuple["TokenScore", ...] = ()
     """The likeliest tokens at its place, as many as were requested."""
+
+    span: tuple[int, int] | None = None
+    """Of a token of an echoed prompt: where its text begins in that, and the next one's."""
 
     def to_wire(self) -> dict[str, object]:
         """Return OpenAI's object of one token of a chat, without the others."""
@@ -79,11 +86,14 @@ def of_text(scores: Sequence[TokenScore], offset: int) -> dict[str, object]:
     """
     offsets = []
     for score in scores:
-        offsets.append(offset)
-        offset += len(score.text)
+        begin, end = score.span or (offset, offset + len(score.text))
+        offsets.append(begin)
+        offset = end
     return {
         "tokens": [score.text for score in scores],
-        "token_logprobs": [max(score.log_prob, _LEAST) for score in scores],
+        "token_logprobs": [
+            None if isnan(score.log_prob) else max(score.log_prob, _LEAST) for score in scores
+        ],
         "top_logprobs": [_by_text(score.others) or None for score in scores],
         "text_offset": offsets,
     }
@@ -99,5 +109,6 @@ def _by_text(likeliest: Sequence[TokenScore]) -> dict[str, float]:
 
 
 def mean_log_prob(scores: Sequence[TokenScore]) -> float:
-    """Return how likely an answer is for its length; by it `best_of` chooses."""
-    return sum(score.log_prob for score in scores) / max(1, len(scores))
+    """Return how likely an answer is for its length, its prompt aside; by it `best_of` chooses."""
+    own = [score.log_prob for score in scores if score.span is None]
+    return sum(own) / max(1, len(own))

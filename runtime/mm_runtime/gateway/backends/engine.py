@@ -74,6 +74,9 @@ class Text:
     cached: int | None = None
     """Tokens of the prompt that were known from earlier requests. None: not said."""
 
+    prompt: tuple[TokenScore, ...] = ()
+    """Scores of the prompt's tokens, where they were requested, before any text."""
+
 
 @dataclass(frozen=True, slots=True)
 class Ended:
@@ -108,6 +111,8 @@ class EngineRequest:
         likeliest: None: no scores are wanted; else of each token its own and those of so many
             likeliest ones.
         form: of the answer; None: any.
+        scored_prompt: the prompt's text, whose tokens' scores are wanted as well; None: they are
+            not.
     """
 
     request_id: str
@@ -129,6 +134,7 @@ class EngineRequest:
     likeliest: int | None = None
     form: Form | None = None
     prompt_ids: tuple[int, ...] = ()
+    scored_prompt: str | None = None
 
 
 class Engine(Protocol):

@@ -1,9 +1,10 @@
 """The engine behind Triton's gRPC.
 
-Uses `token_ensemble`, and `scored_ensemble` where scores of tokens are wanted, always as a stream
-(plain answers are collected by the caller): that is the only call a decoupled ensemble answers.
+Uses `token_ensemble`, `scored_ensemble` where scores of tokens are wanted, and `prompt_ensemble`
+where those of the prompt are, too; always as a stream (plain answers are collected by the caller): that is the only call a decoupled ensemble answers.
 """
 
+import asyncio
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
 from dataclasses import replace
@@ -21,6 +22,7 @@ from mm_runtime.gateway.backends.token_text import Decode, TokenText
 from mm_runtime.gateway.backends.triton_client import Tensor, TritonClient, tensor_of
 from mm_runtime.gateway.backends.triton_errors import reported_error
 from mm_runtime.gateway.backends.triton_inputs import OLDER_NAMES, InputNames, build_inputs
+from mm_runtime.gateway.backends.triton_prompt_scores import PROMPT_OUTPUTS, read_prompt_scores
 from mm_runtime.gateway.backends.triton_scores import read_scores, scores_of
 from mm_runtime.gateway.backends.triton_stream import ReportedError, TritonStream
 from mm_runtime.gateway.errors import (
@@ -29,6 +31,7 @@ from mm_runtime.gateway.errors import (
     engine_failed,
     engine_unavailable,
 )
+from mm_runtime.repository.configs.prompt_ensemble import NAME as WITH_PROMPT
 from mm_runtime.repository.configs.scored_ensemble import NAME as SCORED
 from mm_runtime.repository.configs.tensorrt_llm import REUSED
 from mm_runtime.repository.configs.token_ensemble import IDS, LENGTH, LOGITS
@@ -89,11 +92,13 @@ class TritonEngine:
         text = TokenText(self._decoder(request))
         answered = stopped = False
         cached: int | None = None
-        outputs = (IDS, LENGTH, *self._reported)
-        called = (SCORED, *outputs, *scores_of(request)) if scored else (ENSEMBLE, *outputs)
+        called = self._called(request)
         async with aclosing(self._responses(request, inputs, *called)) as responses:
             async for together in responses:
-                cached = cached if answered else self._cached(together[0])
+                if not answered:
+                    cached = self._cached(together[0])
+                    if request.scored_prompt is not None:
+                        yield Text("", 0, prompt=await self._of_prompt(together[0], request))
                 answered = True
                 if not (scored or request.token_by_token):
                     tokens = [token for result in together for token in _tokens(result)]
@@ -131,6 +136,27 @@ class TritonEngine:
         found = tensor_of(first, REUSED.name) if self._reported else None
         return None if found is None else int(found.reshape(-1)[0])
 
+    def _called(self, request: EngineRequest) -> tuple[str, ...]:
+        """Return the ensemble that a request takes, and the outputs that are read of it."""
+        outputs = (IDS, LENGTH, *self._reported)
+        if request.likeliest is None:
+            return (ENSEMBLE, *outputs)
+        if request.scored_prompt is None:
+            return (SCORED, *outputs, *scores_of(request))
+        return (WITH_PROMPT, *outputs, *scores_of(request), *PROMPT_OUTPUTS)
+
+    async def _of_prompt(self, first: Any, request: EngineRequest) -> tuple[TokenScore, ...]:
+        """Return the scores of a request's prompt, which the first response has."""
+        assert self._codec is not None  # noqa: S101  # see `codec`
+        # In a thread: those of a long prompt take a tenth of a second, and other streams wait.
+        return await asyncio.to_thread(
+            read_prompt_scores,
+            first,
+            request.scored_prompt or "",
+            request.likeliest or 0,
+            self._codec.spell,
+        )
+
     def _decoder(self, request: EngineRequest) -> Decode:
         if not request.shows_special:
             return self._decode
@@ -147,7 +173,13 @@ class TritonEngine:
                 yield from ((token, ()) for token in tokens)
                 continue
             assert self._codec is not None  # noqa: S101  # see `codec`
-            scores = read_scores(result, tokens, request.likeliest, self._codec.spell)
+            scores = read_scores(
+                result,
+                tokens,
+                request.likeliest,
+                self._codec.spell,
+                own_among=request.scored_prompt is not None,
+            )
             yield from ((token, (score,)) for token, score in zip(tokens, scores, strict=True))
 
     async def first_logits(self, request: EngineRequest) -> NDArray[np.float32]:

@@ -20,6 +20,7 @@ from mm_runtime.repository.configs.gateway_inputs import (
     MIN_P,
     PROMPT_IDS,
     RETURN_LOG_PROBS,
+    SCORE_PROMPT,
     SPECTROGRAM,
 )
 from mm_runtime.serving.preprocess.media import NO_LENGTH
@@ -162,6 +163,8 @@ def _score_inputs(request: EngineRequest) -> list[Tensor]:
     wanted = [Tensor(RETURN_LOG_PROBS, np.array([[True]], dtype=np.bool_))]
     if request.likeliest:
         wanted.append(Tensor(LIKELIEST, np.array([[request.likeliest]], dtype=np.int32)))
+    if request.scored_prompt is not None:
+        wanted.append(Tensor(SCORE_PROMPT, np.array([[request.likeliest]], dtype=np.int32)))
     return wanted
 
 
