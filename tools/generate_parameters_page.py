@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Final
 
 from generated_files import settle
+from mm_api.families import FAMILIES
+from mm_api.families.prompt_scores import why_unscored
 from mm_runtime.gateway.api.family_parameters import COLUMNS, cells, families
 from mm_runtime.gateway.api.parameters import (
     AUDIO_PARAMETERS,
@@ -30,6 +32,13 @@ says. *refused*: 400 with `param` and `code: unsupported_parameter`, unless its 
 means that it is not used. Parameters that are not listed are refused as `unknown_parameter`.
 
 C: `/v1/chat/completions`, T: `/v1/completions`.
+
+"""
+
+_ECHOES: Final = """
+## `echo` with `logprobs`
+
+Acts on backend Reference; on TensorRT it is refused by `logprobs`, and so are these families:
 
 """
 
@@ -71,12 +80,21 @@ def page() -> str:
         f"{_HEAD}{_heads('of')}{rows}"
         "\n## With one value only\n\n"
         f"| parameter | of | accepted |\n| --- | --- | --- |\n{others}"
-        f"{_RESPONSES}{_heads()}"
+        f"{_ECHOES}{_unscored()}{_RESPONSES}{_heads()}"
         + "".join(_row(name, None, one) for name, one in RESPONSE_PARAMETERS.items())
         + f"{_AUDIO}{_heads()}"
         + "".join(_row(name, None, one) for name, one in AUDIO_PARAMETERS.items())
         + f"{_FAMILIES}{_by_family()}"
     )
+
+
+def _unscored() -> str:
+    """Return the families whose prompts have no scores, by the reason."""
+    names: dict[str, list[str]] = {}
+    for family in FAMILIES.values():
+        if (why := why_unscored(family)) and not family.reads_audio:
+            names.setdefault(why, []).append(f"`{family.name}`")
+    return "".join(f"- {', '.join(found)}: {why}.\n" for why, found in names.items())
 
 
 def _by_family() -> str:

@@ -13,7 +13,14 @@ from mm_runtime.gateway.api.scores import HeldScores, TokenScore
 from mm_runtime.gateway.api.segments import Segment
 from mm_runtime.gateway.api.served_model import ServedModel
 from mm_runtime.gateway.api.stops import StopCutter
-from mm_runtime.gateway.backends.engine import Ended, Engine, EngineRequest, Sampling, Scorer
+from mm_runtime.gateway.backends.engine import (
+    Ended,
+    Engine,
+    EngineRequest,
+    Sampling,
+    Scorer,
+    Text,
+)
 from mm_runtime.gateway.backends.merged import merged
 from mm_runtime.gateway.errors import EngineFailedError
 from mm_runtime.gateway.long_audio import transcribed
@@ -166,15 +173,14 @@ class ChatService:
             cached: int | None = None
             ended: Ended | None = None
             async with aclosing(self.engine.generate(request)) as pieces:
-                async for piece in pieces:
+                async for made in pieces:
+                    piece = _without_answer(made) if chat.echoes_alone else made
                     if isinstance(piece, Ended):
                         ended = piece
                         break
                     cached = piece.cached if cached is None else cached
                     if piece.prompt:
                         yield Piece(chat.echo or "", 0, choice, piece.prompt, of_prompt=True)
-                        continue
-                    if chat.echoes_alone:
                         continue
                     tokens += piece.tokens
                     shown = cutter.push(piece.text)
@@ -185,8 +191,6 @@ class ChatService:
                         break
             if ended is None:
                 raise EngineFailedError("The model returned no output.", code="engine_error")
-            if chat.echoes_alone:
-                ended = Ended(FinishReason.LENGTH, 0)
             held, ready = cutter.flush(), () if cutter.stopped else scores.flush()
             if held or ready:
                 yield Piece(held, 0, choice, ready)
@@ -225,6 +229,13 @@ class ChatService:
         return self.preparation.audio_reader.prefix(
             language, chat.task, timed=timed, before=chat.before
         )[0]
+
+
+def _without_answer(made: Text | Ended) -> Text | Ended:
+    """Return what is left of an answer of which nothing but its prompt is wanted."""
+    if isinstance(made, Ended):
+        return Ended(FinishReason.LENGTH, 0)
+    return Text("", 0, cached=made.cached, prompt=made.prompt)
 
 
 def _engine_request(chat: PreparedChat, request_id: str, choice: int, sample: int) -> EngineRequest:

@@ -92,7 +92,7 @@ class PreparedRequest:
 
     @property
     def echoes(self) -> list[str]:
-        """What stands before the answers to each prompt; empty: nothing does, or a piece of each."""
+        """What stands before the answers to each prompt; empty: nothing does, or pieces do."""
         plain = (chat for chat in self.chats if not chat.scores_echo)
         return [chat.echo for chat in plain if chat.echo is not None]
 

@@ -37,7 +37,7 @@ BEYOND = 2**63
 STREAM: dict[str, Any] = {"stream": True}
 ANSWERED = [*MESSAGES, {"role": "assistant", "content": "No"}]
 STRICT = "fields that would be without effect are refused, not ignored"
-NO_PROMPT_SCORES = "scores of prompts are not computed on any backend"
+OF_ECHOES = "refused by name; completions have scores of prompts: `logprobs` with `echo`"
 OBJECT = {
     "type": "object",
     "properties": {"a": {"const": 1}},
@@ -134,7 +134,7 @@ ROWS = (
         CHAT,
         Refused("prompt_logprobs", code="unknown_parameter"),
         {"prompt_logprobs": 1},
-        differs=NO_PROMPT_SCORES,
+        differs=OF_ECHOES,
     ),
     Row("`prompt_logprobs: -1`", TESTED, CHAT, Refused("prompt_logprobs"), {"prompt_logprobs": -1}),
     Row(

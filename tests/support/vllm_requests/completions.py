@@ -1,5 +1,6 @@
 """Rows of completions of texts: prompts, samples, scores, streams, forms."""
 
+from collections.abc import Callable
 from typing import Any
 
 from support.vllm_requests.table import (
@@ -26,7 +27,7 @@ IDS = ("entrypoints/openai/basic/test_return_token_ids.py",)
 
 A_BIAS = {"logit_bias": {str(ord("A")): 50}}
 SAMPLED = {"temperature": 2, "seed": 42}
-NO_PROMPT_SCORES = "scores of prompts are not computed on any backend"
+OF_ECHOES = "refused by name; `logprobs` with `echo` has the scores of the prompt's tokens"
 
 
 def _scores(answer: Any) -> bool:
@@ -37,6 +38,37 @@ def _scores(answer: Any) -> bool:
         1 <= len(likeliest) <= 5 and likeliest[token] == score == max(likeliest.values())
         for token, score, likeliest in found
     )
+
+
+def _echoed_scores(most: int, answered: int) -> Callable[[Any], bool]:
+    """Return what says whether a prompt and so many tokens of an answer have scores, as there."""
+
+    def check(answer: Any) -> bool:
+        scores = answer["choices"][0]["logprobs"]
+        columns = [scores[name] for name in (*_COLUMNS, "text_offset")]
+        first, *others = scores["top_logprobs"]
+        count = answer["usage"]["prompt_tokens"] + answered
+        return (
+            {len(one) for one in columns} == {count}
+            and (scores["token_logprobs"][0], first) == (None, None)
+            and all(max(most, 1) <= len(one) <= most + 1 for one in others)
+        )
+
+    return check
+
+
+def _echoed_first(answer: Any, plain: Any) -> bool:
+    """Say whether a stream begins with the prompt and its scores, and joins to the plain answer."""
+    first, whole = answer[0]["choices"][0], plain["choices"][0]
+    count = plain["usage"]["prompt_tokens"]
+    return (
+        first["text"] == QUESTION
+        and first["logprobs"]["tokens"] == whole["logprobs"]["tokens"][:count]
+        and text_of(answer) == whole["text"]
+    )
+
+
+_COLUMNS = ("tokens", "token_logprobs", "top_logprobs")
 
 
 def _offsets(answer: Any, other: Any) -> bool:
@@ -196,21 +228,46 @@ ROWS = (
         {"echo": True},
         {},
     ),
-    Row(
-        "`echo` with `logprobs`",
-        (*TESTED, *IDS),
-        TEXT,
-        Refused("logprobs", says="echo"),
-        {"echo": True, "logprobs": 1},
-        differs=NO_PROMPT_SCORES,
+    *(
+        Row(
+            f"`echo` with `logprobs: {most}`, of a prompt of {name}",
+            (*TESTED, *IDS),
+            TEXT,
+            _echoed_scores(most, 6),
+            {"echo": True, "logprobs": most, "prompt": prompt},
+        )
+        for name, prompt in (("text", QUESTION), ("token ids", [0, 0, 0, 0, 0]))
+        for most in (0, 1)
     ),
+    Row(
+        "`echo` with `logprobs` as a stream: the prompt's come first",
+        TESTED,
+        TEXT,
+        _echoed_first,
+        {**STREAM, "echo": True, "logprobs": 1},
+        {"echo": True, "logprobs": 1},
+    ),
+    *(
+        Row(
+            f"`max_tokens: 0` with `echo`{more}",
+            (),
+            TEXT,
+            check,
+            {"echo": True, "max_tokens": 0, **fields},
+        )
+        for more, fields, check in (
+            ("", {}, lambda answer: text_of(answer) == QUESTION),
+            (" and `logprobs: 1`", {"logprobs": 1}, _echoed_scores(1, 0)),
+        )
+    ),
+    Row("`max_tokens: 0`", (), TEXT, Refused("max_tokens"), {"max_tokens": 0}),
     Row(
         "`prompt_logprobs`",
         TESTED,
         TEXT,
         Refused("prompt_logprobs", code="unknown_parameter"),
         {"prompt_logprobs": 1},
-        differs=NO_PROMPT_SCORES,
+        differs=OF_ECHOES,
     ),
     Row(
         "`return_token_ids`",

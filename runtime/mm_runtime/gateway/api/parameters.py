@@ -52,7 +52,7 @@ PARAMETERS: Mapping[str, Parameter] = {
     "prompt": Parameter(
         _NOT_PYTORCH, "a text or ids of tokens, or several, each of which is answered"
     ),
-    "max_tokens": Parameter(_ALL, "most tokens of an answer"),
+    "max_tokens": Parameter(_ALL, "most tokens of an answer; 0 with `echo`: the prompt alone"),
     "max_completion_tokens": Parameter(_ALL, "the same, and wins"),
     "temperature": Parameter(_ALL, "0: the likeliest token"),
     "top_p": Parameter(_ALL, "mass of the tokens that are drawn from"),
@@ -100,7 +100,12 @@ PARAMETERS: Mapping[str, Parameter] = {
         ("none", "auto"),
     ),
     "parallel_tool_calls": Parameter(_ALL, "false: one call at the most", (True,)),
-    "echo": Parameter(_NOT_PYTORCH, "the prompt stands before the answer", _OFF),
+    "echo": Parameter(
+        _NOT_PYTORCH,
+        "the prompt stands before the answer; with `logprobs` its tokens have scores, on Reference "
+        "(see below)",
+        _OFF,
+    ),
     "chat_template_kwargs": Parameter(_NOT_PYTORCH, "variables of the chat template", ({},)),
     "mm_processor_kwargs": Parameter(
         _ALL, "bounds of an image's pixels, of families that keep its shape", ({},)
@@ -132,7 +137,7 @@ RESPONSE_PARAMETERS: Mapping[str, Parameter] = {
     "model": PARAMETERS["model"],
     "input": Parameter(_ALL, "a text, or messages, calls and what they have found"),
     "instructions": Parameter(_ALL, "a message of the role system before all others"),
-    "max_output_tokens": PARAMETERS["max_tokens"],
+    "max_output_tokens": Parameter(_ALL, "most tokens of an answer"),
     **{name: PARAMETERS[name] for name in ("temperature", "top_p", "stream")},
     "text": Parameter(_ALL, "`format`: `json_object`, `json_schema`, `text`"),
     **{name: PARAMETERS[name] for name in ("tools", "tool_choice", "parallel_tool_calls")},

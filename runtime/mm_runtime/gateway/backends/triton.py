@@ -1,7 +1,8 @@
 """The engine behind Triton's gRPC.
 
 Uses `token_ensemble`, `scored_ensemble` where scores of tokens are wanted, and `prompt_ensemble`
-where those of the prompt are, too; always as a stream (plain answers are collected by the caller): that is the only call a decoupled ensemble answers.
+where those of the prompt are, too; always as a stream (plain answers are collected by the caller):
+that is the only call a decoupled ensemble answers.
 """
 
 import asyncio
@@ -95,10 +96,10 @@ class TritonEngine:
         called = self._called(request)
         async with aclosing(self._responses(request, inputs, *called)) as responses:
             async for together in responses:
-                if not answered:
-                    cached = self._cached(together[0])
-                    if request.scored_prompt is not None:
-                        yield Text("", 0, prompt=await self._of_prompt(together[0], request))
+                cached = cached if answered else self._cached(together[0])
+                if request.scored_prompt is not None and not answered:
+                    found = await self._of_prompt(together[0], request)
+                    yield Text("", 0, cached=cached, prompt=found)
                 answered = True
                 if not (scored or request.token_by_token):
                     tokens = [token for result in together for token in _tokens(result)]
@@ -114,12 +115,8 @@ class TritonEngine:
         if not answered:
             # An ensemble that misses an input ends its stream with nothing in it, as if well.
             return
-        if text.tokens == 0:
-            yield Text("", 0, cached=cached)
-        if held := text.end():
-            yield Text(held, 0)
-        cut = text.tokens >= request.max_tokens and not stopped
-        yield Ended(FinishReason.LENGTH if cut else FinishReason.STOP, text.tokens)
+        for last in _ending(text, cached, cut=text.tokens >= request.max_tokens and not stopped):
+            yield last
 
     def _check_salt(self, request: EngineRequest) -> None:
         # Served without it, others could learn from delays what this client has sent.
@@ -212,6 +209,21 @@ class TritonEngine:
             raise reported_error(model, str(error), form_param) from error
         finally:
             await stream.stop()
+
+
+def _ending(text: TokenText, cached: int | None, *, cut: bool) -> Iterator[Text | Ended]:
+    """Yield what comes after the last token of an answer.
+
+    Args:
+        text: of the answer.
+        cached: tokens of the prompt that were known.
+        cut: the answer has as many tokens as it may have.
+    """
+    if text.tokens == 0:
+        yield Text("", 0, cached=cached)
+    if held := text.end():
+        yield Text(held, 0)
+    yield Ended(FinishReason.LENGTH if cut else FinishReason.STOP, text.tokens)
 
 
 def _tokens(result: Any) -> list[int]:
