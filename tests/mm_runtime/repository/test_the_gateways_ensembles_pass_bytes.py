@@ -77,13 +77,15 @@ def test_images_that_are_cut_up_stay_values() -> None:
         assert "pixel_bytes" not in names
 
 
-def test_encoders_of_other_pods_take_values() -> None:
-    """Whatever version their servers have."""
+def test_encoders_of_other_pods_take_both() -> None:
+    """Values of servers of older versions, bytes of others; where images are cut up values alone."""
     assert FACTS.family == "llava"
     names = {one.name for one in vision_encoder.config(values()).input}
+    assert {"pixel_values", "pixel_bytes"} <= names
 
-    assert "pixel_values" in names
-    assert "pixel_bytes" not in names
+    others = {one.name for one in vision_encoder.config(native("qwen2-vl")).input}
+    assert "pixel_values" in others
+    assert "pixel_bytes" not in others
 
 
 @pytest.mark.parametrize(
