@@ -111,10 +111,10 @@ def _texts(name: str, shape: tuple[int, ...], content: memoryview) -> NDArray[An
 
 
 def _fields(message: memoryview) -> Iterator[tuple[int, memoryview, memoryview]]:
-    """Yield number, all bytes and content of each field of a message.
+    """Yield number, all bytes and content of each field of a message; of a cut one what is there.
 
     Raises:
-        ValueError: it ends before a field does, or has one of another kind.
+        ValueError: it ends within a number, or has a field of another kind.
     """
     at = 0
     while at < len(message):
@@ -128,8 +128,6 @@ def _fields(message: memoryview) -> Iterator[tuple[int, memoryview, memoryview]]
             raise ValueError(f"a field of wire type {tag & 7}")
         content = message[at : at + length]
         at += length
-        if at > len(message):
-            raise ValueError(f"{at - len(message)} bytes are missing")
         yield tag >> 3, message[begin:at], content
 
 
