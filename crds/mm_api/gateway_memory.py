@@ -34,6 +34,41 @@ _LEAST_WORK_BYTES = 512 << 20
 long image to, twice."""
 
 
+_CHANNELS = 3
+
+_MOST_FRAME_PIXELS = 16_384 * 28 * 28
+"""Of a frame as the model sees it: the most that Qwen2-VL's processor leaves of one."""
+
+FFV1_FRAME_COPIES = 25
+"""Of a frame while it is encoded: FFmpeg 8 takes 63 bytes a pixel for the longest packet of version
+3, and touches them; measured 24.4 with the conversion to 32 bits."""
+
+FFV1_FILE_COPIES = 4 / 3
+"""Of all frames: 1.11 where pixels are noise, in a buffer that has grown an eighth beyond it."""
+
+PNG_COPIES = 2.5
+"""Of an image: in 32 bits, and the file; 2.34 where pixels are noise."""
+
+_FRAMES_OF_AN_IMAGE = 2
+"""trtllm-serve reads an image as a video of one frame, which the file has twice."""
+
+_ROUNDED = 1.05
+"""Processors round sides up to patches, beyond the limit of pixels."""
+
+
+def encoding_bytes(plan: GatewayPlan) -> int:
+    """Return the memory of media that are encoded and sent on at one time; one image always fits.
+
+    Args:
+        plan: of a gateway in front of trtllm-serve.
+    """
+    if not plan.max_video_frames:
+        return int(plan.max_image_pixels * _CHANNELS * PNG_COPIES * _ROUNDED)
+    frame = min(plan.max_image_pixels, _MOST_FRAME_PIXELS) * _CHANNELS
+    copies = FFV1_FRAME_COPIES + _FRAMES_OF_AN_IMAGE * FFV1_FILE_COPIES
+    return int(frame * copies * _ROUNDED)
+
+
 def decoder_bytes(plan: GatewayPlan) -> int:
     """Return the bound of a decoder's private memory; a file that needs more is refused."""
     pixels = max(_LEAST_WORK_BYTES, plan.max_image_pixels * _PIXEL_BYTES)
@@ -52,6 +87,13 @@ def body_bytes(plan: GatewayPlan) -> int:
     return max(_BODY_BYTES, largest_body_bytes(files=files, file_bytes=plan.max_image_bytes))
 
 
-def gateway_bytes(plan: GatewayPlan) -> int:
-    """Return the memory limit of a gateway's container."""
-    return _PROCESS_BYTES + KNOWN_IMAGE_BYTES + body_bytes(plan) + DECODERS * decoder_bytes(plan)
+def gateway_bytes(plan: GatewayPlan, *, encodes: bool) -> int:
+    """Return the memory limit of a gateway's container.
+
+    Args:
+        plan: the limits that it enforces.
+        encodes: it sends media on as files, to trtllm-serve.
+    """
+    encoding = encoding_bytes(plan) if encodes else 0
+    decoders = DECODERS * decoder_bytes(plan)
+    return _PROCESS_BYTES + KNOWN_IMAGE_BYTES + body_bytes(plan) + encoding + decoders

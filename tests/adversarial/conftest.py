@@ -33,7 +33,7 @@ def attacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Attacked]:
         "request_timeout_seconds": 120,
     }
     plan = ServingPlan.from_json(engine.serving.read_bytes()).gateway.model_copy(update=limits)
-    limit_bytes = gateway_bytes(plan)
+    limit_bytes = gateway_bytes(plan, encodes=False)
     with (
         memory_group("mm-attacked", limit_bytes) as group,
         name_server(folder) as names,

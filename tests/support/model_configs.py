@@ -130,7 +130,13 @@ def reference_plan(
     return model_plan(reference_inputs(facts, changes, **more))
 
 
-def planned_on_pytorch(family: str, version: str | None = None, **engine: Any) -> ModelPlan:
+def planned_on_pytorch(
+    family: str,
+    version: str | None = None,
+    *,
+    gateway: Mapping[str, Any] | None = None,
+    **engine: Any,
+) -> ModelPlan:
     """Return the plan of a family's model for trtllm-serve, by default of 1.1 where that has it."""
     served = FAMILIES[family].pytorch
     if version is None:
@@ -138,4 +144,6 @@ def planned_on_pytorch(family: str, version: str | None = None, **engine: Any) -
         has = since is None or version_of(since) <= version_of("1.1.0")
         version = "1.1.0" if has else NEW_VERSION
     fields = {"backend": "PyTorch", **ON_PYTORCH[family], **engine}
-    return planned(family, fields, version=version, model={})
+    return planned(
+        family, fields, version=version, model={}, **({"gateway": gateway} if gateway else {})
+    )

@@ -24,14 +24,17 @@ TEMPLATE = (
 SPECIAL = ("<unk>", "<s>", "</s>", "<|image_pad|>", "<|video_pad|>", "<|im_start|>")
 
 
-def manifest() -> EngineManifest:
-    """Return the toy model's, its images of 56 to 16,384 patches."""
+def manifest(features: int = 256) -> EngineManifest:
+    """Return the toy model's, its images of 56 to 16,384 patches; `features` of a request."""
     toy, vision = toy_manifest(), facts_of(FAMILY).vision
     facts = toy.plan.facts.model_copy(update={"family": FAMILY, "vision": vision})
     assert toy.plan.engine.vision
-    shown = toy.plan.engine.vision.model_copy(update={"features_per_image": 64})
+    shown = toy.plan.engine.vision.model_copy(update={"features_per_image": max(64, features // 4)})
     engine = toy.plan.engine.model_copy(update={"family": FAMILY, "vision": shown})
-    limits = engine.limits.model_copy(update={"max_multimodal_len": 4 * 256})
+    limits = engine.limits.model_copy(update={"max_multimodal_len": 4 * features})
+    if features > limits.max_input_len // 2:
+        longer = {"max_input_len": 2 * features, "max_seq_len": 3 * features}
+        limits = limits.model_copy(update=longer)
     engine = engine.model_copy(update={"limits": limits})
     return toy.model_copy(
         update={"plan": toy.plan.model_copy(update={"facts": facts, "engine": engine})}
@@ -45,6 +48,9 @@ async def toy_qwen_client(
     version: str,
     frames: int = 0,
     files: Mapping[str, object] | None = None,
+    *,
+    features: int = 256,
+    **changes: object,
 ) -> AsyncIterator[httpx.AsyncClient]:
     """Connect gateway and server as a pod's documents say, but for the server's port.
 
@@ -54,13 +60,17 @@ async def toy_qwen_client(
         version: of TensorRT-LLM.
         frames: of videos; 0: none are planned.
         files: more of the processor, by name.
+        features: of the media of a request.
+        changes: of the gateway's plan.
     """
     plan = planned_on_pytorch(FAMILY, version, maxVideoFrames=frames or None).serve
     assert plan
     plan = plan.model_copy(update={"port": int(server.address.partition(":")[2])})
-    serving = toy_serving(max_video_frames=frames).model_copy(update={"trtllm_serve": plan})
+    serving = toy_serving(max_video_frames=frames, **changes).model_copy(
+        update={"trtllm_serve": plan}
+    )
     write_processor(folder / "engine", TEMPLATE, SPECIAL)
-    engine = open_engine(EngineDirectory(folder / "engine", manifest()), serving, "")
+    engine = open_engine(EngineDirectory(folder / "engine", manifest(features)), serving, "")
     gateway = toy_gateway(
         folder / "gateway",
         engine,
@@ -68,8 +78,9 @@ async def toy_qwen_client(
         special=SPECIAL,
         files=files,
         trtllm_serve=plan,
-        manifest=manifest(),
+        manifest=manifest(features),
         max_video_frames=frames,
+        **changes,
     )
     async with (
         serve(gateway) as running,

@@ -69,8 +69,12 @@ def _fresh_template(
     manifest = store_of(spec).manifest(serving.fingerprint)
     gpu = hardware.planned_gpu(spec, engine)
     read_bytes = hardware.host_bytes(engine)
+    encodes = serving.trtllm_serve is not None
     gateway = containers.build_gateway(
-        spec, image=image, manifest=manifest, memory_bytes=gateway_bytes(serving.gateway)
+        spec,
+        image=image,
+        manifest=manifest,
+        memory_bytes=gateway_bytes(serving.gateway, encodes=encodes),
     )
     server = containers.build_server(
         spec,

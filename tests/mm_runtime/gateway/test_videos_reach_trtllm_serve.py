@@ -156,7 +156,7 @@ async def test_a_model_without_videos_says_so(tmp_path: Path, server: RecordedSe
 @pytest.mark.parametrize("version", ["1.1.0", "1.2.1"])
 def test_servers_that_do_not_read_it_refuse(tmp_path: Path, version: str) -> None:
     """What the plan keeps away from them: older ones, a file of one frame, images among videos."""
-    file = "data:video/mp4;base64," + data_url(frame_file(_pixels(2))).partition(",")[2]
+    file = "data:video/mp4;base64," + data_url(frame_file(_pixels(2)).getvalue()).partition(",")[2]
     with recorded_server(tmp_path, version) as server:
 
         def status(url: str, kind: str = "video_url") -> int:
@@ -175,7 +175,7 @@ def test_servers_that_do_not_read_it_refuse(tmp_path: Path, version: str) -> Non
 def test_a_file_is_small() -> None:
     """Frames that resemble each other take a fraction of their pixels."""
     frames = np.stack([np.asarray(plain_image((280, 280)))] * FRAMES)
-    assert len(frame_file(frames)) < frames.nbytes / 50
+    assert len(frame_file(frames).getvalue()) < frames.nbytes / 50
 
 
 def _pixels(count: int) -> NDArray[np.uint8]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from mm_api.documents.model_plan import PlanWarning
-from mm_api.documents.serving_plan import GatewayPlan
+from mm_api.documents.serving_plan import ServingPlan
 from mm_api.gateway_memory import gateway_bytes
 from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_api.v1alpha1.quantity import bytes_of
@@ -11,15 +11,15 @@ from mm_api.v1alpha1.quantity import bytes_of
 _MIB = 1 << 20
 
 
-def gateway_limit_warnings(spec: MultimodalModelSpec, plan: GatewayPlan) -> Iterator[PlanWarning]:
+def gateway_limit_warnings(spec: MultimodalModelSpec, plan: ServingPlan) -> Iterator[PlanWarning]:
     """Yield a warning where the spec's memory limit is below what the gateway holds itself to.
 
     Args:
         spec: the model's spec.
-        plan: the limits that the gateway enforces.
+        plan: with the limits that the gateway enforces.
     """
     limit = spec.gateway.resources.limits.get("memory")
-    bounds = gateway_bytes(plan)
+    bounds = gateway_bytes(plan.gateway, encodes=plan.trtllm_serve is not None)
     if limit is None or bytes_of(limit) >= bounds:
         return
     yield PlanWarning(

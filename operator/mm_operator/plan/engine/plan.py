@@ -77,7 +77,7 @@ def _planned(
         reasons=(*backend.reasons(sizes), *own.reasons),
         warnings=(
             *exposure_warnings(inputs.spec, backend.serving_image),
-            *gateway_limit_warnings(inputs.spec, serving.gateway),
+            *gateway_limit_warnings(inputs.spec, serving),
             *evaluation_warnings(cost, inputs.spec),
             *own.warnings,
         ),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from mm_api.documents.engine_manifest import ADAPTERS_FOLDER
 from mm_api.documents.serving_plan import ServingPlan
 from mm_api.families import FAMILIES
+from mm_api.gateway_memory import encoding_bytes
 from mm_runtime.base.trtllm_names import has_newer_names
 from mm_runtime.gateway.prompts.loading import load_turn_writer
 from mm_runtime.serving.directory import EngineDirectory
@@ -73,4 +74,5 @@ def open_engine(
         adapters=adapters,
         as_videos=serving.gateway.max_video_frames > 0,
         write=load_turn_writer(directory) if plan.takes_templates and not joins else None,
+        encoding_bytes=encoding_bytes(serving.gateway),
     )

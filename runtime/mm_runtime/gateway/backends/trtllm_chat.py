@@ -1,10 +1,10 @@
 """What trtllm-serve is sent of a request, on the wire of its openai_protocol.py; sends nothing."""
 
-import base64
 import io
 import json
+import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +12,18 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from mm_api.gateway_memory import PNG_COPIES
 from mm_runtime.gateway.api import guided
 from mm_runtime.gateway.backends.engine import EngineRequest, Form
-from mm_runtime.gateway.media.frame_file import MEDIA_TYPE, frame_file
+from mm_runtime.gateway.media.frame_file import MEDIA_TYPE, frame_file, memory_bytes
 from mm_runtime.gateway.prompts.templates import Call, Media, Tool, Turn
 
 _PNG_LEVEL = 1
 """zlib's fastest: the bytes cross loopback, and a level more costs more than it saves."""
 
+
+_MARK_BYTES = 16
+"""Of a mark in the place of each file, which no text of a client's can hold by chance."""
 
 _WRITTEN = "written_prompt"
 _TEMPLATE = "{{ " + _WRITTEN + " }}"
@@ -38,7 +42,7 @@ def chat_body(
     *,
     as_videos: bool = False,
     write: WriteTurns | None = None,
-) -> dict[str, Any]:
+) -> "ChatBody":
     """Return the body of a request; images are PNGs and videos FFV1, which lose nothing.
 
     Args:
@@ -55,7 +59,8 @@ def chat_body(
     Raises:
         TemplateRefusedError: as `write`.
     """
-    parts = _media(request, as_videos=as_videos)
+    files = _Files()
+    parts = _media(request, files, as_videos=as_videos)
     sampling = request.sampling
     if write is None or not (request.images or request.videos):
         conversation = _conversation(request, parts)
@@ -98,7 +103,39 @@ def chat_body(
         }
     if request.shows_special:
         body["skip_special_tokens"] = False
-    return body
+    first, *others = json.dumps(body).encode().split(files.mark.encode())
+    return ChatBody(first, tuple(zip(files.found, others, strict=True)))
+
+
+@dataclass(frozen=True, slots=True)
+class MediaFile:
+    """A file of an image or of a video, which is made when it is sent: it is as large as both."""
+
+    pixels: NDArray[np.uint8]
+    encode: Callable[[NDArray[np.uint8]], io.BytesIO]
+    memory_bytes: int
+    """That it takes while it is made and sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChatBody:
+    """A body in its order: JSON, then each file, as base64, and the JSON behind it."""
+
+    first: bytes
+    files: tuple[tuple[MediaFile, bytes], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Files:
+    """The files of a body, in the order of its JSON."""
+
+    mark: str = field(default_factory=lambda: secrets.token_hex(_MARK_BYTES))
+    found: list[MediaFile] = field(default_factory=list)
+
+    def url(self, media_type: str, file: MediaFile) -> str:
+        """Return a URL with the mark in the place of the file; parts are made in their order."""
+        self.found.append(file)
+        return f"data:{media_type};base64,{self.mark}"
 
 
 def _conversation(
@@ -157,12 +194,15 @@ def _response_format(form: Form) -> dict[str, Any]:
             return {"type": "ebnf", "ebnf": form.text}
 
 
-def _media(request: EngineRequest, *, as_videos: bool) -> dict[Media, Iterator[dict[str, Any]]]:
-    """Return the parts of each kind of media, in order."""
-    image = _video_of_image if as_videos else _image
+def _media(
+    request: EngineRequest, files: _Files, *, as_videos: bool
+) -> dict[Media, Iterator[dict[str, Any]]]:
+    """Return the parts of each kind of media, in order; each is made where it is taken."""
+    frames = (image[np.newaxis] for image in request.images)
+    images = (_video(one, files) for one in frames)
     return {
-        Media.IMAGE: map(image, request.images),
-        Media.VIDEO: (_video(video.pixels) for video in request.videos),
+        Media.IMAGE: images if as_videos else (_image(one, files) for one in request.images),
+        Media.VIDEO: (_video(video.pixels, files) for video in request.videos),
     }
 
 
@@ -193,19 +233,17 @@ def _call(call: Call) -> dict[str, Any]:
     return {"id": call.id, "type": "function", "function": function}
 
 
-def _image(pixels: NDArray[np.uint8]) -> dict[str, Any]:
+def _image(pixels: NDArray[np.uint8], files: _Files) -> dict[str, Any]:
+    file = MediaFile(pixels, _png, int(pixels.nbytes * PNG_COPIES))
+    return {"type": "image_url", "image_url": {"url": files.url("image/png", file)}}
+
+
+def _png(pixels: NDArray[np.uint8]) -> io.BytesIO:
     buffer = io.BytesIO()
     Image.fromarray(pixels).save(buffer, format="PNG", compress_level=_PNG_LEVEL)
-    return {"type": "image_url", "image_url": {"url": _data_url("image/png", buffer.getvalue())}}
+    return buffer
 
 
-def _video_of_image(pixels: NDArray[np.uint8]) -> dict[str, Any]:
-    return _video(pixels[np.newaxis])
-
-
-def _video(frames: NDArray[np.uint8]) -> dict[str, Any]:
-    return {"type": "video_url", "video_url": {"url": _data_url(MEDIA_TYPE, frame_file(frames))}}
-
-
-def _data_url(media_type: str, content: bytes) -> str:
-    return f"data:{media_type};base64,{base64.b64encode(content).decode()}"
+def _video(frames: NDArray[np.uint8], files: _Files) -> dict[str, Any]:
+    file = MediaFile(frames, frame_file, memory_bytes(frames))
+    return {"type": "video_url", "video_url": {"url": files.url(MEDIA_TYPE, file)}}

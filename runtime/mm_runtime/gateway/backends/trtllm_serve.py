@@ -5,9 +5,11 @@ which refuses fields it does not know.
 """
 
 import asyncio
+import base64
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +18,14 @@ import httpx
 from mm_runtime.gateway.api.finish_reason import FinishReason
 from mm_runtime.gateway.api.scores import TokenScore
 from mm_runtime.gateway.backends.engine import Ended, EngineRequest, Text
-from mm_runtime.gateway.backends.trtllm_chat import WriteTurns, chat_body
+from mm_runtime.gateway.backends.trtllm_chat import ChatBody, MediaFile, WriteTurns, chat_body
 from mm_runtime.gateway.errors import (
     GatewayError,
     InvalidRequestError,
     engine_failed,
     engine_unavailable,
 )
+from mm_runtime.gateway.media.encoding_room import EncodingRoom
 from mm_runtime.gateway.prompts.templates import TemplateRefusedError
 
 _PATH = "/v1/chat/completions"
@@ -38,6 +41,8 @@ _MESSAGE_CHARACTERS = 300
 _FORM_ERROR = "Guided decoding error: "
 """Begins what the server says of a grammar that its library refused, since 1.2."""
 _DONE = "[DONE]"
+_SENT_BYTES = 3 << 16
+"""Of a file at one time: base64 of them needs no filling, and the loop not a millisecond."""
 
 
 class TrtllmServeEngine:
@@ -52,6 +57,7 @@ class TrtllmServeEngine:
             adapter's name, and lies there in the server's container too.
         as_videos: the server reads every image as a video of one frame, and no images.
         write: of conversations with media; None: the server writes them all.
+        encoding_bytes: of memory for media that are encoded and sent at one time.
     """
 
     def __init__(
@@ -64,10 +70,12 @@ class TrtllmServeEngine:
         adapters: Mapping[int, Path] | None = None,
         as_videos: bool = False,
         write: WriteTurns | None = None,
+        encoding_bytes: int = 1 << 30,
     ) -> None:
         self._model = model
         self._as_videos = as_videos
         self._write = write
+        self._room = EncodingRoom(encoding_bytes)
         self._takes_salt = takes_salt
         self._adapters = dict(adapters or {})
         self._client = httpx.AsyncClient(
@@ -105,13 +113,20 @@ class TrtllmServeEngine:
             )
         adapter = None if request.adapter is None else self._adapters[request.adapter]
         try:
-            body = await asyncio.to_thread(self._encoded, request, adapter)
+            body = await asyncio.to_thread(self._body, request, adapter)
         except TemplateRefusedError as error:
             raise InvalidRequestError(f"`messages`: {error}.", param="messages") from error
+        for file, _ in body.files:
+            self._room.check(file.memory_bytes)
+        headers = {"content-type": "application/json"}
         try:
-            async with self._client.stream(
-                "POST", _PATH, content=body, headers={"content-type": "application/json"}
-            ) as answer:
+            async with (
+                # Closed by itself: the server may answer without having read it all.
+                aclosing(self._sent(body)) as content,
+                self._client.stream(
+                    "POST", _PATH, content=content if body.files else body.first, headers=headers
+                ) as answer,
+            ):
                 if answer.status_code != httpx.codes.OK:
                     raise _refused(answer.status_code, await answer.aread())
                 async with aclosing(_events(answer.aiter_lines())) as events:
@@ -120,11 +135,26 @@ class TrtllmServeEngine:
         except httpx.TransportError as error:
             raise engine_unavailable() from error
 
-    def _encoded(self, request: EngineRequest, adapter: Path | None) -> bytes:
-        body = chat_body(
+    def _body(self, request: EngineRequest, adapter: Path | None) -> ChatBody:
+        return chat_body(
             self._model, request, adapter, as_videos=self._as_videos, write=self._write
         )
-        return json.dumps(body).encode()
+
+    async def _sent(self, body: ChatBody) -> AsyncGenerator[bytes, None]:
+        """Yield a body, whose files are made as they are sent, and gone once they are."""
+        yield body.first
+        for file, behind in body.files:
+            async with aclosing(self._base64(file)) as pieces:
+                async for piece in pieces:
+                    yield piece
+            yield behind
+
+    async def _base64(self, file: MediaFile) -> AsyncGenerator[bytes, None]:
+        """Yield a file as base64."""
+        async with self._room.of(file.memory_bytes, partial(file.encode, file.pixels)) as encoded:
+            encoded.seek(0)
+            while piece := encoded.read(_SENT_BYTES):
+                yield base64.b64encode(piece)
 
 
 async def _events(lines: AsyncIterator[str]) -> AsyncGenerator[Text | Ended, None]:

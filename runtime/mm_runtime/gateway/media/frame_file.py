@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from mm_api.gateway_memory import FFV1_FILE_COPIES, FFV1_FRAME_COPIES
 from mm_runtime.serving.preprocess.processors.frame_sizes import FRAMES
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ _OPTIONS = {"level": "3", "g": "1", "slices": "4", "slicecrc": "0"}
 """Every frame is complete by itself: a reader that goes to one decodes no other."""
 
 
-def frame_file(frames: NDArray[np.uint8]) -> bytes:
+def frame_file(frames: NDArray[np.uint8]) -> io.BytesIO:
     """Return an MP4 of an even number of frames: an odd last one is there twice.
 
     Two become one patch in time, so the checkpoint's processor would repeat it all the same; and of
@@ -49,4 +50,10 @@ def frame_file(frames: NDArray[np.uint8]) -> bytes:
             frame = av.VideoFrame.from_ndarray(np.ascontiguousarray(pixels), format="rgb24")
             container.mux(stream.encode(frame))
         container.mux(stream.encode())
-    return file.getvalue()
+    return file
+
+
+def memory_bytes(frames: NDArray[np.uint8]) -> int:
+    """Return the memory of a file of these frames while it is made."""
+    even = len(frames) + len(frames) % FRAMES
+    return int(frames[0].nbytes * (even * FFV1_FILE_COPIES + FFV1_FRAME_COPIES))

@@ -6,7 +6,7 @@ import pytest
 
 from mm_api.documents.model_plan import ModelPlan
 from mm_api.gateway_memory import gateway_bytes
-from support.model_configs import planned, reference_plan
+from support.model_configs import planned, planned_on_pytorch, reference_plan
 from support.models import tiny_facts
 
 CODE = "GatewayMemoryBelowBounds"
@@ -24,12 +24,16 @@ def _reported(plan: ModelPlan) -> list[str]:
     return [one.message for one in plan.warnings if one.code == CODE]
 
 
-@pytest.mark.parametrize("planner", [_reference, _tensorrt])
+def _pytorch(gateway: dict[str, Any]) -> ModelPlan:
+    return planned_on_pytorch("qwen2-vl", "1.2.1", gateway=gateway)
+
+
+@pytest.mark.parametrize("planner", [_reference, _tensorrt, _pytorch])
 def test_the_limit_is_compared_with_the_plans_own_number(planner: Any) -> None:
     """At the bounds nothing is said; one byte below them a warning names what is needed."""
     serving = planner({}).serving_plan
     assert serving is not None
-    bounds = gateway_bytes(serving.gateway)
+    bounds = gateway_bytes(serving.gateway, encodes=serving.trtllm_serve is not None)
 
     def limited(count: int) -> dict[str, Any]:
         return {"resources": {"limits": {"memory": count}}}

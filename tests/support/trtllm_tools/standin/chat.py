@@ -124,7 +124,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         """Answer one chat."""
-        content = self.rfile.read(int(self.headers["content-length"]))
+        content = self._content()
         if self.path != "/v1/chat/completions":
             self._send(404, {"detail": "Not Found"})
             return
@@ -150,6 +150,17 @@ class Handler(BaseHTTPRequestHandler):
             _report("client is disconnected, abort")
         finally:
             self._count(running=-1)
+
+    def _content(self) -> bytes:
+        """Return the body; one in pieces ends with an empty one."""
+        if self.headers.get("transfer-encoding") != "chunked":
+            return self.rfile.read(int(self.headers["content-length"]))
+        pieces = []
+        while size := int(self.rfile.readline(), 16):
+            pieces.append(self.rfile.read(size))
+            self.rfile.readline()
+        self.rfile.readline()
+        return b"".join(pieces)
 
     def _count(self, *, running: int = 0, answered: int = 0) -> None:
         with self.server.lock:

@@ -1,0 +1,140 @@
+"""Backend PyTorch: videos that are encoded and sent on take no more memory than is planned."""
+
+import asyncio
+import gc
+import io
+from base64 import b64encode
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pytest
+from PIL import Image
+
+from mm_api.gateway_memory import encoding_bytes
+from mm_runtime.gateway.heap import return_large_pieces
+from mm_runtime.gateway.media.encoding_room import EncodingRoom
+from mm_runtime.gateway.media.frame_file import frame_file, memory_bytes
+from support.gateways import MODEL, toy_serving
+from support.recorded_server import RecordedServer, recorded_server
+from support.toy_qwen import toy_qwen_client
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+VERSION = "1.2.1"
+REQUESTS = 6
+SIDE = 1_400
+FEATURES = (SIDE // 28) ** 2
+FRAMES = 2
+LIMITS: dict[str, object] = {
+    "max_concurrency": REQUESTS,
+    "max_queue_size": REQUESTS,
+    "max_image_bytes": 20 << 20,
+    "request_timeout_seconds": 240,
+}
+SLACK = 64 << 20
+"""Of JSON, tokens, and what an allocator keeps."""
+
+
+def _state(word: str) -> int:
+    """Return a number of this process's memory, in bytes: VmRSS, or the most so far, VmHWM."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(word))
+
+
+def _begin() -> int:
+    """Return what is held now; the most begins again from here."""
+    gc.collect()
+    Path("/proc/self/clear_refs").write_text("5")
+    return _state("VmRSS")
+
+
+def _noise(count: int) -> np.ndarray[tuple[int, int, int, int], np.dtype[np.uint8]]:
+    return np.random.default_rng(count).integers(0, 256, (count, SIDE, SIDE, 3), np.uint8)
+
+
+def _video() -> dict[str, object]:
+    frames = []
+    for pixels in _noise(FRAMES):
+        file = io.BytesIO()
+        Image.fromarray(pixels).save(file, "JPEG")
+        frames.append(b64encode(file.getvalue()).decode())
+    return {"type": "video_url", "video_url": {"url": "data:video/jpeg;base64," + ",".join(frames)}}
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[RecordedServer]:
+    """What the videos are sent on to."""
+    with recorded_server(tmp_path, VERSION) as server:
+        yield server
+
+
+@pytest.fixture
+async def client(tmp_path: Path, server: RecordedServer) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of a gateway in this process, whose decoders have their own."""
+    files = {"video_preprocessor_config.json": {"min_pixels": 28**2, "max_pixels": SIDE**2}}
+    async with toy_qwen_client(
+        tmp_path, server, VERSION, FRAMES, files, features=4 * FEATURES, **LIMITS
+    ) as client:
+        yield client
+
+
+async def test_all_at_once(client: httpx.AsyncClient, server: RecordedServer) -> None:
+    """Six large videos: what the gateway takes besides their pixels is what the plan says."""
+    return_large_pieces()
+    client.timeout = httpx.Timeout(240)
+    content = [_video(), {"type": "text", "text": "order: none"}]
+    body = {"model": MODEL, "messages": [{"role": "user", "content": content}], "max_tokens": 2}
+    (await client.post("/v1/chat/completions", json=body)).raise_for_status()
+    rest = _begin()
+    answers = await asyncio.gather(
+        *(client.post("/v1/chat/completions", json=body) for _ in range(REQUESTS))
+    )
+    taken = _state("VmHWM") - rest
+    assert [answer.status_code for answer in answers] == [200] * REQUESTS
+    assert server.requested[-1]["videos"][0][:3] == [FRAMES, SIDE, SIDE]
+    plan = toy_serving(max_video_frames=FRAMES, **LIMITS).gateway
+    pixels = REQUESTS * FRAMES * SIDE * SIDE * 3
+    # Each body is there as its client has it, too, as it came, and as what was read of it.
+    bodies = 4 * REQUESTS * len(str(content))
+    assert taken <= encoding_bytes(plan) + pixels + bodies + SLACK
+
+
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_a_file_takes_what_it_counts_as(count: int) -> None:
+    """Noise, which no encoder makes smaller."""
+    return_large_pieces()
+    frames = _noise(count)
+    frame_file(frames[:1, :64, :64])
+    rest = _begin()
+    frame_file(frames)
+    assert memory_bytes(frames) / 2 < _state("VmHWM") - rest <= memory_bytes(frames)
+
+
+async def test_a_file_in_the_making_keeps_its_room() -> None:
+    """A client that leaves frees the room when the thread has ended, and not before."""
+    room, go_on = EncodingRoom(10), asyncio.Event()
+    loop = asyncio.get_running_loop()
+    made = []
+
+    def slow() -> io.BytesIO:
+        asyncio.run_coroutine_threadsafe(go_on.wait(), loop).result(60)
+        made.append("slow")
+        return io.BytesIO()
+
+    async def take(count: int) -> None:
+        async with room.of(count, slow if count > 5 else io.BytesIO):
+            made.append(str(count))
+
+    first = asyncio.create_task(take(8))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    second = asyncio.create_task(take(5))
+    await asyncio.sleep(0)
+    first.cancel()
+    await asyncio.gather(first, return_exceptions=True)
+    assert made == []
+    go_on.set()
+    await asyncio.wait_for(second, 60)
+    assert made == ["slow", "5"]
