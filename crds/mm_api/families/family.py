@@ -375,6 +375,9 @@ class Family:
     long_rotation: bool = False
     """Rotations of requests that may become longer than `original_max_position_embeddings` have
     frequencies of their own (LongRoPE)."""
+    fused_passes: bool = False
+    """On a GPU the Reference engine computes the decoder in passes of its own, which are captured
+    with the choice of tokens; without a sliding window."""
     interleaved_rotation: bool = False
     """Frequencies of time, row and column take turns (M-RoPE of Qwen3-VL)."""
     masked_vision: bool = False

@@ -130,6 +130,7 @@ IDEFICS3 = Family(
     recipe=NO_ENGINES,
     image_layout=ImageLayout.NUMBERED,
     decoder=Decoder.TEXT_MODEL,
+    fused_passes=True,
     prompt=PromptStyle(WRAPPER, tiles=MARKS),
     serving=Serving(ENSEMBLE, BYTES_TENSORS, "the checkpoint's chat template"),
     features_per_image=internvl.features_per_image,

@@ -120,6 +120,7 @@ INTERNVL = Family(
     recipe=NO_ENGINES,
     image_layout=ImageLayout.CROPS,
     decoder=Decoder.BESIDE_TOWER,
+    fused_passes=True,
     prompt=PromptStyle(
         WRAPPER, "<IMG_CONTEXT>", framed="<img><IMG_CONTEXT></img>", opening="<|im_start|>"
     ),

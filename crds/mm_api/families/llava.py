@@ -129,6 +129,7 @@ LLAVA = Family(
         keeps_class_token=False,
     ),
     decoder=Decoder.BESIDE_TOWER,
+    fused_passes=True,
     prompt=PROMPT,
     serving=Serving(ENSEMBLE, IMAGE_TENSORS, "USER:\\n<image>\\n{text} ASSISTANT:"),
     features_per_image=features_per_image,

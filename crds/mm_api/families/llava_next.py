@@ -96,6 +96,7 @@ LLAVA_NEXT = Family(
     ),
     image_layout=ImageLayout.VIEWS,
     decoder=Decoder.BESIDE_TOWER,
+    fused_passes=True,
     prompt=PromptStyle(WRAPPER),
     serving=Serving(ENSEMBLE, BYTES_TENSORS, "[INST] <image>\\n{text} [/INST]"),
     features_per_image=features_per_image,

@@ -127,6 +127,7 @@ LLAVA_ONEVISION = Family(
     ),
     image_layout=ImageLayout.VIEWS,
     decoder=Decoder.BESIDE_TOWER,
+    fused_passes=True,
     prompt=PromptStyle(WRAPPER, video="<video>", opening="<|im_start|>"),
     serving=Serving(ENSEMBLE, (*BYTES_TENSORS, "video_bytes_input"), "<|im_start|>user {text}"),
     features_per_image=features_per_image,

@@ -151,6 +151,7 @@ MISTRAL3 = Family(
     recipe=NO_ENGINES,
     image_layout=ImageLayout.LINES,
     decoder=Decoder.BESIDE_TOWER,
+    fused_passes=True,
     prompt=PromptStyle(WRAPPER, "[IMG]", line_end="[IMG_BREAK]", image_end="[IMG_END]"),
     serving=Serving(ENSEMBLE, BYTES_TENSORS, "the checkpoint's chat template"),
     features_per_image=lambda vision: vision.features_per_image,

@@ -309,6 +309,7 @@ NVILA = Family(
     recipe=NO_ENGINES,
     image_layout=ImageLayout.ENDED,
     decoder=Decoder.FOLDER,
+    fused_passes=True,
     prompt=PromptStyle(
         WRAPPER,
         video="<vila/video>",

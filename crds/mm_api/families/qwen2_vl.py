@@ -137,6 +137,7 @@ QWEN2_VL = Family(
     engines_since="0.19.0",  # the first template that was read with inputs for rotations
     image_layout=ImageLayout.GRID,
     decoder=Decoder.BESIDE_TOWER,
+    fused_passes=True,
     prompt=PromptStyle(WRAPPER, "<|image_pad|>", "<|video_pad|>", opening="<|im_start|>"),
     serving=Serving(ENSEMBLE, BYTES_TENSORS, "the checkpoint's chat template"),
     features_per_image=features_per_image,

@@ -128,6 +128,7 @@ VILA = Family(
         checkpoint_folder="checkpoint-vila",
     ),
     decoder=Decoder.FOLDER,
+    fused_passes=True,
     prompt=PromptStyle(WRAPPER, splits=True, chat=CHAT),
     serving=Serving(ENSEMBLE, IMAGE_TENSORS, "A chat between a curious user and ... USER: {text}"),
     features_per_image=features_per_image,

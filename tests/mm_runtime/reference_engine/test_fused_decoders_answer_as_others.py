@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 import torch
 
+from mm_api.families import FAMILIES
 from mm_runtime.reference_engine.checkpoint import Checkpoint
 from mm_runtime.reference_engine.fused.decoder import FusedDecoder, part_sizes
 from mm_runtime.reference_engine.fused.kernels import Heads, Stored
 from mm_runtime.reference_engine.fused.opening import open_kernels
 from mm_runtime.reference_engine.language_model import LanguageModel
-from mm_runtime.reference_engine.load import LoadedEngine, load_engine
+from mm_runtime.reference_engine.load import LoadedEngine, load_engine, load_model
 from mm_runtime.reference_engine.model import Part
 from mm_runtime.serving.device import CPU
 from mm_runtime.serving.errors import RequestError
@@ -210,6 +211,7 @@ def test_a_processor_has_no_kernels() -> None:
     assert open_kernels(CPU) is None
 
 
+DECODERS = [name for name, one in FAMILIES.items() if one.decoder is not None]
 FUSED = ("llava-next", "llava-onevision", "qwen2-vl", "vila")
 
 
@@ -279,3 +281,13 @@ def test_rotations_outside_a_table_are_refused(family: tuple[Pipeline, LoadedEng
                 Request(ids=ids, max_tokens=1, end_ids=frozenset(), rotation_delta=delta),
                 CollectingSink(),
             )
+
+
+@pytest.mark.parametrize("family", others_are_slow(DECODERS, "llava", "qwen2-5-vl"))
+def test_families_say_whether_passes_are_fused(
+    family: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """A plan counts what such passes keep; it cannot look into a checkpoint's classes."""
+    model = load_model(shared_family(tmp_path_factory, family).engine, kernels=PlainKernels())
+    found = isinstance(model, LanguageModel) and model._fused is not None
+    assert FAMILIES[family].fused_passes == found

@@ -268,8 +268,9 @@ def _step_bytes(terms: Terms, size: int) -> int:
     mask = prompt * limits.max_seq_len * (masks + shared * (1 + size))
     logits = limits.max_batch_size * terms.beams + _LOGITS_ROWS
     computed = rows * width + mask + logits * text.vocabulary_size * (size + _LOGITS_BYTES)
-    # Captured passes keep the logits of all slots, and of a prompt's last row.
-    computed += (limits.max_batch_size + 1) * text.vocabulary_size * size
+    if terms.target.family.fused_passes and text.sliding_window is None:
+        # They keep the logits of all slots, and of a prompt's last row.
+        computed += (limits.max_batch_size + 1) * text.vocabulary_size * size
     answers = limits.max_batch_size * text.vocabulary_size
     sampled = min(answers, max(_SAMPLED_AT_ONCE, text.vocabulary_size))
     computed += sampled * _SAMPLING_BYTES
