@@ -43,13 +43,12 @@ def serving(result: dict[str, Any]) -> Iterator[str]:
     ]
     yield from table(["server", "new image", "image sent before", "text only"], rows)
     yield ""
-    yield "Milliseconds until a client of the gateway has the first text: the median, in brackets"
-    yield "the 95th percentile, of requests one after the other. `:cached` has"
-    yield "`vision.featureCacheBytes`, `:reuse` also `engine.kvCache.reuse`, and the same question"
-    yield "about an image that was sent before; the others encode an image again."
+    yield "Milliseconds until a client of the gateway has the first text: the median, in brackets the"
+    yield "95th percentile, of requests one after the other. `:cached` has `vision.featureCacheBytes`,"
+    yield "`:reuse` also `engine.kvCache.reuse`, and the same question; the others encode images again."
     apart = any(name.endswith(":disaggregated") for name in cases)
     if apart:
-        yield "`:disaggregated`: features of another GPU's encoder, then in float32 (now bfloat16)."
+        yield "`:disaggregated`: features of another GPU's encoder, by gRPC in bfloat16."
     yield ""
     for name, one in cases.items():
         yield from _first_text_goals(name, one["first_text_ms"])

@@ -80,6 +80,10 @@ _LEAST_BESIDE, _PARTS_BESIDE = 8, 2
 _SHORTEST_SPAN = 256
 """Positions that the first captured step reads (`mm_runtime.reference_engine.decode_graphs`)."""
 
+_SPLIT_ROWS = 132 * 64
+"""Rows of a part times splits of their keys, whose float32 sums are kept
+(`mm_runtime.reference_engine.fused.attention`)."""
+
 _LOGITS_ROWS = 64
 """Rows of a prompt whose logits exist at one time (`mm_runtime.reference_engine.load`)."""
 
@@ -271,6 +275,7 @@ def _step_bytes(terms: Terms, size: int) -> int:
     if terms.target.family.fused_passes and text.sliding_window is None:
         # They keep the logits of all slots, and of a prompt's last row.
         computed += (limits.max_batch_size + 1) * text.vocabulary_size * size
+        computed += _SPLIT_ROWS * (text.head_size + 2) * _LOGITS_BYTES
     answers = limits.max_batch_size * text.vocabulary_size
     sampled = min(answers, max(_SAMPLED_AT_ONCE, text.vocabulary_size))
     computed += sampled * _SAMPLING_BYTES
