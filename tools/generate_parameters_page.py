@@ -10,7 +10,7 @@ from typing import Final
 
 from generated_files import settle
 from mm_api.families import FAMILIES
-from mm_api.families.prompt_scores import why_unscored
+from mm_api.prompt_scores import why_unscored
 from mm_runtime.gateway.api.family_parameters import COLUMNS, cells, families
 from mm_runtime.gateway.api.parameters import (
     AUDIO_PARAMETERS,

@@ -189,8 +189,8 @@ def test_a_stream_begins_with_the_prompt(client: OpenAI, most: int) -> None:
             joined = [
                 value for one in chunks if one.logprobs for value in getattr(one.logprobs, name)
             ]
-            whole = getattr(scores, name)
-            assert joined == (pytest.approx(whole, abs=WITHIN) if "prob" in name else whole)
+            plainly = getattr(scores, name)
+            assert joined == (pytest.approx(plainly, abs=WITHIN) if "prob" in name else plainly)
 
 
 def test_beside_other_answers(client: OpenAI, forward: Forward) -> None:

@@ -15,7 +15,6 @@ from mm_api.documents.engine_manifest import EngineManifest
 from mm_api.documents.serving_plan import ServingPlan
 from mm_api.families import FAMILIES
 from mm_api.families.family import ImageLayout
-from mm_api.families.prompt_scores import why_unscored
 from mm_api.gateway_memory import (
     DECODERS,
     KNOWN_IMAGE_BYTES,
@@ -23,6 +22,7 @@ from mm_api.gateway_memory import (
     decoder_bytes,
     largest_body_bytes,
 )
+from mm_api.prompt_scores import why_unscored
 from mm_edge.auth import BearerAuth
 from mm_edge.body import Pace
 from mm_edge.body_budget import BodyBudget

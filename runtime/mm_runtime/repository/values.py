@@ -9,7 +9,7 @@ from mm_api.documents.engine_manifest import EngineManifest
 from mm_api.documents.serving_plan import KvCachePlan, ServingPlan
 from mm_api.families import FAMILIES
 from mm_api.families.family import ImageLayout
-from mm_api.families.prompt_scores import why_unscored
+from mm_api.prompt_scores import why_unscored
 from mm_api.trtllm_layout import GUIDED_FOLDER, TOKENIZER_INFO, folder_in_engine
 from mm_runtime.base.trtllm_names import has_newer_names
 from mm_runtime.errors import PermanentError

@@ -13,7 +13,7 @@ import torch
 
 from mm_api.families import FAMILIES
 from mm_api.families.family import Kind
-from mm_api.families.prompt_scores import why_unscored
+from mm_api.prompt_scores import why_unscored
 from mm_runtime.gateway.prompts.layout import PromptLayout
 from mm_runtime.reference_engine.load import load_model
 from mm_runtime.reference_engine.prefix_keys import BLOCK

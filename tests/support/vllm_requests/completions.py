@@ -59,12 +59,12 @@ def _echoed_scores(most: int, answered: int) -> Callable[[Any], bool]:
 
 def _echoed_first(answer: Any, plain: Any) -> bool:
     """Say whether a stream begins with the prompt and its scores, and joins to the plain answer."""
-    first, whole = answer[0]["choices"][0], plain["choices"][0]
+    first, other = answer[0]["choices"][0], plain["choices"][0]
     count = plain["usage"]["prompt_tokens"]
     return (
         first["text"] == QUESTION
-        and first["logprobs"]["tokens"] == whole["logprobs"]["tokens"][:count]
-        and text_of(answer) == whole["text"]
+        and first["logprobs"]["tokens"] == other["logprobs"]["tokens"][:count]
+        and text_of(answer) == other["text"]
     )
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
-from mm_edge.json_text import encode
+from mm_edge.json_text import PART, encode, encode_in_parts
 from mm_runtime.gateway.api.finish_reason import FinishReason
 from mm_runtime.gateway.api.json_text import TextFrame
 from mm_runtime.gateway.api.scores import TokenScore, of_chat, of_text
@@ -175,7 +175,8 @@ class Completion(ABC):
         """Return the JSON of a chunk with some text."""
         if usage is not None or self._scored:
             logprobs = self._logprobs(index, text, scores)
-            return [encode(self._chunk(text, usage, index=index, logprobs=logprobs))]
+            write = encode_in_parts if len(scores) > PART else encode
+            return [write(self._chunk(text, usage, index=index, logprobs=logprobs))]
         frame = self._frames.get(index)
         if frame is None:
             frame = self._frames[index] = TextFrame(partial(self._chunk, index=index))

@@ -30,7 +30,7 @@ from mm_edge.body import (
 )
 from mm_edge.body_budget import BodyBudget, BodyClaim
 from mm_edge.drain import Drain
-from mm_edge.json_text import encode
+from mm_edge.json_text import encode, encode_in_parts
 from mm_edge.key_limits import KeyClaim, KeyLimits
 from mm_runtime.gateway.admission.fair_queue import Priority, Ticket
 from mm_runtime.gateway.admission.fetching import FetchClaim, Fetching
@@ -270,7 +270,7 @@ class Endpoint:
                 claims.body.release()
                 claims.fetching.release()
                 # What became of it is: 64 requests in the queue with 16 MB of pixels each are 1 GB.
-                claims.body.grow(prepared.media_bytes)
+                claims.body.grow(prepared.held_bytes)
                 claims.key.reserve(prepared.most_tokens)
                 record.prepared(prepared)
                 deadline = record.started + limit
@@ -380,11 +380,20 @@ async def _send_complete(
             case Ending():
                 answers.end(event.choice, event.reason)
             case Finished():
-                answer = shapes.full(answers.best(wanted), _usage_at_end(request, event))
+                full = partial(shapes.full, answers.best(wanted), _usage_at_end(request, event))
+                if request.scores:
+                    await reply.send_encoded(200, await asyncio.to_thread(_encoded, full))
+                    continue
+                answer = full()
                 if isinstance(answer, str):
                     await reply.send_text(answer)
                 else:
                     await reply.send_json(200, answer)
+
+
+def _encoded(full: Callable[[], object]) -> bytes:
+    """Return the JSON of an answer with scores of a prompt; for a thread."""
+    return encode_in_parts(full())
 
 
 async def _send_stream(
@@ -406,7 +415,9 @@ async def _send_stream(
                 tokens += event.tokens
                 if event.text or event.scores:
                     usage = _usage(request, tokens) if form.continuous else None
-                    unsent += shapes.pieces(event.text, usage, event.choice, event.scores)
+                    pieces = partial(shapes.pieces, event.text, usage, event.choice, event.scores)
+                    # Scores of a long prompt take a tenth of a second, and other streams wait.
+                    unsent += await asyncio.to_thread(pieces) if event.of_prompt else pieces()
                 if unsent:
                     await reply.send_events(*unsent)
                     unsent.clear()

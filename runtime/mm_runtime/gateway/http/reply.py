@@ -15,6 +15,10 @@ _STALLED_SECONDS = 1.0
 """Until a client that takes nothing more counts as gone. Sending waits only when some 64 KiB and
 the kernel's own buffers are full: half a minute of an answer's text that was not read."""
 
+_SENT_AT_ONCE = 64 * 1024
+"""Bytes that a client takes before it counts as gone: scores of a long prompt are megabytes, which
+no slow client takes within a second."""
+
 EVENT_STREAM = "text/event-stream; charset=utf-8"
 
 _COMMENT = b": keep-alive\n\n"
@@ -50,7 +54,12 @@ class Reply:
         self, status: int, body: object, headers: Mapping[str, str] | None = None
     ) -> None:
         """Answer with one JSON document."""
-        content = encode(body)
+        await self.send_encoded(status, encode(body), headers)
+
+    async def send_encoded(
+        self, status: int, content: bytes, headers: Mapping[str, str] | None = None
+    ) -> None:
+        """Answer with one JSON document that is written already."""
         length = {"content-length": str(len(content))}
         await self._start(status, JSON, {**length, **(headers or {})})
         await self._write(content, more=False)
@@ -126,12 +135,20 @@ class Reply:
         Raises:
             ClientGoneError: the client has stopped reading.
         """
+        clock = asyncio.get_running_loop().time
         try:
-            async with asyncio.timeout(_STALLED_SECONDS), self._writing:
-                await self._send({"type": "http.response.body", "body": content, "more_body": more})
+            async with asyncio.timeout(_STALLED_SECONDS) as limit, self._writing:
+                for at in range(0, max(1, len(content)), _SENT_AT_ONCE):
+                    end = at + _SENT_AT_ONCE
+                    left = more or end < len(content)
+                    part = content[at:end]
+                    await self._send(
+                        {"type": "http.response.body", "body": part, "more_body": left}
+                    )
+                    limit.reschedule(clock() + _STALLED_SECONDS)
         except TimeoutError:
             raise ClientGoneError from None
-        self._written_at = asyncio.get_running_loop().time()
+        self._written_at = clock()
         self.complete = not more
         if self.complete:
             self._completed()

@@ -1,0 +1,64 @@
+"""A client that takes a large answer slowly is not gone: time is counted from part to part."""
+
+import asyncio
+from collections.abc import MutableMapping
+from typing import Any
+
+import pytest
+
+from mm_edge.body import ClientGoneError
+from mm_runtime.gateway.http import reply as module
+from mm_runtime.gateway.http.reply import Reply
+
+ANSWER = bytes(range(256)) * 4096
+"""A mebibyte: scores of a prompt of some thousand tokens."""
+
+
+class Client:
+    """Takes each part so slowly that all of them together take longer than one may."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self.parts: list[bytes] = []
+        self.ended = 0
+
+    async def send(self, message: MutableMapping[str, Any]) -> None:
+        """Take a message of ASGI."""
+        if message["type"] == "http.response.body":
+            await asyncio.sleep(self._seconds)
+            self.parts.append(message["body"])
+            self.ended += not message["more_body"]
+
+
+def replying(client: Client) -> Reply:
+    """Return the answer to a client."""
+    return Reply(client.send, dict, lambda: None)
+
+
+async def test_a_slow_client_gets_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In parts of which each has its time, and one end."""
+    monkeypatch.setattr(module, "_STALLED_SECONDS", 0.5)
+    client = Client(seconds=0.05)  # times 16
+    await replying(client).send_encoded(200, ANSWER)
+    assert b"".join(client.parts) == ANSWER
+    assert max(map(len, client.parts)) <= 64 * 1024
+    assert client.ended == 1
+
+
+async def test_comments_are_not_within_an_event(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is due while an event is sent comes after it."""
+    monkeypatch.setattr(module, "_STALLED_SECONDS", 5)
+    client = Client(seconds=0.01)
+    reply = replying(client)
+    async with reply.kept_alive(every_seconds=0.02):
+        await reply.open_stream()
+        await reply.send_events(ANSWER)
+        await reply.end_stream()
+    assert b"data: " + ANSWER + b"\n\n" in b"".join(client.parts)
+
+
+async def test_who_takes_nothing_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with a small answer."""
+    monkeypatch.setattr(module, "_STALLED_SECONDS", 0.05)
+    with pytest.raises(ClientGoneError):
+        await replying(Client(seconds=60)).send_encoded(200, ANSWER)
