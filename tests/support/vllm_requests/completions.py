@@ -61,11 +61,8 @@ def _echoed_first(answer: Any, plain: Any) -> bool:
     """Say whether a stream begins with the prompt and its scores, and joins to the plain answer."""
     first, other = answer[0]["choices"][0], plain["choices"][0]
     count = plain["usage"]["prompt_tokens"]
-    return (
-        first["text"] == QUESTION
-        and first["logprobs"]["tokens"] == other["logprobs"]["tokens"][:count]
-        and text_of(answer) == other["text"]
-    )
+    scored: bool = first["logprobs"]["tokens"] == other["logprobs"]["tokens"][:count]
+    return scored and first["text"] == QUESTION and text_of(answer) == text_of(plain)
 
 
 _COLUMNS = ("tokens", "token_logprobs", "top_logprobs")
