@@ -78,7 +78,7 @@ def test_images_that_are_cut_up_stay_values() -> None:
 
 
 def test_encoders_of_other_pods_take_both() -> None:
-    """Values of servers of older versions, bytes of others; where images are cut up values alone."""
+    """Values of older servers, bytes of others; where images are cut up, values alone."""
     assert FACTS.family == "llava"
     names = {one.name for one in vision_encoder.config(values()).input}
     assert {"pixel_values", "pixel_bytes"} <= names
