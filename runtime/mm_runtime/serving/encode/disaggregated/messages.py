@@ -1,7 +1,7 @@
 """PURE: a request of an encoder as the bytes of one gRPC message, and an answer's bytes as tensors.
 
-The bytes are those of tritonclient. It copies pixels and features four times on their way between
-arrays and messages; here pixels are copied into the message, and features stay in theirs. protobuf
+The bytes are those of tritonclient. It copies pixels and features several times between arrays and
+messages; here pixels are copied into the message, and features stay in theirs. protobuf
 reads and writes what is around them.
 """
 
