@@ -337,8 +337,7 @@ class Family:
     reads_images: bool = True
     """False: of decoders beside a tower, one that reads recordings and no images."""
     rows_of_image: Callable[[VisionFacts, int, int], int] | None = None
-    """Tokens of an image of a height and width, as the checkpoint's own processor makes them; None:
-    the plan's estimate, of every image."""
+    """Tokens of an image of a height and width, by the checkpoint's processor; None: the plan's."""
     rows_of_video: Callable[[VisionFacts, int, int, int], int] | None = None
     """The same of so many frames; None: its own processor reads no videos, or another cuts them."""
     frame_pixels: int = 0
@@ -373,11 +372,9 @@ class Family:
     mutual_images: bool = False
     """Tokens of an image read later ones of the same image: a step reads it all or not at all."""
     long_rotation: bool = False
-    """Rotations of requests that may become longer than `original_max_position_embeddings` have
-    frequencies of their own (LongRoPE)."""
+    """Requests that may pass `original_max_position_embeddings` have other rotations (LongRoPE)."""
     fused_passes: bool = False
-    """On a GPU the Reference engine computes the decoder in passes of its own, which are captured
-    with the choice of tokens; without a sliding window."""
+    """On a GPU the Reference engine has passes of its own; none for decoders with a window."""
     interleaved_rotation: bool = False
     """Frequencies of time, row and column take turns (M-RoPE of Qwen3-VL)."""
     masked_vision: bool = False

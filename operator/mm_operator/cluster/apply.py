@@ -204,8 +204,9 @@ class Applier:
         elif self._same_content(live, intent):
             if _has_its_owners(live, intent):
                 return False
-            if intent.shared and self._together:
-                self._owners.defer(item.address, change_between(live, intent))
+            change = change_between(live, intent)
+            if intent.shared and self._together and change.can_wait(live):
+                self._owners.defer(item.address, change)
                 return False
         if live is not None and intent.shared:
             owners = change_between(live, intent).applied_to(owners_in(live))

@@ -22,6 +22,10 @@ DELAY_SECONDS = 2.0
 """Owners of one object are written at most this often. A model that waits for its engine misses
 nothing: it is woken when its name was written."""
 
+FEW_OWNERS = 32
+"""An object with fewer gets a new owner at once: were they all deleted within the delay, it would
+go with them, and in it what the new model uses. So many seldom are; their list is 5 KB."""
+
 Reference = Mapping[str, Any]
 
 
@@ -38,6 +42,10 @@ class Change:
     intent: Intent
     add: Mapping[str, Reference]
     remove: frozenset[str]
+
+    def can_wait(self, live: Cached) -> bool:
+        """Return whether nothing is lost while the change is not written."""
+        return not self.add or len(live.owner_uids) >= FEW_OWNERS
 
     def __bool__(self) -> bool:
         """Return whether anything would change."""

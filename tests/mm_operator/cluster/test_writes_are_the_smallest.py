@@ -9,7 +9,7 @@ from mm_operator.children.metadata import FORMER_OWNERS
 from mm_operator.cluster.cache import Cache
 from mm_operator.cluster.intent import Intent, make_intent
 from mm_operator.cluster.keys import Key
-from mm_operator.cluster.owners import Change, OwnerWriter, change_between, owners_in
+from mm_operator.cluster.owners import FEW_OWNERS, Change, OwnerWriter, change_between, owners_in
 from mm_operator.cluster.status_writer import merge_patch
 from support.eventually import eventually_async
 
@@ -152,3 +152,26 @@ def test_a_model_that_joins_or_leaves_leaves_the_others() -> None:
     assert set(leaves.applied_to(owners_in(live))) == {"a-uid"}
     assert not change_between(live, make_intent(config("b")))
     assert FORMER_OWNERS not in make_intent(document).body["metadata"]
+
+
+@pytest.mark.parametrize(
+    ("owners", "documents", "expected"),
+    [
+        pytest.param(1, ("m",), False, id="few"),
+        pytest.param(FEW_OWNERS, ("m",), True, id="many"),
+        pytest.param(1, (), True, id="only-leaves"),
+    ],
+)
+def test_owners_that_come_to_few_do_not_wait(
+    owners: int, documents: tuple[str, ...], *, expected: bool
+) -> None:
+    """The object would go with the few, and its new owner's engine in it."""
+    cache = Cache()
+    names = [f"o{number}" for number in range(owners)]
+    cache.put("ConfigMap", config(*names))
+    live = cache.find("ConfigMap", "demo", "engine-1")
+    assert live is not None
+    document = config(*documents)
+    document["metadata"][FORMER_OWNERS] = [] if documents else ["o0-uid"]
+
+    assert expected == change_between(live, make_intent(document)).can_wait(live)

@@ -114,12 +114,12 @@ def test_a_file_takes_what_it_counts_as(count: int) -> None:
 
 async def test_a_file_in_the_making_keeps_its_room() -> None:
     """A client that leaves frees the room when the thread has ended, and not before."""
-    room, go_on = EncodingRoom(10), asyncio.Event()
+    room, released = EncodingRoom(10), asyncio.Event()
     loop = asyncio.get_running_loop()
     made = []
 
     def slow() -> io.BytesIO:
-        asyncio.run_coroutine_threadsafe(go_on.wait(), loop).result(60)
+        asyncio.run_coroutine_threadsafe(released.wait(), loop).result(60)
         made.append("slow")
         return io.BytesIO()
 
@@ -135,6 +135,6 @@ async def test_a_file_in_the_making_keeps_its_room() -> None:
     first.cancel()
     await asyncio.gather(first, return_exceptions=True)
     assert made == []
-    go_on.set()
+    released.set()
     await asyncio.wait_for(second, 60)
     assert made == ["slow", "5"]
