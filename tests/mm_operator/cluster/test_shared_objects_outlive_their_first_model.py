@@ -1,4 +1,4 @@
-"""What models share stays while one of them uses it, whoever made it and whenever that one goes."""
+"""What models share stays while one of them uses it, also when its first model is deleted."""
 
 from collections.abc import Iterator
 from pathlib import Path
