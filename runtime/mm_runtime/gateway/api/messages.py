@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Discriminator, Field, Tag, ValidationInfo, field_validator
 
+from mm_edge.json_cost import TEXT_BYTES
 from mm_runtime.gateway.api.tools import MAX_CALLS, ToolCall
 from mm_runtime.gateway.api.wire import Wire, form_or_null
 
@@ -12,6 +13,9 @@ MAX_FPS = 240
 MAX_PARTS = 1024
 """Of one message. Reading ends at the first wrong one: the errors of many parts take gigabytes."""
 MAX_MESSAGES = 4096
+MAX_ALL_TEXT = TEXT_BYTES
+"""Characters of the texts of a conversation. The body's own bound takes letters for images: 24 MB
+of them were 0.3 s of the event loop, where prompts are written."""
 MAX_ALL_ARGUMENTS = 256 * 1024
 """Characters of the arguments of all calls of a conversation."""
 _INT31 = 2**31 - 1
@@ -153,6 +157,19 @@ class Message(Wire):
         return calls
 
 
+def _little_text(messages: list[Message]) -> list[Message]:
+    contents = [message.content for message in messages]
+    texts = [one for one in contents if isinstance(one, str)]
+    lists = [one for one in contents if one is not None and not isinstance(one, str)]
+    texts += [part.text for parts in lists for part in parts if isinstance(part, TextPart)]
+    if sum(map(len, texts)) > MAX_ALL_TEXT:
+        message = (
+            f"the texts of all messages have more than {MAX_ALL_TEXT} characters: shorten them"
+        )
+        raise ValueError(message)
+    return messages
+
+
 def _few_arguments(messages: list[Message]) -> list[Message]:
     calls = [call for message in messages for call in message.tool_calls or ()]
     if sum(len(call.function.arguments) for call in calls) > MAX_ALL_ARGUMENTS:
@@ -164,5 +181,6 @@ def _few_arguments(messages: list[Message]) -> list[Message]:
 Messages = Annotated[
     list[Message],
     Field(min_length=1, max_length=MAX_MESSAGES, fail_fast=True),
+    AfterValidator(_little_text),
     AfterValidator(_few_arguments),
 ]

@@ -8,6 +8,7 @@ from mm_runtime.gateway.api.guided import Guided
 from mm_runtime.gateway.api.openai import ChatRequest, SampledRequest
 from mm_runtime.gateway.api.response_format import TagFormat
 from mm_runtime.gateway.api.responses import ResponsesChat
+from mm_runtime.gateway.api.schema_size import least_size
 from mm_runtime.gateway.api.stated_form import (
     AnyObject,
     Choice,
@@ -74,15 +75,19 @@ def _own_form(stated: StatedForm, control: re.Pattern[str] | None) -> Form:
         case AnyObject():
             return Form("json")
         case JsonSchema(schema):
+            _check_schema(least_size(schema), stated.inner)
             text = json.dumps(schema)
-            if len(text) > MAX_FORM_BYTES:
-                raise InvalidRequestError(
-                    f"The schema has {len(text)} bytes, at most {MAX_FORM_BYTES} are read.",
-                    param=stated.inner,
-                )
+            _check_schema(len(text), stated.inner)
             return Form("json_schema", text)
         case TagFormat():
             return _tag_form(stated.form, control)
+
+
+def _check_schema(size: int, param: str) -> None:
+    if size > MAX_FORM_BYTES:
+        raise InvalidRequestError(
+            f"The schema has {size} bytes, at most {MAX_FORM_BYTES} are read.", param=param
+        )
 
 
 def calls_need_tokens(request: SampledRequest, dialect: ToolDialect | None) -> bool:
@@ -103,13 +108,18 @@ def _tag_form(form: TagFormat, control: re.Pattern[str] | None) -> Form:
                     param=param,
                     code="control_token",
                 )
+    _check_structures(sum(least_size(one.json_schema) for one in form.structures))
     grammar = tag_grammar(form)
-    if len(grammar) > MAX_FORM_BYTES:
+    _check_structures(len(grammar))
+    return Form("lark", grammar)
+
+
+def _check_structures(size: int) -> None:
+    if size > MAX_FORM_BYTES:
         raise InvalidRequestError(
-            f"The structures have {len(grammar)} bytes, at most {MAX_FORM_BYTES} are read.",
+            f"The structures have {size} bytes, at most {MAX_FORM_BYTES} are read.",
             param="response_format.structures",
         )
-    return Form("lark", grammar)
 
 
 def _callable(request: ChatRequest) -> list[Function]:
@@ -122,11 +132,16 @@ def _callable(request: ChatRequest) -> list[Function]:
 
 def _call_form(functions: list[Function], dialect: ToolDialect, *, several: bool) -> Form:
     """Return the form of an answer that calls a tool."""
+    _check_functions(sum(least_size(one.parameters) for one in functions))
     grammar = call_grammar(functions, dialect, several=several)
-    if len(grammar) > MAX_FORM_BYTES:
+    _check_functions(len(grammar))
+    return Form("lark", grammar)
+
+
+def _check_functions(size: int) -> None:
+    if size > MAX_FORM_BYTES:
         raise InvalidRequestError(
-            f"The schemas of the functions have {len(grammar)} bytes, at most {MAX_FORM_BYTES} "
-            "are read where one must be called.",
+            f"The schemas of the functions have {size} bytes, at most {MAX_FORM_BYTES} are read "
+            "where one must be called.",
             param="tools",
         )
-    return Form("lark", grammar)

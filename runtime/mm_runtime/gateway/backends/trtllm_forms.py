@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from mm_runtime.gateway.api.guided import EBNF, JSON_SCHEMA, REGEX, Guided
 from mm_runtime.gateway.api.response_format import TagFormat
+from mm_runtime.gateway.api.schema_size import least_size
 from mm_runtime.gateway.api.stated_form import (
     AnyObject,
     Choice,
@@ -104,6 +105,7 @@ def _call(function: Function, dialect: ToolDialect) -> Schema:
 
 
 def _written(schema: Schema, param: str) -> Schema:
+    _check_bytes(least_size(schema), param)
     _check_size(json.dumps(schema), param)  # what is larger takes long to look at
     return written_out(schema, param)
 
@@ -123,7 +125,11 @@ def _check_kind(kind: str, guided: Guided, param: str) -> None:
 
 
 def _check_size(text: str, param: str) -> None:
-    if (size := len(text.encode(errors="replace"))) > MAX_FORM_BYTES:
+    _check_bytes(len(text.encode(errors="replace")), param)
+
+
+def _check_bytes(size: int, param: str) -> None:
+    if size > MAX_FORM_BYTES:
         raise InvalidRequestError(
             f"`{param}` is a form of {size} bytes, at most {MAX_FORM_BYTES} are read.", param=param
         )
