@@ -43,9 +43,9 @@ def serving(result: dict[str, Any]) -> Iterator[str]:
     ]
     yield from table(["server", "new image", "image sent before", "text only"], rows)
     yield ""
-    yield "Milliseconds until a client of the gateway has the first text: the median, in brackets the"
-    yield "95th percentile, of requests one after the other. `:cached` has `vision.featureCacheBytes`,"
-    yield "`:reuse` also `engine.kvCache.reuse`, and the same question; the others encode images again."
+    yield "Milliseconds until a client of the gateway has the first text: the median, in brackets"
+    yield "the 95th percentile, one request after the other. `:cached`: `vision.featureCacheBytes`;"
+    yield "`:reuse`: also `engine.kvCache.reuse`, the same question; others encode images again."
     apart = any(name.endswith(":disaggregated") for name in cases)
     if apart:
         yield "`:disaggregated`: features of another GPU's encoder, by gRPC in bfloat16."

@@ -1,9 +1,9 @@
 """Memory of pixels and features is kept between requests.
 
 glibc gives large pieces pages of their own, or gives the heap's end back, and the kernel fills each
-page with zeros when it comes again: 2,300 of them a request, which then took 20 ms or more where it took 10
-(features of 2.4 MB, docs/studies/encoders-apart.md). Which of both happens depends on what else the
-process has freed before.
+page with zeros when it comes again: 2,300 of them a request, which then took 20 ms or more where it
+took 10 (features of 2.4 MB, docs/studies/encoders-apart.md). Which of both happens depends on what
+else the process has freed before.
 """
 
 import ctypes
