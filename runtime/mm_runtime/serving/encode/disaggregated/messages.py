@@ -65,11 +65,11 @@ def tensors_of(message: bytes) -> dict[str, NDArray[Any]]:
     """
     field = ModelInferResponse.DESCRIPTOR.fields_by_name["raw_output_contents"].number
     contents, around = [], []
-    for number, whole, content in _fields(memoryview(message)):
+    for number, field_bytes, content in _fields(memoryview(message)):
         if number == field:
             contents.append(content)
         else:
-            around.append(whole)
+            around.append(field_bytes)
     try:
         head = ModelInferResponse.FromString(b"".join(around))
     except DecodeError as error:

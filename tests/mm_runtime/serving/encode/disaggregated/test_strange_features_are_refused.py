@@ -134,8 +134,8 @@ def test_tensors_of_another_length_than_their_shape() -> None:
 @pytest.mark.parametrize("end", [1, 40, -1], ids=["first byte", "within a name", "last byte"])
 def test_cut_messages_are_refused(end: int) -> None:
     """What an encoder sends is delivered, entire or not."""
-    whole: bytes = message_of(_features()).SerializeToString()
-    with scripted_encoder(lambda: whole[:end]) as (address, _):
+    complete: bytes = message_of(_features()).SerializeToString()
+    with scripted_encoder(lambda: complete[:end]) as (address, _):
         why, text = _refused(_client(address))
     assert (why, "cannot be read" in text) == (Why.INVALID, True), text
 
