@@ -156,10 +156,12 @@ class Handler(BaseHTTPRequestHandler):
         if self.headers.get("transfer-encoding") != "chunked":
             return self.rfile.read(int(self.headers["content-length"]))
         pieces = []
+        self.connection.settimeout(None)  # uvicorn's bound is of idle connections alone
         while size := int(self.rfile.readline(), 16):
             pieces.append(self.rfile.read(size))
             self.rfile.readline()
         self.rfile.readline()
+        self.connection.settimeout(self.timeout)
         return b"".join(pieces)
 
     def _count(self, *, running: int = 0, answered: int = 0) -> None:
