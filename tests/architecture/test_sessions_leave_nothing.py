@@ -58,7 +58,7 @@ def left_in(root: Path) -> list[str]:
 
 
 def test_a_killed_workers_files_go_with_the_session(root: Path) -> None:
-    """What pytest keeps of the test itself is there for whoever looks at its failure."""
+    """Files that pytest keeps of the test itself stay for the reader of its failure."""
     ended = session(root, KILLED.format(process=WORKER))
     assert "crashed" in ended.stdout, ended
     assert left_in(root) == []

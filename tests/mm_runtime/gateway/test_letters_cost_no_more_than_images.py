@@ -21,8 +21,8 @@ SCHEMA = {"type": "object", "properties": {"x": {"enum": [LETTERS]}}}
 QUESTION = [{"role": "user", "content": "x"}]
 
 
-class Whole(str):
-    """A text that no one takes letter by letter."""
+class Unread(str):
+    """A text that cannot be read letter by letter."""
 
     __slots__ = ()
 
@@ -39,7 +39,7 @@ def parsed(**fields: object) -> ChatRequest:
 
 def test_a_text_is_no_list_of_parts() -> None:
     """Whether a conversation fetches media is seen without reading its texts."""
-    message = Message.model_construct(role="user", content=Whole("x"))
+    message = Message.model_construct(role="user", content=Unread("x"))
     assert not ChatRequest.model_construct(model="m", messages=[message]).fetches
 
 
