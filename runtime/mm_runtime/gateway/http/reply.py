@@ -145,7 +145,8 @@ class Reply:
                     await self._send(
                         {"type": "http.response.body", "body": part, "more_body": left}
                     )
-                    limit.reschedule(clock() + _STALLED_SECONDS)
+                    if end < len(content):
+                        limit.reschedule(clock() + _STALLED_SECONDS)
         except TimeoutError:
             raise ClientGoneError from None
         self._written_at = clock()
