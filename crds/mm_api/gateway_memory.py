@@ -52,6 +52,10 @@ PNG_COPIES = 2.5
 _FRAMES_OF_AN_IMAGE = 2
 """trtllm-serve reads an image as a video of one frame, which the file has twice."""
 
+_LEAST_VIDEOS_BYTES = 384 << 20
+"""So that a low limit of images leaves room for long videos of small frames: 128 of 768 x 768 take
+346 MB."""
+
 _ROUNDED = 1.05
 """Processors round sides up to patches, beyond the limit of pixels."""
 
@@ -66,7 +70,7 @@ def encoding_bytes(plan: GatewayPlan) -> int:
         return int(plan.max_image_pixels * _CHANNELS * PNG_COPIES * _ROUNDED)
     frame = min(plan.max_image_pixels, _MOST_FRAME_PIXELS) * _CHANNELS
     copies = FFV1_FRAME_COPIES + _FRAMES_OF_AN_IMAGE * FFV1_FILE_COPIES
-    return int(frame * copies * _ROUNDED)
+    return max(_LEAST_VIDEOS_BYTES, int(frame * copies * _ROUNDED))
 
 
 def decoder_bytes(plan: GatewayPlan) -> int:

@@ -138,3 +138,10 @@ async def test_a_file_in_the_making_keeps_its_room() -> None:
     released.set()
     await asyncio.wait_for(second, 60)
     assert made == ["slow", "5"]
+
+
+def test_a_low_limit_of_images_leaves_room_for_long_videos() -> None:
+    """128 frames of 768 x 768, below the limit each, where one image may have a million pixels."""
+    plan = toy_serving(max_video_frames=128, max_image_pixels=10**6, **LIMITS).gateway
+    frames = np.broadcast_to(np.uint8(0), (128, 768, 768, 3))
+    EncodingRoom(encoding_bytes(plan)).check(memory_bytes(frames))
