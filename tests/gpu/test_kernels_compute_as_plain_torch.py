@@ -12,6 +12,7 @@ from mm_runtime.reference_engine.fused.kernels import (
     Kernels,
     Stored,
 )
+from mm_runtime.reference_engine.fused.linear import Linear
 from mm_runtime.reference_engine.fused.opening import open_kernels
 from mm_runtime.serving.device import open_device
 from support.plain_kernels import PlainKernels
@@ -165,4 +166,32 @@ def test_norms_and_gates(kernels: Kernels, dtype: torch.dtype, width: int) -> No
         one.gate(products, gated)
         found.append([plain, summed, normed, gated])
     for name, this, other in zip(("norm", "sum", "after it", "gate"), *found, strict=True):
+        assert torch.allclose(this.float(), other.float(), atol=BOUNDS[dtype], rtol=1e-2), name
+
+
+@pytest.mark.parametrize("dtype", BOUNDS, ids=str)
+@pytest.mark.parametrize("biased", [False, True], ids=["", "biased"])
+@pytest.mark.parametrize("rows", [1, 3, 8, 16, 17])
+@pytest.mark.parametrize("sizes", [(2048, 512), (5504, 2048), (64, 90), (80, 24)], ids=str)
+def test_products(
+    kernels: Kernels, sizes: tuple[int, int], rows: int, dtype: torch.dtype, *, biased: bool
+) -> None:
+    """With gates and without, of sizes that tiles divide and others; rows behind stay."""
+    device = open_device("CUDA")
+    chance = seeded(device)
+    inputs, outputs = sizes
+
+    def random(*shape: int) -> torch.Tensor:
+        return torch.randn(shape, generator=chance, device=device).to(dtype)
+
+    given = random(rows, inputs)
+    linear = Linear(random(outputs, inputs) / inputs**0.5, random(outputs) if biased else None)
+    found: list[list[torch.Tensor]] = []
+    for one in (kernels, PlainKernels()):
+        products = torch.full((rows + 1, outputs), 9.0, dtype=dtype, device=device)
+        gated = torch.full((rows + 1, outputs // 2), 9.0, dtype=dtype, device=device)
+        one.multiply_gated(given, linear, products[:rows], gated[:rows])
+        one.multiply(given, linear, products[:rows])
+        found.append([products, gated])
+    for name, this, other in zip(("products", "gated"), *found, strict=True):
         assert torch.allclose(this.float(), other.float(), atol=BOUNDS[dtype], rtol=1e-2), name

@@ -7,6 +7,7 @@ import torch
 from torch.nn.functional import scaled_dot_product_attention, silu
 
 from mm_runtime.reference_engine.fused.kernels import POSITION, SLOT, TURN, Heads, Stored
+from mm_runtime.reference_engine.fused.linear import Linear, multiply
 
 
 class PlainKernels:
@@ -74,3 +75,14 @@ class PlainKernels:
         """Compute in the dtype of the rows."""
         gates, values = products.chunk(2, dim=-1)
         out.copy_(silu(gates) * values)
+
+    def multiply(self, rows: torch.Tensor, linear: Linear, out: torch.Tensor) -> None:
+        """Multiply as torch does."""
+        multiply(rows, linear, out)
+
+    def multiply_gated(
+        self, rows: torch.Tensor, linear: Linear, products: torch.Tensor, out: torch.Tensor
+    ) -> None:
+        """Multiply, then gate."""
+        multiply(rows, linear, products)
+        self.gate(products, out)

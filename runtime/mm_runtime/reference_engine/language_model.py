@@ -22,8 +22,9 @@ from mm_runtime.reference_engine.beams import Branches
 from mm_runtime.reference_engine.checkpoint import Checkpoint
 from mm_runtime.reference_engine.decode_graphs import DecodeGraphs
 from mm_runtime.reference_engine.fused.decoder import FusedDecoder
+from mm_runtime.reference_engine.fused.linear import Linear
 from mm_runtime.reference_engine.fused.low_ranks import take_adapters
-from mm_runtime.reference_engine.fused.weights import Linear, has_llama_shape, take_weights
+from mm_runtime.reference_engine.fused.weights import has_llama_shape, take_weights
 from mm_runtime.reference_engine.model import Follow, Part, Passed
 from mm_runtime.reference_engine.other_layout import configuration_in, load_other_layout
 from mm_runtime.reference_engine.prefix_cache import PrefixCache, PrefixCounts

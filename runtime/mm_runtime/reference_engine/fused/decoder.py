@@ -17,9 +17,10 @@ import torch
 from mm_runtime.reference_engine.adapters import Adapter
 from mm_runtime.reference_engine.fused.inputs import PassInputs, Tokens
 from mm_runtime.reference_engine.fused.kernels import TOKEN, Kernels, Stored
+from mm_runtime.reference_engine.fused.linear import Linear
 from mm_runtime.reference_engine.fused.low_ranks import NO_ADAPTER, LowRank, LowRanks
 from mm_runtime.reference_engine.fused.next_tokens import NextTokens
-from mm_runtime.reference_engine.fused.weights import Linear, Weights, multiply
+from mm_runtime.reference_engine.fused.weights import Weights
 from mm_runtime.reference_engine.model import Part, Passed
 from mm_runtime.serving.captures import capture_on, doubled
 from mm_runtime.serving.device import send
@@ -88,7 +89,7 @@ class FusedDecoder:
         # A part's own rotations stand behind those of ordinary positions.
         self._turns = torch.cat((weights.turns, empty(rows, heads.size, dtype=torch.float32)))
         self._inputs = PassInputs(rows, slots + 1, device)
-        self._next = NextTokens(head, slots)
+        self._next = NextTokens(head, slots, kernels)
         self._states = empty(rows, weights.hidden_size)
         self._normed = torch.zeros_like(self._states)
         self._more = torch.zeros_like(self._states)
@@ -344,17 +345,20 @@ class FusedDecoder:
         low = self._low_ranks(rows) if adapted else [_nothing_added] * len(weights.layers)
         for layer, stored, add in zip(weights.layers, self._stored, low, strict=True):
             kernels.add_norm(states, added, layer.input_norm, weights.epsilon, normed)
-            multiply(normed, layer.attention, products)
+            kernels.multiply(normed, layer.attention, products)
             add("attention", normed, products)
             kernels.rotate(products, self._turns, inputs, stored, weights.heads)
             kernels.attend(products, inputs, stored, weights.heads, read, decoded=decoded)
-            multiply(read, layer.output, more)
+            kernels.multiply(read, layer.output, more)
             add("output", read, more)
             kernels.add_norm(states, more, layer.inner_norm, weights.epsilon, normed)
-            multiply(normed, layer.gates, gates)
-            add("gates", normed, gates)
-            kernels.gate(gates, inside)
-            multiply(inside, layer.down, more)
+            if adapted:
+                kernels.multiply(normed, layer.gates, gates)
+                add("gates", normed, gates)
+                kernels.gate(gates, inside)
+            else:
+                kernels.multiply_gated(normed, layer.gates, gates, inside)
+            kernels.multiply(inside, layer.down, more)
             add("down", inside, more)
             added = more
         kernels.add_norm(states, added, weights.norm, weights.epsilon, out)

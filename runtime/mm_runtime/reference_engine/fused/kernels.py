@@ -1,4 +1,4 @@
-"""What a fused decoder computes beside matrix products.
+"""What a fused decoder computes.
 
 Rows of a pass are described by `inputs`, int32 [rows, 4]: token, position in its slot, slot, and
 row of the rotation table. A row with position -1 is unused: it is stored nowhere, and nothing reads
@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import torch
+
+from mm_runtime.reference_engine.fused.linear import Linear
 
 TOKEN, POSITION, SLOT, TURN = range(4)
 """Columns of `inputs`."""
@@ -99,3 +101,18 @@ class Kernels(Protocol):
 
     def gate(self, products: torch.Tensor, out: torch.Tensor) -> None:
         """Write silu(first half) x second half of rows [rows, 2 inner]."""
+
+    def multiply(self, rows: torch.Tensor, linear: Linear, out: torch.Tensor) -> None:
+        """Write the products of rows [rows, in] to `out` [rows, out]."""
+
+    def multiply_gated(
+        self, rows: torch.Tensor, linear: Linear, products: torch.Tensor, out: torch.Tensor
+    ) -> None:
+        """Write what `gate` makes of the products of rows [rows, in].
+
+        Args:
+            rows: that are multiplied.
+            linear: gates, then what passes them.
+            products: memory for them, [rows, 2 inner]; what it holds afterwards is not defined.
+            out: [rows, inner].
+        """

@@ -9,7 +9,8 @@ from typing import Any
 
 import torch
 
-from mm_runtime.reference_engine.fused.weights import Linear, multiply
+from mm_runtime.reference_engine.fused.kernels import Kernels
+from mm_runtime.reference_engine.fused.linear import Linear
 from mm_runtime.reference_engine.model import Likeliest
 from mm_runtime.serving.staging import Fetching
 
@@ -17,14 +18,15 @@ from mm_runtime.serving.staging import Fetching
 class NextTokens:
     """Of all slots and of a prompt's last row, in tensors that exist since the start."""
 
-    def __init__(self, head: Linear, slots: int) -> None:
+    def __init__(self, head: Linear, slots: int, kernels: Kernels) -> None:
         """Take memory for the logits of so many slots, and of a prompt's last row.
 
         Args:
             head: makes logits of states.
             slots: requests that can run at one time.
+            kernels: of the device.
         """
-        self._head, self._places = head, slots + 1
+        self._head, self._places, self._kernels = head, slots + 1, kernels
         vocabulary, hidden = head.weight.shape
         self._states = head.weight.new_zeros((self._places, hidden))
         self._logits = head.weight.new_zeros((self._places, vocabulary))
@@ -58,7 +60,7 @@ class NextTokens:
 
     def _choose(self, states: torch.Tensor, places: slice) -> None:
         logits = self._logits[places]
-        multiply(states, self._head, logits)
+        self._kernels.multiply(states, self._head, logits)
         torch.argmax(logits, dim=-1, out=self._tokens[places])
 
     def known(self, tokens: torch.Tensor) -> torch.Tensor:

@@ -5,9 +5,13 @@ import logging
 import torch
 
 from mm_runtime.reference_engine.fused.kernels import Kernels
+from mm_runtime.reference_engine.fused.linear import Linear
 from mm_runtime.serving.device import is_gpu
 
 logger = logging.getLogger(__name__)
+
+LEAST = 16
+"""Inputs of a product of tiles."""
 
 
 def open_kernels(device: torch.device) -> Kernels | None:
@@ -43,8 +47,10 @@ def _try(kernels: Kernels, device: torch.device) -> None:
         Exception: kernels cannot be compiled or started.
         ValueError: they compute something else than they should.
     """
-    halves = torch.tensor([[0.0, 2.0]], device=device)
-    out = torch.empty((1, 1), device=device)
-    kernels.gate(halves, out)
+    one = torch.ones((1, LEAST), dtype=torch.float16, device=device)
+    halves = Linear(torch.zeros((2, LEAST), dtype=one.dtype, device=device), None)
+    halves.weight[1] = 2.0
+    out = one.new_ones((1, 1))
+    kernels.multiply_gated(one, halves, one.new_empty((1, 2)), out)
     if float(out) != 0.0:
-        raise ValueError(f"silu(0) x 2 gave {float(out)}")
+        raise ValueError(f"silu(0) x {2 * LEAST} gave {float(out)}")

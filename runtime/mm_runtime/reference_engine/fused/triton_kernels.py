@@ -1,8 +1,8 @@
 """The kernels of a fused decoder in Triton's language (the compiler, not the inference server).
 
-A step of decoding reads all weights; what is not a product of matrices is to take no time beside
-that. So a layer has six kernels beside its four products, two of them attention's
-(`triton_attention`). They compute in float32 and round where
+A step of decoding reads all weights (`triton_products`); what is not a product of matrices is to
+take no time beside that. So a layer has five or six kernels beside its four products, two of them
+attention's (`triton_attention`). They compute in float32 and round where
 transformers' modules round. Lengths come from memory, so that one captured graph serves all.
 """
 # mypy: disallow-untyped-decorators=False, disallow-untyped-defs=False
@@ -15,6 +15,8 @@ import triton.language as tl  # type: ignore[import-not-found]
 
 from mm_runtime.reference_engine.fused.attention import Attention
 from mm_runtime.reference_engine.fused.kernels import Heads, Stored
+from mm_runtime.reference_engine.fused.linear import Linear, multiply
+from mm_runtime.reference_engine.fused.triton_products import FEW, multiply_few
 
 HEADS_ROTATED, GATED = 8, 1024
 """Heads and values of one program."""
@@ -178,3 +180,25 @@ class TritonKernels:
         """Run one program for so many values of a row."""
         rows, width = out.shape
         _gate[(rows, triton.cdiv(width, GATED))](products, out, width=width, block=GATED)
+
+    def multiply(self, rows: torch.Tensor, linear: Linear, out: torch.Tensor) -> None:
+        """Run one program for some outputs of few rows; of many, torch's."""
+        if _are_few(rows):
+            multiply_few(rows, linear, out, gated=False)
+        else:
+            multiply(rows, linear, out)
+
+    def multiply_gated(
+        self, rows: torch.Tensor, linear: Linear, products: torch.Tensor, out: torch.Tensor
+    ) -> None:
+        """Gate few rows in the program that multiplies them."""
+        if _are_few(rows):
+            multiply_few(rows, linear, out, gated=True)
+        else:
+            multiply(rows, linear, products)
+            self.gate(products, out)
+
+
+def _are_few(rows: torch.Tensor) -> bool:
+    """Return whether a tile has all rows; float32 is computed as torch does, not in TF32."""
+    return len(rows) <= FEW and rows.dtype in {torch.float16, torch.bfloat16}

@@ -12,20 +12,13 @@ import torch
 import transformers
 
 from mm_runtime.reference_engine.fused.kernels import Heads
+from mm_runtime.reference_engine.fused.linear import Linear
 
 KINDS = ("LlamaModel", "MistralModel", "Qwen2Model", "Qwen2VLTextModel")
 """Classes of transformers with this shape."""
 
 ROTATIONS = frozenset({"default", "linear", "llama3", "yarn"})
 """Of positions alone; others change with the length of a prompt."""
-
-
-@dataclass(frozen=True)
-class Linear:
-    """A product of rows [rows, in] and a weight [out, in]."""
-
-    weight: torch.Tensor
-    bias: torch.Tensor | None
 
 
 @dataclass(frozen=True)
@@ -131,14 +124,6 @@ def take_weights(model: Any, *, max_length: int, device: torch.device) -> Weight
         heads=heads,
         epsilon=epsilon,
     )
-
-
-def multiply(rows: torch.Tensor, linear: Linear, out: torch.Tensor) -> None:
-    """Write the products of rows [rows, in] to `out` [rows, out]."""
-    if linear.bias is None:
-        torch.mm(rows, linear.weight.t(), out=out)
-    else:
-        torch.addmm(linear.bias, rows, linear.weight.t(), out=out)
 
 
 def _on(device: torch.device, weight: torch.Tensor) -> torch.Tensor:
