@@ -8,6 +8,10 @@ import yaml
 
 from mm_api import labels
 
+_LISTS = ("List", f"{labels.KIND}List")
+_SHOWN, _SHOWN_KINDS = 40, 5
+"""Characters of a kind, and kinds, in a message."""
+
 
 class UsageError(Exception):
     """The command cannot be carried out; the message says what to do instead."""
@@ -28,7 +32,7 @@ def read_text(name: str) -> str:
 
 
 def read_models(name: str) -> list[dict[str, Any]]:
-    """Return the MultimodalModel documents of a YAML file; other kinds beside them are skipped.
+    """Return the MultimodalModel documents of a YAML file and of lists in it; others are skipped.
 
     Raises:
         UsageError: the file is no YAML or holds no MultimodalModel.
@@ -37,10 +41,23 @@ def read_models(name: str) -> list[dict[str, Any]]:
         found = list(yaml.safe_load_all(read_text(name)))
     except yaml.YAMLError as error:
         raise UsageError(f"{name} is not YAML: {error}") from error
-    models = [item for item in found if isinstance(item, dict) and item.get("kind") == labels.KIND]
+    found = [item for document in found for item in _items(document)]
+    models = [item for item in found if item.get("kind") == labels.KIND]
     if not models:
-        raise UsageError(f"{name} holds no document of kind {labels.KIND}")
+        kinds = sorted({str(item.get("kind", "(no kind)"))[:_SHOWN] for item in found})
+        others = f", but {', '.join(kinds[:_SHOWN_KINDS])}" if kinds else ""
+        raise UsageError(f"{name} holds no document of kind {labels.KIND}{others}")
     return models
+
+
+def _items(document: object) -> list[dict[str, Any]]:
+    """Return a document, or those of a list as `kubectl get -o yaml` writes it."""
+    if not isinstance(document, dict):
+        return []
+    items = document.get("items")
+    if document.get("kind") in _LISTS and isinstance(items, list):
+        return [item for item in items if isinstance(item, dict)]
+    return [document]
 
 
 def read_model(name: str) -> dict[str, Any]:

@@ -36,6 +36,26 @@ def test_a_valid_file_passes(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert capsys.readouterr().out == "a: valid\n"
 
 
+def test_lists_of_kubectl_are_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What `kubectl get -o yaml` writes of several resources."""
+    models = [document(name="a"), document({"engine": {"maxBatchSiz": 1}}, name="b")]
+    found = {"apiVersion": "v1", "kind": "List", "items": [*models, {"kind": "Pod"}, "none"]}
+
+    assert main(["validate", "-f", written(tmp_path, found)]) == 2
+    shown = capsys.readouterr()
+    assert shown.out == "a: valid\n"
+    assert shown.err.startswith("b: spec.engine.maxBatchSiz")
+
+
+def test_other_kinds_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A file of other resources alone, or of one that names no kind."""
+    found = [{"kind": "Pod"}, {"metadata": {}}, {"kind": "Pod"}, {"kind": "x" * 500}]
+
+    assert main(["validate", "-f", written(tmp_path, *found)]) == 2
+    said = capsys.readouterr().err
+    assert said.endswith(f"no document of kind MultimodalModel, but (no kind), Pod, {'x' * 40}\n")
+
+
 def test_problems_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A typo is reported with its path, and the exit code is 2."""
     wrong = document({"engine": {"maxBatchSiz": 1}}, name="a")
