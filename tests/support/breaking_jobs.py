@@ -22,6 +22,11 @@ def echo(content: bytes) -> Bytes:
     return np.frombuffer(content, np.uint8)
 
 
+def black(content: bytes) -> Bytes:
+    """Return as many zeros as the content says."""
+    return np.zeros(int(content), np.uint8)
+
+
 def process(content: bytes) -> Bytes:
     """Return the id of the process."""
     del content
@@ -86,3 +91,12 @@ def lie(content: bytes) -> Bytes:
 def fail(content: bytes) -> Bytes:
     """Raise what no decoder raises."""
     raise KeyError(len(content))
+
+
+def held(folder: str, content: bytes) -> Bytes:
+    """Say in a folder that it has begun, and return a red pixel once it may end."""
+    del content
+    Path(folder, "begun").touch()
+    while not Path(folder, "end").exists():
+        time.sleep(0.01)
+    return np.full((1, 1, 3), (220, 20, 20), np.uint8)

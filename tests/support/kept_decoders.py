@@ -26,9 +26,10 @@ class KeptDecoders(Decoders):
     def close(self) -> None:
         """End all but those that are idle and will be used again."""
         with self._lock:
-            for decoder in tuple(self._idle):
-                if decoder.is_alive and _keep(self._limits, decoder):
-                    self._idle.remove(decoder)
+            for coming in [one for one in self._idle if one.done()]:
+                decoder = coming.result()
+                if decoder.is_usable and _keep(self._limits, decoder):
+                    self._idle.remove(coming)
                     self._all.remove(decoder)
         super().close()
 
@@ -52,7 +53,7 @@ def _taken(limits: DecoderLimits) -> DecoderProcess | None:
     with _lock:
         while kept := _kept.get(limits):
             decoder = kept.pop()
-            if decoder.is_alive:
+            if decoder.is_usable:
                 return decoder
             decoder.end()
     return None

@@ -1,19 +1,25 @@
 """A gateway decodes the images of a chat once, not with every turn."""
 
 import asyncio
-import threading
 from contextlib import closing
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from mm_edge.body_budget import BodyBudget
+from mm_runtime.gateway.errors import InvalidRequestError
 from mm_runtime.gateway.media.decoding.pool import Decoders, Run
 from mm_runtime.gateway.media.decoding.process import DecoderLimits
 from mm_runtime.gateway.media.image_cache import DecodedImageCache, Pixels
-from mm_runtime.gateway.media.images import ImageLimits, ImageLoader, ImageReference
+from mm_runtime.gateway.media.images import (
+    _DIGESTED_AT_ONCE,
+    ImageLimits,
+    ImageLoader,
+    ImageReference,
+)
+from mm_runtime.images.data_urls import DecodedUrl
 from mm_runtime.images.fetch import FetchPolicy, ImageFetcher
-from mm_runtime.images.media import BadImageError
 from mm_runtime.serving.preprocess.processors.crops import CropProcessor
 from support.images import data_url, encode, plain_image
 from support.unreduced import UNREDUCED
@@ -34,12 +40,21 @@ class Decoder:
         return np.full((2, 2, 3), shade, np.uint8)
 
 
+def through(
+    known: DecodedImageCache, decoder: Decoder, shade: int, count: int = 1, salt: str = ""
+) -> Pixels:
+    """Return an image of a shade: the known one, else a decoded one, which is kept."""
+    key = known.key(bytes([shade]), count, salt)
+    pixels = known.find(key)
+    if pixels is None:
+        pixels = decoder(shade)
+        known.keep(key, pixels)
+    return pixels
+
+
 def shades(known: DecodedImageCache, decoder: Decoder, *wanted: int, count: int = 1) -> list[int]:
     """Request images of these shades; return those that came."""
-    return [
-        int(known.through(bytes([shade]), count, lambda shade=shade: decoder(shade))[0, 0, 0])
-        for shade in wanted
-    ]
+    return [int(through(known, decoder, shade, count)[0, 0, 0]) for shade in wanted]
 
 
 def test_equal_bytes_are_decoded_once() -> None:
@@ -47,7 +62,7 @@ def test_equal_bytes_are_decoded_once() -> None:
     known, decoder = DecodedImageCache(10 * BYTES), Decoder()
     assert shades(known, decoder, 1, 2, 1, 2) == [1, 2, 1, 2]
     assert decoder.requested == [1, 2]
-    assert not known.through(b"\1", 1, lambda: decoder(1)).flags.writeable
+    assert not through(known, decoder, 1).flags.writeable
 
 
 def test_the_number_of_images_counts() -> None:
@@ -62,7 +77,7 @@ def test_salts_keep_tenants_apart() -> None:
     """An image is known to the tenant that sent it, and to no one else."""
     known, decoder = DecodedImageCache(10 * BYTES), Decoder()
     for salt in ("ann", "bob", "ann", ""):
-        known.through(b"\1", 1, lambda: decoder(1), salt)
+        through(known, decoder, 1, salt=salt)
     assert decoder.requested == [1, 1, 1]
 
 
@@ -81,16 +96,16 @@ def test_without_room_all_are_decoded(room: int) -> None:
     assert decoder.requested == [1, 1]
 
 
-def test_errors_are_not_kept() -> None:
-    """A damaged image is refused each time, with the same words."""
-    known = DecodedImageCache(10 * BYTES)
-
-    def refuse() -> Pixels:
-        raise BadImageError("the image is damaged")
-
-    for _ in range(2):
-        with pytest.raises(BadImageError, match="damaged"):
-            known.through(b"x", 1, refuse)
+def test_the_first_of_two_that_were_decoded_at_once_stays() -> None:
+    """Both requests have found nothing; the second one's pixels are counted no more."""
+    known, decoder = DecodedImageCache(2 * BYTES), Decoder()
+    key = known.key(b"\1", 1)
+    first, second = decoder(1), decoder(1)
+    known.keep(key, first)
+    known.keep(key, second)
+    assert known.find(key) is first
+    assert shades(known, decoder, 2, 1) == [2, 1]
+    assert decoder.requested == [1, 1, 2]
 
 
 def loader_of(decoders: Decoders) -> ImageLoader:
@@ -100,9 +115,9 @@ def loader_of(decoders: Decoders) -> ImageLoader:
     )
     return ImageLoader(
         fetcher=ImageFetcher(policy),
-        limits=ImageLimits(max_bytes=1_000_000, max_pixels=10_000),
+        limits=ImageLimits(max_bytes=2_000_000, max_pixels=1_000_000),
         decoders=decoders,
-        known=DecodedImageCache(1_000_000),
+        known=DecodedImageCache(2_000_000),
         bodies=BodyBudget(1_000_000),
         reads_times=False,
     )
@@ -118,16 +133,16 @@ async def test_a_known_image_waits_for_no_decoder() -> None:
     with closing(Decoders(1, limits)) as decoders:
         loader = loader_of(decoders)
         first = await loader.load(known, [UNREDUCED], "ann")
-        held, release = threading.Event(), threading.Event()
+        held, release = asyncio.Event(), asyncio.Event()
 
-        def hold(_: Run) -> None:
+        async def hold(_: Run) -> None:
             held.set()
-            assert release.wait(DEADLINE)
+            await release.wait()
 
         holding = asyncio.create_task(decoders.through(hold))
         try:
-            assert await asyncio.to_thread(held.wait, DEADLINE)
             async with asyncio.timeout(DEADLINE):
+                await held.wait()
                 again = await loader.load(known, [UNREDUCED], "ann")
                 others = [loader.load(known, [UNREDUCED], "bob"), loader.load(new, [UNREDUCED])]
                 waiting = [asyncio.create_task(one) for one in others]
@@ -139,6 +154,37 @@ async def test_a_known_image_waits_for_no_decoder() -> None:
     assert again[0] is first[0]
     assert [one.shape for one in decoded] == [(30, 60, 3), (60, 30, 3)]
     assert decoded[0] is not first[0]
+
+
+async def test_errors_are_not_kept() -> None:
+    """A damaged image is refused each time, with the same words."""
+    limits = DecoderLimits(memory_bytes=512 << 20, wall_seconds=120)
+    damaged = [ImageReference(data_url(encode(plain_image())[:-30]), "messages[0]")]
+    with closing(Decoders(1, limits)) as decoders:
+        loader = loader_of(decoders)
+        for _ in range(2):
+            with pytest.raises(InvalidRequestError, match="damaged"):
+                await loader.load(damaged, [UNREDUCED])
+
+
+@pytest.mark.parametrize("kind", ["taken out", "letters", "escaped"])
+async def test_large_images_are_known_too(kind: str) -> None:
+    """Their files are looked up in a thread, or were decoded with the body; no decoder runs."""
+    noise = np.random.default_rng(1).integers(0, 256, (600, 600, 3), dtype=np.uint8)
+    content = encode(Image.fromarray(noise))
+    assert len(content) > _DIGESTED_AT_ONCE
+    url: str = data_url(content)
+    if kind == "taken out":
+        url = DecodedUrl.of("data:image/png;base64,x", content)
+    elif kind == "escaped":
+        url = url[:1000] + "\n" + url[1000:]
+    limits = DecoderLimits(memory_bytes=512 << 20, wall_seconds=120)
+    with closing(Decoders(1, limits)) as decoders:
+        loader = loader_of(decoders)
+        first = await loader.load([ImageReference(url, "messages[0]")], [UNREDUCED])
+        again = await loader.load([ImageReference(url, "messages[0]")], [UNREDUCED])
+    assert again[0] is first[0]
+    np.testing.assert_array_equal(first[0], noise)
 
 
 def test_details_keep_images_apart() -> None:

@@ -4,6 +4,7 @@ import asyncio
 import os
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -222,6 +223,76 @@ async def test_started_decoders_are_used(tmp_path: Path) -> None:
                 await busy
         for pid in before:
             wait_until_gone(pid)
+
+
+async def test_a_caller_that_leaves_gives_its_place_back(
+    decoders: Decoders, tmp_path: Path
+) -> None:
+    """Whether it waits for the decoder, for its start, or for its answer."""
+    starting = asyncio.create_task(_process_of(decoders))
+    await asyncio.sleep(0)
+    starting.cancel()
+    await asyncio.wait({starting})
+    async with _stuck(decoders, tmp_path) as running:
+        waiting = [asyncio.create_task(_process_of(decoders)) for _ in range(3)]
+        await asyncio.sleep(0)
+        waiting[1].cancel()
+        running.cancel()
+        async with asyncio.timeout(60):
+            await asyncio.wait(waiting)
+    assert waiting[1].cancelled()
+    assert waiting[0].result() == waiting[2].result()
+    assert decoders.pids == {waiting[0].result()}
+
+
+async def test_the_first_to_come_is_decoded_first(decoders: Decoders, tmp_path: Path) -> None:
+    """Those that wait for the one decoder have it in their order."""
+    done: list[int] = []
+
+    async def decode(number: int) -> None:
+        await _decode(decoders, breaking_jobs.echo, b"x" * (5 - number) * 100_000)
+        done.append(number)
+
+    async with _stuck(decoders, tmp_path) as running:
+        waiting = []
+        for number in range(5):
+            waiting.append(asyncio.create_task(decode(number)))
+            await asyncio.sleep(0)
+        running.cancel()
+        async with asyncio.timeout(60):
+            await asyncio.gather(*waiting)
+    assert done == [0, 1, 2, 3, 4]
+
+
+async def test_the_loop_runs_while_a_large_answer_comes(decoders: Decoders) -> None:
+    """Thirty megabytes come a pipe at a time, and others have their turns between."""
+    turns = 0
+
+    async def turn() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    turning = asyncio.create_task(turn())
+    await _decode(decoders, breaking_jobs.echo)
+    before = turns
+    assert len(await _decode(decoders, breaking_jobs.black, b"30000000")) == 30_000_000
+    turning.cancel()
+    assert turns - before > 30
+
+
+async def test_what_waits_for_a_decoder_ends_with_them() -> None:
+    """For a place, for one that starts, or for one whose start has not begun."""
+    async for two in _decoders(120, count=2):
+        blocked = [asyncio.create_task(two.beside(lambda: time.sleep(0.5))) for _ in range(2)]
+        await asyncio.sleep(0)
+        waiting = [asyncio.create_task(_process_of(two)) for _ in range(4)]
+        await asyncio.sleep(0)
+        two.close()
+        async with asyncio.timeout(60):
+            await asyncio.wait([*waiting, *blocked])
+        assert {type(one.exception()) for one in waiting} == {DecoderEndedError}
 
 
 def test_a_killed_gateway_leaves_no_decoder(tmp_path: Path) -> None:

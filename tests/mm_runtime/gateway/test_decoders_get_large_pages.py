@@ -1,5 +1,6 @@
 """Pixels get new pages with each file: large ones, of which it takes few."""
 
+import asyncio
 import resource
 from contextlib import closing
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from mm_runtime.gateway.media.decoding.process import DecoderLimits, DecoderProcess
+from mm_runtime.gateway.media.decoding.wire import Array, Job
 from support.measuring_jobs import FILLED_BYTES, faults, variable
 
 TESTS = Path(__file__).parents[2]
@@ -24,7 +26,7 @@ def _jobs_of_tests(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _faults() -> int:
     with closing(_Ended()) as decoder:
-        return int(decoder.process.run(faults, b"x", 60).array.view("uint64")[0])
+        return int(decoder.made(faults, b"x").view("uint64")[0])
 
 
 class _Ended:
@@ -32,6 +34,10 @@ class _Ended:
 
     def __init__(self) -> None:
         self.process = DecoderProcess(LIMITS)
+
+    def made(self, job: Job, content: bytes) -> Array:
+        """Return what it makes of a file."""
+        return asyncio.run(self.process.run(job, content, 60)).array
 
     def close(self) -> None:
         """End it."""
@@ -54,5 +60,5 @@ def test_settings_of_the_pod_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     """Others act beside it."""
     monkeypatch.setenv("GLIBC_TUNABLES", "glibc.malloc.arena_max=1")
     with closing(_Ended()) as decoder:
-        given = decoder.process.run(variable, b"GLIBC_TUNABLES", 60).array.tobytes()
+        given = decoder.made(variable, b"GLIBC_TUNABLES").tobytes()
     assert given == b"glibc.malloc.arena_max=1:glibc.malloc.hugetlb=1"

@@ -1,7 +1,7 @@
 """What is fetched, and what is decoded, holds the memory of bodies for as long as it is there."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -35,7 +35,7 @@ class _Watched(Decoders):
         self._bodies = bodies
         self.refused = 0
 
-    async def through(self, work: Callable[[Run], Found]) -> Found:
+    async def through(self, work: Callable[[Run], Awaitable[Found]]) -> Found:
         try:
             self._bodies.reserve(1, 0)
         except OverloadedError:

@@ -175,8 +175,8 @@ class AudioReader:
         if self.times:
             most = max(most, LONGEST_SECONDS * SAMPLE_RATE)
 
-        def decoded(run: Run) -> Samples:
-            return run(audio_job(most), encoded, AUDIO_SECONDS).array
+        async def decoded(run: Run) -> Samples:
+            return (await run(audio_job(most), encoded, AUDIO_SECONDS)).array
 
         try:
             return await self.decoders.through(decoded)

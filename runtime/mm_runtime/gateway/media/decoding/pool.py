@@ -1,10 +1,13 @@
-"""The decoders of one gateway: a few processes, each with a thread that waits for it."""
+"""The decoders of one gateway: a few processes, which its event loop waits for.
+
+Threads start and end them, which takes tens of milliseconds.
+"""
 
 import asyncio
 import threading
 import weakref
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Protocol, TypeVar
 
 from mm_runtime.gateway.media.decoding.process import (
@@ -20,7 +23,7 @@ Found = TypeVar("Found")
 class Run(Protocol):
     """Runs a job in a decoder."""
 
-    def __call__(self, job: Job, content: bytes, cpu_seconds: int) -> Decoded:
+    async def __call__(self, job: Job, content: bytes, cpu_seconds: int) -> Decoded:
         """Return what a job makes of a file; see `DecoderProcess.run`."""
 
 
@@ -30,10 +33,12 @@ class Decoders:
     def __init__(self, count: int, limits: DecoderLimits) -> None:
         """Allow so many at one time; none is started yet."""
         self._limits = limits
-        self._threads = ThreadPoolExecutor(count, thread_name_prefix="decode")
         self._count = count
-        # One for each thread at most, so that a thread finds one or starts it.
-        self._idle: list[DecoderProcess] = []
+        self._places = asyncio.Semaphore(count)
+        # A process ends with the thread that has started it: these stay.
+        self._threads = ThreadPoolExecutor(count, thread_name_prefix="decode")
+        # Those that no request holds, and those that start; one for each place at most.
+        self._idle: list[Future[DecoderProcess]] = []
         self._all: set[DecoderProcess] = set()
         self._closed = False
         self._lock = threading.Lock()
@@ -42,20 +47,20 @@ class Decoders:
 
     def start(self) -> None:
         """Start all, so that the first file does not wait for one."""
-        started = [self._start() for _ in range(self._count)]
-        with self._lock:
-            self._idle += started
+        self._idle += [_there(self._start()) for _ in range(self._count)]
 
     def close(self) -> None:
         """End all, whatever they do."""
         with self._lock:
             self._closed = True
-            idle, self._idle = self._idle, []
-            busy = self._all.difference(idle)
-        for decoder in busy:
-            decoder.kill()  # its own thread reaps it
-        for decoder in idle:
-            self._end(decoder)
+            every = tuple(self._all)
+        idle = {one.result() for one in self._idle if one.done() and one.exception() is None}
+        self._idle.clear()
+        for decoder in every:
+            if decoder in idle:
+                self._end(decoder)
+            else:
+                decoder.kill()  # who uses it reaps it
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     @property
@@ -64,49 +69,68 @@ class Decoders:
         with self._lock:
             return {decoder.pid for decoder in self._all}
 
-    async def through(self, work: Callable[[Run], Found]) -> Found:
-        """Return what `work` does in a thread that has a decoder to run jobs in.
+    async def through(self, work: Callable[[Run], Awaitable[Found]]) -> Found:
+        """Return what `work` does with a place, in which it runs jobs; the first come first.
 
         A caller that is cancelled ends the decoder it holds.
         """
-        turn = _Turn(self)
-        try:
-            loop = asyncio.get_running_loop()
-            return await loop.run_in_executor(self._threads, work, turn.run)
-        except asyncio.CancelledError:
-            turn.cancel()
-            raise
+        async with self._places:
+            return await work(self._run)
 
-    def acquire(self) -> DecoderProcess:
+    async def beside(self, make: Callable[[], Found]) -> Found:
+        """Return what a thread makes: what would hold the event loop."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, make)
+
+    async def _run(self, job: Job, content: bytes, cpu_seconds: int) -> Decoded:
+        decoder = await self._acquire()
+        try:
+            return await decoder.run(job, content, cpu_seconds)
+        finally:
+            self._release(decoder)
+
+    async def _acquire(self) -> DecoderProcess:
         """Return a decoder that no other request holds."""
-        with self._lock:
+        while True:
             if self._closed:
                 raise DecoderEndedError("the gateway is ending")
-            while self._idle:
-                decoder = self._idle.pop()
-                if decoder.is_alive:
-                    return decoder
-                self._all.discard(decoder)
-                decoder.end()
-        return self._start()
-
-    def release(self, decoder: DecoderProcess) -> None:
-        """Keep a decoder for the next file; for one that has ended, start another."""
-        if not decoder.is_alive:
+            coming = self._idle.pop() if self._idle else self._threads.submit(self._start)
+            if not coming.done():
+                await self._come(coming)
+            if coming.cancelled():  # by `close`, before it began
+                continue
+            decoder = coming.result()
+            if decoder.is_usable:
+                return decoder
             self._end(decoder)
-            if self._closed:
-                return
-            decoder = self._start()
-        with self._lock:
-            if not self._closed:
-                self._idle.append(decoder)
-                return
+
+    async def _come(self, coming: Future[DecoderProcess]) -> None:
+        """Wait for a decoder that starts; a caller that is cancelled leaves it to the next."""
+        try:
+            await asyncio.wait({asyncio.wrap_future(coming)})
+        except asyncio.CancelledError:
+            self._idle.insert(0, coming)
+            raise
+
+    def _release(self, decoder: DecoderProcess) -> None:
+        """Keep a decoder for the next file; for one that has ended, start another."""
+        if self._closed:
+            self._end(decoder)
+        elif decoder.is_usable:
+            self._idle.append(_there(decoder))
+        else:
+            self._idle.insert(0, self._threads.submit(self._replace, decoder))
+
+    def _replace(self, decoder: DecoderProcess) -> DecoderProcess:
         self._end(decoder)
+        return self._start()
 
     def _start(self) -> DecoderProcess:
         decoder = DecoderProcess(self._limits)
         with self._lock:
             self._all.add(decoder)
+            closed = self._closed
+        if closed:
+            self._end(decoder)
         return decoder
 
     def _end(self, decoder: DecoderProcess) -> None:
@@ -115,38 +139,11 @@ class Decoders:
             self._all.discard(decoder)
 
 
-class _Turn:
-    """One caller's use of the decoders."""
-
-    def __init__(self, decoders: Decoders) -> None:
-        self._decoders = decoders
-        self._held: DecoderProcess | None = None
-        self._cancelled = False
-        self._lock = threading.Lock()
-
-    def run(self, job: Job, content: bytes, cpu_seconds: int) -> Decoded:
-        """Run a job in a decoder of this turn's own."""
-        decoder = self._decoders.acquire()
-        try:
-            with self._lock:
-                if self._cancelled:
-                    raise DecoderEndedError("its request was cancelled")
-                self._held = decoder
-            return decoder.run(job, content, cpu_seconds)
-        finally:
-            with self._lock:
-                self._held = None
-                cancelled = self._cancelled
-            if cancelled:
-                decoder.end()  # killed, and perhaps not gone yet
-            self._decoders.release(decoder)
-
-    def cancel(self) -> None:
-        """End what runs, and let nothing begin."""
-        with self._lock:
-            self._cancelled = True
-            if self._held is not None:
-                self._held.kill()
+def _there(decoder: DecoderProcess) -> Future[DecoderProcess]:
+    """Return a future of a decoder that runs."""
+    found: Future[DecoderProcess] = Future()
+    found.set_result(decoder)
+    return found
 
 
 def _end_all(decoders: set[DecoderProcess]) -> None:

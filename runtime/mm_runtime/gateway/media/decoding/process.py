@@ -1,13 +1,13 @@
 """One decoder's process as its gateway sees it: start, one job at a time, end."""
 
+import asyncio
 import fcntl
 import os
 import pickle
-import select
 import signal
 import subprocess
 import sys
-import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -69,12 +69,13 @@ class DecoderLimits:
 
 
 class DecoderProcess:
-    """A decoder; used by one thread at a time, and ended by any."""
+    """A decoder; used by one task of an event loop at a time, and ended by any thread."""
 
     def __init__(self, limits: DecoderLimits) -> None:
         """Start it; it imports while others work."""
         self._limits = limits
         self._ready = False
+        self._answering = False
         self._process = subprocess.Popen(
             [
                 *(sys.executable, "-P", "-m", "mm_runtime.gateway.media.decoding.worker"),
@@ -89,8 +90,8 @@ class DecoderProcess:
         assert self._process.stdin is not None  # noqa: S101  # a pipe
         assert self._process.stdout is not None  # noqa: S101  # a pipe
         self._tasks, self._answers = self._process.stdin.fileno(), self._process.stdout.fileno()
-        os.set_blocking(self._tasks, False)
         for pipe in (self._tasks, self._answers):
+            os.set_blocking(pipe, False)
             with suppress(OSError):  # refused beyond what all pipes of a user may hold
                 fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
 
@@ -100,33 +101,46 @@ class DecoderProcess:
         return self._process.pid
 
     @property
-    def is_alive(self) -> bool:
-        """Return whether it takes another job."""
-        return self._process.poll() is None
+    def is_usable(self) -> bool:
+        """Return whether it takes another job: it runs, and owes no part of an answer."""
+        return not self._answering and self._process.poll() is None
 
-    def run(self, job: Job, content: bytes, cpu_seconds: int) -> Decoded:
+    async def run(self, job: Job, content: bytes, cpu_seconds: int) -> Decoded:
         """Return what a job makes of a file.
+
+        A caller that is cancelled leaves it unusable.
 
         Raises:
             BadImageError, BadRecordingError, RequestError: the job's own refusal.
             DecoderEndedError: the file took more than a limit, or ended the process.
             DecoderFailedError: the job raised something else, or the answer is none.
         """
+        self._answering = True
         try:
-            return self._run(job, content, cpu_seconds)
+            if not self._ready:
+                async with asyncio.timeout(_START_SECONDS):
+                    await self._read(bytearray(len(READY)))
+                self._ready = True
+            async with asyncio.timeout(self._limits.wall_seconds):
+                found = await self._run(job, content, cpu_seconds)
         except (EOFError, BrokenPipeError):
-            raise DecoderEndedError(self._why_ended(cpu_seconds)) from None
+            why = await asyncio.to_thread(self._why_ended, cpu_seconds)
+            raise DecoderEndedError(why) from None
         except TimeoutError:
-            self.end()
+            await asyncio.to_thread(self.end)
             raise DecoderEndedError(
                 f"decoding it took more than {self._limits.wall_seconds:g} seconds"
             ) from None
         except BrokenAnswerError as error:
-            self.end()
+            await asyncio.to_thread(self.end)
             raise DecoderFailedError(f"a decoder answered {error}") from None
+        self._answering = False
+        if isinstance(found, tuple):
+            raise _error(*found)
+        return found
 
     def kill(self) -> None:
-        """End it from another thread; its own thread finds it gone."""
+        """End it from any thread; who uses it finds it gone."""
         self._process.kill()
 
     def end(self) -> None:
@@ -137,22 +151,16 @@ class DecoderProcess:
             if pipe is not None:
                 pipe.close()
 
-    def _run(self, job: Job, content: bytes, cpu_seconds: int) -> Decoded:
-        if not self._ready:
-            self._read(bytearray(len(READY)), time.monotonic() + _START_SECONDS)
-            self._ready = True
-        deadline = time.monotonic() + self._limits.wall_seconds
+    async def _run(self, job: Job, content: bytes, cpu_seconds: int) -> Decoded | tuple[str, str]:
         pickled = pickle.dumps(job)
-        self._write(TASK.pack(len(pickled), len(content), cpu_seconds) + pickled, deadline)
-        self._write(content, deadline)
-        (length,) = HEADER.unpack(self._read(bytearray(HEADER.size), deadline))
+        await self._write(TASK.pack(len(pickled), len(content), cpu_seconds) + pickled)
+        await self._write(content)
+        (length,) = HEADER.unpack(await self._read(bytearray(HEADER.size)))
         if length > MAX_HEADER_BYTES:
             raise BrokenAnswerError(f"a header of {length} bytes")
-        found = read_header(bytes(self._read(bytearray(length), deadline)), self._most_bytes)
-        if isinstance(found, tuple):
-            raise _error(*found)
-        if found.array.nbytes:
-            self._read(found.array.data.cast("B"), deadline)
+        found = read_header(bytes(await self._read(bytearray(length))), self._most_bytes)
+        if not isinstance(found, tuple) and found.array.nbytes:
+            await self._read(found.array.data.cast("B"))
         return found
 
     @property
@@ -160,33 +168,30 @@ class DecoderProcess:
         """Return the size of an answer that fits into a decoder's memory."""
         return self._limits.memory_bytes
 
-    def _write(self, content: bytes, deadline: float) -> None:
+    async def _write(self, content: bytes) -> None:
         left = memoryview(content)
         while left:
-            # A decoder that ends leaves its pipe without a reader: that is an event, too.
-            self._wait(deadline, writing=True)
-            with suppress(BlockingIOError):
+            try:
                 left = left[os.write(self._tasks, left) :]
+            except BlockingIOError:
+                # A decoder that ends leaves its pipe without a reader: that is an event, too.
+                loop = asyncio.get_running_loop()
+                await _event(self._tasks, loop.add_writer, loop.remove_writer)
 
-    def _read(self, into: bytearray | memoryview, deadline: float) -> bytearray | memoryview:
+    async def _read(self, into: bytearray | memoryview) -> bytearray | memoryview:
+        # A pipe's content at a time, in half a millisecond: other streams have their turn between.
         left = memoryview(into)
         while left:
-            self._wait(deadline, writing=False)
-            count = os.readv(self._answers, [left])
+            try:
+                count = os.readv(self._answers, [left])
+            except BlockingIOError:
+                loop = asyncio.get_running_loop()
+                await _event(self._answers, loop.add_reader, loop.remove_reader)
+                continue
             if not count:
                 raise EOFError
             left = left[count:]
         return into
-
-    def _wait(self, deadline: float, *, writing: bool) -> None:
-        left = deadline - time.monotonic()
-        poller = select.poll()
-        if writing:
-            poller.register(self._tasks, select.POLLOUT)
-        else:
-            poller.register(self._answers, select.POLLIN)
-        if left <= 0 or not poller.poll(left * 1000):
-            raise TimeoutError
 
     def _why_ended(self, cpu_seconds: int) -> str:
         """Return what ended it, for the client whose file did."""
@@ -200,6 +205,21 @@ class DecoderProcess:
         if code == -signal.SIGKILL:
             return "its decoder was ended, for want of memory or with its request"
         return "its decoder broke over it: the file is damaged, or takes too much memory"
+
+
+async def _event(pipe: int, add: Callable[..., None], remove: Callable[[int], object]) -> None:
+    """Wait until there is something to do at a pipe."""
+    came = asyncio.get_running_loop().create_future()
+    add(pipe, _note, came)
+    try:
+        await came
+    finally:
+        remove(pipe)
+
+
+def _note(came: "asyncio.Future[None]") -> None:
+    if not came.done():
+        came.set_result(None)
 
 
 def _with_large_pages() -> str:
