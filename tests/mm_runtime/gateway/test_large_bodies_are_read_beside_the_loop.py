@@ -1,25 +1,50 @@
 """Parsing a large body does not hold up other requests: it happens in a thread."""
 
+import json
 import threading
 from pathlib import Path
 
 import httpx
+import numpy as np
 import pytest
+from PIL import Image
 
 from mm_runtime.gateway import wiring
 from mm_runtime.gateway.api.openai import ChatRequest
 from mm_runtime.gateway.api.parsing import parse_chat
 from support.gateways import MODEL, serve, toy_gateway
+from support.images import data_url, encode
 from support.scripted_engine import ScriptedEngine
 
 
-@pytest.mark.parametrize(
-    ("blanks", "beside"), [(0, False), (100_000, True)], ids=["small", "large"]
-)
+def _question(*parts: object) -> str:
+    content = [{"type": "text", "text": "what ?"}, *parts]
+    return json.dumps({"model": MODEL, "messages": [{"role": "user", "content": content}]})
+
+
+def _image(side: int) -> dict[str, object]:
+    noise = np.random.default_rng(1).integers(0, 256, (side, side, 3), dtype=np.uint8)
+    return {"type": "image_url", "image_url": {"url": data_url(encode(Image.fromarray(noise)))}}
+
+
+BODIES = {
+    "small": (_question(), False),
+    "large": (_question() + " " * 100_000, True),
+    "image": (_question(_image(200)), False),
+    "image and text": (_question(_image(200)) + " " * 100_000, True),
+    "large image": (_question(_image(520)), True),
+    "escaped image": (_question(_image(200)).replace("/", "\\/"), True),
+    "image with escapes": (_question(_image(200)).replace("A", "\\u0041"), True),
+}
+"""Each with whether it is parsed beside the loop."""
+
+
+@pytest.mark.parametrize("body", BODIES)
 async def test_only_large_bodies_take_a_thread(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, blanks: int, *, beside: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str
 ) -> None:
-    """A small one is parsed sooner than a thread begins."""
+    """A small one is parsed sooner than a thread begins, and so is an image's base64."""
+    content, beside = BODIES[body]
     parsed: list[bool] = []
 
     def noted(body: bytes, kind: str) -> ChatRequest:
@@ -27,11 +52,10 @@ async def test_only_large_bodies_take_a_thread(
         return parse_chat(body, kind)
 
     monkeypatch.setattr(wiring, "parse_chat", noted)
-    question = f'{{"model": "{MODEL}", "messages": [{{"role": "user", "content": "what ?"}}]'
+    gateway = toy_gateway(tmp_path, ScriptedEngine(), max_image_bytes=2_000_000)
     async with (
-        serve(toy_gateway(tmp_path, ScriptedEngine())) as running,
+        serve(gateway) as running,
         httpx.AsyncClient(base_url=running.url, timeout=60) as client,
     ):
-        content = question + " " * blanks + "}"
         answer = await client.post("/v1/chat/completions", content=content.encode())
     assert (answer.status_code, parsed) == (200, [beside])

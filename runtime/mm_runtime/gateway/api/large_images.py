@@ -8,7 +8,7 @@ in the request where the parser has found a short one in its place.
 import binascii
 import re
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pybase64
@@ -46,25 +46,24 @@ def take_out(body: bytes) -> TakenOut:
     images: dict[str, DecodedUrl] = {}
     parts: list[bytes | memoryview] = []
     all_of_it = memoryview(body)
-    at = kept = 0
-    for _ in range(_MOST_LOOKED_AT):
-        start = body.find(_OPENING, at)
-        at = body.find(b'"', start + 1) if start >= 0 else -1
-        if at < 0:
-            break
-        head = _HEAD.match(body, start)
-        if head is None or at - start < _LEAST_BYTES:
-            continue
-        content = _decoded(all_of_it[head.end() : at])
+    kept = 0
+    for head, end in _large_urls(body):
+        content = _decoded(all_of_it[head.end() : end])
         if content is None:
             continue
         short = head[1].decode() + secrets.token_urlsafe()
         images[short] = DecodedUrl.of(short, content)
-        parts += (all_of_it[kept : start + 1], short.encode())
-        kept = at
+        parts += (all_of_it[kept : head.start(1)], short.encode())
+        kept = end
     if not images:
         return TakenOut(body, images)
     return TakenOut(b"".join((*parts, all_of_it[kept:])), images)
+
+
+def bytes_besides(body: bytes) -> int:
+    """Return how much of a body is no large image's URL; one with escapes is parsed as any text."""
+    urls = [(head.start(), end) for head, end in _large_urls(body)]
+    return len(body) - sum(end - start for start, end in urls if body.find(b"\\", start, end) < 0)
 
 
 def put_back(messages: Sequence[Message], images: Mapping[str, DecodedUrl]) -> bool:
@@ -82,6 +81,19 @@ def put_back(messages: Sequence[Message], images: Mapping[str, DecodedUrl]) -> b
                 message.content[number] = part.model_copy(update={"image_url": url})
                 found += 1
     return found == len(images)
+
+
+def _large_urls(body: bytes) -> Iterator[tuple[re.Match[bytes], int]]:
+    """Yield the head of each URL that may be taken out, from its quote on, and where it ends."""
+    at = 0
+    for _ in range(_MOST_LOOKED_AT):
+        start = body.find(_OPENING, at)
+        at = body.find(b'"', start + 1) if start >= 0 else -1
+        if at < 0:
+            return
+        head = _HEAD.match(body, start)
+        if head is not None and at - start >= _LEAST_BYTES:
+            yield head, at
 
 
 def _decoded(encoded: memoryview) -> bytes | None:
