@@ -28,6 +28,14 @@ from mm_runtime.base.grpc_channel import CHANNEL
 _LENGTH = Struct("<I")
 """In front of each text."""
 
+_CONTENT = bytes([ModelInferRequest.RAW_INPUT_CONTENTS_FIELD_NUMBER << 3 | 2])
+"""In front of each tensor's content: number of the field, and that a length follows."""
+
+_SEVEN_BITS, _MORE = 0x7F, 0x80
+
+_COPIED_BYTES = 4096
+"""Contents below are cheaper to copy than to look at."""
+
 _STREAM = "/inference.GRPCInferenceService/ModelStreamInfer"
 
 
@@ -55,7 +63,7 @@ class TritonClient:
         # operation with the end of the stream, and no task that waits for more.
         self._stream = self._channel.unary_stream(
             _STREAM,
-            request_serializer=ModelInferRequest.SerializeToString,
+            request_serializer=None,  # `_message` has done it
             response_deserializer=ModelStreamInferResponse.FromString,
         )
 
@@ -100,18 +108,37 @@ def tensor_of(response: Any, name: str) -> NDArray[Any] | None:
 
 def _message(
     model: str, request_id: str, inputs: Sequence[Tensor], outputs: Sequence[str]
-) -> ModelInferRequest:
+) -> bytes:
+    """Return a `ModelInferRequest` as it is sent.
+
+    The tensors' contents, its last field, are written here: protobuf makes three copies of them on
+    the way, of new pages each. An image of 1024 x 1024 is 6.6 ms of the loop so, and 1.8 here.
+    """
     message = ModelInferRequest(model_name=model, id=request_id)
+    contents: list[bytes | memoryview] = []
     for one in inputs:
         kind = np_to_triton_dtype(one.values.dtype)
         message.inputs.add(name=one.name, datatype=kind, shape=one.values.shape)
-        message.raw_input_contents.append(_content(one.values))
+        content = _content(one.values)
+        contents += (_CONTENT, _varint(len(content)), content)
     for name in outputs:
         message.outputs.add(name=name)
-    return message
+    return b"".join((message.SerializeToString(), *contents))
 
 
-def _content(values: NDArray[Any]) -> bytes:
-    if values.dtype != np.object_:
+def _varint(number: int) -> bytes:
+    """Return a number as protobuf writes it: seven bits a byte, the lowest first."""
+    written = bytearray()
+    while number > _SEVEN_BITS:
+        written.append(number & _SEVEN_BITS | _MORE)
+        number >>= 7
+    written.append(number)
+    return bytes(written)
+
+
+def _content(values: NDArray[Any]) -> bytes | memoryview:
+    if values.dtype == np.object_:
+        return b"".join([_LENGTH.pack(len(text)) + text for text in values.flat])
+    if values.nbytes < _COPIED_BYTES:
         return values.tobytes()
-    return b"".join([_LENGTH.pack(len(text)) + text for text in values.flat])
+    return values.reshape(-1).data.cast("B")
