@@ -24,6 +24,7 @@ from mm_runtime.gateway.api.openai import (
 )
 from mm_runtime.gateway.api.parameters import refuse_unserved
 from mm_runtime.gateway.api.served_model import ServedModel
+from mm_runtime.gateway.backends.engine import Form
 from mm_runtime.gateway.backends.forms import calls_need_tokens, form_of
 from mm_runtime.gateway.backends.sampling import sampling_of
 from mm_runtime.gateway.errors import InvalidRequestError
@@ -32,10 +33,10 @@ from mm_runtime.gateway.media.audio import seconds_of
 from mm_runtime.gateway.media.audio_reader import DEFAULT_LANGUAGE, AudioReader
 from mm_runtime.gateway.media.details import detailed, with_options
 from mm_runtime.gateway.media.frames import Video
-from mm_runtime.gateway.media.images import ImageLoader, ImageReference, VideoReference
+from mm_runtime.gateway.media.images import ImageLoader, ImageReference, Load, VideoReference
 from mm_runtime.gateway.media.recordings import AudioReference
 from mm_runtime.gateway.prepared import PreparedChat, PreparedRequest
-from mm_runtime.gateway.prompts.conversation import ChatPrompt
+from mm_runtime.gateway.prompts.conversation import ChatPrompt, Conversation
 from mm_runtime.gateway.prompts.layout import PromptLayout
 from mm_runtime.gateway.prompts.templates import Tool, Turn
 from mm_runtime.gateway.prompts.token_prompts import TokenPrompts
@@ -170,16 +171,17 @@ class Preparation:
         refuse_unserved(request, self.model.backend, calls_missing=self.model.calls_missing)
         if isinstance(request, CompletionRequest):
             check_echo(request, self.model)
-        prompts = self._read(request)
-        for parsed in prompts:
-            check_characters(self.model.limits, parsed.prompt, parsed.param)
-        form = form_of(request, self.model.dialect, self._control, self.model.guided)
         salt = salt_of(key if self._keys_are_salts else "", request.cache_salt or "")
-        chats = [
-            replace(await self._prepare_chat(request, parsed, salt), adapter=adapter, form=form)
-            for parsed in prompts
-        ]
-        if not isinstance(request, CompletionRequest) or not request.echo:
+        if not isinstance(request, CompletionRequest):
+            found = self._split(request)
+            images, processors = found.images, self._processors(request, found)
+            async with self._images.ahead(images, processors[: len(images)], salt) as load:
+                parsed = self._written(found, processors)
+                (chat,) = await self._prepare_chats(request, [parsed], salt, load)
+            return PreparedRequest((chat,))
+        prompts = self._given(request)
+        chats = await self._prepare_chats(request, prompts, salt, _no_images)
+        if not request.echo:
             return PreparedRequest(tuple(chats))
         check_scores(request, sum(chat.budget.prompt_tokens for chat in chats))
         scored, alone = request.logprobs is not None, request.max_tokens == 0
@@ -189,10 +191,27 @@ class Preparation:
         ]
         return PreparedRequest(tuple(chats))
 
+    async def _prepare_chats(
+        self,
+        request: ChatRequest | CompletionRequest,
+        prompts: Sequence[_Parsed],
+        salt: str,
+        load: Load,
+    ) -> list[PreparedChat]:
+        for parsed in prompts:
+            check_characters(self.model.limits, parsed.prompt, parsed.param)
+        form = form_of(request, self.model.dialect, self._control, self.model.guided)
+        return [await self._prepare_chat(request, parsed, salt, form, load) for parsed in prompts]
+
     async def _prepare_chat(
-        self, request: ChatRequest | CompletionRequest, parsed: _Parsed, salt: str
+        self,
+        request: ChatRequest | CompletionRequest,
+        parsed: _Parsed,
+        salt: str,
+        form: Form | None,
+        load: Load,
     ) -> PreparedChat:
-        """Return one prompt of a request, without form and adapter."""
+        """Return one prompt of a request."""
         marks = len(parsed.images) + len(parsed.videos)
         text_tokens = len(parsed.ids) or await self._count(
             parsed.prompt, marks, video=bool(parsed.videos), kinds=parsed.kinds
@@ -200,9 +219,7 @@ class Preparation:
         # What can be refused before anything is fetched: exact where images' tokens are known.
         least = self._layout.least_rows(len(parsed.images)) + len(parsed.videos)
         budget = self._budget(request, parsed, text_tokens, least)
-        images = await self._images.load(
-            parsed.images, parsed.processors[: len(parsed.images)], salt
-        )
+        images = await load()
         videos, prompt = await self._videos(parsed), parsed.prompt
         if videos:
             prompt, moments = self._layout.timed(prompt, [*map(_clip, videos)])
@@ -242,6 +259,8 @@ class Preparation:
             or calls_need_tokens(request, self.model.dialect),
             likeliest=_likeliest(request),
             recordings=recordings,
+            adapter=self.model.names.adapter(request.model),
+            form=form,
         )
 
     async def _videos(self, parsed: _Parsed) -> tuple[Video, ...]:
@@ -346,13 +365,14 @@ class Preparation:
 
     def _read(self, request: ChatRequest | CompletionRequest) -> list[_Parsed]:
         """Return the prompts of a request, all of them checked as far as their texts say."""
-        if self.audio_reader is not None:
-            raise InvalidRequestError(
-                "This model transcribes audio. POST /v1/audio/transcriptions with `file`.",
-                code="unsupported_endpoint",
-            )
         if isinstance(request, CompletionRequest):
-            return [self._given(one, param) for param, one in request.each_prompt.items()]
+            return self._given(request)
+        found = self._split(request)
+        return [self._written(found, self._processors(request, found))]
+
+    def _split(self, request: ChatRequest) -> Conversation:
+        """Return the parts of a conversation, whose media the model takes."""
+        self._check_reads()
         if self._chat_prompt is None:
             raise InvalidRequestError(
                 "This model turns one text into another and knows no conversations. POST "
@@ -363,8 +383,11 @@ class Preparation:
         found = self._chat_prompt.split(request)
         check_media(self.model, found.images, found.videos)
         check_recordings(self.model, found.recordings)
-        processors = self._processors(request, found.images, found.videos)
-        parsed = _Parsed(
+        return found
+
+    def _written(self, found: Conversation, processors: tuple[ImageProcessor, ...]) -> _Parsed:
+        assert self._chat_prompt is not None  # noqa: S101  # it has split the conversation
+        return _Parsed(
             self._chat_prompt.write(found),
             "messages",
             found.images,
@@ -374,20 +397,29 @@ class Preparation:
             tuple(found.recordings),
             tuple(found.tools),
         )
-        return [parsed]
 
-    def _given(self, one: str | list[int], param: str) -> _Parsed:
-        """Return a prompt that its client has written, or has tokenized."""
+    def _check_reads(self) -> None:
+        if self.audio_reader is not None:
+            raise InvalidRequestError(
+                "This model transcribes audio. POST /v1/audio/transcriptions with `file`.",
+                code="unsupported_endpoint",
+            )
+
+    def _given(self, request: CompletionRequest) -> list[_Parsed]:
+        """Return prompts that their client has written, or has tokenized."""
+        self._check_reads()
+        return [self._given_one(one, param) for param, one in request.each_prompt.items()]
+
+    def _given_one(self, one: str | list[int], param: str) -> _Parsed:
         if isinstance(one, str):
             prompt = self._chat_prompt.written(one, param) if self._chat_prompt else one
             return _Parsed(prompt, param, [], [], written=one)
         text = self._token_prompts.text_of(one, param)
         return _Parsed("", param, [], [], ids=tuple(one), written=text)
 
-    def _processors(
-        self, request: ChatRequest, images: list[ImageReference], videos: list[VideoReference]
-    ) -> tuple[ImageProcessor, ...]:
+    def _processors(self, request: ChatRequest, found: Conversation) -> tuple[ImageProcessor, ...]:
         """Return how each image and video is seen."""
+        videos = found.videos
         family, options = self.model.family, request.mm_processor_kwargs or {}
         processor = with_options(
             self._layout.image_processor,
@@ -400,7 +432,7 @@ class Preparation:
             with_options(processor, family, video.options, f"{video.param}.video_url", video=True)
             for video in videos
         )
-        return (*detailed(processor, images), *filter(None, of_videos))
+        return (*detailed(processor, found.images), *filter(None, of_videos))
 
     async def _count(
         self, prompt: str, marks: int, *, video: bool, kinds: tuple[bool, ...] = ()
@@ -419,6 +451,10 @@ class Preparation:
             wanted=request.token_limit,
             param=parsed.param,
         )
+
+
+async def _no_images() -> tuple[NDArray[np.uint8], ...]:
+    return ()
 
 
 def _clip(video: Video) -> Clip:

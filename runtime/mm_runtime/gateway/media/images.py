@@ -1,7 +1,8 @@
 """Image and video parts of a request -> pixels for the engine: fetch, decode, make small."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
@@ -36,6 +37,8 @@ from mm_runtime.serving.preprocess.processors.prepared import Detail, ImageProce
 
 Pixels = NDArray[np.uint8]
 Found = TypeVar("Found", Pixels, Video, Samples)
+Load = Callable[[], Awaitable[tuple[Pixels, ...]]]
+"""uint8[height, width, 3] of each image of a request, in their order; raises as `load`."""
 
 
 _LOOKED_UP_AT_ONCE = 64 * 1024
@@ -72,6 +75,18 @@ class ImageLimits:
 
     max_bytes: int
     max_pixels: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Sought:
+    """What is there of an image at once: its file, what that is known by, and its pixels."""
+
+    file: bytes | None = None
+    key: Key | None = None
+    known: Pixels | None = None
+
+
+_NOTHING = _Sought()
 
 
 class ImageLoader:
@@ -116,6 +131,8 @@ class ImageLoader:
         # All are awaited before the first error is raised: which one is named does not depend on
         # which host answers first.
         count = len(references)
+        if not count:
+            return ()
         if count == 1:
             return (await self._load(references[0], processors[0], count, salt),)
         loading = [
@@ -132,6 +149,49 @@ class ImageLoader:
                 # here they go with it, and with one they stay until a full collection comes by.
                 del refused, loaded
         return tuple(one for one in loaded if not isinstance(one, BaseException))
+
+    @asynccontextmanager
+    async def ahead(
+        self,
+        references: Sequence[ImageReference],
+        processors: Sequence[ImageProcessor],
+        salt: str = "",
+    ) -> AsyncIterator[Load]:
+        """Yield what loads the images of a request, as `load`.
+
+        One whose file is at hand is decoded while the block checks the rest of its request, where a
+        decoder is free: it takes no other request's turn. A block that refuses the request waits
+        for that decoder; one that was ended instead would have to be started again, in a second.
+        """
+        load = partial(self.load, references, processors, salt)
+        if len(references) != 1 or not self._decoders.free:
+            yield load
+            return
+        (reference,), (processor, *_) = references, processors
+        sought = self._sought(reference.url, (1, processor), salt)
+        if sought.file is None or sought.known is not None:
+            yield load if sought.known is None else partial(_at_once, sought.known)
+            return
+        loading = [asyncio.create_task(self._loaded(reference, processor, 1, salt, sought))]
+
+        async def loaded() -> tuple[Pixels, ...]:
+            return (await loading[0],)
+
+        try:
+            await asyncio.sleep(0)  # until the decoder has the file
+            yield loaded
+        except InvalidRequestError:
+            if not loading[0].done():
+                await asyncio.wait(loading)
+            raise
+        finally:
+            if not loading[0].done():
+                loading[0].cancel()
+                await asyncio.wait(loading)
+            if not loading[0].cancelled():
+                loading[0].exception()  # said already, or of a request that was refused before
+            # An exception's traceback holds this frame, and the task holds that: see `load`.
+            loading.clear()
 
     async def load_video(
         self, reference: VideoReference, processor: ImageProcessor, *, most_frames: int
@@ -188,17 +248,25 @@ class ImageLoader:
     async def _load(
         self, reference: ImageReference, processor: ImageProcessor, count: int, salt: str
     ) -> Pixels:
+        sought = self._sought(reference.url, (count, processor), salt)
+        return await self._loaded(reference, processor, count, salt, sought)
+
+    async def _loaded(
+        self,
+        reference: ImageReference,
+        processor: ImageProcessor,
+        count: int,
+        salt: str,
+        sought: _Sought,
+    ) -> Pixels:
+        if sought.known is not None:
+            return sought.known
         setting = (count, processor)
-        file = self._file_at_once(reference.url)
-        key = None if file is None else self._known.key(file, setting, salt)
-        known = self._known.find(key)
-        if known is not None:
-            return known
         job = image_job(processor.reduced, count, self._limits.max_pixels)
 
         async def decoded(run: Run, url: str, encoded: bytes | None) -> Pixels:
-            if file is not None:
-                return await made(run, file, key)
+            if sought.file is not None:
+                return await made(run, sought.file, sought.key)
             named = partial(self._named, url, encoded, setting, salt)
             content, its_key = await self._decoders.beside(named)
             known = self._known.find(its_key)
@@ -211,20 +279,22 @@ class ImageLoader:
 
         return await self._read(reference, decoded, code="invalid_image")
 
-    def _file_at_once(self, url: str) -> bytes | None:
+    def _sought(self, url: str, setting: Hashable, salt: str) -> _Sought:
         """Return the file in a small `data:` URL: where it is known, it waits for no decoder.
 
-        None: it is large, elsewhere, or wrong, which is said where it would be decoded.
+        Nothing: it is large, elsewhere, or wrong, which is said where it would be decoded.
         """
         if isinstance(url, DecodedUrl):
             if self._known.keeps and len(url.content) > _DIGESTED_AT_ONCE:
-                return None
+                return _NOTHING
         elif len(url) > _LOOKED_UP_AT_ONCE or url[:5].lower() != "data:":
-            return None
+            return _NOTHING
         try:
-            return decode_data_url(url, max_bytes=self._limits.max_bytes)
+            file = decode_data_url(url, max_bytes=self._limits.max_bytes)
         except BadImageError:
-            return None
+            return _NOTHING
+        key = self._known.key(file, setting, salt)
+        return _Sought(file, key, self._known.find(key))
 
     def _named(
         self, url: str, encoded: bytes | None, setting: Hashable, salt: str
@@ -255,3 +325,7 @@ class ImageLoader:
             ) from error
         except (BadImageError, BadRecordingError, RequestError, DecoderEndedError) as error:
             raise InvalidRequestError(f"`{param}`: {error}.", param=param, code=code) from error
+
+
+async def _at_once(known: Pixels) -> tuple[Pixels, ...]:
+    return (known,)

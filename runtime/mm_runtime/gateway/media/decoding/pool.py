@@ -69,6 +69,11 @@ class Decoders:
         with self._lock:
             return {decoder.pid for decoder in self._all}
 
+    @property
+    def free(self) -> bool:
+        """Whether a file that comes now waits for no other."""
+        return not self._places.locked()
+
     async def through(self, work: Callable[[Run], Awaitable[Found]]) -> Found:
         """Return what `work` does with a place, in which it runs jobs; the first come first.
 

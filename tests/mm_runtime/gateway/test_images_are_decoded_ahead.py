@@ -1,0 +1,197 @@
+"""An image is decoded while the rest of its request is checked, at no other request's expense."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+from mm_edge.body_budget import BodyBudget
+from mm_runtime.gateway.errors import InvalidRequestError
+from mm_runtime.gateway.media import images
+from mm_runtime.gateway.media.decoding.pool import Decoders
+from mm_runtime.gateway.media.decoding.process import DecoderLimits
+from mm_runtime.gateway.media.image_cache import DecodedImageCache
+from mm_runtime.gateway.media.images import ImageLimits, ImageLoader, ImageReference
+from mm_runtime.images.fetch import FetchPolicy, ImageFetcher
+from support import breaking_jobs
+from support.ended import is_gone
+from support.gateways import MODEL, serve, toy_gateway
+from support.http_servers import Exchange, serve_local
+from support.images import RED, data_url, encode, plain_image
+from support.scripted_engine import ScriptedEngine
+from support.unreduced import UNREDUCED
+
+TESTS = Path(__file__).parents[2]
+IMAGE = [ImageReference(data_url(encode(plain_image())), "messages[0]")]
+DAMAGED = encode(plain_image())[:-30]
+DEADLINE = 60.0
+
+
+@pytest.fixture
+async def decoders(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Decoders]:
+    """One decoder, which can import the jobs of this test."""
+    monkeypatch.setenv("PYTHONPATH", str(TESTS))
+    one = Decoders(1, DecoderLimits(memory_bytes=512 << 20, wall_seconds=120))
+    one.start()
+    yield one
+    one.close()
+
+
+@pytest.fixture
+def held(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Decode no image until there is `end` in this folder."""
+    job = partial(breaking_jobs.held, str(tmp_path))
+    monkeypatch.setattr(images, "image_job", lambda *_: job)
+    return tmp_path
+
+
+def _loader(decoders: Decoders) -> ImageLoader:
+    policy = FetchPolicy(
+        allowed_hosts=(), allow_private_networks=True, timeout_seconds=60, max_bytes=1_000_000
+    )
+    return ImageLoader(
+        fetcher=ImageFetcher(policy),
+        limits=ImageLimits(max_bytes=1_000_000, max_pixels=1_000_000),
+        decoders=decoders,
+        known=DecodedImageCache(1_000_000),
+        bodies=BodyBudget(1_000_000),
+        reads_times=False,
+    )
+
+
+async def _process_of(decoders: Decoders) -> int:
+    found = await decoders.through(lambda run: run(breaking_jobs.process, b"", 60))
+    return int(found.array.view(np.uint32)[0])
+
+
+async def _until(there: Callable[[], bool]) -> None:
+    async with asyncio.timeout(DEADLINE):
+        while not there():  # noqa: ASYNC110 - another process makes it so
+            await asyncio.sleep(0.01)
+
+
+async def test_the_decoder_works_beside_the_block(decoders: Decoders, held: Path) -> None:
+    """It begins by itself; its pixels are those of the request, and are known from then on."""
+    loader = _loader(decoders)
+    async with loader.ahead(IMAGE, [UNREDUCED]) as load:
+        await _until((held / "begun").exists)
+        (held / "end").touch()
+        (pixels,) = await load()
+    assert tuple(pixels[0, 0]) == RED
+    async with loader.ahead(IMAGE, [UNREDUCED]) as load:
+        assert (await load())[0] is pixels
+
+
+async def test_a_refusal_leaves_the_decoder(decoders: Decoders, held: Path) -> None:
+    """It is the block's own, and the decoder is not ended: another would start for a second."""
+    before = await _process_of(decoders)
+
+    async def refused() -> None:
+        async with _loader(decoders).ahead(IMAGE, [UNREDUCED]):
+            await _until((held / "begun").exists)
+            raise InvalidRequestError("the text is too long")
+
+    refusing = asyncio.create_task(refused())
+    await _until((held / "begun").exists)
+    assert not decoders.free
+    (held / "end").touch()
+    with pytest.raises(InvalidRequestError, match="too long"):
+        await refusing
+    assert decoders.free
+    assert await _process_of(decoders) == before
+
+
+async def test_a_client_that_leaves_frees_the_decoder(decoders: Decoders, held: Path) -> None:
+    """What it has begun is ended at once, whether its pixels are waited for or not yet."""
+    for waits in (False, True):
+        (held / "begun").unlink(missing_ok=True)
+        (before,) = decoders.pids
+
+        async def requested(*, waits: bool = waits) -> None:
+            async with _loader(decoders).ahead(IMAGE, [UNREDUCED]) as load:
+                await (load() if waits else asyncio.Event().wait())
+
+        leaving = asyncio.create_task(requested())
+        await _until((held / "begun").exists)
+        leaving.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await leaving
+        assert decoders.free
+        await _until(partial(is_gone, before))
+        await _until(lambda: len(decoders.pids) == 1)
+    (held / "end").touch()
+    assert await _loader(decoders).load(IMAGE, [UNREDUCED])
+
+
+async def test_no_turn_is_taken(decoders: Decoders, held: Path) -> None:
+    """Where the decoder is busy an image waits until its request is checked."""
+    loader, other = _loader(decoders), [ImageReference(data_url(DAMAGED), "messages[0]")]
+    first = asyncio.create_task(loader.load(IMAGE, [UNREDUCED]))
+    await _until((held / "begun").exists)
+    async with loader.ahead(other, [UNREDUCED]) as load:
+        second = asyncio.create_task(loader.load(IMAGE, [UNREDUCED]))
+        await asyncio.sleep(0)
+        third = asyncio.ensure_future(load())
+        (held / "end").touch()
+        done: list[str] = []
+        for name, one in (("first", first), ("second", second), ("third", third)):
+            one.add_done_callback(lambda _, name=name: done.append(name))
+        async with asyncio.timeout(DEADLINE):
+            await asyncio.wait({first, second, third})
+    await asyncio.sleep(0)
+    assert done == ["first", "second", "third"]
+
+
+async def test_no_host_is_called_for_a_request_that_may_be_refused(decoders: Decoders) -> None:
+    """A URL is fetched when the block has checked everything."""
+    called = 0
+
+    async def answer(exchange: Exchange) -> None:
+        nonlocal called
+        called += 1
+        await exchange.answer(200, encode(plain_image()))
+
+    async with AsyncExitStack() as stack:
+        server = await stack.enter_async_context(serve_local(answer))
+        fetched = [ImageReference(f"http://localhost:{server.port}/", "messages")]
+        async with _loader(decoders).ahead(fetched, [UNREDUCED]) as load:
+            await asyncio.sleep(0.1)
+            before = called
+            (pixels,) = await load()
+    assert (before, called) == (0, 1)
+    assert tuple(pixels[0, 0]) == RED
+
+
+def _request(text: str, image: bytes, **fields: object) -> dict[str, Any]:
+    url = {"type": "image_url", "image_url": {"url": data_url(image)}}
+    content = [{"type": "text", "text": text}, url]
+    return {"model": MODEL, "messages": [{"role": "user", "content": content}], **fields}
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        pytest.param(_request("what ? " * 300, DAMAGED), "context_length_exceeded", id="text"),
+        pytest.param(_request("what </s> ?", DAMAGED), "control_token", id="control token"),
+        pytest.param(_request("what ?", DAMAGED), "invalid_image", id="image"),
+    ],
+)
+async def test_refusals_keep_their_order(tmp_path: Path, body: dict[str, Any], code: str) -> None:
+    """What the text is refused for comes first, and nothing is sent to the engine."""
+    engine = ScriptedEngine()
+    async with (
+        serve(toy_gateway(tmp_path, engine)) as running,
+        httpx.AsyncClient(base_url=running.url, timeout=60) as client,
+    ):
+        before = running.gateway.bodies.left_bytes
+        answer = await client.post("/v1/chat/completions", json=body)
+        assert running.gateway.bodies.left_bytes == before
+        assert running.gateway.decoders.free
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, code)
+    assert not engine.requests
