@@ -78,6 +78,7 @@ openai-test: env ## The conformance tests with the newest openai package instead
 bench-gateway: env ## What gateway and Triton add, tokens of streams, silent streams, images, JSON schemas: bench/gateway/results
 	$(BIN)/python bench/gateway/own_cost.py
 	$(BIN)/python bench/gateway/image_path.py
+	$(BIN)/python bench/gateway/first_chunk.py
 	$(BIN)/python bench/gateway/overhead.py
 
 mutants: env ## Break 100 places of the pure packages; fails when tests notice fewer than 85 % (PART=1/4, ONLY=limits.py:120)

@@ -33,7 +33,7 @@ class StreamClient:
         """Close the connection."""
         self._writer.close()
 
-    async def pieces(self, body: dict[str, Any]) -> list[float]:
+    async def pieces(self, body: dict[str, Any] | bytes) -> list[float]:
         """Query for a streamed chat; return the seconds from the call to each piece of text.
 
         Raises:
@@ -42,13 +42,16 @@ class StreamClient:
         begin = time.perf_counter()
         return [seen - begin async for seen in self.seen(body)]
 
-    async def seen(self, body: dict[str, Any]) -> AsyncIterator[float]:
+    async def seen(self, body: dict[str, Any] | bytes) -> AsyncIterator[float]:
         """Query for a streamed chat; yield when each piece of text came, by `perf_counter`.
+
+        Args:
+            body: of the request, or its JSON.
 
         Raises:
             ValueError: the answer is no stream.
         """
-        content = json.dumps(body).encode()
+        content = body if isinstance(body, bytes) else json.dumps(body).encode()
         self._writer.write(
             b"POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\n"
             b"content-type: application/json\r\ncontent-length: %d\r\n\r\n%s"
