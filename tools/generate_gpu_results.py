@@ -170,13 +170,23 @@ def _speed(result: dict[str, Any]) -> Iterator[str]:
     )
     yield ""
     yield f"Milliseconds of a decoding step at {result['context']} positions, in brackets over the"
-    yield "roofline: weights, keys and values over 3.35 TB/s, the memory of an H100. That of an"
-    yield "H200 moves 4.8 TB/s by its data sheet: over its roofline they are 1.43 times as large."
-    yield "Random weights in bfloat16. The same where steps follow each other without a copy of"
-    yield "their tokens to the processor:"
+    yield "roofline: weights, keys and values over 3.35 TB/s, the memory of an H100. Random weights"
+    yield "in bfloat16. The same where steps follow each other without a copy of their tokens to the"
+    yield "processor:"
     yield ""
     rows = [row[:-1] for row in _speeds(result, "gpu_ms", "gpu_over")]
     yield from table(["model", "computed", *batches], rows)
+    yield ""
+    for name, ways in result["shapes"].items():
+        overs = [step["gpu_over"] for step in ways["fused"]["steps_by_batch"].values()]
+        wanted = GOALS[name]["gpu_over"]
+        yield (
+            f"- {name}: {min(overs)} to {max(overs)} times the roofline "
+            f"({verdict(max(overs) <= wanted, f'at most {wanted:g}')})."
+        )
+    yield ""
+    yield "Kernel by kernel and as a graph of torch's own kernels:"
+    yield "[the study](studies/decoding-steps.md)."
 
 
 def _speeds(result: dict[str, Any], took: str, over: str) -> list[list[object]]:

@@ -10,8 +10,8 @@ from gpu_result_tables import table, verdict
 RESULTS: Final = Path(__file__).resolve().parent.parent / "bench" / "gpu" / "results"
 
 GOALS: Final[dict[str, dict[str, float]]] = {
-    "1.3b": {"engine_over": 2.1, "first_text_ms": 25.0},
-    "7b": {"engine_over": 1.5, "first_text_ms": 35.0},
+    "1.3b": {"gpu_over": 2.0, "engine_over": 2.1, "first_text_ms": 25.0},
+    "7b": {"gpu_over": 1.4, "engine_over": 1.5, "first_text_ms": 35.0},
 }
 """Of the models that have one."""
 
