@@ -7,6 +7,7 @@ is fetched.
 import asyncio
 import re
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -175,7 +176,8 @@ class Preparation:
         if not isinstance(request, CompletionRequest):
             found = self._split(request)
             images, processors = found.images, self._processors(request, found)
-            async with self._images.ahead(images, processors[: len(images)], salt) as load:
+            ahead = self._images.ahead(images, processors[: len(images)], salt)
+            async with ahead if images else nullcontext(_no_images) as load:
                 parsed = self._written(found, processors)
                 (chat,) = await self._prepare_chats(request, [parsed], salt, load)
             return PreparedRequest((chat,))
