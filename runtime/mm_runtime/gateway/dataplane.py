@@ -168,7 +168,7 @@ class ChatService:
                 async for event in self._windows(request, chat.windows, language):
                     yield event
                 return
-            cutter, scores = StopCutter(chat.stops), HeldScores()
+            cutter, scores = StopCutter(chat.stops), _held_scores(chat)
             tokens = 0
             cached: int | None = None
             ended: Ended | None = None
@@ -184,14 +184,14 @@ class ChatService:
                         continue
                     tokens += piece.tokens
                     shown = cutter.push(piece.text)
-                    ready = scores.push(piece.text, piece.scores, shown) if piece.scores else ()
+                    ready = scores.push(piece.text, piece.scores, shown) if scores else ()
                     yield Piece(shown, piece.tokens, choice, ready)
                     if cutter.stopped:
                         ended = Ended(FinishReason.STOP, tokens)
                         break
             if ended is None:
                 raise EngineFailedError("The model returned no output.", code="engine_error")
-            held, ready = cutter.flush(), () if cutter.stopped else scores.flush()
+            held, ready = cutter.flush(), scores.flush() if scores and not cutter.stopped else ()
             if held or ready:
                 yield Piece(held, 0, choice, ready)
             yield Ending(ended.reason, choice)
@@ -229,6 +229,13 @@ class ChatService:
         return self.preparation.audio_reader.prefix(
             language, chat.task, timed=timed, before=chat.before
         )[0]
+
+
+def _held_scores(chat: PreparedChat) -> HeldScores | None:
+    """Return what the scores of an answer go through; None: it has none."""
+    if chat.likeliest is None:
+        return None
+    return HeldScores(len(chat.echo or "") if chat.scores_echo else 0)
 
 
 def _without_answer(made: Text | Ended) -> Text | Ended:

@@ -11,10 +11,10 @@ from tritonclient.grpc import service_pb2
 
 from mm_edge.json_text import encode_in_parts
 from mm_runtime.gateway.api.scores import of_text
+from mm_runtime.gateway.api.text_places import spans_of
 from mm_runtime.gateway.backends.triton_prompt_scores import (
     PROMPT_OUTPUTS,
     read_prompt_scores,
-    spans_of,
 )
 from mm_runtime.gateway.errors import EngineFailedError
 from mm_runtime.gateway.prepared import SCORE_BYTES
@@ -44,6 +44,18 @@ def spelled(text: str, content: bytes | None = None) -> Spelled:
         ),
         pytest.param(
             f"{BROKEN}a", [(BROKEN, b"\xe9"), "a"], [(0, 1), (1, 2)], id="no-character-at-all"
+        ),
+        pytest.param(
+            f"{BROKEN}a",
+            [(BROKEN, b"\xef"), "a"],
+            [(0, 1), (1, 2)],
+            id="a-byte-that-its-replacement-begins-with",
+        ),
+        pytest.param(
+            f"{BROKEN}a",
+            [(BROKEN, b"\xef"), (BROKEN, b"\xbf"), (BROKEN, b"\xbd"), "a"],
+            [(0, 0), (0, 0), (0, 1), (1, 2)],
+            id="the-replacement-itself",
         ),
         pytest.param("日本", ["日", "本"], [(0, 1), (1, 2)], id="three-bytes"),
         pytest.param("😀a", ["😀", "a"], [(0, 1), (1, 2)], id="four-bytes"),
@@ -111,7 +123,7 @@ def test_the_most_scores_fit_what_is_claimed(likeliest: int) -> None:
     tracemalloc.start()
     try:
         scores = read_prompt_scores(response, written, likeliest, spell)
-        content = encode_in_parts(of_text(scores, 0))
+        content = encode_in_parts(of_text(scores))
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

@@ -1,5 +1,7 @@
 """Text completions of a model of conversations, its tokens, its document: the real path."""
 
+from itertools import accumulate
+
 import httpx
 import pytest
 from openai import AsyncOpenAI, BadRequestError
@@ -34,9 +36,9 @@ async def test_scores_of_texts(real: RealGateway, real_client: AsyncOpenAI) -> N
         found = choice.logprobs
         # This tokenizer's texts begin without the blank of their first token.
         assert "".join(found.tokens).strip() == choice.text
-        assert found.text_offset == [
-            sum(map(len, found.tokens[:place])) for place in range(len(found.tokens))
-        ]
+        blank = len("".join(found.tokens)) - len(choice.text)
+        ends = accumulate(map(len, found.tokens))
+        assert found.text_offset == [0, *(end - blank for end in ends)][:-1]
         assert {len(one) for one in found.top_logprobs} == {1}
         means[choice.text] = sum(found.token_logprobs) / len(found.tokens)
     best = await real_client.completions.create(**given, best_of=4)

@@ -104,7 +104,7 @@ class CallingCompletion(ChatCompletion):
         usage: Usage | None,
         scores: Sequence[TokenScore] = (),
     ) -> Event:
-        logprobs = self._logprobs(index, "", scores)
+        logprobs = self._logprobs(scores)
         choice: dict[str, object] = {
             "index": index,
             "logprobs": logprobs,

@@ -73,6 +73,8 @@ class Answer:
     text: str
     reason: FinishReason
     scores: tuple[TokenScore, ...] = ()
+    of_prompt: tuple[TokenScore, ...] = ()
+    """Scores of the prompt in front of it."""
 
 
 class Shapes(Protocol):
@@ -144,8 +146,8 @@ class Completion(ABC):
         """Return the choice of a chunk; text None: the chunk before any text."""
 
     @abstractmethod
-    def _written(self, index: int, text: str, scores: Sequence[TokenScore]) -> dict[str, object]:
-        """Return the scores of some more text of a choice."""
+    def _written(self, scores: Sequence[TokenScore]) -> dict[str, object]:
+        """Return the scores of some text of a choice."""
 
     def opening(self, usage: Usage) -> list[Event]:
         """Return nothing: a stream begins with text."""
@@ -157,7 +159,7 @@ class Completion(ABC):
         choices = [
             {
                 "index": index,
-                "logprobs": self._logprobs(index, answer.text, answer.scores),
+                "logprobs": self._logprobs((*answer.of_prompt, *answer.scores)),
                 **self._full_choice(index, answer.text, answer.reason),
             }
             for index, answer in enumerate(answers)
@@ -174,7 +176,7 @@ class Completion(ABC):
     ) -> list[bytes]:
         """Return the JSON of a chunk with some text."""
         if usage is not None or self._scored:
-            logprobs = self._logprobs(index, text, scores)
+            logprobs = self._logprobs(scores)
             write = encode_in_parts if len(scores) > PART else encode
             return [write(self._chunk(text, usage, index=index, logprobs=logprobs))]
         frame = self._frames.get(index)
@@ -190,10 +192,8 @@ class Completion(ABC):
         """Return the chunk with the usage, where it was requested."""
         return [self._usage_chunk(usage)] if self._form.with_usage else []
 
-    def _logprobs(
-        self, index: int, text: str, scores: Sequence[TokenScore]
-    ) -> dict[str, object] | None:
-        return self._written(index, text, scores) if self._scored else None
+    def _logprobs(self, scores: Sequence[TokenScore]) -> dict[str, object] | None:
+        return self._written(scores) if self._scored else None
 
     def _chunk(
         self,
@@ -237,8 +237,7 @@ class ChatCompletion(Completion):
         """Return the chunk of each choice that names the role."""
         return [self._chunk(None, usage, index=index) for index in range(self._choices)]
 
-    def _written(self, index: int, text: str, scores: Sequence[TokenScore]) -> dict[str, object]:
-        del index, text
+    def _written(self, scores: Sequence[TokenScore]) -> dict[str, object]:
         return of_chat(scores)
 
     def _full_choice(self, index: int, text: str, reason: FinishReason) -> dict[str, object]:
@@ -263,17 +262,13 @@ class TextCompletion(Completion):
         """Begin an answer; `echoes` stand before its choices, one for each; empty: nothing does."""
         super().__init__(**shape)
         self._echoes = echoes
-        self._offsets: dict[int, int] = {}
-        """Characters of each choice so far."""
 
     def opening(self, usage: Usage) -> list[Event]:
         """Return the chunk of each choice with the prompt, where it is repeated."""
         return [self._chunk(echo, usage, index=index) for index, echo in enumerate(self._echoes)]
 
-    def _written(self, index: int, text: str, scores: Sequence[TokenScore]) -> dict[str, object]:
-        offset = self._offsets.get(index, 0)
-        self._offsets[index] = offset + len(text)
-        return of_text(scores, offset)
+    def _written(self, scores: Sequence[TokenScore]) -> dict[str, object]:
+        return of_text(scores)
 
     def _full_choice(self, index: int, text: str, reason: FinishReason) -> dict[str, object]:
         echo = self._echoes[index] if self._echoes else ""

@@ -2,8 +2,10 @@
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isnan, nan
+
+from mm_runtime.gateway.api.text_places import spans_of
 
 _LEAST = -9999.0
 """Instead of minus infinity, which JSON has not: what OpenAI and vLLM write."""
@@ -26,8 +28,9 @@ class TokenScore:
     others: tuple["TokenScore", ...] = ()
     """The likeliest tokens at its place, as many as were requested."""
 
-    span: tuple[int, int] | None = None
-    """Of a token of an echoed prompt: where its text begins in that, and the next one's."""
+    begin: int = 0
+    """Characters of its choice's text before its own, where it has a place in one. Parts of a
+    character begin where that does."""
 
     def to_wire(self) -> dict[str, object]:
         """Return OpenAI's object of one token of a chat, without the others."""
@@ -39,33 +42,49 @@ class TokenScore:
 
 
 class HeldScores:
-    """Passes scores on with the text of their tokens, which may be held back or cut off."""
+    """Passes scores on with the text of their tokens, which may be held back or cut off.
 
-    def __init__(self) -> None:
-        self._held: deque[tuple[int, TokenScore]] = deque()
-        """Where the token's text begins, and its score."""
+    It is known here, and not where answers are written, where the text of each token begins: a
+    stream and a plain answer say the same.
+    """
 
-        self._seen = 0
-        self._shown = 0
+    def __init__(self, begin: int = 0) -> None:
+        """Begin an answer behind so many characters of its choice's text."""
+        self._textless: list[TokenScore] = []
+        """The last ones, without text so far: they may be parts of a character."""
+
+        self._held: deque[TokenScore] = deque()
+        self._seen = self._shown = begin
 
     def push(self, text: str, scores: Sequence[TokenScore], shown: str) -> tuple[TokenScore, ...]:
         """Take a token's text and what of all text is shown now; return the scores that go with it.
 
         A token of which not a character is shown waits: it may be part of a stop string.
         """
-        self._held.extend((self._seen, score) for score in scores)
-        self._seen += len(text)
+        self._textless += scores
         self._shown += len(shown)
+        if text:
+            places = spans_of(text, self._textless, left_out=True)
+            self._place([self._seen + begin for begin, _ in places])
+            self._seen += len(text)
         ready = []
-        while self._held and self._held[0][0] < self._shown:
-            ready.append(self._held.popleft()[1])
+        while self._held and self._held[0].begin < self._shown:
+            ready.append(self._held.popleft())
         return tuple(ready)
 
     def flush(self) -> tuple[TokenScore, ...]:
         """Return the scores that wait, once no more text comes."""
-        ready = tuple(score for _, score in self._held)
+        self._place([self._seen] * len(self._textless))
+        ready = tuple(self._held)
         self._held.clear()
         return ready
+
+    def _place(self, begins: Sequence[int]) -> None:
+        """Take where tokens begin that had no text."""
+        self._held += (
+            replace(score, begin=begin) for score, begin in zip(self._textless, begins, strict=True)
+        )
+        self._textless.clear()
 
 
 def of_chat(scores: Sequence[TokenScore]) -> dict[str, object]:
@@ -77,25 +96,15 @@ def of_chat(scores: Sequence[TokenScore]) -> dict[str, object]:
     return {"content": content, "refusal": None}
 
 
-def of_text(scores: Sequence[TokenScore], offset: int) -> dict[str, object]:
-    """Return `logprobs` of a choice of a text completion.
-
-    Args:
-        scores: of its tokens, in order.
-        offset: characters of the text before them.
-    """
-    offsets = []
-    for score in scores:
-        begin, end = score.span or (offset, offset + len(score.text))
-        offsets.append(begin)
-        offset = end
+def of_text(scores: Sequence[TokenScore]) -> dict[str, object]:
+    """Return `logprobs` of a choice of a text completion, or of some of its text."""
     return {
         "tokens": [score.text for score in scores],
         "token_logprobs": [
             None if isnan(score.log_prob) else max(score.log_prob, _LEAST) for score in scores
         ],
         "top_logprobs": [_by_text(score.others) or None for score in scores],
-        "text_offset": offsets,
+        "text_offset": [score.begin for score in scores],
     }
 
 
@@ -109,6 +118,5 @@ def _by_text(likeliest: Sequence[TokenScore]) -> dict[str, float]:
 
 
 def mean_log_prob(scores: Sequence[TokenScore]) -> float:
-    """Return how likely an answer is for its length, its prompt aside; by it `best_of` chooses."""
-    own = [score.log_prob for score in scores if score.span is None]
-    return sum(own) / max(1, len(own))
+    """Return how likely an answer is for its length; by it `best_of` chooses."""
+    return sum(score.log_prob for score in scores) / max(1, len(scores))

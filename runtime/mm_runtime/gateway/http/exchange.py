@@ -383,6 +383,8 @@ async def _send_complete(
     answers = Answers(request.choices, request.choices_each)
     async for event in events:
         match event:
+            case Piece(of_prompt=True):
+                answers.add_prompt(event.choice, event.text, event.scores)
             case Piece():
                 answers.add(event.choice, event.text, event.scores)
             case Ending():

@@ -1,0 +1,66 @@
+"""`text_offset`: where the text of each token begins, the same of a stream and of a plain answer.
+
+The model's tokens are bytes, so that most characters are made of several.
+"""
+
+from typing import Any
+
+import pytest
+from openai import OpenAI
+
+pytestmark = [pytest.mark.triton, pytest.mark.timeout(600)]
+
+WORDS = "日本é[a-z]é𝄞x"
+"""A pattern of characters of one to four bytes."""
+
+SAMPLED: dict[str, Any] = {"temperature": 2, "max_tokens": 40, "seed": 3}
+"""Noise: bytes of which many are no characters."""
+
+OF_VLLM = {"guided_regex", "skip_special_tokens"}
+REPLACED = "\N{REPLACEMENT CHARACTER}"
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        pytest.param({"guided_regex": WORDS, "max_tokens": 40}, id="characters"),
+        pytest.param({"guided_regex": WORDS, "max_tokens": 8}, id="cut-in-a-character"),
+        pytest.param({"guided_regex": WORDS, "max_tokens": 40, "stop": "é𝄞"}, id="stop"),
+        pytest.param(SAMPLED, id="noise"),
+        pytest.param({**SAMPLED, "stop": ["a", REPLACED * 4]}, id="noise-with-stops"),
+        pytest.param({**SAMPLED, "skip_special_tokens": False}, id="noise-with-special-tokens"),
+        pytest.param({**SAMPLED, "logit_bias": {"256": 8, "230": 8, "239": 6}}, id="broken-ones"),
+    ],
+)
+@pytest.mark.parametrize("echo", [False, True])
+def test_offsets_are_places_in_the_text(
+    client: OpenAI, fields: dict[str, Any], *, echo: bool
+) -> None:
+    """A token that is no part of a character is where its offset says; a part begins with it."""
+    given = {
+        "model": "tiny",
+        "prompt": "日本 e\u0301",
+        "logprobs": 0,
+        "temperature": 0,
+        "echo": echo,
+        **{name: value for name, value in fields.items() if name not in OF_VLLM},
+        "extra_body": {name: value for name, value in fields.items() if name in OF_VLLM},
+    }
+    plain = client.completions.create(**given).choices[0]
+    stream = client.completions.create(**given, stream=True)
+    pieces = [chunk.choices[0] for chunk in stream if chunk.choices]
+    assert "".join(one.text for one in pieces) == plain.text
+    assert plain.logprobs is not None
+    tokens, offsets = plain.logprobs.tokens or [], plain.logprobs.text_offset or []
+    for name in ("tokens", "text_offset"):
+        joined = [value for one in pieces if one.logprobs for value in getattr(one.logprobs, name)]
+        assert joined == getattr(plain.logprobs, name)
+    assert offsets == sorted(offsets)
+    assert tokens
+    for token, offset in zip(tokens, offsets, strict=True):
+        if len(token) == 1 and token != REPLACED:
+            assert plain.text[offset] == token
+    if fields == {"guided_regex": WORDS, "max_tokens": 40}:
+        before = 5 if echo else 0
+        places = [0, 0, 0, 1, 1, 1, 2, 2, 3, 4, 4, 5, 5, 5, 5, 6]
+        assert offsets[-len(places) :] == [before + place for place in places]
