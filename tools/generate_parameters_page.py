@@ -36,9 +36,10 @@ C: `/v1/chat/completions`, T: `/v1/completions`.
 """
 
 _ECHOES: Final = """
-## `echo` with `logprobs`
+## Scores of prompts
 
-Acts on backend Reference; on TensorRT it is refused by `logprobs`, and so are these families:
+`prompt_logprobs`, and `echo` with `logprobs`, act on backend Reference. Elsewhere they are refused
+by name (`echo` by `logprobs`), and so they are of these families:
 
 """
 

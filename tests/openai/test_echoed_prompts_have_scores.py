@@ -3,19 +3,20 @@
 Requests are those that evaluations send to score texts: a text or ids, `max_tokens` 0 or 1.
 """
 
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-import torch
 from openai import BadRequestError, OpenAI
 from openai.types import Completion
-from transformers import LlavaForConditionalGeneration
 
 from support import calling_llava
+from support.calling_llava import ids_of
+
+if TYPE_CHECKING:
+    from support.calling_llava import Forward
 
 pytestmark = [pytest.mark.triton, pytest.mark.timeout(600)]
 
@@ -29,25 +30,11 @@ WITHIN = 1e-3
 REPLACED = "\N{REPLACEMENT CHARACTER}"
 """Text of a token that is a part of a character."""
 
-Forward = Callable[[list[int]], torch.Tensor]
-
-
-def ids_of(text: str) -> list[int]:
-    """Return the tokens of a text: its bytes behind the begin token."""
-    return [calling_llava.BEGIN, *text.encode()]
-
 
 @pytest.fixture(scope="module")
-def forward(checkpoint: Path) -> Forward:
-    """Log probabilities [tokens - 1, vocabulary] of what follows each token, by transformers."""
-    model = LlavaForConditionalGeneration.from_pretrained(checkpoint).eval()
-
-    def log_probs(ids: list[int]) -> torch.Tensor:
-        with torch.inference_mode():
-            logits = model(input_ids=torch.tensor([ids])).logits[0, :-1]
-        return logits.float().log_softmax(dim=-1)
-
-    return log_probs
+def forward(checkpoint: Path) -> "Forward":
+    """Log probabilities by transformers."""
+    return calling_llava.forward_of(checkpoint)
 
 
 def scores_of(answer: Completion, index: int = 0) -> tuple[list[str], list[Any], list[Any]]:
@@ -63,7 +50,9 @@ def scores_of(answer: Completion, index: int = 0) -> tuple[list[str], list[Any],
     return found.tokens, [*found.token_logprobs], [*found.top_logprobs]
 
 
-def check(answer: Completion, ids: list[int], forward: Forward, most: int, index: int = 0) -> None:
+def check(
+    answer: Completion, ids: list[int], forward: "Forward", most: int, index: int = 0
+) -> None:
     """Compare the scores of a choice's prompt with those of transformers."""
     tokens, own, likeliest = scores_of(answer, index)
     assert own[0] is None
@@ -90,7 +79,7 @@ def _has_its_own(likeliest: dict[str, float], token: str, own: float) -> bool:
 @pytest.mark.parametrize("most", [0, 1, 5])
 @pytest.mark.parametrize("given", [TEXT, ids_of(TEXT), [0, 0, 0, 0, 0]], ids=str)
 def test_scores_are_those_of_transformers(
-    client: OpenAI, forward: Forward, given: str | list[int], most: int
+    client: OpenAI, forward: "Forward", given: str | list[int], most: int
 ) -> None:
     """Of a text and of ids, in front of those of an answer, whose own are as without the prompt."""
     answer = client.completions.create(**GIVEN, prompt=given, max_tokens=5, logprobs=most)
@@ -125,7 +114,7 @@ def test_offsets_are_places_in_the_text(client: OpenAI, text: str) -> None:
             assert choice.text[offset:].startswith(token)
 
 
-def test_nothing_but_the_prompt(client: OpenAI, forward: Forward) -> None:
+def test_nothing_but_the_prompt(client: OpenAI, forward: "Forward") -> None:
     """`max_tokens: 0`: no token of an answer, with scores and without; 1: one."""
     none = client.completions.create(**GIVEN, prompt=OTHER, max_tokens=0, logprobs=1)
     check(none, ids_of(OTHER), forward, 1)
@@ -141,7 +130,7 @@ def test_nothing_but_the_prompt(client: OpenAI, forward: Forward) -> None:
     assert scores_of(one)[1][:-1] == pytest.approx(scores_of(none)[1], abs=WITHIN, nan_ok=True)
 
 
-def test_several_prompts(client: OpenAI, forward: Forward) -> None:
+def test_several_prompts(client: OpenAI, forward: "Forward") -> None:
     """Each choice begins with its own prompt: the second one's come after `n` of the first."""
     answer = client.completions.create(
         **GIVEN, prompt=[ids_of(TEXT), ids_of(OTHER)], n=2, max_tokens=1, logprobs=2
@@ -193,7 +182,7 @@ def test_a_stream_begins_with_the_prompt(client: OpenAI, most: int) -> None:
             assert joined == (pytest.approx(plainly, abs=WITHIN) if "prob" in name else plainly)
 
 
-def test_beside_other_answers(client: OpenAI, forward: Forward) -> None:
+def test_beside_other_answers(client: OpenAI, forward: "Forward") -> None:
     """Prompts longer than a part of one are scored beside answers, which stay the same."""
     ids = ids_of(LONG)
     assert len(ids) > 1000
@@ -217,7 +206,7 @@ def test_beside_other_answers(client: OpenAI, forward: Forward) -> None:
             check(one.result(), ids, forward, 1)
 
 
-def test_what_is_kept_of_prompts_changes_nothing(client: OpenAI, forward: Forward) -> None:
+def test_what_is_kept_of_prompts_changes_nothing(client: OpenAI, forward: "Forward") -> None:
     """The same prompt again, once with more behind it, has all of its scores."""
     for text in (LONG, LONG, f"{LONG}end"):
         answer = client.completions.create(**GIVEN, prompt=text, max_tokens=1, logprobs=1)

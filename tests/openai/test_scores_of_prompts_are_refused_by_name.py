@@ -93,6 +93,17 @@ def test_both_are_refused(served: Served, *, stream: bool, max_tokens: int) -> N
     assert "Leave one of them out" in refusal.value.message
 
 
+def test_stated_scores_are_refused(served: Served) -> None:
+    """`prompt_logprobs`, by its name."""
+    with pytest.raises(BadRequestError) as refusal:
+        served.openai.completions.create(
+            model=served.model, prompt=TEXT, extra_body={"prompt_logprobs": 0}
+        )
+    assert (refusal.value.param, refusal.value.code) == ("prompt_logprobs", "unsupported_parameter")
+    assert any(one in refusal.value.message for one in (served.says, "only by Reference"))
+    assert "Leave it out" in refusal.value.message
+
+
 def test_either_acts_alone(served: Served) -> None:
     """`echo` without scores, also of the prompt alone; scores of an answer without its prompt."""
     given = {"model": served.model, "prompt": TEXT, "temperature": 0}

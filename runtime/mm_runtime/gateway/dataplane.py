@@ -180,7 +180,7 @@ class ChatService:
                         break
                     cached = piece.cached if cached is None else cached
                     if piece.prompt:
-                        yield Piece(chat.echo or "", 0, choice, piece.prompt, of_prompt=True)
+                        yield Piece(chat.scored_echo, 0, choice, piece.prompt, of_prompt=True)
                         continue
                     tokens += piece.tokens
                     shown = cutter.push(piece.text)
@@ -235,7 +235,7 @@ def _held_scores(chat: PreparedChat) -> HeldScores | None:
     """Return what the scores of an answer go through; None: it has none."""
     if chat.likeliest is None:
         return None
-    return HeldScores(len(chat.echo or "") if chat.scores_echo else 0)
+    return HeldScores(len(chat.scored_echo))
 
 
 def _without_answer(made: Text | Ended) -> Text | Ended:
@@ -272,5 +272,5 @@ def _engine_request(chat: PreparedChat, request_id: str, choice: int, sample: in
         shows_special=chat.shows_special,
         likeliest=chat.likeliest,
         form=chat.form,
-        scored_prompt=chat.echo if chat.scores_echo else None,
+        scored_prompt=chat.scored,
     )

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from mm_runtime.gateway.admission.salts import salt_of
 from mm_runtime.gateway.admission.tokens import TokenBudget, budget_tokens, check_characters
 from mm_runtime.gateway.api.audio import SUBTITLES, TRANSLATE, TranscriptionRequest
-from mm_runtime.gateway.api.echoes import check_echo, check_scores
+from mm_runtime.gateway.api.echoes import check_echo, check_prompt_scores, check_scores
 from mm_runtime.gateway.api.openai import (
     ChatRequest,
     CompletionRequest,
@@ -25,7 +25,7 @@ from mm_runtime.gateway.api.openai import (
 )
 from mm_runtime.gateway.api.parameters import refuse_unserved
 from mm_runtime.gateway.api.served_model import ServedModel
-from mm_runtime.gateway.backends.engine import Form
+from mm_runtime.gateway.backends.engine import Form, ScoredPrompt
 from mm_runtime.gateway.backends.forms import calls_need_tokens, form_of
 from mm_runtime.gateway.backends.sampling import sampling_of
 from mm_runtime.gateway.errors import InvalidRequestError
@@ -69,6 +69,11 @@ class _Parsed:
 
     written: str = ""
     """As its client wrote it, where no template does."""
+
+    @property
+    def has_media(self) -> bool:
+        """Whether features stand among its tokens."""
+        return bool(self.images or self.videos or self.recordings)
 
     @property
     def kinds(self) -> tuple[bool, ...]:
@@ -173,23 +178,19 @@ class Preparation:
         if isinstance(request, CompletionRequest):
             check_echo(request, self.model)
         salt = salt_of(key if self._keys_are_salts else "", request.cache_salt or "")
-        if not isinstance(request, CompletionRequest):
+        if isinstance(request, CompletionRequest):
+            prompts = self._given(request)
+            chats = await self._prepare_chats(request, prompts, salt, _no_images)
+        else:
             found = self._split(request)
             images, processors = found.images, self._processors(request, found)
             ahead = self._images.ahead(images, processors[: len(images)], salt)
             async with ahead if images else nullcontext(_no_images) as load:
-                parsed = self._written(found, processors)
-                (chat,) = await self._prepare_chats(request, [parsed], salt, load)
-            return PreparedRequest((chat,))
-        prompts = self._given(request)
-        chats = await self._prepare_chats(request, prompts, salt, _no_images)
-        if not request.echo:
-            return PreparedRequest(tuple(chats))
+                prompts = [self._written(found, processors)]
+                chats = await self._prepare_chats(request, prompts, salt, load)
         check_scores(request, sum(chat.budget.prompt_tokens for chat in chats))
-        scored, alone = request.logprobs is not None, request.max_tokens == 0
         chats = [
-            replace(chat, echo=parsed.written, scores_echo=scored, echoes_alone=alone)
-            for chat, parsed in zip(chats, prompts, strict=True)
+            _with_prompt(request, chat, parsed) for chat, parsed in zip(chats, prompts, strict=True)
         ]
         return PreparedRequest(tuple(chats))
 
@@ -200,6 +201,7 @@ class Preparation:
         salt: str,
         load: Load,
     ) -> list[PreparedChat]:
+        check_prompt_scores(request, self.model, media=any(parsed.has_media for parsed in prompts))
         for parsed in prompts:
             check_characters(self.model.limits, parsed.prompt, parsed.param)
         form = form_of(request, self.model.dialect, self._control, self.model.guided)
@@ -457,6 +459,18 @@ class Preparation:
 
 async def _no_images() -> tuple[NDArray[np.uint8], ...]:
     return ()
+
+
+def _with_prompt(
+    request: ChatRequest | CompletionRequest, chat: PreparedChat, parsed: _Parsed
+) -> PreparedChat:
+    """Return a chat with what is wanted of its prompt besides the answer."""
+    echo = parsed.written if isinstance(request, CompletionRequest) and request.echo else None
+    scored, likeliest = None, request.prompt_likeliest
+    if likeliest is not None:
+        echoed = None if request.echoed_likeliest is None else echo
+        scored = ScoredPrompt(likeliest, echoed, stated=request.prompt_logprobs is not None)
+    return replace(chat, echo=echo, scored=scored, echoes_alone=request.max_tokens == 0)
 
 
 def _clip(video: Video) -> Clip:

@@ -9,14 +9,17 @@ from numpy.typing import NDArray
 from mm_runtime.gateway.admission.fair_queue import PLAIN, Ticket
 from mm_runtime.gateway.admission.tokens import TokenBudget
 from mm_runtime.gateway.api.audio import TRANSCRIBE
-from mm_runtime.gateway.backends.engine import Form, Sampling
+from mm_runtime.gateway.backends.engine import Form, Sampling, ScoredPrompt
 from mm_runtime.gateway.media.audio_reader import Windows
 from mm_runtime.gateway.media.frames import Video
 from mm_runtime.gateway.prompts.templates import Tool, Turn
 
 SCORE_BYTES = 768
-"""Of a score of a prompt, from the engine's response to the JSON of the answer: 735 where each
-token has its own alone, 470 where it has another beside (65,536 scores, tracemalloc)."""
+"""Of a score of a prompt, from the engine's response to the JSON of the answer: 744 where each
+token has its own alone, 500 where it has another beside (65,536 scores, tracemalloc)."""
+
+STATED_SCORE_BYTES = 1408
+"""The same where `prompt_logprobs` states each with its token: 1,333, beside those of an echo."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +59,8 @@ class PreparedChat:
     """As in `EngineRequest`."""
     echo: str | None = None
     """The prompt as its client wrote it, before each answer; None: it is not repeated."""
-    scores_echo: bool = False
-    """Its tokens have scores, with which it comes as the answer's first piece."""
+    scored: ScoredPrompt | None = None
+    """Scores of the prompt's tokens are wanted, and come as the answer's first piece."""
     echoes_alone: bool = False
     """No token of the answer is wanted; the engine makes one, for it cannot make none."""
     recordings: tuple[NDArray[np.float32], ...] = ()
@@ -80,9 +83,20 @@ class PreparedChat:
     @property
     def scores(self) -> int:
         """Scores of the prompt's tokens that are wanted, in all answers together."""
-        if not self.scores_echo:
+        if self.scored is None:
             return 0
-        return self.choices * self.budget.prompt_tokens * (1 + (self.likeliest or 0))
+        return self.choices * self.budget.prompt_tokens * (1 + self.scored.likeliest)
+
+    @property
+    def score_bytes(self) -> int:
+        """Memory of scores of the prompt's tokens, held until the answer ends."""
+        stated = self.scored is not None and self.scored.stated
+        return self.scores * (STATED_SCORE_BYTES if stated else SCORE_BYTES)
+
+    @property
+    def scored_echo(self) -> str:
+        """What the answer's text begins with, as a piece with scores; empty: nothing."""
+        return "" if self.scored is None else self.scored.echo or ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +118,7 @@ class PreparedRequest:
     @property
     def echoes(self) -> list[str]:
         """What stands before the answers to each prompt; empty: nothing does, or pieces do."""
-        plain = (chat for chat in self.chats if not chat.scores_echo)
+        plain = (chat for chat in self.chats if chat.scored is None or chat.scored.echo is None)
         return [chat.echo for chat in plain if chat.echo is not None]
 
     @property
@@ -120,7 +134,7 @@ class PreparedRequest:
     @property
     def held_bytes(self) -> int:
         """Memory of pixels, samples and scores of prompts, held until the answer ends."""
-        return sum(chat.media_bytes for chat in self.chats) + self.scores * SCORE_BYTES
+        return sum(chat.media_bytes + chat.score_bytes for chat in self.chats)
 
     @property
     def seconds(self) -> float:

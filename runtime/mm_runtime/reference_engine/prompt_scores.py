@@ -25,7 +25,7 @@ Logits = Callable[[torch.Tensor], torch.Tensor]
 """States [n, ...] -> float32 logits [n, vocabulary]."""
 
 Scored = list[list[float]]
-"""Of each row: the next token's log probability, those of the likeliest ones, and their ids."""
+"""Of each row: the next token's log probability and rank, the likeliest ones' and their ids."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def scored(logits: torch.Tensor, tokens: Sequence[int], likeliest: int) -> torch
         likeliest: at least 0.
 
     Returns:
-        `Scored` as float64 [rows, 1 + 2 likeliest], which holds each id exactly.
+        `Scored` as float64 [rows, 2 + 2 likeliest], which holds each id exactly.
     """
     places = sent(torch.tensor(tokens), logits.device)[:, None]
     rows = max(1, SCORED_AT_ONCE // logits.shape[-1])
@@ -82,7 +82,9 @@ def scored(logits: torch.Tensor, tokens: Sequence[int], likeliest: int) -> torch
         log_probs = logits[at : at + rows].log_softmax(dim=-1)
         values, ids = log_probs.topk(likeliest)
         own = log_probs.gather(1, places[at : at + rows])
-        parts.append(torch.cat((own.double(), values.double(), ids.double()), dim=1))
+        ranks = 1 + (log_probs > own).sum(dim=1, keepdim=True)
+        columns = (own.double(), ranks.double(), values.double(), ids.double())
+        parts.append(torch.cat(columns, dim=1))
     return torch.cat(parts)
 
 
@@ -101,13 +103,14 @@ def joined(request: Request, rows: Scored) -> PromptScores | None:
     likeliest = request.wanted.prompt_likeliest
     if likeliest is None:
         return None
-    table = np.zeros((len(request.ids), 1 + 2 * likeliest))
-    table[0, 1 + likeliest :] = -1
+    table = np.zeros((len(request.ids), 2 + 2 * likeliest))
+    table[0, 2 + likeliest :] = -1
     if rows:
         table[1:] = rows
     return PromptScores(
         ids=request.ids,
         log_probs=table[:, 0].astype(np.float32),
-        likeliest=table[:, 1 + likeliest :].astype(np.int32),
-        likeliest_log_probs=table[:, 1 : 1 + likeliest].astype(np.float32),
+        ranks=table[:, 1].astype(np.int32),
+        likeliest=table[:, 2 + likeliest :].astype(np.int32),
+        likeliest_log_probs=table[:, 2 : 2 + likeliest].astype(np.float32),
     )

@@ -105,7 +105,7 @@ def test_wire() -> None:
     chat = of_chat(scores)["content"]
     assert [one["logprob"] for one in chat] == [-0.5, -9999.0]
     assert [other["token"] for other in chat[1]["top_logprobs"]] == ["c", "d"]
-    assert of_text([replace(scores[0], begin=3), replace(scores[1], begin=4)]) == {
+    assert of_text([replace(scores[0], begin=3), replace(scores[1], begin=4)], 2) == {
         "tokens": ["a", " b"],
         "token_logprobs": [-0.5, -9999.0],
         "top_logprobs": [None, {"c": -0.5, "d": -0.5}],

@@ -1,6 +1,7 @@
 """Scores of a prompt from tensors: places in its text, and memory within what is claimed for it."""
 
 import tracemalloc
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,14 +11,14 @@ from numpy.typing import NDArray
 from tritonclient.grpc import service_pb2
 
 from mm_edge.json_text import encode_in_parts
-from mm_runtime.gateway.api.scores import of_text
+from mm_runtime.gateway.api.scores import TokenScore, of_prompt, of_text
 from mm_runtime.gateway.api.text_places import spans_of
 from mm_runtime.gateway.backends.triton_prompt_scores import (
     PROMPT_OUTPUTS,
     read_prompt_scores,
 )
 from mm_runtime.gateway.errors import EngineFailedError
-from mm_runtime.gateway.prepared import SCORE_BYTES
+from mm_runtime.gateway.prepared import SCORE_BYTES, STATED_SCORE_BYTES
 from mm_runtime.serving.prompts.scored import MOST_SCORES
 from mm_runtime.serving.prompts.spelling import Spelled
 
@@ -82,15 +83,15 @@ class Tensors:
 
     ids: NDArray[np.int32]
     own: NDArray[np.float32]
+    ranks: NDArray[np.int32]
     likeliest: NDArray[np.int32]
     values: NDArray[np.float32]
 
     def response(self) -> Any:
         """Return the message of Triton."""
         found = service_pb2.ModelInferResponse()
-        for name, one in zip(
-            PROMPT_OUTPUTS, (self.ids, self.own, self.likeliest, self.values), strict=True
-        ):
+        tensors = (self.ids, self.own, self.ranks, self.likeliest, self.values)
+        for name, one in zip(PROMPT_OUTPUTS, tensors, strict=True):
             kind = "FP32" if one.dtype == np.float32 else "INT32"
             found.outputs.add(name=name, datatype=kind, shape=one.shape)
             found.raw_output_contents.append(one.tobytes())
@@ -104,6 +105,7 @@ def made(tokens: int, likeliest: int) -> Tensors:
     return Tensors(
         random.integers(0, 30_000, (1, tokens), dtype=np.int32),
         random.normal(size=(1, tokens)).astype(np.float32),
+        random.integers(1, 30_000, (1, tokens), dtype=np.int32),
         random.integers(0, 30_000, shape, dtype=np.int32),
         random.normal(size=shape).astype(np.float32),
     )
@@ -114,8 +116,26 @@ def spell(token: int) -> Spelled:
     return spelled(f" w{token}")
 
 
+def _both(scores: Sequence[TokenScore], likeliest: int) -> object:
+    """Return what an answer has that repeats its prompt and states its scores."""
+    return {"logprobs": of_text(scores, likeliest), "prompt": of_prompt(scores, likeliest)}
+
+
+@pytest.mark.parametrize(
+    ("write", "claimed", "unknown"),
+    [
+        pytest.param(of_text, SCORE_BYTES, 2, id="echo"),
+        pytest.param(of_prompt, STATED_SCORE_BYTES, 1, id="prompt_logprobs"),
+        pytest.param(_both, STATED_SCORE_BYTES, 3, id="both"),
+    ],
+)
 @pytest.mark.parametrize("likeliest", [0, 1, 20])
-def test_the_most_scores_fit_what_is_claimed(likeliest: int) -> None:
+def test_the_most_scores_fit_what_is_claimed(
+    likeliest: int,
+    write: Callable[[Sequence[TokenScore], int], object],
+    claimed: int,
+    unknown: int,
+) -> None:
     """From the tensors to the JSON of the answer."""
     tensors = made(MOST_SCORES // (1 + likeliest), likeliest)
     response = tensors.response()
@@ -123,19 +143,20 @@ def test_the_most_scores_fit_what_is_claimed(likeliest: int) -> None:
     tracemalloc.start()
     try:
         scores = read_prompt_scores(response, written, likeliest, spell)
-        content = encode_in_parts(of_text(scores))
+        content = encode_in_parts(write(scores, likeliest))
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
     assert len(scores) == tensors.ids.size
-    assert content.count(b"null") == 2
-    assert peak <= MOST_SCORES * SCORE_BYTES
+    assert content.count(b"null") == unknown
+    assert peak <= MOST_SCORES * claimed
 
 
 @pytest.mark.parametrize(
     "changes",
     [
         pytest.param({"own": np.zeros((1, 3), np.float32)}, id="own"),
+        pytest.param({"ranks": np.zeros((1, 3), np.int32)}, id="ranks"),
         pytest.param({"likeliest": np.zeros((1, 1, 1), np.int32)}, id="likeliest"),
         pytest.param({"values": np.zeros((1, 3, 2), np.float32)}, id="values"),
     ],

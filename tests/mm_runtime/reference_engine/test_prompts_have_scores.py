@@ -76,6 +76,8 @@ def check(found: PromptScores, logits: np.ndarray[tuple[int, ...], np.dtype[np.f
     own = expected.gather(1, torch.tensor(found.ids[1:])[:, None])[:, 0]
     assert found.log_probs[0] == 0
     assert found.log_probs[1:] == pytest.approx(own.numpy(), abs=WITHIN)
+    ranks = 1 + (expected > own[:, None]).sum(dim=1)
+    assert found.ranks.tolist() == [0, *ranks.tolist()]
     values, _ = expected.topk(LIKELIEST)
     assert found.likeliest_log_probs[1:] == pytest.approx(values.numpy(), abs=WITHIN)
     assert (found.likeliest[0] == -1).all()
@@ -123,7 +125,7 @@ def test_large_vocabularies_are_compared_in_parts() -> None:
     assert torch.equal(found, expected)
     log_probs = logits.log_softmax(dim=-1)
     assert torch.equal(found[:, 0].float(), log_probs[torch.arange(SCORED_ROWS), tokens])
-    assert torch.equal(found[:, 3].long(), logits.argmax(dim=-1))
+    assert torch.equal(found[:, 4].long(), logits.argmax(dim=-1))
 
 
 def test_no_scores_unless_wanted(model: LanguageModel) -> None:

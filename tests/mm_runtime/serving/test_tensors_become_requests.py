@@ -230,6 +230,7 @@ def test_piece_fills_every_output() -> None:
         "likeliest_values": [[[-1.0]]],
         "prompt_token_ids": [[-1]],
         "prompt_log_probs": [[-1.0]],
+        "prompt_ranks": [[-1]],
         "prompt_likeliest_ids": [[[-1]]],
         "prompt_likeliest_values": [[[-1.0]]],
         "reused_tokens": [[0]],

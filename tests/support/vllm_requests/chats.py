@@ -3,7 +3,7 @@
 from typing import Any
 
 from support.calling_llava import SIZE
-from support.vllm_requests.completions import usage_always, usage_last
+from support.vllm_requests.completions import of_prompt, usage_always, usage_last
 from support.vllm_requests.table import (
     CHAT,
     MESSAGES,
@@ -37,7 +37,6 @@ BEYOND = 2**63
 STREAM: dict[str, Any] = {"stream": True}
 ANSWERED = [*MESSAGES, {"role": "assistant", "content": "No"}]
 STRICT = "fields that would be without effect are refused, not ignored"
-OF_ECHOES = "refused by name; completions have scores of prompts: `logprobs` with `echo`"
 OBJECT = {
     "type": "object",
     "properties": {"a": {"const": 1}},
@@ -45,6 +44,12 @@ OBJECT = {
     "additionalProperties": False,
 }
 NO_BLANKS = {str(ord(blank)): -100 for blank in " \t\n\r"}
+
+
+def _prompt_scores(most: int) -> Check:
+    return lambda answer: of_prompt(
+        answer["prompt_logprobs"], most, answer["usage"]["prompt_tokens"]
+    )
 
 
 def _likeliest(count: int) -> Check:
@@ -128,13 +133,13 @@ ROWS = (
         {"logprobs": True, "top_logprobs": -1},
         differs="0 to 20, as OpenAI has it; there -1 is all that the server allows",
     ),
+    Row("`prompt_logprobs: 2`", (*TESTED, *ECHO), CHAT, _prompt_scores(2), {"prompt_logprobs": 2}),
     Row(
-        "`prompt_logprobs`",
-        (*TESTED, *ECHO),
+        "`prompt_logprobs` of a stream",
+        (),
         CHAT,
-        Refused("prompt_logprobs", code="unknown_parameter"),
-        {"prompt_logprobs": 1},
-        differs=OF_ECHOES,
+        Refused("prompt_logprobs", says="stream"),
+        {**STREAM, "prompt_logprobs": 1},
     ),
     Row("`prompt_logprobs: -1`", TESTED, CHAT, Refused("prompt_logprobs"), {"prompt_logprobs": -1}),
     Row(

@@ -27,7 +27,29 @@ IDS = ("entrypoints/openai/basic/test_return_token_ids.py",)
 
 A_BIAS = {"logit_bias": {str(ord("A")): 50}}
 SAMPLED = {"temperature": 2, "seed": 42}
-OF_ECHOES = "refused by name; `logprobs` with `echo` has the scores of the prompt's tokens"
+
+
+def of_prompt(found: Any, most: int, count: int) -> bool:
+    """Say whether each token of a prompt but the first is there with so many of the likeliest."""
+    first, *others = found
+    return (
+        first is None
+        and len(found) == count
+        and all(max(most, 1) <= len(one) <= most + 1 for one in others)
+        and all(
+            {"logprob", "rank", "decoded_token"} == set(score)
+            for one in others
+            for score in one.values()
+        )
+    )
+
+
+def _prompt_scores(most: int) -> Callable[[Any], bool]:
+    """Return what says whether each choice has the scores of its prompt."""
+    return lambda answer: all(
+        of_prompt(one["prompt_logprobs"], most, answer["usage"]["prompt_tokens"])
+        for one in answer["choices"]
+    )
 
 
 def _scores(answer: Any) -> bool:
@@ -258,13 +280,13 @@ ROWS = (
         )
     ),
     Row("`max_tokens: 0`", (), TEXT, Refused("max_tokens"), {"max_tokens": 0}),
+    Row("`prompt_logprobs: 1`", TESTED, TEXT, _prompt_scores(1), {"prompt_logprobs": 1}),
     Row(
-        "`prompt_logprobs`",
-        TESTED,
+        "`prompt_logprobs` of a stream",
+        (),
         TEXT,
-        Refused("prompt_logprobs", code="unknown_parameter"),
-        {"prompt_logprobs": 1},
-        differs=OF_ECHOES,
+        Refused("prompt_logprobs", says="stream"),
+        {**STREAM, "prompt_logprobs": 1},
     ),
     Row(
         "`return_token_ids`",

@@ -1,6 +1,6 @@
-"""PURE: what may be requested of a prompt that an answer repeats (`echo`)."""
+"""PURE: what may be requested of a prompt: to be repeated, how likely its tokens were."""
 
-from mm_runtime.gateway.api.openai import CompletionRequest
+from mm_runtime.gateway.api.openai import CompletionRequest, SampledRequest
 from mm_runtime.gateway.api.served_model import ServedModel
 from mm_runtime.gateway.errors import InvalidRequestError
 from mm_runtime.serving.errors import RequestError
@@ -28,23 +28,48 @@ def check_echo(request: CompletionRequest, model: ServedModel) -> None:
         )
 
 
-def check_scores(request: CompletionRequest, tokens: int) -> None:
+def check_prompt_scores(request: SampledRequest, model: ServedModel, *, media: bool) -> None:
+    """Refuse scores of prompts that have none.
+
+    Args:
+        request: of a client.
+        model: that answers.
+        media: images, videos or recordings are among its prompts.
+
+    Raises:
+        InvalidRequestError: says why.
+    """
+    why = model.prompt_scores_missing
+    if media and not why:
+        why = "features of images, videos and recordings are no tokens and have no scores"
+    if request.prompt_logprobs is not None and why:
+        raise InvalidRequestError(
+            f"`prompt_logprobs` is not served here: {why}. Leave it out.",
+            param="prompt_logprobs",
+            code="unsupported_parameter",
+        )
+
+
+def check_scores(request: SampledRequest, tokens: int) -> None:
     """Refuse more scores of prompts than a request may have.
 
     Args:
-        request: repeats its prompts.
-        tokens: of all of them.
+        request: of a client.
+        tokens: of all its prompts.
 
     Raises:
         InvalidRequestError: says how many there would be.
     """
-    if request.logprobs is None:
+    likeliest = request.prompt_likeliest
+    if likeliest is None:
         return
+    echoed = request.echoed_likeliest == likeliest
+    param = "logprobs" if echoed else "prompt_logprobs"
     try:
-        check_count(tokens * request.choices, request.logprobs)
+        check_count(tokens * request.choices, likeliest)
     except RequestError as error:
         raise InvalidRequestError(
-            f"`logprobs` with `echo`: {error}. Send fewer or shorter prompts, or a smaller "
-            "`logprobs`.",
-            param="logprobs",
+            f"`{param}`{' with `echo`' if echoed else ''}: {error}. Send fewer or shorter prompts, "
+            f"or a smaller `{param}`.",
+            param=param,
         ) from error

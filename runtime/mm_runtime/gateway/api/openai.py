@@ -175,6 +175,15 @@ class SampledRequest(GenerationRequest):
     """What `guided_*` are in newer versions of vLLM, and JSON."""
 
     response_format: ResponseFormat | None = Field(default=None, validate_default=True)
+    prompt_logprobs: int | None = Field(default=None, ge=0, le=MAX_LIKELIEST)
+
+    @field_validator("prompt_logprobs")
+    @classmethod
+    def _in_one_piece(cls, count: int | None, info: ValidationInfo) -> int | None:
+        if count is not None and info.data.get("stream"):
+            message = "a stream has no scores of its prompt; leave `stream` or this out"
+            raise ValueError(message)
+        return count
 
     @field_validator("response_format")
     @classmethod
@@ -206,6 +215,17 @@ class SampledRequest(GenerationRequest):
     def likeliest(self) -> int | None:
         """How many scores besides its own are reported of each token; None: not even that."""
         raise NotImplementedError
+
+    @property
+    def echoed_likeliest(self) -> int | None:
+        """The same of each token of a prompt that the answer begins with."""
+        return None
+
+    @property
+    def prompt_likeliest(self) -> int | None:
+        """How many the engine computes of each token of the prompt, for either of both."""
+        found = (self.prompt_logprobs, self.echoed_likeliest)
+        return max((one for one in found if one is not None), default=None)
 
 
 class ChatRequest(WrittenRequest, SampledRequest):
@@ -408,6 +428,11 @@ class CompletionRequest(SampledRequest):
     def likeliest(self) -> int | None:
         """How many scores besides its own are reported of each token; None: not even that."""
         return self.logprobs
+
+    @property
+    def echoed_likeliest(self) -> int | None:
+        """The same of each token of a prompt that the answer begins with."""
+        return self.logprobs if self.echo else None
 
     @property
     def each_prompt(self) -> dict[str, str | list[int]]:

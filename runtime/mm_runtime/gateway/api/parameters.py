@@ -71,6 +71,11 @@ PARAMETERS: Mapping[str, Parameter] = {
     "n": Parameter(_ALL, "answers to each prompt; each takes a place"),
     "best_of": Parameter(_NOT_PYTORCH, "answers of which the `n` likeliest for their length count"),
     "logprobs": Parameter(_ALL, "log probability of each token, before any sampling rule", _OFF),
+    "prompt_logprobs": Parameter(
+        _ONLY_REFERENCE,
+        "the same of each token of a prompt without media, and so many of the likeliest; not of "
+        "streams (see below)",
+    ),
     "top_logprobs": Parameter(_NOT_TENSORRT, "the same of the likeliest tokens", (0,)),
     "stream": Parameter(_ALL, "server-sent events"),
     "stream_options": Parameter(_ALL, "`include_usage`, `continuous_usage_stats`"),

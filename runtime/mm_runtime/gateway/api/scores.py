@@ -32,6 +32,12 @@ class TokenScore:
     """Characters of its choice's text before its own, where it has a place in one. Parts of a
     character begin where that does."""
 
+    token: int = -1
+    """Its id, of prompts."""
+
+    rank: int = 0
+    """1 of the likeliest at its place, of prompts."""
+
     def to_wire(self) -> dict[str, object]:
         """Return OpenAI's object of one token of a chat, without the others."""
         return {
@@ -96,14 +102,19 @@ def of_chat(scores: Sequence[TokenScore]) -> dict[str, object]:
     return {"content": content, "refusal": None}
 
 
-def of_text(scores: Sequence[TokenScore]) -> dict[str, object]:
-    """Return `logprobs` of a choice of a text completion, or of some of its text."""
+def of_text(scores: Sequence[TokenScore], likeliest: int) -> dict[str, object]:
+    """Return `logprobs` of a choice of a text completion, or of some of its text.
+
+    Args:
+        scores: of tokens, in order.
+        likeliest: how many others a token has beside itself; those of a prompt may have more.
+    """
     return {
         "tokens": [score.text for score in scores],
         "token_logprobs": [
             None if isnan(score.log_prob) else max(score.log_prob, _LEAST) for score in scores
         ],
-        "top_logprobs": [_by_text(score.others) or None for score in scores],
+        "top_logprobs": [_by_text(score.others[: 1 + likeliest]) or None for score in scores],
         "text_offset": [score.begin for score in scores],
     }
 
@@ -115,6 +126,27 @@ def _by_text(likeliest: Sequence[TokenScore]) -> dict[str, float]:
         score = max(one.log_prob, _LEAST)
         found[one.text] = max(score, found.get(one.text, score))
     return found
+
+
+def of_prompt(scores: Sequence[TokenScore], likeliest: int) -> list[dict[str, object] | None]:
+    """Return `prompt_logprobs`, as vLLM has them: nothing of the first token, which none is before.
+
+    Args:
+        scores: of a prompt's tokens, each among the likeliest at its place.
+        likeliest: how many others are wanted.
+    """
+    return [
+        {
+            str(one.token): {
+                "logprob": max(one.log_prob, _LEAST),
+                "rank": one.rank,
+                "decoded_token": one.text,
+            }
+            for one in score.others[: 1 + likeliest]
+        }
+        or None
+        for score in scores
+    ]
 
 
 def mean_log_prob(scores: Sequence[TokenScore]) -> float:

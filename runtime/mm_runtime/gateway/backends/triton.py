@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from mm_runtime.gateway.api.finish_reason import FinishReason
 from mm_runtime.gateway.api.scores import TokenScore
-from mm_runtime.gateway.backends.engine import Ended, EngineRequest, Text
+from mm_runtime.gateway.backends.engine import Ended, EngineRequest, ScoredPrompt, Text
 from mm_runtime.gateway.backends.token_text import Decode, TokenText
 from mm_runtime.gateway.backends.triton_client import Tensor, TritonClient, tensor_of
 from mm_runtime.gateway.backends.triton_errors import reported_error
@@ -98,7 +98,7 @@ class TritonEngine:
             async for together in responses:
                 cached = cached if answered else self._cached(together[0])
                 if request.scored_prompt is not None and not answered:
-                    found = await self._of_prompt(together[0], request)
+                    found = await self._of_prompt(together[0], request.scored_prompt)
                     yield Text("", 0, cached=cached, prompt=found)
                 answered = True
                 if not (scored or request.token_by_token):
@@ -135,23 +135,17 @@ class TritonEngine:
 
     def _called(self, request: EngineRequest) -> tuple[str, ...]:
         """Return the ensemble that a request takes, and the outputs that are read of it."""
-        outputs = (IDS, LENGTH, *self._reported)
-        if request.likeliest is None:
-            return (ENSEMBLE, *outputs)
-        if request.scored_prompt is None:
-            return (SCORED, *outputs, *scores_of(request))
-        return (WITH_PROMPT, *outputs, *scores_of(request), *PROMPT_OUTPUTS)
+        outputs = (IDS, LENGTH, *self._reported, *scores_of(request))
+        if request.scored_prompt is not None:
+            return (WITH_PROMPT, *outputs, *PROMPT_OUTPUTS)
+        return (ENSEMBLE if request.likeliest is None else SCORED, *outputs)
 
-    async def _of_prompt(self, first: Any, request: EngineRequest) -> tuple[TokenScore, ...]:
+    async def _of_prompt(self, first: Any, prompt: ScoredPrompt) -> tuple[TokenScore, ...]:
         """Return the scores of a request's prompt, which the first response has."""
         assert self._codec is not None  # noqa: S101  # see `codec`
         # In a thread: those of a long prompt take a tenth of a second, and other streams wait.
         return await asyncio.to_thread(
-            read_prompt_scores,
-            first,
-            request.scored_prompt or "",
-            request.likeliest or 0,
-            self._codec.spell,
+            read_prompt_scores, first, prompt.echo or "", prompt.likeliest, self._codec.spell
         )
 
     def _decoder(self, request: EngineRequest) -> Decode:
@@ -175,7 +169,7 @@ class TritonEngine:
                 tokens,
                 request.likeliest,
                 self._codec.spell,
-                own_among=request.scored_prompt is not None,
+                own_among=request.echoes_scored,
             )
             yield from ((token, (score,)) for token, score in zip(tokens, scores, strict=True))
 

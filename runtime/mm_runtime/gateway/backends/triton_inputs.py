@@ -158,13 +158,13 @@ def _canvases(sizes: NDArray[np.integer[Any]], what: str, code: str) -> NDArray[
 
 
 def _score_inputs(request: EngineRequest) -> list[Tensor]:
-    if request.likeliest is None:
-        return []
-    wanted = [Tensor(RETURN_LOG_PROBS, np.array([[True]], dtype=np.bool_))]
+    wanted = []
+    if request.likeliest is not None:
+        wanted.append(Tensor(RETURN_LOG_PROBS, np.array([[True]], dtype=np.bool_)))
     if request.likeliest:
         wanted.append(Tensor(LIKELIEST, np.array([[request.likeliest]], dtype=np.int32)))
-    if request.scored_prompt is not None:
-        wanted.append(Tensor(SCORE_PROMPT, np.array([[request.likeliest]], dtype=np.int32)))
+    if (prompt := request.scored_prompt) is not None:
+        wanted.append(Tensor(SCORE_PROMPT, np.array([[prompt.likeliest]], dtype=np.int32)))
     return wanted
 
 

@@ -13,9 +13,10 @@ from mm_runtime.repository.configs.prompt_ensemble import (
     LIKELIEST_IDS,
     LIKELIEST_LOG_PROBS,
     LOG_PROBS,
+    RANKS,
 )
 
-PROMPT_OUTPUTS = (IDS, LOG_PROBS, LIKELIEST_IDS, LIKELIEST_LOG_PROBS)
+PROMPT_OUTPUTS = (IDS, LOG_PROBS, RANKS, LIKELIEST_IDS, LIKELIEST_LOG_PROBS)
 """Outputs that hold them."""
 
 
@@ -26,7 +27,7 @@ def read_prompt_scores(
 
     Args:
         result: the first response.
-        written: the prompt, as it is echoed.
+        written: the prompt, as it is echoed; empty: it is not.
         likeliest: how many others each token has beside itself.
         spell: of the tokenizer.
 
@@ -36,9 +37,11 @@ def read_prompt_scores(
     found = [tensor_of(result, name) for name in PROMPT_OUTPUTS]
     if any(one is None for one in found):
         raise engine_failed()
-    ids, own, others, values = (one.reshape(-1).tolist() for one in found if one is not None)
+    ids, own, ranks, others, values = (one.reshape(-1).tolist() for one in found if one is not None)
     count = len(ids)
-    if len(own) != count or (likeliest and not len(others) == len(values) == count * likeliest):
+    if not len(own) == len(ranks) == count or (
+        likeliest and not len(others) == len(values) == count * likeliest
+    ):
         raise engine_failed()
     known = cache(spell)
     spelled = [known(token) for token in ids]
@@ -51,9 +54,11 @@ def read_prompt_scores(
             continue
         row = slice(place * likeliest, (place + 1) * likeliest)
         beside = tuple(
-            TokenScore(known(token).text, known(token).content, value)
-            for token, value in zip(others[row], values[row], strict=True)
+            TokenScore(known(token).text, known(token).content, value, token=token, rank=rank)
+            for rank, (token, value) in enumerate(
+                zip(others[row], values[row], strict=True), start=1
+            )
         )
-        score = TokenScore(one.text, one.content, own[place])
+        score = TokenScore(one.text, one.content, own[place], token=ids[place], rank=ranks[place])
         scores.append(TokenScore(one.text, one.content, own[place], (score, *beside), begin))
     return tuple(scores)

@@ -21,6 +21,8 @@ Spell = Callable[[int], Spelled]
 
 def scores_of(request: EngineRequest) -> tuple[str, ...]:
     """Return the outputs that hold the scores that a request wants."""
+    if request.likeliest is None:
+        return ()
     return (LOG_PROBS, LIKELIEST_IDS, LIKELIEST_LOG_PROBS) if request.likeliest else (LOG_PROBS,)
 
 

@@ -127,11 +127,13 @@ def shapes_of(
         "created": int(time.time()),
         "form": _form_of(request),
         "choices": request.prompts * request.choices,
-        "scored": request.likeliest is not None,
+        "likeliest": request.likeliest,
+        "prompt_likeliest": request.prompt_logprobs,
     }
     if not isinstance(request, ChatRequest):
         each = range(request.wanted_choices)
-        return TextCompletion(echoes=[echo for echo in echoes for _ in each], **shape)
+        before = [echo for echo in echoes for _ in each]
+        return TextCompletion(echoes=before, echoes_scored=bool(request.echo), **shape)
     if isinstance(request, ResponsesChat):
         return ResponseAnswer(request, model=model, request_id=request_id, created=shape["created"])
     if request.offered and model.dialect is not None:

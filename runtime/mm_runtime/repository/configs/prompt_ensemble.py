@@ -11,7 +11,7 @@ from mm_runtime.repository.model_config import DataType, ModelConfig, optional
 from mm_runtime.repository.values import RepositoryValues
 
 NAME = "prompt_ensemble"
-IDS, LOG_PROBS, LIKELIEST_IDS, LIKELIEST_LOG_PROBS = (one.name for one in PROMPT_SCORES)
+IDS, LOG_PROBS, RANKS, LIKELIEST_IDS, LIKELIEST_LOG_PROBS = (one.name for one in PROMPT_SCORES)
 
 
 def config(values: RepositoryValues) -> ModelConfig:

@@ -56,6 +56,7 @@ LIKELIEST = (
 PROMPT_SCORES = (
     output("prompt_token_ids", DataType.INT32, -1),
     output("prompt_log_probs", DataType.FP32, -1),
+    output("prompt_ranks", DataType.INT32, -1),
     output("prompt_likeliest_ids", DataType.INT32, -1, -1),
     output("prompt_likeliest_values", DataType.FP32, -1, -1),
 )

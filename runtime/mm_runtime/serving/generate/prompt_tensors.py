@@ -40,12 +40,17 @@ def _row(values: NDArray[Any]) -> NDArray[Any]:
 
 
 _NONE = PromptScores(
-    (), np.empty(0, np.float32), np.empty((0, 0), np.int32), np.empty((0, 0), np.float32)
+    ids=(),
+    log_probs=np.empty(0, np.float32),
+    ranks=np.empty(0, np.int32),
+    likeliest=np.empty((0, 0), np.int32),
+    likeliest_log_probs=np.empty((0, 0), np.float32),
 )
 
 WRITERS: Mapping[str, Callable[[PromptScores], NDArray[Any]]] = {
     "prompt_token_ids": lambda found: _row(np.array(found.ids, dtype=np.int32)),
     "prompt_log_probs": lambda found: _row(found.log_probs),
+    "prompt_ranks": lambda found: _row(found.ranks),
     "prompt_likeliest_ids": lambda found: _row(found.likeliest),
     "prompt_likeliest_values": lambda found: _row(found.likeliest_log_probs),
 }

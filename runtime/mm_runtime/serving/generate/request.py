@@ -230,6 +230,9 @@ class PromptScores:
     log_probs: NDArray[np.float32]
     """[tokens], natural logarithms; of the first one 0, since nothing is before it."""
 
+    ranks: NDArray[np.int32]
+    """[tokens], 1 of the likeliest at its place; of the first one 0."""
+
     likeliest: NDArray[np.int32]
     """[tokens, as many as wanted], those at its place, the likeliest first; -1 at the first one."""
 

@@ -4,8 +4,8 @@ from mm_runtime.serving.errors import RequestError
 
 MOST_SCORES = 65_536
 """Of the tokens of all prompts of a request, their own and the likeliest ones' together: prompts of
-32,768 tokens with one beside each, or of 3,120 with twenty. In a gateway they are up to 50 MB,
-which it takes from what bodies share (`mm_runtime.gateway.prepared.SCORE_BYTES`)."""
+32,768 tokens with one beside each, or of 3,120 with twenty. In a gateway they are up to 92 MB,
+which it takes from what bodies share (`mm_runtime.gateway.prepared.STATED_SCORE_BYTES`)."""
 
 
 def check_count(tokens: int, likeliest: int) -> None:
