@@ -18,7 +18,7 @@ from mm_edge.errors import GatewayError, InvalidRequestError, error_response
 from mm_edge.idle import IdleConnections
 from mm_edge.joined_writes import JoinedWrites
 from mm_edge.json_text import encode
-from mm_edge.strict_http import HEAD_BYTES, MAX_HEADERS, StrictConnection
+from mm_edge.strict_http import HEAD_BYTES, MAX_HEADERS, HeadTooLargeError, StrictConnection
 
 _LINGER_SECONDS = 2.0
 """How long input is read and dropped after a refusal: a connection that is closed with unread input
@@ -117,8 +117,9 @@ class GuardedProtocol(H11Protocol):
         """Refuse what is no HTTP; uvicorn calls it while it handles h11's error."""
         error = sys.exception()
         status = getattr(error, "error_status_hint", HTTPStatus.BAD_REQUEST)
-        if status == HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE:
-            unread = self.conn.trailing_data[0]
+        complete = isinstance(error, HeadTooLargeError)
+        if complete or status == HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE:
+            unread = b"" if complete else self.conn.trailing_data[0]
             if len(unread) > HEAD_BYTES and b"\n" not in unread[:HEAD_BYTES]:
                 status = HTTPStatus.REQUEST_URI_TOO_LONG
             text = f"at most {HEAD_BYTES} bytes and {MAX_HEADERS} headers are read before the body"

@@ -47,9 +47,19 @@ class StrictConnection(h11.Connection):
         return event
 
 
+class HeadTooLargeError(h11.RemoteProtocolError):
+    """The request line or the headers are too long, or these too many."""
+
+
 def _check_head(request: h11.Request) -> None:
     names = [name for name, _ in request.headers]
+    # h11 has a limit for heads that are incomplete: one that comes at once is complete.
+    line = len(request.method) + len(request.target)
+    if line > HEAD_BYTES:
+        raise HeadTooLargeError(f"more than {HEAD_BYTES} bytes", error_status_hint=414)
+    if line + sum(len(name) + len(value) for name, value in request.headers) > HEAD_BYTES:
+        raise HeadTooLargeError(f"more than {HEAD_BYTES} bytes", error_status_hint=431)
     if len(names) > MAX_HEADERS:
-        raise h11.RemoteProtocolError(f"more than {MAX_HEADERS} headers", error_status_hint=431)
+        raise HeadTooLargeError(f"more than {MAX_HEADERS} headers", error_status_hint=431)
     if _FRAMING.issubset(names):
         raise h11.RemoteProtocolError("Transfer-Encoding together with Content-Length")

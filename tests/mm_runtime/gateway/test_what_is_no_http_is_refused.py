@@ -43,6 +43,21 @@ BAD = {
     "wrong-chunk": (POST + b"transfer-encoding: chunked\r\n\r\nxyz\r\n", 400, "HTTP/1.1"),
     "space-before-colon": (POST + b"content-length : 4\r\n\r\nabcd", 400, "HTTP/1.1"),
     "large-head": (POST + b"a: " + b"x" * 1_000_000, 431, "at most 32768 bytes and 100 headers"),
+    "large-head-at-once": (
+        POST + b"a: " + b"x" * 33_000 + b"\r\ncontent-length: 0\r\n\r\n",
+        431,
+        "at most 32768 bytes and 100 headers",
+    ),
+    "many-headers-before-a-long-line": (
+        POST + b"a: b\r\n" * 100 + b"content-length: 40000\r\n\r\n" + b"x" * 40_000,
+        431,
+        "at most 32768 bytes and 100 headers",
+    ),
+    "long-url-at-once": (
+        b"GET /" + b"x" * 33_000 + b" HTTP/1.1\r\nhost: x\r\n\r\n",
+        414,
+        "at most 32768 bytes",
+    ),
     "many-headers": (
         POST + b"a: b\r\n" * 100 + b"\r\n",
         431,
