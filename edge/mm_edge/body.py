@@ -7,7 +7,10 @@ from dataclasses import dataclass
 
 from mm_edge.asgi import Receive
 from mm_edge.body_budget import BodyClaim
-from mm_edge.errors import BodyTimeoutError, BodyTooLargeError
+from mm_edge.errors import BodyEncodedError, BodyTimeoutError, BodyTooLargeError
+
+_MOST_NAMED = 32
+"""Characters of a name that an error repeats."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +43,17 @@ async def read_body(
     """Return the body; `claim` holds its memory.
 
     Raises:
+        BodyEncodedError: it is compressed.
         BodyTooLargeError: more than `limit` bytes, by its header or by what came.
         OverloadedError: bodies of other requests leave no room for it.
         BodyTimeoutError: it came more slowly than `pace`.
         ClientGoneError: the client left.
     """
+    # Else the refusal would be that it is no JSON.
+    if (coding := headers.get("content-encoding", "").strip().lower()) not in {"", "identity"}:
+        raise BodyEncodedError(
+            f"Bodies with Content-Encoding {coding[:_MOST_NAMED]!r} are not read. Send it without."
+        )
     declared = headers.get("content-length", "")
     if declared.isascii() and declared.isdigit() and int(declared) > limit:
         raise _too_large(limit)

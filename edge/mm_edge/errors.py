@@ -45,6 +45,12 @@ class BodyTooLargeError(InvalidRequestError):
     status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
 
 
+class BodyEncodedError(InvalidRequestError):
+    """The body is compressed."""
+
+    status = HTTPStatus.UNSUPPORTED_MEDIA_TYPE
+
+
 class BodyTimeoutError(InvalidRequestError):
     """The client took too long to send the body."""
 

@@ -8,6 +8,14 @@ _COMPACT: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 _ESCAPED: Final = json.JSONEncoder(separators=(",", ":"))
 
 
+_MARK: Final = b"\xef\xbb\xbf"
+
+
+def without_mark(text: bytes) -> bytes:
+    """Return JSON without the byte order mark that some programs write in front of UTF-8."""
+    return text.removeprefix(_MARK)
+
+
 def encode(body: object) -> bytes:
     """Return compact JSON; lone surrogates, which UTF-8 cannot carry, stay escaped."""
     try:

@@ -13,6 +13,7 @@ from python_multipart.multipart import MultipartParser, parse_options_header
 
 from mm_edge.errors import InvalidRequestError
 from mm_edge.json_cost import check_cost
+from mm_edge.json_text import without_mark
 from mm_router.affinity import Affinity, affinity_of
 from mm_router.demand import Demand, demand_of, demand_of_form
 
@@ -58,7 +59,7 @@ def read_text(body: bytes, _content_type: str) -> Reading:
 def _read(body: bytes, *, answered: bool) -> Reading:
     check_cost(body)
     try:
-        request: Any = orjson.loads(body)
+        request: Any = orjson.loads(without_mark(body))
     except orjson.JSONDecodeError as error:
         raise InvalidRequestError(f"The body is not JSON: {error}.") from None
     if not isinstance(request, dict):

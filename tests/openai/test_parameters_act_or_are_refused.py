@@ -234,6 +234,8 @@ ROWS = [
         {"text": {"format": {"type": "json_schema", "name": "x", "schema": CLOSED}}},
         is_json,
     ),
+    Row("guided_json", BOTH, {"guided_json": {"const": "no"}}, says('"no"')),
+    Row("guided_json", BOTH, {"guided_json": '{"const": "no"}'}, says('"no"')),
     Row("guided_regex", BOTH, {"guided_regex": "no[!]"}, says("no!")),
     Row("guided_choice", BOTH, {"guided_choice": ["dry"]}, says("dry")),
     Row("guided_grammar", BOTH, {"guided_grammar": 'start: "wet"\n'}, says("wet")),

@@ -19,6 +19,8 @@ from mm_runtime.serving.generate.request import GuideKind, GuideRequest
 from mm_runtime.serving.prompts.tokens import TextCodec
 
 _ANY_OBJECT = '{"type": "object"}'
+_CAUSE = "error: "
+"""Begins a line of the library's about a pattern that cannot be read."""
 
 
 class Guides:
@@ -45,7 +47,7 @@ class Guides:
                 self._tokens = self._spelled()
         matcher = LLMatcher(self._tokens, self._grammar(request), log_level=0)
         if matcher.is_error():
-            reason = matcher.get_error().strip().partition("\n")[0]
+            reason = _reason(matcher.get_error())
             raise RequestError(f"guided_decoding_guide ({request.kind}): {reason}")
         return Guide(matcher, self._size)
 
@@ -71,6 +73,13 @@ class Guides:
         return LLTokenizer(
             TokenizerWrapper(vocabulary), n_vocab=len(vocabulary.tokens), eos_token=self._ends
         )
+
+
+def _reason(error: str) -> str:
+    """Return the library's words in a line: of a pattern the cause stands below a drawing of it."""
+    first, *below = error.strip().split("\n")
+    causes = [line.removeprefix(_CAUSE) for line in below if line.startswith(_CAUSE)]
+    return " ".join([first, *causes])
 
 
 def _nested(start: str, grammar: str) -> str:
@@ -101,7 +110,7 @@ class Guide:
             self._seen = len(answer)
             bits = np.frombuffer(self._matcher.compute_bitmask(), np.uint8)
             if self._matcher.is_error():
-                reason = self._matcher.get_error().strip().partition("\n")[0]
+                reason = _reason(self._matcher.get_error())
                 raise RequestError(f"guided_decoding_guide: {reason}")
             found = np.unpackbits(bits, bitorder="little")[: self._size]
             self._allowed = found.astype(np.bool_)

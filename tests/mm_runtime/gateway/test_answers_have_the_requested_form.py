@@ -51,7 +51,9 @@ async def test_a_pattern(real: RealGateway, real_client: AsyncOpenAI) -> None:
 @pytest.mark.parametrize(
     ("extra", "words"),
     [
-        pytest.param({"guided_regex": "(a"}, "guided_decoding_guide", id="no-pattern"),
+        pytest.param({"guided_regex": "(a"}, "parse error: unclosed group", id="no-pattern"),
+        pytest.param({"guided_json": "{"}, "a text of one", id="no-guided-json"),
+        pytest.param({"guided_json": {}, "guided_regex": "a"}, "has one form", id="guided-twice"),
         pytest.param({"guided_regex": "a", "guided_choice": ["a"]}, "has one form", id="two-forms"),
         pytest.param({"guided_regex": "a", "min_tokens": 2}, "cannot be held", id="least"),
         pytest.param(

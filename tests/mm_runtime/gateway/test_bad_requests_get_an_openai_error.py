@@ -1,6 +1,7 @@
 """Every bad request gets the right status and names the part; the next request still works."""
 
 import base64
+import gzip
 import json
 import zlib
 from collections.abc import AsyncIterator
@@ -197,6 +198,12 @@ BAD = {
         "response_format.json_schema.name",
         "missing",
     ),
+    "half a character": (
+        _body(user="x").replace(b'"x"', b'"\\ud83d"'),
+        400,
+        None,
+        "half of a character",
+    ),
     "a typo": (_body(temprature=0), 400, "temprature", "unknown"),
     "too hot": (_body(temperature=3), 400, "temperature", "less than or equal to 2"),
     "not a number": (_body(temperature=float("nan")), 400, "temperature", "finite"),
@@ -269,7 +276,10 @@ async def test_a_declared_length_over_the_limit_is_refused(client: httpx.AsyncCl
         pytest.param("POST", "/v1/embeddings", 400, id="embeddings"),
         pytest.param("GET", "/docs", 404, id="no-page-of-docs"),
         pytest.param("GET", "/v1/models/gpt-x", 404, id="unknown-model"),
-        pytest.param("GET", "/v1/models/toy/", 404, id="slash-at-the-end"),
+        pytest.param("GET", "/v1/models/", 200, id="slash-at-the-end"),
+        pytest.param("GET", "/v1/models/toy/", 200, id="slash-at-the-end-of-a-name"),
+        pytest.param("GET", "/healthz/", 200, id="slash-at-the-end-of-a-probe"),
+        pytest.param("POST", "/v1/embeddings/", 400, id="slash-at-the-end-of-embeddings"),
         pytest.param("GET", "/v1/models?" + "x" * 20_000, 200, id="long-query"),
         pytest.param("POST", "/" + "x" * 20_000, 404, id="long-path"),
     ],
@@ -283,6 +293,26 @@ async def test_unknown_routes_get_the_error_object_too(
     assert "location" not in response.headers
     if status >= 400:
         assert response.json()["error"]["type"] == "invalid_request_error"
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/tokenize"])
+async def test_a_compressed_body_is_refused_by_its_header(
+    client: httpx.AsyncClient, path: str
+) -> None:
+    """Not for being no JSON; a body as it is may say so."""
+    sent = {"content-encoding": "gzip"}
+    response = await client.post(path, content=gzip.compress(_body()), headers=sent)
+    assert response.status_code == 415
+    assert "Content-Encoding 'gzip'" in response.json()["error"]["message"]
+    named = {"content-encoding": "identity"}
+    response = await client.post("/v1/chat/completions", content=_body(), headers=named)
+    assert response.status_code == 200
+
+
+async def test_a_byte_order_mark_is_no_part_of_json(client: httpx.AsyncClient) -> None:
+    """Some programs write one in front of UTF-8."""
+    response = await client.post("/v1/chat/completions", content=b"\xef\xbb\xbf" + _body())
+    assert response.status_code == 200
 
 
 async def test_base64_may_hold_line_breaks(client: httpx.AsyncClient) -> None:

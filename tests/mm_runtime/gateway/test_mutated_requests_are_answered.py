@@ -44,6 +44,7 @@ CHAT = {
     "top_logprobs": 2,
     "repetition_penalty": 1.1,
     "ignore_eos": False,
+    "guided_json": None,
     "guided_regex": None,
     "guided_choice": None,
     "guided_grammar": None,

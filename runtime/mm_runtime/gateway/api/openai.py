@@ -21,6 +21,7 @@ from mm_runtime.gateway.api.response_format import ResponseFormat, TextFormat
 from mm_runtime.gateway.api.structured_outputs import (
     Grammar,
     Pattern,
+    Schema,
     StructuredOutputs,
     Texts,
 )
@@ -156,7 +157,7 @@ class GenerationRequest(Wire):
         return tuple(dict.fromkeys([self.stop] if isinstance(self.stop, str) else self.stop))
 
 
-_GUIDES = ("guided_regex", "guided_choice", "guided_grammar", "structured_outputs")
+_GUIDES = ("guided_json", "guided_regex", "guided_choice", "guided_grammar", "structured_outputs")
 
 
 class SampledRequest(GenerationRequest):
@@ -168,6 +169,7 @@ class SampledRequest(GenerationRequest):
     ignore_eos: StrictBool | None = None
     stop_token_ids: list[TokenId] | None = Field(default=None, max_length=MAX_STOP_IDS)
     skip_special_tokens: StrictBool | None = None
+    guided_json: Schema | None = None
     guided_regex: Pattern | None = None
     guided_choice: Texts | None = None
     guided_grammar: Grammar | None = None
@@ -333,7 +335,7 @@ def _form_of_prompt(prompt: object) -> str:
         return "<string>"
     if not prompt or isinstance(prompt[0], str):
         return "<texts>"
-    return "<tokens>" if isinstance(prompt[0], int) else "<prompts>"
+    return "<prompts>" if isinstance(prompt[0], list) else "<tokens>"
 
 
 _Text = Annotated[str, Field(min_length=1)]

@@ -84,6 +84,7 @@ PARAMETERS: Mapping[str, Parameter] = {
         "`json_object`, `json_schema`, `text`; `structural_tag` on Reference",
         (TextFormat(type="text"),),
     ),
+    "guided_json": Parameter(_ALL, "a JSON schema that the answer is of, or a text of one"),
     "guided_regex": Parameter(_ALL, "a pattern that the answer matches; on PyTorch since 1.2"),
     "guided_choice": Parameter(_ALL, "texts of which the answer is one; on PyTorch since 1.2"),
     "guided_grammar": Parameter(_ONLY_REFERENCE, "a grammar in llguidance's dialect of lark"),

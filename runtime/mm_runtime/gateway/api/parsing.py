@@ -9,6 +9,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from mm_edge.json_cost import check_cost
+from mm_edge.json_text import without_mark
 from mm_runtime.gateway.api.audio import TranscriptionRequest, TranslationRequest
 from mm_runtime.gateway.api.form import read_form
 from mm_runtime.gateway.api.large_images import put_back, take_out
@@ -61,7 +62,7 @@ def _parse_json(kind: type[_Request], body: bytes, _content_type: str) -> _Reque
         InvalidRequestError: not JSON, or not a request that is served; `param` names the part.
     """
     check_cost(body)
-    return _checked(lambda: kind.model_validate_json(body))
+    return _checked(lambda: kind.model_validate_json(without_mark(body)))
 
 
 def parse_chat(body: bytes, content_type: str) -> ChatRequest:
@@ -140,7 +141,10 @@ def _checked(validate: Callable[[], _Request]) -> _Request:
 
 def _explain_body(error: ErrorDetails) -> str:
     if error["type"] == "json_invalid":
-        return f"The body is not JSON: {error['ctx']['error']}."
+        reason = error["ctx"]["error"]
+        half = "surrogate" in reason or "end of hex escape" in reason
+        more = "; half of a character beyond U+FFFF stands there alone" if half else ""
+        return f"The body is not JSON: {reason}{more}."
     return f"The body must be a completion request: {_lower(error['msg'])}."
 
 

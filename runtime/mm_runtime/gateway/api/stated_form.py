@@ -63,12 +63,13 @@ class StatedForm:
 def stated_form(request: SampledRequest) -> StatedForm | None:
     """Return the form that a request states; None: any text, or that of a call."""
     for param, guide in (
+        ("guided_json", _made(JsonSchema, request.guided_json)),
         ("guided_regex", _made(Pattern, request.guided_regex)),
         ("guided_choice", _made(Choice, request.guided_choice)),
         ("guided_grammar", _made(Grammar, request.guided_grammar)),
     ):
         if guide is not None:
-            return StatedForm(guide, param)
+            return StatedForm(guide, param, param)
     if request.structured_outputs is not None:
         return _structured(request.structured_outputs)
     match request.response_format:

@@ -33,12 +33,13 @@ def _read(schema: object) -> object:
         raise ValueError(message) from None
 
 
+Schema = Annotated[dict[str, Any], BeforeValidator(_read)]
+
+
 class StructuredOutputs(Wire):
     """One form of an answer."""
 
-    json_schema: Annotated[dict[str, Any], BeforeValidator(_read)] | None = Field(
-        default=None, alias="json"
-    )
+    json_schema: Schema | None = Field(default=None, alias="json")
     json_object: StrictBool | None = None
     regex: Pattern | None = None
     choice: Texts | None = None

@@ -31,6 +31,8 @@ from mm_runtime.gateway.server_metrics import ServerMetrics
 
 _METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
+Respond = Callable[[Request], Awaitable[Response]]
+
 
 @dataclass(frozen=True, slots=True)
 class Routes:
@@ -138,17 +140,19 @@ def build_app(
             *_posts("/v1/responses", response),
             *_posts("/v1/audio/transcriptions", transcription),
             *_posts("/v1/audio/translations", translation),
-            Route("/tokenize", routes.tokenize.respond, methods=["POST"]),
-            Route("/detokenize", routes.detokenize.respond, methods=["POST"]),
-            Route("/v1/embeddings", routes.embeddings, methods=["POST"]),
-            Route("/openapi.json", routes.openapi),
-            *([Route("/docs", routes.docs)] if routes.page is not None else ()),
-            Route("/v1/models", routes.list_models),
+            *_posts("/tokenize", routes.tokenize.respond),
+            *_posts("/detokenize", routes.detokenize.respond),
+            *_posts("/v1/embeddings", routes.embeddings),
+            *_gets("/openapi.json", routes.openapi),
+            *(_gets("/docs", routes.docs) if routes.page is not None else ()),
+            *_gets("/v1/models", routes.list_models),
+            # First: the other one would take the slash for a part of the name.
+            Route("/v1/models/{name:path}/", routes.get_model),
             Route("/v1/models/{name:path}", routes.get_model),
-            Route(GATEWAY_LIVE, routes.healthz),
-            Route(GATEWAY_READY, routes.readyz),
-            Route(GATEWAY_EVALUATION, routes.evaluated),
-            Route(METRICS_PATH, routes.metrics_text),
+            *_gets(GATEWAY_LIVE, routes.healthz),
+            *_gets(GATEWAY_READY, routes.readyz),
+            *_gets(GATEWAY_EVALUATION, routes.evaluated),
+            *_gets(METRICS_PATH, routes.metrics_text),
         ],
         exception_handlers={
             HTTPException: _routing_error,
@@ -160,9 +164,14 @@ def build_app(
     return app
 
 
-def _posts(path: str, endpoint: Endpoint) -> list[Route]:
+def _posts(path: str, endpoint: Endpoint | Respond) -> list[Route]:
     """Return the routes of an endpoint: with a slash at the end it is the same, not a redirect."""
     return [Route(one, endpoint, methods=["POST"]) for one in (path, f"{path}/")]
+
+
+def _gets(path: str, respond: Respond) -> list[Route]:
+    """Return the same of what is read."""
+    return [Route(one, respond) for one in (path, f"{path}/")]
 
 
 async def _gateway_error(_: Request, error: Exception) -> Response:
