@@ -131,6 +131,19 @@ async def test_items_become_a_prompt(tmp_path: Path) -> None:
         ),
         pytest.param({"tools": [TOOL]}, "tools", "no place for tools", id="tools"),
         pytest.param({"tool_choice": "required"}, "tool_choice", "no `tools`", id="no-tools"),
+        pytest.param({"tool_choice": "always"}, "tool_choice", "'required'", id="no-choice"),
+        pytest.param(
+            {"tool_choice": {"type": "file_search"}},
+            "tool_choice.type",
+            "'function'",
+            id="choice-of-another-kind",
+        ),
+        pytest.param(
+            {"tools": [{"type": "web_search"}]},
+            "tools[0].type",
+            "'function'",
+            id="tool-of-another-kind",
+        ),
         pytest.param(
             {"text": {"format": {"type": "xml"}}}, "text.format", "json_schema", id="format"
         ),

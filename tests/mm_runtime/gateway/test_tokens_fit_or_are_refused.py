@@ -59,3 +59,5 @@ def test_a_text_of_megabytes_is_refused_uncounted() -> None:
     with pytest.raises(InvalidRequestError, match=r"at most 100 .* 6401 characters") as caught:
         check_characters(LIMITS, "a" * 6401, "messages")
     assert (caught.value.code, caught.value.param) == ("context_length_exceeded", "messages")
+    with pytest.raises(InvalidRequestError, match=r"Your prompt\[1\] has 6401 characters"):
+        check_characters(LIMITS, "a" * 6401, "prompt[1]")

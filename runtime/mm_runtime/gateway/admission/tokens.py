@@ -76,8 +76,8 @@ def budget_tokens(
     composed = f" ({image_tokens} of them for {images} image(s))" if images else ""
     if prompt > limits.max_input_len:
         raise _too_long(
-            f"This model takes prompts of at most {limits.max_input_len} tokens. Your {param} "
-            f"have {prompt} tokens{composed}. Shorten them.",
+            f"This model takes prompts of at most {limits.max_input_len} tokens. "
+            f"{_of(param)} {prompt} tokens{composed}. Shorten the {param}.",
             param,
         )
     if limits.decoder_tokens is not None:
@@ -102,10 +102,15 @@ def check_characters(limits: ContextLimits, prompt: str, param: str) -> None:
     """
     if surely_exceeds(prompt, limits.max_input_len):
         raise _too_long(
-            f"This model takes prompts of at most {limits.max_input_len} tokens. Your {param} "
-            f"have {len(prompt)} characters. Shorten them.",
+            f"This model takes prompts of at most {limits.max_input_len} tokens. "
+            f"{_of(param)} {len(prompt)} characters. Shorten the {param}.",
             param,
         )
+
+
+def _of(param: str) -> str:
+    """Return the beginning of a sentence about what a part of a request has."""
+    return f"Your {param} {'have' if param.endswith('s') else 'has'}"
 
 
 def _own_answer(limits: ContextLimits, begun: int, wanted: int | None) -> int:

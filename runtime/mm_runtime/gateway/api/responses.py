@@ -7,7 +7,7 @@ from pydantic import Discriminator, Field, PrivateAttr, StrictBool, Tag
 from mm_runtime.gateway.api.messages import MAX_MESSAGES, MAX_PARTS
 from mm_runtime.gateway.api.openai import MAX_LABELS, ChatRequest
 from mm_runtime.gateway.api.response_format import JsonFormat, TextFormat
-from mm_runtime.gateway.api.tools import MAX_TOOLS, CalledFunction, Function
+from mm_runtime.gateway.api.tools import MAX_TOOLS, CalledFunction, Function, form_of_choice
 from mm_runtime.gateway.api.wire import Wire, form
 
 _INT64 = 2**63 - 1
@@ -102,17 +102,27 @@ Input = Annotated[
 ]
 
 
-class FunctionTool(Function):
+class Kind(Wire):
+    """What a tool is; it is checked first, for the fields of others are others."""
+
+    type: Literal["function"]
+
+
+class FunctionTool(Function, Kind):
     """A function that the model may call."""
 
-    type: Literal["function"]
 
-
-class NamedTool(Wire):
+class NamedTool(Kind):
     """The function that must be called."""
 
-    type: Literal["function"]
     name: str = Field(max_length=64)
+
+
+Choice = Annotated[
+    Annotated[Literal["none", "auto", "required"], Tag("<word>")]
+    | Annotated[NamedTool, Tag("<function>")],
+    Discriminator(form_of_choice),
+]
 
 
 class SchemaText(Wire):
@@ -153,7 +163,7 @@ class ResponsesRequest(Wire):
     stream_options: ResponseStream | None = None
     text: TextOptions | None = None
     tools: Annotated[list[FunctionTool], Field(max_length=MAX_TOOLS)] | None = None
-    tool_choice: Literal["none", "auto", "required"] | NamedTool | None = None
+    tool_choice: Choice | None = None
     parallel_tool_calls: StrictBool | None = None
     # Not served: nothing is kept between two requests.
     store: Literal[False] | None = None

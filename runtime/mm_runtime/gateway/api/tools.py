@@ -102,12 +102,13 @@ class NamedChoice(Wire):
     function: NamedFunction
 
 
-def _form(value: object) -> str:
+def form_of_choice(value: object) -> str:
+    """Return the branch of a choice, which its errors name."""
     return "<word>" if isinstance(value, str) else "<function>"
 
 
 ToolChoice = Annotated[
     Annotated[Literal["none", "auto", "required"], Tag("<word>")]
     | Annotated[NamedChoice, Tag("<function>")],
-    Discriminator(_form),
+    Discriminator(form_of_choice),
 ]
