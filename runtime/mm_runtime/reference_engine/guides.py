@@ -103,7 +103,8 @@ class Guide:
         """Return [vocabulary]: which tokens may follow an answer, which only ever grows.
 
         Raises:
-            RequestError: the answer has left its form, or following it takes too much.
+            RequestError: the answer has left its form, no token keeps to it, or following it takes
+                too much.
         """
         if self._allowed is None or len(answer) > self._seen:
             self._matcher.consume_tokens(list(answer[self._seen :]))
@@ -113,6 +114,12 @@ class Guide:
                 reason = _reason(self._matcher.get_error())
                 raise RequestError(f"guided_decoding_guide: {reason}")
             found = np.unpackbits(bits, bitorder="little")[: self._size]
+            if not found.any():
+                # Not all vocabularies have all letters: without bytes there is no way to the rest.
+                raise RequestError(
+                    "guided_decoding_guide: no token of the model's vocabulary may come after the "
+                    f"{self._seen} of the answer; it cannot spell what the form needs"
+                )
             self._allowed = found.astype(np.bool_)
         return self._allowed
 

@@ -106,10 +106,15 @@ async def test_refusals(
     assert again.choices[0].message.content.strip() == SAMPLE.answer
 
 
-async def test_words_that_the_model_lacks(real: RealGateway, real_client: AsyncOpenAI) -> None:
+@pytest.mark.parametrize("temperature", [0, 1.5], ids=["greedy", "sampled"])
+@pytest.mark.parametrize("stream", [False, True], ids=["plain", "stream"])
+async def test_words_that_the_model_lacks(
+    real: RealGateway, real_client: AsyncOpenAI, *, stream: bool, temperature: float
+) -> None:
     """No token begins an object: the request fails with a reason, and alone."""
-    form = {"type": "json_object"}
-    with pytest.raises(BadRequestError, match="guided_decoding_guide"):
-        await real_client.chat.completions.create(**_body(real, response_format=form))
+    body = _body(real, response_format={"type": "json_object"})
+    body |= {"stream": stream, "temperature": temperature}
+    with pytest.raises(BadRequestError, match=r"no token of .* may come after the 0"):
+        await real_client.chat.completions.create(**body)
     again = await real_client.chat.completions.create(**_body(real))
     assert again.choices[0].message.content.strip() == SAMPLE.answer
