@@ -35,6 +35,11 @@ def test_another_name_is_the_only_change_of_json() -> None:
     assert json.loads(reading.named("llava")) == {**body, "model": "llava"}
 
 
+def test_a_byte_order_mark_is_passed_over() -> None:
+    """The gateway behind reads the body without it, too."""
+    assert read_json(b'\xef\xbb\xbf{"model": "llava"}', "application/json").model == "llava"
+
+
 def test_another_name_is_the_only_change_of_a_form() -> None:
     """Bytes of files stay, also those that look like a boundary or like the field."""
     audio = b'RIFF\r\n--frontie\r\nname="model"\r\n\r\nno\r\n\x00\xff'

@@ -80,9 +80,11 @@ def test_free_answers_are_noise(pair: RealGateway, client: OpenAI) -> None:
     assert not re.match(r"\s*\{|re+d$|wet$", text)
 
 
-def test_schemas(pair: RealGateway, client: OpenAI) -> None:
+@pytest.mark.parametrize("spelt", ["response_format", "guided_json"])
+def test_schemas(pair: RealGateway, client: OpenAI, spelt: str) -> None:
     """The answer is the object; references and lists of types are written out on the way."""
-    choice = _answer(pair, client, response_format=_schema(SCHEMA))
+    form = {"response_format": _schema(SCHEMA), "guided_json": SCHEMA}
+    choice = _answer(pair, client, **{spelt: form[spelt]})
     assert choice.finish_reason == "stop"
     found = json.loads(choice.message.content)
     assert set(found) == {"a", "b"}

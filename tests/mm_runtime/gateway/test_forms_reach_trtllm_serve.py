@@ -85,6 +85,7 @@ async def _answer(client: AsyncOpenAI, **form: object) -> str:
 async def test_schemas(client: AsyncOpenAI) -> None:
     """Every version keeps them: the answer is the object, and not a list or a sentence."""
     assert json.loads(await _answer(client, response_format=NAMED)) == {"a": 1}
+    assert json.loads(await _answer(client, guided_json=SCHEMA)) == {"a": 1}
     assert json.loads(await _answer(client, response_format={"type": "json_object"})) == {}
 
 
