@@ -171,8 +171,8 @@ def _speed(result: dict[str, Any]) -> Iterator[str]:
     yield ""
     yield f"Milliseconds of a decoding step at {result['context']} positions, in brackets over the"
     yield "roofline: weights, keys and values over 3.35 TB/s, the memory of an H100. Random weights"
-    yield "in bfloat16. The same where steps follow each other without a copy of their tokens to the"
-    yield "processor:"
+    yield "in bfloat16. The same where steps follow each other without a copy of their tokens to"
+    yield "the processor:"
     yield ""
     rows = [row[:-1] for row in _speeds(result, "gpu_ms", "gpu_over")]
     yield from table(["model", "computed", *batches], rows)
