@@ -28,8 +28,12 @@ TEXT: dict[str, Any] = SHARED | {
 MEAN, STD = [0.5, 0.5, 0.5], [0.5, 0.5, 0.5]
 
 
-def save(model: Any, folder: Path) -> None:
-    """Make weights that matter: what starts as zero or one would hide a mistake."""
+def save(model: Any, folder: Path, *, embeddings: float = 1.0) -> None:
+    """Make weights that matter: what starts as zero or one would hide a mistake.
+
+    Embeddings of tokens are multiplied. Where the model enlarges them and they are the weights of
+    its logits, too, each token would be followed by itself, whatever is before it.
+    """
     import torch  # noqa: PLC0415
 
     with torch.no_grad():
@@ -38,6 +42,8 @@ def save(model: Any, folder: Path) -> None:
                 weight.add_(torch.randn_like(weight) * 0.2)
             elif weight.ndim > 1:
                 weight.copy_(torch.randn_like(weight) * 0.15)
+            if "embed_tokens" in name:
+                weight.mul_(embeddings)
     model.generation_config.eos_token_id = END
     model.generation_config.pad_token_id = PAD
     model.generation_config.bos_token_id = BEGIN

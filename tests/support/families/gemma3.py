@@ -39,7 +39,7 @@ def write(folder: Path) -> None:
 
     vision = SiglipVisionConfig(**SHARED, image_size=2 * SIDE, patch_size=PATCH // 2)
     text = Gemma3TextConfig(
-        **TEXT | {"num_hidden_layers": 3, "head_dim": 24, "query_pre_attn_scalar": 16},
+        **TEXT | {"num_hidden_layers": 3, "head_dim": 24, "query_pre_attn_scalar": 4},
         # Shorter than an image, so that even its own features are partly out of sight.
         sliding_window=6,
         layer_types=["sliding_attention", "sliding_attention", "full_attention"],
@@ -56,7 +56,7 @@ def write(folder: Path) -> None:
         eoi_token_index=id_of("<end_of_image>", TOKENS),
         mm_tokens_per_image=16,
     )
-    save(Gemma3ForConditionalGeneration(config), folder)
+    save(Gemma3ForConditionalGeneration(config), folder, embeddings=0.4)
     write_tokenizer(folder, TOKENS)
     (folder / "chat_template.jinja").write_text(TEMPLATE)
     write_processor(
