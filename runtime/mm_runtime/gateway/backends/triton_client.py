@@ -24,14 +24,13 @@ from tritonclient.grpc.service_pb2_grpc import GRPCInferenceServiceStub
 from tritonclient.utils import np_to_triton_dtype
 
 from mm_runtime.base.grpc_channel import CHANNEL
+from mm_runtime.base.varint import varint
 
 _LENGTH = Struct("<I")
 """In front of each text."""
 
 _CONTENT = bytes([ModelInferRequest.RAW_INPUT_CONTENTS_FIELD_NUMBER << 3 | 2])
 """In front of each tensor's content: number of the field, and that a length follows."""
-
-_SEVEN_BITS, _MORE = 0x7F, 0x80
 
 _COPIED_BYTES = 4096
 """Contents below are cheaper to copy than to look at."""
@@ -120,20 +119,10 @@ def _message(
         kind = np_to_triton_dtype(one.values.dtype)
         message.inputs.add(name=one.name, datatype=kind, shape=one.values.shape)
         content = _content(one.values)
-        contents += (_CONTENT, _varint(len(content)), content)
+        contents += (_CONTENT, varint(len(content)), content)
     for name in outputs:
         message.outputs.add(name=name)
     return b"".join((message.SerializeToString(), *contents))
-
-
-def _varint(number: int) -> bytes:
-    """Return a number as protobuf writes it: seven bits a byte, the lowest first."""
-    written = bytearray()
-    while number > _SEVEN_BITS:
-        written.append(number & _SEVEN_BITS | _MORE)
-        number >>= 7
-    written.append(number)
-    return bytes(written)
 
 
 def _content(values: NDArray[Any]) -> bytes | memoryview:

@@ -22,6 +22,7 @@ from tritonclient.utils import (
     triton_to_np_dtype,
 )
 
+from mm_runtime.base.varint import SEVEN_BITS, varint
 from mm_runtime.serving.tensors import BFLOAT16_BITS, Tensors
 
 _BYTES = 2
@@ -29,9 +30,6 @@ _BYTES = 2
 
 _OTHERS = {0: 0, 1: 8, 5: 4}
 """Wire type of numbers -> their bytes; 0: as many as say that one follows."""
-
-_LAST = 0x80
-"""Set in each byte of a number but its last one."""
 
 
 def request_of(model: str, inputs: Tensors, outputs: Sequence[str]) -> bytes:
@@ -53,7 +51,7 @@ def request_of(model: str, inputs: Tensors, outputs: Sequence[str]) -> bytes:
     field = head.DESCRIPTOR.fields_by_name["raw_input_contents"].number
     parts = [head.SerializeToString()]
     for content in contents:
-        parts += [_number(field << 3 | _BYTES), _number(content.nbytes), content]
+        parts += [varint(field << 3 | _BYTES), varint(content.nbytes), content]
     return b"".join(parts)
 
 
@@ -139,16 +137,7 @@ def _read_number(message: memoryview, at: int) -> tuple[int, int]:
             raise ValueError("it ends within a number")
         byte = message[at]
         at += 1
-        value |= (byte & ~_LAST) << shift
-        if byte < _LAST:
+        value |= (byte & SEVEN_BITS) << shift
+        if byte <= SEVEN_BITS:
             return value, at
     raise ValueError("a number is too long")
-
-
-def _number(value: int) -> bytes:
-    found = bytearray()
-    while value >= _LAST:
-        found.append(value & (_LAST - 1) | _LAST)
-        value >>= 7
-    found.append(value)
-    return bytes(found)
