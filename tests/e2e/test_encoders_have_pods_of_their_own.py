@@ -2,6 +2,7 @@
 
 import base64
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -12,6 +13,7 @@ from openai import OpenAI
 from prometheus_client.parser import text_string_to_metric_families
 
 from mm_api.labels import APP_COMPONENT, Component
+from mm_runtime.serving.metrics.collected import COLLECTED_SECONDS
 from support.eventually import eventually
 from support.installed import RESOURCES, Installed, Space, model_space
 from support.service_clients import client_of
@@ -41,6 +43,9 @@ def served_model(installed: Installed) -> Iterator[Space]:
         space.apply(space.model(MODEL, "tiny", vision=VISION))
         space.wait_ready(MODEL, READY_SECONDS)
         space.wait(MODEL, "EncodersReady", lambda found: found.holds, READY_SECONDS)
+        eventually(lambda: _knows_encoders(space), showing=lambda: _encoder_lines(space))
+        eventually(lambda: _work_is_measured(space))
+        time.sleep(4 * COLLECTED_SECONDS)  # its last requests may not be on the pages yet
         yield space
 
 
@@ -81,6 +86,30 @@ def _counted(space: Space, component: str, port: int, metric: str) -> dict[tuple
                     key = tuple(one.labels.get(name, "") for name in ("by", "reason", "result"))
                     found[key] = found.get(key, 0) + one.value
     return found
+
+
+def _encoder_lines(space: Space) -> list[str]:
+    """Return which encoders the server has reported, the newest look-up last."""
+    (pod,) = _pods(space, Component.SERVER)
+    log = space.kubectl("logs", pod["metadata"]["name"], "-c", "server")
+    return [line for line in log.splitlines() if "vision encoders: " in line]
+
+
+def _knows_encoders(space: Space) -> bool:
+    """Return whether the server's last look-up found both: DNS is seconds behind their readiness.
+
+    Until then it encodes images itself, or has all of them encoded by the first of the two.
+    """
+    last = _encoder_lines(space)[-1]
+    return all(f"{pod['status']['podIP']}:" in last for pod in _pods(space, Component.ENCODER))
+
+
+def _work_is_measured(space: Space) -> bool:
+    """Return whether the server's own benchmark is over, whose requests about images count, too.
+
+    It begins once the server is Ready and no client's request is inside.
+    """
+    return bool(_counted(space, Component.SERVER, 8080, "mm_work_seconds"))
 
 
 def _by(space: Space) -> dict[str, float]:
