@@ -43,13 +43,14 @@ def compare_recorded(content: bytes, expected: str | None, where: str) -> None:
     """Compare a manifest with the digest that its build recorded; None: nothing was recorded.
 
     Raises:
-        EngineCorruptError: the store holds another engine under this fingerprint.
+        EngineCorruptError: the store holds another engine under this fingerprint, or other bytes.
     """
     found = hashlib.sha256(content).hexdigest()
     if expected is not None and found != expected:
         raise EngineCorruptError(
             f"{where} is not the manifest of the recorded build: sha256 {found}; expected"
-            f" {expected}. The engine was replaced in the store; the operator verifies it again."
+            f" {expected}. The engine was replaced in the store, or its manifest was damaged; the"
+            " operator verifies it again."
         )
 
 
