@@ -132,8 +132,10 @@ def test_a_killed_build_job_continues(installed: Installed, tmp_path: Path) -> N
         apply(space, job("journal", image, ["cat", f"{engine}/build/journal.json"]))
         entries = json.loads(log_of(space, ended(space, "journal")))["entries"]
         ran = [entry["argv"] for entry in entries if entry["argv"]]
-        assert site.plan.trtllm is not None
-        planned = [site.plan.trtllm.convert, *site.plan.trtllm.engines]
+        steps = site.plan.trtllm
+        assert steps is not None
+        assert steps.tokenizer_info is not None
+        planned = [steps.tokenizer_info, steps.convert, *steps.engines]
         assert [command.argv for command in planned] == ran
 
         verify = ["mm-runtime", "store", "verify", "--store", "/mnt/claim/store"]

@@ -56,7 +56,7 @@ async def test_ten_minutes_of_silence_lower_nothing(
 
         assert site.ticks == [3] * (TEN_MINUTES + 1)
         assert silent["condition"] == (False, "MetricsMissing")
-        assert "cannot be reached" in silent["reported"]
+        assert "cannot be reached" in silent["message"]
         with running_prometheus(folder, scraping(a=gateways), port=port) as prometheus:
             await seen(prometheus, 3)
             await falls(site)
