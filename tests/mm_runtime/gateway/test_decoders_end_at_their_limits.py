@@ -282,6 +282,39 @@ async def test_the_loop_runs_while_a_large_answer_comes(decoders: Decoders) -> N
     assert turns - before > 30
 
 
+async def test_the_loop_runs_where_the_pipe_is_never_empty(
+    decoders: Decoders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A decoder that writes as fast as is read: each piece is of another turn of the loop."""
+    turns, read = 0, os.readv
+    pieces: list[int] = []
+
+    def waiting(pipe: int, into: list[memoryview]) -> int:
+        while True:
+            try:
+                count = read(pipe, into)
+            except BlockingIOError:
+                time.sleep(0.001)
+                continue
+            pieces.append(turns)
+            return count
+
+    async def turn() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    await _decode(decoders, breaking_jobs.echo)
+    monkeypatch.setattr(os, "readv", waiting)
+    turning = asyncio.create_task(turn())
+    assert len(await _decode(decoders, breaking_jobs.black, b"30000000")) == 30_000_000
+    turning.cancel()
+    assert len(pieces) > 20
+    # Its header and the first piece behind it may come in one.
+    assert len(set(pieces)) >= len(pieces) - 2
+
+
 async def test_what_waits_for_a_decoder_ends_with_them() -> None:
     """For a place, for one that starts, or for one whose start has not begun."""
     async for two in _decoders(120, count=2):

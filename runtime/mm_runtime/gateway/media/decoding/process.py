@@ -177,9 +177,11 @@ class DecoderProcess:
                 # A decoder that ends leaves its pipe without a reader: that is an event, too.
                 loop = asyncio.get_running_loop()
                 await _event(self._tasks, loop.add_writer, loop.remove_writer)
+                continue
+            if left:
+                await asyncio.sleep(0)  # as below
 
     async def _read(self, into: bytearray | memoryview) -> bytearray | memoryview:
-        # A pipe's content at a time, in half a millisecond: other streams have their turn between.
         left = memoryview(into)
         while left:
             try:
@@ -191,6 +193,10 @@ class DecoderProcess:
             if not count:
                 raise EOFError
             left = left[count:]
+            if left:
+                # A pipe's content at a time, in half a millisecond: other streams have their turn
+                # between, also where the decoder fills it as fast as it is read.
+                await asyncio.sleep(0)
         return into
 
     def _why_ended(self, cpu_seconds: int) -> str:
