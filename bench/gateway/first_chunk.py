@@ -17,18 +17,15 @@ import json
 import os
 import platform
 import statistics
-import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import psutil
-from checkouts import ROOT, checked_out, environment
+from checkouts import ROOT, checked_out, started
 from own_cost import exact_ms, tenth
 from PIL import Image
 from stream_client import StreamClient
@@ -79,19 +76,6 @@ def chat(url: str | None) -> dict[str, Any]:
         "temperature": 0,
         "stream": True,
     }
-
-
-@contextmanager
-def started(checkout: Path, program: str, *words: str) -> Iterator[tuple[psutil.Process, int]]:
-    """Run a program that prints its port; yield its process and that."""
-    command = [sys.executable, str(Path(__file__).parent / program), *words]
-    of_checkout = environment(checkout)
-    with subprocess.Popen(command, stdout=subprocess.PIPE, env=of_checkout) as process:
-        assert process.stdout is not None
-        try:
-            yield psutil.Process(process.pid), int(process.stdout.readline())
-        finally:
-            process.terminate()
 
 
 async def measured(

@@ -15,12 +15,10 @@ import json
 import os
 import platform
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +26,7 @@ import httpx
 import numpy as np
 import psutil
 import torch
-from checkouts import ROOT, checked_out, environment
+from checkouts import ROOT, checked_out, started
 from goals import Goal, to_json, to_lines
 from PIL import Image
 
@@ -59,20 +57,11 @@ HIDDEN = 4096
 DEADLINE_SECONDS = 120
 
 
-@contextmanager
 def gateway(
     folder: Path, *more: str, checkout: Path = ROOT
-) -> Iterator[tuple[psutil.Process, int]]:
-    """Run a gateway of a checkout's code until the block ends; yield its process and port."""
-    program = Path(__file__).parent / "null_gateway.py"
-    command = [sys.executable, str(program), str(folder), *more]
-    of_checkout = environment(checkout)
-    with subprocess.Popen(command, stdout=subprocess.PIPE, env=of_checkout) as process:
-        assert process.stdout is not None
-        try:
-            yield psutil.Process(process.pid), int(process.stdout.readline())
-        finally:
-            process.terminate()
+) -> AbstractContextManager[tuple[psutil.Process, int]]:
+    """Return what runs a gateway of a checkout's code; yields its process and port."""
+    return started(checkout, "null_gateway.py", str(folder), *more)
 
 
 def own_seconds(process: psutil.Process) -> float:
