@@ -13,7 +13,8 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from mm_runtime.serving.captures import capture_on, doubled
+from mm_api.captured_passes import doubled
+from mm_runtime.serving.captures import capture_on
 
 SHORTEST_SPAN = 256
 """Positions that the first graph reads; the next ones read twice as many each."""

@@ -1,6 +1,6 @@
 """Passes of fixed shapes as CUDA graphs, which a GPU starts at once; elsewhere they just run."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import torch
@@ -65,14 +65,3 @@ def _launching(graph: Any, calls: CudaCalls | None) -> Callable[[], None]:
         calls.launch(known)
 
     return launch
-
-
-def doubled(first: int, last: int) -> list[int]:
-    """Return `first`, twice that, and so on below `last`, and `last`."""
-    return [*_below(first, last), last]
-
-
-def _below(size: int, last: int) -> Iterator[int]:
-    while size < last:
-        yield size
-        size *= 2

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 import torch
 
+from mm_api.captured_passes import captured_passes, part_sizes
 from mm_api.families import FAMILIES
 from mm_runtime.reference_engine.checkpoint import Checkpoint
-from mm_runtime.reference_engine.fused.decoder import FusedDecoder, part_sizes
+from mm_runtime.reference_engine.fused.decoder import FusedDecoder
 from mm_runtime.reference_engine.fused.kernels import Heads, Stored
 from mm_runtime.reference_engine.fused.opening import open_kernels
 from mm_runtime.reference_engine.language_model import LanguageModel
@@ -204,6 +205,24 @@ def test_part_sizes(limit: int, expected: list[int]) -> None:
     """Up to the longest prompt, which is always there."""
     assert part_sizes(limit) == expected
     assert part_sizes(4096)[-1] == 1024
+
+
+@pytest.mark.parametrize(("slots", "length"), [(1, 20), (3, 100), (16, 1024)])
+def test_the_plan_counts_every_captured_pass(slots: int, length: int) -> None:
+    """Each takes the driver's memory: decoding rows, parts of prompts, and both together."""
+    model = LanguageModel(
+        Checkpoint(
+            folder=CHECKPOINT,
+            family="llava",
+            dtype="float32",
+            slots=slots,
+            max_length=length,
+            kernels=PlainKernels(),
+        )
+    )
+    fused = model._fused
+    assert fused is not None
+    assert len(fused._passes) == captured_passes(slots, length, adapters=False)
 
 
 def test_a_processor_has_no_kernels() -> None:

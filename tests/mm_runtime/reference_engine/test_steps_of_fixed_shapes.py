@@ -3,8 +3,9 @@
 import pytest
 import torch
 
+from mm_api.captured_passes import doubled
 from mm_runtime.reference_engine.checkpoint import Checkpoint
-from mm_runtime.reference_engine.decode_graphs import DecodeGraphs, doubled
+from mm_runtime.reference_engine.decode_graphs import DecodeGraphs
 from mm_runtime.reference_engine.language_model import LanguageModel
 from mm_runtime.serving.device import CPU
 from mm_runtime.serving.generate.request import Request

@@ -6,6 +6,7 @@ planned at its fullest moment.
 
 from dataclasses import dataclass
 
+from mm_api.captured_passes import captured_passes, doubled
 from mm_api.documents.build_plan import EngineLimits
 from mm_api.documents.model_plan import EncoderMemory, GpuMemory, HostMemory, MemoryPlan
 from mm_api.documents.serving_plan import GpuSharing
@@ -72,10 +73,6 @@ and what torch holds and does not use."""
 _GRAPH_LAYER_BYTES = 640 << 10
 """Of the driver for each layer of a captured step. With the workspaces these took 131 MiB for 4
 layers in 12 graphs and 314 for 24 in 15 (H100), where this makes 158 and 353."""
-
-_LEAST_BESIDE, _PARTS_BESIDE = 8, 2
-"""Decoding rows of the first pass that reads part of a prompt, too, and the sizes of parts
-(`mm_runtime.reference_engine.fused.decoder`)."""
 
 _SHORTEST_SPAN = 256
 """Positions that the first captured step reads (`mm_runtime.reference_engine.decode_graphs`)."""
@@ -283,22 +280,17 @@ def _step_bytes(terms: Terms, size: int) -> int:
 
 
 def _graphs(target: Target, limits: EngineLimits) -> int:
-    """Return the layers of all captured steps: one for each number of rows and of positions.
+    """Return the layers of all captured passes.
 
-    With adapters there is another set, for passes in which a row has one. Passes that read part of
-    a prompt beside their tokens have no adapters.
+    A fused decoder has some for each number of decoding rows and each size of a part. Where its
+    kernels cannot be compiled, as in other families, there is one for each number of rows and of
+    positions; those have no adapters.
     """
     if target.family.kind is not Kind.PROMPT_TABLE:
         return 0
-    rows = _doublings(1, limits.max_batch_size)
-    sets = 2 if target.facts.lora else 1
-    steps = sets * rows * _doublings(_SHORTEST_SPAN, limits.max_seq_len)
-    least = min(_LEAST_BESIDE, limits.max_batch_size)
-    return target.facts.text.layers * (
-        steps + _PARTS_BESIDE * _doublings(least, limits.max_batch_size)
-    )
-
-
-def _doublings(first: int, last: int) -> int:
-    """Return how many sizes there are: `first`, twice that, and so on below `last`, and `last`."""
-    return 1 + max(0, (-(-last // first) - 1).bit_length())
+    slots, length = limits.max_batch_size, limits.max_seq_len
+    passes = len(doubled(1, slots)) * len(doubled(_SHORTEST_SPAN, length))
+    if target.family.fused_passes:
+        adapters = bool(target.facts.lora)
+        passes = max(passes, captured_passes(slots, length, adapters=adapters))
+    return target.facts.text.layers * passes

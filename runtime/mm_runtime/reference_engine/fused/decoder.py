@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import torch
 
+from mm_api.captured_passes import batches_beside, doubled, part_sizes, sizes_beside
 from mm_runtime.reference_engine.adapters import Adapter
 from mm_runtime.reference_engine.fused.inputs import PassInputs, Tokens
 from mm_runtime.reference_engine.fused.kernels import TOKEN, Kernels, Stored
@@ -22,20 +23,8 @@ from mm_runtime.reference_engine.fused.low_ranks import NO_ADAPTER, LowRank, Low
 from mm_runtime.reference_engine.fused.next_tokens import NextTokens
 from mm_runtime.reference_engine.fused.weights import Weights
 from mm_runtime.reference_engine.model import Part, Passed
-from mm_runtime.serving.captures import capture_on, doubled
+from mm_runtime.serving.captures import capture_on
 from mm_runtime.serving.device import send
-
-PARTS = (16, 32, 64, 128, 256, 384, 512, 640, 768, 1024)
-"""Rows of prompts in one pass: a part takes the smallest pass that holds it, and a longer part than
-the last takes several, which cost no more: that many rows keep a GPU computing."""
-
-PARTS_BESIDE = (32, 128)
-"""Rows of prompts in one pass with tokens. Parts beside decoding requests have at most 128 rows
-while few requests wait (`schedule`); longer ones take a pass of their own, which computes for
-longer than weights are read."""
-
-LEAST_BESIDE = 8
-"""Decoding rows of a pass that reads a part, too: fewer cost as much, and each size is a graph."""
 
 Passes = dict[tuple[int, int], Callable[[], None]]
 """Decoding rows and rows of a part -> the pass."""
@@ -72,8 +61,7 @@ class FusedDecoder:
         self._weights, self._kernels, self._device = weights, kernels, device
         self._batches = doubled(1, slots)
         self._parts = part_sizes(max_length)
-        self._beside = [rows for rows in PARTS_BESIDE if rows <= self._parts[-1]]
-        self._batches_beside = doubled(min(LEAST_BESIDE, slots), slots)
+        self._beside, self._batches_beside = sizes_beside(max_length), batches_beside(slots)
         heads, size = weights.heads, weights.dtype
         rows = slots + self._parts[-1]
 
@@ -382,9 +370,3 @@ class FusedDecoder:
 
 def _nothing_added(product: str, given: torch.Tensor, out: torch.Tensor) -> None:
     """Add nothing to a product: rows without adapters."""
-
-
-def part_sizes(max_length: int) -> list[int]:
-    """Return the sizes of passes for prompts of at most so many rows."""
-    largest = min(max_length, PARTS[-1])
-    return [*(size for size in PARTS if size < largest), largest]
