@@ -271,7 +271,6 @@ class Engine:
             prompt.prefilled += len(part.rows)
             prompt.length = prompt.prefilled
             if prompt.prefilled == len(prompt.prompt):
-                self._reuse.keep(len(slots.decoding), prompt)
                 slots.decode()
             elif broken := passed.broken.get(len(slots.decoding)):
                 slots.drop_reading()
@@ -279,6 +278,9 @@ class Engine:
         slots.turn_to_next()
         if choices is not None:
             self._advance(choices)
+        if prompt is not None and (slot := slots.decoding_slot(prompt)) is not None:
+            # Not before its first token is on its way: no prompt begins before the next turn.
+            self._reuse.keep(slot, prompt)
 
     def _tried(
         self, prompt: Running | None, part: Part | None, ahead: Ahead | None

@@ -13,6 +13,7 @@ from typing import Protocol
 import torch
 
 from mm_runtime.reference_engine.prefix_keys import BLOCK
+from mm_runtime.serving.device import sent
 
 Rows = tuple[torch.Tensor, torch.Tensor]
 """Keys and values, each [layers, heads, positions, head size]."""
@@ -70,7 +71,7 @@ class PrefixCache:
         """Copy blocks that are kept into the first positions of a slot."""
         if not names:
             return
-        places = [self._places[name] for name in names]
+        places = self._index([self._places[name] for name in names])
         for stored, rows in self._pairs(slot, 0, len(names)):
             rows.copy_(stored[places].permute(1, 2, 0, 3, 4))
         self._touch(names)
@@ -85,8 +86,9 @@ class PrefixCache:
             return
         places = [self._place(name) for name in new]
         try:
+            index = self._index(places)
             for stored, rows in self._pairs(slot, known, len(names)):
-                stored[places] = rows.permute(2, 0, 1, 3, 4)
+                stored[index] = rows.permute(2, 0, 1, 3, 4)
         except Exception:
             self._free += places
             raise
@@ -94,6 +96,10 @@ class PrefixCache:
         self._places.update(zip(new, places, strict=True))
         self.counts.used_bytes = len(self._places) * self.block_bytes
         self._touch(names)
+
+    def _index(self, places: Sequence[int]) -> torch.Tensor:
+        """Return places on the device: with a list, torch waits for the pass that runs there."""
+        return sent(torch.tensor(places, dtype=torch.long), self._keys.device)
 
     def _known(self, names: Sequence[bytes]) -> Iterator[bytes]:
         for name in names:

@@ -43,6 +43,11 @@ class Slots:
             self.decoding.append(self.reading)
             self.reading = None
 
+    def decoding_slot(self, running: Running) -> int | None:
+        """Return the slot of a request; None: it does not decode."""
+        found = (slot for slot, one in enumerate(self.decoding) if one is running)
+        return next(found, None)
+
     def drop_reading(self) -> None:
         """Free the slot of the prompt that is read."""
         self.reading = None
