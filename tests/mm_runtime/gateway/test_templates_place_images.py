@@ -48,6 +48,23 @@ def test_a_template_that_refuses_is_reported() -> None:
 
 
 @pytest.mark.parametrize(
+    ("source", "variable"),
+    [
+        pytest.param("{{ 7 // given }}", 0, id="division"),
+        pytest.param("{% for one in range(given) %}{% endfor %}", 10**9, id="range"),
+        pytest.param("{{ 10.0 ** given }}", 400, id="power"),
+        pytest.param("{{ 'x'.encode(given) }}", "no-encoding", id="encoding"),
+        pytest.param("{% macro a() %}{{ a() }}{% endmacro %}{{ a() if given }}", 1, id="depth"),
+    ],
+)
+def test_a_template_that_fails_on_a_variable_is_reported(source: str, variable: object) -> None:
+    """Variables come with requests: the request is refused, and the gateway has not failed."""
+    template = ChatTemplate(f"{{% if given is defined %}}{source}{{% endif %}}", {}, PROMPT)
+    with pytest.raises(TemplateRefusedError):
+        template.render([TURN], variables={"given": variable})
+
+
+@pytest.mark.parametrize(
     "attack",
     [
         "{{ ''.__class__.__mro__[1].__subclasses__() }}",

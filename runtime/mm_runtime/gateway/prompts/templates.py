@@ -32,6 +32,14 @@ _PROBE_ID = "probe0000"
 """Nine letters and digits: templates of Mistral's take no other ids."""
 
 
+_FAILURES = (
+    *(TemplateError, TypeError, ValueError, LookupError),
+    *(ArithmeticError, AttributeError, RecursionError),
+)
+"""Of a template on a conversation or on variables of a client: it may count up to one of them, or
+divide by it."""
+
+
 class TemplateRefusedError(Exception):
     """The template cannot render this conversation, for example an order of roles it forbids."""
 
@@ -132,7 +140,7 @@ class ChatTemplate:
     def _render(self, messages: list[dict[str, Any]], given: Mapping[str, Any]) -> str:
         try:
             return self._template.render({**given, "messages": messages, **self._special})
-        except (TemplateError, TypeError, ValueError, KeyError) as error:
+        except _FAILURES as error:
             raise TemplateRefusedError(
                 f"the model's chat template does not take this conversation ({error})"
             ) from error
