@@ -58,7 +58,7 @@ async def transcribed(
         frames = min(windows.spectrogram.frames, total - seek)
         parts, done = parts_of(ids, first_time=first_time, seek=seek, frames=frames)
         spoken = [[one for one in part.tokens if one < first_time] for part in parts]
-        mean = mean_log_prob(scores) if scores else None
+        mean = mean_log_prob(scores)
         segments = tuple(
             Segment(part, prefixes.codec.decode(said), seek, request.sampling.temperature, mean)
             for part, said in zip(parts, spoken, strict=True)
