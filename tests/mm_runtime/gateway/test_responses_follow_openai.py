@@ -1,13 +1,18 @@
 """`/v1/responses`, stateless: the official client, its events, the real path and a script."""
 
 import json
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 from openai import AsyncOpenAI, BadRequestError
+from openai.types.responses import Response
 
+from mm_runtime.gateway.backends.engine import Ended, EngineRequest, Text
 from support import tool_templates
 from support.gateways import MODEL, TEMPLATE, serve, toy_gateway
 from support.images import data_url
@@ -109,6 +114,27 @@ async def test_items_become_a_prompt(tmp_path: Path) -> None:
         '{"name": "rain", "arguments": {"city": "Ulm"}}\n</tool_call>\n'
         "user\n<tool_response>\ndry\n</tool_response>\nassistant\n"
     )
+
+
+class Remembering(ScriptedEngine):
+    """Knows two tokens of each prompt from earlier requests."""
+
+    async def generate(self, request: EngineRequest) -> AsyncGenerator[Text | Ended, None]:
+        """Say so with each piece."""
+        async with aclosing(super().generate(request)) as pieces:
+            async for piece in pieces:
+                yield replace(piece, cached=2) if isinstance(piece, Text) else piece
+
+
+async def test_known_tokens_are_counted(tmp_path: Path) -> None:
+    """Usage says how many tokens of the prompt were known, and has all fields of openai's type."""
+    async with (
+        serve(toy_gateway(tmp_path, Remembering())) as running,
+        AsyncOpenAI(base_url=f"{running.url}/v1", api_key="x", max_retries=0, timeout=60) as client,
+    ):
+        answer = await client.responses.create(model=MODEL, input="what is it ?")
+    Response.model_validate(answer.to_dict(), strict=True)
+    assert answer.usage.input_tokens_details.cached_tokens == 2
 
 
 @pytest.mark.parametrize(
