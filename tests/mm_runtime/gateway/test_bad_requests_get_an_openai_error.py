@@ -198,6 +198,19 @@ BAD = {
         "response_format.json_schema.name",
         "missing",
     ),
+    "a trigger of nothing": (
+        _body(
+            response_format={
+                "type": "structural_tag",
+                "structures": [{"begin": "<f>", "schema": {}, "end": "</f>"}],
+                "triggers": ["<g"],
+            }
+        ),
+        400,
+        "response_format",
+        "structure 0 does not begin",
+    ),
+    "a long type": (_body({"type": "x" * 5000}), 400, PART, "unknown type 'xxx"),
     "half a character": (
         _body(user="x").replace(b'"x"', b'"\\ud83d"'),
         400,
@@ -244,6 +257,7 @@ async def test_a_bad_request_is_explained(
     assert error["param"] == param
     assert error["type"] == "invalid_request_error"
     assert part in error["message"]
+    assert len(error["message"]) < 1000
     again = await client.post("/v1/chat/completions", content=_body(_image(data_url(COMPLETE))))
     assert again.status_code == 200
 

@@ -1,10 +1,12 @@
 """Wire types of OpenAI's transcriptions and translations."""
 
-from typing import ClassVar, Literal
+from collections.abc import Sequence
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import Field, ValidationInfo, WithJsonSchema, field_validator
 
 from mm_runtime.gateway.api.openai import MAX_TOKENS, GenerationRequest
+from mm_runtime.gateway.api.schema_rules import NOT_TRUE, NULL, Rule, any_of, fields
 
 TRANSCRIBE, TRANSLATE = "transcribe", "translate"
 """As checkpoints name their tasks."""
@@ -15,6 +17,12 @@ MAX_PROMPT = 8192
 
 SUBTITLES = ("srt", "vtt")
 _ONE_PIECE = (*SUBTITLES, "verbose_json")
+
+
+_Granularity = Annotated[
+    Literal["segment", "word"], WithJsonSchema({"type": "string", "const": "segment"})
+]
+"""Times of words are refused with a message of their own."""
 
 
 class TranscriptionRequest(GenerationRequest):
@@ -34,16 +42,26 @@ class TranscriptionRequest(GenerationRequest):
     prompt: str | None = Field(default=None, max_length=MAX_PROMPT)
     """What was said before, or names as they are spelt."""
 
-    timestamp_granularities: list[Literal["segment", "word"]] | None = Field(
-        default=None, max_length=8
-    )
+    timestamp_granularities: list[_Granularity] | None = Field(default=None, max_length=8)
     # Not served; absent or empty means that the client does not use it.
+    stream_options: None = None
     chunking_strategy: None = None
     include: None = None
     keywords: None = None
     known_speaker_names: None = None
     known_speaker_references: None = None
     languages: None = None
+
+    rules: ClassVar[Sequence[Rule]] = (
+        any_of(
+            fields(stream=NOT_TRUE),
+            fields(response_format={"enum": ["json", "text"]}),
+        ),
+        any_of(
+            fields(timestamp_granularities=any_of(NULL, {"maxItems": 0})),
+            fields({"response_format": {"const": "verbose_json"}}),
+        ),
+    )
 
     @field_validator("response_format")
     @classmethod

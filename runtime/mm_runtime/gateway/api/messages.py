@@ -1,10 +1,12 @@
 """Wire types of the messages of a conversation, and of what stands in them."""
 
-from typing import Annotated, Literal
+from collections.abc import Sequence
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, Discriminator, Field, Tag, ValidationInfo, field_validator
 
 from mm_edge.json_cost import TEXT_BYTES
+from mm_runtime.gateway.api.schema_rules import NULL, Rule, any_of, fields
 from mm_runtime.gateway.api.tools import MAX_CALLS, ToolCall
 from mm_runtime.gateway.api.wire import Wire, form_or_null
 
@@ -138,6 +140,13 @@ class Message(Wire):
     function_call: None = None
     tool_calls: Annotated[list[ToolCall], Field(max_length=MAX_CALLS)] | None = None
     """Of the role `assistant`: what it has called."""
+
+    rules: ClassVar[Sequence[Rule]] = (
+        any_of(
+            fields({"role": {"const": "assistant"}}),
+            fields({"content": {"not": NULL}}, tool_calls=any_of(NULL, {"maxItems": 0})),
+        ),
+    )
 
     @field_validator("content")
     @classmethod

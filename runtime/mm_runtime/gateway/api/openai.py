@@ -4,7 +4,8 @@ A field that would change the answer and is not served is refused by name, never
 that only label a request (`user`, `metadata`, ...) are accepted and have no effect.
 """
 
-from typing import Annotated, Literal
+from collections.abc import Sequence
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import (
     AfterValidator,
@@ -13,11 +14,22 @@ from pydantic import (
     StrictBool,
     Tag,
     ValidationInfo,
+    WithJsonSchema,
     field_validator,
 )
 
 from mm_runtime.gateway.api.messages import Messages, is_remote
 from mm_runtime.gateway.api.response_format import ResponseFormat, TextFormat
+from mm_runtime.gateway.api.schema_rules import (
+    NOT_TRUE,
+    NULL,
+    TEXT,
+    TRUE,
+    Rule,
+    absent,
+    any_of,
+    fields,
+)
 from mm_runtime.gateway.api.structured_outputs import (
     Grammar,
     Pattern,
@@ -25,12 +37,18 @@ from mm_runtime.gateway.api.structured_outputs import (
     StructuredOutputs,
     Texts,
 )
-from mm_runtime.gateway.api.tools import NamedChoice, ToolChoice, Tools
+from mm_runtime.gateway.api.text_prompts import INT31, Prompt, count_of, each_of
+from mm_runtime.gateway.api.tools import (
+    FREE_CHOICE,
+    MUST_CALL,
+    NamedChoice,
+    ToolChoice,
+    Tools,
+)
 from mm_runtime.gateway.api.wire import Wire, form
 from mm_runtime.gateway.api.written import WrittenRequest
 
 _INT64 = 2**63 - 1
-_INT31 = 2**31 - 1
 MAX_TOKENS = _INT64
 """Of an answer, as a client may name it; how many there is room for is the engine's limit."""
 MAX_STOPS = 4
@@ -70,22 +88,36 @@ def _check_stops(stops: list[str]) -> list[str]:
 
 Stops = Annotated[
     Annotated[str, Field(min_length=1), Tag("<string>")]
-    | Annotated[list[str], AfterValidator(_check_stops), Tag("<parts>")],
+    | Annotated[
+        list[str],
+        AfterValidator(_check_stops),
+        WithJsonSchema(
+            {
+                "type": "array",
+                "items": {"type": "string", "minLength": 1},
+                "maxItems": MAX_STOPS,
+            }
+        ),
+        Tag("<parts>"),
+    ],
     Discriminator(form),
 ]
 
 
 def _check_bias(bias: dict[int, float]) -> dict[int, float]:
-    if not all(0 <= token <= _INT31 for token in bias):
+    if not all(0 <= token <= INT31 for token in bias):
         message = "expected ids of tokens as keys"
         raise ValueError(message)
     return bias
 
 
-TokenId = Annotated[int, Field(ge=0, le=_INT31)]
+TokenId = Annotated[int, Field(ge=0, le=INT31)]
 Bias = Annotated[
     dict[int, Annotated[float, Field(ge=-MAX_BIAS, le=MAX_BIAS)]],
-    Field(max_length=MAX_BIASED),
+    Field(
+        max_length=MAX_BIASED,
+        json_schema_extra={"propertyNames": {"pattern": "^(0|[1-9][0-9]{0,9})$"}},
+    ),
     AfterValidator(_check_bias),
 ]
 
@@ -97,7 +129,7 @@ class GenerationRequest(Wire):
     max_tokens: int | None = Field(default=None, ge=1, le=MAX_TOKENS)
     temperature: float | None = Field(default=None, ge=0, le=2)
     top_p: float | None = Field(default=None, gt=0, le=1)
-    top_k: int | None = Field(default=None, ge=-1, le=_INT31)
+    top_k: int | None = Field(default=None, ge=-1, le=INT31)
     """0 and -1: all."""
 
     min_p: float | None = Field(default=None, ge=0, le=1)
@@ -114,6 +146,10 @@ class GenerationRequest(Wire):
 
     # A label without effect on the answer.
     user: str | None = None
+
+    rules: ClassVar[Sequence[Rule]] = (
+        any_of(fields(stream_options=NULL), fields({"stream": TRUE})),
+    )
 
     @field_validator("stream_options")
     @classmethod
@@ -158,6 +194,11 @@ class GenerationRequest(Wire):
 
 
 _GUIDES = ("guided_json", "guided_regex", "guided_choice", "guided_grammar", "structured_outputs")
+_FREE = {**absent(_GUIDES), "response_format": TEXT}
+"""Fields of an answer that has no form."""
+
+_ENDS: dict[str, Rule] = {"min_tokens": any_of(NULL, {"maximum": 0}), "ignore_eos": NOT_TRUE}
+"""Fields of an answer that may end at any token."""
 
 
 class SampledRequest(GenerationRequest):
@@ -165,7 +206,7 @@ class SampledRequest(GenerationRequest):
 
     n: int | None = Field(default=None, ge=1, le=MAX_CHOICES)
     logit_bias: Bias | None = None
-    min_tokens: int | None = Field(default=None, ge=0, le=_INT31)
+    min_tokens: int | None = Field(default=None, ge=0, le=INT31)
     ignore_eos: StrictBool | None = None
     stop_token_ids: list[TokenId] | None = Field(default=None, max_length=MAX_STOP_IDS)
     skip_special_tokens: StrictBool | None = None
@@ -178,6 +219,15 @@ class SampledRequest(GenerationRequest):
 
     response_format: ResponseFormat | None = Field(default=None, validate_default=True)
     prompt_logprobs: int | None = Field(default=None, ge=0, le=MAX_LIKELIEST)
+
+    rules: ClassVar[Sequence[Rule]] = (
+        any_of(fields(prompt_logprobs=NULL), fields(stream=NOT_TRUE)),
+        any_of(
+            fields(**absent(_GUIDES)),
+            *(fields(**{**_FREE, form: {}}) for form in _GUIDES),
+        ),
+        any_of(fields(**_FREE), fields(**_ENDS)),
+    )
 
     @field_validator("prompt_logprobs")
     @classmethod
@@ -261,6 +311,15 @@ class ChatRequest(WrittenRequest, SampledRequest):
     store: Literal[False] | None = None
     service_tier: Literal["auto", "default"] | None = None
 
+    rules: ClassVar[Sequence[Rule]] = (
+        any_of(fields(top_logprobs=any_of(NULL, {"maximum": 0})), fields({"logprobs": TRUE})),
+        MUST_CALL,
+        any_of(
+            fields(tool_choice=FREE_CHOICE),
+            fields(**_FREE, **_ENDS),
+        ),
+    )
+
     @property
     def fetches(self) -> bool:
         """Whether an image or a video stands behind an address, and not in the request."""
@@ -329,42 +388,6 @@ class ChatRequest(WrittenRequest, SampledRequest):
         return self.max_tokens
 
 
-def _form_of_prompt(prompt: object) -> str:
-    """Return the branch of a prompt, of a list by its first element: all are of one kind."""
-    if not isinstance(prompt, list):
-        return "<string>"
-    if not prompt or isinstance(prompt[0], str):
-        return "<texts>"
-    return "<prompts>" if isinstance(prompt[0], list) else "<tokens>"
-
-
-_Text = Annotated[str, Field(min_length=1)]
-_PromptId = Annotated[int, Field(strict=True, ge=0, le=_INT31)]
-"""Strict: of a list of ids and texts no text becomes an id."""
-_PromptIds = Annotated[list[_PromptId], Field(min_length=1)]
-
-Prompt = Annotated[
-    Annotated[_Text, Tag("<string>")]
-    | Annotated[list[_Text], Field(min_length=1), Tag("<texts>")]
-    | Annotated[_PromptIds, Tag("<tokens>")]
-    | Annotated[list[_PromptIds], Tag("<prompts>")],
-    Discriminator(_form_of_prompt),
-]
-
-
-def _each(prompt: Prompt) -> list[str | list[int]]:
-    """Return the prompts one by one; a list of ids is one."""
-    if isinstance(prompt, str):
-        return [prompt]
-    ids = [one for one in prompt if isinstance(one, int)]
-    return [ids] if ids else [one for one in prompt if not isinstance(one, int)]
-
-
-def _count(prompt: Prompt) -> int:
-    """Return how many prompts there are."""
-    return len(_each(prompt))
-
-
 def _check_answers(prompts: int, each: int, param: str) -> None:
     """Refuse more answers than a request may have: every one takes a place.
 
@@ -391,10 +414,17 @@ class CompletionRequest(SampledRequest):
     logprobs: int | None = Field(default=None, ge=0, le=MAX_LIKELIEST)
     suffix: None = None
 
+    rules: ClassVar[Sequence[Rule]] = (
+        any_of(
+            fields(max_tokens=any_of(NULL, {"minimum": 1})),
+            fields({"echo": TRUE}),
+        ),
+    )
+
     @field_validator("prompt")
     @classmethod
     def _few(cls, prompt: Prompt, info: ValidationInfo) -> Prompt:
-        _check_answers(_count(prompt), info.data.get("n") or 1, "n")
+        _check_answers(count_of(prompt), info.data.get("n") or 1, "n")
         return prompt
 
     @field_validator("best_of")
@@ -408,13 +438,13 @@ class CompletionRequest(SampledRequest):
             message = "the best of several is known when all are complete; leave `stream` out"
             raise ValueError(message)
         if count is not None:
-            _check_answers(_count(info.data.get("prompt", "")), count, "best_of")
+            _check_answers(count_of(info.data.get("prompt", "")), count, "best_of")
         return count
 
     @property
     def prompts(self) -> int:
         """Prompts that are answered."""
-        return _count(self.prompt)
+        return count_of(self.prompt)
 
     @property
     def choices(self) -> int:
@@ -439,7 +469,7 @@ class CompletionRequest(SampledRequest):
     @property
     def each_prompt(self) -> dict[str, str | list[int]]:
         """The prompts, texts or ids of tokens, by the part of the request that holds each."""
-        prompts = _each(self.prompt)
+        prompts = each_of(self.prompt)
         if len(prompts) == 1:
             return {"prompt": prompts[0]}
         return {f"prompt[{number}]": one for number, one in enumerate(prompts)}

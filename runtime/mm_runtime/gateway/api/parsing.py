@@ -15,11 +15,13 @@ from mm_runtime.gateway.api.form import read_form
 from mm_runtime.gateway.api.large_images import put_back, take_out
 from mm_runtime.gateway.api.openai import ChatRequest, CompletionRequest
 from mm_runtime.gateway.api.parameters import NOT_SERVED
+from mm_runtime.gateway.api.response_places import rename
 from mm_runtime.gateway.api.responses import (
     RESPONSES_NOT_SERVED,
     ResponsesChat,
     ResponsesRequest,
     chat_of,
+    places_of,
 )
 from mm_runtime.gateway.api.tokenization import DetokenizeRequest, TokenizeRequest
 from mm_runtime.gateway.errors import InvalidRequestError
@@ -42,7 +44,7 @@ _NOT_SERVED = (
 """With those of responses and transcriptions."""
 
 _MOST_NAMED = 128
-"""Characters of a key that an error names: one of 24 MB was 0.5 s of the event loop."""
+"""Characters of a key or a type that an error names: one of 24 MB was 0.5 s of the event loop."""
 
 _MOST_ERRORS = 1000
 """All are written out to read the first, in 6 ms. Only thousands of unknown keys have more."""
@@ -84,7 +86,11 @@ def parse_response(body: bytes, content_type: str) -> ResponsesChat:
 
     def parse(one: bytes) -> ResponsesChat:
         original = _parse_json(ResponsesRequest, one, content_type)
-        return _checked(lambda: chat_of(original))
+        try:
+            return _checked(lambda: chat_of(original))
+        except InvalidRequestError as error:
+            rename(error, places_of(original))
+            raise
 
     return _with_images(parse, body)
 
@@ -179,7 +185,7 @@ def _path(loc: tuple[int | str, ...]) -> str | None:
         if isinstance(item, int):
             path += f"[{item}]"
         elif not _is_branch(loc, index):
-            named = item if len(item) <= _MOST_NAMED else f"{item[:_MOST_NAMED]}..."
+            named = _short(item)
             path += f".{named}" if path else named
     return path or None
 
@@ -192,14 +198,18 @@ def _is_branch(loc: tuple[int | str, ...], index: int) -> bool:
     """
     item, before = str(loc[index]), loc[index - 1] if index else None
     if before in {"response_format", "format"}:  # what follows is the type, then keys
-        return index + 1 < len(loc)
+        return True
     is_part = item in _PARTS and isinstance(before, int)
     return item.startswith("<") or item == "[key]" or is_part
 
 
 def _tag(error: ErrorDetails) -> str:
     context: dict[str, Any] = error.get("ctx", {})
-    return repr(context["tag"]) if "tag" in context else "(it has no `type`)"
+    return _short(repr(context["tag"])) if "tag" in context else "(it has no `type`)"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _MOST_NAMED else f"{text[:_MOST_NAMED]}..."
 
 
 def _kinds(error: ErrorDetails) -> str:

@@ -1,13 +1,24 @@
 """Wire types of `POST /v1/responses`, and the chat that a request means: nothing is stored."""
 
-from typing import Annotated, Any, Literal
+from collections.abc import Sequence
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Discriminator, Field, PrivateAttr, StrictBool, Tag
 
 from mm_runtime.gateway.api.messages import MAX_MESSAGES, MAX_PARTS
 from mm_runtime.gateway.api.openai import MAX_LABELS, ChatRequest
 from mm_runtime.gateway.api.response_format import JsonFormat, TextFormat
-from mm_runtime.gateway.api.tools import MAX_TOOLS, CalledFunction, Function, form_of_choice
+from mm_runtime.gateway.api.response_places import Place
+from mm_runtime.gateway.api.schema_rules import NULL, TEXT, Rule, any_of, fields
+from mm_runtime.gateway.api.tools import (
+    FREE_CHOICE,
+    MAX_TOOLS,
+    MUST_CALL,
+    CalledFunction,
+    Function,
+    FunctionName,
+    form_of_choice,
+)
 from mm_runtime.gateway.api.wire import Wire, form
 
 _INT64 = 2**63 - 1
@@ -115,7 +126,7 @@ class FunctionTool(Function, Kind):
 class NamedTool(Kind):
     """The function that must be called."""
 
-    name: str = Field(max_length=64)
+    name: FunctionName
 
 
 Choice = Annotated[
@@ -182,6 +193,14 @@ class ResponsesRequest(Wire):
     safety_identifier: str | None = None
     prompt_cache_key: str | None = None
 
+    rules: ClassVar[Sequence[Rule]] = (
+        MUST_CALL,
+        any_of(
+            fields(tool_choice=FREE_CHOICE),
+            fields(text=any_of(NULL, fields(format=TEXT))),
+        ),
+    )
+
 
 RESPONSES_NOT_SERVED = frozenset(
     {
@@ -227,31 +246,44 @@ def chat_of(original: ResponsesRequest) -> ResponsesChat:
     return chat
 
 
+def places_of(original: ResponsesRequest) -> list[Place]:
+    """Return where the messages of the chat that a request means stand in it."""
+    return [place for place, _ in _placed_messages(original)]
+
+
 def _messages(original: ResponsesRequest) -> list[dict[str, Any]]:
-    messages: list[dict[str, Any]] = []
+    return [message for _, message in _placed_messages(original)]
+
+
+def _placed_messages(original: ResponsesRequest) -> list[tuple[Place, dict[str, Any]]]:
+    messages: list[tuple[Place, dict[str, Any]]] = []
     if original.instructions:
-        messages.append({"role": "system", "content": original.instructions})
+        place = Place("instructions", "instructions")
+        messages.append((place, {"role": "system", "content": original.instructions}))
     if isinstance(original.input, str):
-        return [*messages, {"role": "user", "content": original.input}]
-    for item in original.input:
+        place = Place("input", "input")
+        return [*messages, (place, {"role": "user", "content": original.input})]
+    for number, item in enumerate(original.input):
+        place = Place(f"input[{number}]", f"input[{number}].content")
         match item:
             case MessageItem():
                 content: object = item.content
                 if not isinstance(item.content, str):
                     content = [_part(part) for part in item.content]
-                messages.append({"role": item.role, "content": content})
+                messages.append((place, {"role": item.role, "content": content}))
             case CallItem():
                 function = {"name": item.name, "arguments": item.arguments}
                 call = {"id": item.call_id, "type": "function", "function": function}
                 # Calls in a row were made together.
-                if messages and messages[-1].get("tool_calls"):
-                    messages[-1]["tool_calls"].append(call)
+                if messages and messages[-1][1].get("tool_calls"):
+                    messages[-1][1]["tool_calls"].append(call)
                 else:
-                    messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
+                    made = {"role": "assistant", "content": None, "tool_calls": [call]}
+                    messages.append((place, made))
             case OutputItem():
-                messages.append(
-                    {"role": "tool", "tool_call_id": item.call_id, "content": item.output}
-                )
+                place = Place(place.name, f"{place.name}.output")
+                answer = {"role": "tool", "tool_call_id": item.call_id, "content": item.output}
+                messages.append((place, answer))
     return messages
 
 

@@ -1,10 +1,12 @@
 """Wire type of `structured_outputs`: what an answer must be, as newer versions of vLLM spell it."""
 
-from typing import Annotated, Any, Self
+from collections.abc import Sequence
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import BeforeValidator, Field, StrictBool, model_validator
 from pydantic_core import from_json
 
+from mm_runtime.gateway.api.schema_rules import NOT_TRUE, NULL, TRUE, Rule, absent, any_of, fields
 from mm_runtime.gateway.api.wire import Wire
 
 MAX_PATTERN = 4096
@@ -22,6 +24,9 @@ Texts = Annotated[
 Grammar = Annotated[str, Field(min_length=1, max_length=MAX_GRAMMAR)]
 
 
+JsonText = Annotated[str, Field(json_schema_extra={"contentMediaType": "application/json"})]
+
+
 def _read(schema: object) -> object:
     """Return a schema, which may be a text of JSON; nested no deeper than a body may be."""
     if not isinstance(schema, str):
@@ -33,7 +38,13 @@ def _read(schema: object) -> object:
         raise ValueError(message) from None
 
 
-Schema = Annotated[dict[str, Any], BeforeValidator(_read)]
+Schema = Annotated[
+    dict[str, Any], BeforeValidator(_read, json_schema_input_type=dict[str, Any] | JsonText)
+]
+
+
+_STATED = ("json", "regex", "choice", "grammar")
+_NO_FORM: dict[str, Rule] = {**absent(_STATED), "json_object": NOT_TRUE}
 
 
 class StructuredOutputs(Wire):
@@ -44,6 +55,18 @@ class StructuredOutputs(Wire):
     regex: Pattern | None = None
     choice: Texts | None = None
     grammar: Grammar | None = None
+
+    rules: ClassVar[Sequence[Rule]] = (
+        any_of(
+            *(
+                fields(
+                    {name: {"not": NULL}}, **{one: _NO_FORM[one] for one in _NO_FORM if one != name}
+                )
+                for name in _STATED
+            ),
+            fields({"json_object": TRUE}, **absent(_STATED)),
+        ),
+    )
 
     @model_validator(mode="after")
     def _one(self) -> Self:

@@ -1,11 +1,13 @@
 """Wire types of `/tokenize` and `/detokenize`, which OpenAI does not have, as vLLM spells them."""
 
-from typing import Self
+from collections.abc import Sequence
+from typing import ClassVar, Self
 
 from pydantic import Field, StrictBool, model_validator
 
 from mm_runtime.gateway.api.messages import Messages
 from mm_runtime.gateway.api.openai import ChatRequest, TokenId
+from mm_runtime.gateway.api.schema_rules import NULL, Rule, absent, fields, one_of
 from mm_runtime.gateway.api.wire import Wire
 from mm_runtime.gateway.api.written import WrittenRequest
 
@@ -21,6 +23,16 @@ class TokenizeRequest(WrittenRequest):
     with them, as the engine reads it."""
 
     return_token_strs: StrictBool = False
+
+    rules: ClassVar[Sequence[Rule]] = (
+        one_of(
+            fields(
+                {"prompt": {"type": "string"}},
+                **absent(["messages", *WrittenRequest.model_fields]),
+            ),
+            fields({"messages": {"type": "array"}}, prompt=NULL),
+        ),
+    )
 
     @model_validator(mode="after")
     def _one_of_both(self) -> Self:

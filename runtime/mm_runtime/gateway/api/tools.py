@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 import pydantic_core
 from pydantic import AfterValidator, Discriminator, Field, Tag
 
+from mm_runtime.gateway.api.schema_rules import Rule, any_of, fields
 from mm_runtime.gateway.api.wire import Wire
 
 MAX_TOOLS = 128
@@ -72,7 +73,17 @@ class CalledFunction(Wire):
     """Which function was called, and with what."""
 
     name: FunctionName
-    arguments: Annotated[str, Field(max_length=MAX_ARGUMENTS), AfterValidator(_check_arguments)]
+    arguments: Annotated[
+        str,
+        Field(
+            max_length=MAX_ARGUMENTS,
+            json_schema_extra={
+                "contentMediaType": "application/json",
+                "contentSchema": {"type": "object"},
+            },
+        ),
+        AfterValidator(_check_arguments),
+    ]
 
     @property
     def values(self) -> dict[str, Any]:
@@ -100,6 +111,14 @@ class NamedChoice(Wire):
 
     type: Literal["function"]
     function: NamedFunction
+
+
+FREE_CHOICE: Rule = {"enum": ["none", "auto", None]}
+"""Of a call that may be made, and need not."""
+
+MUST_CALL = any_of(
+    fields(tool_choice=FREE_CHOICE), fields({"tools": {"type": "array", "minItems": 1}})
+)
 
 
 def form_of_choice(value: object) -> str:

@@ -1,9 +1,11 @@
 """Fields of requests whose conversation the chat template writes: answered, or only tokenized."""
 
-from typing import Annotated, Any
+from collections.abc import Sequence
+from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, Field, StrictBool
 
+from mm_runtime.gateway.api.schema_rules import NOT_TRUE, Rule, any_of, fields
 from mm_runtime.gateway.api.tools import Tools
 from mm_runtime.gateway.api.wire import Wire
 
@@ -28,9 +30,20 @@ class WrittenRequest(Wire):
     """What the template is given besides the messages."""
 
     chat_template_kwargs: (
-        Annotated[dict[str, Any], Field(max_length=MAX_VARIABLES), AfterValidator(_check_names)]
+        Annotated[
+            dict[str, Any],
+            Field(
+                max_length=MAX_VARIABLES,
+                json_schema_extra={"propertyNames": {"not": {"enum": sorted(_OWN_VARIABLES)}}},
+            ),
+            AfterValidator(_check_names),
+        ]
         | None
     ) = None
     add_generation_prompt: StrictBool | None = None
     continue_final_message: StrictBool | None = None
     tools: Tools | None = None
+
+    rules: ClassVar[Sequence[Rule]] = (
+        any_of(fields(continue_final_message=NOT_TRUE), fields(add_generation_prompt=NOT_TRUE)),
+    )

@@ -46,8 +46,9 @@ from mm_runtime.gateway.api.completions import (
 )
 from mm_runtime.gateway.api.large_images import bytes_besides
 from mm_runtime.gateway.api.openai import ChatRequest
+from mm_runtime.gateway.api.response_places import rename
 from mm_runtime.gateway.api.response_shapes import ResponseAnswer
-from mm_runtime.gateway.api.responses import ResponsesChat
+from mm_runtime.gateway.api.responses import ResponsesChat, places_of
 from mm_runtime.gateway.api.served_model import ServedModel
 from mm_runtime.gateway.api.transcription import Transcript
 from mm_runtime.gateway.dataplane import (
@@ -266,6 +267,7 @@ class Endpoint:
     ) -> None:
         limit = self._limits.request_timeout_seconds
         left = limit - record.elapsed
+        places = places_of(request.original) if isinstance(request, ResponsesChat) else None
         try:
             async with asyncio.timeout(left), self._kept_alive(request, reply):
                 prepared = await self._service.prepare(request, claims.key.name)
@@ -288,6 +290,10 @@ class Endpoint:
                         await _send_stream(form, events, shapes, prepared, reply)
                     else:
                         await _send_complete(wanted, events, shapes, prepared, reply)
+        except InvalidRequestError as error:
+            if places is not None:
+                rename(error, places)
+            raise
         except TimeoutError:
             raise EngineTimeoutError(
                 f"The request was not finished within {limit:g} seconds.", code="timeout"

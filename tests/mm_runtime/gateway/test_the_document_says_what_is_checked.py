@@ -1,0 +1,127 @@
+"""`/openapi.json` admits what the gateway reads, also of fields that depend on others."""
+
+import json
+from typing import Any
+
+import pytest
+
+from mm_runtime.gateway.api.parsing import (
+    parse_chat,
+    parse_completion,
+    parse_response,
+    parse_tokenize,
+    parse_transcription,
+)
+from mm_runtime.gateway.errors import InvalidRequestError
+from mm_runtime.gateway.http.openapi import openapi_document
+from support.generated_requests import form
+from support.schema_checks import Document
+
+DOCUMENT = Document(openapi_document("toy"))
+MESSAGES = [{"role": "user", "content": "x"}]
+BODIES: dict[str, tuple[Any, dict[str, object]]] = {
+    "ChatRequest": (parse_chat, {"messages": MESSAGES}),
+    "CompletionRequest": (parse_completion, {"prompt": "x"}),
+    "ResponsesRequest": (parse_response, {"input": "x"}),
+    "TokenizeRequest": (parse_tokenize, {}),
+    "TranscriptionRequest": (parse_transcription, {"file": b"x"}),
+}
+TOOLS = [{"type": "function", "function": {"name": "rain"}}]
+SCHEMA = {"type": "json_schema", "json_schema": {"name": "x"}}
+CALL = {"id": "1", "function": {"name": "rain", "arguments": "{}"}}
+CASES: list[tuple[str, dict[str, Any], bool]] = [
+    ("ChatRequest", {"stream_options": {}}, False),
+    ("ChatRequest", {"stream_options": {}, "stream": True}, True),
+    ("ChatRequest", {"prompt_logprobs": 0, "stream": True}, False),
+    ("ChatRequest", {"prompt_logprobs": 0, "stream": False}, True),
+    ("ChatRequest", {"top_logprobs": 1}, False),
+    ("ChatRequest", {"top_logprobs": 0}, True),
+    ("ChatRequest", {"top_logprobs": 1, "logprobs": True}, True),
+    ("ChatRequest", {"guided_regex": "a", "guided_choice": ["a"]}, False),
+    ("ChatRequest", {"guided_regex": "a", "response_format": SCHEMA}, False),
+    ("ChatRequest", {"guided_regex": "a", "response_format": {"type": "text"}}, True),
+    ("ChatRequest", {"guided_json": "{}"}, True),
+    ("ChatRequest", {"guided_regex": "a", "min_tokens": 1}, False),
+    ("ChatRequest", {"response_format": SCHEMA, "ignore_eos": True}, False),
+    ("ChatRequest", {"response_format": SCHEMA, "min_tokens": 0}, True),
+    ("ChatRequest", {"tool_choice": "required"}, False),
+    ("ChatRequest", {"tool_choice": "auto"}, True),
+    ("ChatRequest", {"tool_choice": "required", "tools": TOOLS}, True),
+    ("ChatRequest", {"tool_choice": "required", "tools": TOOLS, "min_tokens": 1}, False),
+    ("ChatRequest", {"tool_choice": "required", "tools": TOOLS, "guided_regex": "a"}, False),
+    ("ChatRequest", {"stop": ["a"] * 5}, False),
+    ("ChatRequest", {"stop": [""]}, False),
+    ("ChatRequest", {"stop": ["a"] * 4}, True),
+    ("ChatRequest", {"logit_bias": {"-1": 1}}, False),
+    ("ChatRequest", {"logit_bias": {"10": 1}}, True),
+    ("ChatRequest", {"chat_template_kwargs": {"messages": 1}}, False),
+    ("ChatRequest", {"chat_template_kwargs": {"thinking": 1}}, True),
+    ("ChatRequest", {"messages": [{"role": "user", "content": None}]}, False),
+    ("ChatRequest", {"messages": [{"role": "assistant", "content": None}]}, True),
+    ("ChatRequest", {"messages": [{**MESSAGES[0], "tool_calls": [CALL]}]}, False),
+    ("ChatRequest", {"messages": [{**MESSAGES[0], "tool_calls": []}]}, True),
+    ("ChatRequest", {"structured_outputs": {}}, False),
+    ("ChatRequest", {"structured_outputs": {"json_object": False}}, False),
+    ("ChatRequest", {"structured_outputs": {"regex": "a", "json_object": False}}, True),
+    ("ChatRequest", {"structured_outputs": {"regex": "a", "json": {}}}, False),
+    ("ChatRequest", {"structured_outputs": {"json": "{}"}}, True),
+    ("CompletionRequest", {"prompt": []}, False),
+    ("CompletionRequest", {"prompt": [[1], [2]]}, True),
+    ("ResponsesRequest", {"tool_choice": "required"}, False),
+    ("ResponsesRequest", {"tool_choice": {"type": "function", "name": "a b"}}, False),
+    (
+        "ResponsesRequest",
+        {"tool_choice": "required", "tools": [{"type": "function", "name": "rain"}]},
+        True,
+    ),
+    (
+        "ResponsesRequest",
+        {
+            "tool_choice": "required",
+            "tools": [{"type": "function", "name": "rain"}],
+            "text": {"format": {"type": "json_object"}},
+        },
+        False,
+    ),
+    ("TokenizeRequest", {}, False),
+    ("TokenizeRequest", {"prompt": "x", "messages": MESSAGES}, False),
+    ("TokenizeRequest", {"prompt": "x", "tools": []}, False),
+    ("TokenizeRequest", {"prompt": "x", "messages": None}, True),
+    ("TokenizeRequest", {"messages": MESSAGES, "tools": []}, True),
+    ("TranscriptionRequest", {"stream": True, "response_format": "srt"}, False),
+    ("TranscriptionRequest", {"stream": True, "response_format": "text"}, True),
+    ("TranscriptionRequest", {"timestamp_granularities": ["segment"]}, False),
+    (
+        "TranscriptionRequest",
+        {"timestamp_granularities": ["segment"], "response_format": "verbose_json"},
+        True,
+    ),
+    (
+        "TranscriptionRequest",
+        {"timestamp_granularities": ["word"], "response_format": "verbose_json"},
+        False,
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "fields", "expected"),
+    CASES,
+    ids=[
+        f"{name}-{json.dumps(fields)[1:-1]}-{'read' if expected else 'refused'}"
+        for name, fields, expected in CASES
+    ],
+)
+def test_both_agree(name: str, fields: dict[str, Any], *, expected: bool) -> None:
+    """What the document admits is read, what it does not admit is refused."""
+    parse, given = BODIES[name]
+    body = {"model": "toy", **given, **fields}
+    kind, sent = form(body) if "file" in body else ("application/json", json.dumps(body).encode())
+    try:
+        parse(sent, kind)
+    except InvalidRequestError:
+        read = False
+    else:
+        read = True
+    schema = {"$ref": f"#/components/schemas/{name}"}
+    assert (read, DOCUMENT.admits(schema, body)) == (expected, expected)
