@@ -32,6 +32,9 @@ and 50,000 x 1 pixels would be padded to 15 GB."""
 _NO_END = -1
 """Instead of an end token: what upstream's client sends for an answer that only its length ends."""
 
+_LEAST = np.finfo(np.float32).tiny
+"""Positive number of 32 bits."""
+
 
 @dataclass(frozen=True, slots=True)
 class InputNames:
@@ -178,24 +181,33 @@ def _form_inputs(form: Form | None) -> list[Tensor]:
     ]
 
 
+def _number(value: float) -> NDArray[np.float32]:
+    """Return a number in 32 bits, of which no positive one becomes 0.
+
+    A `top_p` of 0 is none that is set: all tokens would be drawn, where the likeliest are wanted.
+    """
+    found = np.array([[value]], dtype=np.float32)
+    return np.maximum(found, _LEAST) if value > 0 else found
+
+
 def _sampling_inputs(sampling: Sampling, names: InputNames) -> list[Tensor]:
     inputs = []
     if sampling.temperature > 0:
         inputs += [
-            Tensor("temperature", np.array([[sampling.temperature]], dtype=np.float32)),
-            Tensor("top_p", np.array([[sampling.top_p]], dtype=np.float32)),
+            Tensor("temperature", _number(sampling.temperature)),
+            Tensor("top_p", _number(sampling.top_p)),
             # 0 switches top-k off; TensorRT-LLM's default of 1 would be greedy.
             Tensor("top_k", np.array([[sampling.top_k]], dtype=np.int32)),
             Tensor(names.seed, np.array([[sampling.seed]], dtype=np.uint64)),
         ]
         if sampling.min_p > 0:
-            inputs.append(Tensor(MIN_P, np.array([[sampling.min_p]], dtype=np.float32)))
+            inputs.append(Tensor(MIN_P, _number(sampling.min_p)))
     else:
         inputs.append(Tensor("top_k", np.array([[1]], dtype=np.int32)))
     for name in ("presence_penalty", "frequency_penalty", "repetition_penalty"):
         value = getattr(sampling, name)
         if value is not None:
-            inputs.append(Tensor(name, np.array([[value]], dtype=np.float32)))
+            inputs.append(Tensor(name, _number(value)))
     if sampling.min_tokens:
         inputs.append(Tensor(names.min_tokens, np.array([[sampling.min_tokens]], dtype=np.int32)))
     if sampling.ignores_end:
