@@ -69,8 +69,8 @@ adversarial-test: env ## Attack a real gateway and a real operator; prints what 
 gpu-test: env ## On a machine with a GPU: every family on CUDA, and a full memory pool (bench/gpu measures)
 	$(PYTEST) -m gpu tests/gpu
 
-generated-requests: env ## N=200000 requests made of the gateway's own OpenAPI document: no 5xx, no hang, no leak
-	MM_GENERATED_REQUESTS=$(or $(N),200000) $(PYTEST) -m adversarial tests/mm_runtime/gateway/test_generated_requests_are_answered.py
+generated-requests: env ## N=200000 requests made of the gateway's own OpenAPI document, each answer checked with openai's types; SEED=100
+	MM_GENERATED_REQUESTS=$(or $(N),200000) MM_GENERATED_SEED=$(or $(SEED),100) $(PYTEST) -m adversarial tests/mm_runtime/gateway/test_generated_requests_are_answered.py
 
 openai-test: env ## The conformance tests with the newest openai package instead of the pinned one
 	tools/newest_openai.sh

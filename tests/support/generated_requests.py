@@ -1,139 +1,228 @@
-"""Requests made of an OpenAPI document, most of them nearly right: the same for a seed."""
+"""Requests made of an OpenAPI document, most of them of its schemas: the same for a seed."""
 
+import copy
 import json
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from support.mutations import STRANGE
+from support.mutations import STRANGE, changed
+from support.schema_checks import Document, Schema
 
 FORM = "multipart/form-data"
 _BOUNDARY = "generated"
 _DEEPEST = 6
-_STRANGE, _LEFT_OUT, _OPTIONAL = 0.02, 0.01, 0.25
-"""How often a value is none of its type, a field is missing that must be there, one is there that
-need not."""
+_OPTIONAL, _OFTEN, _BROKEN, _UNKNOWN, _EDGE = 0.15, 0.4, 0.06, 0.05, 0.1
+"""How often a field is there that need not, the same of one that is often there, a request is
+changed in one place, a value is not one of the known ones, a number is at a bound."""
 
-_TEXTS = ("", "x", "what is it ?", "<image>", "</s>", "\0", "é" * 40, "a" * 300, "{", "(a|b)*")
-_NUMBERS = (0, 1, -1, 2, 16, 0.5, 1e308, -1e308, 2**31, 2**63, 2**64)
+_ROUNDS = 8
+"""Of changes until the fields of an object go together; rules of ours need three."""
+
+_TEXTS = ("", "x", "what is it ?", "is", "é" * 40, "a" * 300, "{", "(a|b)*", "\0", "\u2028", "日本")
+_NAMED: Mapping[str, Sequence[str]] = {
+    "^[a-zA-Z0-9_.-]{1,64}$": ("rain", "b", "a.b-c_1", "A" * 64, "-"),
+    "^(0|[1-9][0-9]{0,9})$": ("0", "1", "2", "3"),
+}
+"""Texts that match a pattern."""
 
 
 @dataclass(frozen=True)
 class Generated:
-    """One request."""
+    """One request.
+
+    Attributes:
+        value: what the body says.
+        schema: of the value.
+        broken: it was changed in a place, or is not of the schema for another reason.
+    """
 
     path: str
     content_type: str
     body: bytes
+    value: Any
+    schema: Schema
+    broken: bool
 
 
 class Generator:
     """Makes requests.
 
     Args:
-        document: as `/openapi.json` has it.
-        known: field -> a value that means something to the server, such as the model's name.
+        content: of an OpenAPI document.
+        known: field -> values that mean something to the server, such as the model's name.
+        rare: schemas that the server knows and its model does not take.
+        often: fields that are there in many requests.
         seed: of all choices.
     """
 
-    def __init__(self, document: Mapping[str, Any], known: Mapping[str, Any], seed: int) -> None:
-        self._document = document
+    def __init__(
+        self,
+        content: Mapping[str, Any],
+        known: Mapping[str, Sequence[Any]],
+        seed: int,
+        rare: Container[str] = (),
+        often: Container[str] = (),
+    ) -> None:
+        self.document = Document(content)
         self._known = known
+        self._rare, self._often = rare, often
         self._chance = random.Random(seed)  # noqa: S311 - a test's choices
 
     def requests(self, count: int) -> Iterator[Generated]:
-        """Yield so many requests to all paths that take a body."""
+        """Yield so many requests to all paths that take a body, one after the other."""
         posts = [
             (path, media, one["schema"])
-            for path, methods in self._document["paths"].items()
+            for path, methods in self.document.content["paths"].items()
             if "post" in methods
             for media, one in methods["post"]["requestBody"]["content"].items()
         ]
         for number in range(count):
             path, media, schema = posts[number % len(posts)]
-            value = self._value(schema, 0)
-            if media != FORM:
-                yield Generated(path, media, json.dumps(value).encode())
-            else:
-                yield Generated(path, f"{FORM}; boundary={_BOUNDARY}", _form(value))
+            value = copy.deepcopy(self._value(schema, 0))
+            broken = self._chance.random() < _BROKEN
+            if broken:
+                value = changed(value, self._chance)
+            broken = broken or not self.document.admits(schema, value)
+            kind, body = form(value) if media == FORM else (media, json.dumps(value).encode())
+            yield Generated(path, kind, body, value, schema, broken)
 
-    def _value(self, schema: Mapping[str, Any], depth: int) -> Any:
-        chance = self._chance
-        if chance.random() < _STRANGE:
-            return chance.choice(STRANGE)
-        if "$ref" in schema:
-            return self._value(self._found(schema["$ref"]), depth)
+    def _value(self, schema: Schema, depth: int) -> Any:
+        schema, chance = self.document.found(schema), self._chance
         branches = schema.get("anyOf") or schema.get("oneOf")
-        if branches:
-            return self._value(chance.choice(branches), depth)
+        if branches and "properties" not in schema:
+            others = [one for one in branches if one != {"type": "null"}]
+            rare = len(others) < len(branches) and chance.random() < _UNKNOWN
+            return None if rare or not others else self._value(self._chosen(others), depth)
         choices = schema.get("enum") or [schema[one] for one in ("const",) if one in schema]
         return chance.choice(choices) if choices else self._typed(schema, depth)
 
-    def _typed(self, schema: Mapping[str, Any], depth: int) -> Any:
+    def _chosen(self, branches: Sequence[Schema]) -> Schema:
+        usual = [one for one in branches if one.get("$ref", "").split("/")[-1] not in self._rare]
+        rare = not usual or self._chance.random() < _UNKNOWN
+        return self._chance.choice(branches if rare else usual)
+
+    def _typed(self, schema: Schema, depth: int) -> Any:
         """Return a value of a plain type; of no type any."""
         chance = self._chance
-        makers: dict[str, Callable[[], Any]] = {
+        makers: dict[str | None, Callable[[], Any]] = {
             "object": lambda: self._object(schema, depth),
             "array": lambda: self._array(schema, depth),
-            "string": lambda: chance.choice(_TEXTS)[: schema.get("maxLength", 300)],
-            "integer": lambda: self._number(schema, integer=True),
-            "number": lambda: self._number(schema, integer=False),
+            "string": lambda: self._text(schema),
+            "integer": lambda: self._number(schema),
+            "number": lambda: self._number(schema),
             "boolean": lambda: chance.random() < 0.5,
             "null": lambda: None,
+            None: lambda: copy.deepcopy(chance.choice((None, 1, "x", {}, [], *STRANGE[:5]))),
         }
-        kind = schema.get("type")
-        return makers[kind]() if kind else chance.choice((None, 1, "x", {}, []))
+        return makers[schema.get("type")]()
 
-    def _object(self, schema: Mapping[str, Any], depth: int) -> dict[str, Any]:
-        chance, made = self._chance, {}
+    def _text(self, schema: Schema) -> str:
+        if "contentMediaType" in schema:
+            return json.dumps(self._object({"additionalProperties": True}, _DEEPEST - 1))
+        if "pattern" in schema:
+            return self._chance.choice(_NAMED[schema["pattern"]])
+        least, most = schema.get("minLength", 0), schema.get("maxLength", 300)
+        return self._chance.choice([one[:most] for one in _TEXTS if len(one) >= least])
+
+    def _number(self, schema: Schema) -> Any:
+        """Return one of the bounds, or one of few from the lower bound on."""
+        integral = schema["type"] == "integer"
+        step = 1 if integral else 1e-3
+        low = schema.get("minimum", schema.get("exclusiveMinimum", -3))
+        high = schema.get("maximum", schema.get("exclusiveMaximum", low + 100))
+        bounds = (
+            low if "exclusiveMinimum" not in schema else low + (step if integral else 5e-324),
+            high if "exclusiveMaximum" not in schema else high - step,
+        )
+        if self._chance.random() < _EDGE:
+            return self._chance.choice(bounds)
+        if integral:
+            return self._chance.randint(bounds[0], min(bounds[1], max(bounds[0], 0) + 6))
+        return round(self._chance.uniform(low + step, min(high, max(low, 0) + 3)), 3)
+
+    def _object(self, schema: Schema, depth: int) -> dict[str, Any]:
+        chance, made = self._chance, dict[str, Any]()
         required = schema.get("required", ())
-        for name, one in schema.get("properties", {}).items():
-            share = 1 - _LEFT_OUT if name in required else _OPTIONAL
-            if chance.random() > share or (depth > _DEEPEST and name not in required):
-                continue
-            is_known = name in self._known and chance.random() > _STRANGE
-            made[name] = self._known[name] if is_known else self._value(one, depth + 1)
+        properties = schema.get("properties", {})
+        for name, one in properties.items():
+            share = _OFTEN if name in self._often else _OPTIONAL
+            if name in required or (depth < _DEEPEST and chance.random() < share):
+                made[name] = self._field(name, one, depth)
         more = schema.get("additionalProperties")
-        if isinstance(more, Mapping) and depth < _DEEPEST:
+        if more and depth < _DEEPEST:
+            named = schema.get("propertyNames", {})
             for _ in range(chance.randrange(3)):
-                made[chance.choice(("1", "2", "a", "-1"))] = self._value(more, depth + 1)
-        if chance.random() < _LEFT_OUT:
-            made[chance.choice(("x", "", "model "))] = chance.choice(STRANGE)
+                name = self._text(named) if "pattern" in named else chance.choice("abc")
+                made[name] = self._value({} if more is True else more, depth + 1)
+        self._agree(schema, made, depth)
         return made
 
-    def _array(self, schema: Mapping[str, Any], depth: int) -> list[Any]:
-        least = schema.get("minItems", 0)
-        count = least if depth > _DEEPEST else max(least, self._chance.randrange(4))
+    def _field(self, name: str, schema: Schema, depth: int) -> Any:
+        known = [one for one in self._known.get(name, ()) if self.document.admits(schema, one)]
+        if known and self._chance.random() > _UNKNOWN:
+            return copy.deepcopy(self._chance.choice(known))
+        return self._value(schema, depth + 1)
+
+    def _agree(self, schema: Schema, made: dict[str, Any], depth: int) -> None:
+        """Change an object until its fields go together, as the schema's rules say."""
+        rules = schema.get("allOf", ())
+        for _ in range(_ROUNDS):
+            failed = [one for one in rules if not self.document.admits(one, made)]
+            if not failed:
+                return
+            rule = self._chance.choice(failed)
+            self._take(self._chance.choice(rule.get("anyOf") or rule["oneOf"]), schema, made, depth)
+
+    def _take(self, branch: Schema, schema: Schema, made: dict[str, Any], depth: int) -> None:
+        """Let an object be of a branch of a rule."""
+        fields, required = schema["properties"], branch.get("required", ())
+        for name, wanted in branch.get("properties", {}).items():
+            if name in made and self.document.admits(wanted, made[name]):
+                continue
+            if name not in required:
+                made.pop(name, None)
+                continue
+            for _ in range(_ROUNDS):
+                made[name] = self._field(name, fields[name], depth)
+                if self.document.admits(wanted, made[name]):
+                    break
+
+    def _array(self, schema: Schema, depth: int) -> list[Any]:
+        least, most = schema.get("minItems", 0), schema.get("maxItems", 3)
+        count = self._chance.randint(least, max(least, min(most, 0 if depth > _DEEPEST else 3)))
         return [self._value(schema.get("items", {}), depth + 1) for _ in range(count)]
 
-    def _number(self, schema: Mapping[str, Any], *, integer: bool) -> float:
-        bounds = [
-            schema[name] + step
-            for name, steps in (("minimum", (0, 1, -1)), ("maximum", (0, -1, 1)))
-            if name in schema
-            for step in steps
-        ]
-        number: float = self._chance.choice([*bounds, *bounds, 1, *_NUMBERS])
-        return int(number) if integer and abs(number) < 2**70 else number
 
-    def _found(self, reference: str) -> Mapping[str, Any]:
-        found: Any = self._document
-        for part in reference.removeprefix("#/").split("/"):
-            found = found[part]
-        assert isinstance(found, Mapping)
-        return found
+def form(value: Any) -> tuple[str, bytes]:
+    """Return a form of an object's fields, its type first; anything else is one field.
 
-
-def _form(value: Any) -> bytes:
-    """Return a form of an object's fields; anything else is one field."""
+    A form has no null: such a field is absent. Items of a list are fields of their own.
+    """
     fields = value if isinstance(value, dict) else {"file": value}
-    parts = [
-        f'--{_BOUNDARY}\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n'.encode(
-            errors="replace"
-        )
-        + (one if isinstance(one, str) else json.dumps(one)).encode(errors="replace")
-        + b"\r\n"
-        for name, one in fields.items()
-    ]
-    return b"".join(parts) + f"--{_BOUNDARY}--\r\n".encode()
+    parts = []
+    for name, one in fields.items():
+        if one is None:
+            continue
+        several = one if isinstance(one, list) else [one]
+        named = f"{name}[]" if isinstance(one, list) else name
+        file = '; filename="a.wav"' if name == "file" else ""
+        parts += [
+            f'--{_BOUNDARY}\r\nContent-Disposition: form-data; name="{named}"{file}\r\n\r\n'.encode(
+                errors="replace"
+            )
+            + _content(item)
+            + b"\r\n"
+            for item in several
+        ]
+    body = b"".join(parts) + f"--{_BOUNDARY}--\r\n".encode()
+    return f"{FORM}; boundary={_BOUNDARY}", body
+
+
+def _content(value: object) -> bytes:
+    """Return what a form has of a value."""
+    if isinstance(value, bytes):
+        return value
+    text = value if isinstance(value, str) else json.dumps(value, default=repr)
+    return text.encode(errors="replace")

@@ -26,6 +26,13 @@ def mutated(model: str, seed: int, count: int) -> Iterator[bytes]:
         yield _damaged(written, chance) if chance.random() < 0.3 else written
 
 
+def changed(value: Any, chance: random.Random) -> Any:
+    """Return a document that is changed in one place, which may be all of it."""
+    inside = {"": value}
+    chance.choice(_CHANGES)(inside, chance)
+    return inside.get("")
+
+
 def _body(model: str) -> dict[str, Any]:
     parts = [
         {"type": "text", "text": "what is it ?"},

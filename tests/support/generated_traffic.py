@@ -1,0 +1,136 @@
+"""Generated requests on their way to gateways, and what is claimed of every answer."""
+
+import asyncio
+import json
+import re
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import httpx
+
+from support.answer_checks import check_answer, events_of
+from support.audio_files import encode_audio, noise
+from support.gateways import MODEL
+from support.generated_requests import Generated, Generator, form
+from support.images import data_url, encode, plain_image
+from support.stream_twins import of_full, of_stream, twin_of
+
+AUDIO = "/v1/audio/"
+HANGS_SECONDS = 60
+SHOWN = 4000
+"""Characters of a request and of its answer, where a check failed."""
+
+STATUSES = {200, 400, 404, 413, 429}
+_IMAGE = data_url(encode(plain_image()))
+KNOWN: Mapping[str, Sequence[Any]] = {
+    "model": (MODEL,),
+    "url": (_IMAGE,),
+    "image_url": (_IMAGE, {"url": _IMAGE}),
+    "prompt": ("what is it ?", "x", "<s>red", ["a", "b"], ["c"] * 3, [1, 2], [[1], [2, 0]]),
+    "file": (encode_audio(noise(0.3, seed=1)), encode_audio(noise(1.4, seed=2), "flac", "flac")),
+    "language": ("en", "de"),
+    "arguments": ('{"a": [1, "x"]}', "{}", ""),
+    "tokens": ([1], [0, 1, 2]),
+    "stop": ("red", ["<tool", "y"], [" word word"]),
+    "stop_token_ids": ([], [1, 2]),
+    "logit_bias": ({}, {"1": 5, "2": -100}),
+    "begin": ("<f>",),
+    "triggers": (["<f"],),
+    "guided_regex": ("[ab]+",),
+    "regex": ("(a|b)*",),
+    "guided_grammar": ('start: "a"',),
+    "grammar": ('start: "a"',),
+    "guided_json": ({"type": "object"}, '{"type": "string"}'),
+    "chat_template_kwargs": ({}, {"style": "short"}, {"x": [1, {"b": None}]}),
+    "mm_processor_kwargs": ({},),
+}
+"""What means something to the gateway."""
+
+RARE = frozenset({"VideoPart", "InputAudioPart", "AudioPart"})
+"""What the model does not take."""
+
+OFTEN = frozenset({"stream", "tools", "n", "logprobs", "echo"})
+"""What makes an answer another."""
+
+_NOT_OF_SCHEMAS = re.compile(
+    "two functions have the name|is none of `tools`|expected the JSON of an object|"
+    "the best of|answers each|`begin` of structure|trigger .* begins none"
+)
+"""Refusals of what a request says in itself that no schema can state: how fields compare."""
+
+_INVALID = re.compile("is invalid:|is missing|is unknown|of unknown type")
+
+
+@dataclass
+class Clients:
+    """Clients of gateways, and what they have been answered.
+
+    Attributes:
+        own: whether a path is one of audio -> the client of the gateway that serves it.
+        generator: of the requests.
+        refuses_late: a stream may end with a refusal: the model cannot write what is requested.
+        found: statuses of requests, by path.
+        twins: requests that were sent once more, for a stream of the same answer.
+    """
+
+    own: Mapping[bool, httpx.AsyncClient]
+    generator: Generator
+    refuses_late: bool = False
+    found: dict[str, Counter[int]] = field(default_factory=lambda: defaultdict(Counter))
+    twins: int = 0
+
+    @property
+    def total(self) -> int:
+        """Requests that were answered, without the twins."""
+        return sum(one.total() for one in self.found.values())
+
+    async def send(self, one: Generated, *, strays: bool = False, has_twin: bool = False) -> None:
+        """Send a request, and its twin where it has one; check both answers.
+
+        Args:
+            one: the request.
+            strays: it goes to the gateway that does not serve its path.
+            has_twin: what comes at once is requested as a stream, too.
+        """
+        answer = await self._answer(one, strays=strays)
+        self.found[one.path][answer.status_code] += 1
+        if not has_twin or one.broken or answer.status_code != httpx.codes.OK:
+            return
+        twin = twin_of(one.path, one.value)
+        if twin is not None:
+            streamed = await self._answer(_with(one, twin), strays=strays)
+            assert streamed.status_code == httpx.codes.OK, (twin, streamed.text)
+            is_json = answer.headers["content-type"] == "application/json"
+            found = of_full(one.path, answer.text, answer.json() if is_json else None)
+            expected = of_stream(one.path, events_of(streamed.text))
+            assert expected == found, (one, answer.text, streamed.text)
+            self.twins += 1
+
+    async def _answer(self, one: Generated, *, strays: bool) -> httpx.Response:
+        client = self.own[one.path.startswith(AUDIO) is not strays]
+        async with asyncio.timeout(HANGS_SECONDS):
+            answer = await client.post(
+                one.path, content=one.body, headers={"content-type": one.content_type}
+            )
+        try:
+            self._check(one, answer)
+        except Exception as error:
+            error.add_note(f"{str(one)[:SHOWN]}\n{answer.status_code} {answer.text[:SHOWN]}")
+            raise
+        return answer
+
+    def _check(self, one: Generated, answer: httpx.Response) -> None:
+        assert answer.status_code in STATUSES
+        check_answer(one, answer, self.generator.document, refuses_late=self.refuses_late)
+        if not one.broken and _INVALID.search(answer.text):
+            assert _NOT_OF_SCHEMAS.search(answer.text), "the document admits it"
+
+
+def _with(one: Generated, value: dict[str, Any]) -> Generated:
+    """Return a request that says something else."""
+    if one.path.startswith(AUDIO):
+        kind, body = form(value)
+        return replace(one, value=value, content_type=kind, body=body)
+    return replace(one, value=value, body=json.dumps(value).encode())
