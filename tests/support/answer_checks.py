@@ -74,7 +74,7 @@ def check_refusal(request: Generated, answer: httpx.Response, document: Document
     param = error["param"]
     if param is not None:
         known = document.names(request.schema, param, request.value)
-        # A name with points or brackets cannot be told from a way through the body.
+        # A name with points or brackets looks like a way through the body.
         names = request.value if isinstance(request.value, dict) else ()
         own = param in {name.encode(errors="replace").decode() for name in names}
         assert known or own, f"no part of the request: {param!r}"

@@ -71,7 +71,7 @@ def _message(choice: Mapping[str, Any]) -> Value:
         "content": message["content"] or "",
         "calls": [(one["name"], one["arguments"]) for one in called],
         "reason": choice["finish_reason"],
-        "scores": None if scores is None else scores["content"],
+        "scores": (scores or {}).get("content") or None,
     }
 
 
@@ -87,12 +87,14 @@ def _joined_message(chunks: Sequence[Mapping[str, Any]]) -> Value:
         "content": content if content.strip() or not calls else "",
         "calls": [(name, arguments) for name, arguments in calls],
         "reason": chunks[-1]["finish_reason"],
-        "scores": [score for one in scored for score in one["content"]] if scored else None,
+        "scores": [score for one in scored for score in one["content"]] or None,
     }
 
 
 def _text(choice: Mapping[str, Any]) -> Value:
     scores = choice["logprobs"]
+    if scores is not None and not scores["tokens"]:
+        scores = None  # no chunk says that there are none
     return {"text": choice["text"], "reason": choice["finish_reason"], "scores": scores}
 
 

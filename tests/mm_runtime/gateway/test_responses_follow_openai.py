@@ -134,6 +134,7 @@ async def test_known_tokens_are_counted(tmp_path: Path) -> None:
     ):
         answer = await client.responses.create(model=MODEL, input="what is it ?")
     Response.model_validate(answer.to_dict(), strict=True)
+    assert answer.usage is not None
     assert answer.usage.input_tokens_details.cached_tokens == 2
 
 

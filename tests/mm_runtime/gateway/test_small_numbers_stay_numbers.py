@@ -1,6 +1,7 @@
 """A number that 32 bits do not hold is not 0 to the engine, where 0 means that none is set."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,6 +10,11 @@ from mm_runtime.gateway.backends.engine import EngineRequest, Sampling
 from mm_runtime.gateway.backends.triton_inputs import NEWER_NAMES, build_inputs
 
 DRAWN = Sampling(1.0, 1.0, presence_penalty=None, frequency_penalty=None, seed=0, top_k=5)
+
+
+def _with(name: str, value: float) -> Sampling:
+    changes: dict[str, Any] = {name: value}
+    return replace(DRAWN, **changes)
 
 
 @pytest.mark.parametrize("name", ["temperature", "top_p", "min_p", "repetition_penalty"])
@@ -23,7 +29,7 @@ def test_positive_numbers(name: str, value: float) -> None:
         audio=None,
         cache_salt="",
         max_tokens=4,
-        sampling=replace(DRAWN, **{name: value}),
+        sampling=_with(name, value),
     )
     (found,) = [one.values for one in build_inputs(request, NEWER_NAMES) if one.name == name]
     assert found.dtype == np.float32
