@@ -1,8 +1,11 @@
 """Calls of tools are read as the text comes, however it is cut; what is no call stays text."""
 
 import json
+from collections.abc import Sequence
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from mm_api.families.prompt import PromptStyle
 from mm_runtime.gateway.api.tool_dialects import HERMES, LLAMA, MISTRAL, ToolDialect
@@ -20,8 +23,15 @@ def _read(
     dialect: ToolDialect, text: str, size: int, most: int | None = None
 ) -> tuple[str, list[tuple[str, str]]]:
     """Return what was said and the calls, of a text that comes in pieces of a size."""
+    pieces = [text[at : at + size] for at in range(0, len(text), size)]
+    return _read_pieces(dialect, pieces, most)
+
+
+def _read_pieces(
+    dialect: ToolDialect, pieces: Sequence[str], most: int | None = None
+) -> tuple[str, list[tuple[str, str]]]:
     reader = CallReader(dialect, most=most)
-    parts = [part for at in range(0, len(text), size) for part in reader.push(text[at : at + size])]
+    parts = [part for piece in pieces for part in reader.push(piece)]
     parts += reader.end()
     said, calls = "", list[tuple[str, str]]()
     for part in parts:
@@ -39,6 +49,7 @@ def _read(
 
 
 ARGUMENTS = '{"city": "Ulm } \\" ]", "days": [1, {"a": {}}]}'
+CALL = '<tool_call>{"name": "a", "arguments": {}}</tool_call>'
 CASES = [
     pytest.param(
         HERMES,
@@ -84,6 +95,14 @@ CASES = [
         [("weather", ARGUMENTS), ("b", "{}")],
         id="mistral",
     ),
+    pytest.param(
+        HERMES,
+        f"{CALL} and <tool_call>{{}}</tool_call>\n{CALL}\n",
+        " and <tool_call>{}</tool_call>\n",
+        [("a", "{}"), ("a", "{}")],
+        id="hermes-text-between-calls",
+    ),
+    pytest.param(MISTRAL, "[TOOL_CALLS] ", "[TOOL_CALLS] ", [], id="mistral-opening-alone"),
     pytest.param(MISTRAL, "No [TOOL] here", "No [TOOL] here", [], id="mistral-no-call"),
     pytest.param(
         LLAMA,
@@ -104,6 +123,24 @@ def test_calls(
 ) -> None:
     """The same whether a token is a character or the entire answer."""
     assert _read(dialect, text, size) == (said, calls)
+
+
+FRAGMENTS = {
+    HERMES: (CALL, "<tool_call>", "{}", "</tool_call>", " and", " ", "\n", "<tool"),
+    MISTRAL: ("[TOOL_CALLS]", "[", '{"name": "a", "arguments": {}}', ", ", "]", " and", " "),
+    LLAMA: ('{"name": "a", "parameters": {}}', "{", "}", "; ", " and", " ", "\n"),
+}
+
+
+@pytest.mark.parametrize("dialect", FRAGMENTS, ids=["hermes", "mistral", "llama"])
+@settings(max_examples=300)
+@given(st.data(), st.sampled_from([None, 1]))
+def test_pieces_change_nothing(dialect: ToolDialect, data: st.DataObject, most: int | None) -> None:
+    """What is said and called is that of the text, in whichever pieces it comes."""
+    pieces = data.draw(st.lists(st.sampled_from(FRAGMENTS[dialect]), max_size=8))
+    text = "".join(pieces)
+    expected = _read(dialect, text, len(text) + 1, most)
+    assert expected == _read_pieces(dialect, pieces, most) == _read(dialect, text, 1, most)
 
 
 @pytest.mark.parametrize("dialect", [HERMES, MISTRAL, LLAMA], ids=["hermes", "mistral", "llama"])

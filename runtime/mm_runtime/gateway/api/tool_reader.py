@@ -69,6 +69,9 @@ class CallReader:
         self._opened = ""
         """What was read of a call before its head."""
 
+        self._is_behind_call = False
+        """Nothing was said since a call: blanks up to the next one are none of the answer's."""
+
         self.calls = 0
 
     def push(self, text: str) -> list[Part]:
@@ -80,10 +83,10 @@ class CallReader:
 
     def end(self) -> list[Part]:
         """Return what is held back, once no more text comes."""
-        if self._step in (self._call, self._complete):
+        if self._step in (self._list, self._call, self._complete):
             self._read_complete(self._text)
         elif self._step in (self._seek, self._begin) and not (
-            self.calls and not self._text.strip()
+            self._is_behind_call and not self._text.strip()
         ):
             self._say(self._text)
         self._text = ""
@@ -96,6 +99,7 @@ class CallReader:
     def _say(self, text: str) -> None:
         if text:
             self._found.append(Said(text))
+            self._is_behind_call = False
 
     def _begin(self) -> bool:
         """Find out whether the answer is a call: it begins with a brace, or it never is."""
@@ -116,9 +120,9 @@ class CallReader:
         before, found, after = self._text.partition(opening)
         held = 0 if found else _overlap(before, opening)
         before = before[: len(before) - held]
-        if self.calls and not before.strip():
+        if self._is_behind_call and not before.strip():
             if not found:
-                return False  # blanks between two calls are none of the answer's
+                return False
             before = ""
         self._say(before)
         if not found:
@@ -147,6 +151,7 @@ class CallReader:
         if (head := _HEAD.match(self._text)) is not None:
             self._found.append(CallBegan(self.calls, head[1]))
             self.calls += 1
+            self._is_behind_call = True
             self._text = self._text[head.end() :]
             self._object = _ObjectEnd()
             self._step = self._arguments
@@ -180,6 +185,7 @@ class CallReader:
         self._found.append(CallBegan(self.calls, name))
         self._found.append(CallArguments(self.calls, json.dumps(arguments, ensure_ascii=False)))
         self.calls += 1
+        self._is_behind_call = True
 
     def _arguments(self) -> bool:
         """Pass arguments on up to the brace that ends them."""
