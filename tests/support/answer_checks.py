@@ -130,6 +130,10 @@ def check_full(request: Generated, body: Mapping[str, Any]) -> None:
     if most is not None:
         made = max(value.get("n") or 1, value.get("best_of") or 1) * _prompts(value)
         assert body["usage"]["completion_tokens"] <= made * max(most, 0)
+    best = (value.get("best_of") or 1) > (value.get("n") or 1)
+    if choices[0]["logprobs"] is not None and not (_stops(value) or value.get("echo") or best):
+        scored = sum(map(_scored, choices))
+        assert scored == body["usage"]["completion_tokens"]
     for choice in choices:
         assert choice["finish_reason"] in REASONS
         if "message" in choice:
@@ -137,6 +141,12 @@ def check_full(request: Generated, body: Mapping[str, Any]) -> None:
             _check_chat_scores(value, choice["logprobs"])
         else:
             _check_text(value, choice)
+
+
+def _scored(choice: Mapping[str, Any]) -> int:
+    """Return how many tokens of a choice have scores."""
+    scores = choice["logprobs"]
+    return len(scores["content"] if "content" in scores else scores["tokens"])
 
 
 def check_tokens(request: Generated, body: Mapping[str, Any]) -> None:

@@ -105,7 +105,7 @@ class Clients:
             is_json = answer.headers["content-type"] == "application/json"
             found = of_full(one.path, answer.text, answer.json() if is_json else None)
             expected = of_stream(one.path, events_of(streamed.text))
-            assert expected == found, (one, answer.text, streamed.text)
+            assert expected == found, f"{expected}\n{found}\n{str(one)[:SHOWN]}"
             self.twins += 1
 
     async def _answer(self, one: Generated, *, strays: bool) -> httpx.Response:
