@@ -220,15 +220,9 @@ def _tags(**changes: object) -> dict[str, object]:
 @pytest.mark.parametrize(
     ("more", "param", "words"),
     [
-        pytest.param(
-            _tags(triggers=["["]), "response_format.structural_tag", "structure 0", id="no-trigger"
-        ),
-        pytest.param(
-            _tags(triggers=["<", "<n"]), "response_format.structural_tag", "structure 0", id="two"
-        ),
-        pytest.param(
-            _tags(triggers=["<", "["]), "response_format.structural_tag", "trigger 1", id="unused"
-        ),
+        pytest.param(_tags(triggers=["["]), "response_format", "structure 0", id="no-trigger"),
+        pytest.param(_tags(triggers=["<", "<n"]), "response_format", "structure 0", id="two"),
+        pytest.param(_tags(triggers=["<", "["]), "response_format", "trigger 1", id="unused"),
         pytest.param(
             _tags(structures=[{"begin": "<", "schema": {}, "end": "</s>"}]),
             "response_format.structures[0].end",
