@@ -119,7 +119,7 @@ class Operator:
         )
         serves = self._namespaces.serves
         metrics.collect_models(lambda: self._models.samples(serves) if elector.leads() else ())
-        applier = Applier(client, self._cache, wake=self._queue.add)
+        applier = Applier(client, self._cache, self._models, wake=self._queue.add)
         minor = await minor_version(api)
         self._cache_sync = CacheSync(
             client,

@@ -23,6 +23,7 @@ from mm_operator.cluster.client import Client
 from mm_operator.cluster.drift import is_in_sync
 from mm_operator.cluster.intent import Intent, make_intent
 from mm_operator.cluster.keys import Key
+from mm_operator.cluster.models import ModelCache
 from mm_operator.cluster.owners import DELAY_SECONDS, OwnerWriter, change_between, owners_in
 from mm_operator.cluster.ownership import is_ours, why_taken
 from mm_operator.cluster.resources import BY_KIND
@@ -74,6 +75,7 @@ class Applier:
     Args:
         client: sends the requests.
         cache: what is there; the answers to our own writes go into it at once.
+        models: the owners that exist.
         wake: requests that a model be reconciled.
         owners_delay_seconds: see `mm_operator.cluster.owners`; 0 writes owners at once.
     """
@@ -82,6 +84,7 @@ class Applier:
         self,
         client: Client,
         cache: Cache,
+        models: ModelCache,
         *,
         wake: Callable[[Key], None] = lambda _key: None,
         owners_delay_seconds: float = DELAY_SECONDS,
@@ -92,6 +95,7 @@ class Applier:
         self._together = owners_delay_seconds > 0
         self._owners = OwnerWriter(
             cache,
+            models,
             same_content=self._same_content,
             send=lambda intent, version: self._send(intent, None, version),
             wake=wake,
@@ -205,8 +209,7 @@ class Applier:
             if _has_its_owners(live, intent):
                 return False
             change = change_between(live, intent)
-            if intent.shared and self._together and change.can_wait(live):
-                self._owners.defer(item.address, change)
+            if intent.shared and self._together and self._owners.defer(item.address, change, live):
                 return False
         if live is not None and intent.shared:
             owners = change_between(live, intent).applied_to(owners_in(live))

@@ -76,6 +76,7 @@ class ModelCache:
         on_spec_change: Callable[[Key], None] | None = None,
     ) -> None:
         self.on_change = on_change
+        self.on_removal: Callable[[Key], None] = lambda _key: None
         self._on_spec_change = on_spec_change or on_change
         self._records: dict[Key, ModelRecord] = {}
         self._sharers: dict[str, set[str]] = defaultdict(set)
@@ -111,6 +112,11 @@ class ModelCache:
     def find(self, key: Key) -> ModelRecord | None:
         """Return one model, or None when it does not exist."""
         return self._records.get(key)
+
+    def stays(self, key: Key, uid: str) -> bool:
+        """Return whether a model of this uid is here and not being deleted."""
+        held = self._records.get(key)
+        return held is not None and held.uid == uid and not held.deleting
 
     def leavings(self, namespace: str) -> int:
         """Return how often a model of a namespace ceased to share the operator-made store."""
@@ -151,6 +157,7 @@ class ModelCache:
         del self._records[key]
         self._share(held, None)
         self._hold(held, None)
+        self.on_removal(key)
         self.on_change(key)
 
     def is_current(self, metadata: Mapping[str, Any]) -> bool:

@@ -7,13 +7,16 @@ owners alone would be 100 MB of requests.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from mm_operator.cluster.cache import Address, Cache, Cached
 from mm_operator.cluster.client import WritesForbiddenError
 from mm_operator.cluster.intent import Intent
 from mm_operator.cluster.keys import Key
+from mm_operator.cluster.models import ModelCache
 from mm_operator.errors import ClusterError
 
 _LOG = logging.getLogger(__name__)
@@ -23,8 +26,8 @@ DELAY_SECONDS = 2.0
 nothing: it is woken when its name was written."""
 
 FEW_OWNERS = 32
-"""An object with fewer gets a new owner at once: were they all deleted within the delay, it would
-go with them, and in it what the new model uses. So many seldom are; their list is 5 KB."""
+"""An object with fewer that still exist gets a new owner at once: it would go with the last of
+them, and in it what the new model uses. Their list is 5 KB."""
 
 Reference = Mapping[str, Any]
 
@@ -43,9 +46,14 @@ class Change:
     add: Mapping[str, Reference]
     remove: frozenset[str]
 
-    def can_wait(self, live: Cached) -> bool:
+    def can_wait(self, live: Cached, models: ModelCache) -> bool:
         """Return whether nothing is lost while the change is not written."""
-        return not self.add or len(live.owner_uids) >= FEW_OWNERS
+        staying = (
+            uid
+            for name, uid in live.owners
+            if uid not in self.remove and models.stays(Key(live.namespace, name), uid)
+        )
+        return not self.add or len(tuple(islice(staying, FEW_OWNERS))) == FEW_OWNERS
 
     def __bool__(self) -> bool:
         """Return whether anything would change."""
@@ -75,6 +83,7 @@ class OwnerWriter:
 
     Args:
         cache: the objects as they are when the delay has passed.
+        models: those that exist; each that goes may end the delay.
         same_content: whether a live object still is what an intent says, owners aside.
         send: applies an intent that must still be at a version.
         wake: requests that a model be reconciled.
@@ -83,6 +92,7 @@ class OwnerWriter:
     def __init__(
         self,
         cache: Cache,
+        models: ModelCache,
         *,
         same_content: Callable[[Cached, Intent], bool],
         send: Callable[[Intent, int], Awaitable[None]],
@@ -90,21 +100,28 @@ class OwnerWriter:
         delay_seconds: float = DELAY_SECONDS,
     ) -> None:
         self._cache = cache
+        self._models = models
         self._same_content = same_content
         self._send = send
         self._wake = wake
         self._delay = delay_seconds
         self._waiting: dict[Address, Change] = {}
+        self._due: dict[Address, asyncio.Event] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        models.on_removal = self._model_gone
 
-    def defer(self, address: Address, change: Change) -> None:
-        """Take a change; it is written within the delay, together with others."""
+    def defer(self, address: Address, change: Change, live: Cached) -> bool:
+        """Take a change that can wait, else return False; others are written together with it."""
+        if not change.can_wait(live, self._models):
+            return False
         known = self._waiting.get(address)
         self._waiting[address] = known.then(change) if known else change
         if known is None:
+            self._due[address] = asyncio.Event()
             task = asyncio.create_task(self._flush(address), name=f"owners of {address[2]}")
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
+        return True
 
     async def close(self) -> None:
         """Drop what waits: the next leader finds and writes it."""
@@ -112,8 +129,17 @@ class OwnerWriter:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
+    def _model_gone(self, key: Key) -> None:
+        """Write at once what can no longer wait, since a model has gone."""
+        for address, change in self._waiting.items():
+            live = self._cache.find(*address) if address[1] == key.namespace else None
+            if live is not None and not change.can_wait(live, self._models):
+                self._due[address].set()
+
     async def _flush(self, address: Address) -> None:
-        await asyncio.sleep(self._delay)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._due[address].wait(), self._delay)
+        del self._due[address]
         change, live = self._waiting.pop(address), self._cache.find(*address)
         if live is not None and self._same_content(live, change.intent):
             # The content must be what is there: an older intent would take back what a sibling

@@ -1,37 +1,15 @@
-"""What is sent: intents without empty opinions, statuses as differences, owners together."""
+"""What is sent: intents without empty opinions, statuses and owners as differences."""
 
 from typing import Any
 
 import pytest
 
-from mm_api import labels
 from mm_operator.children.metadata import FORMER_OWNERS
 from mm_operator.cluster.cache import Cache
 from mm_operator.cluster.intent import Intent, make_intent
-from mm_operator.cluster.keys import Key
-from mm_operator.cluster.owners import FEW_OWNERS, Change, OwnerWriter, change_between, owners_in
+from mm_operator.cluster.owners import Change, change_between, owners_in
 from mm_operator.cluster.status_writer import merge_patch
-from support.eventually import eventually_async
-
-
-def config(*owners: str, version: int = 1, **data: str) -> dict[str, Any]:
-    """Return a shared ConfigMap."""
-    references = [
-        {"apiVersion": labels.API_VERSION, "kind": labels.KIND, "name": name, "uid": f"{name}-uid"}
-        for name in owners
-    ]
-    return {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {
-            "namespace": "demo",
-            "name": "engine-1",
-            "uid": "e",
-            "resourceVersion": str(version),
-            "ownerReferences": references,
-        },
-        "data": data,
-    }
+from support.shared_objects import config
 
 
 def test_none_is_no_opinion() -> None:
@@ -91,52 +69,6 @@ def test_changes_of_owners_add_up(
     assert {owner["name"] for owner in owners.values()} == expected
 
 
-async def test_owners_are_written_once_for_many_models() -> None:
-    """Ten models that join within the delay cost one write, and each of them is woken."""
-    cache, sent, woken = Cache(), list[Intent](), list[Key]()
-    cache.put("ConfigMap", config("x"))
-    live = cache.find("ConfigMap", "demo", "engine-1")
-    assert live is not None
-
-    async def send(intent: Intent, version: int) -> None:
-        assert version == 1
-        sent.append(intent)
-
-    writer = OwnerWriter(
-        cache, same_content=lambda _l, _i: True, send=send, wake=woken.append, delay_seconds=0.01
-    )
-    for number in range(10):
-        intent = make_intent(config("x", f"m{number}"))
-        writer.defer(("ConfigMap", "demo", "engine-1"), change_between(live, intent))
-    await eventually_async(lambda: len(woken) == 10)
-    await writer.close()
-
-    assert len(sent) == 1
-    assert len(sent[0].owners) == 11
-    assert set(woken) == {Key("demo", f"m{number}") for number in range(10)}
-
-
-async def test_owners_are_not_written_over_newer_content() -> None:
-    """When a sibling recorded something meanwhile, nothing is sent and the models decide again."""
-    cache, woken = Cache(), list[Key]()
-    cache.put("ConfigMap", config("x"))
-    live = cache.find("ConfigMap", "demo", "engine-1")
-    assert live is not None
-
-    async def send(_intent: Intent, _version: int) -> None:
-        raise AssertionError("sent")
-
-    writer = OwnerWriter(
-        cache, same_content=lambda _l, _i: False, send=send, wake=woken.append, delay_seconds=0.01
-    )
-    intent = make_intent(config("x", "m"))
-    writer.defer(("ConfigMap", "demo", "engine-1"), change_between(live, intent))
-    await eventually_async(lambda: bool(woken))
-    await writer.close()
-
-    assert woken == [Key("demo", "m")]
-
-
 def test_a_model_that_joins_or_leaves_leaves_the_others() -> None:
     """An intent for what models share says who comes and who goes; the owners there stay."""
     cache = Cache()
@@ -152,26 +84,3 @@ def test_a_model_that_joins_or_leaves_leaves_the_others() -> None:
     assert set(leaves.applied_to(owners_in(live))) == {"a-uid"}
     assert not change_between(live, make_intent(config("b")))
     assert FORMER_OWNERS not in make_intent(document).body["metadata"]
-
-
-@pytest.mark.parametrize(
-    ("owners", "documents", "expected"),
-    [
-        pytest.param(1, ("m",), False, id="few"),
-        pytest.param(FEW_OWNERS, ("m",), True, id="many"),
-        pytest.param(1, (), True, id="only-leaves"),
-    ],
-)
-def test_owners_that_come_to_few_do_not_wait(
-    owners: int, documents: tuple[str, ...], *, expected: bool
-) -> None:
-    """The object would go with the few, and its new owner's engine in it."""
-    cache = Cache()
-    names = [f"o{number}" for number in range(owners)]
-    cache.put("ConfigMap", config(*names))
-    live = cache.find("ConfigMap", "demo", "engine-1")
-    assert live is not None
-    document = config(*documents)
-    document["metadata"][FORMER_OWNERS] = [] if documents else ["o0-uid"]
-
-    assert expected == change_between(live, make_intent(document)).can_wait(live)
