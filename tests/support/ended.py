@@ -1,11 +1,7 @@
 """Processes that are ended, and those that end a moment after what ended them."""
 
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
-
-import psutil
 
 from support.eventually import eventually
 
@@ -38,20 +34,3 @@ def wait_until_gone(pid: int) -> None:
         pause_seconds=0.02,
         showing=lambda: f"process {pid} still runs",
     )
-
-
-@contextmanager
-def leaving_nothing(pid: int) -> Iterator[None]:
-    """For blocks that kill a command: what runs below it now and has not gone in the end is killed.
-
-    Triton's model processes notice that their server has gone and end by themselves within seconds;
-    once in many runs two of them hung in Triton's own exit. Where a supervisor lives it kills them.
-    """
-    below = psutil.Process(pid).children(recursive=True)
-    try:
-        yield
-    finally:
-        _, left = psutil.wait_procs(below, SECONDS)
-        for process in left:
-            with suppress(psutil.NoSuchProcess):
-                process.kill()

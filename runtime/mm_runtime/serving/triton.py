@@ -7,6 +7,7 @@ of `mm_runtime.repository.models` imports this module.
 import faulthandler
 import json
 import logging
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -29,6 +30,7 @@ from mm_runtime.serving.errors import (
     RequestError,
     for_client,
 )
+from mm_runtime.serving.lifetime import end_with
 from mm_runtime.serving.tensors import BFLOAT16_BITS, Tensors, of_bfloat16
 
 logger = logging.getLogger(__name__)
@@ -66,6 +68,7 @@ class ModelSettings:
         # A crash in C says in the pod's log which model it was and what it did: Triton says only
         # that the model is not healthy.
         faulthandler.enable()
+        end_with(os.getppid())
 
     @property
     def engine(self) -> EngineDirectory:

@@ -13,7 +13,6 @@ import httpx
 import pytest
 
 from mm_router.catalog import Model
-from support.ended import leaving_nothing
 from support.eventually import eventually_async
 from support.real_gateway import RealGateway, run_pair
 from support.routers import RunningRouter, route
@@ -83,7 +82,7 @@ async def test_each_client_of_the_router_gets_a_word(
     tiny_engine: BuiltEngine, tmp_path: Path
 ) -> None:
     """Streams that had begun end with an error event; no request is sent a second time."""
-    with run_pair(tiny_engine, tmp_path) as pair, leaving_nothing(pair.server.pid):
+    with run_pair(tiny_engine, tmp_path) as pair:
         model = Model("blue", pair.model)
         async with (
             route({model: [pair.url.removeprefix("http://")]}) as router,

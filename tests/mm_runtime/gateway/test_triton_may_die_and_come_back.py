@@ -8,7 +8,6 @@ from pathlib import Path
 import httpx
 import pytest
 
-from support.ended import leaving_nothing
 from support.eventually import eventually_async
 from support.images import data_url
 from support.real_gateway import RealGateway, run_pair
@@ -54,7 +53,7 @@ async def test_what_was_in_flight_may_come_again(
 
     A process is stopped before one is killed, so that requests are in flight then.
     """
-    with run_pair(tiny_engine, tmp_path) as pair, leaving_nothing(pair.server.pid):
+    with run_pair(tiny_engine, tmp_path) as pair:
         process = _process(pair, tmp_path, victim)
         holding = _process(pair, tmp_path, HELD_BY.get(victim, victim))
         os.kill(holding, signal.SIGSTOP)
@@ -89,7 +88,7 @@ async def test_readiness_follows_triton_and_requests_are_reported(
     tiny_engine: BuiltEngine, tmp_path: Path
 ) -> None:
     """Unready and 503 while Triton is away, alive all the time, ready again by itself."""
-    with run_pair(tiny_engine, tmp_path) as pair, leaving_nothing(pair.server.pid):
+    with run_pair(tiny_engine, tmp_path) as pair:
         async with httpx.AsyncClient(base_url=pair.url, timeout=60) as client:
             assert (await client.post("/v1/chat/completions", json=_body(pair))).status_code == 200
             pair.server.kill()

@@ -13,6 +13,7 @@ from PIL import Image
 
 from mm_runtime.launch.stubs import Stubs
 from support.encoder_pairs import counted
+from support.ended import wait_until_gone
 from support.ensemble import Ensemble, EnsembleError
 from support.eventually import eventually
 from support.served import Served, start_serving
@@ -86,3 +87,15 @@ def test_a_killed_process_costs_what_was_in_flight(served: Served, model: str) -
     assert counted(served, "mm_server_restarts_total") == {"": 1.0}
     assert "tritonserver ended unexpectedly" in served.log
     assert httpx.get(f"{served.http_url}/v2/health/ready", timeout=60).is_success
+
+
+def test_models_end_with_a_server_that_no_one_has_reaped(served: Served) -> None:
+    """Triton's own check takes it for a running one, and its models stayed until it was reaped."""
+    models = [process_of(served, model) for model in MODELS]
+    os.kill(served.process.pid, signal.SIGSTOP)
+    try:
+        os.kill(served.server_pid, signal.SIGKILL)
+        for model in models:
+            wait_until_gone(model)
+    finally:
+        os.kill(served.process.pid, signal.SIGCONT)

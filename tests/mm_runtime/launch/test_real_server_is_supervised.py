@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import psutil
 import pytest
 
 from mm_api.contract import ExitCode
@@ -21,7 +22,7 @@ from mm_runtime.cli import main
 from mm_runtime.launch.arguments import SHM_PREFIX_DIGITS, ServerOptions
 from mm_runtime.settings import QUIET_SECONDS, Ports
 from support.build_plans import change_serving, serving_plan
-from support.ended import leaving_nothing, wait_until_gone
+from support.ended import wait_until_gone
 from support.eventually import eventually
 from support.image_host import serve_images
 from support.ports import free_ports
@@ -167,13 +168,13 @@ def test_dead_server_is_started_again(served: Served) -> None:
 
 
 def test_nothing_outlives_a_killed_supervisor(served: Served, start: Callable[[], Served]) -> None:
-    """SIGKILL of the command takes tritonserver along; the next start clears /dev/shm."""
-    (server,) = children_of(served.process.pid)
-    with leaving_nothing(served.process.pid):
-        served.process.kill()
-        served.process.wait()
-        wait_until_gone(server)
-        left = regions(served)
+    """SIGKILL takes tritonserver and its models along; the next start clears /dev/shm."""
+    below = psutil.Process(served.process.pid).children(recursive=True)
+    served.process.kill()
+    served.process.wait()
+    for process in below:
+        wait_until_gone(process.pid)
+    left = regions(served)
     following = start()
     assert following.process.pid != served.process.pid
     assert not set(left) & set(regions(following))
