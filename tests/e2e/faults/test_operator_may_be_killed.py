@@ -7,7 +7,7 @@ import pytest
 from mm_devcluster.demo import settings
 from support.builds import SLOW, pods_ever
 from support.child_kinds import CHILD_KINDS
-from support.clusters import read
+from support.clusters import kubectl, read
 from support.eventually import eventually
 from support.installed import Installed, Space, operator_pods
 from support.outside import kill_container
@@ -22,6 +22,15 @@ STAGES = {
 """Stage, the condition that reports it, and its reasons while the stage is under way."""
 
 OURS = "app.kubernetes.io/managed-by=multimodal-operator"
+
+
+@pytest.fixture(autouse=True)
+def new_operators(installed: Installed) -> None:
+    """Give each replica a new pod: the kubelet waits longer each time to restart a killed one."""
+    where = ("-n", settings.SYSTEM_NAMESPACE)
+    kubectl(installed.cluster, "delete", "pods", "--all", *where, "--timeout=60s")
+    rollout = ("rollout", "status", f"deployment/{settings.RELEASE}", *where, "--timeout=120s")
+    kubectl(installed.cluster, *rollout)
 
 
 def holder(installed: Installed) -> str:
