@@ -14,11 +14,12 @@ def end_with(pid: int) -> None:
     signal is no help: it comes with the end of the server's thread that started the model.
 
     Args:
-        pid: of a process; nothing is watched when it has gone.
+        pid: of a process; nothing is watched when it has gone, nor where the kernel has no
+            descriptors of processes (sandboxes): Triton's check is left there.
     """
     try:
         descriptor = os.pidfd_open(pid)
-    except ProcessLookupError:
+    except OSError:
         return
 
     def wait() -> None:
