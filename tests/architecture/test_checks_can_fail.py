@@ -161,6 +161,20 @@ def test_a_mutant_is_caught_by_a_test_that_fails(
     assert (tmp_path / "fits.py").read_text() == source
 
 
+def test_a_mutant_that_no_conftest_can_import_is_caught(tmp_path: Path) -> None:
+    """Pytest ends as for tests that are not found, which catch nothing."""
+    (tmp_path / "names.py").write_text("NAME = 'a' + 'b'\n")
+    (tmp_path / "conftest.py").write_text("import names\n")
+    (tmp_path / "test_names.py").write_text("def test_nothing():\n    pass\n")
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    [place] = places_of("names.py", (tmp_path / "names.py").read_text())
+    mutants = load("mutants")
+    assert mutants._is_caught(tmp_path, place, set(), ("test_names.py",))
+
+    (tmp_path / "conftest.py").write_text("")
+    assert not mutants._is_caught(tmp_path, place, {"test_gone.py"}, ("test_names.py",))
+
+
 def test_repeated_runs_stop_at_the_first_failure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
