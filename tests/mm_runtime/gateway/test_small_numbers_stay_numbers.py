@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from mm_runtime.gateway.backends.engine import EngineRequest, Sampling
 from mm_runtime.gateway.backends.triton_inputs import NEWER_NAMES, build_inputs
@@ -12,33 +13,7 @@ from mm_runtime.gateway.backends.triton_inputs import NEWER_NAMES, build_inputs
 DRAWN = Sampling(1.0, 1.0, presence_penalty=None, frequency_penalty=None, seed=0, top_k=5)
 
 
-def _with(name: str, value: float) -> Sampling:
-    changes: dict[str, Any] = {name: value}
-    return replace(DRAWN, **changes)
-
-
-@pytest.mark.parametrize("name", ["temperature", "top_p", "min_p", "repetition_penalty"])
-@pytest.mark.parametrize("value", [5e-324, 1e-46, 0.5])
-def test_positive_numbers(name: str, value: float) -> None:
-    """They stay positive, and those that fit stay what they are."""
-    request = EngineRequest(
-        request_id="one",
-        prompt="?",
-        images=(),
-        videos=(),
-        audio=None,
-        cache_salt="",
-        max_tokens=4,
-        sampling=_with(name, value),
-    )
-    (found,) = [one.values for one in build_inputs(request, NEWER_NAMES) if one.name == name]
-    assert found.dtype == np.float32
-    assert 0 < found.item() == pytest.approx(value, abs=1e-37)
-
-
-def test_other_numbers() -> None:
-    """Negative ones and 0 are passed on: a penalty of 0 is none."""
-    sampling = replace(DRAWN, presence_penalty=-1.5, frequency_penalty=0.0)
+def _inputs(sampling: Sampling) -> dict[str, NDArray[Any]]:
     request = EngineRequest(
         request_id="one",
         prompt="?",
@@ -49,6 +24,21 @@ def test_other_numbers() -> None:
         max_tokens=4,
         sampling=sampling,
     )
-    inputs = {one.name: one.values for one in build_inputs(request, NEWER_NAMES)}
+    return {one.name: one.values for one in build_inputs(request, NEWER_NAMES)}
+
+
+@pytest.mark.parametrize("name", ["temperature", "top_p", "min_p", "repetition_penalty"])
+@pytest.mark.parametrize("value", [5e-324, 1e-46, 0.5])
+def test_positive_numbers(name: str, value: float) -> None:
+    """They stay positive, and those that fit stay what they are."""
+    changes: dict[str, Any] = {name: value}
+    found = _inputs(replace(DRAWN, **changes))[name]
+    assert found.dtype == np.float32
+    assert 0 < found.item() == pytest.approx(value, abs=1e-37)
+
+
+def test_other_numbers() -> None:
+    """Negative ones and 0 are passed on: a penalty of 0 is none."""
+    inputs = _inputs(replace(DRAWN, presence_penalty=-1.5, frequency_penalty=0.0))
     assert inputs["presence_penalty"].tolist() == [[-1.5]]
     assert inputs["frequency_penalty"].tolist() == [[0]]
