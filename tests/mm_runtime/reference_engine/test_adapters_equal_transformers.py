@@ -15,6 +15,7 @@ import torch
 import transformers
 from transformers.generation import GenerationMixin
 
+from mm_api.captured_passes import captured_passes
 from mm_api.documents.model_facts import ModelFacts
 from mm_runtime.adapters.check import check_adapter
 from mm_runtime.inspect.checkpoint import InspectOptions, inspect
@@ -40,6 +41,7 @@ from support.peft_adapters import merged, write_peft
 from support.plain_kernels import PlainKernels
 
 SLOTS = 3
+LENGTH = 96
 ANSWER = 16
 SEARCH = BeamOptions(3)
 REQUESTED = (0, None, 1, 1, None, 0, 2, 0)
@@ -85,7 +87,7 @@ def _model(
         family=family,
         dtype="float32",
         slots=SLOTS,
-        max_length=96,
+        max_length=LENGTH,
         adapters=adapters,
         kernels=kernels,
     )
@@ -188,7 +190,11 @@ def test_rows_use_their_own_adapters(
     assert {uid for uid, one, other in pairs if one != other} == set(adapters)  # each one matters
 
     model = _model(family, checkpoint, list(adapters.values()), kernels)
-    assert (getattr(model, "_fused", None) is not None) == (kernels is not None)
+    fused = getattr(model, "_fused", None)
+    assert (fused is not None) == (kernels is not None)
+    if fused is not None:  # the plan counts those with adapters, too
+        passes = len(fused._passes) + len(fused._adapted)
+        assert passes == captured_passes(SLOTS, LENGTH, adapters=True)
     with engine_starter(model)(max_batch_size=SLOTS, max_seq_len=64, max_num_tokens=4) as engine:
         sinks = [CollectingSink() for _ in requests]
         for request, sink in zip(requests, sinks, strict=True):

@@ -35,19 +35,24 @@ SIZES = [(100, 61), (28, 28), (37, 150)]
 QUESTION = "what is in the image ?"
 
 
-@pytest.fixture(scope="module")
-def fused() -> LanguageModel:
-    """The tiny model with fused weights."""
+def fused_model(slots: int, length: int) -> LanguageModel:
+    """Return the tiny model with fused weights."""
     return LanguageModel(
         Checkpoint(
             folder=CHECKPOINT,
             family="llava",
             dtype="float32",
-            slots=SLOTS,
-            max_length=MAX_LENGTH,
+            slots=slots,
+            max_length=length,
             kernels=PlainKernels(),
         )
     )
+
+
+@pytest.fixture(scope="module")
+def fused() -> LanguageModel:
+    """The tiny model with fused weights."""
+    return fused_model(SLOTS, MAX_LENGTH)
 
 
 def answers(model: LanguageModel, requests: list[Request]) -> list[list[int]]:
@@ -210,17 +215,7 @@ def test_part_sizes(limit: int, expected: list[int]) -> None:
 @pytest.mark.parametrize(("slots", "length"), [(1, 20), (3, 100), (16, 1024)])
 def test_the_plan_counts_every_captured_pass(slots: int, length: int) -> None:
     """Each takes the driver's memory: decoding rows, parts of prompts, and both together."""
-    model = LanguageModel(
-        Checkpoint(
-            folder=CHECKPOINT,
-            family="llava",
-            dtype="float32",
-            slots=slots,
-            max_length=length,
-            kernels=PlainKernels(),
-        )
-    )
-    fused = model._fused
+    fused = fused_model(slots, length)._fused
     assert fused is not None
     assert len(fused._passes) == captured_passes(slots, length, adapters=False)
 
