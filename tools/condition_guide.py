@@ -229,7 +229,7 @@ ROLLOUT: Final[dict[str, Advice]] = {
     ),
     Reason.PODS_STARTING: Advice(
         "Pods load the engine or run warm-up requests; the message counts both phases.",
-        "Wait; the gateway's log names a warm-up request that fails.",
+        "Wait; a warm-up that fails each time becomes `WarmupFailed`.",
     ),
     Reason.PODS_UNSCHEDULABLE: Advice(
         "No node accepts a pod.",
@@ -246,8 +246,29 @@ ROLLOUT: Final[dict[str, Advice]] = {
         "A container of the pods cannot start: the image has no `mm-runtime`.",
         "Build the image that the message names, and set `spec.runtime.image`.",
     ),
+    Reason.FAILED_CREATE: Advice(
+        "Admission rejects the pods of the wanted revision: a PriorityClass or ServiceAccount that "
+        "is missing, Pod Security, a webhook.",
+        "As the message says.",
+    ),
+    Reason.IMAGE_PULL_FAILED: Advice(
+        "The image of a container cannot be pulled; the registry's answer is in the message, "
+        "without ports and addresses.",
+        "Check the image's name, `imagePullSecrets` and whether nodes reach the registry.",
+    ),
+    Reason.CREATE_CONTAINER_CONFIG_ERROR: Advice(
+        "A container cannot be created: a Secret, a ConfigMap or a key of one is missing, or the "
+        "image's user is not allowed.",
+        "Create what the message names; the kubelet tries again by itself.",
+    ),
+    Reason.WARMUP_FAILED: Advice(
+        "The models are loaded, and a request of the warm-up failed three times with the same "
+        "words, or ten times with others. The pod does not become Ready, and tries again.",
+        "As the message says. What a chat template or a file of the checkpoint causes is repaired "
+        "there, and built again; the gateway's log has each failure.",
+    ),
     Reason.PODS_CRASHING: Advice(
-        "A container ends or waits with an error, or the API server rejects the pods.",
+        "A container ends or waits with an error.",
         "`kubectl logs --previous`; the message has the container's last words.",
     ),
     Reason.GPU_OUT_OF_MEMORY: Advice(

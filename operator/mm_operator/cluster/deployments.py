@@ -1,10 +1,12 @@
 """From Deployment, claim and ConfigMap to the records the planner reads. Pure."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from mm_api import labels
-from mm_operator.cluster.pods import condition
+from mm_api.quoted_text import steady
+from mm_operator.cluster.pods import condition, quoted, text_of
 from mm_operator.model import ClaimState, ConfigState, DeploymentState, Owner
 from mm_operator.plan.announcing import announces
 from mm_operator.plan.starts import probe_seconds
@@ -26,6 +28,7 @@ def deployment_state(item: Mapping[str, Any]) -> DeploymentState | None:
     digest = template.get(labels.SERVING_HASH, "")
     progressing = condition(status, "Progressing")
     failure = condition(status, "ReplicaFailure")
+    refused = text_of(failure, "message") if failure.get("status") == "True" else ""
     stalled = progressing.get("reason") == "ProgressDeadlineExceeded"
     return DeploymentState(
         name=metadata["name"],
@@ -38,8 +41,9 @@ def deployment_state(item: Mapping[str, Any]) -> DeploymentState | None:
         ready=status.get("readyReplicas", 0),
         available=status.get("availableReplicas", 0),
         serving_hash=digest,
-        replica_failure=failure.get("message", "") if failure.get("status") == "True" else "",
-        stalled=progressing.get("message", "") if stalled else "",
+        replica_failure=steady(refused),
+        refused_template=_template_of(metadata["name"], refused),
+        stalled=quoted(progressing, "message") if stalled else "",
         start_seconds=probe_seconds(spec["template"]),
         recreates=(spec.get("strategy") or {}).get("type") == "Recreate",
         choice=str(marks.get(labels.ROLLOUT_CHOICE, ""))[:_CHOICE],
@@ -49,6 +53,12 @@ def deployment_state(item: Mapping[str, Any]) -> DeploymentState | None:
         announced=announces(spec["template"]),
         template=spec["template"],
     )
+
+
+def _template_of(deployment: str, refusal: str) -> str:
+    """Return the hash of the template whose pods are refused; empty: admission names no pod."""
+    named = re.search(rf'pods "{re.escape(deployment)}-([a-z0-9]+)-', refusal)
+    return named[1] if named else ""
 
 
 def claim_state(item: Mapping[str, Any]) -> ClaimState | None:

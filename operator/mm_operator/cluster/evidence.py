@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from mm_api.documents.build_progress import PROGRESS_MARK
+from mm_api.quoted_text import steady
 from mm_operator.cluster.cache import Cache, Cached
 from mm_operator.cluster.client import MESSAGE_LIMIT, Client
 from mm_operator.cluster.pods import condition, moment, needs_log, running, waits_on_its_node
@@ -139,9 +140,8 @@ class Evidence:
             trouble = volume_trouble(await self._events(pod.namespace, fields), pod.name)
         except ClusterError:
             return pause  # it says why something waits, and nothing waits for it
-        before = self._volumes.get(pod.uid)
-        if trouble is not None and (before is None or before.fault is not trouble.fault):
-            self._volumes[pod.uid] = trouble  # a driver's message may differ with each attempt
+        if trouble is not None:
+            self._volumes[pod.uid] = trouble
         return pause
 
     async def _read_log(self, pod: Cached) -> None:
@@ -182,9 +182,7 @@ class Evidence:
         """Return the newest message of the Job controller about a pod it could not create."""
         fields = f"involvedObject.uid={job.uid},reason=FailedCreate"
         events = await self._events(job.namespace, fields)
-        events.sort(key=lambda event: int(event["metadata"]["resourceVersion"]))
-        said = str(events[-1].get("message") or "")[:MESSAGE_LIMIT] if events else ""
-        return _without_pod_name(said, job.name)
+        return steady(str(events[-1].get("message") or "")[:MESSAGE_LIMIT]) if events else ""
 
     async def _events(self, namespace: str, fields: str) -> list[dict[str, Any]]:
         events: list[dict[str, Any]] = []
@@ -192,7 +190,8 @@ class Evidence:
             events += page
             if len(events) >= _MOST_EVENTS:
                 break
-        return events
+        # The newest is last: what an older one says may be over.
+        return sorted(events, key=lambda event: int(event["metadata"]["resourceVersion"]))
 
 
 def _glance(job: Mapping[str, Any]) -> tuple[bool, datetime | None]:
@@ -200,9 +199,3 @@ def _glance(job: Mapping[str, Any]) -> tuple[bool, datetime | None]:
     status, ends = job.get("status") or {}, ("Complete", "Failed")
     ended = any(condition(status, kind).get("status") == "True" for kind in ends)
     return ended, moment(job["metadata"]["creationTimestamp"])
-
-
-def _without_pod_name(note: str, job: str) -> str:
-    """Return a message with generated pod names cut to their Job's, so that it stays equal."""
-    words = (f'"{job}"' if word.strip('"').startswith(f"{job}-") else word for word in note.split())
-    return " ".join(words)

@@ -8,11 +8,9 @@ from typing import Any
 
 from mm_api import labels
 from mm_api.contract import ExitCode
+from mm_api.quoted_text import steady
 from mm_api.v1alpha1 import StartPhase
 from mm_operator.model import GpuFault, PodDamage, PodEnd, PodStart, PodState
-
-_SEVERITY = ("CrashLoopBackOff", "ErrImagePull", "ImagePullBackOff", "CreateContainerConfigError")
-"""Reasons of a waiting container that say more than `ContainerCreating`, worst first."""
 
 _NORMAL = frozenset({"", "ContainerCreating", "PodInitializing"})
 """Reasons of every container that starts as it should, and of one that does not wait."""
@@ -51,10 +49,10 @@ def pod_end(pod: Mapping[str, Any], log_tail: tuple[str, ...] = ()) -> PodEnd | 
         pod=pod["metadata"]["name"],
         succeeded=phase == "Succeeded",
         exit_code=ended.get("exitCode"),
-        reason=_text(ended, "reason"),
-        pod_reason=_text(status, "reason"),
-        pod_message=_text(status, "message") or _text(disruption, "message"),
-        message=_text(ended, "message", TERMINATION_LIMIT),
+        reason=text_of(ended, "reason"),
+        pod_reason=text_of(status, "reason"),
+        pod_message=quoted(status, "message") or quoted(disruption, "message"),
+        message=text_of(ended, "message", TERMINATION_LIMIT),
         log_tail=log_tail,
         began=_began(pod),
         disrupted=disruption.get("status") == "True",
@@ -89,11 +87,11 @@ def why_not_running(pod: Mapping[str, Any]) -> str:
     status = pod.get("status") or {}
     scheduled = condition(status, "PodScheduled")
     if scheduled.get("status") == "False":
-        return _text(scheduled, "message") or _text(scheduled, "reason")
+        return quoted(scheduled, "message") or text_of(scheduled, "reason")
     _, waiting = _worst_waiting(pod)
     if waiting.get("reason", "") in _NORMAL:
         return ""
-    message, reason = _text(waiting, "message"), _text(waiting, "reason")
+    message, reason = quoted(waiting, "message"), text_of(waiting, "reason")
     return f"{reason}: {message}" if message else reason
 
 
@@ -146,17 +144,18 @@ def pod_state(pod: Mapping[str, Any]) -> PodState:
         phase=status.get("phase", ""),
         ready=condition(status, "Ready").get("status") == "True",
         container=container,
-        waiting=_text(waiting, "reason"),
-        waiting_message=_text(waiting, "message"),
+        waiting=text_of(waiting, "reason"),
+        waiting_message=quoted(waiting, "message"),
         last_end=_sentence(_last_end(named)),
         restarts=sum(one.get("restartCount", 0) for one in statuses),
-        unschedulable=_text(scheduled, "message") if scheduled.get("status") == "False" else "",
+        unschedulable=quoted(scheduled, "message") if scheduled.get("status") == "False" else "",
         terminating="deletionTimestamp" in metadata,
         damage=_damage(statuses),
         gpu=_gpu_fault(statuses),
         name=metadata.get("name", ""),
         load_seconds=_load_seconds(status),
         slowest_phase=_slowest_phase(status),
+        template=(metadata.get("labels") or {}).get("pod-template-hash", ""),
         start=_start(pod),
     )
 
@@ -269,7 +268,7 @@ def _unmended(statuses: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, An
 
 
 def _said(end: Mapping[str, Any]) -> str:
-    return " ".join(_text(end, "message", TERMINATION_LIMIT).split())
+    return " ".join(quoted(end, "message", TERMINATION_LIMIT).split())
 
 
 def _containers(pod: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
@@ -286,18 +285,23 @@ def _worst_waiting(pod: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
         for container in _containers(pod)
         if (state := (container.get("state") or {}).get("waiting"))
     ]
-    rank = {reason: place for place, reason in enumerate(_SEVERITY)}
-    waiting.sort(key=lambda pair: rank.get(pair[1].get("reason", ""), len(rank)))
-    return waiting[0] if waiting else ("", {})
+    abnormal = (pair for pair in waiting if pair[1].get("reason", "") not in _NORMAL)
+    return next(abnormal, waiting[0] if waiting else ("", {}))
 
 
 def _sentence(end: Mapping[str, Any] | None) -> str:
     if not end:
         return ""
-    text = f"{_text(end, 'reason') or 'Ended'} with exit code {end.get('exitCode')}"
+    text = f"{text_of(end, 'reason') or 'Ended'} with exit code {end.get('exitCode')}"
     message = _said(end)
     return f"{text}: {message}" if message else text
 
 
-def _text(of: Mapping[str, Any], field: str, limit: int = _TEXT_LIMIT) -> str:
+def text_of(of: Mapping[str, Any], field: str, limit: int = _TEXT_LIMIT) -> str:
+    """Return a text of a status as it is, up to a limit."""
     return str(of.get(field) or "")[:limit]
+
+
+def quoted(of: Mapping[str, Any], field: str, limit: int = _TEXT_LIMIT) -> str:
+    """Return a text of a status as a condition may repeat it."""
+    return steady(text_of(of, field, limit))

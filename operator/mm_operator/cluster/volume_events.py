@@ -3,12 +3,15 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from mm_api.quoted_text import steady
 from mm_operator.model import VolumeFault, VolumeTrouble
 
 MULTI_ATTACH = "Multi-Attach error"
 """With this the attach controller begins its message, whose reason is FailedAttachVolume."""
 
 _MESSAGE_LIMIT = 300
+_READ_LIMIT = 2048
+"""Of a message whose generated parts are left out; who may create Events may write a megabyte."""
 
 
 def volume_trouble(events: Iterable[Mapping[str, Any]], pod: str) -> VolumeTrouble | None:
@@ -19,7 +22,8 @@ def volume_trouble(events: Iterable[Mapping[str, Any]], pod: str) -> VolumeTroub
     """
     found: dict[VolumeFault, str] = {}
     for event in events:
-        said = " ".join(str(event.get("message") or "").replace(pod, "the pod").split())
+        message = str(event.get("message") or "")[:_READ_LIMIT].replace(pod, "the pod")
+        said = " ".join(steady(message).split())
         if fault := _fault(str(event.get("reason") or ""), said):
             found[fault] = said[:_MESSAGE_LIMIT].rstrip(".")
     worst = next((fault for fault in VolumeFault if fault in found), None)

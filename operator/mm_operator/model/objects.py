@@ -206,6 +206,8 @@ class DeploymentState:
     available: int
     serving_hash: str = ""
     replica_failure: str = ""
+    refused_template: str = ""
+    """The hash of the pod template whose pods are refused; empty: the refusal does not say."""
     stalled: str = ""
     start_seconds: int | None = None
     """What the startup probe gives the server of its pods; None: they have no such server."""
@@ -248,6 +250,8 @@ class PodStart:
 
     phase: Literal["Loading", "WarmingUp"]
     since: datetime | None
+    problem: str = ""
+    """Why its warm-up fails each time; empty: it does not, or was not tried often enough."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,5 +287,7 @@ class PodState:
     with the first attempt: then the times are those of a repair."""
     slowest_phase: tuple[StartPhase, float] | None = None
     """What took longest of its start, in seconds; None as for `load_seconds`, or not ready yet."""
+    template: str = ""
+    """The hash of its template, as a refusal of its Deployment names it."""
     start: PodStart | None = None
     """None: it is ready, or its server does not run."""

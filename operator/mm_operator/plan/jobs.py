@@ -11,7 +11,7 @@ from mm_api.v1alpha1.network import NetworkSpec
 from mm_operator.digests import digest, stated
 from mm_operator.model import ConfigState, JobState, PlanSettings
 from mm_operator.plan.refusals import is_quota
-from mm_operator.plan.start_errors import lacking, lacks_program
+from mm_operator.plan.start_errors import lacking, lacks_program, not_created
 from mm_operator.plan.volumes import waits_for_volume
 
 
@@ -97,4 +97,6 @@ def pending(job: JobState, otherwise: Reason) -> tuple[str, str]:
     reason, _, message = job.waiting.partition(": ")
     if lacks_program(reason, message):
         return Reason.IMAGE_NOT_USABLE, lacking("spec.build.image")
+    if found := not_created(reason, message):
+        return found
     return otherwise, job.waiting or f"it waits for its {'next ' if job.ends else ''}pod"

@@ -5,11 +5,12 @@ Only pods of the wanted revision are looked at; sentences name containers, never
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from mm_api.conditions import Reason
 from mm_operator.model import DeploymentState, PodState
 from mm_operator.plan.refusals import is_quota
-from mm_operator.plan.start_errors import lacking, lacks_program
+from mm_operator.plan.start_errors import lacking, lacks_program, not_created
 from mm_operator.plan.volumes import waits_for_volume
 
 Obstacle = tuple[Reason, str]
@@ -28,12 +29,32 @@ _STARTING = frozenset({"", "ContainerCreating", "PodInitializing"})
 def first_obstacle(deployment: DeploymentState, pods: tuple[PodState, ...]) -> Obstacle | None:
     """Return the reason and the sentence for the first obstacle, or None."""
     current = _current(deployment, pods)
+    former = [pod for pod in pods if pod.serving_hash != deployment.serving_hash]
+    deployment = _of_the_revision(deployment, current, former)
     hits = (check(deployment, current) for check in _CHECKERS)
     hit = next((hit for hit in hits if hit), None)
     if hit is None or hit[0] is not Reason.PODS_UNSCHEDULABLE:
         return hit
-    former = [pod for pod in pods if pod.serving_hash != deployment.serving_hash]
     return _held_by_itself(hit, former) or hit
+
+
+def _of_the_revision(
+    deployment: DeploymentState, current: Sequence[PodState], former: Sequence[PodState]
+) -> DeploymentState:
+    """Return a Deployment without what its conditions say of a former revision.
+
+    Before its controller has seen the present spec, all they say is of the former one. Later it
+    copies the refusal of any ReplicaSet, and a former one is refused for as long as it wants a pod.
+    """
+    if deployment.observed_generation < deployment.generation:
+        return replace(deployment, replica_failure="", stalled="")
+    named = deployment.refused_template
+    ours, theirs = ({pod.template for pod in some} - {""} for some in (current, former))
+    if named and (ours or theirs):
+        own = named in ours if ours else named not in theirs
+    else:
+        own = not current or (not former and deployment.updated < deployment.wanted)
+    return deployment if own else replace(deployment, replica_failure="")
 
 
 def _held_by_itself(hit: Obstacle, former: Sequence[PodState]) -> Obstacle | None:
@@ -82,7 +103,7 @@ def _refused(deployment: DeploymentState, _pods: tuple[PodState, ...]) -> Obstac
     if not deployment.replica_failure:
         return None
     quota = is_quota(deployment.replica_failure)
-    reason = Reason.QUOTA_EXCEEDED if quota else Reason.PODS_CRASHING
+    reason = Reason.QUOTA_EXCEEDED if quota else Reason.FAILED_CREATE
     return reason, f"pods are refused: {deployment.replica_failure}"
 
 
@@ -116,21 +137,35 @@ def _without_gpu(_deployment: DeploymentState, pods: tuple[PodState, ...]) -> Ob
     return Reason.GPU_OUT_OF_MEMORY if found.usable else Reason.GPU_UNUSABLE, found.message
 
 
+def _not_created(_deployment: DeploymentState, pods: tuple[PodState, ...]) -> Obstacle | None:
+    for pod in pods:
+        if not pod.ready and (found := not_created(pod.waiting, pod.waiting_message)):
+            return found[0], f"container {pod.container} does not start: {found[1]}"
+    return None
+
+
+def _warmup_failed(_deployment: DeploymentState, pods: tuple[PodState, ...]) -> Obstacle | None:
+    found = next((pod.start.problem for pod in pods if pod.start and pod.start.problem), None)
+    if found is None:
+        return None
+    return Reason.WARMUP_FAILED, f"the warm-up fails each time: {found}"
+
+
 def _crashing(_deployment: DeploymentState, pods: tuple[PodState, ...]) -> Obstacle | None:
-    found = next((pod for pod in pods if not pod.ready and pod.waiting not in _STARTING), None)
-    if found is None:
-        return None
-    details = "; ".join(filter(None, (found.waiting_message, found.last_end)))
-    said = f": {details}" if details else ""
-    return Reason.PODS_CRASHING, f"container {found.container}: {found.waiting}{said}"
-
-
-def _restarted(_deployment: DeploymentState, pods: tuple[PodState, ...]) -> Obstacle | None:
-    found = next((pod for pod in pods if not pod.ready and pod.last_end), None)
-    if found is None:
-        return None
-    text = f"container {found.container} was restarted: {found.last_end}"
-    return Reason.PODS_CRASHING, text
+    for pod in pods:
+        backs_off = pod.waiting in _STARTING | {"CrashLoopBackOff"}
+        if pod.ready or not (pod.last_end or pod.waiting not in _STARTING):
+            continue
+        # The same words while it waits for its next start and while it tries.
+        if pod.last_end and backs_off:
+            text = f"container {pod.container} was restarted: {pod.last_end}"
+        else:
+            said = filter(None, (pod.waiting_message, pod.last_end))
+            text = ": ".join(
+                filter(None, (f"container {pod.container}: {pod.waiting}", "; ".join(said)))
+            )
+        return Reason.PODS_CRASHING, text
+    return None
 
 
 def _stalled(deployment: DeploymentState, _pods: tuple[PodState, ...]) -> Obstacle | None:
@@ -140,12 +175,13 @@ def _stalled(deployment: DeploymentState, _pods: tuple[PodState, ...]) -> Obstac
 
 
 _CHECKERS: tuple[Checker, ...] = (
-    _refused,
     _unschedulable,
     _without_volume,
     _without_program,
     _without_gpu,
+    _not_created,
+    _warmup_failed,
     _crashing,
-    _restarted,
+    _refused,
     _stalled,
 )

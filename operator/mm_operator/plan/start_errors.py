@@ -1,12 +1,33 @@
-"""Containers that cannot be started: the image has no `mm-runtime`. In the words of the kubelet.
+"""Containers that never ran, in the words of the kubelet: no image, no `mm-runtime`, no Secret.
 
-NVIDIA's images of Triton have none, and a container that does not start leaves no report of its
-own.
+Such a container leaves no report of its own. NVIDIA's images of Triton have no `mm-runtime`.
 """
 
+import re
 from typing import Final
 
+from mm_api.conditions import Reason
 from mm_api.contract import Command
+
+_UNPULLED: Final = frozenset(
+    {
+        "ErrImagePull",
+        "ImagePullBackOff",
+        "InvalidImageName",
+        "ErrImageNeverPull",
+        "ImageInspectError",
+        "RegistryUnavailable",
+        "SignatureValidationFailed",
+    }
+)
+"""The kubelet's reasons of a container that waits for its image; the first two take turns."""
+
+_AROUND: Final = re.compile(
+    r'Back-off pulling image "[^"]*"(?:: \w+(?=: ))?(?:: )?'
+    r'|Failed to pull image "[^"]*": '
+    r"|rpc error: code = \w+ desc = "
+)
+"""What the kubelet writes around a registry's words, in one of the two and not in the other."""
 
 _NOT_STARTED: Final = frozenset(
     {"StartError", "ContainerCannotRun", "CreateContainerError", "RunContainerError"}
@@ -38,3 +59,21 @@ def lacking(field: str) -> str:
         f"the image has no program {Command.PROGRAM}, so it cannot be one of NVIDIA's as it is: "
         f"{_TODO} and set {field} to it"
     )
+
+
+def not_created(reason: str, message: str) -> tuple[Reason, str] | None:
+    """Return the condition's reason and a sentence about a container that waits and never ran.
+
+    Args:
+        reason: why it waits, in the kubelet's word.
+        message: of the same.
+
+    Returns:
+        None: it waits for something else.
+    """
+    if reason in _UNPULLED:
+        said = _AROUND.sub("", message) or reason
+        return Reason.IMAGE_PULL_FAILED, f"its image cannot be pulled: {said}"
+    if reason == Reason.CREATE_CONTAINER_CONFIG_ERROR:
+        return Reason.CREATE_CONTAINER_CONFIG_ERROR, f"it cannot be created: {message or reason}"
+    return None

@@ -392,11 +392,11 @@ def test_what_a_gpu_lacked_is_known_while_the_server_waits(
 
 
 def test_a_deployment_reports_its_troubles() -> None:
-    """A refused pod and a stalled rollout come through as their messages."""
+    """A refused pod and a stalled rollout come through as their messages, and whose pod it is."""
     conditions = [
-        holds("ReplicaFailure", message="exceeded quota"),
+        holds("ReplicaFailure", message='pods "llava-7d9f8-x2x9k" is forbidden: exceeded quota'),
         {"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded"}
-        | {"message": "timed out"},
+        | {"message": 'ReplicaSet "llava-7d9f8" timed out'},
     ]
     state = deployment_state(
         {
@@ -409,7 +409,9 @@ def test_a_deployment_reports_its_troubles() -> None:
         }
     )
 
-    assert (state.replica_failure, state.stalled) == ("exceeded quota", "timed out")
+    refusal = "pods is forbidden: exceeded quota"
+    assert (state.replica_failure, state.stalled) == (refusal, "ReplicaSet timed out")
+    assert state.refused_template == "7d9f8"
     assert (state.wanted, state.ready, state.updated, state.serving_hash) == (2, 1, 0, "abc")
 
 
@@ -426,3 +428,21 @@ def test_texts_of_a_status_have_a_bound() -> None:
     assert max(map(len, (end.reason, end.pod_reason, end.pod_message))) <= 4096
     assert max(map(len, (waits.waiting, waits.waiting_message, waits.last_end))) <= 4096
     assert len(why_not_running(stuck)) <= 2 * 4096
+
+
+@pytest.mark.parametrize("reason", ["ErrImagePull", "ImagePullBackOff"])
+def test_each_try_of_a_pull_says_the_same(reason: str) -> None:
+    """Ports differ with each try, and two reasons take turns: neither is a change."""
+    tries = [
+        pod_state(
+            pod(
+                container("server", waiting={"reason": "PodInitializing"}),
+                container("gateway", waiting={"reason": reason, "message": said}),
+            )
+            | {"metadata": {"labels": {"pod-template-hash": "7d9f8"}}}
+        )
+        for said in (f"read udp 10.0.0.2:{port}->10.96.0.10:53: i/o timeout" for port in (1, 2))
+    ]
+    assert tries[0] == tries[1]
+    assert (tries[0].container, tries[0].template) == ("gateway", "7d9f8")
+    assert tries[0].waiting_message == "read udp: i/o timeout"

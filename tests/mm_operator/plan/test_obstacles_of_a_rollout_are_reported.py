@@ -17,10 +17,10 @@ from mm_operator.plan.start_errors import lacking
 from mm_operator.plan.volumes import waits_for_volume
 
 
-def deployment(**fields: str) -> DeploymentState:
-    """Return a Deployment whose revision is `new`."""
+def deployment(*, observed: int = 1, updated: int = 1, **fields: str) -> DeploymentState:
+    """Return a Deployment of one replica whose revision is `new`."""
     values: dict[str, str] = {"serving_hash": "new"} | fields
-    return DeploymentState("llava", "uid", 1, 1, 1, 1, 1, 0, 0, **values)
+    return DeploymentState("llava", "uid", 1, observed, 1, 1, updated, 0, 0, **values)
 
 
 def pod(**fields: object) -> PodState:
@@ -41,7 +41,7 @@ def pod(**fields: object) -> PodState:
         pytest.param(
             deployment(replica_failure="violates PodSecurity"),
             (),
-            ("PodsCrashing", "pods are refused: violates PodSecurity"),
+            ("FailedCreate", "pods are refused: violates PodSecurity"),
             id="admission",
         ),
         pytest.param(
@@ -76,8 +76,74 @@ def pod(**fields: object) -> PodState:
         pytest.param(
             deployment(),
             (pod(waiting="ErrImagePull", waiting_message="not found"),),
-            ("PodsCrashing", "container server: ErrImagePull: not found"),
+            (
+                "ImagePullFailed",
+                "container server does not start: its image cannot be pulled: not found",
+            ),
             id="image",
+        ),
+        pytest.param(
+            deployment(),
+            (
+                pod(
+                    waiting="ImagePullBackOff",
+                    waiting_message='Back-off pulling image "x:1": ErrImagePull: rpc error: '
+                    "code = NotFound desc = x:1: not found",
+                ),
+            ),
+            (
+                "ImagePullFailed",
+                "container server does not start: its image cannot be pulled: x:1: not found",
+            ),
+            id="image-that-is-waited-for",
+        ),
+        pytest.param(
+            deployment(),
+            (pod(waiting="InvalidImageName", waiting_message="couldn't parse x:::"),),
+            (
+                "ImagePullFailed",
+                "container server does not start: its image cannot be pulled: couldn't parse x:::",
+            ),
+            id="image-that-is-no-name",
+        ),
+        pytest.param(
+            deployment(),
+            (
+                pod(
+                    container="gateway",
+                    waiting="CreateContainerConfigError",
+                    waiting_message='secret "nokeys" not found',
+                ),
+            ),
+            (
+                "CreateContainerConfigError",
+                'container gateway does not start: it cannot be created: secret "nokeys" not found',
+            ),
+            id="secret",
+        ),
+        pytest.param(
+            deployment(),
+            (pod(start=PodStart("WarmingUp", None, "the question failed: 'x' is undefined")),),
+            (
+                "WarmupFailed",
+                "the warm-up fails each time: the question failed: 'x' is undefined",
+            ),
+            id="warm-up",
+        ),
+        pytest.param(
+            deployment(),
+            (
+                pod(
+                    waiting="CrashLoopBackOff",
+                    waiting_message="back-off restarting failed container",
+                    last_end="Error with exit code 3: no manifest",
+                ),
+            ),
+            (
+                "PodsCrashing",
+                "container server was restarted: Error with exit code 3: no manifest",
+            ),
+            id="waiting-for-its-next-start",
         ),
         pytest.param(
             deployment(),
@@ -225,3 +291,74 @@ def test_what_starting_pods_do_is_reported() -> None:
     reported = starts_in_progress(deployment(), pods)
     assert reported == "1 Loading, 2 WarmingUp since 2026-01-02T03:04:05Z"
     assert starts_in_progress(deployment(), pods[3:]) == ""
+
+
+REFUSED = "pods is forbidden: no PriorityClass with name does-not-exist was found"
+NEW, OLD = {"template": "6d4cf"}, {"template": "77b9f", "serving_hash": "old"}
+
+
+@pytest.mark.parametrize(
+    ("state", "pods", "expected"),
+    [
+        pytest.param(
+            deployment(replica_failure=REFUSED, refused_template="77b9f"),
+            (
+                pod(
+                    **NEW,
+                    waiting="CreateContainerConfigError",
+                    waiting_message='secret "nokeys" not found',
+                ),
+            ),
+            "CreateContainerConfigError",
+            id="the-new-pod-lacks-a-secret",
+        ),
+        pytest.param(
+            deployment(replica_failure=REFUSED, refused_template="77b9f"),
+            (pod(**NEW, start=PodStart("Loading", None)),),
+            None,
+            id="the-new-pod-loads",
+        ),
+        pytest.param(
+            deployment(replica_failure=REFUSED, refused_template="6d4cf"),
+            (pod(**NEW, start=PodStart("Loading", None)),),
+            "FailedCreate",
+            id="a-second-new-pod-is-refused",
+        ),
+        pytest.param(
+            deployment(replica_failure=REFUSED, refused_template="77b9f", updated=0),
+            (pod(**OLD, ready=True),),
+            None,
+            id="a-former-pod-is-refused-before-there-are-new-ones",
+        ),
+        pytest.param(
+            deployment(replica_failure=REFUSED, refused_template="6d4cf", updated=0),
+            (pod(**OLD, ready=True),),
+            "FailedCreate",
+            id="the-first-new-pod-is-refused",
+        ),
+        pytest.param(
+            deployment(replica_failure="admission webhook denied the request"),
+            (pod(**NEW), pod(**OLD)),
+            None,
+            id="a-webhook-names-no-pod-and-new-ones-exist",
+        ),
+        pytest.param(
+            deployment(replica_failure="admission webhook denied the request", updated=0),
+            (pod(**OLD, ready=True),),
+            "FailedCreate",
+            id="a-webhook-names-no-pod-and-no-new-one-exists",
+        ),
+        pytest.param(
+            deployment(replica_failure=REFUSED, stalled="timed out", observed=0),
+            (),
+            None,
+            id="the-controller-has-not-seen-the-spec",
+        ),
+    ],
+)
+def test_a_former_revision_hides_nothing(
+    state: DeploymentState, pods: tuple[PodState, ...], expected: str | None
+) -> None:
+    """A Deployment's conditions count where they are of the wanted revision's own pods."""
+    found = first_obstacle(state, pods)
+    assert expected == (found and found[0])
