@@ -1,4 +1,4 @@
-"""Write docs/families.md: family x backend x modality x version, as `mmctl families -o wide`.
+"""Write docs/families.md: family x backend x modality x version, as `mmctl families`.
 
 python tools/generate_families_page.py           write
 python tools/generate_families_page.py --check   exit 1 when the page is not what the records say
@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 _HEAD: Final = """\
 # Families: which backend serves what
 
-Written from the records of `crds/mm_api/families/`; `mmctl families -o wide` prints this table, and
+Written from the records of `crds/mm_api/families/`; `mmctl families` prints this table, and
 `pytest tests/families` shows facts, plan, answers and commands of every row.
 
 | family | backend | requests hold | TensorRT-LLM |

@@ -144,21 +144,28 @@ def page() -> str:
 def plans() -> Iterator[ModelPlan]:
     """Yield the plan of each real model."""
     for model in real_models():
-        version = VERSION if FAMILIES[model.family].has_engines else _WITHOUT_ENGINES[1]
-        text = _run(model, ["--trtllm-version", version, "-o", "json"])
+        text = _run(model, [*_version(model), "-o", "json"])
         yield ModelPlan.from_json(text).model_copy(update={"model": model.name})
+
+
+def _version(model: RealModel) -> list[str]:
+    """Return the options that name TensorRT-LLM's version, where the backend has one."""
+    family = FAMILIES[model.family]
+    if not family.has_engines and not family.pytorch:
+        return []
+    return ["--trtllm-version", VERSION if family.has_engines else _WITHOUT_ENGINES[1]]
 
 
 def _run(model: RealModel, arguments: list[str], gpu: str = GPU) -> str:
     with tempfile.TemporaryDirectory() as scratch:
         checkpoint = model.write(Path(scratch) / "checkpoint")
         path = Path(scratch) / "model.yaml"
-        path.write_text(_resource(model), encoding="utf-8")
+        resource = _resource(model)
+        path.write_text(resource, encoding="utf-8")
+        device = [] if "Reference" in resource and "gpu:" not in resource else ["--gpu", gpu]
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(io.StringIO()):
-            mmctl(
-                ["plan", "-f", str(path), "--checkpoint", str(checkpoint), "--gpu", gpu, *arguments]
-            )
+            mmctl(["plan", "-f", str(path), "--checkpoint", str(checkpoint), *device, *arguments])
     return printed.getvalue()
 
 

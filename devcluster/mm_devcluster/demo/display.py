@@ -77,11 +77,13 @@ class LiveTable:
 
     def drawn(self) -> Table:
         """Return the table as it is now."""
-        table = Table.grid(padding=(0, 1))
+        # A ratio: the last column has what the others leave. Without one Rich cuts all columns
+        # alike where the terminal is narrow, and times are the first to go.
+        table = Table.grid(padding=(0, 1), expand=True)
         table.add_column(width=1)
         table.add_column(no_wrap=True)
         table.add_column(justify="right", width=8, no_wrap=True)
-        table.add_column(overflow="ellipsis", no_wrap=True)
+        table.add_column(overflow="ellipsis", no_wrap=True, ratio=1)
         for stage in self._stages:
             update = self._updates[stage.key]
             table.add_row(

@@ -114,6 +114,7 @@ async def run(options: argparse.Namespace) -> int:
         if options.grid is not None:
             return await _run_grid(options)
         settings = _Settings(options)
+        _check_new_files(options)
         token = os.environ.get(TOKEN_VARIABLE)
         async with connection(token, keep=not options.new_connections) as session:
             model = options.model or await _only_model(session, options.address)
@@ -378,6 +379,26 @@ def _data_url(path: Path, option: str, kind: str) -> str:
         return data_url(path.read_bytes(), kind)
     except OSError as error:
         raise UsageError(f"{option} {path}: {error.strerror}") from error
+
+
+def _check_new_files(options: argparse.Namespace) -> None:
+    """Refuse a file that could not be written after the load, before the load is sent.
+
+    Raises:
+        UsageError: the file exists, or its folder is missing or cannot be written.
+    """
+    for option, path in (("--csv", options.csv), ("--html", options.html)):
+        if path is None:
+            continue
+        if path.exists():
+            raise UsageError(f"{option} {path}: it exists already: name a new file")
+        if not (path.parent.is_dir() and os.access(path.parent, os.W_OK)):
+            raise UsageError(
+                f"{option} {path}: {path.parent} is not a folder that can be written: name a file"
+                " in one that is"
+            )
+    if options.csv is not None and options.csv == options.html:
+        raise UsageError(f"--csv and --html both name {options.csv}: name two files")
 
 
 def _write(option: str, path: Path, write: Callable[[Path], None]) -> None:

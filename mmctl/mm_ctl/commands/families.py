@@ -1,48 +1,55 @@
-"""`mmctl families`: every family that can be planned, with what each needs.
+"""`mmctl families`: each family and the backends that serve it, what it reads, since when.
 
-`-o wide`: a row for each family and backend that serves it, with what it reads and since when; then
-one for each class of transformers without a record, with what becomes of its checkpoints.
+`-o wide` adds a row for each class of transformers without a record, with what becomes of its
+checkpoints. `mmctl families NAME` describes one family.
 """
 
 import argparse
 import json
 from collections.abc import Iterator, Sequence
 
-from mm_api.families import FAMILIES, SERVED
+from mm_api.families import FAMILIES
 from mm_api.families.family import Family
 from mm_api.families.known_classes import CLASSES, why_not
 from mm_api.families.upstream_classes import CLASSES as PYTORCH_CLASSES
+from mm_ctl.documents import UsageError
 from mm_operator.plan.engine.tables import table
 
-HELP = "list the model families with what each needs"
+HELP = "list the model families and the backends that serve them"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
+    parser.add_argument("family", nargs="?", metavar="NAME", help="describe this family alone")
     parser.add_argument("-o", "--output", choices=["table", "wide", "json"], default="table")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the families."""
+    """Print the families.
+
+    Raises:
+        UsageError: no family has the name.
+    """
+    if options.family is not None and options.family not in FAMILIES:
+        raise UsageError(
+            f"{options.family} is not a family: mmctl families lists them; expected one of"
+            f" {', '.join(FAMILIES)}"
+        )
+    chosen = [FAMILIES[options.family]] if options.family else list(FAMILIES.values())
     if options.output == "json":
-        print(json.dumps([row(family) for family in FAMILIES.values()], indent=2))
+        print(json.dumps([row(family) for family in chosen], indent=2))
         return 0
-    if options.output == "wide":
-        print(_wide())
-        return 0
-    for family in FAMILIES.values():
-        print(_lines(family))
+    rows = [_TITLES, *(one for family in chosen for one in support(family))]
+    print("\n".join(_aligned(rows)))
+    if options.family:
+        print("\n" + _details(chosen[0]))
+    elif options.output == "wide":
+        print("\n" + "\n".join(_aligned([_CLASS_TITLES, *classes()])))
     return 0
 
 
 _TITLES = ("FAMILY", "BACKEND", "READS", "TENSORRT-LLM")
 _CLASS_TITLES = ("MODEL TYPE", "CLASS", "AS GENERIC")
-
-
-def _wide() -> str:
-    """Return the tables of families, backends, modalities and versions, and of classes."""
-    families = [_TITLES, *(one for family in FAMILIES.values() for one in support(family))]
-    return "\n".join((*_aligned(families), "", *_aligned([_CLASS_TITLES, *classes()])))
 
 
 def _aligned(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
@@ -103,7 +110,7 @@ def row(family: Family) -> dict[str, object]:
     return {
         "name": family.name,
         "title": family.title,
-        "served": family.name in SERVED,
+        "backends": list(dict.fromkeys(backend for _, backend, *_ in support(family))),
         "architectures": list(family.architectures),
         "kind": family.kind.value,
         "dtypes": list(family.dtypes),
@@ -128,10 +135,9 @@ def row(family: Family) -> dict[str, object]:
     }
 
 
-def _lines(family: Family) -> str:
-    served = "planned; served on backend Reference" if family.name in SERVED else "planned"
+def _details(family: Family) -> str:
     text = [
-        f"{family.name} ({family.title}): {served}",
+        f"{family.title}",
         f"  checkpoints  {', '.join(family.architectures) or family.transformers_class}",
         f"  dtypes       {', '.join(family.dtypes)}: {family.dtype_reason}",
         f"  Triton       {', '.join(family.serving.models)}",

@@ -15,7 +15,7 @@ from mm_api.families import FAMILIES
 from mm_api.families.family import Family
 from mm_api.v1alpha1.validation import validate
 from mm_ctl.commands.migrated_page import as_page
-from mm_ctl.commands.plan import add_inputs, facts_of, planned_from
+from mm_ctl.commands.plan import GPU_OPTIONS, add_inputs, facts_of, flags_of, planned_from
 from mm_ctl.commands.plan_comparison import side_by_side
 from mm_ctl.documents import UsageError, name_of, read_model
 from mm_ctl.migration.migrate import Migration, migrated
@@ -41,6 +41,10 @@ def run(options: argparse.Namespace) -> int:
     known = bool(options.checkpoint or options.facts)
     if options.plan and not known:
         raise UsageError("--plan needs the checkpoint: give --checkpoint or --facts")
+    if not options.plan and (given := flags_of(options, GPU_OPTIONS)):
+        raise UsageError(
+            f"{given}: a GPU is planned for with --plan alone: add it, or leave it out"
+        )
     try:
         facts = facts_of(document, options) if known else None
         result = migrated(

@@ -4,7 +4,7 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -129,6 +129,7 @@ def planned_from(
     spec = spec or MultimodalModelSpec.model_validate(document["spec"])
     try:
         on_gpu = spec.engine.backend != "Reference" or spec.runtime.gpu.count > 0
+        _refuse_unused_options(options, spec, on_gpu=on_gpu)
         gpu = _gpu(options, spec) if on_gpu else None
     except SpecError as error:
         raise UsageError(str(error)) from error
@@ -227,9 +228,37 @@ def _backend(
     return "TensorRT", [PlanWarning(code="BackendAssumed", message=f"{message}TensorRT")]
 
 
+GPU_OPTIONS = ("gpu", "gpu_memory", "compute_capability")
+
+
+def flags_of(options: argparse.Namespace, names: Iterable[str]) -> str:
+    """Return those of the options that were given, as they are written; empty: none."""
+    given = (name for name in names if getattr(options, name) is not None)
+    return ", ".join(f"--{name.replace('_', '-')}" for name in given)
+
+
+def _refuse_unused_options(
+    options: argparse.Namespace, spec: MultimodalModelSpec, *, on_gpu: bool
+) -> None:
+    """Refuse options that would change nothing: a user expects that each acts.
+
+    Raises:
+        UsageError: an option is of another backend, or of a GPU that is not planned for.
+    """
+    if not on_gpu and (given := flags_of(options, GPU_OPTIONS)):
+        raise UsageError(
+            f"{given}: the spec plans for processors (backend Reference, runtime.gpu.count 0):"
+            " leave it out, or set spec.runtime.gpu.count to 1 or another spec.engine.backend"
+        )
+    if spec.engine.backend == "Reference" and (given := flags_of(options, ("trtllm_version",))):
+        raise UsageError(f"{given}: backend Reference has no TensorRT-LLM: leave it out")
+
+
 def _gpu(options: argparse.Namespace, spec: MultimodalModelSpec) -> GpuModel:
     """Return the GPU of the options, else the one that the spec names."""
     if options.gpu:
+        if given := flags_of(options, GPU_OPTIONS[1:]):
+            raise UsageError(f"{given} does not go with --gpu, which names a known GPU: give one")
         return gpu_of(options.gpu)
     if options.gpu_memory or options.compute_capability:
         if not (options.gpu_memory and options.compute_capability):

@@ -37,8 +37,10 @@ def test_every_model_gets_a_plan_or_a_reason(
     spec: dict[str, Any] = {"model": {"allowPickle": True}}
     if family in WITHOUT_ENGINES:
         spec |= {"engine": {"backend": "PyTorch" if FAMILIES[family].pytorch else "Reference"}}
+    on_processors = spec.get("engine") == {"backend": "Reference"}
+    device = [] if on_processors else ["--gpu", gpu]
     code = main(
-        ["plan", "-f", resource(tmp_path, spec), "--checkpoint", checkpoint(family), "--gpu", gpu]
+        ["plan", "-f", resource(tmp_path, spec), "--checkpoint", checkpoint(family), *device]
     )
     printed = capsys.readouterr()
 
@@ -126,6 +128,39 @@ def test_questions_are_clear(
     assert words in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("spec", "arguments", "words"),
+    [
+        pytest.param({}, ["--gpu", "h100-80gb"], "--gpu: the spec plans for processors", id="gpu"),
+        pytest.param(
+            {},
+            ["--gpu-memory", "nonsense", "--compute-capability", "9.0"],
+            "--gpu-memory, --compute-capability: the spec plans for processors",
+            id="gpu-memory",
+        ),
+        pytest.param({}, ["--trtllm-version", "1.0.0"], "has no TensorRT-LLM", id="version"),
+        pytest.param(
+            {"runtime": {"gpu": {"count": 1}}},
+            ["--gpu", "h100-80gb", "--gpu-memory", "80Gi"],
+            "--gpu-memory does not go with --gpu",
+            id="two-gpus",
+        ),
+    ],
+)
+def test_no_option_is_ignored(
+    spec: dict[str, Any],
+    arguments: list[str],
+    words: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """An option that would not change the plan is refused by name."""
+    path = resource(tmp_path, {"engine": {"backend": "Reference"}, **spec})
+
+    assert main(["plan", "-f", path, "--checkpoint", checkpoint("llava"), *arguments]) == 2
+    assert words in capsys.readouterr().err
+
+
 def test_the_spec_names_the_gpu(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Without --gpu the product of the resource is planned for."""
     spec = {"engine": {"backend": "TensorRT"}, "runtime": {"gpu": {"product": "NVIDIA-L40S"}}}
@@ -147,14 +182,31 @@ def test_a_gpu_that_is_not_listed(tmp_path: Path, capsys: pytest.CaptureFixture[
 
 
 def test_families_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
-    """People get a page, programs get JSON; both have all families."""
+    """People get a table, programs get JSON; both name the backends that serve each family."""
     assert main(["families"]) == 0
-    page = capsys.readouterr().out
+    table = [re.split(" {2,}", line) for line in capsys.readouterr().out.splitlines()]
     assert main(["families", "-o", "json"]) == 0
+    listed = {row["name"]: row["backends"] for row in json.loads(capsys.readouterr().out)}
 
-    listed = [row["name"] for row in json.loads(capsys.readouterr().out)]
-    assert listed == list(FAMILIES)
-    assert all(f"{name} (" in page for name in listed)
+    assert list(listed) == list(FAMILIES)
+    assert table[0][:2] == ["FAMILY", "BACKEND"]
+    shown: dict[str, list[str]] = {}
+    for name, backend, *_ in table[1:]:
+        shown.setdefault(name, []).append(backend)
+    assert {name: list(dict.fromkeys(found)) for name, found in shown.items()} == listed
+    assert listed["qwen2-vl"] == ["Reference", "TensorRT", "PyTorch"]
+
+
+def test_one_family_is_described(capsys: pytest.CaptureFixture[str]) -> None:
+    """With its name a family has its rows of the table, and what its clients send."""
+    assert main(["families", "llava"]) == 0
+    page = capsys.readouterr().out
+
+    assert page.startswith("FAMILY")
+    assert "clients send" in page
+    assert "qwen" not in page
+    assert main(["families", "lava"]) == 2
+    assert "lava is not a family" in capsys.readouterr().err
 
 
 def test_backends_and_versions_are_listed(capsys: pytest.CaptureFixture[str]) -> None:

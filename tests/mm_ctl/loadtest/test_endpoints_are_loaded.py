@@ -241,6 +241,14 @@ async def test_the_token_comes_from_the_environment(
         pytest.param(["--users", "1", "--slo", "speed=1s"], "--slo speed=1s: write", id="slo"),
         pytest.param(["--users", "1", "--images", "some"], "'some' is not a list", id="images"),
         pytest.param(["--users", "1", "--picture", "none.png"], "No such file", id="image"),
+        pytest.param(["--users", "1", "--html", __file__], "it exists already", id="old-page"),
+        pytest.param(["--users", "1", "--csv", __file__], "it exists already", id="old-csv"),
+        pytest.param(
+            ["--users", "1", "--html", "no/page.html"], "not a folder that can be", id="no-folder"
+        ),
+        pytest.param(
+            ["--users", "1", "--html", "x", "--csv", "x"], "name two files", id="one-file-twice"
+        ),
     ],
 )
 def test_wrong_options_are_reported(

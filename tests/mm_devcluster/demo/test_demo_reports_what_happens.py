@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 import yaml
+from rich.console import Console
 
 from mm_devcluster.demo.__main__ import next_commands
-from mm_devcluster.demo.display import PlainLines
+from mm_devcluster.demo.display import LiveTable, PlainLines
 from mm_devcluster.demo.evidence import troubles_of
 from mm_devcluster.demo.graph import Stage, State, Update, check_graph
 from mm_devcluster.demo.questions import (
@@ -187,3 +188,21 @@ def test_plain_lines_do_not_repeat_themselves(capsys: pytest.CaptureFixture[str]
         display.show(Update("a", state, detail, 1.0))
     lines = [line.partition("] ")[2].split() for line in capsys.readouterr().out.splitlines()]
     assert lines == [["Build"], ["done", "Build", "(1.0", "s):", "done"]]
+
+
+def test_a_narrow_terminal_cuts_details_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    """At 80 columns titles and times are complete; what a stage waits for is cut."""
+    stages = stages_of(Session(Options("dev")), [])
+    live = LiveTable(stages)
+    for stage in stages:
+        live.show(Update(stage.key, State.DONE, "a long detail " * 10, 1234.5))
+    Console(width=80).print(live.drawn())
+    lines = capsys.readouterr().out.splitlines()
+
+    assert len(lines) == len(stages)
+    assert max(map(len, lines)) <= 80
+    complete = [
+        f"{stage.title} " in line and "1234.5 s" in line
+        for stage, line in zip(stages, lines, strict=True)
+    ]
+    assert complete == [True] * len(stages)
