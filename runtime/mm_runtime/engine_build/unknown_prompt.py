@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Final
 
-from mm_runtime.serving.prompts.chat_template import find_chat_template
+from mm_runtime.base.chat_template_files import find_chat_template
 
 TODAY: Final = "strftime_now"
 """What templates call for the date; transformers gives it to them."""

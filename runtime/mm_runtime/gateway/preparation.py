@@ -14,6 +14,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from mm_runtime.base.chat_template import Tool, Turn
 from mm_runtime.gateway.admission.salts import salt_of
 from mm_runtime.gateway.admission.tokens import TokenBudget, budget_tokens, check_characters
 from mm_runtime.gateway.api.audio import SUBTITLES, TRANSLATE, TranscriptionRequest
@@ -39,7 +40,6 @@ from mm_runtime.gateway.media.recordings import AudioReference
 from mm_runtime.gateway.prepared import PreparedChat, PreparedRequest
 from mm_runtime.gateway.prompts.conversation import ChatPrompt, Conversation
 from mm_runtime.gateway.prompts.layout import PromptLayout
-from mm_runtime.gateway.prompts.templates import Tool, Turn
 from mm_runtime.gateway.prompts.token_prompts import TokenPrompts
 from mm_runtime.serving.preprocess.processors.prepared import ImageProcessor, Size
 from mm_runtime.serving.prompts.moments import Clip, frame_times

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from mm_runtime.base.chat_template import Tool, Turn
 from mm_runtime.gateway.admission.fair_queue import PLAIN, Ticket
 from mm_runtime.gateway.admission.tokens import TokenBudget
 from mm_runtime.gateway.api.audio import TRANSCRIBE
 from mm_runtime.gateway.backends.engine import Form, Sampling, ScoredPrompt
 from mm_runtime.gateway.media.audio_reader import Windows
 from mm_runtime.gateway.media.frames import Video
-from mm_runtime.gateway.prompts.templates import Tool, Turn
 
 SCORE_BYTES = 768
 """Of a score of a prompt, from the engine's response to the JSON of the answer: 744 where each

@@ -8,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mm_api.families.prompt import PromptStyle
+from mm_runtime.base.chat_template import Call, Turn
 from mm_runtime.gateway.api.tool_dialects import HERMES, LLAMA, MISTRAL, ToolDialect
 from mm_runtime.gateway.api.tool_reader import CallArguments, CallBegan, CallReader, Said
-from mm_runtime.gateway.prompts.templates import Call, ChatTemplate, Turn
+from mm_runtime.gateway.prompts.templates import ChatTemplate
 from support import tool_templates
 
 STYLE = PromptStyle("")

@@ -9,8 +9,13 @@ import pytest
 from transformers import AutoProcessor, AutoTokenizer
 
 from mm_api.families.llava import PROMPT
-from mm_runtime.gateway.prompts.templates import Turn, load_template
-from mm_runtime.serving.prompts.chat_template import find_chat_template, find_tools_template
+from mm_runtime.base.chat_template import Turn
+from mm_runtime.base.chat_template_files import (
+    find_chat_template,
+    find_tools_template,
+    special_tokens,
+)
+from mm_runtime.gateway.prompts.templates import load_template
 from mm_runtime.serving.prompts.writers import PromptWriter
 from support.tiny_llava import CHECKPOINT
 
@@ -85,6 +90,59 @@ def test_the_template_for_tools_of_several(tmp_path: Path) -> None:
     assert (find_tools_template(tmp_path), find_chat_template(tmp_path)) == ("A", "B")
     file.write_text(json.dumps({"chat_template": named[:1]}))
     assert find_tools_template(tmp_path) == "B"
+
+
+@pytest.mark.parametrize("place", [None, *PLACES[:-1]])
+def test_conversations_with_tools_take_what_a_processor_says(
+    tmp_path: Path, place: str | None
+) -> None:
+    """Only where no file is a processor's, the tokenizer's template for tools is taken for them."""
+    folder = _bare(tmp_path / "checkpoint")
+    named = [{"name": "default", "template": "B"}, {"name": "tool_use", "template": "A"}]
+    file = folder / "tokenizer_config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"chat_template": named}))
+    if place is not None:
+        _put(folder, place)
+    processor = AutoProcessor.from_pretrained(folder)
+    theirs = processor if processor.chat_template else processor.tokenizer
+    question = [{"role": "user", "content": "Hello"}]
+    written = [
+        theirs.apply_chat_template(question, tools=tools, tokenize=False) for tools in (None, [{}])
+    ]
+
+    for with_tools, expected in enumerate(written):
+        template = load_template(folder, PROMPT, with_tools=bool(with_tools))
+        assert expected == template.render([Turn("user", ("Hello",))])
+
+
+@pytest.mark.parametrize(
+    ("config", "map_file"),
+    [
+        pytest.param(
+            {"bos_token": "<b>", "sep_token": {"__type": "AddedToken", "content": "<x>"}},
+            {},
+            id="alone",
+        ),
+        pytest.param({"bos_token": "<b>"}, {"bos_token": {"content": "<c>"}}, id="of the map"),
+        pytest.param(
+            {"bos_token": "<b>", "added_tokens_decoder": {}}, {"bos_token": "<c>"}, id="described"
+        ),
+        pytest.param({"bos_token": None, "pad_token": ""}, {}, id="none"),
+    ],
+)
+def test_special_tokens_are_those_of_transformers(
+    tmp_path: Path, config: dict[str, object], map_file: dict[str, object]
+) -> None:
+    """By these names templates write them."""
+    for name in ("tokenizer.json", "config.json"):
+        shutil.copy(CHECKPOINT / name, tmp_path / name)
+    (tmp_path / "tokenizer_config.json").write_text(
+        json.dumps({"tokenizer_class": "PreTrainedTokenizerFast", **config})
+    )
+    if map_file:
+        (tmp_path / "special_tokens_map.json").write_text(json.dumps(map_file))
+
+    assert AutoTokenizer.from_pretrained(tmp_path).special_tokens_map == special_tokens(tmp_path)
 
 
 def test_the_default_of_several_named_templates(tmp_path: Path) -> None:

@@ -5,13 +5,8 @@ from pathlib import Path
 import pytest
 
 from mm_api.families.llava import PROMPT
-from mm_runtime.gateway.prompts.templates import (
-    ChatTemplate,
-    Media,
-    TemplateRefusedError,
-    Turn,
-    load_template,
-)
+from mm_runtime.base.chat_template import Media, TemplateRefusedError, Turn
+from mm_runtime.gateway.prompts.templates import ChatTemplate, load_template
 
 PARTS = (
     "{% for m in messages %}{{ m.role }}|"

@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from mm_api.families import FAMILIES
-from mm_runtime.gateway.prompts.templates import Media, Turn, load_template
+from mm_runtime.base.chat_template import Media, Turn
+from mm_runtime.gateway.prompts.templates import load_template
 from mm_runtime.reference_engine.load import load_model
 from mm_runtime.serving.encode.encoding import encode_requests
 from mm_runtime.serving.errors import RequestError

@@ -12,8 +12,8 @@ import pytest
 from numpy.typing import NDArray
 
 from mm_api.families import FAMILIES
+from mm_runtime.base.chat_template import Media, Turn
 from mm_runtime.gateway.prompts.loading import load_chat_prompt
-from mm_runtime.gateway.prompts.templates import Media, Turn
 from mm_runtime.serving.errors import RequestError
 from support.families.pipeline import Pipeline, build
 from support.families.recordings import RATE, noise, write

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mm_runtime.base.chat_template_files import find_chat_template
 from mm_runtime.reference_engine.load import load_model
-from mm_runtime.serving.prompts.chat_template import find_chat_template
 from support.collecting_sink import CollectingSink
 from support.engines import engine_starter
 from support.families.expected import Upstream, noise_image

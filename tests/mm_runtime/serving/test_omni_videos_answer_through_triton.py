@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from openai import BadRequestError, OpenAI
 from PIL import Image
 
+from mm_runtime.base.chat_template import Media, Turn
 from mm_runtime.gateway.prompts.loading import load_chat_prompt
-from mm_runtime.gateway.prompts.templates import Media, Turn
 from support.build_plans import change_serving, serving_plan
 from support.ensemble import Ensemble
 from support.families.expected import ANSWER

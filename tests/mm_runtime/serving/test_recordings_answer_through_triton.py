@@ -10,9 +10,9 @@ import pytest
 from numpy.typing import NDArray
 from openai import BadRequestError, OpenAI
 
+from mm_runtime.base.chat_template import Media, Turn
 from mm_runtime.gateway.media.audio import encode_wav
 from mm_runtime.gateway.prompts.loading import load_chat_prompt
-from mm_runtime.gateway.prompts.templates import Media, Turn
 from support.build_plans import serving_plan
 from support.ensemble import Ensemble
 from support.families.expected import ANSWER

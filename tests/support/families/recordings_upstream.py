@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from mm_api.families import FAMILIES
+from mm_runtime.base.chat_template import Media, Turn
 from mm_runtime.gateway.prompts.loading import load_chat_prompt
-from mm_runtime.gateway.prompts.templates import Media, Turn
 from support.families.expected import ANSWER
 from support.families.pipeline import Pipeline
 from support.families.recordings import RATE

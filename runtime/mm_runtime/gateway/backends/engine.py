@@ -7,10 +7,10 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from mm_runtime.base.chat_template import Tool, Turn
 from mm_runtime.gateway.api.finish_reason import FinishReason
 from mm_runtime.gateway.api.scores import TokenScore
 from mm_runtime.gateway.media.frames import Video
-from mm_runtime.gateway.prompts.templates import Tool, Turn
 
 
 @dataclass(frozen=True, slots=True)

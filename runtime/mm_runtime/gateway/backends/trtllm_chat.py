@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from mm_api.gateway_memory import PNG_COPIES
+from mm_runtime.base.chat_template import Call, Media, Tool, Turn
 from mm_runtime.gateway.api import guided
 from mm_runtime.gateway.backends.engine import EngineRequest, Form
 from mm_runtime.gateway.media.frame_file import MEDIA_TYPE, frame_file, memory_bytes
-from mm_runtime.gateway.prompts.templates import Call, Media, Tool, Turn
 
 _PNG_LEVEL = 1
 """zlib's fastest: the bytes cross loopback, and a level more costs more than it saves."""

@@ -15,6 +15,7 @@ from typing import Any
 
 import httpx
 
+from mm_runtime.base.chat_template import TemplateRefusedError
 from mm_runtime.gateway.api.finish_reason import FinishReason
 from mm_runtime.gateway.api.scores import TokenScore
 from mm_runtime.gateway.backends.engine import Ended, EngineRequest, Text
@@ -26,7 +27,6 @@ from mm_runtime.gateway.errors import (
     engine_unavailable,
 )
 from mm_runtime.gateway.media.encoding_room import EncodingRoom
-from mm_runtime.gateway.prompts.templates import TemplateRefusedError
 
 _PATH = "/v1/chat/completions"
 _PROBE_SECONDS = 1.0

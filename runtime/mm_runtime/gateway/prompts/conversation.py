@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from mm_api.families.prompt import PromptStyle
+from mm_runtime.base.chat_template import Call, Media, TemplateRefusedError, Tool, Turn
 from mm_runtime.gateway.api.messages import (
     AudioPart,
     ImagePart,
@@ -20,14 +21,7 @@ from mm_runtime.gateway.errors import InvalidRequestError
 from mm_runtime.gateway.media.frame_choice import FrameChoice
 from mm_runtime.gateway.media.images import ImageReference, VideoReference
 from mm_runtime.gateway.media.recordings import AudioReference
-from mm_runtime.gateway.prompts.templates import (
-    Call,
-    ChatTemplate,
-    Media,
-    TemplateRefusedError,
-    Tool,
-    Turn,
-)
+from mm_runtime.gateway.prompts.templates import ChatTemplate
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,17 +149,22 @@ class ChatPrompt:
         Raises:
             InvalidRequestError: the template refuses the conversation.
         """
+        if conversation.continues and not _has_end(conversation.turns[-1]):
+            raise InvalidRequestError(
+                "`continue_final_message`: the last message has no text that the prompt could end"
+                " with.",
+                param="continue_final_message",
+            )
         try:
             prompt = self._template(conversation).render(
                 conversation.turns,
                 conversation.tools,
                 conversation.variables,
                 opens_answer=conversation.opens_answer,
+                continues=conversation.continues,
             )
         except TemplateRefusedError as error:
             raise InvalidRequestError(f"`messages`: {error}.", param="messages") from error
-        if conversation.continues:
-            prompt = _cut_behind(prompt, conversation.turns[-1])
         marks = tuple(filter(None, (self.begin, self.style.opening)))
         complete = any(mark in prompt for mark in self.style.reserved) or prompt.startswith(marks)
         return prompt if complete else self.begin + prompt
@@ -314,17 +313,10 @@ def _check_continued(request: ChatRequest) -> None:
         )
 
 
-def _cut_behind(prompt: str, turn: Turn) -> str:
-    """Return a prompt up to the end of its last turn's text, as transformers cuts it."""
-    text = turn.parts[-1] if turn.parts else ""
-    for wanted in (text, text.strip()) if isinstance(text, str) else ():
-        at = prompt.rfind(wanted) if wanted.strip() else -1
-        if at >= 0:
-            return prompt[: at + len(wanted)]
-    raise InvalidRequestError(
-        "`continue_final_message`: the last message has no text that the prompt could end with.",
-        param="continue_final_message",
-    )
+def _has_end(turn: Turn) -> bool:
+    """Return whether a turn ends with a text."""
+    last = turn.parts[-1] if turn.parts else None
+    return isinstance(last, str) and bool(last.strip())
 
 
 def _texts(value: object) -> Iterator[str]:

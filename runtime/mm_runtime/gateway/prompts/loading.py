@@ -3,13 +3,9 @@
 from collections.abc import Callable, Sequence
 
 from mm_api.families import FAMILIES
+from mm_runtime.base.chat_template import Tool, Turn
 from mm_runtime.gateway.prompts.conversation import ChatPrompt, control_pattern
-from mm_runtime.gateway.prompts.templates import (
-    Tool,
-    Turn,
-    load_template,
-    load_tools_template,
-)
+from mm_runtime.gateway.prompts.templates import load_template, load_tools_template
 from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.prompts.styles import style_of
 from mm_runtime.serving.prompts.tokens import TextCodec
@@ -36,7 +32,9 @@ def load_chat_prompt(
         dialect = None if found is None else found.dialect
         with_tools = found or template
     else:
-        dialect = template.dialect
+        folders = (directory.processor, style, directory.tokenizer)
+        with_tools = load_template(*folders, with_tools=True)
+        dialect = with_tools.dialect
     if dialect is not None and dialect.opening in codec.control_tokens:
         dialect = dialect.with_control(codec.id_of(dialect.opening))
     return ChatPrompt(

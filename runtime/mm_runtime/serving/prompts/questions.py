@@ -301,7 +301,9 @@ def load_questions(engine: EngineDirectory, codec: TextCodec) -> QuestionWriter:
     style = style_of(engine, codec)
     return PromptQuestions(
         codec=codec,
-        prompts=PromptWriter.from_folder(engine.processor, codec.begin_token, style),
+        prompts=PromptWriter.from_folder(
+            engine.processor, codec.begin_token, style, engine.tokenizer
+        ),
         style=style,
         image_token_id=facts.image_token_id if engine.vision else None,
         vocabulary_size=facts.text.vocabulary_size,

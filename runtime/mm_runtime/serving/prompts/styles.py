@@ -2,15 +2,13 @@
 
 from dataclasses import replace
 
-from jinja2.exceptions import TemplateError
-
 from mm_api.families import FAMILIES
 from mm_api.families.family import ImageLayout
 from mm_api.families.known_classes import CLASSES
 from mm_api.families.prompt import PLACEHOLDER, PromptStyle, prompt_style
+from mm_runtime.base.chat_template_files import find_chat_template, read_object
 from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.errors import RequestError
-from mm_runtime.serving.prompts.chat_template import find_chat_template, read_object
 from mm_runtime.serving.prompts.tokens import TextCodec
 from mm_runtime.serving.prompts.writers import PromptWriter
 
@@ -65,10 +63,10 @@ def _opening(engine: EngineDirectory, codec: TextCodec, style: PromptStyle) -> s
     """Return the control token that conversations begin with; empty: the begin token or none."""
     if find_chat_template(engine.processor, engine.tokenizer) is None:
         return ""
-    writer = PromptWriter.from_folder(engine.processor, codec.begin_token, style)
+    writer = PromptWriter.from_folder(engine.processor, codec.begin_token, style, engine.tokenizer)
     try:
         written = writer.write("-", 0)
-    except (RequestError, TemplateError):  # it wants an image, or a system's message
+    except RequestError:  # it wants an image, or a system's message
         return ""
     found = [one for one in codec.control_tokens if written.startswith(one)]
     return max(found, key=len, default="")

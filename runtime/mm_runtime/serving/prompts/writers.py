@@ -6,37 +6,55 @@ the chat template goes around it, with a placeholder for each image.
 """
 
 import re
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
-from typing import Any
-
-from jinja2.sandbox import ImmutableSandboxedEnvironment
+from types import MappingProxyType
 
 from mm_api.families.prompt import PromptStyle
+from mm_runtime.base.chat_template import Media, PromptTemplate, TemplateRefusedError, Turn
+from mm_runtime.base.chat_template_files import find_chat_template, special_tokens
 from mm_runtime.serving.errors import RequestError
-from mm_runtime.serving.prompts.chat_template import find_chat_template
 from mm_runtime.serving.prompts.moments import Clip, frame_times, is_timed, timed
+
+_NO_TOKENS: Mapping[str, str] = MappingProxyType({})
 
 
 class PromptWriter:
     """Puts the checkpoint's chat template around a bare question."""
 
-    def __init__(self, template: str, begin_token: str | None, style: PromptStyle) -> None:
-        """Compile the template in jinja's sandbox: it came with the checkpoint."""
-        environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
-        environment.globals["raise_exception"] = _refuse
-        self._template = environment.from_string(template)
+    def __init__(
+        self,
+        template: str,
+        begin_token: str | None,
+        style: PromptStyle,
+        special: Mapping[str, str] = _NO_TOKENS,
+    ) -> None:
+        """Compile the template.
+
+        Args:
+            template: of the checkpoint or of the family.
+            begin_token: of the tokenizer.
+            style: of the family.
+            special: tokens that the template knows by name, besides that one.
+        """
+        begin = {} if begin_token is None else {"bos_token": begin_token}
+        self._template = PromptTemplate(template, {**special, **begin}, style)
         self._begin_token = begin_token
         self._style = style
 
     @classmethod
     def from_folder(
-        cls, folder: Path, begin_token: str | None, style: PromptStyle
+        cls,
+        folder: Path,
+        begin_token: str | None,
+        style: PromptStyle,
+        tokenizer: Path | None = None,
     ) -> "PromptWriter":
         """Take the template of a processor folder, or the family's wrapper when it has none."""
         # jinja drops the last newline of a template; the wrapper's own is part of the prompt.
         ended = style.wrapper + "\n" if style.wrapper.endswith("\n") else style.wrapper
-        return cls(find_chat_template(folder) or ended, begin_token, style)
+        source = find_chat_template(folder, tokenizer) or ended
+        return cls(source, begin_token, style, special_tokens(tokenizer or folder))
 
     def write(
         self,
@@ -71,12 +89,11 @@ class PromptWriter:
         marked = bool(marks_of(text, style)) if kinds else placeholder in text
         if not marked and not complete:
             media = kinds or (video,) * (1 if video else images)
-            parts: list[dict[str, Any]] = [{"type": "video" if one else "image"} for one in media]
-            parts.append({"type": "text", "text": text})
-            messages = [{"role": "user", "content": parts}]
-            text = self._template.render(
-                messages=messages, add_generation_prompt=True, bos_token=self._begin_token or ""
-            )
+            marks = (Media.VIDEO if one else Media.IMAGE for one in media)
+            try:
+                text = self._template.render([Turn("user", (*marks, text))])
+            except TemplateRefusedError as error:
+                raise RequestError(str(error)) from error
         if kinds:
             return self._with_several(text, images, kinds, clips)
         if moments is not None:
@@ -178,8 +195,3 @@ def place_features(
         else:
             placed.append(token)
     return placed
-
-
-def _refuse(message: str) -> None:
-    """What chat templates call to refuse a conversation."""
-    raise RequestError(f"the checkpoint's chat template refuses the request: {message}")

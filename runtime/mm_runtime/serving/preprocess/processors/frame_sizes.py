@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from mm_api.checkpoint.parts import JOINED, PROCESSOR
+from mm_runtime.base.chat_template_files import read_object
 from mm_runtime.serving.errors import RequestError
-from mm_runtime.serving.prompts.chat_template import read_object
 
 VIDEO_CONFIG = "video_preprocessor_config.json"
 FRAMES = 2

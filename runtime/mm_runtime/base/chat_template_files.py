@@ -1,4 +1,4 @@
-"""Where a checkpoint keeps its chat template: one search order for OpenAI and Triton clients.
+"""Where a checkpoint keeps its chat template and the tokens that it names: one search order.
 
 Reads files and renders nothing.
 """
@@ -17,12 +17,20 @@ _JSON_FILES = ("processor_config.json", "chat_template.json")
 
 _TOKENIZER_FILE = "tokenizer_config.json"
 
-_DEFAULT, _WITH_TOOLS = "default", "tool_use"
-"""Of several named templates the one that transformers takes by default, and the one that its
+_SPECIAL_FILE = "special_tokens_map.json"
+
+_SPECIAL = tuple(f"{name}_token" for name in ("bos", "eos", "unk", "sep", "pad", "cls", "mask"))
+"""Variables of every template: `special_tokens_map` of transformers' tokenizers."""
+
+_DEFAULT = "default"
+_FOR_TOOLS = ("tool_use", _DEFAULT)
+"""Of several named templates the one that transformers takes by default, and those that its
 tokenizers take for conversations with tools."""
 
 
-def find_chat_template(processor: Path, tokenizer: Path | None = None) -> str | None:
+def find_chat_template(
+    processor: Path, tokenizer: Path | None = None, *, with_tools: bool = False
+) -> str | None:
     """Return the source of a checkpoint's chat template, None where it has none.
 
     In another layout the tokenizer's template is that of a language model without images, and the
@@ -31,6 +39,7 @@ def find_chat_template(processor: Path, tokenizer: Path | None = None) -> str | 
     Args:
         processor: folder of the checkpoint's small files.
         tokenizer: folder of its tokenizer's files, if elsewhere.
+        with_tools: of a tokenizer's several templates the one for tools, where there is one.
     """
     for name in _JSON_FILES:
         if (found := _template(processor / name)) is not None:
@@ -41,7 +50,8 @@ def find_chat_template(processor: Path, tokenizer: Path | None = None) -> str | 
     if (other := layout_in(processor)) is not None:
         layout, config = other
         return layout.chat(config)
-    return _template((tokenizer or processor) / _TOKENIZER_FILE)
+    names = _FOR_TOOLS if with_tools else (_DEFAULT,)
+    return _template((tokenizer or processor) / _TOKENIZER_FILE, *names)
 
 
 def find_tools_template(processor: Path, tokenizer: Path | None = None) -> str | None:
@@ -56,7 +66,24 @@ def find_tools_template(processor: Path, tokenizer: Path | None = None) -> str |
     file = processor / _JINJA_FILE
     if file.is_file():
         return file.read_text(encoding="utf-8")
-    return _template((tokenizer or processor) / _TOKENIZER_FILE, _WITH_TOOLS, _DEFAULT)
+    return _template((tokenizer or processor) / _TOKENIZER_FILE, *_FOR_TOOLS)
+
+
+def special_tokens(folder: Path) -> dict[str, str]:
+    """Return the tokens that templates know by name, of a folder of a tokenizer's files.
+
+    `special_tokens_map.json` counts where `tokenizer_config.json` does not describe the tokens
+    itself, as transformers reads the two.
+    """
+    config = read_object(folder / _TOKENIZER_FILE)
+    stated = (
+        config if "added_tokens_decoder" in config else config | read_object(folder / _SPECIAL_FILE)
+    )
+    texts = {
+        name: value.get("content") if isinstance(value := stated.get(name), dict) else value
+        for name in _SPECIAL
+    }
+    return {name: text for name, text in texts.items() if isinstance(text, str)}
 
 
 def _template(file: Path, *names: str) -> str | None:

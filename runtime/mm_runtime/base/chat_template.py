@@ -1,0 +1,319 @@
+"""Conversations -> the prompt text that a model was trained on, through its checkpoint's template.
+
+Inspection, Triton's preprocessing and the gateway write prompts here. Templates come with
+checkpoints, so they run in jinja2's sandbox, with what transformers gives them and nothing else:
+`_cached_compile_jinja_template` and `render_jinja_template` of
+transformers/utils/chat_template_utils.py, version 5.23.
+"""
+
+import json
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+from types import MappingProxyType
+from typing import Any, NoReturn
+
+from jinja2 import Template, nodes
+from jinja2.exceptions import SecurityError, TemplateError, TemplateSyntaxError
+from jinja2.ext import Extension, loopcontrols
+from jinja2.parser import Parser
+from jinja2.runtime import Macro
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+from jinja2.utils import Namespace
+
+from mm_api.families.prompt import PromptStyle
+
+PROBE = "a probe of the template"
+
+_NO_VARIABLES: Mapping[str, Any] = MappingProxyType({})
+
+_CONTINUED = "CONTINUE_FINAL_MESSAGE_TAG "
+"""Behind the text that an answer continues, as transformers marks it: a template may write other
+text behind it, or the same once more."""
+
+_FAILURES = (
+    *(TemplateError, TypeError, ValueError, LookupError),
+    *(ArithmeticError, AttributeError, RecursionError, MemoryError),
+)
+"""Of a template on a conversation or on variables of a client: it may count up to one of them, or
+divide by it."""
+
+
+class TemplateRefusedError(Exception):
+    """The template cannot render this conversation, for example an order of roles it forbids."""
+
+
+class Media(Enum):
+    """What stands in a message besides text; the value is its type in templates."""
+
+    IMAGE = "image"
+    VIDEO = "video"
+    AUDIO = "audio"
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A tool that the assistant has called."""
+
+    id: str
+    name: str
+    arguments: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One message: its role and its parts in order.
+
+    Attributes:
+        parts: none: the message has no content, as where a tool is called.
+        calls: of tools, by the assistant.
+        answers: id of the call that a message of a tool answers.
+        name: of the tool.
+    """
+
+    role: str
+    parts: tuple[str | Media, ...]
+    calls: tuple[Call, ...] = ()
+    answers: str | None = None
+    name: str | None = None
+
+
+Tool = Mapping[str, object]
+"""A function that the model may call, as templates are given it."""
+
+
+class PromptTemplate:
+    """The chat template of one checkpoint."""
+
+    def __init__(
+        self,
+        source: str,
+        special_tokens: Mapping[str, str],
+        style: PromptStyle,
+        now: Callable[[], datetime] = datetime.now,
+    ) -> None:
+        """Compile the template.
+
+        Args:
+            source: of the template.
+            special_tokens: variables by which it knows them.
+            style: of the family.
+            now: what its dates are made of.
+
+        Raises:
+            TemplateSyntaxError: it is not jinja, or names a filter or a test that there is not.
+        """
+        self._template = _compiled(source, now)
+        self._special = special_tokens
+        self._style = style
+        self._takes_parts = self._detect_parts()
+
+    def render(
+        self,
+        turns: Sequence[Turn],
+        tools: Sequence[Tool] = (),
+        variables: Mapping[str, Any] = _NO_VARIABLES,
+        *,
+        opens_answer: bool = True,
+        continues: bool = False,
+    ) -> str:
+        """Return the prompt, ending where the assistant's answer begins.
+
+        Args:
+            turns: the conversation.
+            tools: functions that the model may call.
+            variables: of the template, besides those that every template is given.
+            opens_answer: False: the prompt ends with the last turn.
+            continues: it ends with the text that ends the last turn, which the answer continues.
+
+        Raises:
+            TemplateRefusedError: the template refuses the conversation or fails on it.
+        """
+        messages = [self._message(turn) for turn in turns]
+        if continues:
+            _mark_end(messages[-1])
+        given = {
+            **variables,
+            "tools": [{"type": "function", "function": dict(one)} for one in tools] or None,
+            "add_generation_prompt": opens_answer and not continues,
+        }
+        prompt = self._render(messages, given)
+        return _cut(prompt) if continues else prompt
+
+    def _render(self, messages: list[dict[str, Any]], given: Mapping[str, Any]) -> str:
+        always = {"documents": None, **self._special}
+        try:
+            return self._template.render({**always, **given, "messages": messages})
+        except _FAILURES as error:
+            raise TemplateRefusedError(
+                f"the model's chat template does not take this conversation ({error})"
+            ) from error
+
+    def _detect_parts(self) -> bool:
+        """Find out whether the template reads content as a list of parts or as one text.
+
+        A template for text prints the list itself (with its quotes) or fails on it.
+        """
+        kind, mark = medium_of(self._style)
+        message = {"role": "user", "content": _parts((kind, PROBE))}
+        try:
+            rendered = self._render([message], {"tools": None, "add_generation_prompt": True})
+        except TemplateRefusedError:
+            return False
+        marks = rendered.count(mark)
+        return marks == 1 and PROBE in rendered and "'type'" not in rendered
+
+    def _message(self, turn: Turn) -> dict[str, Any]:
+        """Return a message as transformers' templates read it; what is not there has no key."""
+        message: dict[str, Any] = {"role": turn.role}
+        if turn.parts:
+            write = _parts if self._takes_parts else self._text
+            message["content"] = write(turn.parts)
+        if turn.calls:
+            message["tool_calls"] = [
+                {
+                    "id": call.id,
+                    "type": "function",
+                    "function": {"name": call.name, "arguments": dict(call.arguments)},
+                }
+                for call in turn.calls
+            ]
+        named = {"tool_call_id": turn.answers, "name": turn.name}
+        return message | {key: value for key, value in named.items() if value is not None}
+
+    def _text(self, parts: Sequence[str | Media]) -> str:
+        style = self._style
+        marks = {
+            Media.IMAGE: style.placeholder,
+            Media.VIDEO: style.video,
+            Media.AUDIO: style.audio,
+        }
+        return style.join.join(marks[part] if isinstance(part, Media) else part for part in parts)
+
+
+def medium_of(style: PromptStyle) -> tuple[Media, str]:
+    """Return a medium that conversations of a family may hold, and what stands for it."""
+    if style.reads_images:
+        return Media.IMAGE, style.placeholder
+    return Media.AUDIO, style.audio
+
+
+def line_of(error: BaseException) -> int | None:
+    """Return the line of a template on which it failed; None where that is not known."""
+    if isinstance(error, TemplateSyntaxError):
+        return error.lineno
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [frame.lineno for frame in frames if frame.filename == "<template>"]
+    return lines[-1] if lines else None
+
+
+def _parts(parts: Sequence[str | Media]) -> list[dict[str, str]]:
+    return [
+        {"type": part.value} if isinstance(part, Media) else {"type": "text", "text": part}
+        for part in parts
+    ]
+
+
+def _mark_end(message: dict[str, Any]) -> None:
+    """Put a mark behind the last text of a message, which ends with one."""
+    content = message["content"]
+    holder, key = (message, "content") if isinstance(content, str) else (content[-1], "text")
+    holder[key] += _CONTINUED
+
+
+def _cut(prompt: str) -> str:
+    """Return what stands before the mark, without blanks where the template has taken its own.
+
+    Raises:
+        TemplateRefusedError: the template has left the last message out.
+    """
+    before, mark, behind = prompt.rpartition(_CONTINUED.strip())
+    if not mark:
+        raise TemplateRefusedError("the model's chat template leaves the last message's text out")
+    return before if behind.startswith(" ") else before.rstrip()
+
+
+def _compiled(source: str, now: Callable[[], datetime]) -> Template:
+    environment = ImmutableSandboxedEnvironment(
+        trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, loopcontrols]
+    )
+    environment.filters["tojson"] = _to_json
+    environment.globals |= {
+        "raise_exception": _raise,
+        "strftime_now": lambda form: now().strftime(form),
+        "dict": _Dictionary(),
+        "namespace": _Namespace,
+    }
+    return environment.from_string(source)
+
+
+class _Generation(Extension):
+    """`{% generation %}`: marks what the assistant says, for training; it prints its body."""
+
+    tags = {"generation"}  # noqa: RUF012 (jinja2's own form)
+
+    def parse(self, parser: Parser) -> nodes.CallBlock:
+        line = next(parser.stream).lineno
+        body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
+        block = nodes.CallBlock(self.call_method("_print"), [], [], body)
+        block.set_lineno(line)
+        return block
+
+    @staticmethod
+    def _print(caller: Macro) -> str:
+        return caller()
+
+
+class _Dictionary:
+    """What templates may do with `dict`."""
+
+    def __call__(self, *items: Any, **named: Any) -> dict[Any, Any]:
+        return dict(*items, **named)
+
+    @staticmethod
+    def fromkeys(*keys: Any) -> dict[Any, Any]:
+        """Return a dictionary of these keys."""
+        return dict.fromkeys(*keys)
+
+
+class _Namespace(Namespace):
+    """One that holds no names of Python's own."""
+
+    def __init__(*items: Any, **named: Any) -> None:
+        self, *given = items
+        attributes = dict(*given, **named)
+        for name in attributes:
+            _check_name(name)
+        Namespace.__init__(self, attributes)
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        _check_name(name)
+        super().__setitem__(name, value)
+
+
+def _check_name(name: object) -> None:
+    if isinstance(name, str) and name.startswith("_"):
+        raise SecurityError(f"a namespace holds no name that begins with _, as {name!r} does")
+
+
+def _raise(message: str) -> NoReturn:
+    raise TemplateError(message)
+
+
+def _to_json(
+    value: object,
+    ensure_ascii: bool = False,  # noqa: FBT001, FBT002 - as transformers' filter has them
+    indent: int | None = None,
+    separators: tuple[str, str] | None = None,
+    sort_keys: bool = False,  # noqa: FBT001, FBT002
+) -> str:
+    """Print JSON as transformers' templates expect: not escaped for HTML."""
+    return json.dumps(
+        value,
+        ensure_ascii=ensure_ascii,
+        indent=indent,
+        separators=separators,
+        sort_keys=sort_keys,
+    )
