@@ -7,6 +7,7 @@ from typing import Any
 import yaml
 
 from mm_api import labels
+from mm_ctl.kubectl_yaml import load_all
 
 _LISTS = ("List", f"{labels.KIND}List")
 _SHOWN, _SHOWN_KINDS = 40, 5
@@ -38,7 +39,7 @@ def read_models(name: str) -> list[dict[str, Any]]:
         UsageError: the file is no YAML or holds no MultimodalModel.
     """
     try:
-        found = list(yaml.safe_load_all(read_text(name)))
+        found = load_all(read_text(name))
     except yaml.YAMLError as error:
         raise UsageError(f"{name} is not YAML: {error}") from error
     found = [item for document in found for item in _items(document)]
