@@ -236,6 +236,7 @@ class Operator:
             claims=claims,
             settings=replace(settings.planning, exact_autoscalers=minor >= _TOLERANCE_SINCE),
             claims_missing=self._cache_sync.claims_missing,
+            warm_up_problem=self._servers.warm_up_problem,
         )
         served = settings.namespaces
         flights = Flights(

@@ -4,7 +4,7 @@ import pytest
 
 from mm_api.documents.build_result import BuildFailure, BuildReason
 from mm_api.documents.model_facts import InspectError, InspectReason
-from mm_operator.model import PodEnd, PodState, Ref
+from mm_operator.model import PodEnd, PodStart, PodState, Ref
 from mm_operator.plan.records import RESULT_KEY
 from support.golden import Golden
 from support.imagined_cluster import ImaginedCluster
@@ -283,6 +283,24 @@ def test_crashing_pods_are_reported(cluster: ImaginedCluster, golden: Golden) ->
         ),
     )
     golden.check("crashing-pods.txt", log_of(cluster))
+
+
+def test_a_warm_up_that_always_fails_is_a_failure(cluster: ImaginedCluster) -> None:
+    """Ready and Degraded have the reason and its words, an Event warns, and passing ends it."""
+    cluster.apply("llava")
+    cluster.inspected(tiny_facts())
+    cluster.built()
+    words = "the question that shows that it answers failed: 'strftime_now' is undefined"
+    start = PodStart("WarmingUp", None, problem=words)
+    cluster.trouble("llava", PodState("", "Running", ready=False, start=start))
+
+    conditions = {kind: cluster.conditions("llava")[kind] for kind in ("Ready", "Degraded")}
+    assert conditions == {"Ready": "False WarmupFailed", "Degraded": "True WarmupFailed"}
+    assert {words in cluster.message("llava", kind) for kind in conditions} == {True}
+    assert any(line.startswith("  llava: Warning WarmupFailed") for line in cluster.log)
+
+    cluster.pods_ready("llava")
+    assert cluster.conditions("llava")["Degraded"] == "False AsExpected"
 
 
 def test_quota_is_waited_for(cluster: ImaginedCluster, golden: Golden) -> None:

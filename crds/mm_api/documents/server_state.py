@@ -18,6 +18,10 @@ PATH = "/state"
 Pool = Literal["cuda", "pinned"]
 
 
+PROBLEM_CHARACTERS = 1000
+"""Of a problem: it becomes a condition and an Event, whose note has 1,024 bytes."""
+
+
 class Role(StrEnum):
     """What a pod is there for."""
 
@@ -49,6 +53,11 @@ class ServerState(Document):
     sharing_problem: str = Field(
         default="", description="Why the GPU is shared by time slices though MPS was planned."
     )
+    warm_up_problem: str | None = Field(
+        default=None,
+        max_length=PROBLEM_CHARACTERS,
+        description="Why the warm-up of the pod's gateway fails each time. None: it does not.",
+    )
     evaluation: EvaluationReport | None = Field(
         default=None,
         description="How the pod's answers compare with the checkpoint's. None: not compared yet, "
@@ -59,7 +68,7 @@ class ServerState(Document):
     def notable(self) -> bool:
         """Return whether a model's status depends on it."""
         return (
-            bool(self.sharing_problem)
+            bool(self.sharing_problem or self.warm_up_problem)
             or any(pool.full for pool in self.pools)
             or self.evaluation is not None
         )

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from mm_api import labels
 from mm_api.conditions import Reason
 from mm_api.documents.server_state import ServerState
+from mm_api.quoted_text import steady
 from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_operator import names
 from mm_operator.cluster.cache import Cache, Cached
@@ -75,6 +76,7 @@ class Observer:
         claims: ClaimModes,
         settings: PlanSettings,
         claims_missing: Callable[[], str] = lambda: "",
+        warm_up_problem: Callable[[str], str] = lambda _pod_uid: "",
     ) -> None:
         self._models = models
         self._cache = cache
@@ -84,6 +86,7 @@ class Observer:
         self._claims = claims
         self._settings = settings
         self._claims_missing = claims_missing
+        self._warm_up_problem = warm_up_problem
         self._leavers: dict[str, tuple[Hashable, frozenset[str]]] = {}
 
     def snapshot(
@@ -209,7 +212,12 @@ class Observer:
 
     def _pod(self, item: Cached) -> PodState:
         state, trouble = item.once(pod_state), self._evidence.volume(item.uid)
-        return state if trouble is None else replace(state, volume=trouble)
+        if trouble is not None:
+            return replace(state, volume=trouble)
+        problem = self._warm_up_problem(item.uid)
+        if problem and state.start and state.start.phase == "WarmingUp":
+            return replace(state, start=replace(state.start, problem=steady(problem)))
+        return state
 
     def _job(self, item: Cached) -> JobState:
         pods, said = tuple(self._cache.of_job(item.namespace, item.name)), self._evidence

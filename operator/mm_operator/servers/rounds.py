@@ -95,6 +95,11 @@ class Servers:
         """Return what servers of a model said that its status depends on, by the pods' names."""
         return self._notable.get(key, ())
 
+    def warm_up_problem(self, pod_uid: str) -> str:
+        """Return why the warm-up of a pod fails each time; empty when it does not."""
+        said = self._said.get(pod_uid)
+        return (said and said.warm_up_problem) or ""
+
     async def lead(self) -> None:
         """Go round until cancelled, with no memory of an earlier time as leader."""
         self._said.clear()

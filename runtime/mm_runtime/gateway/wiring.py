@@ -265,6 +265,7 @@ def build_gateway(
         auth=auth,
         drain=drain,
         state=warm_up.state,
+        warm_up_problem=lambda: warm_up.problem,
         first_ready=warm_up.first_ready,
         evaluation=lambda: warm_up.evaluation,
         server_metrics=server_metrics,

@@ -99,6 +99,7 @@ class Exposition:
         alive: says whether the server answers at all.
         role: what the pod is there for.
         evaluation: returns what the gateway found when it compared answers; None: nothing yet.
+        warm_up_problem: returns why the gateway's warm-up fails each time; None: it does not.
 
     Raises:
         ServerFailedError: the port is taken.
@@ -116,6 +117,7 @@ class Exposition:
         alive: Callable[[], bool] = lambda: True,
         role: Role = Role.SERVER,
         evaluation: Callable[[], EvaluationReport | None] = lambda: None,
+        warm_up_problem: Callable[[], str | None] = lambda: None,
     ) -> None:
         # A series with the time of creation beside every counter is noise to Prometheus 2.
         disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -139,7 +141,7 @@ class Exposition:
         self._page = page
         self._ready, self._alive = ready, alive
         self._was_ready = False
-        self._evaluation = evaluation
+        self._evaluation, self._warm_up_problem = evaluation, warm_up_problem
         address = shown.page_address or shown.address
         try:
             opened = listening_sockets(address, shown.metrics)
@@ -206,6 +208,7 @@ class Exposition:
                 for pool, size in self._planned.items()
             ],
             sharing_problem=self._sharing_problem,
+            warm_up_problem=self._warm_up_problem(),
             evaluation=self._evaluation(),
         )
 

@@ -13,7 +13,7 @@ from mm_runtime.base.child_process import ChildProcess
 from mm_runtime.base.needed_files import needed_files
 from mm_runtime.base.stop_signal import StopSignal
 from mm_runtime.errors import PermanentError, ServerFailedError, ServerKilledError
-from mm_runtime.launch.evaluation import read_report
+from mm_runtime.launch.evaluation import read_report, read_warm_up_problem
 from mm_runtime.launch.exposition import Exposition
 from mm_runtime.launch.faults import ServerFaults
 from mm_runtime.launch.health import State
@@ -50,6 +50,8 @@ def serve(options: ServeOptions) -> int:
 
 
 def _exposition(options: ServeOptions, server: Server) -> Exposition:
+    # An encoder's pod has no gateway.
+    port = options.gateway_port if options.role is Role.SERVER else 0
     return Exposition(
         options.ports,
         Ports(metrics=server.metrics.port),
@@ -59,11 +61,8 @@ def _exposition(options: ServeOptions, server: Server) -> Exposition:
         ready=lambda: server.state() is State.READY,
         alive=server.is_alive,
         role=options.role,
-        evaluation=lambda: (
-            read_report(options.ports.probe_host, options.gateway_port)
-            if options.role is Role.SERVER
-            else None
-        ),
+        evaluation=lambda: read_report(options.ports.probe_host, port),
+        warm_up_problem=lambda: read_warm_up_problem(options.ports.probe_host, port),
     )
 
 

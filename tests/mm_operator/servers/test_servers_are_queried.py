@@ -3,7 +3,7 @@
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack, asynccontextmanager
 from typing import Any
 
@@ -63,11 +63,19 @@ class Fleet:
             }
         )
 
-    def serve(self, address: str, role: Role = Role.SERVER) -> Exposition:
+    def serve(
+        self,
+        address: str,
+        role: Role = Role.SERVER,
+        warm_up_problem: Callable[[], str | None] = lambda: None,
+    ) -> Exposition:
         """Start what a server container shows, on the port that every pod has."""
         shown = Ports(address=address, metrics=self._port)
         inner = Ports(metrics=free_port())
-        return self._stack.enter_context(Exposition(shown, inner, POOLS, KEY.name, role=role))
+        shows = Exposition(
+            shown, inner, POOLS, KEY.name, role=role, warm_up_problem=warm_up_problem
+        )
+        return self._stack.enter_context(shows)
 
     def pod(self, name: str, address: str, *, component: str = "server", **status: Any) -> None:
         """Let the cache see a pod."""
@@ -133,6 +141,24 @@ async def test_a_full_pool_wakes_its_model_once(fleet: Fleet) -> None:
     fills(first)
     await fleet.round()
     assert (fleet.woken, fleet.full()) == ([KEY, KEY], [{"cuda": 1}, {"cuda": 1}])
+
+
+async def test_a_warm_up_that_fails_wakes_its_model(fleet: Fleet) -> None:
+    """Which pod's it is stays known, and its end is news, too."""
+    said: list[str | None] = ["the question failed: 'x' is undefined"]
+    fleet.serve(HERE, warm_up_problem=lambda: said[-1])
+    fleet.serve(THERE)
+    fleet.pod("a", HERE)
+    fleet.pod("b", THERE)
+    await fleet.round()
+    await fleet.round()
+    assert fleet.woken == [KEY]
+    found = [fleet.servers.warm_up_problem(f"uid-of-{name}") for name in ("a", "b", "c")]
+    assert found == ["the question failed: 'x' is undefined", "", ""]
+
+    said.append(None)
+    await fleet.round()
+    assert (fleet.woken, fleet.servers.warm_up_problem("uid-of-a")) == ([KEY, KEY], "")
 
 
 async def test_pods_of_ipv6_are_queried(fleet: Fleet) -> None:

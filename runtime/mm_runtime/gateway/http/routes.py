@@ -43,6 +43,7 @@ class Routes:
     auth: BearerAuth
     drain: Drain
     state: Callable[[], Awaitable[tuple[Phase, str]]]
+    warm_up_problem: Callable[[], str]
     first_ready: Callable[[float], Awaitable[None]]
     evaluation: Callable[[], EvaluationReport | None]
     server_metrics: ServerMetrics
@@ -97,6 +98,7 @@ class Routes:
         phase, detail = await self.state()
         if phase is not Phase.READY:
             body = {"status": "not ready", "phase": phase, "detail": detail}
+            body |= {"problem": problem} if (problem := self.warm_up_problem()) else {}
             return JSONResponse(body, HTTPStatus.SERVICE_UNAVAILABLE)
         return JSONResponse({"status": "ready", "phase": phase})
 

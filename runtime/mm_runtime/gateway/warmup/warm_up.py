@@ -30,6 +30,7 @@ from mm_runtime.gateway.prepared import PreparedRequest
 from mm_runtime.gateway.warmup.adapter_names import AdapterNames
 from mm_runtime.gateway.warmup.answers import Answers
 from mm_runtime.gateway.warmup.evaluation import Comparison, EvaluationFailedError
+from mm_runtime.gateway.warmup.failures import Failures
 from mm_runtime.gateway.warmup.limit_requests import Probe, probes
 from mm_runtime.images.sample import sample_image
 from mm_runtime.serving.preprocess.audio.tones import sample_audio
@@ -86,6 +87,7 @@ class WarmUp:
         self._refused = False
         self._current = ""
         self._problem = ""
+        self._failures = Failures()
         self._phase = Phase.LOADING
         self._was_ready = asyncio.Event()
         self._enter(Phase.LOADING)
@@ -101,6 +103,11 @@ class WarmUp:
         """Wait until the path was proved for the first time, at most so long; None: for ever."""
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._was_ready.wait(), seconds)
+
+    @property
+    def problem(self) -> str:
+        """Why the warm-up fails each time; empty: it passed, or may still pass."""
+        return self._failures.problem
 
     @property
     def evaluation(self) -> EvaluationReport | None:
@@ -131,6 +138,7 @@ class WarmUp:
                 await asyncio.sleep(_RETRY_SECONDS)
             else:
                 self._current = self._problem = ""
+                self._failures = Failures()
                 self._enter(Phase.READY)
                 _log.info("warm-up passed: the prompt was answered")
 
@@ -241,6 +249,8 @@ class WarmUp:
         elif self._problem and self._phase is Phase.LOADING:
             return
         self._current = ""
+        if self._phase is Phase.WARMING_UP and not self._refused:
+            self._failures.add(summary)
         if summary != self._problem:
             self._problem = summary
             _log.warning("warm-up failed, trying again: %s", summary)
