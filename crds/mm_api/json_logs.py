@@ -2,29 +2,30 @@
 
 import json
 import logging
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
 
 class JsonFormatter(logging.Formatter):
     """Formats a record as one line: time, level, logger, message, fields, error.
 
-    Args:
-        fields: names of `extra` that are written where a record has them; libraries have others.
+    Ours are the values of `extra={"fields": {...}}`, all of them: there is no list here that a new
+    one could be missing from. Libraries have an `extra` of other names, which are not written.
     """
-
-    def __init__(self, *fields: str) -> None:
-        super().__init__()
-        self._fields = fields
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line, without its end; a traceback is in `error`."""
-        line = {
+        line: dict[str, object] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
         }
-        line |= {name: value for name in self._fields if (value := getattr(record, name, None))}
+        line |= self.fields(record)
         if record.exc_info:
             line["error"] = self.formatException(record.exc_info)
         return json.dumps(line, ensure_ascii=False)
+
+    def fields(self, record: logging.LogRecord) -> Mapping[str, object]:
+        """Return what a record has beside its message."""
+        return getattr(record, "fields", {})

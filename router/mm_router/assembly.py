@@ -13,6 +13,7 @@ from mm_edge.body import Pace
 from mm_edge.body_budget import BodyBudget
 from mm_edge.connection import ConnectionLimits
 from mm_edge.drain import Drain
+from mm_edge.request_log import RequestLog
 from mm_edge.server import EdgeServer, edge_server, raise_open_files
 from mm_operator.cluster.client import Client, connect
 from mm_router.attempts import Attempts
@@ -116,7 +117,8 @@ def _admission(keys: SharedKeys | None, path: str) -> Admit:
 def public_server(router: Router, settings: Settings) -> EdgeServer:
     """Return the server for clients, not yet started."""
     limits = ConnectionLimits(most=settings.max_connections)
-    return edge_server(router.public, limits, settings.address, settings.port)
+    app = RequestLog(router.public, _LOG)
+    return edge_server(app, limits, settings.address, settings.port)
 
 
 def claims_server(keys: SharedKeys, drain: Drain, settings: Settings) -> EdgeServer:

@@ -18,6 +18,7 @@ from mm_edge.body import ClientGoneError, Pace, read_body, until_disconnect
 from mm_edge.body_budget import BodyBudget, BodyClaim
 from mm_edge.drain import Drain
 from mm_edge.errors import GatewayError
+from mm_edge.request_log import CLIENT_GONE, note
 from mm_router.answer_tokens import AnswerTokens
 from mm_router.attempts import Attempts, Outgoing, replica_lost
 from mm_router.client_response import ClientResponse
@@ -32,9 +33,6 @@ from mm_router.upstream import BrokenError, passed_on
 _LOG = logging.getLogger(__name__)
 
 Admit = Callable[[str | None], AbstractAsyncContextManager[KeyUse]]
-
-CLIENT_GONE = 499
-"""Status in metrics of a request whose client left; nginx's number."""
 
 _READ_AT_ONCE_BYTES = 256 * 1024
 """In about a millisecond; larger bodies are read in a thread, one after another: what is parsed has
@@ -108,6 +106,7 @@ class Forward:
         finally:
             status = response.status if response.complete else CLIENT_GONE
             self._metrics.count("mm_router_requests_total", record.model, str(int(status)))
+            note(scope, model=record.model)
 
     async def _attempt(
         self, scope: Scope, receive: Receive, response: ClientResponse, record: _Record

@@ -1,16 +1,14 @@
 """Paths of the router: those that replicas answer, those it answers itself, and its own state."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Any
 
-from mm_edge.asgi import Receive, Scope, Send
+from mm_edge.asgi import App, Receive, Scope, Send
 from mm_edge.drain import Drain
 from mm_edge.errors import InvalidRequestError
 from mm_router.catalog import Catalog, Listed
 from mm_router.client_response import ClientResponse
-
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 LIVE = "/livez"
 READY = "/readyz"

@@ -22,21 +22,18 @@ _QUIET = ("kopf", "kubernetes", "aiohttp", "asyncio")
 
 
 class KeyedFormatter(JsonFormatter):
-    """Writes the key of the task that logs, and the event of a line of a story."""
+    """Writes the key of the task that logs, too."""
 
-    def __init__(self) -> None:
-        super().__init__("key", "event")
-
-    def format(self, record: logging.LogRecord) -> str:
-        """Return the line, without its end."""
-        record.key = current_key.get()
-        return super().format(record)
+    def fields(self, record: logging.LogRecord) -> Mapping[str, object]:
+        """Return the key, where there is one, and the record's own fields."""
+        key = current_key.get()
+        return {**({"key": key} if key else {}), **super().fields(record)}
 
 
 def log_story(before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
     """Log what happened between two statuses of the model that the current task works on."""
     for line in story(before, after):
-        STORY.info("%s", line.text, extra={"event": line.event})
+        STORY.info("%s", line.text, extra={"fields": {"event": line.event}})
 
 
 def set_up_logs(level: str) -> None:

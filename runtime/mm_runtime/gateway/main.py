@@ -9,12 +9,21 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from mm_api.contract import GATEWAY_PORT, GRPC_PORT, ExitCode
+from mm_api.contract import (
+    GATEWAY_EVALUATION,
+    GATEWAY_LIVE,
+    GATEWAY_PORT,
+    GATEWAY_READY,
+    GRPC_PORT,
+    METRICS_PATH,
+    ExitCode,
+)
 from mm_api.documents.engine_manifest import EngineManifest
 from mm_api.documents.serving_plan import ServingPlan
 from mm_api.json_logs import JsonFormatter
 from mm_edge.connection import ConnectionLimits
 from mm_edge.drain import LAME_DUCK_SECONDS
+from mm_edge.request_log import RequestLog
 from mm_edge.server import EdgeServer, edge_server, raise_open_files
 from mm_runtime.gateway import loop
 from mm_runtime.gateway.backends.opening import open_engine
@@ -27,6 +36,10 @@ _log = logging.getLogger(__name__)
 
 _CONNECTIONS = 1024
 """Beside those of the requests inside: clients that keep connections, and bodies on their way."""
+
+
+_PROBED = frozenset({GATEWAY_LIVE, GATEWAY_READY, GATEWAY_EVALUATION, METRICS_PATH})
+"""Read by kubelet, supervisor and Prometheus, every second or so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +62,8 @@ def build_server(
 ) -> EdgeServer:
     """Return the HTTP server of a gateway, not yet started; port 0 means any free one."""
     most = _CONNECTIONS + gateway.admission.capacity
-    return edge_server(gateway.app, limits or ConnectionLimits(most=most), address, port)
+    app = RequestLog(gateway.app, _log, _PROBED)
+    return edge_server(app, limits or ConnectionLimits(most=most), address, port)
 
 
 def run(options: GatewayOptions) -> int:
@@ -143,7 +157,7 @@ async def _serve_gateway(options: GatewayOptions, gateway: Gateway) -> int:
 
 def _set_up_logging() -> None:
     handler = logging.StreamHandler(sys.stdout)
-    handler.setFormatter(JsonFormatter("request"))
+    handler.setFormatter(JsonFormatter())
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
     for name in ("uvicorn", "httpx"):  # a line a request, beside our own
         logging.getLogger(name).setLevel(logging.WARNING)

@@ -21,9 +21,6 @@ from mm_api.metrics import GATEWAY_METRICS, Metric, MetricKind
 from mm_runtime.gateway.admission.slots import Load
 from mm_runtime.gateway.phase import Phase
 
-CLIENT_GONE = 499
-"""Status that counts requests whose client left, as nginx writes it."""
-
 
 class GatewayMetrics:
     """All series of one gateway; one model, one registry."""

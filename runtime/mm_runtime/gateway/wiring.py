@@ -33,8 +33,9 @@ from mm_runtime.adapters.room import room_folder
 from mm_runtime.gateway.admission.fetching import Fetching
 from mm_runtime.gateway.admission.slots import Admission
 from mm_runtime.gateway.admission.tokens import ContextLimits
+from mm_runtime.gateway.api.audio import TRANSCRIBE, TRANSLATE
 from mm_runtime.gateway.api.guided import guided_of
-from mm_runtime.gateway.api.parameters import REFERENCE
+from mm_runtime.gateway.api.parameters import PARAMETERS, REFERENCE
 from mm_runtime.gateway.api.parsing import (
     parse_chat,
     parse_completion,
@@ -50,7 +51,7 @@ from mm_runtime.gateway.backends.engine import Engine, Scorer
 from mm_runtime.gateway.dataplane import ChatService
 from mm_runtime.gateway.http.docs_page import docs_page
 from mm_runtime.gateway.http.exchange import Endpoint, ExchangeLimits
-from mm_runtime.gateway.http.openapi import openapi_document
+from mm_runtime.gateway.http.openapi import openapi_document, refused_paths
 from mm_runtime.gateway.http.routes import Routes, build_app
 from mm_runtime.gateway.http.tokenization import TextEndpoint
 from mm_runtime.gateway.media.audio_reader import AudioReader
@@ -258,7 +259,7 @@ def build_gateway(
         # One at a time: a text of the longest prompt takes seconds, and bodies do not wait for it.
         worker=ThreadPoolExecutor(1, thread_name_prefix="tokenize"),
     )
-    document = openapi_document(model.name)
+    document = openapi_document(model.name, _refused_paths(preparation))
     routes = Routes(
         model=model,
         metrics=metrics,
@@ -291,6 +292,17 @@ def build_gateway(
         decoders=decoders,
         bodies=bodies,
         request_timeout_seconds=plan.request_timeout_seconds,
+    )
+
+
+def _refused_paths(preparation: Preparation) -> frozenset[str]:
+    reader, backend = preparation.audio_reader, preparation.model.backend
+    known = filter(reader.prefixes.knows, (TRANSCRIBE, TRANSLATE)) if reader is not None else ()
+    texts = reader is None
+    return refused_paths(
+        chats=texts and preparation.chats,
+        continues=texts and backend in PARAMETERS["prompt"].acts,
+        tasks=tuple(known),
     )
 
 

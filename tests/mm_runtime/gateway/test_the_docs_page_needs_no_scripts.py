@@ -75,11 +75,41 @@ async def test_the_page_has_every_request_and_field(tmp_path: Path) -> None:
     schemas = document["components"]["schemas"]
     assert set(page.values("id")) == set(schemas)
     for schema in schemas.values():
-        for name in schema.get("properties", {}):
-            assert name in page.texts
+        for name, field in schema.get("properties", {}).items():
+            assert name in page.texts or field["type"] == "null"
     links = page.values("href")
     assert len(links) > len(schemas)
     assert {link.removeprefix("#") for link in links} <= {*schemas, "openapi.json"}
+
+
+async def test_there_is_no_field_that_holds_nothing(tmp_path: Path) -> None:
+    """Clients send some as null; a person has nothing to write there."""
+    async with (
+        serve(toy_gateway(tmp_path, ScriptedEngine(), docs=True)) as running,
+        httpx.AsyncClient(base_url=running.url, timeout=SECONDS) as client,
+    ):
+        page = (await client.get("/docs")).text
+    assert "<td>null</td>" not in page
+    assert "namespace" not in Page(page).texts
+
+
+async def test_the_page_has_the_paths_that_the_model_serves(tmp_path: Path) -> None:
+    """A model of images transcribes nothing: what it would always refuse is not there."""
+    async with (
+        serve(toy_gateway(tmp_path, ScriptedEngine(), docs=True)) as running,
+        httpx.AsyncClient(base_url=running.url, timeout=SECONDS) as client,
+    ):
+        document = (await client.get("/openapi.json")).json()
+        page = (await client.get("/docs")).text
+    assert set(document["paths"]) == {
+        "/v1/chat/completions",
+        "/v1/completions",
+        "/v1/responses",
+        "/tokenize",
+        "/detokenize",
+        "/v1/models",
+    }
+    assert "TranscriptionRequest" not in page
 
 
 async def test_a_token_is_needed_where_requests_need_one(tmp_path: Path) -> None:

@@ -167,6 +167,8 @@ def _body(name: str, schema: Schema) -> _Body:
             description=one.get("description", ""),
         )
         for field, one in schema.get("properties", {}).items()
+        # What may only be null is read, and there is nothing to write into it.
+        if one.get("type") != "null"
     )
     return _Body(name, schema.get("description", ""), tuple(_kind(schema)), fields)
 

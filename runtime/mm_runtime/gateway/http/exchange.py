@@ -32,6 +32,7 @@ from mm_edge.body_budget import BodyBudget, BodyClaim
 from mm_edge.drain import Drain
 from mm_edge.json_text import encode, encode_in_parts
 from mm_edge.key_limits import KeyClaim, KeyLimits
+from mm_edge.request_log import HEADER, note
 from mm_runtime.gateway.admission.fair_queue import Priority, Ticket
 from mm_runtime.gateway.admission.fetching import FetchClaim, Fetching
 from mm_runtime.gateway.api.answers import Answers
@@ -183,23 +184,23 @@ class Endpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        request_id = uuid4().hex
-        record = ExchangeRecord(self._metrics, request_id)
-        reply = Reply(send, partial(self._headers, request_id), record.completed)
+        # The client may send its own id twice, and the engine must not take two requests for one.
+        record = ExchangeRecord(self._metrics, uuid4().hex)
+        reply = Reply(send, self._headers, record.completed)
         try:
             failed = await self._attempt(Headers(scope=scope), receive, reply, record)
             if failed is not None:
                 await _refuse(failed, receive, reply)
         finally:
             record.close()
+            note(scope, **record.fields)
 
-    def _headers(self, request_id: str) -> dict[str, str]:
+    def _headers(self) -> dict[str, str]:
         """Return headers of an answer that begins now: the drain may have begun after its request.
 
         Without the header a client would reuse this connection when new work is refused.
         """
-        headers = {"x-request-id": request_id}
-        return {**headers, "connection": "close"} if self._drain.closing else headers
+        return {"connection": "close"} if self._drain.closing else {}
 
     async def _attempt(
         self,
@@ -220,7 +221,7 @@ class Endpoint:
         except ClientGoneError:
             pass
         except Exception as error:  # noqa: BLE001 - whatever it is, the client gets one answer
-            return self._failed(error, record)
+            return self._failed(error, record, headers)
         return None
 
     async def _exchange(
@@ -273,6 +274,7 @@ class Endpoint:
                 prepared = await self._service.prepare(request, claims.key.name)
                 shapes = shapes_of(request, self._service.model, record.request_id, prepared.echoes)
                 streamed, form = bool(request.stream), _form_of(request)
+                model = request.model
                 wanted = request.wanted_choices
                 # Up to tens of megabytes that are not needed while the request waits and runs.
                 del request
@@ -281,7 +283,7 @@ class Endpoint:
                 # What became of it is: 64 requests in the queue with 16 MB of pixels each are 1 GB.
                 claims.body.grow(prepared.held_bytes)
                 claims.key.reserve(prepared.most_tokens)
-                record.prepared(prepared)
+                record.prepared(prepared, model)
                 deadline = record.started + limit
                 prepared = prepared.with_each(lambda chat: _queued(chat, claims, deadline))
                 answer = self._service.answer(prepared, request_id=record.request_id)
@@ -315,7 +317,7 @@ class Endpoint:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._parser, self._parse, body, kind)
 
-    def _failed(self, error: Exception, record: ExchangeRecord) -> ErrorResponse:
+    def _failed(self, error: Exception, record: ExchangeRecord, headers: Headers) -> ErrorResponse:
         """Count and log a failure; return what its client gets."""
         response = error_response(error)
         record.status = response.status
@@ -325,7 +327,8 @@ class Endpoint:
             self._metrics.count_rejected(error.reason)
         if response.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             # Refusals are not logged: their messages can hold what the client wrote.
-            _log.warning("request failed", exc_info=error, extra={"request": record.request_id})
+            fields = {"request": headers.get(HEADER), "engine_request": record.request_id}
+            _log.warning("request failed", exc_info=error, extra={"fields": fields})
         return response
 
 

@@ -1,9 +1,16 @@
 """PURE: the OpenAPI document of the gateway, from the types that requests are read with."""
 
+from collections.abc import Collection
+
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from mm_runtime.gateway.api.audio import TranscriptionRequest, TranslationRequest
+from mm_runtime.gateway.api.audio import (
+    TRANSCRIBE,
+    TRANSLATE,
+    TranscriptionRequest,
+    TranslationRequest,
+)
 from mm_runtime.gateway.api.openai import ChatRequest, CompletionRequest
 from mm_runtime.gateway.api.responses import ResponsesRequest
 from mm_runtime.gateway.api.tokenization import DetokenizeRequest, TokenizeRequest
@@ -45,9 +52,28 @@ _ERROR: dict[str, object] = {
 }
 
 
-def openapi_document(model: str) -> dict[str, object]:
-    """Return the document; `model` is the name of what is served."""
-    kinds = [kind for kind, _, _ in _BODIES.values()]
+def refused_paths(*, chats: bool, continues: bool, tasks: Collection[str]) -> frozenset[str]:
+    """Return the paths that a model does not serve, whatever a request holds.
+
+    Args:
+        chats: it answers conversations.
+        continues: it takes texts.
+        tasks: what it does with audio: transcribe, translate.
+    """
+    served = {
+        "/v1/chat/completions": chats,
+        "/v1/completions": continues,
+        "/v1/responses": chats,
+        "/v1/audio/transcriptions": TRANSCRIBE in tasks,
+        "/v1/audio/translations": TRANSLATE in tasks,
+    }
+    return frozenset(path for path, is_served in served.items() if not is_served)
+
+
+def openapi_document(model: str, refused: Collection[str] = ()) -> dict[str, object]:
+    """Return the document; `refused` are paths that the model of this name does not serve."""
+    served = {path: one for path, one in _BODIES.items() if path not in refused}
+    kinds = [kind for kind, _, _ in served.values()]
     _, schemas = models_json_schema(
         [(kind, "validation") for kind in kinds], ref_template=_REFERENCE
     )
@@ -62,7 +88,7 @@ def openapi_document(model: str) -> dict[str, object]:
                 "responses": _responses(),
             }
         }
-        for path, (kind, media, summary) in _BODIES.items()
+        for path, (kind, media, summary) in served.items()
     }
     paths["/v1/models"] = {"get": {"summary": "List the models.", "responses": _responses()}}
     return {

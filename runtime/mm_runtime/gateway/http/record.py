@@ -1,14 +1,12 @@
 """What metrics and the log learn about one exchange. Numbers only: nothing a client wrote."""
 
-import logging
 import time
 from http import HTTPStatus
 
+from mm_edge.request_log import CLIENT_GONE
 from mm_runtime.gateway.dataplane import Admitted, Event, Finished, Piece
-from mm_runtime.gateway.metrics import CLIENT_GONE, GatewayMetrics
+from mm_runtime.gateway.metrics import GatewayMetrics
 from mm_runtime.gateway.prepared import PreparedRequest
-
-_log = logging.getLogger("mm_runtime.gateway")
 
 
 class ExchangeRecord:
@@ -29,12 +27,12 @@ class ExchangeRecord:
         """Of each choice."""
 
         self._key = ""
+        self._model: str | None = None
         self._generated = 0
-        self._waited = 0.0
+        self._waited: float | None = None
         self._images = 0
         self._prompt_tokens = 0
         self._used_tokens = 0
-        self._output_tokens = 0
         self._closed = False
 
     @property
@@ -53,8 +51,9 @@ class ExchangeRecord:
         if key:
             self._metrics.count_key("mm_key_requests_total", key)
 
-    def prepared(self, request: PreparedRequest) -> None:
-        """Note what goes to the engine."""
+    def prepared(self, request: PreparedRequest, model: str) -> None:
+        """Note what goes to the engine, of a model that is served."""
+        self._model = model
         self._images = request.image_count
         self._prompt_tokens = request.prompt_tokens
         self._used_tokens = request.input_tokens
@@ -75,7 +74,7 @@ class ExchangeRecord:
                 if not event.of_prompt:
                     self._tokens(time.monotonic(), event)
             case Finished():
-                self._output_tokens = self._generated = event.completion_tokens
+                self._generated = event.completion_tokens
                 self._metrics.count("mm_output_tokens_total", event.completion_tokens)
 
     def completed(self) -> None:
@@ -85,30 +84,31 @@ class ExchangeRecord:
         self.close()
 
     def close(self) -> None:
-        """Count the request and write its line, once."""
+        """Count the request, once."""
         if self._closed:
             return
         self._closed = True
-        seconds = self.elapsed
         self._metrics.count_finished(self.status)
         if self._key:
             self._metrics.count_key("mm_key_tokens_total", self._key, self.tokens)
         if self.status == HTTPStatus.OK:
-            self._metrics.observe("mm_request_seconds", seconds)
+            self._metrics.observe("mm_request_seconds", self.elapsed)
+
+    @property
+    def fields(self) -> dict[str, object]:
+        """Return what the log's line of the request says; null: it did not come to that."""
         first = self._first_token
-        _log.info(
-            "chat completion",
-            extra={
-                "request": self.request_id,
-                "status": self.status,
-                "seconds": round(seconds, 4),
-                "queue_seconds": round(self._waited, 4),
-                "first_token_seconds": None if first is None else round(first - self.started, 4),
-                "images": self._images,
-                "prompt_tokens": self._prompt_tokens,
-                "output_tokens": self._output_tokens,
-            },
-        )
+        return {
+            "status": int(self.status),
+            "key": self._key or None,
+            "model": self._model,
+            "engine_request": self.request_id,
+            "queue_seconds": None if self._waited is None else round(self._waited, 4),
+            "first_token_seconds": None if first is None else round(first - self.started, 4),
+            "images": self._images,
+            "prompt_tokens": self._prompt_tokens,
+            "output_tokens": self._generated,
+        }
 
     def _tokens(self, now: float, piece: Piece) -> None:
         """Note tokens that came together: they share the time since those before."""

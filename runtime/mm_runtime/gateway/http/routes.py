@@ -14,6 +14,7 @@ from mm_api.contract import GATEWAY_EVALUATION, GATEWAY_LIVE, GATEWAY_READY, MET
 from mm_api.documents.evaluation import EvaluationReport
 from mm_edge.auth import BearerAuth
 from mm_edge.drain import Drain
+from mm_edge.request_log import note
 from mm_runtime.base.early_probes import hold_seconds
 from mm_runtime.gateway.api.served_model import ServedModel
 from mm_runtime.gateway.errors import (
@@ -56,17 +57,17 @@ class Routes:
 
     async def openapi(self, request: Request) -> Response:
         """Describe the requests."""
-        self.auth.check(request.headers.get("authorization"))
+        self._let_in(request)
         return JSONResponse(self.document)
 
     async def docs(self, request: Request) -> Response:
         """Describe the requests to people."""
-        self.auth.check(request.headers.get("authorization"))
+        self._let_in(request)
         return HTMLResponse(self.page, headers=docs_page.HEADERS)
 
     async def embeddings(self, request: Request) -> Response:
         """Refuse by name what clients look for and no model here does."""
-        self.auth.check(request.headers.get("authorization"))
+        self._let_in(request)
         raise InvalidRequestError(
             "This server answers and transcribes; it makes no embeddings.",
             code="unsupported_endpoint",
@@ -74,13 +75,13 @@ class Routes:
 
     async def list_models(self, request: Request) -> Response:
         """List the model and its adapters."""
-        self.auth.check(request.headers.get("authorization"))
+        self._let_in(request)
         described = [self._describe(name) for name in self.model.names.parents()]
         return JSONResponse({"object": "list", "data": described})
 
     async def get_model(self, request: Request) -> Response:
         """Describe a model."""
-        self.auth.check(request.headers.get("authorization"))
+        self._let_in(request)
         name = request.path_params["name"]
         self.model.names.adapter(name)
         return JSONResponse(self._describe(name))
@@ -113,6 +114,9 @@ class Routes:
         """Write the metrics down: the gateway's, and after them those of the server beside it."""
         page = self.metrics.render() + await self.server_metrics.read()
         return Response(page, headers={"content-type": _METRICS_TYPE})
+
+    def _let_in(self, request: Request) -> None:
+        note(request.scope, key=self.auth.check(request.headers.get("authorization")) or None)
 
     def _describe(self, name: str) -> dict[str, object]:
         described: dict[str, object] = {

@@ -13,6 +13,7 @@ from mm_edge.body import ClientGoneError, Pace, read_body
 from mm_edge.body_budget import BodyBudget
 from mm_edge.drain import Drain
 from mm_edge.json_text import encode
+from mm_edge.request_log import note
 from mm_runtime.gateway.errors import EngineTimeoutError, error_response
 from mm_runtime.gateway.http.reply import JSON
 
@@ -42,7 +43,8 @@ class TextEndpoint:
         """Answer one request."""
         try:
             with self.drain.inside():
-                self.auth.check(request.headers.get("authorization"))
+                key = self.auth.check(request.headers.get("authorization"))
+                note(request.scope, key=key or None)
                 with self.bodies.claim() as claim:
                     body = await read_body(
                         request.receive, request.headers, claim, limit=self.limit, pace=self.pace
