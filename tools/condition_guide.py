@@ -54,12 +54,6 @@ TYPES: Final[dict[ConditionType, TypeGuide]] = {
         "Every encoder pod answers. Absent without `vision.placement: Disaggregated`.",
         "Encoder pods are missing; the servers encode images themselves meanwhile.",
     ),
-    ConditionType.ADAPTERS_LOADED: TypeGuide(
-        "The LoRA adapters of the spec are in the store, and pods serve them within seconds. "
-        "Absent without `engine.loraRoom`.",
-        "They are being copied, wait for the engine or a rollout, or one is refused; those of "
-        "before are served.",
-    ),
     ConditionType.DEGRADED: TypeGuide(
         "Something needs an operator's action: see reason and message.",
         "No action is needed (`AsExpected`).",
@@ -329,24 +323,6 @@ SCALING: Final[dict[str, Advice]] = {
     ),
 }
 
-ADAPTERS: Final[dict[str, Advice]] = {
-    Reason.ADAPTERS_LOADED: Advice(
-        "The LoRA adapters are in the store; pods load each between two passes, then list its "
-        "name.",
-        NOTHING,
-    ),
-    Reason.ADAPTERS_LOADING: Advice("A Job copies and checks them.", "Wait; seconds."),
-    Reason.ADAPTERS_ROLL_OUT: Advice(
-        "They need more room than the pods have: every pod is replaced. The message says why.",
-        "Nothing; to avoid it next time, raise `engine.loraRoom`.",
-    ),
-    Reason.ADAPTERS_FAILED: Advice(
-        "The Job failed; the adapters of before are served. It is retried.",
-        "The message has the Job's last words: a source that is missing or does not fit.",
-    ),
-    Reason.WAITING_FOR_ENGINE: Advice("Adapters follow the engine.", "See `EngineBuilt`."),
-}
-
 DEGRADED: Final[dict[str, Advice]] = {
     Reason.AS_EXPECTED: Advice("No action is needed.", NOTHING),
     Reason.CLUSTER_ERROR: Advice(
@@ -382,7 +358,6 @@ SECTIONS: Final[dict[str, dict[str, Advice]]] = {
     "EngineBuilt": ENGINE_BUILT,
     "RollingOut, Available, Ready, EncodersReady": ROLLOUT,
     "ScalingActive": SCALING,
-    "AdaptersLoaded": ADAPTERS,
     "Degraded": DEGRADED,
     "Events without a condition": EVENTS,
 }

@@ -24,8 +24,6 @@ class ConditionType(StrEnum):
     SCALING_ACTIVE = "ScalingActive"
     # Every vision encoder in a pod of its own answers; absent where there are none.
     ENCODERS_READY = "EncodersReady"
-    # The LoRA adapters of the spec are in the store for pods that run; absent without loraRoom.
-    ADAPTERS_LOADED = "AdaptersLoaded"
     # Something needs a person: see reason and message.
     DEGRADED = "Degraded"
 
@@ -78,11 +76,6 @@ class Reason(StrEnum):
     NO_REPLICAS = "NoReplicas"
     EVALUATION_FAILED = "EvaluationFailed"
     EVALUATION_MISSING = "EvaluationMissing"
-    # AdaptersLoaded
-    ADAPTERS_LOADED = "AdaptersLoaded"
-    ADAPTERS_LOADING = "AdaptersLoading"
-    ADAPTERS_ROLL_OUT = "AdaptersRollOut"
-    ADAPTERS_FAILED = "AdaptersFailed"
     # ScalingActive
     AUTOSCALING_OFF = "AutoscalingOff"
     RECOMMEND_ONLY = "RecommendOnly"

@@ -94,7 +94,6 @@ class Component:
     """Values of the label `app.kubernetes.io/component`."""
 
     INSPECT = "inspect"
-    ADAPTERS = "adapters"
     BUILD = "build"
     SERVER = "server"
     ENCODER = "encoder"

@@ -66,12 +66,6 @@ def inspect_job(model: str, inputs_hash: str, attempt: int) -> str:
     return _joined(model, f"inspect-{digest[:_HASH_DIGITS]}")
 
 
-def adapters_job(model: str, inputs_hash: str, attempt: int) -> str:
-    """Return the name of one attempt at copying one set of adapters into the store."""
-    digest = sha256(f"{inputs_hash}/{attempt}".encode()).hexdigest()
-    return _joined(model, f"adapters-{digest[:_HASH_DIGITS]}")
-
-
 def serving_config(model: str, serving_hash: str) -> str:
     """Return the name of the ConfigMap of one serving revision."""
     return _joined(model, f"serving-{serving_hash[:_HASH_DIGITS]}")

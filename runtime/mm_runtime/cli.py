@@ -1,4 +1,4 @@
-"""`mm-runtime inspect|build|serve|gateway|compare|adapters|store|doctor`: parse, call, exit code.
+"""`mm-runtime inspect|build|serve|gateway|compare|store|doctor`: parse, call, exit code.
 
 Modules of a command are imported when it runs: inspect must not pay for the imports of the server.
 """
@@ -93,7 +93,6 @@ def parser() -> argparse.ArgumentParser:
     _add_serve(commands)
     _add_gateway(commands)
     _add_compare(commands)
-    _add_room(commands)
     add_store(commands)
     add_doctor(commands)
     return root
@@ -214,22 +213,6 @@ def _add_compare(commands: "Commands") -> None:
     command.set_defaults(command=_compare)
 
 
-def _add_room(commands: "Commands") -> None:
-    command = commands.add_parser(
-        Command.ADAPTERS, help="put the LoRA adapters of a running model into its engine's store"
-    )
-    command.add_argument(Flag.STORE, type=Path, required=True, help="directory")
-    command.add_argument(Flag.FINGERPRINT, required=True, help="of the engine")
-    command.add_argument(Flag.KEY, required=True, help="of the model: lora_room of its ServingPlan")
-    command.add_argument(
-        Flag.GENERATION, type=int, required=True, help="of the model; a later one is not replaced"
-    )
-    command.add_argument(Flag.MAX_RANK, type=int, required=True, help="a higher one is refused")
-    _add_adapters(command)
-    command.add_argument(Flag.TERMINATION_LOG, type=Path, help="also write the result here")
-    command.set_defaults(command=_room)
-
-
 def _add_documents(command: argparse.ArgumentParser) -> None:
     command.add_argument(Flag.MANIFEST, type=Path, required=True, help="the engine's manifest.json")
     command.add_argument(Flag.SERVING, type=Path, required=True, help="ServingPlan as JSON")
@@ -311,29 +294,6 @@ def _built(arguments: argparse.Namespace, result: BuildResult, code: ExitCode) -
     print(text)
     write_termination_message(arguments.termination_log, text)
     return code
-
-
-def _room(arguments: argparse.Namespace) -> int:
-    from mm_runtime.base.stop_signal import StopSignal  # noqa: PLC0415 (see module)
-    from mm_runtime.engine_build.load_adapters import RoomOptions, load_adapters  # noqa: PLC0415
-    from mm_runtime.engine_build.lock import StoppedWhileWaitingError  # noqa: PLC0415
-
-    options = RoomOptions(
-        store=arguments.store,
-        fingerprint=arguments.fingerprint,
-        key=arguments.key,
-        generation=arguments.generation,
-        max_rank=arguments.max_rank,
-        adapters=arguments.adapter,
-    )
-    try:
-        with StopSignal() as stop:
-            text = load_adapters(options, stop).to_json()
-    except StoppedWhileWaitingError:
-        return ExitCode.TERMINATED
-    print(text)
-    write_termination_message(arguments.termination_log, text)
-    return ExitCode.OK
 
 
 def _serve(arguments: argparse.Namespace) -> int:

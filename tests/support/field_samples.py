@@ -117,8 +117,6 @@ _ENGINE: Final[Mapping[str, Sample]] = {
     "engine.lora": Sample(
         [{"name": "one", "source": {"persistentVolumeClaim": {"claimName": "adapters"}}}]
     ),
-    "engine.loraRoom.maxAdapters": Sample(3, {"engine": {"loraRoom": {"maxRank": 8}}}),
-    "engine.loraRoom.maxRank": Sample(16, {"engine": {"loraRoom": {"maxAdapters": 2}}}),
     "engine.plugins": Sample({"use_fused_mlp": "enable"}),
     "engine.extraBuildArgs": Sample(["--use_fused_mlp=enable"]),
     "engine.extraLlmApiOptions": Sample({"stream_interval": 4}),

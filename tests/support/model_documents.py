@@ -458,7 +458,6 @@ UNSUPPORTED_VALUES: Mapping[str, object] = {
     "engine.kvCache.reuseBytes": "4Gi",
     "engine.kvCache.hostBytes": "1Gi",
     "engine.lora": [{"name": "a", "source": SMALLEST_SPEC["model"]["source"]}],
-    "engine.loraRoom": {"maxAdapters": 2, "maxRank": 8},
     "engine.plugins": {"gemm_plugin": "float16"},
     "engine.extraBuildArgs": ["--fast-build"],
     "engine.extraLlmApiOptions": {"stream_interval": 4},

@@ -8,7 +8,6 @@ from typing import Final, Literal
 from pydantic import Field
 
 from mm_api.base import Document
-from mm_api.documents.adapter_room import LoraRoom
 from mm_api.documents.build_plan import FINGERPRINT_PATTERN
 from mm_api.documents.trtllm_serve import TrtllmServe
 
@@ -160,11 +159,6 @@ class ServingPlan(Document):
         ge=1,
         description="Backend Reference: memory for keys and values of earlier requests. None: none "
         "are kept.",
-    )
-    lora_room: LoraRoom | None = Field(
-        default=None,
-        description="Backend Reference: adapters are read from the store while pods run. None: "
-        "those of the engine's manifest are served.",
     )
     kv_cache: KvCachePlan | None = Field(
         default=None, description="Backend TensorRT only: other engines size their own."

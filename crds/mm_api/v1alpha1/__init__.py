@@ -13,7 +13,7 @@ from mm_api.v1alpha1.autoscaling import (
 )
 from mm_api.v1alpha1.behavior import Behavior, ScalingPolicy, ScalingRules
 from mm_api.v1alpha1.build import BuildSpec, StoreClaim, StoreSpec
-from mm_api.v1alpha1.engine import EngineSpec, KvCache, Lora, LoraRoom, Parallelism
+from mm_api.v1alpha1.engine import EngineSpec, KvCache, Lora, Parallelism
 from mm_api.v1alpha1.gateway import GatewaySpec
 from mm_api.v1alpha1.model import (
     HuggingFaceSource,
@@ -65,7 +65,6 @@ __all__ = [
     "KvCache",
     "LabelSelector",
     "Lora",
-    "LoraRoom",
     "MemoryPoolsSpec",
     "MemoryStatus",
     "ModelSource",

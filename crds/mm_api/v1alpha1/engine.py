@@ -106,23 +106,6 @@ class Lora(ApiModel):
     source: ModelSource = Field(description="Where the adapter comes from.")
 
 
-class LoraRoom(ApiModel):
-    """Room for LoRA adapters that pods load and drop while they run."""
-
-    max_adapters: int = Field(
-        ge=1,
-        le=16,
-        description="Adapters at one time. More of them in `lora` make the room larger, which is a "
-        "rollout.",
-    )
-    max_rank: int = Field(
-        ge=1,
-        le=512,
-        description="The highest rank of an adapter. A higher one in `lora` makes the room larger, "
-        "which is a rollout.",
-    )
-
-
 class EngineSpec(ApiModel):
     """The language-model engine."""
 
@@ -192,12 +175,7 @@ class EngineSpec(ApiModel):
     lora: Annotated[list[Lora], Field(max_length=16)] = Field(
         default=[],
         description="LoRA adapters served with the model; requests name one by its place in this "
-        "list (lora_task_id 0, 1, ...), with `loraRoom` and on PyTorch by its name alone.",
-    )
-    lora_room: LoraRoom | None = Field(
-        default=None,
-        description="Backend Reference without GPUs: memory kept for adapters, so that those of "
-        "`lora` come and go without a build or a rollout. Absent: they are part of the engine.",
+        "list (lora_task_id 0, 1, ...), on PyTorch by its name alone.",
     )
     plugins: Annotated[
         dict[

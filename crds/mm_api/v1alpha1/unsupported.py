@@ -106,13 +106,6 @@ UNSUPPORTED: Final[tuple[Unsupported, ...]] = (
         "engine.kvCache.hostBytes", (), "moving KV cache blocks to host memory is", _REMOVE
     ),
     Unsupported(
-        "engine.loraRoom",
-        (),
-        "LoRA adapters that come and go in running pods are",
-        _REMOVE,
-        backends=("TensorRT", "PyTorch"),
-    ),
-    Unsupported(
         "engine.plugins", (), "settings of TensorRT-LLM plugins are", _REMOVE, backends=_REFERENCE
     ),
     Unsupported(

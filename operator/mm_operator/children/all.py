@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 
-from mm_operator.children.adapters_job import build_adapters_job
 from mm_operator.children.autoscaler import build_autoscaler
 from mm_operator.children.build_job import build_build_job
 from mm_operator.children.deployment import build_deployment, pod_template
@@ -41,7 +40,6 @@ def build(snapshot: Snapshot, plan: Plan) -> tuple[Manifest, ...]:
         build_engine_config(snapshot, plan),
         *build_claim_templates(snapshot, spec, plan),
         build_build_job(snapshot, spec, plan),
-        build_adapters_job(snapshot, spec, plan),
         build_serving_config(snapshot, plan, pod_template(snapshot, spec, plan), encoder),
         *build_encoders(snapshot, spec, plan.rollout, encoder),
         build_service(snapshot, spec, plan),

@@ -72,8 +72,7 @@ def _pod(
             plan_digest(build_plan),
             Flag.SOURCE,
             sources.source_argument(spec, commit),
-            # Those that come and go are no part of the engine.
-            *(sources.adapter_arguments(spec) if spec.engine.lora_room is None else []),
+            *sources.adapter_arguments(spec),
             Flag.STORE,
             store.address,
             *([Flag.WORK, store.directory] if store.bucket else []),

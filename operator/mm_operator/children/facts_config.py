@@ -14,7 +14,6 @@ from mm_operator.plan.records import (
     FACTS_KEY,
     GPU_KEY,
     INSPECTION_KEY,
-    LOADED_KEY,
     NETWORK_KEY,
     Inspection,
     read_gpu,
@@ -40,8 +39,6 @@ def build_facts_config(
     gpu = plan.engine.gpu if plan.engine else read_gpu(snapshot.observed.configs.get(name))
     if gpu is not None:
         data[GPU_KEY] = gpu.to_json(indent=2)
-    if plan.adapters is not None and plan.adapters.loaded:
-        data[LOADED_KEY] = plan.adapters.loaded
     network = spec.network.over(snapshot.settings.network).of_jobs
     if network != NetworkSpec():
         data[NETWORK_KEY] = network.model_dump_json(by_alias=True, exclude_defaults=True, indent=2)

@@ -10,7 +10,6 @@ May import: `mm_api`, `mm_operator.errors`.
 """
 
 from mm_operator.model.decisions import (
-    AdaptersDecision,
     BuildDecision,
     BuildPhase,
     Collection,
@@ -58,7 +57,6 @@ from mm_operator.model.spare_gpus import GpuNeed, SpareGpus
 
 __all__ = [
     "LOOK_SECONDS",
-    "AdaptersDecision",
     "BuildDecision",
     "BuildPhase",
     "Builder",

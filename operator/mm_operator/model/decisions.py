@@ -94,24 +94,6 @@ class BuildDecision:
 
 
 @dataclass(frozen=True, slots=True)
-class AdaptersDecision:
-    """What becomes of the LoRA adapters of running pods."""
-
-    step: Step
-    reason: str
-    message: str
-    job: str = ""
-    """Name of the Job that runs or must exist; empty when none must."""
-    inputs_hash: str = ""
-    """Of the adapters and their engine."""
-    attempt: int = 1
-    loaded: str = ""
-    """The hash of the adapters that the store holds for the pods; kept with the facts."""
-    retry_in: float | None = None
-    """Seconds until the next attempt; None when none is due by itself."""
-
-
-@dataclass(frozen=True, slots=True)
 class Collection:
     """Whether and how the model's store is swept of unused engines."""
 
@@ -162,8 +144,6 @@ class Plan:
     inspect: InspectDecision
     build: BuildDecision
     rollout: RolloutDecision
-    adapters: AdaptersDecision | None = None
-    """None: the model has no room for adapters that come and go."""
     problem: SpecError | None = None
     """The spec cannot be carried out; whatever serves now is left as it is."""
     engine: EnginePlan | None = None

@@ -7,7 +7,6 @@ from mm_api.v1alpha1 import MultimodalModelSpec, duration
 from mm_operator import names
 from mm_operator.errors import SpecError
 from mm_operator.model import (
-    AdaptersDecision,
     BuildDecision,
     Collection,
     EngineState,
@@ -18,7 +17,6 @@ from mm_operator.model import (
     Snapshot,
     Step,
 )
-from mm_operator.plan.adapter_loading import decide_adapters
 from mm_operator.plan.build import decide_build
 from mm_operator.plan.collection import decide_collection, store_key
 from mm_operator.plan.damage import found_damage, relieved
@@ -78,9 +76,6 @@ def _decide(snapshot: Snapshot, spec: MultimodalModelSpec) -> Plan:
     rollout = decide_rollout(snapshot, spec, wanted, engine.build)
     key = store_key(snapshot, spec) if wanted else ""
     built = engine.build.step is Step.DONE
-    adapters = decide_adapters(
-        snapshot, spec, wanted, inspect=inspect, build=engine.build, rollout=rollout
-    )
     collection = decide_collection(snapshot, spec, key) if built else Collection()
     pulls = decide_pre_pull(snapshot, spec, engine.planned.plan, rollout)
     delays = (
@@ -88,15 +83,13 @@ def _decide(snapshot: Snapshot, spec: MultimodalModelSpec) -> Plan:
         collection.due_in,
         inspect.retry_in,
         engine.build.retry_in,
-        adapters.retry_in if adapters else None,
-        _own_write(inspect, engine.build, adapters),
+        _own_write(inspect, engine.build),
         _unheard(snapshot, wanted),
     )
     return Plan(
         inspect=inspect,
         build=engine.build,
         rollout=rollout,
-        adapters=adapters,
         problem=engine.planned.problem,
         engine=engine.planned.plan,
         collection=collection,
@@ -105,7 +98,6 @@ def _decide(snapshot: Snapshot, spec: MultimodalModelSpec) -> Plan:
         shared_engine=engine.shared,
         engine_config=config,
         keep=kept(snapshot, inspect, engine.build, rollout, collection)
-        | ({Ref("Job", adapters.job)} if adapters and adapters.job else set())
         | {Ref("Job", job) for job in pulls.keep},
         relieved=replaced(snapshot)
         | (relieved(snapshot, config, engine.build) if wanted else frozenset()),
@@ -114,17 +106,14 @@ def _decide(snapshot: Snapshot, spec: MultimodalModelSpec) -> Plan:
     )
 
 
-def _own_write(
-    inspect: InspectDecision, build: BuildDecision, adapters: AdaptersDecision | None
-) -> float | None:
+def _own_write(inspect: InspectDecision, build: BuildDecision) -> float | None:
     """Return 0 when this reconcile writes what the next one waits for: no event may come of it.
 
     That is a plan whose Job needs the uid of its ConfigMap, and a Job that goes once what it found
     is recorded.
     """
     unwritten = build.step is Step.WAITING and build.reason == Reason.BUILD_PENDING
-    stages = (inspect, build, adapters)
-    recorded = any(one and one.step is Step.DONE and one.job for one in stages)
+    recorded = any(stage.step is Step.DONE and stage.job for stage in (inspect, build))
     return 0.0 if unwritten or recorded else None
 
 

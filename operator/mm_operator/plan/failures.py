@@ -54,11 +54,6 @@ def inspect_failure(job: JobState) -> Failure:
     return _first(job, _INSPECT_CHECKERS, Reason.INSPECT_FAILED)
 
 
-def adapters_failure(job: JobState) -> Failure:
-    """Return why a Job failed that copies LoRA adapters into the store."""
-    return _first(job, _ADAPTERS_CHECKERS, Reason.ADAPTERS_FAILED)
-
-
 def _first(job: JobState, checkers: tuple[Checker, ...], otherwise: Reason) -> Failure:
     failed = [end for end in job.ends if not end.succeeded]
     if not failed:
@@ -175,15 +170,6 @@ def _inspect_unexplained(_job: JobState, end: PodEnd) -> Failure | None:
     )
 
 
-def _adapters_said(_job: JobState, end: PodEnd) -> Failure | None:
-    return Failure(
-        Reason.ADAPTERS_FAILED,
-        f"the adapters' Job ended with exit code {_code(end)}{_tail(end)}",
-        retryable=True,
-    )
-
-
-_ADAPTERS_CHECKERS: tuple[Checker, ...] = (_without_program, _adapters_said)
 _BUILD_CHECKERS: tuple[Checker, ...] = (
     _without_program,
     _build_out_of_memory,

@@ -56,7 +56,7 @@ def terms_of(spec: MultimodalModelSpec, settings: PlanSettings, uid: str) -> Ter
     if spec.runtime.gpu.device_class_name:
         gpu = spec.runtime.gpu
         content["devices"] = [gpu.device_class_name, *gpu.device_selectors]
-    if spec.engine.lora and spec.engine.lora_room is None:
+    if spec.engine.lora:
         content["adapters"] = [stated(one) for one in spec.engine.lora]
     return Terms(digest(content), uid)
 

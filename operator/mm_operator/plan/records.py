@@ -27,9 +27,6 @@ GPU_KEY = "gpu.json"
 NETWORK_KEY = "network.json"
 """How the source is reached: the model's `spec.network` over the operator's. Absent: directly."""
 
-LOADED_KEY = "adapters"
-"""Digest of the LoRA adapters that the store holds for the model's pods."""
-
 RESULT_KEY = "result.json"
 ENGINE_KEY = "engine"
 """Name of the ConfigMap of the engine that a revision serves."""

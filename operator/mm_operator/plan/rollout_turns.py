@@ -45,10 +45,7 @@ _NOT_YET = frozenset(
 
 def spec_digest(spec: MultimodalModelSpec) -> str:
     """Return the digest of what a spec says of its pods."""
-    content = _without(stated(spec), "")
-    if spec.engine.lora_room is not None:
-        content["engine"].pop("lora", None)
-    return digest(content)[:_DIGITS]
+    return digest(_without(stated(spec), ""))[:_DIGITS]
 
 
 def _without(part: Mapping[str, Any], path: str) -> dict[str, Any]:

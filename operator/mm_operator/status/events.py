@@ -26,7 +26,6 @@ _WAITING = frozenset(
         Reason.WAITING_FOR_BUILD,
         Reason.PODS_STARTING,
         Reason.NO_REPLICAS,
-        Reason.ADAPTERS_LOADING,
     }
 )
 """Reasons of a False condition that are part of every ordinary life."""

@@ -3,7 +3,6 @@
 from mm_api.conditions import ConditionType, Reason
 from mm_operator.autoscaling.wording import does, replicas
 from mm_operator.model import Outcome, Plan, Snapshot, Step
-from mm_operator.status.adapters import adapters_loaded
 from mm_operator.status.conditions import Condition, truth
 from mm_operator.status.encoders import encoders_ready
 from mm_operator.status.evaluation import evaluation_missing, evaluation_problem
@@ -38,7 +37,6 @@ def conditions(snapshot: Snapshot, plan: Plan, outcome: Outcome) -> tuple[Condit
         _rolling_out(plan),
         scaling_active(snapshot),
         encoders_ready(snapshot, plan),
-        adapters_loaded(plan),
         _degraded(snapshot, plan, outcome),
     )
     return tuple(condition for condition in found if condition is not None)
@@ -155,9 +153,7 @@ def _degraded(snapshot: Snapshot, plan: Plan, outcome: Outcome) -> Condition:
     if outcome.errors:
         text = "; ".join(sorted(f"{error.stage}: {error.message}" for error in outcome.errors))
         return Condition(kind, "True", outcome.errors[0].reason, text)
-    for decision in (plan.inspect, plan.build, plan.rollout, plan.adapters):
-        if decision is None:
-            continue
+    for decision in (plan.inspect, plan.build, plan.rollout):
         if decision.step is Step.FAILED or decision.reason in OBSTACLES:
             return Condition(kind, "True", decision.reason, decision.message)
     if problem := evaluation_problem(snapshot, plan):

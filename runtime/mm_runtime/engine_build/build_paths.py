@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from mm_api.documents.adapter_room import ROOMS_FOLDER
 from mm_api.documents.build_plan import BuildPlan
 from mm_api.documents.engine_manifest import (
     ADAPTERS_FOLDER,
@@ -89,11 +88,6 @@ class BuildPaths:
     def unused(self) -> Path:
         """Since when no model needs the engine; written by `store gc`, removed by the next user."""
         return self.store / "engines" / ".unused" / self.fingerprint
-
-    @property
-    def rooms(self) -> Path:
-        """LoRA adapters of the running models that the engine serves; they go with it."""
-        return self.store / "engines" / ROOMS_FOLDER / self.fingerprint
 
     @property
     def work(self) -> Path:

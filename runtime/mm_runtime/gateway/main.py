@@ -131,7 +131,6 @@ async def _serve_gateway(options: GatewayOptions, gateway: Gateway) -> int:
     serving = asyncio.create_task(server.serve())
     watching = asyncio.create_task(gateway.warm_up.watch())
     measuring = asyncio.create_task(gateway.measure_work())
-    following = asyncio.create_task(gateway.warm_up.watch_adapters())
     stopping = asyncio.create_task(stop.wait())
     try:
         # The server ends by itself when its port is taken.
@@ -149,7 +148,7 @@ async def _serve_gateway(options: GatewayOptions, gateway: Gateway) -> int:
         _log.info("drained" if clean else "requests were cut off")
         return ExitCode.OK if clean else ExitCode.RETRY
     finally:
-        tasks = {watching, measuring, following, stopping}
+        tasks = {watching, measuring, stopping}
         for task in tasks:
             task.cancel()
         await asyncio.wait(tasks)

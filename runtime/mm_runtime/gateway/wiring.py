@@ -4,7 +4,7 @@ import json
 import os
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,6 @@ from mm_edge.body_budget import BodyBudget
 from mm_edge.drain import Drain
 from mm_edge.json_cost import TEXT_BYTES
 from mm_edge.key_limits import KeyLimits
-from mm_runtime.adapters.room import room_folder
 from mm_runtime.gateway.admission.fetching import Fetching
 from mm_runtime.gateway.admission.slots import Admission
 from mm_runtime.gateway.admission.tokens import ContextLimits
@@ -67,7 +66,6 @@ from mm_runtime.gateway.prompts.loading import load_chat_prompt
 from mm_runtime.gateway.prompts.token_prompts import TokenPrompts
 from mm_runtime.gateway.prompts.tokenization import Tokenization
 from mm_runtime.gateway.server_metrics import NO_SERVER, ServerMetrics
-from mm_runtime.gateway.warmup.adapter_names import AdapterNames
 from mm_runtime.gateway.warmup.evaluation import read_comparison
 from mm_runtime.gateway.warmup.quiet import Quiet
 from mm_runtime.gateway.warmup.warm_up import WarmUp
@@ -149,9 +147,6 @@ def build_gateway(
     codec = TextCodec(directory.tokenizer)
     chat_prompt = None if directory.facts.encoder else _chat_prompt(directory, codec, serving)
     model = _served_model(directory, serving, chat_prompt.dialect if chat_prompt else None)
-    room, coming = serving.lora_room, dict[str, int]()
-    if room is not None:
-        model = replace(model, adapters=coming)
     metrics = GatewayMetrics(model.name)
     admission = Admission(
         max_concurrency=plan.max_concurrency,
@@ -212,7 +207,6 @@ def build_gateway(
         request_seconds=plan.request_timeout_seconds,
         golden=manifest.golden,
         comparison=read_comparison(engine_dir, manifest),
-        adapters=AdapterNames(room_folder(engine_dir, room.key), coming) if room else None,
     )
     drain = Drain()
     key_limits = KeyLimits(plan.key_limits or (), time.monotonic)

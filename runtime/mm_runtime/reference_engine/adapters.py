@@ -16,7 +16,6 @@ from mm_api.documents.model_facts import ModelFacts
 from mm_runtime.adapters.check import read_config
 from mm_runtime.adapters.files import WEIGHTS
 from mm_runtime.adapters.layout import place_of
-from mm_runtime.serving.errors import RequestError
 
 BASE = "__base__"
 """peft's name for the model without an adapter."""
@@ -36,15 +35,6 @@ class AdapterFolder:
     """Of the checkpoint it was made for."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReadAdapter:
-    """An adapter in memory: for each stack peft's configuration, and the matrices by name."""
-
-    uid: int
-    name: str
-    parts: Mapping[str, tuple[Any, Mapping[str, Any]]]
-
-
 class Adapters:
     """All adapters of one model. Not thread-safe, as the model itself."""
 
@@ -54,65 +44,27 @@ class Adapters:
         Args:
             stacks: llm, or encoder and decoder -> the module that has `layers`.
             folders: were checked when the engine was built.
+
+        Raises:
+            OSError, ValueError, PermanentError: files are missing or not understood, or a stack has
+                no layer that they name.
         """
         self._stacks = dict(stacks)
         self._held: dict[str, Any] = {}
         """Stack -> peft's model around it, once an adapter has changed it."""
 
         self._hooked: WeakSet[Any] = WeakSet()
-        self._loaded: set[int] = set()
         self._names: list[str] = []
         """One a row of the next pass."""
 
         for one in folders:
-            self.add(self.read(one))
+            self._add(one)
 
-    def read(self, adapter: AdapterFolder) -> ReadAdapter:
-        """Return an adapter as `add` takes it; may be called beside passes.
-
-        Raises:
-            OSError, ValueError, PermanentError: its files are missing or not understood.
-        """
-        parts = {
-            engine: (_config(adapter, tensors), tensors)
-            for engine in self._stacks
-            if (tensors := matrices(engine, adapter))
-        }
-        return ReadAdapter(adapter.uid, adapter.name, parts)
-
-    def add(self, adapter: ReadAdapter) -> None:
-        """Put an adapter into the layers that it changes, between two passes; once is enough.
-
-        Raises:
-            ValueError: a stack has no layer that it names; the model is as before.
-        """
-        if adapter.uid in self._loaded:
-            return
-        name, done = str(adapter.uid), []
-        try:
-            for engine, (config, tensors) in adapter.parts.items():
-                done.append(engine)
-                self._inject(engine, name, config, tensors, adapter.name)
-        except BaseException:
-            for engine in done:
-                self._drop(engine, name)
-            raise
-        self._loaded.add(adapter.uid)
-
-    def remove(self, uid: int) -> None:
-        """Take an adapter out of its layers, between two passes; no request may be using it."""
-        self._loaded.discard(uid)
-        for engine in self._held:
-            self._drop(engine, str(uid))
-
-    def check(self, uid: Adapter) -> None:
-        """Refuse a request for an adapter that was taken out since it arrived.
-
-        Raises:
-            RequestError: so it is.
-        """
-        if uid is not None and uid not in self._loaded:
-            raise RequestError(f"LoRA adapter {uid} was removed while the request waited")
+    def _add(self, adapter: AdapterFolder) -> None:
+        for engine in self._stacks:
+            if tensors := matrices(engine, adapter):
+                config = _config(adapter, tensors)
+                self._inject(engine, str(adapter.uid), config, tensors, adapter.name)
 
     def aim(self, rows: Sequence[Adapter]) -> None:
         """Set the adapters of the next passes' rows; one adapter is for any number of rows."""
@@ -139,13 +91,6 @@ class Adapters:
             if module not in self._hooked:
                 self._hooked.add(module)
                 module.register_forward_pre_hook(self._add_names, with_kwargs=True)
-
-    def _drop(self, engine: str, name: str) -> None:
-        held = self._held.get(engine)
-        if held is not None and name in held.peft_config:
-            # Rows name their adapters; peft would choose another active one, layer by layer, aloud.
-            held.set_adapter([])
-            held.delete_adapter(name)
 
     def _add_names(
         self, _: Any, inputs: tuple[Any, ...], named: dict[str, Any]

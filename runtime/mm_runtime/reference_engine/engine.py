@@ -14,7 +14,6 @@ import logging
 import threading
 import time
 from collections.abc import Sequence
-from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -29,7 +28,6 @@ from mm_runtime.reference_engine.ahead import (
     continuing,
     positions_after,
 )
-from mm_runtime.reference_engine.between import BetweenPasses, Work
 from mm_runtime.reference_engine.choices import Choices, choices_of
 from mm_runtime.reference_engine.deliveries import Deliveries
 from mm_runtime.reference_engine.model import Part, Passed, SlotModel
@@ -79,7 +77,6 @@ class Engine:
         self._ahead: Ahead | None = None
         """A pass that was begun beside the one before it."""
 
-        self._between = BetweenPasses()
         self._deliveries = Deliveries()
         self._steps = 0
         self._decoded_tokens = 0
@@ -144,25 +141,6 @@ class Engine:
             self._waiting.put(request, sink)
             self._wake.notify()
 
-    def between_passes(self, work: Work) -> Future[None]:
-        """Have the engine's thread do something to the model between two passes.
-
-        Returns:
-            What ends with the work, with its error, or with the engine.
-        """
-        with self._wake:
-            future = self._between.put(work)
-            if self._stopping:
-                self._between.cancel()
-            self._wake.notify()
-        return future
-
-    def serves_with(self, adapter: int) -> bool:
-        """Return whether a request that waits or runs uses a LoRA adapter; between passes only."""
-        running = (one.request for one in self._slots.running)
-        requests = [*self._waiting.requests(), *running]
-        return any(request.adapter == adapter for request in requests)
-
     def _check(self, request: Request) -> None:
         prompt = self._model.prompt_length(request)
         check_lengths(prompt, request.max_tokens, self._options.limits)
@@ -174,12 +152,11 @@ class Engine:
         """Serve until stopped."""
         while True:
             with self._wake:
-                while not (self._stopping or self._waiting or self._busy or self._between):
+                while not (self._stopping or self._waiting or self._busy):
                     self._wake.wait()
                 if self._stopping:
                     break
             self.turn()
-        self._between.cancel()
         self._fail_running(EngineStoppedError(_STOPPING))
         self._waiting.fail(EngineStoppedError(_STOPPING))
 
@@ -190,7 +167,6 @@ class Engine:
         and no others.
         """
         try:
-            self._between.do()
             self._drop_cancelled()
             self._step()
             if not self._busy:
@@ -356,7 +332,7 @@ class Engine:
 
         A request that could begin after this pass begins now: its first part is in the next one.
         """
-        staying = None if self._between else continuing(advancing)
+        staying = continuing(advancing)
         if staying is None:
             return None
         slots, after = self._slots, len(advancing)

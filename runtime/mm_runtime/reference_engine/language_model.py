@@ -80,7 +80,6 @@ class LanguageModel:
         for ready in (self._embed, self._head):
             ready.to(device)
         self._prefixes: PrefixCache | None = None
-        self.adapters: Adapters | None = None
         self._fused: FusedDecoder | None = None
         self._graphs: DecodeGraphs | None = None
         if kernels is not None and has_llama_shape(self._model, config):
@@ -97,7 +96,7 @@ class LanguageModel:
             if checkpoint.reuse_bytes:
                 self._prefixes = PrefixCache(self._fused, limit_bytes=checkpoint.reuse_bytes)
             return
-        self._adapters = self.adapters = Adapters({"llm": self._model}, adapters)
+        self._adapters = Adapters({"llm": self._model}, adapters)
         if checkpoint.streamed is None:
             self._model.to(device)
         fixed = checkpoint.graphs and not adapters
@@ -162,8 +161,6 @@ class LanguageModel:
 
     def begin(self, slot: int, request: Request) -> torch.Tensor:
         """Keep whose the slot is; return the prompt's embeddings [ids, hidden]."""
-        if self.adapters is not None:
-            self.adapters.check(request.adapter)
         self._adapter_of_slot[slot] = request.adapter
         prepared, self._prepared = self._prepared, None
         if prepared is not None and prepared[0] is request:

@@ -8,10 +8,8 @@ from pathlib import Path
 
 import torch
 
-from mm_api.documents.adapter_room import LoraRoom
 from mm_api.families import FAMILIES, SERVED
 from mm_api.families.family import ImageLayout, Kind
-from mm_runtime.adapters.room import room_folder
 from mm_runtime.base.layouts import layout_in
 from mm_runtime.reference_engine.adapters import AdapterFolder
 from mm_runtime.reference_engine.checkpoint import Checkpoint
@@ -26,7 +24,6 @@ from mm_runtime.reference_engine.model import SlotModel
 from mm_runtime.reference_engine.mutual import MutualLanguageModel
 from mm_runtime.reference_engine.options import EngineOptions
 from mm_runtime.reference_engine.own_class import OwnClassModel
-from mm_runtime.reference_engine.room import AdapterRoom
 from mm_runtime.reference_engine.rotated import RotatedLanguageModel
 from mm_runtime.reference_engine.stacked import StackedLanguageModel
 from mm_runtime.serving.device import CPU, is_gpu
@@ -74,9 +71,6 @@ class LoadedEngine:
     adapters: Mapping[int, str]
     """Id of each LoRA adapter of the engine's manifest -> its name."""
 
-    room: AdapterRoom | None
-    """Fills with adapters of the store while the engine serves. None: there is none."""
-
     complete: Callable[[Request], Request]
     """Make ids of a prompt that is text; other requests stay as they are."""
 
@@ -90,7 +84,6 @@ def load_engine(
     kernels: Kernels | None = None,
     streamed: Path | None = None,
     reuse_bytes: int = 0,
-    room: LoraRoom | None = None,
 ) -> LoadedEngine:
     """Load the language model within the limits it was built for; the engine is not started.
 
@@ -102,7 +95,6 @@ def load_engine(
         kernels: of fused decoders; None: those of the device.
         streamed: see `Checkpoint`; for decoders alone.
         reuse_bytes: see `Checkpoint`.
-        room: for adapters that come and go; None: there is none.
 
     Raises:
         OSError, ValueError: a file is missing or not understood.
@@ -128,21 +120,8 @@ def load_engine(
         vocabulary_size=model.vocabulary_size,
         encoder_decoder=directory.facts.family in KINDS,
         adapters={one.uid: one.name for one in directory.manifest.plan.adapters},
-        room=None if room is None else _room(directory, room, engine, model),
         complete=model.complete if isinstance(model, OwnClassModel) else _as_it_is,
     )
-
-
-def _room(
-    directory: EngineDirectory, room: LoraRoom, engine: Engine, model: SlotModel
-) -> AdapterRoom:
-    if model.adapters is None:
-        raise ValueError(
-            "the passes of this model have fixed adapters: remove spec.engine.loraRoom, or serve it"
-            " on the processor"
-        )
-    folder = room_folder(directory.root, room.key)
-    return AdapterRoom(folder, room, directory.facts, engine, model.adapters)
 
 
 def _as_it_is(request: Request) -> Request:

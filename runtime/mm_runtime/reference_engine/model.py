@@ -6,7 +6,6 @@ from typing import Protocol
 
 import torch
 
-from mm_runtime.reference_engine.adapters import Adapters
 from mm_runtime.reference_engine.beams import Branches
 from mm_runtime.reference_engine.prefix_cache import PrefixCounts
 from mm_runtime.serving.generate.request import Request
@@ -79,10 +78,6 @@ class SlotModel(Protocol):
 
     repeatable: bool
     """Whether a pass that failed may be run again, with a smaller part or fewer tokens."""
-
-    @property
-    def adapters(self) -> Adapters | None:
-        """Return the LoRA adapters, to be changed between passes; None: passes have fixed ones."""
 
     @property
     def launches(self) -> bool:

@@ -36,11 +36,11 @@ class UnbatchedModel:
         self._adapter_of_slot: list[Adapter] = [None] * slots
         """The adapter of each slot."""
 
-        self.adapters = Adapters({}, ())
+        self._adapters = Adapters({}, ())
 
     def adapt(self, stacks: Mapping[str, Any], adapters: Sequence[AdapterFolder]) -> None:
         """Add LoRA adapters that requests may name; see `Adapters`."""
-        self.adapters = Adapters(stacks, adapters)
+        self._adapters = Adapters(stacks, adapters)
 
     def step(self, state: Any, ids: torch.Tensor, start: int) -> torch.Tensor:
         """Run tokens int64 [beams, n] from position `start` on.
@@ -72,9 +72,8 @@ class UnbatchedModel:
     @torch.inference_mode()
     def begin(self, slot: int, request: Request) -> torch.Tensor:
         """Open the request in the slot; return the ids of its decoder's prompt."""
-        self.adapters.check(request.adapter)
         self._adapter_of_slot[slot] = request.adapter
-        self.adapters.aim([request.adapter])
+        self._adapters.aim([request.adapter])
         self._slots[slot] = self.open(request)
         return torch.tensor(self.prompt_ids(request), dtype=torch.long, device=self.device)
 
@@ -105,7 +104,7 @@ class UnbatchedModel:
         if part is None:
             return Passed(decoded, decoded[:0], broken)
         slot = len(tokens)
-        self.adapters.aim([self._adapter_of_slot[slot]])
+        self._adapters.aim([self._adapter_of_slot[slot]])
         try:
             read = self.step(self._slots[slot], part.rows[None], part.start)
         except Exception as error:  # noqa: BLE001 (as above)
@@ -115,7 +114,7 @@ class UnbatchedModel:
 
     def _decode(self, slot: int, token: int | Branches, position: int) -> torch.Tensor:
         state = self._slots[slot]
-        self.adapters.aim([self._adapter_of_slot[slot]])
+        self._adapters.aim([self._adapter_of_slot[slot]])
         chosen = [token] if isinstance(token, int) else token.tokens
         ids = torch.tensor(chosen, device=self.device).reshape(-1, 1)
         if not isinstance(token, int):

@@ -108,7 +108,6 @@ class DirectoryStore:
             if since is None or since > before:
                 return False
             _remove_engine(paths)
-            shutil.rmtree(paths.rooms, ignore_errors=True)
             paths.unused.unlink(missing_ok=True)
             return True
 
@@ -117,7 +116,6 @@ class DirectoryStore:
         paths = self._paths(fingerprint)
         with writing_to(self.root), self._locked(paths):
             _remove_engine(paths)
-            shutil.rmtree(paths.rooms, ignore_errors=True)
 
     def _paths(self, fingerprint: str) -> BuildPaths:
         return BuildPaths(self.root, fingerprint)

@@ -5,7 +5,6 @@ into its weights: no code is shared with the engine's mixed batches but the matr
 """
 
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +23,10 @@ from mm_runtime.reference_engine.checkpoint import Checkpoint
 from mm_runtime.reference_engine.cross_attention import CrossAttentionModel
 from mm_runtime.reference_engine.encoder_decoder import KINDS as TEXTS
 from mm_runtime.reference_engine.encoder_decoder import EncoderDecoderModel
-from mm_runtime.reference_engine.engine import Engine
 from mm_runtime.reference_engine.fused.kernels import Kernels
 from mm_runtime.reference_engine.language_model import LanguageModel
 from mm_runtime.reference_engine.model import SlotModel
 from mm_runtime.reference_engine.rotated import RotatedLanguageModel
-from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.generate.request import BeamOptions, Request
 from support.collecting_sink import CollectingSink
 from support.engines import engine_starter
@@ -200,47 +197,6 @@ def test_rows_use_their_own_adapters(
         for request, sink in zip(requests, sinks, strict=True):
             engine.submit(request, sink)
         assert expected == [sink.wait() for sink in sinks]
-
-
-@pytest.mark.parametrize("family", ["llava", "t5"])
-def test_adapters_come_and_go_between_passes(tmp_path: Path, family: str) -> None:
-    """Put in beside a request, each answers as if it had always been there; taken out, it fails."""
-    write = texts.write if family in TEXTS else images.write
-    checkpoint = write(family, tmp_path / "checkpoint")
-    facts = inspect(checkpoint, InspectOptions())
-    folders = _folders(family, checkpoint, facts, tmp_path)
-    requests = _requests(family, _complete(family, checkpoint))
-    with engine_starter(_model(family, checkpoint, list(folders.values())))(
-        max_batch_size=SLOTS, max_seq_len=64, max_num_tokens=4
-    ) as engine:
-        expected = _answers(engine, requests)
-    of_base = [request for request in requests if request.adapter is None]
-    base = [one for one, uid in zip(expected, REQUESTED, strict=True) if uid is None]
-
-    model = _model(family, checkpoint, [])
-    adapters = model.adapters
-    assert adapters is not None
-    with engine_starter(model)(max_batch_size=SLOTS, max_seq_len=64, max_num_tokens=4) as engine:
-        running = CollectingSink()
-        engine.submit(of_base[0], running)
-        for one in folders.values():
-            engine.between_passes(partial(adapters.add, adapters.read(one))).result(60)
-        assert running.wait() == base[0]
-        assert _answers(engine, requests) == expected
-        for uid in folders:
-            engine.between_passes(partial(adapters.remove, uid)).result(60)
-        assert _answers(engine, of_base) == base
-        with pytest.raises(RequestError, match="was removed while the request waited"):
-            _answers(engine, [requests[0]])
-        engine.between_passes(partial(adapters.add, adapters.read(folders[0]))).result(60)
-        assert _answers(engine, requests[:2]) == expected[:2]
-
-
-def _answers(engine: Engine, requests: list[Request]) -> list[list[int]]:
-    sinks = [CollectingSink() for _ in requests]
-    for request, sink in zip(requests, sinks, strict=True):
-        engine.submit(request, sink)
-    return [sink.wait() for sink in sinks]
 
 
 @pytest.mark.parametrize("family", ["t5", pytest.param("bart", marks=pytest.mark.slow)])

@@ -351,32 +351,6 @@ def test_logits_that_a_request_reads_are_no_later_ones(model: Overlapping) -> No
     assert [one.argmax() for one in logits if one is not None] == sink.ids
 
 
-def test_work_between_passes_finds_none_begun(model: Overlapping) -> None:
-    """The pass after work was submitted is begun when the work is done."""
-    engine = Engine(model, changed())
-    engine.submit(ALONE, CollectingSink())
-    for _ in range(3):
-        engine.turn()
-    model.forget()
-    submitted: list[object] = []
-    done: list[int] = []
-    begin = Fetching.begin
-
-    def submit_beside(self: Fetching, first: int, count: int) -> Callable[[], list[int]]:
-        if not submitted:
-            submitted.append(engine.between_passes(lambda: done.append(len(model.ahead))))
-        return begin(self, first, count)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Fetching, "begin", submit_beside)
-        engine.turn()
-        assert (model.ahead, done) == ([], [])
-        engine.turn()
-
-    assert done == [0]
-    assert model.waited == [(1, 0)]
-
-
 def test_a_client_that_leaves_frees_its_slot(model: Overlapping) -> None:
     """Also the one whose prompt is being read, while passes with both are begun."""
     requests = [replace(ALONE, ids=ids, max_tokens=60) for ids in PROMPTS[:SLOTS]]

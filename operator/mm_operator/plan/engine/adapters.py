@@ -12,12 +12,7 @@ PATH = "spec.engine.lora"
 
 
 def planned_adapters(spec: MultimodalModelSpec, facts: ModelFacts) -> list[LoraAdapter]:
-    """Return the adapters with their uids: their places in the list of the spec.
-
-    None where the model has room for them: those are no part of its engine.
-    """
-    if spec.engine.lora_room is not None:
-        return []
+    """Return the adapters with their uids: their places in the list of the spec."""
     where = adapter_addresses(spec)
     return [
         LoraAdapter(name=one.name, uid=uid, source=where[one.name], source_digest=one.source_digest)

@@ -5,7 +5,6 @@ from mm_api.documents.serving_plan import GatewayPlan, KeyLimitPlan, ServingPlan
 from mm_api.v1alpha1 import MultimodalModelSpec, duration
 from mm_api.v1alpha1.quantity import bytes_of
 from mm_api.v1alpha1.vision import VisionEngine
-from mm_operator.plan.engine.adapter_room import planned_room
 from mm_operator.plan.engine.backend import BuildParts, ServingParts, Sizes
 from mm_operator.plan.engine.encoders import encoder_plan
 from mm_operator.plan.engine.evaluation import with_evaluation
@@ -47,8 +46,7 @@ def build_plan(
     return BuildPlan(
         fingerprint=engine_fingerprint(engine, parts.trtllm, parts.lora, parts.quantization),
         engine=engine,
-        # Engines of models whose adapters come and go are the same, and so are their plans.
-        facts=facts.model_copy(update={"lora": None}) if spec.engine.lora_room else facts,
+        facts=facts,
         trtllm=parts.trtllm,
         quantization=parts.quantization,
         lora=parts.lora,
@@ -74,7 +72,6 @@ def serving_plan(
         bls_instances=bls_instances(spec.runtime.bls_instances),
         feature_cache_bytes=bytes_of(spec.vision.feature_cache_bytes),
         reuse_bytes=parts.reuse_bytes,
-        lora_room=planned_room(spec, target.facts, uid or model),
         kv_cache=parts.kv_cache,
         sharing=parts.sharing,
         encoders=encoder_plan(model, spec, pools.planned, uid),

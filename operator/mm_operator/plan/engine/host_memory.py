@@ -1,6 +1,5 @@
 """Bytes of host memory of one replica where no GPU holds the weights, term by term."""
 
-from mm_api.documents.adapter_room import LoraRoom
 from mm_api.documents.build_plan import EngineLimits
 from mm_api.documents.model_facts import EncoderFacts, ModelFacts, TextFacts
 from mm_api.documents.model_plan import HostMemory
@@ -8,7 +7,6 @@ from mm_api.dtypes import DTYPE_BYTES
 from mm_api.families.family import MOST_RECORDINGS
 from mm_api.v1alpha1.quantity import bytes_of
 from mm_api.vision_runs import SCORE_COPIES, entries_of_a_run, score_bytes
-from mm_operator.plan.engine.adapter_room import planned_room, room_bytes
 from mm_operator.plan.engine.encoders import server_cache_bytes
 from mm_operator.plan.engine.joined_scales import (
     joined_bytes,
@@ -46,9 +44,8 @@ def host_memory(target: Target, limits: Limits, dtype: str) -> HostMemory:
     """
     facts, spec, engine, size = target.facts, target.spec, limits.engine, DTYPE_BYTES[dtype]
     text, limit = facts.text, spec.runtime.resources.limits.get("memory")
-    room = planned_room(spec, facts, target.model)
     terms = {
-        "weights_bytes": facts.parameters * size + adapter_bytes(facts, size, room),
+        "weights_bytes": facts.parameters * size + adapter_bytes(facts, size),
         "vision_bytes": host_vision_bytes(target, limits.vision_batch)
         + _audio_bytes(target, engine),
         "prompt_table_bytes": engine.max_multimodal_len * facts.row_size * size,
@@ -79,14 +76,12 @@ def kept_bytes(target: Target, limits: Limits, dtype: str) -> int:
     return cache_bytes(target.facts.text, limits.engine, DTYPE_BYTES[dtype])
 
 
-def adapter_bytes(facts: ModelFacts, size: int, room: LoraRoom | None = None) -> int:
+def adapter_bytes(facts: ModelFacts, size: int) -> int:
     """Return what LoRA adapters hold: the checkpoint's own, and a bound of the spec's.
 
-    Each of those counts as if it had every module and rank; with a room they are in it.
+    Each of those counts as if it had every module and rank.
     """
     own = (facts.own_adapter_parameters or 0) * size
-    if room is not None:
-        return own + room_bytes(room, facts, size)
     if facts.lora is None:
         return own
     numbers = 0

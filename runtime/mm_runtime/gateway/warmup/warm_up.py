@@ -11,7 +11,6 @@ import contextlib
 import io
 import logging
 import time
-from dataclasses import replace
 from uuid import uuid4
 
 from PIL import Image
@@ -27,7 +26,6 @@ from mm_runtime.gateway.metrics import GatewayMetrics
 from mm_runtime.gateway.phase import Phase
 from mm_runtime.gateway.preparation import AnyRequest
 from mm_runtime.gateway.prepared import PreparedRequest
-from mm_runtime.gateway.warmup.adapter_names import AdapterNames
 from mm_runtime.gateway.warmup.answers import Answers
 from mm_runtime.gateway.warmup.evaluation import Comparison, EvaluationFailedError
 from mm_runtime.gateway.warmup.failures import Failures
@@ -62,7 +60,6 @@ class WarmUp:
         golden: what the engine must answer; None: anything.
         comparison: with the checkpoint's own answers; None: the engine has none. The golden answer
             is the engine's own, so it is left out where there are better ones.
-        adapters: names that come and go; None: the model's adapters are those of its engine.
     """
 
     def __init__(
@@ -74,7 +71,6 @@ class WarmUp:
         request_seconds: float,
         golden: GoldenPrompt | None = None,
         comparison: Comparison | None = None,
-        adapters: AdapterNames | None = None,
     ) -> None:
         self.service = service
         self._metrics = metrics
@@ -83,7 +79,6 @@ class WarmUp:
         self._answers = Answers(service, self._seconds)
         self._golden = golden
         self._comparison = comparison
-        self._adapters = adapters
         self._refused = False
         self._current = ""
         self._problem = ""
@@ -170,27 +165,8 @@ class WarmUp:
         elif self._golden is not None:
             self._current = "the golden prompt of the engine's manifest"
             await self._compare(self._golden)
-        if self._adapters is not None:
-            self._current = "a question to each adapter"
-            await self._adapters.sync(self.prove_adapter)
         took = time.monotonic() - began
         _log.info("%d requests at the limits of the plan, then prompts: %.1f s", sent, took)
-
-    async def prove_adapter(self, uid: int) -> None:
-        """Send the real prompt to an adapter of the engine.
-
-        Raises:
-            GatewayError: the engine does not have it, or another stage failed.
-            TimeoutError: no answer in time.
-        """
-        request = await self.service.prepare(self._question())
-        await self._answered(request.with_each(lambda chat: replace(chat, adapter=uid)))
-
-    async def watch_adapters(self) -> None:
-        """Follow the adapters that come and go, for ever; at once where there are none."""
-        if self._adapters is not None:
-            await self.first_ready()
-            await self._adapters.watch(self.prove_adapter)
 
     async def _evaluate(self, comparison: Comparison) -> None:
         """Send the prompts of the checkpoint's answers and compare.

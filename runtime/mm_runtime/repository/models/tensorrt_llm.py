@@ -58,13 +58,12 @@ class TritonPythonModel:
                 cancellation_check_seconds=period,
                 device=device,
                 reuse_bytes=serving.reuse_bytes or 0,
-                room=serving.lora_room,
             )
         self._arrivals = Arrivals(device) if is_gpu(device) else None
         self._engine, self._end_ids = loaded.engine, loaded.end_ids
         self._vocabulary_size = loaded.vocabulary_size
         self._complete = loaded.complete
-        self._encoder_decoder, self._room = loaded.encoder_decoder, loaded.room
+        self._encoder_decoder = loaded.encoder_decoder
         self._adapters = loaded.adapters
         most = directory.limits.max_batch_size
         self._gauges = RequestGauges(most)
@@ -99,8 +98,6 @@ class TritonPythonModel:
                 self._senders.put(partial(reuse.publish, replace(kept)))
 
         self._engine.start(observe, Ending(guard.lost, end))
-        if self._room is not None:
-            self._room.start()
 
     def execute(self, requests: Sequence[Any]) -> None:
         """Hand the requests to the engine and return at once."""
@@ -123,7 +120,7 @@ class TritonPythonModel:
                     fresh_seed=secrets.randbits(63),
                     encoder_decoder=self._encoder_decoder,
                     max_beam_width=self._max_beam_width,
-                    adapters=self._adapters if self._room is None else self._room.known,
+                    adapters=self._adapters,
                 )
                 generation = self._complete(generation)
                 sink.prompt = shown_prompt(inputs, generation, self._vocabulary_size)
@@ -161,8 +158,6 @@ class TritonPythonModel:
     def finalize(self) -> None:
         """End all threads; Triton has let running requests finish before."""
         self._guiding.shutdown(cancel_futures=True)
-        if self._room is not None:
-            self._room.stop()
         self._engine.stop()
         self._senders.close()
         end_metrics()

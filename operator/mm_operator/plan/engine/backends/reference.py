@@ -11,7 +11,6 @@ from mm_api.dtypes import DTYPE_BYTES
 from mm_api.families.family import Family, ImageLayout, Kind
 from mm_api.v1alpha1.vision import VisionEngine
 from mm_operator.errors import SpecError
-from mm_operator.plan.engine.adapter_room import check_room, room_reasons
 from mm_operator.plan.engine.adapters import check_inspected, planned_adapters
 from mm_operator.plan.engine.backend import BuildParts, ServingParts, Sizes
 from mm_operator.plan.engine.encoders import check_encoder, encoder_memory
@@ -75,7 +74,6 @@ class Reference:
         yield from unreadable(target.family, target.facts)
         yield from check_own_processor(target, on_gpu=self.gpu is not None)
         yield from check_inspected(request.lora, target.facts)
-        yield from check_room(target, on_gpu=self.gpu is not None)
         yield from _check_tower(target.facts.vision, target.family)
         decodes_only = target.family.kind is not Kind.ENCODER_DECODER
         if request.max_encoder_input_len is not None and decodes_only:
@@ -177,7 +175,7 @@ class Reference:
         return ServingParts(
             reuse_bytes=kept or None,
             video_frames=_video_frames(target, sizes),
-            reasons=(*kept_reasons, *room_reasons(target, DTYPE_BYTES[sizes.dtype])),
+            reasons=kept_reasons,
             warnings=_scores_warning(target) or estimates(target),
         )
 
