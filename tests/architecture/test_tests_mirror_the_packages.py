@@ -19,6 +19,7 @@ ACROSS = {
     "keda": "a real KEDA follows the operator",
     "known_problems": "which tests show what docs/known-problems.md says",
     "families": "one command for what every family must show",
+    "media": "files of images, videos and recordings, and how they arrive",
     "native": "repository, server and gateway of TensorRT-LLM engines together",
     "openai": "the official client's requests to a real gateway and its Triton",
     "requests": "requests to the models of a real Triton: repository, serving and launch together",

@@ -1,19 +1,24 @@
-"""Encoded images of users -> upright RGB images, within limits.
+"""Encoded images of users -> what a browser shows of them, upright and in sRGB, within limits.
 
 The header is read first: size and format are judged before a single pixel is decoded.
 """
 
 import io
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import numpy as np
 from PIL import Image, PngImagePlugin, UnidentifiedImageError
 from PIL.ImageFile import ImageFile
 from PIL.JpegImagePlugin import JpegImageFile
+from PIL.PngImagePlugin import PngImageFile
 
+from mm_runtime.images.colour import HdrError, png_profile, to_srgb
+from mm_runtime.images.jpeg import decode_jpeg
+from mm_runtime.images.kinds import kind_of
 from mm_runtime.images.orientation import orientation_of
+from mm_runtime.images.png import SIGNATURE, Png, check_complete, clear_pixels, read_png
 from mm_runtime.images.structure import StructureError, check_structure, webp_canvas
 
 FORMATS = ("JPEG", "PNG", "GIF", "WEBP")
@@ -27,6 +32,11 @@ Image.MAX_IMAGE_PIXELS = None
 PngImagePlugin.MAX_TEXT_MEMORY = 4 << 20
 
 _BAND_ROWS = 256
+
+_WHITE = (255, 255, 255)
+
+_PLAIN = frozenset({"L", "RGB", "CMYK"})
+_GREY_MODES = {"1": "L"}
 
 _UPRIGHT_BY = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
@@ -55,6 +65,14 @@ class _Jpeg(JpegImageFile):
         """Leave the resolution unknown; no image of a model has one."""
 
 
+class _Png(PngImageFile):
+    """A PNG, with what its chunks say besides."""
+
+    def __init__(self, parts: Png) -> None:
+        self.parts = parts
+        super().__init__(io.BytesIO(parts.file))
+
+
 @contextmanager
 def opened(
     encoded: bytes, *, max_pixels: int, formats: tuple[str, ...] = FORMATS
@@ -81,6 +99,8 @@ def opened(
         raise
     except StructureError as error:
         raise BadImageError(str(error)) from None
+    except HdrError as error:
+        raise BadImageError(f"the image is not shown as it is: {error}") from None
     except MemoryError:
         raise BadImageError("the image needs more memory than its decoder may take") from None
     except Exception as error:  # noqa: BLE001 - decoders raise SyntaxError, struct.error, EOFError...
@@ -88,28 +108,59 @@ def opened(
 
 
 def decode(encoded: bytes, *, max_pixels: int) -> Image.Image:
-    """Return the first frame as upright RGB; transparency is laid on white.
+    """Return the first frame as upright sRGB; transparency is laid on white.
 
     Raises:
-        BadImageError: not an image, truncated, of another format, or of too many pixels.
+        BadImageError: not an image, damaged, of another format, or of too many pixels.
     """
     try:
         with opened(encoded, max_pixels=max_pixels) as image:
-            image.load()
+            if getattr(image, "default_image", False):
+                image.seek(1)  # the other one is for readers without animation
+            shown = _shown(image, encoded)
             check_pixels(image.size, max_pixels)
             # After the pixels: a PNG may state it behind them.
             method = _UPRIGHT_BY.get(orientation_of(image.info))
-            upright = to_rgb(image)
     except UnidentifiedImageError:
         raise BadImageError(
-            f"the bytes are not an image; accepted formats are {', '.join(FORMATS)}"
+            f"the bytes are not an image that is read here ({kind_of(encoded)}); accepted formats "
+            f"are {', '.join(FORMATS)}"
         ) from None
-    return upright if method is None else upright.transpose(method)
+    return shown if method is None else shown.transpose(method)
+
+
+def _shown(image: ImageFile, encoded: bytes) -> Image.Image:
+    """Return the pixels of an opened image as RGB."""
+    profile = image.info.get("icc_profile") or b""
+    if isinstance(image, _Jpeg):
+        progressive = "progressive" in image.info
+        pixels = decode_jpeg(encoded, image.mode, image.size, progressive=progressive)
+        return to_rgb(pixels, profile)
+    drawn = image.tile[0].extents if image.format == "GIF" else None
+    image.load()
+    if isinstance(image, _Png):
+        if image.tell() == 0:
+            check_complete(image.parts, image)
+        clear = clear_pixels(image.parts, image)
+        if clear is not None:
+            image.info.pop("transparency", None)
+        shown = to_rgb(image, png_profile(image.parts.chunks, profile))
+        if clear is not None:
+            shown.paste(_WHITE, mask=clear)
+        return shown
+    if drawn is None:
+        return to_rgb(image, profile)
+    # Browsers ignore profiles of GIFs and their background: what the frame leaves out is clear.
+    shown = Image.new("RGB", image.size, _WHITE)
+    shown.paste(to_rgb(image).crop(drawn), drawn)
+    return shown
 
 
 def _open(encoded: bytes, formats: tuple[str, ...]) -> ImageFile:
     if encoded.startswith(b"\xff\xd8\xff") and "JPEG" in formats:
         return _Jpeg(io.BytesIO(encoded))
+    if encoded.startswith(SIGNATURE) and "PNG" in formats:
+        return _Png(read_png(encoded))
     return Image.open(io.BytesIO(encoded), formats=formats)
 
 
@@ -127,32 +178,36 @@ def check_pixels(size: tuple[int, int], limit: int) -> None:
         )
 
 
-def to_rgb(image: Image.Image) -> Image.Image:
-    """Return the image as RGB, itself if it is; on white, and deep grey scaled."""
-    if image.mode.startswith("I") or image.mode == "F":
-        return _in_bands(image, _from_deep_grey)
-    if image.mode != "RGB" and image.has_transparency_data:
-        return _in_bands(image, _on_white)
-    return image if image.mode == "RGB" else image.convert("RGB")
-
-
-def _in_bands(image: Image.Image, convert: Callable[[Image.Image], Image.Image]) -> Image.Image:
-    """Convert some rows at a time: the steps between take five times the image's own memory."""
+def to_rgb(image: Image.Image, profile: bytes = b"") -> Image.Image:
+    """Return an image in sRGB, itself if it is; on white, and deep grey scaled."""
+    transparent = image.has_transparency_data or "transparency" in image.info
+    if image.mode == "RGB" and not transparent:
+        return to_srgb(image, profile)
+    # Some rows at a time: the steps between take five times the image's own memory.
     result = Image.new("RGB", image.size)
     for top in range(0, image.height, _BAND_ROWS):
         band = image.crop((0, top, image.width, min(top + _BAND_ROWS, image.height)))
-        result.paste(convert(band), (0, top))
+        result.paste(_on_white(to_srgb(_plain(band, transparent=transparent), profile)), (0, top))
     return result
 
 
+def _plain(band: Image.Image, *, transparent: bool) -> Image.Image:
+    """Return rows in a mode that profiles are for, of eight bits and without palette."""
+    if band.mode.startswith("I") or band.mode == "F":
+        return _eight_bits(band)
+    if transparent:
+        return band.convert("LA" if band.mode == "LA" else "RGBA")
+    return band if band.mode in _PLAIN else band.convert(_GREY_MODES.get(band.mode, "RGB"))
+
+
 def _on_white(band: Image.Image) -> Image.Image:
-    above = band.convert("RGBA")
-    white = Image.new("RGBA", above.size, (255, 255, 255, 255))
-    return Image.alpha_composite(white, above).convert("RGB")
+    if "A" not in band.mode:
+        return band.convert("RGB")
+    white = Image.new("RGBA", band.size, (*_WHITE, 255))
+    return Image.alpha_composite(white, band.convert("RGBA")).convert("RGB")
 
 
-def _from_deep_grey(band: Image.Image) -> Image.Image:
+def _eight_bits(band: Image.Image) -> Image.Image:
     """Scale 16-bit grey to 8 bits; Pillow's own conversion would clip at 255."""
     deep = np.asarray(band).astype(np.float32)
-    grey = np.clip(deep / 257.0, 0, 255).round().astype(np.uint8)
-    return Image.fromarray(grey).convert("RGB")
+    return Image.fromarray(np.clip(deep / 257.0, 0, 255).round().astype(np.uint8))

@@ -59,7 +59,7 @@ BAD = {
     "wrong base64": (_body(_image("data:image/png;base64,%%%%")), 400, PART, "base64"),
     "cut base64": (_body(_image(data_url(COMPLETE)[:-3])), 400, PART, "base64"),
     "data url without data": (_body(_image("data:image/png")), 400, PART, "no comma"),
-    "data url of text": (_body(_image("data:text/html;base64,AAAA")), 400, PART, "text/html"),
+    "data url of text": (_body(_image("data:text/html;base64,AAAA")), 400, PART, "not an image"),
     "too many bytes": (_body(_image(data_url(b"x" * 200_001))), 400, PART, "200001 bytes"),
     "unknown part": (_body({"type": "input_file"}), 400, PART, "'input_file'"),
     "audio for a model without": (

@@ -109,10 +109,9 @@ def test_a_text_stays_a_text() -> None:
 @pytest.mark.parametrize(
     "wrong",
     [
-        pytest.param(lambda url: url[:-1], id="padding"),
+        pytest.param(lambda url: f"{url.rstrip('=')}====", id="padding"),
         pytest.param(lambda url: url.replace("A", "*"), id="letters"),
         pytest.param(lambda url: url.replace(";base64", ""), id="no base64"),
-        pytest.param(lambda url: url.replace("image/jpeg", "text/html"), id="no image"),
     ],
 )
 def test_wrong_urls_are_refused_as_before(
@@ -129,11 +128,13 @@ def test_wrong_urls_are_refused_as_before(
 
 
 def test_other_ways_of_base64_are_taken() -> None:
-    """Lines as mail programs write them, and padding without need: by the parser's way."""
-    for encoded in (base64.encodebytes(FILES[0]), base64.b64encode(FILES[0]) + b"===="):
+    """Lines as mail programs write them, and no padding: by the parser's way."""
+    content = FILES[0] + b"."
+    assert len(content) % 3
+    for encoded in (base64.encodebytes(content), base64.b64encode(content).rstrip(b"=")):
         body = _body(_image(f"data:image/png;base64,{encoded.decode()}"))
         assert not take_out(body).images
-        assert _files(parse_chat(body, JSON)) == [FILES[0]]
+        assert _files(parse_chat(body, JSON)) == [content]
 
 
 def test_a_limit_of_bytes() -> None:

@@ -157,7 +157,7 @@ def test_an_animation_as_data_url() -> None:
             lambda: _row(encode(plain_image()), b"no"), "not an image", id="a-frame-is-no-image"
         ),
         pytest.param(lambda: _row(*[bytes(60_000)] * 3), "not an image", id="zeros"),
-        pytest.param(lambda: "data:video/jpeg,abc", "not base64", id="not-base64"),
+        pytest.param(lambda: "data:video/jpeg,abc", "not marked as base64", id="not-base64"),
         pytest.param(
             lambda: "data:video/jpeg;base64," + "A" * 13_000_000, "limit of 9000000", id="bytes"
         ),

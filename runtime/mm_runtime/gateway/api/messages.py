@@ -3,7 +3,15 @@
 from collections.abc import Sequence
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import AfterValidator, Discriminator, Field, Tag, ValidationInfo, field_validator
+from pydantic import (
+    AfterValidator,
+    Discriminator,
+    Field,
+    StringConstraints,
+    Tag,
+    ValidationInfo,
+    field_validator,
+)
 
 from mm_edge.json_cost import TEXT_BYTES
 from mm_runtime.gateway.api.schema_rules import NULL, Rule, any_of, fields
@@ -22,6 +30,9 @@ MAX_ALL_ARGUMENTS = 256 * 1024
 """Characters of the arguments of all calls of a conversation."""
 _INT31 = 2**31 - 1
 
+Url = Annotated[str, StringConstraints(min_length=1, strip_whitespace=True)]
+"""Blanks around it are no part of it, in browsers too."""
+
 
 class TextPart(Wire):
     """Text of a message."""
@@ -33,7 +44,7 @@ class TextPart(Wire):
 class ImageUrl(Wire):
     """Where an image is: a `data:` URL or an http(s) URL."""
 
-    url: str = Field(min_length=1)
+    url: Url
     detail: Literal["auto", "low", "high"] = "auto"
 
 
@@ -50,7 +61,7 @@ class VideoUrl(Wire):
     No fields of OpenAI's, spelt as DashInfer-VLM and Qwen's own tools do.
     """
 
-    url: str = Field(min_length=1)
+    url: Url
     fps: float | None = Field(default=None, gt=0, le=MAX_FPS)
     num_frames: int | None = Field(default=None, ge=1, le=_INT31)
     max_frames: int | None = Field(default=None, ge=1, le=_INT31)
@@ -83,7 +94,7 @@ class InputAudioPart(Wire):
 class AudioUrl(Wire):
     """Where a recording is: a `data:` URL or an http(s) URL."""
 
-    url: str = Field(min_length=1)
+    url: Url
 
 
 class AudioPart(Wire):

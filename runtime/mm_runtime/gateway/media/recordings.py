@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mm_runtime.gateway.media.container import BadRecordingError, format_of
-from mm_runtime.images.data_urls import decode_base64, split_data_url
+from mm_runtime.images.data_urls import split_data_url
 from mm_runtime.images.media import BadImageError
 
 Samples = NDArray[np.float32]
@@ -39,7 +39,7 @@ def checked(reference: AudioReference, url: str, encoded: bytes | None, *, max_b
     """
     if encoded is None:
         try:
-            encoded = decode_base64(split_data_url(url)[1], max_bytes=max_bytes)
+            encoded = split_data_url(url).content(max_bytes=max_bytes)
         except BadImageError as error:
             raise BadRecordingError(str(error).replace("the image", "the recording", 1)) from None
     said = reference.format

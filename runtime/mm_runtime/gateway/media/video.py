@@ -55,12 +55,12 @@ def read_video(url: str, limits: VideoLimits, keep: Keep = same) -> Clip:
     Raises:
         BadImageError: no video this gateway takes, or one above a limit.
     """
-    media_type, encoded = split_data_url(url)
-    if media_type.lower() != FRAME_ROW:
-        return decode_video(decode_base64(encoded, max_bytes=limits.max_bytes), limits, keep)
-    count = encoded.count(",") + 1
+    parts = split_data_url(url)
+    if parts.media_type != FRAME_ROW or not parts.is_base64:
+        return decode_video(parts.content(max_bytes=limits.max_bytes), limits, keep)
+    count = parts.body.count(",") + 1
     _check_frames(count)
-    encoded_frames = encoded.split(",")
+    encoded_frames = parts.body.split(",")
     left, frames, sizes = limits.max_bytes, [], set()
     for at in limits.choice.places(count, None, limits.max_frames):
         content = decode_base64(encoded_frames[at], max_bytes=left)

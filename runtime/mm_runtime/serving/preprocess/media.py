@@ -125,7 +125,7 @@ def image_from_url(
     try:
         if url in fetched:
             content = fetched[url]
-        elif url[: len(DATA_SCHEME)].lower() == DATA_SCHEME:
+        elif (url := url.strip())[: len(DATA_SCHEME)].lower() == DATA_SCHEME:
             content = decode_data_url(url, max_bytes=limits.max_bytes)
         else:
             raise RequestError(

@@ -1,0 +1,305 @@
+"""The pixels that a model gets are those that a browser shows on a white page."""
+
+import struct
+import zlib
+
+import numpy as np
+import pytest
+from PIL import Image, ImageCms
+
+from mm_runtime.images.media import decode
+from support.image_files import (
+    COLOURS,
+    GREY,
+    GREY_ALPHA,
+    PALETTE,
+    RGB,
+    RGBA,
+    animation,
+    broken,
+    clear,
+    gamma,
+    gif,
+    jpeg,
+    photograph,
+    pixels_of,
+    png,
+    without_segment,
+    words,
+)
+from support.images import encode
+
+LIMIT = 1_000_000
+WHITE = (255, 255, 255)
+INK, ORANGE, GREEN, BLACK = ((10, 20, 30), (200, 100, 50), (0, 255, 0), (1, 2, 3))
+
+P3_IN_SRGB = np.array([[1.2249, -0.2247, 0], [-0.0420, 1.0419, 0], [-0.0197, -0.0786, 1.0979]])
+"""CSS Color 4: linear Display P3 -> linear sRGB."""
+
+PLTE = (b"PLTE", COLOURS)
+P3_CORNERS = (b"cHRM", struct.pack(">8I", *[31270, 32900, 68000, 32000, 26500, 69000, 15000, 6000]))
+SRGB_GAMMA = gamma(45455)
+
+
+def grey(*values: int) -> list[tuple[int, ...]]:
+    """Return grey pixels."""
+    return [(value,) * 3 for value in values]
+
+
+def linear(value: float) -> float:
+    """Return the light of a level of sRGB."""
+    return value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4
+
+
+def level(light: float) -> int:
+    """Return the level of sRGB of some light."""
+    light = min(max(light, 0.0), 1.0)
+    return round(
+        255 * (12.92 * light if light <= 0.0031308 else 1.055 * light ** (1 / 2.4) - 0.055)
+    )
+
+
+def of_p3(*colour: int) -> tuple[int, ...]:
+    """Return the sRGB of a colour of Display P3."""
+    return tuple(level(one) for one in P3_IN_SRGB @ [linear(one / 255) for one in colour])
+
+
+ROW = [bytes([200, 100, 50, 10, 20, 30])]
+
+PIXELS = {
+    # Transparency, in every mode.
+    "rgb-with-a-clear-colour": (png((2, 1), 8, RGB, ROW, clear(200, 100, 50)), [WHITE, INK]),
+    "rgb-of-16-bits-with-one": (
+        png((2, 1), 16, RGB, [words(257, 2, 3, 256, 2, 3)], clear(257, 2, 3)),
+        [WHITE, (1, 0, 0)],
+    ),
+    "grey-of-1-bit-with-clear-black": (
+        png((2, 1), 1, GREY, [b"\x40"], clear(0)),
+        [WHITE, WHITE],
+    ),
+    "grey-of-1-bit-with-clear-white": (
+        png((2, 1), 1, GREY, [b"\x40"], clear(1)),
+        [(0, 0, 0), WHITE],
+    ),
+    "grey-of-2-bits": (png((4, 1), 2, GREY, [b"\x1b"], clear(1)), grey(0, 255, 170, 255)),
+    "grey-of-4-bits": (png((2, 1), 4, GREY, [b"\x5a"], clear(10)), grey(85, 255)),
+    "grey-of-8-bits": (png((3, 1), 8, GREY, [bytes([5, 6, 7])], clear(6)), grey(5, 255, 7)),
+    "grey-of-16-bits": (
+        png((3, 1), 16, GREY, [words(25700, 25701, 65535)], clear(25701)),
+        grey(100, 255, 255),
+    ),
+    "grey-of-16-bits-without": (png((2, 1), 16, GREY, [words(25700, 0)]), grey(100, 0)),
+    "grey-with-alpha": (png((2, 1), 8, GREY_ALPHA, [bytes([9, 0, 100, 128])]), grey(255, 177)),
+    "grey-with-alpha-of-16-bits": (
+        png((2, 1), 16, GREY_ALPHA, [words(9, 0, 25700, 32896)]),
+        grey(255, 177),
+    ),
+    "rgba": (
+        png((2, 1), 8, RGBA, [bytes([9, 9, 9, 0, 200, 100, 0, 51])]),
+        [WHITE, (244, 224, 204)],
+    ),
+    "rgba-of-16-bits": (
+        png((2, 1), 16, RGBA, [words(9, 9, 9, 0, 51400, 25700, 0, 13107)]),
+        [WHITE, (244, 224, 204)],
+    ),
+    "palette-with-one-clear-entry": (
+        png((4, 1), 2, PALETTE, [b"\x1b"], PLTE, (b"tRNS", bytes([255, 0]))),
+        [INK, WHITE, GREEN, BLACK],
+    ),
+    "palette-with-alphas": (
+        png((2, 1), 8, PALETTE, [bytes([1, 2])], PLTE, (b"tRNS", bytes([0, 51]))),
+        [(244, 224, 214), GREEN],
+    ),
+    "palette-without": (png((2, 1), 4, PALETTE, [b"\x01"], PLTE), [INK, ORANGE]),
+    "gif-with-a-clear-entry": (
+        gif((2, 2), (0, 0, 2, 2), [1, 1, 2, 3], transparent=1),
+        [WHITE, WHITE, GREEN, BLACK],
+    ),
+    "gif-whose-frame-leaves-its-canvas": (
+        gif((2, 2), (1, 0, 1, 1), [2], background=1),
+        [WHITE, GREEN, WHITE, WHITE],
+    ),
+    # Colours.
+    "png-of-linear-light": (
+        png((2, 1), 8, GREY, [bytes([128, 255])], gamma(100_000)),
+        grey(level(128 / 255), 255),
+    ),
+    "png-of-gamma-2.2": (
+        png((2, 1), 8, RGB, [bytes([10] * 3 + [128] * 3)], SRGB_GAMMA),
+        grey(level((10 / 255) ** 2.2), level((128 / 255) ** 2.2)),
+    ),
+    "png-of-srgb-and-another-gamma": (
+        png((1, 1), 8, GREY, [bytes([128])], (b"sRGB", b"\0"), gamma(100_000)),
+        grey(128),
+    ),
+    "png-of-p3-by-its-cicp": (
+        png((1, 1), 8, RGB, [bytes([200, 100, 50])], (b"cICP", bytes([12, 13, 0, 1]))),
+        [of_p3(200, 100, 50)],
+    ),
+    "png-of-p3-by-its-corners": (
+        png((1, 1), 8, RGB, [bytes([200, 100, 50])], P3_CORNERS),
+        [of_p3(200, 100, 50)],
+    ),
+    "png-of-corners-without-area": (
+        png((1, 1), 8, RGB, [bytes([200, 100, 50])], (b"cHRM", words(*[1] * 16))),
+        [ORANGE],
+    ),
+    "png-of-a-broken-profile": (
+        png((1, 1), 8, RGB, [bytes([200, 100, 50])], (b"iCCP", b"x\0\0" + zlib.compress(b"no"))),
+        [ORANGE],
+    ),
+    # What is damaged beside the pixels.
+    "png-with-a-broken-gamma": (
+        broken(png((1, 1), 8, GREY, [b"\x80"], gamma(100_000)), b"gAMA"),
+        grey(128),
+    ),
+    "png-without-its-end": (png((1, 1), 8, GREY, [b"\x80"])[:-12], grey(128)),
+    "png-and-something-else": (png((1, 1), 8, GREY, [b"\x80"]) + b"something else", grey(128)),
+    "two-pngs": (png((1, 1), 8, GREY, [b"\x80"]) + png((1, 1), 8, GREY, [b"\x10"]), grey(128)),
+    "png-with-more-rows-than-it-says": (png((1, 1), 8, GREY, [b"\x80"] * 9), grey(128)),
+    "gif-without-its-end": (gif((1, 1), (0, 0, 1, 1), [2])[:-1], [GREEN]),
+    "gif-and-something-else": (gif((1, 1), (0, 0, 1, 1), [2]) + b"something", [GREEN]),
+}
+
+
+@pytest.mark.parametrize("name", PIXELS)
+def test_each_pixel_is_right(name: str) -> None:
+    """Levels of 255; one that is rounded otherwise is right."""
+    content, expected = PIXELS[name]
+
+    found = pixels_of(decode(content, max_pixels=LIMIT))
+
+    assert len(found) == len(expected)
+    assert np.abs(np.subtract(expected, found)).max() <= 1, found
+
+
+@pytest.mark.parametrize("depth", [1, 2, 4, 8, 16])
+@pytest.mark.parametrize("interlaced", [0, 1], ids=["rows", "interlaced"])
+def test_black_rows_below_are_no_damage(depth: int, interlaced: int) -> None:
+    """They look like rows that are missing, and the file has them."""
+    passes = [(1, 1), (1, 1), (2, 1), (2, 2), (4, 2), (4, 4), (8, 4)] if interlaced else [(8, 8)]
+    rows = [bytes(-(-columns * depth // 8)) for columns, count in passes for _ in range(count)]
+    content = bytearray(png((8, 8), depth, GREY, rows))
+    content[28] = interlaced
+    content[29:33] = struct.pack(">I", zlib.crc32(content[12:29]))
+
+    assert pixels_of(decode(bytes(content), max_pixels=LIMIT)) == grey(*[0] * 64)
+
+
+@pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP"])
+@pytest.mark.parametrize("mode", ["RGB", "L"])
+def test_profiles_are_applied(kind: str, mode: str) -> None:
+    """A profile of swapped colours shows that it was used, for grey images of colours too."""
+    profile = _swapped_profile()
+    image = Image.new(mode, (16, 16), (200, 100, 50) if mode == "RGB" else 128)
+    content = encode(image, kind, icc_profile=profile, **_LOSSLESS[kind])
+
+    found = decode(content, max_pixels=LIMIT).getpixel((8, 8))
+
+    expected = (50, 100, 200) if mode == "RGB" else (128, 128, 128)
+    assert np.abs(np.subtract(expected, found)).max() <= 2, found
+
+
+_LOSSLESS = {
+    "PNG": {},
+    "WEBP": {"lossless": True},
+    "JPEG": {"quality": 100, "subsampling": 0},
+}
+
+
+def _swapped_profile() -> bytes:
+    """Return a profile of sRGB whose red and blue are exchanged."""
+    content = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
+    return content.replace(b"rXYZ", b"?XYZ").replace(b"bXYZ", b"rXYZ").replace(b"?XYZ", b"bXYZ")
+
+
+@pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP"])
+def test_profiles_of_srgb_change_nothing(kind: str) -> None:
+    """Of any maker."""
+    profile = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
+    plain, tagged = (
+        decode(encode(photograph(), kind, **extra), max_pixels=LIMIT)
+        for extra in ({}, {"icc_profile": profile})
+    )
+    assert pixels_of(tagged) == pixels_of(plain)
+
+
+@pytest.mark.parametrize("profile", [b"no profile", b"\0" * 5_000_000], ids=["broken", "huge"])
+def test_profiles_that_browsers_drop_are_dropped(profile: bytes) -> None:
+    """The image is as it would be without."""
+    tagged = decode(encode(photograph(), "JPEG", icc_profile=profile), max_pixels=LIMIT)
+    assert pixels_of(tagged) == pixels_of(decode(encode(photograph(), "JPEG"), max_pixels=LIMIT))
+
+
+@pytest.mark.parametrize("left_out", [b"\xff\xfe", b"\xff\xee"], ids=["of-adobe", "without-a-mark"])
+def test_four_colours_are_inverted_as_browsers_have_it(left_out: bytes) -> None:
+    """Every JPEG of four colours is, whether Adobe's segment is there or not."""
+    image = Image.new("RGB", (16, 16), (200, 100, 50)).convert("CMYK")
+    content = without_segment(encode(image, "JPEG", quality=100, comment=b"x"), left_out)
+
+    found = decode(content, max_pixels=LIMIT).getpixel((8, 8))
+
+    assert np.abs(np.subtract((200, 100, 50), found)).max() <= 2, found
+
+
+COMPLETE = {
+    "baseline": jpeg(),
+    "progressive": jpeg(progressive=True),
+    "with-restarts": jpeg(restart_marker_blocks=2),
+    "without-its-end": jpeg()[:-2],
+    "with-zeros-before-its-end": jpeg()[:-2] + bytes(40) + b"\xff\xd9",
+    "with-zeros-between-segments": jpeg()[:20] + bytes(40) + jpeg()[20:],
+    "with-zeros-in-two-places": jpeg()[:20] + bytes(9) + jpeg()[20:-2] + bytes(40) + b"\xff\xd9",
+    "and-something-else": jpeg() + b"something else",
+    "two-in-a-row": jpeg() + jpeg(progressive=True),
+    "of-another-density": jpeg(dpi=(300, 72)),
+}
+
+
+@pytest.mark.parametrize("name", COMPLETE)
+def test_complete_photographs_are_shown(name: str) -> None:
+    """What is odd about the file is not about its pixels."""
+    found = np.asarray(decode(COMPLETE[name], max_pixels=LIMIT)).astype(int)
+
+    assert found.shape == (48, 64, 3)
+    assert np.abs(found - np.asarray(photograph())).mean() < 8
+
+
+@pytest.mark.parametrize(
+    ("content", "colour"),
+    [
+        pytest.param(animation("GIF"), (255, 0, 0), id="gif"),
+        pytest.param(animation("WEBP", lossless=True), (255, 0, 0), id="webp"),
+        pytest.param(animation("PNG"), (255, 0, 0), id="png"),
+        pytest.param(animation("PNG", default_image=True), (0, 0, 255), id="png-of-two-kinds"),
+    ],
+)
+def test_the_first_frame_is_shown(content: bytes, colour: tuple[int, ...]) -> None:
+    """The image that stands for readers without animation is no frame."""
+    assert pixels_of(decode(content, max_pixels=LIMIT)) == [colour] * 16
+
+
+STORED = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_90,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_270,
+}
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP"])
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_exif_is_undone_in_each_format(kind: str, orientation: int) -> None:
+    """Wherever the camera's upper edge is stored, the model sees it above."""
+    upright = photograph()
+    stored = upright if orientation == 1 else upright.transpose(STORED[orientation])
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+
+    found = decode(encode(stored, kind, exif=exif, **_LOSSLESS[kind]), max_pixels=LIMIT)
+
+    assert found.size == upright.size
+    assert np.abs(np.asarray(found).astype(int) - np.asarray(upright)).mean() < 4
