@@ -2,18 +2,28 @@
 
 import io
 import wave
+from collections.abc import Iterator
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mm_runtime.gateway.media.container import BadRecordingError, opened
+from mm_runtime.gateway.media.mono import Mono
 from mm_runtime.serving.preprocess.audio.spectrogram import SAMPLE_RATE
 from mm_runtime.serving.preprocess.audio.tones import FULL_SCALE
 
 if TYPE_CHECKING:
     from av import AudioFrame
+    from av.audio.stream import AudioStream
+    from av.container import InputContainer
+
+_FLOATS = ("flt", "dbl")
+"""Beginnings of FFmpeg's names of sample formats that hold more than numbers."""
+
+_FLAC_SLACK = 0.01
+"""Seconds that rounding may take."""
 
 Samples = NDArray[np.float32]
 
@@ -37,27 +47,50 @@ def decode_audio(encoded: bytes, *, most_samples: int) -> Samples:
     if not encoded:
         raise BadRecordingError("the file is empty (0 bytes)")
     parts: list[NDArray[np.int16]] = []
-    count = 0
-    with opened(encoded, "audio") as container:
-        from av import AudioResampler  # noqa: PLC0415 (see `mm_runtime.gateway.media.container`)
-
-        # Sixteen bits, one channel: what OpenAI's own loader requests from FFmpeg.
-        resampler = AudioResampler(format="s16", layout="mono", rate=SAMPLE_RATE)
+    count, received = 0, 0.0
+    with opened(encoded, "audio") as (container, found):
+        mono, stream = Mono(), cast("AudioStream", found)
         # A frame at a time: all frames of a long file are gigabytes.
-        for frame in chain(container.decode(audio=0), (None,)):
+        for frame in chain(_decoded(container, stream), (None,)):
             if frame is not None:
                 _check_frame(frame)
+                received += frame.samples / frame.sample_rate
                 # Before it is resampled: a frame of 65,535 samples at 1 Hz becomes 18 hours.
                 if count + frame.samples * SAMPLE_RATE / frame.sample_rate > most_samples + _SLACK:
                     raise _too_long(most_samples)
-            for piece in resampler.resample(frame):
-                parts.append(piece.to_ndarray().reshape(-1).astype(np.int16, copy=False))
-                count += len(parts[-1])
+            for piece in mono.push(frame):
+                parts.append(piece)
+                count += len(piece)
             if count > most_samples:
                 raise _too_long(most_samples)
+        _check_length(stream, received)
     if not count:
         raise BadRecordingError("the audio has no samples")
     return np.concatenate(parts).astype(np.float32) / np.float32(FULL_SCALE)
+
+
+def _decoded(container: "InputContainer", stream: "AudioStream") -> Iterator["AudioFrame"]:
+    """Yield the frames of a stream; damage is an error."""
+    for packet in container.demux(stream):
+        # The last block of a WAV that does not say its length counts as damaged, too.
+        if packet.is_corrupt and container.format.name != "wav":
+            raise BadRecordingError("the audio is damaged: a checksum is wrong; send it again")
+        for frame in packet.decode():
+            if frame.is_corrupt:
+                raise BadRecordingError("the audio is damaged: a block cannot be decoded")
+            yield frame
+
+
+def _check_length(stream: "AudioStream", received: float) -> None:
+    """Check the samples that a FLAC promises: its blocks say how many follow, but not whether."""
+    if stream.codec_context.codec.name != "flac" or not (stream.duration and stream.time_base):
+        return
+    promised = float(stream.duration * stream.time_base)
+    if received < promised - _FLAC_SLACK:
+        raise BadRecordingError(
+            f"the audio is truncated: its header promises {promised:.2f} seconds, and it has "
+            f"{received:.2f}; send all of it"
+        )
 
 
 def _check_frame(frame: "AudioFrame") -> None:
@@ -66,6 +99,10 @@ def _check_frame(frame: "AudioFrame") -> None:
         raise BadRecordingError(
             f"the audio has {frame.sample_rate} samples a second; expected {LEAST_RATE} to "
             f"{MOST_RATE}"
+        )
+    if frame.format.name.startswith(_FLOATS) and not np.isfinite(frame.to_ndarray()).all():
+        raise BadRecordingError(
+            "the audio has samples that are not finite (NaN or infinite); expected -1 to 1"
         )
     channels = frame.layout.nb_channels
     if channels > MOST_CHANNELS:

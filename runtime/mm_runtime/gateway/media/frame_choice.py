@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mm_runtime.gateway.media.frames import are_steady
 from mm_runtime.images.media import BadImageError
 
 
@@ -18,13 +19,19 @@ class FrameChoice:
     num_frames: int | None = None
     max_frames: int | None = None
 
-    def places(self, count: int, seconds: float | None, most: int) -> Sequence[int]:
+    def places(
+        self, count: int, seconds: float | None, most: int, times: Sequence[float] = ()
+    ) -> Sequence[int]:
         """Return which frames are kept: evenly spread, the first and the last among them.
+
+        Of a rate that varies, those that a player shows at evenly spread times: one that stands
+        for long is there more than once.
 
         Args:
             count: frames of the video.
             seconds: its length; None: it does not say.
             most: frames that the model has room for.
+            times: seconds before each frame; empty: the rate is constant.
 
         Raises:
             BadImageError: `fps` of a video that has no times.
@@ -37,6 +44,12 @@ class FrameChoice:
                     "`num_frames` instead"
                 )
             wishes.append(max(1, round(seconds * self.fps)))
+        if seconds and not are_steady(times, seconds):
+            # As many as a constant rate would have that shows them all.
+            gaps = np.diff([*times, seconds])
+            wanted = min([most, *wishes, round(seconds / gaps[gaps > 0].min())])
+            moments = seconds * np.arange(wanted) / wanted
+            return [int(at) - 1 for at in np.searchsorted(times, moments, "right")]
         wanted = min([most, *wishes])
         if count <= wanted:
             return range(count)

@@ -44,15 +44,30 @@ class Video:
         return self.pixels.nbytes
 
 
-def times_of(places: Sequence[int], count: int, seconds: float | None) -> tuple[float, ...]:
-    """Return the seconds before frames of a video, which count as evenly spread over it.
+def times_of(
+    places: Sequence[int], count: int, seconds: float | None, times: Sequence[float] = ()
+) -> tuple[float, ...]:
+    """Return the seconds before frames of a video.
 
     Args:
-        places: of the frames, counted from 0.
+        places: of the frames, counted from 0, as they were chosen of all.
         count: frames of the video.
         seconds: its length; None: it has no times.
+        times: seconds before each of its frames; empty: they count as evenly spread over it.
     """
-    return () if seconds is None else tuple(at / (count / seconds) for at in places)
+    if seconds is None:
+        return ()
+    if not are_steady(times, seconds):
+        return tuple(at * seconds / len(places) for at in range(len(places)))
+    return tuple(times[at] if times else at / (count / seconds) for at in places)
+
+
+def are_steady(times: Sequence[float], seconds: float) -> bool:
+    """Return whether frames are shown at a constant rate: each within half an interval of it."""
+    if not times:
+        return True
+    even = np.linspace(0, seconds, len(times), endpoint=False)
+    return bool(np.abs(np.asarray(times) - even).max() * 2 < seconds / len(times))
 
 
 def same(frame: Image.Image) -> Image.Image:

@@ -6,10 +6,13 @@ files with a video stream are `video_file`'s.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from PIL import Image, UnidentifiedImageError
 from PIL.ImageFile import ImageFile
 
+from mm_runtime.gateway.media.animation_times import durations_of
+from mm_runtime.gateway.media.container import named
 from mm_runtime.gateway.media.frame_choice import EVENLY, FrameChoice
 from mm_runtime.gateway.media.frames import Clip, Keep, PixelBudget, same, times_of
 from mm_runtime.gateway.media.video_file import decode_video_file, is_video_file
@@ -85,21 +88,27 @@ def decode_video(encoded: bytes, limits: VideoLimits, keep: Keep = same) -> Clip
         BadImageError: neither, truncated, of another format, or above a limit.
     """
 
-    def wanted(count: int, seconds: float | None) -> Sequence[int]:
+    def wanted(count: int, seconds: float | None, times: Sequence[float] = ()) -> Sequence[int]:
         _check_frames(count)
-        return limits.choice.places(count, seconds, limits.max_frames)
+        return limits.choice.places(count, seconds, limits.max_frames, times)
 
     if is_video_file(encoded):
         return decode_video_file(encoded, max_pixels=limits.max_pixels, wanted=wanted, keep=keep)
     try:
         with opened(encoded, max_pixels=limits.max_pixels, formats=FORMATS) as image:
-            count = getattr(image, "n_frames", 1)
-            seconds = _seconds(image, count)
-            places = wanted(count, seconds)
-            frames = _animation(image, places, limits, keep)
-            return Clip(frames, seconds, times_of(places, count, seconds))
+            durations = durations_of(encoded)
+            stored = getattr(image, "n_frames", 1)
+            # A PNG may have an image before its animation, for readers that know no other.
+            before = stored - len(durations) if image.info.get("default_image") else 0
+            count = stored - before
+            ends = [round(one, 6) for one in accumulate(durations)]
+            ends = ends if len(ends) == count else []
+            seconds, times = (ends[-1], [0.0, *ends[:-1]]) if ends else (None, [])
+            places = wanted(count, seconds, times)
+            frames = _animation(image, [before + at for at in places], limits, keep)
+            return Clip(frames, seconds, times_of(places, count, seconds, times))
     except UnidentifiedImageError:
-        raise BadImageError(f"the bytes are not a video of a known format; {_OTHER}") from None
+        raise BadImageError(f"{named(encoded).replace('recording', 'video')}; {_OTHER}") from None
     except BadImageError as error:
         raise BadImageError(str(error).replace("the image", "the video", 1)) from None
 
@@ -110,7 +119,8 @@ def _animation(
     """Return some frames; every frame up to the last of them is decoded, so all are counted."""
     budget = PixelBudget(MOST_ANIMATED_PIXELS, places[-1] + 1)
     budget.check(image.size)
-    frames, wanted = [], set(places)
+    frames: dict[int, Image.Image] = {}
+    wanted = set(places)
     for at in range(places[-1] + 1):
         image.seek(at)
         # A frame of a GIF may reach beyond its canvas, which then grows.
@@ -118,19 +128,8 @@ def _animation(
         budget.spend(image.size)
         if at in wanted:
             frame = to_rgb(image)
-            frames.append(keep(frame.copy() if frame is image else frame))
-    return frames
-
-
-def _seconds(image: ImageFile, count: int) -> float | None:
-    """Return the length of an animation, None if its first frame has no duration.
-
-    The others may have another; only reading them all would show it.
-    """
-    if "duration" not in image.info:
-        image.load()  # only then WebP says it
-    milliseconds = image.info.get("duration")
-    return count * milliseconds / 1000 if milliseconds else None
+            frames[at] = keep(frame.copy() if frame is image else frame)
+    return [frames[at] for at in places]
 
 
 def _check_frames(count: int) -> None:

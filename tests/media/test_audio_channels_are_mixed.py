@@ -1,0 +1,102 @@
+"""Whatever channels a recording has, what is said in one of them reaches the model."""
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from mm_runtime.gateway.media.audio import decode_audio
+from mm_runtime.serving.preprocess.audio.spectrogram import SAMPLE_RATE
+from support.audio_channels import recording, tone
+
+MOST = 30 * SAMPLE_RATE
+TONE = tone()
+NOTHING = np.zeros_like(TONE)
+OTHER = tone(hertz=700)
+LOW = tone(hertz=60)
+
+
+def _loudness(samples: NDArray[np.float32]) -> float:
+    return float(np.sqrt((samples**2).mean()))
+
+
+FULL = _loudness(TONE)
+
+
+@pytest.mark.parametrize(
+    ("channels", "layout", "part"),
+    [
+        pytest.param([TONE], "mono", 1, id="mono"),
+        pytest.param([TONE, TONE], "stereo", 1, id="the-same-twice"),
+        pytest.param([TONE, -TONE], "stereo", 1, id="opposite-phases"),
+        pytest.param([TONE, -0.9 * TONE], "stereo", 1, id="nearly-opposite-phases"),
+        pytest.param([TONE, NOTHING], "stereo", 0.5, id="left-alone"),
+        pytest.param([NOTHING, TONE], "stereo", 0.5, id="right-alone"),
+        pytest.param([TONE, OTHER], "stereo", 0.7, id="two-speakers"),
+        pytest.param([NOTHING, NOTHING, TONE, NOTHING, NOTHING, NOTHING], "5.1", 0.29, id="centre"),
+        pytest.param([TONE, -TONE, NOTHING, NOTHING, NOTHING, NOTHING], "5.1", 1, id="5.1-phases"),
+        pytest.param([NOTHING, NOTHING, NOTHING, LOW, NOTHING, NOTHING], "5.1", 1, id="subwoofer"),
+        pytest.param([TONE, -TONE, TONE, -TONE], "4.0", 1, id="4.0-phases"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("container", "codec"),
+    [pytest.param("wav", "pcm_s16le", id="wav"), pytest.param("ipod", "aac", id="m4a")],
+)
+def test_layouts(
+    channels: list[NDArray[np.float32]], layout: str, part: float, container: str, codec: str
+) -> None:
+    """The mix is FFmpeg's; where it loses nine tenths of the power, it is the loudest channel."""
+    found = decode_audio(recording(channels, container, codec, layout=layout), most_samples=MOST)
+
+    assert _loudness(found) == pytest.approx(part * FULL, rel=0.12)
+
+
+def test_phases_that_change() -> None:
+    """Speech of opposite phase behind music that is not: it is decided for each second."""
+    left = tone(4.0)
+    right = np.concatenate([left[: len(left) // 2], -left[len(left) // 2 :]])
+    found = decode_audio(recording([left, right]), most_samples=MOST)
+    each = [_loudness(one) for one in np.split(found, 4)]
+
+    assert each == pytest.approx([FULL] * 4, rel=0.05)
+
+
+def test_silence_stays_silence() -> None:
+    """No channel of nothing is anything."""
+    assert not decode_audio(recording([NOTHING, NOTHING]), most_samples=MOST).any()
+
+
+@pytest.mark.parametrize("rate", [8_000, 11_025, 16_000, 22_050, 44_100, 96_000, 192_000])
+def test_rates(rate: int) -> None:
+    """Of telephones and of studios."""
+    samples = tone(rate=rate)
+    found = decode_audio(recording([samples, -samples], rate=rate), most_samples=MOST)
+
+    assert len(found) == pytest.approx(SAMPLE_RATE, abs=SAMPLE_RATE * 0.01)
+    assert _loudness(found) == pytest.approx(FULL, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("container", "codec"),
+    [
+        *[
+            pytest.param("wav", f"pcm_{kind}", id=kind)
+            for kind in ("u8", "s16le", "s24le", "s32le", "f32le", "f64le", "mulaw", "alaw")
+        ],
+        pytest.param("mov", "pcm_s16be", id="mov"),
+        pytest.param("flac", "flac", id="flac"),
+        pytest.param("mp3", "libmp3lame", id="mp3"),
+        pytest.param("adts", "aac", id="raw-aac"),
+        pytest.param("ipod", "aac", id="m4a"),
+        pytest.param("ipod", "alac", id="m4a-alac"),
+        pytest.param("ogg", "libopus", id="ogg-opus"),
+        pytest.param("webm", "libopus", id="webm-opus"),
+        pytest.param("matroska", "libopus", id="mkv-opus"),
+    ],
+)
+def test_formats(container: str, codec: str) -> None:
+    """Length and loudness are those of what was recorded."""
+    found = decode_audio(recording([TONE], container, codec), most_samples=MOST)
+
+    assert len(found) == pytest.approx(SAMPLE_RATE, abs=0.06 * SAMPLE_RATE)
+    assert _loudness(found) == pytest.approx(FULL, rel=0.08)
