@@ -33,6 +33,7 @@ _LEFT_OUT: Final = tuple(
         (r"\b(current time) \S+", r"\1"),
         (r"(?i)\b(request[ -]?id:?) [-\w]+", r"\1 ..."),
         (r"\b(containerd-mount)\d+", r"\1..."),
+        (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3,}(?:Z|[+-]\d\d:\d\d)?", "..."),
         (rf"{_UUID}(?:_\d+\b)?", "..."),
         (r"(?<![:\w])[0-9a-f]{64}\b", "..."),
         # What the scheduler would win by preempting is nothing whenever it says so.

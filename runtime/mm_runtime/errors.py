@@ -125,7 +125,7 @@ class ServerKilledError(ServerFailedError):
     """A signal ended a server before it was ready: its own defect, or a kill from outside.
 
     Args:
-        message: with its last lines.
+        message: with its first errors, or its last lines.
         code: its exit code, 128 and the signal's number.
     """
 

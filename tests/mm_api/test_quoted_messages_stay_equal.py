@@ -146,6 +146,12 @@ MESSAGES = [
         id="line-of-a-server",
     ),
     pytest.param(
+        'Address already in use {{created_time:"2026-11-28T10:00:{}+00:00", errno:98}}',
+        ("00.904908017", "01.904964772"),
+        'Address already in use {created_time:"...", errno:98}',
+        id="moment-of-a-line",
+    ),
+    pytest.param(
         '2026/11/28 10:00:{} [emerg] bind() failed; pod "{}"',
         (
             "00 4a1f3b7c-2f75-4d30-a8e9-0d2e7b51c3a1",

@@ -6,6 +6,7 @@ import time
 from mm_runtime.base.child_process import ChildProcess
 from mm_runtime.base.stop_signal import StopSignal
 from mm_runtime.errors import ServerFailedError, ServerKilledError
+from mm_runtime.launch.first_errors import FirstErrors
 from mm_runtime.launch.health import State, listens
 from mm_runtime.launch.server import Server
 from mm_runtime.settings import QUIET_SECONDS
@@ -21,13 +22,13 @@ BY_A_SIGNAL = 128
 
 
 def wait_until_ready(
-    child: ChildProcess, server: Server, stop: StopSignal, *, seconds: float
+    child: ChildProcess, server: Server, stop: StopSignal, errors: FirstErrors, *, seconds: float
 ) -> bool:
     """Return True once the server is ready, False when a stop signal comes before.
 
     Raises:
         ServerKilledError: a signal ended it.
-        ServerFailedError: it ended, or time is up; carries its last lines.
+        ServerFailedError: it ended, or time is up; carries its first errors.
     """
     began = reported = time.monotonic()
     while not stop.is_set:
@@ -38,17 +39,15 @@ def wait_until_ready(
             return True
         code = child.wait(STARTUP_POLL_SECONDS, stop)
         if code is not None:
-            message = (
-                f"{server.name} ended with exit code {code} before it was ready; last lines:\n  "
-                + "\n  ".join(child.tail)
-            )
+            message = f"{server.name} ended with exit code {code} before it was ready"
+            message += errors.quoted(child.tail)
             if code > BY_A_SIGNAL:
                 raise ServerKilledError(message, code)
             raise ServerFailedError(message)
         if waited > seconds:
             raise ServerFailedError(
-                f"{server.name} is {state.value} after {waited:.0f} s; ended. Last lines:\n  "
-                + "\n  ".join(child.tail)
+                f"{server.name} is {state.value} after {seconds:.0f} s and was ended"
+                + errors.quoted(child.tail)
             )
         if time.monotonic() - reported > REPORT_SECONDS:
             reported = time.monotonic()

@@ -3,6 +3,7 @@
 import logging
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 from mm_api.contract import ExitCode
@@ -16,6 +17,7 @@ from mm_runtime.errors import PermanentError, ServerFailedError, ServerKilledErr
 from mm_runtime.launch.evaluation import read_report, read_warm_up_problem
 from mm_runtime.launch.exposition import Exposition
 from mm_runtime.launch.faults import ServerFaults
+from mm_runtime.launch.first_errors import FirstErrors
 from mm_runtime.launch.health import State
 from mm_runtime.launch.options import ServeOptions
 from mm_runtime.launch.phases import drain, wait_until_ready
@@ -78,22 +80,25 @@ def _supervise(
     """Run the server until a signal comes; start it again when it dies, as often as allowed."""
     crashes, faults = Crashes(), ServerFaults(options.folder)
     while not stop.is_set:
+        errors = FirstErrors()
         # A daemon for each start: what a killed client leaves in the old one stays with it.
         with shared(options.sharing, Path(options.folder / "mps")) as sharing:
-            code = _run_once(options, server, exposition, sharing, stop)
+            code = _run_once(options, server, exposition, sharing, stop, errors=errors)
         if code is None:
             return
         if not server.restarts:
             raise ServerFailedError(
                 f"{server.name} ended unexpectedly with exit code {code}; the container ends,"
-                " because processes of its other ranks may still hold their GPUs."
+                " because processes of its other ranks may still hold their GPUs"
+                + errors.quoted(())
             )
         crashes = crashes.after(time.monotonic())
         if crashes.exhausted:
             raise faults.explained(
                 ServerFailedError(
                     f"{server.name} ended unexpectedly {crashes.count} times within"
-                    f" {WINDOW_SECONDS:.0f} s, now with exit code {code}; the container ends."
+                    f" {WINDOW_SECONDS:.0f} s, now with exit code {code}; the container ends"
+                    + errors.quoted(())
                 )
             )
         if fault := faults.found:
@@ -114,6 +119,8 @@ def _run_once(
     exposition: Exposition,
     sharing: Sharing,
     stop: StopSignal,
+    *,
+    errors: FirstErrors,
 ) -> int | None:
     """Run the server once; return its exit code if it died, else None.
 
@@ -131,12 +138,12 @@ def _run_once(
     child = ChildProcess(
         command.argv,
         {**command.environment, **sharing.environment, **faults.environment},
-        exposition.watch(_forward),
+        exposition.watch(partial(_forward, errors)),
         folder=command.folder,
     )
     code: int | None = None
     try:
-        if wait_until_ready(child, server, stop, seconds=options.startup_seconds):
+        if wait_until_ready(child, server, stop, errors, seconds=options.startup_seconds):
             sharing.check()
             exposition.shares(sharing.mode, sharing.problem)
             code = _wait_for_an_end(child, server, stop)
@@ -203,7 +210,8 @@ def _verified_engine(options: ServeOptions) -> EngineManifest:
     return engine
 
 
-def _forward(line: str) -> None:
+def _forward(errors: FirstErrors, line: str) -> None:
     """Pass a line of the server on: it has a level and a time of its own."""
+    errors.add(line)
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()

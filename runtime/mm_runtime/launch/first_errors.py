@@ -1,0 +1,107 @@
+"""PURE: which lines of a server's output say why it could not start.
+
+Its last lines are tables of models, backends and options, and the cause is pages above them. The
+first error is the cause, and later ones follow from it.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from mm_api.quoted_text import steady
+
+MOST = 3
+"""Errors that are kept."""
+
+CHARACTERS = 600
+"""Of each: three of them, and what stands around them, fit into a termination message."""
+
+LAST_LINES = 10
+"""Quoted where no line is an error; as many as a condition quotes of a Job."""
+
+_LINE_CHARACTERS = 200
+
+_TRACEBACK: Final = "Traceback (most recent call last):"
+
+_TRACEBACK_LINES = 500
+"""After which a traceback is over, whatever its lines look like."""
+
+_PREFIX: Final = re.compile(
+    r"^(?:\[\d+,\d+\]<\w+>:\s?)?"  # of mpirun: which rank says it
+    r"(?:[EF]\d{4} [\d:.]+ +\d+ [\w.]+:\d+\] )?"  # of glog
+)
+
+_EXCEPTION: Final = re.compile(r"(?:\w+\.)*[A-Z]\w*(?::|$)")
+"""How the line begins that ends a traceback."""
+
+_ERROR: Final = re.compile(
+    r"^(?:\[\d+,\d+\]<\w+>:\s?)?[EF]\d{4} \d\d:"
+    r"|\[(?:ERROR|E|CRITICAL|FATAL|F)\]"
+    r"|\b(?:ERROR|CRITICAL|FATAL)\b"
+    r"|^(?:[-\w./]+: )?(?:fatal )?[Ee]rror: "
+    r"|^(?:\w+\.)*\w+(?:Error|Exception): "
+    r"|^terminate called|^\s*what\(\):|^Segmentation fault|^Signal \(\d+\) received"
+    r"|[Oo]ut of memory|cannot open shared object file|undefined symbol|^Killed$"
+)
+
+_NO_CAUSE: Final = re.compile(
+    r"failed to load all models|depends on '.*' which has no loaded"
+    r"|unable to create stream for|CudaDriverHelper has not been|Failed to initialize NVML"
+)
+"""What comes of other errors, or of a machine without a GPU, where models run all the same."""
+
+_ROW: Final = re.compile(r"\|\s*(\S+)\s*\|\s*\S+\s*\|\s*UNAVAILABLE: (.*?)\s*\|?$")
+"""Of Triton's table of models, of one that could not be loaded."""
+
+
+class FirstErrors:
+    """Takes the lines of one start; keeps the first errors."""
+
+    def __init__(self) -> None:
+        self._found: list[str] = []
+        self._rows: list[str] = []
+        self._inside = 0
+        self._open = False
+
+    def add(self, line: str) -> None:
+        """Take a line."""
+        if len(self._found) >= MOST and not self._open:
+            return
+        text = _PREFIX.sub("", line)
+        if _TRACEBACK in text:
+            self._inside = _TRACEBACK_LINES
+        elif self._inside:
+            ends = not text.startswith((" ", "\t")) and _EXCEPTION.match(text)
+            self._inside = 0 if ends else self._inside - 1
+            if ends:
+                self._keep(self._found, text)
+        elif self._open and text.startswith((" ", "\t")):
+            # What `Error(s) in loading state_dict:` is about stands below it.
+            self._found[-1] = f"{self._found[-1]} {text.strip()}"[:CHARACTERS]
+            self._open = False
+        elif row := _ROW.match(text):
+            self._keep(self._rows, f"model {row[1]}: {row[2]}")
+        elif _ERROR.search(line) and not _NO_CAUSE.search(line):
+            self._keep(self._found, text)
+
+    def _keep(self, kept: list[str], text: str) -> None:
+        text = steady(text[:CHARACTERS]).strip(' "')
+        if len(kept) < MOST and not any(text in one for one in kept):
+            kept.append(text)
+            self._open = kept is self._found and text.endswith(":")
+
+    def quoted(self, last_lines: Sequence[str]) -> str:
+        """Return what a message about the end of the server continues with.
+
+        Args:
+            last_lines: of its output, for an end without an error.
+
+        Returns:
+            Nothing where there is nothing to quote.
+        """
+        if found := self._found or self._rows:
+            return ": " + "\n  ".join(found)
+        if not last_lines:
+            return ""
+        lines = [line[:_LINE_CHARACTERS] for line in last_lines[-LAST_LINES:]]
+        return "; last lines:\n  " + "\n  ".join(lines)
