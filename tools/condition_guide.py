@@ -29,8 +29,8 @@ class Advice(NamedTuple):
 
 TYPES: Final[dict[ConditionType, TypeGuide]] = {
     ConditionType.READY: TypeGuide(
-        "At least one replica of the wanted revision answers, or `spec.replicas` is 0 and "
-        "the engine is built (`NoReplicas`).",
+        "At least one replica answers: of the wanted revision, or of the former one while "
+        "`RollingOut` replaces it; or `spec.replicas` is 0 and the engine is built (`NoReplicas`).",
         "Reason and message of the stage that is not finished, or of the problem.",
     ),
     ConditionType.AVAILABLE: TypeGuide(
@@ -263,7 +263,8 @@ ROLLOUT: Final[dict[str, Advice]] = {
     ),
     Reason.PODS_CRASHING: Advice(
         "A container ends or waits with an error.",
-        "`kubectl logs --previous`; the message has the container's last words.",
+        "The message has the first errors of the server, or its last lines where none is an error; "
+        "`kubectl logs --previous` has the rest.",
     ),
     Reason.GPU_OUT_OF_MEMORY: Advice(
         "The GPU has too little free memory for the model; the message has the bytes that were "

@@ -10,7 +10,7 @@ from enum import StrEnum
 class ConditionType(StrEnum):
     """Types in the order in which they are written to the status."""
 
-    # At least one replica of the wanted revision answers, and nothing blocks; or none is wanted.
+    # At least one replica answers, and the spec is not refused; or none is wanted.
     READY = "Ready"
     # At least one replica, of any revision, answers requests.
     AVAILABLE = "Available"

@@ -14,6 +14,7 @@ import pytest
 from openai import APIConnectionError, APIStatusError, OpenAI
 
 from mm_api.labels import APP_COMPONENT, Component
+from mm_devcluster.demo.walk import is_rolled_out
 from support.eventually import eventually
 from support.installed import Installed, Space, model_space
 from support.outside import kill_container
@@ -172,7 +173,12 @@ def test_a_rolling_update_under_load_fails_no_request(
             lambda: space.get("deployment", MODEL)["metadata"]["generation"] > before,
             seconds=BUILD_SECONDS,
         )
-        space.wait_ready(MODEL)
+        # Ready stays True: pods of the former revision answer meanwhile.
+        eventually(
+            lambda: is_rolled_out(space.get("deployment", MODEL)),
+            seconds=BUILD_SECONDS,
+            showing=lambda: space.get("deployment", MODEL)["status"],
+        )
         # The old pod drains after the new one is ready: until it is gone, requests may meet it.
         eventually(lambda: len(serving_pods(space)) == 1, seconds=120, pause_seconds=1)
         time.sleep(2)

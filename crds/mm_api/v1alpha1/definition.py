@@ -33,7 +33,7 @@ COLUMNS: Final = (
     _column("Ready", f"{_READY}.status"),
     _column("Reason", f"{_READY}.reason"),
     _column("Backend", ".spec.engine.backend"),
-    _column("Replicas", ".status.readyReplicas", "integer"),
+    _column("Replicas", ".status.readyOfWanted"),
     _column("Url", ".status.url"),
     _column("Age", ".metadata.creationTimestamp", "date"),
     _column("Family", ".status.plan.family", wide=True),

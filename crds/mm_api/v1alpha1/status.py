@@ -196,6 +196,10 @@ class MultimodalModelStatus(ApiModel):
     )
     replicas: int | None = Field(default=None, ge=0, description="Pods of every revision.")
     ready_replicas: int | None = Field(default=None, ge=0, description="Pods that can serve now.")
+    ready_of_wanted: Short | None = Field(
+        default=None,
+        description="Pods that can serve now and spec.replicas, as `1/2`: what kubectl shows.",
+    )
     encoders: EncodersStatus | None = Field(
         default=None,
         description="Encoders in pods of their own. Absent: vision.placement is Colocated.",

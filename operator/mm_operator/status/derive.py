@@ -44,6 +44,7 @@ def derive(snapshot: Snapshot, plan: Plan, outcome: Outcome) -> dict[str, Any]:
         ),
         "replicas": deployment.replicas if deployment else 0,
         "readyReplicas": deployment.ready if deployment else 0,
+        "readyOfWanted": _ready_of_wanted(snapshot),
         "selector": SELECTOR.format(model=snapshot.name),
     }
     served = plan.rollout.serving_hash or plan.rollout.held
@@ -58,6 +59,13 @@ def derive(snapshot: Snapshot, plan: Plan, outcome: Outcome) -> dict[str, Any]:
         | evaluation_summary(snapshot, plan)
         | scaling_summary(snapshot)
     )
+
+
+def _ready_of_wanted(snapshot: Snapshot) -> str:
+    """Return both numbers as kubectl shows those of a Deployment: a column has one field."""
+    deployment, spec = snapshot.observed.deployment, snapshot.spec
+    wanted = spec.replicas if spec else deployment.wanted if deployment else 0
+    return f"{deployment.ready if deployment else 0}/{wanted}"
 
 
 def url(snapshot: Snapshot) -> str:

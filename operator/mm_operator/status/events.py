@@ -30,9 +30,6 @@ _WAITING = frozenset(
 )
 """Reasons of a False condition that are part of every ordinary life."""
 
-_REPEATED = frozenset({ConditionType.READY, ConditionType.AVAILABLE})
-"""Conditions that repeat another one's reason while they are False."""
-
 
 @dataclass(frozen=True, slots=True)
 class Event:
@@ -104,7 +101,9 @@ def _changed(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
 def _event(condition: Mapping[str, Any]) -> Event | None:
     kind, reason = condition["type"], condition["reason"]
     holds = condition["status"] == "True"
-    if reason in _QUIET or (kind in _REPEATED and not holds):
+    # While it is False, Ready repeats a condition; Available only ever repeats Ready.
+    repeats = kind == ConditionType.AVAILABLE or (kind == ConditionType.READY and not holds)
+    if reason in _QUIET or repeats:
         return None
     bad = holds if kind == ConditionType.DEGRADED else not holds and is_failure(kind, reason)
     return Event(

@@ -69,6 +69,11 @@ def _ready(snapshot: Snapshot, plan: Plan, outcome: Outcome) -> Condition:
         return Condition(kind, truth(settled), Reason.NO_REPLICAS, "spec.replicas is 0")
     if plan.rollout.serving_hash and (problem := evaluation_problem(snapshot, plan)):
         return Condition(kind, "False", Reason.EVALUATION_FAILED, problem)
+    return _former(snapshot, plan) or _awaited(plan)
+
+
+def _awaited(plan: Plan) -> Condition:
+    """Return the stage that keeps pods from answering."""
     stage = next(
         (
             decision
@@ -78,7 +83,23 @@ def _ready(snapshot: Snapshot, plan: Plan, outcome: Outcome) -> Condition:
         plan.rollout,
     )
     reason = Reason.PODS_STARTING if stage.step is Step.DONE else stage.reason
-    return Condition(kind, "False", reason, stage.message)
+    return Condition(ConditionType.READY, "False", reason, stage.message)
+
+
+def _former(snapshot: Snapshot, plan: Plan) -> Condition | None:
+    """Return that pods of a former revision answer meanwhile; RollingOut says what is awaited.
+
+    As a Deployment stays available: whether requests are answered is one question, whether the last
+    change has arrived another one (docs/decisions/20261129-ready-while-pods-are-replaced.md).
+    """
+    deployment = snapshot.observed.deployment
+    count = deployment.available if deployment else 0
+    if not count or not plan.rollout.serving_hash:
+        return None
+    text = f"{replicas(count)} of the former revision {does(count, 'answer')} meanwhile"
+    return Condition(
+        ConditionType.READY, "True", Reason.REPLICAS_AVAILABLE, f"{text}: {plan.rollout.message}"
+    )
 
 
 def _unevaluated(snapshot: Snapshot, plan: Plan) -> Condition | None:

@@ -150,6 +150,7 @@ def test_status_is_written_apart_from_the_spec(api: Api) -> None:
             }
         ],
         "readyReplicas": 1,
+        "readyOfWanted": "1/2",
         "url": "http://ready.api-tests.svc/v1",
         "plan": {"family": "llava", "shortServingHash": "abc", "shortFingerprint": "def"},
     }
@@ -165,7 +166,7 @@ def test_status_is_written_apart_from_the_spec(api: Api) -> None:
         *("FAMILY", "ENGINE", "PLAN"),
     ]
     assert re.sub(r"\d+s", "AGE", row).split() == [
-        *("ready", "True", "ReplicasAvailable", "Reference", "1"),
+        *("ready", "True", "ReplicasAvailable", "Reference", "1/2"),
         *("http://ready.api-tests.svc/v1", "AGE", "llava", "def", "abc"),
     ]
 

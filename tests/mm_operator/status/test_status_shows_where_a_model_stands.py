@@ -14,6 +14,7 @@ from mm_operator.model import (
     PodState,
     Snapshot,
     StageError,
+    Step,
 )
 from mm_operator.plan import decide
 from mm_operator.status.derive import derive
@@ -120,16 +121,67 @@ def test_conditions(stage: tuple[Snapshot, Plan], expected: dict[str, str]) -> N
     assert expected == {kind: actual[kind] for kind in expected}
 
 
-def test_pods_of_another_revision_are_available_but_not_ready() -> None:
-    """While only old pods answer, a model is Available and says what it waits for."""
+def test_a_model_stays_ready_while_pods_of_the_former_revision_answer() -> None:
+    """Requests are answered, so it is Ready; RollingOut and the message say what is awaited."""
     snapshot, plan = serving()
     pods = (PodState("old", "Running", ready=True),)
     observed = replace(snapshot.observed, pods=pods)
+    status = derive(replace(snapshot, observed=observed), plan, NOTHING)
+    (ready,) = [one for one in status["conditions"] if one["type"] == "Ready"]
+    assert (ready["status"], ready["reason"]) == ("True", "ReplicasAvailable")
+    assert ready["message"] == (
+        f"1 replica of the former revision answers meanwhile: {plan.rollout.message}"
+    )
+
+
+def test_a_rollout_that_is_stuck_is_ready_and_degraded() -> None:
+    """What stops the new pods is Degraded and stands in all three; the old ones answer."""
+    snapshot, plan = serving()
+    stuck = replace(
+        plan.rollout,
+        step=Step.RUNNING,
+        reason="ImagePullFailed",
+        message="container server does not start: its image cannot be pulled: not found",
+        complete=False,
+    )
+    pods = (PodState("old", "Running", ready=True),)
+    observed = replace(snapshot.observed, pods=pods)
+    stage = (replace(snapshot, observed=observed), replace(plan, rollout=stuck))
+    actual = conditions(stage)
+    assert (actual["Ready"], actual["RollingOut"], actual["Degraded"]) == (
+        "True ReplicasAvailable",
+        "True ImagePullFailed",
+        "True ImagePullFailed",
+    )
+
+
+def test_nothing_that_answers_is_not_ready() -> None:
+    """Pods of the former revision that do not answer any more leave the stage's reason."""
+    snapshot, plan = serving()
+    deployment = replace(snapshot.observed.deployment, available=0)
+    observed = replace(snapshot.observed, pods=(), deployment=deployment)
     actual = conditions((replace(snapshot, observed=observed), plan))
-    assert (
-        actual["Ready"],
-        actual["Available"],
-    ) == ("False PodsStarting", "True ReplicasAvailable")
+    assert actual["Ready"] == "False PodsStarting"
+
+
+@pytest.mark.parametrize(
+    ("ready", "wanted", "expected"),
+    [
+        pytest.param(0, 1, "0/1", id="starting"),
+        pytest.param(1, 2, "1/2", id="scaling-out"),
+        pytest.param(2, 1, "2/1", id="scaling-in"),
+        pytest.param(0, 0, "0/0", id="none-wanted"),
+    ],
+)
+def test_replicas_are_shown_as_ready_of_wanted(ready: int, wanted: int, expected: str) -> None:
+    """As kubectl shows a Deployment's: a starting model has 0 of 1, not 0."""
+    snapshot, plan = serving()
+    assert snapshot.spec is not None
+    deployment = replace(snapshot.observed.deployment, ready=ready)
+    observed = replace(snapshot.observed, deployment=deployment)
+    spec = snapshot.spec.model_copy(update={"replicas": wanted})
+    status = derive(replace(snapshot, observed=observed, spec=spec), plan, NOTHING)
+    assert status["readyOfWanted"] == expected
 
 
 def test_errors_of_the_cluster_make_a_model_degraded() -> None:

@@ -22,6 +22,11 @@ def status(*conditions: tuple[str, str, str, str]) -> dict[str, Any]:
             id="ready",
         ),
         pytest.param(("Ready", "False", "Building", "building"), (), id="reported-elsewhere"),
+        pytest.param(
+            ("Available", "True", "ReplicasAvailable", "1 replica of any revision answers"),
+            (),
+            id="ready-has-said-it",
+        ),
         pytest.param(("Degraded", "False", "AsExpected", "fine"), (), id="nothing-to-report"),
         pytest.param(
             ("EngineBuilt", "False", "Building", "being built"),
