@@ -1,11 +1,13 @@
 """Which image URLs may be fetched at all, before any name is resolved."""
 
+import re
 from dataclasses import dataclass
 from urllib.parse import urljoin, urlsplit
 
 from mm_api.hosts import bracketed, host_port
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}
+_BASE64 = re.compile(r"[A-Za-z0-9+/_-]{64,}={0,2}")
 _MAX_URL_CHARACTERS = 8192
 """Longer URLs are refused: common servers stop at 8 kB of request line."""
 
@@ -46,6 +48,10 @@ def parse_target(url: str, *, allowed_hosts: tuple[str, ...], any_port: bool) ->
     Raises:
         UrlRefusedError: the URL is malformed or refused.
     """
+    if _BASE64.fullmatch(url[:_MAX_URL_CHARACTERS]):
+        raise UrlRefusedError(
+            "the URL looks like base64 alone; write data:image/png;base64, in front of it"
+        )
     if len(url) > _MAX_URL_CHARACTERS:
         raise UrlRefusedError(f"the URL has {len(url)} characters, more than {_MAX_URL_CHARACTERS}")
     if not url.isascii() or not url.isprintable() or " " in url or "\\" in url:

@@ -11,6 +11,8 @@ from mm_runtime.images.urls import UrlRefusedError, join_redirect, parse_target
         pytest.param("ftp://h/x", "scheme 'ftp'", id="scheme"),
         pytest.param("//h/x", "scheme ''", id="no-scheme"),
         pytest.param("http:///x", "no host", id="no-host"),
+        pytest.param("iVBORw0K" * 20, "write data:image/png;base64, in front", id="base64-alone"),
+        pytest.param("/9j/4AAQ" * 9_000, "looks like base64 alone", id="much-base64-alone"),
         pytest.param("http://u:p@h/x", "credentials", id="credentials"),
         pytest.param("http://u@h/x", "credentials", id="user-only"),
         pytest.param("http://h:8080/x", "port 8080", id="port"),
