@@ -18,6 +18,7 @@ from typing import Any
 
 from mm_api import labels
 from mm_api.conditions import Reason
+from mm_api.quoted_text import steady
 from mm_operator.cluster.cache import Address, Cache, Cached
 from mm_operator.cluster.client import Client
 from mm_operator.cluster.drift import is_in_sync
@@ -253,4 +254,4 @@ def stage_error(stage: str, error: ClusterError) -> StageError:
     """Return an error of the API server as an observation for the status."""
     quota = error.status == _FORBIDDEN and "exceeded quota" in error.message
     reason = Reason.QUOTA_EXCEEDED if quota else Reason.CLUSTER_ERROR
-    return StageError(stage, reason, str(error))
+    return StageError(stage, reason, steady(str(error)))

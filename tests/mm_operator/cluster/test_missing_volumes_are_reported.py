@@ -1,19 +1,25 @@
 """A pod that waits for a volume on its node: the model's condition says which and what to do."""
 
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from kubernetes.aio.client import ApiClient, Configuration
 
 from mm_api import labels
+from mm_operator.cluster.cache import Cache
+from mm_operator.cluster.client import Client
+from mm_operator.cluster.evidence import Evidence
 from mm_operator.cluster.pods import pod_end, waits_on_its_node
+from mm_operator.cluster.resources import POD
 from mm_operator.cluster.volume_events import volume_trouble
 from mm_operator.model import VolumeFault, VolumeTrouble
 from support.absent_kubelet import built, get, inspected, serving, wait_for_pod
 from support.bound_pods import bind, empty_node
 from support.eventually import eventually
+from support.http_servers import Exchange, serve_local
 from support.model_documents import document
 from support.model_namespace import Api
 from support.operator_process import running_operator
@@ -93,6 +99,36 @@ def test_only_pods_that_never_began_wait(pod: dict[str, Any], *, waits: bool) ->
     """Others have their own reasons, and no Event is read for them."""
     since = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
     assert waits_on_its_node(pod) == (since if waits else None)
+
+
+async def test_the_newest_event_is_the_present_cause() -> None:
+    """Events last an hour: a Secret that is there by now hides none that is still missing."""
+    said = [("30", 'secret "b" not found'), ("20", 'secret "a" not found')]
+
+    async def answer(exchange: Exchange) -> None:
+        items = [
+            {"metadata": {"resourceVersion": version}, "reason": "FailedMount", "message": message}
+            for version, message in said
+        ]
+        body = json.dumps({"metadata": {}, "items": items}).encode()
+        await exchange.answer(200, body, **{"content-type": "application/json"})
+
+    waits = status(**CREATING)
+    waits["metadata"] |= {"namespace": "demo", "uid": "pod", "resourceVersion": "1"}
+    cache, now = Cache(), datetime(2026, 1, 2, 4, tzinfo=UTC)
+    cache.put(POD.kind, waits)
+    found = cache.find(POD.kind, "demo", "pod")
+    assert found is not None
+    async with serve_local(answer) as local:
+        client = Client(ApiClient(Configuration(host=f"http://127.0.0.1:{local.port}")))
+        evidence = Evidence(client, cache)
+        for look in ("b", "c"):
+            await evidence.gather([], [found], now)
+            expected = VolumeTrouble(VolumeFault.NOT_MOUNTED, f'secret "{look}" not found')
+            assert evidence.volume("pod") == expected
+            said.insert(0, ("40", 'secret "c" not found'))
+            now += timedelta(hours=1)
+        await client.close()
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,11 @@ from typing import Any
 import pytest
 
 from mm_api import labels
+from mm_operator.cluster.apply import stage_error
 from mm_operator.cluster.deployments import deployment_state
 from mm_operator.cluster.jobs import job_state
 from mm_operator.cluster.pods import needs_log, pod_end, pod_state, why_not_running
+from mm_operator.errors import ClusterError
 from mm_operator.model import GpuFault, JobPhase
 
 MADE = "2026-01-02T03:04:05Z"
@@ -446,3 +448,14 @@ def test_each_try_of_a_pull_says_the_same(reason: str) -> None:
     assert tries[0] == tries[1]
     assert (tries[0].container, tries[0].template) == ("gateway", "7d9f8")
     assert tries[0].waiting_message == "read udp: i/o timeout"
+
+
+def test_each_try_of_a_write_says_the_same() -> None:
+    """A webhook that is away is another connection each time, and the same trouble."""
+    said = "failed calling webhook: read tcp 10.0.0.5:{}->10.96.0.9:443: connection reset by peer"
+    tries = [
+        stage_error("apply", ClusterError(500, "Job", "llava-inspect", said.format(port)))
+        for port in (43210, 51234)
+    ]
+    assert tries[0] == tries[1]
+    assert tries[0].message.endswith("read tcp: connection reset by peer")
