@@ -46,9 +46,9 @@ _HEAD: Final = f"""\
 # How much memory will it take
 
 `mmctl plan` computes every limit, flag, byte and pool of a TensorRT-LLM engine before a GPU is
-requested, from the small files of a checkpoint: no weight is read and no cluster is needed. It
-plans every family below. This version *serves* {", ".join(sorted(SERVED))} on the Reference engine;
-for the other families the plan and its commands are what you build with by hand.
+requested, from the small files of a checkpoint and the headers of its weights, without a cluster.
+It plans every family below. This version *serves* {", ".join(sorted(SERVED))} on the Reference
+engine; for the other families the plan and its commands are what you build with by hand.
 
 ```
 mmctl plan -f model.yaml --checkpoint DIR --gpu {GPU}               a page with a bar per GPU
@@ -165,7 +165,7 @@ def _run(model: RealModel, arguments: list[str], gpu: str = GPU) -> str:
         device = [] if "Reference" in resource and "gpu:" not in resource else ["--gpu", gpu]
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(io.StringIO()):
-            mmctl(["plan", "-f", str(path), "--checkpoint", str(checkpoint), *device, *arguments])
+            mmctl(["plan", "-f", str(path), "--facts", str(checkpoint), *device, *arguments])
     return printed.getvalue()
 
 

@@ -17,6 +17,7 @@ from mm_operator.plan.engine.model_plan import model_plan
 from mm_operator.plan.engine.plan import plan_engine
 from mm_operator.plan.engine.tables import gpu_of, version_of
 from mm_operator.plan.engine.target import Inputs
+from mm_runtime.inspect.checkpoint import InspectOptions
 from real_models import RealModel, real_models
 from support.models import spec_of
 
@@ -70,7 +71,7 @@ def folder_of(family: str) -> Path:
 @cache
 def facts_of(family: str) -> ModelFacts:
     """Return the facts of a family's model."""
-    return facts_of_folder(folder_of(family), None)
+    return facts_of_folder(folder_of(family), InspectOptions())
 
 
 def inputs_of(

@@ -2,9 +2,8 @@
 
 import argparse
 import json
-import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,11 +17,9 @@ from mm_api.families import SERVED
 from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_api.v1alpha1.quantity import bytes_of
 from mm_api.v1alpha1.validation import validate
-from mm_ctl.commands.checkpoint_folder import facts_of_folder
-from mm_ctl.commands.hub_checkpoint import HubCheckpoint
+from mm_ctl.commands.checkpoint_folder import facts_of_checkpoint, facts_of_folder
 from mm_ctl.commands.plan_commands import as_commands
 from mm_ctl.commands.plan_table import as_table
-from mm_ctl.commands.remote_folder import RemoteCheckpoint, remote_folder
 from mm_ctl.documents import UsageError, name_of, read_model, read_text
 from mm_operator.errors import SpecError
 from mm_operator.plan.engine.gpu import choose_gpu
@@ -30,6 +27,7 @@ from mm_operator.plan.engine.model_plan import model_plan
 from mm_operator.plan.engine.tables import gpu_names, gpu_of
 from mm_operator.plan.engine.target import Inputs
 from mm_operator.settings import BUILDER_VERSION
+from mm_runtime.inspect.checkpoint import InspectOptions
 
 HELP = "compute limits, memory, pools and build commands of a resource from its checkpoint"
 FITS, INVALID, DOES_NOT_FIT = 0, 2, 3
@@ -52,13 +50,13 @@ def add_inputs(parser: argparse.ArgumentParser, *, required: bool) -> None:
     source.add_argument(
         "--facts",
         help="JSON that mm-runtime inspect printed (- is standard input), or a folder of "
-        "config.json and its neighbours",
+        "config.json and its neighbours, without weights",
     )
     source.add_argument(
         "--checkpoint",
         metavar="PLACE",
-        help="the checkpoint: a folder, hf://ORG/NAME@REVISION or s3://BUCKET/PREFIX; no weight is "
-        "read",
+        help="the checkpoint: a folder, hf://ORG/NAME@REVISION or s3://BUCKET/PREFIX; it is "
+        "inspected as in the cluster, and of weights the headers are read",
     )
     parser.add_argument("--gpu", help=f"the GPU: {', '.join(gpu_names())}, or its product label")
     parser.add_argument("--gpu-memory", help="bytes of a GPU that is not in the list, or 80Gi")
@@ -152,14 +150,17 @@ def facts_of(document: dict[str, Any], options: argparse.Namespace) -> ModelFact
     Raises:
         UsageError: they cannot be read, or the checkpoint is refused.
     """
-    family = (document["spec"].get("model") or {}).get("family")
-    given = options.checkpoint or options.facts
-    if options.checkpoint and (remote := _remote(given, os.environ, _mirror(document))):
-        with remote_folder(remote) as folder:
-            return facts_of_folder(folder, family)
-    if options.checkpoint or (given != "-" and Path(given).is_dir()):
-        return facts_of_folder(Path(given), family)
-    return _inspected(read_text(given), given)
+    model = document["spec"].get("model") or {}
+    allowed = InspectOptions(
+        family=model.get("family"),
+        allow_pickle=bool(model.get("allowPickle")),
+        trust_remote_code=bool(model.get("trustRemoteCode")),
+    )
+    if options.checkpoint:
+        return facts_of_checkpoint(options.checkpoint, allowed, mirror=_mirror(document))
+    if options.facts != "-" and Path(options.facts).is_dir():
+        return facts_of_folder(Path(options.facts), allowed)
+    return _inspected(read_text(options.facts), options.facts)
 
 
 def _mirror(document: dict[str, Any]) -> str | None:
@@ -167,38 +168,6 @@ def _mirror(document: dict[str, Any]) -> str | None:
     spec = MultimodalModelSpec.model_validate(document["spec"])
     hub = spec.model.source.hugging_face
     return (hub and hub.endpoint) or spec.network.hub_endpoint
-
-
-def _remote(
-    place: str, environment: Mapping[str, str], mirror: str | None
-) -> RemoteCheckpoint | None:
-    """Return where a checkpoint lies that is not on this machine.
-
-    Args:
-        place: as given.
-        environment: endpoints, keys, tokens.
-        mirror: of the Hub, that the spec names.
-
-    Raises:
-        UsageError: the address is wrong.
-    """
-    scheme, separator, _ = place.partition("://")
-    match scheme if separator else "":
-        case "":
-            return None
-        case "hf":
-            return HubCheckpoint.parse(place, environment, mirror)
-        case "s3":
-            from mm_ctl.commands.bucket_checkpoint import (  # noqa: PLC0415 (its client takes 0.1 s)
-                BucketCheckpoint,
-            )
-
-            return BucketCheckpoint(place, environment)
-        case _:
-            raise UsageError(
-                f"{place} has an unknown scheme; expected a folder, hf://ORG/NAME@REVISION or"
-                " s3://BUCKET/PREFIX"
-            )
 
 
 def _inspected(text: str, name: str) -> ModelFacts:

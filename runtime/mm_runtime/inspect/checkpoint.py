@@ -1,10 +1,12 @@
 """One checkpoint directory -> `ModelFacts`. The first check that fails gives the message."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from mm_api.checkpoint import CheckpointError
+from mm_api.checkpoint import CheckpointError, Dimensions
 from mm_api.checkpoint.parts import JOINED, PROCESSOR, processor_of, with_parts
 from mm_api.checkpoint.quantized import check_unquantized, stored_quantization
 from mm_api.checkpoint.values import stated_dtype
@@ -18,7 +20,7 @@ from mm_api.documents.quantization import HF_QUANT_CONFIG
 from mm_api.families import FAMILIES
 from mm_api.families.detection import resolve
 from mm_api.families.family import Family
-from mm_api.families.layouts import TOKENIZER_FILES
+from mm_api.families.layouts import TOKENIZER_FILES, OtherLayout
 from mm_api.families.processor_files import check_processor
 from mm_runtime.base.containment import check_contained
 from mm_runtime.errors import InspectRefusedError, SourceEscapesError
@@ -60,6 +62,27 @@ class InspectOptions:
     trust_remote_code: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Description:
+    """What the small files of a checkpoint say; weights are looked at apart."""
+
+    config: JsonObject
+    family: str
+    layout: OtherLayout | None
+    """None: that of the family's class."""
+    dimensions: Dimensions
+    custom_code: bool
+
+    @property
+    def architecture(self) -> str:
+        """Return the class that config.json names."""
+        names = self.config.get("architectures")
+        if isinstance(names, list) and names and isinstance(names[0], str):
+            return names[0]
+        # LlavaConfig's class writes this; old files leave it out. FairSeq calls it arch.
+        return str(self.config.get("arch", "LlavaForConditionalGeneration"))
+
+
 def inspect(source: Path, options: InspectOptions) -> ModelFacts:
     """Return the facts of a checkpoint.
 
@@ -67,11 +90,22 @@ def inspect(source: Path, options: InspectOptions) -> ModelFacts:
         InspectRefusedError: it cannot be served; the message says why and what to do.
         OSError: the disk failed; worth another try.
     """
-    try:
+    with refusing():
         check_contained(source)
         check_directory(source)
         source_files(source)  # whether each may be read at all, before the first one is
         return _inspect(source, options)
+
+
+@contextmanager
+def refusing() -> Iterator[None]:
+    """Raise whatever is wrong with a checkpoint as a refusal.
+
+    Raises:
+        InspectRefusedError: the message says why and what to do.
+    """
+    try:
+        yield
     except SourceEscapesError as escape:
         raise InspectRefusedError(InspectReason.SOURCE_NOT_FOUND, str(escape)) from escape
     except CheckpointError as refused:
@@ -85,7 +119,13 @@ def inspect(source: Path, options: InspectOptions) -> ModelFacts:
         ) from error
 
 
-def _inspect(source: Path, options: InspectOptions) -> ModelFacts:
+def describe(source: Path, options: InspectOptions) -> Description:
+    """Return what the configurations of a checkpoint say.
+
+    Raises:
+        InspectRefusedError: a file is missing or wrong.
+        CheckpointError: what the files say cannot be served.
+    """
     config = with_parts(_config(source), lambda name: read_optional(source / name))
     family = resolve(config, options.family)
     layout = FAMILIES[family].layout_of(config)
@@ -102,13 +142,19 @@ def _inspect(source: Path, options: InspectOptions) -> ModelFacts:
     dimensions = FAMILIES[family].dimensions(config, preprocessor, tokenizers)
     if layout is None:
         _check_images(source, FAMILIES[family], dimensions.vision, preprocessor)
+    return Description(config, family, layout, dimensions, custom_code is not None)
+
+
+def _inspect(source: Path, options: InspectOptions) -> ModelFacts:
+    found = describe(source, options)
+    config, family, dimensions = found.config, found.family, found.dimensions
     stored = _weights(source, family, config, options)
-    if layout is not None:
-        check_shapes(source, stored, layout.shapes(config))
+    if found.layout is not None:
+        check_shapes(source, stored, found.layout.shapes(config))
     tokenizer = tokenizer_source(source, family)
     return ModelFacts(
         family=family,
-        architecture=_architecture(config),
+        architecture=found.architecture,
         dtype=stored.dtype,
         source_digest=source_digest(source),
         weight_format=stored.format,
@@ -116,7 +162,7 @@ def _inspect(source: Path, options: InspectOptions) -> ModelFacts:
         parameters=stored.parameters,
         own_adapter_parameters=read_own_adapters(source, family, dimensions.text),
         quantization=_quantization(source, config, stored),
-        custom_code=custom_code is not None,
+        custom_code=found.custom_code,
         image_token_id=dimensions.image_token_id,
         sentence_piece_model=tokenizer.pieces,
         byte_pair_vocabulary=tokenizer.byte_pairs,
@@ -180,11 +226,3 @@ def _custom_code(source: Path, config: JsonObject) -> str | None:
     documents = {"config.json": config}
     documents |= {name: read_optional(source / name) for name in names}
     return next((name for name, value in documents.items() if value.get("auto_map")), None)
-
-
-def _architecture(config: JsonObject) -> str:
-    names = config.get("architectures")
-    if isinstance(names, list) and names and isinstance(names[0], str):
-        return names[0]
-    # LlavaConfig's class writes this; old files leave it out. FairSeq calls it arch.
-    return str(config.get("arch", "LlavaForConditionalGeneration"))

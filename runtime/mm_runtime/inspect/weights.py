@@ -4,20 +4,17 @@ import json
 import math
 import struct
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from mm_api.checkpoint.quantized import Counted, counted
+from mm_api.checkpoint.weight_files import INDEX, SINGLE, is_weights, weight_files
 from mm_api.documents.model_facts import InspectReason
 from mm_api.documents.quantization import HF_QUANT_CONFIG
 from mm_runtime.errors import InspectRefusedError
 from mm_runtime.inspect.small_files import listing, read_object
-
-INDEX = "model.safetensors.index.json"
-SINGLE = "model.safetensors"
-PICKLE_INDEX = "pytorch_model.bin.index.json"
 
 HEADER_LIMIT_BYTES = 100_000_000
 """Largest header the safetensors format allows."""
@@ -37,6 +34,8 @@ DTYPES = {
     "BOOL": ("bool", 1),
 }
 """safetensors' name of a dtype -> (torch's name, bytes of an element)."""
+
+R = InspectReason
 
 SHOWN = 3
 """File names in a message: the rest is on the same disk."""
@@ -68,26 +67,32 @@ def read(source: Path, *, allow_pickle: bool, config_dtype: str | None) -> Weigh
     Raises:
         InspectRefusedError: `WeightsMissing`, `WeightsInvalid` or `PickleRefused`.
     """
-    if (source / INDEX).is_file():
-        return _sharded(source)
-    if (source / SINGLE).is_file():
-        return _summary(source, {SINGLE: read_header(source / SINGLE)})
-    pickles = _pickles(source)
-    if not pickles:
+    names = {path.name for path in source.iterdir() if path.is_file()}
+    index, files = weight_files(names, lambda name: read_object(source / name, R.WEIGHTS_INVALID))
+    if index is not None:
+        _check_index(source, index, files)
+    if not files:
+        others = [name for name in sorted(names) if is_weights(name)]
         raise InspectRefusedError(
-            InspectReason.WEIGHTS_MISSING,
-            f"No weights: neither {SINGLE} nor {INDEX} exists. {source} holds: {listing(source)}.",
+            R.WEIGHTS_MISSING,
+            f"No weights: neither {SINGLE} nor {INDEX} exists. {source} holds: {listing(source)}."
+            + (f" {_few(others)} is read by no loader of transformers." if others else ""),
         )
+    if index == INDEX or files == (SINGLE,):
+        headers = {name: read_header(source / name) for name in files}
+        if index == INDEX:
+            _check_shards(read_object(source / INDEX, R.WEIGHTS_INVALID)["weight_map"], headers)
+        return _summary(source, headers)
     if not allow_pickle:
         raise InspectRefusedError(
-            InspectReason.PICKLE_REFUSED,
-            f"The weights are pickles ({', '.join(pickles[:SHOWN])}), which can run code when they"
+            R.PICKLE_REFUSED,
+            f"The weights are pickles ({_few(files)}), which can run code when they"
             " are loaded. Convert them to safetensors, or set spec.model.allowPickle: true if you"
             " trust where they come from.",
         )
-    total = sum((source / name).stat().st_size for name in pickles)
+    total = sum((source / name).stat().st_size for name in files)
     dtype = config_dtype or "float32"
-    return Weights("pickle", pickles, total, max(1, total // ITEM_BYTES.get(dtype, 4)), dtype)
+    return Weights("pickle", files, total, max(1, total // ITEM_BYTES.get(dtype, 4)), dtype)
 
 
 def read_parts(
@@ -106,7 +111,7 @@ def read_parts(
     for name, part in parts.items():
         if part.quantized is not None:
             raise InspectRefusedError(
-                InspectReason.CONFIG_INVALID,
+                R.CONFIG_INVALID,
                 f"{name}/{HF_QUANT_CONFIG} says that this part is quantized, and parts in folders"
                 " of their own are served as they are trained. Use one that is not quantized.",
             )
@@ -164,28 +169,38 @@ def read_header(path: Path) -> dict[str, Any]:
     return dict(header)
 
 
-def _sharded(source: Path) -> Weights:
-    index = read_object(source / INDEX, InspectReason.WEIGHTS_INVALID)
-    weight_map = index.get("weight_map")
-    if not isinstance(weight_map, dict) or not weight_map:
-        raise _invalid(f"{INDEX} has no weight_map")
-    shards = sorted({str(name) for name in weight_map.values()})
-    foreign = [name for name in shards if Path(name).name != name]
+def _check_index(source: Path, index: str, files: tuple[str, ...]) -> None:
+    """Refuse an index whose files are not all there."""
+    if not files:
+        raise _invalid(f"{index} has no weight_map")
+    foreign = [name for name in files if Path(name).name != name]
     if foreign:
-        raise _invalid(f"{INDEX} names {foreign[0]!r}, which is not a file beside it")
-    missing = [name for name in shards if not (source / name).is_file()]
+        raise _invalid(f"{index} names {foreign[0]!r}, which is not a file beside it")
+    missing = [name for name in files if not (source / name).is_file()]
     if missing:
         raise InspectRefusedError(
-            InspectReason.WEIGHTS_MISSING,
-            f"{INDEX} names {len(shards)} files, of which {len(missing)} are missing:"
-            f" {', '.join(missing[:SHOWN])}{' ...' if missing[SHOWN:] else ''}."
-            " Download them again.",
+            R.WEIGHTS_MISSING,
+            f"{index} names {len(files)} files, of which {len(missing)} are missing:"
+            f" {_few(missing)}. Download them again.",
         )
-    headers = {name: read_header(source / name) for name in shards}
+
+
+def _check_shards(
+    weight_map: Mapping[str, object], headers: Mapping[str, Mapping[str, Any]]
+) -> None:
+    """Refuse shards that hold other tensors than their index says: they are of two checkpoints."""
     for tensor, shard in weight_map.items():
-        if tensor not in headers[shard]:
+        if tensor not in headers[str(shard)]:
             raise _invalid(f"{INDEX} says that {tensor} is in {shard}, and it is not")
-    return _summary(source, headers)
+    for shard, header in headers.items():
+        stale = sorted(tensor for tensor in header if weight_map.get(tensor) != shard)
+        if stale:
+            stated = weight_map.get(stale[0])
+            where = "in no file" if stated is None else f"in {stated}"
+            raise _invalid(
+                f"{shard} holds {_few(stale)}, which {INDEX} says to be {where}: the shard is of"
+                " another checkpoint"
+            )
 
 
 def _summary(source: Path, headers: Mapping[str, dict[str, Any]]) -> Weights:
@@ -224,22 +239,9 @@ def _elements(where: str, entry: Mapping[str, Any]) -> int:
     return count
 
 
-def _pickles(source: Path) -> tuple[str, ...]:
-    if (source / PICKLE_INDEX).is_file():
-        index = read_object(source / PICKLE_INDEX, InspectReason.WEIGHTS_INVALID)
-        names = sorted({Path(str(name)).name for name in (index.get("weight_map") or {}).values()})
-        missing = [name for name in names if not (source / name).is_file()]
-        if missing:
-            raise InspectRefusedError(
-                InspectReason.WEIGHTS_MISSING,
-                f"{PICKLE_INDEX} names {missing[0]}, which is missing.",
-            )
-        return tuple(names)
-    patterns = ("pytorch_model*.bin", "model*.pt")  # the latter as FairSeq writes them
-    return tuple(
-        sorted(path.name for kind in patterns for path in source.glob(kind) if path.is_file())
-    )
+def _few(names: Sequence[str]) -> str:
+    return ", ".join(names[:SHOWN]) + (" ..." if names[SHOWN:] else "")
 
 
 def _invalid(what: str) -> InspectRefusedError:
-    return InspectRefusedError(InspectReason.WEIGHTS_INVALID, f"{what}. Download the file again.")
+    return InspectRefusedError(R.WEIGHTS_INVALID, f"{what}. Download the file again.")

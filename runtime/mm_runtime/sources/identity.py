@@ -16,10 +16,14 @@ the file after any check.
 """
 
 import hashlib
+import json
 import struct
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path, PurePosixPath
+from typing import Any
 
+from mm_api.checkpoint.weight_files import without_copies
 from mm_api.families import FAMILIES
 from mm_runtime.base.containment import check_contained, open_contained
 
@@ -27,6 +31,8 @@ VERSION = b"multimodal-source-1\n"
 SMALL_BYTES = 8 * 1024 * 1024
 BLOCK_BYTES = 64 * 1024
 BLOCKS = 30
+INDEX_LIMIT_BYTES = 64 * 1024 * 1024
+"""Read of an index; the largest of public checkpoints are about 10 MB."""
 HEADER_LIMIT_BYTES = 100_000_000
 """Largest header the safetensors format allows; a longer one is not a header."""
 
@@ -36,7 +42,8 @@ SUFFIXES = frozenset({".json", ".safetensors", ".bin", ".pt", ".model", ".txt", 
 
 PARTS = ("llm", "mm_projector", "vision_tower")
 """VILA keeps a checkpoint in each of these folders. Other folders count for nothing: repositories
-also hold the same weights in other formats (`original/`, `onnx/`)."""
+also hold the same weights in other formats (`original/`, `onnx/`). Of several copies in one folder
+`mm_api.checkpoint.weight_files` says which counts."""
 
 ADAPTERS = tuple(
     folder
@@ -62,14 +69,47 @@ def source_files(source: Path) -> dict[str, Path]:
     parts = (source / part for part in (*PARTS, *ADAPTERS))
     folders = [source, *(part for part in parts if part.is_dir())]
     found = (path for folder in folders for path in sorted(folder.iterdir()))
-    named = ((path.relative_to(source).as_posix(), path) for path in found)
-    files = {name: path for name, path in named if is_source_file(name) and path.is_file()}
-    for path in files.values():
+    files = {path.relative_to(source).as_posix(): path for path in found if path.is_file()}
+
+    def read(name: str) -> bytes:
+        check_contained(files[name])
+        with open_contained(files[name]) as file:
+            return file.read(INDEX_LIMIT_BYTES)
+
+    chosen = {name: files[name] for name in chosen_files(files, read)}
+    for path in chosen.values():
         check_contained(path)
-    return files
+    return chosen
 
 
-def is_source_file(name: str) -> bool:
+def chosen_files(names: Iterable[str], read: Callable[[str], bytes]) -> list[str]:
+    """Return the names of those files that make up a checkpoint: without other copies of weights.
+
+    Args:
+        names: relative to the checkpoint, with slashes.
+        read: returns the first `INDEX_LIMIT_BYTES` of one.
+    """
+    folders: dict[str, dict[str, str]] = defaultdict(dict)
+    for name in filter(_is_source_file, names):
+        folder, _, last = name.rpartition("/")
+        folders[folder][last] = name
+    return [
+        inside[last]
+        for inside in folders.values()
+        for last in sorted(without_copies(inside, lambda one: _parsed(read(inside[one]))))  # noqa: B023 (called at once)
+    ]
+
+
+def _parsed(content: bytes) -> dict[str, Any]:
+    """Return an index; empty where it is none, which inspection refuses by name."""
+    try:
+        value = json.loads(content)
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _is_source_file(name: str) -> bool:
     """Return whether a file counts, by its name relative to the checkpoint, with slashes."""
     path = PurePosixPath(name)
     if len(path.parts) == 2 and path.parts[0] in ADAPTERS:  # noqa: PLR2004 (folder and file)

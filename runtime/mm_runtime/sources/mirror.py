@@ -13,10 +13,11 @@ from pathlib import Path, PurePosixPath
 from mm_runtime.errors import SourceNotFoundError
 from mm_runtime.sources.identity import (
     HEADER_LIMIT_BYTES,
+    INDEX_LIMIT_BYTES,
     SMALL_BYTES,
     blocks,
+    chosen_files,
     header_bytes,
-    is_source_file,
 )
 from mm_runtime.sources.remote import RemoteFile, RemoteSource
 
@@ -35,15 +36,15 @@ def wanted_files(source: RemoteSource) -> list[RemoteFile]:
     Raises:
         SourceNotFoundError: there is none, or a name would leave the checkpoint's directory.
     """
-    wanted = []
-    for file in source.files():
-        path = PurePosixPath(file.name)
+    files = {file.name: file for file in source.files()}
+    for name in files:
+        path = PurePosixPath(name)
         if path.is_absolute() or ".." in path.parts:
             raise SourceNotFoundError(
-                f"{source.address} names the file {file.name!r}, which lies outside of it."
+                f"{source.address} names the file {name!r}, which lies outside of it."
             )
-        if is_source_file(file.name):
-            wanted.append(file)
+    chosen = chosen_files(files, lambda name: source.read(files[name], 0, INDEX_LIMIT_BYTES))
+    wanted = [files[name] for name in sorted(chosen)]
     if not wanted:
         raise SourceNotFoundError(
             f"{source.address} holds no checkpoint: no config.json and no weights."

@@ -11,6 +11,7 @@ from mm_api.families.detection import matches, resolve
 from mm_ctl.commands.checkpoint_folder import facts_of_folder
 from mm_ctl.documents import UsageError
 from mm_operator.plan.engine.weights import text_parameters
+from mm_runtime.inspect.checkpoint import InspectOptions
 from support.families.images import CASES
 from support.model_configs import ENCODER_DECODERS, MODELS, facts_of
 
@@ -106,14 +107,22 @@ def test_a_mbart_that_starts_with_a_language_is_served() -> None:
 @pytest.mark.parametrize(
     ("files", "words"),
     [
-        pytest.param({}, "holds neither config.json", id="empty"),
+        pytest.param({}, "config.json does not exist", id="empty"),
         pytest.param({"config.json": "{"}, "not valid JSON", id="cut"),
         pytest.param({"config.json": "[]"}, "expected a JSON object", id="list"),
         pytest.param({"config.json": '{"model_type": "x"}'}, "no known family", id="unknown"),
-        pytest.param({"config.json": '{"model_type": "llava"}'}, "add model", id="no-weights"),
         pytest.param(
-            {"config.json": '{"model_type": "llava"}', "model.safetensors": "short"},
-            "not a safetensors file",
+            {"config.json": '{"model_type": "llava"}', "preprocessor_config.json": '{"a": 1}'},
+            "add model",
+            id="no-weights",
+        ),
+        pytest.param(
+            {
+                "config.json": '{"model_type": "llava"}',
+                "preprocessor_config.json": '{"a": 1}',
+                "model.safetensors": "short",
+            },
+            "a safetensors file has at least 8",
             id="damaged-weights",
         ),
     ],
@@ -124,7 +133,7 @@ def test_folders_that_say_nothing(tmp_path: Path, files: dict[str, str], words: 
         (tmp_path / name).write_text(content)
 
     with pytest.raises(UsageError) as refused:
-        facts_of_folder(tmp_path, None)
+        facts_of_folder(tmp_path, InspectOptions())
 
     assert words in str(refused.value)
 

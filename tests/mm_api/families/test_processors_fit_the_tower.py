@@ -11,6 +11,7 @@ from mm_api.families import FAMILIES
 from mm_api.families.processor_files import check_processor
 from mm_ctl.commands.checkpoint_folder import facts_of_folder
 from mm_ctl.documents import UsageError
+from mm_runtime.inspect.checkpoint import InspectOptions
 from support.model_configs import MODELS, WITH_IMAGES, folder_of
 
 OF_PIXELS = ("qwen2-vl", "qwen2-5-vl", "qwen3-vl", "qwen2-5-omni")
@@ -24,7 +25,7 @@ def _files(family: str) -> dict[str, Any]:
 @pytest.mark.parametrize("family", WITH_IMAGES)
 def test_published_files_fit(family: str) -> None:
     """Processor and tower of each model that is planned here."""
-    facts = facts_of_folder(folder_of(family), None)
+    facts = facts_of_folder(folder_of(family), InspectOptions())
     files = _files(family)
 
     check_processor(FAMILIES[family], facts.vision, processor_of(lambda name: files.get(name, {})))
@@ -128,4 +129,4 @@ def test_plans_refuse_them(tmp_path: Path) -> None:
     (folder / FILE).write_text('{"patch_size": 16}')
 
     with pytest.raises(UsageError, match="patch_size is 16"):
-        facts_of_folder(folder, None)
+        facts_of_folder(folder, InspectOptions())

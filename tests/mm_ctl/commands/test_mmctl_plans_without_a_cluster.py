@@ -40,7 +40,7 @@ def test_every_model_gets_a_plan_or_a_reason(
     on_processors = spec.get("engine") == {"backend": "Reference"}
     device = [] if on_processors else ["--gpu", gpu]
     code = main(
-        ["plan", "-f", resource(tmp_path, spec), "--checkpoint", checkpoint(family), *device]
+        ["plan", "-f", resource(tmp_path, spec), "--facts", checkpoint(family), *device]
     )
     printed = capsys.readouterr()
 
@@ -66,7 +66,7 @@ def test_plans_are_data(output: str, tmp_path: Path, capsys: pytest.CaptureFixtu
 
 def test_commands_are_a_script(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """`-o commands` prints what a person would run: the plan's argument vectors, quoted."""
-    arguments = ["--checkpoint", checkpoint("mllama"), "--gpu", "h100-80gb"]
+    arguments = ["--facts", checkpoint("mllama"), "--gpu", "h100-80gb"]
     path = resource(tmp_path)
     assert main(["plan", "-f", path, *arguments, "-o", "json"]) == 0
     plan = ModelPlan.from_json(capsys.readouterr().out)
@@ -85,7 +85,7 @@ def test_commands_are_a_script(tmp_path: Path, capsys: pytest.CaptureFixture[str
 def test_errors_end_with_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A spec that cannot work is reported on standard error, and in the document."""
     path = resource(tmp_path, {"engine": {"backend": "TensorRT", "quantization": "FP8"}})
-    arguments = ["--checkpoint", checkpoint("llava"), "--gpu", "a100-40gb"]
+    arguments = ["--facts", checkpoint("llava"), "--gpu", "a100-40gb"]
     assert main(["plan", "-f", path, *arguments, "-o", "json"]) == 2
     printed = capsys.readouterr()
 
@@ -124,7 +124,7 @@ def test_questions_are_clear(
     """What the plan needs to know is requested by name."""
     path = resource(tmp_path, {"engine": {"backend": "TensorRT"}})
 
-    assert main(["plan", "-f", path, "--checkpoint", checkpoint("llava"), *arguments]) == 2
+    assert main(["plan", "-f", path, "--facts", checkpoint("llava"), *arguments]) == 2
     assert words in capsys.readouterr().err
 
 
@@ -157,7 +157,7 @@ def test_no_option_is_ignored(
     """An option that would not change the plan is refused by name."""
     path = resource(tmp_path, {"engine": {"backend": "Reference"}, **spec})
 
-    assert main(["plan", "-f", path, "--checkpoint", checkpoint("llava"), *arguments]) == 2
+    assert main(["plan", "-f", path, "--facts", checkpoint("llava"), *arguments]) == 2
     assert words in capsys.readouterr().err
 
 
@@ -166,7 +166,7 @@ def test_the_spec_names_the_gpu(tmp_path: Path, capsys: pytest.CaptureFixture[st
     spec = {"engine": {"backend": "TensorRT"}, "runtime": {"gpu": {"product": "NVIDIA-L40S"}}}
     path = resource(tmp_path, spec)
 
-    assert main(["plan", "-f", path, "--checkpoint", checkpoint("vila")]) == 0
+    assert main(["plan", "-f", path, "--facts", checkpoint("vila")]) == 0
     assert "NVIDIA-L40S" in capsys.readouterr().out
 
 
@@ -174,7 +174,7 @@ def test_a_gpu_that_is_not_listed(tmp_path: Path, capsys: pytest.CaptureFixture[
     """Memory and compute capability are enough; all of the memory counts."""
     arguments = ["--gpu-memory", "100Gi", "--compute-capability", "9.0", "-o", "json"]
     path = resource(tmp_path, {"engine": {"backend": "TensorRT"}})
-    assert main(["plan", "-f", path, "--checkpoint", checkpoint("llava"), *arguments]) == 0
+    assert main(["plan", "-f", path, "--facts", checkpoint("llava"), *arguments]) == 0
 
     plan = ModelPlan.from_json(capsys.readouterr().out)
     assert plan.memory is not None

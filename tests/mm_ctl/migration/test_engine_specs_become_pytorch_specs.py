@@ -15,6 +15,7 @@ from mm_ctl.cli import main
 from mm_ctl.commands.checkpoint_folder import facts_of_folder
 from mm_ctl.migration.migrate import GAINED_PARAMETERS, LOST_PARAMETERS
 from mm_runtime.gateway.api.parameters import PARAMETERS
+from mm_runtime.inspect.checkpoint import InspectOptions
 from support.model_configs import FOLDERS, WITH_ENGINES, folder_of
 from support.model_documents import UNSUPPORTED_VALUES, adapters, at, document, merged
 
@@ -52,7 +53,7 @@ def test_each_family_migrates_or_is_refused_by_name(
     record = FAMILIES[family]
     images = {} if record.pytorch is None or record.pytorch.images else {"maxImagesPerRequest": 0}
     resource = engines({"engine": images, "model": {"allowPickle": True}}, family=None)
-    code = migrate(tmp_path, resource, "--checkpoint", str(folder_of(family)), "--plan")
+    code = migrate(tmp_path, resource, "--facts", str(folder_of(family)), "--plan")
     printed = capsys.readouterr()
 
     if record.pytorch is None:
@@ -90,7 +91,7 @@ def test_examples_for_engines_migrate_or_are_refused_with_what_would_do(
     resource["spec"] = merged(
         resource["spec"], merged(ON_H100, {"engine": {"backend": "TensorRT"}})
     )
-    family = FAMILIES[facts_of_folder(folder / "checkpoint", None).family]
+    family = FAMILIES[facts_of_folder(folder / "checkpoint", InspectOptions()).family]
     code = migrate(tmp_path, resource, *checkpoint)
     printed = capsys.readouterr()
     if family.pytorch is None:
@@ -204,7 +205,7 @@ def test_the_type_of_the_checkpoint_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Engines of Qwen2-VL are float16 and its checkpoint is bfloat16."""
-    arguments = ["--checkpoint", str(folder_of("qwen2-vl"))]
+    arguments = ["--facts", str(folder_of("qwen2-vl"))]
     assert migrate(tmp_path, engines(), *arguments) == 0
     assert "means the checkpoint's bfloat16 now" in comments(capsys.readouterr().out)
 
@@ -298,7 +299,7 @@ def test_a_plan_that_does_not_fit_ends_with_3(
 ) -> None:
     """The spec is written all the same: what would fit is the plan's business."""
     resource = engines({"engine": {"maxBatchSize": 64}})
-    arguments = ["--checkpoint", str(folder_of("qwen2-vl")), "--plan", "--gpu", "l4-24gb"]
+    arguments = ["--facts", str(folder_of("qwen2-vl")), "--plan", "--gpu", "l4-24gb"]
     assert migrate(tmp_path, resource, *arguments) == 3
     printed = capsys.readouterr()
     assert "does not fit" in printed.err

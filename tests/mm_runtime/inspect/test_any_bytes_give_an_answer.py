@@ -95,5 +95,6 @@ def test_any_tensor_in_a_header(tmp_path: Path, entry: dict[str, Any]) -> None:
 def test_any_index(tmp_path: Path, index: object) -> None:
     """Any JSON as the index of shards."""
     directory = write_checkpoint(tmp_path)
+    (directory / "model.safetensors").unlink()
     (directory / "model.safetensors.index.json").write_text(json.dumps(index))
     assert isinstance(answer(directory), InspectRefusedError)

@@ -50,10 +50,7 @@ def test_a_folder_is_planned_with_the_same_facts(tmp_path: Path) -> None:
     """`mmctl plan` reads the same headers."""
     folder = quantized_qwen(tmp_path)
 
-    apart = {"source_digest"}
-    assert facts_of_folder(folder, None).model_dump(exclude=apart) == facts(folder).model_dump(
-        exclude=apart
-    )
+    assert facts_of_folder(folder, InspectOptions()) == facts(folder)
 
 
 def without_settings(folder: Path) -> None:

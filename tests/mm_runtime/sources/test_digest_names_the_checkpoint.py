@@ -1,5 +1,6 @@
 """The source digest changes with what a build would use, and with nothing else."""
 
+import json
 import os
 from pathlib import Path
 
@@ -22,7 +23,10 @@ BIG = SMALL_BYTES // 2 + BLOCK_BYTES
 def checkpoint(tmp_path: Path) -> Path:
     """A checkpoint with one file that is small and one that is sampled."""
     source = write_checkpoint(tmp_path / "checkpoint")
+    (source / "model.safetensors").rename(source / "small.safetensors")
     write_safetensors(source / "big.safetensors", {"w": ("F16", (BIG,))})
+    index = {"weight_map": {"a": "small.safetensors", "w": "big.safetensors"}}
+    (source / "model.safetensors.index.json").write_text(json.dumps(index))
     return source
 
 
@@ -39,7 +43,7 @@ def test_unused_files_do_not_count(checkpoint: Path, name: str) -> None:
 def test_one_byte_of_a_small_file_counts(checkpoint: Path) -> None:
     """Small files are read complete."""
     before = source_digest(checkpoint)
-    with (checkpoint / "model.safetensors").open("r+b") as file:
+    with (checkpoint / "small.safetensors").open("r+b") as file:
         file.seek(-1, os.SEEK_END)
         file.write(b"\x01")
     assert before != source_digest(checkpoint)
@@ -100,6 +104,28 @@ def test_other_folders_do_not_count(checkpoint: Path) -> None:
     (checkpoint / "original" / "params.json").write_text("{}")
 
     assert before == source_digest(checkpoint)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("consolidated.safetensors", id="original-layout"),
+        pytest.param("model.fp32-00001-of-00002.safetensors", id="variant"),
+        pytest.param("model.safetensors.index.fp32.json", id="index-of-a-variant"),
+        pytest.param("pytorch_model.bin", id="pickle"),
+        pytest.param("pytorch_model.bin.index.json", id="index-of-pickles"),
+        pytest.param("llm/pytorch_model.bin", id="of-a-part"),
+    ],
+)
+def test_other_copies_of_the_weights_do_not_count(checkpoint: Path, name: str) -> None:
+    """They are not fetched, and no reader of all files of a folder finds tensors twice."""
+    (checkpoint / "llm").mkdir()
+    write_safetensors(checkpoint / "llm" / "model.safetensors", {"w": ("F16", (1,))})
+    before = source_digest(checkpoint)
+    (checkpoint / name).write_bytes(b"a second copy")
+
+    assert source_digest(checkpoint) == before
+    assert name not in source_files(checkpoint)
 
 
 def test_names_of_parts_have_their_folder(checkpoint: Path) -> None:

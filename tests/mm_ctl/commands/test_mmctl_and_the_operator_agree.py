@@ -1,0 +1,154 @@
+"""`mmctl plan --checkpoint` and the operator's inspect Job give one verdict and one count."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from mm_api.documents.model_facts import InspectResult
+from mm_api.documents.model_plan import ModelPlan
+from mm_ctl.cli import main as mmctl
+from mm_operator.plan.engine.model_plan import model_plan
+from mm_operator.plan.engine.target import Inputs
+from mm_operator.settings import BUILDER_VERSION
+from mm_runtime.cli import main as runtime
+from support.broken_checkpoints import (
+    INDEX,
+    SINGLE,
+    copied,
+    edit_json,
+    read_tensors,
+    shard,
+    write_tensors,
+)
+from support.model_documents import document
+from support.models import spec_of
+
+Change = Callable[[Path], object]
+
+
+def inspected(source: Path, log: Path) -> InspectResult:
+    """Return what the inspect Job reports."""
+    runtime(["inspect", "--source", str(source), "--termination-log", str(log)])
+    return InspectResult.from_json(log.read_text())
+
+
+def planned(source: Path, folder: Path) -> int:
+    """Return how `mmctl plan` ends."""
+    spec = folder / "model.yaml"
+    spec.write_text(json.dumps(document({"engine": {"backend": "Reference"}})))
+    return mmctl(["plan", "-f", str(spec), "--checkpoint", str(source), "-o", "json"])
+
+
+def second_shard_missing(source: Path) -> None:
+    """Lose a shard that the index names."""
+    shard(source)[1].unlink()
+
+
+def stale_shard(source: Path) -> None:
+    """Leave a tensor in a shard that the index does not name."""
+    first, _ = shard(source)
+    tensors = read_tensors(first)
+    write_tensors(first, tensors | {"left_over.weight": next(iter(tensors.values()))})
+
+
+def tensor_in_two_shards(source: Path) -> None:
+    """Repeat a tensor of the first shard in the second."""
+    first, second = shard(source)
+    name, tensor = next(iter(read_tensors(first).items()))
+    write_tensors(second, read_tensors(second) | {name: tensor})
+
+
+def tensor_in_no_shard(source: Path) -> None:
+    """Let the index name a tensor that no shard holds."""
+    first, _ = shard(source)
+    edit_json(source / INDEX, weight_map={"more.weight": first.name})
+
+
+REFUSED: dict[str, tuple[Change, str]] = {
+    "no-tokenizer": (lambda s: (s / "tokenizer.json").unlink(), "tokenizer.json"),
+    "no-image-processor": (
+        lambda s: [(s / f"{one}processor_config.json").unlink() for one in ("", "pre")],
+        "preprocessor_config.json",
+    ),
+    "no-weights": (lambda s: (s / SINGLE).unlink(), "No weights"),
+    "shard-missing": (second_shard_missing, "are missing"),
+    "stale-shard": (stale_shard, "left_over.weight"),
+    "tensor-in-two-shards": (tensor_in_two_shards, "of another checkpoint"),
+    "tensor-in-no-shard": (tensor_in_no_shard, "more.weight"),
+    "variant-alone": (lambda s: (s / SINGLE).rename(s / "model.fp16.safetensors"), "model.fp16"),
+    "pickle-alone": (lambda s: (s / SINGLE).rename(s / "pytorch_model.bin"), "are pickles"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_both_refuse(case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """In the same words: what was found, what was expected, what to do."""
+    change, words = REFUSED[case]
+    source = copied("tiny-llava", tmp_path / "source")
+    change(source)
+
+    error = inspected(source, tmp_path / "log").error
+    code = planned(source, tmp_path)
+
+    assert error is not None
+    assert words in error.message
+    assert code == 2
+    assert error.message in capsys.readouterr().err
+
+
+def copied_weights(name: str) -> Change:
+    """Return what puts another copy of the weights beside them."""
+    return lambda source: shutil.copyfile(source / SINGLE, source / name)
+
+
+def shards_beside(source: Path) -> None:
+    """Leave the single file beside its shards."""
+    kept = source.with_name("kept")
+    shutil.copyfile(source / SINGLE, kept)
+    shard(source)
+    kept.rename(source / SINGLE)
+
+
+def half_precision_beside(source: Path) -> None:
+    """Put a variant with its own index beside the weights."""
+    (source / "model.safetensors.index.fp16.json").write_text("{}")
+    copied_weights("model.fp16-00001-of-00001.safetensors")(source)
+
+
+ACCEPTED: dict[str, Change] = {
+    "as-published": lambda _: None,
+    "in-shards": shard,
+    "consolidated": copied_weights("consolidated.safetensors"),
+    "variant": half_precision_beside,
+    "pickle": copied_weights("pytorch_model.bin"),
+    "shards-and-single": shards_beside,
+    "stored-float32": lambda s: edit_json(s / "config.json", dtype="bfloat16"),
+}
+
+
+@pytest.mark.parametrize("case", ACCEPTED)
+def test_both_count_the_same_weights(
+    case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Those that transformers would load, in the type in which they are stored."""
+    source = copied("tiny-llava", tmp_path / "source")
+    ACCEPTED[case](source)
+
+    facts = inspected(source, tmp_path / "log").facts
+    capsys.readouterr()
+    code = planned(source, tmp_path)
+
+    assert facts is not None
+    assert (facts.parameters, facts.dtype, code) == (1_419_392, "float32", 0)
+    expected = model_plan(
+        Inputs(
+            model="llava",
+            spec=spec_of({"engine": {"backend": "Reference"}}),
+            facts=facts,
+            builder_version=BUILDER_VERSION,
+        )
+    )
+    assert ModelPlan.from_json(capsys.readouterr().out).memory == expected.memory
