@@ -1,4 +1,4 @@
-"""Checkpoints that Model-Optimizer quantized: what hf_quant_config.json says, what headers hold.
+"""Quantized checkpoints: those of Model-Optimizer are read, others are refused by name.
 
 A matrix of NVFP4 has two numbers in a byte of `weight`, one FP8 number for 16 of a row in
 `weight_scale`, and one FP32 number in `weight_scale_2`; one of FP8 has a byte a number and one FP32
@@ -8,7 +8,7 @@ modelopt/torch/export/quant_utils.py; tensorrt_llm/_torch/modules/linear.py).
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, Literal, cast
@@ -123,20 +123,129 @@ def stored_quantization(settings: JsonObject, found: Counted) -> StoredQuantizat
     )
 
 
-def check_unquantized(config: JsonObject) -> None:
-    """Refuse a checkpoint of Model-Optimizer without the file that servers read.
+_OTHERS = {
+    "aqlm": "vLLM",
+    "auto-round": "vLLM and SGLang",
+    "awq": "vLLM, SGLang and LMDeploy",
+    "bitsandbytes": "transformers on a GPU, and vLLM",
+    "compressed-tensors": "vLLM and SGLang",
+    "eetq": "transformers on a GPU",
+    "fbgemm_fp8": "vLLM",
+    "fp8": "vLLM and SGLang",
+    "gptq": "vLLM, SGLang and LMDeploy",
+    "hqq": "transformers on a GPU",
+    "mlx": "MLX on Apple's processors",
+    "mxfp4": "vLLM and SGLang",
+    "quanto": "transformers",
+    "quark": "vLLM and SGLang",
+    "torchao": "transformers, and vLLM",
+}
+"""quant_method of config.json -> what serves such weights. No backend here does: of those that
+Model-Optimizer writes (`modelopt`), TensorRT-LLM on backend PyTorch reads FP8 and NVFP4."""
+
+_INSTEAD = (
+    "Use the checkpoint that it was made of, which is not quantized, or an export of"
+    " Model-Optimizer in FP8 or NVFP4 on backend PyTorch"
+)
+_STATED = ("quantization_config", "compression_config")
+_MLX = "quantization"
+_DEEPEST = 4
+"""Sections within sections: Qwen2.5-Omni's text model is in the third."""
+
+
+def check_method(config: JsonObject, *, exported: bool) -> None:
+    """Refuse weights that are quantized in a way that no backend here reads.
+
+    Args:
+        config: of the checkpoint, with every section.
+        exported: the checkpoint has Model-Optimizer's hf_quant_config.json.
 
     Raises:
-        CheckpointError: `ConfigMissing`.
+        CheckpointError: `ConfigInvalid`, or `ConfigMissing`: Model-Optimizer's file is not there.
     """
-    stated = section(config, "quantization_config") or {}
-    if str(stated.get("quant_method", "")).startswith("modelopt"):
-        raise CheckpointError(
-            InspectReason.CONFIG_MISSING,
-            "config.json says that Model-Optimizer quantized the weights, and"
-            f" {HF_QUANT_CONFIG} is missing, from which TensorRT-LLM reads how: add the file, which"
-            " Model-Optimizer exports beside config.json.",
+    for where, stated in _quantizations(config, "", _DEEPEST):
+        method = _method(stated)
+        if method is not None and method.startswith("modelopt"):
+            if exported:
+                continue
+            raise CheckpointError(
+                InspectReason.CONFIG_MISSING,
+                "config.json says that Model-Optimizer quantized the weights, and"
+                f" {HF_QUANT_CONFIG} is missing, from which TensorRT-LLM reads how: add the file,"
+                " which Model-Optimizer exports beside config.json.",
+            )
+        if method is None:
+            raise invalid(
+                f"config.json {where} names no quant_method, so nothing reads the weights."
+                f" {_INSTEAD}, or remove {where} if the weights are not quantized"
+            )
+        others = f"{_OTHERS[method]} can" if method in _OTHERS else "it is not known here"
+        raise invalid(
+            f"config.json {where} says quant_method = {method[:40]!r}: no backend here serves such"
+            f" weights ({others}). {_INSTEAD}"
         )
+
+
+def _quantizations(config: JsonObject, where: str, depth: int) -> Iterator[tuple[str, JsonObject]]:
+    """Yield place and content of every section that says how weights are quantized."""
+    for key, value in config.items():
+        place = f"{where}{key}"
+        if key in _STATED and value is not None:
+            yield place, section(config, key) or {}
+        elif isinstance(value, dict) and key == _MLX and "bits" in value:
+            yield place, {"quant_method": "mlx"}
+        elif isinstance(value, dict) and depth:
+            yield from _quantizations(value, f"{place}.", depth - 1)
+
+
+def _method(stated: JsonObject) -> str | None:
+    """Return the method's name; bitsandbytes' configurations once left it out."""
+    method = stated.get("quant_method")
+    if isinstance(method, str):
+        return method.lower()
+    loaded = any(stated.get(key) for key in ("load_in_4bit", "load_in_8bit"))
+    return "bitsandbytes" if loaded else None
+
+
+_PARTS = frozenset(
+    {
+        *("weight_scale", "weight_scale_2", "weight_scale_inv", "weight_scales", "input_scale"),
+        *("activation_scale", "k_scale", "v_scale", "weight_packed", "weight_zero_point"),
+        *("qweight", "qzeros", "scales", "g_idx"),  # AWQ and GPTQ
+        *("absmax", "quant_map", "nested_absmax", "nested_quant_map", "SCB"),  # bitsandbytes
+        *("W_q", "weight_blocks"),  # HQQ, MXFP4
+    }
+)
+"""Last parts of the names of what quantizers write in place of a matrix, or beside it."""
+
+_MARKS = (".quant_state.", ".weight._data", ".weight._scale", ".weight._qdata")
+_ENDS = ("_blocks", "_scale_inv", "_proj_scales")
+"""Of experts, which are no modules: `gate_up_proj_blocks`."""
+
+_FLOATS = frozenset({"F64", "F32", "F16", "BF16"})
+
+
+def check_floats(entries: Mapping[str, Mapping[str, Any]]) -> None:
+    """Refuse scales and packed numbers where no file says how they are read.
+
+    transformers leaves such tensors out, or reads the packed numbers as weights.
+
+    Args:
+        entries: name of a tensor -> dtype and shape, of a checkpoint without hf_quant_config.json.
+
+    Raises:
+        CheckpointError: `WeightsInvalid`.
+    """
+    for name, entry in entries.items():
+        last = name.rpartition(".")[2]
+        scaled = last in _PARTS or last.endswith(_ENDS) or any(mark in name for mark in _MARKS)
+        matrix = len(entry.get("shape") or ()) >= _MATRIX and last == "weight"
+        if scaled or (matrix and entry.get("dtype") not in _FLOATS):
+            raise CheckpointError(
+                InspectReason.WEIGHTS_INVALID,
+                f"tensor {name} ({entry.get('dtype')}) is of a quantization that neither"
+                f" config.json nor {HF_QUANT_CONFIG} describes, so nothing applies it. {_INSTEAD}.",
+            )
 
 
 def _damaged(what: str) -> CheckpointError:

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from mm_api.checkpoint.quantized import check_unquantized
 from mm_api.checkpoint.values import stated_dtype
 from mm_api.checkpoint.weight_files import INDEX, SUFFIXES
 from mm_api.documents.model_facts import InspectReason, ModelFacts
@@ -103,7 +102,6 @@ def _estimated(folder: Path, found: Description) -> ModelFacts:
             f"{folder} has {HF_QUANT_CONFIG} and no *.safetensors: which matrices are quantized is "
             "known from their headers only; add them"
         )
-    check_unquantized(found.config)
     stated = stated_dtype(found.config)
     dtype = stated if stated in _ITEM_BYTES else "float32"
     facts = ModelFacts(

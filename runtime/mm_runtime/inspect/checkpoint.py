@@ -8,12 +8,11 @@ from pathlib import Path
 
 from mm_api.checkpoint import CheckpointError, Dimensions
 from mm_api.checkpoint.parts import JOINED, PROCESSOR, processor_of, with_parts
-from mm_api.checkpoint.quantized import check_unquantized, stored_quantization
+from mm_api.checkpoint.quantized import check_method, stored_quantization
 from mm_api.checkpoint.values import stated_dtype
 from mm_api.documents.model_facts import (
     InspectReason,
     ModelFacts,
-    StoredQuantization,
     VisionFacts,
 )
 from mm_api.documents.quantization import HF_QUANT_CONFIG
@@ -128,6 +127,7 @@ def describe(source: Path, options: InspectOptions) -> Description:
     """
     config = with_parts(_config(source), lambda name: read_optional(source / name))
     family = resolve(config, options.family)
+    check_method(config, exported=(source / HF_QUANT_CONFIG).is_file())
     layout = FAMILIES[family].layout_of(config)
     # Another layout is read without the code that it brings along.
     custom_code = None if layout else _custom_code(source, config)
@@ -161,7 +161,8 @@ def _inspect(source: Path, options: InspectOptions) -> ModelFacts:
         weight_bytes=stored.bytes,
         parameters=stored.parameters,
         own_adapter_parameters=read_own_adapters(source, family, dimensions.text),
-        quantization=_quantization(source, config, stored),
+        quantization=stored.quantized
+        and stored_quantization(read_optional(source / HF_QUANT_CONFIG), stored.quantized),
         custom_code=found.custom_code,
         image_token_id=dimensions.image_token_id,
         sentence_piece_model=tokenizer.pieces,
@@ -190,16 +191,6 @@ def _check_images(
             " the weights.",
         )
     check_processor(family, vision, preprocessor)
-
-
-def _quantization(
-    source: Path, config: JsonObject, stored: weights.Weights
-) -> StoredQuantization | None:
-    """Return how Model-Optimizer quantized the checkpoint; None: it did not."""
-    if stored.quantized is None:
-        check_unquantized(config)
-        return None
-    return stored_quantization(read_optional(source / HF_QUANT_CONFIG), stored.quantized)
 
 
 def _config(source: Path) -> JsonObject:

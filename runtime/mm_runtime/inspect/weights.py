@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from mm_api.checkpoint.quantized import Counted, counted
+from mm_api.checkpoint.quantized import Counted, check_floats, counted
 from mm_api.checkpoint.weight_files import INDEX, SINGLE, is_weights, weight_files
 from mm_api.documents.model_facts import InspectReason
 from mm_api.documents.quantization import HF_QUANT_CONFIG
@@ -204,6 +204,10 @@ def _check_shards(
 
 
 def _summary(source: Path, headers: Mapping[str, dict[str, Any]]) -> Weights:
+    entries = {name: entry for header in headers.values() for name, entry in header.items()}
+    exported = (source / HF_QUANT_CONFIG).is_file()
+    if not exported:
+        check_floats(entries)
     elements: Counter[str] = Counter()
     for name, header in headers.items():
         for tensor, entry in header.items():
@@ -217,9 +221,8 @@ def _summary(source: Path, headers: Mapping[str, dict[str, Any]]) -> Weights:
         parameters=elements.total(),
         dtype=DTYPES[elements.most_common(1)[0][0]][0],
     )
-    if not (source / HF_QUANT_CONFIG).is_file():
+    if not exported:
         return found
-    entries = {name: entry for header in headers.values() for name, entry in header.items()}
     numbers = counted(entries)
     dtype = DTYPES[numbers.dtype][0]
     return replace(found, parameters=numbers.parameters, dtype=dtype, quantized=numbers)

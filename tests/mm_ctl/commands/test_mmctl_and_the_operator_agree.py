@@ -4,6 +4,7 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -67,6 +68,29 @@ def tensor_in_no_shard(source: Path) -> None:
     edit_json(source / INDEX, weight_map={"more.weight": first.name})
 
 
+def quantized(section: str | None = None, **stated: Any) -> Change:
+    """Return what writes a quantization_config, at the top or into a section."""
+    value: dict[str, Any] = {"quantization_config": stated}
+    return lambda source: edit_json(
+        source / "config.json", **({section: value} if section else value)
+    )
+
+
+def with_tensor(suffix: str, dtype: str = "F32", size: int = 4) -> Change:
+    """Return what puts a tensor of a quantizer beside a matrix, or in its place."""
+
+    def write(source: Path) -> None:
+        tensors = read_tensors(source / SINGLE)
+        name = "language_model.model.layers.1.mlp.up_proj"
+        if suffix == "weight":
+            tensors.pop(f"{name}.weight")
+        content = bytes(size * 320 * 128)
+        tensors[f"{name}.{suffix}"] = ({"dtype": dtype, "shape": [320, 128]}, content)
+        write_tensors(source / SINGLE, tensors)
+
+    return write
+
+
 REFUSED: dict[str, tuple[Change, str]] = {
     "no-tokenizer": (lambda s: (s / "tokenizer.json").unlink(), "tokenizer.json"),
     "no-image-processor": (
@@ -79,6 +103,46 @@ REFUSED: dict[str, tuple[Change, str]] = {
     "tensor-in-two-shards": (tensor_in_two_shards, "of another checkpoint"),
     "tensor-in-no-shard": (tensor_in_no_shard, "more.weight"),
     "variant-alone": (lambda s: (s / SINGLE).rename(s / "model.fp16.safetensors"), "model.fp16"),
+    **{
+        f"method-{method}": (quantized(quant_method=method), f"quant_method = '{method}'")
+        for method in (
+            *("awq", "gptq", "fp8", "compressed-tensors", "bitsandbytes", "mxfp4", "hqq", "eetq"),
+            *("quanto", "torchao", "a-method-of-tomorrow"),
+        )
+    },
+    "method-of-a-section": (
+        quantized("text_config", quant_method="awq"),
+        "text_config.quantization_config",
+    ),
+    "method-left-out": (quantized(load_in_4bit=True), "'bitsandbytes'"),
+    "method-unnamed": (quantized(bits=4), "names no quant_method"),
+    "older-compressed-tensors": (
+        lambda s: edit_json(
+            s / "config.json", compression_config={"quant_method": "compressed-tensors"}
+        ),
+        "compression_config",
+    ),
+    "mlx": (lambda s: edit_json(s / "config.json", quantization={"bits": 4}), "'mlx'"),
+    "model-optimizer-without-its-file": (
+        quantized(quant_method="modelopt"),
+        "hf_quant_config.json is missing",
+    ),
+    "model-optimizer-in-another-format": (
+        lambda s: (s / "hf_quant_config.json").write_text(
+            '{"quantization": {"quant_algo": "W4A8_AWQ"}}'
+        ),
+        "W4A8_AWQ",
+    ),
+    **{
+        f"scales-{suffix}": (with_tensor(suffix), f"up_proj.{suffix} (F32) is of a quantization")
+        for suffix in (
+            *("weight_scale", "weight_scale_inv", "scales", "weight.absmax"),
+            "weight.quant_state.bitsandbytes__nf4",
+        )
+    },
+    "packed-qweight": (with_tensor("qweight", "I32"), "up_proj.qweight (I32)"),
+    "packed-weight": (with_tensor("weight", "U8", 1), "up_proj.weight (U8)"),
+    "fp8-without-scales": (with_tensor("weight", "F8_E4M3", 1), "up_proj.weight (F8_E4M3)"),
     "pickle-alone": (lambda s: (s / SINGLE).rename(s / "pytorch_model.bin"), "are pickles"),
 }
 

@@ -39,9 +39,7 @@ def test_every_model_gets_a_plan_or_a_reason(
         spec |= {"engine": {"backend": "PyTorch" if FAMILIES[family].pytorch else "Reference"}}
     on_processors = spec.get("engine") == {"backend": "Reference"}
     device = [] if on_processors else ["--gpu", gpu]
-    code = main(
-        ["plan", "-f", resource(tmp_path, spec), "--facts", checkpoint(family), *device]
-    )
+    code = main(["plan", "-f", resource(tmp_path, spec), "--facts", checkpoint(family), *device])
     printed = capsys.readouterr()
 
     assert (code, "DoesNotFit" in printed.out) in {(0, False), (3, True)}
