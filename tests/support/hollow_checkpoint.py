@@ -6,8 +6,14 @@ Inspect reads nothing else, so its tests need no torch.
 import json
 import struct
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from math import prod
 from pathlib import Path
 from typing import Any
+
+from mm_api.checkpoint import CheckpointError, Dimensions
+from mm_api.families import FAMILIES
+from mm_api.families.detection import resolve
 
 LLAVA_CONFIG: Mapping[str, Any] = {
     "architectures": ["LlavaForConditionalGeneration"],
@@ -53,22 +59,59 @@ def write_safetensors(path: Path, tensors: Mapping[str, tuple[str, Sequence[int]
         file.truncate(file.tell() + end)  # zeros that take no room: some have gigabytes
 
 
+Tensors = dict[str, tuple[str, Sequence[int]]]
+
+
+def described(dimensions: Dimensions, dtype: str = "F16") -> Tensors:
+    """Return a weight of each layer that configurations describe, embedding and output matrix."""
+    text, encoder, vision = dimensions.text, dimensions.encoder, dimensions.vision
+    ends = (text.vocabulary_size, text.hidden_size)
+    shapes: dict[str, tuple[int, ...]] = dict.fromkeys(
+        ("model.embed_tokens.weight", "lm_head.weight"), ends
+    )
+    parts = {
+        "model.decoder" if encoder else "model.language_model": text,
+        "model.encoder": encoder,
+        "model.vision_tower": vision,
+    }
+    for name, part in parts.items():
+        for layer in range(part.layers if part else 0):
+            assert part is not None
+            shapes[f"{name}.layers.{layer}.norm.weight"] = (part.hidden_size,)
+    for layer in range(text.cross_attention_layers or 0):
+        shapes[f"model.language_model.layers.{layer}.cross_attn_attn_gate"] = (1,)
+    return {name: (dtype, shape) for name, shape in shapes.items()}
+
+
 def write_checkpoint(directory: Path, config: Mapping[str, Any] = LLAVA_CONFIG) -> Path:
-    """Write a checkpoint with 88 float16 and 8 float32 parameters; return its directory."""
+    """Write a checkpoint, most of it in float16; return its folder."""
     directory.mkdir(parents=True, exist_ok=True)
     (directory / "config.json").write_text(json.dumps(config))
     for name in ("tokenizer.json", "tokenizer_config.json"):
         (directory / name).write_text("{}")
     (directory / "preprocessor_config.json").write_text('{"do_resize": true}')
-    write_safetensors(directory / "model.safetensors", {"a": ("F16", (8, 11)), "b": ("F32", (8,))})
+    write_safetensors(directory / "model.safetensors", hollow_tensors(config))
     return directory
+
+
+def hollow_tensors(config: Mapping[str, Any] = LLAVA_CONFIG) -> Tensors:
+    """Return the tensors of a checkpoint, and of what config.json does not describe, two."""
+    known: Tensors = {}
+    with suppress(CheckpointError):  # the test is about config.json
+        known = described(FAMILIES[resolve(dict(config), None)].dimensions(dict(config), {}, {}))
+    return known | {"a": ("F16", (8, 11)), "b": ("F32", (8,))}
+
+
+LLAVA_PARAMETERS = sum(prod(shape) for _, shape in hollow_tensors().values())
 
 
 def shard(directory: Path) -> None:
     """Replace the single weight file by two shards and their index."""
     (directory / "model.safetensors").unlink()
     first, second = (f"model-0000{number}-of-00002.safetensors" for number in (1, 2))
-    write_safetensors(directory / first, {"a": ("F16", (8, 11))})
-    write_safetensors(directory / second, {"b": ("F32", (8,))})
-    index = {"metadata": {"total_size": 208}, "weight_map": {"a": first, "b": second}}
+    tensors = hollow_tensors()
+    last = {"b": tensors.pop("b")}
+    write_safetensors(directory / first, tensors)
+    write_safetensors(directory / second, last)
+    index = {"weight_map": dict.fromkeys(tensors, first) | {"b": second}}
     (directory / "model.safetensors.index.json").write_text(json.dumps(index))

@@ -16,8 +16,9 @@ from support.model_configs import folder_of
 Header = dict[str, tuple[str, list[int]]]
 
 _BYTES = {"U8": 1, "F8_E4M3": 1, "BF16": 2, "F32": 4}
-TOWER = 1_000_000
-"""Numbers of the tower, as one tensor."""
+TOWER_LAYERS = 32
+TOWER = TOWER_LAYERS * 31_250
+"""Numbers of the tower, as one tensor a layer."""
 
 
 def matrices(config: Mapping[str, Any]) -> Iterator[tuple[str, int, int]]:
@@ -42,8 +43,9 @@ def tensors(config: Mapping[str, Any], kind: str, kept: str = "") -> Header:
         "model.embed_tokens.weight": ("BF16", [words, hidden]),
         "lm_head.weight": ("BF16", [words, hidden]),
         "model.norm.weight": ("BF16", [hidden]),
-        "visual.blocks.weight": ("BF16", [TOWER]),
     }
+    for layer in range(TOWER_LAYERS):
+        found[f"visual.blocks.{layer}.norm1.weight"] = ("BF16", [TOWER // TOWER_LAYERS])
     for layer in range(config["num_hidden_layers"]):
         keys = hidden // config["num_attention_heads"] * config["num_key_value_heads"]
         for name, size in (("q", hidden), ("k", keys), ("v", keys)):

@@ -23,7 +23,7 @@ GROUP = 16
 _WEIGHT = ".weight"
 _SCALE = ".weight_scale"
 _GLOBAL_SCALE = ".weight_scale_2"
-_SCALES = (_SCALE, _GLOBAL_SCALE, ".input_scale", ".k_scale", ".v_scale")
+SCALES = (_SCALE, _GLOBAL_SCALE, ".input_scale", ".k_scale", ".v_scale")
 _PACKED = {"U8": "NVFP4", "F8_E4M3": "FP8"}
 _MATRIX = 2
 _READ = ("FP8", "NVFP4")
@@ -53,7 +53,7 @@ def counted(entries: Mapping[str, Mapping[str, Any]]) -> Counted:
     quantized: dict[str, int] = {}
     kinds, kept = set[str](), Counter[str]()
     for name, entry in entries.items():
-        if name.endswith(_SCALES):
+        if name.endswith(SCALES):
             continue
         module, shape = name.removesuffix(_WEIGHT), list(entry["shape"])
         kind = _PACKED.get(str(entry["dtype"]))

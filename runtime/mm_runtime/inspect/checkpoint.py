@@ -21,6 +21,7 @@ from mm_api.families.detection import resolve
 from mm_api.families.family import Family
 from mm_api.families.layouts import TOKENIZER_FILES, OtherLayout
 from mm_api.families.processor_files import check_processor
+from mm_api.families.stored_weights import check_stored
 from mm_runtime.base.containment import check_contained
 from mm_runtime.errors import InspectRefusedError, SourceEscapesError
 from mm_runtime.inspect import weights
@@ -151,6 +152,14 @@ def _inspect(source: Path, options: InspectOptions) -> ModelFacts:
     stored = _weights(source, family, config, options)
     if found.layout is not None:
         check_shapes(source, stored, found.layout.shapes(config))
+    elif stored.format == "safetensors" and FAMILIES[family].architectures:
+        check_stored(
+            weights.read_headers(source, stored.files),
+            config,
+            FAMILIES[family],
+            dimensions,
+            packed=stored.quantized is not None,
+        )
     tokenizer = tokenizer_source(source, family)
     return ModelFacts(
         family=family,

@@ -9,7 +9,7 @@ from pathlib import Path
 from mm_api.documents.model_facts import InspectReason
 from mm_api.families.layouts import Shapes
 from mm_runtime.errors import InspectRefusedError
-from mm_runtime.inspect.weights import SHOWN, Weights, read_header
+from mm_runtime.inspect.weights import SHOWN, Weights, read_headers
 
 
 def check_shapes(source: Path, stored: Weights, expected: Shapes) -> None:
@@ -28,11 +28,8 @@ def check_shapes(source: Path, stored: Weights, expected: Shapes) -> None:
             "this layout is read from safetensors only, and the weights are pickles: save them as"
             " safetensors"
         )
-    found = {
-        name: tuple(entry["shape"])
-        for file in stored.files
-        for name, entry in read_header(source / file).items()
-    }
+    headers = read_headers(source, stored.files)
+    found = {name: tuple(entry["shape"]) for name, entry in headers.items()}
     missing = [name for name in expected if name not in found]
     if missing:
         more = " ..." if missing[SHOWN:] else ""

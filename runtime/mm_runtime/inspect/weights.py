@@ -4,7 +4,7 @@ import json
 import math
 import struct
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -169,6 +169,15 @@ def read_header(path: Path) -> dict[str, Any]:
     return dict(header)
 
 
+def read_headers(source: Path, files: Iterable[str]) -> dict[str, Any]:
+    """Return the tensors of several files; those in a folder have its name in front."""
+    return {
+        f"{folder}{slash}{name}": entry
+        for folder, slash, _, file in ((*one.rpartition("/"), one) for one in files)
+        for name, entry in read_header(source / file).items()
+    }
+
+
 def _check_index(source: Path, index: str, files: tuple[str, ...]) -> None:
     """Refuse an index whose files are not all there."""
     if not files:
@@ -206,12 +215,12 @@ def _check_shards(
 def _summary(source: Path, headers: Mapping[str, dict[str, Any]]) -> Weights:
     entries = {name: entry for header in headers.values() for name, entry in header.items()}
     exported = (source / HF_QUANT_CONFIG).is_file()
-    if not exported:
-        check_floats(entries)
     elements: Counter[str] = Counter()
     for name, header in headers.items():
         for tensor, entry in header.items():
             elements[str(entry.get("dtype"))] += _elements(f"{name}: tensor {tensor}", entry)
+    if not exported:
+        check_floats(entries)
     if not elements.total():
         raise _invalid(f"{', '.join(headers)}: no tensor in it")
     found = Weights(

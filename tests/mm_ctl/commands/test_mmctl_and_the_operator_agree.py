@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections.abc import Callable
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,12 @@ def planned(source: Path, folder: Path) -> int:
     spec = folder / "model.yaml"
     spec.write_text(json.dumps(document({"engine": {"backend": "Reference"}})))
     return mmctl(["plan", "-f", str(spec), "--checkpoint", str(source), "-o", "json"])
+
+
+def no_image_processor(source: Path) -> None:
+    """Lose both files that an image processor may be in."""
+    for name in ("processor_config.json", "preprocessor_config.json"):
+        (source / name).unlink()
 
 
 def second_shard_missing(source: Path) -> None:
@@ -91,10 +98,51 @@ def with_tensor(suffix: str, dtype: str = "F32", size: int = 4) -> Change:
     return write
 
 
+LAYER = "language_model.model.layers"
+EMBEDDING = "language_model.model.embed_tokens.weight"
+
+
+def without(words: str) -> Change:
+    """Return what removes every tensor whose name holds these words."""
+
+    def write(source: Path) -> None:
+        tensors = read_tensors(source / SINGLE)
+        write_tensors(source / SINGLE, {k: v for k, v in tensors.items() if words not in k})
+
+    return write
+
+
+def renamed(old: str, new: str) -> Change:
+    """Return what replaces words in the names of tensors."""
+
+    def write(source: Path) -> None:
+        tensors = read_tensors(source / SINGLE)
+        write_tensors(source / SINGLE, {k.replace(old, new): v for k, v in tensors.items()})
+
+    return write
+
+
+def reshaped(name: str, *shape: int) -> Change:
+    """Return what cuts a tensor, or gives its numbers another shape."""
+
+    def write(source: Path) -> None:
+        tensors = read_tensors(source / SINGLE)
+        entry, content = tensors[name]
+        tensors[name] = ({**entry, "shape": shape}, content[: 4 * prod(shape)])
+        write_tensors(source / SINGLE, tensors)
+
+    return write
+
+
+def configured(**changes: Any) -> Change:
+    """Return what changes config.json."""
+    return lambda source: edit_json(source / "config.json", **changes)
+
+
 REFUSED: dict[str, tuple[Change, str]] = {
     "no-tokenizer": (lambda s: (s / "tokenizer.json").unlink(), "tokenizer.json"),
     "no-image-processor": (
-        lambda s: [(s / f"{one}processor_config.json").unlink() for one in ("", "pre")],
+        no_image_processor,
         "preprocessor_config.json",
     ),
     "no-weights": (lambda s: (s / SINGLE).unlink(), "No weights"),
@@ -143,6 +191,28 @@ REFUSED: dict[str, tuple[Change, str]] = {
     "packed-qweight": (with_tensor("qweight", "I32"), "up_proj.qweight (I32)"),
     "packed-weight": (with_tensor("weight", "U8", 1), "up_proj.weight (U8)"),
     "fp8-without-scales": (with_tensor("weight", "F8_E4M3", 1), "up_proj.weight (F8_E4M3)"),
+    "layer-without-mlp": (without("layers.3.mlp"), "lacks mlp.down_proj.weight"),
+    "layer-without-a-norm": (
+        without(f"{LAYER}.0.input_layernorm"),
+        f"layer 0 of {LAYER} lacks input_layernorm.weight, which layer 1 has",
+    ),
+    "layer-missing": (without(f"{LAYER}.2."), "lack layer 2; config.json says 4 layers"),
+    "layer-too-many": (configured(text_config={"num_hidden_layers": 3}), "have layer 3"),
+    "layer-too-few": (configured(vision_config={"num_hidden_layers": 5}), "lack layer 4"),
+    "weight-renamed": (renamed("layers.1.mlp.up_proj", "layers.1.mlp.w3"), "lacks mlp.up_proj"),
+    "weight-left-over": (with_tensor("bias"), "has mlp.up_proj.bias, which layer 0 has not"),
+    "tower-missing": (without("vision_tower"), "no layer of the vision tower"),
+    "layer-of-the-tower": (without("encoder.layers.1.mlp.fc1"), "lacks mlp.fc1.bias"),
+    "language-model-missing": (without("language_model"), "no layer of the language model"),
+    "head-missing": (without("lm_head"), "no lm_head.weight"),
+    "embedding-missing": (without("embed_tokens"), "no embedding"),
+    "halved": (reshaped(f"{LAYER}.1.mlp.up_proj.weight", 160, 128), "config.json says [320, 128]"),
+    "norm-halved": (reshaped(f"{LAYER}.1.input_layernorm.weight", 64), "most layers have [128]"),
+    "transposed": (reshaped(f"{LAYER}.1.mlp.up_proj.weight", 128, 320), "says [320, 128]"),
+    "embedding-halved": (reshaped(EMBEDDING, 45, 128), "config.json says [91, 128]"),
+    "another-vocabulary": (configured(text_config={"vocab_size": 92}), "says [92, 128]"),
+    "another-width": (configured(text_config={"intermediate_size": 640}), "says [128, 640]"),
+    "other-heads": (configured(text_config={"num_key_value_heads": 4}), "says [128, 128]"),
     "pickle-alone": (lambda s: (s / SINGLE).rename(s / "pytorch_model.bin"), "are pickles"),
 }
 

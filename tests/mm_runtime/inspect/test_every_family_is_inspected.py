@@ -6,13 +6,15 @@ from typing import Any
 
 import pytest
 
+from mm_api.checkpoint import Dimensions
 from mm_api.documents.model_facts import InspectReason
 from mm_api.families import FAMILIES
 from mm_runtime.errors import InspectRefusedError
 from mm_runtime.inspect.checkpoint import InspectOptions, inspect
 from mm_runtime.inspect.report import facts_report
+from mm_runtime.inspect.weights import read
 from mm_runtime.sources.identity import PARTS
-from support.hollow_checkpoint import write_safetensors
+from support.hollow_checkpoint import described, write_safetensors
 from support.model_configs import FOLDERS, MODELS, facts_of
 
 LIMIT_BYTES = 4096
@@ -22,14 +24,18 @@ def source_of(family: str, folder: Path) -> Path:
     """Return a checkpoint of a family: its real configuration, hollow weights in its layout."""
     MODELS[family].write(folder)
     (folder / "model.safetensors.index.json").unlink(missing_ok=True)
-    tensors: dict[str, tuple[str, tuple[int, ...]]] = {"a": ("BF16", (8, 11))}
+    facts = facts_of(family)
+    found = Dimensions(facts.text, facts.vision, facts.encoder)
+    tensors = described(found, "BF16")
     config = MODELS[family].files.get("config.json", {})
     if (layout := FAMILIES[family].layout_of(config)) is not None:  # its weights are compared
         tensors = {name: ("BF16", shape) for name, shape in layout.shapes(config).items()}
     if family == "vila":
+        tensors["projector.weight"] = ("BF16", (8, 11))
         for part in PARTS:
             (folder / part).mkdir(exist_ok=True)
-            write_safetensors(folder / part / "model.safetensors", tensors)
+            mine = {name: one for name, one in tensors.items() if _part(name) == part}
+            write_safetensors(folder / part / "model.safetensors", mine)
         (folder / "llm" / "tokenizer.json").write_text("{}")
     elif family == "nmt":
         (folder / "model.pt").write_bytes(bytes(352))
@@ -40,6 +46,13 @@ def source_of(family: str, folder: Path) -> Path:
     if FAMILIES[family].own_adapters is not None:
         write_own_adapters(folder, family)
     return folder
+
+
+def _part(name: str) -> str:
+    """Return the folder that VILA keeps a tensor in."""
+    return {"model.vision_tower": "vision_tower", "projector": "mm_projector"}.get(
+        ".".join(name.split(".")[: 2 if name.startswith("model") else 1]), "llm"
+    )
 
 
 def write_own_adapters(folder: Path, family: str) -> None:
@@ -78,10 +91,16 @@ def test_facts_of_every_family(family: str, tmp_path: Path) -> None:
 
 
 def test_parts_of_vila_are_added(tmp_path: Path) -> None:
-    """Three folders of 88 parameters each."""
-    facts = inspect(source_of("vila", tmp_path / "source"), InspectOptions())
+    """Three folders, each with weights of its own."""
+    source = source_of("vila", tmp_path / "source")
+    facts = inspect(source, InspectOptions())
 
-    assert (facts.parameters, facts.weight_bytes > 3 * 176, facts.dtype) == (264, True, "bfloat16")
+    found = [read(source / part, allow_pickle=False, config_dtype=None) for part in PARTS]
+    assert (facts.parameters, facts.weight_bytes, facts.dtype) == (
+        sum(part.parameters for part in found),
+        sum(part.bytes for part in found),
+        "bfloat16",
+    )
 
 
 def test_fairseq_needs_consent(tmp_path: Path) -> None:
@@ -183,7 +202,7 @@ def test_own_adapters_are_counted(tmp_path: Path) -> None:
     own = FAMILIES["phi4-multimodal"].own_adapters
     assert own is not None
     assert facts.own_adapter_parameters == 2 * own.parameters(facts.text, 1)
-    assert facts.parameters == 88
+    assert facts.parameters == read(source, allow_pickle=False, config_dtype=None).parameters
     assert inspect(source, InspectOptions()).source_digest != facts.source_digest
 
 

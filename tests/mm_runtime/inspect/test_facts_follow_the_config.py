@@ -9,7 +9,12 @@ import pytest
 from mm_api.documents.model_facts import ModelFacts, TextFacts, VisionFacts
 from mm_api.families.detection import detect
 from mm_runtime.inspect.checkpoint import InspectOptions, inspect
-from support.hollow_checkpoint import LLAVA_CONFIG, shard, write_checkpoint
+from support.hollow_checkpoint import (
+    LLAVA_CONFIG,
+    LLAVA_PARAMETERS,
+    shard,
+    write_checkpoint,
+)
 
 # config.json of llava-hf/llava-1.5-7b-hf, the parts that count: text_config has no sizes at all.
 LLAVA_7B: dict[str, Any] = {
@@ -94,7 +99,11 @@ def test_weights_are_counted_from_headers(tmp_path: Path, *, sharded: bool) -> N
         shard(source)
     facts = facts_of(source)
     on_disk = sum(path.stat().st_size for path in source.glob("*.safetensors"))
-    assert (96, on_disk, "float16") == (facts.parameters, facts.weight_bytes, facts.dtype)
+    assert (LLAVA_PARAMETERS, on_disk, "float16") == (
+        facts.parameters,
+        facts.weight_bytes,
+        facts.dtype,
+    )
 
 
 def test_allowed_pickle(tmp_path: Path) -> None:

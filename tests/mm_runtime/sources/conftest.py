@@ -1,12 +1,13 @@
 """A checkpoint with large weights, served by the Hub's protocol and by S3."""
 
+import os
 import random
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from support.hollow_checkpoint import write_checkpoint, write_safetensors
+from support.hollow_checkpoint import hollow_tensors, write_checkpoint, write_safetensors
 from support.hub_server import Hub, serving_hub
 
 ELEMENTS = 6 * 1024 * 1024
@@ -18,10 +19,9 @@ def large_checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A checkpoint whose weights are sampled, not read; of random bytes, so that none repeat."""
     directory = write_checkpoint(tmp_path_factory.mktemp("large") / "checkpoint")
     weights = directory / "model.safetensors"
-    write_safetensors(weights, {"a": ("F16", (ELEMENTS,))})
-    header = weights.stat().st_size - 2 * ELEMENTS
+    write_safetensors(weights, hollow_tensors() | {"a": ("F16", (ELEMENTS,))})
     with weights.open("r+b") as file:
-        file.seek(header)
+        file.seek(-2 * ELEMENTS, os.SEEK_END)
         file.write(random.Random(0).randbytes(2 * ELEMENTS))  # noqa: S311 (no secret)
     (directory / "README.md").write_text("not part of the checkpoint")
     return directory
