@@ -14,8 +14,9 @@ from mm_api.checkpoint.values import JsonObject
 SINGLE: Final = "model.safetensors"
 INDEX: Final = "model.safetensors.index.json"
 PICKLE_INDEX: Final = "pytorch_model.bin.index.json"
-_CHOICES: Final = ((SINGLE, INDEX), ("pytorch_model.bin", PICKLE_INDEX))
-"""In the order of transformers 5.23 (modeling_utils._get_resolved_checkpoint_files)."""
+_CHOICES: Final = (SINGLE, INDEX, "pytorch_model.bin", PICKLE_INDEX)
+"""In the order of transformers 5.23 (modeling_utils._get_resolved_checkpoint_files), after what
+`transformers_weights` of config.json names."""
 
 _LOOSE: Final = ("pytorch_model*.bin", "model*.pt")
 """Pickles without an index; the latter as FairSeq writes them."""
@@ -34,15 +35,17 @@ def weight_files(
         names: of the files of one folder.
         read: returns a JSON file of it, empty where it cannot be read.
     """
-    for single, index in _CHOICES:
-        if single in names:
-            return None, (single,)
-        if index in names:
-            named = read(index).get("weight_map")
-            values = named.values() if isinstance(named, dict) else ()
-            return index, tuple(sorted({str(name) for name in values}))
-    loose = (one for pattern in _LOOSE for one in names if fnmatchcase(one, pattern))
-    return None, tuple(sorted(loose))
+    named = read("config.json").get("transformers_weights") if "config.json" in names else None
+    ordered = (named, *_CHOICES) if isinstance(named, str) else _CHOICES
+    chosen = next((one for one in ordered if one in names), None)
+    if chosen is None:
+        loose = (one for pattern in _LOOSE for one in names if fnmatchcase(one, pattern))
+        return None, tuple(sorted(loose))
+    if not chosen.endswith(".json"):
+        return None, (chosen,)
+    listed = read(chosen).get("weight_map")
+    values = listed.values() if isinstance(listed, dict) else ()
+    return chosen, tuple(sorted({str(name) for name in values}))
 
 
 def without_copies(names: Collection[str], read: Callable[[str], JsonObject]) -> frozenset[str]:

@@ -78,10 +78,11 @@ def read(source: Path, *, allow_pickle: bool, config_dtype: str | None) -> Weigh
             f"No weights: neither {SINGLE} nor {INDEX} exists. {source} holds: {listing(source)}."
             + (f" {_few(others)} is read by no loader of transformers." if others else ""),
         )
-    if index == INDEX or files == (SINGLE,):
+    if all(name.endswith(".safetensors") for name in files):
         headers = {name: read_header(source / name) for name in files}
-        if index == INDEX:
-            _check_shards(read_object(source / INDEX, R.WEIGHTS_INVALID)["weight_map"], headers)
+        if index is not None:
+            weight_map = read_object(source / index, R.WEIGHTS_INVALID)["weight_map"]
+            _check_shards(index, weight_map, headers)
         return _summary(source, headers)
     if not allow_pickle:
         raise InspectRefusedError(
@@ -195,19 +196,19 @@ def _check_index(source: Path, index: str, files: tuple[str, ...]) -> None:
 
 
 def _check_shards(
-    weight_map: Mapping[str, object], headers: Mapping[str, Mapping[str, Any]]
+    index: str, weight_map: Mapping[str, object], headers: Mapping[str, Mapping[str, Any]]
 ) -> None:
     """Refuse shards that hold other tensors than their index says: they are of two checkpoints."""
     for tensor, shard in weight_map.items():
         if tensor not in headers[str(shard)]:
-            raise _invalid(f"{INDEX} says that {tensor} is in {shard}, and it is not")
+            raise _invalid(f"{index} says that {tensor} is in {shard}, and it is not")
     for shard, header in headers.items():
         stale = sorted(tensor for tensor in header if weight_map.get(tensor) != shard)
         if stale:
             stated = weight_map.get(stale[0])
             where = "in no file" if stated is None else f"in {stated}"
             raise _invalid(
-                f"{shard} holds {_few(stale)}, which {INDEX} says to be {where}: the shard is of"
+                f"{shard} holds {_few(stale)}, which {index} says to be {where}: the shard is of"
                 " another checkpoint"
             )
 

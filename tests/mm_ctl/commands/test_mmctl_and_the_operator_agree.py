@@ -246,6 +246,13 @@ def shards_beside(source: Path) -> None:
     kept.rename(source / SINGLE)
 
 
+def named_by_the_configuration(source: Path) -> None:
+    """Keep the weights under another name, beside a file of the usual name that is none."""
+    (source / SINGLE).rename(source / "converted.safetensors")
+    (source / SINGLE).write_bytes(b"of another program")
+    edit_json(source / "config.json", transformers_weights="converted.safetensors")
+
+
 def half_precision_beside(source: Path) -> None:
     """Put a variant with its own index beside the weights."""
     (source / "model.safetensors.index.fp16.json").write_text("{}")
@@ -257,6 +264,7 @@ ACCEPTED: dict[str, Change] = {
     "in-shards": shard,
     "consolidated": copied_weights("consolidated.safetensors"),
     "variant": half_precision_beside,
+    "named-by-config": named_by_the_configuration,
     "pickle": copied_weights("pytorch_model.bin"),
     "shards-and-single": shards_beside,
     "stored-float32": lambda s: edit_json(s / "config.json", dtype="bfloat16"),
