@@ -20,6 +20,7 @@ _SHARED = frozenset(
     {
         *("detection", "family", "known_classes", "layouts", "look_alikes", "prompt"),
         *("upstream_classes", "internvl_chat", "phi3_v", "processor_files"),
+        "stored_weights",
     }
 )
 """Modules of the registry that are no family's."""
