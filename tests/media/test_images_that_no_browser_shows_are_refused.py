@@ -65,7 +65,7 @@ REFUSED = {
     ),
     "png-of-a-cut-stream": (png((4, 4), 8, RGB, [], stream=STREAM[:-9]), "truncated"),
     "png-whose-chunk-is-cut": (PNG[:60], "'IDAT' has fewer bytes than"),
-    "png-without-width": (png((0, 4), 8, RGB, [b""] * 4), "damaged"),
+    "png-without-width": (png((0, 4), 8, RGB, [b""] * 4), "promises no rows or no columns"),
     "png-without-pixels": (PNG[:33] + PNG[-12:], "damaged"),
     "png-of-an-unknown-filter": (
         png((4, 1), 8, GREY, [], stream=zlib.compress(b"\x09abcd")),
@@ -73,7 +73,7 @@ REFUSED = {
     ),
     "jpeg-of-more-rows": (of_height(jpeg(), 400), "premature end of data segment"),
     "jpeg-of-fewer-rows": (of_height(jpeg(), 16), "extraneous bytes"),
-    "jpeg-without-rows": (of_height(jpeg(), 0), "damaged"),
+    "jpeg-without-rows": (of_height(jpeg(), 0), "promises no rows or no columns"),
     "jpeg-cut-in-half": (jpeg()[: len(jpeg()) // 2], "premature end of data segment"),
     "jpeg-cut-in-half-and-ended": (
         jpeg()[: len(jpeg()) // 2] + b"\xff\xd9",

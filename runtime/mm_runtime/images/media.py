@@ -33,6 +33,9 @@ PngImagePlugin.MAX_TEXT_MEMORY = 4 << 20
 
 _BAND_ROWS = 256
 
+_NO_PIXELS = {"not identified by this driver": "its header promises no rows or no columns"}
+"""What Pillow says of a header without a size -> what it means."""
+
 _WHITE = (255, 255, 255)
 
 _PLAIN = frozenset({"L", "RGB", "CMYK"})
@@ -104,7 +107,8 @@ def opened(
     except MemoryError:
         raise BadImageError("the image needs more memory than its decoder may take") from None
     except Exception as error:  # noqa: BLE001 - decoders raise SyntaxError, struct.error, EOFError...
-        raise BadImageError(f"the image is damaged or truncated ({error})") from None
+        problem = _NO_PIXELS.get(str(error), str(error))
+        raise BadImageError(f"the image is damaged or truncated ({problem})") from None
 
 
 def decode(encoded: bytes, *, max_pixels: int) -> Image.Image:
