@@ -4,6 +4,7 @@ python tools/generate_parameters_page.py           write
 python tools/generate_parameters_page.py --check   exit 1 when the page is not what the table says
 """
 
+import json
 import sys
 from pathlib import Path
 from typing import Final
@@ -20,6 +21,7 @@ from mm_runtime.gateway.api.parameters import (
     Parameter,
     endpoints_of,
 )
+from mm_runtime.gateway.api.unused import NOT_USED, OF_MESSAGES
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 
@@ -29,9 +31,27 @@ _HEAD: Final = """\
 
 What the gateway refuses, and this page, come from one table. *acts*: the parameter does what it
 says. *refused*: 400 with `param` and `code: unsupported_parameter`, unless its value is null or
-means that it is not used. Parameters that are not listed are refused as `unknown_parameter`.
+means that it is not used (see below). Parameters that are not listed are refused as
+`unknown_parameter`, unless they are null.
 
 C: `/v1/chat/completions`, T: `/v1/completions`.
+
+"""
+
+_UNUSED: Final = """
+## Not used
+
+SDKs write defaults out, and parameters of other servers. One table for `/v1/chat/completions`,
+`/v1/completions`, `/v1/responses`, `/tokenize` and, for other servers' parameters, transcriptions:
+
+- null is the same as absent, of every field and of fields that are unknown; in a form a field
+  without text is.
+- A value of this list changes nothing and is taken, also of a parameter that acts nowhere.
+- Any other value of a parameter that acts nowhere is refused by name. No value is ignored.
+
+Messages: an assistant's `content` may be absent, null, empty or an empty list; a call may lack
+`type`, `id` and `arguments`, which may also be an object; `function_call` and the role `function`
+are read as `tool_calls` and `tool`.
 
 """
 
@@ -81,11 +101,21 @@ def page() -> str:
         f"{_HEAD}{_heads('of')}{rows}"
         "\n## With one value only\n\n"
         f"| parameter | of | accepted |\n| --- | --- | --- |\n{others}"
-        f"{_ECHOES}{_unscored()}{_RESPONSES}{_heads()}"
+        f"{_UNUSED}{_unused()}{_ECHOES}{_unscored()}{_RESPONSES}{_heads()}"
         + "".join(_row(name, None, one) for name, one in RESPONSE_PARAMETERS.items())
         + f"{_AUDIO}{_heads()}"
         + "".join(_row(name, None, one) for name, one in AUDIO_PARAMETERS.items())
         + f"{_FAMILIES}{_by_family()}"
+    )
+
+
+def _unused() -> str:
+    """Return the values that mean that a parameter is not used."""
+    tables = {"": NOT_USED, " of a message": OF_MESSAGES}
+    return "".join(
+        f"- `{name}`{where}: {', '.join(f'`{json.dumps(one)}`' for one in values)}\n"
+        for where, table in tables.items()
+        for name, values in sorted(table.items())
     )
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import httpx
 import psutil
@@ -77,12 +78,22 @@ async def send_all(clients: Clients, count: int, chance: random.Random) -> None:
     assert psutil.Process().memory_info().rss - before < LEAK_BYTES
 
 
+async def document_of(*clients: httpx.AsyncClient) -> dict[str, Any]:
+    """Return one document of all paths: each gateway has those that its model serves."""
+    found = [(await client.get("/openapi.json")).json() for client in clients]
+    kinds = [one["components"]["schemas"] for one in found]
+    return {
+        "paths": {path: one for document in found for path, one in document["paths"].items()},
+        "components": {"schemas": {name: one for kind in kinds for name, one in kind.items()}},
+    }
+
+
 async def answered(folder: Path, count: int, seed: int) -> Clients:
     """Send so many requests to toy gateways and check each answer."""
     engine = ScoringEngine()
     with gateways(folder, engine) as (chat, audio):
         async with client_of(chat) as to_chat, client_of(audio) as to_audio:
-            document = (await to_chat.get("/openapi.json")).json()
+            document = await document_of(to_chat, to_audio)
             generator = Generator(document, KNOWN, seed, RARE, OFTEN)
             clients = Clients({False: to_chat, True: to_audio}, generator)
             await send_all(clients, count, random.Random(seed))  # noqa: S311 - a test's choices

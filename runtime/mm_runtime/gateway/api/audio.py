@@ -1,12 +1,14 @@
 """Wire types of OpenAI's transcriptions and translations."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, ValidationInfo, WithJsonSchema, field_validator
 
 from mm_runtime.gateway.api.openai import MAX_TOKENS, GenerationRequest
 from mm_runtime.gateway.api.schema_rules import NOT_TRUE, NULL, Rule, any_of, fields
+from mm_runtime.gateway.api.unused import OF_OTHER_SERVERS
 
 TRANSCRIBE, TRANSLATE = "transcribe", "translate"
 """As checkpoints name their tasks."""
@@ -29,6 +31,11 @@ class TranscriptionRequest(GenerationRequest):
     """Form of `POST /v1/audio/transcriptions`; all fields but the file are text."""
 
     task: ClassVar[str] = TRANSCRIBE
+    # All of a form is text: json.dumps, and Python's own spelling.
+    others: ClassVar[Mapping[str, tuple[object, ...]]] = {
+        name: tuple(text for one in values for text in (json.dumps(one), str(one)))
+        for name, values in OF_OTHER_SERVERS.items()
+    }
 
     file: bytes
     n: int | None = Field(default=None, ge=1, le=1)

@@ -15,8 +15,9 @@ from pydantic import (
 
 from mm_edge.json_cost import TEXT_BYTES
 from mm_runtime.gateway.api.schema_rules import NULL, Rule, any_of, fields
-from mm_runtime.gateway.api.tools import MAX_CALLS, ToolCall
-from mm_runtime.gateway.api.wire import Wire, form_or_null
+from mm_runtime.gateway.api.tools import MAX_CALLS, CalledFunction, ToolCall
+from mm_runtime.gateway.api.unused import OF_MESSAGES, UNUSED_IS_NULL
+from mm_runtime.gateway.api.wire import NullIs, Wire, form_or_null
 
 MAX_FPS = 240
 """More than videos have."""
@@ -45,7 +46,7 @@ class ImageUrl(Wire):
     """Where an image is: a `data:` URL or an http(s) URL."""
 
     url: Url
-    detail: Literal["auto", "low", "high"] = "auto"
+    detail: Annotated[Literal["auto", "low", "high"], NullIs("auto")] = "auto"
 
 
 class ImagePart(Wire):
@@ -127,7 +128,7 @@ Content = Annotated[
     Annotated[str, Tag("<string>")]
     | Annotated[
         list[ContentPart],
-        Field(min_length=1, max_length=MAX_PARTS, fail_fast=True),
+        Field(max_length=MAX_PARTS, fail_fast=True),
         Tag("<parts>"),
     ]
     | Annotated[None, Tag("<null>")],
@@ -138,43 +139,77 @@ Content = Annotated[
 class Message(Wire):
     """One turn of the conversation."""
 
-    role: Literal["system", "developer", "user", "assistant", "tool"]
-    content: Content
+    others = OF_MESSAGES
+
+    role: Annotated[
+        Literal["system", "developer", "user", "assistant", "tool", "function"],
+        AfterValidator(lambda role: "tool" if role == "function" else role),
+    ]
+    """`function` is what OpenAI called `tool` before."""
+
     tool_call_id: str | None = Field(default=None, max_length=256)
     """Of the role `tool`: which call it answers."""
 
     name: str | None = Field(default=None, max_length=64)
     # What OpenAI's client adds when an answer is sent back as part of the conversation.
-    refusal: None = None
+    refusal: Annotated[None, UNUSED_IS_NULL] = None
     annotations: Annotated[list[object], Field(max_length=0)] | None = None
     audio: None = None
-    function_call: None = None
-    tool_calls: Annotated[list[ToolCall], Field(max_length=MAX_CALLS)] | None = None
+    function_call: CalledFunction | None = None
+    """What `tool_calls` with one call was before."""
+
+    tool_calls: Annotated[list[ToolCall], Field(max_length=MAX_CALLS)] | None = Field(
+        default=None, validate_default=True
+    )
     """Of the role `assistant`: what it has called."""
+
+    content: Content = Field(default=None, validate_default=True)
 
     rules: ClassVar[Sequence[Rule]] = (
         any_of(
             fields({"role": {"const": "assistant"}}),
-            fields({"content": {"not": NULL}}, tool_calls=any_of(NULL, {"maxItems": 0})),
+            fields(
+                {"content": {"not": NULL}},
+                function_call=NULL,
+                tool_calls=any_of(NULL, {"maxItems": 0}),
+            ),
         ),
+        any_of(
+            fields({"role": {"enum": ["assistant", "tool", "function"]}}),
+            fields(content=any_of({"type": "string"}, NULL, {"minItems": 1})),
+        ),
+        any_of(fields(function_call=NULL), fields(tool_calls=any_of(NULL, {"maxItems": 0}))),
     )
-
-    @field_validator("content")
-    @classmethod
-    def _said(cls, content: Content, info: ValidationInfo) -> Content:
-        """Let only the assistant say nothing, as it does where it has called a tool."""
-        if content is None and info.data.get("role") != "assistant":
-            message = "expected a text or parts; only of the role assistant it may be null"
-            raise ValueError(message)
-        return content
 
     @field_validator("tool_calls")
     @classmethod
     def _called(cls, calls: list[ToolCall] | None, info: ValidationInfo) -> list[ToolCall] | None:
-        if calls and info.data.get("role") != "assistant":
+        called = info.data.get("function_call")
+        if (calls or called) and info.data.get("role") != "assistant":
             message = "only the role assistant calls tools"
             raise ValueError(message)
-        return calls
+        if calls and called:
+            message = "expected this or `function_call`, not both"
+            raise ValueError(message)
+        return [ToolCall.model_validate({"function": called})] if called else calls
+
+    @field_validator("content")
+    @classmethod
+    def _said(cls, content: Content, info: ValidationInfo) -> Content:
+        """Let only the assistant say nothing, and tools find nothing: templates want a text then.
+
+        Null stays where the assistant has called a tool.
+        """
+        role = info.data.get("role")
+        if content is None and role != "assistant":
+            message = "expected a text or parts; only of the role assistant it may be absent"
+            raise ValueError(message)
+        if content:
+            return content
+        if content == [] and role not in {"assistant", "tool"}:
+            message = "expected at least one part"
+            raise ValueError(message)
+        return None if content is None and info.data.get("tool_calls") else ""
 
 
 def _little_text(messages: list[Message]) -> list[Message]:

@@ -45,7 +45,8 @@ from mm_runtime.gateway.api.tools import (
     ToolChoice,
     Tools,
 )
-from mm_runtime.gateway.api.wire import Wire, form
+from mm_runtime.gateway.api.unused import NOT_USED, UNUSED_IS_NULL
+from mm_runtime.gateway.api.wire import NullIs, Wire, form
 from mm_runtime.gateway.api.written import WrittenRequest
 
 _INT64 = 2**63 - 1
@@ -70,13 +71,16 @@ MAX_LABELS = 16
 """OpenAI's limit on pairs of `metadata`."""
 
 
+Unserved = Annotated[None, UNUSED_IS_NULL]
+
+
 class StreamOptions(Wire):
     """What a stream holds besides the answer."""
 
-    include_usage: StrictBool = False
-    continuous_usage_stats: StrictBool = False
+    include_usage: Annotated[StrictBool, NullIs(default=False)] = False
+    continuous_usage_stats: Annotated[StrictBool, NullIs(default=False)] = False
     """No field of OpenAI's, spelt as vLLM does: every chunk says the usage so far."""
-    include_obfuscation: Literal[False] = False
+    include_obfuscation: Annotated[Literal[False], NullIs(default=False)] = False
 
 
 def _check_stops(stops: list[str]) -> list[str]:
@@ -125,10 +129,14 @@ Bias = Annotated[
 class GenerationRequest(Wire):
     """What completions and transcriptions have; names beside OpenAI's are vLLM's."""
 
+    others = NOT_USED
+
     model: str = Field(min_length=1)
     max_tokens: int | None = Field(default=None, ge=1, le=MAX_TOKENS)
     temperature: float | None = Field(default=None, ge=0, le=2)
-    top_p: float | None = Field(default=None, gt=0, le=1)
+    top_p: float | None = Field(default=None, ge=0, le=1)
+    """0: the likeliest token alone."""
+
     top_k: int | None = Field(default=None, ge=-1, le=INT31)
     """0 and -1: all."""
 
@@ -137,7 +145,7 @@ class GenerationRequest(Wire):
     presence_penalty: float | None = Field(default=None, ge=-2, le=2)
     frequency_penalty: float | None = Field(default=None, ge=-2, le=2)
     seed: int | None = Field(default=None, ge=-_INT64 - 1, le=_INT64)
-    stop: Stops | None = None
+    stop: Annotated[Stops | None, UNUSED_IS_NULL] = None
     stream: StrictBool | None = None
     stream_options: StreamOptions | None = None
     cache_salt: str | None = Field(default=None, min_length=1, max_length=256)
@@ -291,18 +299,18 @@ class ChatRequest(WrittenRequest, SampledRequest):
     """Options of the processor of images and videos, in its own words."""
 
     max_completion_tokens: int | None = Field(default=None, ge=1, le=MAX_TOKENS)
-    logprobs: StrictBool | None = None
+    logprobs: Annotated[StrictBool | None, UNUSED_IS_NULL] = None
     top_logprobs: int | None = Field(default=None, ge=0, le=MAX_LIKELIEST)
     tool_choice: ToolChoice | None = None
     parallel_tool_calls: StrictBool | None = None
-    # Not served; null means that the client does not use it.
+    # Not served; null, and the values of `unused`, mean that the client does not use it.
     audio: None = None
-    function_call: None = None
-    functions: None = None
-    modalities: None = None
+    function_call: Unserved = None
+    functions: Unserved = None
+    modalities: Unserved = None
     prediction: None = None
-    reasoning_effort: None = None
-    verbosity: None = None
+    reasoning_effort: Unserved = None
+    verbosity: Unserved = None
     web_search_options: None = None
     # Labels without effect on the answer.
     metadata: Annotated[dict[str, str], Field(max_length=MAX_LABELS)] | None = None
@@ -411,8 +419,8 @@ class CompletionRequest(SampledRequest):
 
     best_of: int | None = Field(default=None, ge=1, le=MAX_CHOICES)
     echo: StrictBool | None = None
-    logprobs: int | None = Field(default=None, ge=0, le=MAX_LIKELIEST)
-    suffix: None = None
+    logprobs: Annotated[int | None, UNUSED_IS_NULL] = Field(default=None, ge=0, le=MAX_LIKELIEST)
+    suffix: Unserved = None
 
     rules: ClassVar[Sequence[Rule]] = (
         any_of(

@@ -4,6 +4,7 @@ A parameter that does not act somewhere is refused there by name. Where no backe
 read all the same, with the one value that clients send who do not use it.
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -15,7 +16,7 @@ from mm_runtime.gateway.api.openai import (
     CompletionRequest,
     SampledRequest,
 )
-from mm_runtime.gateway.api.response_format import TextFormat
+from mm_runtime.gateway.api.unused import NOT_USED, is_unused
 from mm_runtime.gateway.errors import InvalidRequestError
 
 REFERENCE, TENSORRT, PYTORCH = "Reference", "TensorRT", "PyTorch"
@@ -39,14 +40,23 @@ class Parameter:
     """
 
     acts: frozenset[str]
-    says: str
+    says: str = ""
     unused: tuple[object, ...] = ()
 
 
-_OFF = (False,)
+def _table(rows: Mapping[str, Parameter]) -> Mapping[str, Parameter]:
+    """Return a table with the values of `unused`; they are all that acts nowhere can say."""
+    found: dict[str, Parameter] = {}
+    for name, one in rows.items():
+        unused = NOT_USED.get(name, ())
+        accepted = ", ".join(f"`{json.dumps(value)}`" for value in unused) or "null"
+        found[name] = replace(one, unused=unused, says=one.says or accepted)
+    return found
+
+
 _LABEL = "a label without effect on the answer"
 
-PARAMETERS: Mapping[str, Parameter] = {
+_CHATS_AND_TEXTS: Mapping[str, Parameter] = {
     "model": Parameter(_ALL, "the model, or one of its LoRA adapters"),
     "messages": Parameter(_ALL, "the conversation; images and videos of families that see them"),
     "prompt": Parameter(
@@ -55,34 +65,33 @@ PARAMETERS: Mapping[str, Parameter] = {
     "max_tokens": Parameter(_ALL, "most tokens of an answer; 0 with `echo`: the prompt alone"),
     "max_completion_tokens": Parameter(_ALL, "the same, and wins"),
     "temperature": Parameter(_ALL, "0: the likeliest token"),
-    "top_p": Parameter(_ALL, "mass of the tokens that are drawn from"),
+    "top_p": Parameter(_ALL, "mass of the tokens that are drawn from; 0: the likeliest token"),
     "top_k": Parameter(_ALL, "number of the tokens that are drawn from; 0, -1: all"),
-    "min_p": Parameter(_NOT_TENSORRT, "least part of the likeliest token's probability", (0,)),
+    "min_p": Parameter(_NOT_TENSORRT, "least part of the likeliest token's probability"),
     "seed": Parameter(_ALL, "the same answer again, from the same engine"),
     "presence_penalty": Parameter(_ALL, "subtracted from logits of tokens of the answer"),
     "frequency_penalty": Parameter(_ALL, "the same, for each time"),
     "repetition_penalty": Parameter(_ALL, "divides logits of tokens of prompt and answer"),
     "logit_bias": Parameter(_ALL, "token id -> what is added to its logit"),
     "min_tokens": Parameter(_ALL, "no end before so many"),
-    "ignore_eos": Parameter(_ALL, "the end token ends nothing", _OFF),
+    "ignore_eos": Parameter(_ALL, "the end token ends nothing"),
     "stop": Parameter(_ALL, "up to 4 texts that end the answer"),
-    "stop_token_ids": Parameter(_ALL, "tokens that end the answer", ([],)),
-    "skip_special_tokens": Parameter(_ALL, "false: special tokens have text", (True,)),
+    "stop_token_ids": Parameter(_ALL, "tokens that end the answer"),
+    "skip_special_tokens": Parameter(_ALL, "false: special tokens have text"),
     "n": Parameter(_ALL, "answers to each prompt; each takes a place"),
     "best_of": Parameter(_NOT_PYTORCH, "answers of which the `n` likeliest for their length count"),
-    "logprobs": Parameter(_ALL, "log probability of each token, before any sampling rule", _OFF),
+    "logprobs": Parameter(_ALL, "log probability of each token, before any sampling rule"),
     "prompt_logprobs": Parameter(
         _ONLY_REFERENCE,
         "the same of each token of a prompt without media, and so many of the likeliest; not of "
         "streams (see below)",
     ),
-    "top_logprobs": Parameter(_NOT_TENSORRT, "the same of the likeliest tokens", (0,)),
+    "top_logprobs": Parameter(_NOT_TENSORRT, "the same of the likeliest tokens"),
     "stream": Parameter(_ALL, "server-sent events"),
     "stream_options": Parameter(_ALL, "`include_usage`, `continuous_usage_stats`"),
     "response_format": Parameter(
         _ALL,
         "`json_object`, `json_schema`, `text`; `structural_tag` on Reference",
-        (TextFormat(type="text"),),
     ),
     "guided_json": Parameter(_ALL, "a JSON schema that the answer is of, or a text of one"),
     "guided_regex": Parameter(_ALL, "a pattern that the answer matches; on PyTorch since 1.2"),
@@ -97,49 +106,48 @@ PARAMETERS: Mapping[str, Parameter] = {
         _ALL,
         "functions that the model may call, where its chat template has tools; calls of earlier "
         "answers in `messages`, on PyTorch since 1.2",
-        ([],),
     ),
     "tool_choice": Parameter(
         _ALL,
         "`required`, or the function that is called, on TensorRT and PyTorch of models that write "
         "calls as bare JSON (Llama 3); `none` and `auto` act where `tools` do",
-        ("none", "auto"),
     ),
-    "parallel_tool_calls": Parameter(_ALL, "false: one call at the most", (True,)),
+    "parallel_tool_calls": Parameter(_ALL, "false: one call at the most"),
     "echo": Parameter(
         _NOT_PYTORCH,
         "the prompt stands before the answer; with `logprobs` its tokens have scores, on Reference "
         "(see below)",
-        _OFF,
     ),
-    "chat_template_kwargs": Parameter(_NOT_PYTORCH, "variables of the chat template", ({},)),
+    "chat_template_kwargs": Parameter(_NOT_PYTORCH, "variables of the chat template"),
     "mm_processor_kwargs": Parameter(
-        _ALL, "bounds of an image's pixels, of families that keep its shape", ({},)
+        _ALL, "bounds of an image's pixels, of families that keep its shape"
     ),
     "add_generation_prompt": Parameter(
-        _NOT_PYTORCH, "false: the prompt does not open the assistant's answer", (True,)
+        _NOT_PYTORCH, "false: the prompt does not open the assistant's answer"
     ),
     "continue_final_message": Parameter(
-        _NOT_PYTORCH, "the answer continues the last message, the assistant's", _OFF
+        _NOT_PYTORCH, "the answer continues the last message, the assistant's"
     ),
-    "store": Parameter(_NONE, "false", _OFF),
-    "service_tier": Parameter(_NONE, '`"auto"`, `"default"`', ("auto", "default")),
+    "store": Parameter(_NONE),
+    "service_tier": Parameter(_NONE),
     **dict.fromkeys(
         (
             *("audio", "function_call", "functions", "modalities"),
             *("prediction", "reasoning_effort", "suffix", "verbosity", "web_search_options"),
         ),
-        Parameter(_NONE, "null"),
+        Parameter(_NONE),
     ),
     "cache_salt": Parameter(
-        _ALL, "features of images, keys and values of prompts are shared with the same salt only"
+        _ALL,
+        "features of images, keys and values of prompts are shared with the same salt only",
     ),
     **dict.fromkeys(
         ("user", "metadata", "safety_identifier", "prompt_cache_key"), Parameter(_ALL, _LABEL)
     ),
 }
+PARAMETERS = _table(_CHATS_AND_TEXTS)
 
-RESPONSE_PARAMETERS: Mapping[str, Parameter] = {
+_RESPONSES: Mapping[str, Parameter] = {
     "model": PARAMETERS["model"],
     "input": Parameter(_ALL, "a text, or messages, calls and what they have found"),
     "instructions": Parameter(_ALL, "a message of the role system before all others"),
@@ -149,17 +157,18 @@ RESPONSE_PARAMETERS: Mapping[str, Parameter] = {
     **{name: PARAMETERS[name] for name in ("tools", "tool_choice", "parallel_tool_calls")},
     **{name: PARAMETERS[name] for name in ("store", "service_tier")},
     "stream_options": Parameter(_NONE, "`include_obfuscation` false"),
-    "background": Parameter(_NONE, "false"),
-    "include": Parameter(_NONE, "`[]`"),
-    "truncation": Parameter(_NONE, '`"disabled"`'),
+    "background": Parameter(_NONE),
+    "include": Parameter(_NONE),
+    "truncation": Parameter(_NONE),
     **dict.fromkeys(
         ("previous_response_id", "conversation", "max_tool_calls", "prompt", "reasoning"),
-        Parameter(_NONE, "null"),
+        Parameter(_NONE),
     ),
     **dict.fromkeys(
         ("metadata", "user", "safety_identifier", "prompt_cache_key"), Parameter(_ALL, _LABEL)
     ),
 }
+RESPONSE_PARAMETERS = _table(_RESPONSES)
 """Of `/v1/responses`; a request acts as the chat that it means."""
 
 
@@ -169,7 +178,7 @@ def _of_audio(*names: str) -> dict[str, Parameter]:
     return {name: replace(one, acts=one.acts & _NOT_PYTORCH) for name, one in found.items()}
 
 
-AUDIO_PARAMETERS: Mapping[str, Parameter] = {
+_AUDIO: Mapping[str, Parameter] = {
     "model": PARAMETERS["model"],
     "file": Parameter(_NOT_PYTORCH, "audio; of any length up to ten minutes on Reference"),
     "language": Parameter(_NOT_PYTORCH, "of the audio; without it Reference detects it"),
@@ -196,9 +205,10 @@ AUDIO_PARAMETERS: Mapping[str, Parameter] = {
             *("chunking_strategy", "include", "keywords", "known_speaker_names"),
             *("known_speaker_references", "languages", "stream_options"),
         ),
-        Parameter(_NONE, "null"),
+        Parameter(_NONE),
     ),
 }
+AUDIO_PARAMETERS = _table(_AUDIO)
 """Of transcriptions and translations."""
 
 NOT_SERVED = frozenset(name for name, one in PARAMETERS.items() if not one.acts)
@@ -225,7 +235,7 @@ def refuse_unserved(request: BaseModel, backend: str, *, calls_missing: str = ""
         if name not in request.model_fields_set:
             continue
         parameter, value = table[name], getattr(request, name)
-        if backend in parameter.acts or value is None or value in parameter.unused:
+        if backend in parameter.acts or is_unused(value, parameter.unused):
             continue
         if parameter.acts:  # elsewhere; what acts nowhere was refused when it was read
             raise InvalidRequestError(

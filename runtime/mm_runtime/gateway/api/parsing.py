@@ -1,5 +1,6 @@
 """Bytes of a request -> typed request, or an error that names the part and what was expected."""
 
+import json
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -24,6 +25,7 @@ from mm_runtime.gateway.api.responses import (
     places_of,
 )
 from mm_runtime.gateway.api.tokenization import DetokenizeRequest, TokenizeRequest
+from mm_runtime.gateway.api.unused import NOT_USED
 from mm_runtime.gateway.errors import InvalidRequestError
 
 _Request = TypeVar("_Request", bound=BaseModel)
@@ -116,9 +118,14 @@ def _parse_audio(
     """
     fields: dict[str, bytes | str | list[str]] = {}
     for name, contents in read_form(body, content_type).items():
-        texts = [one.decode("utf-8", errors="replace") for one in contents if name != "file"]
+        # A form has no null: a field without text is one that is not used.
+        texts = [
+            one.decode("utf-8", errors="replace") for one in contents if one and name != "file"
+        ]
         if name == "file":
             fields[name] = contents[-1]
+        elif not texts:
+            continue
         elif name.endswith("[]"):  # OpenAI's clients write lists so
             fields[name.removesuffix("[]")] = texts
         else:
@@ -159,13 +166,18 @@ def _explain_field(error: ErrorDetails, param: str) -> tuple[str, str | None]:
     message = _lower(error["msg"])
     explained: tuple[str, str | None]
     if error["loc"][0] in _NOT_SERVED:
+        name = str(error["loc"][0])
+        if values := NOT_USED.get(name):
+            message = f"expected {_either(values)}"
         return (
-            f"`{error['loc'][0]}` is not served with this value: {message}. Leave it out.",
+            f"`{name}` is not served with this value: {message}. Leave it out.",
             "unsupported_parameter",
         )
     match error["type"]:
         case "extra_forbidden":
-            explained = (f"`{param}` is unknown here. Leave it out.", "unknown_parameter")
+            values = NOT_USED.get(param)
+            found = f"not served here: expected {_either(values)}" if values else "unknown here"
+            explained = (f"`{param}` is {found}. Leave it out.", "unknown_parameter")
         case "missing":
             explained = (f"`{param}` is missing.", "missing_required_parameter")
         case "union_tag_invalid" | "union_tag_not_found":
@@ -176,6 +188,10 @@ def _explain_field(error: ErrorDetails, param: str) -> tuple[str, str | None]:
         case _:
             return f"`{param}` is invalid: {message}.", None
     return explained
+
+
+def _either(values: tuple[object, ...]) -> str:
+    return " or ".join(map(json.dumps, values))
 
 
 def _path(loc: tuple[int | str, ...]) -> str | None:

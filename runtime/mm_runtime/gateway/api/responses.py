@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Discriminator, Field, PrivateAttr, StrictBool, Tag
 
 from mm_runtime.gateway.api.messages import MAX_MESSAGES, MAX_PARTS
-from mm_runtime.gateway.api.openai import MAX_LABELS, ChatRequest
+from mm_runtime.gateway.api.openai import MAX_LABELS, ChatRequest, Unserved
 from mm_runtime.gateway.api.response_format import JsonFormat, TextFormat
 from mm_runtime.gateway.api.response_places import Place
 from mm_runtime.gateway.api.schema_rules import NULL, TEXT, Rule, any_of, fields
@@ -19,7 +19,8 @@ from mm_runtime.gateway.api.tools import (
     FunctionName,
     form_of_choice,
 )
-from mm_runtime.gateway.api.wire import Wire, form
+from mm_runtime.gateway.api.unused import NOT_USED
+from mm_runtime.gateway.api.wire import NullIs, Wire, form
 
 _INT64 = 2**63 - 1
 _Label = Annotated[str, Field(max_length=256)]
@@ -37,7 +38,7 @@ class InputImage(Wire):
 
     type: Literal["input_image"]
     image_url: str = Field(min_length=1)
-    detail: Literal["auto", "low", "high"] = "auto"
+    detail: Annotated[Literal["auto", "low", "high"], NullIs("auto")] = "auto"
     file_id: None = None
 
 
@@ -53,9 +54,7 @@ class OutputText(Wire):
 Part = Annotated[InputText | InputImage | OutputText, Field(discriminator="type")]
 Content = Annotated[
     Annotated[str, Tag("<string>")]
-    | Annotated[
-        list[Part], Field(min_length=1, max_length=MAX_PARTS, fail_fast=True), Tag("<parts>")
-    ],
+    | Annotated[list[Part], Field(max_length=MAX_PARTS, fail_fast=True), Tag("<parts>")],
     Discriminator(form),
 ]
 
@@ -63,12 +62,19 @@ Content = Annotated[
 class MessageItem(Wire):
     """One turn of the conversation."""
 
-    type: Literal["message"] = "message"
+    type: Annotated[Literal["message"], NullIs("message")] = "message"
     role: Literal["system", "developer", "user", "assistant"]
     content: Content
     id: _Label | None = None
     status: _Label | None = None
     phase: None = None
+
+    rules: ClassVar[Sequence[Rule]] = (
+        any_of(
+            fields({"role": {"const": "assistant"}}),
+            fields(content=any_of({"type": "string"}, {"minItems": 1})),
+        ),
+    )
 
 
 class CallItem(CalledFunction):
@@ -152,24 +158,26 @@ class TextOptions(Wire):
     format: Annotated[TextFormat | JsonFormat | SchemaText, Field(discriminator="type")] | None = (
         None
     )
-    verbosity: None = None
+    verbosity: Unserved = None
 
 
 class ResponseStream(Wire):
     """What a stream holds besides the answer."""
 
-    include_obfuscation: Literal[False] = False
+    include_obfuscation: Annotated[Literal[False], NullIs(default=False)] = False
 
 
 class ResponsesRequest(Wire):
     """Body of `POST /v1/responses`."""
+
+    others = NOT_USED
 
     model: str = Field(min_length=1)
     input: Input
     instructions: str | None = None
     max_output_tokens: int | None = Field(default=None, ge=1, le=_INT64)
     temperature: float | None = Field(default=None, ge=0, le=2)
-    top_p: float | None = Field(default=None, gt=0, le=1)
+    top_p: float | None = Field(default=None, ge=0, le=1)
     stream: StrictBool | None = None
     stream_options: ResponseStream | None = None
     text: TextOptions | None = None
@@ -184,7 +192,7 @@ class ResponsesRequest(Wire):
     include: Annotated[list[object], Field(max_length=0)] | None = None
     max_tool_calls: None = None
     prompt: None = None
-    reasoning: None = None
+    reasoning: Unserved = None
     truncation: Literal["disabled"] | None = None
     service_tier: Literal["auto", "default"] | None = None
     # Labels without effect on the answer.

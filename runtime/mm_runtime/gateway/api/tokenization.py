@@ -1,19 +1,22 @@
 """Wire types of `/tokenize` and `/detokenize`, which OpenAI does not have, as vLLM spells them."""
 
 from collections.abc import Sequence
-from typing import ClassVar, Self
+from typing import Annotated, ClassVar, Self
 
 from pydantic import Field, StrictBool, model_validator
 
 from mm_runtime.gateway.api.messages import Messages
 from mm_runtime.gateway.api.openai import ChatRequest, TokenId
 from mm_runtime.gateway.api.schema_rules import NULL, Rule, absent, fields, one_of
-from mm_runtime.gateway.api.wire import Wire
+from mm_runtime.gateway.api.unused import NOT_USED
+from mm_runtime.gateway.api.wire import NullIs, Wire
 from mm_runtime.gateway.api.written import WrittenRequest
 
 
 class TokenizeRequest(WrittenRequest):
     """Body of `POST /tokenize`: a text, or a conversation."""
+
+    others = NOT_USED
 
     model: str | None = Field(default=None, min_length=1)
     prompt: str | None = None
@@ -22,7 +25,7 @@ class TokenizeRequest(WrittenRequest):
     """False: without those that the tokenizer, or the gateway, adds to what is written; by default
     with them, as the engine reads it."""
 
-    return_token_strs: StrictBool = False
+    return_token_strs: Annotated[StrictBool, NullIs(default=False)] = False
 
     rules: ClassVar[Sequence[Rule]] = (
         one_of(

@@ -1,17 +1,29 @@
 """Wire types of tools: functions that a model may call, what it has called, what it must call."""
 
-from typing import Annotated, Any, Literal
+from collections.abc import Sequence
+from hashlib import sha256
+from typing import Annotated, Any, ClassVar, Literal
 
 import pydantic_core
-from pydantic import AfterValidator, Discriminator, Field, Tag
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Discriminator,
+    Field,
+    Tag,
+    WithJsonSchema,
+    model_validator,
+)
 
-from mm_runtime.gateway.api.schema_rules import Rule, any_of, fields
-from mm_runtime.gateway.api.wire import Wire
+from mm_runtime.gateway.api.schema_rules import NULL, Rule, any_of, fields
+from mm_runtime.gateway.api.wire import NullIs, Wire
 
 MAX_TOOLS = 128
 """OpenAI's limit."""
 MAX_CALLS = 128
 """Of one message."""
+_ID_LENGTH = 9
+"""Letters and digits: templates of Mistral refuse ids of other lengths."""
 MAX_ARGUMENTS = 64 * 1024
 """Characters of the arguments of one call."""
 
@@ -56,17 +68,32 @@ def _check_tools(tools: list[Tool]) -> list[Tool]:
 Tools = Annotated[list[Tool], Field(max_length=MAX_TOOLS), AfterValidator(_check_tools)]
 
 
+def _written(arguments: object) -> object:
+    """Return the text of arguments; Ollama's clients send the object, some none at all."""
+    if isinstance(arguments, dict):
+        return pydantic_core.to_json(arguments).decode()
+    return "" if arguments is None else arguments
+
+
 def _check_arguments(text: str) -> str:
-    """Refuse what is no JSON object; templates want the object. Some clients send no text."""
+    """Refuse what is no JSON object; templates want the object. Models write null for none."""
     try:
         found = pydantic_core.from_json(text or "{}", allow_inf_nan=False)
     except ValueError as error:
         message = f"expected the JSON of an object: {error}"
         raise ValueError(message) from None
-    if not isinstance(found, dict):
+    if not isinstance(found, dict | None):
         message = "expected the JSON of an object"
         raise ValueError(message)  # noqa: TRY004 - pydantic reports no TypeError
     return text
+
+
+_ARGUMENTS_TEXT: Rule = {
+    "type": "string",
+    "maxLength": MAX_ARGUMENTS,
+    "contentMediaType": "application/json",
+    "contentSchema": {"type": "object"},
+}
 
 
 class CalledFunction(Wire):
@@ -75,29 +102,41 @@ class CalledFunction(Wire):
     name: FunctionName
     arguments: Annotated[
         str,
-        Field(
-            max_length=MAX_ARGUMENTS,
-            json_schema_extra={
-                "contentMediaType": "application/json",
-                "contentSchema": {"type": "object"},
-            },
-        ),
+        Field(max_length=MAX_ARGUMENTS),
+        BeforeValidator(_written),
         AfterValidator(_check_arguments),
-    ]
+        WithJsonSchema(any_of(_ARGUMENTS_TEXT, {"type": "object"}, NULL)),
+    ] = ""
 
     @property
     def values(self) -> dict[str, Any]:
         """The arguments by their names."""
-        found: dict[str, Any] = pydantic_core.from_json(self.arguments or "{}")
-        return found
+        found: dict[str, Any] | None = pydantic_core.from_json(self.arguments or "{}")
+        return found or {}
 
 
 class ToolCall(Wire):
     """A call that the assistant has made."""
 
-    id: str = Field(min_length=1, max_length=256)
-    type: Literal["function"] = "function"
+    made: ClassVar[Sequence[str]] = ("id",)
+
+    id: Annotated[
+        str,
+        Field(min_length=1, max_length=256),
+        WithJsonSchema(any_of({"type": "string", "maxLength": 256}, NULL)),
+    ]
+    type: Annotated[Literal["function"], NullIs("function")] = "function"
     function: CalledFunction
+    index: int | None = None
+    """Of a stream's parts; those who join them leave it there."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_id(cls, call: Any) -> Any:
+        """Return a call with an id where it has none, as in Ollama's histories."""
+        if not isinstance(call, dict) or call.get("id") or "function" not in call:
+            return call
+        return {**call, "id": sha256(repr(call["function"]).encode()).hexdigest()[:_ID_LENGTH]}
 
 
 class NamedFunction(Wire):

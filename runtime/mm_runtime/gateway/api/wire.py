@@ -1,11 +1,21 @@
-"""What every wire type is: nothing but its own fields is read."""
+"""What every wire type is: nothing but its own fields is read, and null is what is absent."""
 
-from collections.abc import Sequence
-from typing import Any, ClassVar
+from collections.abc import Mapping, Sequence
+from types import NoneType
+from typing import Any, ClassVar, Self
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    ValidationError,
+    model_validator,
+)
+from pydantic_core import InitErrorDetails, core_schema
 
-from mm_runtime.gateway.api.schema_rules import Rule
+from mm_runtime.gateway.api.schema_rules import NULL, Rule, any_of
+from mm_runtime.gateway.api.unused import KNOWN, is_unused
 
 
 def _state_rules(schema: dict[str, Any], kind: type[Any]) -> None:
@@ -13,17 +23,69 @@ def _state_rules(schema: dict[str, Any], kind: type[Any]) -> None:
     rules = [rule for one in kind.__mro__ for rule in vars(one).get("rules", ())]
     if rules:
         schema["allOf"] = rules
+    if kind.made:
+        schema["required"] = [one for one in schema["required"] if one not in kind.made]
+    fields = schema.setdefault("properties", {})
+    for name, field in kind.model_fields.items():
+        if field.annotation is NoneType and (values := KNOWN.get(name)):
+            fields[name] = {"enum": [None, *values]}
+    for name, values in kind.others.items():
+        fields.setdefault(name, {"enum": [None, *values]})
+    schema["additionalProperties"] = NULL
 
 
 class Wire(BaseModel):
     """What a request holds; nothing else is read."""
 
     model_config = ConfigDict(
-        extra="forbid", frozen=True, allow_inf_nan=False, json_schema_extra=_state_rules
+        extra="allow", frozen=True, allow_inf_nan=False, json_schema_extra=_state_rules
     )
 
     rules: ClassVar[Sequence[Rule]] = ()
     """Of fields that depend on each other, for the OpenAPI document."""
+
+    made: ClassVar[Sequence[str]] = ()
+    """Fields that are made where they are absent."""
+
+    others: ClassVar[Mapping[str, tuple[object, ...]]] = {}
+    """Fields that are none of its own, and may have these values besides null."""
+
+    @model_validator(mode="after")
+    def _nothing_else(self) -> Self:
+        """Refuse fields that are not known here and would change something elsewhere."""
+        extra = self.__pydantic_extra__
+        if not extra:
+            return self
+        wrong = [
+            InitErrorDetails(type="extra_forbidden", loc=(name,), input=None)
+            for name, value in extra.items()
+            if not is_unused(value, self.others.get(name, ()))
+        ]
+        if wrong:
+            raise ValidationError.from_exception_data(type(self).__name__, wrong)
+        extra.clear()
+        return self
+
+
+class NullIs:
+    """Annotates a field whose null is its default: some SDKs write what was left out as null."""
+
+    def __init__(self, default: object) -> None:
+        self._default = default
+
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> core_schema.CoreSchema:
+        """Return what reads the field."""
+        return core_schema.no_info_before_validator_function(
+            lambda value: self._default if value is None else value, handler(source)
+        )
+
+    def __get_pydantic_json_schema__(
+        self, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        """Return what the document says of it."""
+        return dict(any_of(handler(schema), NULL))
 
 
 def form(value: object) -> str:

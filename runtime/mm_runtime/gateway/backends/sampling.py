@@ -21,14 +21,16 @@ def sampling_of(
     Raises:
         InvalidRequestError: a token that the model has not, or more tokens at the least than most.
     """
+    # A mass of nothing is held by the likeliest token, as OpenAI has it; engines refuse the number.
+    likeliest = request.top_p == 0
     sampling = Sampling(
         temperature=model.temperature if request.temperature is None else request.temperature,
-        top_p=model.top_p if request.top_p is None else request.top_p,
+        top_p=1.0 if likeliest else model.top_p if request.top_p is None else request.top_p,
         presence_penalty=request.presence_penalty,
         frequency_penalty=request.frequency_penalty,
         # The engine's own default seed is a constant: every sample would be the same.
         seed=secrets.randbits(64) if request.seed is None else request.seed % 2**64,
-        top_k=max(0, request.top_k or 0),
+        top_k=1 if likeliest else max(0, request.top_k or 0),
         min_p=request.min_p or 0.0,
         repetition_penalty=request.repetition_penalty,
     )

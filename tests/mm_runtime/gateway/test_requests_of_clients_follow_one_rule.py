@@ -1,0 +1,131 @@
+"""Bodies of SDKs are answered, or refused by name, by one rule on every path.
+
+Null is absent; a value that means "not used" changes nothing; any other of a parameter that acts
+nowhere is refused.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from mm_runtime.gateway.api.parsing import (
+    parse_chat,
+    parse_completion,
+    parse_response,
+    parse_tokenize,
+    parse_transcription,
+)
+from mm_runtime.gateway.api.unused import NOT_USED, OF_OTHER_SERVERS
+from mm_runtime.gateway.errors import InvalidRequestError
+from support import tool_templates
+from support.client_bodies import BODIES, CHAT, HISTORIES, NO_ARGUMENTS, RESPONSE, TEXT, Sent
+from support.gateways import MODEL, serve, toy_gateway
+from support.scripted_engine import ScriptedEngine
+
+PLAIN: dict[str, tuple[Any, dict[str, Any]]] = {
+    CHAT: (parse_chat, {"messages": [{"role": "user", "content": "hi"}]}),
+    TEXT: (parse_completion, {"prompt": "hi"}),
+    RESPONSE: (parse_response, {"input": "hi"}),
+    "/tokenize": (parse_tokenize, {"messages": [{"role": "user", "content": "hi"}]}),
+}
+BOUNDARY = "b"
+FORM = f"multipart/form-data; boundary={BOUNDARY}"
+
+
+async def _prompts(folder: Path, *bodies: Sent) -> list[str]:
+    """Return what the engine is given of each; all are answered."""
+    engine = ScriptedEngine()
+    async with (
+        serve(toy_gateway(folder, engine, template=tool_templates.HERMES)) as running,
+        httpx.AsyncClient(base_url=running.url, timeout=60) as client,
+    ):
+        for one in bodies:
+            answer = await client.post(one.path, json={"model": MODEL, **one.fields})
+            assert answer.status_code == 200, (one.client, answer.text)
+    return [request.prompt for request in engine.requests]
+
+
+@pytest.mark.parametrize(
+    "one", [pytest.param(one, id=f"{one.client}{one.path.replace('/', '-')}") for one in BODIES]
+)
+async def test_a_body_is_answered_or_refused_by_name(tmp_path: Path, one: Sent) -> None:
+    """200, or 400 whose `param` is the one part that this server does not do."""
+    async with (
+        serve(toy_gateway(tmp_path, ScriptedEngine(), template=tool_templates.HERMES)) as running,
+        httpx.AsyncClient(base_url=running.url, timeout=60) as client,
+    ):
+        answer = await client.post(one.path, json={"model": MODEL, **one.fields})
+    param = answer.json()["error"]["param"] if answer.status_code == 400 else ""
+    assert (answer.status_code, param) == (400 if one.refused else 200, one.refused), answer.text
+
+
+@pytest.mark.parametrize("same", [HISTORIES, NO_ARGUMENTS], ids=["called", "no-arguments"])
+async def test_one_conversation_is_one_prompt(tmp_path: Path, same: tuple[Sent, ...]) -> None:
+    """However a client writes an earlier call, the model reads the same."""
+    prompts = await _prompts(tmp_path, *same)
+    assert {one.client: prompt for one, prompt in zip(same, prompts, strict=True)} == dict.fromkeys(
+        (one.client for one in same), prompts[0]
+    )
+    assert "<tool_call>" in prompts[0]
+
+
+@pytest.mark.parametrize("path", PLAIN)
+@pytest.mark.parametrize("name", NOT_USED)
+def test_what_is_not_used_is_taken_on_every_path(path: str, name: str) -> None:
+    """Null and each value of the table, of this path's own parameters and of others'."""
+    parse, plain = PLAIN[path]
+    for value in (None, *NOT_USED[name]):
+        parse(json.dumps({"model": MODEL, **plain, name: value}).encode(), "application/json")
+
+
+@pytest.mark.parametrize("path", PLAIN)
+@pytest.mark.parametrize("name", ["use_beam_search", "think", "unheard_of"])
+def test_what_would_act_elsewhere_is_refused_on_every_path(path: str, name: str) -> None:
+    """With the values that are taken, where there are some."""
+    parse, plain = PLAIN[path]
+    body = json.dumps({"model": MODEL, **plain, name: True}).encode()
+    with pytest.raises(InvalidRequestError) as refusal:
+        parse(body, "application/json")
+    assert (refusal.value.param, refusal.value.code) == (name, "unknown_parameter")
+    assert ("expected false" in str(refusal.value)) is (name in NOT_USED)
+
+
+def _form(**fields: str) -> bytes:
+    parts = {"model": MODEL, **fields}
+    texts = [f'name="{name}"\r\n\r\n{text}' for name, text in parts.items()]
+    texts.append('name="file"; filename="a.wav"\r\n\r\nx')
+    lines = (f"--{BOUNDARY}\r\nContent-Disposition: form-data; {text}\r\n" for text in texts)
+    return ("".join(lines) + f"--{BOUNDARY}--\r\n").encode()
+
+
+@pytest.mark.parametrize("name", OF_OTHER_SERVERS)
+def test_what_is_not_used_is_taken_in_forms(name: str) -> None:
+    """As JSON or as Python writes it; a field without text is absent."""
+    for value in OF_OTHER_SERVERS[name]:
+        for text in (json.dumps(value), str(value)):
+            parse_transcription(_form(**{name: text}), FORM)
+    parse_transcription(_form(**{name: ""}), FORM)
+
+
+@pytest.mark.parametrize("name", ["language", "temperature", "chunking_strategy", "n", "prompt"])
+def test_an_empty_field_of_a_form_is_absent(name: str) -> None:
+    """Forms have no null: a field that was left empty is not used."""
+    request = parse_transcription(_form(**{name: ""}), FORM)
+    assert getattr(request, name) is None
+
+
+async def test_no_mass_is_the_likeliest_token(tmp_path: Path) -> None:
+    """`top_p: 0` draws from one token, on every engine: none of them takes the number."""
+    engine = ScriptedEngine()
+    async with (
+        serve(toy_gateway(tmp_path, engine)) as running,
+        httpx.AsyncClient(base_url=running.url, timeout=60) as client,
+    ):
+        for path, (_, plain) in PLAIN.items():
+            body = {"model": MODEL, **plain, "temperature": 1, "top_p": 0}
+            if path != "/tokenize":
+                assert (await client.post(path, json=body)).status_code == 200
+    assert {(one.sampling.top_p, one.sampling.top_k) for one in engine.requests} == {(1.0, 1)}
