@@ -83,12 +83,39 @@ def described(dimensions: Dimensions, dtype: str = "F16") -> Tensors:
     return {name: (dtype, shape) for name, shape in shapes.items()}
 
 
+def write_words(folder: Path, tokens: Mapping[str, int], template: str = "") -> None:
+    """Write a tokenizer of few tokens, and a chat template.
+
+    Args:
+        folder: of the tokenizer's files.
+        tokens: special ones and their ids, beside `</s>` (2), which ends texts, and `<unk>` (0).
+        template: empty: none.
+    """
+    vocabulary = {"<unk>": 0, "</s>": 2, **tokens}
+    flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
+    added = [
+        {"id": id_, "content": text, "special": True, **flags} for text, id_ in vocabulary.items()
+    ]
+    parts = ("truncation", "padding", "normalizer", "pre_tokenizer", "post_processor", "decoder")
+    model = {"type": "WordLevel", "vocab": vocabulary, "unk_token": "<unk>"}
+    content = {"version": "1.0", **dict.fromkeys(parts), "added_tokens": added, "model": model}
+    (folder / "tokenizer.json").write_text(json.dumps(content))
+    named = {"eos_token": "</s>", **({"chat_template": template} if template else {})}
+    (folder / "tokenizer_config.json").write_text(json.dumps(named))
+
+
+CHAT = (
+    "{% for m in messages %}{{ m.role }}: {{ m.content }} {% endfor %}"
+    "{% if add_generation_prompt %}assistant:{% endif %}"
+)
+
+
 def write_checkpoint(directory: Path, config: Mapping[str, Any] = LLAVA_CONFIG) -> Path:
     """Write a checkpoint, most of it in float16; return its folder."""
     directory.mkdir(parents=True, exist_ok=True)
     (directory / "config.json").write_text(json.dumps(config))
-    for name in ("tokenizer.json", "tokenizer_config.json"):
-        (directory / name).write_text("{}")
+    image = config.get("image_token_index", LLAVA_CONFIG["image_token_index"])
+    write_words(directory, {"<image>": image}, CHAT)
     (directory / "preprocessor_config.json").write_text('{"do_resize": true}')
     write_safetensors(directory / "model.safetensors", hollow_tensors(config))
     return directory

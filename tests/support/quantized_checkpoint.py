@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from support.hollow_checkpoint import CHAT, write_words
 from support.model_configs import folder_of
 
 Header = dict[str, tuple[str, list[int]]]
@@ -109,8 +110,7 @@ def quantized_qwen(
     config = json.loads((folder / "config.json").read_text())
     stated = {"quant_method": "modelopt", "quant_algo": kind}
     (folder / "config.json").write_text(json.dumps(config | {"quantization_config": stated}))
-    (folder / "tokenizer.json").write_text("{}")
-    (folder / "tokenizer_config.json").write_text("{}")
+    write_words(folder, {"<|image_pad|>": config["image_token_id"]}, CHAT)
     text = config.get("text_config", config)
     write_header(folder / "model.safetensors", tensors(text, kind, kept))
     (folder / "hf_quant_config.json").write_text(json.dumps(settings(kind, cache, **more)))

@@ -22,7 +22,7 @@ from mm_runtime.base.stop_signal import StopSignal
 from mm_runtime.engine_build.build_paths import BuildPaths
 from mm_runtime.engine_build.run import BuildOptions, build
 from mm_runtime.sources.identity import source_digest
-from support.hollow_checkpoint import write_safetensors
+from support.hollow_checkpoint import CHAT, write_safetensors, write_words
 from support.model_configs import MODELS, facts_of, planned
 from support.trtllm_tools.install import Tools
 
@@ -67,10 +67,10 @@ def write_model(folder: Path, family: str) -> Path:
     """Write a checkpoint: a real model's configuration, and zeros for weights."""
     MODELS[family].write(folder)
     (folder / "model.safetensors.index.json").unlink(missing_ok=True)
-    _write_tokenizer(folder)
+    _write_tokenizer(folder, family)
     if FAMILIES[family].in_parts:
         (folder / "llm").mkdir()
-        _write_tokenizer(folder / "llm")
+        _write_tokenizer(folder / "llm", family)
         write_safetensors(folder / "llm" / "model.safetensors", {"a": ("F16", (8, 11))})
     elif family == "nmt":
         (folder / "model.pt").write_bytes(b"a pickle that is never opened")
@@ -80,11 +80,14 @@ def write_model(folder: Path, family: str) -> Path:
     return folder
 
 
-def _write_tokenizer(folder: Path) -> None:
-    """Write the smallest fast tokenizer: two tokens and its end."""
-    model = {"type": "WordLevel", "vocab": {"<unk>": 0, "red": 1, "</s>": 2}, "unk_token": "<unk>"}
-    (folder / "tokenizer.json").write_text(json.dumps({"version": "1.0", "model": model}))
-    (folder / "tokenizer_config.json").write_text(json.dumps({"eos_token": "</s>"}))
+def _write_tokenizer(folder: Path, family: str) -> None:
+    """Write the smallest fast tokenizer: two tokens, its end, and what an image stands for."""
+    style, image = FAMILIES[family].prompt, facts_of(family).image_token_id
+    tokens = {"red": 1}
+    if image is not None:
+        feature = "<image_soft_token>" if style and style.framed.count("_soft_") else None
+        tokens[feature or (style.placeholder if style else "<image>")] = image
+    write_words(folder, tokens, CHAT if style is not None and not style.chat else "")
 
 
 def trtllm_site(

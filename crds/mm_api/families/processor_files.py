@@ -6,7 +6,7 @@ images would be cut otherwise than transformers cuts them, or fail with the firs
 
 from typing import Any
 
-from mm_api.checkpoint.values import JsonObject, invalid
+from mm_api.checkpoint.values import CheckpointError, JsonObject, invalid
 from mm_api.documents.model_facts import VisionFacts
 from mm_api.families.family import Family, ImageLayout
 
@@ -70,6 +70,45 @@ def check_processor(family: Family, vision: VisionFacts | None, processor: JsonO
                     f"preprocessor_config.json {key} is {processor[key]!r}, and the tower of"
                     f" config.json has {expected}: the files are of two checkpoints"
                 )
+
+
+_JOINED = {
+    "patch_size": "patch_size",
+    "spatial_merge_size": "merge_size",
+    "vision_feature_select_strategy": "feature_select",
+}
+"""Key of a processor of text and images -> field of the tower's facts."""
+
+
+def check_joined(family: Family, vision: VisionFacts | None, processor: JsonObject) -> None:
+    """Refuse the processor of text and images of another checkpoint.
+
+    Args:
+        family: of the checkpoint, in the layout of its class.
+        vision: its tower; None: it has none.
+        processor: processor_config.json; empty: there is no file.
+
+    Raises:
+        CheckpointError: it would give an image another number of tokens, or another token.
+    """
+    if vision is None or family.prompt is None or not family.has_tower:
+        return
+    written = family.prompt.framed or family.prompt.placeholder
+    stated = processor.get("image_token")
+    token = stated.get("content") if isinstance(stated, dict) else stated
+    if isinstance(token, str) and token not in written:
+        raise _unlike("image_token", token, written)
+    for key, field in _JOINED.items():
+        expected, found = getattr(vision, field), processor.get(key)
+        if type(found) is type(expected) and found != expected:
+            raise _unlike(key, found, expected)
+
+
+def _unlike(key: str, found: Any, expected: Any) -> CheckpointError:
+    return invalid(
+        f"processor_config.json {key} is {found!r}, and the model of config.json has {expected!r}:"
+        " the files are of two checkpoints. Copy the file that was published with the weights"
+    )
 
 
 def _check_side(processor: JsonObject, side: int) -> None:

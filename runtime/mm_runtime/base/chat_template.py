@@ -7,6 +7,7 @@ transformers/utils/chat_template_utils.py, version 5.23.
 """
 
 import json
+import re
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +17,13 @@ from types import MappingProxyType
 from typing import Any, NoReturn
 
 from jinja2 import Template, nodes
-from jinja2.exceptions import SecurityError, TemplateError, TemplateSyntaxError
+from jinja2.exceptions import (
+    SecurityError,
+    TemplateError,
+    TemplateRuntimeError,
+    TemplateSyntaxError,
+    UndefinedError,
+)
 from jinja2.ext import Extension, loopcontrols
 from jinja2.parser import Parser
 from jinja2.runtime import Macro
@@ -28,6 +35,9 @@ from mm_api.families.prompt import PromptStyle
 PROBE = "a probe of the template"
 
 _NO_VARIABLES: Mapping[str, Any] = MappingProxyType({})
+
+_UNDEFINED = re.compile(r"'\w+' is undefined")
+"""Of a name by itself: that of a missing key says of what."""
 
 _CONTINUED = "CONTINUE_FINAL_MESSAGE_TAG "
 """Behind the text that an answer continues, as transformers marks it: a template may write other
@@ -191,6 +201,19 @@ class PromptTemplate:
             Media.AUDIO: style.audio,
         }
         return style.join.join(marks[part] if isinstance(part, Media) else part for part in parts)
+
+
+def is_deliberate(refused: TemplateRefusedError) -> bool:
+    """Return whether the template has refused a conversation by itself, with raise_exception."""
+    return type(refused.__cause__) is TemplateError
+
+
+def lacks_name(refused: TemplateRefusedError) -> bool:
+    """Return whether it uses a function, a filter or a variable that there is not."""
+    cause = refused.__cause__
+    unknown = isinstance(cause, TemplateRuntimeError) and str(cause).startswith("No ")
+    undefined = isinstance(cause, UndefinedError) and _UNDEFINED.fullmatch(str(cause))
+    return unknown or bool(undefined)
 
 
 def medium_of(style: PromptStyle) -> tuple[Media, str]:

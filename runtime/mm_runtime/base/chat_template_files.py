@@ -4,6 +4,7 @@ Reads files and renders nothing.
 """
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +29,26 @@ _FOR_TOOLS = ("tool_use", _DEFAULT)
 tokenizers take for conversations with tools."""
 
 
+@dataclass(frozen=True, slots=True)
+class FoundTemplate:
+    """A chat template, and the name of the file that has it."""
+
+    source: str
+    file: str
+
+
 def find_chat_template(
     processor: Path, tokenizer: Path | None = None, *, with_tools: bool = False
 ) -> str | None:
-    """Return the source of a checkpoint's chat template, None where it has none.
+    """Return the source of a checkpoint's chat template, as `locate_chat_template` finds it."""
+    found = locate_chat_template(processor, tokenizer, with_tools=with_tools)
+    return None if found is None else found.source
+
+
+def locate_chat_template(
+    processor: Path, tokenizer: Path | None = None, *, with_tools: bool = False
+) -> FoundTemplate | None:
+    """Return a checkpoint's chat template, None where it has none.
 
     In another layout the tokenizer's template is that of a language model without images, and the
     layout's own takes its place.
@@ -43,15 +60,16 @@ def find_chat_template(
     """
     for name in _JSON_FILES:
         if (found := _template(processor / name)) is not None:
-            return found
+            return FoundTemplate(found, name)
     file = processor / _JINJA_FILE
     if file.is_file():
-        return file.read_text(encoding="utf-8")
+        return FoundTemplate(file.read_text(encoding="utf-8"), _JINJA_FILE)
     if (other := layout_in(processor)) is not None:
         layout, config = other
-        return layout.chat(config)
+        return FoundTemplate(layout.chat(config), "config.json")
     names = _FOR_TOOLS if with_tools else (_DEFAULT,)
-    return _template((tokenizer or processor) / _TOKENIZER_FILE, *names)
+    found = _template((tokenizer or processor) / _TOKENIZER_FILE, *names)
+    return None if found is None else FoundTemplate(found, _TOKENIZER_FILE)
 
 
 def find_tools_template(processor: Path, tokenizer: Path | None = None) -> str | None:

@@ -20,13 +20,15 @@ from mm_api.families import FAMILIES
 from mm_api.families.detection import resolve
 from mm_api.families.family import Family
 from mm_api.families.layouts import TOKENIZER_FILES, OtherLayout
-from mm_api.families.processor_files import check_processor
+from mm_api.families.processor_files import check_joined, check_processor
 from mm_api.families.stored_weights import check_stored
 from mm_runtime.base.containment import check_contained
 from mm_runtime.errors import InspectRefusedError, SourceEscapesError
 from mm_runtime.inspect import weights
+from mm_runtime.inspect.chat_templates import check_chat_template
 from mm_runtime.inspect.other_layout import check_shapes
 from mm_runtime.inspect.own_adapters import read_own_adapters
+from mm_runtime.inspect.parsed_files import CODE_CONFIGS, check_files
 from mm_runtime.inspect.small_files import (
     JsonObject,
     check_directory,
@@ -36,18 +38,8 @@ from mm_runtime.inspect.small_files import (
     read_optional,
 )
 from mm_runtime.inspect.tokenizer_files import tokenizer_source
+from mm_runtime.inspect.tokenizers_fit import check_tokenizer
 from mm_runtime.sources.identity import PARTS, source_digest, source_files
-
-CODE_CONFIGS = (
-    "tokenizer_config.json",
-    "preprocessor_config.json",
-    "processor_config.json",
-    "video_preprocessor_config.json",
-    "generation_config.json",
-)
-"""Besides config.json, files that can name Python code of the checkpoint, at its top and in each of
-`PARTS`. All of them are parsed, so that a truncated one is found here and not by the first
-request."""
 
 FAIRSEQ_CONFIG = "args.json"
 """FairSeq keeps its configuration inside model.pt; this is that namespace, saved as JSON."""
@@ -138,6 +130,7 @@ def describe(source: Path, options: InspectOptions) -> Description:
             f"{custom_code} requires running Python code of the checkpoint (auto_map). Set"
             " spec.model.trustRemoteCode: true if you have read that code and trust it.",
         )
+    check_files(source)
     preprocessor = processor_of(lambda name: read_optional(source / name))
     tokenizers = {name: read_optional(source / name) for name in TOKENIZER_FILES if layout}
     dimensions = FAMILIES[family].dimensions(config, preprocessor, tokenizers)
@@ -161,6 +154,8 @@ def _inspect(source: Path, options: InspectOptions) -> ModelFacts:
             packed=stored.quantized is not None,
         )
     tokenizer = tokenizer_source(source, family)
+    check_tokenizer(source, FAMILIES[family], dimensions, config)
+    check_chat_template(source, FAMILIES[family], dimensions)
     return ModelFacts(
         family=family,
         architecture=found.architecture,
@@ -200,6 +195,7 @@ def _check_images(
             " the weights.",
         )
     check_processor(family, vision, preprocessor)
+    check_joined(family, vision, read_optional(source / JOINED))
 
 
 def _config(source: Path) -> JsonObject:

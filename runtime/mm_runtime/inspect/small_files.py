@@ -1,5 +1,6 @@
 """Reading JSON files of a checkpoint: every way in which one can be wrong becomes a refusal."""
 
+import codecs
 import json
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -91,35 +92,89 @@ def read_object(path: Path, reason: InspectReason) -> JsonObject:
     """Parse a JSON file whose top level must be an object.
 
     Raises:
-        InspectRefusedError: too big, truncated, not JSON, not UTF-8, nested too deeply, no object.
+        InspectRefusedError: as `read_text`; truncated, not JSON, nested too deeply, a number that
+            is none, no object.
     """
-    size = path.stat().st_size
-    if size > LIMIT_BYTES:
-        raise InspectRefusedError(
-            reason, f"{path.name} has {size} bytes; expected at most {LIMIT_BYTES}: not a config."
-        )
+    text = read_text(path, reason)
     try:
-        with open_contained(path) as file:
-            value = json.loads(file.read(LIMIT_BYTES + 1).decode("utf-8-sig"))
+        value = json.loads(text, parse_constant=_number)
     except json.JSONDecodeError as error:
-        cut = "it is empty" if size == 0 else f"line {error.lineno}, column {error.colno}"
-        ends = " (the file ends there: truncated?)" if 0 < size <= error.pos + 1 else ""
+        cut = f"line {error.lineno}, column {error.colno}" if text else "it is empty"
+        ends = " (the file ends there: truncated?)" if 0 < len(text) <= error.pos + 1 else ""
         raise InspectRefusedError(
             reason,
-            f"{path.name} is not valid JSON: {error.msg}, {cut}{ends}; {size} bytes. Copy the"
-            " file again.",
-        ) from error
-    except UnicodeDecodeError as error:
-        raise InspectRefusedError(
-            reason,
-            f"{path.name} is not text: byte {error.start} is not UTF-8. Copy the file again.",
+            f"{path.name} is not valid JSON: {error.msg}, {cut}{ends};"
+            f" {path.stat().st_size} bytes. Copy the file again.",
         ) from error
     except RecursionError as error:
         raise InspectRefusedError(
             reason, f"{path.name} is nested too deeply to be a configuration."
+        ) from error
+    except _NoNumberError as error:
+        raise InspectRefusedError(
+            reason, f"{path.name} holds NaN, which is no number. Copy the file again."
         ) from error
     if not isinstance(value, dict):
         raise InspectRefusedError(
             reason, f"{path.name} holds a {type(value).__name__}; expected a JSON object."
         )
     return value
+
+
+def read_text(path: Path, reason: InspectReason) -> str:
+    """Return a small file that is text.
+
+    Raises:
+        InspectRefusedError: too big, not UTF-8, with a byte-order mark, or another file.
+    """
+    size = path.stat().st_size
+    if size > LIMIT_BYTES:
+        raise InspectRefusedError(
+            reason, f"{path.name} has {size} bytes; expected at most {LIMIT_BYTES}: not a config."
+        )
+    with open_contained(path) as file:
+        content = file.read(LIMIT_BYTES + 1)
+    if what := other_content(content):
+        raise InspectRefusedError(reason, f"{path.name} is {what}")
+    if content.startswith(codecs.BOM_UTF8):
+        raise InspectRefusedError(
+            reason,
+            f"{path.name} begins with a byte-order mark, which transformers does not read: save it"
+            " as UTF-8 without one.",
+        )
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        raise InspectRefusedError(
+            reason,
+            f"{path.name} is not text: byte {error.start} is not UTF-8. Copy the file again.",
+        ) from error
+
+
+def other_content(beginning: bytes) -> str:
+    """Return what a file is, and what to do, where a download left something else in its place.
+
+    Empty: it is nothing of the kind.
+    """
+    if beginning.startswith(b"version https://git-lfs.github.com/spec/"):
+        return (
+            "a pointer of Git LFS and not the file itself: run `git lfs pull` where it was cloned,"
+            " or download it with `hf download`."
+        )
+    if beginning[:256].lstrip().lower().startswith((b"<!doctype html", b"<html")):
+        return (
+            "a page of HTML and not the file itself: the download was answered by a page, for"
+            " example one to sign in. Download it again, with a token where the model is gated."
+        )
+    return ""
+
+
+class _NoNumberError(Exception):
+    """A configuration states NaN."""
+
+
+def _number(text: str) -> float:
+    """Return an infinite number, which configurations use for no limit."""
+    if text == "NaN":
+        raise _NoNumberError
+    return float(text)

@@ -8,7 +8,7 @@ from mm_api.families import FAMILIES
 from mm_runtime.errors import InspectRefusedError
 from mm_runtime.sources.identity import PARTS
 
-TOKENIZER = "tokenizer.json"
+TOKENIZER, CONFIG = "tokenizer.json", "tokenizer_config.json"
 
 SENTENCE_PIECE_MODELS = ("spiece.model", "sentencepiece.bpe.model", "tokenizer.model")
 """As T5, mBART and LLaMA name theirs (VOCAB_FILES_NAMES of their tokenizers in transformers)."""
@@ -23,6 +23,13 @@ class TokenizerSource:
 
     pieces: str | None = None
     byte_pairs: str | None = None
+
+
+def tokenizer_folder(source: Path) -> Path:
+    """Return the folder of a checkpoint's tokenizer files: VILA keeps them in llm/."""
+    part = source / PARTS[0]
+    other = not (source / TOKENIZER).is_file() and (part / CONFIG).is_file()
+    return part if other else source
 
 
 def tokenizer_source(source: Path, family: str) -> TokenizerSource:

@@ -93,7 +93,12 @@ def test_finished_engine_is_reused(site: Site, tmp_path: Path) -> None:
     ("name", "content", "words"),
     [
         pytest.param("llm/config.json", b"{}", "has 2 bytes; expected", id="size"),
-        pytest.param("processor/tokenizer.json", b"[]", "is damaged: sha256", id="content"),
+        pytest.param(
+            "processor/preprocessor_config.json",
+            b'{"do_resize": null}',
+            "is damaged: sha256",
+            id="content",
+        ),
         pytest.param("llm/model.safetensors", None, "is missing", id="file-missing"),
         pytest.param("manifest.json", b'{"format', "damaged or of another", id="manifest-cut"),
         pytest.param("manifest.json", None, "does not exist", id="manifest-missing"),

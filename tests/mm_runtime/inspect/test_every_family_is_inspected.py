@@ -14,7 +14,7 @@ from mm_runtime.inspect.checkpoint import InspectOptions, inspect
 from mm_runtime.inspect.report import facts_report
 from mm_runtime.inspect.weights import read
 from mm_runtime.sources.identity import PARTS
-from support.hollow_checkpoint import described, write_safetensors
+from support.hollow_checkpoint import CHAT, described, write_safetensors, write_words
 from support.model_configs import FOLDERS, MODELS, facts_of
 
 LIMIT_BYTES = 4096
@@ -36,13 +36,13 @@ def source_of(family: str, folder: Path) -> Path:
             (folder / part).mkdir(exist_ok=True)
             mine = {name: one for name, one in tensors.items() if _part(name) == part}
             write_safetensors(folder / part / "model.safetensors", mine)
-        (folder / "llm" / "tokenizer.json").write_text("{}")
+        write_tokenizer(folder / "llm", family)
     elif family == "nmt":
         (folder / "model.pt").write_bytes(bytes(352))
-        (folder / "tokenizer.json").write_text("{}")
+        write_tokenizer(folder, family)
     else:
         write_safetensors(folder / "model.safetensors", tensors)
-        (folder / "tokenizer.json").write_text("{}")
+        write_tokenizer(folder, family)
     if FAMILIES[family].own_adapters is not None:
         write_own_adapters(folder, family)
     return folder
@@ -53,6 +53,20 @@ def _part(name: str) -> str:
     return {"model.vision_tower": "vision_tower", "projector": "mm_projector"}.get(
         ".".join(name.split(".")[: 2 if name.startswith("model") else 1]), "llm"
     )
+
+
+def write_tokenizer(folder: Path, family: str) -> None:
+    """Write what an image stands for, with the id of config.json, and a template where it must."""
+    facts, style = facts_of(family), FAMILIES[family].prompt
+    tokens = {}
+    if style is not None and facts.image_token_id is not None:
+        feature = (
+            "<image_soft_token>" if "<image_soft_token>" in style.framed else style.placeholder
+        )
+        tokens = {feature: facts.image_token_id}
+    elif facts.image_token_id is not None:
+        tokens = {"<image>": facts.image_token_id}
+    write_words(folder, tokens, CHAT if style is not None and not style.chat else "")
 
 
 def write_own_adapters(folder: Path, family: str) -> None:

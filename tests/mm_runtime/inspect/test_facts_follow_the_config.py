@@ -1,6 +1,5 @@
 """Dimensions, sizes and dtypes come out as the checkpoint's own classes would read them."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -142,10 +141,3 @@ def test_trusted_code_is_noted(tmp_path: Path) -> None:
 def test_family_is_detected(config: dict[str, Any], family: str | None) -> None:
     """model_type alone does not name the family; the table of rules does."""
     assert family == detect(config)
-
-
-def test_byte_order_mark_is_no_error(tmp_path: Path) -> None:
-    """A config.json saved by an editor that adds a byte-order mark is read."""
-    source = write_checkpoint(tmp_path)
-    (source / "config.json").write_text("\ufeff" + json.dumps(LLAVA_CONFIG))
-    assert facts_of(source).family == "llava"

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from mm_api.families.llava import WRAPPER
 from support.families.case import Case
 from support.families.checkpoints import PATCH, SHARED, SIDE, TEXT, save, write_processor
 from support.families.words import id_of, write_tokenizer
@@ -26,6 +27,7 @@ def write(folder: Path) -> None:
     )
     save(LlavaForConditionalGeneration(config), folder)
     write_tokenizer(folder, tokens)
+    (folder / "chat_template.jinja").write_text(WRAPPER)
     square = {"height": SIDE, "width": SIDE}
     write_processor(
         folder,

@@ -1,12 +1,12 @@
 """The checkpoint's tokenizer without transformers: encode, decode, special ids."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from tokenizers import Tokenizer
 
+from mm_runtime.base.chat_template_files import special_tokens
 from mm_runtime.serving.prompts.spelling import Spelled, Speller
 
 TOKENIZER = "tokenizer.json"
@@ -30,20 +30,20 @@ class TextCodec:
         """Load `tokenizer.json` and `tokenizer_config.json` of a processor folder.
 
         Raises:
-            OSError: a file is missing.
+            OSError: the tokenizer is missing.
             ValueError: the configuration is not JSON, or names an unknown end token.
         """
         self._tokenizer: Any = Tokenizer.from_str((folder / TOKENIZER).read_text(encoding="utf-8"))
-        config = json.loads((folder / TOKENIZER_CONFIG).read_text(encoding="utf-8"))
-        self.begin_token = _token_text(config.get("bos_token"))
-        end_token = _token_text(config.get("eos_token"))
+        named = special_tokens(folder)
+        self.begin_token = named.get("bos_token")
+        end_token = named.get("eos_token")
         end_id = self.id_of(end_token) if end_token else None
         if end_id is None:
             raise ValueError(
                 f"{folder / TOKENIZER_CONFIG}: eos_token {end_token!r} is not in the vocabulary"
             )
         self.end_id = end_id
-        pad_token = _token_text(config.get("pad_token"))
+        pad_token = named.get("pad_token")
         pad_id = self.id_of(pad_token) if pad_token else None
         self.pad_id = end_id if pad_id is None else pad_id
         self._speller = Speller(self._tokenizer)
@@ -104,10 +104,3 @@ class TextCodec:
     def spell(self, token: int) -> Spelled:
         """Return what one token is in the midst of an answer."""
         return self._speller.spell(token)
-
-
-def _token_text(token: object) -> str | None:
-    """Return a token's text: configs hold it as a string or as an object with `content`."""
-    if isinstance(token, dict):
-        token = token.get("content")
-    return token if isinstance(token, str) else None

@@ -1,0 +1,142 @@
+"""The tokenizer of a checkpoint, read as servers read it and compared with config.json.
+
+A token without a row in the embedding ends a request in an index error or in another token's row,
+and one that is not there stands in the prompt letter by letter.
+"""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from tokenizers import Tokenizer
+
+from mm_api.checkpoint.dimensions import Dimensions
+from mm_api.documents.model_facts import InspectReason
+from mm_api.families.family import Family, ImageLayout
+from mm_runtime.base.chat_template_files import special_tokens
+from mm_runtime.errors import InspectRefusedError
+from mm_runtime.inspect.small_files import JsonObject, read_optional, read_text
+from mm_runtime.inspect.tokenizer_files import CONFIG, TOKENIZER, tokenizer_folder
+
+_PUBLISHED = "Copy the tokenizer's files that were published with the weights."
+
+_STARTS = ("decoder_start_token_id", "forced_bos_token_id")
+"""Of an encoder-decoder, beside those that end an answer."""
+
+
+def check_tokenizer(
+    source: Path, family: Family, dimensions: Dimensions, config: JsonObject
+) -> None:
+    """Refuse a tokenizer that servers could not read, or that is another checkpoint's.
+
+    Args:
+        source: folder of the checkpoint.
+        family: of the checkpoint.
+        dimensions: of its parts.
+        config: config.json.
+
+    Raises:
+        InspectRefusedError: `ConfigInvalid`.
+    """
+    rows, folder = dimensions.text.vocabulary_size, tokenizer_folder(source)
+    generation = read_optional(source / "generation_config.json")
+    for name, document in (("config.json", config), ("generation_config.json", generation)):
+        _check_ids(name, document, rows)
+    if not (folder / TOKENIZER).is_file():
+        return  # the build makes it of another file, and compares the two
+    tokenizer = _read(folder / TOKENIZER)
+    _check_named(tokenizer, special_tokens(folder))
+    _check_rows(tokenizer, rows)
+    if dimensions.image_token_id is not None:
+        _check_image(tokenizer, family, dimensions.image_token_id)
+
+
+def _read(path: Path) -> Any:
+    text = read_text(path, InspectReason.CONFIG_INVALID)
+    try:
+        return Tokenizer.from_str(text)
+    except Exception as error:
+        # The library's Rust code raises bare Exceptions.
+        raise _invalid(f"{TOKENIZER} cannot be read: {error}. Copy the file again") from error
+
+
+def _check_named(tokenizer: Any, named: Mapping[str, str]) -> None:
+    """Refuse named tokens that the tokenizer does not know."""
+    if "eos_token" not in named:
+        raise _invalid(
+            f"{CONFIG} names no eos_token, by which answers end; expected a token of {TOKENIZER}."
+            f" {_PUBLISHED}"
+        )
+    for name in ("bos_token", "eos_token"):
+        text = named.get(name)
+        if text is not None and tokenizer.token_to_id(text) is None:
+            raise _invalid(
+                f"{CONFIG} {name} is {text!r}, and {TOKENIZER} has no such token: the files are of"
+                f" two tokenizers. {_PUBLISHED}"
+            )
+
+
+def _check_rows(tokenizer: Any, rows: int) -> None:
+    """Refuse texts that would become tokens without a row.
+
+    Special tokens are not looked at: no text of a client may hold one, and published tokenizers
+    have more of them than the model has rows (`<|image|>` of Llama 3.2 Vision).
+    """
+    added = tokenizer.get_added_tokens_decoder()
+    special = {token for token, one in added.items() if one.special}
+    vocabulary = tokenizer.get_vocab(with_added_tokens=True)
+    token, text = max(
+        ((token, text) for text, token in vocabulary.items() if token not in special),
+        default=(0, ""),
+    )
+    if token >= rows:
+        raise _invalid(
+            f"{TOKENIZER} has the token {text!r} with the id {token}, and config.json vocab_size is"
+            f" {rows}: the embedding has no row for it. {_PUBLISHED}"
+        )
+
+
+def _check_image(tokenizer: Any, family: Family, image: int) -> None:
+    """Refuse a tokenizer whose token for images is not the one of config.json."""
+    found, style = tokenizer.id_to_token(image), family.prompt
+    if found is None:
+        raise _invalid(
+            f"config.json image_token_id is {image}, and {TOKENIZER} has no token with this id:"
+            f" images would have no place in prompts. {_PUBLISHED}"
+        )
+    if style is None or style.splits or family.image_layout is ImageLayout.OWN:
+        return
+    written = style.framed or style.placeholder
+    if found not in written:
+        known = tokenizer.token_to_id(style.placeholder)
+        there = f"has the id {known} there" if known is not None else "is not there"
+        raise _invalid(
+            f"config.json image_token_id is {image}, which is {found!r} in {TOKENIZER}; images of"
+            f" family {family.name} stand in prompts as {written!r}, and {style.placeholder!r}"
+            f" {there}. {_PUBLISHED}"
+        )
+
+
+def _check_ids(name: str, document: JsonObject, rows: int) -> None:
+    """Refuse ids of tokens that are no numbers, or none of which the model can write."""
+    for key, value in _stated(document):
+        ids = value if isinstance(value, list) else [value]
+        if not all(type(one) is int for one in ids):
+            raise _invalid(f"{name} {key} is {value!r}; expected the id of a token, or a list")
+        if ids and not any(0 <= one < rows for one in ids):
+            raise _invalid(
+                f"{name} {key} is {value!r}, and the model has {rows} tokens: expected a number"
+                f" from 0 to {rows - 1}. Copy the file that was published with the weights"
+            )
+
+
+def _stated(document: JsonObject) -> Iterator[tuple[str, Any]]:
+    text = document.get("text_config")
+    for prefix, part in (("", document), ("text_config.", text if isinstance(text, dict) else {})):
+        for key in ("eos_token_id", *_STARTS):
+            if part.get(key) is not None:
+                yield prefix + key, part[key]
+
+
+def _invalid(message: str) -> InspectRefusedError:
+    return InspectRefusedError(InspectReason.CONFIG_INVALID, f"{message.rstrip('.')}.")

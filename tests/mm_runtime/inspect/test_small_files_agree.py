@@ -1,0 +1,205 @@
+"""Small files that are no such files, or are of another checkpoint, are refused before a build."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mm_runtime.errors import InspectRefusedError
+from mm_runtime.inspect.checkpoint import InspectOptions, inspect
+from support.tiny_llava import CHECKPOINT
+
+POINTER = (
+    "version https://git-lfs.github.com/spec/v1\n"
+    "oid sha256:4d7a214614ab2935c943f9e0ff69d22eadbb8f32b1258daaa5e2ca24d17e2393\nsize 12345\n"
+)
+SMALL = (
+    *("config.json", "tokenizer.json", "tokenizer_config.json", "preprocessor_config.json"),
+    *("processor_config.json", "generation_config.json", "special_tokens_map.json"),
+    *("added_tokens.json", "chat_template.json", "video_preprocessor_config.json", "vocab.json"),
+    *("chat_template.jinja", "merges.txt", "llm/tokenizer.json", "vision_tower/config.json"),
+)
+OBJECTS = tuple(name for name in SMALL if not name.endswith((".txt", ".jinja", "tokenizer.json")))
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> Path:
+    """Return a copy of a checkpoint that is right."""
+    return Path(shutil.copytree(CHECKPOINT, tmp_path / "checkpoint"))
+
+
+def _message(checkpoint: Path) -> str:
+    with pytest.raises(InspectRefusedError) as refused:
+        inspect(checkpoint, InspectOptions())
+    return refused.value.message
+
+
+def _put(checkpoint: Path, name: str, content: bytes) -> None:
+    (checkpoint / name).parent.mkdir(exist_ok=True)
+    (checkpoint / name).write_bytes(content)
+
+
+@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        pytest.param(POINTER.encode(), "is a pointer of Git LFS", id="pointer"),
+        pytest.param(b"\n<!DOCTYPE html><html>", "is a page of HTML", id="page"),
+        pytest.param(b"\xef\xbb\xbf{}", "begins with a byte-order mark", id="mark"),
+        pytest.param(b"\x80\x04binary", "is not text: byte 0 is not UTF-8", id="binary"),
+    ],
+)
+def test_other_files_under_a_name_are_refused(
+    checkpoint: Path, name: str, content: bytes, words: str
+) -> None:
+    """Whichever file it is, its name and what to do are said."""
+    _put(checkpoint, name, content)
+    assert f"{name.rpartition('/')[2]} {words}" in _message(checkpoint)
+
+
+@pytest.mark.parametrize("name", OBJECTS)
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        pytest.param(b"", "it is empty", id="empty"),
+        pytest.param(b'{"a": [1', "is not valid JSON", id="cut"),
+        pytest.param(b"[1]", "holds a list; expected a JSON object", id="list"),
+        pytest.param(b'{"a": NaN}', "holds NaN", id="no-number"),
+    ],
+)
+def test_what_is_no_object_is_refused(
+    checkpoint: Path, name: str, content: bytes, words: str
+) -> None:
+    """Each is parsed, whether or not the family reads it."""
+    _put(checkpoint, name, content)
+    message = _message(checkpoint)
+    assert name.rpartition("/")[2] in message
+    assert words in message
+
+
+def test_infinity_is_a_limit(checkpoint: Path) -> None:
+    """Published configurations write it (`time_step_limit` of Mamba's)."""
+    _edit("config.json", lambda it: it.update(time_step_limit=[0.0, float("inf")]))(checkpoint)
+    assert inspect(checkpoint, InspectOptions()).family == "llava"
+
+
+Damage = Callable[[Path], None]
+
+
+def _edit(name: str, change: Callable[[dict[str, Any]], object]) -> Damage:
+    def edit(checkpoint: Path) -> None:
+        file = checkpoint / name
+        value = json.loads(file.read_text()) if file.is_file() else {}
+        change(value)
+        file.write_text(json.dumps(value))
+
+    return edit
+
+
+def _put_in_text(value: dict[str, Any], key: str, number: object) -> None:
+    value["text_config"][key] = number
+
+
+def _without_image(value: dict[str, Any]) -> None:
+    value["added_tokens"] = [one for one in value["added_tokens"] if one["content"] != "<image>"]
+    value["model"]["vocab"].pop("<image>", None)
+
+
+DAMAGES: dict[str, tuple[Damage, tuple[str, ...]]] = {
+    "tokenizer-of-no-model": (
+        _edit("tokenizer.json", lambda it: it.pop("model")),
+        ("tokenizer.json cannot be read", "Copy the file again"),
+    ),
+    "tokenizer-cut": (
+        lambda checkpoint: (
+            (checkpoint / "tokenizer.json").write_text('{"version": "1.0", ') and None
+        ),
+        ("tokenizer.json cannot be read", "EOF"),
+    ),
+    "vocabulary-too-large": (
+        _edit("config.json", lambda it: _put_in_text(it, "vocab_size", 12)),
+        ("tokenizer.json has the token", "config.json vocab_size is 12", "no row"),
+    ),
+    "no-end-token": (
+        _edit("tokenizer_config.json", lambda it: it.pop("eos_token")),
+        ("tokenizer_config.json names no eos_token",),
+    ),
+    "unknown-end-token": (
+        _edit("tokenizer_config.json", lambda it: it.update(eos_token="<|im_end|>")),
+        ("tokenizer_config.json eos_token is '<|im_end|>'", "no such token"),
+    ),
+    "unknown-begin-token": (
+        _edit("tokenizer_config.json", lambda it: it.update(bos_token={"content": "<bos>"})),
+        ("tokenizer_config.json bos_token is '<bos>'", "no such token"),
+    ),
+    "image-is-another-token": (
+        _edit("config.json", lambda it: it.update(image_token_index=2)),
+        ("config.json image_token_id is 2", "'<image>' has the id"),
+    ),
+    "image-is-no-token": (
+        _edit("tokenizer.json", _without_image),
+        ("config.json image_token_id is", "no token with this id"),
+    ),
+    "end-outside": (
+        _edit("generation_config.json", lambda it: it.update(eos_token_id=[-1, 10**6])),
+        ("generation_config.json eos_token_id is [-1, 1000000]", "expected a number from 0"),
+    ),
+    "end-is-a-text": (
+        _edit("generation_config.json", lambda it: it.update(eos_token_id="</s>")),
+        ("generation_config.json eos_token_id is '</s>'", "expected the id of a token"),
+    ),
+    "end-outside-in-a-part": (
+        _edit("config.json", lambda it: _put_in_text(it, "eos_token_id", 10**6)),
+        ("config.json text_config.eos_token_id is 1000000",),
+    ),
+    "patches-of-another-tower": (
+        _edit("processor_config.json", lambda it: it.update(patch_size=32)),
+        ("processor_config.json patch_size is 32", "config.json has 14"),
+    ),
+    "features-of-another-tower": (
+        _edit("processor_config.json", lambda it: it.update(vision_feature_select_strategy="full")),
+        ("processor_config.json vision_feature_select_strategy is 'full'", "'default'"),
+    ),
+    "image-token-of-another-processor": (
+        _edit("processor_config.json", lambda it: it.update(image_token="<|image|>")),
+        ("processor_config.json image_token is '<|image|>'", "'<image>'"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_files_of_two_checkpoints_are_refused(checkpoint: Path, name: str) -> None:
+    """The message names file and key, what was found and what was expected."""
+    damage, words = DAMAGES[name]
+    damage(checkpoint)
+    message = _message(checkpoint)
+    assert all(word in message for word in words), message
+
+
+LEGITIMATE: dict[str, Damage] = {
+    "several-ends": _edit("generation_config.json", lambda it: it.update(eos_token_id=[2, 10**6])),
+    "another-end-than-the-tokenizers": _edit(
+        "generation_config.json", lambda it: it.update(eos_token_id=1)
+    ),
+    "padding-outside": _edit("generation_config.json", lambda it: it.update(pad_token_id=-1)),
+    "no-begin-token": _edit("tokenizer_config.json", lambda it: it.update(bos_token=None)),
+    "special-token-without-a-row": _edit(
+        "tokenizer.json",
+        lambda it: it["added_tokens"].append(
+            {**it["added_tokens"][-1], "id": 10**4, "content": "<|extra|>", "special": True}
+        ),
+    ),
+    "more-rows-than-tokens": _edit(
+        "tokenizer.json", lambda it: it["model"]["vocab"].popitem() and None
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LEGITIMATE)
+def test_what_published_checkpoints_have_is_taken(checkpoint: Path, name: str) -> None:
+    """Such files are served."""
+    LEGITIMATE[name](checkpoint)
+    assert inspect(checkpoint, InspectOptions()).family == "llava"
