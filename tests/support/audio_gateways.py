@@ -18,7 +18,7 @@ MEL_BINS, POSITIONS = 8, 50
 _SPECIAL = ("<pad>", "<unk>", "<s>", "</s>")
 _RECEIVED = (
     *("<|startoftranscript|>", "<|en|>", "<|de|>"),
-    *("<|transcribe|>", "<|translate|>", "<|startofprev|>"),
+    *("<|transcribe|>", "<|translate|>", "<|startofprev|>", "<|nospeech|>"),
 )
 WORDS = ("what", "is", "it", "?", "a", "red", "square", "rain")
 _TIMES = ("<|notimestamps|>", *(f"<|{at * 0.02:.2f}|>" for at in range(POSITIONS + 1)))

@@ -17,19 +17,16 @@ from mm_runtime.gateway.backends.engine import (
     Ended,
     Engine,
     EngineRequest,
-    Sampling,
     Scorer,
     Text,
+    first_token,
 )
 from mm_runtime.gateway.backends.merged import merged
 from mm_runtime.gateway.errors import EngineFailedError
 from mm_runtime.gateway.long_audio import transcribed
-from mm_runtime.gateway.media.audio_reader import Windows
+from mm_runtime.gateway.media.audio_reader import DEFAULT_LANGUAGE, Windows
 from mm_runtime.gateway.preparation import AnyRequest, Preparation
 from mm_runtime.gateway.prepared import PreparedChat, PreparedRequest
-
-LIKELIEST = Sampling(0.0, 1.0, presence_penalty=None, frequency_penalty=None, seed=0)
-"""Greedy: the same engine gives the same answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +119,8 @@ class ChatService:
         """
         # Most have one choice, and no generator more between the engine and the client.
         if request.choices == 1:
-            return self._one(request.chats[0], request_id)
+            chat = request.chats[0]
+            return self._silent(chat) if chat.silent else self._one(chat, request_id)
         return self._several(request, request_id)
 
     async def _several(
@@ -197,6 +195,14 @@ class ChatService:
             yield Ending(ended.reason, choice)
             yield Finished(ended.tokens, language, cached_tokens=cached, choice=choice)
 
+    async def _silent(self, chat: PreparedChat) -> AsyncGenerator[Event, None]:
+        """Yield an empty transcript: of such audio a model would invent one."""
+        async with self.admission.slot(chat.ticket) as waited:
+            yield Admitted(waited)
+            yield Ending(FinishReason.STOP)
+            segments = None if chat.windows is None else ()
+            yield Finished(0, chat.language or DEFAULT_LANGUAGE, segments)
+
     async def _windows(
         self, request: EngineRequest, windows: Windows, language: str
     ) -> AsyncGenerator[Event, None]:
@@ -215,12 +221,7 @@ class ChatService:
         """Return the language of audio; a slot of the engine is taken for one token."""
         assert isinstance(self.engine, Scorer)  # noqa: S101  # else no language is detected
         assert self.preparation.audio_reader is not None  # noqa: S101  # it made the request's prompt
-        question = replace(
-            request,
-            prompt=self.preparation.audio_reader.question,
-            sampling=LIKELIEST,
-            likeliest=None,
-        )
+        question = first_token(request, self.preparation.audio_reader.question)
         return self.preparation.audio_reader.detected(await self.engine.first_logits(question))
 
     def _prefix(self, language: str, chat: PreparedChat) -> str:

@@ -12,11 +12,19 @@ from dataclasses import dataclass, replace
 from mm_runtime.gateway.api.finish_reason import FinishReason
 from mm_runtime.gateway.api.scores import TokenScore, mean_log_prob
 from mm_runtime.gateway.api.segments import Segment, parts_of
-from mm_runtime.gateway.backends.engine import Ended, Engine, EngineRequest, Form
+from mm_runtime.gateway.backends.engine import (
+    Ended,
+    Engine,
+    EngineRequest,
+    Form,
+    Scorer,
+    first_token,
+)
 from mm_runtime.gateway.backends.token_text import TokenText
 from mm_runtime.gateway.errors import EngineFailedError
 from mm_runtime.gateway.media.audio_reader import Windows
 from mm_runtime.serving.generate.request import GuideKind
+from mm_runtime.serving.preprocess.audio.prefixes import START
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +66,16 @@ async def transcribed(
         frames = min(windows.spectrogram.frames, total - seek)
         parts, done = parts_of(ids, first_time=first_time, seek=seek, frames=frames)
         spoken = [[one for one in part.tokens if one < first_time] for part in parts]
-        mean = mean_log_prob(scores)
+        mean, no_speech = mean_log_prob(scores), await _no_speech(engine, request, windows, seek)
         segments = tuple(
-            Segment(part, prefixes.codec.decode(said), seek, request.sampling.temperature, mean)
+            Segment(
+                part,
+                prefixes.codec.decode(said),
+                seek,
+                request.sampling.temperature,
+                mean,
+                no_speech,
+            )
             for part, said in zip(parts, spoken, strict=True)
         )
         seek += done
@@ -71,6 +86,18 @@ async def transcribed(
         yield WindowText(added + held, len(ids), segments, reason)
         if reason is not None:
             return
+
+
+async def _no_speech(
+    engine: Engine, request: EngineRequest, windows: Windows, seek: int
+) -> float | None:
+    """Return how likely it is that nothing is said in a window; it takes a token of its own."""
+    if not windows.scored or not isinstance(engine, Scorer):
+        return None
+    question = first_token(request, START)
+    return windows.prefixes.no_speech(
+        await engine.first_logits(replace(question, spectrogram=windows.cut(seek)))
+    )
 
 
 async def _answer(

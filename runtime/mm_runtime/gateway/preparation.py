@@ -31,7 +31,7 @@ from mm_runtime.gateway.backends.forms import calls_need_tokens, form_of
 from mm_runtime.gateway.backends.sampling import sampling_of
 from mm_runtime.gateway.errors import InvalidRequestError
 from mm_runtime.gateway.media.accepted import check_features, check_media, check_recordings
-from mm_runtime.gateway.media.audio import seconds_of
+from mm_runtime.gateway.media.audio import is_silent, seconds_of
 from mm_runtime.gateway.media.audio_reader import DEFAULT_LANGUAGE, AudioReader
 from mm_runtime.gateway.media.details import detailed, with_options
 from mm_runtime.gateway.media.frames import Video
@@ -346,6 +346,7 @@ class Preparation:
                 samples,
                 most_tokens=self.model.limits.max_seq_len - tokens + 1,
                 in_all=limit,
+                scored=request.response_format == "verbose_json",
             )
             # About: windows overlap where a sentence is cut, by less than half on average.
             most = 2 * windows.most_tokens * windows.count
@@ -364,6 +365,7 @@ class Preparation:
             before=before,
             windows=windows,
             seconds=seconds_of(samples),
+            silent=is_silent(samples),
             likeliest=0 if windows and request.response_format == "verbose_json" else None,
         )
 

@@ -48,6 +48,8 @@ class PreparedChat:
     """Audio instead of `audio`, read window by window; the answer has time stamps."""
     seconds: float = 0.0
     """Length of the audio."""
+    silent: bool = False
+    """Nothing is in the audio: its transcript is empty, and the model is not run."""
     choices: int = 1
     """Answers that are generated to this prompt."""
     stop_ids: frozenset[int] = frozenset()

@@ -37,6 +37,9 @@ class _State:
     first: int
     """Position whose logits choose the answer's first token."""
 
+    is_question: bool = False
+    """It is a question to the model, in which language or whether anything is said."""
+
 
 class EncoderDecoderModel(UnbatchedModel):
     """Both halves of one checkpoint."""
@@ -110,6 +113,9 @@ class EncoderDecoderModel(UnbatchedModel):
             BaseModelOutput(last_hidden_state=encoded[0]),
             EncoderDecoderCache(DynamicCache(), DynamicCache()),
             first=len(request.decoder_ids) - 1,
+            # One token behind the start alone, with logits: no answer, which has rules, begins.
+            is_question=request.wanted.generation_logits
+            and request.max_tokens == len(request.decoder_ids) == 1,
         )
 
     def branch(self, state: _State, parents: torch.Tensor) -> None:
@@ -129,6 +135,8 @@ class EncoderDecoderModel(UnbatchedModel):
             use_cache=True,
         )
         logits: torch.Tensor = output.logits[0] if len(ids) == 1 else output.logits[:, -1]
+        if state.is_question:
+            return logits
         logits[:, self._suppressed] = NEVER
         if len(ids) == 1 and start <= state.first < start + len(logits):
             logits[state.first - start, self._suppressed_first] = NEVER

@@ -11,10 +11,10 @@ from transformers.generation import GenerationMixin
 from mm_runtime.reference_engine.checkpoint import Checkpoint
 from mm_runtime.reference_engine.encoder_decoder import KINDS, EncoderDecoderModel
 from mm_runtime.serving.errors import RequestError
-from mm_runtime.serving.generate.request import Request
+from mm_runtime.serving.generate.request import Request, Wanted
 from support.collecting_sink import CollectingSink
 from support.engines import engine_starter
-from support.families.texts import AUDIO_POSITIONS, MEL_BINS, write
+from support.families.texts import AUDIO_POSITIONS, MEL_BINS, SUPPRESSED, write
 from support.families.words import END, SIZE
 
 SLOTS = 3
@@ -79,6 +79,35 @@ def test_mixed_requests(tmp_path: Path, family: str) -> None:
         for request, sink in zip(requests, sinks, strict=True):
             engine.submit(request, sink)
         assert expected == [sink.wait() for sink in sinks]
+
+
+def test_questions_have_no_rules(tmp_path: Path) -> None:
+    """The token of silence is among those that no answer holds; its share is the model's own."""
+    folder = write("whisper", tmp_path / "whisper")
+    complete = transformers.WhisperForConditionalGeneration.from_pretrained(folder).eval()
+    model = EncoderDecoderModel(
+        Checkpoint(folder=folder, dtype="float32", slots=1, family="whisper", max_length=64)
+    )
+    start = complete.generation_config.decoder_start_token_id
+    audio = np.random.default_rng(3).normal(size=(2 * AUDIO_POSITIONS, MEL_BINS))
+    request = Request(
+        (),
+        1,
+        frozenset({END}),
+        features=audio.astype(np.float32),
+        decoder_ids=(start,),
+        wanted=Wanted(generation_logits=True),
+    )
+    with torch.no_grad():
+        found = model.step(model.open(request), torch.tensor([[start]]), 0)
+        expected = complete(
+            input_features=torch.from_numpy(audio.astype(np.float32).T.copy())[None],
+            decoder_input_ids=torch.tensor([[start]]),
+        ).logits[0]
+
+    torch.testing.assert_close(found, expected)
+    assert found[:, list(SUPPRESSED)].isfinite().all()
+    assert found[:, list(SUPPRESSED)].min() > -100
 
 
 def test_bad_requests(tmp_path: Path) -> None:

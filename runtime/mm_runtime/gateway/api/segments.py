@@ -28,6 +28,7 @@ class Segment:
     Attributes:
         seek: frame at which the window begins.
         mean_log_prob: of the window's tokens; None: not known.
+        no_speech: how likely it is that nothing is said in the window; None: not known.
     """
 
     part: Part
@@ -35,6 +36,7 @@ class Segment:
     seek: int
     temperature: float
     mean_log_prob: float | None
+    no_speech: float | None = None
 
 
 def parts_of(

@@ -83,8 +83,7 @@ def _written(number: int, one: Segment) -> Event:
         "temperature": one.temperature,
         "avg_logprob": one.mean_log_prob,
         "compression_ratio": len(text) / len(zlib.compress(text)),
-        # It would take another token's logits of each window.
-        "no_speech_prob": None,
+        "no_speech_prob": one.no_speech,
     }
 
 

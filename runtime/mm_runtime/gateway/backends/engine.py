@@ -1,7 +1,7 @@
 """What the dataplane needs of an engine: a prompt and pixels in, text and its tokens out."""
 
 from collections.abc import AsyncGenerator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -154,6 +154,15 @@ class EngineRequest:
     def echoes_scored(self) -> bool:
         """Whether the choice's text begins with tokens that have scores."""
         return self.scored_prompt is not None and self.scored_prompt.echo is not None
+
+
+LIKELIEST = Sampling(0.0, 1.0, presence_penalty=None, frequency_penalty=None, seed=0)
+"""Greedy: the same engine gives the same answer."""
+
+
+def first_token(request: EngineRequest, prompt: str) -> EngineRequest:
+    """Return a request for the logits of the token that follows another prompt."""
+    return replace(request, prompt=prompt, sampling=LIKELIEST, likeliest=None, form=None)
 
 
 class Engine(Protocol):

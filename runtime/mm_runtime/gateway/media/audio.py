@@ -123,6 +123,11 @@ def seconds_of(audio: Samples) -> float:
     return len(audio) / SAMPLE_RATE
 
 
+def is_silent(audio: Samples) -> bool:
+    """Return whether nothing is in the audio: at most one step of sixteen bits, which is noise."""
+    return bool(np.abs(audio).max() * FULL_SCALE <= 1)
+
+
 def encode_wav(audio: Samples) -> bytes:
     """Return samples of -1 to 1 as a file of sixteen bits, as users send it."""
     # Sixteen bits hold no +1.0: it would come out as -1.0.

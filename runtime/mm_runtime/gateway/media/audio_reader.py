@@ -42,6 +42,7 @@ class Windows:
         spectrogram: of one window.
         prefixes: with the tokens of times.
         most_tokens: of the answer to one window.
+        scored: how likely it is that nothing is said in a window is computed with its answer.
         most_in_all: of all windows together, those included that a later window repeats; None: as
             many as it takes.
     """
@@ -52,6 +53,7 @@ class Windows:
     prefixes: Prefixes
     most_tokens: int
     most_in_all: int | None
+    scored: bool = False
 
     def cut(self, start: int) -> NDArray[np.float32]:
         """Return the window [frames, bins] that begins at a frame."""
@@ -156,14 +158,17 @@ class AudioReader:
             text = codec.decode(ids)
         return text
 
-    async def windows(self, samples: Samples, *, most_tokens: int, in_all: int | None) -> Windows:
+    async def windows(
+        self, samples: Samples, *, most_tokens: int, in_all: int | None, scored: bool
+    ) -> Windows:
         """Return audio as it is read window by window; limits: see `Windows`."""
         mel = self.spectrogram
         # As in transformers: silence follows what is shorter, zeros the rest of what is longer.
         one = len(samples) <= mel.samples
         frames = await asyncio.to_thread(mel if one else mel.of_length, samples)
         total = max(1, len(samples) // mel.hop)
-        return Windows(frames, total, mel, self.prefixes, most_tokens, in_all)
+        scored = scored and self.may_detect
+        return Windows(frames, total, mel, self.prefixes, most_tokens, in_all, scored)
 
     async def read(self, encoded: bytes) -> Samples:
         """Return the samples of a file.

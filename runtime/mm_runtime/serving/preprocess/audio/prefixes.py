@@ -24,6 +24,9 @@ NO_TIMESTAMPS = "<|notimestamps|>"
 PREVIOUS = "<|startofprev|>"
 """Before the text that audio continues, or that says how names are spelt."""
 
+NO_SPEECH = ("<|nospeech|>", "<|nocaptions|>")
+"""What audio is in which nothing is said, as newer and as older checkpoints spell it."""
+
 TIMES_A_SECOND = 50
 """Time stamps: one for each position of the encoder, 20 ms."""
 
@@ -71,6 +74,19 @@ class Prefixes:
             chosen.get("max_initial_timestamp_index"),
             _english_only(chosen, engine.facts.text.vocabulary_size),
         )
+
+    def no_speech(self, logits: NDArray[np.float32]) -> float | None:
+        """Return how likely it is that nothing is said, as OpenAI's program computes it.
+
+        Args:
+            logits: float32 [vocabulary] of the token after the start.
+        """
+        known = (self.codec.id_of(one) for one in NO_SPEECH)
+        token = next((one for one in known if one is not None), None)
+        if token is None:
+            return None
+        powers = np.exp(logits - logits.max())
+        return float(powers[token] / powers.sum())
 
     def detected(self, logits: NDArray[np.float32]) -> str:
         """Return the language that is likeliest to follow the start, as transformers chooses it.

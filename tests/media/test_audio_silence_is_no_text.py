@@ -1,0 +1,108 @@
+"""What is said of audio in which nothing is said, at the endpoint of transcriptions."""
+
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from mm_runtime.gateway.api.finish_reason import FinishReason
+from mm_runtime.gateway.backends.engine import Ended, EngineRequest, Text
+from support.audio_channels import recording, tone
+from support.audio_files import encode_audio, noise
+from support.audio_gateways import VOCABULARY, audio_gateway
+from support.gateways import MODEL
+
+NO_SPEECH = VOCABULARY.index("<|nospeech|>")
+SHARE = 0.75
+
+
+class Inventive:
+    """An engine that says something of all audio, and how little it believes that."""
+
+    def __init__(self) -> None:
+        """Begin without requests."""
+        self.answered = 0
+        self.questions: list[str] = []
+
+    async def generate(self, request: EngineRequest) -> AsyncGenerator[Text | Ended, None]:
+        """Say a word."""
+        del request
+        self.answered += 1
+        ids = (VOCABULARY.index("red"),)
+        yield Text("red", 1, ids=ids)
+        yield Ended(FinishReason.STOP, 1)
+
+    async def first_logits(self, request: EngineRequest) -> NDArray[np.float32]:
+        """Give the token of silence its share."""
+        self.questions.append(request.prompt)
+        share = np.full(len(VOCABULARY), (1 - SHARE) / (len(VOCABULARY) - 1))
+        share[NO_SPEECH] = SHARE
+        return np.log(share).astype(np.float32)
+
+    async def is_ready(self) -> bool:
+        """Say that it is."""
+        return True
+
+
+async def _transcribed(folder: Path, engine: Inventive, file: bytes, form: str) -> httpx.Response:
+    gateway = audio_gateway(folder, engine)
+    try:
+        async with httpx.AsyncClient(
+            transport=httpx.ASGITransport(app=gateway.app), base_url="http://gateway"
+        ) as client:
+            return await client.post(
+                "/v1/audio/transcriptions",
+                data={"model": MODEL, "response_format": form},
+                files={"file": ("a.wav", file)},
+                timeout=60,
+            )
+    finally:
+        gateway.close()
+
+
+SILENT = tone() * 0
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        pytest.param(recording([SILENT]), id="zeros"),
+        pytest.param(recording([SILENT, SILENT], "flac", "flac"), id="flac-of-zeros"),
+        pytest.param(recording([SILENT + 0.9 / 32_768], "wav", "pcm_f32le"), id="one-step"),
+        pytest.param(recording([SILENT], "ogg", "libopus"), id="opus-of-zeros"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("form", "said"),
+    [("json", None), ("text", "\n"), ("verbose_json", None), ("srt", ""), ("vtt", "WEBVTT\n\n")],
+)
+async def test_digital_silence(tmp_path: Path, file: bytes, form: str, said: str | None) -> None:
+    """No word is invented: the model is not run."""
+    engine = Inventive()
+    answer = await _transcribed(tmp_path, engine, file, form)
+
+    assert answer.status_code == 200
+    assert (answer.text if said is not None else answer.json()["text"]) == (said or "")
+    assert engine.answered == 0
+
+
+async def test_how_likely_silence_is(tmp_path: Path) -> None:
+    """`no_speech_prob` is the share of its token in the first step behind the start."""
+    engine = Inventive()
+    answer = await _transcribed(tmp_path, engine, encode_audio(noise(0.4, 1)), "verbose_json")
+    body = answer.json()
+
+    assert [one["no_speech_prob"] for one in body["segments"]] == [pytest.approx(SHARE, abs=1e-4)]
+    assert engine.questions[-1] == "<|startoftranscript|>"
+    assert engine.answered == 1
+
+
+async def test_other_formats_do_not_compute_it(tmp_path: Path) -> None:
+    """It takes a run of the encoder, and they have no place for it."""
+    engine = Inventive()
+    await _transcribed(tmp_path, engine, encode_audio(noise(0.4, 1)), "srt")
+
+    assert len(engine.questions) == 1  # the language
