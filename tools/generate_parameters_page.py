@@ -44,8 +44,9 @@ _UNUSED: Final = """
 SDKs write defaults out, and parameters of other servers. One table for `/v1/chat/completions`,
 `/v1/completions`, `/v1/responses`, `/tokenize` and, for other servers' parameters, transcriptions:
 
-- null is the same as absent, of every field and of fields that are unknown; in a form a field
-  without text is.
+- null is the same as absent, of parameters, of messages and their parts, and of fields that are
+  unknown; in a form a field without text is. `stream_options.include_usage` and
+  `continuous_usage_stats` are true or false, as vLLM has them.
 - A value of this list changes nothing and is taken, also of a parameter that acts nowhere.
 - Any other value of a parameter that acts nowhere is refused by name. No value is ignored.
 

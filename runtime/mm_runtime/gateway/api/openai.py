@@ -77,8 +77,8 @@ Unserved = Annotated[None, UNUSED_IS_NULL]
 class StreamOptions(Wire):
     """What a stream holds besides the answer."""
 
-    include_usage: Annotated[StrictBool, NullIs(default=False)] = False
-    continuous_usage_stats: Annotated[StrictBool, NullIs(default=False)] = False
+    include_usage: StrictBool = False
+    continuous_usage_stats: StrictBool = False
     """No field of OpenAI's, spelt as vLLM does: every chunk says the usage so far."""
     include_obfuscation: Annotated[Literal[False], NullIs(default=False)] = False
 
