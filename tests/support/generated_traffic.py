@@ -56,7 +56,9 @@ OFTEN = frozenset({"stream", "tools", "n", "logprobs", "echo"})
 
 _NOT_OF_SCHEMAS = re.compile(
     "two functions have the name|is none of `tools`|expected the JSON of an object|"
-    "the best of|answers each|`begin` of structure|trigger .* begins none"
+    "the best of|answers each|`begin` of structure|trigger .* begins none|"
+    # Blanks alone: they are no part of a URL.
+    "url` is invalid: string should have at least 1 character"
 )
 """Refusals of what a request says in itself that no schema can state: how fields compare."""
 
