@@ -327,8 +327,18 @@ SCALING: Final[dict[str, Advice]] = {
 DEGRADED: Final[dict[str, Advice]] = {
     Reason.AS_EXPECTED: Advice("No action is needed.", NOTHING),
     Reason.CLUSTER_ERROR: Advice(
-        "The API server refused or failed a request, or the namespace has not opted in.",
-        "Run the command of the message, or repair rights and admission. It is retried.",
+        "The API server refused or failed a request.",
+        "Do what the message begins with: rights, admission, or the API server. It is retried.",
+    ),
+    Reason.NAMESPACE_NOT_ENABLED: Advice(
+        "The namespace has no label `serving.multimodal.dev/enabled=true`, or is a system "
+        "namespace: the operator makes nothing in it. Also the reason of `Ready`.",
+        "Run the command that the message begins with; the model continues within seconds.",
+    ),
+    Reason.STORE_CANNOT_GROW: Advice(
+        "`spec.build.store.size` requests more than the store's claim has, and the claim cannot "
+        "grow.",
+        "Set the size that the message names, remove it, or use a store of your own.",
     ),
     Reason.NAME_TAKEN: Advice(
         "An object that is not the model's has the name of a child. It is not changed.",

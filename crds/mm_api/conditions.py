@@ -91,4 +91,6 @@ class Reason(StrEnum):
     NAME_TAKEN = "NameTaken"
     MEMORY_POOL_EXHAUSTED = "MemoryPoolExhausted"
     NAMESPACE_CONTESTED = "NamespaceContested"
+    NAMESPACE_NOT_ENABLED = "NamespaceNotEnabled"
+    STORE_CANNOT_GROW = "StoreCannotGrow"
     MPS_UNAVAILABLE = "MpsUnavailable"

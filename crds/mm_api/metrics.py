@@ -415,6 +415,12 @@ OBJECTIVE_HISTOGRAMS: dict[str, str] = {
 }
 """Each `autoscaling.objectives[].metric` and the histogram of the gateway that measures it."""
 
+
+def buckets_of(name: str) -> tuple[float, ...]:
+    """Return the finite bounds of a histogram of the gateway."""
+    return next(one.buckets for one in GATEWAY_METRICS if one.name == name)
+
+
 SCALING_METRICS: tuple[Metric, ...] = (
     Metric("mm_autoscaling_desired_replicas", _G, "Replicas wanted by the policy.", _MODEL),
     Metric("mm_autoscaling_applied_replicas", _G, "spec.replicas of the model.", _MODEL),

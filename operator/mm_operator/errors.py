@@ -44,4 +44,4 @@ class ClusterError(Exception):
     def __str__(self) -> str:
         """Return one sentence without generated names, so that equal errors have equal text."""
         answer = f"HTTP {self.status}" if self.status else "no answer"
-        return f"{self.kind} {self.name}: {answer}: {self.message}"
+        return f"{' '.join(filter(None, (self.kind, self.name)))}: {answer}: {self.message}"

@@ -14,7 +14,7 @@ from mm_api.conditions import Reason
 from mm_api.documents.server_state import ServerState
 from mm_api.v1alpha1 import duration
 from mm_operator.children.all import build, unwanted
-from mm_operator.cluster.apply import Applier, OutdatedError, stage_error
+from mm_operator.cluster.apply import Applier, OutdatedError
 from mm_operator.cluster.claims import ClaimModes
 from mm_operator.cluster.client import Client
 from mm_operator.cluster.events import EventPoster
@@ -30,6 +30,7 @@ from mm_operator.cluster.namespaces import (
 )
 from mm_operator.cluster.observe import Observer
 from mm_operator.cluster.prune import prune
+from mm_operator.cluster.refusals import stage_error
 from mm_operator.cluster.resources import MODEL
 from mm_operator.cluster.rollout_turns import RolloutTurns
 from mm_operator.cluster.spare_gpus import SpareGpuFinder
@@ -60,6 +61,10 @@ the second that the operator may add to the entire way from apply to Ready."""
 
 _TAKEN_SECONDS = 1.0
 """Another namespace has just taken an engine's Lease: its Job comes within this time."""
+
+
+_ENABLED_SECONDS = 2.0
+"""Namespaces are not watched: how long one may have its label unnoticed."""
 
 
 _NAME_TAKEN_SECONDS = 15.0
@@ -131,6 +136,7 @@ class Reconciler:
         self._servers = servers
         self._on_status = on_status
         self._unreported: set[Key] = set()
+        self._askers: dict[str, Key] = {}
 
     async def reconcile(self, key: Key) -> float | None:
         """Reconcile one model; return seconds until it is requeued, None for events only.
@@ -145,15 +151,25 @@ class Reconciler:
             raise
 
     async def _reconcile_admitted(self, key: Key) -> float | None:
-        denied: tuple[StageError, ...] = ()
         try:
             if key in self._models and not await self._namespaces.admits(key.namespace):
                 self._turns.note(key, Standing())
                 return RECHECK_SECONDS
         except ClusterError as error:
-            denied = (stage_error("apply", error),)
-        again = await self._reconcile(key, denied)
-        return RECHECK_SECONDS if denied else again
+            await self._reconcile(key, (stage_error("apply", error),))
+            return self._looks_again_in(key)
+        self._askers.pop(key.namespace, None)
+        return await self._reconcile(key, ())
+
+    def _looks_again_in(self, key: Key) -> float:
+        """Return when a model of a namespace without the label is tried again: the first one soon.
+
+        The Lease that it writes then wakes the others.
+        """
+        first = self._askers.setdefault(key.namespace, key)
+        if first not in self._models:
+            first = self._askers[key.namespace] = key
+        return _ENABLED_SECONDS if first == key else RECHECK_SECONDS
 
     async def _reconcile(self, key: Key, denied: tuple[StageError, ...]) -> float | None:
         """Reconcile one model of a namespace of ours; `denied`: only its status may be written."""
@@ -299,7 +315,7 @@ class Reconciler:
             if error.status in {404, 409}:  # deleted, or another one of this name, since observed
                 _LOG.info("the status belongs to a model that is gone: %s", error)
                 return []
-            return [StageError("status", "ClusterError", str(error))]
+            return [stage_error("status", error)]
         if written:
             self._events.add(record, snapshot.status, status)
             self._on_status(snapshot.status, status)

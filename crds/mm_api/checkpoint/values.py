@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from mm_api.documents.model_facts import InspectReason
+from mm_api.sentences import a
 
 JsonObject: TypeAlias = dict[str, Any]
 
@@ -39,7 +40,7 @@ def section(config: JsonObject, key: str) -> JsonObject | None:
     value = config.get(key)
     if value is None or isinstance(value, dict):
         return value
-    raise invalid(f"{key} is a {type(value).__name__}; expected an object")
+    raise invalid(f"{key} is {a(type(value).__name__)}; expected an object")
 
 
 def stated_dtype(config: JsonObject) -> str | None:

@@ -12,6 +12,7 @@ from mm_api.families import FAMILIES
 from mm_api.families.family import Family, ImageLayout
 from mm_api.families.known_classes import CLASSES, TRANSFORMERS, served_types, why_not
 from mm_api.families.look_alikes import look_alike
+from mm_api.sentences import a
 
 _ALIKE = 0.7
 """Of difflib's ratio: from here on a name is likelier a relative than a coincidence."""
@@ -68,7 +69,7 @@ def _refuse_class(config: JsonObject) -> None:
     kind = config["model_type"]
     raise CheckpointError(
         InspectReason.UNKNOWN_FAMILY,
-        f"config.json is a {CLASSES[kind]['class']} (model_type {kind!r}), which is none of the"
+        f"config.json is {a(CLASSES[kind]['class'])} (model_type {kind!r}), which is none of the"
         f" known families, and as `generic` it is not served: {why}.{_nearest(config)}"
         " docs/families.md lists the classes that are."
         f" Known families: {', '.join(FAMILIES)}.",
@@ -112,7 +113,7 @@ def resolve(config: JsonObject, requested: str | None) -> str:
     if requested not in {None, found}:
         raise CheckpointError(
             InspectReason.FAMILY_MISMATCH,
-            f"spec.model.family is {requested!r}, and config.json is a {found} checkpoint: remove"
+            f"spec.model.family is {requested!r}, and config.json is {a(found)} checkpoint: remove"
             " spec.model.family or correct it.",
         )
     return found

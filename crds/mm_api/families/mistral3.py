@@ -27,6 +27,7 @@ from mm_api.families.family import (
 from mm_api.families.llava import LLAMA_STYLE
 from mm_api.families.llava_next import MISTRALS_WINDOW
 from mm_api.families.prompt import IMAGES, TEXT, PromptStyle
+from mm_api.sentences import a
 
 TOWER = {
     "hidden_size": 1024,
@@ -71,7 +72,7 @@ def parts_of(config: JsonObject, processor: JsonObject, *, merged: int, model: s
     if kind != "mistral":
         raise invalid(
             f"text_config.model_type is {kind!r}; expected mistral, whose blocks are planned. Use"
-            f" a {model}"
+            f" {a(model)}"
         )
     window = text.get("sliding_window", MISTRALS_WINDOW)
     if window is not None:

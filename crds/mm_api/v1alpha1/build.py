@@ -11,6 +11,10 @@ from mm_api.v1alpha1.names import ImageName, ObjectName, RelativePath
 from mm_api.v1alpha1.pod import Gpu, Resources, Scheduling
 from mm_api.v1alpha1.quantity import Quantity
 
+STORE_SIZE = "50Gi"
+"""Of a store claim that no spec gives a size. No default of the field: a default would look like a
+wish of each model that the shared claim be so large."""
+
 
 class StoreClaim(ApiModel):
     """A claim of yours that keeps engines; it is never deleted by the operator."""
@@ -40,8 +44,12 @@ class StoreSpec(ApiModel):
         description="A bucket. Builds still work on the claim, so that a killed one resumes; the "
         "engine is published into the bucket, and each serving pod pulls it to its node's disk.",
     )
-    size: Quantity = Field(
-        default="50Gi", description="Size of the claim that the operator makes; it can only grow."
+    size: Quantity | None = Field(
+        default=None,
+        description="Least size of the claim that the operator makes, which the models of a "
+        f"namespace share. Absent: {STORE_SIZE} for a new claim, and a claim that is there stays "
+        "as it is. A larger size than the claim's makes it grow, where its storage class can; a "
+        "claim never shrinks.",
     )
     storage_class_name: ObjectName | None = Field(
         default=None,

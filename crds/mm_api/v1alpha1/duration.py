@@ -41,6 +41,11 @@ def parse(text: str) -> timedelta:
     return timedelta(hours=hours, minutes=minutes, seconds=seconds, milliseconds=milliseconds)
 
 
+def written(seconds: float) -> str:
+    """Return a time as people write it: `5ms`, `30s`."""
+    return f"{seconds:.0f}s" if seconds >= 1 else f"{seconds * 1000:.0f}ms"
+
+
 def _checked(text: str) -> str:
     parse(text)
     return text

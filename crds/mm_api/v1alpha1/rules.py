@@ -15,6 +15,8 @@ from mm_api.v1alpha1.autoscaling import AutoscalingSpec, Objective, Schedule
 from mm_api.v1alpha1.build import BuildSpec, StoreClaim, StoreSpec
 from mm_api.v1alpha1.engine import EngineSpec
 from mm_api.v1alpha1.gateway import GatewaySpec
+from mm_api.v1alpha1.host_rules import HOST_RULES
+from mm_api.v1alpha1.metric_rules import METRIC_RULES
 from mm_api.v1alpha1.model import HubCache, ModelSource, PersistentVolumeClaimSource, S3Source
 from mm_api.v1alpha1.pod_rules import LABEL_KEY, POD_RULES, keys_are_labels
 from mm_api.v1alpha1.prometheus import PrometheusSpec
@@ -230,16 +232,9 @@ RULES: Final[Mapping[type[ApiModel], tuple[Rule, ...]]] = {
     ),
     StoreSpec: (
         Rule(
-            cel="quantity(string(self.size)).isGreaterThan(quantity('0'))",
+            cel="!has(self.size) || quantity(string(self.size)).isGreaterThan(quantity('0'))",
             message="size must be above zero, for example 50Gi",
-            holds=lambda store: quantity.number_of(store.size) > 0,
-            field="size",
-        ),
-        Rule(
-            cel="quantity(string(self.size)).compareTo(quantity(string(oldSelf.size))) >= 0",
-            message="size can only grow: a claim cannot shrink; use a claim of yours "
-            "(persistentVolumeClaim) instead",
-            holds=None,
+            holds=lambda store: store.size is None or quantity.number_of(store.size) > 0,
             field="size",
         ),
         Rule(
@@ -284,6 +279,7 @@ RULES: Final[Mapping[type[ApiModel], tuple[Rule, ...]]] = {
         ),
     ),
     GatewaySpec: (
+        *HOST_RULES,
         _distinct(
             "keyLimits",
             "name",
@@ -345,6 +341,7 @@ RULES: Final[Mapping[type[ApiModel], tuple[Rule, ...]]] = {
         ),
     ),
     AutoscalingSpec: (
+        *METRIC_RULES[AutoscalingSpec],
         Rule(
             cel="self.minReplicas <= self.maxReplicas",
             message="minReplicas must not be above maxReplicas, which is 1 where it is absent: "
@@ -414,6 +411,7 @@ RULES: Final[Mapping[type[ApiModel], tuple[Rule, ...]]] = {
             holds=None,
             field="target",
         ),
+        *METRIC_RULES[Objective],
     ),
     Schedule: (
         Rule(

@@ -9,6 +9,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.markup import escape
 
+from mm_api.sentences import count
 from mm_devcluster import addresses
 from mm_devcluster.demo import evidence, settings
 from mm_devcluster.demo.display import make_console, shown
@@ -80,7 +81,8 @@ def print_answers(console: Console, answers: list[Answer]) -> None:
             mark = "[green]right[/]" if answer.is_right else "[red]WRONG[/]"
             milliseconds = answer.first_token_seconds * 1000
             way = (
-                f"streaming: first token after {milliseconds:.0f} ms, {answer.pieces} pieces"
+                f"streaming: first token after {milliseconds:.0f} ms, "
+                f"{count(answer.pieces, 'piece')}"
                 if answer.streamed
                 else f"plain: complete answer after {milliseconds:.0f} ms"
             )

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from mm_api.documents.model_plan import GpuMemory, ModelPlan
+from mm_api.sentences import count
 from mm_operator.plan.engine.fit import TERMS
 
 BAR_WIDTH = 60
@@ -39,7 +40,7 @@ def _lines(planned: ModelPlan) -> Iterator[str]:
                 f"{change.path}: {change.current} -> {change.suggested}"
                 for change in option.changes
             )
-            yield f"  {changes}  ({_size(option.total_bytes)} a GPU, {option.gpus} GPU(s))"
+            yield f"  {changes}  ({_size(option.total_bytes)} a GPU, {count(option.gpus, 'GPU')})"
     yield ""
     yield "REASONS"
     for reason in planned.reasons:

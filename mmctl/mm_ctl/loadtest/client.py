@@ -11,6 +11,7 @@ from typing import Any
 import aiohttp
 from aiohttp.http_exceptions import HttpProcessingError
 
+from mm_api.sentences import a
 from mm_ctl.loadtest.mix import Question
 from mm_ctl.loadtest.results import Result
 
@@ -43,7 +44,7 @@ class _Stream:
             return
         event: Any = json.loads(text)
         if not isinstance(event, dict):
-            raise TypeError(f"an event is a {type(event).__name__}")
+            raise TypeError(f"an event is {a(type(event).__name__)}")
         if "error" in event:
             self.failed = True
         if any(_text(choice) for choice in event.get("choices") or ()):

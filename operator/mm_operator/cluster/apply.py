@@ -18,7 +18,6 @@ from typing import Any
 
 from mm_api import labels
 from mm_api.conditions import Reason
-from mm_api.quoted_text import steady
 from mm_operator.cluster.cache import Address, Cache, Cached
 from mm_operator.cluster.client import Client
 from mm_operator.cluster.drift import is_in_sync
@@ -27,12 +26,12 @@ from mm_operator.cluster.keys import Key
 from mm_operator.cluster.models import ModelCache
 from mm_operator.cluster.owners import DELAY_SECONDS, OwnerWriter, change_between, owners_in
 from mm_operator.cluster.ownership import is_ours, why_taken
+from mm_operator.cluster.refusals import growth_refused, stage_error
 from mm_operator.cluster.resources import BY_KIND
 from mm_operator.errors import ClusterError
 from mm_operator.model import Outcome, Ref, StageError
 
 CONFLICT = 409
-_FORBIDDEN = 403
 
 
 class OutdatedError(Exception):
@@ -137,7 +136,9 @@ class Applier:
             try:
                 changed = await self._apply_one(item, by, uids.get(item.address, ""))
             except ClusterError as error:
-                done.errors.append(stage_error("apply", error))
+                live = self.cache.find(*item.address)
+                grown = growth_refused(error, item.intent.content(), live.parse() if live else None)
+                done.errors.append(grown or stage_error("apply", error))
                 break
             done.applied.append(ref)
             if changed:
@@ -248,10 +249,3 @@ def _has_its_owners(live: Cached, intent: Intent) -> bool:
     if intent.shared:
         return not change_between(live, intent)
     return intent.owners.keys() == live.owner_uids
-
-
-def stage_error(stage: str, error: ClusterError) -> StageError:
-    """Return an error of the API server as an observation for the status."""
-    quota = error.status == _FORBIDDEN and "exceeded quota" in error.message
-    reason = Reason.QUOTA_EXCEEDED if quota else Reason.CLUSTER_ERROR
-    return StageError(stage, reason, steady(str(error)))

@@ -354,7 +354,8 @@ class Client:
         if answer.status >= 400:  # noqa: PLR2004  # the lowest error status in HTTP
             async with answer:
                 text = await _within(answer.text(errors="replace"), resource, name)
-            raise ClusterError(answer.status, resource.kind, name, _message(text))
+            named = name or (body or {}).get("metadata", {}).get("name", "")  # of a creation
+            raise ClusterError(answer.status, resource.kind, named, _message(text))
         return answer
 
 

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterable
 
-from mm_operator.cluster.apply import CONFLICT, OutdatedError, stage_error
+from mm_operator.cluster.apply import CONFLICT, OutdatedError
 from mm_operator.cluster.cache import Cache
 from mm_operator.cluster.client import Client
 from mm_operator.cluster.keys import Key
+from mm_operator.cluster.refusals import stage_error
 from mm_operator.cluster.resources import BY_KIND
 from mm_operator.errors import ClusterError
 from mm_operator.model import Ref, StageError

@@ -50,6 +50,8 @@ class InspectDecision:
     inspected_at: datetime | None = None
     retry_in: float | None = None
     """Seconds until the next attempt; None when none is due by itself."""
+    cause: tuple[str, str] | None = None
+    """Reason and message of what the pods failed for that came before; None: nothing did."""
 
 
 BuildPhase = Literal["Pending", "Waiting", "Building", "Succeeded", "Failed"]
@@ -86,6 +88,8 @@ class BuildDecision:
     """The build found another source than was inspected: a new inspection is needed."""
     retry_in: float | None = None
     """Seconds until the next attempt; None when none is due by itself."""
+    cause: tuple[str, str] | None = None
+    """As that of an inspection."""
 
     @property
     def manifest_sha256(self) -> str | None:

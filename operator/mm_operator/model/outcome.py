@@ -9,8 +9,8 @@ from mm_operator.model.objects import Ref
 class StageError:
     """An error of one stage of the reconcile: observe, plan, apply, prune, status.
 
-    `reason` is QuotaExceeded for a quota's refusal, NameTaken for an object that is not ours, else
-    ClusterError. `message` is a sentence without generated names or times.
+    `reason` says what `mm_operator.cluster.refusals` recognises, or NameTaken for an object that is
+    not ours; else ClusterError. `message` is a sentence without generated names or times.
     """
 
     stage: str

@@ -6,6 +6,7 @@ from datetime import datetime
 from mm_api.conditions import Reason
 from mm_api.documents.build_progress import BuildProgress, last_progress
 from mm_api.documents.build_result import BuildResult
+from mm_api.sentences import joined
 from mm_operator import names
 from mm_operator.model import (
     BuildDecision,
@@ -21,10 +22,10 @@ from mm_operator.model import (
 )
 from mm_operator.plan.damage import REST, Damage, built_at, damage_of, is_news, read_damage, written
 from mm_operator.plan.engine_plan import WantedEngine
-from mm_operator.plan.failures import Failure, build_failure
-from mm_operator.plan.jobs import Terms, attempt_of, is_of, latest, pending
+from mm_operator.plan.failures import Failure, build_failure, cause_of, failure_so_far
+from mm_operator.plan.jobs import Terms, attempt_of, is_of, latest, waits
 from mm_operator.plan.records import RESULT_KEY, read_builder, successful
-from mm_operator.plan.retry import BUILD
+from mm_operator.plan.retry import BUILD, RETRIED
 
 _NO_PLAN = BuildDecision(Step.WAITING, Reason.WAITING_FOR_PLAN, "the plan comes first")
 _UNWRITTEN = BuildDecision(Step.WAITING, Reason.BUILD_PENDING, "the build plan is being written")
@@ -126,7 +127,7 @@ def _repaired(built: BuildDecision, damage: Damage | None) -> BuildDecision:
     """
     if damage is None:
         return built
-    message = f"{built.message}; the one before it was damaged: {damage.message}"
+    message = joined(built.message, f"the one before it was damaged: {damage.message}")
     return replace(built, message=message, damage=written(damage))
 
 
@@ -151,8 +152,8 @@ def _awaited(decision: BuildDecision, config: ConfigState, model_uid: str) -> Bu
 
 def _is_replaceable(decision: BuildDecision, job: JobState) -> bool:
     """Return whether a change of spec.build counts now: a pod that runs is not disturbed."""
-    waits = job.phase is JobPhase.PENDING and not job.deleting
-    return decision.step is Step.FAILED or (waits and decision.step is Step.RUNNING)
+    pending = job.phase is JobPhase.PENDING and not job.deleting
+    return decision.step is Step.FAILED or (pending and decision.step is Step.RUNNING)
 
 
 def _follow(
@@ -164,9 +165,9 @@ def _follow(
         made, when = result
         return _built(wanted, made, job.builder, when, job=job.name, attempt=attempt_of(job))
     if job.phase is JobPhase.PENDING:
-        reason, message = pending(job, Reason.BUILD_PENDING)
-        stands = "its last pod failed" if job.ends else "the build has not started"
-        return _running(job, reason, f"{stands}: {message}")
+        failure = failure_so_far(job, build_failure)
+        reason, message = waits(job, Reason.BUILD_PENDING, "the build", failure)
+        return _running(job, reason, message)
     if job.phase is JobPhase.RUNNING:
         return _building(job)
     if job.phase is JobPhase.SUCCEEDED:
@@ -253,8 +254,9 @@ def _running(
     phase: BuildPhase = "Pending",
     progress: BuildProgress | None = None,
 ) -> BuildDecision:
-    failure = None if all(end.succeeded for end in job.ends) else build_failure(job)
-    before = f"\nbefore: {failure.message}" if failure else ""
+    failure = failure_so_far(job, build_failure)
+    # The message about a Job that waits has it already.
+    before = f"\nbefore: {failure.message}" if failure and phase != "Pending" else ""
     return BuildDecision(
         Step.RUNNING,
         reason,
@@ -267,6 +269,7 @@ def _running(
         progress=progress,
         started_at=job.started_at,
         builder=job.builder,
+        cause=cause_of(failure),
     )
 
 
@@ -287,7 +290,7 @@ def _failed(
     todo = (
         "the source is inspected again"
         if stale
-        else "it is retried automatically, and at once when the spec changes"
+        else RETRIED
         if retryable
         else f"change the spec, or delete Job {job.name} to try again; it is deleted "
         "automatically after spec.build.ttlAfterFinished"

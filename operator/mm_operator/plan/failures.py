@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from mm_api.conditions import Reason
 from mm_api.contract import ExitCode
 from mm_api.documents.build_result import BuildFailure, BuildReason, BuildResult
+from mm_api.sentences import joined
 from mm_operator.model import JobState, PodEnd
 from mm_operator.plan.records import parse, read_inspect_result
 from mm_operator.plan.start_errors import lacking, lacks_program
@@ -34,6 +35,8 @@ class Failure:
     message: str
     retryable: bool
     result: BuildResult | None = None
+    disrupted: bool = False
+    """The cluster took the pod and gives the Job another one: nothing is wrong with it."""
 
     @property
     def source_changed(self) -> bool:
@@ -52,6 +55,18 @@ def build_failure(job: JobState) -> Failure:
 def inspect_failure(job: JobState) -> Failure:
     """Return why an inspect Job failed."""
     return _first(job, _INSPECT_CHECKERS, Reason.INSPECT_FAILED)
+
+
+def failure_so_far(job: JobState, explain: Callable[[JobState], Failure]) -> Failure | None:
+    """Return why the last pod failed of a Job that continues; None: none did."""
+    return explain(job) if any(not end.succeeded for end in job.ends) else None
+
+
+def cause_of(failure: Failure | None) -> tuple[str, str] | None:
+    """Return reason and message for a person while the Job continues; None: none is needed."""
+    if failure is None or failure.disrupted:
+        return None
+    return failure.reason, joined(failure.message, "it is retried automatically")
 
 
 def _first(job: JobState, checkers: tuple[Checker, ...], otherwise: Reason) -> Failure:
@@ -100,8 +115,12 @@ def _build_timed_out(job: JobState, end: PodEnd) -> Failure | None:
     )
 
 
+def _is_disrupted(end: PodEnd) -> bool:
+    return end.disrupted or end.pod_reason in _EVICTIONS
+
+
 def _build_evicted(_job: JobState, end: PodEnd) -> Failure | None:
-    if not (end.disrupted or end.pod_reason in _EVICTIONS):
+    if not _is_disrupted(end):
         return None
     return Failure(
         Reason.BUILD_EVICTED,
@@ -109,6 +128,7 @@ def _build_evicted(_job: JobState, end: PodEnd) -> Failure | None:
         f"{_code(end)}{_said(end)}); finished steps are kept{_tail(end)}",
         retryable=True,
         result=parse(BuildResult, end.message),
+        disrupted=True,
     )
 
 
@@ -162,6 +182,14 @@ def _inspect_timed_out(job: JobState, end: PodEnd) -> Failure | None:
     )
 
 
+def _inspect_evicted(_job: JobState, end: PodEnd) -> Failure | None:
+    if not _is_disrupted(end):
+        return None
+    why = end.pod_reason or "disruption of its node"
+    text = f"the inspection lost its pod ({why}{_said(end)})"
+    return Failure(Reason.INSPECT_FAILED, text, retryable=True, disrupted=True)
+
+
 def _inspect_unexplained(_job: JobState, end: PodEnd) -> Failure | None:
     return Failure(
         Reason.INSPECT_FAILED,
@@ -183,6 +211,7 @@ _INSPECT_CHECKERS: tuple[Checker, ...] = (
     _inspect_reported,
     _inspect_out_of_memory,
     _inspect_timed_out,
+    _inspect_evicted,
     _inspect_unexplained,
 )
 

@@ -6,14 +6,15 @@ from typing import Any
 from mm_api import labels
 from mm_api.conditions import Reason
 from mm_api.documents.model_facts import ModelFacts
+from mm_api.sentences import joined
 from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_operator import names
 from mm_operator.digests import digest, stated
 from mm_operator.model import InspectDecision, JobPhase, JobState, Snapshot, Step
-from mm_operator.plan.failures import inspect_failure
-from mm_operator.plan.jobs import attempt_of, latest, pending, terms_of
+from mm_operator.plan.failures import cause_of, failure_so_far, inspect_failure
+from mm_operator.plan.jobs import attempt_of, latest, terms_of, waits
 from mm_operator.plan.records import read_inspect_result, read_inspection
-from mm_operator.plan.retry import INSPECT
+from mm_operator.plan.retry import INSPECT, RETRIED
 
 
 def inputs_hash(spec: MultimodalModelSpec, round_: int) -> str:
@@ -62,8 +63,8 @@ def decide_inspect(
     if job is None:
         return _started(snapshot, wanted, round_)
     decision = _follow(snapshot, job, round_)
-    waits = job.phase is JobPhase.PENDING and not job.deleting
-    if decision.step is Step.FAILED or (waits and decision.step is Step.RUNNING):
+    pending = job.phase is JobPhase.PENDING and not job.deleting
+    if decision.step is Step.FAILED or (pending and decision.step is Step.RUNNING):
         terms = terms_of(spec, snapshot.settings, snapshot.uid)
         if terms.replace(job):
             return _started(snapshot, wanted, round_, attempt=attempt_of(job) + 1)
@@ -91,17 +92,25 @@ def _follow(snapshot: Snapshot, job: JobState, round_: int) -> InspectDecision:
         # Taken from the pod, before its Job is complete: pods may be deleted, by an eviction say.
         return _done(job, found, round_)
 
-    def decided(step: Step, reason: str, message: str) -> InspectDecision:
+    failure = failure_so_far(job, inspect_failure)
+
+    def running(reason: str, message: str) -> InspectDecision:
         return InspectDecision(
-            step, reason, message, job.name, inputs_hash=wanted, attempt=attempt, round=round_
+            Step.RUNNING,
+            reason,
+            message,
+            job.name,
+            inputs_hash=wanted,
+            attempt=attempt,
+            round=round_,
+            cause=cause_of(failure),
         )
 
     if job.phase is JobPhase.PENDING:
-        reason, message = pending(job, Reason.INSPECT_PENDING)
-        stands = "its last pod failed" if job.ends else "the inspection has not started"
-        return decided(Step.RUNNING, reason, f"{stands}: {message}")
+        return running(*waits(job, Reason.INSPECT_PENDING, "the inspection", failure))
     if job.phase is JobPhase.RUNNING:
-        return decided(Step.RUNNING, Reason.INSPECTING, "the checkpoint is being inspected")
+        before = f"\nbefore: {failure.message}" if failure else ""
+        return running(Reason.INSPECTING, f"the checkpoint is being inspected{before}")
     if job.phase is JobPhase.SUCCEEDED and attempt == 1:
         # The facts went with the pod; the same inspection finds them again. Twice is a failure.
         return _started(snapshot, wanted, round_, attempt=attempt + 1)
@@ -144,7 +153,7 @@ def _failed(snapshot: Snapshot, job: JobState, round_: int) -> InspectDecision:
     return InspectDecision(
         Step.FAILED,
         failure.reason,
-        f"{failure.message}; it is retried automatically, and at once when the spec changes",
+        joined(failure.message, RETRIED),
         job=job.name,
         inputs_hash=wanted,
         attempt=attempt,

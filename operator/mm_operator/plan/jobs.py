@@ -6,13 +6,23 @@ from typing import Any
 
 from mm_api import labels
 from mm_api.conditions import Reason
+from mm_api.sentences import joined
 from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_api.v1alpha1.network import NetworkSpec
 from mm_operator.digests import digest, stated
 from mm_operator.model import ConfigState, JobState, PlanSettings
-from mm_operator.plan.refusals import is_quota
+from mm_operator.plan.failures import Failure
+from mm_operator.plan.refusals import is_quota, is_refused, lacks_claim
 from mm_operator.plan.start_errors import lacking, lacks_program, not_created
 from mm_operator.plan.volumes import waits_for_volume
+
+_MAKE = "make it, or correct its name in the spec"
+
+_CHECK = {
+    Reason.IMAGE_PULL_FAILED: "check spec.build.image, or the operator's --runtime-image where "
+    "that is absent, and spec.runtime.imagePullSecrets",
+    Reason.CREATE_CONTAINER_CONFIG_ERROR: _MAKE,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,17 +96,40 @@ def latest(jobs: Iterable[JobState]) -> JobState | None:
     return max(jobs, key=lambda job: (attempt_of(job), job.created, job.name), default=None)
 
 
-def pending(job: JobState, otherwise: Reason) -> tuple[str, str]:
-    """Return reason and sentence for a Job none of whose pods runs."""
+def waits(job: JobState, otherwise: Reason, stage: str, failure: Failure | None) -> tuple[str, str]:
+    """Return reason and sentence for a Job none of whose pods runs.
+
+    Args:
+        job: the Job.
+        otherwise: the reason where nothing more is known.
+        stage: what has not started, for example `the build`.
+        failure: why its last pod failed; None: none did yet.
+    """
+    reason, message = _pending(job, otherwise)
+    if failure is None:
+        return reason, f"{stage} has not started: {message}"
+    if reason == otherwise:
+        return failure.reason, joined(failure.message, f"it is retried automatically: {message}")
+    return reason, f"{stage} waits for its next pod: {message}\nbefore: {failure.message}"
+
+
+def _pending(job: JobState, otherwise: Reason) -> tuple[str, str]:
     if job.deleting:
         return otherwise, "its former Job is being deleted"
-    if is_quota(job.waiting):
-        return Reason.QUOTA_EXCEEDED, job.waiting
     if job.volume is not None:
         return Reason.VOLUME_UNAVAILABLE, waits_for_volume(job.volume)
-    reason, _, message = job.waiting.partition(": ")
+    why = job.waiting
+    reason, _, message = why.partition(": ")
     if lacks_program(reason, message):
         return Reason.IMAGE_NOT_USABLE, lacking("spec.build.image")
     if found := not_created(reason, message):
-        return found
-    return otherwise, job.waiting or f"it waits for its {'next ' if job.ends else ''}pod"
+        return found[0], joined(found[1], _CHECK[found[0]])
+    refusals = (
+        (is_quota, Reason.QUOTA_EXCEEDED, ""),
+        (is_refused, Reason.FAILED_CREATE, ""),
+        (lacks_claim, Reason.PODS_UNSCHEDULABLE, _MAKE),
+    )
+    for holds, name, todo in refusals:
+        if holds(why):
+            return name, joined(why, todo)
+    return otherwise, why or f"it waits for its {'next ' if job.ends else ''}pod"

@@ -3,6 +3,9 @@
 from dataclasses import dataclass
 from datetime import datetime
 
+RETRIED = "it is retried automatically, and at once when the spec changes"
+"""What a condition says of a failed Job beside its cause."""
+
 
 @dataclass(frozen=True, slots=True)
 class Backoff:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from math import ceil
 
 from mm_api.conditions import Reason
+from mm_api.sentences import joined
 from mm_api.v1alpha1 import MultimodalModelSpec, TritonSpec, duration
 from mm_api.v1alpha1.network import NetworkSpec
 from mm_operator.digests import digest, plain, stated
@@ -115,7 +116,7 @@ def _waiting(followed: RolloutDecision, waiting: tuple[Reason, str]) -> RolloutD
     """Return that the former revision stays; what is wrong with its own pods comes first."""
     reason, message = waiting
     if not followed.complete:
-        message = f"{followed.message}; {message}"
+        message = joined(followed.message, message)
         return replace(followed, message=message, waits_for_turn=True)
     return replace(followed, step=Step.WAITING, reason=reason, message=message, waits_for_turn=True)
 
@@ -135,7 +136,7 @@ def _follow(
         by_turns=rolls_by_turns(deployment, complete=followed.complete),
     )
     if way.choice and not followed.complete:
-        followed = replace(followed, message=f"{followed.message}; {way.choice}")
+        followed = replace(followed, message=joined(followed.message, way.choice))
     return _going(followed, way)
 
 
@@ -161,7 +162,7 @@ def _where_it_stands(
     return RolloutDecision(
         Step.RUNNING,
         Reason.PODS_STARTING,
-        f"{answering}; {starts}" if starts else answering,
+        joined(answering, starts),
         current,
         held=held,
     )

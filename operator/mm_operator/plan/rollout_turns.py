@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mm_api.conditions import Reason
+from mm_api.sentences import count
 from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_operator.digests import digest, stated
 from mm_operator.model import DeploymentState, RolloutDecision, Snapshot, Standing, Step
@@ -73,7 +74,7 @@ def waiting_for_its_turn(
             f"{cause}: stopped, because the same rollout of {turn.failing} failed; it continues "
             "once that one is complete, and a change of the spec rolls this model out at once"
         )
-    models = "1 model rolls" if turn.most == 1 else f"{turn.most} models roll"
+    models = f"{count(turn.most, 'model')} {'rolls' if turn.most == 1 else 'roll'}"
     return Reason.WAITING_FOR_TURN, f"{cause}: {models} out at a time, the least used first"
 
 

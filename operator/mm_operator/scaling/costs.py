@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median_low
 
+from mm_api.sentences import a
 from mm_operator.autoscaling import WorkCost
 
 WORK_UNITS = ("request", "image_token", "text_token", "output_token")
@@ -83,8 +84,8 @@ def _problems(kept: Mapping[str, float], guessed: Mapping[str, float]) -> Iterat
         )
     for unit in guessed:
         yield (
-            f"the pods measured no cost above zero for {unit}: it counts as a {AT_LEAST[unit]}, "
-            "which it costs at least, until a pod measures it"
+            f"the pods measured no cost above zero for {unit}: it counts as "
+            f"{a(AT_LEAST[unit])}, which it costs at least, until a pod measures it"
         )
 
 

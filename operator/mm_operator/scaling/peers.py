@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from urllib.parse import urlsplit
 
+from mm_api.sentences import a
+
 _METADATA = frozenset(
     map(
         ip_address,
@@ -76,7 +78,7 @@ def why_not_reached(text: str) -> str:
         (address.is_unspecified, "unspecified"),
     ):
         if holds:
-            return f"it is a {what} address"
+            return f"it is {a(what)} address"
     return ""
 
 

@@ -3,6 +3,8 @@
 from typing import Any
 
 from mm_api.conditions import ConditionType, Reason
+from mm_api.sentences import count, joined
+from mm_operator.autoscaling.wording import does
 from mm_operator.model import Plan, Snapshot
 from mm_operator.plan.engine.encoders import is_apart
 from mm_operator.plan.rollout_progress import first_obstacle, starts_in_progress
@@ -25,18 +27,18 @@ def encoders_ready(snapshot: Snapshot, plan: Plan) -> Condition | None:
     if not wanted and not plan.rollout.held:
         return None  # they are about to go
     number = deployment.wanted
-    of = f"{deployment.available} of {number} encoder{'' if number == 1 else 's'}"
+    of = f"{deployment.available} of {count(number, 'encoder')}"
     settled = deployment.observed_generation >= deployment.generation
     counts = {number, deployment.updated, deployment.available, deployment.replicas}
     if settled and len(counts) == 1:
-        text = f"{of} answer{'s' if number == 1 else ''}"
+        text = f"{of} {does(number, 'answer')}"
         return Condition(kind, "True", Reason.REPLICAS_AVAILABLE, text)
     pods = snapshot.observed.encoder_pods
     if obstacle := first_obstacle(deployment, pods):
         reason, message = obstacle
-        return Condition(kind, "False", reason, f"{message}; {MEANWHILE}")
+        return Condition(kind, "False", reason, joined(message, MEANWHILE))
     reported = (f"{of} of the revision answer", starts_in_progress(deployment, pods), MEANWHILE)
-    return Condition(kind, "False", Reason.PODS_STARTING, "; ".join(filter(None, reported)))
+    return Condition(kind, "False", Reason.PODS_STARTING, joined(*reported))
 
 
 def encoders_summary(snapshot: Snapshot) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Every condition of a model from snapshot, plan and outcome, each by its own function."""
 
 from mm_api.conditions import ConditionType, Reason
+from mm_api.sentences import count, joined
 from mm_operator.autoscaling.wording import does, replicas
 from mm_operator.model import Outcome, Plan, Snapshot, Step
 from mm_operator.status.conditions import Condition, truth
@@ -60,9 +61,9 @@ def _ready(snapshot: Snapshot, plan: Plan, outcome: Outcome) -> Condition:
         text = f"{replicas(count)} {does(count, 'answer')}"
         answering = Condition(kind, "True", Reason.REPLICAS_AVAILABLE, text)
         return _unevaluated(snapshot, plan) or answering
-    taken = next((one for one in outcome.errors if one.reason == Reason.NAME_TAKEN), None)
-    if taken:
-        return Condition(kind, "False", taken.reason, taken.message)
+    refused = next((one for one in outcome.errors if one.stage == "apply"), None)
+    if refused:  # what the stages are about to do is not done
+        return Condition(kind, "False", refused.reason, refused.message)
     if snapshot.spec is not None and snapshot.spec.replicas == 0 and plan.rollout.serving_hash:
         # As a Deployment without replicas is available: nothing that is wanted is missing.
         settled = plan.rollout.complete and not plan.rollout.held
@@ -132,8 +133,7 @@ def _planned(plan: Plan) -> Condition:
     facts, limits = plan.build_plan.facts, plan.build_plan.engine.limits
     most = limits.max_images_per_request
     images = (
-        f"; up to {most} image{'' if most == 1 else 's'} of {facts.vision.features_per_image} "
-        "tokens in a request"
+        f"; up to {count(most, 'image')} of {facts.vision.features_per_image} tokens in a request"
         if facts.vision and limits.max_images_per_request
         else ""
     )
@@ -172,17 +172,24 @@ def _degraded(snapshot: Snapshot, plan: Plan, outcome: Outcome) -> Condition:
     if plan.problem:
         return Condition(kind, "True", plan.problem.reason, str(plan.problem))
     if outcome.errors:
-        text = "; ".join(sorted(f"{error.stage}: {error.message}" for error in outcome.errors))
+        text = joined(*sorted(error.message for error in outcome.errors))
         return Condition(kind, "True", outcome.errors[0].reason, text)
-    for decision in (plan.inspect, plan.build, plan.rollout):
-        if decision.step is Step.FAILED or decision.reason in OBSTACLES:
-            return Condition(kind, "True", decision.reason, decision.message)
+    if found := _stopped(plan) or plan.inspect.cause or plan.build.cause:
+        return Condition(kind, "True", *found)
     if problem := evaluation_problem(snapshot, plan):
         return Condition(kind, "True", Reason.EVALUATION_FAILED, problem)
     if found := trouble(snapshot, plan):
         return Condition(kind, "True", *found)
     expected = Condition(kind, "False", Reason.AS_EXPECTED, "nothing needs a person")
     return _stuck_encoders(snapshot, plan) or _contested(snapshot) or expected
+
+
+def _stopped(plan: Plan) -> tuple[str, str] | None:
+    """Return reason and message of the first stage that continues by a person only."""
+    for decision in (plan.inspect, plan.build, plan.rollout):
+        if decision.step is Step.FAILED or decision.reason in OBSTACLES:
+            return decision.reason, decision.message
+    return None
 
 
 def _stuck_encoders(snapshot: Snapshot, plan: Plan) -> Condition | None:

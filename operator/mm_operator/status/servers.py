@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from mm_api.conditions import Reason
 from mm_api.documents.server_state import Pool, PoolState, Role, ServerState
+from mm_api.sentences import a, count
 from mm_operator.model import Plan, PodState, Snapshot
 from mm_operator.plan.engine.pools import larger_pool_bytes
 from mm_operator.plan.engine.units import MIB, ceil_to
@@ -80,13 +81,12 @@ def _described(
     pool: Pool, found: Sequence[PoolState], present: int, noun: Role, pods: Sequence[PodState]
 ) -> str:
     """Return whose pool of which size was full, and how often."""
-    count, times = len(found), sum(one.full for one in found)
-    every = max(count, sum(not pod.terminating for pod in pods))
-    article = "an" if noun is Role.ENCODER else "a"
+    full, times = len(found), sum(one.full for one in found)
+    every = max(full, sum(not pod.terminating for pod in pods))
     return (
-        f"The {pool} pool of {present:,} bytes was full in {count} of {every} "
-        f"{noun}{'' if every == 1 else 's'}{f', {times} times' if times > count else ''} "
-        f"({article} {noun} says so once, however often it happens)"
+        f"The {pool} pool of {present:,} bytes was full in {full} of "
+        f"{count(every, noun)}{f', {times} times' if times > full else ''} "
+        f"({a(noun)} says so once, however often it happens)"
     )
 
 

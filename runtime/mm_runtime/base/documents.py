@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from mm_api.documents.build_plan import BuildPlan
 from mm_api.documents.engine_manifest import EngineManifest
 from mm_api.documents.serving_plan import ServingPlan
+from mm_api.sentences import a
 from mm_runtime.errors import PermanentError, PlanChangedError
 
 DocumentT = TypeVar("DocumentT", BuildPlan, EngineManifest, ServingPlan)
@@ -37,10 +38,10 @@ def read_document(kind: type[DocumentT], path: Path, expected: str | None = None
             )
         return kind.from_json(content)
     except FileNotFoundError as error:
-        raise PermanentError(f"{path} does not exist; expected a {kind.__name__}.") from error
+        raise PermanentError(f"{path} does not exist; expected {a(kind.__name__)}.") from error
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(part) for part in first["loc"]) or "the document"
         raise PermanentError(
-            f"{path} is not a {kind.__name__}: {where}: {first['msg']}."
+            f"{path} is not {a(kind.__name__)}: {where}: {first['msg']}."
         ) from error

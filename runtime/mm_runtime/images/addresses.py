@@ -5,29 +5,9 @@ changed between patch releases (3.11.2 calls several special ranges global). IPv
 carry an IPv4 address (mapped, NAT64, 6to4, Teredo) are judged by both.
 """
 
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 
-_REFUSED_V4: tuple[tuple[IPv4Network, str], ...] = tuple(
-    (IPv4Network(network), reason)
-    for network, reason in (
-        ("0.0.0.0/8", "this network"),
-        ("10.0.0.0/8", "private"),
-        ("100.64.0.0/10", "carrier-grade NAT"),
-        ("127.0.0.0/8", "loopback"),
-        ("168.63.129.16/32", "a cloud's metadata service"),
-        ("169.254.0.0/16", "link-local, where clouds keep their metadata service"),
-        ("172.16.0.0/12", "private"),
-        ("192.0.0.0/24", "reserved"),
-        ("192.0.2.0/24", "documentation"),
-        ("192.88.99.0/24", "6to4 relay"),
-        ("192.168.0.0/16", "private"),
-        ("198.18.0.0/15", "benchmarking"),
-        ("198.51.100.0/24", "documentation"),
-        ("203.0.113.0/24", "documentation"),
-        ("224.0.0.0/4", "multicast"),
-        ("240.0.0.0/4", "reserved"),
-    )
-)
+from mm_api.public_hosts import NOT_PUBLIC_V4
 
 # Only 2000::/3 is allocated as global unicast; these are the special ranges inside it.
 _GLOBAL_V6 = IPv6Network("2000::/3")
@@ -77,7 +57,7 @@ def _why_not_public_v6(address: IPv6Address) -> str | None:
 
 
 def _why_not_public_v4(address: IPv4Address) -> str | None:
-    return next((reason for network, reason in _REFUSED_V4 if address in network), None)
+    return next((reason for network, reason in NOT_PUBLIC_V4 if address in network), None)
 
 
 def _name_local_v6(address: IPv6Address) -> str:

@@ -9,15 +9,10 @@ from dataclasses import dataclass
 from ipaddress import ip_address, ip_network
 
 from mm_api.contract import FetchProxyVariable
+from mm_api.public_hosts import PRIVATE_DOMAINS
 from mm_runtime.images.addresses import why_not_public
 from mm_runtime.images.resolver import spelt_address
 from mm_runtime.images.urls import Target
-
-_PRIVATE_DOMAINS = frozenset(
-    {"localhost", "local", "internal", "arpa", "intranet", "private", "corp", "home", "lan", "svc"}
-)
-"""Last labels of names that no public name server has: RFC 6761, RFC 6762 (with its appendix G),
-RFC 8375, ICANN's `internal`, and Kubernetes' short names of Services."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +56,7 @@ def why_not_through_a_proxy(host: str) -> str | None:
             return f"host {host!r} is address {address} in another notation; write that one"
         return None
     labels = host.split(".")
-    if len(labels) == 1 or labels[-1] in _PRIVATE_DOMAINS:
+    if len(labels) == 1 or labels[-1] in PRIVATE_DOMAINS:
         return f"host {host!r} is a name of a private network"
     return None
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from mm_api.documents.model_facts import InspectReason
+from mm_api.sentences import a
 from mm_runtime.base.containment import open_contained
 from mm_runtime.errors import InspectRefusedError
 
@@ -116,7 +117,7 @@ def read_object(path: Path, reason: InspectReason) -> JsonObject:
         ) from error
     if not isinstance(value, dict):
         raise InspectRefusedError(
-            reason, f"{path.name} holds a {type(value).__name__}; expected a JSON object."
+            reason, f"{path.name} holds {a(type(value).__name__)}; expected a JSON object."
         )
     return value
 

@@ -98,16 +98,22 @@ def test_defaults_are_those_of_the_types(api: Api) -> None:
     assert (stored["replicas"], stored["engine"]["maxBatchSize"]) == (1, 8)
 
 
-def test_store_may_grow_but_not_shrink(api: Api) -> None:
-    """A rule on two states of the object: the claim behind it cannot shrink."""
-    api.apply(document(at("build.store.size", "10Gi"), name="grows"))
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        pytest.param((None, "1Gi"), id="from-the-default-to-the-claims"),
+        pytest.param(("50Gi", "1Gi"), id="from-more-than-the-claim-has"),
+        pytest.param(("10Gi", "20Gi", None), id="grown-and-removed"),
+    ],
+)
+def test_a_size_of_the_store_is_a_wish(api: Api, sizes: tuple[str | None, ...]) -> None:
+    """The claim is shared: only it decides whether it grows, so no former wish binds a spec."""
+    for size in sizes:
+        said = api.apply(document(at("build.store.size", size) if size else {}, name="sized"))
+        assert said.endswith(("created\n", "configured\n"))
+    stored = api.read("mmm", "sized")["spec"]["build"]["store"]
 
-    grown = api.apply(document(at("build.store.size", "20Gi"), name="grows"))
-    shrunk = api.apply(document(at("build.store.size", "19Gi"), name="grows"))
-
-    assert grown.endswith("configured\n")
-    assert "spec.build.store.size: Invalid value" in shrunk
-    assert "size can only grow" in shrunk
+    assert stored.get("size") == sizes[-1]
 
 
 @pytest.mark.parametrize(
@@ -189,7 +195,7 @@ def test_model_is_in_the_category_all(api: Api) -> None:
         ),
         pytest.param(
             "spec.build.store.size",
-            ["Size of the claim that the operator makes; it can only grow. Default: 50Gi."],
+            ["Least size of the claim that the operator makes, which the models of a namespace "],
             id="quantity",
         ),
     ],

@@ -197,7 +197,7 @@ async def test_refusals_are_one_line_and_counted(caplog: pytest.LogCaptureFixtur
 
     assert set(dropped) == {"Refused"}
     assert len(caplog.messages) <= 3  # a busy machine may need more than one interval
-    assert caplog.messages[0].endswith("Refused; the last refusal: Event : HTTP 403: quota")
+    assert caplog.messages[0].endswith("Refused; the last refusal: Event: HTTP 403: quota")
 
 
 async def test_a_closed_fence_loses_no_event() -> None:

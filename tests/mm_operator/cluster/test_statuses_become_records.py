@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from mm_api import labels
-from mm_operator.cluster.apply import stage_error
 from mm_operator.cluster.deployments import deployment_state
 from mm_operator.cluster.jobs import job_state
 from mm_operator.cluster.pods import needs_log, pod_end, pod_state, why_not_running
+from mm_operator.cluster.refusals import stage_error
 from mm_operator.errors import ClusterError
 from mm_operator.model import GpuFault, JobPhase
 
@@ -458,4 +458,4 @@ def test_each_try_of_a_write_says_the_same() -> None:
         for port in (43210, 51234)
     ]
     assert tries[0] == tries[1]
-    assert tries[0].message.endswith("read tcp: connection reset by peer")
+    assert "read tcp: connection reset by peer (Job " in tries[0].message

@@ -87,10 +87,10 @@ def building(phase: JobPhase, attempt: int = 1, **fields: Any) -> Snapshot:
             id="stock-image-with-cri-o",
         ),
         pytest.param(
-            inspect_job(JobPhase.PENDING, waiting='claim "a" not found'),
+            inspect_job(JobPhase.PENDING, waiting='persistentvolumeclaim "a" not found'),
             Step.RUNNING,
-            "InspectPending",
-            'claim "a" not found',
+            "PodsUnschedulable",
+            'persistentvolumeclaim "a" not found; make it',
             id="claim-is-missing",
         ),
         pytest.param(
@@ -225,8 +225,8 @@ def test_inspections_are_repeated_with_growing_delays(attempt: int, seconds: int
                 ends=(PodEnd("a", succeeded=False, exit_code=137, reason="OOMKilled"),),
             ),
             Step.RUNNING,
-            "BuildPending",
-            "its last pod failed: it waits for its next pod\nbefore: the build was killed",
+            "BuildOutOfMemory",
+            "raise the limit; it is retried automatically: it waits for its next pod",
             id="between-two-pods",
         ),
         pytest.param(

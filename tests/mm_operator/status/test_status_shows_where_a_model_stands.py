@@ -185,7 +185,7 @@ def test_replicas_are_shown_as_ready_of_wanted(ready: int, wanted: int, expected
 
 
 def test_errors_of_the_cluster_make_a_model_degraded() -> None:
-    """What the API server refused is reported, with the stage it met."""
+    """What the API server refused is reported as it is worded."""
     errors = (StageError("apply", "QuotaExceeded", "Job x: exceeded quota"),)
     status = derive(*fresh(), Outcome(errors=errors))
     (degraded,) = [one for one in status["conditions"] if one["type"] == "Degraded"]
@@ -193,7 +193,7 @@ def test_errors_of_the_cluster_make_a_model_degraded() -> None:
         degraded["status"],
         degraded["reason"],
         degraded["message"],
-    ) == ("True", "QuotaExceeded", "apply: Job x: exceeded quota")
+    ) == ("True", "QuotaExceeded", "Job x: exceeded quota")
 
 
 @pytest.mark.parametrize(
@@ -262,13 +262,35 @@ def test_models_without_vision_say_so() -> None:
     assert reported == [(True, 16), (True, 576), (False, None)]
 
 
-def test_a_taken_name_is_why_a_model_is_not_ready() -> None:
-    """An object that is not ours keeps the children from being made: no stage ends by itself."""
-    taken = StageError("apply", "NameTaken", "Service llava exists already")
-    status = derive(*inspected(), Outcome(errors=(taken,)))
+@pytest.mark.parametrize(
+    ("reason", "message"),
+    [
+        pytest.param("NameTaken", "Service llava exists already", id="name"),
+        pytest.param("NamespaceNotEnabled", "kubectl label namespace a b=true", id="namespace"),
+        pytest.param("StoreCannotGrow", "spec.build.store.size requests 2Gi", id="store"),
+        pytest.param("QuotaExceeded", "exceeded quota: few", id="quota"),
+        pytest.param("ClusterError", "give x the right to patch jobs", id="right"),
+    ],
+)
+@pytest.mark.parametrize("stage", [fresh(), inspected()], ids=["fresh", "building"])
+def test_a_refusal_is_why_a_model_is_not_ready(
+    stage: tuple[Snapshot, Plan], reason: str, message: str
+) -> None:
+    """While children are refused no stage is under way, whatever it was about to do."""
+    refused = StageError("apply", reason, message)
+    status = derive(*stage, Outcome(errors=(refused,)))
     (ready,) = [one for one in status["conditions"] if one["type"] == "Ready"]
-    assert (ready["status"], ready["reason"], ready["message"]) == (
-        "False",
-        "NameTaken",
-        "Service llava exists already",
+    assert (ready["status"], ready["reason"], ready["message"]) == ("False", reason, message)
+
+
+def test_a_refusal_leaves_pods_ready_that_answer() -> None:
+    """Ready says whether requests are answered; Degraded has the refusal."""
+    refused = StageError("apply", "NamespaceNotEnabled", "kubectl label namespace a b=true")
+    found = {
+        one["type"]: (one["status"], one["reason"])
+        for one in derive(*serving(), Outcome(errors=(refused,)))["conditions"]
+    }
+    assert (found["Ready"], found["Degraded"]) == (
+        ("True", "ReplicasAvailable"),
+        ("True", "NamespaceNotEnabled"),
     )

@@ -192,7 +192,7 @@ def test_a_flood_is_bounded(site: TrtllmSite) -> None:
         pytest.param({"version": "0.21.0"}, "has TensorRT-LLM 0.20.0; the plan", id="version"),
         pytest.param(
             {"gpu": {"product": "NVIDIA-L40S", "memoryBytes": 1, "computeCapability": "8.9"}},
-            "The node has a NVIDIA-H100-80GB-HBM3 (9.0); the plan was made for NVIDIA-L40S (8.9)",
+            "The node has an NVIDIA-H100-80GB-HBM3 (9.0); the plan was made for NVIDIA-L40S (8.9)",
             id="gpu",
         ),
     ],

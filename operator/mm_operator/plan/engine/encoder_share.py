@@ -15,6 +15,7 @@ from mm_api.documents.model_plan import PlanWarning, Reason
 from mm_api.documents.serving_plan import GpuSharing
 from mm_api.documents.trtllm_build import GpuModel
 from mm_api.families.family import Family
+from mm_api.sentences import a
 from mm_operator.plan.engine.tables import fp16_tflops
 from mm_operator.plan.engine.target import Target
 from mm_operator.plan.engine.weights import text_parameters
@@ -94,8 +95,8 @@ def encoder_share(target: Target, batch: int, gpu: GpuModel) -> EncoderShare:
     if tflops is None:
         return _chosen(
             written or SHARES[-1],
-            f"the speed of a {gpu.product} is not known",
-            f"the speed of a {gpu.product} is not known, nor whether its encoder keeps "
+            f"the speed of {a(gpu.product)} is not known",
+            f"the speed of {a(gpu.product)} is not known, nor whether its encoder keeps "
             f"up with {rate} images a second: measure it, and set vision.threadPercentage",
         )
     tried = (written,) if written else SHARES

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from mm_api.conditions import Reason
 from mm_api.documents.trtllm_build import CUSTOM_PRODUCT, GpuModel
+from mm_api.sentences import a
 from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_api.v1alpha1.pod_rules import NVIDIA_GPUS
 from mm_api.v1alpha1.quantity import bytes_of
@@ -107,7 +108,7 @@ def _tabulated(product: str, blind: bool) -> GpuModel:  # noqa: FBT001  # one ca
         why = "the operator does not read nodes" if blind else "no node reports its memory"
         raise SpecError(
             Reason.GPU_UNKNOWN,
-            f"the memory of a {product} is not known: it is not in the operator's table, and "
+            f"the memory of {a(product)} is not known: it is not in the operator's table, and "
             f"{why}. Set spec.runtime.gpu.memory and computeCapability, or give the nodes "
             "the labels nvidia.com/gpu.memory, nvidia.com/gpu.compute.major and "
             "nvidia.com/gpu.compute.minor",

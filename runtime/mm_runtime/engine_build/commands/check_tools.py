@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from mm_api.documents.engine_manifest import GpuIdentity
 from mm_api.documents.trtllm_build import CUSTOM_PRODUCT, GpuModel, TrtllmBuild
+from mm_api.sentences import a
 from mm_runtime.base.durable import write_durably
 from mm_runtime.base.tool_versions import query, tool_versions
 from mm_runtime.engine_build.commands.step import StepContext, run_step
@@ -98,7 +99,7 @@ def _gpu(planned: GpuModel) -> GpuIdentity:
         )
         if not _is(found, expected):
             raise PermanentError(
-                f"The node has a {found.product} ({found.compute_capability}); the plan was made"
+                f"The node has {a(found.product)} ({found.compute_capability}); the plan was made"
                 f" for {expected.product} ({expected.compute_capability}), and an engine runs on"
                 " the kind of GPU that built it only. Set spec.build.gpu.product to what serves."
             )

@@ -177,7 +177,7 @@ def test_gpu_of_the_last_plan_survives_the_last_node() -> None:
             id="selector-leaves-all-out",
         ),
         pytest.param(
-            (), {"gpu": {"product": BLACKWELL}}, f"memory of a {BLACKWELL}", id="unknown-product"
+            (), {"gpu": {"product": BLACKWELL}}, f"memory of an {BLACKWELL}", id="unknown-product"
         ),
     ],
 )

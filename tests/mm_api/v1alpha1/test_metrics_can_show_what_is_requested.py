@@ -1,0 +1,165 @@
+"""An objective that no bucket shows, or a query that only grows, is refused when it is written."""
+
+from typing import Any
+
+import pytest
+
+from mm_api.metrics import OBJECTIVE_HISTOGRAMS, buckets_of
+from mm_api.v1alpha1 import duration, validate
+from support.model_documents import at, document
+from support.model_namespace import Api
+
+LENGTHS = {"below": 0.5, "first": 1.0, "last": 1.0, "above": 1.5}
+
+
+def target(metric: str, place: str) -> str:
+    """Return a target at or beside a bound of the metric's histogram."""
+    bound = buckets_of(OBJECTIVE_HISTOGRAMS[metric])[0 if place in {"below", "first"} else -1]
+    milliseconds = bound * LENGTHS[place] * 1000
+    return f"{max(int(milliseconds), 1)}ms" if milliseconds < 1000 else f"{int(milliseconds)}ms"
+
+
+def objective(metric: str, text: str) -> dict[str, Any]:
+    """Return a model with one objective."""
+    objectives = [{"metric": metric, "target": text}]
+    return document(at("autoscaling", {"maxReplicas": 2, "objectives": objectives}))
+
+
+def query(text: str) -> dict[str, Any]:
+    """Return a model with a query of its own."""
+    return document(at("autoscaling", {"maxReplicas": 2, "customQuery": text}))
+
+
+BEYOND = [
+    pytest.param(objective("TimeToFirstToken", "45s"), "5ms to 30s", id="ttft-above"),
+    pytest.param(objective("TimeToFirstToken", "30001ms"), "5ms to 30s", id="ttft-just-above"),
+    pytest.param(objective("TimeToFirstToken", "4ms"), "5ms to 30s", id="ttft-below"),
+    pytest.param(objective("InterTokenLatency", "2s"), "1ms to 1s", id="inter-token-above"),
+    pytest.param(objective("RequestLatency", "6m"), "50ms to 300s", id="request-above"),
+    pytest.param(objective("RequestLatency", "1h"), "50ms to 300s", id="request-hour"),
+    pytest.param(objective("QueueTime", "31s"), "5ms to 30s", id="queue-above"),
+]
+WITHIN = [
+    pytest.param(objective(metric, text), id=f"{metric}-{text}")
+    for metric, text in (
+        ("TimeToFirstToken", "5ms"),
+        ("TimeToFirstToken", "30s"),
+        ("InterTokenLatency", "1s"),
+        ("RequestLatency", "5m"),
+        ("QueueTime", "1s500ms"),
+    )
+]
+GROWING = [
+    pytest.param(query(text), id=text)
+    for text in (
+        "mm_requests_total",
+        "sum(mm_requests_total)",
+        "sum(mm_requests_total{model='$model'}) / 100",
+        "ceil(sum by (model) (mm_output_tokens_total{namespace='$namespace'}) / 8)",
+        "mm_requests_accepted_total offset 5m",
+        "mm_requests_total @ 1609746000",
+        "histogram_quantile(0.95, mm_time_to_first_token_seconds_bucket)",
+        "histogram_quantile(0.95, sum by (le) (mm_request_seconds_bucket))",
+        "mm_request_seconds_sum / mm_request_seconds_count",
+        "sum(mm_request_seconds)",
+        "max_over_time(mm_requests_total[5m])",
+        "quantile_over_time(0.9, mm_requests_total{a='b'}[5m])",
+        "sum(nv_inference_count)",
+        "sum(nv_inference_request_duration_us) / 1000",
+        "rate(mm_requests_total[5m]) + mm_requests_total",
+        "max(vector(1) or mm_requests_total)",
+        "mm_requests_total > 5",
+        "sum(vllm:request_success_total)",
+    )
+]
+EMPTY = [
+    pytest.param(query(text), id=name)
+    for text, name in ((" ", "blank"), ("\n\t", "lines"), ("# later", "comment"))
+]
+MOVING = [
+    pytest.param(query(text), id=text)
+    for text in (
+        "vector(3)",
+        "ceil(sum(mm_requests_running{model='$model'}) / 8)",
+        "sum(rate(mm_requests_total[5m])) / 2",
+        "sum(rate(mm_requests_total{code=~'2..',model=\"$model\"}[5m] offset 1m)) / 2",
+        "sum(increase(mm_output_tokens_total [1m]))",
+        "histogram_quantile(0.95, sum by (le) (rate(mm_request_seconds_bucket[5m]))) / 2",
+        "rate(mm_request_seconds_sum[5m]) / rate(mm_request_seconds_count[5m])",
+        "max_over_time(sum(rate(mm_requests_total[5m]))[30m:1m])",
+        "count(mm_requests_total)",
+        "absent(mm_requests_total) * 2",
+        "avg_over_time(mm_requests_waiting[5m])",
+        "sum(nv_inference_pending_request_count)",
+        "sum(up{job='x_total'})",
+        "sum(queue_messages_count)",
+        "deriv(mm_requests_total[10m])",
+    )
+]
+
+
+@pytest.mark.parametrize(("model", "bounds"), BEYOND)
+def test_no_bucket_shows_the_target(model: dict[str, Any], bounds: str) -> None:
+    """With the bounds, which are those of the histogram."""
+    (problem,) = validate(model)
+    assert (problem.path, f"must be from {bounds}," in problem.message) == (
+        "spec.autoscaling.objectives[0].target",
+        True,
+    )
+
+
+@pytest.mark.parametrize("metric", OBJECTIVE_HISTOGRAMS)
+@pytest.mark.parametrize("place", LENGTHS)
+def test_bounds_are_the_histograms(metric: str, place: str) -> None:
+    """The first and the last bound are taken, what lies beside them is not."""
+    text = target(metric, place)
+    beside = text == "1ms" and place == "below"  # there is no shorter duration
+    good = place in {"first", "last"} or beside
+    assert (duration.parse(text).total_seconds() > 0, validate(objective(metric, text)) == []) == (
+        True,
+        good,
+    )
+
+
+@pytest.mark.parametrize("model", GROWING)
+def test_a_query_that_only_grows(model: dict[str, Any]) -> None:
+    """Counters and histograms are no number of replicas, until their rate is taken."""
+    (problem,) = validate(model)
+    assert (problem.path, "which only grows" in problem.message) == (
+        "spec.autoscaling.customQuery",
+        True,
+    )
+
+
+@pytest.mark.parametrize("model", EMPTY)
+def test_a_query_without_an_expression(model: dict[str, Any]) -> None:
+    """Blanks and comments answer nothing."""
+    (problem,) = validate(model)
+    assert (problem.path, problem.message.split(":")[0]) == (
+        "spec.autoscaling.customQuery",
+        "customQuery has no expression",
+    )
+
+
+@pytest.mark.parametrize("model", [*WITHIN, *MOVING])
+def test_what_can_be_followed_is_taken(model: dict[str, Any]) -> None:
+    """Rates, quantiles of rates, gauges, counts of series and constants."""
+    assert validate(model) == []
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize(
+    "model", [*(pytest.param(one.values[0], id=one.id) for one in BEYOND), *GROWING, *EMPTY]
+)
+def test_the_api_server_refuses_it(api: Api, model: dict[str, Any]) -> None:
+    """With the words of `validate`, at the same field."""
+    (problem,) = validate(model)
+    answer = api.apply(model, "--dry-run=server")
+    assert (f"{problem.path}: " in answer, problem.message in answer) == (True, True), answer
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize("model", [*WITHIN, *MOVING])
+def test_the_api_server_takes_it(api: Api, model: dict[str, Any]) -> None:
+    """What `validate` takes the API server takes."""
+    assert "created (server dry run)" in api.apply(model, "--dry-run=server")

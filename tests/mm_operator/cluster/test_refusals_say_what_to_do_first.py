@@ -1,0 +1,147 @@
+"""What the API server refuses reads as what to do, then of which object, by whom."""
+
+from typing import Any
+
+import pytest
+
+from mm_api.conditions import Reason
+from mm_operator.cluster.refusals import growth_refused, stage_error
+from mm_operator.errors import ClusterError
+from mm_operator.model import StageError
+
+POLICY = "ValidatingAdmissionPolicy 'multimodal-operator' with binding 'multimodal-operator' denied"
+LABEL = "kubectl label namespace newcomer serving.multimodal.dev/enabled=true"
+
+
+@pytest.mark.parametrize(
+    ("error", "reason", "message"),
+    [
+        pytest.param(
+            ClusterError(
+                422,
+                "Lease",
+                "multimodal-operator-namespace",
+                'leases.coordination.k8s.io "multimodal-operator-namespace" is forbidden: '
+                f"{POLICY} request: namespace newcomer has not opted in to models: {LABEL}",
+            ),
+            "NamespaceNotEnabled",
+            f"{LABEL}: namespace newcomer has no label serving.multimodal.dev/enabled=true, and "
+            "the operator makes nothing in one that has not opted in. The model continues once the "
+            "label is set",
+            id="namespace-without-the-label",
+        ),
+        pytest.param(
+            ClusterError(
+                422,
+                "Job",
+                "llava-inspect",
+                f'jobs.batch "llava-inspect" is forbidden: {POLICY} request: containers of models '
+                "are not privileged",
+            ),
+            "ClusterError",
+            "containers of models are not privileged (Job llava-inspect: HTTP 422, "
+            "ValidatingAdmissionPolicy multimodal-operator)",
+            id="own-policy",
+        ),
+        pytest.param(
+            ClusterError(
+                400,
+                "Deployment",
+                "llava",
+                'admission webhook "validate.kyverno.svc" denied the request: label team is '
+                "required.",
+            ),
+            "ClusterError",
+            "label team is required (Deployment llava: HTTP 400, admission webhook "
+            "validate.kyverno.svc)",
+            id="webhook",
+        ),
+        pytest.param(
+            ClusterError(
+                403,
+                "Job",
+                "llava-build",
+                'jobs.batch "llava-build" is forbidden: exceeded quota: few, requested: '
+                "count/jobs.batch=1, used: count/jobs.batch=3, limited: count/jobs.batch=3",
+            ),
+            "QuotaExceeded",
+            "exceeded quota: few, requested: count/jobs.batch=1, used: count/jobs.batch=3, "
+            "limited: count/jobs.batch=3 (Job llava-build: HTTP 403)",
+            id="quota",
+        ),
+        pytest.param(
+            ClusterError(
+                403,
+                "Deployment",
+                "llava",
+                'deployments.apps "llava" is forbidden: User "system:serviceaccount:mm:operator" '
+                'cannot patch resource "deployments" in API group "apps" in the namespace "demo"',
+            ),
+            "ClusterError",
+            "give system:serviceaccount:mm:operator the right to patch deployments.apps in "
+            "namespace demo, as the chart's role does: the operator may not (Deployment llava: "
+            "HTTP 403)",
+            id="right",
+        ),
+        pytest.param(
+            ClusterError(500, "Service", "llava", "etcdserver: request timed out"),
+            "ClusterError",
+            "etcdserver: request timed out (Service llava: HTTP 500)",
+            id="server",
+        ),
+        pytest.param(
+            ClusterError(0, "Service", "llava", "the API server did not answer in time"),
+            "ClusterError",
+            "the API server did not answer in time (Service llava: no answer)",
+            id="no-answer",
+        ),
+    ],
+)
+def test_the_useful_part_comes_first(error: ClusterError, reason: str, message: str) -> None:
+    """Reason and sentence of each kind of refusal; the object has its name."""
+    found = stage_error("apply", error)
+    assert (found.reason, found.message) == (reason, message)
+
+
+def test_an_error_without_a_name_shows_no_gap() -> None:
+    """A list has no name."""
+    assert str(ClusterError(403, "Lease", "", "no")) == "Lease: HTTP 403: no"
+
+
+def claim(size: str) -> dict[str, Any]:
+    """Return a claim that requests this size."""
+    return {"spec": {"resources": {"requests": {"storage": size}}}}
+
+
+REFUSED = ClusterError(
+    403,
+    "PersistentVolumeClaim",
+    "multimodal-store",
+    'persistentvolumeclaims "multimodal-store" is forbidden: only dynamically provisioned pvc can '
+    "be resized and the storageclass that provisions the pvc must support resize",
+)
+
+
+def test_a_claim_that_cannot_grow_names_the_field() -> None:
+    """With both sizes in bytes, and the way out."""
+    found = growth_refused(REFUSED, claim("2Gi"), claim("1Gi"))
+    expected = (
+        "spec.build.store.size requests 2Gi (2,147,483,648 bytes), and claim multimodal-store of "
+        "this namespace has 1Gi (1,073,741,824 bytes) and cannot grow: set size to 1Gi or remove "
+        "it, or use a store of your own (spec.build.store.persistentVolumeClaim, or s3). "
+        "Kubernetes says: only dynamically provisioned pvc can be resized and the storageclass "
+        "that provisions the pvc must support resize"
+    )
+    assert found == StageError("apply", Reason.STORE_CANNOT_GROW, expected)
+
+
+@pytest.mark.parametrize(
+    ("there", "sent"),
+    [
+        pytest.param(None, "2Gi", id="new-claim"),
+        pytest.param("1Gi", "1Gi", id="other-change"),
+    ],
+)
+def test_other_refusals_of_a_claim_are_others(there: str | None, sent: str) -> None:
+    """A refusal that is not about growth reads as any other."""
+    assert growth_refused(REFUSED, claim(sent), claim(there) if there else None) is None
