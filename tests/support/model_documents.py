@@ -9,6 +9,7 @@ from mm_api.families import FAMILIES
 from mm_api.v1alpha1.unsupported import Unsupported
 from support.device_rules import DEVICE_RULES
 from support.gateway_rules import GATEWAY_RULES
+from support.metric_rules import METRIC_RULES
 
 SMALLEST_SPEC: Mapping[str, Any] = {
     "model": {"source": {"persistentVolumeClaim": {"claimName": "checkpoints"}}}
@@ -82,8 +83,9 @@ _WORKDAY = {"name": "workday", "start": "0 8 * * 1-5", "duration": "10h", "minRe
 
 RULE_EXAMPLES = (
     *(
-        RuleExample(name, f"spec.gateway.{field}", text, {"gateway": good}, {"gateway": bad})
-        for name, field, text, good, bad in GATEWAY_RULES
+        RuleExample(name, f"spec.{part}.{field}", text, {part: good}, {part: bad})
+        for part, rules in (("gateway", GATEWAY_RULES), ("autoscaling", METRIC_RULES))
+        for name, field, text, good, bad in rules
     ),
     *(RuleExample(*example) for example in DEVICE_RULES),
     RuleExample("name-is-a-service-name", "", "metadata.name also names", {}, {}, "1-llava"),
