@@ -18,7 +18,7 @@ PYTEST ?= $(BIN)/pytest
 # Of `make test`. Three kept two cores busy without a pause, and two tests ran out of time.
 LANES ?= 2
 
-.PHONY: help gpu-test bench-autoscaling bench-gateway openai-test generated-requests env demo demo-autoscaling demo-bench demo-down programs unit coverage test test-faults engine-test mutants flakes python-test adversarial-test observability-test keda-test inference-test gateway-api-test check lint format types generate generated lock clean
+.PHONY: help gpu-test bench-autoscaling bench-gateway openai-test generated-requests env demo demo-autoscaling demo-bench demo-down programs unit coverage test test-faults engine-test mutants flakes python-test adversarial-test observability-test keda-test inference-test gateway-api-test check lint size format types generate generated lock clean
 
 help: ## List the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -117,8 +117,12 @@ lint: env ## ruff, import contracts, file sizes, names in prose, vocabulary
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
 	$(BIN)/python tools/check_sizes.py
+	$(BIN)/python tools/size.py
 	$(BIN)/python tools/check_docs.py
 	$(BIN)/python tools/check_vocabulary.py
+
+size: env ## How large the product is: each measure beside its ceiling and its goal
+	@$(BIN)/python tools/size.py
 
 format: env ## Reformat, and fix what ruff can fix
 	$(BIN)/ruff format .

@@ -34,6 +34,23 @@ def test_size_check_names_a_file_past_the_hard_stop(tmp_path: Path) -> None:
     assert load("check_sizes").oversized([small, big]) == [(big, 501)]
 
 
+def test_a_house_above_its_ceiling_is_reported() -> None:
+    """Lines, literals of backends and constants count where they are, and fail above a ceiling."""
+    size = load("size")
+    tuning = "class Tuning:\n    first: int = 1\n    second: int = 2\n"
+    sources = {
+        "runtime/mm_runtime/launch/serve.py": 'if backend == "TensorRT":\n    pass\n',
+        "crds/mm_api/v1alpha1/engine.py": 'Backend = Literal["TensorRT"]\n',
+        "tests/test_one.py": 'BACKEND = "TensorRT"\n',
+        size.TUNING: tuning,
+    }
+
+    assert [one.count(sources) for one in size.MEASURES] == [6, 1, 1, 2]
+    literals = size.Measure("files with a backend", 0, 0, size.files_with_a_backend)
+    assert size.above((literals,), sources)[0].startswith("files with a backend: 1, at most 0")
+    assert size.above(size.MEASURES, sources) == []
+
+
 def test_document_check_names_a_module_that_does_not_exist(tmp_path: Path) -> None:
     """A dotted name that resolves is left alone; one that does not is reported."""
     package = tmp_path / "crds" / "mm_api"
