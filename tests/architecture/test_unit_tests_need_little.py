@@ -54,6 +54,7 @@ IMPORT_MORE = {
     "tests/mm_operator/children/test_annotations_lead_to_one_page.py",
     "tests/mm_operator/children/test_pods_request_planned_gpus.py",
     "tests/mm_runtime/adapters/test_adapters_are_read.py",
+    "tests/mm_runtime/inspect/test_weights_of_every_class_are_accepted.py",
     "tests/mm_api/checkpoint/test_missing_keys_have_transformers_defaults.py",
     "tests/mm_operator/telemetry/test_models_become_series.py",
 }
