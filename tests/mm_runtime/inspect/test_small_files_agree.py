@@ -120,8 +120,8 @@ DAMAGES: dict[str, tuple[Damage, tuple[str, ...]]] = {
         ("tokenizer.json cannot be read", "EOF"),
     ),
     "vocabulary-too-large": (
-        _edit("config.json", lambda it: _put_in_text(it, "vocab_size", 12)),
-        ("tokenizer.json has the token", "config.json vocab_size is 12", "no row"),
+        _edit("tokenizer.json", lambda it: it["model"]["vocab"].update(extra=91)),
+        ("tokenizer.json has the token 'extra' with the id 91", "vocab_size is 91", "no row"),
     ),
     "no-end-token": (
         _edit("tokenizer_config.json", lambda it: it.pop("eos_token")),
