@@ -187,6 +187,11 @@ ENGINE_BUILT: Final[dict[str, Advice]] = {
     BuildReason.SOURCE_NOT_FOUND: Advice(
         "The source disappeared after the inspection.", "Restore `spec.model.source`."
     ),
+    BuildReason.WEIGHTS_INVALID: Advice(
+        "Weights are missing, left over, of another shape or not finite; the message names them."
+        " It is not retried.",
+        "Correct the checkpoint in `spec.model.source`: copy all files again, or save it again.",
+    ),
     BuildReason.VERIFICATION_FAILED: Advice(
         "The result differs from the checkpoint's own class, or from the plan.",
         "Report it with the log; try another `vision.engine` or TensorRT-LLM version.",

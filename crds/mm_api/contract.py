@@ -162,6 +162,8 @@ class ExitCode(IntEnum):
     """The GPU has too little free memory for what is loaded; the termination message has bytes."""
     GPU_UNUSABLE = 8
     """No GPU of the pod can be used. The operator replaces such a pod once it has failed twice."""
+    WEIGHTS_UNUSABLE = 9
+    """A step of a build: the weights are not those of the checkpoint's class, or not finite."""
     TIMED_OUT = 124
     """The command ran longer than `TIME_LIMIT_VARIABLE` allows (the code of coreutils' timeout)."""
     TERMINATED = 143

@@ -96,6 +96,15 @@ class VerificationFailedError(PermanentError):
     """A built file does not compute what the checkpoint computes. Raised by the verify step."""
 
 
+class WeightsUnusableError(PermanentError):
+    """Weights of a checkpoint are missing, left over, of another shape or not finite.
+
+    Raised by whatever loads weights. The same files fail again.
+    """
+
+    exit_code = ExitCode.WEIGHTS_UNUSABLE
+
+
 class EngineCorruptError(RuntimeCommandError):
     """A file of an engine is missing or has other bytes than its manifest says.
 

@@ -15,6 +15,7 @@ class BuildReason(StrEnum):
 
     SOURCE_CHANGED = "SourceChanged"
     SOURCE_NOT_FOUND = "SourceNotFound"
+    WEIGHTS_INVALID = "WeightsInvalid"
     VERIFICATION_FAILED = "VerificationFailed"
     STORE_NOT_WRITABLE = "StoreNotWritable"
     STEP_FAILED = "StepFailed"

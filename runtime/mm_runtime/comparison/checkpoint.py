@@ -7,7 +7,7 @@ import logging
 from pathlib import Path
 from typing import Final
 
-from mm_api.contract import Command, ExitCode, Flag
+from mm_api.contract import BUILD_PERMANENT, Command, ExitCode, Flag
 from mm_api.documents.build_plan import BuildPlan
 from mm_api.documents.engine_manifest import (
     CHECKPOINT_FOLDER,
@@ -95,6 +95,6 @@ def _fetched(plan: BuildPlan, paths: BuildPaths, source: str | None) -> Path:
 
 
 def _error(failed: StepFailedError) -> RuntimeCommandError:
-    final = failed.exit_code in {ExitCode.PERMANENT, ExitCode.SOURCE_CHANGED}
+    final = failed.exit_code in {*BUILD_PERMANENT, ExitCode.WEIGHTS_UNUSABLE}
     message = f"Step {failed.step.name}: {failed.message}"
     return PermanentError(message) if final else RuntimeCommandError(message)

@@ -203,6 +203,8 @@ def _classify(failed: StepFailedError) -> tuple[BuildReason, ExitCode]:
     match failed.exit_code:
         case ExitCode.PERMANENT:
             return failed.step.permanent_reason, ExitCode.PERMANENT
+        case ExitCode.WEIGHTS_UNUSABLE:
+            return BuildReason.WEIGHTS_INVALID, ExitCode.PERMANENT
         case ExitCode.SOURCE_CHANGED:
             return BuildReason.SOURCE_CHANGED, ExitCode.SOURCE_CHANGED
         case ExitCode.STORE_NOT_WRITABLE:

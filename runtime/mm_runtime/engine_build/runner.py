@@ -34,6 +34,9 @@ FETCHES = frozenset({"fetch", "fetch-adapters"})
 TIMED_OUT = 124
 """Exit code of coreutils' timeout."""
 
+_OURS = frozenset({ExitCode.PERMANENT, ExitCode.SOURCE_CHANGED, ExitCode.WEIGHTS_UNUSABLE})
+"""Exit codes that end a build for good, which a tool does not know."""
+
 
 @dataclass
 class StepFailedError(Exception):
@@ -150,8 +153,7 @@ def _failed(step: Step, code: int, tail: list[str], paths: BuildPaths) -> StepFa
             tail,
         )
     foreign = step.command and not step.is_own_command
-    if foreign and code in {ExitCode.PERMANENT, ExitCode.SOURCE_CHANGED}:
-        # The meaning of these codes is ours, and a tool does not know it.
+    if foreign and code in _OURS:
         return StepFailedError(step, ExitCode.RETRY, _explain(code, said), tail)
     return StepFailedError(step, code, _explain(code, said), tail)
 

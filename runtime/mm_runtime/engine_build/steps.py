@@ -2,6 +2,7 @@
 
 from mm_api.documents.build_plan import BuildPlan
 from mm_api.documents.build_result import BuildReason
+from mm_api.families import FAMILIES
 from mm_api.golden import records_golden_answer
 from mm_runtime.engine_build.evaluation_steps import evaluation_steps
 from mm_runtime.engine_build.staging_steps import staging_steps
@@ -47,6 +48,16 @@ def steps(plan: BuildPlan) -> tuple[Step, ...]:
     if plan.lora:
         chosen.append(fetch_adapters_step(plan, "engine/adapters"))
     chosen += tokenizer_steps(plan, "engine/processor")
+    if engine.vision is None and _has_class(plan):
+        chosen.append(
+            module_step(
+                plan,
+                "verify-weights",
+                "compare the names and shapes of all weights with the checkpoint's class",
+                inputs=("engine/llm",),
+                outputs=(),
+            )
+        )
     if engine.vision is None and records_golden_answer(plan):
         chosen.append(
             module_step(
@@ -62,7 +73,7 @@ def steps(plan: BuildPlan) -> tuple[Step, ...]:
             module_step(
                 plan,
                 "export-vision",
-                "export vision tower and projector to ONNX, keep torch's answers",
+                "compare all weights with their class, export the vision half, keep its answers",
                 inputs=("engine/llm",),
                 outputs=("engine/vision", "reference.npz"),
             )
@@ -88,3 +99,8 @@ def steps(plan: BuildPlan) -> tuple[Step, ...]:
                 )
             )
     return (*chosen, *evaluation_steps(plan, "engine/llm"))
+
+
+def _has_class(plan: BuildPlan) -> bool:
+    """Return whether the family's class has just the parts of the checkpoint."""
+    return FAMILIES[plan.engine.family].sees == (plan.facts.vision is not None)

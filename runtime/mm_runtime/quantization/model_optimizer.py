@@ -17,6 +17,7 @@ from transformers import AutoModelForImageTextToText, AutoTokenizer
 
 from mm_runtime.errors import PermanentError
 from mm_runtime.quantization.calibration import LONGEST
+from mm_runtime.reference_engine.all_weights import load_weights
 
 log = logging.getLogger(__name__)
 
@@ -72,8 +73,12 @@ def settings(weights: str, kv_cache: str) -> dict[str, Any]:
 
 def _loaded(checkpoint: Path) -> Any:
     try:
-        model: Any = AutoModelForImageTextToText.from_pretrained(
-            checkpoint, dtype="auto", trust_remote_code=False, local_files_only=True
+        model = load_weights(
+            AutoModelForImageTextToText,
+            checkpoint,
+            dtype="auto",
+            trust_remote_code=False,
+            local_files_only=True,
         )
     except (AttributeError, KeyError, OSError, TypeError, ValueError) as error:
         raise PermanentError(

@@ -18,6 +18,7 @@ from transformers.utils import logging as transformers_logging
 from mm_api.families import FAMILIES
 from mm_api.families.family import Decoder, Family
 from mm_runtime.reference_engine.adapters import Adapter, Adapters
+from mm_runtime.reference_engine.all_weights import load_weights
 from mm_runtime.reference_engine.beams import Branches
 from mm_runtime.reference_engine.checkpoint import Checkpoint
 from mm_runtime.reference_engine.decode_graphs import DecodeGraphs
@@ -34,6 +35,9 @@ from mm_runtime.reference_engine.streaming import places
 from mm_runtime.serving.device import as_tensor, is_gpu, release_unused, sent
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.generate.request import Request, Rows
+
+LANGUAGE_MODEL = "llm"
+"""Folder of the language model in checkpoints in parts."""
 
 
 @dataclass(frozen=True)
@@ -340,8 +344,23 @@ def refuse_beams(request: Request) -> None:
         )
 
 
+def load_nowhere(family: Family, folder: Path) -> None:
+    """Compare a checkpoint with its class, whose modules get no memory.
+
+    Of checkpoints in parts it is the language model's: the others have loaders of their own.
+
+    Raises:
+        WeightsUnusableError: as `load_weights`.
+    """
+    if family.decoder is Decoder.FOLDER:
+        kind, folder = transformers.AutoModelForCausalLM, folder / LANGUAGE_MODEL
+    else:
+        kind = getattr(transformers, family.transformers_class)
+    load_full_model(kind, folder, torch.float32, device_map="meta")
+
+
 def load_full_model(
-    kind: Any, folder: Path, dtype: torch.dtype, streamed: Path | None = None
+    kind: Any, folder: Path, dtype: torch.dtype, streamed: Path | None = None, **more: Any
 ) -> Any:
     """Return a checkpoint of one of transformers' classes, ready to answer.
 
@@ -350,15 +369,19 @@ def load_full_model(
         folder: of config.json and weights.
         dtype: to compute in.
         streamed: see `Checkpoint`.
+        more: arguments of `from_pretrained`.
+
+    Raises:
+        WeightsUnusableError: as `load_weights`.
     """
     quieten: Any = transformers_logging.disable_progress_bar
     quieten()  # the server's log is no terminal
     config = configuration_in(kind, folder)
     placed = {} if streamed is None else places(kind, folder, streamed, config)
-    given = {"dtype": dtype, "local_files_only": True, **placed}
+    given = {"dtype": dtype, "local_files_only": True, **placed, **more}
     if config is not None:
         return load_other_layout(kind, folder, config, **given).eval()
-    return kind.from_pretrained(folder, **given).eval()
+    return load_weights(kind, folder, **given).eval()
 
 
 def _beside_a_tower(kind: str, folder: Path, dtype: torch.dtype, streamed: Path | None) -> Parts:
@@ -382,7 +405,9 @@ def _complete(kind: str, folder: Path, dtype: torch.dtype, streamed: Path | None
 
 
 def _folder(_: str, folder: Path, dtype: torch.dtype, streamed: Path | None) -> Parts:
-    loaded = load_full_model(transformers.AutoModelForCausalLM, folder / "llm", dtype, streamed)
+    loaded = load_full_model(
+        transformers.AutoModelForCausalLM, folder / LANGUAGE_MODEL, dtype, streamed
+    )
     return Parts(loaded.model, loaded.lm_head, loaded.config)
 
 

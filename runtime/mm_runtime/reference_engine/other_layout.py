@@ -10,6 +10,7 @@ from typing import Any
 
 from mm_api.families import FAMILIES
 from mm_runtime.base.layouts import layout_in
+from mm_runtime.reference_engine.all_weights import load_weights
 
 
 def configuration_in(kind: Any, folder: Path) -> Any | None:
@@ -28,20 +29,16 @@ def load_other_layout(kind: Any, folder: Path, config: Any, **more: Any) -> Any:
         kind: class of transformers.
         folder: of the checkpoint.
         config: that `configuration_in` made.
-        more: arguments of `from_pretrained`.
+        more: arguments of `load_weights`.
 
     Raises:
-        ValueError: a weight of the class is not in the checkpoint.
+        ValueError: the checkpoint is in the layout of the class.
+        WeightsUnusableError: as `load_weights`.
     """
     found = layout_in(folder)
     if found is None:
         raise ValueError(f"{folder} is in the layout of {kind.__name__}")
-    model, report = _reading(kind, found[0].model_type).from_pretrained(
-        folder, config=config, output_loading_info=True, **more
-    )
-    if missing := sorted(report["missing_keys"]):
-        raise ValueError(f"{folder} lacks {len(missing)} weights, {missing[0]} among them")
-    return model
+    return load_weights(_reading(kind, found[0].model_type), folder, config=config, **more)
 
 
 @lru_cache(maxsize=8)

@@ -135,8 +135,8 @@ def _built_after_a_kill(checkpoint: Path, folder: Path) -> EngineDirectory:
     path, store, word = folder / "plan.json", folder / "store", folder / "word"
     path.write_text(plan.to_json())
     arguments = ["build", "--plan", str(path), "--source", str(checkpoint), "--store", str(store)]
-    run_builder(arguments, word, kill_at="step 2/3 golden-prompt")
+    run_builder(arguments, word, kill_at="step 3/4 golden-prompt")
     result = run_builder(arguments, word)
     assert result is not None
-    assert list(result.step_seconds) == ["fetch", "golden-prompt", "evaluation"]
+    assert list(result.step_seconds) == ["fetch", "verify-weights", "golden-prompt", "evaluation"]
     return EngineDirectory.open(BuildPaths(store, plan.fingerprint).engine)

@@ -38,7 +38,9 @@ def served_by(backend: str, plan: BuildPlan = PLAN) -> BuildPlan:
             ("fetch", "unpickle", "export-vision", "verify-vision", "evaluation"),
             id="pickled-llava",
         ),
-        pytest.param(without_vision(PLAN), ("fetch", "evaluation"), id="text-only"),
+        pytest.param(
+            without_vision(PLAN), ("fetch", "verify-weights", "evaluation"), id="text-only"
+        ),
         pytest.param(
             served_by("PyTorch"), ("fetch", "verify-checkpoint", "evaluation"), id="staged"
         ),

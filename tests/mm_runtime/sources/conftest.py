@@ -13,6 +13,9 @@ from support.hub_server import Hub, serving_hub
 ELEMENTS = 6 * 1024 * 1024
 """float16: a file of 12 MB, above what is read complete."""
 
+FINITE = bytes(one & 0xBF for one in range(256))
+"""Byte -> the same without a bit, which one of a number's exponent is: no number is NaN."""
+
 
 @pytest.fixture(scope="session")
 def large_checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -22,7 +25,8 @@ def large_checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_safetensors(weights, hollow_tensors() | {"a": ("F16", (ELEMENTS,))})
     with weights.open("r+b") as file:
         file.seek(-2 * ELEMENTS, os.SEEK_END)
-        file.write(random.Random(0).randbytes(2 * ELEMENTS))  # noqa: S311 (no secret)
+        content = random.Random(0).randbytes(2 * ELEMENTS)  # noqa: S311 (no secret)
+        file.write(content.translate(FINITE))
     (directory / "README.md").write_text("not part of the checkpoint")
     return directory
 

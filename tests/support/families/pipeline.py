@@ -23,6 +23,7 @@ from mm_runtime.engine_build.commands.fetch import fetch
 from mm_runtime.engine_build.commands.golden_prompt import keep_golden_prompt
 from mm_runtime.engine_build.commands.step import StepContext
 from mm_runtime.engine_build.commands.verify_vision import verify_vision
+from mm_runtime.engine_build.commands.verify_weights import verify_weights
 from mm_runtime.engine_build.seal import seal
 from mm_runtime.inspect.checkpoint import InspectOptions, inspect
 from mm_runtime.reference_engine.load import LoadedEngine, load_engine
@@ -136,6 +137,8 @@ def build(
     if plan.engine.vision is not None:
         export_vision(context)
         verify_vision(context)
+    else:
+        verify_weights(context)
     if requested:
         keep_golden_prompt(context)
     seal(paths, plan, [], datetime.now(UTC))

@@ -13,6 +13,7 @@ from mm_runtime.engine_build.commands.checkpoint_folder import link_checkpoint
 from mm_runtime.engine_build.commands.step import StepContext, run_step
 from mm_runtime.engine_build.memory_limit import memory_limit
 from mm_runtime.engine_build.unknown_prompt import unknown_prompt
+from mm_runtime.errors import WeightsUnusableError
 
 log = logging.getLogger(__name__)
 
@@ -44,6 +45,8 @@ def keep_evaluation(context: StepContext) -> None:
     try:
         streamed = _written(context) if cost.mode == "Streamed" else None
         evaluation = answers_of(plan, _checkpoint_folder(context), streamed)
+    except WeightsUnusableError:
+        raise
     except Exception as error:  # noqa: BLE001 - a build does not fail for want of it; pods say so
         log.warning("EvaluationSkipped: the checkpoint's answers were not computed: %s", error)
         return

@@ -18,6 +18,7 @@ from mm_runtime.engine_build.commands.step import StepContext, run_step
 from mm_runtime.engine_build.commands.towers import load_tower
 from mm_runtime.engine_build.commands.towers.fusing import fuse
 from mm_runtime.engine_build.commands.towers.tower import Tower
+from mm_runtime.engine_build.commands.verify_weights import compare_with_class
 from mm_runtime.errors import PermanentError
 from mm_runtime.serving.encode.vision.session import ONNX, PROJECTOR, TORCH, TOWER
 
@@ -31,10 +32,15 @@ BATCH_BOUND = 4096
 
 
 def export_vision(context: StepContext) -> None:
-    """Write `vision/model.onnx` with a dynamic batch dimension."""
+    """Write `vision/model.onnx` with a dynamic batch dimension.
+
+    Before it, all weights are compared with the checkpoint's class: to load torch twice would take
+    longer than both.
+    """
     vision, facts = context.plan.engine.vision, context.plan.facts
     if vision is None or facts.vision is None:
         raise PermanentError("The plan has no vision part, which this step needs.")
+    compare_with_class(context.plan, context.paths.llm)
     tower = load_tower(context.paths.llm, facts, trust_remote_code=context.plan.trust_remote_code)
     _check_shape(tower.parts[-1], facts)
     _keep_answers(context.paths.reference, tower)

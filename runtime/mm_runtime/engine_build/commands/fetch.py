@@ -1,4 +1,4 @@
-"""Copy the checkpoint into the store and compare its digest with the plan's."""
+"""Copy the checkpoint into the store, compare its digest with the plan's, look at its numbers."""
 
 import logging
 from collections.abc import Mapping
@@ -8,6 +8,7 @@ from pathlib import Path
 from mm_api.documents.engine_manifest import EngineFile
 from mm_runtime.base.durable import free_bytes, sha256, write_durably
 from mm_runtime.engine_build.commands.step import StepContext, run_step
+from mm_runtime.engine_build.finite import refuse_not_finite
 from mm_runtime.engine_build.receipt import FetchReceipt
 from mm_runtime.errors import SourceChangedError, StoreNotWritableError
 from mm_runtime.sources.address import parse_address
@@ -24,6 +25,9 @@ def fetch(context: StepContext) -> None:
 
     The digest is taken three times: of the source before (fails within seconds), of the copies
     after (a change in between), and full digests go into the receipt for the manifest.
+
+    Raises:
+        WeightsUnusableError: a weight is not finite.
     """
     with opened(parse_address(context.source)) as origin:
         _fetch(context, origin)
@@ -47,6 +51,7 @@ def _fetch(context: StepContext, origin: Origin) -> None:
         found = files_digest(copies)
         if found != expected:
             raise _changed(context.source, found, expected)
+    refuse_not_finite(copies.values())
     work = context.paths.work
     receipt = FetchReceipt(
         source_digest=expected,

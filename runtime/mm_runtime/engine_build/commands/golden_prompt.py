@@ -10,6 +10,7 @@ from mm_runtime.base.durable import write_durably
 from mm_runtime.engine_build.commands.step import StepContext, run_step
 from mm_runtime.engine_build.memory_limit import memory_limit
 from mm_runtime.engine_build.seal import unsealed
+from mm_runtime.errors import WeightsUnusableError
 from mm_runtime.serving.directory import EngineDirectory
 
 log = logging.getLogger(__name__)
@@ -35,6 +36,8 @@ def keep_golden_prompt(context: StepContext) -> None:
 
     try:
         golden = golden_prompt_of(EngineDirectory(paths.unfinished, unsealed(plan)))
+    except WeightsUnusableError:
+        raise
     except Exception as error:  # noqa: BLE001 - a help to pods; a build does not fail for want of it
         log.info("no golden answer: %s", error)
         return

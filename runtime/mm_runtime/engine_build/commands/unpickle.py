@@ -9,6 +9,7 @@ import torch
 from safetensors.torch import save_file
 
 from mm_runtime.engine_build.commands.step import StepContext, run_step
+from mm_runtime.engine_build.finite import refuse_not_finite
 from mm_runtime.errors import PermanentError
 
 log = logging.getLogger(__name__)
@@ -44,6 +45,7 @@ def _convert(pickle: Path, destination: Path) -> dict[str, torch.Tensor]:
     # safetensors refuses tensors that share memory (tied weights): each gets its own.
     tensors = {name: tensor.contiguous().clone() for name, tensor in loaded.items()}
     save_file(tensors, destination, metadata={"format": "pt"})
+    refuse_not_finite([destination])
     return tensors
 
 

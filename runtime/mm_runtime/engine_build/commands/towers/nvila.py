@@ -65,11 +65,14 @@ def load(llm: Path, facts: ModelFacts, trust_remote_code: bool) -> Tower:  # noq
     """Return the vision half of an NVILA checkpoint."""
     del trust_remote_code  # no code of the checkpoint is needed
     vision = facts.vision
-    return _of_scales(llm, vision) if vision is not None and vision.scales else of_parts(llm, facts)
+    several = vision is not None and vision.scales
+    return _of_scales(llm, facts) if several else of_parts(llm, facts)
 
 
-def _of_scales(llm: Path, vision: VisionFacts) -> Tower:
-    tower, layer, weights = read_parts(llm)
+def _of_scales(llm: Path, facts: ModelFacts) -> Tower:
+    assert facts.vision is not None  # noqa: S101 (its caller has looked)
+    vision = facts.vision
+    tower, layer, weights = read_parts(llm, facts)
     side = vision.image_size
 
     def states_of(sample: Sample) -> torch.Tensor:

@@ -20,6 +20,7 @@ from mm_api.families.phi3_v import LINE_END, PROJECTION, SEPARATOR, TOWER, tower
 from mm_runtime.engine_build.commands import vision_samples
 from mm_runtime.engine_build.commands.towers.llava_onevision import NEWLINE
 from mm_runtime.engine_build.commands.towers.tower import Sample, Tower, TowerInput, image_samples
+from mm_runtime.reference_engine.all_weights import fill
 
 Weights = Mapping[str, torch.Tensor]
 
@@ -37,7 +38,7 @@ class Phi3Vision(torch.nn.Module):
         self.projection = torch.nn.Sequential(
             torch.nn.Linear(joined, hidden), torch.nn.GELU(), torch.nn.Linear(hidden, hidden)
         )
-        self.projection.load_state_dict(_within(weights, PROJECTION))
+        fill(self.projection, _within(weights, PROJECTION), PROJECTION)
         self.train(mode=False)
 
     def forward(self, pixel_values: torch.Tensor) -> torch.Tensor:
@@ -61,7 +62,8 @@ def load(llm: Path, facts: ModelFacts, trust_remote_code: bool) -> Tower:  # noq
     config = transformers.CLIPVisionConfig(**cast("dict[str, Any]", stated))
     tower: Any = transformers.CLIPVisionModel(config)
     known = tower.state_dict()
-    tower.load_state_dict({n: v for n, v in _within(weights, TOWER).items() if n in known})
+    # Inspection has compared the names of the layers behind the selected state.
+    fill(tower, {n: v for n, v in _within(weights, TOWER).items() if n in known}, TOWER)
     module = Phi3Vision(tower, weights)
     module.requires_grad_(requires_grad=False)
 

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import torch
 import transformers
 
+from mm_runtime.reference_engine.all_weights import load_weights
 from mm_runtime.reference_engine.other_layout import configuration_in, load_other_layout
 
 Array: TypeAlias = npt.NDArray[Any]
@@ -70,6 +71,9 @@ def load_without_layers(kind: Any, llm: Path, *, trust_remote_code: bool, **chan
         llm: folder of config.json and safetensors.
         trust_remote_code: run code of the checkpoint.
         changes: other values of the language model's part of the configuration.
+
+    Raises:
+        WeightsUnusableError: as `load_weights`.
     """
     other = config = configuration_in(kind, llm)
     if config is None:
@@ -86,13 +90,12 @@ def load_without_layers(kind: Any, llm: Path, *, trust_remote_code: bool, **chan
     given = {
         "dtype": torch.float32,
         "attn_implementation": "eager",  # the exporter writes plain matrix products
+        "in_part": True,  # the language model's loader takes its layers
     }
     if other is not None:
         model = load_other_layout(kind, llm, config, **given)
     else:
-        model = kind.from_pretrained(
-            llm, config=config, trust_remote_code=trust_remote_code, **given
-        )
+        model = load_weights(kind, llm, config=config, trust_remote_code=trust_remote_code, **given)
     model.requires_grad_(requires_grad=False)  # from_pretrained has called eval() already
     return model
 

@@ -17,11 +17,15 @@ from safetensors.torch import load_file
 from mm_api.documents.model_facts import ModelFacts
 from mm_runtime.engine_build.commands import vision_samples
 from mm_runtime.engine_build.commands.towers.tower import Sample, Tower, TowerInput, image_samples
+from mm_runtime.reference_engine.all_weights import Shape, compare, load_weights, shapes_of
 
 TOWER = "vision_tower"
 PROJECTOR = "mm_projector"
 FEATURE_LAYER = -2
 """`mm_vision_select_layer` of VILA's configurations."""
+
+_VECTORS = ("weight", "bias")
+"""Of a norm."""
 
 EPSILON = 1e-5
 """torch.nn.LayerNorm's."""
@@ -89,13 +93,21 @@ def load(llm: Path, facts: ModelFacts, trust_remote_code: bool) -> Tower:  # noq
     return of_parts(llm, facts)
 
 
-def read_parts(llm: Path) -> tuple[Any, int, dict[str, torch.Tensor]]:
-    """Return the tower of `vision_tower/`, the layer it ends at, and `mm_projector/`'s weights."""
-    tower = transformers.SiglipVisionModel.from_pretrained(
-        llm / TOWER, dtype=torch.float32, attn_implementation="eager"
+def read_parts(llm: Path, facts: ModelFacts) -> tuple[Any, int, dict[str, torch.Tensor]]:
+    """Return the tower of `vision_tower/`, the layer it ends at, and `mm_projector/`'s weights.
+
+    Raises:
+        WeightsUnusableError: as `load_weights`.
+    """
+    tower = load_weights(
+        transformers.SiglipVisionModel,
+        llm / TOWER,
+        dtype=torch.float32,
+        attn_implementation="eager",
     )
     tower.requires_grad_(requires_grad=False)
     stored = load_file(llm / PROJECTOR / "model.safetensors")
+    compare(PROJECTOR, _projector_shapes(facts), shapes_of(stored))
     weights = {name: value.float() for name, value in stored.items()}
     config = json.loads((llm / "config.json").read_text(encoding="utf-8"))
     return tower, int(config.get("mm_vision_select_layer", FEATURE_LAYER)), weights
@@ -105,7 +117,7 @@ def of_parts(llm: Path, facts: ModelFacts) -> Tower:
     """Return a vision half that makes features of each image or tile by itself."""
     assert facts.vision is not None  # noqa: S101 (the family has one)
     side, merged = facts.vision.image_size, facts.vision.merge_size or 2
-    tower, layer, weights = read_parts(llm)
+    tower, layer, weights = read_parts(llm, facts)
 
     def reference(sample: Sample) -> torch.Tensor:
         pixels = torch.from_numpy(sample["pixel_values"])
@@ -118,6 +130,25 @@ def of_parts(llm: Path, facts: ModelFacts) -> Tower:
         samples=image_samples(vision_samples.images(side)),
         reference=reference,
     )
+
+
+def _projector_shapes(facts: ModelFacts) -> dict[str, Shape]:
+    """Return the weights of upstream's projectors of 2 x 2 and 3 x 3 patches."""
+    assert facts.vision is not None  # noqa: S101 (the family has one)
+    vision, hidden = facts.vision, facts.text.hidden_size
+    merged = vision.merge_size or 2
+    states = vision.hidden_size * len(vision.scales or (1,))
+    wide, between = merged * merged * states, merged * states
+    matrices: dict[int, Shape] = {2: (hidden, wide), 4: (hidden, hidden)}
+    norms = {1: wide}
+    if merged == 3:  # noqa: PLR2004 (3 x 3 patches)
+        matrices = {2: (between, wide), 5: (hidden, between), 7: (hidden, hidden)}
+        norms[4] = between
+    return {
+        **{f"layers.{place}.{one}": (size,) for place, size in norms.items() for one in _VECTORS},
+        **{f"layers.{place}.weight": shape for place, shape in matrices.items()},
+        **{f"layers.{place}.bias": shape[:1] for place, shape in matrices.items()},
+    }
 
 
 def project(states: Any, weights: dict[str, torch.Tensor], merged: int) -> torch.Tensor:

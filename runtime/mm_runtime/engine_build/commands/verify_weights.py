@@ -1,0 +1,56 @@
+"""Compare the names and shapes of all weights with the modules of the checkpoint's class.
+
+Nothing is computed and no module gets memory. Whether numbers are finite, `fetch` has looked.
+"""
+
+import logging
+from pathlib import Path
+
+from mm_api.documents.build_plan import BuildPlan
+from mm_api.families import FAMILIES
+from mm_runtime.engine_build.commands.step import StepContext, run_step
+from mm_runtime.engine_build.memory_limit import memory_limit
+
+log = logging.getLogger(__name__)
+
+TORCH_BYTES = 512 << 20
+"""Torch and transformers, as for the golden answer."""
+
+
+def verify_weights(context: StepContext) -> None:
+    """Refuse a checkpoint whose weights are not those of its class.
+
+    Raises:
+        WeightsUnusableError: as `load_weights`.
+    """
+    limit = memory_limit()
+    if limit is not None and limit < TORCH_BYTES:
+        log.warning(
+            "the weights are compared with their class when pods start: it takes %d MiB, and this"
+            " container may have %d; raise spec.build.resources.limits.memory",
+            TORCH_BYTES >> 20,
+            limit >> 20,
+        )
+        return
+    compare_with_class(context.plan, context.paths.llm)
+
+
+def compare_with_class(plan: BuildPlan, folder: Path) -> None:
+    """Load the class of a checkpoint, or of its language model, onto no device.
+
+    Args:
+        plan: of the build.
+        folder: of the checkpoint as the Reference engine reads it.
+
+    Raises:
+        WeightsUnusableError: as `load_weights`.
+    """
+    # Torch alone is more than a container may have that had only to copy files.
+    from mm_runtime.reference_engine.language_model import load_nowhere  # noqa: PLC0415
+
+    load_nowhere(FAMILIES[plan.facts.family], folder)
+    log.info("the weights are those of the checkpoint's class")
+
+
+if __name__ == "__main__":
+    run_step(verify_weights)

@@ -1,0 +1,128 @@
+"""Weights of a checkpoint in modules of torch: all of them, in their shapes, or a refusal by name.
+
+transformers draws what a checkpoint lacks at random and leaves out what no module has, and says
+both to a log that nobody reads. Which weights may be absent and which may be left over is
+declared by its classes: tied weights, buffers that are computed, `_keys_to_ignore_on_load_*`. Its
+report has them no more.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from mm_runtime.errors import WeightsUnusableError
+
+NAMED = 3
+"""Weights in a message; it says how many there are."""
+
+Shape = Sequence[int]
+
+
+def load_weights(kind: Any, folder: Path, *, in_part: bool = False, **given: Any) -> Any:
+    """Return a model of a class of transformers with every weight that the class has.
+
+    Args:
+        kind: the class.
+        folder: of the checkpoint.
+        in_part: the model lacks modules whose weights are in the checkpoint, so that those left
+            over say nothing. Another loader must take them.
+        given: arguments of `from_pretrained`.
+
+    Raises:
+        WeightsUnusableError: a weight is missing, left over, or has another shape.
+    """
+    model, report = kind.from_pretrained(
+        folder,
+        output_loading_info=True,
+        # transformers would end with an error that names no weight and says to set this. What it
+        # reports is refused here.
+        ignore_mismatched_sizes=True,
+        **given,
+    )
+    _refuse(
+        type(model).__name__,
+        report["missing_keys"],
+        () if in_part else report["unexpected_keys"],
+        {name: (expected, found) for name, found, expected in report["mismatched_keys"]},
+    )
+    return model
+
+
+def fill(module: torch.nn.Module, weights: Mapping[str, torch.Tensor], part: str) -> None:
+    """Give a module of our own its weights.
+
+    Args:
+        module: takes them.
+        weights: by their names in the module.
+        part: what the module is, in a message.
+
+    Raises:
+        WeightsUnusableError: a weight is missing, left over, or has another shape.
+    """
+    compare(part, shapes_of(module.state_dict()), shapes_of(weights))
+    module.load_state_dict(weights)
+
+
+def compare(part: str, expected: Mapping[str, Shape], found: Mapping[str, Shape]) -> None:
+    """Refuse weights that are not those of a part of a model.
+
+    Args:
+        part: what they are, in a message.
+        expected: shape of each.
+        found: the same, of the checkpoint.
+
+    Raises:
+        WeightsUnusableError: a weight is missing, left over, or has another shape.
+    """
+    _refuse(
+        part,
+        expected.keys() - found.keys(),
+        found.keys() - expected.keys(),
+        {
+            name: (shape, found[name])
+            for name, shape in expected.items()
+            if name in found and tuple(shape) != tuple(found[name])
+        },
+    )
+
+
+def shapes_of(weights: Mapping[str, torch.Tensor]) -> dict[str, Shape]:
+    """Return the shape of each weight."""
+    return {name: tuple(weight.shape) for name, weight in weights.items()}
+
+
+def _refuse(
+    part: str,
+    missing: "Sequence[str] | set[str]",
+    left_over: "Sequence[str] | set[str]",
+    reshaped: Mapping[str, tuple[Shape, Shape]],
+) -> None:
+    problems = list(_problems(missing, left_over, reshaped))
+    if problems:
+        raise WeightsUnusableError(
+            f"The weights of the checkpoint are not those of {part}: {'; '.join(problems)}. "
+            "Correct the checkpoint: copy all of its files again, or save the complete model again."
+        )
+
+
+def _problems(
+    missing: "Sequence[str] | set[str]",
+    left_over: "Sequence[str] | set[str]",
+    reshaped: Mapping[str, tuple[Shape, Shape]],
+) -> Iterator[str]:
+    shaped = [
+        f"{name} has the shape {list(found)}, expected {list(expected)}"
+        for name, (expected, found) in sorted(reshaped.items())
+    ]
+    if shaped:
+        yield f"{len(shaped)} of another shape ({_first(shaped)})"
+    if missing:
+        yield f"{len(missing)} missing ({_first(sorted(missing))})"
+    if left_over:
+        yield f"{len(left_over)} left over ({_first(sorted(left_over))})"
+
+
+def _first(names: Sequence[str]) -> str:
+    return ", ".join(names[:NAMED]) + (", ..." if names[NAMED:] else "")

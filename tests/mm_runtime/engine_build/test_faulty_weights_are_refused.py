@@ -1,0 +1,177 @@
+"""A checkpoint with one weight removed, renamed, cut or not finite is never loaded."""
+
+import shutil
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from mm_api.contract import ExitCode
+from mm_api.documents.build_result import BuildReason
+from mm_api.families import FAMILIES
+from mm_runtime.base.stop_signal import StopSignal
+from mm_runtime.engine_build.commands.towers import WITH_TOWERS, load_tower
+from mm_runtime.engine_build.commands.verify_weights import compare_with_class
+from mm_runtime.engine_build.finite import refuse_not_finite
+from mm_runtime.engine_build.run import BuildOptions, build
+from mm_runtime.errors import InspectRefusedError, WeightsUnusableError
+from mm_runtime.inspect.checkpoint import InspectOptions, inspect
+from support.build_sites import Site
+from support.families import images, texts
+from support.families.pipeline import plan_of
+from support.made_once import made_once
+
+Weights = dict[str, torch.Tensor]
+STEP_SECONDS = 240.0
+
+FAMILY_NAMES = [*images.CASES, *texts.WRITERS]
+SEED, SAMPLED = 41, 3
+"""Weights of a family for each fault; `slow` takes all of them."""
+
+
+def removed(weights: Weights, name: str) -> Weights:
+    """Return weights without one."""
+    return {one: tensor for one, tensor in weights.items() if one != name}
+
+
+def renamed(weights: Weights, name: str) -> Weights:
+    """Return weights of which one has another name."""
+    return removed(weights, name) | {f"{name}_old": weights[name]}
+
+
+def left_over(weights: Weights, name: str) -> Weights:
+    """Return weights with a copy of one under another name."""
+    return weights | {f"{name}_old": weights[name].clone()}
+
+
+def halved(weights: Weights, name: str) -> Weights:
+    """Return weights of which one has a first dimension of half the size, or of two numbers."""
+    tensor = weights[name]
+    rows = tensor.shape[0] // 2 if tensor.ndim and tensor.shape[0] > 1 else 0
+    return weights | {name: tensor[:rows].clone() if rows else torch.zeros(2)}
+
+
+def holding(number: float, weights: Weights, name: str) -> Weights:
+    """Return weights with a number in the middle of one."""
+    tensor = weights[name].clone()
+    if tensor.is_floating_point():
+        tensor.view(-1)[tensor.numel() // 2] = number
+    return weights | {name: tensor}
+
+
+FAULTS: dict[str, Callable[[Weights, str], Weights]] = {
+    "removed": removed,
+    "renamed": renamed,
+    "left-over": left_over,
+    "halved": halved,
+    "nan": partial(holding, float("nan")),
+    "infinite": partial(holding, float("-inf")),
+}
+
+
+def read(checkpoint: Path) -> None:
+    """Do what a build does with a checkpoint before anything is made of it."""
+    plan = plan_of(inspect(checkpoint, InspectOptions()))
+    refuse_not_finite(checkpoint.rglob("*.safetensors"))
+    compare_with_class(plan, checkpoint)
+    # Of families whose class has the tower, loading it looks at the same weights once more.
+    beside = FAMILIES[plan.facts.family].decoder in {"Folder", "Complete"}
+    if beside and plan.facts.family in WITH_TOWERS:
+        load_tower(checkpoint, plan.facts, trust_remote_code=False)
+
+
+def write(family: str, folder: Path) -> None:
+    """Write a small checkpoint of a family; transformers stores tied weights once."""
+    (images.write if family in images.CASES else texts.write)(family, folder)
+
+
+@pytest.fixture(params=FAMILY_NAMES)
+def of_family(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
+) -> Path:
+    """A copy of a family's checkpoint."""
+    made = made_once(tmp_path_factory, f"weights-{request.param}", partial(write, request.param))
+    return Path(shutil.copytree(made, tmp_path / "checkpoint"))
+
+
+def refusals(checkpoint: Path, fault: str, sampled: int | None) -> tuple[list[str], list[str]]:
+    """Return the weights that were given a fault, and those of them whose refusal names them.
+
+    Args:
+        checkpoint: its files are as they were afterwards.
+        fault: of `FAULTS`.
+        sampled: weights that are chosen; None: all.
+    """
+    stored = {path: load_file(path) for path in sorted(checkpoint.rglob("*.safetensors"))}
+    places = [(path, name) for path, weights in stored.items() for name in weights]
+    if sampled is not None:
+        chosen = np.random.default_rng([SEED, *fault.encode()])
+        places = [places[at] for at in chosen.choice(len(places), sampled, replace=False)]
+    named = []
+    for path, name in places:
+        _save(FAULTS[fault](stored[path], name), path)
+        try:
+            read(checkpoint)
+        except (InspectRefusedError, WeightsUnusableError) as refusal:
+            if name.split(".")[-1] in str(refusal):
+                named.append(name)
+        _save(stored[path], path)
+    return [name for _, name in places], named
+
+
+def _save(weights: Weights, path: Path) -> None:
+    path.unlink()  # a file that is mapped into memory keeps its bytes
+    save_file(weights, path, metadata={"format": "pt"})
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_sample_of_the_weights(of_family: Path, fault: str) -> None:
+    """What is read before an engine is made refuses it, and names the weight."""
+    expected, named = refusals(of_family, fault, SAMPLED)
+    assert expected == named
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("fault", FAULTS)
+def test_each_weight(of_family: Path, fault: str) -> None:
+    """The same of every weight of every family."""
+    expected, named = refusals(of_family, fault, None)
+    assert expected == named
+
+
+def test_complete_checkpoints_are_read(of_family: Path) -> None:
+    """The same looks take each family's checkpoint as it is."""
+    read(of_family)
+
+
+@pytest.mark.parametrize(
+    ("fault", "step", "name"),
+    [
+        pytest.param("removed", "export-vision", "language_model.lm_head.weight", id="no-head"),
+        pytest.param("nan", "fetch", "language_model.lm_head.weight", id="nan"),
+    ],
+)
+def test_the_status_has_reason_and_name(
+    vision_site: Site, tmp_path: Path, fault: str, step: str, name: str
+) -> None:
+    """The build ends for good with a reason of its own, and with the name of the weight."""
+    source = Path(shutil.copytree(vision_site.source, tmp_path / "source"))
+    path = source / "model.safetensors"
+    _save(FAULTS[fault](load_file(path), name), path)
+    plan = vision_site.plan
+    digest = inspect(source, InspectOptions()).source_digest
+    plan = plan.model_copy(
+        update={"engine": plan.engine.model_copy(update={"source_digest": digest})}
+    )
+    options = BuildOptions(plan, str(source), vision_site.store, STEP_SECONDS)
+    result, code = build(options, StopSignal())
+    assert result.failure is not None
+    found = (code, result.failure.reason, result.failure.step, result.failure.retryable)
+    assert found == (ExitCode.PERMANENT, BuildReason.WEIGHTS_INVALID, step, False)
+    assert name.removeprefix("language_model.") in result.failure.message
+    assert "build again" not in result.failure.message
