@@ -9,20 +9,24 @@ here, as each row is by itself, and travel beside the graph.
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Final, TypeVar, cast
 
 import torch
 import transformers
 from safetensors import safe_open
 
 from mm_api.documents.model_facts import ModelFacts
-from mm_api.families.phi3_v import LINE_END, PROJECTION, SEPARATOR, TOWER, tower_of
+from mm_api.families.phi3_v import LINE_END, PROJECTION, SEPARATOR, TOWER, shapes, tower_of
 from mm_runtime.engine_build.commands import vision_samples
 from mm_runtime.engine_build.commands.towers.llava_onevision import NEWLINE
 from mm_runtime.engine_build.commands.towers.tower import Sample, Tower, TowerInput, image_samples
-from mm_runtime.reference_engine.all_weights import fill
+from mm_runtime.reference_engine.all_weights import compare, fill, shapes_of
 
 Weights = Mapping[str, torch.Tensor]
+T = TypeVar("T")
+
+BESIDE: Final = "vision_embed_tokens."
+"""In the names of all weights beside the language model's."""
 
 
 class Phi3Vision(torch.nn.Module):
@@ -55,14 +59,16 @@ def load(llm: Path, facts: ModelFacts, trust_remote_code: bool) -> Tower:  # noq
     assert facts.vision is not None  # noqa: S101 (the family has one)
     del trust_remote_code  # no code of the checkpoint is needed
     vision, weights = facts.vision, _weights(llm)
-    sizes, _ = tower_of(json.loads((llm / "config.json").read_text(encoding="utf-8")))
+    given = json.loads((llm / "config.json").read_text(encoding="utf-8"))
+    described = {name: one for name, one in shapes(given).items() if BESIDE in name}
+    compare("Phi-3-vision's vision half", described, _without_buffers(shapes_of(weights)))
+    sizes, _ = tower_of(given)
     # State 0 is what the first layer reads; layers behind the selected state change nothing.
     layers = vision.feature_layer % (vision.layers + 1)
     stated = {**sizes, "num_hidden_layers": layers, "attn_implementation": "eager"}
     config = transformers.CLIPVisionConfig(**cast("dict[str, Any]", stated))
     tower: Any = transformers.CLIPVisionModel(config)
     known = tower.state_dict()
-    # Inspection has compared the names of the layers behind the selected state.
     fill(tower, {n: v for n, v in _within(weights, TOWER).items() if n in known}, TOWER)
     module = Phi3Vision(tower, weights)
     module.requires_grad_(requires_grad=False)
@@ -87,18 +93,23 @@ def _weights(llm: Path) -> dict[str, torch.Tensor]:
     found: dict[str, torch.Tensor] = {}
     for path in sorted(llm.glob("*.safetensors")):
         with safe_open(path, framework="pt") as file:
-            names = [one for one in file.keys() if "vision_embed_tokens." in one]  # noqa: SIM118
+            names = [one for one in file.keys() if BESIDE in one]  # noqa: SIM118
             found |= {name: file.get_tensor(name).float() for name in names}
     return found
 
 
 def _within(weights: Weights, prefix: str) -> dict[str, torch.Tensor]:
-    """Return the weights of a part, but for the buffer that older transformers kept."""
+    """Return the weights of a part."""
     return {
         name.removeprefix(f"{prefix}."): value
-        for name, value in weights.items()
-        if name.startswith(f"{prefix}.") and not name.endswith(".position_ids")
+        for name, value in _without_buffers(weights).items()
+        if name.startswith(f"{prefix}.")
     }
+
+
+def _without_buffers(named: Mapping[str, T]) -> dict[str, T]:
+    """Return what is not of the buffer that older transformers kept."""
+    return {name: one for name, one in named.items() if not name.endswith(".position_ids")}
 
 
 def _blocks(states: torch.Tensor) -> torch.Tensor:
