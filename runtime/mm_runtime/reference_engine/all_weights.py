@@ -1,9 +1,8 @@
 """Weights of a checkpoint in modules of torch: all of them, in their shapes, or a refusal by name.
 
 transformers draws what a checkpoint lacks at random, leaves out what no module has, and says both
-to a log. Which weights may be absent and which may be left over is
-declared by its classes: tied weights, buffers that are computed, `_keys_to_ignore_on_load_*`. Its
-report has them no more.
+to a log. Which weights may be absent and which may be left over is declared by its classes: tied
+weights, buffers that are computed, `_keys_to_ignore_on_load_*`. Its report has them no more.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -6,10 +6,11 @@ from itertools import accumulate
 
 import torch
 
-from mm_runtime.reference_engine.choosing import Chosen, choose_all
+from mm_runtime.reference_engine.choosing import NOT_FINITE, Chosen, choose_all
 from mm_runtime.reference_engine.model import Likeliest, Passed
 from mm_runtime.reference_engine.running import Running
 from mm_runtime.reference_engine.sampling import Rules
+from mm_runtime.serving.errors import NotFiniteError
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ def choices_of(
     likeliest = passed.likeliest
     if likeliest is not None and not any(running.reads_logits for running in advancing):
         chosen = _likeliest(likeliest, len(advancing), beside)
-        return Choices(None, rows, chosen, passed.broken)
+        return Choices(None, rows, chosen, _not_finite(rows, chosen) | dict(passed.broken))
     if likeliest is not None:
         # Of its own: the next pass overwrites them.
         logits = likeliest.logits[: len(advancing)].to(torch.float32, copy=True)
@@ -67,7 +68,17 @@ def choices_of(
                 wanted[rows[place].start] = running.request.wanted.likeliest
         except Exception as error:  # noqa: BLE001 (of this request alone, which gets it later)
             errors[place] = error
-    return Choices(logits, rows, choose_all(logits, rules, wanted, beside), errors)
+    chosen = choose_all(logits, rules, wanted, beside)
+    return Choices(logits, rows, chosen, _not_finite(rows, chosen) | errors)
+
+
+def _not_finite(rows: Sequence[slice], chosen: Sequence[Chosen]) -> dict[int, Exception]:
+    """Return the places of requests whose logits are no numbers, each with its error."""
+    return {
+        place: NotFiniteError("the model's logits are not finite: NaN, or infinity")
+        for place, row in enumerate(rows)
+        if any(one.token == NOT_FINITE for one in chosen[row])
+    }
 
 
 def _likeliest(

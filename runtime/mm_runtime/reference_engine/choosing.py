@@ -21,6 +21,9 @@ NEVER = float("-inf")
 NOTHING = -1
 """Instead of a token: nothing is left to draw from."""
 
+NOT_FINITE = -2
+"""Instead of a token: a logit is NaN, or the greatest one is infinite."""
+
 VALUES_AT_ONCE = 1 << 20
 """Logits that are sorted at one time: 32 rows of 32,000 words, 7 of 150,000. Their values, places
 and masses take `SAMPLING_BYTES` each, which the plan counts."""
@@ -31,7 +34,7 @@ class Chosen:
     """The next token of a row."""
 
     token: int
-    """`NOTHING` where nothing is left to draw from."""
+    """`NOTHING` where nothing is left to draw from, `NOT_FINITE` where logits are no numbers."""
 
     log_prob: float = 0.0
     """Natural logarithm of the model's own probability of it, where that is wanted."""
@@ -61,15 +64,15 @@ def choose_all(
             device, where none of what it begins holds them up.
     """
     ruled = [one for one in rules if one is not None]
+    tokens = likeliest_finite(logits, logits.argmax(dim=-1))
     if ruled and len(ruled) == len(rules):
         # Without a copy of all logits: 2 MB of sixteen rows of 32,000.
-        tokens = choose(logits, ruled)
-    else:
-        tokens = logits.argmax(dim=-1)
-        if ruled:
-            rows = [row for row, one in enumerate(rules) if one is not None]
-            places = sent(torch.tensor(rows), logits.device)
-            tokens[places] = choose(logits[places], ruled)
+        tokens = torch.where(tokens < 0, tokens, choose(logits, ruled))
+    elif ruled:
+        rows = [row for row, one in enumerate(rules) if one is not None]
+        places = sent(torch.tensor(rows), logits.device)
+        found = tokens[places]
+        tokens[places] = torch.where(found < 0, found, choose(logits[places], ruled))
     reported = {row: most for row, most in enumerate(wanted) if most is not None}
     if not reported:
         fetched = fetching(tokens)
@@ -93,6 +96,20 @@ def choose_all(
         pairs = zip(map(int, rest[most:]), rest[:most], strict=True)
         chosen[row] = Chosen(chosen[row].token, own_value, tuple(pairs)[:count])
     return chosen
+
+
+def likeliest_finite(logits: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
+    """Put `NOT_FINITE` where a row's logits are no numbers; return the tokens.
+
+    Torch takes NaN for the greatest value, so one value of a row says it of all. Less than all
+    may be minus infinity: a model excludes such tokens.
+
+    Args:
+        logits: [rows, vocabulary].
+        tokens: int64 [rows], the likeliest of each, which are changed.
+    """
+    greatest = logits.gather(1, tokens[:, None])[:, 0]
+    return tokens.masked_fill_(~greatest.isfinite(), NOT_FINITE)
 
 
 def restricted(logits: torch.Tensor, rules: Sequence[Rules]) -> torch.Tensor:

@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from mm_runtime.serving.device import fetching, sent
+from mm_runtime.serving.errors import NotFiniteError
 from mm_runtime.serving.generate.request import PromptScores, Request
 
 SCORED_ROWS = 64
@@ -99,6 +100,9 @@ def joined(request: Request, rows: Scored) -> PromptScores | None:
     Args:
         request: whose prompt it is.
         rows: of all its tokens but the first.
+
+    Raises:
+        NotFiniteError: a score is NaN.
     """
     likeliest = request.wanted.prompt_likeliest
     if likeliest is None:
@@ -107,6 +111,8 @@ def joined(request: Request, rows: Scored) -> PromptScores | None:
     table[0, 2 + likeliest :] = -1
     if rows:
         table[1:] = rows
+    if np.isnan(table).any():
+        raise NotFiniteError("the logits of the prompt are not finite: NaN, or infinity")
     return PromptScores(
         ids=request.ids,
         log_probs=table[:, 0].astype(np.float32),

@@ -36,6 +36,10 @@ class GpuLostError(Exception):
     """The GPU computes nothing more for this process, which ends (UNAVAILABLE)."""
 
 
+class NotFiniteError(Exception):
+    """The model computed NaN or infinity for this request: there is no answer to it (INTERNAL)."""
+
+
 class EngineStoppedError(Exception):
     """The engine is shutting down and takes no more requests (UNAVAILABLE)."""
 

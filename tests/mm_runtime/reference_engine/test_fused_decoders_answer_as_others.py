@@ -12,7 +12,6 @@ import torch
 
 from mm_api.captured_passes import captured_passes, part_sizes
 from mm_api.families import FAMILIES
-from mm_runtime.reference_engine.checkpoint import Checkpoint
 from mm_runtime.reference_engine.fused.decoder import FusedDecoder
 from mm_runtime.reference_engine.fused.kernels import Heads, Stored
 from mm_runtime.reference_engine.fused.opening import open_kernels
@@ -27,26 +26,12 @@ from support.engines import MAX_LENGTH, SLOTS, engine_starter
 from support.families.expected import noise_image
 from support.families.pipeline import Pipeline
 from support.families.shared import shared_family
+from support.fused_models import fused_model
 from support.plain_kernels import PlainKernels
 from support.representatives import others_are_slow
-from support.tiny_llava import CHECKPOINT
 
 SIZES = [(100, 61), (28, 28), (37, 150)]
 QUESTION = "what is in the image ?"
-
-
-def fused_model(slots: int, length: int) -> LanguageModel:
-    """Return the tiny model with fused weights."""
-    return LanguageModel(
-        Checkpoint(
-            folder=CHECKPOINT,
-            family="llava",
-            dtype="float32",
-            slots=slots,
-            max_length=length,
-            kernels=PlainKernels(),
-        )
-    )
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from mm_runtime.errors import WeightsUnusableError
 from mm_runtime.reference_engine.load import LoadedEngine, load_engine
 from mm_runtime.repository.configs import multimodal_encoders
 from mm_runtime.repository.configs.ensemble import chosen_steps
@@ -15,6 +16,7 @@ from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.encode.encoding import encode_requests
 from mm_runtime.serving.encode.vision.features import RequestEncoder
 from mm_runtime.serving.encode.vision.load import load_encoder
+from mm_runtime.serving.errors import NotFiniteError
 from mm_runtime.serving.generate.generation import join_pieces, read_request, write_piece
 from mm_runtime.serving.generate.request import Piece
 from mm_runtime.serving.postprocess.postprocessing import write_text
@@ -122,8 +124,15 @@ class InProcess:
 
         Raises:
             RequestError: it is not one that the engine can answer.
+            WeightsUnusableError: what is computed of it is not finite.
         """
-        return [piece for piece, _ in self._pipeline.answer(inputs, self, lambda: False)]
+        try:
+            return [piece for piece, _ in self._pipeline.answer(inputs, self, lambda: False)]
+        except NotFiniteError as error:
+            raise WeightsUnusableError(
+                f"The checkpoint answers a prompt of the build's with no numbers: {error}. Use a"
+                " dtype of a greater range (spec.engine.dtype), or another checkpoint."
+            ) from error
 
     def decoded(self, tokens: Sequence[int]) -> str:
         """Return the text of a complete answer, as a stream of it joins to."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from mm_runtime.reference_engine.choosing import likeliest_finite
 from mm_runtime.reference_engine.fused.kernels import Kernels
 from mm_runtime.reference_engine.fused.linear import Linear
 from mm_runtime.reference_engine.model import Likeliest
@@ -61,7 +62,8 @@ class NextTokens:
     def _choose(self, states: torch.Tensor, places: slice) -> None:
         logits = self._logits[places]
         self._kernels.multiply(states, self._head, logits)
-        torch.argmax(logits, dim=-1, out=self._tokens[places])
+        tokens = torch.argmax(logits, dim=-1, out=self._tokens[places])
+        likeliest_finite(logits, tokens)
 
     def known(self, tokens: torch.Tensor) -> torch.Tensor:
         """Return tokens, int [slots], those below 0 replaced by what was chosen. Captured."""

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mm_runtime.serving.encode.vision.features import Features, RequestEncoder
-from mm_runtime.serving.errors import RequestError
+from mm_runtime.serving.errors import NotFiniteError, RequestError
 from mm_runtime.serving.tensors import Tensors, scalar, texts
 
 Outputs = dict[str, NDArray[Any]]
@@ -46,6 +46,11 @@ def encode_requests(
             if isinstance(features, Exception):
                 results[index] = features
                 continue
+            if not _is_finite(features.table) or not _is_finite(features.encoder_rows):
+                results[index] = NotFiniteError(
+                    "features of the request's images are not finite: NaN, or infinity"
+                )
+                continue
             answer = scalar(requests[index], "max_tokens") or 0
             results[index] = _outputs(features, dtype, answer)
     return results
@@ -61,6 +66,14 @@ def _encoded(
         if len(requests) == 1:
             return [error]
     return [one for request in requests for one in _encoded(encoder, [request], salt)]
+
+
+def _is_finite(rows: Any) -> bool:
+    """Return whether rows are finite numbers.
+
+    Those on a GPU are not waited for: what is computed of them has logits that are not finite.
+    """
+    return not isinstance(rows, np.ndarray) or bool(np.isfinite(rows).all())
 
 
 def _salt(inputs: Tensors) -> bytes:
