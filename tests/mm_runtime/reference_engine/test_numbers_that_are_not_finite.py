@@ -140,7 +140,7 @@ def test_features_of_an_image() -> None:
     assert [dict, NotFiniteError, dict] == [type(one) for one in results]
 
 
-def test_a_build_asks_for_numbers(tmp_path: Path) -> None:
+def test_a_checkpoint_that_answers_with_no_numbers(tmp_path: Path) -> None:
     """Weights that are finite and overflow end the build of a checkpoint that can be run there."""
     checkpoint = texts.write("bart", tmp_path / "checkpoint")
     path = checkpoint / "model.safetensors"
