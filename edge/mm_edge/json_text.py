@@ -4,9 +4,8 @@ import json
 from collections.abc import Iterator
 from typing import Final
 
-_COMPACT: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
-_ESCAPED: Final = json.JSONEncoder(separators=(",", ":"))
-
+_COMPACT: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+_ESCAPED: Final = json.JSONEncoder(allow_nan=False, separators=(",", ":"))
 
 _MARK: Final = b"\xef\xbb\xbf"
 
@@ -17,7 +16,11 @@ def without_mark(text: bytes) -> bytes:
 
 
 def encode(body: object) -> bytes:
-    """Return compact JSON; lone surrogates, which UTF-8 cannot carry, stay escaped."""
+    """Return compact JSON; lone surrogates, which UTF-8 cannot carry, stay escaped.
+
+    Raises:
+        ValueError: a number is NaN or infinite, which JSON has not.
+    """
     try:
         return _COMPACT.encode(body).encode()
     except UnicodeEncodeError:

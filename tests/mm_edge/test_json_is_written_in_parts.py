@@ -26,6 +26,14 @@ def test_surrogates_stay_escaped() -> None:
     assert encode_in_parts(body) == encode(body)
 
 
+@pytest.mark.parametrize("number", [float("nan"), float("inf")], ids=str)
+def test_what_is_no_number(number: float) -> None:
+    """JSON has neither NaN nor infinity: an answer with one is an error, not text of Python's."""
+    for write in (encode, encode_in_parts):
+        with pytest.raises(ValueError, match="not JSON compliant"):
+            write({"a": [{"b": number}] * (PART + 1)})
+
+
 @pytest.mark.parametrize("body", [{}, [], "a", 1, None, [[]], {"a": {}}], ids=str)
 def test_what_is_no_list(body: object) -> None:
     """It is the same, too."""

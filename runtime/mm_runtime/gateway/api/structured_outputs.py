@@ -32,7 +32,7 @@ def _read(schema: object) -> object:
     if not isinstance(schema, str):
         return schema
     try:
-        return from_json(schema)
+        return from_json(schema, allow_inf_nan=False)
     except ValueError:
         message = "expected a JSON schema, or a text of one"
         raise ValueError(message) from None

@@ -25,6 +25,14 @@ _NEXT = re.compile(r"\s*[,;]\s*(?=\{)")
 _MOST_TAIL = 256
 
 
+def _no_number(text: str) -> float:
+    raise ValueError(f"{text} is no JSON")
+
+
+_DECODER = json.JSONDecoder(parse_constant=_no_number)
+"""Of JSON alone: what Python reads besides are NaN and infinity, which clients cannot read."""
+
+
 @dataclass(frozen=True, slots=True)
 class Said:
     """Text outside of calls."""
@@ -175,7 +183,7 @@ class CallReader:
     def _read_complete(self, text: str, closing: str = "") -> None:
         """Read a call of which all is there, or make it text."""
         try:
-            call, _ = json.JSONDecoder().raw_decode(text.lstrip())
+            call, _ = _DECODER.raw_decode(text.lstrip())
             name, arguments = call["name"], call.get("arguments", call.get("parameters"))
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             name = arguments = None

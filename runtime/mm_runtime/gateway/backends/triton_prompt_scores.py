@@ -6,7 +6,7 @@ from typing import Any
 from mm_runtime.gateway.api.scores import UNKNOWN, TokenScore
 from mm_runtime.gateway.api.text_places import spans_of
 from mm_runtime.gateway.backends.triton_client import tensor_of
-from mm_runtime.gateway.backends.triton_scores import Spell
+from mm_runtime.gateway.backends.triton_scores import Spell, check_numbers
 from mm_runtime.gateway.errors import engine_failed
 from mm_runtime.repository.configs.prompt_ensemble import (
     IDS,
@@ -32,11 +32,14 @@ def read_prompt_scores(
         spell: of the tokenizer.
 
     Raises:
-        EngineFailedError: the response lacks some.
+        EngineFailedError: the response lacks some, or has one that is no number.
     """
     found = [tensor_of(result, name) for name in PROMPT_OUTPUTS]
     if any(one is None for one in found):
         raise engine_failed()
+    for one in (tensor_of(result, LOG_PROBS), tensor_of(result, LIKELIEST_LOG_PROBS)):
+        if one is not None:
+            check_numbers(one)
     ids, own, ranks, others, values = (one.reshape(-1).tolist() for one in found if one is not None)
     count = len(ids)
     if not len(own) == len(ranks) == count or (

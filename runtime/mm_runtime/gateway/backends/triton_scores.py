@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mm_runtime.gateway.api.scores import TokenScore
 from mm_runtime.gateway.backends.engine import EngineRequest
@@ -44,19 +45,21 @@ def read_scores(
         own_among: a token is the first one of those at its place, as in prompts.
 
     Raises:
-        EngineFailedError: the response has fewer scores than tokens.
+        EngineFailedError: the response has fewer scores than tokens, or one that is no number.
     """
     count = len(tokens)
     own = tensor_of(result, LOG_PROBS)
     # An engine may repeat those of earlier responses in front.
     found = [] if own is None else own.reshape(-1)[-count:].tolist()
-    if len(found) < count:
+    if own is None or len(found) < count:
         raise engine_failed()
+    check_numbers(own.reshape(-1)[-count:])
     others: list[tuple[TokenScore, ...]] = [()] * count
     if likeliest:
         ids, log_probs = (tensor_of(result, one) for one in (LIKELIEST_IDS, LIKELIEST_LOG_PROBS))
         if ids is None or log_probs is None or ids.size != count * likeliest:
             raise engine_failed()
+        check_numbers(log_probs)
         pairs = np.stack((ids.reshape(count, -1), log_probs.reshape(count, -1)), axis=-1)
         others = [
             tuple(_score(int(token), value, spell) for token, value in row)
@@ -71,6 +74,16 @@ def read_scores(
         _score(token, log_prob, spell, beside)
         for token, log_prob, beside in zip(tokens, found, others, strict=True)
     ]
+
+
+def check_numbers(log_probs: NDArray[Any]) -> None:
+    """Refuse scores of a model that computes NaN or infinity; minus infinity is a probability of 0.
+
+    Raises:
+        EngineFailedError: one is NaN or infinite.
+    """
+    if not bool((log_probs < np.inf).all()):
+        raise engine_failed()
 
 
 def _score(

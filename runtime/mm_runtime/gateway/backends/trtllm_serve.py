@@ -10,6 +10,7 @@ import json
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing
 from functools import partial
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -190,7 +191,14 @@ def _scores(logprobs: dict[str, Any] | None) -> tuple[TokenScore, ...]:
 
 
 def _score(one: dict[str, Any]) -> TokenScore:
+    """Return a token's score.
+
+    Raises:
+        EngineFailedError: it is no number: the model computes NaN or infinity.
+    """
     text = one["token"]
+    if not (isinstance(one["logprob"], int | float) and one["logprob"] < inf):
+        raise engine_failed()
     content = one.get("bytes")
     return TokenScore(
         text,
