@@ -79,10 +79,12 @@ async def test_events_of_trtllm_serve(number: float | None) -> None:
     """Python's JSON, which it writes with, has NaN; its events are read and refused."""
     scored = {"token": "a", "bytes": [97], "logprob": number, "top_logprobs": []}
     delta = {"index": 0, "delta": {"content": "a"}, "logprobs": {"content": [scored]}}
+    end = {"index": 0, "delta": {}, "finish_reason": "stop"}
+    events = ({"choices": [delta]}, {"choices": [end], "usage": {"completion_tokens": 1}})
 
     async def answer(exchange: Exchange) -> None:
-        event = f"data: {json.dumps({'choices': [delta]})}\n\n"
-        await exchange.answer(200, event.encode(), **{"content-type": "text/event-stream"})
+        lines = "".join(f"data: {json.dumps(event)}\n\n" for event in events)
+        await exchange.answer(200, lines.encode(), **{"content-type": "text/event-stream"})
 
     request = EngineRequest(
         request_id="a",
