@@ -1,4 +1,4 @@
-"""What a LoRA adapter changes, or why an engine cannot apply it: by its files' headers alone."""
+"""What a LoRA adapter changes, or why an engine cannot apply it: by its files alone."""
 
 import json
 import math
@@ -11,6 +11,7 @@ from mm_api.documents.model_facts import ModelFacts
 from mm_runtime.adapters.files import CONFIG, WEIGHTS
 from mm_runtime.adapters.layout import Place, expected_sizes, place_of
 from mm_runtime.errors import PermanentError
+from mm_runtime.inspect.finite import refuse_not_finite
 from mm_runtime.inspect.weights import read_header
 
 UNSERVED: Final = (
@@ -74,7 +75,7 @@ def check_adapter(
     """Return the configuration of an adapter, and (engine, module) of all that it changes.
 
     Raises:
-        PermanentError: it was made for another model, or is incomplete.
+        PermanentError: it was made for another model, is incomplete, or not finite.
     """
     config = read_config(name, folder)
     sides: dict[tuple[str, int, str], set[str]] = defaultdict(set)
@@ -100,6 +101,7 @@ def check_adapter(
                 f"LoRA adapter {name}: {engine} layer {layer} {module} has not both matrices of one"
                 " rank."
             )
+    refuse_not_finite([folder / WEIGHTS], f"LoRA adapter {name}")
     return config, {(engine, module) for engine, _, module in sides}
 
 

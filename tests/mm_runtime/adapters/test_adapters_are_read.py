@@ -86,6 +86,14 @@ def of_another_rank(folder: Path) -> Path:
     return write_adapter(folder, tensors, rank=2)
 
 
+def not_finite(folder: Path) -> Path:
+    """Write an adapter with a number that is none."""
+    tensors = pair(LLAMA, rank=4, source=HIDDEN, target=HIDDEN, module="self_attn.q_proj")
+    name, matrix = tensors.popitem()
+    matrix[1, 1] = float("nan")
+    return write_adapter(folder, tensors | {name: matrix}, rank=4)
+
+
 @pytest.mark.parametrize(
     ("make", "words"),
     [
@@ -99,6 +107,7 @@ def of_another_rank(folder: Path) -> Path:
         pytest.param(with_dora, "uses use_dora", id="dora"),
         pytest.param(half, "has not both matrices of one rank", id="half"),
         pytest.param(of_another_rank, "says that the rank is 2", id="another-rank"),
+        pytest.param(not_finite, "LoRA adapter a has NaN or infinity in 1 of its", id="nan"),
         pytest.param(lambda folder: folder, "does not exist", id="missing"),
     ],
 )

@@ -16,10 +16,10 @@ from mm_api.families import FAMILIES
 from mm_runtime.base.stop_signal import StopSignal
 from mm_runtime.engine_build.commands.towers import WITH_TOWERS, load_tower
 from mm_runtime.engine_build.commands.verify_weights import compare_with_class
-from mm_runtime.engine_build.finite import refuse_not_finite
 from mm_runtime.engine_build.run import BuildOptions, build
 from mm_runtime.errors import InspectRefusedError, WeightsUnusableError
 from mm_runtime.inspect.checkpoint import InspectOptions, inspect
+from mm_runtime.inspect.finite import refuse_not_finite
 from support.build_sites import Site
 from support.families import images, texts
 from support.families.pipeline import plan_of

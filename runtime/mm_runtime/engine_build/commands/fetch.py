@@ -8,9 +8,9 @@ from pathlib import Path
 from mm_api.documents.engine_manifest import EngineFile
 from mm_runtime.base.durable import free_bytes, sha256, write_durably
 from mm_runtime.engine_build.commands.step import StepContext, run_step
-from mm_runtime.engine_build.finite import refuse_not_finite
 from mm_runtime.engine_build.receipt import FetchReceipt
 from mm_runtime.errors import SourceChangedError, StoreNotWritableError
+from mm_runtime.inspect.finite import refuse_not_finite
 from mm_runtime.sources.address import parse_address
 from mm_runtime.sources.identity import files_digest
 from mm_runtime.sources.origin import Origin, opened

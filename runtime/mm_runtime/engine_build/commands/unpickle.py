@@ -9,8 +9,8 @@ import torch
 from safetensors.torch import save_file
 
 from mm_runtime.engine_build.commands.step import StepContext, run_step
-from mm_runtime.engine_build.finite import refuse_not_finite
 from mm_runtime.errors import PermanentError
+from mm_runtime.inspect.finite import refuse_not_finite
 
 log = logging.getLogger(__name__)
 

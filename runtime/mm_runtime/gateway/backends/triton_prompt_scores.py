@@ -37,9 +37,9 @@ def read_prompt_scores(
     found = [tensor_of(result, name) for name in PROMPT_OUTPUTS]
     if any(one is None for one in found):
         raise engine_failed()
-    for one in (tensor_of(result, LOG_PROBS), tensor_of(result, LIKELIEST_LOG_PROBS)):
-        if one is not None:
-            check_numbers(one)
+    for tensor in (found[1], found[-1]):
+        if tensor is not None:
+            check_numbers(tensor)
     ids, own, ranks, others, values = (one.reshape(-1).tolist() for one in found if one is not None)
     count = len(ids)
     if not len(own) == len(ranks) == count or (

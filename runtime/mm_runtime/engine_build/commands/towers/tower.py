@@ -87,7 +87,7 @@ def load_without_layers(kind: Any, llm: Path, *, trust_remote_code: bool, **chan
     # It would list every weight of the layers that are left out.
     transformers.logging.set_verbosity_error()  # type: ignore[no-untyped-call]
     transformers.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-    given = {
+    given: dict[str, Any] = {
         "dtype": torch.float32,
         "attn_implementation": "eager",  # the exporter writes plain matrix products
         "in_part": True,  # the language model's loader takes its layers

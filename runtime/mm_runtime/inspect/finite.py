@@ -33,11 +33,12 @@ _FILES_AT_ONCE = 4
 _NAMED = 3
 
 
-def refuse_not_finite(files: Iterable[Path]) -> None:
+def refuse_not_finite(files: Iterable[Path], owner: str = "checkpoint") -> None:
     """Look at every number of safetensors files.
 
     Args:
         files: their headers are valid; others than safetensors are not looked at.
+        owner: whose they are, in a message.
 
     Raises:
         WeightsUnusableError: tensors have NaN or infinity; it names the first.
@@ -52,9 +53,9 @@ def refuse_not_finite(files: Iterable[Path]) -> None:
     if found:
         more = ", ..." if found[_NAMED:] else ""
         raise WeightsUnusableError(
-            f"The checkpoint has NaN or infinity in {len(found)} of its weights"
-            f" ({', '.join(found[:_NAMED])}{more}); expected finite numbers. Correct the"
-            " checkpoint: copy all of its files again, or save one whose training did not diverge."
+            f"The {owner} has NaN or infinity in {len(found)} of its weights"
+            f" ({', '.join(found[:_NAMED])}{more}); expected finite numbers. Correct it:"
+            " copy all of its files again, or save one whose training did not diverge."
         )
 
 
