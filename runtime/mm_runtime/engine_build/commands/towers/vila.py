@@ -17,7 +17,7 @@ from safetensors.torch import load_file
 from mm_api.documents.model_facts import ModelFacts
 from mm_runtime.engine_build.commands import vision_samples
 from mm_runtime.engine_build.commands.towers.tower import Sample, Tower, TowerInput, image_samples
-from mm_runtime.reference_engine.all_weights import Shape, compare, load_weights, shapes_of
+from mm_runtime.reference_engine.all_weights import Shape, compare, fill, load_weights, shapes_of
 
 TOWER = "vision_tower"
 PROJECTOR = "mm_projector"
@@ -83,7 +83,7 @@ def projector_of(weights: dict[str, torch.Tensor]) -> torch.nn.Sequential:
         else:
             layers.append(torch.nn.Linear(matrix.shape[1], matrix.shape[0]))
     found = torch.nn.Sequential(*layers)
-    found.load_state_dict(own)
+    fill(found, own, PROJECTOR)
     return found
 
 
