@@ -30,6 +30,42 @@ def checkpoint(tmp_path: Path) -> Path:
     return source
 
 
+PUBLISHED = ("config.json", "tokenizer.json", "tokenizer_config.json", "preprocessor_config.json")
+
+
+@pytest.mark.parametrize(
+    ("weights", "digest"),
+    [
+        pytest.param(
+            {"model.safetensors": "weights"},
+            "7da0839ecfcbb07acafc09731a859cb66ff0e2b933d40ef35fc86026cf99271f",
+            id="one-file",
+        ),
+        pytest.param(
+            {
+                "model.safetensors.index.json": '{"weight_map": {"a": "model-1.safetensors"}}',
+                "model-1.safetensors": "weights",
+            },
+            "65474676d9c3c04524b83fc5d2a2629656ea5b699578b9877f33e413bc64e4f8",
+            id="shards",
+        ),
+        pytest.param(
+            {"pytorch_model.bin": "weights"},
+            "3d5a06b82d58a6ed9637eceba53fff8c952b5851b5ecd7825c28458d57a3cf01",
+            id="pickle",
+        ),
+    ],
+)
+def test_checkpoints_keep_their_digest(
+    tmp_path: Path, weights: dict[str, str], digest: str
+) -> None:
+    """A digest of the same files that changes builds every engine again at an upgrade."""
+    for name, content in {**dict.fromkeys(PUBLISHED, "{}"), **weights}.items():
+        (tmp_path / name).write_text(content)
+
+    assert source_digest(tmp_path) == f"sha256:{digest}"
+
+
 @pytest.mark.parametrize(
     "name", ["README.md", ".gitattributes", "image.png"], ids=["readme", "hidden", "image"]
 )
