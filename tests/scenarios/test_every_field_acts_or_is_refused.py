@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from mm_api.v1alpha1 import validate
+from mm_api.v1alpha1.validation import validate
 from mm_operator.children.all import build
 from mm_operator.model import Outcome
 from mm_operator.status.derive import derive

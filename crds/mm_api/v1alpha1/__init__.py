@@ -48,7 +48,6 @@ from mm_api.v1alpha1.status import (
     StartStatus,
     WorkStatus,
 )
-from mm_api.v1alpha1.validation import Problem, validate
 from mm_api.v1alpha1.vision import VisionSpec
 
 __all__ = [
@@ -78,7 +77,6 @@ __all__ = [
     "Peer",
     "PersistentVolumeClaimSource",
     "PlanStatus",
-    "Problem",
     "PrometheusSpec",
     "Resources",
     "RolloutSpec",
@@ -104,5 +102,4 @@ __all__ = [
     "UserIds",
     "VisionSpec",
     "WorkStatus",
-    "validate",
 ]

@@ -4,7 +4,6 @@
 February) is left to those who look for the next time.
 """
 
-import re
 from typing import Final
 
 DAYS: Final = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
@@ -32,7 +31,7 @@ _FIELDS: Final = (
 )
 
 PATTERN: Final = f"(?i)^{' '.join(_FIELDS)}$"
-"""Minute, hour, day of month, month, day of week; read by Go's RE2 and by Python alike."""
+"""Minute, hour, day of month, month, day of week; as Go's RE2 and Rust's regex read it."""
 
 _RANGE: Final = "[0-9]+-[0-9]+"
 
@@ -46,19 +45,3 @@ ORDERED_CEL: Final = (
     + f".findAll('{_RANGE}').all(one, int(one.split('-')[0]) <= int(one.split('-')[1]))"
 )
 """Every range of `start` goes upward."""
-
-
-def is_cron(text: str) -> bool:
-    """Return whether every field holds numbers and names of its own."""
-    return re.fullmatch(PATTERN, text, re.ASCII) is not None
-
-
-def is_ordered(text: str) -> bool:
-    """Return whether every range goes upward."""
-    numbers = text.upper()
-    for name, number in _NUMBERS.items():
-        numbers = numbers.replace(name, str(number))
-    return all(
-        int(first) <= int(last)
-        for first, last in (found.split("-") for found in re.findall(_RANGE, numbers, re.ASCII))
-    )

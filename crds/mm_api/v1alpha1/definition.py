@@ -18,6 +18,9 @@ SHORT_NAME: Final = "mmm"
 RELEASE: Final = "0.1.0"
 """That of pyproject.toml: which of two definitions is newer."""
 
+UNSUPPORTED_REASON: Final = "FieldValueForbidden"
+"""That of rules which come from the table of fields without behaviour."""
+
 _DIGITS = 32
 
 
@@ -113,7 +116,7 @@ def _validations(kind: type[ApiModel], path: str) -> list[dict[str, str]]:
             "rule": _unsupported_cel(row, field, kind),
             "message": row.message,
             "fieldPath": f".{field}",
-            "reason": "FieldValueForbidden",
+            "reason": UNSUPPORTED_REASON,
         }
         for row in UNSUPPORTED
         for parent, field in [_place(row)]

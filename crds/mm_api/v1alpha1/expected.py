@@ -21,7 +21,7 @@ _KINDS: Final = {
     "object": "fields and values",
 }
 
-_resource = cache(schema)
+resource_schema = cache(schema)
 
 
 def what_is_expected(place: Sequence[str | int]) -> str:
@@ -41,7 +41,7 @@ def example_of(place: Sequence[str | int]) -> str:
 
 def _field(place: Sequence[str | int]) -> tuple[Schema, str]:
     """Return the schema at a place, and its description; an item's is that of its list."""
-    field, description = _resource(), ""
+    field, description = resource_schema(), ""
     for part in place:
         if isinstance(part, int):
             field = field.get("items", {})

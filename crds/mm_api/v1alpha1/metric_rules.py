@@ -4,7 +4,6 @@ The text of a query is searched, not parsed: what is refused here never answers 
 replicas. What is wrong in other ways Prometheus says itself, in status and condition.
 """
 
-import re
 from typing import Final
 
 from mm_api.metrics import (
@@ -57,18 +56,8 @@ def _bounds(metric: str) -> Rule:
         f"duration(self.target) <= duration('{most}'))",
         message=f"target of {metric} must be from {least} to {most}, the first and last bound of "
         f"{histogram}: whether requests keep another one cannot be seen",
-        holds=lambda one: (
-            one.metric != metric
-            or buckets[0] <= duration.parse(one.target).total_seconds() <= buckets[-1]
-        ),
         field="target",
     )
-
-
-def _grows_only(spec: AutoscalingSpec) -> bool:
-    query = spec.custom_query or ""
-    bare = len(re.findall(_AS_IT_IS, query))
-    return bare > len(re.findall(_COUNTED, query)) or bool(re.search(_VALUES_OF_A_RANGE, query))
 
 
 def _cel(pattern: str) -> str:
@@ -83,7 +72,6 @@ METRIC_RULES: Final[dict[type, tuple[Rule, ...]]] = {
             cel=f"!has(self.customQuery) || !self.customQuery.matches({_cel(_COMMENTS_ONLY)})",
             message="customQuery has no expression: write one that answers how many replicas are "
             "wanted, for example ceil(sum(mm_requests_running{model='$model'}) / 8), or remove it",
-            holds=lambda spec: not re.search(_COMMENTS_ONLY, spec.custom_query or "1"),
             field="customQuery",
         ),
         Rule(
@@ -94,7 +82,6 @@ METRIC_RULES: Final[dict[type, tuple[Rule, ...]]] = {
             message="customQuery takes a counter or a histogram as it is, which only grows, and "
             "replicas would with it: put rate(NAME_total[5m]) or increase(...) in its place, or "
             "histogram_quantile(0.95, sum by (le) (rate(NAME_bucket[5m])))",
-            holds=lambda spec: not _grows_only(spec),
             field="customQuery",
         ),
     ),

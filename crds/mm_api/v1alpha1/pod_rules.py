@@ -1,11 +1,9 @@
 """Rules of the parts of a pod, wherever they are used: see `mm_api.v1alpha1.rules`."""
 
-import re
 from collections.abc import Mapping
 from typing import Final
 
 from mm_api.base import ApiModel
-from mm_api.v1alpha1 import quantity
 from mm_api.v1alpha1.pod import Resources, RuntimeGpu, Scheduling, Toleration
 from mm_api.v1alpha1.rule import Rule
 
@@ -17,35 +15,14 @@ LABEL_KEY: Final = (
 )
 
 
-def keys_are_labels(keys: Mapping[str, object]) -> bool:
-    """Return whether every key is one that a label may have."""
-    return all(re.fullmatch(LABEL_KEY, key, re.ASCII) for key in keys)
-
-
-def _requests_within_limits(resources: Resources) -> bool:
-    return all(
-        quantity.number_of(resources.requests[name]) <= quantity.number_of(limit)
-        for name, limit in resources.limits.items()
-        if name in resources.requests
-    )
-
-
 def _without_gpus(field: str) -> Rule:
-    def holds(resources: Resources) -> bool:
-        return not any(name.startswith("nvidia.com/") for name in getattr(resources, field))
 
     return Rule(
         cel=f"!self.{field}.exists(name, name.startsWith('nvidia.com/'))",
         message=f"{field} name a GPU: gpu.count requests GPUs, and gpu.resourceName slices of "
         "them; remove nvidia.com/..., or the pod requests both",
-        holds=holds,
         field=field,
     )
-
-
-def _is_described(gpu: RuntimeGpu) -> bool:
-    known = gpu.device_class_name in {None, NVIDIA_GPUS}
-    return known or (gpu.memory is not None and gpu.compute_capability is not None)
 
 
 POD_RULES: Final[Mapping[type[ApiModel], tuple[Rule, ...]]] = {
@@ -56,7 +33,6 @@ POD_RULES: Final[Mapping[type[ApiModel], tuple[Rule, ...]]] = {
             ".compareTo(quantity(string(self.limits[name]))) <= 0)",
             message="every request must be at most the limit of the same resource: lower the "
             "request or raise the limit",
-            holds=_requests_within_limits,
             field="requests",
         ),
         *(_without_gpus(field) for field in ("limits", "requests")),
@@ -66,7 +42,6 @@ POD_RULES: Final[Mapping[type[ApiModel], tuple[Rule, ...]]] = {
             cel="!has(self.deviceClassName) || !has(self.resourceName)",
             message="deviceClassName and resourceName exclude each other: GPUs come by claims for "
             "devices, or as an extended resource; remove one of them",
-            holds=lambda gpu: gpu.device_class_name is None or gpu.resource_name is None,
             field="deviceClassName",
         ),
         Rule(
@@ -74,7 +49,6 @@ POD_RULES: Final[Mapping[type[ApiModel], tuple[Rule, ...]]] = {
             "size(self.deviceSelectors) == 0",
             message="deviceSelectors choose among the devices of deviceClassName: set it, or "
             "remove them",
-            holds=lambda gpu: gpu.device_class_name is not None or not gpu.device_selectors,
             field="deviceSelectors",
         ),
         Rule(
@@ -83,7 +57,6 @@ POD_RULES: Final[Mapping[type[ApiModel], tuple[Rule, ...]]] = {
             message=f"of devices of another class than {NVIDIA_GPUS} nothing is known, and an "
             "engine is planned for a memory: set memory and computeCapability to those of one "
             "device",
-            holds=_is_described,
             field="deviceClassName",
         ),
     ),
@@ -91,21 +64,16 @@ POD_RULES: Final[Mapping[type[ApiModel], tuple[Rule, ...]]] = {
         Rule(
             cel="has(self.key) || self.operator == 'Exists'",
             message="a toleration without a key needs operator Exists",
-            holds=lambda toleration: toleration.key is not None or toleration.operator == "Exists",
             field="operator",
         ),
         Rule(
             cel="!has(self.value) || self.operator == 'Equal'",
             message="a toleration with operator Exists takes no value: remove the value",
-            holds=lambda toleration: toleration.value is None or toleration.operator == "Equal",
             field="value",
         ),
         Rule(
             cel="!has(self.tolerationSeconds) || (has(self.effect) && self.effect == 'NoExecute')",
             message="tolerationSeconds needs effect NoExecute",
-            holds=lambda toleration: (
-                toleration.toleration_seconds is None or toleration.effect == "NoExecute"
-            ),
             field="tolerationSeconds",
         ),
     ),
@@ -114,7 +82,6 @@ POD_RULES: Final[Mapping[type[ApiModel], tuple[Rule, ...]]] = {
             cel=f"self.nodeSelector.all(key, key.matches('{LABEL_KEY}'))",
             message="every key of nodeSelector must be a label key, for example "
             "nvidia.com/gpu.product",
-            holds=lambda scheduling: keys_are_labels(scheduling.node_selector),
             field="nodeSelector",
         ),
     ),

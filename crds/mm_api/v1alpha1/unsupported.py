@@ -1,8 +1,7 @@
 """Fields whose behaviour this version does not have yet, in ONE table.
 
-The generator turns it into CEL rules of the CRD, so that the API server refuses them; `validate`
-reads it for `mmctl` and the operator. A change that gives a field its behaviour deletes its row
-here.
+The generator turns it into CEL rules of the CRD, so that the API server refuses them. A change
+that gives a field its behaviour deletes its row here.
 """
 
 from dataclasses import dataclass

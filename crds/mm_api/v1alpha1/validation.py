@@ -1,8 +1,7 @@
 """What the API server would say about a document, without an API server.
 
 Structure first (unknown and missing fields, types, bounds); then, when the structure is right, the
-rules between fields and the table of fields without behaviour yet. Rules that compare with the
-object's former state are left to the API server.
+rules of the schema. Those that compare with the object's former state are left to the API server.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,10 +13,10 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from mm_api.base import ApiModel
-from mm_api.v1alpha1.expected import example_of, what_is_expected
+from mm_api.v1alpha1.definition import UNSUPPORTED_REASON
+from mm_api.v1alpha1.expected import example_of, resource_schema, what_is_expected
 from mm_api.v1alpha1.resource import MultimodalModel
-from mm_api.v1alpha1.rules import rules_of
-from mm_api.v1alpha1.unsupported import UNSUPPORTED, Unsupported
+from mm_api.v1alpha1.schema_rules import broken_rules
 
 _NOT_A_QUANTITY = "{!r} is not a quantity: write a whole number or text such as '1500m' or '8Gi'"
 
@@ -48,13 +47,17 @@ def validate(document: Mapping[str, Any], *, to_serve: bool = True) -> list[Prob
     """
     document = _without_nulls(document)
     try:
-        model = MultimodalModel.model_validate(document, strict=True)
+        MultimodalModel.model_validate(document, strict=True)
     except ValidationError as error:
         return sorted({_structural(document, detail) for detail in error.errors()})
-    problems = list(_broken_rules(model, ""))
-    if to_serve:
-        problems.extend(_unsupported(model))
-    return sorted(set(problems))
+    named = {"name": str(document["metadata"].get("name", ""))}  # all that rules see of metadata
+    return sorted(
+        {
+            Problem(path, rule["message"])
+            for path, rule in broken_rules(resource_schema(), {**document, "metadata": named})
+            if to_serve or rule.get("reason") != UNSUPPORTED_REASON
+        }
+    )
 
 
 def _without_nulls(node: Any) -> Any:
@@ -154,38 +157,3 @@ def _models_in(annotation: Any) -> Iterator[type[ApiModel]]:
         yield annotation
     for part in get_args(annotation):
         yield from _models_in(part)
-
-
-def _broken_rules(part: ApiModel, path: str) -> Iterator[Problem]:
-    for rule in rules_of(type(part)):
-        if rule.holds is not None and not rule.holds(part):
-            yield Problem(".".join(filter(None, (path, rule.field))), rule.message)
-    for name, field in type(part).model_fields.items():
-        yield from _inside(getattr(part, name), ".".join(filter(None, (path, field.alias))))
-
-
-def _inside(value: object, path: str) -> Iterator[Problem]:
-    if isinstance(value, ApiModel):
-        yield from _broken_rules(value, path)
-    elif isinstance(value, list):
-        for index, item in enumerate(value):
-            yield from _inside(item, f"{path}[{index}]")
-
-
-def _unsupported(model: MultimodalModel) -> Iterator[Problem]:
-    spec = model.spec.model_dump(mode="json", by_alias=True, exclude_none=True)
-    for row in UNSUPPORTED:
-        concerned = not row.backends or model.spec.engine.backend in row.backends
-        if row.without_gpu and model.spec.runtime.gpu.count:
-            concerned = False
-        if concerned and not _keeps_to(row, spec):
-            yield Problem(f"spec.{row.path}", row.message)
-
-
-def _keeps_to(row: Unsupported, spec: Mapping[str, Any]) -> bool:
-    value: Any = spec
-    for name in row.path.split("."):
-        value = value.get(name) if isinstance(value, Mapping) else None
-    if not row.allowed:
-        return value in (None, [], {})
-    return value is None or value in row.allowed

@@ -7,7 +7,8 @@ from cronsim import CronSim, CronSimError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mm_api.v1alpha1.cron import DAYS, MONTHS, is_cron, is_ordered
+from mm_api.v1alpha1.cron import DAYS, MONTHS
+from mm_api.v1alpha1.validation import validate
 from support.model_documents import at, document
 from support.model_namespace import Api
 
@@ -34,7 +35,7 @@ _FIELD = st.lists(_TERM, min_size=1, max_size=3).map(",".join)
 
 
 def _is_taken(line: str) -> bool:
-    return is_cron(line) and is_ordered(line)
+    return validate(document(_specs((line,))[0])) == []
 
 
 def _is_read(line: str) -> bool:

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from mm_api import labels
-from mm_api.v1alpha1 import validate
+from mm_api.v1alpha1.validation import validate
 from support.scripts import ROOT
 
 

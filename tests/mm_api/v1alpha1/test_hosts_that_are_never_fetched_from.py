@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mm_api.public_hosts import NEVER_PUBLIC, NOT_PUBLIC_V4
-from mm_api.v1alpha1 import validate
+from mm_api.v1alpha1.validation import validate
 from support.model_documents import at, document
 from support.model_namespace import Api
 

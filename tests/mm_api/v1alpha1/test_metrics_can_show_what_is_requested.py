@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from mm_api.metrics import OBJECTIVE_HISTOGRAMS, buckets_of
-from mm_api.v1alpha1 import duration, validate
+from mm_api.v1alpha1 import duration
+from mm_api.v1alpha1.validation import validate
 from support.model_documents import at, document
 from support.model_namespace import Api
 

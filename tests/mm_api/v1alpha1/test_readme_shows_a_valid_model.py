@@ -4,7 +4,7 @@ import re
 
 import yaml
 
-from mm_api.v1alpha1 import validate
+from mm_api.v1alpha1.validation import validate
 from support.scripts import ROOT
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -2,9 +2,10 @@
 
 import pytest
 
-from mm_api.v1alpha1 import MultimodalModelSpec, validate
+from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_api.v1alpha1.rules import RULES
 from mm_api.v1alpha1.unsupported import UNSUPPORTED, Unsupported
+from mm_api.v1alpha1.validation import validate
 from support.model_documents import (
     RULE_EXAMPLES,
     UNSUPPORTED_VALUES,
@@ -34,8 +35,16 @@ def test_broken_rule_is_a_problem_at_its_field(example: RuleExample) -> None:
 
 
 def test_every_rule_has_an_example() -> None:
-    """No rule that Python can check goes without a pair of examples."""
-    messages = {rule.message for rules in RULES.values() for rule in rules if rule.holds}
+    """No rule that a new document can break goes without a pair of examples.
+
+    The form of an objective's target is the type's: `validate` says it in the type's words.
+    """
+    messages = {
+        rule.message
+        for rules in RULES.values()
+        for rule in rules
+        if "oldSelf" not in rule.cel and not rule.message.startswith("target is not a duration")
+    }
 
     assert messages == {
         message

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from mm_api.v1alpha1 import Problem, validate
+from mm_api.v1alpha1.validation import Problem, validate
 from support.model_documents import at, document
 
 

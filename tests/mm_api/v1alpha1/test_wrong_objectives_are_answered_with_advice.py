@@ -2,7 +2,7 @@
 
 import pytest
 
-from mm_api.v1alpha1 import validate
+from mm_api.v1alpha1.validation import validate
 from support.model_documents import at, document
 from support.model_namespace import Api
 

@@ -1,0 +1,89 @@
+"""The rules of a schema are evaluated on what the API server sees when a resource is created."""
+
+from datetime import date
+from typing import Any
+
+import pytest
+
+from mm_api.v1alpha1.schema_rules import broken_rules, with_defaults
+from mm_api.v1alpha1.validation import validate
+from support.model_documents import at, document, merged
+
+PYTORCH = at("engine.backend", "PyTorch")
+
+
+def _schema(*rules: str) -> dict[str, Any]:
+    """Return a schema whose `part` has these rules, a default, and one inside it."""
+    part = {
+        "default": {},
+        "properties": {"size": {"default": 1}, "name": {}},
+        "x-kubernetes-validations": [{"rule": rule, "message": rule} for rule in rules],
+    }
+    return {"properties": {"part": part, "parts": {"items": part}, "named": {}}}
+
+
+@pytest.mark.parametrize(
+    ("given", "seen"),
+    [
+        pytest.param({}, {"part": {"size": 1}}, id="absent"),
+        pytest.param({"part": {"size": 2}}, {"part": {"size": 2}}, id="given"),
+        pytest.param(
+            {"parts": [{"name": "a"}]},
+            {"part": {"size": 1}, "parts": [{"size": 1, "name": "a"}]},
+            id="in-a-list",
+        ),
+    ],
+)
+def test_defaults_come_before_rules(given: dict[str, Any], seen: dict[str, Any]) -> None:
+    """A field that is absent has its default, an object with its fields' defaults too."""
+    assert with_defaults(_schema(), given) == seen
+
+
+@pytest.mark.parametrize(
+    ("rule", "broken"),
+    [
+        pytest.param("self.size == 1", [], id="kept"),
+        pytest.param("self.size > 1", ["part"], id="broken"),
+        pytest.param("self.name == 'a'", ["part"], id="cannot-be-evaluated"),
+        pytest.param("self.size < oldSelf.size", [], id="compares-with-a-former-state"),
+        pytest.param("quantity('9Ei').isGreaterThan(quantity('9000Pi'))", [], id="quantities"),
+        pytest.param("quantity('1500m').compareTo(quantity('1.5')) == 0", [], id="equal"),
+        pytest.param("'a1-b2'.findAll('([a-z])[0-9]') == ['a1', 'b2']", [], id="find-all"),
+        pytest.param("duration('1m') > duration('59s500ms')", [], id="durations"),
+    ],
+)
+def test_rule_is_evaluated_with_kubernetes_functions(rule: str, broken: list[str]) -> None:
+    """A rule that holds is silent; one that fails, or cannot be evaluated, is reported."""
+    assert [path for path, _ in broken_rules(_schema(rule), {})] == broken
+
+
+def test_item_of_a_list_is_named_by_its_index() -> None:
+    """Every item that breaks a rule is reported at its own place."""
+    given = {"parts": [{"size": 1}, {"size": 2}, {"size": 3}]}
+
+    found = [path for path, _ in broken_rules(_schema("self.size == 1"), given)]
+
+    assert found == ["parts[1]", "parts[2]"]
+
+
+def test_rules_see_the_name_alone_of_metadata() -> None:
+    """Dates and other values that YAML reads in metadata are no matter of a rule."""
+    metadata = {"name": "llava", "creationTimestamp": date(2026, 1, 1)}
+
+    assert validate({**document(), "metadata": metadata}) == []
+
+
+@pytest.mark.parametrize(
+    ("spec", "paths"),
+    [
+        pytest.param(PYTORCH, [], id="backend-with-options"),
+        pytest.param({}, ["spec.engine.extraLlmApiOptions"], id="backend-without"),
+    ],
+)
+def test_rules_see_the_names_alone_of_what_has_no_schema(
+    spec: dict[str, Any], paths: list[str]
+) -> None:
+    """Options of trtllm-serve may hold whatever YAML reads, dates too."""
+    options = at("engine.extraLlmApiOptions", {"stream_interval": date(2026, 1, 1)})
+
+    assert [one.path for one in validate(document(merged(spec, options)))] == paths
