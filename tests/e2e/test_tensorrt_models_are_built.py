@@ -87,7 +87,7 @@ def test_a_tensorrt_model_is_built_and_rolled_out(installed: Installed, tmp_path
     takes a GPU of the product for each rank.
     """
     _, image = make_image(installed, tmp_path)
-    checkpoint = write_model(tmp_path / "checkpoint", "llava")
+    checkpoint = write_model(tmp_path / "checkpoint", "llava", inspected=True)
     with (
         gpu_node(installed.cluster, 2) as node,
         model_space(installed, "tensorrt-models") as space,

@@ -22,7 +22,7 @@ from mm_runtime.base.stop_signal import StopSignal
 from mm_runtime.engine_build.build_paths import BuildPaths
 from mm_runtime.engine_build.run import BuildOptions, build
 from mm_runtime.sources.identity import source_digest
-from support.hollow_checkpoint import CHAT, write_safetensors, write_words
+from support.hollow_checkpoint import CHAT, hollow_tensors, write_safetensors, write_words
 from support.model_configs import MODELS, facts_of, planned
 from support.trtllm_tools.install import Tools
 
@@ -63,8 +63,15 @@ class TrtllmSite:
         return build(options, StopSignal())
 
 
-def write_model(folder: Path, family: str) -> Path:
-    """Write a checkpoint: a real model's configuration, and zeros for weights."""
+def write_model(folder: Path, family: str, *, inspected: bool = False) -> Path:
+    """Write a checkpoint: a real model's configuration, and zeros for weights.
+
+    Args:
+        folder: of the checkpoint.
+        family: of the model.
+        inspected: the headers are those of the configuration, so that an inspection takes it;
+            otherwise one small matrix stands for all, which builds read in no time.
+    """
     MODELS[family].write(folder)
     (folder / "model.safetensors.index.json").unlink(missing_ok=True)
     _write_tokenizer(folder, family)
@@ -74,6 +81,9 @@ def write_model(folder: Path, family: str) -> Path:
         write_safetensors(folder / "llm" / "model.safetensors", {"a": ("F16", (8, 11))})
     elif family == "nmt":
         (folder / "model.pt").write_bytes(b"a pickle that is never opened")
+    elif inspected:
+        config = json.loads((folder / "config.json").read_text())
+        write_safetensors(folder / "model.safetensors", hollow_tensors(config))
     else:
         name = "model.encoder.conv1.weight"  # a name that Whisper has, and no one else minds
         write_safetensors(folder / "model.safetensors", {name: ("F16", (8, 11))})

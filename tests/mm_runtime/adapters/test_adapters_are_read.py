@@ -24,7 +24,7 @@ def inspected(folder: Path, *adapters: str) -> tuple[int, InspectResult]:
     """Inspect a LLaVA with adapters; return the exit code and the termination message."""
     checkpoint, message = folder / "checkpoint", folder / "message"
     if not checkpoint.exists():
-        write_model(checkpoint, "llava")
+        write_model(checkpoint, "llava", inspected=True)
     given = [word for one in adapters for word in ("--adapter", one)]
     code = main(["inspect", "--source", str(checkpoint), *given, "--termination-log", str(message)])
     return code, InspectResult.from_json(message.read_text())
