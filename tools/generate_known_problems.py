@@ -27,6 +27,7 @@ TABLES: Final = (
     "kubernetes",
     "installing",
     "scaling",
+    "media",
 )
 """Files of tools/known_problems/, in the order of the numbers of their rows."""
 VERDICTS: Final = {

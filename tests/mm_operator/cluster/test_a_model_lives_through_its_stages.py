@@ -207,6 +207,21 @@ def test_edited_children_are_repaired(
     assert get(api, *child.split("/"))["metadata"]["annotations"]["example.com/mine"] == "stays"
 
 
+def test_a_restart_of_the_rollout_is_left_to_kubectl(ready: tuple[Api, OperatorProcess]) -> None:
+    """`kubectl rollout restart` annotates the pods' template; that stays, and pods are replaced."""
+    api, operator = ready
+    quiet(operator)
+    before = get(api, "deployment", "llava")
+
+    api.kubectl("rollout", "restart", "deployment/llava")
+    quiet(operator, seconds=3.0)
+
+    after = get(api, "deployment", "llava")
+    annotations = after["spec"]["template"]["metadata"]["annotations"]
+    assert "kubectl.kubernetes.io/restartedAt" in annotations
+    assert after["metadata"]["generation"] == before["metadata"]["generation"] + 1
+
+
 @pytest.mark.parametrize(
     "child",
     others_are_slow(

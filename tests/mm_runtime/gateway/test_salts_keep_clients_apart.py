@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 
 from mm_runtime.gateway.admission.salts import salt_of
-from mm_runtime.gateway.backends.engine import EngineRequest
+from mm_runtime.gateway.backends.engine import LIKELIEST, EngineRequest
 from mm_runtime.gateway.backends.triton import TritonEngine
 from mm_runtime.gateway.backends.triton_inputs import OLDER_NAMES, build_inputs
-from mm_runtime.gateway.dataplane import LIKELIEST
 from mm_runtime.gateway.errors import InvalidRequestError
 from support.gateways import MODEL, serve, toy_gateway
 from support.scripted_engine import ScriptedEngine
