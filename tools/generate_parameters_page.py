@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Final
 
 from generated_files import settle
-from mm_api.families import FAMILIES
-from mm_api.prompt_scores import why_unscored
 from mm_runtime.gateway.api.family_parameters import COLUMNS, cells, families
 from mm_runtime.gateway.api.parameters import (
     AUDIO_PARAMETERS,
@@ -21,7 +19,7 @@ from mm_runtime.gateway.api.parameters import (
     Parameter,
     endpoints_of,
 )
-from mm_runtime.gateway.api.unused import NOT_USED, OF_MESSAGES
+from mm_runtime.gateway.api.unused import INSTEAD, NOT_USED, OF_MESSAGES
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 
@@ -56,11 +54,8 @@ are read as `tool_calls` and `tool`.
 
 """
 
-_ECHOES: Final = """
-## Scores of prompts
-
-`prompt_logprobs`, and `echo` with `logprobs`, act on backend Reference. Elsewhere they are refused
-by name (`echo` by `logprobs`), and so they are of these families:
+_INSTEAD: Final = """
+## Of vLLM, refused by name
 
 """
 
@@ -102,7 +97,7 @@ def page() -> str:
         f"{_HEAD}{_heads('of')}{rows}"
         "\n## With one value only\n\n"
         f"| parameter | of | accepted |\n| --- | --- | --- |\n{others}"
-        f"{_UNUSED}{_unused()}{_ECHOES}{_unscored()}{_RESPONSES}{_heads()}"
+        f"{_UNUSED}{_unused()}{_INSTEAD}{_instead()}{_RESPONSES}{_heads()}"
         + "".join(_row(name, None, one) for name, one in RESPONSE_PARAMETERS.items())
         + f"{_AUDIO}{_heads()}"
         + "".join(_row(name, None, one) for name, one in AUDIO_PARAMETERS.items())
@@ -120,13 +115,8 @@ def _unused() -> str:
     )
 
 
-def _unscored() -> str:
-    """Return the families whose prompts have no scores, by the reason."""
-    names: dict[str, list[str]] = {}
-    for family in FAMILIES.values():
-        if (why := why_unscored(family)) and not family.reads_audio:
-            names.setdefault(why, []).append(f"`{family.name}`")
-    return "".join(f"- {', '.join(found)}: {why}.\n" for why, found in names.items())
+def _instead() -> str:
+    return "".join(f"- `{name}`: {instead}.\n" for name, instead in INSTEAD.items())
 
 
 def _by_family() -> str:

@@ -196,18 +196,6 @@ ROWS = [
     Row("n", BOTH, {"n": 2}, lambda _, other: len(other.body["choices"]) == 2),
     Row("best_of", (TEXT,), {"best_of": 2}, lambda _, other: other.tokens == 12, SAMPLED),
     Row(
-        "prompt_logprobs",
-        (CHAT,),
-        {"prompt_logprobs": 1},
-        lambda _, other: len(other.body["prompt_logprobs"]) == other.prompt_tokens,
-    ),
-    Row(
-        "prompt_logprobs",
-        (TEXT,),
-        {"prompt_logprobs": 1},
-        lambda _, other: len(other.body["choices"][0]["prompt_logprobs"]) == other.prompt_tokens,
-    ),
-    Row(
         "logprobs",
         (CHAT,),
         {"logprobs": True},

@@ -131,7 +131,7 @@ def check_full(request: Generated, body: Mapping[str, Any]) -> None:
         made = max(value.get("n") or 1, value.get("best_of") or 1) * _prompts(value)
         assert body["usage"]["completion_tokens"] <= made * max(most, 0)
     best = (value.get("best_of") or 1) > (value.get("n") or 1)
-    if choices[0]["logprobs"] is not None and not (_stops(value) or value.get("echo") or best):
+    if choices[0]["logprobs"] is not None and not (_stops(value) or best):
         scored = sum(map(_scored, choices))
         assert scored == body["usage"]["completion_tokens"]
     for choice in choices:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mm_runtime.gateway.api.finish_reason import FinishReason
-from mm_runtime.gateway.api.scores import UNKNOWN, TokenScore
+from mm_runtime.gateway.api.scores import TokenScore
 from mm_runtime.gateway.backends.engine import Ended, EngineRequest, Text
 from support.audio_gateways import FIRST_TIME, VOCABULARY
 
@@ -50,8 +50,6 @@ class ScoringEngine:
         try:
             await asyncio.sleep(0)
             pieces = self.scripts[chosen % len(self.scripts)][: request.max_tokens]
-            if request.scored_prompt is not None:
-                yield Text("", 0, prompt=_of_prompt(request, request.scored_prompt.likeliest))
             timed = request.spectrogram is not None
             said = _timed(chosen)[: request.max_tokens] if timed else ()
             if timed:
@@ -105,22 +103,3 @@ def _score(text: str, likeliest: int) -> TokenScore:
         for place in range(likeliest)
     )
     return TokenScore(text, text.encode(), 0.0, others)
-
-
-def _of_prompt(request: EngineRequest, likeliest: int) -> tuple[TokenScore, ...]:
-    """Return a score for each word of a prompt, or of what the answer repeats of it."""
-    assert request.scored_prompt is not None
-    echo = request.scored_prompt.echo
-    found, begin = [], 0
-    for place, text in enumerate((request.prompt if echo is None else echo).split(" ")):
-        piece = f" {text}" if place else text
-        others = tuple(
-            TokenScore(piece, piece.encode(), _FAR * rank, token=rank, rank=rank + 1)
-            for rank in range(likeliest + 1 if place else 0)
-        )
-        log_prob = _FAR if place else UNKNOWN
-        found.append(
-            TokenScore(piece, piece.encode(), log_prob, others, begin, token=place, rank=1)
-        )
-        begin += len(piece)
-    return tuple(found)

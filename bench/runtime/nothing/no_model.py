@@ -21,7 +21,7 @@ STEP_SECONDS = float(os.environ.get("MM_STEP_MS", "0")) / 1e3
 class Nothing:
     """A model of `mm_runtime.reference_engine.model.SlotModel` that has no weights."""
 
-    repeatable = launches = scores_prompts = False
+    repeatable = launches = False
     adapters = prefixes = follow = None
 
     def __init__(self, vocabulary_size: int) -> None:

@@ -18,7 +18,6 @@ from mm_runtime.gateway.backends.engine import (
     Engine,
     EngineRequest,
     Scorer,
-    Text,
     first_token,
 )
 from mm_runtime.gateway.backends.merged import merged
@@ -44,8 +43,6 @@ class Piece:
     tokens: int
     choice: int = 0
     scores: tuple[TokenScore, ...] = ()
-    of_prompt: bool = False
-    """It repeats the prompt, with the scores of that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,20 +163,19 @@ class ChatService:
                 async for event in self._windows(request, chat.windows, language):
                     yield event
                 return
-            cutter, scores = StopCutter(chat.stops), _held_scores(chat)
+            cutter, scores = (
+                StopCutter(chat.stops),
+                None if chat.likeliest is None else HeldScores(),
+            )
             tokens = 0
             cached: int | None = None
             ended: Ended | None = None
             async with aclosing(self.engine.generate(request)) as pieces:
-                async for made in pieces:
-                    piece = _without_answer(made) if chat.echoes_alone else made
+                async for piece in pieces:
                     if isinstance(piece, Ended):
                         ended = piece
                         break
                     cached = piece.cached if cached is None else cached
-                    if piece.prompt:
-                        yield Piece(chat.scored_echo, 0, choice, piece.prompt, of_prompt=True)
-                        continue
                     tokens += piece.tokens
                     shown = cutter.push(piece.text)
                     ready = scores.push(piece.text, piece.scores, shown) if scores else ()
@@ -232,20 +228,6 @@ class ChatService:
         )[0]
 
 
-def _held_scores(chat: PreparedChat) -> HeldScores | None:
-    """Return what the scores of an answer go through; None: it has none."""
-    if chat.likeliest is None:
-        return None
-    return HeldScores(len(chat.scored_echo))
-
-
-def _without_answer(made: Text | Ended) -> Text | Ended:
-    """Return what is left of an answer of which nothing but its prompt is wanted."""
-    if isinstance(made, Ended):
-        return Ended(FinishReason.LENGTH, 0)
-    return Text("", 0, cached=made.cached, prompt=made.prompt)
-
-
 def _engine_request(chat: PreparedChat, request_id: str, choice: int, sample: int) -> EngineRequest:
     """Return what the engine generates of one choice.
 
@@ -273,5 +255,4 @@ def _engine_request(chat: PreparedChat, request_id: str, choice: int, sample: in
         shows_special=chat.shows_special,
         likeliest=chat.likeliest,
         form=chat.form,
-        scored_prompt=chat.scored,
     )

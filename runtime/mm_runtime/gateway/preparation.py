@@ -18,7 +18,6 @@ from mm_runtime.base.chat_template import Tool, Turn
 from mm_runtime.gateway.admission.salts import salt_of
 from mm_runtime.gateway.admission.tokens import TokenBudget, budget_tokens, check_characters
 from mm_runtime.gateway.api.audio import SUBTITLES, TRANSLATE, TranscriptionRequest
-from mm_runtime.gateway.api.echoes import check_echo, check_prompt_scores, check_scores
 from mm_runtime.gateway.api.openai import (
     ChatRequest,
     CompletionRequest,
@@ -26,7 +25,7 @@ from mm_runtime.gateway.api.openai import (
 )
 from mm_runtime.gateway.api.parameters import refuse_unserved
 from mm_runtime.gateway.api.served_model import ServedModel
-from mm_runtime.gateway.backends.engine import Form, ScoredPrompt
+from mm_runtime.gateway.backends.engine import Form
 from mm_runtime.gateway.backends.forms import calls_need_tokens, form_of
 from mm_runtime.gateway.backends.sampling import sampling_of
 from mm_runtime.gateway.errors import InvalidRequestError
@@ -175,8 +174,6 @@ class Preparation:
         if isinstance(request, TranscriptionRequest):
             return PreparedRequest((replace(await self._prepare_audio(request), adapter=adapter),))
         refuse_unserved(request, self.model.backend, calls_missing=self.model.calls_missing)
-        if isinstance(request, CompletionRequest):
-            check_echo(request, self.model)
         salt = salt_of(key if self._keys_are_salts else "", request.cache_salt or "")
         if isinstance(request, CompletionRequest):
             prompts = self._given(request)
@@ -188,10 +185,9 @@ class Preparation:
             async with ahead if images else nullcontext(_no_images) as load:
                 prompts = [self._written(found, processors)]
                 chats = await self._prepare_chats(request, prompts, salt, load)
-        check_scores(request, sum(chat.budget.prompt_tokens for chat in chats))
-        chats = [
-            _with_prompt(request, chat, parsed) for chat, parsed in zip(chats, prompts, strict=True)
-        ]
+        if isinstance(request, CompletionRequest) and request.echo:
+            pairs = zip(chats, prompts, strict=True)
+            chats = [replace(chat, echo=parsed.written) for chat, parsed in pairs]
         return PreparedRequest(tuple(chats))
 
     async def _prepare_chats(
@@ -201,7 +197,6 @@ class Preparation:
         salt: str,
         load: Load,
     ) -> list[PreparedChat]:
-        check_prompt_scores(request, self.model, media=any(parsed.has_media for parsed in prompts))
         for parsed in prompts:
             check_characters(self.model.limits, parsed.prompt, parsed.param)
         form = form_of(request, self.model.dialect, self._control, self.model.guided)
@@ -461,18 +456,6 @@ class Preparation:
 
 async def _no_images() -> tuple[NDArray[np.uint8], ...]:
     return ()
-
-
-def _with_prompt(
-    request: ChatRequest | CompletionRequest, chat: PreparedChat, parsed: _Parsed
-) -> PreparedChat:
-    """Return a chat with what is wanted of its prompt besides the answer."""
-    echo = parsed.written if isinstance(request, CompletionRequest) and request.echo else None
-    scored, likeliest = None, request.prompt_likeliest
-    if likeliest is not None:
-        echoed = None if request.echoed_likeliest is None else echo
-        scored = ScoredPrompt(likeliest, echoed, stated=request.prompt_logprobs is not None)
-    return replace(chat, echo=echo, scored=scored, echoes_alone=request.max_tokens == 0)
 
 
 def _clip(video: Video) -> Clip:

@@ -10,16 +10,9 @@ from mm_runtime.base.chat_template import Tool, Turn
 from mm_runtime.gateway.admission.fair_queue import PLAIN, Ticket
 from mm_runtime.gateway.admission.tokens import TokenBudget
 from mm_runtime.gateway.api.audio import TRANSCRIBE
-from mm_runtime.gateway.backends.engine import Form, Sampling, ScoredPrompt
+from mm_runtime.gateway.backends.engine import Form, Sampling
 from mm_runtime.gateway.media.audio_reader import Windows
 from mm_runtime.gateway.media.frames import Video
-
-SCORE_BYTES = 768
-"""Of a score of a prompt, from the engine's response to the JSON of the answer: 744 where each
-token has its own alone, 500 where it has another beside (65,536 scores, tracemalloc)."""
-
-STATED_SCORE_BYTES = 1408
-"""The same where `prompt_logprobs` states each with its token: 1,333, beside those of an echo."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +54,6 @@ class PreparedChat:
     """As in `EngineRequest`."""
     echo: str | None = None
     """The prompt as its client wrote it, before each answer; None: it is not repeated."""
-    scored: ScoredPrompt | None = None
-    """Scores of the prompt's tokens are wanted, and come as the answer's first piece."""
-    echoes_alone: bool = False
-    """No token of the answer is wanted; the engine makes one, for it cannot make none."""
     recordings: tuple[NDArray[np.float32], ...] = ()
     """Of the conversation."""
     ticket: Ticket = PLAIN
@@ -81,24 +70,6 @@ class PreparedChat:
         media = (*self.images, *self.videos, self.audio, *self.recordings)
         windows = 0 if self.windows is None else self.windows.frames.nbytes
         return windows + sum(one.nbytes for one in media if one is not None)
-
-    @property
-    def scores(self) -> int:
-        """Scores of the prompt's tokens that are wanted, in all answers together."""
-        if self.scored is None:
-            return 0
-        return self.choices * self.budget.prompt_tokens * (1 + self.scored.likeliest)
-
-    @property
-    def score_bytes(self) -> int:
-        """Memory of scores of the prompt's tokens, held until the answer ends."""
-        stated = self.scored is not None and self.scored.stated
-        return self.scores * (STATED_SCORE_BYTES if stated else SCORE_BYTES)
-
-    @property
-    def scored_echo(self) -> str:
-        """What the answer's text begins with, as a piece with scores; empty: nothing."""
-        return "" if self.scored is None else self.scored.echo or ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,9 +90,8 @@ class PreparedRequest:
 
     @property
     def echoes(self) -> list[str]:
-        """What stands before the answers to each prompt; empty: nothing does, or pieces do."""
-        plain = (chat for chat in self.chats if chat.scored is None or chat.scored.echo is None)
-        return [chat.echo for chat in plain if chat.echo is not None]
+        """What stands before the answers to each prompt; empty: nothing does."""
+        return [chat.echo for chat in self.chats if chat.echo is not None]
 
     @property
     def image_count(self) -> int:
@@ -129,14 +99,9 @@ class PreparedRequest:
         return sum(chat.image_count for chat in self.chats)
 
     @property
-    def scores(self) -> int:
-        """Scores of the tokens of prompts that are wanted, in all answers together."""
-        return sum(chat.scores for chat in self.chats)
-
-    @property
     def held_bytes(self) -> int:
-        """Memory of pixels, samples and scores of prompts, held until the answer ends."""
-        return sum(chat.media_bytes + chat.score_bytes for chat in self.chats)
+        """Memory of pixels and samples, held until the answer ends."""
+        return sum(chat.media_bytes for chat in self.chats)
 
     @property
     def seconds(self) -> float:

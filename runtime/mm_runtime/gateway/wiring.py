@@ -22,7 +22,6 @@ from mm_api.gateway_memory import (
     decoder_bytes,
     largest_body_bytes,
 )
-from mm_api.prompt_scores import why_unscored
 from mm_edge.auth import BearerAuth
 from mm_edge.body import Pace
 from mm_edge.body_budget import BodyBudget
@@ -34,7 +33,7 @@ from mm_runtime.gateway.admission.slots import Admission
 from mm_runtime.gateway.admission.tokens import ContextLimits
 from mm_runtime.gateway.api.audio import TRANSCRIBE, TRANSLATE
 from mm_runtime.gateway.api.guided import guided_of
-from mm_runtime.gateway.api.parameters import PARAMETERS, REFERENCE
+from mm_runtime.gateway.api.parameters import PARAMETERS
 from mm_runtime.gateway.api.parsing import (
     parse_chat,
     parse_completion,
@@ -337,18 +336,8 @@ def _served_model(
         adapters={one.name: one.uid for one in directory.manifest.plan.adapters},
         dialect=dialect,
         guided=guided_of(directory.manifest, serving),
-        prompt_scores_missing=_prompt_scores_missing(directory.facts.family, serving.backend),
         calls_missing=_calls_missing(serving),
     )
-
-
-def _prompt_scores_missing(family: str, backend: str) -> str:
-    if backend != REFERENCE:
-        return (
-            f"backend {REFERENCE} alone computes scores of prompts, and this model's is {backend}"
-        )
-    why = why_unscored(FAMILIES[family])
-    return why and f"prompts of this model have no scores, for {why}"
 
 
 def _calls_missing(serving: ServingPlan) -> str:

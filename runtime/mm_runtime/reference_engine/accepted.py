@@ -2,8 +2,6 @@
 
 from mm_api.documents.build_plan import EngineLimits
 from mm_runtime.serving.errors import RequestError
-from mm_runtime.serving.generate.request import Request
-from mm_runtime.serving.prompts.scored import check_count
 
 
 def check_lengths(prompt: int, answer: int, limits: EngineLimits) -> None:
@@ -29,30 +27,3 @@ def check_lengths(prompt: int, answer: int, limits: EngineLimits) -> None:
         )
     if answer < 1:
         raise RequestError(f"max_tokens is {answer}; it must be at least 1")
-
-
-def check_scored(request: Request, vocabulary_size: int, *, scores_prompts: bool) -> None:
-    """Refuse scores of a prompt that has none, or too many.
-
-    Args:
-        request: of a client.
-        vocabulary_size: of the model; ids past it are rows of a prompt table.
-        scores_prompts: see `SlotModel`.
-
-    Raises:
-        RequestError: what is wrong and what was expected.
-    """
-    likeliest = request.wanted.prompt_likeliest
-    if likeliest is None:
-        return
-    if not scores_prompts:
-        raise RequestError(
-            "score_prompt: this model's prompt is read by an encoder or by the checkpoint's own "
-            "processor, so that its tokens have no scores; leave it out"
-        )
-    if any(token >= vocabulary_size for token in request.ids):
-        raise RequestError(
-            "score_prompt: features of images are no tokens and have no scores; leave it out, or "
-            "send a prompt of text alone"
-        )
-    check_count(len(request.ids), likeliest)

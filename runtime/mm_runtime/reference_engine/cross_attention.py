@@ -28,8 +28,6 @@ class _State:
 class CrossAttentionModel(UnbatchedModel):
     """A decoder with cross-attention layers; without images they are skipped."""
 
-    scores_prompts = True
-
     def __init__(self, checkpoint: Checkpoint) -> None:
         """Load the checkpoint and drop its vision tower."""
         super().__init__(checkpoint.slots, checkpoint.device)

@@ -18,9 +18,11 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
-from mm_runtime.reference_engine.accepted import check_lengths, check_scored
+from mm_runtime.reference_engine.accepted import check_lengths
 from mm_runtime.reference_engine.ahead import (
     Ahead,
     Following,
@@ -33,7 +35,6 @@ from mm_runtime.reference_engine.deliveries import Deliveries
 from mm_runtime.reference_engine.model import Part, Passed, SlotModel
 from mm_runtime.reference_engine.options import Ending, EngineCounts, EngineOptions
 from mm_runtime.reference_engine.prefix_cache import PrefixCounts
-from mm_runtime.reference_engine.prompt_scores import Context, context_of
 from mm_runtime.reference_engine.reuse import Reuse
 from mm_runtime.reference_engine.running import Running
 from mm_runtime.reference_engine.sampling import TokenChooser
@@ -59,8 +60,8 @@ WAITING_CHECKED_EVERY = 10
 """Waiting requests hold no slot and can be many, so they are checked this much more rarely."""
 
 
-_Computed = tuple[Passed, Context, Choices | None]
-"""A pass, what is wanted of the prompt's logits, and what comes next."""
+_Computed = tuple[Passed, Sequence[NDArray[np.float32]], Choices | None]
+"""A pass, the prompt's logits where they are wanted, and what comes next."""
 
 
 class Engine:
@@ -145,8 +146,6 @@ class Engine:
         prompt = self._model.prompt_length(request)
         check_lengths(prompt, request.max_tokens, self._options.limits)
         self._model.check(request)
-        model = self._model
-        check_scored(request, model.vocabulary_size, scores_prompts=model.scores_prompts)
 
     def _run(self) -> None:
         """Serve until stopped."""
@@ -243,7 +242,7 @@ class Engine:
         passed, context, choices = computed
         self._count(len(slots.decoding))
         if prompt is not None and part is not None:
-            prompt.note_context(context)
+            prompt.context_logits += context
             prompt.prefilled += len(part.rows)
             prompt.length = prompt.prefilled
             if prompt.prefilled == len(prompt.prompt):
@@ -273,8 +272,14 @@ class Engine:
         self._make_room(prompt, part, shortage)
         return None
 
+    def _context_logits(self, states: torch.Tensor) -> list[NDArray[np.float32]]:
+        """Return the logits [rows, vocabulary] of states [rows, ...], some rows at a time."""
+        count = self._options.logits_rows
+        parts = (states[at : at + count] for at in range(0, len(states), count))
+        return [self._model.logits(part).cpu().numpy() for part in parts]
+
     def _compute(self, prompt: Running | None, part: Part | None, ahead: Ahead | None) -> _Computed:
-        """Return a pass, what is wanted of the prompt's logits, and what comes next."""
+        """Return a pass, the prompt's logits where they are wanted, and what comes next."""
         if ahead is not None:
             passed = ahead.of(self._slots.decoding)
         else:
@@ -283,10 +288,9 @@ class Engine:
                 [running.length for running in self._slots.decoding],
                 part,
             )
-        advancing, context, rows = [*self._slots.decoding], Context(), self._options.logits_rows
-        if prompt is not None and part is not None:
-            start, logits = part.start, self._model.logits
-            context = context_of(prompt.request, start, passed.read, logits, rows)
+        advancing, context = [*self._slots.decoding], list[NDArray[np.float32]]()
+        if prompt is not None and part is not None and prompt.request.wanted.context_logits:
+            context = self._context_logits(passed.read)
         read = 0 if part is None else len(part.rows)
         complete = prompt is None or prompt.prefilled + read == len(prompt.prompt)
         if prompt is not None and complete:

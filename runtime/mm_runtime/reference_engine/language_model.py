@@ -52,7 +52,6 @@ class Parts:
 class LanguageModel:
     """Weights and key-value slots. Not thread-safe: one engine thread owns it."""
 
-    scores_prompts = True
     repeatable = True
     """A pass writes keys and values at places that follow from its arguments alone."""
 

@@ -73,9 +73,6 @@ class SlotModel(Protocol):
 
     vocabulary_size: int
 
-    scores_prompts: bool
-    """Whether a pass has states of all rows of a prompt, whose tokens are those of the request."""
-
     repeatable: bool
     """Whether a pass that failed may be run again, with a smaller part or fewer tokens."""
 

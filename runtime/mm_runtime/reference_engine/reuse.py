@@ -21,9 +21,8 @@ class Reuse:
 
     def recall(self, slot: int, request: Request) -> int:
         """Return how many positions of a prompt its slot holds from the start."""
-        wanted = request.wanted
         # They follow from the state of each position.
-        if wanted.context_logits or wanted.prompt_likeliest is not None:
+        if request.wanted.context_logits:
             return 0
         try:
             return self._model.recall(slot, request)

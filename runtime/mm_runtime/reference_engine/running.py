@@ -7,7 +7,6 @@ from numpy.typing import NDArray
 from mm_runtime.reference_engine.beams import BeamSearch, Branches
 from mm_runtime.reference_engine.choosing import NOTHING, Chosen, restricted
 from mm_runtime.reference_engine.progress import Progress
-from mm_runtime.reference_engine.prompt_scores import Context, Scored, joined
 from mm_runtime.reference_engine.sampling import Rules, TokenChooser
 from mm_runtime.serving.generate.request import Finish, Piece, Request, Sink
 
@@ -64,9 +63,8 @@ class Running:
         """Of each token those at its place."""
 
         self._generation_logits: list[NDArray[np.float32]] = []
-        self._context_logits: list[NDArray[np.float32]] = []
-        self._scored: Scored = []
-        """Of the prompt so far, where it is wanted."""
+        self.context_logits: list[NDArray[np.float32]] = []
+        """Of the prompt so far, where they are wanted."""
 
     @property
     def answer(self) -> list[int]:
@@ -133,12 +131,6 @@ class Running:
             )
         return self.done
 
-    def note_context(self, context: Context) -> None:
-        """Keep what is wanted of a part of the prompt."""
-        self._context_logits += context.logits
-        for fetched in context.scores:
-            self._scored += fetched()
-
     def _accept(self, chosen: Chosen, logits: torch.Tensor | None) -> bool:
         """Take the next token with its logits [1, vocabulary]; give out what may be given out.
 
@@ -163,9 +155,8 @@ class Running:
                     log_probs=tuple(self._log_probs[part]),
                     cumulative_log_prob=sum(self._log_probs[: emission.end]),
                     likeliest=tuple(one for place in self._likeliest[part] for one in place),
-                    context_logits=_joined(self._context_logits) if done else None,
+                    context_logits=_joined(self.context_logits) if done else None,
                     generation_logits=_joined(self._generation_logits[part]),
-                    prompt_scores=None if part.start else joined(self.request, self._scored),
                     reused=self._recalled,
                 )
             )

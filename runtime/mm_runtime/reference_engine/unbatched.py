@@ -22,7 +22,6 @@ class UnbatchedModel:
 
     vocabulary_size: int
 
-    scores_prompts = False
     repeatable = False
     launches = False
     """Caches of transformers grow with each pass."""

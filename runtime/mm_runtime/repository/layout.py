@@ -14,7 +14,6 @@ from mm_runtime.repository.configs import (
     multimodal_encoders,
     postprocessing,
     preprocessing,
-    prompt_ensemble,
     scored_ensemble,
     tensorrt_llm,
     tensorrt_llm_bls,
@@ -58,10 +57,8 @@ def models_of(values: RepositoryValues, role: Role) -> tuple[ModuleType, ...]:
     if not values.serving.streaming and values.serving.bls_instances:
         absent.append(ensemble)
         added += [bls_ensemble]
-    gateways = [token_ensemble, scored_ensemble]
-    if values.scores_prompts:
-        gateways.append(prompt_ensemble)
-    return (*(one for one in MODELS if one not in absent), *added, *gateways)
+    present = (one for one in MODELS if one not in absent)
+    return (*present, *added, token_ensemble, scored_ensemble)
 
 
 def layout(

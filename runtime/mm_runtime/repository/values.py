@@ -9,7 +9,6 @@ from mm_api.documents.engine_manifest import EngineManifest
 from mm_api.documents.serving_plan import KvCachePlan, ServingPlan
 from mm_api.families import FAMILIES
 from mm_api.families.family import ImageLayout
-from mm_api.prompt_scores import why_unscored
 from mm_api.trtllm_layout import GUIDED_FOLDER, TOKENIZER_INFO, folder_in_engine
 from mm_runtime.base.trtllm_names import has_newer_names
 from mm_runtime.errors import PermanentError
@@ -56,9 +55,6 @@ class RepositoryValues:
 
     reads_raw_images: bool
     """The language model's process runs the checkpoint's own processor, on texts and images."""
-
-    scores_prompts: bool
-    """The language model says how likely each token of a prompt was."""
 
     reads_recordings: bool
     """Conversations may hold recordings, which the same process reads."""
@@ -148,7 +144,6 @@ def values_of(
         serving=serving,
         has_vision=engine.vision is not None,
         reads_raw_images=FAMILIES[engine.family].image_layout is ImageLayout.OWN,
-        scores_prompts=engine.backend == "Reference" and not why_unscored(FAMILIES[engine.family]),
         reads_recordings=facts.audio is not None,
         accepts_audio=facts.encoder is not None and facts.encoder.mel_bins is not None,
         table_type=table_type,

@@ -63,31 +63,31 @@ def _part(byte: int) -> TokenScore:
 @pytest.mark.parametrize(
     ("tokens", "expected"),
     [
-        pytest.param([("a", _score("a")), (" b", _score(" b"))], [3, 4], id="plain"),
-        pytest.param([("red", _score(" red")), (".", _score("."))], [3, 6], id="first-blank"),
+        pytest.param([("a", _score("a")), (" b", _score(" b"))], [0, 1], id="plain"),
+        pytest.param([("red", _score(" red")), (".", _score("."))], [0, 3], id="first-blank"),
         pytest.param(
             [("", _part(0xE6)), ("", _part(0x97)), ("日", _part(0xA5)), ("b", _score("b"))],
-            [3, 3, 3, 4],
+            [0, 0, 0, 1],
             id="parts-of-a-character",
         ),
         pytest.param(
             [("", _part(0xE6)), (f"{REPLACED}ab", _score("ab")), ("c", _score("c"))],
-            [3, 4, 6],
+            [0, 1, 3],
             id="no-character-at-all",
         ),
         pytest.param(
             [("", _score("<s>")), ("a", _score("a")), ("", _score("<s>")), ("b", _score("b"))],
-            [3, 3, 4, 4],
+            [0, 0, 1, 1],
             id="special-tokens-are-left-out",
         ),
         pytest.param(
-            [("a", _score("a")), ("", _part(0xE6)), ("", _part(0x97))], [3, 4, 4], id="cut-short"
+            [("a", _score("a")), ("", _part(0xE6)), ("", _part(0x97))], [0, 1, 1], id="cut-short"
         ),
     ],
 )
 def test_where_tokens_begin(tokens: list[tuple[str, TokenScore]], expected: list[int]) -> None:
-    """Behind what is before the answer; parts of a character where that does."""
-    held = HeldScores(3)
+    """In the text of the choice; parts of a character where that does."""
+    held = HeldScores()
     found = [one for text, score in tokens for one in held.push(text, [score], text)]
     assert [one.begin for one in (*found, *held.flush())] == expected
 
@@ -105,7 +105,7 @@ def test_wire() -> None:
     chat = of_chat(scores)["content"]
     assert [one["logprob"] for one in chat] == [-0.5, -9999.0]
     assert [other["token"] for other in chat[1]["top_logprobs"]] == ["c", "d"]
-    assert of_text([replace(scores[0], begin=3), replace(scores[1], begin=4)], 2) == {
+    assert of_text([replace(scores[0], begin=3), replace(scores[1], begin=4)]) == {
         "tokens": ["a", " b"],
         "token_logprobs": [-0.5, -9999.0],
         "top_logprobs": [None, {"c": -0.5, "d": -0.5}],
@@ -116,7 +116,6 @@ def test_wire() -> None:
 def test_the_best_of_several() -> None:
     """The likeliest of a prompt for their length; all in their order where all are wanted."""
     answers = Answers(3, each=3)
-    answers.add_prompt(1, "", [_score("prompt", -9.0)])
     for choice, log_probs in enumerate(([-3.0], [-0.1, -0.2, -0.3], [-0.3])):
         for log_prob in log_probs:
             answers.add(choice, str(choice), [_score(str(choice), log_prob)])

@@ -11,7 +11,6 @@ from tritonclient.grpc import service_pb2
 from mm_runtime.gateway.api.tool_dialects import HERMES
 from mm_runtime.gateway.api.tool_reader import CallReader, Said
 from mm_runtime.gateway.backends.engine import LIKELIEST, EngineRequest
-from mm_runtime.gateway.backends.triton_prompt_scores import PROMPT_OUTPUTS, read_prompt_scores
 from mm_runtime.gateway.backends.triton_scores import read_scores
 from mm_runtime.gateway.backends.trtllm_serve import TrtllmServeEngine
 from mm_runtime.gateway.errors import EngineFailedError
@@ -52,25 +51,14 @@ def _of_answer(own: float, other: float) -> Any:
     )
 
 
-def _of_prompt(own: float, other: float) -> Any:
-    ints, floats = np.ones((1, 2), np.int32), np.array([[0.0, own]], np.float32)
-    others = np.array([[[0.0], [other]]], np.float32)
-    return _response(
-        **dict(zip(PROMPT_OUTPUTS, (ints, floats, ints, ints[..., None], others), strict=True))
-    )
-
-
 @pytest.mark.parametrize("number", NO_NUMBERS)
 @pytest.mark.parametrize("is_own", [True, False], ids=["own", "other"])
 def test_tensors_of_triton(number: float, *, is_own: bool) -> None:
-    """Of answers and of prompts, of the token itself and of those at its place."""
+    """Of the token itself and of those at its place."""
     given = (number, EXCLUDED) if is_own else (EXCLUDED, number)
     with pytest.raises(EngineFailedError):
         read_scores(_of_answer(*given), [1, 2], 1, _spell)
-    with pytest.raises(EngineFailedError):
-        read_prompt_scores(_of_prompt(*given), " w1 w1", 1, _spell)
     assert len(read_scores(_of_answer(EXCLUDED, EXCLUDED), [1, 2], 1, _spell)) == 2
-    assert len(read_prompt_scores(_of_prompt(EXCLUDED, EXCLUDED), " w1 w1", 1, _spell)) == 2
 
 
 @pytest.mark.parametrize("number", [*NO_NUMBERS, pytest.param(None, id="absent")])

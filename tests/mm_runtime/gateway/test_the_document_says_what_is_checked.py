@@ -32,8 +32,11 @@ CALL = {"id": "1", "function": {"name": "rain", "arguments": "{}"}}
 CASES: list[tuple[str, dict[str, Any], bool]] = [
     ("ChatRequest", {"stream_options": {}}, False),
     ("ChatRequest", {"stream_options": {}, "stream": True}, True),
-    ("ChatRequest", {"prompt_logprobs": 0, "stream": True}, False),
-    ("ChatRequest", {"prompt_logprobs": 0, "stream": False}, True),
+    ("CompletionRequest", {"echo": True, "logprobs": 0}, False),
+    ("CompletionRequest", {"echo": False, "logprobs": 0}, True),
+    ("CompletionRequest", {"echo": True, "logprobs": None}, True),
+    ("ChatRequest", {"prompt_logprobs": 0}, False),
+    ("ChatRequest", {"prompt_logprobs": None}, True),
     ("ChatRequest", {"top_logprobs": 1}, False),
     ("ChatRequest", {"top_logprobs": 0}, True),
     ("ChatRequest", {"top_logprobs": 1, "logprobs": True}, True),

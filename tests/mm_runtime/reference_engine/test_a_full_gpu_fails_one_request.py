@@ -6,7 +6,6 @@ Here on the processor, with a model that finds no memory as torch finds none.
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 
 import pytest
 import torch
@@ -19,7 +18,7 @@ from mm_runtime.reference_engine.language_model import LanguageModel
 from mm_runtime.reference_engine.model import Part, Passed
 from mm_runtime.reference_engine.options import Ending
 from mm_runtime.serving.errors import GpuLostError, MemoryFullError, for_client
-from mm_runtime.serving.generate.request import Piece, Request, Sampling, Wanted
+from mm_runtime.serving.generate.request import Piece, Request, Sampling
 from support.collecting_sink import CollectingSink
 from support.engines import ROOMY, SLOTS
 from support.families.texts import write
@@ -34,7 +33,7 @@ class Narrow:
     Like torch, it has computed part of a pass when it finds no room: keys and values are written.
     """
 
-    scores_prompts = repeatable = True
+    repeatable = True
     launches = True
     follow = None
 
@@ -126,21 +125,6 @@ def test_a_prompt_is_read_in_smaller_parts(
     with started(model) as engine:
         assert outcomes(engine, questions()) == expected
     assert model.refused == model.released > 0
-
-
-def test_scores_of_a_prompt_that_is_read_in_smaller_parts(language_model: LanguageModel) -> None:
-    """A part that found no memory has none, and the same part again has its own."""
-    request = replace(questions()[0], wanted=Wanted(prompt_likeliest=1))
-    found = []
-    for model in (language_model, Narrow(language_model, rows=5)):
-        sink = CollectingSink()
-        with started(model) as engine:
-            engine.submit(request, sink)
-            sink.wait()
-        scores = sink.pieces[0].prompt_scores
-        assert scores is not None
-        found.append(scores.log_probs)
-    assert found[1] == pytest.approx(found[0], abs=1e-4)
 
 
 def test_a_prompt_that_never_fits_fails_alone(

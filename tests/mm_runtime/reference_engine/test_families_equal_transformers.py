@@ -4,22 +4,18 @@ transformers gets the same images through its own processor, and its own `genera
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from mm_api.families import FAMILIES
 from mm_api.families.family import Kind
-from mm_api.prompt_scores import why_unscored
 from mm_runtime.gateway.prompts.layout import PromptLayout
 from mm_runtime.reference_engine.load import load_model
 from mm_runtime.reference_engine.prefix_keys import BLOCK
 from mm_runtime.reference_engine.reach import complete_rows, reach_of
 from mm_runtime.serving.errors import RequestError
-from mm_runtime.serving.generate.request import Wanted
 from mm_runtime.serving.preprocess.processors.frame_sizes import FRAMES
 from mm_runtime.serving.prompts.moments import reads_times
 from support.collecting_sink import CollectingSink
@@ -196,41 +192,6 @@ def test_text_only(both: tuple[Pipeline, Upstream]) -> None:
     pipeline, upstream = both
     _skip_where_transformers_has_no_answer(upstream, "text-only")
     assert _expected(pipeline, upstream, []) == pipeline.query(QUESTION)
-
-
-def test_scores_of_a_prompt(both: tuple[Pipeline, Upstream]) -> None:
-    """How likely each token of a text was, read in parts; of images there is nothing to say."""
-    pipeline, upstream = both
-    family = FAMILIES[pipeline.directory.facts.family]
-    wanted = Wanted(prompt_likeliest=2)
-    image = np.asarray(noise_image(60, 60, seed=1))[None, None]
-    shown = replace(pipeline.request(QUESTION, IMAGE_BYTES=image), wanted=wanted)
-    request, sink = replace(pipeline.request(QUESTION), wanted=wanted), CollectingSink()
-    engine = pipeline.loaded.engine
-    if family.kind is Kind.PROMPT_TABLE or why_unscored(family):
-        with pytest.raises(RequestError, match="score_prompt: "):
-            engine.submit(shown, sink)
-    if why_unscored(family):
-        with pytest.raises(RequestError, match="score_prompt: this model's prompt"):
-            engine.submit(request, sink)
-        return
-    start = engine_starter(load_model(pipeline.directory))
-    limits = pipeline.directory.limits
-    with start(max_seq_len=limits.max_seq_len, max_num_tokens=3, prompt_rows=3) as parts:
-        parts.submit(request, sink)
-        sink.wait()
-    found = sink.pieces[0].prompt_scores
-    assert found is not None
-    # BLIP-2's own class wants an image; its language model alone has logits of a text.
-    wants_image = "text-only" in upstream.case.not_compared
-    model = upstream.model.language_model if wants_image else upstream.model
-    with torch.inference_mode():
-        logits = model(input_ids=torch.tensor([request.ids])).logits[0, :-1]
-    expected = logits.log_softmax(dim=-1)
-    own = expected.gather(1, torch.tensor(request.ids[1:])[:, None])[:, 0]
-    assert found.log_probs[1:] == pytest.approx(own.numpy(), abs=1e-3)
-    values = expected.topk(2).values.numpy()
-    assert found.likeliest_log_probs[1:] == pytest.approx(values, abs=1e-3)
 
 
 def test_video(both: tuple[Pipeline, Upstream]) -> None:

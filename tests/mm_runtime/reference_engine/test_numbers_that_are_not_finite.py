@@ -12,7 +12,6 @@ from safetensors.torch import load_file, save_file
 from mm_runtime.errors import WeightsUnusableError
 from mm_runtime.reference_engine.choosing import NOT_FINITE, choose_all, likeliest_finite
 from mm_runtime.reference_engine.language_model import LanguageModel
-from mm_runtime.reference_engine.prompt_scores import joined
 from mm_runtime.reference_engine.sampling import Rules
 from mm_runtime.serving.encode.encoding import encode_requests
 from mm_runtime.serving.encode.vision.features import Features
@@ -106,15 +105,6 @@ def test_halves_are_looked_at(dtype: torch.dtype) -> None:
     """Captured passes have logits of the model's type: float16 overflows at 65,504."""
     logits = (torch.tensor([ROW, ROW]) * torch.tensor([[1.0], [1e39]])).to(dtype)
     assert likeliest_finite(logits, logits.argmax(dim=-1)).tolist() == [1, NOT_FINITE]
-
-
-def test_scores_of_a_prompt() -> None:
-    """They are numbers, or the request fails."""
-    request = Request(
-        ids=(1, 2), max_tokens=1, end_ids=frozenset(), wanted=Wanted(prompt_likeliest=0)
-    )
-    with pytest.raises(NotFiniteError):
-        joined(request, [[NAN, 1.0]])
 
 
 class Overflowing:

@@ -27,7 +27,7 @@ from support.golden import Golden
 ENGINE = PurePath("/mnt/store/engines/0123")
 SERVING = PurePath("/etc/multimodal/serving.json")
 ADAPTERS = PurePath("/var/lib/multimodal/adapters")
-GATEWAYS = {"token_ensemble", "scored_ensemble", "prompt_ensemble"}
+GATEWAYS = {"token_ensemble", "scored_ensemble"}
 SOURCES = {name: f"# {name}\n" for name in SHIPPED}
 
 

@@ -45,8 +45,6 @@ OURS = {
     "tensorrt_llm": {
         *("previous_ids", "is_last", "min_p", "cache_salt", "reused_tokens"),
         *("likeliest_log_probs", "likeliest_ids", "likeliest_values"),
-        *("score_prompt", "prompt_token_ids", "prompt_log_probs", "prompt_ranks"),
-        *("prompt_likeliest_ids", "prompt_likeliest_values"),
     },
     "postprocessing": {"PREVIOUS_TOKENS", "IS_LAST"},
 }

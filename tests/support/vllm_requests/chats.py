@@ -3,7 +3,7 @@
 from typing import Any
 
 from support.calling_llava import SIZE
-from support.vllm_requests.completions import of_prompt, usage_always, usage_last
+from support.vllm_requests.completions import UNSCORED, usage_always, usage_last
 from support.vllm_requests.table import (
     CHAT,
     MESSAGES,
@@ -44,12 +44,6 @@ OBJECT = {
     "additionalProperties": False,
 }
 NO_BLANKS = {str(ord(blank)): -100 for blank in " \t\n\r"}
-
-
-def _prompt_scores(most: int) -> Check:
-    return lambda answer: of_prompt(
-        answer["prompt_logprobs"], most, answer["usage"]["prompt_tokens"]
-    )
 
 
 def _likeliest(count: int) -> Check:
@@ -133,15 +127,14 @@ ROWS = (
         {"logprobs": True, "top_logprobs": -1},
         differs="0 to 20, as OpenAI has it; there -1 is all that the server allows",
     ),
-    Row("`prompt_logprobs: 2`", (*TESTED, *ECHO), CHAT, _prompt_scores(2), {"prompt_logprobs": 2}),
     Row(
-        "`prompt_logprobs` of a stream",
-        (),
+        "`prompt_logprobs: 2`",
+        (*TESTED, *ECHO),
         CHAT,
-        Refused("prompt_logprobs", says="stream"),
-        {**STREAM, "prompt_logprobs": 1},
+        Refused("prompt_logprobs", says="no scores"),
+        {"prompt_logprobs": 2},
+        differs=UNSCORED,
     ),
-    Row("`prompt_logprobs: -1`", TESTED, CHAT, Refused("prompt_logprobs"), {"prompt_logprobs": -1}),
     Row(
         "`return_token_ids`",
         IDS,

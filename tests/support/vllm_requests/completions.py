@@ -1,6 +1,5 @@
 """Rows of completions of texts: prompts, samples, scores, streams, forms."""
 
-from collections.abc import Callable
 from typing import Any
 
 from support.vllm_requests.table import (
@@ -29,27 +28,7 @@ A_BIAS = {"logit_bias": {str(ord("A")): 50}}
 SAMPLED = {"temperature": 2, "seed": 42}
 
 
-def of_prompt(found: Any, most: int, count: int) -> bool:
-    """Say whether each token of a prompt but the first is there with so many of the likeliest."""
-    first, *others = found
-    return (
-        first is None
-        and len(found) == count
-        and all(max(most, 1) <= len(one) <= most + 1 for one in others)
-        and all(
-            {"logprob", "rank", "decoded_token"} == set(score)
-            for one in others
-            for score in one.values()
-        )
-    )
-
-
-def _prompt_scores(most: int) -> Callable[[Any], bool]:
-    """Return what says whether each choice has the scores of its prompt."""
-    return lambda answer: all(
-        of_prompt(one["prompt_logprobs"], most, answer["usage"]["prompt_tokens"])
-        for one in answer["choices"]
-    )
+UNSCORED = "tokens of prompts have no scores; `logprobs` has those of the answer"
 
 
 def _scores(answer: Any) -> bool:
@@ -60,34 +39,6 @@ def _scores(answer: Any) -> bool:
         1 <= len(likeliest) <= 5 and likeliest[token] == score == max(likeliest.values())
         for token, score, likeliest in found
     )
-
-
-def _echoed_scores(most: int, answered: int) -> Callable[[Any], bool]:
-    """Return what says whether a prompt and so many tokens of an answer have scores, as there."""
-
-    def check(answer: Any) -> bool:
-        scores = answer["choices"][0]["logprobs"]
-        columns = [scores[name] for name in (*_COLUMNS, "text_offset")]
-        first, *others = scores["top_logprobs"]
-        count = answer["usage"]["prompt_tokens"] + answered
-        return (
-            {len(one) for one in columns} == {count}
-            and (scores["token_logprobs"][0], first) == (None, None)
-            and all(max(most, 1) <= len(one) <= most + 1 for one in others)
-        )
-
-    return check
-
-
-def _echoed_first(answer: Any, plain: Any) -> bool:
-    """Say whether a stream begins with the prompt and its scores, and joins to the plain answer."""
-    first, other = answer[0]["choices"][0], plain["choices"][0]
-    count = plain["usage"]["prompt_tokens"]
-    scored: bool = first["logprobs"]["tokens"] == other["logprobs"]["tokens"][:count]
-    return scored and first["text"] == QUESTION and text_of(answer) == text_of(plain)
-
-
-_COLUMNS = ("tokens", "token_logprobs", "top_logprobs")
 
 
 def _offsets(answer: Any, other: Any) -> bool:
@@ -247,46 +198,30 @@ ROWS = (
         {"echo": True},
         {},
     ),
-    *(
-        Row(
-            f"`echo` with `logprobs: {most}`, of a prompt of {name}",
-            (*TESTED, *IDS),
-            TEXT,
-            _echoed_scores(most, 6),
-            {"echo": True, "logprobs": most, "prompt": prompt},
-        )
-        for name, prompt in (("text", QUESTION), ("token ids", [0, 0, 0, 0, 0]))
-        for most in (0, 1)
-    ),
     Row(
-        "`echo` with `logprobs` as a stream: the prompt's come first",
-        TESTED,
+        "`echo` with `logprobs: 1`",
+        (*TESTED, *IDS),
         TEXT,
-        _echoed_first,
-        {**STREAM, "echo": True, "logprobs": 1},
+        Refused("logprobs", says="`echo`"),
         {"echo": True, "logprobs": 1},
+        differs=UNSCORED,
     ),
-    *(
-        Row(
-            f"`max_tokens: 0` with `echo`{more}",
-            (),
-            TEXT,
-            check,
-            {"echo": True, "max_tokens": 0, **fields},
-        )
-        for more, fields, check in (
-            ("", {}, lambda answer: text_of(answer) == QUESTION),
-            (" and `logprobs: 1`", {"logprobs": 1}, _echoed_scores(1, 0)),
-        )
-    ),
-    Row("`max_tokens: 0`", (), TEXT, Refused("max_tokens"), {"max_tokens": 0}),
-    Row("`prompt_logprobs: 1`", TESTED, TEXT, _prompt_scores(1), {"prompt_logprobs": 1}),
     Row(
-        "`prompt_logprobs` of a stream",
+        "`max_tokens: 0` with `echo`",
         (),
         TEXT,
-        Refused("prompt_logprobs", says="stream"),
-        {**STREAM, "prompt_logprobs": 1},
+        Refused("max_tokens"),
+        {"echo": True, "max_tokens": 0},
+        differs="the prompt alone, which its client has",
+    ),
+    Row("`max_tokens: 0`", (), TEXT, Refused("max_tokens"), {"max_tokens": 0}),
+    Row(
+        "`prompt_logprobs: 1`",
+        TESTED,
+        TEXT,
+        Refused("prompt_logprobs", says="no scores"),
+        {"prompt_logprobs": 1},
+        differs=UNSCORED,
     ),
     Row(
         "`return_token_ids`",

@@ -19,18 +19,12 @@ class Answers:
         self._each = each
         self._texts: list[list[str]] = [[] for _ in range(choices)]
         self._scores: list[list[TokenScore]] = [[] for _ in range(choices)]
-        self._of_prompts: list[tuple[TokenScore, ...]] = [()] * choices
         self._reasons = [FinishReason.STOP] * choices
 
     def add(self, choice: int, text: str, scores: Sequence[TokenScore]) -> None:
         """Take some more text of a choice."""
         self._texts[choice].append(text)
         self._scores[choice] += scores
-
-    def add_prompt(self, choice: int, text: str, scores: Sequence[TokenScore]) -> None:
-        """Take the prompt in front of a choice, which does not make it likelier than another."""
-        self._texts[choice].append(text)
-        self._of_prompts[choice] = tuple(scores)
 
     def end(self, choice: int, reason: FinishReason) -> None:
         """Take why a choice ended."""
@@ -39,10 +33,8 @@ class Answers:
     def best(self, count: int) -> list[Answer]:
         """Return so many of each prompt: all in their order, or the likeliest for their length."""
         made = [
-            Answer("".join(texts), reason, tuple(scores), of_prompt)
-            for texts, reason, scores, of_prompt in zip(
-                self._texts, self._reasons, self._scores, self._of_prompts, strict=True
-            )
+            Answer("".join(texts), reason, tuple(scores))
+            for texts, reason, scores in zip(self._texts, self._reasons, self._scores, strict=True)
         ]
         of_prompts = (made[at : at + self._each] for at in range(0, len(made), self._each))
         return [answer for answers in of_prompts for answer in _best(answers, count)]

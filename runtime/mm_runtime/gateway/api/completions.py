@@ -4,12 +4,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
-from mm_edge.json_text import PART, encode, encode_in_parts
+from mm_edge.json_text import encode
 from mm_runtime.gateway.api.finish_reason import FinishReason
 from mm_runtime.gateway.api.json_text import TextFrame
-from mm_runtime.gateway.api.scores import TokenScore, of_chat, of_prompt, of_text
+from mm_runtime.gateway.api.scores import TokenScore, of_chat, of_text
 from mm_runtime.gateway.api.segments import Segment
 from mm_runtime.gateway.api.served_model import ServedModel
 
@@ -73,8 +73,6 @@ class Answer:
     text: str
     reason: FinishReason
     scores: tuple[TokenScore, ...] = ()
-    of_prompt: tuple[TokenScore, ...] = ()
-    """Scores of the prompt in front of it."""
 
 
 class Shapes(Protocol):
@@ -113,8 +111,6 @@ class Completion(ABC):
 
     full_object: str
     chunk_object: str
-    prompt_of_choices: ClassVar[bool]
-    """Scores of the prompt stand in each choice; else in the answer, once."""
 
     def __init__(
         self,
@@ -126,7 +122,6 @@ class Completion(ABC):
         form: StreamForm,
         choices: int = 1,
         likeliest: int | None = None,
-        prompt_likeliest: int | None = None,
     ) -> None:
         """Begin an answer.
 
@@ -138,7 +133,6 @@ class Completion(ABC):
             form: of a stream.
             choices: of all prompts.
             likeliest: how many others each token's score has beside it; None: no scores.
-            prompt_likeliest: the same of the prompt's tokens, beside the answer.
         """
         self._head = {
             "id": f"{self.prefix}-{request_id}",
@@ -149,7 +143,6 @@ class Completion(ABC):
         self._form = form
         self._choices = choices
         self._likeliest = likeliest
-        self._prompt_likeliest = prompt_likeliest
         self._frames: dict[int, TextFrame] = {}
         """Choice -> its chunks with text and neither usage nor scores."""
 
@@ -162,7 +155,7 @@ class Completion(ABC):
         """Return the choice of a chunk; text None: the chunk before any text."""
 
     @abstractmethod
-    def _written(self, scores: Sequence[TokenScore], likeliest: int) -> dict[str, object]:
+    def _written(self, scores: Sequence[TokenScore]) -> dict[str, object]:
         """Return the scores of some text of a choice."""
 
     def opening(self, usage: Usage) -> list[Event]:
@@ -175,9 +168,8 @@ class Completion(ABC):
         choices = [
             {
                 "index": index,
-                "logprobs": self._logprobs(self._scores(answer)),
+                "logprobs": self._logprobs(answer.scores),
                 **self._full_choice(index, answer.text, answer.reason),
-                **(self._of_prompt(answer) if self.prompt_of_choices else {}),
             }
             for index, answer in enumerate(answers)
         ]
@@ -186,18 +178,7 @@ class Completion(ABC):
             "object": self.full_object,
             "choices": choices,
             "usage": usage.to_wire(),
-            **({} if self.prompt_of_choices else self._of_prompt(answers[0])),
         }
-
-    def _scores(self, answer: Answer) -> Sequence[TokenScore]:
-        """Return the scores of a choice's text."""
-        return answer.scores
-
-    def _of_prompt(self, answer: Answer) -> dict[str, object]:
-        """Return the field with the scores of the prompt; nothing where it was not requested."""
-        if self._prompt_likeliest is None:
-            return {}
-        return {"prompt_logprobs": of_prompt(answer.of_prompt, self._prompt_likeliest)}
 
     def pieces(
         self, text: str, usage: Usage | None, index: int = 0, scores: Sequence[TokenScore] = ()
@@ -205,8 +186,7 @@ class Completion(ABC):
         """Return the JSON of a chunk with some text."""
         if usage is not None or self._likeliest is not None:
             logprobs = self._logprobs(scores)
-            write = encode_in_parts if len(scores) > PART else encode
-            return [write(self._chunk(text, usage, index=index, logprobs=logprobs))]
+            return [encode(self._chunk(text, usage, index=index, logprobs=logprobs))]
         frame = self._frames.get(index)
         if frame is None:
             frame = self._frames[index] = TextFrame(partial(self._chunk, index=index))
@@ -221,7 +201,7 @@ class Completion(ABC):
         return [self._usage_chunk(usage)] if self._form.with_usage else []
 
     def _logprobs(self, scores: Sequence[TokenScore]) -> dict[str, object] | None:
-        return None if self._likeliest is None else self._written(scores, self._likeliest)
+        return None if self._likeliest is None else self._written(scores)
 
     def _chunk(
         self,
@@ -260,14 +240,12 @@ class ChatCompletion(Completion):
     prefix = "chatcmpl"
     full_object = "chat.completion"
     chunk_object = "chat.completion.chunk"
-    prompt_of_choices = False
 
     def opening(self, usage: Usage) -> list[Event]:
         """Return the chunk of each choice that names the role."""
         return [self._chunk(None, usage, index=index) for index in range(self._choices)]
 
-    def _written(self, scores: Sequence[TokenScore], likeliest: int) -> dict[str, object]:
-        del likeliest  # each has as many
+    def _written(self, scores: Sequence[TokenScore]) -> dict[str, object]:
         return of_chat(scores)
 
     def _full_choice(self, index: int, text: str, reason: FinishReason) -> dict[str, object]:
@@ -287,31 +265,23 @@ class TextCompletion(Completion):
 
     prefix = "cmpl"
     full_object = chunk_object = "text_completion"
-    prompt_of_choices = True
 
-    def __init__(
-        self, *, echoes: Sequence[str] = (), echoes_scored: bool = False, **shape: Any
-    ) -> None:
+    def __init__(self, *, echoes: Sequence[str] = (), **shape: Any) -> None:
         """Begin an answer.
 
         Args:
-            echoes: stand before its choices, one for each; empty: nothing does, or pieces do.
-            echoes_scored: the prompt's scores stand before those of the answer.
+            echoes: stand before its choices, one for each; empty: nothing does.
             shape: as `Completion`.
         """
         super().__init__(**shape)
         self._echoes = echoes
-        self._echoes_scored = echoes_scored
 
     def opening(self, usage: Usage) -> list[Event]:
         """Return the chunk of each choice with the prompt, where it is repeated."""
         return [self._chunk(echo, usage, index=index) for index, echo in enumerate(self._echoes)]
 
-    def _written(self, scores: Sequence[TokenScore], likeliest: int) -> dict[str, object]:
-        return of_text(scores, likeliest)
-
-    def _scores(self, answer: Answer) -> Sequence[TokenScore]:
-        return (*answer.of_prompt, *answer.scores) if self._echoes_scored else answer.scores
+    def _written(self, scores: Sequence[TokenScore]) -> dict[str, object]:
+        return of_text(scores)
 
     def _full_choice(self, index: int, text: str, reason: FinishReason) -> dict[str, object]:
         echo = self._echoes[index] if self._echoes else ""

@@ -31,7 +31,11 @@ MAX_ALL_ARGUMENTS = 256 * 1024
 """Characters of the arguments of all calls of a conversation."""
 _INT31 = 2**31 - 1
 
-Url = Annotated[str, StringConstraints(min_length=1, strip_whitespace=True)]
+Url = Annotated[
+    str,
+    StringConstraints(min_length=1, strip_whitespace=True),
+    Field(json_schema_extra={"pattern": r"\S"}),
+]
 """Blanks around it are no part of it, in browsers too."""
 
 

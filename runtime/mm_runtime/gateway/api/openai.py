@@ -226,24 +226,14 @@ class SampledRequest(GenerationRequest):
     """What `guided_*` are in newer versions of vLLM, and JSON."""
 
     response_format: ResponseFormat | None = Field(default=None, validate_default=True)
-    prompt_logprobs: int | None = Field(default=None, ge=0, le=MAX_LIKELIEST)
 
     rules: ClassVar[Sequence[Rule]] = (
-        any_of(fields(prompt_logprobs=NULL), fields(stream=NOT_TRUE)),
         any_of(
             fields(**absent(_GUIDES)),
             *(fields(**{**_FREE, form: {}}) for form in _GUIDES),
         ),
         any_of(fields(**_FREE), fields(**_ENDS)),
     )
-
-    @field_validator("prompt_logprobs")
-    @classmethod
-    def _in_one_piece(cls, count: int | None, info: ValidationInfo) -> int | None:
-        if count is not None and info.data.get("stream"):
-            message = "a stream has no scores of its prompt; leave `stream` or this out"
-            raise ValueError(message)
-        return count
 
     @field_validator("response_format")
     @classmethod
@@ -275,17 +265,6 @@ class SampledRequest(GenerationRequest):
     def likeliest(self) -> int | None:
         """How many scores besides its own are reported of each token; None: not even that."""
         raise NotImplementedError
-
-    @property
-    def echoed_likeliest(self) -> int | None:
-        """The same of each token of a prompt that the answer begins with."""
-        return None
-
-    @property
-    def prompt_likeliest(self) -> int | None:
-        """How many the engine computes of each token of the prompt, for either of both."""
-        found = (self.prompt_logprobs, self.echoed_likeliest)
-        return max((one for one in found if one is not None), default=None)
 
 
 class ChatRequest(WrittenRequest, SampledRequest):
@@ -414,20 +393,20 @@ class CompletionRequest(SampledRequest):
     """Body of `POST /v1/completions`."""
 
     prompt: Prompt
-    max_tokens: int | None = Field(default=None, ge=0, le=MAX_TOKENS)
-    """0: the prompt alone, with `echo`."""
-
     best_of: int | None = Field(default=None, ge=1, le=MAX_CHOICES)
     echo: StrictBool | None = None
     logprobs: Annotated[int | None, UNUSED_IS_NULL] = Field(default=None, ge=0, le=MAX_LIKELIEST)
     suffix: Unserved = None
 
-    rules: ClassVar[Sequence[Rule]] = (
-        any_of(
-            fields(max_tokens=any_of(NULL, {"minimum": 1})),
-            fields({"echo": TRUE}),
-        ),
-    )
+    rules: ClassVar[Sequence[Rule]] = (any_of(fields(logprobs=NULL), fields(echo=NOT_TRUE)),)
+
+    @field_validator("logprobs")
+    @classmethod
+    def _of_answers(cls, count: int | None, info: ValidationInfo) -> int | None:
+        if count is not None and info.data.get("echo"):
+            message = "tokens of an echoed prompt have no scores; leave `echo` or this out"
+            raise ValueError(message)
+        return count
 
     @field_validator("prompt")
     @classmethod
@@ -460,19 +439,9 @@ class CompletionRequest(SampledRequest):
         return max(self.wanted_choices, self.best_of or 1)
 
     @property
-    def token_limit(self) -> int | None:
-        """Most tokens to generate: an engine cannot make none."""
-        return 1 if self.max_tokens == 0 else self.max_tokens
-
-    @property
     def likeliest(self) -> int | None:
         """How many scores besides its own are reported of each token; None: not even that."""
         return self.logprobs
-
-    @property
-    def echoed_likeliest(self) -> int | None:
-        """The same of each token of a prompt that the answer begins with."""
-        return self.logprobs if self.echo else None
 
     @property
     def each_prompt(self) -> dict[str, str | list[int]]:

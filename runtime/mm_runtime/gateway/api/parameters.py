@@ -62,7 +62,7 @@ _CHATS_AND_TEXTS: Mapping[str, Parameter] = {
     "prompt": Parameter(
         _NOT_PYTORCH, "a text or ids of tokens, or several, each of which is answered"
     ),
-    "max_tokens": Parameter(_ALL, "most tokens of an answer; 0 with `echo`: the prompt alone"),
+    "max_tokens": Parameter(_ALL, "most tokens of an answer"),
     "max_completion_tokens": Parameter(_ALL, "the same, and wins"),
     "temperature": Parameter(_ALL, "0: the likeliest token"),
     "top_p": Parameter(_ALL, "mass of the tokens that are drawn from; 0: the likeliest token"),
@@ -81,11 +81,6 @@ _CHATS_AND_TEXTS: Mapping[str, Parameter] = {
     "n": Parameter(_ALL, "answers to each prompt; each takes a place"),
     "best_of": Parameter(_NOT_PYTORCH, "answers of which the `n` likeliest for their length count"),
     "logprobs": Parameter(_ALL, "log probability of each token, before any sampling rule"),
-    "prompt_logprobs": Parameter(
-        _ONLY_REFERENCE,
-        "the same of each token of a prompt without media, and so many of the likeliest; not of "
-        "streams (see below)",
-    ),
     "top_logprobs": Parameter(_NOT_TENSORRT, "the same of the likeliest tokens"),
     "stream": Parameter(_ALL, "server-sent events"),
     "stream_options": Parameter(_ALL, "`include_usage`, `continuous_usage_stats`"),
@@ -113,11 +108,7 @@ _CHATS_AND_TEXTS: Mapping[str, Parameter] = {
         "calls as bare JSON (Llama 3); `none` and `auto` act where `tools` do",
     ),
     "parallel_tool_calls": Parameter(_ALL, "false: one call at the most"),
-    "echo": Parameter(
-        _NOT_PYTORCH,
-        "the prompt stands before the answer; with `logprobs` its tokens have scores, on Reference "
-        "(see below)",
-    ),
+    "echo": Parameter(_NOT_PYTORCH, "the prompt stands before the answer; not with `logprobs`"),
     "chat_template_kwargs": Parameter(_NOT_PYTORCH, "variables of the chat template"),
     "mm_processor_kwargs": Parameter(
         _ALL, "bounds of an image's pixels, of families that keep its shape"

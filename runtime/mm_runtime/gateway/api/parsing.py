@@ -25,7 +25,7 @@ from mm_runtime.gateway.api.responses import (
     places_of,
 )
 from mm_runtime.gateway.api.tokenization import DetokenizeRequest, TokenizeRequest
-from mm_runtime.gateway.api.unused import NOT_USED
+from mm_runtime.gateway.api.unused import INSTEAD, NOT_USED
 from mm_runtime.gateway.errors import InvalidRequestError
 
 _Request = TypeVar("_Request", bound=BaseModel)
@@ -174,6 +174,8 @@ def _explain_field(error: ErrorDetails, param: str) -> tuple[str, str | None]:
             "unsupported_parameter",
         )
     match error["type"]:
+        case "extra_forbidden" if param in INSTEAD:
+            explained = (f"`{param}` is not served: {INSTEAD[param]}.", "unsupported_parameter")
         case "extra_forbidden":
             values = NOT_USED.get(param)
             found = f"not served here: expected {_either(values)}" if values else "unknown here"

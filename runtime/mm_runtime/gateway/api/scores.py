@@ -3,15 +3,11 @@
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import isnan, nan
 
 from mm_runtime.gateway.api.text_places import spans_of
 
 _LEAST = -9999.0
 """Instead of minus infinity, which JSON has not: what OpenAI and vLLM write."""
-
-UNKNOWN = nan
-"""Of a prompt's first token: nothing is before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +28,6 @@ class TokenScore:
     """Characters of its choice's text before its own, where it has a place in one. Parts of a
     character begin where that does."""
 
-    token: int = -1
-    """Its id, of prompts."""
-
-    rank: int = 0
-    """1 of the likeliest at its place, of prompts."""
-
     def to_wire(self) -> dict[str, object]:
         """Return OpenAI's object of one token of a chat, without the others."""
         return {
@@ -54,13 +44,13 @@ class HeldScores:
     stream and a plain answer say the same.
     """
 
-    def __init__(self, begin: int = 0) -> None:
-        """Begin an answer behind so many characters of its choice's text."""
+    def __init__(self) -> None:
+        """Begin an answer."""
         self._textless: list[TokenScore] = []
         """The last ones, without text so far: they may be parts of a character."""
 
         self._held: deque[TokenScore] = deque()
-        self._seen = self._shown = begin
+        self._seen = self._shown = 0
 
     def push(self, text: str, scores: Sequence[TokenScore], shown: str) -> tuple[TokenScore, ...]:
         """Take a token's text and what of all text is shown now; return the scores that go with it.
@@ -102,19 +92,12 @@ def of_chat(scores: Sequence[TokenScore]) -> dict[str, object]:
     return {"content": content, "refusal": None}
 
 
-def of_text(scores: Sequence[TokenScore], likeliest: int) -> dict[str, object]:
-    """Return `logprobs` of a choice of a text completion, or of some of its text.
-
-    Args:
-        scores: of tokens, in order.
-        likeliest: how many others a token has beside itself; those of a prompt may have more.
-    """
+def of_text(scores: Sequence[TokenScore]) -> dict[str, object]:
+    """Return `logprobs` of a choice of a text completion, or of some of its text."""
     return {
         "tokens": [score.text for score in scores],
-        "token_logprobs": [
-            None if isnan(score.log_prob) else max(score.log_prob, _LEAST) for score in scores
-        ],
-        "top_logprobs": [_by_text(score.others[: 1 + likeliest]) or None for score in scores],
+        "token_logprobs": [max(score.log_prob, _LEAST) for score in scores],
+        "top_logprobs": [_by_text(score.others) or None for score in scores],
         "text_offset": [score.begin for score in scores],
     }
 
@@ -126,27 +109,6 @@ def _by_text(likeliest: Sequence[TokenScore]) -> dict[str, float]:
         score = max(one.log_prob, _LEAST)
         found[one.text] = max(score, found.get(one.text, score))
     return found
-
-
-def of_prompt(scores: Sequence[TokenScore], likeliest: int) -> list[dict[str, object] | None]:
-    """Return `prompt_logprobs`, as vLLM has them: nothing of the first token, which none is before.
-
-    Args:
-        scores: of a prompt's tokens, each among the likeliest at its place.
-        likeliest: how many others are wanted.
-    """
-    return [
-        {
-            str(one.token): {
-                "logprob": max(one.log_prob, _LEAST),
-                "rank": one.rank,
-                "decoded_token": one.text,
-            }
-            for one in score.others[: 1 + likeliest]
-        }
-        or None
-        for score in scores
-    ]
 
 
 def mean_log_prob(scores: Sequence[TokenScore]) -> float:

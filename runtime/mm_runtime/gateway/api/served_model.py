@@ -29,7 +29,6 @@ class ServedModel:
         adapters: name of each LoRA adapter -> its id.
         dialect: how it writes calls of tools; None: it knows none.
         guided: what its server of TensorRT-LLM keeps answers to; None: the Reference engine.
-        prompt_scores_missing: why prompts have no scores, as part of a sentence; empty: they have.
         calls_missing: why calls of earlier answers do not reach the prompt, and what to do, as a
             sentence; empty: they do.
     """
@@ -54,7 +53,6 @@ class ServedModel:
     adapters: Mapping[str, int] = field(default_factory=dict)
     dialect: ToolDialect | None = None
     guided: Guided | None = None
-    prompt_scores_missing: str = ""
     calls_missing: str = ""
 
     transcribes: bool = False

@@ -88,6 +88,12 @@ OF_MESSAGES: Mapping[str, tuple[object, ...]] = {
 KNOWN: Mapping[str, tuple[object, ...]] = {**OF_MESSAGES, **NOT_USED}
 
 
+INSTEAD: Mapping[str, str] = {
+    "prompt_logprobs": "tokens of prompts have no scores here; `logprobs` has those of the answer",
+}
+"""Parameters of vLLM that are read nowhere -> what to send instead."""
+
+
 def is_unused(value: object, values: tuple[object, ...]) -> bool:
     """Return whether a value is null or one of those that change nothing."""
     if isinstance(value, dict):

@@ -58,21 +58,6 @@ class Form:
 
 
 @dataclass(frozen=True, slots=True)
-class ScoredPrompt:
-    """A prompt whose tokens' scores are wanted."""
-
-    likeliest: int
-    """How many others each token has beside itself."""
-
-    echo: str | None = None
-    """What the choice's text begins with; tokens of the answer are among their likeliest ones
-    then, as its own are. None: it is another text, or none of it has scores."""
-
-    stated: bool = False
-    """They stand beside the answer, by their ids."""
-
-
-@dataclass(frozen=True, slots=True)
 class Text:
     """What some tokens added to an answer; empty while text is held back."""
 
@@ -88,9 +73,6 @@ class Text:
 
     cached: int | None = None
     """Tokens of the prompt that were known from earlier requests. None: not said."""
-
-    prompt: tuple[TokenScore, ...] = ()
-    """Scores of the prompt's tokens, where they were requested, before any text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +108,6 @@ class EngineRequest:
         likeliest: None: no scores are wanted; else of each token its own and those of so many
             likeliest ones.
         form: of the answer; None: any.
-        scored_prompt: scores of the prompt's tokens that are wanted; None: none are.
     """
 
     request_id: str
@@ -148,12 +129,6 @@ class EngineRequest:
     likeliest: int | None = None
     form: Form | None = None
     prompt_ids: tuple[int, ...] = ()
-    scored_prompt: ScoredPrompt | None = None
-
-    @property
-    def echoes_scored(self) -> bool:
-        """Whether the choice's text begins with tokens that have scores."""
-        return self.scored_prompt is not None and self.scored_prompt.echo is not None
 
 
 LIKELIEST = Sampling(0.0, 1.0, presence_penalty=None, frequency_penalty=None, seed=0)

@@ -1,11 +1,9 @@
 """The engine behind Triton's gRPC.
 
-Uses `token_ensemble`, `scored_ensemble` where scores of tokens are wanted, and `prompt_ensemble`
-where those of the prompt are, too; always as a stream (plain answers are collected by the caller):
-that is the only call a decoupled ensemble answers.
+Uses `token_ensemble`, and `scored_ensemble` where scores of tokens are wanted; always as a stream
+(plain answers are collected by the caller): that is the only call a decoupled ensemble answers.
 """
 
-import asyncio
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
 from dataclasses import replace
@@ -18,12 +16,11 @@ from numpy.typing import NDArray
 
 from mm_runtime.gateway.api.finish_reason import FinishReason
 from mm_runtime.gateway.api.scores import TokenScore
-from mm_runtime.gateway.backends.engine import Ended, EngineRequest, ScoredPrompt, Text
+from mm_runtime.gateway.backends.engine import Ended, EngineRequest, Text
 from mm_runtime.gateway.backends.token_text import Decode, TokenText
 from mm_runtime.gateway.backends.triton_client import Tensor, TritonClient, tensor_of
 from mm_runtime.gateway.backends.triton_errors import reported_error
 from mm_runtime.gateway.backends.triton_inputs import OLDER_NAMES, InputNames, build_inputs
-from mm_runtime.gateway.backends.triton_prompt_scores import PROMPT_OUTPUTS, read_prompt_scores
 from mm_runtime.gateway.backends.triton_scores import read_scores, scores_of
 from mm_runtime.gateway.backends.triton_stream import ReportedError, TritonStream
 from mm_runtime.gateway.errors import (
@@ -32,7 +29,6 @@ from mm_runtime.gateway.errors import (
     engine_failed,
     engine_unavailable,
 )
-from mm_runtime.repository.configs.prompt_ensemble import NAME as WITH_PROMPT
 from mm_runtime.repository.configs.scored_ensemble import NAME as SCORED
 from mm_runtime.repository.configs.tensorrt_llm import REUSED
 from mm_runtime.repository.configs.token_ensemble import IDS, LENGTH, LOGITS
@@ -97,9 +93,6 @@ class TritonEngine:
         async with aclosing(self._responses(request, inputs, *called)) as responses:
             async for together in responses:
                 cached = cached if answered else self._cached(together[0])
-                if request.scored_prompt is not None and not answered:
-                    found = await self._of_prompt(together[0], request.scored_prompt)
-                    yield Text("", 0, cached=cached, prompt=found)
                 answered = True
                 if not (scored or request.token_by_token):
                     tokens = [token for result in together for token in _tokens(result)]
@@ -136,17 +129,7 @@ class TritonEngine:
     def _called(self, request: EngineRequest) -> tuple[str, ...]:
         """Return the ensemble that a request takes, and the outputs that are read of it."""
         outputs = (IDS, LENGTH, *self._reported, *scores_of(request))
-        if request.scored_prompt is not None:
-            return (WITH_PROMPT, *outputs, *PROMPT_OUTPUTS)
         return (ENSEMBLE if request.likeliest is None else SCORED, *outputs)
-
-    async def _of_prompt(self, first: Any, prompt: ScoredPrompt) -> tuple[TokenScore, ...]:
-        """Return the scores of a request's prompt, which the first response has."""
-        assert self._codec is not None  # noqa: S101  # see `codec`
-        # In a thread: those of a long prompt take a tenth of a second, and other streams wait.
-        return await asyncio.to_thread(
-            read_prompt_scores, first, prompt.echo or "", prompt.likeliest, self._codec.spell
-        )
 
     def _decoder(self, request: EngineRequest) -> Decode:
         if not request.shows_special:
@@ -164,13 +147,7 @@ class TritonEngine:
                 yield from ((token, ()) for token in tokens)
                 continue
             assert self._codec is not None  # noqa: S101  # see `codec`
-            scores = read_scores(
-                result,
-                tokens,
-                request.likeliest,
-                self._codec.spell,
-                own_among=request.echoes_scored,
-            )
+            scores = read_scores(result, tokens, request.likeliest, self._codec.spell)
             yield from ((token, (score,)) for token, score in zip(tokens, scores, strict=True))
 
     async def first_logits(self, request: EngineRequest) -> NDArray[np.float32]:

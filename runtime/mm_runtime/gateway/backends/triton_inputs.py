@@ -20,7 +20,6 @@ from mm_runtime.repository.configs.gateway_inputs import (
     MIN_P,
     PROMPT_IDS,
     RETURN_LOG_PROBS,
-    SCORE_PROMPT,
     SPECTROGRAM,
 )
 from mm_runtime.serving.preprocess.media import NO_LENGTH
@@ -166,8 +165,6 @@ def _score_inputs(request: EngineRequest) -> list[Tensor]:
         wanted.append(Tensor(RETURN_LOG_PROBS, np.array([[True]], dtype=np.bool_)))
     if request.likeliest:
         wanted.append(Tensor(LIKELIEST, np.array([[request.likeliest]], dtype=np.int32)))
-    if (prompt := request.scored_prompt) is not None:
-        wanted.append(Tensor(SCORE_PROMPT, np.array([[prompt.likeliest]], dtype=np.int32)))
     return wanted
 
 

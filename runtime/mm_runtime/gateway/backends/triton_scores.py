@@ -28,12 +28,7 @@ def scores_of(request: EngineRequest) -> tuple[str, ...]:
 
 
 def read_scores(
-    result: Any,
-    tokens: Sequence[int],
-    likeliest: int,
-    spell: Spell,
-    *,
-    own_among: bool = False,
+    result: Any, tokens: Sequence[int], likeliest: int, spell: Spell
 ) -> list[TokenScore]:
     """Return the score of each token of a response's one beam.
 
@@ -42,7 +37,6 @@ def read_scores(
         tokens: of it.
         likeliest: how many others each token has beside itself.
         spell: of the tokenizer.
-        own_among: a token is the first one of those at its place, as in prompts.
 
     Raises:
         EngineFailedError: the response has fewer scores than tokens, or one that is no number.
@@ -64,11 +58,6 @@ def read_scores(
         others = [
             tuple(_score(int(token), value, spell) for token, value in row)
             for row in pairs.tolist()
-        ]
-    if own_among:
-        others = [
-            (_score(token, log_prob, spell), *beside)
-            for token, log_prob, beside in zip(tokens, found, others, strict=True)
         ]
     return [
         _score(token, log_prob, spell, beside)

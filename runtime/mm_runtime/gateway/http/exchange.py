@@ -12,7 +12,6 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from concurrent.futures import Executor
 from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
 from dataclasses import dataclass, replace
-from functools import partial
 from http import HTTPStatus
 from typing import Any
 from uuid import uuid4
@@ -30,7 +29,7 @@ from mm_edge.body import (
 )
 from mm_edge.body_budget import BodyBudget, BodyClaim
 from mm_edge.drain import Drain
-from mm_edge.json_text import encode, encode_in_parts
+from mm_edge.json_text import encode
 from mm_edge.key_limits import KeyClaim, KeyLimits
 from mm_edge.request_log import HEADER, note
 from mm_runtime.gateway.admission.fair_queue import Priority, Ticket
@@ -130,12 +129,11 @@ def shapes_of(
         "form": _form_of(request),
         "choices": request.prompts * request.choices,
         "likeliest": request.likeliest,
-        "prompt_likeliest": request.prompt_logprobs,
     }
     if not isinstance(request, ChatRequest):
         each = range(request.wanted_choices)
         before = [echo for echo in echoes for _ in each]
-        return TextCompletion(echoes=before, echoes_scored=bool(request.echo), **shape)
+        return TextCompletion(echoes=before, **shape)
     if isinstance(request, ResponsesChat):
         return ResponseAnswer(request, model=model, request_id=request_id, created=shape["created"])
     if request.offered and model.dialect is not None:
@@ -394,27 +392,16 @@ async def _send_complete(
     answers = Answers(request.choices, request.choices_each)
     async for event in events:
         match event:
-            case Piece(of_prompt=True):
-                answers.add_prompt(event.choice, event.text, event.scores)
             case Piece():
                 answers.add(event.choice, event.text, event.scores)
             case Ending():
                 answers.end(event.choice, event.reason)
             case Finished():
-                full = partial(shapes.full, answers.best(wanted), _usage_at_end(request, event))
-                if request.scores:
-                    await reply.send_encoded(200, await asyncio.to_thread(_encoded, full))
-                    continue
-                answer = full()
+                answer = shapes.full(answers.best(wanted), _usage_at_end(request, event))
                 if isinstance(answer, str):
                     await reply.send_text(answer)
                 else:
                     await reply.send_json(200, answer)
-
-
-def _encoded(full: Callable[[], object]) -> bytes:
-    """Return the JSON of an answer with scores of a prompt; for a thread."""
-    return encode_in_parts(full())
 
 
 async def _send_stream(
@@ -436,9 +423,7 @@ async def _send_stream(
                 tokens += event.tokens
                 if event.text or event.scores:
                     usage = _usage(request, tokens) if form.continuous else None
-                    pieces = partial(shapes.pieces, event.text, usage, event.choice, event.scores)
-                    # Scores of a long prompt take a tenth of a second, and other streams wait.
-                    unsent += await asyncio.to_thread(pieces) if event.of_prompt else pieces()
+                    unsent += shapes.pieces(event.text, usage, event.choice, event.scores)
                 if unsent:
                     await reply.send_events(*unsent)
                     unsent.clear()

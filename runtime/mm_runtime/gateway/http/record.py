@@ -71,8 +71,7 @@ class ExchangeRecord:
                 self._metrics.observe("mm_queue_seconds", event.waited_seconds)
             case Piece():
                 self._generated += event.tokens
-                if not event.of_prompt:
-                    self._tokens(time.monotonic(), event)
+                self._tokens(time.monotonic(), event)
             case Finished():
                 self._generated = event.completion_tokens
                 self._metrics.count("mm_output_tokens_total", event.completion_tokens)

@@ -16,9 +16,6 @@ MIN_P = "min_p"
 LIKELIEST = "likeliest_log_probs"
 """How many of the likeliest tokens have their log probability reported, at each place."""
 
-SCORE_PROMPT = "score_prompt"
-"""The same of each token of the prompt, whose own is reported too; without it nothing of it is."""
-
 GUIDE_TYPE, GUIDE = "guided_decoding_guide_type", "guided_decoding_guide"
 """The form of an answer."""
 

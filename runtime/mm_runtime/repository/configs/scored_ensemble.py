@@ -5,7 +5,7 @@ request, whatever its client wants.
 """
 
 from mm_runtime.repository.configs import token_ensemble
-from mm_runtime.repository.model_config import DataType, ModelConfig, Output, output
+from mm_runtime.repository.model_config import DataType, ModelConfig, output
 from mm_runtime.repository.values import RepositoryValues
 
 NAME = "scored_ensemble"
@@ -20,12 +20,8 @@ _OTHERS = (
 """Of the Reference engine: as many as requested for each new token, token after token."""
 
 
-def outputs(values: RepositoryValues) -> tuple[Output, ...]:
-    """Return what the gateway may request."""
-    others = _OTHERS if values.native is None else ()
-    return (*token_ensemble.TOKENS, *_OWN, *others, *token_ensemble.reused(values))
-
-
 def config(values: RepositoryValues) -> ModelConfig:
     """Return the ensemble's configuration."""
-    return token_ensemble.of(NAME, values, outputs(values))
+    others = _OTHERS if values.native is None else ()
+    made = (*token_ensemble.TOKENS, *_OWN, *others, *token_ensemble.reused(values))
+    return token_ensemble.of(NAME, values, made)

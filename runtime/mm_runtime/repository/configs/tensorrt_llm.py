@@ -32,7 +32,6 @@ OWN_INPUTS = (
     optional(SALT, DataType.STRING, 1),
     optional(gateway_inputs.MIN_P, DataType.FP32, 1),
     optional(gateway_inputs.LIKELIEST, DataType.INT32, 1),
-    optional(gateway_inputs.SCORE_PROMPT, DataType.INT32, 1),
 )
 RAW_IMAGES = (
     optional("prompt_text", DataType.STRING, 1),
@@ -53,24 +52,10 @@ LIKELIEST = (
     output("likeliest_ids", DataType.INT32, -1, -1),
     output("likeliest_values", DataType.FP32, -1, -1),
 )
-PROMPT_SCORES = (
-    output("prompt_token_ids", DataType.INT32, -1),
-    output("prompt_log_probs", DataType.FP32, -1),
-    output("prompt_ranks", DataType.INT32, -1),
-    output("prompt_likeliest_ids", DataType.INT32, -1, -1),
-    output("prompt_likeliest_values", DataType.FP32, -1, -1),
-)
-"""How likely each token of the prompt was, in the first response alone."""
-
 REUSED = output("reused_tokens", DataType.INT32, 1)
 """Tokens of a prompt that were known from earlier requests."""
 
-OWN_OUTPUTS = frozenset(
-    {
-        *("previous_ids", "is_last", REUSED.name),
-        *(one.name for one in (*LIKELIEST, *PROMPT_SCORES)),
-    }
-)
+OWN_OUTPUTS = frozenset({"previous_ids", "is_last", *(one.name for one in (*LIKELIEST, REUSED))})
 """Not upstream's: for postprocessing and the gateway, see there. TensorRT-LLM's own backend has
 none of them."""
 
@@ -168,7 +153,6 @@ OUTPUTS: tuple[Output, ...] = (
     output("batch_index", DataType.INT32, 1),
     output("sequence_index", DataType.INT32, 1),
     *LIKELIEST,
-    *PROMPT_SCORES,
     REUSED,
     output("context_phase_params", DataType.UINT8, -1),
     *MEASURED,

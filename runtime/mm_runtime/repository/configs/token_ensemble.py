@@ -16,7 +16,6 @@ from mm_runtime.repository.configs import ensemble, gateway_inputs
 from mm_runtime.repository.configs.tensorrt_llm import REUSED
 from mm_runtime.repository.model_config import (
     DataType,
-    Input,
     ModelConfig,
     Output,
     ensemble_model,
@@ -49,31 +48,23 @@ def config(values: RepositoryValues) -> ModelConfig:
     return of(NAME, values, outputs(values))
 
 
-def of(
-    name: str, values: RepositoryValues, made: tuple[Output, ...], own: tuple[Input, ...] = ()
-) -> ModelConfig:
+def of(name: str, values: RepositoryValues, made: tuple[Output, ...]) -> ModelConfig:
     """Return an ensemble of the gateway: some outputs of the language model, and no step after.
 
     Args:
         name: of the ensemble.
         values: of the engine.
         made: outputs of the language model.
-        own: inputs of it that no other ensemble has.
     """
     *steps, _ = ensemble.steps(values)
     *before, language_model = gateway_inputs.connected(tuple(steps), values)
-    last = replace(
-        language_model,
-        input_map={**language_model.input_map, **{one.name: one.name for one in own}},
-        output_map={one.name: one.name for one in made},
-    )
+    last = replace(language_model, output_map={one.name: one.name for one in made})
     return ensemble_model(
         name,
         max_batch_size=values.limits.max_batch_size,
         inputs=(
             *gateway_inputs.of_clients(ensemble.inputs(values), values),
             *gateway_inputs.inputs(values),
-            *own,
         ),
         outputs=made,
         steps=(*before, last),

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from mm_api.families.family import MOST_RECORDINGS
 from mm_runtime.serving.errors import RequestError
-from mm_runtime.serving.generate import prompt_tensors
-from mm_runtime.serving.generate.prompt_tensors import MOST_LIKELIEST
 from mm_runtime.serving.generate.request import (
     Beam,
     BeamOptions,
@@ -29,6 +27,9 @@ from mm_runtime.serving.prompts.words import PADDING, TokenWords, unpack_words
 from mm_runtime.serving.tensors import Tensors, required, scalar, single, texts
 
 Outputs = dict[str, NDArray[Any]]
+
+MOST_LIKELIEST = 20
+"""As OpenAI's API."""
 
 GUIDE = "guided_decoding_guide"
 
@@ -94,7 +95,6 @@ def read_request(
             likeliest=_read_likeliest(inputs, vocabulary_size),
             context_logits=bool(scalar(inputs, "return_context_logits")),
             generation_logits=bool(scalar(inputs, "return_generation_logits")),
-            prompt_likeliest=prompt_tensors.read_wanted(inputs, vocabulary_size),
         ),
         beams=_read_beams(inputs, max_beam_width),
         form=_read_form(inputs),
@@ -177,10 +177,6 @@ def _likeliest(piece: Piece, place: int, dtype: type) -> NDArray[Any]:
     return np.array([[[one[place] for one in piece.likeliest] or (PADDING,)]], dtype=dtype)
 
 
-def _of_prompt(name: str) -> Callable[[Piece, Sequence[int]], NDArray[Any]]:
-    return lambda piece, _: prompt_tensors.write(name, piece.prompt_scores)
-
-
 _WRITERS: Mapping[str, Callable[[Piece, Sequence[int]], NDArray[Any]]] = {
     "output_ids": lambda piece, _: np.array([[piece.ids or (PADDING,)]], dtype=np.int32),
     "sequence_length": lambda piece, _: np.array([[len(piece.ids)]], dtype=np.int32),
@@ -192,7 +188,6 @@ _WRITERS: Mapping[str, Callable[[Piece, Sequence[int]], NDArray[Any]]] = {
     "generation_logits": lambda piece, _: _logits(piece.generation_logits, 4),
     "likeliest_ids": lambda piece, _: _likeliest(piece, 0, np.int32),
     "likeliest_values": lambda piece, _: _likeliest(piece, 1, np.float32),
-    **{name: _of_prompt(name) for name in prompt_tensors.WRITERS},
     "reused_tokens": lambda piece, _: np.array([[piece.reused]], dtype=np.int32),
     "batch_index": lambda *_: np.zeros((1, 1), dtype=np.int32),
     "sequence_index": lambda *_: np.zeros((1, 1), dtype=np.int32),
@@ -224,7 +219,6 @@ def _write_beams(beams: tuple[Beam, ...]) -> Outputs:
         "generation_logits": np.zeros((1, 1, 1, 1), np.float32),
         "likeliest_ids": np.full((1, 1, 1), PADDING, dtype=np.int32),
         "likeliest_values": np.zeros((1, 1, 1), np.float32),
-        **{name: prompt_tensors.write(name, None) for name in prompt_tensors.WRITERS},
         "reused_tokens": np.zeros((1, 1), dtype=np.int32),
         "batch_index": np.zeros((1, 1), dtype=np.int32),
         "sequence_index": np.zeros((1, 1), dtype=np.int32),
@@ -256,7 +250,6 @@ def join_pieces(pieces: Sequence[Piece], prompt: tuple[int, ...] = ()) -> Piece:
         likeliest=tuple(one for piece in pieces for one in piece.likeliest),
         context_logits=last.context_logits,
         generation_logits=np.concatenate(logits) if logits else None,
-        prompt_scores=pieces[0].prompt_scores,
         reused=last.reused,
         beams=tuple(replace(beam, ids=(*prompt, *beam.ids)) for beam in last.beams),
     )

@@ -70,8 +70,6 @@ class Wanted:
 
     context_logits: bool = False
     generation_logits: bool = False
-    prompt_likeliest: int | None = None
-    """The same as `likeliest`, of each token of the prompt, beside its own; None: no scores."""
 
 
 class GuideKind(StrEnum):
@@ -221,26 +219,6 @@ class Beam:
 
 
 @dataclass(frozen=True)
-class PromptScores:
-    """How likely each token of a prompt was after those before it."""
-
-    ids: tuple[int, ...]
-    """Of the prompt."""
-
-    log_probs: NDArray[np.float32]
-    """[tokens], natural logarithms; of the first one 0, since nothing is before it."""
-
-    ranks: NDArray[np.int32]
-    """[tokens], 1 of the likeliest at its place; of the first one 0."""
-
-    likeliest: NDArray[np.int32]
-    """[tokens, as many as wanted], those at its place, the likeliest first; -1 at the first one."""
-
-    likeliest_log_probs: NDArray[np.float32]
-    """Of each of those."""
-
-
-@dataclass(frozen=True)
 class Piece:
     """Some more tokens of an answer."""
 
@@ -262,9 +240,6 @@ class Piece:
 
     generation_logits: NDArray[np.float32] | None = None
     """[tokens of this piece, vocabulary] when wanted."""
-
-    prompt_scores: PromptScores | None = None
-    """On the first piece when wanted."""
 
     reused: int = 0
     """Tokens of the prompt that were known from earlier requests and not computed."""
