@@ -53,7 +53,7 @@ fi
 # Offline and without isolation: the build backend is pinned in requirements/dev.txt.
 "$UV" pip install --quiet --python .venv/bin/python --offline --no-deps --no-build-isolation --editable . \
   || fail "installing the project itself (uv's message is above)"
-.venv/bin/python -c 'import mm_api, mm_ctl, mm_devcluster, mm_edge, mm_observability, mm_operator, mm_router, mm_runtime' \
+.venv/bin/python -c 'import mm_api, mm_ctl, mm_devcluster, mm_edge, mm_lab, mm_observability, mm_operator, mm_router, mm_runtime' \
   || fail "the installed project cannot be imported"
 echo "$wanted" > .venv/.stamp
 echo "environment ready after $((SECONDS - started)) s"

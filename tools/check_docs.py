@@ -20,6 +20,7 @@ PACKAGE_HOMES = {
     "mm_runtime": "runtime",
     "mm_devcluster": "devcluster",
     "mm_edge": "edge",
+    "mm_lab": "lab",
     "mm_observability": "observability",
     "mm_router": "router",
 }
@@ -29,7 +30,7 @@ _FENCED = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 _HEADING = re.compile(r"^#{1,6} +(.+?) *$", re.MULTILINE)
 _QUOTED = re.compile(r"`([^`\n]+)`")
 _FOLDERS = (
-    *("bench", "charts", "crds", "devcluster", "docs", "edge", "examples", "mmctl"),
+    *("bench", "charts", "crds", "devcluster", "docs", "edge", "examples", "lab", "mmctl"),
     *("observability", "operator", "requirements", "router", "runtime", "tests", "tools"),
 )
 _PATH = re.compile(rf"(?<![\w./$~-])(?:{'|'.join(_FOLDERS)})/[\w./*-]+")

@@ -51,7 +51,7 @@ STRICT: Final = (
 """Texts without any of the words, folders below included."""
 STRICT_CODE: Final = (
     *("crds", "operator", "mmctl", "runtime", "devcluster", "observability", "tools"),
-    *("tests", "bench"),
+    *("lab", "tests", "bench"),
 )
 """Folders whose code is without any of the words, identifiers included."""
 STRICT_NAMES: Final = ("examples",)

@@ -20,7 +20,7 @@ from mutation.coverage_map import CoverageMap
 from mutation.places import Place, break_at, places_of, sample
 
 ROOT = Path(__file__).resolve().parent.parent
-SOURCES = ("operator", "mmctl", "runtime", "crds", "devcluster", "observability")
+SOURCES = ("operator", "mmctl", "runtime", "crds", "devcluster", "observability", "lab")
 PACKAGES = (
     "operator/mm_operator/plan",
     "operator/mm_operator/children",
@@ -36,8 +36,9 @@ TESTS = (
     "tests/mm_api/checkpoint",
     "tests/mm_api/families",
     "tests/mm_ctl/commands",
-    "tests/mm_ctl/simulation",
     "tests/mm_ctl/uploading",
+    "tests/mm_lab/commands",
+    "tests/mm_lab/simulation",
     "tests/mm_operator/autoscaling",
     "tests/mm_operator/children",
     "tests/mm_operator/plan",

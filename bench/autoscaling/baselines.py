@@ -1,7 +1,7 @@
 """Other autoscalers, written again from their sources, as policies of the simulator.
 
 Each keeps its own default windows, ticks and limits; what its users choose, the target, is an
-argument and is swept. `tests/mm_ctl/simulation/test_baselines_are_faithful.py` holds them to
+argument and is swept. `tests/mm_lab/simulation/test_baselines_are_faithful.py` holds them to
 cases of their own test suites.
 """
 
@@ -9,9 +9,9 @@ import math
 from collections import deque
 from dataclasses import dataclass, field
 
-from mm_ctl.simulation.profile import ServiceProfile
-from mm_ctl.simulation.run import View
-from mm_ctl.simulation.score import Targets
+from mm_lab.simulation.profile import ServiceProfile
+from mm_lab.simulation.run import View
+from mm_lab.simulation.score import Targets
 from mm_operator.autoscaling import LatencyMetric, WorkCost
 from mm_operator.autoscaling.queue import work
 

@@ -30,14 +30,14 @@ from urllib.request import urlopen
 import yaml
 from fitting import FitError, Loop, fitted, lived, unseen
 
-from mm_ctl.loadtest import arrivals, drive
-from mm_ctl.loadtest.client import Client, connection
-from mm_ctl.loadtest.mix import Choice, Mix, Question, random_images
-from mm_ctl.loadtest.results import Result
-from mm_ctl.simulation import Request, ServiceProfile
-from mm_ctl.simulation.meters import Meters
-from mm_ctl.simulation.replica import Replica
-from mm_ctl.simulation.score import Targets
+from mm_lab.loadtest import arrivals, drive
+from mm_lab.loadtest.client import Client, connection
+from mm_lab.loadtest.mix import Choice, Mix, Question, random_images
+from mm_lab.loadtest.results import Result
+from mm_lab.simulation import Request, ServiceProfile
+from mm_lab.simulation.meters import Meters
+from mm_lab.simulation.replica import Replica
+from mm_lab.simulation.score import Targets
 from mm_operator.autoscaling import LatencyMetric
 
 HERE = Path(__file__).resolve().parent

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from mm_ctl.simulation import Request, ServiceProfile
-from mm_ctl.simulation.meters import Meters
-from mm_ctl.simulation.replica import Replica
-from mm_ctl.simulation.score import Targets
+from mm_lab.simulation import Request, ServiceProfile
+from mm_lab.simulation.meters import Meters
+from mm_lab.simulation.replica import Replica
+from mm_lab.simulation.score import Targets
 
 TIMES = (
     "prompt_seconds",

@@ -6,7 +6,7 @@ count little. Each line is a least-squares fit through the medians of its points
     .venv/bin/python bench/autoscaling/measure_demo.py
 
 writes `bench/autoscaling/results/demo.json` (every median, the fits and their worst residual) and
-`demo-profile.yaml` beside it, for `mmctl scaling simulate --profile`.
+`demo-profile.yaml` beside it, for `mm-lab simulate --profile`.
 """
 
 import argparse
@@ -28,7 +28,7 @@ import yaml
 from fitting import FitError, above_zero
 
 from mm_api.documents.serving_plan import ServingPlan
-from mm_ctl.simulation import ServiceProfile
+from mm_lab.simulation import ServiceProfile
 from mm_runtime.reference_engine.checkpoint import Checkpoint
 from mm_runtime.reference_engine.language_model import LanguageModel
 from mm_runtime.reference_engine.model import Part

@@ -7,12 +7,12 @@ from functools import lru_cache
 import baselines
 from traces import MINUTE, TRACES
 
-from mm_ctl.simulation import Faults, Plan, Request, Score, ServiceProfile, simulate
-from mm_ctl.simulation.constant import Constant
-from mm_ctl.simulation.profile import H100_CLASS
-from mm_ctl.simulation.run import SCRAPE_AGE_SECONDS, Policy
-from mm_ctl.simulation.score import Targets
-from mm_ctl.simulation.slo_policy import SloPolicy
+from mm_lab.simulation import Faults, Plan, Request, Score, ServiceProfile, simulate
+from mm_lab.simulation.constant import Constant
+from mm_lab.simulation.profile import H100_CLASS
+from mm_lab.simulation.run import SCRAPE_AGE_SECONDS, Policy
+from mm_lab.simulation.score import Targets
+from mm_lab.simulation.slo_policy import SloPolicy
 from mm_operator.autoscaling import LatencyMetric, LatencyObjective, Objectives, Tuning, WorkCost
 
 TARGETS = Targets(first_token_seconds=2.0, inter_token_seconds=0.1)

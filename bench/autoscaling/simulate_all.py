@@ -14,7 +14,7 @@ from pathlib import Path
 
 import runs
 
-from mm_ctl.simulation.profile import H100_CLASS
+from mm_lab.simulation.profile import H100_CLASS
 
 RESULT = Path(__file__).parent / "results" / "runs.jsonl"
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from mm_ctl.simulation.request import Request
+from mm_lab.simulation.request import Request
 
 _SERVEGEN = Path(__file__).parent / "data" / "servegen-mm-image.json"
 HEAVY = 3

@@ -1,7 +1,7 @@
 """Does a pod's memory grow? Half an hour at a fixed load, and a line fitted to what it holds.
 
-The real pair of a pod (gateway, tritonserver with the tiny model) is queried by `mmctl bench` in an
-open loop, one request in three without an image, half of the answers cut by their length. Every
+The real pair of a pod (gateway, tritonserver with the tiny model) is queried by `mm-lab bench` in
+an open loop, one request in three without an image, half of the answers cut by their length. Every
 ten seconds the memory of each process is read: heap and shared memory, no files. The slope is that
 of a least-squares line over the samples after the first fifth: until then pools and allocators find
 their size.
@@ -38,7 +38,7 @@ MIB = 1 << 20
 def load_command(pair: RealGateway, minutes: float, rate: float) -> list[str]:
     """Return the load generator's command."""
     return [
-        *(str(Path(sys.executable).parent / "mmctl"), "bench", f"{pair.url}/v1", "--quiet"),
+        *(str(Path(sys.executable).parent / "mm-lab"), "bench", f"{pair.url}/v1", "--quiet"),
         *("--rate", str(rate), "--duration", f"{int(minutes * 60)}s", "--images", "0:1,1:2"),
         *("--picture", str(IMAGES / "red-square.png"), "--prompt", "What is in the image?"),
         *("--max-tokens", "2:1,32:1", "--new-connections", "--seed", "5", "-o", "json"),

@@ -1,7 +1,6 @@
 """The command line for users: `mmctl`, also `kubectl mm`. No image holds it.
 
 Belongs here: what a person runs on a machine of their own (`commands`), a checkpoint's way into a
-claim (`uploading`), the load generator (`loadtest`) and the simulator of autoscaling
-(`simulation`). Must not: import kopf, or hold logic that the operator needs too. May import:
+claim (`uploading`). Must not: import kopf, or hold logic that the operator needs too. May import:
 `mm_api`, `mm_operator`; of mm_runtime the S3 client alone (`base.buckets`, `sources.address`).
 """

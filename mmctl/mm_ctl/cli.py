@@ -7,11 +7,11 @@ Exit codes: 0 success, 1 the cluster or the work failed, 2 the request or the do
 import argparse
 import asyncio
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import ModuleType
 
 from mm_ctl.commands import (
-    bench,
     compare,
     families,
     migrate,
@@ -33,7 +33,6 @@ COMMANDS = {
     "compare": compare,
     "scaling": scaling,
     "upload": upload,
-    "bench": bench,
 }
 FAILED = 1
 WRONG = 2
@@ -48,13 +47,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="kubectl mm" if called == "kubectl-mm" else "mmctl",
         description="Plans, validates, uploads for and explains MultimodalModel resources.",
     )
+    return run_command(parser, COMMANDS, arguments)
+
+
+def run_command(
+    parser: argparse.ArgumentParser,
+    modules: Mapping[str, ModuleType],
+    arguments: Sequence[str] | None,
+) -> int:
+    """Run the one of some commands that the arguments name, and return its exit code.
+
+    Each module has `HELP`, `configure` and `run`.
+    """
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for name, module in COMMANDS.items():
+    for name, module in modules.items():
         command = commands.add_parser(name, help=module.HELP, description=module.HELP)
         module.configure(command)
     options = parser.parse_args(arguments)
     try:
-        outcome = COMMANDS[options.command].run(options)
+        outcome = modules[options.command].run(options)
         return asyncio.run(outcome) if asyncio.iscoroutine(outcome) else int(outcome)
     except UsageError as error:
         print(f"{parser.prog}: {error}", file=sys.stderr)

@@ -7,7 +7,10 @@ from pathlib import Path, PurePosixPath
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
-SHIPPED = ("crds", "devcluster", "edge", "mmctl", "observability", "operator", "router", "runtime")
+SHIPPED = (
+    *("crds", "devcluster", "edge", "lab", "mmctl", "observability", "operator", "router"),
+    "runtime",
+)
 _QUOTED = re.compile(r"`([\w./-]+(?:\.py|\.yaml|/))`")
 
 

@@ -14,7 +14,7 @@ import pytest
 from mm_api.families import FAMILIES
 
 ROOT = Path(__file__).resolve().parents[2]
-SOURCES = ("crds", "operator", "mmctl", "runtime", "observability", "devcluster", "tools")
+SOURCES = ("crds", "operator", "mmctl", "runtime", "observability", "devcluster", "lab", "tools")
 REGISTRY = "crds/mm_api/families/"
 _SHARED = frozenset(
     {

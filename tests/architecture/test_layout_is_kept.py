@@ -14,6 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = [
     ROOT / "crds" / "mm_api",
     ROOT / "operator" / "mm_operator",
+    ROOT / "lab" / "mm_lab",
     ROOT / "mmctl" / "mm_ctl",
     ROOT / "runtime" / "mm_runtime",
     ROOT / "devcluster" / "mm_devcluster",
@@ -96,6 +97,14 @@ def test_no_file_names_a_registry_or_a_lock_with_addresses() -> None:
     ]
 
     assert tracked("uv.lock", "*/uv.lock", "poetry.lock") == []
+    assert named == []
+
+
+def test_no_image_holds_what_measures() -> None:
+    """Neither a Dockerfile nor a layer of code names the load generator and the simulator."""
+    recipes = tracked("*Dockerfile*", "devcluster/mm_devcluster/images/*.py")
+    assert len(recipes) > 10
+    named = [path for path in recipes if re.search(r"mm[_-]lab|lab/", path.read_text("utf-8"))]
     assert named == []
 
 

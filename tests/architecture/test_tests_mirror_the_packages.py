@@ -36,7 +36,7 @@ ELSEWHERE = {
 """Package -> whose tests run it instead of tests of its own."""
 
 ENTRANCES = frozenset(
-    {"mm_ctl/cli", "mm_devcluster/cluster", "mm_runtime/cli", "support/real_gateway"}
+    {"mm_ctl/cli", "mm_devcluster/cluster", "mm_lab/cli", "mm_runtime/cli", "support/real_gateway"}
 )
 """What a user or an image starts: a test that goes through one may look at any package behind.
 `support.real_gateway` starts both programs of a pod as `python -m mm_runtime`."""

@@ -139,7 +139,7 @@ async def _loaded(space: Space) -> dict[str, object]:
     """Load the model as a user would, and return the report."""
     address = f"http://{space.get('service', MODEL)['spec']['clusterIP']}/v1"
     process = await asyncio.create_subprocess_exec(
-        str(Path(sys.executable).parent / "mmctl"),
+        str(Path(sys.executable).parent / "mm-lab"),
         *("bench", address, "--users", "4", "--duration", LOAD, "--quiet", "-o", "json"),
         *("--images", "0:1,1:3", "--max-tokens", "16", "--picture-size", "56"),
         stdout=asyncio.subprocess.PIPE,

@@ -162,7 +162,8 @@ def walk(
     try:
         follower.until("the limit is not rolled out", follower.rolled_out, ROLLOUT_SECONDS)
         follower.done.replicas = [1]
-        client = Client((mmctl, "bench", follower.address(), *QUESTIONS), target.environment)
+        program = str(Path(sys.executable).parent / "mm-lab")
+        client = Client((program, "bench", follower.address(), *QUESTIONS), target.environment)
         follower.done.rate = round(OVERLOAD * capacity(client, _slots(before), CALIBRATION_SECONDS))
         with monitoring.running(target) as prometheus:
             report(f"Prometheus at {prometheus}")

@@ -15,19 +15,19 @@ BENCH_SECONDS = 600
 
 
 def main() -> int:
-    """Forward a port to the model and load it; the exit code is that of `mmctl bench`."""
+    """Forward a port to the model and load it; the exit code is that of `mm-lab bench`."""
     parser = argparse.ArgumentParser(prog="demo-bench", description=__doc__)
     parser.add_argument("--cluster", default=settings.Options.cluster)
     parser.add_argument("--family", choices=settings.FAMILIES, default=settings.FIRST)
     parser.add_argument("--scenario", default="dashinfer")
     options = parser.parse_args()
     model = settings.FAMILIES[options.family].model
-    mmctl = str(Path(sys.executable).parent / "mmctl")
+    program = str(Path(sys.executable).parent / "mm-lab")
     try:
         found = cluster.info(options.cluster)
         target = Target(found.name, found.kubeconfig, found.kubectl)
         with forwarded(target, model) as address:
-            command = [mmctl, "bench", f"{address}/v1", "--scenario", options.scenario]
+            command = [program, "bench", f"{address}/v1", "--scenario", options.scenario]
             return subprocess.run(command, check=False, timeout=BENCH_SECONDS).returncode
     except (DevClusterError, subprocess.TimeoutExpired) as error:
         print(f"error: {error}", file=sys.stderr)

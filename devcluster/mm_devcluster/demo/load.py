@@ -1,4 +1,4 @@
-"""Open-loop load by `mmctl bench`, in stretches that overlap, so that progress is visible.
+"""Open-loop load by `mm-lab bench`, in stretches that overlap, so that progress is visible.
 
 One long run would report its percentiles at its end only. Each stretch is a run of its own; the
 next one begins when the arrivals of the last are over, and does not wait for its answers.
@@ -30,7 +30,7 @@ END_SECONDS = REQUEST_SECONDS + 60.0
 
 @dataclass(frozen=True)
 class Client:
-    """`mmctl bench` against one endpoint.
+    """`mm-lab bench` against one endpoint.
 
     Attributes:
         command: the program with what every run has in common.
@@ -137,10 +137,10 @@ class Load:
         except subprocess.TimeoutExpired:
             process.kill()
             process.communicate()
-            self.problems.append("a run of mmctl bench did not end")
+            self.problems.append("a run of mm-lab bench did not end")
             return
         if process.returncode:
-            self.problems.append(f"mmctl bench: {words.strip()[-300:]}")
+            self.problems.append(f"mm-lab bench: {words.strip()[-300:]}")
         else:
             self.stretches.append(Stretch(began, json.loads(output)))
 

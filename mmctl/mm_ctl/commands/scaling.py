@@ -1,13 +1,12 @@
-"""`mmctl scaling`: why a model has the replicas it has, and what a spec would do with a trace."""
+"""`mmctl scaling explain NAME`: why a model has the replicas it has."""
 
 import argparse
 import json
 
-from mm_ctl.commands import scaling_simulation
 from mm_ctl.commands.scaling_explanation import explain
 from mm_ctl.connection import add_connection_options, read_model
 
-HELP = "explain the replicas of a model, or simulate the autoscaling of a spec"
+HELP = "explain the replicas of a model"
 EXPLAIN = "explain why a model has the replicas it has, and what would change that"
 WELL, NOT_THERE = 0, 1
 
@@ -19,14 +18,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     words.add_argument("name", help="name of the MultimodalModel")
     words.add_argument("-o", "--output", choices=["text", "json"], default="text")
     add_connection_options(words)
-    help_ = scaling_simulation.HELP
-    scaling_simulation.configure(commands.add_parser("simulate", help=help_, description=help_))
 
 
 async def run(options: argparse.Namespace) -> int:
-    """Print the explanation, or the simulation."""
-    if options.scaling_command == "simulate":
-        return scaling_simulation.run(options)
+    """Print the explanation."""
     model = await read_model(options)
     if model is None:
         return NOT_THERE

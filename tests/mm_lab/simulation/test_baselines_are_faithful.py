@@ -1,0 +1,136 @@
+"""The baselines of the bench give what their own projects' tests expect of the originals."""
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from mm_lab.simulation.score import Targets
+
+
+def _load() -> ModuleType:
+    path = Path(__file__).parents[3] / "bench" / "autoscaling" / "baselines.py"
+    spec = importlib.util.spec_from_file_location("bench_baselines", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module
+
+
+baselines = _load()
+
+
+@pytest.mark.parametrize(
+    ("expected", "ready", "value", "target"),
+    [
+        pytest.param(2, 1, 8600, 4400, id="ScaleUpCMExternal"),
+        pytest.param(3, 5, 8600, 14334, id="ScaleDownCMExternal"),
+        pytest.param(3, 3, 8600, 8888, id="ToleranceCMExternal"),
+    ],
+)
+def test_hpa_value(expected: int, ready: int, value: float, target: float) -> None:
+    """Cases of Kubernetes' `replica_calculator_test.go` for metrics of type `Value`."""
+    assert expected == baselines.hpa_value(ready, value, target)
+
+
+@pytest.mark.parametrize(
+    ("expected", "current", "value", "target"),
+    [
+        pytest.param(4, 3, 8600, 2150, id="ScaleUpPerPodCMExternal"),
+        pytest.param(3, 5, 8600, 2867, id="ScaleDownPerPodCMExternal"),
+        pytest.param(4, 4, 8600, 2200, id="TolerancePerPodCMExternal"),
+    ],
+)
+def test_hpa_average_value(expected: int, current: int, value: float, target: float) -> None:
+    """Cases of the same file for metrics of type `AverageValue`."""
+    assert expected == baselines.hpa_average(current, value, target)
+
+
+@pytest.mark.parametrize(
+    ("expected", "current", "use", "up_rate", "down_rate"),
+    [
+        pytest.param(3, 2, 45, 2, 2, id="basic_scale_up"),
+        pytest.param(3, 2, 35, 2, 2, id="scale_up_upto_ceiling"),
+        pytest.param(4, 2, 90, 2, 2, id="scale_up_upto_max_scale_up"),
+        pytest.param(5, 2, 90, 2.5, 2, id="scale_up_upto_max_scale_up_ceiling"),
+        pytest.param(4, 6, 20, 2, 2, id="basic_scale_down"),
+        pytest.param(4, 6, 18, 2, 2, id="scale_down_upto_ceiling"),
+        pytest.param(3, 6, 10, 2, 2, id="scale_down_upto_max_scale_down"),
+        pytest.param(2, 6, 5, 2, 2.5, id="scale_down_upto_max_scale_down_floor"),
+        pytest.param(2, 2, 33, 2, 2, id="no_scaling_as_within_up_tolerance"),
+        pytest.param(2, 2, 27, 2, 2, id="no_scaling_as_within_down_tolerance"),
+    ],
+)
+def test_apa(expected: int, current: int, use: float, up_rate: float, down_rate: float) -> None:
+    """All cases of AIBrix' `apa_test.go`, target 30."""
+    assert expected == baselines.apa(current, use / 30, up_rate=up_rate, down_rate=down_rate)
+
+
+def test_kpa_follows_the_stable_window() -> None:
+    """`StableModeIncreaseWithConcurrencyDefault`, `StableModeDecrease`."""
+    up = baselines.Kpa(10, max_up_rate=10, max_down_rate=10)
+    down = baselines.Kpa(10, max_up_rate=10, max_down_rate=10)
+
+    assert [up.scale(0, 1, 50, 10), up.scale(2, 1, 100, 10)] == [5, 10]
+    assert [down.scale(0, 8, 100, 100), down.scale(2, 8, 50, 50)] == [10, 5]
+
+
+def test_kpa_panics_and_comes_down() -> None:
+    """`UnpanicAfterSlowIncrease`: from 10 to 25 pods at once, and out after a window."""
+    kpa = baselines.Kpa(1, max_up_rate=10, max_down_rate=10)
+
+    assert kpa.scale(0, 10, 11, 25) == 25
+    assert kpa.scale(30, 40, 30, 41) == 41
+    assert kpa.panic_since == 0
+    assert kpa.scale(62, 55, 50, 56) == 50
+    assert kpa.panic_since is None
+
+
+def test_kpa_extends_a_panic() -> None:
+    """`TestAutoscalerExtendPanicWindow`: still surging after half of the window."""
+    kpa = baselines.Kpa(1, max_up_rate=10, max_down_rate=10)
+    kpa.scale(0, 10, 11, 25)
+
+    assert kpa.scale(30, 40, 30, 80) == 80
+    assert kpa.panic_since == 30
+
+
+@pytest.mark.parametrize(
+    ("expected", "first_tokens", "inter_tokens", "safe"),
+    [
+        pytest.param(4, [3.0, 2.5, 2.1], [0.02] * 3, True, id="all-late"),
+        pytest.param(3, [3.0, 2.5, 0.1], [0.02] * 3, False, id="one-is-not-late"),
+        pytest.param(4, [0.1] * 3, [0.2] * 3, False, id="all-slow"),
+        pytest.param(2, [0.1] * 3, [0.02] * 3, True, id="one-less-is-safe"),
+        pytest.param(3, [0.1] * 3, [0.02] * 3, False, id="one-less-is-not"),
+    ],
+)
+def test_dynamo_load(
+    expected: int,
+    first_tokens: list[float],
+    inter_tokens: list[float],
+    safe: bool,  # noqa: FBT001 (a column of the table)
+) -> None:
+    """Dynamo's load loop: one more when all miss, one less when consolidation holds."""
+    assert expected == baselines.dynamo_load(
+        3, first_tokens, inter_tokens, targets=Targets(2.0, 0.1), can_remove=safe
+    )
+
+
+@pytest.mark.parametrize(
+    ("expected", "ready", "pending", "demand"),
+    [
+        pytest.param(2, 2, 0, 80, id="between-the-thresholds"),
+        pytest.param(3, 2, 0, 90, id="above-up"),
+        pytest.param(3, 2, 1, 90, id="pending-counts"),
+        pytest.param(1, 2, 0, 30, id="below-down"),
+        pytest.param(3, 2, 1, 30, id="nothing-goes-while-pending"),
+    ],
+)
+def test_wva(expected: int, ready: int, pending: int, demand: float) -> None:
+    """The universal thresholds of llm-d's workload-variant-autoscaler at 0.85 and 0.70."""
+    assert expected == baselines.wva(ready, pending, demand, capacity=50, up=0.85, down=0.70)

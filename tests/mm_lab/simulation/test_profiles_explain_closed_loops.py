@@ -1,0 +1,85 @@
+"""A simulated replica is fitted to what users saw, and says so when that cannot be."""
+
+import importlib
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from mm_lab.simulation import ServiceProfile
+
+FOLDER = Path(__file__).parents[3] / "bench" / "autoscaling"
+TRUE = ServiceProfile(
+    name="true",
+    prompt_seconds=0.004,
+    image_token_seconds=0.0002,
+    text_token_seconds=0.00005,
+    step_seconds=0.002,
+    step_seconds_per_request=0.001,
+    slots=4,
+    queue_size=64,
+    cold_start_seconds=0.0,
+    beside_seconds=0.012,
+)
+MIXED = tuple((16 * (number % 2), 30 + 100 * (number % 3), 4 + number % 9) for number in range(60))
+
+
+@pytest.fixture
+def fitting(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """Return the module that fits; it is a plain module beside the bench."""
+    monkeypatch.syspath_prepend(str(FOLDER))
+    return importlib.import_module("fitting")
+
+
+def test_a_fit_predicts_loops_that_it_has_not_seen(fitting: ModuleType) -> None:
+    """Fitted to one, four and twelve users, it reports what two and sixteen will see."""
+    shapes = [((0, 31, 6),) * 8, ((0, 231, 6),) * 8, ((16, 31, 6),) * 8]
+    seen = [(1, shape) for shape in shapes] + [(users, MIXED) for users in (1, 4, 12)]
+    loops = [
+        fitting.Loop(users, contents, *fitting.lived(TRUE, contents, users))
+        for users, contents in seen
+    ]
+
+    found, off = fitting.fitted(loops, name="found", slots=4, queue_size=64)
+
+    assert off < 1.03
+    for users in (2, 16):
+        expected = fitting.lived(TRUE, MIXED, users)
+        assert fitting.lived(found, MIXED, users) == pytest.approx(expected, rel=0.1)
+
+
+def test_what_is_spent_side_by_side_fills_no_replica(fitting: ModuleType) -> None:
+    """A user alone waits for it; sixteen get as much done as without it."""
+    contents = ((0, 0, 1),) * 160
+    first = fitting.lived(TRUE, contents, 1)
+    crowd = fitting.lived(TRUE, contents, 16)
+
+    assert first[1] == pytest.approx(0.016)
+    assert crowd[0] == pytest.approx(1 / 0.004, rel=0.05)
+
+
+@pytest.mark.parametrize("seconds", [0.0, -0.0003])
+def test_a_time_of_zero_or_less_is_an_error_with_a_message(
+    fitting: ModuleType, seconds: float
+) -> None:
+    """Noise may say that work takes no time; a profile may not."""
+    with pytest.raises(fitting.FitError, match=r"a step of no requests comes out at .* quiet"):
+        fitting.above_zero("a step of no requests", seconds)
+
+
+def test_nothing_measured_is_an_error_with_a_message(fitting: ModuleType) -> None:
+    """A server that answered no one has no profile."""
+    with pytest.raises(fitting.FitError, match="no closed loop was answered"):
+        fitting.fitted([], name="none", slots=4, queue_size=64)
+
+
+def test_times_that_drown_in_noise_are_reported(fitting: ModuleType) -> None:
+    """A token that costs next to nothing is named, instead of silently being zero."""
+    tiny = ServiceProfile(
+        "tiny", 0.004, 0.0002, 2e-7, 0.002, 0.001, 4, 64, cold_start_seconds=0, beside_seconds=0.01
+    )
+
+    assert fitting.unseen(tiny) == [
+        "text_token_seconds comes out at 2.0e-07 s: too short to be distinguished from noise here"
+    ]
+    assert fitting.unseen(TRUE) == []
