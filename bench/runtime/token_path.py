@@ -198,7 +198,7 @@ def compare(options: argparse.Namespace, folder: Path) -> Mapping[str, Any]:
     manifest = EngineManifest.from_json(built.manifest.read_bytes())
     # The answers that a build keeps are not those of a model that computes nothing.
     files = [one for one in manifest.files if one.path != EVALUATION_NAME]
-    unanswered = manifest.model_copy(update={"golden": None, "files": files})
+    unanswered = manifest.model_copy(update={"files": files})
     built.manifest.write_text(unanswered.to_json())
     change_serving(built.serving, gateway={"max_concurrency": batch, "max_queue_size": 4 * batch})
     versions = {"now": [ROOT / "runtime", ROOT / "crds"]}

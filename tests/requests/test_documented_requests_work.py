@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from mm_runtime.gateway.warmup.evaluation import read_comparison
 from support.build_plans import change_serving, serving_plan
 from support.documented_requests import PAGES, USUAL, Example, all_examples, examples
 from support.families.pipeline import build
@@ -42,11 +43,11 @@ def usual(
 def tiny_t5(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Addresses]:
     """A server of the trained T5 that searches with two beams, and its gateway.
 
-    The gateway is ready, so the server has answered the golden prompt as the engine did.
+    The gateway is ready, so the server has answered as the checkpoint does.
     """
     folder = tmp_path_factory.mktemp("tiny-t5")
-    directory = build(TINY_T5, folder / "store", requested=True)
-    assert directory.manifest.golden is not None
+    directory = build(TINY_T5, folder / "store", evaluated=True)
+    assert read_comparison(directory.root, directory.manifest) is not None
     plan = serving_plan(directory.manifest.fingerprint, bls_instances=1)
     engine = BuiltEngine(directory.root, folder / "serving.json")
     engine.serving.write_text(plan.to_json())

@@ -1,8 +1,8 @@
 """The manifest of a built engine: the last file a build writes, and all that serving trusts."""
 
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import AwareDatetime, Field
+from pydantic import AwareDatetime, Field, model_validator
 
 from mm_api.base import Document
 from mm_api.documents.build_plan import BuildPlan
@@ -51,31 +51,6 @@ class GpuIdentity(Document):
     compute_capability: str
 
 
-class GoldenPrompt(Document):
-    """A golden answer: a prompt of the build and the engine's certain first tokens."""
-
-    text: str = Field(
-        description="As Triton's `text_input` takes it; of audio, the decoder's prefix."
-    )
-    images: Literal[0, 1] = Field(
-        validation_alias="pictures",
-        serialization_alias="pictures",
-        description="The image is the runtime's own; 0: an engine that takes none.",
-    )
-    audio_clips: Literal[1] | None = Field(
-        default=None,
-        validation_alias="sounds",
-        serialization_alias="sounds",
-        description="The audio is the runtime's own; None: an engine that takes none.",
-    )
-    tokens: list[int] = Field(
-        min_length=1,
-        description="The first tokens of the greedy answer, each ahead of the next likely one by "
-        "more than processors differ.",
-    )
-    answer: str = Field(description="Their text.")
-
-
 class EngineManifest(Document):
     """Everything needed to serve one engine."""
 
@@ -90,8 +65,11 @@ class EngineManifest(Document):
         default=None, description="None for an engine that needs no GPU."
     )
     verification: Verification | None = None
-    golden: GoldenPrompt | None = Field(
-        default=None,
-        description="What pods must answer before they are Ready. None: the build could not run "
-        "the engine, and any answer will do.",
-    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_golden(cls, fields: Any) -> Any:
+        """Leave out `golden`: earlier builds recorded an answer there, which nothing compares."""
+        if not isinstance(fields, dict):
+            return fields
+        return {name: value for name, value in fields.items() if name != "golden"}

@@ -4,7 +4,6 @@ from mm_api.documents.build_plan import BuildPlan
 from mm_api.documents.trtllm_build import CUSTOM_PRODUCT
 from mm_api.evaluation import evaluation_cost
 from mm_api.families import FAMILIES
-from mm_api.golden import golden_answer_bytes, records_golden_answer
 from mm_api.v1alpha1 import Gpu, MultimodalModelSpec, RuntimeGpu
 from mm_operator.model import EnginePlan
 from mm_operator.plan.engine.export_memory import export_bytes
@@ -49,17 +48,13 @@ def building_requests(plan: BuildPlan) -> dict[str, str]:
 
     Upstream's converters and the quantizer read the entire checkpoint into host memory. Without
     commands weights are copied file by file, and only the vision half is loaded (in float32, and
-    several times over: the exporter), or an entire engine for its golden answer. The evaluation
-    follows all of it.
+    several times over: the exporter). The evaluation follows all of it.
     """
     needed = _BUILD_BYTES
     if plan.trtllm is not None or plan.quantization is not None:
         needed += plan.facts.weight_bytes
-    else:
-        if records_golden_answer(plan):
-            needed = max(needed, golden_answer_bytes(plan))
-        if plan.engine.backend == "Reference" and plan.engine.vision is not None:
-            needed = max(needed, export_bytes(plan.facts, FAMILIES[plan.facts.family]))
+    elif plan.engine.backend == "Reference" and plan.engine.vision is not None:
+        needed = max(needed, export_bytes(plan.facts, FAMILIES[plan.facts.family]))
     if plan.quantization is not None:  # the quantized weights beside those that are left
         needed += plan.facts.weight_bytes // 2
     if (cost := evaluation_cost(plan.engine, plan.facts)) is not None:

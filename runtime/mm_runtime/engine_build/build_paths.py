@@ -130,11 +130,6 @@ class BuildPaths:
         return self.work / "verification.json"
 
     @property
-    def golden(self) -> Path:
-        """What the engine answered to a question of the build's (`GoldenPrompt`)."""
-        return self.work / "golden.json"
-
-    @property
     def evaluation(self) -> Path:
         """The checkpoint's own answers (`Evaluation`), part of the engine."""
         return self.unfinished / EVALUATION_NAME

@@ -10,7 +10,6 @@ from mm_api.documents.engine_manifest import (
     MANIFEST_NAME,
     EngineFile,
     EngineManifest,
-    GoldenPrompt,
     StepRecord,
     Verification,
 )
@@ -63,9 +62,6 @@ def seal(
     verification = None
     if paths.verification.is_file():
         verification = Verification.from_json(paths.verification.read_bytes())
-    golden = None
-    if paths.golden.is_file():
-        golden = GoldenPrompt.from_json(paths.golden.read_bytes())
     tools = None
     if paths.tools.is_file():
         tools = ToolReport.from_json(paths.tools.read_bytes())
@@ -78,7 +74,6 @@ def seal(
         versions=_versions() | (tools.versions if tools else {}),
         gpu=tools.gpu if tools else None,
         verification=verification,
-        golden=golden,
     )
     write_durably(paths.unfinished / MANIFEST_NAME, manifest.to_json(indent=1) + "\n")
     paths.unfinished.rename(paths.engine)

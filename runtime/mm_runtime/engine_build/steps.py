@@ -3,7 +3,6 @@
 from mm_api.documents.build_plan import BuildPlan
 from mm_api.documents.build_result import BuildReason
 from mm_api.families import FAMILIES
-from mm_api.golden import records_golden_answer
 from mm_runtime.engine_build.evaluation_steps import evaluation_steps
 from mm_runtime.engine_build.staging_steps import staging_steps
 from mm_runtime.engine_build.step import Step, module_step
@@ -56,16 +55,6 @@ def steps(plan: BuildPlan) -> tuple[Step, ...]:
                 "compare the names and shapes of all weights with the checkpoint's class",
                 inputs=("engine/llm",),
                 outputs=(),
-            )
-        )
-    if engine.vision is None and records_golden_answer(plan):
-        chosen.append(
-            module_step(
-                plan,
-                "golden-prompt",
-                "send the engine a prompt, keep the answer that pods must give",
-                inputs=("engine/llm",),
-                outputs=("golden.json",),
             )
         )
     if engine.vision is not None:

@@ -204,7 +204,6 @@ def build_gateway(
         metrics,
         most_pixels=plan.max_image_pixels,
         request_seconds=plan.request_timeout_seconds,
-        golden=manifest.golden,
         comparison=read_comparison(engine_dir, manifest),
     )
     drain = Drain()

@@ -1,4 +1,4 @@
-"""The images of the project's own requests (warm-up, golden answer, evaluation)."""
+"""The images of the project's own requests (warm-up, evaluation)."""
 
 from collections.abc import Sequence
 

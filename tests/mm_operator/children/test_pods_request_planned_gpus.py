@@ -68,22 +68,22 @@ def test_encoders_in_pods_of_their_own_take_one_gpu(
         pytest.param(
             {"weight_bytes": 240 << 20, "dtype": "bfloat16", "parameters": 120 << 20},
             "1234Mi",
-            id="requested-in-another-dtype",
+            id="computed-in-another-dtype",
         ),
         pytest.param(
             {"weight_bytes": 240 << 20, "dtype": "float32", "parameters": 60 << 20},
             "1024Mi",
-            id="requested-as-stored",
+            id="computed-as-stored",
         ),
         pytest.param(
             {"weight_bytes": 600 << 20, "dtype": "bfloat16", "parameters": 300 << 20},
             "2314Mi",
-            id="too-large-for-a-golden-answer",
+            id="more-than-the-export",
         ),
     ],
 )
-def test_a_build_sets_aside_what_its_question_takes(facts: dict[str, Any], expected: str) -> None:
-    """A text-to-text engine is loaded entire by the build that queries it."""
+def test_a_build_sets_aside_what_its_evaluation_takes(facts: dict[str, Any], expected: str) -> None:
+    """The build loads all of a text-to-text engine to compute its answers."""
     plan = plan_of(facts_of("t5").model_copy(update=facts))
     assert expected == building_requests(plan)["memory"]
 

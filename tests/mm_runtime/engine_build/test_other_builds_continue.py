@@ -11,12 +11,15 @@ from mm_api.documents.build_result import BuildReason, BuildResult
 from mm_runtime.base import manifest as manifests
 from mm_runtime.engine_build import commands
 from mm_runtime.engine_build.steps import steps
+from mm_runtime.inspect.checkpoint import InspectOptions, inspect
 from support import many_steps
 from support.build_sites import Site
 from support.families.images import write
+from support.families.pipeline import plan_of
 from support.killed_builders import run_builder
 from support.small_disk import fill, small_disk
 from support.staging_sites import StagingSite, staging_site
+from support.tiny_t5 import CHECKPOINT as TINY_T5
 from support.trtllm_sites import TrtllmSite
 
 Either = Site | StagingSite | TrtllmSite
@@ -30,7 +33,7 @@ SECONDS = 300
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
 
-@pytest.fixture(params=["reference", "rtx", "staged", "quantized", "adapters", "whisper"])
+@pytest.fixture(params=["reference", "text", "rtx", "staged", "quantized", "adapters", "whisper"])
 def undisturbed(request: pytest.FixtureRequest, tmp_path: Path) -> Either:
     """A site where nothing was built yet."""
     if request.param == "staged":
@@ -39,10 +42,19 @@ def undisturbed(request: pytest.FixtureRequest, tmp_path: Path) -> Either:
         return quantized_qwen2_vl(tmp_path / "quantized")
     if request.param == "adapters":
         return many_steps.quantized_llava(tmp_path / "adapters")
+    if request.param == "text":
+        return text_site(tmp_path / "text")
     if request.param == "whisper":
         return many_steps.whisper(tmp_path / "whisper")
     site: Site = request.getfixturevalue("vision_site")
     return _with_an_engine(site) if request.param == "rtx" else site
+
+
+def text_site(folder: Path) -> Site:
+    """Return the site of an engine without images."""
+    store = folder / "store"
+    store.mkdir(parents=True)
+    return Site(TINY_T5, plan_of(inspect(TINY_T5, InspectOptions())), store)
 
 
 def quantized_qwen2_vl(folder: Path) -> StagingSite:
@@ -125,6 +137,7 @@ def test_no_step_is_missing(tmp_path: Path) -> None:
         staging_site(tmp_path / "quantized", engine={"quantization": "FP8"}),
         many_steps.quantized_llava(tmp_path / "adapters"),
         many_steps.whisper(tmp_path / "whisper"),
+        text_site(tmp_path / "text"),
     )
     survived = {step.module for site in sites for step in steps(site.plan)}
     folder = Path(commands.__file__).parent
@@ -134,5 +147,4 @@ def test_no_step_is_missing(tmp_path: Path) -> None:
         if "    run_step(" in path.read_text()
     }
     vision = {"export_vision", "verify_vision", "build_vision"}  # of the Reference engine
-    beside = {"golden_prompt"}  # test_engines_without_vision_keep_an_answer.py
-    assert {f"{commands.__name__}.{name}" for name in vision | beside} == known - survived
+    assert {f"{commands.__name__}.{name}" for name in vision} == known - survived

@@ -5,30 +5,17 @@ from functools import partial
 from pathlib import Path
 
 import httpx
-import numpy as np
 import pytest
 
-from mm_api.documents.engine_manifest import EngineManifest, GoldenPrompt
 from mm_runtime.base import early_probes
 from mm_runtime.gateway.errors import EngineFailedError
-from mm_runtime.gateway.wiring import Gateway, build_gateway
-from mm_runtime.serving.preprocess.audio.tones import sample_audio
 from support.eventually import eventually_async
 from support.gateways import (
     Running,
     serve,
     toy_gateway,
-    toy_manifest,
-    toy_serving,
-    write_processor,
 )
-from support.real_gateway import RealGateway
 from support.scripted_engine import ScriptedEngine
-from support.tiny_llava import BuiltEngine
-
-GOLDEN = GoldenPrompt(text="What is it?", images=1, tokens=[7, 8], answer="a red")
-WITHOUT_IMAGES = GOLDEN.model_copy(update={"images": 0})
-OF_AN_AUDIO_CLIP = WITHOUT_IMAGES.model_copy(update={"audio_clips": 1})
 
 
 async def _status(running: Running) -> int:
@@ -107,72 +94,3 @@ async def test_an_answer_without_a_token_is_no_proof(tmp_path: Path) -> None:
         await eventually_async(lambda: len(engine.requests) == 2)
         assert await _status(running) == 503
         watching.cancel()
-
-
-def golden_gateway(folder: Path, engine: ScriptedEngine, golden: GoldenPrompt) -> Gateway:
-    """Return a gateway of an engine that has answered a question when it was built."""
-    write_processor(folder)
-    return build_gateway(
-        manifest=toy_manifest().model_copy(update={"golden": golden}),
-        serving=toy_serving(),
-        engine_dir=folder,
-        engine=engine,
-        auth_token_file=None,
-    )
-
-
-@pytest.mark.parametrize(
-    "golden",
-    [
-        pytest.param(GOLDEN, id="image"),
-        pytest.param(WITHOUT_IMAGES, id="text"),
-        pytest.param(OF_AN_AUDIO_CLIP, id="audio"),
-    ],
-)
-async def test_the_golden_prompt_is_answered_as_at_the_build(
-    tmp_path: Path, golden: GoldenPrompt
-) -> None:
-    """An engine that answers otherwise than when it was built is not ready, and both are shown."""
-    engine = ScriptedEngine(pieces=("a", " blue"))
-    gateway = golden_gateway(tmp_path, engine, golden)
-    async with serve(gateway) as running:
-        watching = asyncio.create_task(gateway.warm_up.watch())
-
-        async def reported() -> bool:
-            async with httpx.AsyncClient(base_url=running.url, timeout=60) as client:
-                detail = (await client.get("/readyz")).json().get("detail", "")
-            return "the answer is 'a blue'; when the engine was built it was 'a red'" in detail
-
-        await eventually_async(reported)
-        assert await _status(running) == 503
-        engine.pieces = ("a", " red", " square")
-        await eventually_async(partial(_is_ready, running))
-        watching.cancel()
-
-    requested = [one for one in engine.requests if one.prompt == GOLDEN.text]
-    assert {(len(one.images), one.max_tokens, one.sampling.temperature) for one in requested} == {
-        (golden.images, 2, 0)
-    }
-    for one in requested:
-        received = one.audio is not None and np.array_equal(one.audio, sample_audio())
-        assert received == (golden.audio_clips == 1)
-
-
-def test_a_question_without_an_audio_clip_is_written_as_before() -> None:
-    """Manifests from before audio was sent are read, and written byte by byte as they were."""
-    written = '{"text":"What is it?","pictures":1,"tokens":[7,8],"answer":"a red"}'
-    assert GoldenPrompt.from_json(written) == GOLDEN
-    assert written == GOLDEN.to_json()
-
-
-@pytest.mark.triton
-@pytest.mark.timeout(600)
-def test_a_real_engine_answers_as_at_its_build(real: RealGateway, tiny_engine: BuiltEngine) -> None:
-    """The build of the tiny model has kept a full answer, and its pod, which is ready, gave it."""
-    golden = EngineManifest.from_json(tiny_engine.manifest.read_bytes()).golden
-
-    assert golden is not None
-    assert (golden.images, len(golden.tokens)) == (1, 8)
-    assert golden.answer.startswith("a ")
-    ready = httpx.get(f"{real.url}/readyz", timeout=60)
-    assert ready.json() == {"status": "ready", "phase": "Ready"}

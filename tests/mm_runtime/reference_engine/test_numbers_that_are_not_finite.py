@@ -140,4 +140,4 @@ def test_a_checkpoint_that_answers_with_no_numbers(tmp_path: Path) -> None:
     path.unlink()
     save_file(weights, path, metadata={"format": "pt"})
     with pytest.raises(WeightsUnusableError, match="not finite"):
-        build(checkpoint, tmp_path / "store", requested=True)
+        build(checkpoint, tmp_path / "store", evaluated=True)

@@ -17,19 +17,17 @@ from openai import BadRequestError, OpenAI
 from transformers import WhisperFeatureExtractor, WhisperForConditionalGeneration
 from transformers.generation import GenerationMixin
 
-from mm_runtime.gateway.backends.triton import TritonEngine
-from mm_runtime.gateway.warmup.warm_up import WarmUpFailedError
-from mm_runtime.gateway.wiring import build_gateway
+from mm_api.documents.evaluation import EVALUATION_NAME, Evaluation
 from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.preprocess.audio.prefixes import PREVIOUS
-from mm_runtime.serving.preprocess.audio.tones import sample_audio
-from mm_runtime.serving.prompts.tokens import TextCodec
+from mm_runtime.serving.preprocess.audio.tones import tone
 from support.audio_files import RATE, encode_audio, noise
 from support.build_plans import serving_plan
 from support.families import texts
 from support.families.pipeline import build
 from support.families.words import END, tokenizer
 from support.real_gateway import RealGateway, run_pair
+from support.reports import report_of
 from support.tiny_llava import BuiltEngine
 
 pytestmark = [pytest.mark.triton, pytest.mark.timeout(600)]
@@ -115,7 +113,7 @@ def ears(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ears]:
     """The running pair."""
     folder = tmp_path_factory.mktemp("ears")
     checkpoint = texts.write("whisper", folder / "checkpoint")
-    directory = build(checkpoint, folder / "store", requested=True)
+    directory = build(checkpoint, folder / "store", evaluated=True)
     serving = folder / "plan.json"
     serving.write_text(serving_plan(directory.manifest.fingerprint, bls_instances=1).to_json())
     with (
@@ -341,26 +339,15 @@ def test_translations(ears: Ears) -> None:
     assert subtitles.startswith("1\n00:00:00,")
 
 
-async def test_its_pod_answers_as_its_build(ears: Ears) -> None:
-    """The build has kept an answer, the gateway, which is ready, got it; another one is refused."""
-    golden = ears.engine.manifest.golden
-    assert golden is not None
-    assert golden.audio_clips == 1
-    assert golden.answer == ears.expected(sample_audio(), tokens=len(golden.tokens))
-    other = golden.model_copy(update={"answer": f"{golden.answer} more"})
-    triton_engine = TritonEngine(ears.pair.triton_grpc, TextCodec(ears.engine.tokenizer).decode)
-    gateway = build_gateway(
-        manifest=ears.engine.manifest.model_copy(update={"golden": other}),
-        serving=serving_plan(ears.engine.manifest.fingerprint, bls_instances=1),
-        engine_dir=ears.engine.root,
-        engine=triton_engine,
-        auth_token_file=None,
-    )
-    try:
-        with pytest.raises(WarmUpFailedError, match=r"when the engine was built .* more'"):
-            await gateway.warm_up.prove()
-    finally:
-        await triton_engine.close()
+def test_its_pod_answers_as_its_checkpoint(ears: Ears) -> None:
+    """What the build keeps is what transformers writes down, and the gateway has compared it."""
+    kept = Evaluation.from_json((ears.engine.root / EVALUATION_NAME).read_bytes())
+    for prompt in kept.prompts:
+        assert prompt.audio_hertz is not None
+        answer = prompt.steps[-1].candidates[0].text
+        assert answer == ears.expected(tone(prompt.audio_hertz), tokens=len(prompt.steps))
+    report = report_of(ears.pair.triton)
+    assert (report.prompts, report.failed_prompts) == (len(kept.prompts), 0)
 
 
 def test_languages_are_detected(ears: Ears) -> None:

@@ -18,9 +18,9 @@ from mm_api.families.family import Kind
 from mm_api.v1alpha1.vision import VisionEngine
 from mm_runtime.base.durable import write_durably
 from mm_runtime.engine_build.build_paths import BuildPaths
+from mm_runtime.engine_build.commands.evaluation import keep_evaluation
 from mm_runtime.engine_build.commands.export_vision import export_vision
 from mm_runtime.engine_build.commands.fetch import fetch
-from mm_runtime.engine_build.commands.golden_prompt import keep_golden_prompt
 from mm_runtime.engine_build.commands.step import StepContext
 from mm_runtime.engine_build.commands.verify_vision import verify_vision
 from mm_runtime.engine_build.commands.verify_weights import verify_weights
@@ -115,14 +115,14 @@ def build(
     checkpoint: Path,
     store: Path,
     *,
-    requested: bool = False,
+    evaluated: bool = False,
     vision: VisionEngine = "ONNXRuntime",
     lengths: Mapping[str, int] = MappingProxyType({}),
 ) -> EngineDirectory:
     """Build an engine in this process: the steps themselves, without the runner around them.
 
-    `requested`: its manifest holds a golden prompt. `vision`: what runs its vision half. `lengths`:
-    limits besides those of `plan_of`.
+    `evaluated`: it holds the answers of its checkpoint. `vision`: what runs its vision half.
+    `lengths`: limits besides those of `plan_of`.
     """
     plan = plan_of(inspect(checkpoint, InspectOptions()), vision)
     limits = plan.engine.limits.model_copy(update=dict(lengths))
@@ -139,8 +139,8 @@ def build(
         verify_vision(context)
     else:
         verify_weights(context)
-    if requested:
-        keep_golden_prompt(context)
+    if evaluated:
+        keep_evaluation(context)
     seal(paths, plan, [], datetime.now(UTC))
     return EngineDirectory.open(paths.engine)
 

@@ -12,7 +12,6 @@ import torch
 from mm_api.documents.model_facts import ModelFacts
 from mm_api.families import FAMILIES
 from mm_runtime.engine_build.commands import vision_samples
-from mm_runtime.engine_build.commands.golden_prompt import keep_golden_prompt
 from mm_runtime.engine_build.commands.onnx_names import EXTRAS_NAME, OUTPUT_NAME
 from mm_runtime.engine_build.commands.step import StepContext, run_step
 from mm_runtime.engine_build.commands.towers import load_tower
@@ -145,11 +144,5 @@ def _needs_external_data(half: torch.nn.Module) -> bool:
     return sum(weight.nbytes for weight in half.parameters()) > PROTOBUF_BYTES
 
 
-def export_and_keep_golden_prompt(context: StepContext) -> None:
-    """Export, and record the golden answer: to load torch twice would take longer than both."""
-    export_vision(context)
-    keep_golden_prompt(context)
-
-
 if __name__ == "__main__":
-    run_step(export_and_keep_golden_prompt)
+    run_step(export_vision)

@@ -14,7 +14,7 @@ from mm_runtime.engine_build.memory_limit import memory_limit
 log = logging.getLogger(__name__)
 
 TORCH_BYTES = 512 << 20
-"""Torch and transformers, as for the golden answer."""
+"""Torch and transformers, as for the evaluation."""
 
 
 def verify_weights(context: StepContext) -> None:

@@ -9,15 +9,14 @@ from uuid import uuid4
 import numpy as np
 from numpy.typing import NDArray
 
-from mm_api.documents.engine_manifest import GoldenPrompt
 from mm_api.documents.evaluation import EvaluationPrompt
 from mm_runtime.base.chat_template import Media, Turn
 from mm_runtime.gateway.backends.engine import LIKELIEST, EngineRequest, Text
 from mm_runtime.gateway.dataplane import ChatService
 from mm_runtime.gateway.errors import InvalidRequestError
 from mm_runtime.gateway.warmup.agreement import Served
-from mm_runtime.images.sample import evaluation_images, sample_image
-from mm_runtime.serving.preprocess.audio.tones import sample_audio, tone
+from mm_runtime.images.sample import evaluation_images
+from mm_runtime.serving.preprocess.audio.tones import tone
 
 _log = logging.getLogger(__name__)
 
@@ -37,21 +36,6 @@ class Answers:
         self._service = service
         self._seconds = seconds
         self._likeliest: int | None = _OWN_ALONE
-
-    async def to_golden(self, golden: GoldenPrompt) -> str:
-        """Return the answer to the build's golden prompt.
-
-        Raises:
-            GatewayError: a stage refused or failed.
-            TimeoutError: no answer in time.
-        """
-        request = _request(
-            golden.text,
-            images=(sample_image(),) * golden.images,
-            audio=sample_audio() if golden.audio_clips else None,
-            max_tokens=len(golden.tokens),
-        )
-        return (await self._answer(request)).text
 
     async def to_prompt(self, prompt: EvaluationPrompt) -> Served:
         """Return the answer to a prompt of the evaluation, with log probabilities where they are.

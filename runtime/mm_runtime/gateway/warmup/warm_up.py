@@ -15,7 +15,6 @@ from uuid import uuid4
 
 from PIL import Image
 
-from mm_api.documents.engine_manifest import GoldenPrompt
 from mm_api.documents.evaluation import EvaluationReport
 from mm_runtime.gateway.api.audio import TranscriptionRequest
 from mm_runtime.gateway.api.openai import ChatRequest, CompletionRequest
@@ -57,9 +56,7 @@ class WarmUp:
         metrics: receives the phase.
         most_pixels: of one image, as the gateway accepts.
         request_seconds: what a user's request may take.
-        golden: what the engine must answer; None: anything.
-        comparison: with the checkpoint's own answers; None: the engine has none. The golden answer
-            is the engine's own, so it is left out where there are better ones.
+        comparison: with the checkpoint's own answers; None: the engine has none.
     """
 
     def __init__(
@@ -69,7 +66,6 @@ class WarmUp:
         *,
         most_pixels: int,
         request_seconds: float,
-        golden: GoldenPrompt | None = None,
         comparison: Comparison | None = None,
     ) -> None:
         self.service = service
@@ -77,7 +73,6 @@ class WarmUp:
         self._most_pixels = most_pixels
         self._seconds = max(_LEAST_SECONDS, request_seconds)
         self._answers = Answers(service, self._seconds)
-        self._golden = golden
         self._comparison = comparison
         self._refused = False
         self._current = ""
@@ -162,9 +157,6 @@ class WarmUp:
         await self._answered(await self.service.prepare(self._question()))
         if self._comparison is not None:
             await self._evaluate(self._comparison)
-        elif self._golden is not None:
-            self._current = "the golden prompt of the engine's manifest"
-            await self._compare(self._golden)
         took = time.monotonic() - began
         _log.info("%d requests at the limits of the plan, then prompts: %.1f s", sent, took)
 
@@ -190,15 +182,6 @@ class WarmUp:
             if report.log_prob_distance is None
             else f"at most {report.log_prob_distance:.3f} apart",
         )
-
-    async def _compare(self, golden: GoldenPrompt) -> None:
-        """Repeat the build's golden prompt exactly: no template around it."""
-        answer = await self._answers.to_golden(golden)
-        if answer != golden.answer:
-            raise WarmUpFailedError(
-                f"the answer is {answer!r}; when the engine was built it was {golden.answer!r}. "
-                "Its files or its server are other ones: build it again, or compare the images"
-            )
 
     async def _warm_up(self, probe: Probe) -> None:
         self._current = probe.name

@@ -1,4 +1,4 @@
-"""The audio of the project's own requests (warm-up, golden answer): short and always the same."""
+"""The audio of the project's own requests (warm-up, evaluation): short and always the same."""
 
 import math
 
@@ -29,5 +29,5 @@ def tone(hertz: float) -> NDArray[np.float32]:
 
 
 def sample_audio() -> NDArray[np.float32]:
-    """Return the audio of the golden answer."""
+    """Return the audio of the warm-up."""
     return tone(_SAMPLE_HERTZ)
