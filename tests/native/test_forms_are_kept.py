@@ -80,10 +80,10 @@ def test_free_answers_are_noise(pair: RealGateway, client: OpenAI) -> None:
     assert not re.match(r"\s*\{|re+d$|wet$", text)
 
 
-@pytest.mark.parametrize("spelt", ["response_format", "guided_json"])
+@pytest.mark.parametrize("spelt", ["response_format", "structured_outputs"])
 def test_schemas(pair: RealGateway, client: OpenAI, spelt: str) -> None:
     """The answer is the object; references and lists of types are written out on the way."""
-    form = {"response_format": _schema(SCHEMA), "guided_json": SCHEMA}
+    form = {"response_format": _schema(SCHEMA), "structured_outputs": {"json": SCHEMA}}
     choice = _answer(pair, client, **{spelt: form[spelt]})
     assert choice.finish_reason == "stop"
     found = json.loads(choice.message.content)
@@ -102,7 +102,7 @@ def test_patterns(pair: RealGateway, client: OpenAI, *, stream: bool) -> None:
     """Sampled answers match the pattern, to their end; also streamed, and of two at a time."""
     pattern = r"re{1,4}d|\d{2}-[^a-z]"
     body: dict[str, Any] = {"model": pair.model, "messages": [{"role": "user", "content": "?"}]}
-    more = {"guided_regex": pattern}
+    more = {"structured_outputs": {"regex": pattern}}
     body |= {"max_tokens": 20, "temperature": 2.0, "seed": 3, "n": 2, "extra_body": more}
     texts = ["", ""]
     if stream:
@@ -118,8 +118,11 @@ def test_patterns(pair: RealGateway, client: OpenAI, *, stream: bool) -> None:
 def test_choices(pair: RealGateway, client: OpenAI) -> None:
     """Letter for letter, whatever the letters mean in grammars and patterns."""
     odd = 'say "\\d+|é\n" (?)'
-    assert _answer(pair, client, guided_choice=[odd]).message.content == odd
-    assert _answer(pair, client, guided_choice=["wet", "dry"]).message.content in {"wet", "dry"}
+    assert _answer(pair, client, structured_outputs={"choice": [odd]}).message.content == odd
+    assert _answer(pair, client, structured_outputs={"choice": ["wet", "dry"]}).message.content in {
+        "wet",
+        "dry",
+    }
 
 
 def test_calls_that_must_be_made(pair: RealGateway, client: OpenAI) -> None:
@@ -142,8 +145,12 @@ def test_calls_that_must_be_made(pair: RealGateway, client: OpenAI) -> None:
             "uniqueItems",
             id="dropped-keyword",
         ),
-        pytest.param({"guided_regex": "(?=a)b"}, "guided_regex", "only `(?:`", id="look-ahead"),
-        pytest.param({"guided_grammar": 'start: "a"\n'}, "guided_grammar", "Reference", id="lark"),
+        pytest.param(
+            {"structured_outputs": {"regex": "(?=a)b"}},
+            "structured_outputs.regex",
+            "only `(?:`",
+            id="look-ahead",
+        ),
         pytest.param(
             {"response_format": _schema({"type": "object", "title": "x" * 70_000})},
             "response_format.json_schema.schema",
@@ -160,7 +167,7 @@ def test_refusals(
         _answer(pair, client, **fields)
     assert refusal.value.param == param
     assert words in refusal.value.message
-    assert _answer(pair, client, guided_choice=["wet"]).message.content == "wet"
+    assert _answer(pair, client, structured_outputs={"choice": ["wet"]}).message.content == "wet"
 
 
 @pytest.mark.slow  # a server of its own
@@ -175,8 +182,11 @@ def test_an_engine_that_was_built_before(tmp_path: Path) -> None:
     ):
         assert _answer(pair, client, max_tokens=4).message.content is not None
         with pytest.raises(BadRequestError, match=r"spec\.engine\.guidedDecoding: On") as refusal:
-            _answer(pair, client, guided_choice=["wet"])
-    assert (refusal.value.param, refusal.value.code) == ("guided_choice", "unsupported_parameter")
+            _answer(pair, client, structured_outputs={"choice": ["wet"]})
+    assert (refusal.value.param, refusal.value.code) == (
+        "structured_outputs.choice",
+        "unsupported_parameter",
+    )
 
 
 def test_the_table_is_part_of_the_engine(tmp_path: Path) -> None:

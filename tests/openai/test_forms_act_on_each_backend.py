@@ -129,9 +129,6 @@ def _calls(choice: Any) -> bool:
 
 FORMS: list[tuple[str, Mapping[str, Any], Callable[[Any], bool]]] = [
     ("response_format", {"response_format": NAMED}, _is_object),
-    ("guided_regex", {"guided_regex": "no"}, _says("no")),
-    ("guided_choice", {"guided_choice": ["dry"]}, _says("dry")),
-    ("guided_grammar", {"guided_grammar": 'start: "wet"\n'}, _says("wet")),
     ("structured_outputs", {"structured_outputs": {"regex": "no"}}, _says("no")),
     ("structured_outputs", {"structured_outputs": {"choice": ["dry"]}}, _says("dry")),
     ("tool_choice", {"tools": TOOLS, "tool_choice": "required", "logit_bias": NO_BLANKS}, _calls),
@@ -158,14 +155,3 @@ def test_forms(
         model.query(**fields)
     assert refusal.value.code == "unsupported_parameter"
     assert refusal.value.param in fields
-
-
-def test_structures(served: tuple[str, Served]) -> None:
-    """Tags act on Reference; TensorRT-LLM's servers are not sent any."""
-    backend, model = served
-    form = {"type": "structural_tag", "structures": [TAG], "triggers": ["<a>"]}
-    if backend == REFERENCE:
-        assert model.query(response_format=form).message.content is not None
-        return
-    with pytest.raises(BadRequestError, match="structural_tag"):
-        model.query(response_format=form)

@@ -222,11 +222,6 @@ ROWS = [
         {"text": {"format": {"type": "json_schema", "name": "x", "schema": CLOSED}}},
         is_json,
     ),
-    Row("guided_json", BOTH, {"guided_json": {"const": "no"}}, says('"no"')),
-    Row("guided_json", BOTH, {"guided_json": '{"const": "no"}'}, says('"no"')),
-    Row("guided_regex", BOTH, {"guided_regex": "no[!]"}, says("no!")),
-    Row("guided_choice", BOTH, {"guided_choice": ["dry"]}, says("dry")),
-    Row("guided_grammar", BOTH, {"guided_grammar": 'start: "wet"\n'}, says("wet")),
     Row("structured_outputs", BOTH, {"structured_outputs": {"choice": ["dry"]}}, says("dry")),
     Row("tools", (CHAT,), TOOLS, lambda one, other: other.prompt_tokens > one.prompt_tokens + 20),
     Row(

@@ -10,22 +10,22 @@ from openai import OpenAI
 
 pytestmark = [pytest.mark.triton, pytest.mark.timeout(600)]
 
-WORDS = "日本é[a-z]é𝄞x"
+WORDS = {"structured_outputs": {"regex": "日本é[a-z]é𝄞x"}}
 """A pattern of characters of one to four bytes."""
 
 SAMPLED: dict[str, Any] = {"temperature": 2, "max_tokens": 40, "seed": 3}
 """Noise: bytes of which many are no characters."""
 
-OF_VLLM = {"guided_regex", "skip_special_tokens"}
+OF_VLLM = {"structured_outputs", "skip_special_tokens"}
 REPLACED = "\N{REPLACEMENT CHARACTER}"
 
 
 @pytest.mark.parametrize(
     "fields",
     [
-        pytest.param({"guided_regex": WORDS, "max_tokens": 40}, id="characters"),
-        pytest.param({"guided_regex": WORDS, "max_tokens": 8}, id="cut-in-a-character"),
-        pytest.param({"guided_regex": WORDS, "max_tokens": 40, "stop": "é𝄞"}, id="stop"),
+        pytest.param({**WORDS, "max_tokens": 40}, id="characters"),
+        pytest.param({**WORDS, "max_tokens": 8}, id="cut-in-a-character"),
+        pytest.param({**WORDS, "max_tokens": 40, "stop": "é𝄞"}, id="stop"),
         pytest.param(SAMPLED, id="noise"),
         pytest.param({**SAMPLED, "stop": ["a", REPLACED * 4]}, id="noise-with-stops"),
         pytest.param({**SAMPLED, "skip_special_tokens": False}, id="noise-with-special-tokens"),
@@ -56,5 +56,5 @@ def test_offsets_are_places_in_the_text(client: OpenAI, fields: dict[str, Any]) 
     for token, offset in zip(tokens, offsets, strict=True):
         if len(token) == 1 and token != REPLACED:
             assert plain.text[offset] == token
-    if fields == {"guided_regex": WORDS, "max_tokens": 40}:
+    if fields == {**WORDS, "max_tokens": 40}:
         assert offsets == [0, 0, 0, 1, 1, 1, 2, 2, 3, 4, 4, 5, 5, 5, 5, 6]

@@ -36,13 +36,8 @@ KNOWN: Mapping[str, Sequence[Any]] = {
     "stop": ("red", ["<tool", "y"], [" word word"]),
     "stop_token_ids": ([], [1, 2]),
     "logit_bias": ({}, {"1": 5, "2": -100}),
-    "begin": ("<f>",),
-    "triggers": (["<f"],),
-    "guided_regex": ("[ab]+",),
     "regex": ("(a|b)*",),
-    "guided_grammar": ('start: "a"',),
-    "grammar": ('start: "a"',),
-    "guided_json": ({"type": "object"}, '{"type": "string"}'),
+    "json": ({"type": "object"}, '{"type": "string"}'),
     "chat_template_kwargs": ({}, {"style": "short"}, {"x": [1, {"b": None}]}),
     "mm_processor_kwargs": ({},),
 }
@@ -56,7 +51,7 @@ OFTEN = frozenset({"stream", "tools", "n", "logprobs", "echo"})
 
 _NOT_OF_SCHEMAS = re.compile(
     "two functions have the name|is none of `tools`|expected the JSON of an object|"
-    "the best of|answers each|`begin` of structure|trigger .* begins none|"
+    "the best of|answers each|"
     # Blanks alone: they are no part of a URL.
     "url` is invalid: string should have at least 1 character"
 )

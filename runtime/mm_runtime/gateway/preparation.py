@@ -5,7 +5,6 @@ is fetched.
 """
 
 import asyncio
-import re
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -126,10 +125,6 @@ class Preparation:
         """Return whether the model answers conversations; the others complete texts."""
         return self._chat_prompt is not None
 
-    @property
-    def _control(self) -> re.Pattern[str] | None:
-        return None if self._chat_prompt is None else self._chat_prompt.control
-
     def text_tokens(self, request: ChatRequest | CompletionRequest) -> int:
         """Return the tokens of a request's complete prompts without the features of their media.
 
@@ -199,7 +194,7 @@ class Preparation:
     ) -> list[PreparedChat]:
         for parsed in prompts:
             check_characters(self.model.limits, parsed.prompt, parsed.param)
-        form = form_of(request, self.model.dialect, self._control, self.model.guided)
+        form = form_of(request, self.model.dialect, self.model.guided)
         return [await self._prepare_chat(request, parsed, salt, form, load) for parsed in prompts]
 
     async def _prepare_chat(

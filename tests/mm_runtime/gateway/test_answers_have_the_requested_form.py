@@ -29,11 +29,13 @@ def _body(real: RealGateway, **extra: object) -> dict[str, object]:
 async def test_one_of_several_texts(real: RealGateway, real_client: AsyncOpenAI) -> None:
     """The answer is one of them, also where the model would say something else."""
     others = ["a blue circle", "a green circle"]
-    forced = await real_client.chat.completions.create(**_body(real, guided_choice=others))
+    forced = await real_client.chat.completions.create(
+        **_body(real, structured_outputs={"choice": others})
+    )
     assert forced.choices[0].message.content in others
     assert forced.choices[0].finish_reason == "stop"
     free = await real_client.chat.completions.create(
-        **_body(real, guided_choice=[*others, SAMPLE.answer])
+        **_body(real, structured_outputs={"choice": [*others, SAMPLE.answer]})
     )
     assert free.choices[0].message.content == SAMPLE.answer
 
@@ -41,7 +43,12 @@ async def test_one_of_several_texts(real: RealGateway, real_client: AsyncOpenAI)
 async def test_a_pattern(real: RealGateway, real_client: AsyncOpenAI) -> None:
     """Sampled, streamed, several answers: each matches it."""
     pattern = "a (red|blue|green) (circle|square)"
-    body = {**_body(real, guided_regex=pattern), "temperature": 2.0, "seed": 3, "n": 3}
+    body = {
+        **_body(real, structured_outputs={"regex": pattern}),
+        "temperature": 2.0,
+        "seed": 3,
+        "n": 3,
+    }
     texts = {0: "", 1: "", 2: ""}
     async for chunk in await real_client.chat.completions.create(**body, stream=True):
         texts[chunk.choices[0].index] += chunk.choices[0].delta.content
@@ -51,15 +58,17 @@ async def test_a_pattern(real: RealGateway, real_client: AsyncOpenAI) -> None:
 @pytest.mark.parametrize(
     ("extra", "words"),
     [
-        pytest.param({"guided_regex": "(a"}, "parse error: unclosed group", id="no-pattern"),
-        pytest.param({"guided_json": "{"}, "a text of one", id="no-guided-json"),
-        pytest.param({"guided_json": {}, "guided_regex": "a"}, "has one form", id="guided-twice"),
-        pytest.param({"guided_regex": "a", "guided_choice": ["a"]}, "has one form", id="two-forms"),
-        pytest.param({"guided_regex": "a", "min_tokens": 2}, "cannot be held", id="least"),
+        pytest.param({"guided_regex": "a"}, "structured_outputs.regex", id="older-spelling"),
         pytest.param(
-            {"structured_outputs": {"regex": "a"}, "guided_choice": ["a"]},
+            {"structured_outputs": {"regex": "(a"}}, "parse error: unclosed group", id="no-pattern"
+        ),
+        pytest.param(
+            {"structured_outputs": {"regex": "a"}, "min_tokens": 2}, "cannot be held", id="least"
+        ),
+        pytest.param(
+            {"structured_outputs": {"regex": "a"}, "response_format": {"type": "json_object"}},
             "has one form",
-            id="two-spellings",
+            id="two-forms",
         ),
         pytest.param({"structured_outputs": {}}, "expected one of `json`", id="no-structure"),
         pytest.param({"structured_outputs": {"json": "{"}}, "a text of one", id="no-json"),
@@ -71,8 +80,8 @@ async def test_a_pattern(real: RealGateway, real_client: AsyncOpenAI) -> None:
         pytest.param(
             {"structured_outputs": {"regex": "(a"}}, "guided_decoding_guide", id="no-structured"
         ),
-        pytest.param({"guided_regex": "a" * 5000}, "at most 4096", id="too-long"),
-        pytest.param({"guided_choice": []}, "at least 1 item", id="nothing"),
+        pytest.param({"structured_outputs": {"regex": "a" * 5000}}, "at most 4096", id="too-long"),
+        pytest.param({"structured_outputs": {"choice": []}}, "at least 1 item", id="nothing"),
         pytest.param({"response_format": {"type": "xml"}}, "json_schema", id="other-kind"),
         pytest.param(
             {

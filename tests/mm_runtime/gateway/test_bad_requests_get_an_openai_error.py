@@ -198,18 +198,6 @@ BAD = {
         "response_format.json_schema.name",
         "missing",
     ),
-    "a trigger of nothing": (
-        _body(
-            response_format={
-                "type": "structural_tag",
-                "structures": [{"begin": "<f>", "schema": {}, "end": "</f>"}],
-                "triggers": ["<g"],
-            }
-        ),
-        400,
-        "response_format",
-        "structure 0 does not begin",
-    ),
     "a long type": (_body({"type": "x" * 5000}), 400, PART, "unknown type 'xxx"),
     "half a character": (
         _body(user="x").replace(b'"x"', b'"\\ud83d"'),

@@ -85,7 +85,7 @@ async def _answer(client: AsyncOpenAI, **form: object) -> str:
 async def test_schemas(client: AsyncOpenAI) -> None:
     """Every version keeps them: the answer is the object, and not a list or a sentence."""
     assert json.loads(await _answer(client, response_format=NAMED)) == {"a": 1}
-    assert json.loads(await _answer(client, guided_json=SCHEMA)) == {"a": 1}
+    assert json.loads(await _answer(client, structured_outputs={"json": SCHEMA})) == {"a": 1}
     assert json.loads(await _answer(client, response_format={"type": "json_object"})) == {}
 
 
@@ -93,32 +93,23 @@ async def test_patterns(client: AsyncOpenAI, server: tuple[RecordedServer, Trtll
     """Since 1.2 patterns and choices; before, both are refused by name and not sent."""
     running, plan = server
     if plan.version == "1.2.1":
-        assert await _answer(client, guided_regex="red") == "red"
-        assert await _answer(client, guided_choice=["blue", "green"]) == "blue"
+        assert await _answer(client, structured_outputs={"regex": "red"}) == "red"
+        assert await _answer(client, structured_outputs={"choice": ["blue", "green"]}) == "blue"
         return
     before = len(running.requested)
-    for name, value in (("guided_regex", "red"), ("guided_choice", ["blue"])):
+    for name, value in (("regex", "red"), ("choice", ["blue"])):
         with pytest.raises(BadRequestError, match=r"since TensorRT-LLM 1\.2.*1\.1\.0") as refusal:
-            await _answer(client, **{name: value})
-        assert (refusal.value.param, refusal.value.code) == (name, "unsupported_parameter")
+            await _answer(client, structured_outputs={name: value})
+        assert (refusal.value.param, refusal.value.code) == (
+            f"structured_outputs.{name}",
+            "unsupported_parameter",
+        )
     assert len(running.requested) == before
 
 
 @pytest.mark.parametrize(
     ("form", "param"),
     [
-        pytest.param({"guided_grammar": 'start: "a"\n'}, "guided_grammar", id="lark"),
-        pytest.param(
-            {
-                "response_format": {
-                    "type": "structural_tag",
-                    "structures": [{"begin": "<a>", "schema": {}, "end": "</a>"}],
-                    "triggers": ["<a>"],
-                }
-            },
-            "response_format",
-            id="tags",
-        ),
         pytest.param(
             {
                 "response_format": {

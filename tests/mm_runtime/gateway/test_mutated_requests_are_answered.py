@@ -44,10 +44,6 @@ CHAT = {
     "top_logprobs": 2,
     "repetition_penalty": 1.1,
     "ignore_eos": False,
-    "guided_json": None,
-    "guided_regex": None,
-    "guided_choice": None,
-    "guided_grammar": None,
     "structured_outputs": None,
     "chat_template_kwargs": {"thinking": False, "x": ["a", {"b": 1}]},
     "add_generation_prompt": True,
@@ -104,7 +100,7 @@ TEXT = {
     "best_of": 3,
     "logprobs": 2,
     "logit_bias": {"1": 5},
-    "guided_choice": ["a", "b"],
+    "structured_outputs": {"choice": ["a", "b"]},
     "echo": False,
 }
 OTHERS = {

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from openai import AsyncOpenAI, BadRequestError
+from openai import AsyncOpenAI
 
 from support import tool_templates
 from support.gateways import MODEL, serve, toy_gateway
@@ -55,26 +55,6 @@ async def test_the_prompt_is_repeated(real: RealGateway, real_client: AsyncOpenA
     async for chunk in await real_client.completions.create(**given, n=2, echo=True, stream=True):
         streamed[chunk.choices[0].index] += chunk.choices[0].text
     assert streamed == texts
-
-
-@pytest.mark.triton
-@pytest.mark.timeout(600)
-async def test_grammars(real: RealGateway, real_client: AsyncOpenAI) -> None:
-    """An answer of a grammar; one that is not understood is refused with the reason."""
-    body = {"model": real.model, "messages": [QUESTION], "temperature": 1.5, "max_tokens": 8}
-    grammar = 'start: "a " colour " circle"\ncolour: "red" | "blue"\n'
-    answer = await real_client.chat.completions.create(
-        **body, seed=5, extra_body={"guided_grammar": grammar}
-    )
-    assert answer.choices[0].message.content.strip() in {"a red circle", "a blue circle"}
-    with pytest.raises(BadRequestError, match="guided_decoding_guide"):
-        await real_client.chat.completions.create(
-            **body, extra_body={"guided_grammar": "start: nothing"}
-        )
-    with pytest.raises(BadRequestError, match="has one form"):
-        await real_client.chat.completions.create(
-            **body, extra_body={"guided_grammar": grammar, "guided_regex": "a"}
-        )
 
 
 WEATHER = {

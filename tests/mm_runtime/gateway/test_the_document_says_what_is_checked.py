@@ -26,6 +26,7 @@ BODIES: dict[str, tuple[Any, dict[str, object]]] = {
     "TokenizeRequest": (parse_tokenize, {}),
     "TranscriptionRequest": (parse_transcription, {"file": b"x"}),
 }
+PATTERN = {"structured_outputs": {"regex": "a"}}
 TOOLS = [{"type": "function", "function": {"name": "rain"}}]
 SCHEMA = {"type": "json_schema", "json_schema": {"name": "x"}}
 CALL = {"id": "1", "function": {"name": "rain", "arguments": "{}"}}
@@ -40,18 +41,26 @@ CASES: list[tuple[str, dict[str, Any], bool]] = [
     ("ChatRequest", {"top_logprobs": 1}, False),
     ("ChatRequest", {"top_logprobs": 0}, True),
     ("ChatRequest", {"top_logprobs": 1, "logprobs": True}, True),
-    ("ChatRequest", {"guided_regex": "a", "guided_choice": ["a"]}, False),
-    ("ChatRequest", {"guided_regex": "a", "response_format": SCHEMA}, False),
-    ("ChatRequest", {"guided_regex": "a", "response_format": {"type": "text"}}, True),
-    ("ChatRequest", {"guided_json": "{}"}, True),
-    ("ChatRequest", {"guided_regex": "a", "min_tokens": 1}, False),
+    ("ChatRequest", {"guided_regex": "a"}, False),
+    ("ChatRequest", {"guided_regex": None}, True),
+    ("ChatRequest", {**PATTERN, "response_format": SCHEMA}, False),
+    (
+        "ChatRequest",
+        {**PATTERN, "response_format": {"type": "text"}},
+        True,
+    ),
+    ("ChatRequest", {**PATTERN, "min_tokens": 1}, False),
     ("ChatRequest", {"response_format": SCHEMA, "ignore_eos": True}, False),
     ("ChatRequest", {"response_format": SCHEMA, "min_tokens": 0}, True),
     ("ChatRequest", {"tool_choice": "required"}, False),
     ("ChatRequest", {"tool_choice": "auto"}, True),
     ("ChatRequest", {"tool_choice": "required", "tools": TOOLS}, True),
     ("ChatRequest", {"tool_choice": "required", "tools": TOOLS, "min_tokens": 1}, False),
-    ("ChatRequest", {"tool_choice": "required", "tools": TOOLS, "guided_regex": "a"}, False),
+    (
+        "ChatRequest",
+        {"tool_choice": "required", "tools": TOOLS, **PATTERN},
+        False,
+    ),
     ("ChatRequest", {"stop": ["a"] * 5}, False),
     ("ChatRequest", {"stop": [""]}, False),
     ("ChatRequest", {"stop": ["a"] * 4}, True),

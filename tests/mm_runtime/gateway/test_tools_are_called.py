@@ -4,7 +4,6 @@ The model's weights are random and its tokens bytes: forms make it say what the 
 """
 
 import json
-import re
 import shutil
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack
@@ -151,7 +150,11 @@ async def test_calls_that_the_model_makes_itself(
     """`auto`: text before the call, two calls, several answers; without tools it is text."""
     marked = r'<tool_call>\n\{"name": "time", "arguments": \{"x": [0-9]\}\}\n</tool_call>'
     body = _body(
-        pair, tool_choice="auto", n=2, seed=3, extra_body={"guided_regex": f"So:{marked}\n{marked}"}
+        pair,
+        tool_choice="auto",
+        n=2,
+        seed=3,
+        extra_body={"structured_outputs": {"regex": f"So:{marked}\n{marked}"}},
     )
     body["temperature"] = 1.0
     answer = await clients["hermes"].chat.completions.create(**body)
@@ -183,60 +186,14 @@ async def test_scores_of_calls(pair: RealGateway, clients: dict[str, AsyncOpenAI
     assert scores == tokens > 0
 
 
-DIGIT = {"enum": list(range(10))}
-TAGS: dict[str, Any] = {
-    "type": "structural_tag",
-    "structures": [
-        {"begin": "<n>", "schema": DIGIT, "end": "</n>"},
-        {"begin": "<m", "schema": {"const": "x"}, "end": ""},
-    ],
-    "triggers": ["<"],
-}
-LOVES_TAGS = {"temperature": 1.0, "seed": 2, "logit_bias": {str(ord("<")): 100}, "max_tokens": 80}
-"""A model that says `<` wherever it may."""
-
-
-async def test_structural_tags(pair: RealGateway, clients: dict[str, AsyncOpenAI]) -> None:
-    """Behind a trigger stands one of its structures; the rest is the model's own text."""
-    body = {**_body(pair), **LOVES_TAGS}
-    del body["tools"]
-    free = await clients["hermes"].chat.completions.create(**body)
-    assert free.choices[0].message.content == "<" * 80
-    tagged = await clients["hermes"].chat.completions.create(**body, response_format=TAGS)
-    content = tagged.choices[0].message.content
-    found = re.match(r'(?:<n>[0-9]</n>|<m"x")*', content)
-    assert {"<n>", "<m"} <= set(re.findall("<n>|<m", found[0]))
-    assert len(found[0]) > len(content) - len("<n>9</n>"), "the last one may be cut"
-    del body["logit_bias"]
-    text = await clients["hermes"].chat.completions.create(**body, response_format=TAGS)
-    assert not set(re.findall("<.", text.choices[0].message.content)) - {"<n", "<m"}
-    assert len(text.choices[0].message.content) > 8
-
-
-def _tags(**changes: object) -> dict[str, object]:
-    return {"response_format": {**TAGS, **changes}}
-
-
 @pytest.mark.parametrize(
     ("more", "param", "words"),
     [
-        pytest.param(_tags(triggers=["["]), "response_format", "structure 0", id="no-trigger"),
-        pytest.param(_tags(triggers=["<", "<n"]), "response_format", "structure 0", id="two"),
-        pytest.param(_tags(triggers=["<", "["]), "response_format", "trigger 1", id="unused"),
-        pytest.param(
-            _tags(structures=[{"begin": "<", "schema": {}, "end": "</s>"}]),
-            "response_format.structures[0].end",
-            "control token",
-            id="tag-of-a-control-token",
-        ),
         pytest.param(
             {"response_format": {"type": "structural_tag", "format": {}}},
-            "response_format.structures",
-            "is missing",
-            id="nested-formats",
-        ),
-        pytest.param(
-            {**_tags(), "tool_choice": "required"}, "tool_choice", "one form", id="tags-and-a-call"
+            "response_format",
+            "unknown type 'structural_tag'",
+            id="structural-tag",
         ),
         pytest.param(
             {"tool_choice": {"type": "function", "function": {"name": "rain"}}},

@@ -160,14 +160,14 @@ ROWS = (
         CHECKS,
         CHAT,
         Refused("tool_choice", says="one form"),
-        {**TOOLS, "tool_choice": NAMED, "guided_regex": "a"},
+        {**TOOLS, "tool_choice": NAMED, "structured_outputs": {"regex": "a"}},
     ),
     Row(
         "a form with `tool_choice: auto`",
         CHECKS,
         CHAT,
         lambda answer: answer["choices"][0]["message"]["content"] == "dry",
-        {"tools": TOOLS["tools"], "tool_choice": "auto", "guided_choice": ["dry"]},
+        {"tools": TOOLS["tools"], "tool_choice": "auto", "structured_outputs": {"choice": ["dry"]}},
     ),
     Row(
         "an earlier call and what it found",

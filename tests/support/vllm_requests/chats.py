@@ -205,21 +205,26 @@ ROWS = (
         Refused("seed", says="greater than"),
         {"seed": -BEYOND - 1},
     ),
-    Row("a choice of texts", TESTED, CHAT, says("dry"), {"guided_choice": ["dry"]}),
     Row(
         "a choice of texts with `top_logprobs`: scores are finite",
         TESTED,
         CHAT,
         _finite,
-        {"guided_choice": ["dry"], "logprobs": True, "top_logprobs": 5},
+        {"structured_outputs": {"choice": ["dry"]}, "logprobs": True, "top_logprobs": 5},
     ),
-    Row("a pattern", TESTED, CHAT, says("1.2"), {"guided_regex": r"1\.2"}),
+    Row(
+        "`guided_regex`, as older versions spell a pattern",
+        (),
+        CHAT,
+        Refused("guided_regex", says="structured_outputs"),
+        {"guided_regex": "a"},
+    ),
     Row(
         "a pattern that is an object",
         TESTED,
         CHAT,
-        Refused("guided_regex"),
-        {"guided_regex": {"1": "one"}},
+        Refused("structured_outputs.regex"),
+        {"structured_outputs": {"regex": {"1": "one"}}},
     ),
     *(
         Row(
@@ -254,7 +259,7 @@ ROWS = (
         REASONING,
         CHAT,
         Refused("response_format", says="one form"),
-        {"guided_regex": "a", "response_format": {"type": "json_object"}},
+        {"structured_outputs": {"regex": "a"}, "response_format": {"type": "json_object"}},
     ),
     Row(
         "`response_format: json_object`",

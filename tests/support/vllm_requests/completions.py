@@ -305,15 +305,15 @@ ROWS = (
         "a pattern that cannot be read",
         TESTED,
         TEXT,
-        Refused("guided_regex"),
-        {"guided_regex": "[.*"},
+        Refused("structured_outputs.regex"),
+        {"structured_outputs": {"regex": "[.*"}},
     ),
     Row(
         "a grammar that cannot be read",
         TESTED,
         TEXT,
-        Refused("guided_grammar"),
-        {"guided_grammar": "root ::= nothing here"},
+        Refused("structured_outputs.grammar"),
+        {"structured_outputs": {"grammar": "root ::= nothing here"}},
     ),
     Row(
         "a JSON schema that cannot be read",
@@ -341,7 +341,6 @@ ROWS = (
         for name, value, text in (
             ("json", '{"const": 12}', "12"),
             ("regex", "no", "no"),
-            ("grammar", 'start: "wet"\n', "wet"),
         )
     ),
     Row(
@@ -383,7 +382,7 @@ ROWS = (
     Row(
         "`max_tokens` of a wrong value, -1", WRONG, TEXT, Refused("max_tokens"), {"max_tokens": -1}
     ),
-    Row("a pattern acts", TESTED, TEXT, says("no!"), {"guided_regex": "no[!]"}),
+    Row("a pattern acts", TESTED, TEXT, says("no!"), {"structured_outputs": {"regex": "no[!]"}}),
     Row("`stop` ends an answer before it", TESTED, TEXT, says(""), {**A_BIAS, "stop": ["AA"]}),
 )
 """All of them."""

@@ -26,17 +26,10 @@ from mm_runtime.gateway.api.schema_rules import (
     TEXT,
     TRUE,
     Rule,
-    absent,
     any_of,
     fields,
 )
-from mm_runtime.gateway.api.structured_outputs import (
-    Grammar,
-    Pattern,
-    Schema,
-    StructuredOutputs,
-    Texts,
-)
+from mm_runtime.gateway.api.structured_outputs import StructuredOutputs
 from mm_runtime.gateway.api.text_prompts import INT31, Prompt, count_of, each_of
 from mm_runtime.gateway.api.tools import (
     FREE_CHOICE,
@@ -201,8 +194,7 @@ class GenerationRequest(Wire):
         return tuple(dict.fromkeys([self.stop] if isinstance(self.stop, str) else self.stop))
 
 
-_GUIDES = ("guided_json", "guided_regex", "guided_choice", "guided_grammar", "structured_outputs")
-_FREE = {**absent(_GUIDES), "response_format": TEXT}
+_FREE: dict[str, Rule] = {"structured_outputs": NULL, "response_format": TEXT}
 """Fields of an answer that has no form."""
 
 _ENDS: dict[str, Rule] = {"min_tokens": any_of(NULL, {"maximum": 0}), "ignore_eos": NOT_TRUE}
@@ -218,20 +210,13 @@ class SampledRequest(GenerationRequest):
     ignore_eos: StrictBool | None = None
     stop_token_ids: list[TokenId] | None = Field(default=None, max_length=MAX_STOP_IDS)
     skip_special_tokens: StrictBool | None = None
-    guided_json: Schema | None = None
-    guided_regex: Pattern | None = None
-    guided_choice: Texts | None = None
-    guided_grammar: Grammar | None = None
     structured_outputs: StructuredOutputs | None = None
-    """What `guided_*` are in newer versions of vLLM, and JSON."""
+    """No part of OpenAI's, spelt as vLLM does: patterns and choices, and JSON."""
 
     response_format: ResponseFormat | None = Field(default=None, validate_default=True)
 
     rules: ClassVar[Sequence[Rule]] = (
-        any_of(
-            fields(**absent(_GUIDES)),
-            *(fields(**{**_FREE, form: {}}) for form in _GUIDES),
-        ),
+        any_of(fields(structured_outputs=NULL), fields(response_format=TEXT)),
         any_of(fields(**_FREE), fields(**_ENDS)),
     )
 
@@ -239,14 +224,12 @@ class SampledRequest(GenerationRequest):
     @classmethod
     def _one_form(cls, form: ResponseFormat | None, info: ValidationInfo) -> ResponseFormat | None:
         """Refuse two forms, and what would keep an answer from its end where its form is full."""
-        forms = [info.data.get(name) for name in _GUIDES]
-        given = [one for one in forms if one is not None]
-        if form is not None and not isinstance(form, TextFormat):
-            given.append(form)
-        if len(given) > 1:
-            message = "an answer has one form: a guided one, or this one"
+        structured = info.data.get("structured_outputs") is not None
+        stated = not isinstance(form, TextFormat | None)
+        if structured and stated:
+            message = "an answer has one form: `structured_outputs`, or this one"
             raise ValueError(message)
-        if given and (info.data.get("min_tokens") or info.data.get("ignore_eos")):
+        if (structured or stated) and (info.data.get("min_tokens") or info.data.get("ignore_eos")):
             message = "`min_tokens` and `ignore_eos` cannot be held where an answer has a form"
             raise ValueError(message)
         return form
@@ -328,10 +311,8 @@ class ChatRequest(WrittenRequest, SampledRequest):
         if isinstance(choice, NamedChoice) and choice.function.name not in names:
             message = f"{choice.function.name!r} is none of `tools`"
             raise ValueError(message)
-        response_format = info.data.get("response_format")
-        forms = [info.data.get(name) for name in _GUIDES]
-        free = isinstance(response_format, TextFormat | None)
-        if not free or any(one is not None for one in forms):
+        free = isinstance(info.data.get("response_format"), TextFormat | None)
+        if not free or info.data.get("structured_outputs") is not None:
             message = "an answer has one form: that of a call, or another"
             raise ValueError(message)
         if info.data.get("min_tokens") or info.data.get("ignore_eos"):

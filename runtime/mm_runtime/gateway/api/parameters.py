@@ -86,16 +86,12 @@ _CHATS_AND_TEXTS: Mapping[str, Parameter] = {
     "stream_options": Parameter(_ALL, "`include_usage`, `continuous_usage_stats`"),
     "response_format": Parameter(
         _ALL,
-        "`json_object`, `json_schema`, `text`; `structural_tag` on Reference",
+        "`json_object`, `json_schema`, `text`",
     ),
-    "guided_json": Parameter(_ALL, "a JSON schema that the answer is of, or a text of one"),
-    "guided_regex": Parameter(_ALL, "a pattern that the answer matches; on PyTorch since 1.2"),
-    "guided_choice": Parameter(_ALL, "texts of which the answer is one; on PyTorch since 1.2"),
-    "guided_grammar": Parameter(_ONLY_REFERENCE, "a grammar in llguidance's dialect of lark"),
     "structured_outputs": Parameter(
         _ALL,
-        "`json`, `json_object`, `regex`, `choice`, `grammar`: what the parameters above state, as "
-        "newer versions of vLLM spell it; `grammar` on Reference",
+        "one of `json` (a schema, or a text of one), `json_object`, `regex` and `choice` (texts of "
+        "which the answer is one), as vLLM spells them",
     ),
     "tools": Parameter(
         _ALL,

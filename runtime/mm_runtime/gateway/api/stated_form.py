@@ -1,15 +1,12 @@
 """PURE: the form that a request states, by whichever of its parameters."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from mm_runtime.gateway.api.openai import SampledRequest
-from mm_runtime.gateway.api.response_format import JsonFormat, SchemaFormat, TagFormat
+from mm_runtime.gateway.api.response_format import JsonFormat, SchemaFormat
 from mm_runtime.gateway.api.structured_outputs import StructuredOutputs
-
-Value = TypeVar("Value")
-Made = TypeVar("Made")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,13 +21,6 @@ class Choice:
     """One of some texts."""
 
     texts: Sequence[str]
-
-
-@dataclass(frozen=True, slots=True)
-class Grammar:
-    """A text of a grammar, in llguidance's dialect of lark."""
-
-    grammar: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,21 +45,13 @@ class StatedForm:
         inner: the place in it of a schema.
     """
 
-    form: Pattern | Choice | Grammar | AnyObject | JsonSchema | TagFormat
+    form: Pattern | Choice | AnyObject | JsonSchema
     param: str
     inner: str = ""
 
 
 def stated_form(request: SampledRequest) -> StatedForm | None:
     """Return the form that a request states; None: any text, or that of a call."""
-    for param, guide in (
-        ("guided_json", _made(JsonSchema, request.guided_json)),
-        ("guided_regex", _made(Pattern, request.guided_regex)),
-        ("guided_choice", _made(Choice, request.guided_choice)),
-        ("guided_grammar", _made(Grammar, request.guided_grammar)),
-    ):
-        if guide is not None:
-            return StatedForm(guide, param, param)
     if request.structured_outputs is not None:
         return _structured(request.structured_outputs)
     match request.response_format:
@@ -79,22 +61,17 @@ def stated_form(request: SampledRequest) -> StatedForm | None:
             schema = named.json_schema
             form = AnyObject() if schema is None else JsonSchema(schema)
             return StatedForm(form, "response_format", "response_format.json_schema.schema")
-        case TagFormat():
-            return StatedForm(request.response_format, "response_format")
         case _:
             return None
 
 
 def _structured(stated: StructuredOutputs) -> StatedForm:
     param = f"structured_outputs.{stated.kind}"
-    form = (
-        _made(Pattern, stated.regex)
-        or _made(Choice, stated.choice)
-        or _made(Grammar, stated.grammar)
-        or _made(JsonSchema, stated.json_schema)
-    )
-    return StatedForm(form or AnyObject(), param, param)
-
-
-def _made(kind: Callable[[Value], Made], value: Value | None) -> Made | None:
-    return None if value is None else kind(value)
+    form: Pattern | Choice | AnyObject | JsonSchema = AnyObject()
+    if stated.regex is not None:
+        form = Pattern(stated.regex)
+    elif stated.choice is not None:
+        form = Choice(stated.choice)
+    elif stated.json_schema is not None:
+        form = JsonSchema(stated.json_schema)
+    return StatedForm(form, param, param)

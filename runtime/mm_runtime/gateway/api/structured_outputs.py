@@ -1,4 +1,4 @@
-"""Wire type of `structured_outputs`: what an answer must be, as newer versions of vLLM spell it."""
+"""Wire type of `structured_outputs`: what an answer must be, as vLLM spells it."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar, Self
@@ -13,15 +13,12 @@ MAX_PATTERN = 4096
 """Characters of a pattern."""
 MAX_TEXTS, MAX_CHOICE = 256, 1024
 """Texts of which an answer is one, and characters of each."""
-MAX_GRAMMAR = 64 * 1024
-"""Characters of a grammar."""
 
 Pattern = Annotated[str, Field(min_length=1, max_length=MAX_PATTERN)]
 Texts = Annotated[
     list[Annotated[str, Field(min_length=1, max_length=MAX_CHOICE)]],
     Field(min_length=1, max_length=MAX_TEXTS),
 ]
-Grammar = Annotated[str, Field(min_length=1, max_length=MAX_GRAMMAR)]
 
 
 JsonText = Annotated[str, Field(json_schema_extra={"contentMediaType": "application/json"})]
@@ -43,7 +40,7 @@ Schema = Annotated[
 ]
 
 
-_STATED = ("json", "regex", "choice", "grammar")
+_STATED = ("json", "regex", "choice")
 _NO_FORM: dict[str, Rule] = {**absent(_STATED), "json_object": NOT_TRUE}
 
 
@@ -54,7 +51,6 @@ class StructuredOutputs(Wire):
     json_object: StrictBool | None = None
     regex: Pattern | None = None
     choice: Texts | None = None
-    grammar: Grammar | None = None
 
     rules: ClassVar[Sequence[Rule]] = (
         any_of(
@@ -72,7 +68,7 @@ class StructuredOutputs(Wire):
     def _one(self) -> Self:
         if len(self._given) != 1:
             message = (
-                "expected one of `json`, `json_object` (true), `regex`, `choice` and `grammar`, "
+                "expected one of `json`, `json_object` (true), `regex` and `choice`, "
                 f"got {len(self._given)}"
             )
             raise ValueError(message)

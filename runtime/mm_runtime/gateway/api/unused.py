@@ -89,6 +89,12 @@ KNOWN: Mapping[str, tuple[object, ...]] = {**OF_MESSAGES, **NOT_USED}
 
 
 INSTEAD: Mapping[str, str] = {
+    "guided_json": "send `response_format` of type `json_schema`",
+    "guided_regex": "send it as `structured_outputs.regex`",
+    "guided_choice": "send it as `structured_outputs.choice`",
+    "guided_grammar": "send a JSON schema as `response_format`, or `structured_outputs.regex`",
+    "structured_outputs.grammar": "send `json`, `regex` or `choice`",
+    "structured_outputs.structural_tag": "send `json`, `regex` or `choice`; for calls `tools`",
     "prompt_logprobs": "tokens of prompts have no scores here; `logprobs` has those of the answer",
 }
 """Parameters of vLLM that are read nowhere -> what to send instead."""

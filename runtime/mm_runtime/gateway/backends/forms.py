@@ -6,13 +6,11 @@ from dataclasses import replace
 
 from mm_runtime.gateway.api.guided import Guided
 from mm_runtime.gateway.api.openai import ChatRequest, SampledRequest
-from mm_runtime.gateway.api.response_format import TagFormat
 from mm_runtime.gateway.api.responses import ResponsesChat
 from mm_runtime.gateway.api.schema_size import least_size
 from mm_runtime.gateway.api.stated_form import (
     AnyObject,
     Choice,
-    Grammar,
     JsonSchema,
     Pattern,
     StatedForm,
@@ -22,7 +20,6 @@ from mm_runtime.gateway.api.tool_dialects import ToolDialect
 from mm_runtime.gateway.api.tools import Function, NamedChoice
 from mm_runtime.gateway.backends.call_grammar import call_grammar
 from mm_runtime.gateway.backends.engine import MAX_FORM_BYTES, Form
-from mm_runtime.gateway.backends.tag_grammar import tag_grammar
 from mm_runtime.gateway.backends.trtllm_forms import trtllm_call, trtllm_form
 from mm_runtime.gateway.errors import InvalidRequestError
 
@@ -30,7 +27,6 @@ from mm_runtime.gateway.errors import InvalidRequestError
 def form_of(
     request: SampledRequest,
     dialect: ToolDialect | None,
-    control: re.Pattern[str] | None = None,
     guided: Guided | None = None,
 ) -> Form | None:
     """Return the form; None: any text.
@@ -38,12 +34,10 @@ def form_of(
     Args:
         request: with one form at the most.
         dialect: in which the model writes calls of tools, where it knows some.
-        control: finds the tokenizer's control tokens, which are no text.
         guided: what a server of TensorRT-LLM keeps answers to; None: the Reference engine.
 
     Raises:
-        InvalidRequestError: the schema is too large, a structure begins with a control token, or
-            the server does not keep such a form.
+        InvalidRequestError: the schema is too large, or the server does not keep such a form.
     """
     if isinstance(request, ChatRequest) and dialect is not None and request.must_call:
         form = _of_call(request, dialect, guided)
@@ -51,7 +45,7 @@ def form_of(
     stated = stated_form(request)
     if stated is None:
         return None
-    form = _own_form(stated, control) if guided is None else trtllm_form(stated, guided)
+    form = _own_form(stated) if guided is None else trtllm_form(stated, guided)
     return replace(form, param="text" if isinstance(request, ResponsesChat) else stated.param)
 
 
@@ -63,15 +57,13 @@ def _of_call(request: ChatRequest, dialect: ToolDialect, guided: Guided | None) 
     return _call_form(functions, dialect, several=not one)
 
 
-def _own_form(stated: StatedForm, control: re.Pattern[str] | None) -> Form:
+def _own_form(stated: StatedForm) -> Form:
     """Return the form in the Reference engine's terms."""
     match stated.form:
         case Pattern(pattern):
             return Form("regex", pattern)
         case Choice(texts):
             return Form("regex", "|".join(map(re.escape, texts)))
-        case Grammar(grammar):
-            return Form("lark", grammar)
         case AnyObject():
             return Form("json")
         case JsonSchema(schema):
@@ -79,8 +71,6 @@ def _own_form(stated: StatedForm, control: re.Pattern[str] | None) -> Form:
             text = json.dumps(schema)
             _check_schema(len(text), stated.inner)
             return Form("json_schema", text)
-        case TagFormat():
-            return _tag_form(stated.form, control)
 
 
 def _check_schema(size: int, param: str) -> None:
@@ -94,32 +84,6 @@ def calls_need_tokens(request: SampledRequest, dialect: ToolDialect | None) -> b
     """Return whether calls are marked by a control token, which otherwise has no text."""
     offered = isinstance(request, ChatRequest) and request.offered
     return bool(offered) and dialect is not None and dialect.opening_id is not None
-
-
-def _tag_form(form: TagFormat, control: re.Pattern[str] | None) -> Form:
-    """Return the form of a text with structures."""
-    for number, structure in enumerate(form.structures):
-        for name, text in (("begin", structure.begin), ("end", structure.end)):
-            if control is not None and (found := control.search(text)):
-                param = f"response_format.structures[{number}].{name}"
-                raise InvalidRequestError(
-                    f"`{param}` contains {found[0]!r}, a control token of this model, which no "
-                    "text of an answer is. For calls send `tools` with `tool_choice`.",
-                    param=param,
-                    code="control_token",
-                )
-    _check_structures(sum(least_size(one.json_schema) for one in form.structures))
-    grammar = tag_grammar(form)
-    _check_structures(len(grammar))
-    return Form("lark", grammar)
-
-
-def _check_structures(size: int) -> None:
-    if size > MAX_FORM_BYTES:
-        raise InvalidRequestError(
-            f"The structures have {size} bytes, at most {MAX_FORM_BYTES} are read.",
-            param="response_format.structures",
-        )
 
 
 def _callable(request: ChatRequest) -> list[Function]:

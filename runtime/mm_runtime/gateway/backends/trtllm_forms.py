@@ -4,12 +4,10 @@ import json
 from collections.abc import Sequence
 
 from mm_runtime.gateway.api.guided import EBNF, JSON_SCHEMA, REGEX, Guided
-from mm_runtime.gateway.api.response_format import TagFormat
 from mm_runtime.gateway.api.schema_size import least_size
 from mm_runtime.gateway.api.stated_form import (
     AnyObject,
     Choice,
-    Grammar,
     JsonSchema,
     Pattern,
     StatedForm,
@@ -31,10 +29,6 @@ def trtllm_form(stated: StatedForm, guided: Guided) -> Form:
         InvalidRequestError: the server does not keep such a form, or not this one.
     """
     match stated.form:
-        case TagFormat():
-            raise _only_on_reference(stated, "`response_format` of type `structural_tag`")
-        case Grammar():
-            raise _only_on_reference(stated, f"`{stated.param}`")
         case AnyObject():
             _check_kind(JSON_SCHEMA, guided, stated.param)
             return _bounded(JSON_SCHEMA, json.dumps(ANY_OBJECT), stated.param)
@@ -48,14 +42,6 @@ def trtllm_form(stated: StatedForm, guided: Guided) -> Form:
         case Choice(texts):
             _check_kind(EBNF, guided, stated.param)
             return _bounded(EBNF, choice_grammar(texts), stated.param)
-
-
-def _only_on_reference(stated: StatedForm, what: str) -> InvalidRequestError:
-    return InvalidRequestError(
-        f"{what} is served by backend Reference only. Leave it out.",
-        param=stated.param,
-        code="unsupported_parameter",
-    )
 
 
 def trtllm_call(functions: Sequence[Function], dialect: ToolDialect, guided: Guided) -> Form:
