@@ -18,7 +18,7 @@ PYTEST ?= $(BIN)/pytest
 # Of `make test`. Three kept two cores busy without a pause, and two tests ran out of time.
 LANES ?= 2
 
-.PHONY: help gpu-test bench-autoscaling bench-gateway openai-test generated-requests env demo demo-autoscaling demo-bench demo-down programs unit coverage test test-faults engine-test mutants flakes python-test adversarial-test observability-test keda-test inference-test gateway-api-test check lint size format types generate generated lock clean
+.PHONY: help gpu-test twin twin-test bench-autoscaling bench-gateway openai-test generated-requests env demo demo-autoscaling demo-bench demo-down programs unit coverage test test-faults engine-test mutants flakes python-test adversarial-test observability-test keda-test inference-test gateway-api-test check lint size format types generate generated lock clean
 
 help: ## List the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -58,7 +58,7 @@ coverage: env ## The same with coverage: at least 85 % of the lines of each pure
 
 test: env ## All tests that take seconds, LANES=2 at a time: real API server, Triton, Helm, the entire cluster
 	-@$(MAKE) --no-print-directory programs
-	$(PYTEST) -n $(LANES) --dist loadgroup -m 'not slow and not adversarial and not gpu'
+	$(PYTEST) -n $(LANES) --dist loadgroup -m 'not slow and not adversarial and not gpu and not twin'
 
 test-faults: env ## The tests that take minutes: faults on the real cluster, one after the other
 	$(PYTEST) -m slow
@@ -68,6 +68,12 @@ adversarial-test: env ## Attack a real gateway and a real operator; prints what 
 
 gpu-test: env ## On a machine with a GPU: every family on CUDA, and a full memory pool (bench/gpu measures)
 	$(PYTEST) -m gpu tests/gpu
+
+twin: env ## A twin of NVIDIA's image of TensorRT-LLM VERSION=1.2.1: upstream's packages, ours, no more (3 GB)
+	@tools/twin.sh '$(or $(VERSION),1.2.1)'
+
+twin-test: env ## What runs in NVIDIA's images, in each twin that is here
+	$(PYTEST) -m twin tests/twin
 
 generated-requests: env ## N=200000 requests made of the gateway's own OpenAPI document, each answer checked with openai's types; SEED=100
 	MM_GENERATED_REQUESTS=$(or $(N),200000) MM_GENERATED_SEED=$(or $(SEED),100) $(PYTEST) -m adversarial tests/mm_runtime/gateway/test_generated_requests_are_answered.py
@@ -110,7 +116,7 @@ bench-autoscaling: env ## Simulate every autoscaling policy again; tables and fi
 	$(BIN)/python bench/autoscaling/report.py
 
 check: env lint types generated ## Everything that needs no root and no cluster
-	$(PYTEST) -m 'not slow and not adversarial and not gpu and not cluster and not e2e and not s3'
+	$(PYTEST) -m 'not slow and not adversarial and not gpu and not twin and not cluster and not e2e and not s3'
 
 lint: env ## ruff, import contracts, file sizes, names in prose, vocabulary
 	$(BIN)/ruff check .

@@ -128,7 +128,7 @@ ENV {_ENVIRONMENT} \\
 USER {USER}:{USER}
 # The image is checked while it is built; GPU and driver are the node's.
 RUN {RUNTIME.entrypoint} doctor --for inspect --address hf:// --address s3:// \\
- && "$MM_ENGINE_PYTHON" -c 'import mm_runtime.serving.preprocess.preprocessing'
+ && "$MM_ENGINE_PYTHON" -c 'import mm_runtime.engine_build.commands.checkpoint_answers'
 ENTRYPOINT ["{VENV}/bin/{RUNTIME.entrypoint}"]
 """
 

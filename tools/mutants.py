@@ -51,7 +51,7 @@ TESTS = (
     "tests/scenarios",
 )
 """Those of the pure packages; what needs a cluster or Triton would take minutes a place."""
-MARKERS = "not slow and not cluster and not e2e and not s3 and not triton and not gpu"
+MARKERS = "not slow and not cluster and not e2e and not s3 and not triton and not gpu and not twin"
 CAUGHT_SHARE = 0.85
 TEST_SECONDS = 60
 """For one test; a place that turns a loop endless is caught by it."""

@@ -28,7 +28,7 @@ environment=.venv-$version
 
 # run PROCESSES MARKS TESTS...
 run() {
-  local marks='not slow and not adversarial and not gpu and not cluster and not e2e and not s3'
+  local marks='not slow and not adversarial and not gpu and not twin and not cluster and not e2e and not s3'
   PATH="$PWD/$environment/bin:$PATH" "$environment/bin/pytest" -n "$1" --dist loadgroup \
     -p no:cacheprovider -m "$marks$2" "${@:3}"
 }

@@ -45,7 +45,9 @@ LIBRARIES = frozenset(
     }
 )
 """What the environment of a unit test may lack."""
-MARKERS = frozenset({"adversarial", "cluster", "e2e", "gpu", "root", "s3", "slow", "triton"})
+MARKERS = frozenset(
+    {"adversarial", "cluster", "e2e", "gpu", "root", "s3", "slow", "triton", "twin"}
+)
 SERVERS = frozenset({"control_plane", "node_cluster", "prometheus", "s3"})
 ENGINES = frozenset({"built_engine", "language_model", "random_engine", "tiny_engine"})
 FIXTURES = SERVERS | ENGINES
@@ -142,11 +144,11 @@ def _imported(statements: list[ast.stmt]) -> Iterator[str]:
 @cache
 def _files(name: str) -> tuple[Path, ...]:
     """Return the project's files that the import of a module runs, its packages included."""
-    return tuple(path for one in sorted(with_parents(name)) for path in _modules().get(one, ()))
+    return tuple(path for one in sorted(with_parents(name)) for path in modules().get(one, ()))
 
 
 @cache
-def _modules() -> dict[str, list[Path]]:
+def modules() -> dict[str, list[Path]]:
     """Return dotted name -> files of that name; namespace packages have none."""
     found: dict[str, list[Path]] = {}
     for source in SOURCES:

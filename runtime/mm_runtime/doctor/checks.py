@@ -82,7 +82,7 @@ def _version(version: tuple[int, int]) -> str:
 
 def _packages(need: Need, found: Found) -> Sequence[Finding]:
     own, engine = found.own.packages, found.engine.packages
-    computes = need.builds("Reference", "TensorRT") or need.serves("Reference")
+    computes = "build" in need.purposes or need.serves("Reference")
     runs = need.onnx and need.purposes != {"inspect"}
     rows = (
         ("httpx2", own, need.reads(HUB), "sources of the Hub are read with it"),

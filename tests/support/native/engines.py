@@ -6,7 +6,7 @@ engine as `tensorrt_llm/tools/multimodal_builder.py` makes them.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -89,9 +89,22 @@ def native_engine_of(
 
 
 def evaluated_engine(
-    family: str, folder: Path, version: str, adapters: Mapping[str, Path] = MappingProxyType({})
+    family: str,
+    folder: Path,
+    version: str,
+    adapters: Mapping[str, Path] = MappingProxyType({}),
+    *,
+    keep: Callable[[StepContext], None] = keep_evaluation,
 ) -> NativeEngine:
-    """Build a small engine with its checkpoint's answers; adapters are given as name -> folder."""
+    """Build a small engine with its checkpoint's answers.
+
+    Args:
+        family: of the engine.
+        folder: made files go below it.
+        version: of TensorRT-LLM.
+        adapters: name -> folder.
+        keep: the step that computes the answers.
+    """
     checkpoint = _checkpoint(family, folder / "checkpoint")
     if adapters:
         adapted = folder / "adapted"
@@ -105,7 +118,7 @@ def evaluated_engine(
     lora = [{"name": name, "source": claim} for name in adapters]
     plan, serving = _plans(family, version, reference.facts, engine={"lora": lora})
     plan = sourced(plan, {name: str(source) for name, source in adapters.items()})
-    return _sealed(folder, version, checkpoint, reference, (plan, serving))
+    return _sealed(folder, version, checkpoint, reference, (plan, serving), keep=keep)
 
 
 def spelling_engine(
@@ -130,6 +143,8 @@ def _sealed(
     checkpoint: Path,
     reference: EngineDirectory,
     plans: tuple[BuildPlan, ServingPlan],
+    *,
+    keep: Callable[[StepContext], None] = keep_evaluation,
 ) -> NativeEngine:
     plan, serving = plans
     paths = BuildPaths.of(folder / "store", plan)
@@ -142,7 +157,7 @@ def _sealed(
         fetch_adapters(context)
         lora(context)
     processor(context)
-    keep_evaluation(context)
+    keep(context)
     _write_engines(paths.unfinished, plan, version, reference)
     if plan.trtllm and plan.trtllm.tokenizer_info:
         _write_table(paths)

@@ -39,10 +39,10 @@ def keep_evaluation(context: StepContext) -> None:
     if plan.engine.backend == "PyTorch" and (why := unknown_prompt(context.paths.weights)):
         log.warning("EvaluationSkipped: trtllm-serve writes prompts itself, and %s", why)
         return
-    # Torch alone is more than a container may have that had only to copy files.
-    from mm_runtime.engine_build.commands.checkpoint_answers import answers_of  # noqa: PLC0415
-
     try:
+        # Torch alone is more than a container may have that had only to copy files.
+        from mm_runtime.engine_build.commands.checkpoint_answers import answers_of  # noqa: PLC0415
+
         streamed = _written(context) if cost.mode == "Streamed" else None
         evaluation = answers_of(plan, _checkpoint_folder(context), streamed)
     except WeightsUnusableError:

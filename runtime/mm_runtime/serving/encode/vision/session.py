@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnxruntime
 from numpy.typing import NDArray
 
 from mm_api.documents.serving_plan import Device
@@ -67,6 +66,8 @@ class OnnxRunner:
 
     def __init__(self, model: Path, *, threads: int = 1) -> None:
         """Load the model; `threads` are the processor threads of one run."""
+        import onnxruntime  # noqa: PLC0415 (images that run TensorRT's engines lack it)
+
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 3  # warnings on unused initialisers of exports have no use
         options.intra_op_num_threads = threads

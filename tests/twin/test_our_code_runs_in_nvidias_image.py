@@ -1,0 +1,106 @@
+"""What runs beside TensorRT-LLM runs with exactly the packages that its image holds."""
+
+import json
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from mm_api.contract import ExitCode
+from mm_api.documents.engine_manifest import EngineManifest
+from mm_runtime.repository.layout import SHIPPED
+from support.needs import ROOT
+from support.trtllm_sites import trtllm_site
+from support.trtllm_tools.install import install
+from support.twin import Twin, normalised, pinned, versions
+
+pytestmark = [pytest.mark.twin, pytest.mark.timeout(600)]
+
+MODELS = ROOT / "runtime" / "mm_runtime" / "repository" / "models"
+STEPS = (
+    *("check_tools", "evaluation", "fit_tokenizer_info", "lora", "make_tokenizer"),
+    *("openai_layout", "processor", "unpickle", "verify_checkpoint", "verify_engines"),
+    *("verify_quantized", "checkpoint_answers"),
+)
+LISTED = "import json; from importlib.metadata import distributions as d; "
+LISTED += "print(json.dumps([(one.metadata['Name'], one.version) for one in d()]))"
+
+
+def python_backend() -> Path:
+    """Return the folder of Triton's module for Python models, which the image has."""
+    spec = find_spec("pytriton")
+    assert spec
+    assert spec.submodule_search_locations
+    return Path(next(iter(spec.submodule_search_locations))) / "tritonserver/backends/python"
+
+
+@pytest.fixture(params=versions())
+def twin(request: pytest.FixtureRequest) -> Twin:
+    """A twin that is here; one that is not is named."""
+    found = Twin(request.param)
+    if found.absent:
+        pytest.skip(found.absent)
+    return found
+
+
+def test_a_twin_holds_its_list_and_nothing_else(twin: Twin) -> None:
+    """Each package of the list in its version, and none that only a development machine has."""
+    done = twin.run("-I", "-S", "-c", f"import site; site.addsitedir({site_of(twin)!r}); {LISTED}")
+    assert done.returncode == 0, done.stderr
+    found = {normalised(name): one for name, one in reversed(json.loads(done.stdout))}
+    expected = pinned(ROOT / "tools" / "twins" / f"{twin.version}.txt")
+    added = pinned(ROOT / "requirements" / "trtllm-engine.txt")
+    assert {name: found.get(name) for name in expected} == expected
+    assert set(found) - set(expected) - set(added) == set()
+
+
+def site_of(twin: Twin) -> str:
+    """Return the folder of the image's own packages."""
+    return str(next((twin.folder / "engine" / "lib").glob("python3.*")) / "site-packages")
+
+
+@pytest.mark.parametrize("name", [name for name in SHIPPED if name != "tensorrt_llm"])
+def test_models_inside_triton_are_imported(twin: Twin, name: str) -> None:
+    """Triton's Python backend loads the model's file in the image's interpreter."""
+    given = {"PYTHONPATH": str(python_backend())}
+    program = f"import runpy; runpy.run_path({str(MODELS / f'{name}.py')!r})"
+    assert twin.run("-c", program, variables=given).stderr == ""
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_steps_of_builds_are_imported(twin: Twin, name: str) -> None:
+    """A step of a build ends for a reason of its own, never for a module that is not there."""
+    done = twin.run("-c", f"import mm_runtime.engine_build.commands.{name}")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_doctor_finds_what_the_image_has(twin: Twin, tmp_path: Path) -> None:
+    """Beside the recorded tools only Triton with its backend and the driver are missing."""
+    python = twin.python("engine")
+    tools = install(tmp_path / "tools", f"{twin.version}", python=str(python))
+    done = twin.run(
+        *("-m", "mm_runtime", "doctor", "--backend", "TensorRT", "-o", "json"),
+        environment="supervisor",
+        variables=tools.environment("/usr/bin:/bin"),
+    )
+    findings = json.loads(done.stdout)["findings"]
+    failed = {one["name"] for one in findings if one["outcome"] == "fail"}
+    assert failed == {"tritonserver", "backend", "driver"}
+
+
+@pytest.mark.parametrize("family", ["llava", "qwen2-vl", "t5"])
+def test_engines_are_built_with_the_recorded_tools(twin: Twin, family: str, tmp_path: Path) -> None:
+    """`mm-runtime build` in the supervisor's environment, its steps in the image's own."""
+    python = twin.python("engine")
+    tools = install(tmp_path / "tools", f"{twin.version}", python=str(python))
+    site = trtllm_site(tmp_path / "site", tools, family, {"guidedDecoding": "Off"})
+    done = twin.run(
+        *("-m", "mm_runtime", *site.arguments),
+        environment="supervisor",
+        variables=tools.environment("/usr/bin:/bin"),
+    )
+    assert done.returncode == ExitCode.OK, done.stdout + done.stderr
+    manifest = EngineManifest.from_json(site.paths.manifest.read_bytes())
+    own = pinned(ROOT / "tools" / "twins" / f"{twin.version}.txt")
+    assert manifest.versions["tensorrt_llm"] == twin.version
+    assert manifest.versions.get("transformers", own["transformers"]) == own["transformers"]
