@@ -66,6 +66,12 @@ class HostMemory(Document):
         default=0, ge=0, description="Features of images seen before, at the most."
     )
     total_bytes: int = Field(ge=0)
+    step_bytes: int | None = Field(
+        default=None,
+        ge=0,
+        description="What the largest step computes in: in the container's planned memory limit, "
+        "and not in the total. Absent: that limit is not planned.",
+    )
     limit_bytes: int | None = Field(default=None, description="None: the spec sets no limit.")
 
 

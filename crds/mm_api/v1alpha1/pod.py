@@ -6,7 +6,7 @@ from pydantic import Field
 
 from mm_api.base import ApiModel
 from mm_api.v1alpha1.names import LabelKey, LabelValue, ObjectName
-from mm_api.v1alpha1.quantity import Quantity
+from mm_api.v1alpha1.quantity import Quantity, bytes_of
 
 ResourceList = Annotated[dict[LabelKey, Quantity], Field(max_length=16)]
 """Name of a resource -> quantity."""
@@ -19,8 +19,15 @@ class Resources(ApiModel):
         default={}, description="What the scheduler sets aside, for example cpu: 2, memory: 8Gi."
     )
     limits: ResourceList = Field(
-        default={}, description="What the container may use at most; memory above it is a kill."
+        default={},
+        description="What the container may use at most; memory above it is a kill. Where servers "
+        "without a GPU and gateways state none, memory has the planned one; `memory: 0` is none.",
     )
+
+    @property
+    def memory_limit(self) -> int | None:
+        """Bytes that `limits` state; None: any, as with 0."""
+        return bytes_of(self.limits.get("memory", 0)) or None
 
 
 GpuResource = Annotated[

@@ -27,7 +27,6 @@ from mm_api.contract import (
     Flag,
 )
 from mm_api.v1alpha1 import MultimodalModelSpec, Resources, RuntimeGpu
-from mm_api.v1alpha1.quantity import bytes_of
 from mm_operator.children import pod, volumes
 from mm_operator.children.metadata import Manifest
 from mm_operator.plan.engine.host_memory import PROCESS_BYTES
@@ -46,8 +45,6 @@ the kubelet would kill both."""
 _SERVER_CPU = "500m"
 _GATEWAY_REQUESTS = {"cpu": "100m", "memory": "352Mi"}
 """At rest: 192 MiB for the gateway, 80 for each of its two decoders."""
-
-_MIB = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +75,7 @@ def build_server(
     gpu: RuntimeGpu,
     host_bytes: int,
     start_seconds: int,
+    memory_limit: int | None,
     process_bytes: int = PROCESS_BYTES,
     resources: Resources | None = None,
     role: Sequence[str] = (),
@@ -92,13 +90,14 @@ def build_server(
         gpu: GPUs of the pod.
         host_bytes: what the plan's terms take.
         start_seconds: what it gets to start before it is started again.
+        memory_limit: bytes that the container may use where the spec states none; None: any.
         process_bytes: what the processes take on top of it.
         resources: the spec's; None: those of the language model's pods.
         role: arguments of a server that does not answer complete requests.
         listening: who reaches it; None: as the spec of the language model's pods says.
     """
     listening = listening or server_listening(spec)
-    memory = _mebibytes(host_bytes + process_bytes)
+    memory = pod.mebibytes(host_bytes + process_bytes)
     return {
         "name": "server",
         "image": image,
@@ -137,6 +136,7 @@ def build_server(
             spec.runtime.resources if resources is None else resources,
             gpu=gpu,
             defaults={"cpu": _SERVER_CPU, "memory": memory},
+            memory_limit=memory_limit,
         ),
         **_server_probes(listening.page, start_seconds),
         "lifecycle": {"preStop": {"sleep": {"seconds": PRE_STOP_SECONDS}}},
@@ -205,7 +205,12 @@ def build_gateway(
         ],
         "env": pod.environment(),
         "ports": [_port("http", GATEWAY_PORT)],
-        "resources": _gateway_resources(spec.gateway.resources, memory_bytes),
+        "resources": pod.compute(
+            spec.gateway.resources,
+            gpu=RuntimeGpu(),
+            defaults=_GATEWAY_REQUESTS,
+            memory_limit=memory_bytes,
+        ),
         "startupProbe": _probe(GATEWAY_LIVE, "http", 1, 120),
         "livenessProbe": _probe(GATEWAY_LIVE, "http", 10, 6),
         "readinessProbe": _probe(GATEWAY_READY, "http", 1, 3),
@@ -219,13 +224,6 @@ def build_gateway(
             {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108  # an emptyDir of the pod's own
         ],
     }
-
-
-def _gateway_resources(requested: Resources, memory_bytes: int) -> Manifest:
-    """Return the gateway's resources; its default limit is never below the spec's own request."""
-    found = pod.compute(requested, gpu=RuntimeGpu(), defaults=_GATEWAY_REQUESTS)
-    most = max(memory_bytes, bytes_of(requested.requests.get("memory", 0)))
-    return {**found, "limits": {"memory": _mebibytes(most), **found.get("limits", {})}}
 
 
 def auth_volumes(spec: MultimodalModelSpec) -> list[Manifest]:
@@ -244,10 +242,6 @@ def grace_seconds(spec: MultimodalModelSpec) -> int:
 
 _EXIT_SECONDS = 15
 """Triton took 4 to 5.6 s to exit when idle; three times that."""
-
-
-def _mebibytes(count: int) -> str:
-    return f"{-(-count // _MIB)}Mi"
 
 
 def _port(name: str, number: int) -> Manifest:

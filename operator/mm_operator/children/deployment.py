@@ -82,6 +82,7 @@ def _fresh_template(
         manifest=manifest,
         gpu=gpu,
         host_bytes=read_bytes,
+        memory_limit=hardware.host_limit(engine, serving.pools),
         start_seconds=server_start_seconds(snapshot, plan, read_bytes),
     )
     return serving_template(

@@ -22,7 +22,11 @@ from mm_operator.children.serving_pod import (
     serving_template,
 )
 from mm_operator.model import EnginePlan, Plan, RolloutDecision, Snapshot
-from mm_operator.plan.engine.host_memory import ENCODER_PROCESS_BYTES, PROCESS_BYTES
+from mm_operator.plan.engine.host_memory import (
+    ENCODER_PROCESS_BYTES,
+    PROCESS_BYTES,
+    memory_limit,
+)
 from mm_operator.plan.starts import start_seconds
 from mm_operator.plan.store import store_of
 
@@ -64,6 +68,10 @@ def _pod(
         manifest=store_of(spec).manifest(serving.fingerprint),
         gpu=gpu,
         host_bytes=read_bytes,
+        # With a GPU not every term of host memory was measured.
+        memory_limit=None
+        if gpu.count
+        else memory_limit(read_bytes + _process_bytes(engine), encoders.pools),
         start_seconds=start_seconds(read_bytes),
         process_bytes=_process_bytes(engine),
         resources=spec.vision.resources,

@@ -8,6 +8,8 @@ from mm_operator.children.metadata import Manifest
 from mm_operator.digests import plain
 from mm_operator.plan.engine.gpu_resource import GPU, product_label
 
+_MIB = 1 << 20
+
 CLAIM: Final = "gpu"
 """Name of a pod's claim for devices."""
 
@@ -94,20 +96,40 @@ def placement(scheduling: Scheduling, gpu: RuntimeGpu) -> Manifest:
     return spec
 
 
-def compute(resources: Resources, *, gpu: RuntimeGpu, defaults: dict[str, str]) -> Manifest:
+def compute(
+    resources: Resources,
+    *,
+    gpu: RuntimeGpu,
+    defaults: dict[str, str],
+    memory_limit: int | None = None,
+) -> Manifest:
     """Return a container's resources.
 
-    `defaults` are requests for what the user left open; a limit of the user's replaces its default,
-    because Kubernetes takes a limit as the request when there is none.
+    Args:
+        resources: the spec's.
+        gpu: GPUs of the pod.
+        defaults: requests for what the spec leaves open; a limit of the spec's replaces its
+            default, because Kubernetes takes a limit as the request when there is none.
+        memory_limit: bytes, for a spec that states none; never below the spec's own request.
     """
     limits = {name: str(value) for name, value in resources.limits.items()}
+    if resources.memory_limit is None:
+        limits.pop("memory", None)
     requests = {name: value for name, value in defaults.items() if name not in limits}
     requests |= {name: str(value) for name, value in resources.requests.items()}
+    if memory_limit is not None and "memory" not in resources.limits:
+        most = max(memory_limit, quantity.bytes_of(resources.requests.get("memory", 0)))
+        limits["memory"] = mebibytes(most)
     claims = [{"name": CLAIM}] if gpu.count and gpu.device_class_name else []
     if gpu.count and not claims:
         limits[gpu.resource_name or GPU] = str(gpu.count)
     parts = (("requests", requests), ("limits", limits), ("claims", claims))
     return {key: values for key, values in parts if values}
+
+
+def mebibytes(count: int) -> str:
+    """Return bytes as a quantity, rounded up."""
+    return f"{-(-count // _MIB)}Mi"
 
 
 def small(requests: Mapping[str, str], memory_limit: str, *, beside: Resources) -> Manifest:

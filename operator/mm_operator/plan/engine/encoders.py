@@ -92,7 +92,6 @@ def encoder_memory(
         return None
     cache = bytes_of(spec.vision.feature_cache_bytes)
     pool = 0 if context_bytes is None else CUDA_MINIMUM_BYTES
-    limit = spec.vision.resources.limits.get("memory")
     on_gpu = context_bytes is not None
     return EncoderMemory(
         vision_bytes=vision_bytes,
@@ -101,7 +100,7 @@ def encoder_memory(
         context_bytes=context_bytes,
         # The cache lies in host memory, beside what is on the GPU.
         total_bytes=vision_bytes + pool + (context_bytes or 0) + (0 if on_gpu else cache),
-        limit_bytes=None if limit is None else bytes_of(limit),
+        limit_bytes=spec.vision.resources.memory_limit,
     )
 
 

@@ -7,7 +7,6 @@ from mm_api.documents.model_facts import ModelFacts
 from mm_api.documents.model_plan import EvaluationCost, PlanWarning
 from mm_api.evaluation import evaluation_cost
 from mm_api.v1alpha1 import MultimodalModelSpec
-from mm_api.v1alpha1.quantity import bytes_of
 
 _MIB = 1 << 20
 
@@ -20,12 +19,6 @@ def with_evaluation(engine: EngineSpec, facts: ModelFacts, spec: MultimodalModel
     if spec.build.evaluation == "Off" and evaluation_cost(engine, facts) is not None:
         return engine.model_copy(update={"evaluation": "Off"})
     return engine
-
-
-def build_memory_limit(spec: MultimodalModelSpec) -> int | None:
-    """Return the bytes that a build may have; None: any."""
-    limit = spec.build.resources.limits.get("memory")
-    return None if limit is None else bytes_of(limit)
 
 
 def evaluation_warnings(
@@ -41,7 +34,7 @@ def evaluation_warnings(
                 "Off to say that this is intended",
             )
         return
-    limit = build_memory_limit(spec)
+    limit = spec.build.resources.memory_limit
     if limit is None or limit >= cost.memory_bytes:
         return
     yield PlanWarning(

@@ -6,7 +6,6 @@ from mm_api.documents.model_plan import PlanWarning
 from mm_api.documents.serving_plan import ServingPlan
 from mm_api.gateway_memory import gateway_bytes
 from mm_api.v1alpha1 import MultimodalModelSpec
-from mm_api.v1alpha1.quantity import bytes_of
 
 _MIB = 1 << 20
 
@@ -18,14 +17,14 @@ def gateway_limit_warnings(spec: MultimodalModelSpec, plan: ServingPlan) -> Iter
         spec: the model's spec.
         plan: with the limits that the gateway enforces.
     """
-    limit = spec.gateway.resources.limits.get("memory")
+    resources = spec.gateway.resources
     bounds = gateway_bytes(plan.gateway, encodes=plan.trtllm_serve is not None)
-    if limit is None or bytes_of(limit) >= bounds:
+    if resources.memory_limit is None or resources.memory_limit >= bounds:
         return
     yield PlanWarning(
         code="GatewayMemoryBelowBounds",
-        message=f"gateway.resources.limits.memory is {limit}, but the gateway bounds bodies and "
-        f"decoders to {-(-bounds // _MIB)}Mi together: large images of several clients may end "
-        "the container, and every request in it. Raise the limit or leave it out, or lower "
-        "gateway.maxImagePixels or gateway.maxImageBytes",
+        message=f"gateway.resources.limits.memory is {resources.limits['memory']}, but the "
+        f"gateway bounds bodies and decoders to {-(-bounds // _MIB)}Mi together: large images of "
+        "several clients may end the container, and every request in it. Raise the limit or leave "
+        "it out, or lower gateway.maxImagePixels or gateway.maxImageBytes",
     )

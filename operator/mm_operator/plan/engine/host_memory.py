@@ -3,8 +3,9 @@
 from mm_api.documents.build_plan import EngineLimits
 from mm_api.documents.model_facts import EncoderFacts, ModelFacts, TextFacts
 from mm_api.documents.model_plan import HostMemory
+from mm_api.documents.serving_plan import MemoryPools
 from mm_api.dtypes import DTYPE_BYTES
-from mm_api.families.family import MOST_RECORDINGS
+from mm_api.families.family import MOST_RECORDINGS, Kind
 from mm_api.v1alpha1.quantity import bytes_of
 from mm_api.vision_runs import SCORE_COPIES, entries_of_a_run, score_bytes
 from mm_operator.plan.engine.encoders import server_cache_bytes
@@ -14,6 +15,7 @@ from mm_operator.plan.engine.joined_scales import (
     projector_parameters,
 )
 from mm_operator.plan.engine.limits import Limits
+from mm_operator.plan.engine.step_memory import step_bytes
 from mm_operator.plan.engine.target import Target
 
 PROCESS_BYTES = 704 << 20
@@ -25,6 +27,9 @@ the libraries of another image may take less."""
 ENCODER_PROCESS_BYTES = 192 << 20
 """The same of an encoder's pod with ONNX Runtime: measured 39 MB for the server, 103 MB for its one
 stub, 37 MB for what supervises them. With another vision engine it loads torch as well."""
+
+_MARGIN_PART = 8
+"""An eighth of all of it, for what no term counts."""
 
 _VISION_DTYPE_BYTES = 4
 _FRAME_SAMPLES = 160
@@ -43,7 +48,7 @@ def host_memory(target: Target, limits: Limits, dtype: str) -> HostMemory:
     Shared memory and the pinned pool are bounds that are rarely reached, so they are left out.
     """
     facts, spec, engine, size = target.facts, target.spec, limits.engine, DTYPE_BYTES[dtype]
-    text, limit = facts.text, spec.runtime.resources.limits.get("memory")
+    text = facts.text
     terms = {
         "weights_bytes": facts.parameters * size + adapter_bytes(facts, size),
         "vision_bytes": host_vision_bytes(target, limits.vision_batch)
@@ -55,8 +60,34 @@ def host_memory(target: Target, limits: Limits, dtype: str) -> HostMemory:
     return HostMemory(
         **terms,
         total_bytes=sum(terms.values()),
-        limit_bytes=None if limit is None else bytes_of(limit),
+        limit_bytes=spec.runtime.resources.memory_limit,
+        step_bytes=_step_bytes(target, engine, size),
     )
+
+
+def memory_limit(needed: int, pools: MemoryPools) -> int:
+    """Return the memory limit of a container without a GPU: every bound reached at one time.
+
+    Args:
+        needed: the plan's terms, and what the processes take.
+        pools: of its server. Files in /dev/shm count to the container that writes them, and without
+            a GPU outputs lie in host memory.
+    """
+    full = needed + pools.cuda_bytes + pools.pinned_bytes + pools.shm_bytes
+    return full + full // _MARGIN_PART
+
+
+def _step_bytes(target: Target, limits: EngineLimits, size: int) -> int | None:
+    """Return what steps take beside the total, which holds the cache of one beam.
+
+    None: not every term is planned, as for encoder-decoders, audio and a checkpoint's own class.
+    """
+    family, facts, beams = target.family, target.facts, limits.max_beam_width
+    planned = family.kind is Kind.PROMPT_TABLE and family.has_tower and facts.audio is None
+    if not planned:
+        return None
+    others = (beams - 1) * cache_bytes(facts.text, limits, size)
+    return step_bytes(target, limits, size, beams=beams) + others
 
 
 def cache_bytes(text: TextFacts, limits: EngineLimits, size: int) -> int:

@@ -9,7 +9,7 @@ from mm_operator.plan.engine.backend import Backend, BuildParts, Sizes
 from mm_operator.plan.engine.backends import backend_of
 from mm_operator.plan.engine.documents import build_plan, serving_plan
 from mm_operator.plan.engine.encoders import check_vision
-from mm_operator.plan.engine.evaluation import build_memory_limit, evaluation_warnings
+from mm_operator.plan.engine.evaluation import evaluation_warnings
 from mm_operator.plan.engine.exposure import exposure_warnings
 from mm_operator.plan.engine.family import family_of
 from mm_operator.plan.engine.gateway_limit import gateway_limit_warnings
@@ -63,7 +63,7 @@ def _planned(
     )
     own = backend.serving_parts(target, sizes)
     serving = serving_plan(target, sizes, own, fingerprint=build.fingerprint, uid=inputs.uid)
-    cost = evaluation_cost(build.engine, inputs.facts, build_memory_limit(inputs.spec))
+    cost = evaluation_cost(build.engine, inputs.facts, inputs.spec.build.resources.memory_limit)
     return EnginePlan(
         build_plan=build,
         serving_plan=serving,

@@ -14,7 +14,6 @@ from mm_api.documents.trtllm_build import GpuModel
 from mm_api.dtypes import DTYPE_BYTES
 from mm_api.families.family import ImageLayout, Kind
 from mm_api.kept_features import on_gpu_bytes
-from mm_api.v1alpha1.quantity import bytes_of
 from mm_api.vision_runs import heads_of
 from mm_operator.plan.engine.encoder_memory import vision_parameters
 from mm_operator.plan.engine.encoders import encoder_memory, server_cache_bytes
@@ -31,6 +30,7 @@ from mm_operator.plan.engine.joined_scales import (
 )
 from mm_operator.plan.engine.limits import Limits
 from mm_operator.plan.engine.pools import Pools
+from mm_operator.plan.engine.step_memory import VALUE_BYTES, step_bytes
 from mm_operator.plan.engine.target import Target
 from mm_operator.plan.engine.weights import text_parameters
 
@@ -80,17 +80,6 @@ _SHORTEST_SPAN = 256
 _SPLIT_ROWS = 132 * 64
 """Rows of a part times splits of their keys, whose float32 sums are kept
 (`mm_runtime.reference_engine.fused.attention`)."""
-
-_LOGITS_ROWS = 64
-"""Rows of a prompt whose logits exist at one time (`mm_runtime.reference_engine.load`)."""
-
-_LOGITS_BYTES = 4
-
-_SAMPLED_AT_ONCE = 1 << 20
-"""Logits that are sorted at one time (`mm_runtime.reference_engine.choosing`)."""
-
-_SAMPLING_BYTES = 64
-"""Of each of them: values, places, masses and their sums, and what sorting takes beside."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +153,6 @@ def _with_spare(terms: Terms) -> EngineLimits:
 def _on_host(terms: Terms) -> HostMemory:
     """Return host memory: weights are read there before they are copied to the GPU."""
     target, size = terms.target, DTYPE_BYTES[terms.dtype]
-    limit = target.spec.runtime.resources.limits.get("memory")
     on_gpu = computes_on_gpu(target)
     parts = {
         "weights_bytes": target.facts.parameters * size,
@@ -178,7 +166,7 @@ def _on_host(terms: Terms) -> HostMemory:
     return HostMemory(
         **parts,
         total_bytes=sum(parts.values()),
-        limit_bytes=None if limit is None else bytes_of(limit),
+        limit_bytes=target.spec.runtime.resources.memory_limit,
     )
 
 
@@ -256,26 +244,13 @@ def _encoder_context(target: Target, sharing: GpuSharing | None) -> int:
 
 
 def _step_bytes(terms: Terms, size: int) -> int:
-    """Return what the largest step computes in: rows, their mask, logits."""
+    """Return what the largest step computes in, and what captured passes hold."""
     text, limits = terms.target.facts.text, terms.limits.engine
-    prompt = min(limits.max_num_tokens, limits.max_input_len)
-    rows = prompt + limits.max_batch_size
-    heads = (text.attention_heads + 2 * text.key_value_heads) * text.head_size
-    # The residual twice, in the dtype and in float32 as norms compute, and the perceptron's inside.
-    width = (4 * text.hidden_size + 2 * heads + 3 * text.intermediate_size) * size
-    width += 2 * text.hidden_size * _LOGITS_BYTES
-    shared = text.attention_heads // max(1, text.key_value_heads)
-    masks = 1 if text.sliding_window is None else 2
-    mask = prompt * limits.max_seq_len * (masks + shared * (1 + size))
-    logits = limits.max_batch_size * terms.beams + _LOGITS_ROWS
-    computed = rows * width + mask + logits * text.vocabulary_size * (size + _LOGITS_BYTES)
+    computed = step_bytes(terms.target, limits, size, beams=terms.beams)
     if terms.target.family.fused_passes and text.sliding_window is None:
         # They keep the logits of all slots, and of a prompt's last row.
         computed += (limits.max_batch_size + 1) * text.vocabulary_size * size
-        computed += _SPLIT_ROWS * (text.head_size + 2) * _LOGITS_BYTES
-    answers = limits.max_batch_size * text.vocabulary_size
-    sampled = min(answers, max(_SAMPLED_AT_ONCE, text.vocabulary_size))
-    computed += sampled * _SAMPLING_BYTES
+        computed += _SPLIT_ROWS * (text.head_size + 2) * VALUE_BYTES
     return computed + _WORKSPACES_BYTES + _graphs(terms.target, limits) * _GRAPH_LAYER_BYTES
 
 
