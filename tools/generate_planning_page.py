@@ -67,21 +67,8 @@ list is given by `--gpu-memory` and `--compute-capability`; an image whose tag i
 """
 
 _MEMORY_LIMIT: Final = """\
-## The limit of memory
-
-Where `spec.runtime.resources.limits` states no `memory`, a server without a GPU gets a limit: the
-plan's host memory and what its processes take (together the request), what the largest step
-computes in, the pools, `/dev/shm` (its files count to the container) and an eighth of all of it. It
-is far above what a server takes, because every bound in it is reached at one time: it keeps a fault
-in one container from ending others on the node. An encoder's pod without a GPU has one in the same
-way, from `spec.vision.resources`, and a gateway from the bounds that it holds itself to.
-
-A limit that the spec states counts instead. One that is below the plan's host memory is judged
-`DoesNotFit`. `memory: 0` is no limit. A request of the spec's above the planned limit raises it.
-
-No limit is planned with a GPU, because host memory of CUDA, of pinned pools and of weights on
-their way to the GPU was not measured; nor for encoder-decoders, models with audio and a
-checkpoint's own class, whose steps have no terms. Their containers may use what the node has.
+Containers without a GPU have [limits of memory](operations.md#memory-limits) from the plan; none \
+is planned with a GPU, where host memory of CUDA and of weights that are read was not measured.
 """
 
 _GUIDE: Final = """\

@@ -29,7 +29,8 @@ ENCODER_PROCESS_BYTES = 192 << 20
 stub, 37 MB for what supervises them. With another vision engine it loads torch as well."""
 
 _MARGIN_PART = 8
-"""An eighth of all of it, for what no term counts."""
+"""An eighth of all of it for what no term counts, such as fragments that allocators keep. Chosen,
+not measured: under 16 clients the tiny model's server took 637 MiB at most, of a limit of 1,485."""
 
 _VISION_DTYPE_BYTES = 4
 _FRAME_SAMPLES = 160
