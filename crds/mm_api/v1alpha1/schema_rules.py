@@ -70,7 +70,7 @@ def _holds(rule: str, context: "cel.Context | None") -> bool:
 
 @cache
 def _program(rule: str) -> "cel.Program":
-    import cel  # noqa: PLC0415  (half a second: the package imports its command line)
+    import cel  # noqa: PLC0415  (0.2 s: the package imports its command line)
 
     return cel.compile(rule)
 

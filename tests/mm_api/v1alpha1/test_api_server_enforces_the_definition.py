@@ -1,4 +1,4 @@
-"""A real API server accepts the definition, fills defaults and refuses what `validate` refuses."""
+"""A real API server accepts the definition, fills defaults and refuses wrong values."""
 
 import json
 import re
@@ -6,16 +6,14 @@ import re
 import pytest
 
 from mm_api.v1alpha1 import MultimodalModelSpec
-from mm_api.v1alpha1.unsupported import UNSUPPORTED, Unsupported
 from support.clusters import kubectl
-from support.model_documents import RULE_EXAMPLES, RuleExample, at, document, refused_by
+from support.model_documents import at, document
 from support.model_namespace import Api
 from support.scripts import ROOT
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 
 DRY = "--dry-run=server"
-EXAMPLES = pytest.mark.parametrize("example", RULE_EXAMPLES, ids=lambda example: example.name)
 
 
 def test_second_manager_applies_the_same_definition(api: Api) -> None:
@@ -30,31 +28,6 @@ def test_second_manager_applies_the_same_definition(api: Api) -> None:
         "customresourcedefinition.apiextensions.k8s.io/"
         "multimodalmodels.serving.multimodal.dev serverside-applied\n"
     )
-
-
-@EXAMPLES
-def test_good_example_is_accepted(api: Api, example: RuleExample) -> None:
-    """What `validate` accepts the API server accepts."""
-    assert api.apply(document(example.good), DRY) == (
-        "multimodalmodel.serving.multimodal.dev/llava created (server dry run)\n"
-    )
-
-
-@EXAMPLES
-def test_bad_example_is_refused_with_the_rules_message(api: Api, example: RuleExample) -> None:
-    """What `validate` refuses the API server refuses, at the same field in the same words."""
-    answer = api.apply(document(example.bad, example.model_name), DRY)
-
-    assert f"{example.path}: " in answer
-    assert example.message in answer
-
-
-@pytest.mark.parametrize("row", UNSUPPORTED, ids=lambda row: row.path)
-def test_value_without_behaviour_is_forbidden(api: Api, row: Unsupported) -> None:
-    """Every row of the table of unsupported fields is a rule of the API server."""
-    answer = api.apply(document(refused_by(row)), DRY)
-
-    assert f"spec.{row.path}: Forbidden: {row.message}" in answer
 
 
 def test_typo_is_refused(api: Api) -> None:
