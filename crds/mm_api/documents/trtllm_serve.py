@@ -12,7 +12,7 @@ from pydantic import Field, JsonValue
 from mm_api.base import Document
 
 _SALTED = (1, 1)
-_PATTERNS = _CALLS = (1, 2)
+_FORMS = _CALLS = (1, 2)
 _PLACES_MEDIA = (1, 3)
 _LAST_TEMPLATES = 10
 
@@ -35,14 +35,6 @@ class TrtllmServe(Document):
     def takes_salt(self) -> bool:
         """Return whether a chat may have the field `cache_salt`, which keeps KV blocks apart."""
         return keeps_salts_apart(self.version)
-
-    @property
-    def takes_patterns(self) -> bool:
-        """Return whether `response_format` may be of type `regex` and `ebnf`.
-
-        NVIDIA/TensorRT-LLM, pull request 7925: in 1.2, and not in all of its release candidates.
-        """
-        return _is_since(_PATTERNS, self.version)
 
     @property
     def keeps_calls(self) -> bool:
@@ -85,6 +77,20 @@ def keeps_salts_apart(version: str) -> bool:
     (NVIDIA/TensorRT-LLM, pull request 7106); of its release candidates not all do.
     """
     return _is_since(_SALTED, version)
+
+
+FORMS_SINCE = "1.2"
+"""The one floor of answers that are kept to a form, by trtllm-serve and by Triton's backend."""
+
+
+def keeps_forms(version: str) -> bool:
+    """Return whether forms of answers are sent to servers of a version.
+
+    Before, a schema that the grammar library refuses ended the requests of everyone, the library
+    was an older one for each version, and trtllm-serve had neither `regex` nor `ebnf`
+    (NVIDIA/TensorRT-LLM, pull request 7925; not in all release candidates of 1.2).
+    """
+    return _is_since(_FORMS, version)
 
 
 def _is_since(first: tuple[int, int], version: str) -> bool:

@@ -41,7 +41,7 @@ def _options(plan: TrtllmServe) -> dict[str, Any]:
     return {name: one for name, one in plan.options.items() if name.startswith("guided")}
 
 
-@pytest.fixture(scope="module", params=["1.1.0", "1.2.1"])
+@pytest.fixture(scope="module", params=["1.2.1", "1.3.0rc20"])
 def server(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[RecordedServer, TrtllmServe]]:
@@ -89,22 +89,29 @@ async def test_schemas(client: AsyncOpenAI) -> None:
     assert json.loads(await _answer(client, response_format={"type": "json_object"})) == {}
 
 
-async def test_patterns(client: AsyncOpenAI, server: tuple[RecordedServer, TrtllmServe]) -> None:
-    """Since 1.2 patterns and choices; before, both are refused by name and not sent."""
-    running, plan = server
-    if plan.version == "1.2.1":
-        assert await _answer(client, structured_outputs={"regex": "red"}) == "red"
-        assert await _answer(client, structured_outputs={"choice": ["blue", "green"]}) == "blue"
-        return
-    before = len(running.requested)
-    for name, value in (("regex", "red"), ("choice", ["blue"])):
-        with pytest.raises(BadRequestError, match=r"since TensorRT-LLM 1\.2.*1\.1\.0") as refusal:
-            await _answer(client, structured_outputs={name: value})
-        assert (refusal.value.param, refusal.value.code) == (
-            f"structured_outputs.{name}",
-            "unsupported_parameter",
-        )
-    assert len(running.requested) == before
+async def test_patterns(client: AsyncOpenAI) -> None:
+    """And choices: as the server has them."""
+    assert await _answer(client, structured_outputs={"regex": "red"}) == "red"
+    assert await _answer(client, structured_outputs={"choice": ["blue", "green"]}) == "blue"
+
+
+@pytest.mark.parametrize(
+    ("form", "param"),
+    [
+        ({"response_format": NAMED}, "response_format"),
+        ({"structured_outputs": {"regex": "red"}}, "structured_outputs.regex"),
+    ],
+)
+async def test_older_servers_are_sent_no_form(
+    tmp_path: Path, form: dict[str, Any], param: str
+) -> None:
+    """All forms have one floor, which the refusal names beside the version that was found."""
+    with recorded_server(tmp_path, "1.1.0") as running:
+        async with _client(tmp_path / "gateway", running, _planned("1.1.0")) as client:
+            with pytest.raises(BadRequestError, match=r"since TensorRT-LLM 1\.2.*1\.1\.0") as found:
+                await _answer(client, **form)
+        assert not running.requested
+    assert (found.value.param, found.value.code) == (param, "unsupported_parameter")
 
 
 @pytest.mark.parametrize(

@@ -225,7 +225,7 @@ def test_a_plan_that_says_too_little_is_refused(missing: str) -> None:
 )
 def test_forms_need_the_table(engine: dict[str, Any], forms: bool) -> None:  # noqa: FBT001
     """Library, table and inputs of the gateway's ensembles: all of them, or none."""
-    found = files("llava", engine)
+    found = files("llava", engine, version="1.2.1")
     reported = parameters(found)
     path = "/engine/guided_decoding/xgrammar_tokenizer_info.json"
     assert (

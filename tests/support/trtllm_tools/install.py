@@ -60,6 +60,9 @@ class Tools:
 
 H100 = ("NVIDIA H100 80GB HBM3", "9.0")
 
+_TABLES_SINCE = "0.19.0"
+"""The script that writes a tokenizer's table is in images from here on."""
+
 
 def install(
     root: Path,
@@ -87,7 +90,7 @@ def install(
         declared["programs"][name] = options_of(name, flags_of(name, known))
     _launch(root, table("tools")["quantize"], "quantize", "quantize")
     _launch(root, where["vision"], "vision", "vision")
-    if known >= version_of(guided["engines"]):
+    if known >= version_of(_TABLES_SINCE):
         _launch(root, guided["script"], "tokenizer_info", "tokenizer-info")
     _launch(root, "bin/trtllm-build", "build", "trtllm-build")
     _launch(root, "bin/trtllm-serve", "serve", "trtllm-serve")

@@ -6,12 +6,13 @@ from mm_api.documents.build_plan import EngineSpec
 from mm_api.documents.engine_manifest import TOKENIZER_FOLDER
 from mm_api.documents.model_facts import ModelFacts
 from mm_api.documents.trtllm_build import Command
+from mm_api.documents.trtllm_serve import FORMS_SINCE, keeps_forms
 from mm_api.families.family import Decoder, Family, Kind
 from mm_api.trtllm_layout import ENGINES, GUIDED
 from mm_operator.errors import SpecError
 from mm_operator.plan.engine.case import Case, plan_error
 from mm_operator.plan.engine.request import PlanRequest
-from mm_operator.plan.engine.tables import table, version_of
+from mm_operator.plan.engine.tables import table
 
 SERVE_BACKEND = "xgrammar"
 """What both of TensorRT-LLM's backends have; llguidance is trtllm-serve's alone."""
@@ -34,8 +35,7 @@ def check_guided_servers(now: Case) -> Iterator[SpecError]:
         yield plan_error(
             "engine.guidedDecoding",
             "GuidedDecodingUnavailable",
-            f"trtllm-serve of TensorRT-LLM {now.version} has no guided_decoding_backend: set it to "
-            "Auto, or use a newer image",
+            f"{_too_old(now.version)}: set it to Auto, or use a newer image",
         )
 
 
@@ -56,8 +56,7 @@ def tokenizer_info(
 
 def serves_forms(request: PlanRequest, version: str) -> bool:
     """Return whether trtllm-serve is to keep answers to a form."""
-    since = table("tools")["guided"]["serve"]
-    return request.guided_decoding != "Off" and version_of(version) >= version_of(since)
+    return request.guided_decoding != "Off" and keeps_forms(version)
 
 
 def with_guided_decoding(
@@ -71,14 +70,16 @@ def with_guided_decoding(
 
 def _obstacle(request: PlanRequest, family: Family, version: str) -> str | None:
     """Return why an engine cannot keep answers to a form; None: it can."""
-    since = table("tools")["guided"]["engines"]
-    if version_of(version) < version_of(since):
-        return (
-            f"Triton's backend is known to keep answers to a form since TensorRT-LLM {since}, and "
-            f"the image has {version}"
-        )
+    if not keeps_forms(version):
+        return _too_old(version)
     if family.kind is Kind.ENCODER_DECODER:
         return "answers of encoder-decoders are not known to be kept to a form by TensorRT-LLM"
     if request.max_beam_width > 1:
         return "TensorRT-LLM keeps no beams to a form, and maxBeamWidth is above 1"
     return None
+
+
+def _too_old(version: str) -> str:
+    return (
+        f"answers are kept to a form since TensorRT-LLM {FORMS_SINCE}, and the image has {version}"
+    )

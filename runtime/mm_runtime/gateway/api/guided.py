@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from mm_api.documents.engine_manifest import EngineManifest
 from mm_api.documents.serving_plan import ServingPlan
-from mm_api.documents.trtllm_serve import TrtllmServe
+from mm_api.documents.trtllm_serve import FORMS_SINCE, TrtllmServe, keeps_forms
 
 JSON_SCHEMA, REGEX, EBNF = "json_schema", "regex", "ebnf_grammar"
 """As TensorRT-LLM names them."""
@@ -15,14 +15,12 @@ XGRAMMAR = "xgrammar"
 
 @dataclass(frozen=True, slots=True)
 class Guided:
-    """What a server of TensorRT-LLM keeps answers to.
+    """Whether a server of TensorRT-LLM keeps answers to a form.
 
     Attributes:
-        kinds: of forms, as TensorRT-LLM names them.
-        missing: why there are no others, and what to do, as a sentence.
+        missing: why it does not, and what to do, as a sentence; empty: it does.
     """
 
-    kinds: frozenset[str]
     missing: str = ""
 
 
@@ -34,9 +32,8 @@ def guided_of(manifest: EngineManifest, serving: ServingPlan) -> Guided | None:
     if build is None:
         return None
     if build.tokenizer_info is not None:
-        return Guided(frozenset({JSON_SCHEMA, REGEX, EBNF}))
+        return Guided() if keeps_forms(build.version) else Guided(_since(build.version))
     return Guided(
-        frozenset(),
         "The model's engine has no tokenizer's table, which TensorRT-LLM keeps answers to a form "
         "by. With spec.engine.guidedDecoding: On it is built again with one, or the plan says what "
         "is against it.",
@@ -44,17 +41,19 @@ def guided_of(manifest: EngineManifest, serving: ServingPlan) -> Guided | None:
 
 
 def _of_trtllm_serve(serve: TrtllmServe) -> Guided:
+    if not keeps_forms(serve.version):
+        return Guided(_since(serve.version))
     backend = serve.options.get("guided_decoding_backend")
     if backend != XGRAMMAR:
         return Guided(
-            frozenset(),
             f"trtllm-serve runs with guided_decoding_backend {backend or '(none)'}, not "
             f"{XGRAMMAR}: spec.engine.guidedDecoding must not be Off.",
         )
-    if serve.takes_patterns:
-        return Guided(frozenset({JSON_SCHEMA, REGEX, EBNF}))
-    return Guided(
-        frozenset({JSON_SCHEMA}),
-        "trtllm-serve keeps answers to patterns and choices since TensorRT-LLM 1.2, and the "
-        f"model's server is {serve.version}: use `response_format`, or a newer image.",
+    return Guided()
+
+
+def _since(version: str) -> str:
+    return (
+        f"Answers are kept to a form since TensorRT-LLM {FORMS_SINCE}, and the model's server is "
+        f"{version}: use a newer image."
     )

@@ -15,11 +15,11 @@ from mm_runtime.gateway.api.stated_form import (
 from mm_runtime.gateway.api.tool_dialects import ToolDialect
 from mm_runtime.gateway.api.tools import Function
 from mm_runtime.gateway.backends.engine import MAX_FORM_BYTES, Form
-from mm_runtime.gateway.backends.grammar_regex import plain_pattern
-from mm_runtime.gateway.backends.grammar_schema import ANY_OBJECT, Schema, written_out
+from mm_runtime.gateway.backends.grammar_schema import ANY_OBJECT, Schema, check_kept
 from mm_runtime.gateway.errors import InvalidRequestError
 
 _LAST_CONTROL = 0x1F
+_DEFINITIONS = ("$defs", "definitions")
 
 
 def trtllm_form(stated: StatedForm, guided: Guided) -> Form:
@@ -28,19 +28,16 @@ def trtllm_form(stated: StatedForm, guided: Guided) -> Form:
     Raises:
         InvalidRequestError: the server does not keep such a form, or not this one.
     """
+    _check_kept(guided, stated.param)
     match stated.form:
         case AnyObject():
-            _check_kind(JSON_SCHEMA, guided, stated.param)
             return _bounded(JSON_SCHEMA, json.dumps(ANY_OBJECT), stated.param)
         case JsonSchema(schema):
-            _check_kind(JSON_SCHEMA, guided, stated.param)
-            text = json.dumps(_written(schema, stated.inner))
-            return _bounded(JSON_SCHEMA, text, stated.inner)
+            _check_schema(schema, stated.inner)
+            return Form(JSON_SCHEMA, json.dumps(schema))
         case Pattern(pattern):
-            _check_kind(REGEX, guided, stated.param)
-            return _bounded(REGEX, plain_pattern(pattern, stated.param), stated.param)
+            return Form(REGEX, pattern)
         case Choice(texts):
-            _check_kind(EBNF, guided, stated.param)
             return _bounded(EBNF, choice_grammar(texts), stated.param)
 
 
@@ -58,7 +55,7 @@ def trtllm_call(functions: Sequence[Function], dialect: ToolDialect, guided: Gui
             param="tool_choice",
             code="unsupported_parameter",
         )
-    _check_kind(JSON_SCHEMA, guided, "tool_choice")
+    _check_kept(guided, "tool_choice")
     calls = [_call(function, dialect) for function in functions]
     schema = calls[0] if len(calls) == 1 else {"anyOf": calls}
     return _bounded(JSON_SCHEMA, json.dumps(schema), "tools")
@@ -81,8 +78,12 @@ def _escaped(text: str) -> str:
 
 
 def _call(function: Function, dialect: ToolDialect) -> Schema:
-    arguments = _written(function.parameters or ANY_OBJECT, "tools")
+    arguments = dict(function.parameters or ANY_OBJECT)
+    _check_schema(arguments, "tools")
+    # References point at them from the root of a schema.
+    definitions = {name: arguments.pop(name) for name in _DEFINITIONS if name in arguments}
     return {
+        **definitions,
         "type": "object",
         "properties": {"name": {"const": function.name}, dialect.arguments: arguments},
         "required": ["name", dialect.arguments],
@@ -90,10 +91,10 @@ def _call(function: Function, dialect: ToolDialect) -> Schema:
     }
 
 
-def _written(schema: Schema, param: str) -> Schema:
+def _check_schema(schema: Schema, param: str) -> None:
     _check_bytes(least_size(schema), param)
     _check_size(json.dumps(schema), param)  # what is larger takes long to look at
-    return written_out(schema, param)
+    check_kept(schema, param)
 
 
 def _bounded(kind: str, text: str, param: str) -> Form:
@@ -101,8 +102,8 @@ def _bounded(kind: str, text: str, param: str) -> Form:
     return Form(kind, text)
 
 
-def _check_kind(kind: str, guided: Guided, param: str) -> None:
-    if kind not in guided.kinds:
+def _check_kept(guided: Guided, param: str) -> None:
+    if guided.missing:
         raise InvalidRequestError(
             f"`{param}` is not served by this model. {guided.missing}",
             param=param,

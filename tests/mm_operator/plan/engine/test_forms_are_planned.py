@@ -11,7 +11,7 @@ from support.model_configs import facts_of, planned
 SCRIPT = "examples/generate_xgrammar_tokenizer_info.py"
 
 
-def _built(family: str, engine: dict[str, Any] | None = None, version: str = "0.20.0") -> BuildPlan:
+def _built(family: str, engine: dict[str, Any] | None = None, version: str = "1.2.1") -> BuildPlan:
     plan = planned(family, engine, version=version)
     assert plan.errors == []
     assert plan.build_plan
@@ -27,7 +27,7 @@ def _argv(plan: BuildPlan) -> list[str] | None:
     ("family", "folder"),
     [("llava", "checkpoint"), ("mllama", "checkpoint"), ("vila", "checkpoint-vila/llm")],
 )
-@pytest.mark.parametrize("version", ["0.19.0", "1.2.1"])
+@pytest.mark.parametrize("version", ["1.2.0", "1.2.1"])
 def test_the_table_is_written_by_upstreams_script(family: str, folder: str, version: str) -> None:
     """Of the folder that holds the tokenizer, into one beside the engines."""
     words = ["--model_dir", folder, "--output_dir", "build/engines/guided_decoding"]
@@ -37,7 +37,7 @@ def test_the_table_is_written_by_upstreams_script(family: str, folder: str, vers
 def test_the_table_is_that_of_a_tokenizer_that_was_made() -> None:
     """Where the checkpoint has no file of one that servers read."""
     facts = facts_of("llava").model_copy(update={"sentence_piece_model": "tokenizer.model"})
-    plan = planned("llava", version="0.20.0", facts=facts)
+    plan = planned("llava", version="1.2.1", facts=facts)
     assert plan.build_plan
     assert "build/engines/tokenizer" in (_argv(plan.build_plan) or [])
 
@@ -45,10 +45,10 @@ def test_the_table_is_that_of_a_tokenizer_that_was_made() -> None:
 @pytest.mark.parametrize(
     ("family", "engine", "version"),
     [
-        pytest.param("llava", {}, "0.18.2", id="older"),
-        pytest.param("t5", {}, "0.20.0", id="encoder-decoder"),
-        pytest.param("llava", {"maxBeamWidth": 2}, "0.20.0", id="beams"),
-        pytest.param("llava", {"guidedDecoding": "Off"}, "0.20.0", id="off"),
+        pytest.param("llava", {}, "1.1.0", id="older"),
+        pytest.param("t5", {}, "1.2.1", id="encoder-decoder"),
+        pytest.param("llava", {"maxBeamWidth": 2}, "1.2.1", id="beams"),
+        pytest.param("llava", {"guidedDecoding": "Off"}, "1.2.1", id="off"),
     ],
 )
 def test_others_have_none(family: str, engine: dict[str, Any], version: str) -> None:
@@ -77,9 +77,9 @@ def test_on_builds_again() -> None:
 @pytest.mark.parametrize(
     ("family", "engine", "version", "words"),
     [
-        pytest.param("llava", {}, "0.18.2", "since TensorRT-LLM 0.19.0", id="older"),
-        pytest.param("t5", {}, "0.20.0", "encoder-decoders", id="encoder-decoder"),
-        pytest.param("llava", {"maxBeamWidth": 2}, "0.20.0", "no beams", id="beams"),
+        pytest.param("llava", {}, "1.1.0", "since TensorRT-LLM 1.2", id="older"),
+        pytest.param("t5", {}, "1.2.1", "encoder-decoders", id="encoder-decoder"),
+        pytest.param("llava", {"maxBeamWidth": 2}, "1.2.1", "no beams", id="beams"),
     ],
 )
 def test_on_is_refused_where_it_cannot_be(
@@ -101,10 +101,10 @@ def test_on_is_refused_where_it_cannot_be(
 def test_trtllm_serve_has_the_option(guided: str, backend: str | None) -> None:
     """Without it the server answers as if no form had been requested."""
     engine = {"backend": "PyTorch", "guidedDecoding": guided}
-    plan = planned("qwen2-vl", engine, version="1.1.0")
+    plan = planned("qwen2-vl", engine, version="1.2.1")
     assert plan.errors == []
     assert plan.serve
     assert plan.serve.options.get("guided_decoding_backend") == backend
     assert (
-        plan.fingerprint == planned("qwen2-vl", {"backend": "PyTorch"}, version="1.1.0").fingerprint
+        plan.fingerprint == planned("qwen2-vl", {"backend": "PyTorch"}, version="1.2.1").fingerprint
     )

@@ -17,7 +17,18 @@ TYPES = (
 FIELDS = {"type", "schema", *(("json_schema", "regex", "ebnf", "format") if PATTERNS else ())}
 """Of ResponseFormat, which forbids others; before 1.2 a structural tag has fields of its own."""
 
-HELD = {"type", "properties", "required", "additionalProperties", "items", "enum", "const", "anyOf"}
+HELD = {
+    "$ref",
+    "$defs",
+    "type",
+    "properties",
+    "required",
+    "additionalProperties",
+    "items",
+    "enum",
+    "const",
+    "anyOf",
+}
 SHORTEST = {"string": "", "integer": 0, "number": 0, "boolean": False, "null": None, "array": []}
 
 
@@ -51,7 +62,7 @@ def answer_of(form: dict[str, Any] | None, backend: str | None) -> Any:
     # The wrapper of OpenAI's json_schema is taken for a schema, which then has no known keyword.
     schemas = {"json": form.get("schema"), "json_schema": {}, "json_object": {"type": "array"}}
     if kind in schemas:
-        return {"json": _shortest(schemas[kind])}
+        return {"json": _shortest(schemas[kind], schemas[kind].get("$defs", {}))}
     if kind == "regex":
         return form["regex"]  # of the patterns that match themselves, which is what is recorded
     if kind == "ebnf":
@@ -59,17 +70,19 @@ def answer_of(form: dict[str, Any] | None, backend: str | None) -> Any:
     raise RefusedFormError(f"{kind} is not recorded")
 
 
-def _shortest(schema: Any) -> Any:
+def _shortest(schema: Any, definitions: dict[str, Any]) -> Any:
     if foreign := set(schema) - HELD:
         raise RefusedFormError(f"Guided decoding error: {min(foreign)} is not supported")
     for keyword, choose in (("const", lambda one: one), ("enum", lambda several: several[0])):
         if keyword in schema:
             return choose(schema[keyword])
+    if "$ref" in schema:
+        return _shortest(definitions[schema["$ref"].removeprefix("#/$defs/")], definitions)
     if "anyOf" in schema:
-        return _shortest(schema["anyOf"][0])
+        return _shortest(schema["anyOf"][0], definitions)
     if schema.get("type") == "object":
         named = schema.get("properties", {})
-        return {name: _shortest(named[name]) for name in schema.get("required", ())}
+        return {name: _shortest(named[name], definitions) for name in schema.get("required", ())}
     return SHORTEST.get(schema.get("type", "null"))
 
 
