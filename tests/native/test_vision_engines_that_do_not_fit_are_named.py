@@ -15,7 +15,9 @@ from onnx import helper, numpy_helper
 
 from mm_api.documents.model_facts import VisionFacts
 from mm_api.families.family import ImageLayout
+from mm_runtime.serving.device import GpuUnusableError
 from mm_runtime.serving.encode.vision.tensorrt_open import open_tensorrt
+from mm_runtime.serving.errors import is_out_of_memory
 from support.documents import FACTS
 from support.native import image
 
@@ -83,6 +85,31 @@ def test_an_engine_of_another_version(tmp_path: Path) -> None:
     write_engine(tmp_path, tensorrt="10.9.0.34")
     with pytest.raises(ValueError, match=r"TensorRT 10\.10\.0\.31 cannot load this engine"):
         open_tensorrt(tmp_path, ImageLayout.SQUARE, VISION)
+
+
+def test_a_process_without_a_gpu(
+    tensorrt: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where CUDA does not start, the real module's constructor gets a null pointer."""
+    write_engine(tmp_path)
+
+    def null(_: Any) -> None:
+        raise TypeError("pybind11::init(): factory function returned nullptr")
+
+    monkeypatch.setattr(tensorrt, "Runtime", null)
+    with pytest.raises(GpuUnusableError, match=r"TensorRT 10\.10\.0\.31 finds no GPU.*driver"):
+        open_tensorrt(tmp_path, ImageLayout.SQUARE, VISION)
+
+
+def test_a_gpu_without_memory_for_the_context(
+    tensorrt: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """TensorRT gives no context, and the error counts as a full GPU."""
+    write_engine(tmp_path)
+    monkeypatch.setattr(tensorrt.ICudaEngine, "create_execution_context", lambda _: None)
+    with pytest.raises(RuntimeError, match="no memory for the largest images") as caught:
+        open_tensorrt(tmp_path, ImageLayout.SQUARE, VISION)
+    assert is_out_of_memory(caught.value)
 
 
 @pytest.mark.usefixtures("tensorrt")

@@ -278,6 +278,20 @@ def test_vilas_own_code_is_missed(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert "no folder VILA in TensorRT-LLM's root, which --vila_path names" in message
 
 
+def test_a_package_of_the_builder_is_missed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What upstream's builder imports for Qwen2-VL is looked for before any GPU works."""
+    tools = install(tmp_path / "tools", "0.20.0")
+    site = use_site(monkeypatch, trtllm_site(tmp_path, tools, "qwen2-vl"))
+    shutil.rmtree(tools.packages / "qwen_vl_utils-0.0.14.dist-info")
+
+    _, step, message, again = failed(site)
+
+    assert (step, again) == ("check-tools", False)
+    assert "no package qwen-vl-utils" in message
+
+
 def test_a_person_can_repeat_it_by_hand(site: TrtllmSite) -> None:
     """`reproduce.sh` of a failed build runs the same steps to the end, once the tool is right."""
     program = site.tools.script("trtllm-build")

@@ -82,7 +82,7 @@ def native_engine_of(
 
     Without its checkpoint's answers: tests compare them themselves, and servers are ready sooner.
     """
-    checkpoint = _checkpoint(family, folder / "checkpoint")
+    checkpoint = checkpoint_of(family, folder / "checkpoint")
     reference = build(checkpoint, folder / "reference")
     plans = _plans(family, version, reference.facts, engine=engine, build={"evaluation": "Off"})
     return _sealed(folder, version, checkpoint, reference, plans)
@@ -94,6 +94,7 @@ def evaluated_engine(
     version: str,
     adapters: Mapping[str, Path] = MappingProxyType({}),
     *,
+    checkpoint: Path | None = None,
     keep: Callable[[StepContext], None] = keep_evaluation,
 ) -> NativeEngine:
     """Build a small engine with its checkpoint's answers.
@@ -103,9 +104,10 @@ def evaluated_engine(
         folder: made files go below it.
         version: of TensorRT-LLM.
         adapters: name -> folder.
+        checkpoint: of the family; None: `checkpoint_of`.
         keep: the step that computes the answers.
     """
-    checkpoint = _checkpoint(family, folder / "checkpoint")
+    checkpoint = checkpoint or checkpoint_of(family, folder / "checkpoint")
     if adapters:
         adapted = folder / "adapted"
         adapted.mkdir()
@@ -168,7 +170,7 @@ def _sealed(
     return NativeEngine(plan.facts.family, checkpoint, reference, BuiltEngine(paths.engine, file))
 
 
-def _checkpoint(family: str, folder: Path) -> Path:
+def checkpoint_of(family: str, folder: Path) -> Path:
     """Return a small checkpoint; LLaVA's is the trained one, whose answers are right."""
     if family == "llava":
         return CHECKPOINT

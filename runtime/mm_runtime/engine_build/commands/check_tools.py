@@ -18,6 +18,9 @@ log = logging.getLogger(__name__)
 
 VILA_FOLDER = "--vila_path"
 """Option of upstream's vision builder."""
+IMPORTED = {"qwen2_vl": "qwen-vl-utils"}
+"""Its --model_type -> package that it imports for that, and that no list of its image names
+(tensorrt_llm/tools/multimodal_builder.py, requirements.txt)."""
 
 
 def check_tools(context: StepContext) -> None:
@@ -49,6 +52,7 @@ def _find_programs(context: StepContext, build: TrtllmBuild) -> None:
                 f" TensorRT-LLM {build.version}."
             )
         _find_folder(context, rest)
+        _find_package(rest)
         script = rest[0] if program == "python3" and rest else None
         if script and not (context.paths.tree / script).is_file():
             raise PermanentError(
@@ -74,6 +78,17 @@ def _find_folder(context: StepContext, arguments: Sequence[str]) -> None:
         raise PermanentError(
             f"The builder image has no folder {folder} in TensorRT-LLM's root, which"
             f" {VILA_FOLDER} names: clone VILA's repository there in an image made of this one."
+        )
+
+
+def _find_package(arguments: Sequence[str]) -> None:
+    """Check what upstream's vision builder imports for a kind of model."""
+    package = next((IMPORTED[one] for one in arguments if one in IMPORTED), None)
+    if package is not None and package not in tool_versions(packages=(package,)):
+        raise PermanentError(
+            f"The builder image has no package {package}, which TensorRT-LLM's vision builder"
+            " imports for this model: install it in an image made of this one (python3 -m pip"
+            f" install {package}) and set spec.build.image to that."
         )
 
 

@@ -72,7 +72,9 @@ class EncoderModel:
         self._cache, self._cache_gauges = cache, CacheGauges(cache) if cache else None
         on_gpu = engine.vision.engine == "Torch"
         device = serving.device if on_gpu else "CPU"
-        with loading("the vision encoder", device):
+        # TensorRT's engines run on a GPU, whatever the plan says of torch.
+        loaded_on = "CUDA" if engine.vision.engine == "TensorRT" else device
+        with loading("the vision encoder", loaded_on):
             self._own = load_encoder(
                 engine,
                 engine.vision,

@@ -12,6 +12,7 @@ import tensorrt  # type: ignore[import-not-found]  # in TensorRT-LLM's images on
 import torch
 from numpy.typing import NDArray
 
+from mm_runtime.serving.device import GpuUnusableError
 from mm_runtime.serving.encode.vision.builder_tensors import OUTPUT, EngineTensors
 from mm_runtime.serving.encode.vision.runner import Inputs, Rows
 
@@ -40,9 +41,17 @@ class TensorRTEngine:
         Raises:
             OSError: the file is missing.
             ValueError: this TensorRT cannot load it, or it has other outputs than expected.
+            GpuUnusableError: CUDA does not start in this process.
+            torch.OutOfMemoryError: the GPU has too little memory for its largest profile.
         """
         self._logger = tensorrt.Logger(tensorrt.Logger.WARNING)
-        self._runtime = tensorrt.Runtime(self._logger)
+        try:
+            self._runtime = tensorrt.Runtime(self._logger)
+        except TypeError as error:  # pybind11's word for a null pointer: TensorRT gives no more
+            raise GpuUnusableError(
+                f"TensorRT {tensorrt.__version__} finds no GPU that this process can use; its log"
+                " says why. The pod has no GPU, or the node's driver is older than the image's CUDA"
+            ) from error
         self._engine: Any = self._runtime.deserialize_cuda_engine(path.read_bytes())
         if self._engine is None:
             raise ValueError(
@@ -50,6 +59,10 @@ class TensorRTEngine:
                 " another version, or for another GPU. Build it with the image that serves it"
             )
         self._context: Any = self._engine.create_execution_context()
+        if self._context is None:
+            raise torch.OutOfMemoryError(
+                f"{path}: TensorRT has no memory for the largest images of this engine"
+            )
         self._device = device()
         self._stream: Any = None
         if self._device.type == "cuda":

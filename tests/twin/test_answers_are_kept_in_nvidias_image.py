@@ -1,0 +1,46 @@
+"""The checkpoint's own answers are computed by the packages of NVIDIA's image, and are the same."""
+
+from pathlib import Path
+
+import pytest
+
+from mm_api.documents.evaluation import Evaluation
+from mm_runtime.engine_build.commands.evaluation import keep_evaluation
+from mm_runtime.engine_build.commands.step import StepContext
+from support.native.engines import checkpoint_of, evaluated_engine
+from support.published import published
+from support.twin import Twin, versions
+
+pytestmark = [pytest.mark.twin, pytest.mark.timeout(900)]
+
+FAMILIES = ("llava", "llava-onevision", "vila", "blip2-opt", "mllama", "qwen2-vl", "t5", "bart")
+
+
+def kept(context: StepContext) -> list[list[int]]:
+    """Return the answers that a build keeps, prompt by prompt."""
+    evaluation = Evaluation.from_json(context.paths.evaluation.read_bytes())
+    return [[step.candidates[0].token for step in one.steps] for one in evaluation.prompts]
+
+
+@pytest.mark.parametrize("version", versions())
+@pytest.mark.parametrize("family", FAMILIES)
+def test_answers_are_those_of_newer_packages(family: str, version: str, tmp_path: Path) -> None:
+    """Step `evaluation` skips nothing, and its tokens are those of the development environment."""
+    twin = Twin(version)
+    if twin.absent:
+        pytest.skip(twin.absent)
+    both: list[list[list[int]]] = []
+
+    def keep(context: StepContext) -> None:
+        keep_evaluation(context)
+        both.append(kept(context))
+        where = ("--source", context.source, "--store", str(context.paths.store))
+        named = (*where, "--fingerprint", context.plan.fingerprint)
+        done = twin.run("-m", "mm_runtime.engine_build.commands.evaluation", *named)
+        assert (done.returncode, "EvaluationSkipped" in done.stdout) == (0, False), done.stdout
+        both.append(kept(context))
+
+    checkpoint = published(checkpoint_of(family, tmp_path / "new"), tmp_path / "published")
+    evaluated_engine(family, tmp_path, version, checkpoint=checkpoint, keep=keep)
+
+    assert both[0] == both[1]
