@@ -1,7 +1,7 @@
 """Checkpoints as their publishers have them: in the layout that transformers wrote before 5.
 
 Each version of transformers reads it, and so do TensorRT-LLM's converters and vLLM; what 5 writes
-is read by 5 alone: towers there are drawn anew, and scaled rotations are not seen.
+is read by 5 alone: others initialise towers at random, and scale no rotary positions.
 """
 
 import json
