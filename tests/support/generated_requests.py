@@ -24,6 +24,7 @@ _TEXTS = ("", "x", "what is it ?", "is", "é" * 40, "a" * 300, "{", "(a|b)*", "\
 _NAMED: Mapping[str, Sequence[str]] = {
     "^[a-zA-Z0-9_.-]{1,64}$": ("rain", "b", "a.b-c_1", "A" * 64, "-"),
     "^(0|[1-9][0-9]{0,9})$": ("0", "1", "2", "3"),
+    r"\S": ("rain", "a b", "-"),
 }
 """Texts that match a pattern."""
 

@@ -74,10 +74,10 @@ def write_model(folder: Path, family: str, *, inspected: bool = False) -> Path:
     """
     MODELS[family].write(folder)
     (folder / "model.safetensors.index.json").unlink(missing_ok=True)
-    _write_tokenizer(folder, family)
+    _write_tokenizer(folder, family, image=inspected)
     if FAMILIES[family].in_parts:
         (folder / "llm").mkdir()
-        _write_tokenizer(folder / "llm", family)
+        _write_tokenizer(folder / "llm", family, image=inspected)
         write_safetensors(folder / "llm" / "model.safetensors", {"a": ("F16", (8, 11))})
     elif family == "nmt":
         (folder / "model.pt").write_bytes(b"a pickle that is never opened")
@@ -90,13 +90,20 @@ def write_model(folder: Path, family: str, *, inspected: bool = False) -> Path:
     return folder
 
 
-def _write_tokenizer(folder: Path, family: str) -> None:
-    """Write the smallest fast tokenizer: two tokens, its end, and what an image stands for."""
-    style, image = FAMILIES[family].prompt, facts_of(family).image_token_id
+def _write_tokenizer(folder: Path, family: str, *, image: bool) -> None:
+    """Write the smallest fast tokenizer: two tokens and its end.
+
+    Args:
+        folder: of its files.
+        family: of the model.
+        image: with what an image stands for, thousands of ids behind the others; tables of
+            guided decoding are refused for a vocabulary with such a gap.
+    """
+    style, id_ = FAMILIES[family].prompt, facts_of(family).image_token_id
     tokens = {"red": 1}
-    if image is not None:
+    if image and id_ is not None:
         feature = "<image_soft_token>" if style and style.framed.count("_soft_") else None
-        tokens[feature or (style.placeholder if style else "<image>")] = image
+        tokens[feature or (style.placeholder if style else "<image>")] = id_
     write_words(folder, tokens, CHAT if style is not None and not style.chat else "")
 
 
