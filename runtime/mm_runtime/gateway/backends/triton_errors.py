@@ -6,6 +6,8 @@ a corrupted heap within seconds. So our models begin their messages with their c
 the server itself says is known by its words (triton-inference-server/core, r24.10).
 """
 
+import re
+
 from mm_runtime.gateway.errors import (
     GatewayError,
     InvalidRequestError,
@@ -22,8 +24,12 @@ _COMING_BACK = (
     "is not healthy",  # python_be.cc: a model's process died, or had no core for a second
     "Request for unknown model",  # model_repository_manager.cc: the model is not loaded yet
 )
-_OF_FORMS = ("GuidedDecod", "uided decoding", "xgrammar", "EBNF")
-"""In messages of TensorRT-LLM's backend about a form that it does not take."""
+_OF_FORMS = re.compile(
+    r"GuidedDecod|uided decoding|xgrammar|EBNF"
+    r"|(?:regex_converter|json_schema_converter|grammar_parser)\.cc:\d+: "
+)
+"""In messages of TensorRT-LLM's backend about a form that it does not take; its grammar library
+names the place in its sources, behind the time."""
 
 _REASON_CHARACTERS = 300
 """Of such a message that are passed on: it may hold an entire schema."""
@@ -44,8 +50,9 @@ def reported_error(model: str, message: str, form_param: str | None = None) -> G
             text = f"The model refused `{form_param}`: {reason}."
             return InvalidRequestError(text, param=form_param)
         return InvalidRequestError(f"The model refused the request: {reason}.")
-    if any(words in message for words in _OF_FORMS):
-        reason = message.strip().partition("\n")[0][:_REASON_CHARACTERS]
+    if found := _OF_FORMS.search(message):
+        said = message[found.end() :] if found[0].endswith(": ") else message
+        reason = said.strip().partition("\n")[0][:_REASON_CHARACTERS]
         text = f"The model refused the form of the answer: {reason}."
         return InvalidRequestError(text, param=form_param)
     if message.startswith(UNAVAILABLE) or any(words in message for words in _COMING_BACK):

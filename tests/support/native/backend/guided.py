@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from checks import demand  # type: ignore[import-not-found]
+from checks import RefusedError, demand  # type: ignore[import-not-found]
 
 from mm_runtime.reference_engine.guides import Guide, Guides
+from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.generate.request import GuideKind, GuideRequest
 from mm_runtime.serving.prompts.tokens import TextCodec
 
@@ -89,6 +90,9 @@ class Guided:
         if name == "ebnf_grammar":
             demand(text.startswith(ROOT), "EBNF parse error: The root rule with name root is not")
             text = f"start: {text.removeprefix(ROOT)}\n"
-        found = self._guides.make(GuideRequest(KINDS[name], text))
+        try:
+            found = self._guides.make(GuideRequest(KINDS[name], text))
+        except RequestError as error:  # in the words of xgrammar's own
+            raise RefusedError(f"[12:00:00] /project/cpp/regex_converter.cc:75: {error}") from None
         assert isinstance(found, Guide)
         return found
