@@ -69,9 +69,9 @@ def constants_of_the_policy(sources: dict[str, str]) -> int:
 
 
 MEASURES: Final = (
-    Measure("lines of the product", 112_000, 93_000, lines_below(*PRODUCT)),
-    Measure("lines of tests", 121_000, 98_000, lines_below("tests")),
-    Measure("files that name a backend outside its folder", 56, 0, files_with_a_backend),
+    Measure("lines of the product", 106_500, 93_000, lines_below(*PRODUCT)),
+    Measure("lines of tests", 117_300, 98_000, lines_below("tests")),
+    Measure("files that name a backend outside its folder", 45, 0, files_with_a_backend),
     Measure("constants of the autoscaler", 39, 15, constants_of_the_policy),
 )
 
