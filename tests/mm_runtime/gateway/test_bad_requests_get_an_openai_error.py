@@ -322,3 +322,50 @@ async def test_base64_may_hold_line_breaks(client: httpx.AsyncClient) -> None:
     url = "data:image/png;base64," + base64.encodebytes(COMPLETE).decode()
     response = await client.post("/v1/chat/completions", content=_body(_image(url)))
     assert response.status_code == 200
+
+
+_FUNCTION = '"type": "function", "name": "f", "parameters": {"minimum": NUMBER}'
+
+
+@pytest.mark.parametrize("number", ["1e999", "-1e999", "Infinity", "NaN"])
+@pytest.mark.parametrize(
+    ("path", "field"),
+    [
+        pytest.param(
+            "chat/completions",
+            '"tools": [{"type": "function", "function": {"name": "f", "parameters": '
+            '{"minimum": [NUMBER]}}}]',
+            id="tools",
+        ),
+        pytest.param("responses", f'"tools": [{{{_FUNCTION}}}]', id="tools-of-responses"),
+        pytest.param(
+            "chat/completions",
+            '"response_format": {"type": "json_schema", "json_schema": {"name": "n", "schema": '
+            '{"const": NUMBER}}}',
+            id="schema",
+        ),
+        pytest.param(
+            "responses",
+            '"text": {"format": {"type": "json_schema", "name": "n", "schema": {"const": NUMBER}}}',
+            id="schema-of-responses",
+        ),
+        pytest.param(
+            "chat/completions",
+            '"structured_outputs": {"json": {"const": NUMBER}}',
+            id="structured-outputs",
+        ),
+        pytest.param(
+            "chat/completions", '"chat_template_kwargs": {"a": NUMBER}', id="template-variables"
+        ),
+    ],
+)
+async def test_numbers_that_json_cannot_write_are_refused(
+    client: httpx.AsyncClient, path: str, field: str, number: str
+) -> None:
+    """They would stand in an answer that repeats the request, which would be no JSON."""
+    said = '"input": "x"' if path == "responses" else '"messages": [{"role":"user","content":"x"}]'
+    body = f'{{"model": "{MODEL}", {said}, {field.replace("NUMBER", number)}}}'
+    answer = await client.post(f"/v1/{path}", content=body.encode())
+
+    assert answer.status_code == 400
+    assert answer.json()["error"]["type"] == "invalid_request_error"

@@ -1,10 +1,10 @@
 """Wire types of `response_format`: what an answer must be."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, StrictBool
 
-from mm_runtime.gateway.api.wire import Wire
+from mm_runtime.gateway.api.wire import JsonObject, Wire
 
 
 class TextFormat(Wire):
@@ -24,7 +24,7 @@ class NamedSchema(Wire):
 
     name: str = Field(min_length=1, max_length=64)
     description: str | None = None
-    json_schema: dict[str, Any] | None = Field(default=None, alias="schema")
+    json_schema: JsonObject | None = Field(default=None, alias="schema")
     strict: StrictBool | None = None
 
 

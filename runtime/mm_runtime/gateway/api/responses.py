@@ -20,7 +20,7 @@ from mm_runtime.gateway.api.tools import (
     form_of_choice,
 )
 from mm_runtime.gateway.api.unused import NOT_USED
-from mm_runtime.gateway.api.wire import NullIs, Wire, form
+from mm_runtime.gateway.api.wire import JsonObject, NullIs, Wire, form
 
 _INT64 = 2**63 - 1
 _Label = Annotated[str, Field(max_length=256)]
@@ -148,7 +148,7 @@ class SchemaText(Wire):
     type: Literal["json_schema"]
     name: str = Field(min_length=1, max_length=64)
     description: str | None = None
-    json_schema: dict[str, Any] = Field(alias="schema")
+    json_schema: JsonObject = Field(alias="schema")
     strict: StrictBool | None = None
 
 

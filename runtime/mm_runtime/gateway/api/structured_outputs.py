@@ -7,7 +7,7 @@ from pydantic import BeforeValidator, Field, StrictBool, model_validator
 from pydantic_core import from_json
 
 from mm_runtime.gateway.api.schema_rules import NOT_TRUE, NULL, TRUE, Rule, absent, any_of, fields
-from mm_runtime.gateway.api.wire import Wire
+from mm_runtime.gateway.api.wire import JsonObject, Wire
 
 MAX_PATTERN = 4096
 """Characters of a pattern."""
@@ -36,7 +36,7 @@ def _read(schema: object) -> object:
 
 
 Schema = Annotated[
-    dict[str, Any], BeforeValidator(_read, json_schema_input_type=dict[str, Any] | JsonText)
+    JsonObject, BeforeValidator(_read, json_schema_input_type=dict[str, Any] | JsonText)
 ]
 
 

@@ -16,7 +16,7 @@ from pydantic import (
 )
 
 from mm_runtime.gateway.api.schema_rules import NULL, Rule, any_of, fields
-from mm_runtime.gateway.api.wire import NullIs, Wire
+from mm_runtime.gateway.api.wire import JsonObject, NullIs, Wire
 
 MAX_TOOLS = 128
 """OpenAI's limit."""
@@ -35,7 +35,7 @@ class Function(Wire):
 
     name: FunctionName
     description: str | None = None
-    parameters: dict[str, Any] | None = None
+    parameters: JsonObject | None = None
     """A JSON schema of its arguments; None: any object."""
 
     strict: bool | None = None

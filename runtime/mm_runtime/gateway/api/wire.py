@@ -1,10 +1,12 @@
 """What every wire type is: nothing but its own fields is read, and null is what is absent."""
 
 from collections.abc import Mapping, Sequence
+from math import isfinite
 from types import NoneType
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     ConfigDict,
     GetCoreSchemaHandler,
@@ -86,6 +88,25 @@ class NullIs:
     ) -> dict[str, Any]:
         """Return what the document says of it."""
         return dict(any_of(handler(schema), NULL))
+
+
+def _in_json(content: dict[str, Any]) -> dict[str, Any]:
+    """Return an object all of whose numbers JSON can write: `1e999` is read as infinity."""
+    left: list[object] = [content]
+    while left:
+        value = left.pop()
+        if isinstance(value, dict):
+            left += value.values()
+        elif isinstance(value, list):
+            left += value
+        elif isinstance(value, float) and not isfinite(value):
+            message = f"holds {value}, which JSON cannot write: send a finite number, or a text"
+            raise ValueError(message)
+    return content
+
+
+JsonObject = Annotated[dict[str, Any], AfterValidator(_in_json)]
+"""An object of a client's own names: a schema, variables of a template."""
 
 
 def form(value: object) -> str:

@@ -7,7 +7,7 @@ from pydantic import AfterValidator, Field, StrictBool
 
 from mm_runtime.gateway.api.schema_rules import NOT_TRUE, Rule, any_of, fields
 from mm_runtime.gateway.api.tools import Tools
-from mm_runtime.gateway.api.wire import Wire
+from mm_runtime.gateway.api.wire import JsonObject, Wire
 
 MAX_VARIABLES = 32
 """Of a chat template."""
@@ -31,7 +31,7 @@ class WrittenRequest(Wire):
 
     chat_template_kwargs: (
         Annotated[
-            dict[str, Any],
+            JsonObject,
             Field(
                 max_length=MAX_VARIABLES,
                 json_schema_extra={"propertyNames": {"not": {"enum": sorted(_OWN_VARIABLES)}}},
