@@ -13,7 +13,7 @@ from support.random_llava import write_random_llava
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
 CASES = {
-    "no-such-claim": ("InspectPending", 'persistentvolumeclaim "absent" not found'),
+    "no-such-claim": ("PodsUnschedulable", 'persistentvolumeclaim "absent" not found'),
     "no-such-path": ("SourceNotFound", "no-such-path"),
     "no-config": ("ConfigMissing", "config.json"),
     "truncated-config": ("ConfigInvalid", "config.json"),
