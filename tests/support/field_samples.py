@@ -100,7 +100,8 @@ _ENGINE: Final[Mapping[str, Sample]] = {
     "engine.maxBatchSize": Sample(4),
     "engine.dtype": Sample("bfloat16"),
     "engine.dtype@PyTorch": Sample("float16"),
-    "engine.guidedDecoding@PyTorch": Sample("Off"),  # Auto and On differ where it cannot be done
+    # Auto and On differ where it cannot be done; both begin with 1.2.
+    "engine.guidedDecoding@PyTorch": Sample("Off", {"build": {"trtllmVersion": "1.2.0"}}),
     "engine.maxInputLen@Reference": Sample(100, {"engine": {"maxSeqLen": 120}}),
     "engine.maxInputLen": Sample(2900, {"engine": {"maxSeqLen": 4000}}),
     "engine.maxSeqLen@Reference": Sample(120),
