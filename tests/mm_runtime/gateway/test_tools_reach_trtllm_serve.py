@@ -14,7 +14,7 @@ import pytest
 from openai import AsyncOpenAI, BadRequestError
 from transformers import PreTrainedTokenizerFast
 
-from mm_api.documents.trtllm_serve import TrtllmServe
+from mm_api.documents.trtllm_serve import TrtllmServe, keeps_forms
 from mm_runtime.gateway.api.openai import ChatRequest
 from mm_runtime.gateway.backends.trtllm_serve import TrtllmServeEngine
 from mm_runtime.gateway.prompts.conversation import ChatPrompt
@@ -164,8 +164,15 @@ async def test_the_conversation_is_continued(
 async def test_a_call_that_must_be_made(
     tmp_path: Path, server: tuple[RecordedServer, TrtllmServe], choice: object
 ) -> None:
-    """It is the form of the answer, of models that write calls as bare JSON."""
+    """It is the form of the answer, of models that write calls as bare JSON, since 1.2."""
     async with _client(tmp_path, server, tool_templates.LLAMA) as client:
+        if not keeps_forms(server[1].version):
+            with pytest.raises(
+                BadRequestError, match=r"since TensorRT-LLM 1\.2.*1\.1\.0"
+            ) as refusal:
+                await client.chat.completions.create(**_body(messages=PLAIN, tool_choice=choice))
+            assert refusal.value.param == "tool_choice"
+            return
         answer = await client.chat.completions.create(**_body(messages=PLAIN, tool_choice=choice))
     (call,) = answer.choices[0].message.tool_calls
     assert (call.function.name, json.loads(call.function.arguments)) == ("rain", {"city": "Rome"})
