@@ -63,7 +63,7 @@ async def test_sampled_requests(tmp_path: Path, version: str, named: set[str]) -
     # Engines without the tokenizer's table get no form: the gateway has refused it.
     guided = guided_of(manifest, serving)
     assert guided
-    request = replace(SAMPLED, form=Form("regex", "a")) if guided.kinds else SAMPLED
+    request = SAMPLED if guided.missing else replace(SAMPLED, form=Form("regex", "a"))
     sent = {one.name for one in build_inputs(request, engine._names)}
     paths = {name: PurePath("/x") for name in ("engine_dir", "serving_plan", "adapters")}
     files = layout(manifest, serving, sources=dict.fromkeys(MODEL_NAMES, ""), **paths)

@@ -118,4 +118,5 @@ def test_only_such_checkpoints_have_the_step() -> None:
     facts = facts_of("bart")
     bare = facts.model_copy(update={"byte_pair_vocabulary": "vocab.json"})
     names = [[step.name for step in steps(plan_of(one))] for one in (facts, bare)]
-    assert names == [["fetch", "evaluation"], ["fetch", "make-tokenizer", "evaluation"]]
+    ends = ["verify-weights", "evaluation"]
+    assert names == [["fetch", *ends], ["fetch", "make-tokenizer", *ends]]
