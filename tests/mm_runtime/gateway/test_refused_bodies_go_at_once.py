@@ -52,7 +52,10 @@ def _padded(question: bytes) -> bytes:
 BODIES = {
     "no-json": lambda: b"[" * SIZE,
     "too-many-elements": lambda: b"[" + b"1," * (SIZE // 2) + b"1]",
-    "an-unknown-model": lambda: _padded(_requesting().replace(MODEL.encode(), b"another")),
+    "no-part": lambda: _padded(_requesting()),
+    "an-unknown-model": lambda: _padded(
+        _requesting({"type": "text", "text": "x"}).replace(MODEL.encode(), b"another")
+    ),
     "a-part-of-unknown-type": lambda: _padded(_requesting({"type": "smell"})),
     "no-image": lambda: _requesting(_image(b"x" * SIZE)),
     "a-bomb": lambda: _requesting(_image(chunked_png(SIZE // 12))),

@@ -146,10 +146,16 @@ def _checked(validate: Callable[[], _Request]) -> _Request:
                 f"The body has {error.error_count()} errors, too many to name one: expected a "
                 "request as OpenAI's API reference describes it."
             ) from None
-        first = error.errors(include_url=False, include_input=False)[0]
-    param = _path(first["loc"])
-    message, code = _explain_field(first, param) if param else (_explain_body(first), None)
+        # No name here for an error: those of validators hold this frame, and with it the body.
+        message, param, code = _explained(error.errors(include_url=False, include_input=False)[0])
     raise InvalidRequestError(message, param=param, code=code)
+
+
+def _explained(error: ErrorDetails) -> tuple[str, str | None, str | None]:
+    """Return message, field and code of a refusal."""
+    param = _path(error["loc"])
+    message, code = _explain_field(error, param) if param else (_explain_body(error), None)
+    return message, param, code
 
 
 def _explain_body(error: ErrorDetails) -> str:
