@@ -119,9 +119,10 @@ def sentence(tables: list[Area]) -> str:
     """Return README's line."""
     rows = [row for area in tables for row in area.rows]
     counts = Counter(row.verdict for row in rows)
+    happen = "happens" if counts["silent"] == 1 else "happen"
     return (
         f"Of {len(rows)} problems that users of other servers reported in public, "
-        f"{counts['silent']} still happen in silence here "
+        f"{counts['silent']} still {happen} in silence here "
         f"and {counts['unsupported']} are not supported "
         f"([known problems]({PAGE}))."
     )

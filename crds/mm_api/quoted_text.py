@@ -17,7 +17,7 @@ _LEFT_OUT: Final = tuple(
         # What glog and others write before a line: time, thread, place.
         (r"(?m)^[EWIF]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ [\w.]+:\d+\] ", ""),
         (r"(?m)^\[?\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d[.,\d]*(?:Z|[+-]\d\d:?\d\d)?\]? ", ""),
-        # Go's net.OpError: the ends of a connection. The name that was meant stands elsewhere.
+        # Go's net.OpError: the ends of a connection. The host's name is elsewhere in the text.
         (rf"\b((?:dial|read|write) (?:tcp|udp)[46]?) {_ADDRESS}(?:->{_ADDRESS})?", r"\1"),
         (rf"\b(lookup [-.\w]+) on {_ADDRESS}", r"\1"),
         # Tokens, signatures and time-outs of a request.

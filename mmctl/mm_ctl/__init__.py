@@ -2,5 +2,5 @@
 
 Belongs here: what a person runs on a machine of their own (`commands`), a checkpoint's way into a
 claim (`uploading`). Must not: import kopf, or hold logic that the operator needs too. May import:
-`mm_api`, `mm_operator`; of mm_runtime the S3 client alone (`base.buckets`, `sources.address`).
+`mm_api`, `mm_operator`; of mm_runtime the inspection (`inspect`, `sources.identity`, `errors`).
 """

@@ -15,20 +15,20 @@ def load_all(text: str) -> list[Any]:
     """Return the documents of a text.
 
     Raises:
-        yaml.YAMLError: it is no YAML, or a key stands twice in a mapping.
+        yaml.YAMLError: it is no YAML, or a mapping has a key twice.
     """
     return list(yaml.load_all(text, Loader=_Loader))
 
 
 class _Loader(yaml.SafeLoader):
-    """A SafeLoader with the implicit types of go-yaml 2, which refuses a key that stands twice."""
+    """A SafeLoader with the implicit types of go-yaml 2, which refuses a repeated key."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:  # noqa: FBT001, FBT002 (PyYAML's)
         seen = set()
         for key, _ in node.value:
             if isinstance(key, yaml.ScalarNode) and (key.tag, key.value) in seen:
                 raise yaml.constructor.ConstructorError(
-                    None, None, f"the key {key.value} stands twice in a mapping", key.start_mark
+                    None, None, f"the mapping has the key {key.value} twice", key.start_mark
                 )
             seen.add((key.tag, key.value))
         return super().construct_mapping(node, deep)

@@ -37,9 +37,9 @@ def test_scalars_are_of_kubectls_types(written: str, expected: object) -> None:
     assert type(document["key"]) is type(expected)
 
 
-def test_a_key_stands_once() -> None:
+def test_keys_are_unique() -> None:
     """The second would win in silence."""
-    with pytest.raises(yaml.YAMLError, match="the key a stands twice"):
+    with pytest.raises(yaml.YAMLError, match="the mapping has the key a twice"):
         load_all("spec: {a: 1, a: 2}\n")
 
 

@@ -128,10 +128,14 @@ def run_pair(
             server_log=folder / "serve.log",
             start_server=start_server,
         )
-        if awaited:
-            _wait_until_ready(pair)
         try:
+            if awaited:
+                _wait_until_ready(pair)
             yield pair
+        except Exception as error:
+            for log in (pair.server_log, pair.gateway_log):
+                error.add_note(f"{log.name} ends with:\n{_tail(log)}")
+            raise
         finally:
             # Before any server, also one that was restarted: a server drains until it has gone.
             end(gateway)
@@ -197,8 +201,7 @@ def _wait_until_answers(url: str, logs: Mapping[subprocess.Popen[bytes], Path]) 
     while time.monotonic() < deadline:
         for process, log in logs.items():
             if process.poll() is not None:
-                tail = log.read_text(errors="replace")[-2000:]
-                raise RuntimeError(f"{log.name}: exit code {process.returncode}\n{tail}")
+                raise RuntimeError(f"{log.name}: exit code {process.returncode}\n{_tail(log)}")
         *_, log = logs.values()
         # Until then it sends requests of its own while no other comes: counters would show them.
         measured = _MEASURED.search(log.read_text(errors="replace"))
@@ -208,6 +211,8 @@ def _wait_until_answers(url: str, logs: Mapping[subprocess.Popen[bytes], Path]) 
         except httpx.TransportError:
             pass
         time.sleep(0.2)
-    raise TimeoutError(
-        f"not ready within {READY_SECONDS} s; see {', '.join(map(str, logs.values()))}"
-    )
+    raise TimeoutError(f"not ready within {READY_SECONDS} s; {log.name} ends with:\n{_tail(log)}")
+
+
+def _tail(log: Path) -> str:
+    return log.read_text(errors="replace")[-2000:]

@@ -28,6 +28,11 @@ def busy(number: int, width: int = 128, height: int = 96) -> NDArray[np.uint8]:
     return frame
 
 
+IN_ORDER = {"libx265": {"x265-params": "bframes=0:log-level=error"}}
+"""Options of an encoder that, with B-frames, reads a decoding time which it never wrote where a
+video has fewer frames than it delays: the muxer refuses the file, now and then."""
+
+
 def video_of(
     frames: Sequence[NDArray[np.uint8]],
     marks: Sequence[int] | None = None,
@@ -60,7 +65,9 @@ def video_of(
     file = io.BytesIO()
     height, width = frames[0].shape[:2]
     with av.open(file, "w", format=container) as output:
-        added = output.add_stream(codec, rate=rate, options=options or {})
+        added = output.add_stream(
+            codec, rate=rate, options=IN_ORDER.get(codec, {}) | (options or {})
+        )
         assert isinstance(added, av.VideoStream)
         added.width, added.height, added.pix_fmt = width, height, pixels
         added.codec_context.time_base = base

@@ -138,6 +138,11 @@ def _check_alike(name: str, layers: Layers, cross: int) -> None:
     groups = Counter(named.values())
     if sorted(groups.values()) == sorted(filter(None, (cross, len(layers) - cross))):
         return
+    if len(groups) == 1:
+        raise _refusal(
+            f"all layers of {name} have the same weights, and config.json says that {cross} of"
+            f" {len(layers)} have cross attention"
+        )
     odd = min(groups, key=lambda one: (groups[one], len(one)))
     like = max((one for one in groups if one is not odd), key=lambda one: len(one & odd))
     number = next(number for number, one in sorted(named.items()) if one == odd)

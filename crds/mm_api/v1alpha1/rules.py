@@ -1,6 +1,6 @@
 """Rules between fields, in CEL: the API server and `mmctl validate` evaluate the same text.
 
-A rule stands on a type and holds wherever the type is used.
+A rule belongs to a type and holds wherever the type is used.
 """
 
 from collections.abc import Mapping

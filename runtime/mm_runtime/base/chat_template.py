@@ -56,7 +56,7 @@ class TemplateRefusedError(Exception):
 
 
 class Media(Enum):
-    """What stands in a message besides text; the value is its type in templates."""
+    """A medium in a message; the value is its type in templates."""
 
     IMAGE = "image"
     VIDEO = "video"
@@ -217,7 +217,7 @@ def lacks_name(refused: TemplateRefusedError) -> bool:
 
 
 def medium_of(style: PromptStyle) -> tuple[Media, str]:
-    """Return a medium that conversations of a family may hold, and what stands for it."""
+    """Return a medium that conversations of a family may hold, and its placeholder."""
     if style.reads_images:
         return Media.IMAGE, style.placeholder
     return Media.AUDIO, style.audio
@@ -247,7 +247,7 @@ def _mark_end(message: dict[str, Any]) -> None:
 
 
 def _cut(prompt: str) -> str:
-    """Return what stands before the mark, without blanks where the template has taken its own.
+    """Return the text before the mark, without blanks where the template has taken its own.
 
     Raises:
         TemplateRefusedError: the template has left the last message out.

@@ -1,4 +1,4 @@
-"""What stands for media in prompts, where a checkpoint's files say it and not its family."""
+"""Placeholders of media in prompts, where a checkpoint's files name them and not its family."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -32,7 +32,7 @@ def own_style(prompt: PromptStyle, config: Path, processor: Path, tokenizer: Pat
 
 
 def _mark(tokenizer: Path, name: str) -> str:
-    """Return what stands for a medium, as the tokenizer says it; empty: it does not."""
+    """Return the placeholder of a medium that the tokenizer names; empty: it names none."""
     config = read_object(tokenizer / "tokenizer_config.json")
     extra = config.get("extra_special_tokens")
     said = (config.get(name), extra.get(name) if isinstance(extra, dict) else None)

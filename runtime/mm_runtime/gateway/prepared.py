@@ -90,7 +90,7 @@ class PreparedRequest:
 
     @property
     def echoes(self) -> list[str]:
-        """What stands before the answers to each prompt; empty: nothing does."""
+        """The prompts that the answers begin with; empty: none."""
         return [chat.echo for chat in self.chats if chat.echo is not None]
 
     @property

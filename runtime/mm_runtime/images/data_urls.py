@@ -16,7 +16,7 @@ from mm_runtime.images.media import BadImageError
 
 _WHITE_SPACE = str.maketrans("", "", "\t\n\f\r ")
 _LEFT_OUT = str.maketrans("", "", "\t\n\r")
-"""What no URL keeps, wherever it stands."""
+"""Characters that no URL keeps."""
 _TRIMMED = "".join(map(chr, range(0x21)))
 """What no URL keeps at its ends."""
 _BASE64 = re.compile(r"; *base64$", re.IGNORECASE)
@@ -26,11 +26,11 @@ _GROUP = 4
 
 @dataclass(frozen=True, slots=True)
 class DataUrl:
-    """A `data:` URL taken apart.
+    """The parts of a `data:` URL.
 
     Attributes:
         media_type: in small letters, without parameters; empty: it states none.
-        body: what stands behind the comma, as it was sent.
+        body: the text after the comma, as it was sent.
         is_base64: that is base64; bytes and escapes otherwise.
     """
 
@@ -104,7 +104,7 @@ def split_data_url(url: str) -> DataUrl:
 
 
 def decode_base64(encoded: str, *, max_bytes: int) -> bytes:
-    """Return the bytes of base64 text; its padding may be left out, and blanks stand anywhere.
+    """Return the bytes of base64 text; its padding may be left out, and blanks may be anywhere.
 
     Raises:
         BadImageError: wrong base64, or more than `max_bytes`.

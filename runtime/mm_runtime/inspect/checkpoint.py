@@ -56,7 +56,7 @@ class InspectOptions:
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """What the small files of a checkpoint say; weights are looked at apart."""
+    """What the small files of a checkpoint say; weights are read separately."""
 
     config: JsonObject
     family: str

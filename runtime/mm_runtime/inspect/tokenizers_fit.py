@@ -1,7 +1,7 @@
 """The tokenizer of a checkpoint, read as servers read it and compared with config.json.
 
 A token without a row in the embedding ends a request in an index error or in another token's row,
-and one that is not there stands in the prompt letter by letter.
+and an unknown one is written into the prompt letter by letter.
 """
 
 from collections.abc import Iterator, Mapping

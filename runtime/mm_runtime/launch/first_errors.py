@@ -14,7 +14,7 @@ MOST = 3
 """Errors that are kept."""
 
 CHARACTERS = 600
-"""Of each: three of them, and what stands around them, fit into a termination message."""
+"""Of each: three of them, and the text around them, fit into a termination message."""
 
 LAST_LINES = 10
 """Quoted where no line is an error; as many as a condition quotes of a Job."""
@@ -76,7 +76,7 @@ class FirstErrors:
             if ends:
                 self._keep(self._found, text)
         elif self._open and text.startswith((" ", "\t")):
-            # What `Error(s) in loading state_dict:` is about stands below it.
+            # What `Error(s) in loading state_dict:` is about follows below.
             self._found[-1] = f"{self._found[-1]} {text.strip()}"[:CHARACTERS]
             self._open = False
         elif row := _ROW.match(text):

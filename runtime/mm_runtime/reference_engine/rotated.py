@@ -95,14 +95,14 @@ class RotatedLanguageModel(LanguageModel):
         # All three coordinates of an ordinary position are the same.
         of_each = torch.tensor(places, device=self._device)[None, :, None]
         both = self._plain(torch.zeros(1, device=self._device), of_each)
-        # transformers before 5 keeps the three coordinates apart, as one more dimension in front.
-        apart = both[0].shape[:-3]
-        cosines, sines = (one[(0,) * len(apart)] for one in both)
+        # transformers before 5 keeps the three coordinates in one more dimension in front.
+        leading = both[0].shape[:-3]
+        cosines, sines = (one[(0,) * len(leading)] for one in both)
         if part is not None and table is not None:
             rows = table[part.start : part.start + len(part.rows), None]
             cosines = torch.cat((cosines, _doubled(rows[..., 0])))
             sines = torch.cat((sines, _doubled(rows[..., 1])))
-        shape = (*apart, *cosines.shape)
+        shape = (*leading, *cosines.shape)
         self._rotation.aimed = (cosines.expand(shape), sines.expand(shape))
         return super().run(tokens, positions, part)
 

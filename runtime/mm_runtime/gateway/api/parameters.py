@@ -104,7 +104,7 @@ _CHATS_AND_TEXTS: Mapping[str, Parameter] = {
         "calls as bare JSON (Llama 3); `none` and `auto` act where `tools` do",
     ),
     "parallel_tool_calls": Parameter(_ALL, "false: one call at the most"),
-    "echo": Parameter(_NOT_PYTORCH, "the prompt stands before the answer; not with `logprobs`"),
+    "echo": Parameter(_NOT_PYTORCH, "the answer begins with the prompt; not with `logprobs`"),
     "chat_template_kwargs": Parameter(_NOT_PYTORCH, "variables of the chat template"),
     "mm_processor_kwargs": Parameter(
         _ALL, "bounds of an image's pixels, of families that keep its shape"

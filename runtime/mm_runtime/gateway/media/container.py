@@ -26,7 +26,7 @@ _DEMUXERS: tuple[tuple[int, bytes, str], ...] = (
     *((4, kind, "mp4") for kind in (b"ftyp", b"moov", b"mdat", b"wide")),
     (0, b"\x1a\x45\xdf\xa3", "matroska"),
 )
-"""Place and spelling of a mark, and FFmpeg's name of the format it stands for; QuickTime's own
+"""Place and spelling of a mark, and FFmpeg's name of the format; QuickTime's own
 videos begin with any of its boxes."""
 
 _ADTS_SYNC, _ADTS_MASK = 0xFFF0, 0xFFF6

@@ -11,7 +11,7 @@ from mm_runtime.images.media import BadImageError
 
 @dataclass(frozen=True, slots=True)
 class FrameChoice:
-    """What a request says about frames; of several wishes the one for the fewest frames wins."""
+    """What a request says about frames; of several requested the one for the fewest frames wins."""
 
     fps: float | None = None
     """Frames kept of each second."""
@@ -24,8 +24,8 @@ class FrameChoice:
     ) -> Sequence[int]:
         """Return which frames are kept: evenly spread, the first and the last among them.
 
-        Of a rate that varies, those that a player shows at evenly spread times: one that stands
-        for long is there more than once.
+        Of a rate that varies, those that a player shows at evenly spread times: one that is
+        shown for long is chosen more than once.
 
         Args:
             count: frames of the video.
@@ -36,21 +36,21 @@ class FrameChoice:
         Raises:
             BadImageError: `fps` of a video that has no times.
         """
-        wishes = [one for one in (self.num_frames, self.max_frames) if one is not None]
+        requested = [one for one in (self.num_frames, self.max_frames) if one is not None]
         if self.fps is not None:
             if not seconds:
                 raise BadImageError(
                     "the video does not say how long it is, so `fps` cannot be honoured; send "
                     "`num_frames` instead"
                 )
-            wishes.append(max(1, round(seconds * self.fps)))
+            requested.append(max(1, round(seconds * self.fps)))
         if seconds and not are_steady(times, seconds):
             # As many as a constant rate would have that shows them all.
             gaps = np.diff([*times, seconds])
-            wanted = min([most, *wishes, round(seconds / gaps[gaps > 0].min())])
+            wanted = min([most, *requested, round(seconds / gaps[gaps > 0].min())])
             moments = seconds * np.arange(wanted) / wanted
             return [int(at) - 1 for at in np.searchsorted(times, moments, "right")]
-        wanted = min([most, *wishes])
+        wanted = min([most, *requested])
         if count <= wanted:
             return range(count)
         return [int(at) for at in np.linspace(0, count - 1, wanted).round()]

@@ -27,7 +27,7 @@ class Mono:
     def __init__(self) -> None:
         """Begin with no audio."""
         self._mix: AudioResampler | None = None
-        self._apart: AudioResampler | None = None
+        self._split: AudioResampler | None = None
         self._mixed = np.zeros(0, np.int16)
         self._channels = np.zeros((0, 0), np.int16)
         self._layout = ""
@@ -35,17 +35,17 @@ class Mono:
     def push(self, frame: "AudioFrame | None") -> Iterator[Steps]:
         """Yield the samples that are there after a frame; None: after all."""
         if frame is not None and frame.layout.name != self._layout:
-            yield from self._ended()
+            yield from self.push(None)  # what is left of another layout
             self._begin(frame)
         if self._mix is None:
             return
         mixed = _joined(self._mix, frame, 1)[0]
-        if self._apart is None:
+        if self._split is None:
             yield mixed
             return
-        apart = _joined(self._apart, frame, len(self._channels))
+        channels = _joined(self._split, frame, len(self._channels))
         self._mixed = np.concatenate([self._mixed, mixed])
-        self._channels = np.concatenate([self._channels, apart], axis=1)
+        self._channels = np.concatenate([self._channels, channels], axis=1)
         while len(self._mixed) >= SAMPLE_RATE:
             yield self._second()
         if frame is None and len(self._mixed):
@@ -57,22 +57,18 @@ class Mono:
         self._layout, count = frame.layout.name, frame.layout.nb_channels
         # Sixteen bits, one channel: what OpenAI's own loader requests from FFmpeg.
         self._mix = AudioResampler(format="s16", layout="mono", rate=SAMPLE_RATE)
-        self._apart = None
+        self._split = None
         if count > 1:
-            self._apart = AudioResampler(format="s16p", layout=frame.layout, rate=SAMPLE_RATE)
+            self._split = AudioResampler(format="s16p", layout=frame.layout, rate=SAMPLE_RATE)
         self._channels = np.zeros((count, 0), np.int16)
-
-    def _ended(self) -> Iterator[Steps]:
-        """Yield what is left of another layout."""
-        yield from self.push(None)
 
     def _second(self) -> Steps:
         mixed, self._mixed = self._mixed[:SAMPLE_RATE], self._mixed[SAMPLE_RATE:]
-        apart, self._channels = np.split(self._channels, [SAMPLE_RATE], axis=1)
-        power = (apart.astype(np.float32) ** 2).mean(axis=1)
+        channels, self._channels = np.split(self._channels, [SAMPLE_RATE], axis=1)
+        power = (channels.astype(np.float32) ** 2).mean(axis=1)
         if (mixed.astype(np.float32) ** 2).mean() >= _LOST * power.mean():
             return mixed
-        loudest: Steps = apart[int(power.argmax())]
+        loudest: Steps = channels[int(power.argmax())]
         return loudest[: len(mixed)]
 
 

@@ -16,7 +16,7 @@ _WHITE = 203.0
 """cd/m2 of white paper in HDR (ITU-R BT.2408)."""
 
 _PEAK = 1000.0
-"""cd/m2 of the brightest that remains apart; what HLG is defined for (BT.2100)."""
+"""cd/m2 of the brightest light that stays distinguishable; what HLG is defined for (BT.2100)."""
 
 _HLG_GAMMA = 1.2
 _ROWS = 256

@@ -125,7 +125,7 @@ def _measured(container: "InputContainer", stream: "VideoStream") -> _Measured:
     if untimed or base is None:
         return _Measured(count)
     marks.sort()
-    if count > 1:  # the last frame stands as long as the others, whatever little is said of it
+    if count > 1:  # the last frame is shown as long as the others, even if its packet says less
         end = max(end, last + (last - marks[0]) // (count - 1))
     times = tuple(float((mark - marks[0]) * base) for mark in marks)
     return _Measured(count, tuple(marks), times, float((end - marks[0]) * base) or None)
@@ -153,7 +153,7 @@ def _decoder(
 ) -> Callable[["Packet[VideoStream]"], "list[VideoFrame]"]:
     """Return what makes frames of a packet, and reads how the first one is turned.
 
-    That stands in the container, so the container's own decoder has to make this frame.
+    The container says it, so the container's own decoder has to make this frame.
     """
     from av import CodecContext  # noqa: PLC0415 (see `mm_runtime.gateway.media.container`)
 
