@@ -14,9 +14,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tests"))
 
+from mm_runtime.base.heap import return_large_pieces  # noqa: E402
 from mm_runtime.gateway import loop  # noqa: E402
 from mm_runtime.gateway.backends.triton import TritonEngine  # noqa: E402
-from mm_runtime.gateway.heap import return_large_pieces  # noqa: E402
 from mm_runtime.gateway.wiring import build_gateway  # noqa: E402
 from support.gateways import (  # noqa: E402 - the tests' folder is not a package
     serve,

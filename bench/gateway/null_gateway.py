@@ -15,10 +15,10 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tests"))
 
+from mm_runtime.base.heap import return_large_pieces  # noqa: E402
 from mm_runtime.gateway import loop  # noqa: E402
 from mm_runtime.gateway.api.finish_reason import FinishReason  # noqa: E402
 from mm_runtime.gateway.backends.engine import Ended, EngineRequest, Text  # noqa: E402
-from mm_runtime.gateway.heap import return_large_pieces  # noqa: E402
 from support.gateways import serve, toy_gateway  # noqa: E402 - the tests' folder is not a package
 
 STREAMS = 4096

@@ -25,9 +25,9 @@ from mm_edge.connection import ConnectionLimits
 from mm_edge.drain import LAME_DUCK_SECONDS
 from mm_edge.request_log import RequestLog
 from mm_edge.server import EdgeServer, edge_server, raise_open_files
+from mm_runtime.base.heap import return_large_pieces
 from mm_runtime.gateway import loop
 from mm_runtime.gateway.backends.opening import open_engine
-from mm_runtime.gateway.heap import return_large_pieces
 from mm_runtime.gateway.server_metrics import ServerMetrics
 from mm_runtime.gateway.wiring import Gateway, build_gateway
 from mm_runtime.serving.directory import EngineDirectory

@@ -15,7 +15,7 @@ import pytest
 from PIL import Image
 
 from mm_api.gateway_memory import encoding_bytes
-from mm_runtime.gateway.heap import return_large_pieces
+from mm_runtime.base.heap import return_large_pieces
 from mm_runtime.gateway.media.encoding_room import EncodingRoom
 from mm_runtime.gateway.media.frame_file import memory_bytes
 from support.gateways import MODEL, toy_serving
@@ -43,7 +43,7 @@ _PROGRAM = """
 import sys
 from pathlib import Path
 import numpy as np
-from mm_runtime.gateway.heap import return_large_pieces
+from mm_runtime.base.heap import return_large_pieces
 from mm_runtime.gateway.media.frame_file import frame_file, memory_bytes
 
 

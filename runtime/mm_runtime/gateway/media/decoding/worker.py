@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 import mm_runtime.gateway.media.decoding.jobs  # noqa: F401
-from mm_runtime.gateway.heap import return_large_pieces
+from mm_runtime.base.heap import return_large_pieces
 from mm_runtime.gateway.media.container import BadRecordingError
 
 # Imported before the first task, and before its memory is bounded.
