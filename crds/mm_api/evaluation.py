@@ -16,7 +16,7 @@ from mm_api.families.family import Kind
 _MOST_FLOAT32_BYTES = 4 << 30
 """Of weights: larger checkpoints are computed in their own type, which takes half."""
 
-_PROCESS_BYTES = 512 << 20
+PROCESS_BYTES: Final = 512 << 20
 """Torch, transformers and activations beside the weights: a build of the tiny T5 used 465 MiB of
 its cgroup, and was killed at 384. The resident size is 790 MiB: the rest are files that the kernel
 can drop."""
@@ -112,7 +112,7 @@ def _beside_weights(engine: EngineSpec, facts: ModelFacts) -> int:
     text, size = facts.text, DTYPE_BYTES[evaluation_dtype(facts)]
     length = evaluation_limits(engine).max_seq_len
     cache = 2 * text.layers * text.key_value_heads * text.head_size * size * length
-    return _PROCESS_BYTES + cache + _tower_bytes(engine, facts)
+    return PROCESS_BYTES + cache + _tower_bytes(engine, facts)
 
 
 def _computing_seconds(engine: EngineSpec, facts: ModelFacts) -> float:

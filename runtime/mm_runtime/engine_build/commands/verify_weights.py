@@ -7,14 +7,12 @@ import logging
 from pathlib import Path
 
 from mm_api.documents.build_plan import BuildPlan
+from mm_api.evaluation import PROCESS_BYTES
 from mm_api.families import FAMILIES
 from mm_runtime.engine_build.commands.step import StepContext, run_step
 from mm_runtime.engine_build.memory_limit import memory_limit
 
 log = logging.getLogger(__name__)
-
-TORCH_BYTES = 512 << 20
-"""Torch and transformers, as for the evaluation."""
 
 
 def verify_weights(context: StepContext) -> None:
@@ -24,11 +22,11 @@ def verify_weights(context: StepContext) -> None:
         WeightsUnusableError: as `load_weights`.
     """
     limit = memory_limit()
-    if limit is not None and limit < TORCH_BYTES:
+    if limit is not None and limit < PROCESS_BYTES:
         log.warning(
             "the weights are compared with their class when pods start: it takes %d MiB, and this"
             " container may have %d; raise spec.build.resources.limits.memory",
-            TORCH_BYTES >> 20,
+            PROCESS_BYTES >> 20,
             limit >> 20,
         )
         return
