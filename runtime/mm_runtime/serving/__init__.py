@@ -4,5 +4,5 @@ Packages follow the data and Triton's models: `prompts`, `preprocess`, `encode`,
 `postprocess`; `bls` runs the steps as one model. Each is importable and tested without a server.
 Must not: know HTTP, Kubernetes or how the server is started, import torch (but
 `encode.vision.torch_runner`). May import: mm_api, mm_runtime.base, mm_runtime.images, numpy,
-Pillow, tokenizers; onnxruntime in `encode.vision`; tritonclient in `encode.disaggregated`.
+Pillow, tokenizers; onnxruntime in `encode.vision`; tritonclient in `messages`.
 """

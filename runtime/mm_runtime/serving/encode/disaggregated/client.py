@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from mm_runtime.images.normalisation import Normalisation
 from mm_runtime.serving.encode.disaggregated.backoff import Backoff
 from mm_runtime.serving.encode.disaggregated.channel import EncoderChannel
-from mm_runtime.serving.encode.disaggregated.messages import request_of, tensors_of
 from mm_runtime.serving.encode.disaggregated.responses import (
     ExpectedFeatures,
     InvalidResponseError,
@@ -24,6 +23,7 @@ from mm_runtime.serving.encode.disaggregated.routing import order
 from mm_runtime.serving.encode.encoding import Outputs
 from mm_runtime.serving.encode.vision.cache import digest
 from mm_runtime.serving.encode.vision.pixel_bytes import with_values
+from mm_runtime.serving.messages import request_of, tensors_of
 from mm_runtime.serving.tensor_names import BYTES_TO_ENCODE
 from mm_runtime.serving.tensors import Tensors
 

@@ -1,5 +1,6 @@
-"""Requests of encoders are the bytes of tritonclient's; what is no answer is refused, not read."""
+"""Requests of Triton are the bytes of tritonclient's; what is no answer is refused, not read."""
 
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -13,7 +14,7 @@ from tritonclient.grpc import InferInput, InferRequestedOutput
 from tritonclient.grpc._utils import _get_inference_request
 from tritonclient.utils import np_to_triton_dtype
 
-from mm_runtime.serving.encode.disaggregated.messages import request_of, tensors_of
+from mm_runtime.serving.messages import request_of, tensors_of
 from mm_runtime.serving.tensors import BFLOAT16_BITS
 from support.scripted_encoder import Sent, message_of
 
@@ -26,14 +27,31 @@ TEXTS = st.lists(st.binary(max_size=200), min_size=1, max_size=3).map(
 )
 
 
-def given_tensors(inputs: dict[str, NDArray[Any]]) -> list[InferInput]:
-    """Return inputs as tritonclient takes them."""
+IMAGE = np.arange(40 * 50 * 3, dtype=np.uint32).astype(np.uint8).reshape(1, 1, 40, 50, 3)
+LENGTHS = [np.zeros(127, np.uint8), *map(np.zeros, (16, 17, 70_000))]
+
+
+def expected(inputs: dict[str, NDArray[Any]], outputs: Sequence[str], request_id: str) -> bytes:
+    """Return the message that tritonclient writes."""
     tensors = []
     for name, values in inputs.items():
         tensor = InferInput(name, list(values.shape), np_to_triton_dtype(values.dtype))
-        tensor.set_data_from_numpy(values)
+        tensor.set_data_from_numpy(np.ascontiguousarray(values))
         tensors.append(tensor)
-    return tensors
+    message: bytes = _get_inference_request(
+        model_name="vision_encoder",
+        inputs=tensors,
+        model_version="",
+        request_id=request_id,
+        outputs=[InferRequestedOutput(one) for one in outputs],
+        sequence_id=0,
+        sequence_start=False,
+        sequence_end=False,
+        priority=0,
+        timeout=None,
+        parameters=None,
+    ).SerializeToString()
+    return message
 
 
 @given(TENSORS, TENSORS, TEXTS)
@@ -42,20 +60,22 @@ def test_requests_are_tritonclients(
 ) -> None:
     """Every type that encoders have, strings included, in any shape and order of memory."""
     inputs = {"IMAGE": one, "others": other.T, "expected_identity": texts}
-    expected = _get_inference_request(
-        model_name="vision_encoder",
-        inputs=given_tensors({name: np.ascontiguousarray(one) for name, one in inputs.items()}),
-        model_version="",
-        request_id="",
-        outputs=[InferRequestedOutput("TABLE"), InferRequestedOutput("ROWS")],
-        sequence_id=0,
-        sequence_start=False,
-        sequence_end=False,
-        priority=0,
-        timeout=None,
-        parameters=None,
-    )
-    assert request_of("vision_encoder", inputs, ["TABLE", "ROWS"]) == expected.SerializeToString()
+    outputs = ["TABLE", "ROWS"]
+    assert request_of("vision_encoder", inputs, outputs) == expected(inputs, outputs, "")
+
+
+@pytest.mark.parametrize(
+    "inputs",
+    [
+        pytest.param({}, id="none"),
+        pytest.param({"empty": np.zeros((1, 0), np.float32)}, id="empty"),
+        pytest.param({"image": IMAGE, "part": IMAGE[:, :, ::2, ::-1]}, id="a part of an image"),
+        pytest.param({str(len(one)): one for one in LENGTHS}, id="lengths of two and three bytes"),
+    ],
+)
+def test_the_gateways_are(inputs: dict[str, NDArray[Any]]) -> None:
+    """They have an id and name no outputs, and images are larger."""
+    assert request_of("vision_encoder", inputs, (), "id") == expected(inputs, (), "id")
 
 
 @given(TENSORS, TEXTS)

@@ -1,12 +1,14 @@
-"""PURE: a request of an encoder as the bytes of one gRPC message, and an answer's bytes as tensors.
+"""PURE: a request of Triton as the bytes of one gRPC message, and an answer's bytes as tensors.
 
 The bytes are those of tritonclient. It copies pixels and features several times between arrays and
-messages; here pixels are copied into the message, and features stay in theirs. protobuf
-reads and writes what is around them.
+messages, into new pages each: an image of 1024 x 1024 is 6.6 ms so, and 1.8 here. Pixels are copied
+into the message once, and features stay in theirs. protobuf reads and writes what is around them,
+numbers are https://protobuf.dev/programming-guides/encoding.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from math import prod
+from struct import Struct
 from struct import error as StructError  # noqa: N812 (an exception by its name)
 from typing import Any
 
@@ -18,40 +20,50 @@ from tritonclient.utils import (
     InferenceServerException,
     deserialize_bytes_tensor,
     np_to_triton_dtype,
-    serialize_byte_tensor,
     triton_to_np_dtype,
 )
 
-from mm_runtime.base.varint import SEVEN_BITS, varint
 from mm_runtime.serving.tensors import BFLOAT16_BITS, Tensors
 
 _BYTES = 2
 """protobuf's wire type of bytes, texts and messages: a length before them."""
 
+_SEVEN_BITS, _MORE = 0x7F, 0x80
+"""Of a byte of a number: what it holds, and whether another one follows."""
+
+_LENGTH = Struct("<I")
+"""In front of each text of a tensor."""
+
+_CONTENT = bytes([ModelInferRequest.RAW_INPUT_CONTENTS_FIELD_NUMBER << 3 | _BYTES])
+"""In front of each tensor's content, in the message's last field."""
+
+_COPIED_BYTES = 4096
+"""Contents below are cheaper to copy than to look at."""
+
 _OTHERS = {0: 0, 1: 8, 5: 4}
 """Wire type of numbers -> their bytes; 0: as many as say that one follows."""
 
 
-def request_of(model: str, inputs: Tensors, outputs: Sequence[str]) -> bytes:
+def request_of(model: str, inputs: Tensors, outputs: Sequence[str], request_id: str = "") -> bytes:
     """Return the message that requests outputs of a model.
 
     Args:
         model: that is called.
         inputs: with the batch dimension; of texts arrays of bytes objects.
-        outputs: names of the tensors that are wanted.
+        outputs: names of the tensors that are wanted; none named: all.
+        request_id: for the model.
     """
-    head = ModelInferRequest(model_name=model)
-    contents: list[Any] = []
+    head = ModelInferRequest(model_name=model, id=request_id)
+    contents: list[bytes | memoryview] = []
     for name, values in inputs.items():
         kind = np_to_triton_dtype(values.dtype)
         head.inputs.add(name=name, datatype=kind, shape=values.shape)
         contents.append(_content(values))
     for name in outputs:
         head.outputs.add(name=name)
-    field = head.DESCRIPTOR.fields_by_name["raw_input_contents"].number
-    parts = [head.SerializeToString()]
+    parts: list[bytes | memoryview] = [head.SerializeToString()]
     for content in contents:
-        parts += [varint(field << 3 | _BYTES), varint(content.nbytes), content]
+        parts += [_CONTENT, _number(len(content)), content]
     return b"".join(parts)
 
 
@@ -61,7 +73,7 @@ def tensors_of(message: bytes) -> dict[str, NDArray[Any]]:
     Raises:
         ValueError: it is no answer, or a tensor's bytes are not those of its type and shape.
     """
-    field = ModelInferResponse.DESCRIPTOR.fields_by_name["raw_output_contents"].number
+    field = ModelInferResponse.RAW_OUTPUT_CONTENTS_FIELD_NUMBER
     contents, around = [], []
     for number, field_bytes, content in _fields(memoryview(message)):
         if number == field:
@@ -80,9 +92,11 @@ def tensors_of(message: bytes) -> dict[str, NDArray[Any]]:
     }
 
 
-def _content(values: NDArray[Any]) -> memoryview:
+def _content(values: NDArray[Any]) -> bytes | memoryview:
     if values.dtype == np.object_:
-        return memoryview(serialize_byte_tensor(values).item())
+        return b"".join([_LENGTH.pack(len(text)) + text for text in values.flat])
+    if values.nbytes < _COPIED_BYTES:
+        return values.tobytes()
     return np.ascontiguousarray(values).reshape(-1).view(np.uint8).data
 
 
@@ -129,6 +143,16 @@ def _fields(message: memoryview) -> Iterator[tuple[int, memoryview, memoryview]]
         yield tag >> 3, message[begin:at], content
 
 
+def _number(number: int) -> bytes:
+    """Return a number of at least 0: seven bits a byte, the lowest first."""
+    written = bytearray()
+    while number > _SEVEN_BITS:
+        written.append(number & _SEVEN_BITS | _MORE)
+        number >>= 7
+    written.append(number)
+    return bytes(written)
+
+
 def _read_number(message: memoryview, at: int) -> tuple[int, int]:
     """Return a number of 64 bits at the most, and where what follows it begins."""
     value = 0
@@ -137,7 +161,7 @@ def _read_number(message: memoryview, at: int) -> tuple[int, int]:
             raise ValueError("it ends within a number")
         byte = message[at]
         at += 1
-        value |= (byte & SEVEN_BITS) << shift
-        if byte <= SEVEN_BITS:
+        value |= (byte & _SEVEN_BITS) << shift
+        if byte <= _SEVEN_BITS:
             return value, at
     raise ValueError("a number is too long")
