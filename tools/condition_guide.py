@@ -205,7 +205,7 @@ ENGINE_BUILT: Final[dict[str, Advice]] = {
         "Build the image that the message names; `mm-runtime doctor` in it lists all checks.",
     ),
     BuildReason.STEP_FAILED: Advice(
-        "A build step failed; the message has the step and its last lines.",
+        "A build step failed; the message has the step and its first errors, or last lines.",
         "Follow the message; logs are in the store under `build/`.",
     ),
 }

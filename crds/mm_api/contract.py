@@ -175,8 +175,6 @@ INSPECT_PERMANENT: Final = (ExitCode.USAGE, ExitCode.PERMANENT)
 
 BUILD_PERMANENT: Final = (*INSPECT_PERMANENT, ExitCode.SOURCE_CHANGED)
 
-ADAPTERS_PERMANENT: Final = INSPECT_PERMANENT
-
 CANNOT_START: Final = (127, 128)
 """Exit codes that container runtimes give a container whose program could not be started: 128 with
 containerd, 127 with Docker. `mm-runtime` ends with neither."""

@@ -24,19 +24,15 @@ LINES = 10
 WRITES_PER_SECOND = 100
 """A write takes about 0.25 ms; a step that prints without end must not be slowed down by them."""
 
-
 REPEAT_SECONDS = 5.0
 """How far the build is stands in the log's last lines even while a step prints without end: the
 operator reads the end only, and no more often than this."""
 
-
 PERCENT = re.compile(r"(?<![\d.])(\d{1,3})(?:\.\d+)?\s?%")
 """As progress bars write it: `45%`, ` 45.2 %`."""
 
-
 MOVED = re.compile(r"\b\d+ of (\d+) MiB\b")
 """As our own steps write it: `512 of 13000 MiB, 3 %`."""
-
 
 PERCENT_WITHIN = 200
 """Characters of a line's end that are looked at: a tool that floods must not cost a search each."""

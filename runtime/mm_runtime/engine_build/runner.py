@@ -13,6 +13,7 @@ from mm_api.documents.engine_manifest import StepRecord
 from mm_runtime.base.child_process import ChildProcess
 from mm_runtime.base.durable import free_bytes, write_durably
 from mm_runtime.base.engine_python import engine_python
+from mm_runtime.base.first_errors import FirstErrors
 from mm_runtime.base.stop_signal import StopSignal
 from mm_runtime.engine_build.build_paths import BuildPaths
 from mm_runtime.engine_build.hiding import hide_from_children
@@ -36,6 +37,9 @@ TIMED_OUT = 124
 
 _OURS = frozenset({ExitCode.PERMANENT, ExitCode.SOURCE_CHANGED, ExitCode.WEIGHTS_UNUSABLE})
 """Exit codes that end a build for good, which a tool does not know."""
+
+_REPORTED = frozenset(ExitCode) - {ExitCode.RETRY}
+"""Exit codes of our steps whose last line is their report; 1 is a traceback's as well."""
 
 
 @dataclass
@@ -66,7 +70,7 @@ class StepRunner:
         """Run one step to its end.
 
         Raises:
-            StepFailedError: with the exit code and the last lines of the log.
+            StepFailedError: with the exit code, and the first errors or the last lines of the log.
         """
         log_path = self.paths.logs / f"{step.name}.log"
         argv = step.argv(self._python_of(step), self.source, self.paths)
@@ -75,12 +79,18 @@ class StepRunner:
         self.progress.begin(step.name)
         if step.command:
             remove_outputs(self.paths.work, step)
+        errors = FirstErrors()
         with OutputLog(log_path, step.name, self.progress.line) as output:
+
+            def take(line: str) -> None:
+                errors.add(line)
+                output.write(line)
+
             # First, so that there is a last line even of a step that is killed while it imports.
             output.write(command)
             folder = step.folder(self.paths)
             hide_from_children()
-            child = ChildProcess(argv, _environment(step), output.write, folder=folder)
+            child = ChildProcess(argv, _environment(step), take, folder=folder)
             try:
                 code = child.wait(self.deadline_seconds, self.stop)
             finally:
@@ -94,7 +104,9 @@ class StepRunner:
             message = f"not finished after {self.deadline_seconds:.0f} s"
             raise StepFailedError(step, TIMED_OUT, message, tail)
         if code != 0:
-            raise _failed(step, code, tail, self.paths)
+            code, message = _why(step, code, errors.found, child.tail, self.paths)
+            others = [one for one in errors.found if one not in message]
+            raise StepFailedError(step, code, message, [command, *others] if errors.found else tail)
         if wrong := problem(self.paths.work, step):
             code = ExitCode.PERMANENT if wrong.permanent else ExitCode.RETRY
             raise StepFailedError(step, code, wrong.message, tail)
@@ -131,36 +143,32 @@ def _environment(step: Step) -> dict[str, str]:
     return {**inherited, **plain, **offline}
 
 
-def _failed(step: Step, code: int, tail: list[str], paths: BuildPaths) -> StepFailedError:
-    """Return the error of a step that ended with a code of its own."""
-    said = tail[1:]  # the first is the command
-    if step.command and any(FULL.search(line) for line in said):
-        return StepFailedError(
-            step,
-            ExitCode.STORE_NOT_WRITABLE,
+def _why(
+    step: Step, code: int, errors: list[str], tail: list[str], paths: BuildPaths
+) -> tuple[int, str]:
+    """Return what the exit code of a step means to us, and why it ended."""
+    cause = (errors or tail[-1:] or [""])[0]
+    if step.command and any(FULL.search(line) for line in (*errors, *tail)):
+        return ExitCode.STORE_NOT_WRITABLE, (
             f"no space left: the store at {paths.store} has {free_bytes(paths.store):,} bytes"
             " free, and the tool needs room there and in its temporary folder. Enlarge"
-            " spec.build.store.size or delete old engines.",
-            tail,
+            " spec.build.store.size or delete old engines."
         )
     if step.command and code == ExitCode.USAGE:
-        return StepFailedError(
-            step,
-            ExitCode.PERMANENT,
-            f"the tool refuses its arguments: {said[-1] if said else 'it prints nothing'}. The plan"
+        return ExitCode.PERMANENT, (
+            f"the tool refuses its arguments: {cause or 'it prints nothing'}. The plan"
             " was made for another TensorRT-LLM than the image's, or spec.engine.extraBuildArgs"
-            " holds an argument that it does not know.",
-            tail,
+            " holds an argument that it does not know."
         )
     foreign = step.command and not step.is_own_command
-    if foreign and code in _OURS:
-        return StepFailedError(step, ExitCode.RETRY, _explain(code, said), tail)
-    return StepFailedError(step, code, _explain(code, said), tail)
+    if not foreign and code in _REPORTED:
+        cause = tail[-1] if tail else ""  # our report, whatever a library said before
+    return (ExitCode.RETRY if foreign and code in _OURS else code), _explain(code, cause)
 
 
-def _explain(code: int, tail: Sequence[str]) -> str:
+def _explain(code: int, cause: str) -> str:
     if code == 128 + 9:
         return "killed (SIGKILL): as a rule out of memory; raise spec.build.resources.limits.memory"
     if code > 128:  # noqa: PLR2004 (a shell's convention for signals)
         return f"ended by signal {code - 128}"
-    return tail[-1] if tail else f"ended with exit code {code} and no output"
+    return cause or f"ended with exit code {code} and no output"

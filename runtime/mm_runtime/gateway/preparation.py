@@ -69,11 +69,6 @@ class _Parsed:
     """As its client wrote it, where no template does."""
 
     @property
-    def has_media(self) -> bool:
-        """Whether features stand among its tokens."""
-        return bool(self.images or self.videos or self.recordings)
-
-    @property
     def kinds(self) -> tuple[bool, ...]:
         """Whether each of several media is a video; empty: all are images, or it is one video."""
         if not self.videos or (len(self.videos) == 1 and not self.images):

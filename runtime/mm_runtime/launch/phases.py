@@ -4,9 +4,9 @@ import logging
 import time
 
 from mm_runtime.base.child_process import ChildProcess
+from mm_runtime.base.first_errors import FirstErrors
 from mm_runtime.base.stop_signal import StopSignal
 from mm_runtime.errors import ServerFailedError, ServerKilledError
-from mm_runtime.launch.first_errors import FirstErrors
 from mm_runtime.launch.health import State, listens
 from mm_runtime.launch.server import Server
 from mm_runtime.settings import QUIET_SECONDS

@@ -11,13 +11,13 @@ from mm_api.documents.engine_manifest import EngineManifest
 from mm_api.documents.server_state import Role
 from mm_runtime.base import manifest as manifests
 from mm_runtime.base.child_process import ChildProcess
+from mm_runtime.base.first_errors import FirstErrors
 from mm_runtime.base.needed_files import needed_files
 from mm_runtime.base.stop_signal import StopSignal
 from mm_runtime.errors import PermanentError, ServerFailedError, ServerKilledError
 from mm_runtime.launch.evaluation import read_report, read_warm_up_problem
 from mm_runtime.launch.exposition import Exposition
 from mm_runtime.launch.faults import ServerFaults
-from mm_runtime.launch.first_errors import FirstErrors
 from mm_runtime.launch.health import State
 from mm_runtime.launch.options import ServeOptions
 from mm_runtime.launch.phases import drain, wait_until_ready

@@ -102,6 +102,8 @@ def test_success_is_measured(runner: StepRunner) -> None:
         pytest.param("kill -9 $$", 137, "out of memory", id="killed"),
         pytest.param("kill -11 $$", 139, "ended by signal 11", id="crashed"),
         pytest.param("exit 1", 1, "and no output", id="silent"),
+        pytest.param("echo OSError: no; seq 50; exit 1", 1, "OSError: no", id="first-error"),
+        pytest.param("echo OSError: no; echo report; exit 3", 3, "report", id="our-report"),
     ],
 )
 def test_failures_say_how(runner: StepRunner, text: str, code: int, words: str) -> None:

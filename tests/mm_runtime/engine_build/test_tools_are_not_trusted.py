@@ -129,6 +129,12 @@ def failed(site: TrtllmSite, **options: float) -> tuple[BuildReason, str, str, b
             id="disk-full",
         ),
         pytest.param("#!/bin/sh\necho broken; exit 3\n", "broken", True, id="code-of-ours"),
+        pytest.param(
+            "#!/bin/sh\necho '[TensorRT-LLM][ERROR] no kernel'; seq 50; exit 1\n",
+            "Step build-llm: [TensorRT-LLM][ERROR] no kernel",
+            True,
+            id="first-error-pages-above",
+        ),
     ],
 )
 def test_spoilt_tool_is_noticed(

@@ -27,9 +27,6 @@ PREVIOUS = "<|startofprev|>"
 NO_SPEECH = ("<|nospeech|>", "<|nocaptions|>")
 """What audio is in which nothing is said, as newer and as older checkpoints spell it."""
 
-TIMES_A_SECOND = 50
-"""Time stamps: one for each position of the encoder, 20 ms."""
-
 DEFAULT_LANGUAGE = "en"
 TRANSCRIBE = "transcribe"
 ENGLISH_VOCABULARY = 51_864

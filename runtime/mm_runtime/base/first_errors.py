@@ -1,7 +1,7 @@
-"""PURE: which lines of a server's output say why it could not start.
+"""PURE: which lines of the output of a server or a tool say why it ended.
 
-Its last lines are tables of models, backends and options, and the cause is pages above them. The
-first error is the cause, and later ones follow from it.
+The last lines are tables of models, backends and options, or what each rank of mpirun says of the
+others, and the cause is pages above them. The first error is the cause; later ones follow from it.
 """
 
 import re
@@ -55,7 +55,7 @@ _ROW: Final = re.compile(r"\|\s*(\S+)\s*\|\s*\S+\s*\|\s*UNAVAILABLE: (.*?)\s*\|?
 
 
 class FirstErrors:
-    """Takes the lines of one start; keeps the first errors."""
+    """Takes the lines of one process; keeps the first errors."""
 
     def __init__(self) -> None:
         self._found: list[str] = []
@@ -90,6 +90,11 @@ class FirstErrors:
             kept.append(text)
             self._open = kept is self._found and text.endswith(":")
 
+    @property
+    def found(self) -> list[str]:
+        """The first errors, the cause before what follows from it."""
+        return self._found or self._rows
+
     def quoted(self, last_lines: Sequence[str]) -> str:
         """Return what a message about the end of the server continues with.
 
@@ -99,8 +104,8 @@ class FirstErrors:
         Returns:
             Nothing where there is nothing to quote.
         """
-        if found := self._found or self._rows:
-            return ": " + "\n  ".join(found)
+        if self.found:
+            return ": " + "\n  ".join(self.found)
         if not last_lines:
             return ""
         lines = [line[:_LINE_CHARACTERS] for line in last_lines[-LAST_LINES:]]

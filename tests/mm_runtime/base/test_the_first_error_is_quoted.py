@@ -5,7 +5,7 @@ The logs are those of tritonserver with the Python and the TensorRT-LLM backend 
 
 import pytest
 
-from mm_runtime.launch.first_errors import CHARACTERS, FirstErrors
+from mm_runtime.base.first_errors import CHARACTERS, FirstErrors
 
 TABLES = """\
 I1128 10:00:09.100000 17 server.cc:611]
