@@ -155,6 +155,8 @@ class Recipe:
     """Flags of the vision builder beside folders and the size of a batch."""
     vision_path_flags: tuple[str, ...] = ()
     """Flags of the vision builder that name folders beside the checkpoint's."""
+    vision_packages: tuple[str, ...] = ()
+    """Packages that the vision builder imports for the family, and that upstream's image lacks."""
     built_vision_type: str | None = None
     """model_type in the config of the vision engine; None: as on the command line."""
     keeps_class_token: bool = True

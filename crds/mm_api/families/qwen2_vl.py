@@ -133,6 +133,7 @@ QWEN2_VL = Family(
         build_flags=(("gemm_plugin", "{dtype}"), ("gpt_attention_plugin", "{dtype}")),
         vision_type="qwen2_vl",
         vision_flags=("--min_hw_dims", str(MIN_HW_DIMS), "--max_hw_dims", str(MAX_HW_DIMS)),
+        vision_packages=("qwen-vl-utils",),  # multimodal_builder.py; not in requirements.txt
     ),
     engines_since="0.19.0",  # the first template that was read with inputs for rotations
     image_layout=ImageLayout.GRID,

@@ -125,6 +125,7 @@ VILA = Family(
         build_flags=(("gemm_plugin", "{dtype}"),),
         vision_type="vila",
         vision_path_flags=("--vila_path", "VILA"),
+        vision_packages=("s2wrapper",),  # requirements-vila.txt: VILA's own code imports it
         checkpoint_folder="checkpoint-vila",
     ),
     decoder=Decoder.FOLDER,

@@ -284,18 +284,21 @@ def test_vilas_own_code_is_missed(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert "no folder VILA in TensorRT-LLM's root, which --vila_path names" in message
 
 
+@pytest.mark.parametrize(
+    ("family", "package"), [("qwen2-vl", "qwen-vl-utils"), ("vila", "s2wrapper")]
+)
 def test_a_package_of_the_builder_is_missed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, family: str, package: str
 ) -> None:
-    """What upstream's builder imports for Qwen2-VL is looked for before any GPU works."""
+    """What upstream's builder imports for a family is looked for before any GPU works."""
     tools = install(tmp_path / "tools", "0.20.0")
-    site = use_site(monkeypatch, trtllm_site(tmp_path, tools, "qwen2-vl"))
-    shutil.rmtree(tools.packages / "qwen_vl_utils-0.0.14.dist-info")
+    site = use_site(monkeypatch, trtllm_site(tmp_path, tools, family))
+    shutil.rmtree(next(tools.packages.glob(f"{package.replace('-', '_')}-*.dist-info")))
 
     _, step, message, again = failed(site)
 
     assert (step, again) == ("check-tools", False)
-    assert "no package qwen-vl-utils" in message
+    assert f"no package {package}, which" in message
 
 
 def test_a_person_can_repeat_it_by_hand(site: TrtllmSite) -> None:

@@ -102,8 +102,9 @@ def install(
     (root / "standin" / "options.json").write_text(json.dumps(declared, indent=1))
     # The builder queries the python3 of the tools for versions.
     (root / "bin" / "python3").symlink_to(python)
-    added = ("qwen_vl_utils", "0.0.14")  # to the image, for Qwen2-VL's builder
-    for package, number in (("tensorrt_llm", version), ("tensorrt", "10.10.0.31"), added):
+    # To the image, for the builders of Qwen2-VL and VILA.
+    added = (("qwen_vl_utils", "0.0.14"), ("s2wrapper", "0.1"))
+    for package, number in (("tensorrt_llm", version), ("tensorrt", "10.10.0.31"), *added):
         folder = tools.packages / f"{package}-{number}.dist-info"
         folder.mkdir(parents=True)
         (folder / "METADATA").write_text(

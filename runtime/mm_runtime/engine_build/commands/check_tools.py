@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 from mm_api.documents.engine_manifest import GpuIdentity
 from mm_api.documents.trtllm_build import CUSTOM_PRODUCT, GpuModel, TrtllmBuild
+from mm_api.families import FAMILIES
+from mm_api.families.family import Family
 from mm_api.sentences import a
 from mm_runtime.base.durable import write_durably
 from mm_runtime.base.tool_versions import query, tool_versions
@@ -18,9 +20,6 @@ log = logging.getLogger(__name__)
 
 VILA_FOLDER = "--vila_path"
 """Option of upstream's vision builder."""
-IMPORTED = {"qwen2_vl": "qwen-vl-utils"}
-"""Its --model_type -> package that it imports for that, and that no list of its image names
-(tensorrt_llm/tools/multimodal_builder.py, requirements.txt)."""
 
 
 def check_tools(context: StepContext) -> None:
@@ -29,6 +28,8 @@ def check_tools(context: StepContext) -> None:
     if build is None:
         raise PermanentError("The plan has no commands, which this step needs.")
     _find_programs(context, build)
+    if any(one.name == "vision" for one in build.engines):
+        _find_packages(FAMILIES[context.plan.engine.family])
     versions = tool_versions()
     found = versions.get("tensorrt_llm")
     if found != build.version:
@@ -52,7 +53,6 @@ def _find_programs(context: StepContext, build: TrtllmBuild) -> None:
                 f" TensorRT-LLM {build.version}."
             )
         _find_folder(context, rest)
-        _find_package(rest)
         script = rest[0] if program == "python3" and rest else None
         if script and not (context.paths.tree / script).is_file():
             raise PermanentError(
@@ -81,14 +81,15 @@ def _find_folder(context: StepContext, arguments: Sequence[str]) -> None:
         )
 
 
-def _find_package(arguments: Sequence[str]) -> None:
-    """Check what upstream's vision builder imports for a kind of model."""
-    package = next((IMPORTED[one] for one in arguments if one in IMPORTED), None)
-    if package is not None and package not in tool_versions(packages=(package,)):
+def _find_packages(family: Family) -> None:
+    """Check what upstream's vision builder imports for a family, and its image lacks."""
+    wanted = family.recipe.vision_packages
+    found = tool_versions(packages=wanted) if wanted else {}
+    if missing := " ".join(one for one in wanted if one not in found):
         raise PermanentError(
-            f"The builder image has no package {package}, which TensorRT-LLM's vision builder"
-            " imports for this model: install it in an image made of this one (python3 -m pip"
-            f" install {package}) and set spec.build.image to that."
+            f"The builder image has no package {missing}, which TensorRT-LLM's vision builder"
+            f" imports for {family.title}: install it in an image made of this one (python3 -m pip"
+            f" install {missing}) and set spec.build.image to that."
         )
 
 
