@@ -101,6 +101,17 @@ def test_a_process_without_a_gpu(
         open_tensorrt(tmp_path, ImageLayout.SQUARE, VISION)
 
 
+def test_a_gpu_that_torch_does_not_see(
+    tensorrt: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An engine on a GPU is never given addresses of the host."""
+    write_engine(tmp_path)
+    on_gpu = tensorrt.TensorLocation.DEVICE
+    monkeypatch.setattr(tensorrt.ICudaEngine, "get_tensor_location", lambda *_: on_gpu)
+    with pytest.raises(GpuUnusableError, match="torch cannot give it tensors"):
+        open_tensorrt(tmp_path, ImageLayout.SQUARE, VISION)
+
+
 def test_a_gpu_without_memory_for_the_context(
     tensorrt: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -164,8 +164,7 @@ class Recipe:
     checkpoint_folder: str = "checkpoint"
     """Folder that the commands read the checkpoint from: one converter knows it by its name."""
     model_name: Callable[[ModelFacts], str | None] | None = None
-    """The converter's --model_name, whose weights it reads from `<name>.pt`; the name is None where
-    it has none for such dimensions."""
+    """The converter's --model_name, of weights in `<name>.pt`; None: none for such sizes."""
     reads_pickles: bool = False
     """The converter loads `model.pt` or `<size>.pt` and knows no other format."""
     refusals: tuple[Refusal, ...] = ()
@@ -382,8 +381,7 @@ class Family:
     masked_vision: bool = False
     """The vision engine takes an explicit attention mask, positions squared."""
     frame_tokens: Callable[[VisionFacts], int] = lambda _: 0
-    """Tokens of the prompt around and between the rows of one image, at the most, where their
-    number follows from the image's shape."""
+    """Most tokens around and between the rows of one image, whose number follows its shape."""
     features_of_several: Callable[[VisionFacts], int] | None = None
     """Rows of each of several images, where those are fewer than one alone becomes."""
     max_images: int = 64

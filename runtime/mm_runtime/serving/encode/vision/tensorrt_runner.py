@@ -3,7 +3,7 @@
 The engine says what types and shapes it takes; `builder_tensors` says what belongs into it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import tensorrt  # type: ignore[import-not-found]  # in TensorRT-LLM's images on
 import torch
 from numpy.typing import NDArray
 
-from mm_runtime.serving.device import GpuUnusableError
+from mm_runtime.serving.device import CPU, GpuUnusableError, why_unusable
 from mm_runtime.serving.encode.vision.builder_tensors import OUTPUT, EngineTensors
 from mm_runtime.serving.encode.vision.runner import Inputs, Rows
 
@@ -27,11 +27,6 @@ TYPES = {
 """Name of a `tensorrt.DataType` -> torch's type."""
 
 
-def device() -> torch.device:
-    """Return where a vision engine's tensors lie."""
-    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-
-
 class TensorRTEngine:
     """A serialized engine with one execution context, for one thread."""
 
@@ -41,7 +36,7 @@ class TensorRTEngine:
         Raises:
             OSError: the file is missing.
             ValueError: this TensorRT cannot load it, or it has other outputs than expected.
-            GpuUnusableError: CUDA does not start in this process.
+            GpuUnusableError: CUDA does not start in this process, or torch cannot use it.
             torch.OutOfMemoryError: the GPU has too little memory for its largest profile.
         """
         self._logger = tensorrt.Logger(tensorrt.Logger.WARNING)
@@ -63,16 +58,22 @@ class TensorRTEngine:
             raise torch.OutOfMemoryError(
                 f"{path}: TensorRT has no memory for the largest images of this engine"
             )
-        self._device = device()
-        self._stream: Any = None
-        if self._device.type == "cuda":
-            self._stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         names = [self._engine.get_tensor_name(at) for at in range(self._engine.num_io_tensors)]
+        self._device, self._stream = self._placed(names)
         mode, given = self._engine.get_tensor_mode, tensorrt.TensorIOMode.INPUT
         self.inputs = frozenset(name for name in names if mode(name) == given)
         outputs = [name for name in names if name not in self.inputs]
         if outputs != [OUTPUT]:
             raise ValueError(f"{path}: the engine gives out {outputs}, expected {[OUTPUT]}")
+
+    def _placed(self, names: Sequence[str]) -> tuple[torch.device, Any]:
+        """Return where the tensors lie, and the stream of runs; a host address would end them."""
+        where = self._engine.get_tensor_location
+        if all(where(name) == tensorrt.TensorLocation.HOST for name in names):
+            return CPU, None
+        if why := why_unusable():
+            raise GpuUnusableError(f"TensorRT has a GPU, and torch cannot give it tensors: {why}")
+        return torch.device("cuda", 0), torch.cuda.Stream()  # type: ignore[no-untyped-call]
 
     def least(self, name: str) -> int:
         """Return the smallest first dimension of an input."""

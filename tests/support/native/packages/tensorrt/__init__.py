@@ -46,6 +46,13 @@ class TensorIOMode(Enum):
     OUTPUT = 2
 
 
+class TensorLocation(Enum):
+    """Which memory a tensor lies in."""
+
+    DEVICE = 0
+    HOST = 1
+
+
 class Logger:
     """What the real one has as constants."""
 
@@ -103,6 +110,11 @@ class ICudaEngine:
         """Return its element type."""
         held = self.built["inputs"].get(name, self.built["output"])
         return DataType[held["dtype"]]
+
+    def get_tensor_location(self, name: str) -> TensorLocation:
+        """Return host memory, where the stand-in computes; the real one's are on a GPU."""
+        assert name in self._names, name
+        return TensorLocation.HOST
 
     def get_tensor_profile_shape(self, name: str, profile: int) -> list[tuple[int, ...]]:
         """Return the least, the usual and the largest shape of an input."""
