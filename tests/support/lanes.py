@@ -9,6 +9,7 @@ The large groups come first: one that came last would leave the other processes 
 """
 
 import gc
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -60,6 +61,18 @@ def pytest_collection_finish(session: pytest.Session) -> None:
             f"pytest-xdist did not group {len(alone)} tests, {alone[0]} for one: expected pytest"
             " below 9.2 (pytest-xdist #1386); run make env, or give -n 0"
         )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
+    """Fail a test that leaves this process with another scheduling policy than Linux's default.
+
+    All later tests and their servers would have it: as SCHED_FIFO they starve the other lanes.
+    """
+    yield
+    if (policy := os.sched_getscheduler(0)) != os.SCHED_OTHER:
+        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+        pytest.fail(f"{item.nodeid} left the scheduling policy {policy}, expected {os.SCHED_OTHER}")
 
 
 def _group(item: pytest.Item) -> str:

@@ -1,6 +1,7 @@
 """Videos of tests with times, colours, shapes and damage of their own, written by FFmpeg."""
 
 import io
+import os
 import random
 from collections.abc import Callable, Sequence
 from fractions import Fraction
@@ -83,6 +84,8 @@ def video_of(
             frame.pts, frame.time_base = (number * step if marks is None else marks[number]), base
             output.mux(added.encode(frame))
         output.mux(added.encode(None))
+    # As root SVT-AV1 makes the thread that opens it SCHED_FIFO, above all else on the machine.
+    os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
     return file.getvalue()
 
 
