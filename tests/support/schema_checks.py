@@ -1,22 +1,14 @@
-"""Whether a JSON value is of a schema of an OpenAPI document: the keywords that ours uses."""
+"""Whether a JSON value is of a schema of an OpenAPI document, and which parts it has."""
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
+
+from jsonschema import Draft202012Validator, TypeChecker, validators
 
 Schema = Mapping[str, Any]
-
-_KINDS: dict[str, type | tuple[type, ...]] = {
-    "object": dict,
-    "array": list,
-    "string": str,
-    "integer": int,
-    "number": (int, float),
-    "boolean": bool,
-    "null": type(None),
-}
 
 
 @dataclass(frozen=True)
@@ -43,13 +35,10 @@ class Document:
                 yield from self.branches(one)
 
     def admits(self, schema: Schema, value: object) -> bool:
-        """Return whether a value is of a schema.
-
-        Raises:
-            ValueError: the schema has a keyword that is not known here.
-        """
-        schema = self.found(schema)
-        return all(self._holds(keyword, schema, value) for keyword in schema)
+        """Return whether a value is of a schema."""
+        # References begin at the document's root.
+        rooted = {**schema, "components": self.content.get("components", {})}
+        return bool(_Validator(rooted).is_valid(value))
 
     def names(self, schema: Schema, param: str, value: object) -> bool:
         """Return whether a parameter, such as `a.b[0]`, is a part of a schema or of a value of it.
@@ -71,88 +60,23 @@ class Document:
                 return False
         return True
 
-    def _holds(self, keyword: str, schema: Schema, value: Any) -> bool:
-        wanted = schema[keyword]
-        if keyword in _LABELS:
-            return True
-        if keyword in _EXACT:
-            return _EXACT[keyword](value, wanted)
-        if keyword in _PLAIN:
-            kind, holds = _PLAIN[keyword]
-            return not isinstance(value, kind) or isinstance(value, bool) or holds(value, wanted)
-        inside = {
-            "anyOf": lambda: any(self.admits(one, value) for one in wanted),
-            "oneOf": lambda: sum(self.admits(one, value) for one in wanted) == 1,
-            "allOf": lambda: all(self.admits(one, value) for one in wanted),
-            "not": lambda: not self.admits(wanted, value),
-            "items": lambda: self._all(wanted, value if isinstance(value, list) else ()),
-            "propertyNames": lambda: self._all(wanted, value if isinstance(value, dict) else ()),
-            "properties": lambda: all(
-                self.admits(one, value[name])
-                for name, one in wanted.items()
-                if isinstance(value, dict) and name in value
-            ),
-            "additionalProperties": lambda: self._others(schema, value),
-        }
-        if keyword not in inside:
-            raise ValueError(keyword)
-        return inside[keyword]()
 
-    def _all(self, schema: Schema, values: Iterable[object]) -> bool:
-        return all(self.admits(schema, one) for one in values)
-
-    def _others(self, schema: Schema, value: object) -> bool:
-        """Return whether an object's fields that have no schema of their own may be there."""
-        wanted = schema["additionalProperties"]
-        if not isinstance(value, dict) or wanted is True:
-            return True
-        others = [value[name] for name in value if name not in schema.get("properties", ())]
-        return not others if wanted is False else self._all(wanted, others)
+def _is_number(_: TypeChecker, value: object) -> bool:
+    # JSON has neither NaN nor infinities.
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return number and math.isfinite(cast("float", value))
 
 
-_LABELS = {
-    *("default", "description", "title", "discriminator", "format"),
-    *("contentMediaType", "contentSchema"),
-}
-_EXACT: Mapping[str, Callable[[object, Any], bool]] = {
-    "type": lambda value, kind: _is(kind, value),
-    "enum": lambda value, wanted: any(_same(one, value) for one in wanted),
-    "const": lambda value, wanted: _same(wanted, value),
-}
-_NUMBER = (int, float)
-_PLAIN: Mapping[str, tuple[type | tuple[type, ...], Callable[[Any, Any], bool]]] = {
-    "minimum": (_NUMBER, lambda value, bound: bool(value >= bound)),
-    "maximum": (_NUMBER, lambda value, bound: bool(value <= bound)),
-    "exclusiveMinimum": (_NUMBER, lambda value, bound: bool(value > bound)),
-    "exclusiveMaximum": (_NUMBER, lambda value, bound: bool(value < bound)),
-    "minLength": (str, lambda value, bound: len(value) >= bound),
-    "maxLength": (str, lambda value, bound: len(value) <= bound),
-    "pattern": (str, lambda value, pattern: re.search(pattern, value) is not None),
-    "minItems": (list, lambda value, bound: len(value) >= bound),
-    "maxItems": (list, lambda value, bound: len(value) <= bound),
-    "maxProperties": (dict, lambda value, bound: len(value) <= bound),
-    "required": (dict, lambda value, names: set(names) <= set(value)),
-}
-"""Keyword -> of which values it says something, and whether it holds."""
+def _is_string(_: TypeChecker, value: object) -> bool:
+    return isinstance(value, str | bytes)  # bytes: the file of a form
 
 
-def _is(kind: str | list[str], value: object) -> bool:
-    if isinstance(kind, list):
-        return any(_is(one, value) for one in kind)
-    if isinstance(value, bool):
-        return kind == "boolean"
-    if isinstance(value, bytes):  # the file of a form
-        return kind == "string"
-    if isinstance(value, float) and not math.isfinite(value):
-        return False
-    if kind == "integer" and isinstance(value, float):
-        return value.is_integer()
-    return isinstance(value, _KINDS[kind])
-
-
-def _same(one: object, other: object) -> bool:
-    """Return whether two values are equal in JSON, where `1` is not `true`."""
-    return one == other and isinstance(one, bool) == isinstance(other, bool)
+_Validator = validators.extend(  # type: ignore[no-untyped-call]  # the stubs lack it
+    Draft202012Validator,
+    type_checker=Draft202012Validator.TYPE_CHECKER.redefine_many(
+        {"number": _is_number, "string": _is_string}
+    ),
+)
 
 
 def _at(value: object, at: str | int) -> list[object]:
