@@ -65,8 +65,8 @@ def closing(output: str, code: int) -> str | None:
         return None
     # A make target may end with a pass after a suite that failed: the code has the last word.
     result: str = ran[-1] if ran else "passed"
-    told = code == 0 or re.search("failed|error", result)
-    return result if told else f"failed (exit code {code})"
+    counted_them = code == 0 or re.search("failed|error", result)
+    return result if counted_them else f"failed (exit code {code})"
 
 
 def _run(command: str) -> tuple[str, int]:
