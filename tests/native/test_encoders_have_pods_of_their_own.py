@@ -19,14 +19,14 @@ from support.native.engines import native_engine_of
 from support.native.expected import ANSWER, answer_ids
 from support.native.image import make_image
 
-pytestmark = [pytest.mark.triton, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.triton, pytest.mark.slow, pytest.mark.timeout(600)]
 
 VERSION = VERSIONS[-1]
 FAMILY = "llava"
 QUESTION = "USER: <image>\nwhat is in the image ? ASSISTANT:"
 
 
-@pytest.mark.parametrize("dtype", ["bfloat16", pytest.param("float16", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_answers_are_of_the_encoders_features(dtype: str, tmp_path: Path) -> None:
     """The server encodes nothing itself, and answers as one pod does."""
     image = make_image(tmp_path / "image", VERSION)

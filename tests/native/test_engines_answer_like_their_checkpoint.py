@@ -21,7 +21,7 @@ from support.reference_comparisons import compared_report
 from support.reports import report_of
 from support.tiny_llava import ADAPTERS
 
-pytestmark = [pytest.mark.triton, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.triton, pytest.mark.slow, pytest.mark.timeout(600)]
 
 VERSION = VERSIONS[-1]
 BASE, ADAPTED = 6, 2
@@ -59,7 +59,6 @@ def test_an_engine_like_its_checkpoint_is_ready(
     )
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("family", ["mllama", "qwen2-vl", "t5"])
 def test_other_families_are_compared(family: str, tmp_path: Path) -> None:
     """Cross attention, rotations, and an encoder-decoder: each answers like its checkpoint."""
@@ -72,7 +71,6 @@ def test_other_families_are_compared(family: str, tmp_path: Path) -> None:
     assert report.tokens > report.prompts
 
 
-@pytest.mark.slow
 def test_an_image_that_is_not_seen_is_a_difference(tmp_path: Path) -> None:
     """MLLAMA that reads the same of every image answers, and not like its checkpoint."""
     engine = evaluated_engine("mllama", tmp_path, VERSION)
@@ -89,9 +87,9 @@ def test_an_image_that_is_not_seen_is_a_difference(tmp_path: Path) -> None:
     ("damage", "adapter_only"),
     [
         pytest.param(native.weights, False, id="weights"),
-        pytest.param(native.tokenizer, False, id="tokenizer", marks=pytest.mark.slow),
-        pytest.param(native.projector, False, id="projector", marks=pytest.mark.slow),
-        pytest.param(native.adapter, True, id="adapter", marks=pytest.mark.slow),
+        pytest.param(native.tokenizer, False, id="tokenizer"),
+        pytest.param(native.projector, False, id="projector"),
+        pytest.param(native.adapter, True, id="adapter"),
     ],
 )
 def test_an_engine_unlike_its_checkpoint_is_never_ready(

@@ -21,7 +21,7 @@ from support.native.engines import spelling_engine
 from support.native.image import make_image
 from support.real_gateway import RealGateway, run_pair
 
-pytestmark = [pytest.mark.triton, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.triton, pytest.mark.slow, pytest.mark.timeout(600)]
 
 NEWEST = VERSIONS[-1]
 SCHEMA = {
@@ -170,7 +170,6 @@ def test_refusals(
     assert _answer(pair, client, structured_outputs={"choice": ["wet"]}).message.content == "wet"
 
 
-@pytest.mark.slow  # a server of its own
 def test_an_engine_that_was_built_before(tmp_path: Path) -> None:
     """It is served as it was, and forms are refused with what builds it again."""
     image = make_image(tmp_path / "image", NEWEST)

@@ -23,6 +23,7 @@ from support.native.engines import spelling_engine
 from support.native.image import make_image
 from support.real_gateway import run_pair
 from support.recorded_server import recorded_server
+from support.representatives import others_are_slow
 
 pytestmark = [pytest.mark.triton, pytest.mark.timeout(900)]
 
@@ -56,7 +57,7 @@ class Served:
         return answer.choices[0]
 
 
-@pytest.fixture(scope="module", params=BACKENDS)
+@pytest.fixture(scope="module", params=others_are_slow(BACKENDS, REFERENCE, PYTORCH))
 def served(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[str, Served]]:

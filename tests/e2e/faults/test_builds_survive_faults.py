@@ -1,7 +1,6 @@
 """A build that loses its pod, its plan, its source or its model ends as if nothing had happened.
 
-Tests marked slow repeat on a cluster what `tests/mm_operator/plan` and `tests/scenarios` show of
-the decision.
+They repeat on a cluster what `tests/mm_operator/plan` and `tests/scenarios` show of the decision.
 """
 
 import json
@@ -17,7 +16,7 @@ from support.installed import Space
 from support.outside import kill_container
 from support.random_llava import write_random_llava
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(400)]
 
 HALF_A_CPU = {"requests": SLOW["requests"], "limits": {"cpu": "500m", "memory": "2Gi"}}
 """A build takes half a minute with it; the operator looks every 2 s."""
@@ -48,8 +47,8 @@ def kill(_space: Space, pod: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     "way",
     [
-        pytest.param(evict, id="evicted", marks=pytest.mark.slow),
-        pytest.param(delete, id="deleted", marks=pytest.mark.slow),
+        pytest.param(evict, id="evicted"),
+        pytest.param(delete, id="deleted"),
         pytest.param(kill, id="killed"),
     ],
 )
@@ -66,7 +65,6 @@ def test_a_lost_pod_is_replaced(alone: Space, way: Any) -> None:
     assert len(pods_ever(alone, job)) == len(before) + 1
 
 
-@pytest.mark.slow
 def test_more_memory_is_all_that_a_starved_build_needs(alone: Space) -> None:
     """A build that was killed for its memory starts again at once when the limit is raised."""
     # Less than Python and torch allocate. With twice as much the kernel takes mapped files away
@@ -80,7 +78,6 @@ def test_more_memory_is_all_that_a_starved_build_needs(alone: Space) -> None:
     assert alone.wait("starved", "EngineBuilt", lambda one: one.holds).reason == "BuildSucceeded"
 
 
-@pytest.mark.slow
 def test_a_build_that_waits_for_no_node_is_repaired_in_the_spec(alone: Space) -> None:
     """A Job cannot be changed, so one that waits in the wrong place is replaced."""
     misplaced = {"gpu": {"count": 1, "product": "no-such-product"}}
@@ -97,7 +94,6 @@ def test_a_build_that_waits_for_no_node_is_repaired_in_the_spec(alone: Space) ->
     eventually(lambda: job not in alone.names("jobs"))
 
 
-@pytest.mark.slow
 def test_a_changed_checkpoint_is_inspected_again(
     alone: Space, tmp_path: Path, open_gate: Any
 ) -> None:
@@ -122,7 +118,6 @@ def test_a_changed_checkpoint_is_inspected_again(
     assert former.removesuffix("-1") not in alone.names("configmaps")
 
 
-@pytest.mark.slow
 def test_a_running_build_reports_its_step(alone: Space) -> None:
     """The status says which step runs and since when; each finished step becomes an Event."""
     alone.apply(build_only(alone, "reported", "good", build={"resources": HALF_A_CPU}))
@@ -149,7 +144,6 @@ def test_a_running_build_reports_its_step(alone: Space) -> None:
     assert events() == len(built["stepSeconds"])
 
 
-@pytest.mark.slow
 def test_two_models_of_one_fingerprint_build_once(alone: Space) -> None:
     """Models that need the same engine share one build, and the second says whose it is."""
     alone.apply(build_only(alone, "first", "good"), build_only(alone, "second", "good"))
@@ -167,7 +161,6 @@ def test_two_models_of_one_fingerprint_build_once(alone: Space) -> None:
     assert sorted(filter(None, reused)) in ([f"{alone.name}/first"], [f"{alone.name}/second"])
 
 
-@pytest.mark.slow
 def test_a_shared_build_outlives_one_of_its_models(alone: Space) -> None:
     """The model that stays gets its engine from the pod that both had waited for."""
     alone.apply(build_only(alone, "first", "good"), build_only(alone, "second", "good"))
@@ -184,7 +177,6 @@ def test_a_shared_build_outlives_one_of_its_models(alone: Space) -> None:
     assert [owner["name"] for owner in claim["metadata"]["ownerReferences"]] == ["second"]
 
 
-@pytest.mark.slow
 def test_a_spec_changed_during_a_build_is_followed(alone: Space) -> None:
     """The engine that ends up built is the one that the spec wants now; the former build stops."""
     alone.apply(build_only(alone, "moving", "good", engine={"maxBatchSize": 3}))
@@ -201,7 +193,6 @@ def test_a_spec_changed_during_a_build_is_followed(alone: Space) -> None:
     assert former.removesuffix("-1") not in alone.names("configmaps")
 
 
-@pytest.mark.slow
 def test_a_model_deleted_during_its_build_leaves_nothing(alone: Space) -> None:
     """Jobs, pods, documents and the operator's own claim go with the last model."""
     alone.apply(build_only(alone, "gone", "good"))

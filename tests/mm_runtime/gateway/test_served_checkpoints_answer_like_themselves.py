@@ -20,7 +20,7 @@ from support.tiny_llava import BuiltEngine
 from support.trtllm_pods import VERSION, staged_engine, trtllm_pod
 from support.trtllm_tools.install import Tools, install
 
-pytestmark = [pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 @pytest.fixture(scope="module")
@@ -93,8 +93,8 @@ def test_a_checkpoint_that_answers_like_itself_is_ready(
     "damage",
     [
         pytest.param(weights, id="weights"),
-        pytest.param(projector, id="projector", marks=pytest.mark.slow),
-        pytest.param(tokenizer, id="tokenizer", marks=pytest.mark.slow),
+        pytest.param(projector, id="projector"),
+        pytest.param(tokenizer, id="tokenizer"),
     ],
 )
 def test_a_checkpoint_that_answers_otherwise_is_never_ready(

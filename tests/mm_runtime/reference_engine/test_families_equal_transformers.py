@@ -23,6 +23,7 @@ from support.engines import engine_starter
 from support.families.expected import KINDS, Upstream, noise_image
 from support.families.pipeline import Pipeline
 from support.families.shared import shared_family
+from support.representatives import others_are_slow
 
 SIZES = [(100, 61), (28, 28), (37, 150)]
 """Pixels: several tiles, one tile, a tall strip."""
@@ -30,7 +31,11 @@ SIZES = [(100, 61), (28, 28), (37, 150)]
 QUESTION = "what is in the image ?"
 
 
-@pytest.fixture(scope="module", params=sorted(KINDS))
+GUIDES = ("blip2-opt", "llava", "llava-onevision", "mllama", "qwen2-vl")
+"""Families of TensorRT-LLM's and Triton's guides; the others are slow."""
+
+
+@pytest.fixture(scope="module", params=others_are_slow(sorted(KINDS), *GUIDES))
 def both(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Pipeline, Upstream]]:
