@@ -321,8 +321,8 @@ SCALING: Final[dict[str, Advice]] = {
         "Delete it, or set `mode: Off` and target the MultimodalModel.",
     ),
     Reason.ENGINE_NOT_AVAILABLE: Advice(
-        "The chosen `autoscaling.engine` (HPA, KEDA) is not installed or does not work.",
-        "Enable `externalMetrics` or `keda` in the chart; the message has the obstacle.",
+        "`autoscaling.engine` is KEDA, which is not installed or does not work.",
+        "Enable `keda` in the chart; the message has the obstacle.",
     ),
     Reason.INVALID_SPEC: Advice(
         "A schedule is invalid; everything else is followed.", "Correct the schedule."

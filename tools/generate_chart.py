@@ -67,9 +67,6 @@ A namespace is served by one installation: the first to meet a model there write
 the metric `mm_operator_namespaces_refused` and in the condition `Degraded` (`NamespaceContested`)
 of the models. The removal of the release frees its namespaces.
 
-`externalMetrics` makes the APIService `v1beta1.external.metrics.k8s.io`, of which a cluster has
-one: enable it in one release only.
-
 ## Values
 
 A key that is not in this table is refused, so a typo never passes silently.

@@ -8,14 +8,11 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from aiohttp import web
 from kubernetes.aio.client import ApiClient
 
 from mm_operator.cluster.apply import Applier
@@ -44,8 +41,6 @@ from mm_operator.leadership.elector import Elector
 from mm_operator.reconcile import Reconciler
 from mm_operator.scaling.endpoints import Endpoints
 from mm_operator.scaling.engines import Engines
-from mm_operator.scaling.front_proxy import read_front_proxy
-from mm_operator.scaling.metrics_api import serve_metrics_api
 from mm_operator.scaling.own_prometheus import OwnPrometheus
 from mm_operator.scaling.rivals import Rivals
 from mm_operator.scaling.samples import samples
@@ -61,9 +56,6 @@ from mm_operator.telemetry.metrics import Metrics
 from mm_operator.telemetry.server import serve
 
 _LOG = logging.getLogger(__name__)
-
-_TOLERANCE_SINCE = 33
-"""Minor version of Kubernetes whose HorizontalPodAutoscalers have a tolerance of their own."""
 
 _PART_SECONDS = 7.0
 """A part that does not end by then is left: the process ends a second later, whatever it does."""
@@ -120,7 +112,6 @@ class Operator:
         serves = self._namespaces.serves
         metrics.collect_models(lambda: self._models.samples(serves) if elector.leads() else ())
         applier = Applier(client, self._cache, self._models, wake=self._queue.add)
-        minor = await minor_version(api)
         self._cache_sync = CacheSync(
             client,
             self._models,
@@ -129,7 +120,7 @@ class Operator:
             self._namespaces,
             namespaces=settings.namespaces,
             keda=settings.keda,
-            minor=minor,
+            minor=await minor_version(api),
             resync_seconds=settings.resync_seconds,
             after_resync=lambda: self._resynced(evidence, applier),
         )
@@ -150,9 +141,7 @@ class Operator:
             wake=self._queue.add,
             interval_seconds=settings.scaling_interval_seconds,
             engines=Engines(
-                metrics_api=settings.metrics_api_port is not None,
-                keda=settings.planning.keda,
-                keda_missing=self._cache_sync.keda_missing,
+                keda=settings.planning.keda, keda_missing=self._cache_sync.keda_missing
             ),
             report_seconds=metrics.ticked,
             serves=serves,
@@ -164,7 +153,7 @@ class Operator:
             interval_seconds=settings.server_look_seconds,
         )
         metrics.collect_scaling(lambda: samples(self._scaler) if elector.leads() else ())
-        self._controller = self._make_controller(client, evidence, applier, minor)
+        self._controller = self._make_controller(client, evidence, applier)
         runner, port = await serve(
             settings.port,
             alive=lambda: "",
@@ -172,13 +161,10 @@ class Operator:
             metrics=self._metrics_now,
         )
         _LOG.info("serving health and metrics on port %d", port)
-        metrics_api = await self._serve_metrics_api(client)
         try:
             await self._run_parts(elector, api)
         finally:
             await applier.close()
-            if metrics_api is not None:
-                await metrics_api.cleanup()
             await runner.cleanup()
             await client.close()
 
@@ -223,7 +209,7 @@ class Operator:
         await handlers.watch_models(self._models, api, namespaces)
 
     def _make_controller(
-        self, client: Client, evidence: Evidence, applier: Applier, minor: int
+        self, client: Client, evidence: Evidence, applier: Applier
     ) -> Controller[Key]:
         settings = self._settings
         stores, claims = StoreIdentities(client), ClaimModes(client)
@@ -234,7 +220,7 @@ class Operator:
             evidence=evidence,
             stores=stores,
             claims=claims,
-            settings=replace(settings.planning, exact_autoscalers=minor >= _TOLERANCE_SINCE),
+            settings=settings.planning,
             claims_missing=self._cache_sync.claims_missing,
             warm_up_problem=self._servers.warm_up_problem,
         )
@@ -278,21 +264,6 @@ class Operator:
     def _status_written(self, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
         count_builds(self._metrics, old, new, datetime.now(UTC))
         log_story(old, new)
-
-    async def _serve_metrics_api(self, client: Client) -> web.AppRunner | None:
-        settings = self._settings
-        if settings.metrics_api_port is None:
-            return None
-        folder = Path(settings.metrics_api_certificates)
-        runner, port = await serve_metrics_api(
-            self._models,
-            port=settings.metrics_api_port,
-            certificate=str(folder / "tls.crt"),
-            key=str(folder / "tls.key"),
-            front_proxy=await read_front_proxy(client),
-        )
-        _LOG.info("serving external.metrics.k8s.io on port %d", port)
-        return runner
 
     @asynccontextmanager
     async def _open_lease(self) -> AsyncIterator[LeaseObject]:

@@ -51,7 +51,7 @@ def disruption_budget(model: str) -> str:
 
 
 def autoscaler(model: str) -> str:
-    """Return the name of the HorizontalPodAutoscaler or the ScaledObject that moves a model."""
+    """Return the name of the ScaledObject that moves a model."""
     return model
 
 

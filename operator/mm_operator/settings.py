@@ -22,9 +22,6 @@ BUILDER_VERSION = "1"
 _FEWEST = 2
 """Namespaces of a group: one alone has none to share with."""
 
-CERTIFICATES = "/etc/multimodal-operator/metrics-api"
-"""Where the chart mounts the certificate of external.metrics.k8s.io."""
-
 PREFIX = "MM_OPERATOR_"
 """`--runtime-image` may also come as `MM_OPERATOR_RUNTIME_IMAGE`; the flag wins."""
 
@@ -115,12 +112,6 @@ class Settings:
     """Between two rounds of questions to running servers; a round over 2,000 takes 0.8 s of a core.
     """
 
-    metrics_api_port: int | None = None
-    """Port of external.metrics.k8s.io over TLS; None: not served, and engine HPA is refused."""
-
-    metrics_api_certificates: str = CERTIFICATES
-    """Folder with tls.crt and tls.key of that port."""
-
     kubeconfig: str | None = None
     """Path; None means the pod's ServiceAccount, or outside a pod the usual places."""
 
@@ -194,8 +185,6 @@ def parse_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> 
         keda=given.keda,
         keda_authentication=given.keda_authentication,
         keda_auth_modes=given.keda_auth_modes,
-        metrics_api_port=given.metrics_api_port,
-        metrics_api_certificates=given.metrics_api_certificates,
         scaling_interval_seconds=given.scaling_interval_seconds,
         server_look_seconds=given.server_look_seconds,
         kubeconfig=given.kubeconfig,
@@ -358,13 +347,6 @@ def build_parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
         default=float(setting("SERVER_LOOK_SECONDS", "30")),
         help="between two rounds of queries to running servers",
     )
-    run.add_argument(
-        "--metrics-api-port",
-        type=int,
-        default=None,
-        help="serve external.metrics.k8s.io there, for autoscaling.engine HPA",
-    )
-    run.add_argument("--metrics-api-certificates", default=CERTIFICATES, metavar="FOLDER")
     run.add_argument("--kubeconfig", default=environment.get("KUBECONFIG") or None)
     run.add_argument("--context", default=None)
     return parser

@@ -42,7 +42,6 @@ SCRAPED = {
         "metricsFrom": [{"namespaceSelector": {"matchLabels": {"team": "monitoring"}}}]
     }
 }
-SERVED_METRICS = {"externalMetrics": {"enabled": True}}
 
 
 @pytest.mark.parametrize(
@@ -51,8 +50,6 @@ SERVED_METRICS = {"externalMetrics": {"enabled": True}}
         pytest.param({}, "ingress", STRANGER, "http", "TCP", True, id="metrics"),
         pytest.param(SCRAPED, "ingress", MONITORING, "http", "TCP", True, id="metrics-by-named"),
         pytest.param(SCRAPED, "ingress", STRANGER, "http", "TCP", False, id="metrics-by-other"),
-        pytest.param({}, "ingress", API_SERVER, "metrics-api", "TCP", False, id="api-off"),
-        pytest.param(SERVED_METRICS, "ingress", API_SERVER, "metrics-api", "TCP", True, id="api"),
         pytest.param({}, "ingress", STRANGER, 22, "TCP", False, id="other-port"),
         pytest.param({}, "egress", STRANGER, 53, "UDP", True, id="names"),
         pytest.param({}, "egress", STRANGER, 53, "TCP", True, id="long-names"),

@@ -80,7 +80,6 @@ from support.scripts import ROOT
                 keda_authentication="prometheus",
                 keda_auth_modes="tls,bearer",
                 scaling_interval_seconds=30.0,
-                metrics_api_port=6443,
             ),
             id="every-value",
         ),

@@ -107,7 +107,6 @@ EXHAUSTIVE: dict[str, Any] = {
         "intervalSeconds": 30,
         "modelSecrets": [{"namespace": "team-a", "names": ["prometheus-token"]}],
     },
-    "externalMetrics": {"enabled": True},
     "keda": {
         "enabled": True,
         "clusterTriggerAuthentication": "prometheus",

@@ -11,7 +11,7 @@ from mm_api.v1alpha1.names import DnsLabel
 from mm_api.v1alpha1.prometheus import PrometheusSpec
 
 ObjectiveMetric = Literal["TimeToFirstToken", "InterTokenLatency", "RequestLatency", "QueueTime"]
-ScalingEngine = Literal["Builtin", "KEDA", "HPA"]
+ScalingEngine = Literal["Builtin", "KEDA"]
 ScalingMode = Literal["Off", "Recommend", "Enforce"]
 
 
@@ -64,8 +64,8 @@ class AutoscalingSpec(ApiModel):
     )
     engine: ScalingEngine = Field(
         default="Builtin",
-        description="Who moves the number of replicas: the operator itself, a "
-        "HorizontalPodAutoscaler or a KEDA ScaledObject that the operator writes.",
+        description="Who moves the number of replicas: the operator itself, or a KEDA "
+        "ScaledObject that the operator writes.",
     )
     min_replicas: int = Field(default=1, ge=0, le=1000, description="Fewest replicas.")
     max_replicas: int = Field(default=1, ge=1, le=1000, description="Most replicas.")

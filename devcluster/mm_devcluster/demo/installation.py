@@ -13,7 +13,7 @@ from mm_api import labels as api_labels
 from mm_devcluster.demo import settings
 from mm_devcluster.demo.graph import Report
 from mm_devcluster.demo.session import Session
-from mm_devcluster.demo.target import CURRENT, Target, run_program
+from mm_devcluster.demo.target import Target, run_program
 from mm_devcluster.demo.walk import is_rolled_out
 from mm_devcluster.errors import DevClusterError
 
@@ -69,8 +69,6 @@ def install_operator(session: Session, report: Report) -> str:
     values: dict[str, Any] = {
         "operator": {"image": session.image_reference("operator")},
         "runtime": {"image": session.image_reference("runtime")},
-        # A cluster has one server of this API, and a current one may have KEDA's.
-        "externalMetrics": {"enabled": session.options.cluster != CURRENT},
     }
     report("helm")
     revision = _release(target, values)

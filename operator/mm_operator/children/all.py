@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 
-from mm_operator.children.autoscaler import build_autoscaler
 from mm_operator.children.build_job import build_build_job
 from mm_operator.children.deployment import build_deployment, pod_template
 from mm_operator.children.device_claims import build_claim_templates
@@ -46,7 +45,6 @@ def build(snapshot: Snapshot, plan: Plan) -> tuple[Manifest, ...]:
         *build_raw_triton(snapshot, spec, plan),
         build_deployment(snapshot, spec, plan),
         build_disruption_budget(snapshot, spec, plan),
-        build_autoscaler(snapshot, spec, plan),
         build_trigger_authentication(snapshot, spec, plan),
         build_scaled_object(snapshot, spec, plan),
         build_sweep_job(snapshot, spec, plan),

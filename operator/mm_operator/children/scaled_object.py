@@ -12,9 +12,7 @@ pair of Prometheus there are two triggers, and while one of them is away replica
 from mm_api import labels
 from mm_api.v1alpha1 import AutoscalingSpec, MultimodalModelSpec, PrometheusSpec
 from mm_operator import names
-from mm_operator.children.autoscaler import at_once
 from mm_operator.children.metadata import Manifest, own_metadata
-from mm_operator.children.replica_mover import is_wanted
 from mm_operator.model import KedaSettings, Plan, Ref, Snapshot
 
 METRIC = "mm_autoscaling_desired_replicas"
@@ -30,6 +28,8 @@ that object would say that the operator manages it."""
 _API_VERSION = "keda.sh/v1alpha1"
 _FAILURES = 4
 """Of `fallback.failures` where the spec has none: a minute."""
+_STEP_WITHIN_TOLERANCE = 10
+"""Replicas from which one more or less is a tenth: by default a controller ignores such a step."""
 
 
 def build_scaled_object(
@@ -38,9 +38,7 @@ def build_scaled_object(
     """Return the object while replicas are to be moved by KEDA, once something is served."""
     keda, wanted = snapshot.settings.keda, spec.autoscaling
     ref = Ref("ScaledObject", names.autoscaler(snapshot.name))
-    if keda is None or wanted is None:
-        return None
-    if not is_wanted(snapshot, spec, plan, engine="KEDA", ref=ref):
+    if keda is None or wanted is None or not _is_wanted(snapshot, spec, plan, ref):
         return None
     fallback = wanted.fallback
     return {
@@ -70,9 +68,7 @@ def build_scaled_object(
                 # Removal of the object, for another engine too, leaves the replicas alone.
                 "restoreToOriginalReplicaCount": False,
                 # KEDA knows the tolerance since 2.18, as it does the annotation above.
-                "horizontalPodAutoscalerConfig": {
-                    "behavior": at_once(wanted.max_replicas, exact=True)
-                },
+                "horizontalPodAutoscalerConfig": {"behavior": _at_once(wanted.max_replicas)},
             },
             "triggers": _triggers(snapshot, wanted, keda),
         },
@@ -88,7 +84,7 @@ def build_trigger_authentication(
         return None
     parameters = _parameters(wanted.prometheus)
     ref = Ref("TriggerAuthentication", names.autoscaler(snapshot.name))
-    if not parameters or not is_wanted(snapshot, spec, plan, engine="KEDA", ref=ref):
+    if not parameters or not _is_wanted(snapshot, spec, plan, ref):
         return None
     return {
         "apiVersion": _API_VERSION,
@@ -119,6 +115,32 @@ def keda_problem(spec: AutoscalingSpec, keda: KedaSettings) -> str:
             "prometheus.tls.insecureSkipVerify and set prometheus.tls.caSecretRef"
         )
     return ""
+
+
+def _is_wanted(snapshot: Snapshot, spec: MultimodalModelSpec, plan: Plan, ref: Ref) -> bool:
+    """Return whether an object for KEDA should exist.
+
+    It is made when the autoscaler has said so, which looks for rivals first. A new leader says
+    nothing until its first look: what is there stays until then, and nothing is made.
+    """
+    wanted, served = spec.autoscaling, plan.rollout.serving_hash or plan.rollout.held
+    if wanted is None or not served or (wanted.engine, wanted.mode) != ("KEDA", "Enforce"):
+        return False
+    if snapshot.scaling is None:
+        return ref in snapshot.observed.refs
+    return snapshot.scaling.by_keda
+
+
+def _at_once(most: int) -> Manifest:
+    """Return a behavior that does what the metric says, up and down; `most` is maxReplicas."""
+    rules: Manifest = {
+        "stabilizationWindowSeconds": 0,
+        "selectPolicy": "Max",
+        "policies": [{"type": "Pods", "value": 1000, "periodSeconds": 15}],
+    }
+    if most > _STEP_WITHIN_TOLERANCE:
+        rules["tolerance"] = "0"
+    return {"scaleUp": rules, "scaleDown": dict(rules)}
 
 
 def _triggers(snapshot: Snapshot, wanted: AutoscalingSpec, keda: KedaSettings) -> list[Manifest]:

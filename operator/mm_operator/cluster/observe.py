@@ -196,8 +196,7 @@ class Observer:
                 for items in own.values()
                 for item in items
                 if item.kind in _CHILD_KINDS
-                # Labels alone are no proof: KEDA's own HorizontalPodAutoscaler copies them from the
-                # ScaledObject that it belongs to, and any client may write them.
+                # Labels alone are no proof: any client may write them.
                 and record.uid in item.owner_uids
             ),
         )

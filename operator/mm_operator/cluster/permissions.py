@@ -72,8 +72,8 @@ MODEL_NAMESPACES: tuple[Permission, ...] = (
     Permission(
         "autoscaling",
         "horizontalpodautoscalers",
-        _CHILD,
-        "Engine HPA; and whether another autoscaler moves a model's replicas.",
+        ("list",),
+        "Whether another autoscaler moves a model's replicas.",
     ),
     Permission(
         "",

@@ -64,7 +64,8 @@ EVENT = Resource("v1", "Event", "events")
 may set."""
 NODE = Resource("v1", "Node", "nodes")
 """Of the cluster, not of a namespace; only metadata is watched."""
-AUTOSCALER = Resource("autoscaling/v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers", 6)
+AUTOSCALER = Resource("autoscaling/v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers")
+"""Of others, which may move the replicas of a model."""
 TRIGGER_AUTHENTICATION = Resource(
     "keda.sh/v1alpha1", "TriggerAuthentication", "triggerauthentications", 6
 )
@@ -89,7 +90,6 @@ CHILDREN: tuple[Resource, ...] = (
     JOB,
     DEPLOYMENT,
     BUDGET,
-    AUTOSCALER,
 )
 """Kinds the operator applies and prunes."""
 

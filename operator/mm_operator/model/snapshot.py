@@ -82,8 +82,6 @@ class PlanSettings:
     """Version of the build code; part of every fingerprint."""
     every_namespace: bool = True
     """The operator sees the models of every namespace."""
-    exact_autoscalers: bool = False
-    """The API server knows the tolerance of a HorizontalPodAutoscaler (1.33 and newer)."""
     scrape_annotations: bool = True
     """Pods carry prometheus.io annotations; off where a PodMonitor finds them."""
     user_ids: UserIds = "Fixed"
@@ -133,8 +131,8 @@ class ScalingView:
     active: bool
     reason: Reason
     message: str
-    mover: str = ""
-    """Engine whose object should move the replicas now: HPA, KEDA; empty: no object of ours."""
+    by_keda: bool = False
+    """KEDA should move the replicas now, by our ScaledObject."""
 
 
 @dataclass(frozen=True, slots=True)

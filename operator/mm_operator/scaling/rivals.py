@@ -93,8 +93,6 @@ class Rivals:
                     continue
                 owners = metadata.get("ownerReferences") or ()
                 owned = {(one["kind"], one["name"]) for one in owners}
-                if (labels.KIND, target["name"]) in owned:
-                    continue  # of engine HPA: the reconcile deletes it when another is configured
                 through_keda = (SCALED_OBJECT.kind, names.autoscaler(target["name"])) in owned
                 engine = "KEDA" if through_keda else ""
                 found[Key(namespace, target["name"])][metadata["name"]] = engine

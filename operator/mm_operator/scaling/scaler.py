@@ -361,23 +361,21 @@ class Scaler:
         if problem := self._engines.problem(spec):
             return Standing(problem=problem)
         others = self._rivals.name(evaluation.record.key, spec.engine)
-        object_moves = spec.engine != "Builtin" and spec.mode == "Enforce" and not others
+        keda_moves = spec.engine == "KEDA" and spec.mode == "Enforce" and not others
         return Standing(
             others=others,
-            trouble=self._trouble(evaluation, now) if object_moves else "",
+            trouble=self._trouble(evaluation, now) if keda_moves else "",
             schedules=next(filter(None, map(problem_of, evaluation.objectives.schedules)), ""),
-            mover=spec.engine if object_moves and self._may_take_over(evaluation, now) else "",
+            by_keda=keda_moves and self._may_take_over(evaluation, now),
         )
 
     def _trouble(self, evaluation: _Evaluation, now: float) -> str:
-        key, kind = evaluation.record.key, movers.KINDS[evaluation.requested.spec.engine]
-        found = self._cache.find(kind, key.namespace, names.autoscaler(key.name))
+        key = evaluation.record.key
+        found = self._cache.find(SCALED_OBJECT.kind, key.namespace, names.autoscaler(key.name))
         return movers.trouble(found.parse(), now) if found is not None else ""
 
     def _may_take_over(self, evaluation: _Evaluation, now: float) -> bool:
-        """Return whether an object of the engine sees the recommendation as it is now."""
-        if evaluation.requested.spec.engine != "KEDA":
-            return True
+        """Return whether KEDA sees the recommendation as it is now."""
         name = names.autoscaler(evaluation.record.key.name)
         if self._cache.find(SCALED_OBJECT.kind, evaluation.record.key.namespace, name) is not None:
             return True

@@ -45,9 +45,9 @@ class Standing:
     problem: str = ""
     """Why the chosen engine cannot work, as a sentence; empty: it can."""
     trouble: str = ""
-    """Why the object of the engine does not move them, as a sentence; empty: it does."""
-    mover: str = ""
-    """Engine whose object of ours should move the replicas; empty: none should."""
+    """Why the ScaledObject does not move them, as a sentence; empty: it does."""
+    by_keda: bool = False
+    """KEDA should move the replicas, by our ScaledObject."""
 
 
 def make_view(
@@ -93,7 +93,7 @@ def make_view(
         active=active,
         reason=reason,
         message=message,
-        mover=standing.mover,
+        by_keda=standing.by_keda,
     )
 
 
@@ -120,7 +120,7 @@ def essence(view: ScalingView) -> tuple[Any, ...]:
         view.active,
         view.reason,
         view.message,
-        view.mover,
+        view.by_keda,
     )
 
 

@@ -55,6 +55,12 @@ MISTAKES = [
         id="unknown-metric",
     ),
     pytest.param(
+        {"engine": "HPA"},
+        "engine: 'HPA' is not allowed: use one of 'Builtin' or 'KEDA'",
+        'Unsupported value: "HPA": supported values: "Builtin", "KEDA"',
+        id="removed-engine",
+    ),
+    pytest.param(
         {"minReplicas": 3, "objectives": [OBJECTIVE]},
         "minReplicas: minReplicas must not be above maxReplicas, which is 1 where it is absent: "
         "lower minReplicas or raise maxReplicas",

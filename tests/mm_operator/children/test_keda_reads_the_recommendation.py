@@ -26,24 +26,20 @@ SETTINGS = replace(snapshot_of().settings, keda=KedaSettings())
 FALLBACK = {"failures": 2, "replicas": 3}
 
 
-def view(mover: str) -> ScalingView:
-    """Return what the autoscaler said: who should move the replicas."""
+def view(*, by_keda: bool = True) -> ScalingView:
+    """Return what the autoscaler said: whether KEDA should move the replicas."""
     status = ScalingStatus(desired=1, current=1, reason="Idle", message="")
-    return ScalingView(status, active=True, reason=Reason.FOLLOWING_LOAD, message="", mover=mover)
+    reason = Reason.FOLLOWING_LOAD
+    return ScalingView(status, active=True, reason=reason, message="", by_keda=by_keda)
 
 
-def staged(
-    autoscaling: dict[str, Any], mover: str | None = "KEDA", **settings: Any
-) -> dict[str, dict[str, Any]]:
+def staged(autoscaling: dict[str, Any], **settings: Any) -> dict[str, dict[str, Any]]:
     """Return the children of a serving model, by kind and component."""
     objectives = [{"metric": "TimeToFirstToken", "target": "500ms"}]
     requested = {"engine": "KEDA", "maxReplicas": 4, "objectives": objectives, **autoscaling}
     spec = {"autoscaling": requested}
     keda = replace(SETTINGS, keda=KedaSettings(**settings))
-    stage = inspected(
-        spec, built=True, settings=keda, scaling=None if mover is None else view(mover)
-    )
-    return children(stage)
+    return children(inspected(spec, built=True, settings=keda, scaling=view()))
 
 
 def triggers(**found: dict[str, Any]) -> list[dict[str, Any]]:
@@ -97,6 +93,17 @@ def test_the_operators_own_prometheus_is_read() -> None:
     assert "TriggerAuthentication/server" not in found
 
 
+@pytest.mark.parametrize(
+    ("most", "tolerance"), [pytest.param(10, None, id="ten"), pytest.param(11, "0", id="eleven")]
+)
+def test_one_replica_more_counts_above_ten(most: int, tolerance: str | None) -> None:
+    """From ten replicas on one more is within the usual tolerance of the cluster's controller."""
+    found = staged({"maxReplicas": most, "prometheus": {"addresses": ["http://a"]}})
+    config = found["ScaledObject/server"]["spec"]["advanced"]["horizontalPodAutoscalerConfig"]
+
+    assert [rules.get("tolerance") for rules in config["behavior"].values()] == [tolerance] * 2
+
+
 def test_an_authority_alone_is_kedas_own_matter() -> None:
     """KEDA ignores an authority without a credential, so none is pretended."""
     tls = {"caSecretRef": {"name": "authority"}}
@@ -107,17 +114,16 @@ def test_an_authority_alone_is_kedas_own_matter() -> None:
 
 
 @pytest.mark.parametrize(
-    ("mover", "there", "expected"),
+    ("by_keda", "there", "expected"),
     [
-        pytest.param("KEDA", False, True, id="said"),
-        pytest.param("", True, False, id="contested"),
-        pytest.param("HPA", True, False, id="other-engine"),
+        pytest.param(True, False, True, id="said"),
+        pytest.param(False, True, False, id="contested"),
         pytest.param(None, True, True, id="new-leader-keeps"),
         pytest.param(None, False, False, id="new-leader-makes-none"),
     ],
 )
 def test_it_exists_while_the_autoscaler_says_so(
-    mover: str | None, *, there: bool, expected: bool
+    *, by_keda: bool | None, there: bool, expected: bool
 ) -> None:
     """Made and taken away by what the autoscaler said; silence changes nothing."""
     spec = {
@@ -128,7 +134,7 @@ def test_it_exists_while_the_autoscaler_says_so(
             "prometheus": {"addresses": ["http://a"]},
         }
     }
-    said = None if mover is None else view(mover)
+    said = None if by_keda is None else view(by_keda=by_keda)
     snapshot, _ = inspected(spec, built=True, settings=SETTINGS, scaling=said)
     if there:
         refs = snapshot.observed.refs | {Ref("ScaledObject", "llava")}
@@ -158,7 +164,7 @@ def test_kinds_of_keda_are_made_where_it_is(*, keda: bool, autoscaling: bool, ma
         {"autoscaling": spec} if autoscaling else {},
         built=True,
         settings=settings,
-        scaling=view("KEDA"),
+        scaling=view(),
     )
 
     kinds = {"ScaledObject", "TriggerAuthentication"}

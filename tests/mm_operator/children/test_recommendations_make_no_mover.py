@@ -1,4 +1,4 @@
-"""Mode Recommend moves nothing, through no one: no object of an engine exists then."""
+"""Mode Recommend moves nothing, through no one: KEDA has no object then."""
 
 from dataclasses import replace
 
@@ -11,7 +11,6 @@ from support.models import snapshot_of
 from support.staged import children, inspected
 
 SETTINGS = replace(snapshot_of().settings, keda=KedaSettings(addresses=("http://own",)))
-OBJECTS = {"HPA": "HorizontalPodAutoscaler/server", "KEDA": "ScaledObject/server"}
 
 
 @pytest.mark.parametrize(
@@ -22,14 +21,13 @@ OBJECTS = {"HPA": "HorizontalPodAutoscaler/server", "KEDA": "ScaledObject/server
         pytest.param("Off", False, id="off"),
     ],
 )
-@pytest.mark.parametrize("engine", ["HPA", "KEDA"])
-def test_an_engine_has_its_object_while_it_may_move(engine: str, mode: str, *, made: bool) -> None:
+def test_keda_has_its_object_while_it_may_move(mode: str, *, made: bool) -> None:
     """The mode of the spec counts, also where the autoscaler's last word is of the mode before."""
     status = ScalingStatus(desired=1, current=1, reason="Idle", message="")
-    view = ScalingView(status, active=True, reason=Reason.FOLLOWING_LOAD, message="", mover=engine)
+    view = ScalingView(status, active=True, reason=Reason.FOLLOWING_LOAD, message="", by_keda=True)
     objectives = [{"metric": "TimeToFirstToken", "target": "500ms"}]
-    requested = {"engine": engine, "mode": mode, "maxReplicas": 4, "objectives": objectives}
+    requested = {"engine": "KEDA", "mode": mode, "maxReplicas": 4, "objectives": objectives}
     spec = {"autoscaling": requested}
     found = children(inspected(spec, built=True, settings=SETTINGS, scaling=view))
 
-    assert (OBJECTS[engine] in found) is made
+    assert ("ScaledObject/server" in found) is made

@@ -13,8 +13,6 @@ READS = KedaSettings(addresses=("http://prometheus",))
     ("engines", "engine", "expected"),
     [
         pytest.param(Engines(), "Builtin", "", id="the-operator-itself"),
-        pytest.param(Engines(), "HPA", "set the chart's externalMetrics.enabled", id="no-api"),
-        pytest.param(Engines(metrics_api=True), "HPA", "", id="api"),
         pytest.param(Engines(), "KEDA", "set the chart's keda.enabled", id="not-reported"),
         pytest.param(
             Engines(keda=READS, keda_missing=lambda: "no such kind"),

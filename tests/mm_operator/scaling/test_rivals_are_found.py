@@ -37,12 +37,15 @@ def autoscaler(kind: str, target: str, *owners: tuple[str, str]) -> dict[str, An
     [
         pytest.param(autoscaler(labels.KIND, "llava"), "Builtin", "rival", id="model"),
         pytest.param(autoscaler("Deployment", "llava"), "Builtin", "rival", id="deployment"),
-        pytest.param(autoscaler("Deployment", "llava"), "HPA", "rival", id="deployment-beside-hpa"),
+        pytest.param(autoscaler("Deployment", "llava"), "KEDA", "rival", id="deployment-and-keda"),
         pytest.param(autoscaler("Deployment", "shop"), "Builtin", "", id="another-deployment"),
         pytest.param(autoscaler("StatefulSet", "llava"), "Builtin", "", id="another-kind"),
         pytest.param(autoscaler(labels.KIND, "other"), "Builtin", "", id="another-model"),
         pytest.param(
-            autoscaler(labels.KIND, "llava", (labels.KIND, "llava")), "HPA", "", id="our-own"
+            autoscaler(labels.KIND, "llava", (labels.KIND, "llava")),
+            "Builtin",
+            "rival",
+            id="of-an-operator-with-engine-hpa",
         ),
         pytest.param(
             autoscaler(labels.KIND, "llava", ("ScaledObject", "llava")), "KEDA", "", id="keda"
