@@ -18,7 +18,8 @@ from mm_runtime.images.colour import HdrError, png_profile, to_srgb
 from mm_runtime.images.jpeg import decode_jpeg
 from mm_runtime.images.kinds import kind_of
 from mm_runtime.images.orientation import orientation_of
-from mm_runtime.images.png import SIGNATURE, Png, check_complete, clear_pixels, read_png
+from mm_runtime.images.parts import PNG_SIGNATURE
+from mm_runtime.images.png import Png, check_complete, clear_pixels, read_png
 from mm_runtime.images.structure import StructureError, check_structure, webp_canvas
 
 FORMATS = ("JPEG", "PNG", "GIF", "WEBP")
@@ -163,7 +164,7 @@ def _shown(image: ImageFile, encoded: bytes) -> Image.Image:
 def _open(encoded: bytes, formats: tuple[str, ...]) -> ImageFile:
     if encoded.startswith(b"\xff\xd8\xff") and "JPEG" in formats:
         return _Jpeg(io.BytesIO(encoded))
-    if encoded.startswith(SIGNATURE) and "PNG" in formats:
+    if encoded.startswith(PNG_SIGNATURE) and "PNG" in formats:
         return _Png(read_png(encoded))
     return Image.open(io.BytesIO(encoded), formats=formats)
 

@@ -5,7 +5,7 @@ Pure functions over the bytes of the file, and the mask of its transparent colou
 
 import io
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from PIL.ImageFile import ImageFile
 
-SIGNATURE = b"\x89PNG\r\n\x1a\n"
+from mm_runtime.images.parts import png_chunks
 
 _GREY, _RGB = 0, 2
 """Colour types that may have one transparent colour; palettes have an alpha for each entry."""
@@ -91,7 +91,7 @@ def read_png(encoded: bytes) -> Png:
     found: dict[bytes, bytes] = {}
     damaged: list[slice] = []
     pixels = False
-    for at, length, kind in _chunks(encoded):
+    for at, length, kind in png_chunks(encoded):
         end = at + 12 + length
         needed = not kind[:1].islower() or kind in _FRAMES
         complete = end <= len(encoded)
@@ -113,17 +113,6 @@ def read_png(encoded: bytes) -> Png:
 
 
 _KNOWN = frozenset({b"IHDR", b"tRNS", b"gAMA", b"cHRM", b"sRGB", b"cICP", b"iCCP"})
-
-
-def _chunks(encoded: bytes) -> Iterator[tuple[int, int, bytes]]:
-    """Yield place, length and kind of each chunk up to the last; what follows it is no PNG's."""
-    at = len(SIGNATURE)
-    while at + 8 <= len(encoded):
-        length, kind = int.from_bytes(encoded[at : at + 4], "big"), encoded[at + 4 : at + 8]
-        yield at, length, kind
-        if kind == b"IEND":
-            return
-        at += 12 + length
 
 
 def _without(encoded: bytes, parts: Sequence[slice]) -> bytes:
@@ -169,7 +158,7 @@ def check_complete(png: Png, decoded: Image.Image) -> None:
     )
     promised = sum(rows * (1 + -(-columns * bits // 8)) for columns, rows in sizes if columns > 0)
     inflate, found = zlib.decompressobj(), 0
-    for at, length, kind in _chunks(png.file):
+    for at, length, kind in png_chunks(png.file):
         rest = png.file[at + 8 : at + 8 + length] if kind == b"IDAT" else b""
         while rest and found < promised and not inflate.eof:
             found += len(inflate.decompress(rest, _PIECE))

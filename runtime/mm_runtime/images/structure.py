@@ -6,6 +6,8 @@ Pure functions over bytes, at the speed of a search: nothing is decoded and noth
 import re
 from collections.abc import Iterator
 
+from mm_runtime.images import parts
+
 MAX_SCANS = 100
 """Of a progressive JPEG. libjpeg decodes all pixels for each: 43 ms a scan of 49 million pixels,
 for 75 bytes of file. Encoders write about ten, mozjpeg up to twenty."""
@@ -19,9 +21,6 @@ byte: fifteen seconds for 20 MB. Encoders write none, or a few bytes of padding.
 
 MAX_CHUNKS = 20_000
 """Of a PNG or WebP, each a turn of an interpreted loop; libpng writes 20 MB in 2,500."""
-
-MAX_BLOCKS = 400_000
-"""Data blocks of a GIF, likewise; encoders write blocks of 255 bytes: 80,000 for 20 MB."""
 
 MAX_COMMENT_BLOCKS = 1024
 """Of a GIF's comments: a quarter of a megabyte. Pillow joins them one by one, which copies 800 GB
@@ -37,11 +36,7 @@ _RESERVED = frozenset({0xC8, *range(0xF0, 0xFE)})
 # Of several FF the last one counts; a pattern for all of them would go through them once for each.
 _NEXT_MARKER = re.compile(rb"\xff([^\x00\xff\xd0-\xd7])")
 
-_GIF_IMAGE, _GIF_EXTENSION, _GIF_END = 0x2C, 0x21, 0x3B
 _GIF_COMMENT = b"\xfe"
-_GIF_HEADER_BYTES = 13
-_GIF_IMAGE_BYTES = 10
-_GIF_PALETTE = 0x80
 
 Size = tuple[int, int]
 
@@ -58,24 +53,20 @@ def check_structure(encoded: bytes) -> None:
     """
     if encoded.startswith(b"\xff\xd8\xff"):
         _check_jpeg(encoded)
-    elif encoded.startswith(b"\x89PNG\r\n\x1a\n"):
-        _check_chunks(_png_lengths(encoded))
-    elif _is_webp(encoded):
-        _check_chunks(_webp_lengths(encoded))
+    elif encoded.startswith(parts.PNG_SIGNATURE):
+        _check_chunks(parts.png_chunks(encoded))
+    elif parts.is_webp(encoded):
+        _check_chunks(parts.webp_chunks(encoded))
     elif encoded.startswith((b"GIF87a", b"GIF89a")):
         _check_gif(encoded)
 
 
 def webp_canvas(encoded: bytes) -> Size | None:
     """Return width and height of an extended WebP, whose reader allocates them while it opens."""
-    if not _is_webp(encoded) or encoded[12:16] != b"VP8X":
+    if not parts.is_webp(encoded) or encoded[12:16] != b"VP8X":
         return None
     width, height = (1 + int.from_bytes(encoded[at : at + 3], "little") for at in (24, 27))
     return width, height
-
-
-def _is_webp(encoded: bytes) -> bool:
-    return encoded[:4] == b"RIFF" and encoded[8:12] == b"WEBP"
 
 
 def _check_jpeg(encoded: bytes) -> None:
@@ -112,67 +103,37 @@ def _check_jpeg(encoded: bytes) -> None:
         )
 
 
-def _check_chunks(lengths: Iterator[int]) -> None:
-    if sum(1 for _ in lengths) > MAX_CHUNKS:
+def _check_chunks(chunks: Iterator[object]) -> None:
+    if sum(1 for _ in chunks) > MAX_CHUNKS:
         raise StructureError(
             f"the image has more than {MAX_CHUNKS} chunks; save it again with larger ones"
         )
 
 
-def _png_lengths(encoded: bytes) -> Iterator[int]:
-    at = 8
-    while at < len(encoded):
-        length = int.from_bytes(encoded[at : at + 4], "big")
-        yield length
-        at += 12 + length
-
-
-def _webp_lengths(encoded: bytes) -> Iterator[int]:
-    at = 12
-    while at < len(encoded):
-        length = int.from_bytes(encoded[at + 4 : at + 8], "little")
-        yield length
-        at += 8 + length + length % 2
-
-
 def _check_gif(encoded: bytes) -> None:
-    at = _GIF_HEADER_BYTES + _palette_bytes(encoded[10:11])
+    at = parts.GIF_HEADER_BYTES + parts.palette_bytes(encoded[10:11])
     blocks = comments = 0
-    while at < len(encoded) and encoded[at] != _GIF_END:
-        if encoded[at] == _GIF_EXTENSION:
+    while at < len(encoded) and encoded[at] != parts.GIF_END:
+        if encoded[at] == parts.GIF_EXTENSION:
             label = encoded[at + 1 : at + 2]
-            at, found = _skip_blocks(encoded, at + 2)
+            at, found = parts.skip_blocks(encoded, at + 2)
             if label == _GIF_COMMENT:
                 comments += found + 1
             elif not found:
                 # Pillow reads on after an extension without its first block.
-                at, found = _skip_blocks(encoded, at)
-        elif encoded[at] == _GIF_IMAGE:
-            data = at + _GIF_IMAGE_BYTES + _palette_bytes(encoded[at + 9 : at + 10]) + 1
-            at, found = _skip_blocks(encoded, data)
+                at, found = parts.skip_blocks(encoded, at)
+        elif encoded[at] == parts.GIF_IMAGE:
+            data = at + parts.GIF_IMAGE_BYTES + parts.palette_bytes(encoded[at + 9 : at + 10]) + 1
+            at, found = parts.skip_blocks(encoded, data)
         else:
             # What readers skip byte by byte in search of the next image.
             at, found = at + 1, 0
         blocks += found + 1
-        if comments > MAX_COMMENT_BLOCKS or blocks > MAX_BLOCKS:
-            kind, most = "", MAX_BLOCKS
+        if comments > MAX_COMMENT_BLOCKS or blocks > parts.MAX_BLOCKS:
+            kind, most = "", parts.MAX_BLOCKS
             if comments > MAX_COMMENT_BLOCKS:
                 kind, most = "comment ", MAX_COMMENT_BLOCKS
             raise StructureError(
                 f"the image is a GIF of more than {most} {kind}blocks; save it again, without "
                 "comments"
             )
-
-
-def _palette_bytes(flags: bytes) -> int:
-    """Return the bytes of a palette that a GIF's flags announce."""
-    return 3 * 2 ** (1 + flags[0] % 8) if flags and flags[0] & _GIF_PALETTE else 0
-
-
-def _skip_blocks(encoded: bytes, at: int) -> tuple[int, int]:
-    """Return where a row of data blocks ends, and how many there are."""
-    found = 0
-    while at < len(encoded) and encoded[at] and found <= MAX_BLOCKS:
-        at += 1 + encoded[at]
-        found += 1
-    return at + 1, found

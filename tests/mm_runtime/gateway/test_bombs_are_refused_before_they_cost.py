@@ -122,6 +122,7 @@ def test_padding_between_segments_is_bounded(padding: bytes) -> None:
     [
         pytest.param(bombs.scans(20), id="a-progressive-jpeg-of-thirty-scans"),
         pytest.param(encode(plain_image(), "JPEG") + b"\xff\xda" * 5_000, id="jpeg-and-its-video"),
+        pytest.param(encode(plain_image(), "PNG") + bytes(300_000), id="png-and-zeros-behind-it"),
         pytest.param(bombs.commented_gif(100), id="gif-with-a-comment"),
         pytest.param(bombs.texts_png(1), id="png-with-a-text"),
         pytest.param(encode(plain_image(), "GIF") + b"\x21\xfe" * 9_000, id="gif-and-what-follows"),

@@ -2,11 +2,10 @@
 
 from collections.abc import Iterator
 
+from mm_runtime.images import parts
+
 _LEAST, _SHOWN = 0.01, 0.1
 """Seconds: what says at most the first is shown for the second, as in Firefox and Chromium."""
-
-_GIF_HEADER_BYTES, _GIF_IMAGE_BYTES = 13, 10
-_PALETTE = 0x80
 
 
 def durations_of(encoded: bytes) -> list[float]:
@@ -18,53 +17,31 @@ def durations_of(encoded: bytes) -> list[float]:
         said = [*_gif(encoded)]
     elif encoded[8:12] == b"WEBP":
         said = [
-            int.from_bytes(encoded[at + 12 : at + 15], "little") / 1000
-            for at in _chunks(encoded, 12, b"ANMF", "little")
+            int.from_bytes(encoded[at + 20 : at + 23], "little") / 1000
+            for at, _, kind in parts.webp_chunks(encoded)
+            if kind == b"ANMF"
         ]
     else:
         said = [
-            int.from_bytes(encoded[at + 20 : at + 22], "big")
-            / (int.from_bytes(encoded[at + 22 : at + 24], "big") or 100)
-            for at in _chunks(encoded, 8, b"fcTL", "big")
+            int.from_bytes(encoded[at + 28 : at + 30], "big")
+            / (int.from_bytes(encoded[at + 30 : at + 32], "big") or 100)
+            for at, _, kind in parts.png_chunks(encoded)
+            if kind == b"fcTL"
         ]
     return [one if one > _LEAST else _SHOWN for one in said] if any(said) else []
 
 
-def _chunks(encoded: bytes, at: int, kind: bytes, order: str) -> Iterator[int]:
-    """Yield where the content of each chunk of a kind begins; PNG has its length before its name.
-
-    Their number is bounded when the image is opened.
-    """
-    webp = order == "little"
-    while at + 8 <= len(encoded):
-        first, second = encoded[at : at + 4], encoded[at + 4 : at + 8]
-        length = int.from_bytes(second, "little") if webp else int.from_bytes(first, "big")
-        if (first if webp else second) == kind:
-            yield at + 8
-        at += 8 + length + (length % 2 if webp else 4)
-
-
 def _gif(encoded: bytes) -> Iterator[float]:
-    at, delay = _GIF_HEADER_BYTES + _palette(encoded[10:11]), 0.0
+    at, delay = parts.GIF_HEADER_BYTES + parts.palette_bytes(encoded[10:11]), 0.0
     while at + 6 <= len(encoded):
         kind = encoded[at]
-        if kind == 0x21:  # noqa: PLR2004  # an extension
+        if kind == parts.GIF_EXTENSION:
             if encoded[at + 1] == 0xF9:  # noqa: PLR2004  # it controls the next image
                 delay = int.from_bytes(encoded[at + 4 : at + 6], "little") / 100
-            at = _after(encoded, at + 2)
-        elif kind == 0x2C:  # noqa: PLR2004  # an image
+            at = parts.skip_blocks(encoded, at + 2)[0]
+        elif kind == parts.GIF_IMAGE:
             yield delay
-            palette = _palette(encoded[at + 9 : at + 10])
-            at, delay = _after(encoded, at + _GIF_IMAGE_BYTES + palette + 1), 0.0
+            begin = at + parts.GIF_IMAGE_BYTES + parts.palette_bytes(encoded[at + 9 : at + 10]) + 1
+            at, delay = parts.skip_blocks(encoded, begin)[0], 0.0
         else:
             return
-
-
-def _palette(flags: bytes) -> int:
-    return 3 * 2 ** (1 + flags[0] % 8) if flags and flags[0] & _PALETTE else 0
-
-
-def _after(encoded: bytes, at: int) -> int:
-    while at < len(encoded) and encoded[at]:
-        at += 1 + encoded[at]
-    return at + 1
