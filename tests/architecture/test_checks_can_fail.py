@@ -1,28 +1,17 @@
 """Each of our own checks has a case here that breaks it: a check that cannot fail is worthless."""
 
-import importlib.util
 import os
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
 from mutation.coverage_map import CoverageMap
 from mutation.places import places_of, sample
+from support.scripts import load_tool as load
 
 ROOT = Path(__file__).resolve().parents[2]
-
-
-def load(name: str) -> ModuleType:
-    """Import a script of `tools/`, which is no package."""
-    spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def test_size_check_names_a_file_past_the_hard_stop(tmp_path: Path) -> None:
