@@ -57,7 +57,7 @@ mmctl plan -f model.yaml --checkpoint DIR --gpu {GPU} -o json       for programs
 mmctl families                                                          what each family needs
 ```
 
-`DIR` is a folder, `hf://ORG/NAME@REVISION` or `s3://BUCKET/PREFIX`, of which configurations and
+`DIR` is a folder, `hf://ORG/NAME@REVISION` or `s3://BUCKET/PREFIX`, of which configurations and \
 headers of weights are read ([how](sources.md)).
 
 Exit codes: 0 fits, 2 the spec or the checkpoint cannot work, 3 does not fit. The JSON is \
@@ -67,17 +67,19 @@ list is given by `--gpu-memory` and `--compute-capability`; an image whose tag i
 """
 
 _MEMORY_LIMIT: Final = """\
-Containers without a GPU have [limits of memory](operations.md#memory-limits) from the plan; none \
-is planned with a GPU, where host memory of CUDA and of weights that are read was not measured.
+Containers have [limits of memory](operations.md#memory-limits) from the plan: `plannedLimitBytes` \
+of the server and of each encoder, with `stepBytes`, `loadingBytes` and `processBytes`, which are \
+bounds where a step was not compared with what processes take.
 """
 
 _GUIDE: Final = """\
 ## Two errors of the guide
 
-Triton's guide for multimodal models computes LLaVA's pool as `2 * 576 * 4096 * 8 = 18,874,368`. The
-product is **37,748,736**: 18,874,368 is `576 * 4096 * 8`, the elements without the two bytes of
-each. Its prose then needs "300MB" and sets "30MB", while its command says 300000000. That constant
-is 63 live tables of LLaVA 7B, and 4 requests of Llama 3.2 Vision: so the pool is planned per model.
+Triton's guide for multimodal models computes LLaVA's pool as `2 * 576 * 4096 * 8 = 18,874,368`. \
+The product is **37,748,736**: 18,874,368 is `576 * 4096 * 8`, the elements without the two \
+bytes of each. Its prose then needs "300MB" and sets "30MB", while its command says 300000000. \
+That constant is 63 live tables of LLaVA 7B, and 4 requests of Llama 3.2 Vision: so the pool is \
+planned per model.
 
 """
 

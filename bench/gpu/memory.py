@@ -5,7 +5,8 @@
 Each size is planned by the operator's code, built and served, all at the same time; `:TimeSlicing`
 instead of MPS. Then as many requests as the gateway lets in, with images, with long prompts and
 answers; nvidia-smi counts the memory of all processes of the server. Torch returns nothing to the
-driver, so what it counts afterwards is the peak of each process.
+driver, so what it counts afterwards is the peak of each process. Of host memory the kernel keeps
+each process's peak (VmHWM, with mapped files) and what is its own (RssAnon) or shared (RssShmem).
 """
 
 import argparse
@@ -18,7 +19,16 @@ from pathlib import Path
 
 from checkpoints import SHAPES, write_llava
 from gpu_record import RESULTS, write
-from sites import Site, chat, gpu_bytes_by_process, make_site, noise, send_all, stream_times
+from sites import (
+    Site,
+    chat,
+    gpu_bytes_by_process,
+    host_bytes_by_process,
+    make_site,
+    noise,
+    send_all,
+    stream_times,
+)
 
 from mm_api.documents.serving_plan import ServingPlan
 from support.real_gateway import RealGateway, run_pair
@@ -99,6 +109,7 @@ def measured(case: str, checkpoint: Path, folder: Path, device: str) -> dict[str
             for at in range(3)
         ][-1]
         full = gpu_bytes_by_process(pair.server.pid, work) if on_gpu else {}
+        host = host_bytes_by_process(pair.server.pid)
         logs = [one.read_text(errors="replace") for one in (pair.server_log, pair.gateway_log)]
     for log in logs:
         lines = [one for one in log.splitlines() if "MPS" in one or "rror" in one or "WARN" in one]
@@ -118,6 +129,8 @@ def measured(case: str, checkpoint: Path, folder: Path, device: str) -> dict[str
         "counted_ready_bytes": idle,
         "counted_full_bytes": full,
         "counted_bytes": counted,
+        "counted_host_bytes": host,
+        "planned_host": site.plan.memory.host.model_dump(),
         "planned_bytes": total,
         "planned_over_counted": round(total / counted, 3) if counted else None,
     }

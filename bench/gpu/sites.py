@@ -227,6 +227,23 @@ def gpu_bytes_by_process(root: int, folder: Path) -> dict[str, int]:
     return found
 
 
+def host_bytes_by_process(root: int) -> dict[str, dict[str, int]]:
+    """Return the host memory of a server's processes by the kernel: name and id -> field -> bytes.
+
+    `VmHWM` is the most so far, mapped files included; `RssAnon` and `RssShmem` are what it has now
+    of its own and in /dev/shm, which a container is charged with.
+    """
+    found = {}
+    for one in (psutil.Process(root), *psutil.Process(root).children(recursive=True)):
+        lines = Path(f"/proc/{one.pid}/status").read_text().splitlines()
+        fields = dict(line.split(":", 1) for line in lines)
+        found[f"{_name(one.pid)} {one.pid}"] = {
+            name: int(fields[name].split()[0]) << 10
+            for name in ("VmHWM", "RssAnon", "RssFile", "RssShmem")
+        }
+    return found
+
+
 def _name(pid: int) -> str:
     words = psutil.Process(pid).cmdline()
     # A stub's third argument names its model's file: .../tensorrt_llm/1/model.py

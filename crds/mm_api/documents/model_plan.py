@@ -56,21 +56,23 @@ class GpuMemory(Document):
 
 
 class HostMemory(Document):
-    """Bytes of the server container when no GPU holds the weights (backend Reference)."""
+    """Bytes of the server container: where a GPU computes, its engine is read through them."""
 
     weights_bytes: int = Field(ge=0)
     vision_bytes: int = Field(ge=0)
-    prompt_table_bytes: int = Field(ge=0)
-    kv_cache_bytes: int = Field(ge=0)
+    prompt_table_bytes: int = Field(default=0, ge=0)
+    kv_cache_bytes: int = Field(default=0, ge=0)
     feature_cache_bytes: int = Field(
         default=0, ge=0, description="Features of images seen before, at the most."
     )
     total_bytes: int = Field(ge=0)
-    step_bytes: int | None = Field(
-        default=None,
+    step_bytes: int = Field(ge=0, description="At the most: what computing takes beside it.")
+    loading_bytes: int = Field(ge=0, description="At the most: copies of weights that are read.")
+    process_bytes: int = Field(ge=0, description="What the processes take beside all of it.")
+    planned_limit_bytes: int = Field(
         ge=0,
-        description="What the largest step computes in: in the container's planned memory limit, "
-        "and not in the total. Absent: that limit is not planned.",
+        description="Memory limit of the container where the spec states none: all of it, pools, "
+        "/dev/shm and an eighth.",
     )
     limit_bytes: int | None = Field(default=None, description="None: the spec sets no limit.")
 
@@ -85,6 +87,9 @@ class EncoderBytes(Document):
         default=None, ge=0, description="CUDA contexts. Absent: no GPU is used."
     )
     total_bytes: int = Field(ge=0, description="Sum of all terms.")
+    planned_limit_bytes: int | None = Field(
+        default=None, ge=0, description="Memory limit of the container where the spec states none."
+    )
 
 
 class EncoderMemory(EncoderBytes):
@@ -99,7 +104,7 @@ class MemoryPlan(Document):
     """Where the memory goes."""
 
     per_gpu: list[GpuMemory]
-    host: HostMemory | None = None
+    host: HostMemory
     encoder: EncoderMemory | None = Field(
         default=None, description="Of each encoder in a pod of its own. None: there are none."
     )

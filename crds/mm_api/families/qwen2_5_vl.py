@@ -5,13 +5,10 @@ TensorRT-LLM has no engines of it: its vision builder knows `qwen2_vl` and no la
 (docs/source/reference/support-matrix.md) and all later ones.
 """
 
-from math import isqrt
-
 from mm_api.checkpoint.dimensions import Dimensions
 from mm_api.checkpoint.text import text_facts
 from mm_api.checkpoint.values import JsonObject, Sizes, invalid, section
 from mm_api.checkpoint.vision import image_token
-from mm_api.documents.model_facts import VisionFacts
 from mm_api.families import qwen2_vl
 from mm_api.families.family import (
     BYTES_TENSORS,
@@ -54,22 +51,7 @@ def read(config: JsonObject, processor: JsonObject) -> Dimensions:
             "use_sliding_window is true; expected false: the answer must attend to all of an image"
             " and its question"
         )
-    least, most = qwen2_vl.pixel_bounds(processor)
-    merge = size("spatial_merge_size")
-    unit = size("patch_size") * merge
-    vision = VisionFacts(
-        hidden_size=size("hidden_size"),
-        layers=size("depth"),
-        image_size=max(unit, isqrt(most) // unit * unit),
-        patch_size=size("patch_size"),
-        features_per_image=max(1, most // unit**2),
-        intermediate_size=size("intermediate_size"),
-        attention_heads=size("num_heads"),
-        merge_size=merge,
-        min_pixels=least,
-        max_pixels=most,
-        tokens_per_second=size("tokens_per_second"),
-    )
+    vision = qwen2_vl.vision_facts(size, processor, tokens_per_second=size("tokens_per_second"))
     where = "text_config" if text is not config else ""
     tied = bool(text.get("tie_word_embeddings", config.get("tie_word_embeddings", False)))
     facts = text_facts(text, where=where, tied_embeddings=tied)

@@ -79,27 +79,35 @@ def pixel_bounds(processor: JsonObject) -> tuple[int, int]:
     return least, most
 
 
+def vision_facts(
+    size: Sizes, processor: JsonObject, inside: int | None = None, **own: int
+) -> VisionFacts:
+    """Return the vision half of a family whose images keep their size, within bounds."""
+    merge = size("spatial_merge_size", 2)
+    least, most = pixel_bounds(processor)
+    unit = size("patch_size") * merge
+    return VisionFacts(
+        hidden_size=size("hidden_size" if inside is None else "embed_dim"),
+        intermediate_size=size("intermediate_size") if inside is None else inside,
+        layers=size("depth"),
+        image_size=max(unit, isqrt(most) // unit * unit),
+        patch_size=size("patch_size"),
+        features_per_image=max(1, most // unit**2),
+        attention_heads=size("num_heads"),
+        merge_size=merge,
+        min_pixels=least,
+        max_pixels=most,
+        **own,
+    )
+
+
 def read(config: JsonObject, processor: JsonObject) -> Dimensions:
     """Return the parts of a Qwen2-VL checkpoint: images keep their size, within bounds."""
     values = section(config, "vision_config") or {}
     size = Sizes(values, TOWER, "vision_config")
     text = section(config, "text_config") or config
-    merge = size("spatial_merge_size", 2)
-    least, most = pixel_bounds(processor)
-    unit = size("patch_size") * merge
-    width = size("embed_dim")
-    vision = VisionFacts(
-        hidden_size=width,
-        layers=size("depth"),
-        image_size=max(unit, isqrt(most) // unit * unit),
-        patch_size=size("patch_size"),
-        features_per_image=max(1, most // unit**2),
-        intermediate_size=int(width * float(values.get("mlp_ratio", 4))),
-        attention_heads=size("num_heads"),
-        merge_size=merge,
-        min_pixels=least,
-        max_pixels=most,
-    )
+    inside = int(size("embed_dim") * float(values.get("mlp_ratio", 4)))
+    vision = vision_facts(size, processor, inside)
     where = "text_config" if text is not config else ""
     tied = bool(text.get("tie_word_embeddings", config.get("tie_word_embeddings", False)))
     facts = text_facts(text, where=where, tied_embeddings=tied)

@@ -4,8 +4,6 @@ TensorRT-LLM has no engines of it: its vision builder knows `qwen2_vl` and no la
 backend serves it since 1.2 (pull request 9060, "support Qwen3-VL dense model in pytorch backend").
 """
 
-from math import isqrt
-
 from mm_api.checkpoint.dimensions import Dimensions
 from mm_api.checkpoint.text import text_facts
 from mm_api.checkpoint.values import JsonObject, Sizes, invalid, section
@@ -69,22 +67,7 @@ def read(config: JsonObject, processor: JsonObject) -> Dimensions:
         raise invalid(
             f"vision_config.deepstack_visual_indexes is {stacked!r}; expected a list of layers"
         )
-    least, most = qwen2_vl.pixel_bounds(processor)
-    merge = size("spatial_merge_size")
-    unit = size("patch_size") * merge
-    vision = VisionFacts(
-        hidden_size=size("hidden_size"),
-        layers=size("depth"),
-        image_size=max(unit, isqrt(most) // unit * unit),
-        patch_size=size("patch_size"),
-        features_per_image=max(1, most // unit**2),
-        intermediate_size=size("intermediate_size"),
-        attention_heads=size("num_heads"),
-        merge_size=merge,
-        min_pixels=least,
-        max_pixels=most,
-        stacked_features=len(stacked),
-    )
+    vision = qwen2_vl.vision_facts(size, processor, stacked_features=len(stacked))
     tied = bool(text.get("tie_word_embeddings", config.get("tie_word_embeddings", False)))
     facts = text_facts({"model_type": kind} | text, tied_embeddings=tied)
     return Dimensions(facts, vision, image_token_id=image_token(config))

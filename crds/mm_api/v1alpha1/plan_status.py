@@ -77,6 +77,11 @@ class PlanStatus(ApiModel):
         default=None, description="The GPU planned for. Absent: none is used."
     )
     memory: MemoryStatus | None = Field(default=None, description="Planned bytes.")
+    server_limit_bytes: int | None = Field(
+        default=None,
+        ge=0,
+        description="Memory limit of the server container where the spec states none.",
+    )
     encoder_memory: EncoderBytes | None = Field(
         default=None,
         description="Where the memory of an encoder's pod goes. Absent: it has no pod of its own.",

@@ -85,10 +85,8 @@ def _memory(planned: ModelPlan) -> Iterator[str]:
             if memory.cross_kv_cache_fraction is not None
             else ""
         )
-    if memory.host is not None:
-        for name, value in memory.host.model_dump(by_alias=True, exclude_none=True).items():
-            yield f"  {name:<22}{value:>18,}"
     for name, value in (
+        *memory.host.model_dump(by_alias=True, exclude_defaults=True).items(),
         ("kvBytesPerToken", memory.kv_bytes_per_token),
         ("crossKvBytesPerToken", memory.cross_kv_bytes_per_token),
         ("pinnedPoolBytes", memory.pinned_pool_bytes),

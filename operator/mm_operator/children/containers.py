@@ -29,7 +29,7 @@ from mm_api.contract import (
 from mm_api.v1alpha1 import MultimodalModelSpec, Resources, RuntimeGpu
 from mm_operator.children import pod, volumes
 from mm_operator.children.metadata import Manifest
-from mm_operator.plan.engine.host_memory import PROCESS_BYTES
+from mm_operator.plan.engine.container_memory import PROCESS_BYTES
 from mm_operator.plan.rollout import drain_seconds
 
 PRE_STOP_SECONDS = 5

@@ -68,7 +68,7 @@ def _fresh_template(
     image = spec.runtime.image or snapshot.settings.runtime_image
     manifest = store_of(spec).manifest(serving.fingerprint)
     gpu = hardware.planned_gpu(spec, engine)
-    read_bytes = hardware.host_bytes(engine)
+    host = engine.memory.host
     encodes = serving.trtllm_serve is not None
     gateway = containers.build_gateway(
         spec,
@@ -81,9 +81,9 @@ def _fresh_template(
         image=image,
         manifest=manifest,
         gpu=gpu,
-        host_bytes=read_bytes,
-        memory_limit=hardware.host_limit(engine, serving.pools),
-        start_seconds=server_start_seconds(snapshot, plan, read_bytes),
+        host_bytes=host.total_bytes,
+        memory_limit=host.planned_limit_bytes,
+        start_seconds=server_start_seconds(snapshot, plan, host.total_bytes),
     )
     return serving_template(
         snapshot,

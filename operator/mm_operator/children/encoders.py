@@ -22,11 +22,7 @@ from mm_operator.children.serving_pod import (
     serving_template,
 )
 from mm_operator.model import EnginePlan, Plan, RolloutDecision, Snapshot
-from mm_operator.plan.engine.host_memory import (
-    ENCODER_PROCESS_BYTES,
-    PROCESS_BYTES,
-    memory_limit,
-)
+from mm_operator.plan.engine.encoders import encoder_process_bytes
 from mm_operator.plan.starts import start_seconds
 from mm_operator.plan.store import store_of
 
@@ -61,19 +57,19 @@ def _pod(
 ) -> ServingPod:
     image = spec.runtime.image or snapshot.settings.runtime_image
     gpu = hardware.encoder_gpu(spec, engine)
-    read_bytes = hardware.encoder_host_bytes(engine)
+    memory = engine.memory.encoder
+    assert memory is not None  # noqa: S101  # called where there are encoders
+    # With a GPU the engine is read into host memory before it is copied there.
+    read_bytes = memory.vision_bytes + memory.feature_cache_bytes
     server = containers.build_server(
         spec,
         image=image,
         manifest=store_of(spec).manifest(serving.fingerprint),
         gpu=gpu,
         host_bytes=read_bytes,
-        # With a GPU not every term of host memory was measured.
-        memory_limit=None
-        if gpu.count
-        else memory_limit(read_bytes + _process_bytes(engine), encoders.pools),
+        memory_limit=memory.planned_limit_bytes,
         start_seconds=start_seconds(read_bytes),
-        process_bytes=_process_bytes(engine),
+        process_bytes=encoder_process_bytes(spec, on_gpu=gpu.count > 0),
         resources=spec.vision.resources,
         role=(*_ROLE, *_ALONE),
         # Scrapers find the one page of a pod by the name of its port.
@@ -95,12 +91,6 @@ def _pod(
         gpu=gpu,
         page_port=METRICS_PORT,
     )
-
-
-def _process_bytes(engine: EnginePlan) -> int:
-    vision = engine.build_plan.engine.vision
-    small = vision is not None and vision.engine == "ONNXRuntime"
-    return ENCODER_PROCESS_BYTES if small else PROCESS_BYTES
 
 
 def build_encoders(

@@ -1,7 +1,6 @@
 """What pods request because the plan says so: GPUs, their product, host memory."""
 
 from mm_api.documents.build_plan import BuildPlan
-from mm_api.documents.serving_plan import MemoryPools
 from mm_api.documents.trtllm_build import CUSTOM_PRODUCT
 from mm_api.evaluation import evaluation_cost
 from mm_api.families import FAMILIES
@@ -9,7 +8,6 @@ from mm_api.v1alpha1 import Gpu, MultimodalModelSpec, RuntimeGpu
 from mm_operator.model import EnginePlan
 from mm_operator.plan.engine.export_memory import export_bytes
 from mm_operator.plan.engine.gpu_resource import resource_of
-from mm_operator.plan.engine.host_memory import PROCESS_BYTES, memory_limit
 
 _MIB = 1 << 20
 _BUILD_CPU = "500m"
@@ -82,33 +80,3 @@ def _requested(gpu: Gpu, spec: MultimodalModelSpec) -> RuntimeGpu:
         "device_selectors": spec.runtime.gpu.device_selectors,
     }
     return RuntimeGpu(**fields)
-
-
-def encoder_host_bytes(engine: EnginePlan) -> int:
-    """Return what an encoder in a pod of its own needs of host memory.
-
-    With a GPU the engine is read into host memory before it is copied there.
-    """
-    assert engine.memory.encoder is not None  # noqa: S101  # called where there are encoders
-    return engine.memory.encoder.vision_bytes + engine.memory.encoder.feature_cache_bytes
-
-
-def host_bytes(engine: EnginePlan) -> int:
-    """Return what the server container needs of host memory.
-
-    With GPUs: the engine of each rank is read into host memory before it is copied to its GPU.
-    """
-    if engine.memory.host is not None:
-        return engine.memory.host.total_bytes
-    return sum(gpu.weights_bytes + gpu.vision_engine_bytes for gpu in engine.memory.per_gpu)
-
-
-def host_limit(engine: EnginePlan, pools: MemoryPools) -> int | None:
-    """Return the memory limit of the server container; None: not every term of it is planned.
-
-    With GPUs what CUDA, pinned pools and reading the weights take was not measured.
-    """
-    host = engine.memory.host
-    if host is None or host.step_bytes is None:
-        return None
-    return memory_limit(host.total_bytes + host.step_bytes + PROCESS_BYTES, pools)

@@ -1,5 +1,7 @@
 """`status.plan` from the numbers of a plan."""
 
+from typing import Any
+
 from mm_api.modalities import planned
 from mm_api.v1alpha1 import MemoryStatus, PlanStatus
 from mm_operator.model import EnginePlan
@@ -38,6 +40,7 @@ def plan_summary(plan: EnginePlan, serving_hash: str) -> PlanStatus:
         limits=engine.limits,
         gpu=plan.gpu,
         memory=_memory(plan),
+        server_limit_bytes=memory.host.planned_limit_bytes,
         encoder_memory=memory.encoder,
         gpu_memory=memory.per_gpu,
         kv_cache_free_gpu_memory_fraction=(
@@ -57,32 +60,18 @@ def plan_summary(plan: EnginePlan, serving_hash: str) -> PlanStatus:
 
 def _memory(plan: EnginePlan) -> MemoryStatus:
     """Return the terms of one replica: of its GPUs together, or of host memory."""
-    memory, host = plan.memory, plan.memory.host
-    bounds = {
-        "pinned_pool_bytes": memory.pinned_pool_bytes,
-        "shm_bytes": memory.shm_bytes,
+    memory = plan.memory
+    parts: list[Any] = [*memory.per_gpu] or [memory.host]
+    gpus, vision = memory.per_gpu, ("vision_engine_bytes", "vision_activation_bytes")
+    terms = {"pinned_pool_bytes": memory.pinned_pool_bytes, "shm_bytes": memory.shm_bytes}
+    terms |= {
+        f"{name}_bytes": sum(getattr(one, f"{name}_bytes") for one in parts)
+        for name in ("weights", "prompt_table", "kv_cache")
     }
-    if host is not None and not memory.per_gpu:
-        terms = {
-            "weights_bytes": host.weights_bytes,
-            "vision_bytes": host.vision_bytes,
-            "prompt_table_bytes": host.prompt_table_bytes,
-            "kv_cache_bytes": host.kv_cache_bytes,
-            "cuda_pool_bytes": plan.pool.bytes,
-            **bounds,
-        }
+    if not gpus:
+        terms |= {"vision_bytes": memory.host.vision_bytes, "cuda_pool_bytes": plan.pool.bytes}
     else:
-        gpus = memory.per_gpu
-        terms = {
-            "weights_bytes": sum(gpu.weights_bytes for gpu in gpus),
-            "vision_bytes": sum(
-                gpu.vision_engine_bytes + gpu.vision_activation_bytes for gpu in gpus
-            ),
-            "prompt_table_bytes": sum(gpu.prompt_table_bytes for gpu in gpus),
-            "kv_cache_bytes": sum(gpu.kv_cache_bytes for gpu in gpus),
-            "cuda_pool_bytes": sum(gpu.cuda_pool_bytes for gpu in gpus),
-            "context_bytes": sum(gpu.context_bytes for gpu in gpus),
-            "other_bytes": sum(gpu.other_bytes for gpu in gpus),
-            **bounds,
-        }
+        terms["vision_bytes"] = sum(getattr(gpu, name) for gpu in gpus for name in vision)
+        for name in ("cuda_pool_bytes", "context_bytes", "other_bytes"):
+            terms[name] = sum(getattr(gpu, name) for gpu in gpus)
     return MemoryStatus(**terms, total_bytes=sum(terms.values()))

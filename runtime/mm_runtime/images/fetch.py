@@ -15,6 +15,7 @@ import zlib
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
+from typing import Any
 
 import certifi
 import httpcore
@@ -96,19 +97,10 @@ class ProxyConnections(httpcore.AsyncNetworkBackend):
     def __init__(self, resolver: Resolver) -> None:
         self._backend = PinnedBackend(resolver, allow_private_networks=True)
 
-    async def connect_tcp(
-        self,
-        host: str,
-        port: int,
-        timeout: float | None = None,  # noqa: ASYNC109 - httpcore's interface
-        local_address: str | None = None,
-        socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
-    ) -> httpcore.AsyncNetworkStream:
+    async def connect_tcp(self, *given: Any, **named: Any) -> httpcore.AsyncNetworkStream:
         """Connect to the proxy."""
         try:
-            return await self._backend.connect_tcp(
-                host, port, timeout, local_address, socket_options
-            )
+            return await self._backend.connect_tcp(*given, **named)
         except FetchRefusedError:
             raise FetchRefusedError(
                 "the proxy that this model fetches images through does not answer; the operator "

@@ -1,4 +1,4 @@
-"""The container of a server without a GPU is limited to all that the plan counts, and a margin."""
+"""The container of every server is limited to all that the plan counts, and a margin."""
 
 from dataclasses import replace
 from typing import Any
@@ -8,15 +8,23 @@ import pytest
 from mm_api.documents.serving_plan import MemoryPools
 from mm_api.v1alpha1 import Resources, RuntimeGpu
 from mm_operator.children import pod
-from mm_operator.children.hardware import host_limit
-from mm_operator.plan.engine.host_memory import PROCESS_BYTES, memory_limit
+from mm_operator.plan.engine.container_memory import (
+    CUDA_PROCESS_BYTES,
+    PROCESS_BYTES,
+    TRTLLM_PROCESS_BYTES,
+    memory_limit,
+)
 from mm_operator.plan.engine.tables import gpu_of
 from mm_operator.plan.engine.target import Inputs
+from mm_operator.status.plan_summary import plan_summary
 from support.model_configs import facts_of, inputs_of, planned_engine, reference_inputs
 from support.models import tiny_facts
 
 _MIB = 1 << 20
-NO_POOLS = MemoryPools(cuda_bytes=0, pinned_bytes=0, shm_bytes=0)
+ON_A_GPU = replace(
+    reference_inputs(facts_of("llava"), {"runtime": {"gpu": {"count": 1}}}), gpu=gpu_of("h100-80gb")
+)
+ON_PYTORCH = inputs_of("qwen2-vl", {"backend": "PyTorch"}, version="1.2.1", model={})
 PLANNED = {"memory": "1001Mi"}
 REQUESTED = {"cpu": "500m", "memory": "700Mi"}
 
@@ -63,26 +71,31 @@ def test_every_bound_counts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("inputs", "is_planned"),
+    ("inputs", "copies", "contexts"),
     [
-        pytest.param(reference_inputs(facts_of("llava")), True, id="on-the-processor"),
-        pytest.param(reference_inputs(facts_of("qwen2-vl")), True, id="grids"),
-        pytest.param(
-            replace(
-                reference_inputs(facts_of("llava"), {"runtime": {"gpu": {"count": 1}}}),
-                gpu=gpu_of("h100-80gb"),
-            ),
-            False,
-            id="on-a-gpu",
-        ),
-        pytest.param(inputs_of("llava"), False, id="an-engine-of-tensorrt-llm"),
-        pytest.param(reference_inputs(facts_of("t5")), False, id="encoder-decoder"),
-        pytest.param(reference_inputs(facts_of("generic")), False, id="the-checkpoints-own-class"),
+        pytest.param(reference_inputs(facts_of("llava")), 0, 0, id="on-the-processor"),
+        pytest.param(reference_inputs(facts_of("qwen2-vl")), 0, 0, id="grids"),
+        pytest.param(reference_inputs(facts_of("t5")), 1, 0, id="encoder-decoder"),
+        pytest.param(reference_inputs(facts_of("whisper")), 1, 0, id="recordings"),
+        pytest.param(reference_inputs(facts_of("qwen2-audio")), 1, 0, id="recordings-in-a-prompt"),
+        pytest.param(reference_inputs(facts_of("mllama")), 1, 0, id="cross-attention"),
+        pytest.param(reference_inputs(facts_of("generic")), 1, 0, id="the-checkpoints-own-class"),
+        pytest.param(ON_A_GPU, 1, 2 * CUDA_PROCESS_BYTES, id="on-a-gpu"),
+        pytest.param(inputs_of("llava"), 1, 3 * TRTLLM_PROCESS_BYTES, id="tensorrt-llm"),
+        pytest.param(ON_PYTORCH, 2, 3 * TRTLLM_PROCESS_BYTES, id="pytorch"),
     ],
 )
-def test_a_limit_is_planned_where_every_term_is(inputs: Inputs, *, is_planned: bool) -> None:
-    """A limit that leaves a term out would end the container of a model that runs today."""
-    assert (host_limit(planned_engine(inputs), NO_POOLS) is not None) == is_planned
+def test_every_server_has_a_limit(inputs: Inputs, *, copies: int, contexts: int) -> None:
+    """Above what steps were compared with it has copies of the weights and CUDA's own memory."""
+    engine = planned_engine(inputs)
+    host, pools = engine.memory.host, engine.serving_plan.pools
+    needed = host.total_bytes + host.step_bytes + host.loading_bytes + host.process_bytes
+
+    assert host.loading_bytes >= copies * 0.9 * host.weights_bytes
+    assert host.process_bytes == PROCESS_BYTES + contexts
+    assert host.step_bytes
+    assert abs(host.planned_limit_bytes - memory_limit(needed, pools)) <= 1
+    assert plan_summary(engine, "").server_limit_bytes == host.planned_limit_bytes
 
 
 def test_larger_batches_raise_it_by_more_than_their_caches() -> None:
@@ -91,8 +104,8 @@ def test_larger_batches_raise_it_by_more_than_their_caches() -> None:
         planned_engine(reference_inputs(tiny_facts(), {"engine": {"maxBatchSize": batch}}))
         for batch in (8, 16)
     )
-    limits = [host_limit(one, NO_POOLS) or 0 for one in (plain, larger)]
-    totals = [one.memory.host.total_bytes for one in (plain, larger) if one.memory.host]
+    first, second = plain.memory.host, larger.memory.host
 
-    assert limits[0] > totals[0] + PROCESS_BYTES
-    assert limits[1] - limits[0] > (totals[1] - totals[0]) * 9 // 8
+    assert first.planned_limit_bytes > first.total_bytes + PROCESS_BYTES
+    added = second.planned_limit_bytes - first.planned_limit_bytes
+    assert added > (second.total_bytes - first.total_bytes) * 9 // 8

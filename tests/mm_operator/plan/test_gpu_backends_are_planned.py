@@ -118,7 +118,7 @@ def test_a_built_engine_is_served_on_its_gpus(tensor: int) -> None:
     server = next(one for one in pod["initContainers"] if one["name"] == "server")
 
     assert condition(derive(snapshot, plan, Outcome()), "EngineBuilt")["status"] == "True"
-    assert server["resources"]["limits"] == {"nvidia.com/gpu": str(tensor)}
+    assert server["resources"]["limits"]["nvidia.com/gpu"] == str(tensor)
     assert pod["nodeSelector"] == {"nvidia.com/gpu.product": H100}
     assert "Job" not in made
 
@@ -178,7 +178,7 @@ def test_a_staged_checkpoint_is_served_on_its_gpu() -> None:
     )
 
     assert (built["status"], built["message"]) == ("True", "the checkpoint is staged")
-    assert server["resources"]["limits"] == {"nvidia.com/gpu": "1"}
+    assert server["resources"]["limits"]["nvidia.com/gpu"] == "1"
     assert pod["nodeSelector"] == {"nvidia.com/gpu.product": H100}
     assert plan.serving_plan is not None
     assert reported_to_pods.trtllm_serve == plan.serving_plan.trtllm_serve

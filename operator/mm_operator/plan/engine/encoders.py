@@ -16,6 +16,12 @@ from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_api.v1alpha1.quantity import bytes_of
 from mm_operator import names
 from mm_operator.errors import SpecError
+from mm_operator.plan.engine.container_memory import (
+    CUDA_PROCESS_BYTES,
+    ENCODER_PROCESS_BYTES,
+    PROCESS_BYTES,
+    memory_limit,
+)
 from mm_operator.plan.engine.pools import CUDA_MINIMUM_BYTES
 
 TIMEOUT_SECONDS = 10.0
@@ -78,21 +84,37 @@ def encoder_plan(
     )
 
 
+def encoder_process_bytes(spec: MultimodalModelSpec, *, on_gpu: bool) -> int:
+    """Return what the processes of an encoder's pod take beside a CUDA context."""
+    small = spec.vision.engine == "ONNXRuntime" and not on_gpu
+    return ENCODER_PROCESS_BYTES if small else PROCESS_BYTES
+
+
 def encoder_memory(
-    spec: MultimodalModelSpec, *, vision_bytes: int, context_bytes: int | None
+    spec: MultimodalModelSpec,
+    pools: MemoryPools,
+    *,
+    vision_bytes: int,
+    context_bytes: int | None,
+    process_bytes: int = CUDA_PROCESS_BYTES,
 ) -> EncoderMemory | None:
     """Return the bytes of an encoder's pod, None when there is none.
 
     Args:
         spec: the model's spec.
+        pools: of the language model's pod.
         vision_bytes: engine and activations.
         context_bytes: of the CUDA context; None without a GPU, where there is no CUDA pool either.
+        process_bytes: of the host, for each process with a CUDA context.
     """
     if not is_apart(spec):
         return None
     cache = bytes_of(spec.vision.feature_cache_bytes)
     pool = 0 if context_bytes is None else CUDA_MINIMUM_BYTES
     on_gpu = context_bytes is not None
+    needed = vision_bytes + cache + encoder_process_bytes(spec, on_gpu=on_gpu)
+    # Its server and its one model have a context, and the engine is read on its way to the GPU.
+    needed += vision_bytes + 2 * process_bytes if on_gpu else 0
     return EncoderMemory(
         vision_bytes=vision_bytes,
         feature_cache_bytes=cache,
@@ -100,6 +122,7 @@ def encoder_memory(
         context_bytes=context_bytes,
         # The cache lies in host memory, beside what is on the GPU.
         total_bytes=vision_bytes + pool + (context_bytes or 0) + (0 if on_gpu else cache),
+        planned_limit_bytes=memory_limit(needed, pools),
         limit_bytes=spec.vision.resources.memory_limit,
     )
 

@@ -8,6 +8,7 @@ from mm_api.dtypes import DTYPE_BYTES
 from mm_api.families.family import MOST_RECORDINGS, Kind
 from mm_api.v1alpha1.quantity import bytes_of
 from mm_api.vision_runs import SCORE_COPIES, entries_of_a_run, score_bytes
+from mm_operator.plan.engine.container_memory import PROCESS_BYTES, planned_host
 from mm_operator.plan.engine.encoders import server_cache_bytes
 from mm_operator.plan.engine.joined_scales import (
     joined_bytes,
@@ -15,22 +16,8 @@ from mm_operator.plan.engine.joined_scales import (
     projector_parameters,
 )
 from mm_operator.plan.engine.limits import Limits
-from mm_operator.plan.engine.step_memory import step_bytes
+from mm_operator.plan.engine.step_memory import VALUE_BYTES, step_bytes
 from mm_operator.plan.engine.target import Target
-
-PROCESS_BYTES = 704 << 20
-"""What the processes take beside the plan's terms: measured 43 MB for the server, 38 MB for each of
-three small stubs, 28 MB for each of four of `tensorrt_llm_bls`, 386 MB for the one with torch,
-rounded up. Requested, but no part of the verdict:
-the libraries of another image may take less."""
-
-ENCODER_PROCESS_BYTES = 192 << 20
-"""The same of an encoder's pod with ONNX Runtime: measured 39 MB for the server, 103 MB for its one
-stub, 37 MB for what supervises them. With another vision engine it loads torch as well."""
-
-_MARGIN_PART = 8
-"""An eighth of all of it for what no term counts, such as fragments that allocators keep. Chosen,
-not measured: under 16 clients the tiny model's server took 637 MiB at most, of a limit of 1,485."""
 
 _VISION_DTYPE_BYTES = 4
 _FRAME_SAMPLES = 160
@@ -39,15 +26,19 @@ _FRAME_SAMPLES = 160
 _BLOCK_MATRICES = 12
 """A transformer block holds 4 h^2 weights of attention and 8 h^2 of its perceptron."""
 
-_ACTIVATION_COPIES = 8
+ACTIVATION_COPIES = 8
 """Activations of a running block: its input, three projections, four times the width inside."""
 
+_SCORE_BYTES = 4 * 4
+"""Of a score, a bound where a class of transformers may store them: in float32 with their mask,
+their softmax and a temporary of each."""
 
-def host_memory(target: Target, limits: Limits, dtype: str) -> HostMemory:
-    """Return the planned bytes, with caches for full batches of the longest sequences.
+_OWN_TOWERS = 3
+"""Estimates more for an unknown class's tower. Chosen: no record says how it cuts up images."""
 
-    Shared memory and the pinned pool are bounds that are rarely reached, so they are left out.
-    """
+
+def host_memory(target: Target, limits: Limits, dtype: str, pools: MemoryPools) -> HostMemory:
+    """Return the planned bytes, with caches for full batches of the longest sequences."""
     facts, spec, engine, size = target.facts, target.spec, limits.engine, DTYPE_BYTES[dtype]
     text = facts.text
     terms = {
@@ -58,37 +49,49 @@ def host_memory(target: Target, limits: Limits, dtype: str) -> HostMemory:
         "kv_cache_bytes": cache_bytes(text, engine, size) + kept_bytes(target, limits, dtype),
         "feature_cache_bytes": server_cache_bytes(spec),
     }
-    return HostMemory(
-        **terms,
-        total_bytes=sum(terms.values()),
-        limit_bytes=spec.runtime.resources.memory_limit,
+    return planned_host(
+        target,
+        pools,
+        terms,
         step_bytes=_step_bytes(target, engine, size),
+        # Weights as they are stored, which a class of transformers may hold beside its own.
+        loading_bytes=0 if _is_counted(target) else facts.weight_bytes,
+        process_bytes=PROCESS_BYTES,
     )
 
 
-def memory_limit(needed: int, pools: MemoryPools) -> int:
-    """Return the memory limit of a container without a GPU: every bound reached at one time.
+def _step_bytes(target: Target, limits: EngineLimits, size: int) -> int:
+    """Return what steps take beside the total, which holds the cache of one beam."""
+    text, beams = target.facts.text, limits.max_beam_width
+    caches = cache_bytes(text, limits, size)
+    computed = step_bytes(target, limits, size, beams=beams) + (beams - 1) * caches
+    if _is_counted(target):
+        return computed
+    # A class of transformers makes longer keys and values of copies.
+    computed += beams * caches + _scores(text.attention_heads, limits.max_input_len, limits)
+    encoder, audio, read = target.facts.encoder, target.facts.audio, limits.max_encoder_input_len
+    if encoder is not None and read:
+        heads = encoder.attention_heads * encoder.head_size
+        inside = encoder.hidden_size + heads + encoder.intermediate_size
+        computed += read * inside * ACTIVATION_COPIES * VALUE_BYTES
+        computed += limits.max_batch_size * beams * read * encoder.hidden_size * VALUE_BYTES
+        computed += _scores(encoder.attention_heads, read, limits)
+    if audio is not None:
+        computed += MOST_RECORDINGS * audio.attention_heads * audio.positions**2 * _SCORE_BYTES
+    if not target.family.has_tower:
+        computed += _OWN_TOWERS * host_vision_bytes(target, 1)
+    return computed
 
-    Args:
-        needed: the plan's terms, and what the processes take.
-        pools: of its server. Files in /dev/shm count to the container that writes them, and without
-            a GPU outputs lie in host memory.
-    """
-    full = needed + pools.cuda_bytes + pools.pinned_bytes + pools.shm_bytes
-    return full + full // _MARGIN_PART
+
+def _scores(heads: int, rows: int, limits: EngineLimits) -> int:
+    """Return the scores of rows with all that a step sees, of each head."""
+    return heads * rows * (limits.max_seq_len + (limits.max_encoder_input_len or 0)) * _SCORE_BYTES
 
 
-def _step_bytes(target: Target, limits: EngineLimits, size: int) -> int | None:
-    """Return what steps take beside the total, which holds the cache of one beam.
-
-    None: not every term is planned, as for encoder-decoders, audio and a checkpoint's own class.
-    """
-    family, facts, beams = target.family, target.facts, limits.max_beam_width
-    planned = family.kind is Kind.PROMPT_TABLE and family.has_tower and facts.audio is None
-    if not planned:
-        return None
-    others = (beams - 1) * cache_bytes(facts.text, limits, size)
-    return step_bytes(target, limits, size, beams=beams) + others
+def _is_counted(target: Target) -> bool:
+    """Return whether a step was compared with what processes take; else it is a bound."""
+    family = target.family
+    return family.kind is Kind.PROMPT_TABLE and family.has_tower and target.facts.audio is None
 
 
 def cache_bytes(text: TextFacts, limits: EngineLimits, size: int) -> int:
@@ -143,7 +146,7 @@ def host_vision_bytes(target: Target, batch: int) -> int:
     # Where the checkpoint's own class encodes, they are among the language model's.
     weights = _BLOCK_MATRICES * width * width * vision.layers if family.has_tower else 0
     together = entries_of_a_run(family, vision, engine, batch)
-    activations = together * family.positions_per_tile(vision) * width * _ACTIVATION_COPIES
+    activations = together * family.positions_per_tile(vision) * width * ACTIVATION_COPIES
     scores = together * SCORE_COPIES * score_bytes(family, vision, engine)
     beside = joined_bytes(target) + projecting_bytes(target)
     projector = projector_parameters(target)
@@ -161,7 +164,7 @@ def _audio_bytes(target: Target, limits: EngineLimits) -> int:
         return 0
     room = limits.max_input_len * audio.most_samples // count(audio.most_samples)
     frames = min(MOST_RECORDINGS * audio.most_samples, room) // _FRAME_SAMPLES
-    values = frames * audio.hidden_size * _ACTIVATION_COPIES
+    values = frames * audio.hidden_size * ACTIVATION_COPIES
     return (values + MOST_RECORDINGS * audio.positions**2) * _VISION_DTYPE_BYTES
 
 

@@ -2,13 +2,16 @@
 
 from dataclasses import dataclass
 
-from mm_api.documents.model_plan import EncoderMemory, GpuMemory, MemoryPlan
+from mm_api.contract import LORA_HOST_BYTES
+from mm_api.documents.model_plan import EncoderMemory, GpuMemory, HostMemory, MemoryPlan
 from mm_api.documents.trtllm_build import GpuModel
 from mm_api.dtypes import DTYPE_BYTES
 from mm_api.families.family import Kind
 from mm_operator.plan.engine.cache import CacheSize, fraction_of
+from mm_operator.plan.engine.container_memory import PROCESS_BYTES as HOST_PROCESS_BYTES
+from mm_operator.plan.engine.container_memory import TRTLLM_PROCESS_BYTES, planned_host
 from mm_operator.plan.engine.encoder_memory import vision_activation_bytes, vision_engine_bytes
-from mm_operator.plan.engine.encoders import encoder_memory
+from mm_operator.plan.engine.encoders import encoder_memory, server_cache_bytes
 from mm_operator.plan.engine.limits import Limits
 from mm_operator.plan.engine.pools import CUDA_MINIMUM_BYTES, Pools
 from mm_operator.plan.engine.request import PlanRequest
@@ -66,6 +69,7 @@ def plan_memory(terms: Terms) -> MemoryPlan:
     sequence = terms.cache.sequence_bytes
     return MemoryPlan(
         per_gpu=per_gpu,
+        host=_on_host(terms, per_gpu),
         kv_bytes_per_token=terms.cache.bytes_per_token,
         cross_kv_bytes_per_token=terms.cache.cross_bytes_per_token,
         kv_cache_free_gpu_memory_fraction=fraction,
@@ -78,14 +82,39 @@ def plan_memory(terms: Terms) -> MemoryPlan:
     )
 
 
+def _on_host(terms: Terms, gpus: list[GpuMemory]) -> HostMemory:
+    """Return host memory: the engine of each rank is read there before it is copied to its GPU."""
+    pools = terms.pools.planned
+    parts = {
+        "weights_bytes": sum(gpu.weights_bytes for gpu in gpus),
+        "vision_bytes": sum(gpu.vision_engine_bytes for gpu in gpus),
+        "feature_cache_bytes": server_cache_bytes(terms.target.spec),
+    }
+    # Tables, sampling and adapters of each GPU have a copy of the same size at the most, and the
+    # pixels and features in /dev/shm those of the processes that read them.
+    copies = sum(gpu.prompt_table_bytes + gpu.other_bytes for gpu in gpus) + pools.shm_bytes
+    # What starts the ranks is a process like theirs.
+    contexts = 1 + sum(gpu.context_bytes for gpu in gpus) // PROCESS_BYTES
+    return planned_host(
+        terms.target,
+        pools,
+        parts,
+        step_bytes=copies + (LORA_HOST_BYTES if terms.request.lora else 0),
+        loading_bytes=parts["weights_bytes"] + parts["vision_bytes"],
+        process_bytes=HOST_PROCESS_BYTES + contexts * TRTLLM_PROCESS_BYTES,
+    )
+
+
 def _encoder(terms: Terms) -> EncoderMemory | None:
     """Return the bytes of an encoder in a pod of its own, which has one process on its GPU."""
     facts, family = terms.target.facts, terms.target.family
     activations = vision_activation_bytes(facts, family, terms.limits.vision_batch)
     return encoder_memory(
         terms.target.spec,
+        terms.pools.planned,
         vision_bytes=vision_engine_bytes(facts, family) + activations,
         context_bytes=PROCESS_BYTES,
+        process_bytes=TRTLLM_PROCESS_BYTES,
     )
 
 

@@ -7,12 +7,12 @@ from mm_operator.errors import SpecError
 from mm_operator.model import EnginePlan
 from mm_operator.plan.engine.backend import Backend, BuildParts, Sizes
 from mm_operator.plan.engine.backends import backend_of
+from mm_operator.plan.engine.container_limits import container_limit_warnings
 from mm_operator.plan.engine.documents import build_plan, serving_plan
 from mm_operator.plan.engine.encoders import check_vision
 from mm_operator.plan.engine.evaluation import evaluation_warnings
 from mm_operator.plan.engine.exposure import exposure_warnings
 from mm_operator.plan.engine.family import family_of
-from mm_operator.plan.engine.gateway_limit import gateway_limit_warnings
 from mm_operator.plan.engine.sizes import size
 from mm_operator.plan.engine.target import Inputs, Target
 
@@ -77,7 +77,7 @@ def _planned(
         reasons=(*backend.reasons(sizes), *own.reasons),
         warnings=(
             *exposure_warnings(inputs.spec, backend.serving_image),
-            *gateway_limit_warnings(inputs.spec, serving),
+            *container_limit_warnings(inputs.spec, serving, sizes.memory),
             *evaluation_warnings(cost, inputs.spec),
             *own.warnings,
         ),

@@ -15,9 +15,12 @@ from mm_api.dtypes import DTYPE_BYTES
 from mm_api.families.family import ImageLayout, Kind
 from mm_api.kept_features import on_gpu_bytes
 from mm_api.vision_runs import heads_of
+from mm_operator.plan.engine.container_memory import CUDA_PROCESS_BYTES, planned_host
+from mm_operator.plan.engine.container_memory import PROCESS_BYTES as HOST_PROCESS_BYTES
 from mm_operator.plan.engine.encoder_memory import vision_parameters
 from mm_operator.plan.engine.encoders import encoder_memory, server_cache_bytes
 from mm_operator.plan.engine.host_memory import (
+    ACTIVATION_COPIES,
     adapter_bytes,
     cache_bytes,
     host_vision_bytes,
@@ -29,6 +32,7 @@ from mm_operator.plan.engine.joined_scales import (
     projector_parameters,
 )
 from mm_operator.plan.engine.limits import Limits
+from mm_operator.plan.engine.memory import PROCESS_BYTES
 from mm_operator.plan.engine.pools import Pools
 from mm_operator.plan.engine.step_memory import VALUE_BYTES, step_bytes
 from mm_operator.plan.engine.target import Target
@@ -37,9 +41,6 @@ from mm_operator.plan.engine.weights import text_parameters
 SERVER_BYTES = 528 << 20
 """CUDA context of a process that computes nothing: tritonserver, which holds the pool, and an
 encoder that only uploads. Measured on an H100: 516 to 527 MiB."""
-
-PROCESS_BYTES = 768 << 20
-"""The same of a process that computes: 720 to 746 MiB once cuBLAS and kernels are loaded."""
 
 MPS_BYTES = 72 << 20
 """Of MPS's own server: 66 MiB."""
@@ -54,9 +55,6 @@ of 16 bits, where its images have one size (`mm_runtime.serving.encode.vision.to
 
 _GRAPHED_IMAGES = 8
 """Images of the largest pass that is a CUDA graph, whose activations keep memory of their own."""
-
-_BLOCK_COPIES = 8
-"""Activations of a running block: its input, three projections, four times the width inside."""
 
 _SCORE_COPIES = 5
 """Attention of the export stores its scores, their softmax and temporaries of both: with 16 images
@@ -159,25 +157,30 @@ def _on_host(terms: Terms) -> HostMemory:
         "vision_bytes": _vision_weights(target, "float32") + joined_bytes(target)
         if on_gpu
         else host_vision_bytes(target, terms.limits.vision_batch),
-        "prompt_table_bytes": 0,
-        "kv_cache_bytes": 0,
         "feature_cache_bytes": server_cache_bytes(target.spec),
     }
-    return HostMemory(
-        **parts,
-        total_bytes=sum(parts.values()),
-        limit_bytes=target.spec.runtime.resources.memory_limit,
+    pools = terms.pools.planned
+    return planned_host(
+        target,
+        pools,
+        parts,
+        # Processes hold copies of the pixels and features that lie in /dev/shm.
+        step_bytes=pools.shm_bytes,
+        loading_bytes=target.facts.weight_bytes,
+        # Server, language model and, on the GPU, encoder have contexts.
+        process_bytes=HOST_PROCESS_BYTES + (2 + on_gpu) * CUDA_PROCESS_BYTES,
     )
 
 
 def _encoder(terms: Terms) -> EncoderMemory | None:
     """Return the bytes of an encoder in a pod of its own; without a GPU where it uses none."""
-    target, batch = terms.target, terms.limits.vision_batch
+    target, batch, pools = terms.target, terms.limits.vision_batch, terms.pools.planned
     if not computes_on_gpu(target):
         vision = host_vision_bytes(target, batch)
-        return encoder_memory(target.spec, vision_bytes=vision, context_bytes=None)
+        return encoder_memory(target.spec, pools, vision_bytes=vision, context_bytes=None)
     return encoder_memory(
         target.spec,
+        pools,
         vision_bytes=_vision_weights(target, terms.dtype)
         + _vision_activations(target, batch, terms.dtype),
         # Its server holds a pool, and its one model computes.
@@ -207,7 +210,7 @@ def _vision_activations(target: Target, batch: int, dtype: str) -> int:
     if vision is None or not computes_on_gpu(target):
         return 0
     positions = target.family.positions_per_tile(vision)
-    block = positions * vision.hidden_size * _BLOCK_COPIES
+    block = positions * vision.hidden_size * ACTIVATION_COPIES
     if target.family.image_layout.is_plain:
         # Attention is one operation, which stores no scores.
         images = batch + min(batch, _GRAPHED_IMAGES)

@@ -8,15 +8,12 @@ that it cannot parse, so "" means "the backend's default" wherever no number say
 
 from collections.abc import Mapping
 
+from mm_api.contract import LORA_HOST_BYTES
 from mm_runtime.repository.model_config import Parameter, strings
 from mm_runtime.repository.values import NativeValues, RepositoryValues
 
 EXECUTOR_WORKER = "/opt/tritonserver/backends/tensorrtllm/trtllmExecutorWorker"
 DEFAULT = ""
-
-LORA_HOST_BYTES = 1 << 30
-"""The backend's own default. The plan does not count it: the pod's memory request has to hold it
-besides when an engine has adapters."""
 
 
 def native_parameters(values: RepositoryValues, native: NativeValues) -> Mapping[str, Parameter]:

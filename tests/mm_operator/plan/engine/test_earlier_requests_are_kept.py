@@ -43,7 +43,6 @@ def kept(changes: Mapping[str, Any], gpu: GpuModel | None = None) -> tuple[int |
     assert isinstance(plan, EnginePlan), plan
     memory = plan.memory
     if gpu is None:
-        assert memory.host is not None
         return plan.serving_plan.reuse_bytes, memory.host.kv_cache_bytes
     return plan.serving_plan.reuse_bytes, memory.per_gpu[0].kv_cache_bytes
 

@@ -49,3 +49,14 @@ def test_smaller_images_fit_into_less() -> None:
     resources = {"limits": {"memory": "2600Mi"}}
     assert _reported(_reference({"resources": resources}))
     assert not _reported(_reference({"resources": resources, "maxImagePixels": 25_000_000}))
+
+
+def test_a_server_below_its_request_is_reported() -> None:
+    """Backends on a GPU have no verdict of host memory: a warning names what is planned."""
+    runtime = {"resources": {"limits": {"memory": "1Gi"}}}
+    (message,) = [
+        one.message
+        for one in planned("llava", runtime=runtime).warnings
+        if one.code == "ServerMemoryBelowPlan"
+    ]
+    assert "runtime.resources.limits.memory is 1Gi, but weights, caches" in message

@@ -13,7 +13,6 @@ def host(plan: ModelPlan) -> HostMemory:
     """Return the planned memory of a plan that nothing is wrong with."""
     assert not plan.errors, plan.errors
     assert plan.memory
-    assert plan.memory.host
     return plan.memory.host
 
 

@@ -10,12 +10,14 @@ from mm_operator.plan.engine.adapters import planned_adapters
 from mm_operator.plan.engine.backend import BuildParts, ServingParts, Sizes
 from mm_operator.plan.engine.backends.on_gpu import OnGpu
 from mm_operator.plan.engine.checks import Check
+from mm_operator.plan.engine.container_memory import raised
 from mm_operator.plan.engine.encoder_memory import vision_activation_bytes
 from mm_operator.plan.engine.gpu_support import check_gpu
 from mm_operator.plan.engine.guided import check_guided_servers
 from mm_operator.plan.engine.limits import Limits
 from mm_operator.plan.engine.pools import Pools
 from mm_operator.plan.engine.request import PlanRequest, request_of
+from mm_operator.plan.engine.request_bytes import image_side
 from mm_operator.plan.engine.reuse_checks import check_reuse_of_images
 from mm_operator.plan.engine.serve_adapters import (
     GRAPHS,
@@ -53,6 +55,20 @@ _CHECKS: tuple[Check, ...] = (
     check_options,
     checks.check_source,
 )
+
+
+_KEPT_PIXEL_BYTES = 128 * 10
+"""Of a pixel in the 128 media that trtllm-serve may keep in host memory: three channels, a third
+more in FFV1 as in PNG, and all of it as base64."""
+
+
+def _kept_files(target: Target, limits: Limits) -> int:
+    """Return what the largest files take: of the images, or frames in pairs, that fill a prompt."""
+    if target.facts.vision is None:
+        return 0
+    filled = -(-2 * limits.engine.max_input_len // limits.features_per_image)
+    squares = max(limits.engine.max_images_per_request, filled)
+    return squares * image_side(target.facts, target.family) ** 2 * _KEPT_PIXEL_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +118,10 @@ class PyTorch(OnGpu):
             read = vision_activation_bytes(target.facts, unmasked.family, images)
             if read > vision_activation_bytes(target.facts, target.family, limits.vision_batch):
                 target, limits = unmasked, replace(limits, vision_batch=images)
-        return OnGpu.memory(self, target, request, limits, dtype, pools)
+        memory = OnGpu.memory(self, target, request, limits, dtype, pools)
+        read = len(memory.per_gpu) * target.facts.weight_bytes  # by every rank, mapped or copied
+        host = raised(memory.host, loading_bytes=read, step_bytes=_kept_files(target, limits))
+        return memory.model_copy(update={"host": host})
 
     def build_parts(self, target: Target, sizes: Sizes) -> BuildParts:
         """Return how the checkpoint is quantized, and the adapters that lie beside it."""

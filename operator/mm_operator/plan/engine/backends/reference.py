@@ -122,12 +122,15 @@ class Reference:
         pools: Pools,
     ) -> MemoryPlan:
         """Return the bytes of host memory."""
-        text, host = target.facts.text, host_memory(target, limits, dtype)
+        text = target.facts.text
+        host = host_memory(target, limits, dtype, pools.planned)
         per_token = 2 * text.layers * text.key_value_heads * text.head_size * DTYPE_BYTES[dtype]
         return MemoryPlan(
             per_gpu=[],
             host=host,
-            encoder=encoder_memory(target.spec, vision_bytes=host.vision_bytes, context_bytes=None),
+            encoder=encoder_memory(
+                target.spec, pools.planned, vision_bytes=host.vision_bytes, context_bytes=None
+            ),
             kv_bytes_per_token=per_token,
             cross_kv_bytes_per_token=0,
             kv_cache_free_gpu_memory_fraction=0,
@@ -152,7 +155,7 @@ class Reference:
 
     def fit(self, target: Target, sizes: Sizes) -> Fit:
         """Return whether the terms are below the memory limit of the spec."""
-        host = host_memory(target, sizes.limits, sizes.dtype)
+        host = sizes.memory.host
         terms = {name: getattr(host, field) for field, name in _TERMS.items()}
         short = 0 if host.limit_bytes is None else max(0, host.total_bytes - host.limit_bytes)
         return Fit(
@@ -276,10 +279,9 @@ def _scores_warning(target: Target) -> tuple[PlanWarning, ...]:
 def too_little(target: Target, host: HostMemory) -> str:
     """Return by how much the memory limit of the spec is too low, and what to change."""
     limit = target.spec.runtime.resources.limits["memory"]
+    *terms, last = (f"{name} {getattr(host, field):,}" for field, name in _TERMS.items())
     return (
-        f"{_LIMIT}: {limit} is too little: weights {host.weights_bytes:,}, vision "
-        f"{host.vision_bytes:,}, prompt table {host.prompt_table_bytes:,}, KV cache "
-        f"{host.kv_cache_bytes:,} and feature cache {host.feature_cache_bytes:,} bytes are "
+        f"{_LIMIT}: {limit} is too little: {', '.join(terms)} and {last} bytes are "
         f"{host.total_bytes:,} together; raise the limit, or lower spec.engine.maxBatchSize, "
         f"spec.engine.maxSeqLen or spec.vision.featureCacheBytes{_without_scores(target)}"
     )

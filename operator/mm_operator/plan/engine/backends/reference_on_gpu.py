@@ -71,7 +71,7 @@ class ReferenceOnGpu(Reference):
         if found.short_bytes:
             changes = suggest(target, sizes.request, self, ())
             return found.model_copy(update={"suggestions": list(changes)})
-        if host is not None and host.limit_bytes is not None:
+        if host.limit_bytes is not None:
             short = host.total_bytes - host.limit_bytes
             if short > 0:
                 message = too_little(target, host)

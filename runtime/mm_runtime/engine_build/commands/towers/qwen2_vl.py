@@ -5,7 +5,7 @@ them, so entries of one size share a run and no mask is needed. Positions of the
 their rotation is computed in the graph.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,16 +43,19 @@ class Qwen2VlVision(torch.nn.Module):
         self.merged = visual.spatial_merge_size**2
         self.inverse_frequencies = visual.rotary_pos_emb.inv_freq
         self.attend = Attention(visual.blocks[0].attn.scaling)
+        self.levels: tuple[int, ...] = ()  # inner layers whose states are merged, too
         self.train(mode=False)
 
     def forward(self, pixel_values: torch.Tensor, patch_positions: torch.Tensor) -> torch.Tensor:
         """Return the rows of the prompt table for each image."""
         batch, patches, _ = pixel_values.shape
         states = self.patch_embed(pixel_values.flatten(0, 1)).unflatten(0, (batch, patches))
+        states = self.placed(states, patch_positions)
         angles = (patch_positions[..., None].float() * self.inverse_frequencies).flatten(2)
         angles = torch.cat((angles, angles), dim=-1)[:, None]  # one rotation for all heads
         cosines, sines = angles.cos(), angles.sin()
-        for block in self.blocks:
+        hidden, inner = self.hidden(patch_positions, states.dtype), {}
+        for number, block in enumerate(self.blocks):
             attention = block.attn
             heads = (
                 attention.qkv(block.norm1(states))
@@ -60,10 +63,26 @@ class Qwen2VlVision(torch.nn.Module):
                 .permute(2, 0, 3, 1, 4)
             )
             queries, keys = (rotated(heads[at], cosines, sines) for at in (0, 1))
-            states = states + attention.proj(self.attend(queries, keys, heads[2]))
+            states = states + attention.proj(
+                self.attend(queries, keys, heads[2], hidden.get(number))
+            )
             states = states + block.mlp(block.norm2(states))
-        features: torch.Tensor = self.merger(states.flatten(0, 1))
-        return features.reshape(batch, patches // self.merged, -1)
+            if number in self.levels:
+                inner[number] = states
+        return self.features(states, inner).reshape(batch, patches // self.merged, -1)
+
+    def placed(self, states: torch.Tensor, _: torch.Tensor) -> torch.Tensor:
+        """Return patches with what their positions add: nothing."""
+        return states
+
+    def hidden(self, _: torch.Tensor, __: torch.dtype) -> Mapping[int, torch.Tensor]:
+        """Return layer -> what its attention adds to scores, where patches see part of an image."""
+        return {}
+
+    def features(self, states: torch.Tensor, _: Mapping[int, torch.Tensor]) -> torch.Tensor:
+        """Return the merged patches of the last layer."""
+        merged: torch.Tensor = self.merger(states.flatten(0, 1))
+        return merged
 
 
 def rotated(values: torch.Tensor, cosines: torch.Tensor, sines: torch.Tensor) -> torch.Tensor:
