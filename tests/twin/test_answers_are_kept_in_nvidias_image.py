@@ -7,8 +7,8 @@ import pytest
 from mm_api.documents.evaluation import Evaluation
 from mm_runtime.engine_build.commands.evaluation import keep_evaluation
 from mm_runtime.engine_build.commands.step import StepContext
+from published_layout import published
 from support.native.engines import checkpoint_of, evaluated_engine
-from support.published import published
 from support.twin import Twin, versions
 
 pytestmark = [pytest.mark.twin, pytest.mark.timeout(900)]

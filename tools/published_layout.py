@@ -1,5 +1,7 @@
 """Checkpoints as their publishers have them: in the layout that transformers wrote before 5.
 
+python tools/published_layout.py CHECKPOINT COPY     of what transformers 5 has just written
+
 Each version of transformers reads it, and so do TensorRT-LLM's converters and vLLM; what 5 writes
 is read by 5 alone: others initialise towers at random, and scale no rotary positions.
 """
@@ -7,6 +9,7 @@ is read by 5 alone: others initialise towers at random, and scale no rotary posi
 import json
 import re
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +24,8 @@ def published(checkpoint: Path, folder: Path) -> Path:
     """Copy a checkpoint that transformers 5 has written into a folder; return that."""
     shutil.copytree(checkpoint, folder)
     for path in folder.rglob("config.json"):
-        path.write_text(json.dumps(as_published(json.loads(path.read_text())), indent=2))
+        config = as_published(json.loads(path.read_text()))
+        path.write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
     for path in folder.rglob("tokenizer_config.json"):
         text = path.read_text().replace('"TokenizersBackend"', '"PreTrainedTokenizerFast"')
         path.write_text(text)
@@ -42,7 +46,9 @@ def as_published(config: Any) -> Any:
     if isinstance(rotation := found.pop("rope_parameters", None), dict):
         if "rope_theta" in rotation:
             found["rope_theta"] = rotation.pop("rope_theta")
-        found.setdefault("rope_scaling", rotation)
+        # What scales nothing had no name then.
+        if rotation.keys() - {"rope_type"} or rotation.get("rope_type") not in {"default", "axial"}:
+            found.setdefault("rope_scaling", rotation)
     return found
 
 
@@ -54,3 +60,7 @@ def _rename(path: Path, *, alone: bool) -> None:
     renamed = {prefix + TOWER.sub("vision_model.", name): one for name, one in weights.items()}
     if renamed.keys() != weights.keys():
         save_file(renamed, path, metadata)
+
+
+if __name__ == "__main__":
+    published(Path(sys.argv[1]), Path(sys.argv[2]))
