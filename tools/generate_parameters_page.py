@@ -50,7 +50,12 @@ SDKs write defaults out, and parameters of other servers. One table for `/v1/cha
 
 Messages: an assistant's `content` may be absent, null, empty or an empty list; a call may lack
 `type`, `id` and `arguments`, which may also be an object; `function_call` and the role `function`
-are read as `tool_calls` and `tool`.
+are read as `tool_calls` and `tool`. An assistant's `refusal`, key or part, is its text.
+
+- `cache_control` of a request, a message, a part or a tool is a hint without effect: an object.
+- What an assistant has thought (`reasoning`, `reasoning_content`, `thinking`; items of the type
+  `reasoning`) is dropped; where the model's template would write it, it is refused by name.
+- `output` of a `function_call_output` may be a list of `input_text`; its images are refused.
 
 """
 

@@ -69,8 +69,8 @@ def constants_of_the_policy(sources: dict[str, str]) -> int:
 
 
 MEASURES: Final = (
-    Measure("lines of the product", 106_135, 93_000, lines_below(*PRODUCT)),
-    Measure("lines of tests", 116_924, 98_000, lines_below("tests")),
+    Measure("lines of the product", 106_250, 93_000, lines_below(*PRODUCT)),
+    Measure("lines of tests", 117_000, 98_000, lines_below("tests")),
     Measure("files that name a backend outside its folder", 45, 0, files_with_a_backend),
     Measure("constants of the autoscaler", 39, 15, constants_of_the_policy),
 )

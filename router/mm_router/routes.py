@@ -10,7 +10,6 @@ from mm_edge.errors import InvalidRequestError
 from mm_router.catalog import Catalog, Listed
 from mm_router.client_response import ClientResponse
 
-LIVE = "/livez"
 READY = "/readyz"
 METRICS = "/metrics"
 _MODELS = "/v1/models"

@@ -22,6 +22,10 @@ RAIN = {
     "parameters": {"type": "object", "properties": {"city": {"type": "string"}}},
 }
 TOOL = {"type": "function", "function": RAIN}
+SHOWN = {"type": "function_call_output", "call_id": "c", "output": [{"type": "input_image"}]}
+REFUSAL = {"type": "refusal", "refusal": "no"}
+HINT: dict[str, Any] = {"cache_control": {"type": "ephemeral"}}
+HINTED = {"type": "text", "text": "hi", **HINT}
 
 
 @dataclass(frozen=True)
@@ -75,6 +79,21 @@ HISTORIES = (
     history("open-webui-joined-deltas", {**CALLED, "tool_calls": [_call(index=0)]}),
     history("semantic-kernel", {**CALLED, "tool_calls": [_call(type=None)]}),
     history("vllm-client", {**CALLED, "reasoning": None, "reasoning_content": ""}),
+    history("deepseek", {**CALLED, "reasoning_content": "dry"}),
+    history("openrouter-hints", {**CALLED, "cache_control": {"type": "ephemeral"}}),
+    Sent(
+        "openai-agents-reasoning",
+        {
+            "input": [
+                QUESTION,
+                {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "x"},
+                {"type": "reasoning", "summary": [{"type": "summary_text", "text": "dry"}]},
+                {"type": "function_call", "call_id": "call_1", **CALL["function"]},
+                {**SHOWN, "output": [{"type": "input_text", "text": "no"}]},
+            ]
+        },
+        RESPONSE,
+    ),
     history("spring-ai", {**CALLED, "content": "", "refusal": "", "audio": None}),
     history(
         "ollama",
@@ -98,6 +117,15 @@ HISTORIES = (
     ),
 )
 """One conversation in the words of each; its prompt is the same."""
+
+REFUSED = (
+    chat("openai-python", QUESTION, {"role": "assistant", "content": None, "refusal": "no"}),
+    chat("langchain", QUESTION, {"role": "assistant", "content": "", "refusal": "no"}),
+    chat("openai-parts", QUESTION, {"role": "assistant", "content": [REFUSAL]}),
+    chat("text", QUESTION, {"role": "assistant", "content": "no"}),
+    Sent("openai", {"input": [QUESTION, {"role": "assistant", "content": [REFUSAL]}]}, RESPONSE),
+)
+"""An assistant that has refused, likewise."""
 
 NO_ARGUMENTS = tuple(
     history(
@@ -252,13 +280,11 @@ BODIES = (
     chat("litellm-unknown", mock_response="x", refused="mock_response"),
     chat("no-content", {"role": "user"}, refused="messages[0].content"),
     chat("no-parts", {"role": "user", "content": []}, refused="messages[0].content"),
-    chat(
-        "deepseek-reasoning",
-        QUESTION,
-        {"role": "assistant", "content": "no", "reasoning_content": "dry"},
-        QUESTION,
-        refused="messages[1].reasoning_content",
-    ),
+    chat("user-thinks", {**QUESTION, "thinking": "dry"}, refused="messages[0].thinking"),
+    chat("user-refuses", {**QUESTION, "content": [REFUSAL]}, refused="messages[0].content"),
+    chat("no-hint", {**QUESTION, "cache_control": 1}, refused="messages[0].cache_control"),
+    chat("langchain-hints", {**QUESTION, "content": [HINTED]}, tools=[{**TOOL, **HINT}], **HINT),
+    Sent("agents-image", {"input": [SHOWN]}, RESPONSE, refused="input[0].output[0].type"),
     Sent("openai-background", {"input": "hi", "background": True}, RESPONSE, "background"),
     Sent("openai-effort", {"input": "hi", "reasoning": {"effort": "low"}}, RESPONSE, "reasoning"),
     Sent("openai-suffix", {"prompt": "hi", "suffix": "!"}, TEXT, "suffix"),

@@ -32,9 +32,6 @@ STOP_SECONDS = 5.0
 FETCHES = frozenset({"fetch", "fetch-adapters"})
 """The steps that may reach out. They need clients of servers and no torch."""
 
-TIMED_OUT = 124
-"""Exit code of coreutils' timeout."""
-
 _OURS = frozenset({ExitCode.PERMANENT, ExitCode.SOURCE_CHANGED, ExitCode.WEIGHTS_UNUSABLE})
 """Exit codes that end a build for good, which a tool does not know."""
 
@@ -102,7 +99,7 @@ class StepRunner:
             raise StepFailedError(step, 128 + self.stop.received, message, tail)
         if code is None:
             message = f"not finished after {self.deadline_seconds:.0f} s"
-            raise StepFailedError(step, TIMED_OUT, message, tail)
+            raise StepFailedError(step, ExitCode.TIMED_OUT, message, tail)
         if code != 0:
             code, message = _why(step, code, errors.found, child.tail, self.paths)
             others = [one for one in errors.found if one not in message]

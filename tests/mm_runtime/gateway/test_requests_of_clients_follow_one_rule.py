@@ -20,7 +20,7 @@ from mm_runtime.gateway.api.parsing import (
 )
 from mm_runtime.gateway.api.unused import NOT_USED, OF_OTHER_SERVERS
 from mm_runtime.gateway.errors import InvalidRequestError
-from support import tool_templates
+from support import client_bodies, tool_templates
 from support.client_bodies import BODIES, CHAT, HISTORIES, NO_ARGUMENTS, RESPONSE, TEXT, Sent
 from support.gateways import MODEL, serve, toy_gateway
 from support.scripted_engine import ScriptedEngine
@@ -62,14 +62,34 @@ async def test_a_body_is_answered_or_refused_by_name(tmp_path: Path, one: Sent) 
     assert (answer.status_code, param) == (400 if one.refused else 200, one.refused), answer.text
 
 
-@pytest.mark.parametrize("same", [HISTORIES, NO_ARGUMENTS], ids=["called", "no-arguments"])
+@pytest.mark.parametrize(
+    "same",
+    [HISTORIES, NO_ARGUMENTS, client_bodies.REFUSED],
+    ids=["called", "no-arguments", "refused"],
+)
 async def test_one_conversation_is_one_prompt(tmp_path: Path, same: tuple[Sent, ...]) -> None:
     """However a client writes an earlier call, the model reads the same."""
     prompts = await _prompts(tmp_path, *same)
     assert {one.client: prompt for one, prompt in zip(same, prompts, strict=True)} == dict.fromkeys(
         (one.client for one in same), prompts[0]
     )
-    assert "<tool_call>" in prompts[0]
+    assert "<tool_call>" in prompts[0] or same is client_bodies.REFUSED
+
+
+async def test_thoughts_are_refused_where_the_template_writes_them(tmp_path: Path) -> None:
+    """Without them its prompt would be another; elsewhere they stand in no prompt."""
+    template = tool_templates.HERMES + "{{ messages[-1].reasoning_content }}"
+    params = {"deepseek": "messages[1].reasoning_content", "openai-agents-reasoning": "input[2]"}
+    async with (
+        serve(toy_gateway(tmp_path, ScriptedEngine(), template=template)) as running,
+        httpx.AsyncClient(base_url=running.url, timeout=60) as client,
+    ):
+        for one in (one for one in HISTORIES if one.client in params):
+            answer = await client.post(one.path, json={"model": MODEL, **one.fields})
+            assert (answer.status_code, answer.json()["error"]["param"]) == (
+                400,
+                params[one.client],
+            )
 
 
 @pytest.mark.parametrize("path", PLAIN)

@@ -283,14 +283,13 @@ ROWS = (
         "reasoning among the input of a response",
         SIMPLE,
         RESPONSE,
-        Refused("input[1].type"),
+        _said,
         {
             "input": [
                 {"role": "user", "content": "Hi"},
                 {"type": "reasoning", "summary": [], "encrypted_content": None},
             ]
         },
-        differs="no model here has answers that are taken apart into reasoning and text",
     ),
     Row(
         "`reasoning.effort` of a response",

@@ -326,9 +326,8 @@ ROWS = (
         "`reasoning_content` of an earlier answer",
         REASONING,
         CHAT,
-        Refused("messages[1].reasoning_content", code="unknown_parameter"),
+        tokens(6),
         {"messages": [*MESSAGES, {**ANSWERED[-1], "reasoning_content": "so"}, *MESSAGES]},
-        differs="no model here has answers that are taken apart into reasoning and text",
     ),
     Row(
         "`continue_final_message` without `echo`",

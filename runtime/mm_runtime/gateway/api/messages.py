@@ -1,6 +1,6 @@
 """Wire types of the messages of a conversation, and of what stands in them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import (
@@ -14,9 +14,9 @@ from pydantic import (
 )
 
 from mm_edge.json_cost import TEXT_BYTES
-from mm_runtime.gateway.api.schema_rules import NULL, Rule, any_of, fields
+from mm_runtime.gateway.api.schema_rules import NO_REFUSAL, NULL, Rule, any_of, fields
 from mm_runtime.gateway.api.tools import MAX_CALLS, CalledFunction, ToolCall
-from mm_runtime.gateway.api.unused import OF_MESSAGES, UNUSED_IS_NULL
+from mm_runtime.gateway.api.unused import OF_MESSAGES
 from mm_runtime.gateway.api.wire import NullIs, Wire, form_or_null
 
 MAX_FPS = 240
@@ -44,6 +44,13 @@ class TextPart(Wire):
 
     type: Literal["text"]
     text: str
+
+
+class RefusalPart(Wire):
+    """What an assistant has said instead of an answer, as OpenAI's API sends it: its text."""
+
+    type: Literal["refusal"]
+    text: str = Field(alias="refusal")
 
 
 class ImageUrl(Wire):
@@ -109,7 +116,8 @@ class AudioPart(Wire):
     audio_url: AudioUrl
 
 
-Part = TextPart | ImagePart | VideoPart | InputAudioPart | AudioPart
+Part = TextPart | RefusalPart | ImagePart | VideoPart | InputAudioPart | AudioPart
+_TEXTS = (TextPart, RefusalPart)
 ContentPart = Annotated[Part, Field(discriminator="type")]
 
 
@@ -122,7 +130,7 @@ def is_remote(part: Part) -> bool:
             url = part.video_url.url
         case AudioPart():
             url = part.audio_url.url
-        case TextPart() | InputAudioPart():
+        case TextPart() | RefusalPart() | InputAudioPart():
             return False
     return url[:5].lower() != "data:"
 
@@ -138,6 +146,10 @@ Content = Annotated[
     | Annotated[None, Tag("<null>")],
     Discriminator(form_or_null),
 ]
+
+_OWN: Mapping[str, Rule] = dict.fromkeys(
+    ("refusal", "reasoning", "reasoning_content", "thinking"), any_of(NULL, {"const": ""})
+)
 
 
 class Message(Wire):
@@ -155,8 +167,15 @@ class Message(Wire):
     """Of the role `tool`: which call it answers."""
 
     name: str | None = Field(default=None, max_length=64)
+    refusal: str | None = None
+    """Of the role `assistant`: what it has said instead of an answer, the end of its text."""
+
+    reasoning: str | None = None
+    reasoning_content: str | None = None
+    thinking: str | None = None
+    """What it has thought, in three spellings: dropped, or refused where a template writes it."""
+
     # What OpenAI's client adds when an answer is sent back as part of the conversation.
-    refusal: Annotated[None, UNUSED_IS_NULL] = None
     annotations: Annotated[list[object], Field(max_length=0)] | None = None
     audio: None = None
     function_call: CalledFunction | None = None
@@ -183,7 +202,19 @@ class Message(Wire):
             fields(content=any_of({"type": "string"}, NULL, {"minItems": 1})),
         ),
         any_of(fields(function_call=NULL), fields(tool_calls=any_of(NULL, {"maxItems": 0}))),
+        any_of(
+            fields({"role": {"const": "assistant"}}),
+            fields(content=NO_REFUSAL, **_OWN),
+        ),
     )
+
+    @field_validator(*_OWN)
+    @classmethod
+    def _own(cls, said: str | None, info: ValidationInfo) -> str | None:
+        if said and info.data.get("role") != "assistant":
+            message = "only the role assistant has it"
+            raise ValueError(message)
+        return said or None
 
     @field_validator("tool_calls")
     @classmethod
@@ -204,7 +235,14 @@ class Message(Wire):
 
         Null stays where the assistant has called a tool.
         """
-        role = info.data.get("role")
+        role, refusal = info.data.get("role"), info.data.get("refusal")
+        parts = content if isinstance(content, list) else ()
+        if role != "assistant" and any(isinstance(one, RefusalPart) for one in parts):
+            message = "only the role assistant refuses: send parts of the type text"
+            raise ValueError(message)
+        if refusal:
+            said = [TextPart(type="text", text=content)] if isinstance(content, str) else parts
+            return [*said, RefusalPart(type="refusal", refusal=refusal)] if content else refusal
         if content is None and role != "assistant":
             message = "expected a text or parts; only of the role assistant it may be absent"
             raise ValueError(message)
@@ -220,7 +258,7 @@ def _little_text(messages: list[Message]) -> list[Message]:
     contents = [message.content for message in messages]
     texts = [one for one in contents if isinstance(one, str)]
     lists = [one for one in contents if one is not None and not isinstance(one, str)]
-    texts += [part.text for parts in lists for part in parts if isinstance(part, TextPart)]
+    texts += [part.text for parts in lists for part in parts if isinstance(part, _TEXTS)]
     if sum(map(len, texts)) > MAX_ALL_TEXT:
         message = (
             f"the texts of all messages have more than {MAX_ALL_TEXT} characters: shorten them"

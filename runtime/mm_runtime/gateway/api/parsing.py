@@ -51,9 +51,8 @@ _MOST_NAMED = 128
 _MOST_ERRORS = 1000
 """All are written out to read the first, in 6 ms. Only thousands of unknown keys have more."""
 
-
 _PARTS = frozenset(
-    {"text", "image_url", "video_url", "input_audio", "audio_url"}
+    {"text", "image_url", "video_url", "input_audio", "audio_url", "refusal"}
     | {"input_text", "input_image", "output_text"}
 )
 """Types of what stands in a message."""

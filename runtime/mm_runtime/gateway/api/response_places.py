@@ -26,10 +26,12 @@ class Place:
     Attributes:
         name: of the item, or of the field that is all of the message.
         content: of its text or parts.
+        thought: of the reasoning before it.
     """
 
     name: str
     content: str
+    thought: str = ""
 
 
 def rename(error: InvalidRequestError, places: Sequence[Place]) -> None:
@@ -62,5 +64,5 @@ def _placed(place: Place, inside: str) -> str:
         return place.content + inside.removeprefix(".content").replace(
             ".image_url.detail", ".detail"
         ).replace(".image_url.url", ".image_url")
-    known = {".tool_call_id": ".call_id"}
-    return place.name + known.get(inside, "")
+    known = {".tool_call_id": f"{place.name}.call_id", ".reasoning": place.thought}
+    return known.get(inside, place.name)

@@ -1,15 +1,16 @@
 """Wire types of `POST /v1/responses`, and the chat that a request means: nothing is stored."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Discriminator, Field, PrivateAttr, StrictBool, Tag
 
-from mm_runtime.gateway.api.messages import MAX_MESSAGES, MAX_PARTS
+from mm_runtime.gateway.api.messages import MAX_MESSAGES, MAX_PARTS, RefusalPart
 from mm_runtime.gateway.api.openai import MAX_LABELS, ChatRequest, Unserved
 from mm_runtime.gateway.api.response_format import JsonFormat, TextFormat
 from mm_runtime.gateway.api.response_places import Place
-from mm_runtime.gateway.api.schema_rules import NULL, TEXT, Rule, any_of, fields
+from mm_runtime.gateway.api.schema_rules import NO_REFUSAL, NULL, TEXT, Rule, any_of, fields
 from mm_runtime.gateway.api.tools import (
     FREE_CHOICE,
     MAX_TOOLS,
@@ -51,7 +52,7 @@ class OutputText(Wire):
     logprobs: Annotated[list[object], Field(max_length=0)] | None = None
 
 
-Part = Annotated[InputText | InputImage | OutputText, Field(discriminator="type")]
+Part = Annotated[InputText | InputImage | OutputText | RefusalPart, Field(discriminator="type")]
 Content = Annotated[
     Annotated[str, Tag("<string>")]
     | Annotated[list[Part], Field(max_length=MAX_PARTS, fail_fast=True), Tag("<parts>")],
@@ -67,12 +68,12 @@ class MessageItem(Wire):
     content: Content
     id: _Label | None = None
     status: _Label | None = None
-    phase: None = None
+    phase: Literal["commentary", "final_answer"] | None = None
 
     rules: ClassVar[Sequence[Rule]] = (
         any_of(
             fields({"role": {"const": "assistant"}}),
-            fields(content=any_of({"type": "string"}, {"minItems": 1})),
+            fields(content=any_of({"type": "string"}, {"minItems": 1, **NO_REFUSAL})),
         ),
     )
 
@@ -93,21 +94,37 @@ class OutputItem(Wire):
 
     type: Literal["function_call_output"]
     call_id: str = Field(min_length=1, max_length=256)
-    output: str
+    output: Annotated[
+        Annotated[str, Tag("<string>")]
+        | Annotated[list[InputText], Field(max_length=MAX_PARTS, fail_fast=True), Tag("<parts>")],
+        Discriminator(form),
+    ]
+    id: _Label | None = None
+    status: _Label | None = None
+
+
+class ReasoningItem(Wire):
+    """What a model has thought before its next item; see `Message.reasoning`."""
+
+    type: Literal["reasoning"]
+    summary: list[JsonObject] | None = None
+    content: list[JsonObject] | None = None
+    encrypted_content: str | None = None
     id: _Label | None = None
     status: _Label | None = None
 
 
 def _kind(value: object) -> str:
     kind = value.get("type", "message") if isinstance(value, dict) else "message"
-    known = {"function_call": "<call>", "function_call_output": "<output>"}
+    known = {"function_call": "<call>", "function_call_output": "<output>", "reasoning": "<own>"}
     return known.get(kind, "<message>") if isinstance(kind, str) else "<message>"
 
 
 Item = Annotated[
     Annotated[MessageItem, Tag("<message>")]
     | Annotated[CallItem, Tag("<call>")]
-    | Annotated[OutputItem, Tag("<output>")],
+    | Annotated[OutputItem, Tag("<output>")]
+    | Annotated[ReasoningItem, Tag("<own>")],
     Discriminator(_kind),
 ]
 Input = Annotated[
@@ -275,10 +292,8 @@ def _placed_messages(original: ResponsesRequest) -> list[tuple[Place, dict[str, 
         place = Place(f"input[{number}]", f"input[{number}].content")
         match item:
             case MessageItem():
-                content: object = item.content
-                if not isinstance(item.content, str):
-                    content = [_part(part) for part in item.content]
-                messages.append((place, {"role": item.role, "content": content}))
+                said = {"role": item.role, "content": _content(item.content)}
+                messages.append((place, said))
             case CallItem():
                 function = {"name": item.name, "arguments": item.arguments}
                 call = {"id": item.call_id, "type": "function", "function": function}
@@ -290,12 +305,26 @@ def _placed_messages(original: ResponsesRequest) -> list[tuple[Place, dict[str, 
                     messages.append((place, made))
             case OutputItem():
                 place = Place(place.name, f"{place.name}.output")
-                answer = {"role": "tool", "tool_call_id": item.call_id, "content": item.output}
+                found = _content(item.output)
+                answer = {"role": "tool", "tool_call_id": item.call_id, "content": found}
                 messages.append((place, answer))
+        before = original.input[number - 1] if number else None
+        if isinstance(item, ReasoningItem) or not isinstance(before, ReasoningItem):
+            continue
+        if messages[-1][1]["role"] == "assistant":
+            place = replace(messages[-1][0], thought=f"input[{number - 1}]")
+            text = str(before.content or before.summary or "")
+            messages[-1] = place, {**messages[-1][1], "reasoning": text}
     return messages
 
 
-def _part(part: InputText | InputImage | OutputText) -> dict[str, Any]:
+def _content(content: str | Sequence[InputText | InputImage | OutputText | RefusalPart]) -> object:
+    return content if isinstance(content, str) else [_part(part) for part in content]
+
+
+def _part(part: InputText | InputImage | OutputText | RefusalPart) -> dict[str, Any]:
+    if isinstance(part, RefusalPart):
+        return part.model_dump(by_alias=True)
     if isinstance(part, InputImage):
         return {"type": "image_url", "image_url": {"url": part.image_url, "detail": part.detail}}
     return {"type": "text", "text": part.text}

@@ -36,5 +36,6 @@ def absent(names: Sequence[str]) -> dict[str, Rule]:
     return dict.fromkeys(names, NULL)
 
 
+NO_REFUSAL: Rule = {"items": {"properties": {"type": {"not": {"const": "refusal"}}}}}
 TEXT = any_of(NULL, fields({"type": {"const": "text"}}))
 """Of a format that is none: null, or any text."""

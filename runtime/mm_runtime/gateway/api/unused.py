@@ -77,16 +77,13 @@ NOT_USED: Mapping[str, tuple[object, ...]] = {**_OPENAI, **OF_OTHER_SERVERS}
 OF_MESSAGES: Mapping[str, tuple[object, ...]] = {
     "images": ([],),
     "provider_specific_fields": ({},),
-    "reasoning": ("",),
-    "reasoning_content": ("",),
-    "refusal": ("",),
-    "thinking": ("",),
 }
 """The same of messages, as clients of other servers send answers back."""
 
+HINT = "cache_control"
+"""An object that any part of a request may have, as Anthropic's API spells it: without effect."""
 
 KNOWN: Mapping[str, tuple[object, ...]] = {**OF_MESSAGES, **NOT_USED}
-
 
 INSTEAD: Mapping[str, str] = {
     "guided_json": "send `response_format` of type `json_schema`",

@@ -17,7 +17,7 @@ from pydantic import (
 from pydantic_core import InitErrorDetails, core_schema
 
 from mm_runtime.gateway.api.schema_rules import NULL, Rule, any_of
-from mm_runtime.gateway.api.unused import KNOWN, is_unused
+from mm_runtime.gateway.api.unused import HINT, KNOWN, is_unused
 
 
 def _state_rules(schema: dict[str, Any], kind: type[Any]) -> None:
@@ -33,6 +33,7 @@ def _state_rules(schema: dict[str, Any], kind: type[Any]) -> None:
             fields[name] = {"enum": [None, *values]}
     for name, values in kind.others.items():
         fields.setdefault(name, {"enum": [None, *values]})
+    fields.setdefault(HINT, any_of({"type": "object"}, NULL))
     schema["additionalProperties"] = NULL
 
 
@@ -62,6 +63,7 @@ class Wire(BaseModel):
             InitErrorDetails(type="extra_forbidden", loc=(name,), input=None)
             for name, value in extra.items()
             if not is_unused(value, self.others.get(name, ()))
+            and not (name == HINT and isinstance(value, dict))
         ]
         if wrong:
             raise ValidationError.from_exception_data(type(self).__name__, wrong)

@@ -11,6 +11,7 @@ from mm_runtime.gateway.api.messages import (
     ImagePart,
     InputAudioPart,
     Message,
+    RefusalPart,
     TextPart,
     VideoPart,
     VideoUrl,
@@ -93,7 +94,7 @@ class ChatPrompt:
                 match part:
                     case str():
                         parts.append(self._plain(part, where))
-                    case TextPart():
+                    case TextPart() | RefusalPart():
                         parts.append(self._plain(part.text, f"{where}[{index}]"))
                     case ImagePart():
                         parts.append(Media.IMAGE)
@@ -109,6 +110,7 @@ class ChatPrompt:
                         found.recordings.append(_recording(part, f"{where}[{index}]"))
             self._check_joined(parts, where)
             where = f"messages[{number}]"
+            _check_thought(message, where, template)
             role, calls = _role(message, template), self._calls(message, where, template)
             turn = Turn(role, tuple(parts), calls)
             if role == "tool":
@@ -269,6 +271,17 @@ class ChatPrompt:
                 code="control_token",
             )
         return text
+
+
+def _check_thought(message: Message, where: str, template: ChatTemplate) -> None:
+    """Refuse what an assistant has thought where a template would write it; else it is dropped."""
+    for name in ("reasoning", "reasoning_content", "thinking"):
+        if getattr(message, name) is not None and template.writes_thoughts:
+            raise InvalidRequestError(
+                f"`{where}.{name}` is what this model's template would write. Leave it out.",
+                param=f"{where}.{name}",
+                code="unsupported_parameter",
+            )
 
 
 def _role(message: Message, template: ChatTemplate) -> str:

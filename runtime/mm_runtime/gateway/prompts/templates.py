@@ -1,5 +1,6 @@
 """The chat template of an engine in the gateway: with what it makes of tools and their calls."""
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -22,6 +23,8 @@ from mm_runtime.gateway.api.tool_dialects import ToolDialect, dialect_of
 _PROBE_ID = "probe0000"
 """Nine letters and digits: templates of Mistral's take no other ids."""
 
+_THOUGHTS = re.compile(r"reasoning|\bthinking\b")
+
 
 class ChatTemplate(PromptTemplate):
     """The chat template of one checkpoint."""
@@ -37,6 +40,7 @@ class ChatTemplate(PromptTemplate):
         self.writes_names = self._detect_names()
         """Messages of the role `tool` stand there with the tool's name."""
 
+        self.writes_thoughts = _THOUGHTS.search(source) is not None
         self.dialect = self._detect_dialect()
         """How calls of tools are written; None: tools have no place in the prompt."""
 
