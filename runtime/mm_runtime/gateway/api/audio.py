@@ -31,6 +31,7 @@ class TranscriptionRequest(GenerationRequest):
     """Form of `POST /v1/audio/transcriptions`; all fields but the file are text."""
 
     task: ClassVar[str] = TRANSCRIBE
+    is_form: ClassVar[bool] = True
     # All of a form is text: json.dumps, and Python's own spelling.
     others: ClassVar[Mapping[str, tuple[object, ...]]] = {
         name: tuple(text for one in values for text in (json.dumps(one), str(one)))

@@ -33,7 +33,8 @@ def _state_rules(schema: dict[str, Any], kind: type[Any]) -> None:
             fields[name] = {"enum": [None, *values]}
     for name, values in kind.others.items():
         fields.setdefault(name, {"enum": [None, *values]})
-    fields.setdefault(HINT, any_of({"type": "object"}, NULL))
+    if not kind.is_form:
+        fields.setdefault(HINT, any_of({"type": "object"}, NULL))
     schema["additionalProperties"] = NULL
 
 
@@ -52,6 +53,9 @@ class Wire(BaseModel):
 
     others: ClassVar[Mapping[str, tuple[object, ...]]] = {}
     """Fields that are none of its own, and may have these values besides null."""
+
+    is_form: ClassVar[bool] = False
+    """Whether all of its fields are text: a form has no hints, which are objects."""
 
     @model_validator(mode="after")
     def _nothing_else(self) -> Self:
