@@ -224,6 +224,11 @@ class ResponsesRequest(Wire):
             fields(tool_choice=FREE_CHOICE),
             fields(text=any_of(NULL, fields(format=TEXT))),
         ),
+        # Of what a model has thought alone no message is made.
+        any_of(
+            fields({"instructions": {"type": "string", "minLength": 1}}),
+            fields(input={"contains": fields(type={"not": {"const": "reasoning"}})}),
+        ),
     )
 
 
