@@ -137,5 +137,5 @@ def test_an_engine_is_served_on_its_gpus(watched: Api) -> None:
 
     server = next(one for one in pod["initContainers"] if one["name"] == "server")
     assert job["containers"][0]["resources"]["limits"] == {"nvidia.com/gpu": "1"}
-    assert server["resources"]["limits"] == {"nvidia.com/gpu": "2"}
+    assert server["resources"]["limits"]["nvidia.com/gpu"] == "2"
     assert pod["nodeSelector"] == {"nvidia.com/gpu.product": H100}
