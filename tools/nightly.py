@@ -50,7 +50,7 @@ _CLOSING: Final = re.compile(
 
 
 def closing(output: str, code: int) -> str | None:
-    """Return the last line of a suite's output that counts its tests, or how the suite ended.
+    """Return the lines of a suite's output that count its tests, or how the suite ended.
 
     Args:
         output: what it printed.
@@ -63,10 +63,9 @@ def closing(output: str, code: int) -> str | None:
     ran = [line for line in counted if re.search(r"\d+ (passed|failed|error)", line)]
     if code == NOT_HERE or (counted and not ran):
         return None
-    # A make target may end with a pass after a suite that failed: the code has the last word.
-    result: str = ran[-1] if ran else "passed"
-    counted_them = code == 0 or re.search("failed|error", result)
-    return result if counted_them else f"failed (exit code {code})"
+    result = "; ".join(ran) or "passed"
+    named = code == 0 or re.search("failed|error", result)
+    return result if named else f"failed (exit code {code})"
 
 
 def _run(command: str) -> tuple[str, int]:

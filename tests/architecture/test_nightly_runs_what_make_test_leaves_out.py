@@ -33,7 +33,8 @@ def test_the_page_names_what_has_not_run_for_long() -> None:
 @pytest.mark.parametrize(
     ("output", "code", "result"),
     [
-        ("== 1 failed, 2 passed in 3s ==\n== 5 passed in 1s ==", 1, "failed (exit code 1)"),
+        ("== 2 passed in 3s ==\n== 5 passed in 1s ==", 0, "2 passed; 5 passed"),
+        ("== 5 passed in 1s ==", 1, "failed (exit code 1)"),
         ("== 1 failed, 2 passed in 3s ==", 2, "1 failed, 2 passed"),
         ("== 2 passed, 1 skipped in 3s ==", 0, "2 passed, 1 skipped"),
         ("== 9 skipped in 3s ==", 0, None),
