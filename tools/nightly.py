@@ -42,7 +42,7 @@ SUITES: Final = {
 }
 """Name -> command. `gpu` is last: it needs a machine that most do not have."""
 SECONDS: Final = 4 * 3600
-"""After which a suite is ended: the longest, faults, takes two hours on two cores."""
+"""After which a suite is ended. Chosen: not every suite was timed."""
 NOT_HERE: Final = 77
 _CLOSING: Final = re.compile(
     r"^=+ (.*(?:passed|failed|error|skipped|deselected).*) in .* =+$", re.MULTILINE
