@@ -121,9 +121,8 @@ async def run(options: argparse.Namespace) -> int:
                 for one in (options.address, options.against)
                 if one is not None
             ]
-            found = await asyncio.gather(
-                *(_measured(session, settings, one, model) for one, model in models)
-            )
+            loads = [(one, settings.mix(model)) for one, model in models]
+            found = await asyncio.gather(*(_measured(session, settings, *one) for one in loads))
     except (MixError, TraceError) as error:
         raise UsageError(str(error)) from error
     reports = [report for report, _ in found]
@@ -153,7 +152,8 @@ async def _run_grid(options: argparse.Namespace) -> int:
     async with connection(token, keep=not options.new_connections) as session:
         model = options.model or await _only_model(session, options.address)
         for cell, settings in loops.items():
-            reports[cell], _ = await _measured(session, settings, options.address, model)
+            mix = settings.mix(model)
+            reports[cell], _ = await _measured(session, settings, options.address, mix)
     found = reports.values()
     machine = "[" + ",\n".join(one.to_json(indent=2) for one in found) + "]"
     print(machine if options.output == "json" else grid_table(reports))
@@ -231,7 +231,7 @@ class _Settings:
             image_urls=files or random_images(options.image_size, options.seed),
         )
 
-    def requests(self, model: str) -> Requests:
+    def requests(self, mix: Mix) -> Requests:
         """Return what users of a closed loop send."""
         path: Path | None = self.options.video
         url = ""
@@ -239,7 +239,7 @@ class _Settings:
             if path is None:
                 raise UsageError("--scenario video needs --video: give an MP4 file")
             url = _data_url(path, "--video", "video/mp4")
-        return requests_of(self.scenario, self.mix(model), turns=self.options.turns, video_url=url)
+        return requests_of(self.scenario, mix, turns=self.options.turns, video_url=url)
 
     def plan(self) -> list[Due]:
         """Return when requests are due in an open loop.
@@ -274,7 +274,7 @@ class _Settings:
 
 
 async def _measured(
-    session: aiohttp.ClientSession, settings: _Settings, address: str, model: str
+    session: aiohttp.ClientSession, settings: _Settings, address: str, mix: Mix
 ) -> tuple[BenchReport, list[Result]]:
     """Load one endpoint; return the report and what became of each request of it."""
     options = settings.options
@@ -291,7 +291,7 @@ async def _measured(
         if options.users:
             await drive.closed_loop(
                 client,
-                settings.requests(model),
+                settings.requests(mix),
                 run_,
                 users=options.users,
                 seconds=settings.end,
@@ -302,7 +302,7 @@ async def _measured(
         else:
             await drive.open_loop(
                 client,
-                settings.mix(model).questions(iter(plan), options.seed),
+                mix.questions(iter(plan), options.seed),
                 run_,
                 clock=clock,
                 most_in_flight=options.most_in_flight,
@@ -314,7 +314,7 @@ async def _measured(
     report = summarise(
         run_.results,
         endpoint=address,
-        model=model,
+        model=mix.model,
         load=settings.description(),
         seed=options.seed,
         begin=settings.warm_up,

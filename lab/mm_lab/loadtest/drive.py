@@ -70,7 +70,7 @@ async def closed_loop(
     clock: Clock,
     most: int | None = None,
 ) -> None:
-    """Let every user send again as soon as it is answered, until the time is over.
+    """Let every user send at once, and again as soon as it is answered, until the time is over.
 
     Args:
         client: sends.
@@ -87,13 +87,14 @@ async def closed_loop(
     async def user(number: int) -> None:
         source = random.Random(seed * 1_000_003 + number)  # noqa: S311  # load, not secrets
         own = mix.of_user(number)
+        now = 0.0  # due then, however late this process comes to it
         for at in numbers:
-            now = clock()
             if now >= seconds or (most is not None and at >= most):
                 return
             run.in_flight += 1
             if await _one(client, own.question(Due(now), source), now, run):
                 await asyncio.sleep(BREATH_SECONDS)
+            now = clock()
 
     async with asyncio.TaskGroup() as group:
         for number in range(users):

@@ -15,7 +15,7 @@ from support.http_servers import Exchange, serve_local
 CHUNK = json.dumps({"choices": [{"index": 0, "text": "das"}]})
 USAGE = json.dumps({"choices": [], "usage": {"prompt_tokens": 4, "completion_tokens": 2}})
 ANSWER = "".join(f"data: {one}\n\n" for one in (CHUNK, CHUNK, USAGE, "[DONE]")).encode()
-OPTIONS = ("--model", "t5", "--scenario", "enc-dec", "--requests", "6", "--quiet")
+OPTIONS = ("--model=t5", "--scenario=enc-dec", "--requests=6", "--duration=1h", "--quiet")
 
 
 async def _run(capsys: pytest.CaptureFixture[str], *more: str) -> tuple[str, list[int]]:

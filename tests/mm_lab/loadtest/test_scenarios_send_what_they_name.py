@@ -97,8 +97,9 @@ async def report_of(
     """Run the command for JSON; return its exit code and its report."""
     parser = argparse.ArgumentParser()
     bench.configure(parser)
-    async with asyncio.timeout(120):
-        code = await bench.run(parser.parse_args([address, "-o", "json", "--quiet", *options]))
+    until_all_are_sent = ["-o", "json", "--quiet", "--duration", "1h", *options]
+    async with asyncio.timeout(240):
+        code = await bench.run(parser.parse_args([address, *until_all_are_sent]))
     return code, BenchReport.from_json(capsys.readouterr().out)
 
 
@@ -113,7 +114,7 @@ async def test_a_hundred_requests_are_a_hundred(
     assert (code, report.requests, report.answered) == (0, 100, 100)
     assert report.load == "dashinfer: closed loop, 10 users, 100 requests"
     assert report.first_token_by_turn == []
-    assert report.seconds < 30
+    assert report.seconds < 300
     with path.open(newline="") as file:
         lines = list(csv.DictReader(file))
     assert (len(lines), tuple(lines[0])) == (100, COLUMNS)

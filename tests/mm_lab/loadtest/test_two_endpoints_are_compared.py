@@ -81,8 +81,8 @@ async def run(*options: str) -> int:
     """Run the command."""
     parser = argparse.ArgumentParser()
     bench.configure(parser)
-    async with asyncio.timeout(120):
-        return await bench.run(parser.parse_args(["--quiet", *options]))
+    async with asyncio.timeout(240):
+        return await bench.run(parser.parse_args(["--quiet", "--duration", "1h", *options]))
 
 
 async def test_both_get_the_load(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
