@@ -6,9 +6,20 @@ llava-1.5-7b has no hidden_size in its text_config at all.
 
 from typing import Any
 
+from mm_api.checkpoint.dimensions import Dimensions
 from mm_api.checkpoint.values import JsonObject, Sizes
-from mm_api.documents.model_facts import TextFacts
+from mm_api.checkpoint.vision import image_token
+from mm_api.documents.model_facts import TextFacts, VisionFacts
 
+_QWEN = {
+    "hidden_size": 4096,
+    "intermediate_size": 22016,
+    "num_hidden_layers": 32,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 32,
+    "vocab_size": 151936,
+    "max_position_embeddings": 32768,
+}
 TEXT_DEFAULTS: dict[str, dict[str, int]] = {
     "llama": {
         "hidden_size": 4096,
@@ -27,35 +38,9 @@ TEXT_DEFAULTS: dict[str, dict[str, int]] = {
         "vocab_size": 32000,
         "max_position_embeddings": 131072,
     },
-    "qwen2": {
-        "hidden_size": 4096,
-        "intermediate_size": 22016,
-        "num_hidden_layers": 32,
-        "num_attention_heads": 32,
-        "num_key_value_heads": 32,
-        "vocab_size": 151936,
-        "max_position_embeddings": 32768,
-    },
-    "qwen3": {
-        "hidden_size": 4096,
-        "intermediate_size": 22016,
-        "num_hidden_layers": 32,
-        "num_attention_heads": 32,
-        "num_key_value_heads": 32,
-        "head_dim": 128,
-        "vocab_size": 151936,
-        "max_position_embeddings": 32768,
-    },
-    "qwen3_vl_text": {
-        "hidden_size": 4096,
-        "intermediate_size": 22016,
-        "num_hidden_layers": 32,
-        "num_attention_heads": 32,
-        "num_key_value_heads": 32,
-        "head_dim": 128,
-        "vocab_size": 151936,
-        "max_position_embeddings": 128000,
-    },
+    "qwen2": _QWEN,
+    "qwen3": _QWEN | {"head_dim": 128},
+    "qwen3_vl_text": _QWEN | {"head_dim": 128, "max_position_embeddings": 128000},
     "gemma3_text": {
         "hidden_size": 2304,
         "intermediate_size": 9216,
@@ -100,3 +85,20 @@ def text_facts(section: JsonObject, *, where: str = "text_config", **more: Any) 
         max_position_embeddings=size("max_position_embeddings"),
         **more,
     )
+
+
+def beside_tower(config: JsonObject, text: JsonObject, vision: VisionFacts | None) -> Dimensions:
+    """Return the parts of a checkpoint whose decoder stands beside a tower.
+
+    Args:
+        config: config.json.
+        text: the section of the decoder, or `config` where there is none.
+        vision: the tower.
+
+    Raises:
+        CheckpointError: `ConfigInvalid`.
+    """
+    tied = bool(text.get("tie_word_embeddings", config.get("tie_word_embeddings", False)))
+    where = "" if text is config else "text_config"
+    facts = text_facts(text, where=where, tied_embeddings=tied)
+    return Dimensions(facts, vision, image_token_id=image_token(config))

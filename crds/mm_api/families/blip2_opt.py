@@ -13,7 +13,6 @@ from mm_api.families.family import (
     Decoder,
     Embeddings,
     Family,
-    Kind,
     Recipe,
     Serving,
 )
@@ -67,7 +66,6 @@ BLIP2_OPT = Family(
     model_type="blip-2",
     recognised=lambda config: text_type(config) == "opt",
     read=read,
-    kind=Kind.PROMPT_TABLE,
     dtypes=("float16", "bfloat16", "float32"),
     dtype_reason="the checkpoint is stored as float32; upstream's engines are float16",
     style=BlockStyle(qkv_bias=True, dense_bias=True, mlp_bias=True, norm_vectors=2),
@@ -91,6 +89,7 @@ BLIP2_OPT = Family(
     default_input_tokens=924,  # upstream's documented engine: input 924, sequence 1024
     default_output_tokens=100,
     template_tokens=1,  # no wrapper, the start token only
+    fixed_features=True,
     pool_factor=FIXED_SIZE_FACTOR,
     quantizations=("INT8WeightOnly", "INT4WeightOnly"),
     notes=("with no text in front of it upstream loses a leading `<image>`",),

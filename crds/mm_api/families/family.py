@@ -191,13 +191,18 @@ class Tokenizer:
     """How a user gets one where there is no file to make it of."""
 
 
+ENSEMBLE = ("ensemble", "preprocessing", "multimodal_encoders", "tensorrt_llm", "postprocessing")
+IMAGE_TENSORS = ("text_input", "max_tokens", "image_input")
+BYTES_TENSORS = ("text_input", "max_tokens", "image_bytes_input", "image_url_input")
+
+
 @dataclass(frozen=True, slots=True)
 class Serving:
     """What Triton's repository of the family holds."""
 
-    models: tuple[str, ...]
-    client_tensors: tuple[str, ...]
-    prompt_template: str = ""
+    models: tuple[str, ...] = ENSEMBLE
+    client_tensors: tuple[str, ...] = BYTES_TENSORS
+    prompt_template: str = "the checkpoint's chat template"
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,11 +271,6 @@ class OwnAdapters:
         return 1 if recordings else None
 
 
-ENSEMBLE = ("ensemble", "preprocessing", "multimodal_encoders", "tensorrt_llm", "postprocessing")
-IMAGE_TENSORS = ("text_input", "max_tokens", "image_input")
-BYTES_TENSORS = ("text_input", "max_tokens", "image_bytes_input", "image_url_input")
-
-
 @dataclass(frozen=True, slots=True)
 class Unserved:
     """Why some backends do not serve a family, although its engines can be built."""
@@ -289,7 +289,7 @@ class Family:
     `default_input_tokens` and `default_output_tokens` are what a request gets when the spec names
     no limit and the checkpoint has positions for them. `template_tokens` is the most that the
     family's own wrapper adds around a prompt. `pool_factor` is the room for fragmentation in the
-    CUDA pool.
+    CUDA pool. A default is what most have whose language model is a decoder of LLaMA's blocks.
     """
 
     name: str
@@ -302,20 +302,20 @@ class Family:
     """Dimensions, from config.json (FairSeq: the args namespace) and preprocessor_config.json,
     which is empty when there is none. Raises CheckpointError: a value is missing, of a wrong type
     or out of range, or this variant of the family cannot be served."""
-    kind: Kind
-    dtypes: tuple[str, ...]
+    kind: Kind = Kind.PROMPT_TABLE
+    dtypes: tuple[str, ...] = ("bfloat16", "float16")
     """What engines may compute in; the first is what Auto means for TensorRT."""
-    dtype_reason: str
-    style: BlockStyle
-    embeddings: Embeddings
-    recipe: Recipe
-    serving: Serving
-    features_per_image: Callable[[VisionFacts], int]
+    dtype_reason: str = "the type of the published checkpoints"
+    style: BlockStyle = BlockStyle(gated=True)
+    embeddings: Embeddings = Embeddings()
+    recipe: Recipe = NO_ENGINES
+    serving: Serving = Serving()
+    features_per_image: Callable[[VisionFacts], int] = lambda vision: vision.features_per_image
     """Rows of the prompt table (or encoder tokens) that one image becomes at the most."""
-    default_input_tokens: int
-    default_output_tokens: int
-    template_tokens: int
-    pool_factor: float
+    default_input_tokens: int = 4096
+    default_output_tokens: int = 1024
+    template_tokens: int = 16
+    pool_factor: float = VARIABLE_SIZE_FACTOR
     recognised: Callable[[JsonObject], bool] = always
     """What a config.json of the model_type must say besides; exactly one family's holds."""
     other_layout: OtherLayout | None = None
@@ -358,9 +358,9 @@ class Family:
     """Its decoder has qkv_proj and gate_up_proj, which the layout of a spec's adapters does not."""
     published_pickled: bool = False
     """Its checkpoints are pickles and nothing else."""
-    fixed_features: bool = True
+    fixed_features: bool = False
     """Triton's preprocessing model divides the number back from the engine's limits."""
-    tiles_per_image: Callable[[VisionFacts], int] = lambda _: 1
+    tiles_per_image: Callable[[VisionFacts], int] = lambda vision: vision.max_tiles or 1
     """Entries of the vision engine's batch that one image takes."""
     positions_per_tile: Callable[[VisionFacts], int] = lambda vision: (
         (vision.image_size // vision.patch_size) ** 2 + 1
@@ -389,7 +389,6 @@ class Family:
     max_images_reason: str = ""
     most_images: Callable[[VisionFacts], int | None] = lambda _: None
     """The same where it follows from the checkpoint; None: `max_images`."""
-    vision_dtype_bytes: int = 2
     default_encoder_tokens: int = 0
     decoder_input_tokens: int = 1
     """Ids that the decoder of an encoder-decoder starts from, at the most."""

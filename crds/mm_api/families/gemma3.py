@@ -11,17 +11,11 @@ from mm_api.checkpoint.text import text_facts
 from mm_api.checkpoint.values import JsonObject, Sizes, invalid, section
 from mm_api.checkpoint.vision import image_token, tower_facts
 from mm_api.families.family import (
-    BYTES_TENSORS,
-    ENSEMBLE,
     FIXED_SIZE_FACTOR,
-    NO_ENGINES,
     BlockStyle,
     Decoder,
-    Embeddings,
     Family,
-    Kind,
     PyTorchServing,
-    Serving,
 )
 from mm_api.families.prompt import IMAGES, TEXT, PromptStyle
 
@@ -93,12 +87,9 @@ GEMMA3 = Family(
     architectures=("Gemma3ForConditionalGeneration",),
     model_type="gemma3",
     read=read,
-    kind=Kind.PROMPT_TABLE,
     dtypes=("bfloat16",),
     dtype_reason="activations overflow float16",
     style=BlockStyle(gated=True, norms=4, head_norms=True),
-    embeddings=Embeddings(),
-    recipe=NO_ENGINES,
     decoder=Decoder.BESIDE_TOWER,
     prompt=PromptStyle(
         WRAPPER,
@@ -106,13 +97,10 @@ GEMMA3 = Family(
         framed="\n\n<start_of_image><image_soft_token><end_of_image>\n\n",
         opening="<start_of_turn>",
     ),
-    serving=Serving(ENSEMBLE, BYTES_TENSORS, "the checkpoint's chat template"),
-    features_per_image=lambda vision: vision.features_per_image,
     positions_per_tile=lambda vision: (vision.image_size // vision.patch_size) ** 2,
     mutual_images=True,
-    default_input_tokens=4096,
-    default_output_tokens=1024,
     template_tokens=24,
+    fixed_features=True,
     pool_factor=FIXED_SIZE_FACTOR,
     pipeline_parallel=True,
     # Adapters: pull request 6371 of July 2025, and modeling_gemma3vl.py before 7280 of September,

@@ -16,13 +16,8 @@ from mm_api.checkpoint.vision import image_token
 from mm_api.documents.model_facts import VisionFacts
 from mm_api.families.family import (
     BYTES_TENSORS,
-    NO_ENGINES,
-    VARIABLE_SIZE_FACTOR,
-    BlockStyle,
-    Embeddings,
     Family,
     ImageLayout,
-    Kind,
     Serving,
 )
 from mm_api.families.known_classes import CLASSES
@@ -119,12 +114,8 @@ GENERIC = Family(
     model_type=None,
     recognised=is_known,
     read=read,
-    kind=Kind.PROMPT_TABLE,
     dtypes=("bfloat16", "float16", "float32"),
     dtype_reason="the type of most published checkpoints",
-    style=BlockStyle(gated=True),
-    embeddings=Embeddings(),
-    recipe=NO_ENGINES,
     image_layout=ImageLayout.OWN,
     loaded_as="AutoModelForImageTextToText",
     prompt=prompt_style(PLACEHOLDER),
@@ -133,13 +124,8 @@ GENERIC = Family(
         BYTES_TENSORS,
         "the checkpoint's chat template",
     ),
-    features_per_image=lambda vision: vision.features_per_image,
-    fixed_features=False,
     positions_per_tile=lambda vision: (vision.image_size // vision.patch_size) ** 2 + 1,
-    default_input_tokens=4096,
-    default_output_tokens=1024,
     template_tokens=64,
-    pool_factor=VARIABLE_SIZE_FACTOR,
     notes=(
         "tokens of an image are estimates; requests are decoded one after another, on a processor",
     ),

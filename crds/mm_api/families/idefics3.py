@@ -6,24 +6,16 @@ TensorRT-LLM has no class of it (docs/source/models/supported-models.md).
 from math import isqrt
 
 from mm_api.checkpoint.dimensions import Dimensions
-from mm_api.checkpoint.text import text_facts
+from mm_api.checkpoint.text import beside_tower
 from mm_api.checkpoint.values import JsonObject, Sizes, invalid, section
-from mm_api.checkpoint.vision import image_token, tower_facts
+from mm_api.checkpoint.vision import tower_facts
 from mm_api.documents.model_facts import VisionFacts
 from mm_api.families import internvl
 from mm_api.families.family import (
-    BYTES_TENSORS,
-    ENSEMBLE,
-    NO_ENGINES,
-    VARIABLE_SIZE_FACTOR,
     Decoder,
-    Embeddings,
     Family,
     ImageLayout,
-    Kind,
-    Serving,
 )
-from mm_api.families.llava import LLAMA_STYLE
 from mm_api.families.prompt import IMAGES, TEXT, PromptStyle, TileMarks
 
 TOWER = {
@@ -84,9 +76,7 @@ def read(config: JsonObject, processor: JsonObject) -> Dimensions:
         max_tiles=(across**2 if across > 1 else 0) + 1,
         longest_side=longest,
     )
-    tied = bool(text.get("tie_word_embeddings", config.get("tie_word_embeddings", False)))
-    facts = text_facts(text, tied_embeddings=tied)
-    return Dimensions(facts, vision, image_token_id=image_token(config))
+    return beside_tower(config, text, vision)
 
 
 def _edge(processor: JsonObject, key: str, default: int) -> int:
@@ -122,26 +112,13 @@ IDEFICS3 = Family(
     architectures=("Idefics3ForConditionalGeneration",),
     model_type="idefics3",
     read=read,
-    kind=Kind.PROMPT_TABLE,
-    dtypes=("bfloat16", "float16"),
-    dtype_reason="the type of the published checkpoints",
-    style=LLAMA_STYLE,
-    embeddings=Embeddings(),
-    recipe=NO_ENGINES,
     image_layout=ImageLayout.NUMBERED,
     decoder=Decoder.TEXT_MODEL,
     fused_passes=True,
     prompt=PromptStyle(WRAPPER, tiles=MARKS),
-    serving=Serving(ENSEMBLE, BYTES_TENSORS, "the checkpoint's chat template"),
     features_per_image=internvl.features_per_image,
     frame_tokens=frame_tokens,
-    fixed_features=False,
-    tiles_per_image=lambda vision: vision.max_tiles or 1,
     positions_per_tile=lambda vision: (vision.image_size // vision.patch_size) ** 2,
-    default_input_tokens=4096,
-    default_output_tokens=1024,
-    template_tokens=16,
-    pool_factor=VARIABLE_SIZE_FACTOR,
     pipeline_parallel=True,
     adapters=True,
     notes=(

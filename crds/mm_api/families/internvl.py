@@ -9,21 +9,14 @@ InternVLChatModel, in the newest sources that were read; older tags were not.
 from typing import Any
 
 from mm_api.checkpoint.dimensions import Dimensions
-from mm_api.checkpoint.text import text_facts
+from mm_api.checkpoint.text import beside_tower
 from mm_api.checkpoint.values import JsonObject, Sizes, invalid, section
-from mm_api.checkpoint.vision import image_token, tower_facts
+from mm_api.checkpoint.vision import tower_facts
 from mm_api.documents.model_facts import VisionFacts
 from mm_api.families.family import (
-    BYTES_TENSORS,
-    ENSEMBLE,
-    NO_ENGINES,
-    VARIABLE_SIZE_FACTOR,
     Decoder,
-    Embeddings,
     Family,
     ImageLayout,
-    Kind,
-    Serving,
 )
 from mm_api.families.internvl_chat import DECODERS, INTERNVL_CHAT
 from mm_api.families.llava_onevision import QWEN2_STYLE
@@ -80,9 +73,7 @@ def read(config: JsonObject, processor: JsonObject) -> Dimensions:
         merge_size=MERGED,
         max_tiles=tiles + (tiles > 1),
     )
-    tied = bool(text.get("tie_word_embeddings", config.get("tie_word_embeddings", False)))
-    facts = text_facts(text, tied_embeddings=tied)
-    return Dimensions(facts, vision, image_token_id=image_token(config))
+    return beside_tower(config, text, vision)
 
 
 def _side(value: Any) -> Any:
@@ -112,26 +103,15 @@ INTERNVL = Family(
     model_type="internvl",
     other_layout=INTERNVL_CHAT,
     read=read,
-    kind=Kind.PROMPT_TABLE,
-    dtypes=("bfloat16", "float16"),
-    dtype_reason="the type of the published checkpoints",
     style=QWEN2_STYLE,
-    embeddings=Embeddings(),
-    recipe=NO_ENGINES,
     image_layout=ImageLayout.CROPS,
     decoder=Decoder.BESIDE_TOWER,
     fused_passes=True,
     prompt=PromptStyle(
         WRAPPER, "<IMG_CONTEXT>", framed="<img><IMG_CONTEXT></img>", opening="<|im_start|>"
     ),
-    serving=Serving(ENSEMBLE, BYTES_TENSORS, "the checkpoint's chat template"),
     features_per_image=features_per_image,
-    fixed_features=False,
-    tiles_per_image=lambda vision: vision.max_tiles or 1,
-    default_input_tokens=4096,
-    default_output_tokens=1024,
     template_tokens=48,
-    pool_factor=VARIABLE_SIZE_FACTOR,
     pipeline_parallel=True,
     adapters=True,
     notes=(

@@ -10,17 +10,13 @@ from mm_api.families.family import (
     ENSEMBLE,
     FIXED_SIZE_FACTOR,
     IMAGE_TENSORS,
-    BlockStyle,
     Decoder,
-    Embeddings,
     Family,
-    Kind,
     Recipe,
     Serving,
 )
 from mm_api.families.prompt import PromptStyle
 
-LLAMA_STYLE = BlockStyle(gated=True)
 LLAMA_QUANTIZATIONS = ("FP8", "INT8WeightOnly", "INT4WeightOnly", "INT4AWQ", "SmoothQuant")
 
 
@@ -117,11 +113,8 @@ LLAVA = Family(
     model_type="llava",
     recognised=has_square_images,
     read=read,
-    kind=Kind.PROMPT_TABLE,
     dtypes=("float16", "bfloat16", "float32"),
     dtype_reason="upstream's engines are float16",
-    style=LLAMA_STYLE,
-    embeddings=Embeddings(),
     recipe=Recipe(
         converter="llama",
         build_flags=(("gemm_plugin", "{dtype}"),),
@@ -136,6 +129,7 @@ LLAVA = Family(
     default_input_tokens=2048,  # upstream's documented engine: input 2048, sequence 2560
     default_output_tokens=512,
     template_tokens=16,  # "USER:\n", "\n" and " ASSISTANT:" with the start token
+    fixed_features=True,
     pool_factor=FIXED_SIZE_FACTOR,
     pipeline_parallel=True,
     quantizations=LLAMA_QUANTIZATIONS,

@@ -4,20 +4,17 @@ import re
 from math import sqrt
 
 from mm_api.checkpoint.dimensions import Dimensions
-from mm_api.checkpoint.text import text_facts
+from mm_api.checkpoint.text import beside_tower
 from mm_api.checkpoint.values import JsonObject, Sizes, invalid, section
-from mm_api.checkpoint.vision import SIGLIP, grids_of, image_token, most_tiles, tower_facts
+from mm_api.checkpoint.vision import SIGLIP, grids_of, most_tiles, tower_facts
 from mm_api.documents.model_facts import VisionFacts
 from mm_api.families.family import (
     BYTES_TENSORS,
     ENSEMBLE,
-    VARIABLE_SIZE_FACTOR,
     BlockStyle,
     Decoder,
-    Embeddings,
     Family,
     ImageLayout,
-    Kind,
     Recipe,
     Serving,
 )
@@ -96,9 +93,7 @@ def read(config: JsonObject, processor: JsonObject) -> Dimensions:
         max_tiles=most_tiles(grids, image),
     )
     text = section(config, "text_config") or {}
-    tied = bool(text.get("tie_word_embeddings", config.get("tie_word_embeddings", False)))
-    facts = text_facts(text, tied_embeddings=tied)
-    return Dimensions(facts, vision, image_token_id=image_token(config))
+    return beside_tower(config, text, vision)
 
 
 WRAPPER = (
@@ -117,11 +112,9 @@ LLAVA_ONEVISION = Family(
     architectures=("LlavaOnevisionForConditionalGeneration",),
     model_type="llava_onevision",
     read=read,
-    kind=Kind.PROMPT_TABLE,
     dtypes=("float16", "bfloat16"),
     dtype_reason="upstream's engines are float16",
     style=QWEN2_STYLE,
-    embeddings=Embeddings(),
     recipe=Recipe(
         converter="qwen", build_flags=(("gemm_plugin", "{dtype}"),), vision_type="llava_onevision"
     ),
@@ -131,14 +124,11 @@ LLAVA_ONEVISION = Family(
     prompt=PromptStyle(WRAPPER, video="<video>", opening="<|im_start|>"),
     serving=Serving(ENSEMBLE, (*BYTES_TENSORS, "video_bytes_input"), "<|im_start|>user {text}"),
     features_per_image=features_per_image,
-    fixed_features=False,
     features_of_several=features_of_several,
-    tiles_per_image=lambda vision: vision.max_tiles or 1,
     positions_per_tile=lambda vision: (vision.image_size // vision.patch_size) ** 2,
     default_input_tokens=7500,  # upstream's documented engine: input 7500, sequence 7600
     default_output_tokens=512,
     template_tokens=32,
-    pool_factor=VARIABLE_SIZE_FACTOR,
     pipeline_parallel=True,
     max_images=1,
     max_images_reason="upstream's models do not serve several images in one request",

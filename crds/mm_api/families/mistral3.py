@@ -7,24 +7,16 @@ VLM model"); there is no vision builder of it.
 from typing import Any
 
 from mm_api.checkpoint.dimensions import Dimensions
-from mm_api.checkpoint.text import text_facts
+from mm_api.checkpoint.text import beside_tower
 from mm_api.checkpoint.values import JsonObject, Sizes, invalid, section
-from mm_api.checkpoint.vision import image_token, tower_facts
+from mm_api.checkpoint.vision import tower_facts
 from mm_api.documents.model_facts import VisionFacts
 from mm_api.families.family import (
-    BYTES_TENSORS,
-    ENSEMBLE,
-    NO_ENGINES,
-    VARIABLE_SIZE_FACTOR,
     Decoder,
-    Embeddings,
     Family,
     ImageLayout,
-    Kind,
     PyTorchServing,
-    Serving,
 )
-from mm_api.families.llava import LLAMA_STYLE
 from mm_api.families.llava_next import MISTRALS_WINDOW
 from mm_api.families.prompt import IMAGES, TEXT, PromptStyle
 from mm_api.sentences import a
@@ -84,9 +76,7 @@ def parts_of(config: JsonObject, processor: JsonObject, *, merged: int, model: s
     if layer != -1:
         raise invalid(f"vision_feature_layer is {layer!r}; expected -1, as in {model}")
     vision = lines_of(config, processor, merged=merged)
-    tied = bool(text.get("tie_word_embeddings", config.get("tie_word_embeddings", False)))
-    facts = text_facts({"model_type": kind} | text, tied_embeddings=tied)
-    return Dimensions(facts, vision, image_token_id=image_token(config))
+    return beside_tower(config, {"model_type": kind} | text, vision)
 
 
 def lines_of(config: JsonObject, processor: JsonObject, *, merged: int) -> VisionFacts:
@@ -144,25 +134,12 @@ MISTRAL3 = Family(
     architectures=("Mistral3ForConditionalGeneration",),
     model_type="mistral3",
     read=read,
-    kind=Kind.PROMPT_TABLE,
-    dtypes=("bfloat16", "float16"),
-    dtype_reason="the type of the published checkpoints",
-    style=LLAMA_STYLE,
-    embeddings=Embeddings(),
-    recipe=NO_ENGINES,
     image_layout=ImageLayout.LINES,
     decoder=Decoder.BESIDE_TOWER,
     fused_passes=True,
     prompt=PromptStyle(WRAPPER, "[IMG]", line_end="[IMG_BREAK]", image_end="[IMG_END]"),
-    serving=Serving(ENSEMBLE, BYTES_TENSORS, "the checkpoint's chat template"),
-    features_per_image=lambda vision: vision.features_per_image,
     frame_tokens=lines_per_image,
-    fixed_features=False,
     positions_per_tile=lambda vision: (vision.image_size // vision.patch_size) ** 2,
-    default_input_tokens=4096,
-    default_output_tokens=1024,
-    template_tokens=16,
-    pool_factor=VARIABLE_SIZE_FACTOR,
     pipeline_parallel=True,
     pytorch=PyTorchServing(images=True),
     adapters=True,

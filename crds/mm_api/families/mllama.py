@@ -8,8 +8,6 @@ from mm_api.documents.model_facts import VisionFacts
 from mm_api.families.family import (
     BYTES_TENSORS,
     ENSEMBLE,
-    VARIABLE_SIZE_FACTOR,
-    BlockStyle,
     Embeddings,
     Family,
     ImageLayout,
@@ -65,7 +63,6 @@ MLLAMA = Family(
     kind=Kind.CROSS_ATTENTION,
     dtypes=("bfloat16",),
     dtype_reason="bfloat16 is the only type in upstream's support list",
-    style=BlockStyle(gated=True),
     embeddings=Embeddings(extra_rows=8),
     recipe=Recipe(converter="mllama", build_flags=(("gemm_plugin", "auto"),), vision_type="mllama"),
     image_layout=ImageLayout.TILES,
@@ -84,7 +81,8 @@ MLLAMA = Family(
     default_input_tokens=1536,  # upstream's documented engine: sequences of 2048
     default_output_tokens=512,
     template_tokens=1,  # the text must hold the image tag itself
-    pool_factor=VARIABLE_SIZE_FACTOR,
+    fixed_features=True,
+    tiles_per_image=lambda _: 1,  # an entry of the batch is an image
     quantizations=("FP8", "INT8WeightOnly", "INT4WeightOnly"),
     pytorch=PyTorchServing(images=False, quantizations=("FP8",)),
     adapters=True,

@@ -22,17 +22,10 @@ from mm_api.ended_tiles import (
     tokens_of_grid,
 )
 from mm_api.families.family import (
-    BYTES_TENSORS,
-    ENSEMBLE,
-    NO_ENGINES,
-    VARIABLE_SIZE_FACTOR,
     Decoder,
-    Embeddings,
     Family,
     ImageLayout,
-    Kind,
     PyTorchServing,
-    Serving,
     Tokenizer,
 )
 from mm_api.families.llava_onevision import QWEN2_STYLE
@@ -301,12 +294,7 @@ NVILA = Family(
     model_type=None,  # llava_llama, as VILA's: the layout and the tiles identify it
     recognised=lambda config: is_in_parts(config) and tiles_images(config),
     read=read,
-    kind=Kind.PROMPT_TABLE,
-    dtypes=("bfloat16", "float16"),
-    dtype_reason="the type of the published checkpoints",
     style=QWEN2_STYLE,
-    embeddings=Embeddings(),
-    recipe=NO_ENGINES,
     image_layout=ImageLayout.ENDED,
     decoder=Decoder.FOLDER,
     fused_passes=True,
@@ -320,17 +308,12 @@ NVILA = Family(
         opening="<|im_start|>",
         chat=CHAT,
     ),
-    serving=Serving(ENSEMBLE, BYTES_TENSORS, "the checkpoint's chat template"),
     features_per_image=features_per_image,
     frame_tokens=frame_tokens,
     features_of_several=features_of_several,
-    fixed_features=False,
     tiles_per_image=tiles_of_tower,
     positions_per_tile=lambda vision: (vision.image_size // vision.patch_size) ** 2,
-    default_input_tokens=4096,
-    default_output_tokens=1024,
     template_tokens=48,
-    pool_factor=VARIABLE_SIZE_FACTOR,
     pipeline_parallel=False,
     most_images=lambda vision: None if vision.scales else 1,
     max_images_reason="TensorRT-LLM's class divides the tiles of a request evenly among its images"

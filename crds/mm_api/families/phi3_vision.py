@@ -15,16 +15,11 @@ from mm_api.documents.model_facts import VisionFacts
 from mm_api.families.family import (
     BYTES_TENSORS,
     ENSEMBLE,
-    NO_ENGINES,
-    VARIABLE_SIZE_FACTOR,
     Decoder,
-    Embeddings,
     Family,
     ImageLayout,
-    Kind,
     Serving,
 )
-from mm_api.families.llava import LLAMA_STYLE
 from mm_api.families.phi3_v import PHI3_V, TEXT, check, crops_of, tower_of
 from mm_api.families.prompt import IMAGES, PromptStyle
 from mm_api.families.prompt import TEXT as QUESTION
@@ -98,12 +93,6 @@ PHI3_VISION = Family(
     model_type="phi3_v",
     other_layout=PHI3_V,
     read=read,
-    kind=Kind.PROMPT_TABLE,
-    dtypes=("bfloat16", "float16"),
-    dtype_reason="the type of the published checkpoints",
-    style=LLAMA_STYLE,
-    embeddings=Embeddings(),
-    recipe=NO_ENGINES,
     image_layout=ImageLayout.HD,
     decoder=Decoder.COMPLETE,
     loaded_as="Phi3ForCausalLM",
@@ -121,13 +110,8 @@ PHI3_VISION = Family(
         ENSEMBLE, BYTES_TENSORS, "<|user|>\\n<|image|>\\n{text}<|end|>\\n<|assistant|>\\n"
     ),
     features_per_image=features_per_image,
-    fixed_features=False,
-    tiles_per_image=lambda vision: vision.max_tiles or 1,
     vision_parameters=lambda vision, text: vision_parameters(vision, text.hidden_size),
     default_input_tokens=3072,  # with the answer 4,096 positions: rotated by short_factor
-    default_output_tokens=1024,
-    template_tokens=16,
-    pool_factor=VARIABLE_SIZE_FACTOR,
     notes=(
         "images are scaled up to num_crops tiles of 144 tokens, and a view of all of it",
         "num_crops of preprocessor_config.json is the number of tiles at the most: 4 or 16",

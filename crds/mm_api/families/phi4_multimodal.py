@@ -208,7 +208,6 @@ PHI4_MULTIMODAL = replace(
         (*BYTES_TENSORS, "audio_samples_input", "audio_lengths_input"),
         "the checkpoint's chat template",
     ),
-    tiles_per_image=lambda vision: vision.max_tiles or 1,
     positions_per_tile=lambda vision: (vision.image_size // vision.patch_size) ** 2,
     rows_of_image=rows_of_image,
     audio_features=audio_features,

@@ -6,22 +6,14 @@ TensorRT-LLM has no engines of it: its vision builder knows `qwen2_vl` and no la
 """
 
 from mm_api.checkpoint.dimensions import Dimensions
-from mm_api.checkpoint.text import text_facts
+from mm_api.checkpoint.text import beside_tower
 from mm_api.checkpoint.values import JsonObject, Sizes, invalid, section
-from mm_api.checkpoint.vision import image_token
 from mm_api.families import qwen2_vl
 from mm_api.families.family import (
-    BYTES_TENSORS,
-    ENSEMBLE,
-    NO_ENGINES,
-    VARIABLE_SIZE_FACTOR,
     Decoder,
-    Embeddings,
     Family,
     ImageLayout,
-    Kind,
     PyTorchServing,
-    Serving,
 )
 from mm_api.families.llava_onevision import QWEN2_STYLE
 from mm_api.families.prompt import PromptStyle
@@ -52,10 +44,7 @@ def read(config: JsonObject, processor: JsonObject) -> Dimensions:
             " and its question"
         )
     vision = qwen2_vl.vision_facts(size, processor, tokens_per_second=size("tokens_per_second"))
-    where = "text_config" if text is not config else ""
-    tied = bool(text.get("tie_word_embeddings", config.get("tie_word_embeddings", False)))
-    facts = text_facts(text, where=where, tied_embeddings=tied)
-    return Dimensions(facts, vision, image_token_id=image_token(config))
+    return beside_tower(config, text, vision)
 
 
 QWEN2_5_VL = Family(
@@ -64,26 +53,17 @@ QWEN2_5_VL = Family(
     architectures=("Qwen2_5_VLForConditionalGeneration",),
     model_type="qwen2_5_vl",
     read=read,
-    kind=Kind.PROMPT_TABLE,
-    dtypes=("bfloat16", "float16"),
-    dtype_reason="the type of the published checkpoints",
     style=QWEN2_STYLE,
-    embeddings=Embeddings(),
-    recipe=NO_ENGINES,
     image_layout=ImageLayout.GRID,
     decoder=Decoder.BESIDE_TOWER,
     prompt=PromptStyle(qwen2_vl.WRAPPER, "<|image_pad|>", "<|video_pad|>", opening="<|im_start|>"),
-    serving=Serving(ENSEMBLE, BYTES_TENSORS, "the checkpoint's chat template"),
     features_per_image=qwen2_vl.features_per_image,
-    fixed_features=False,
     positions_per_tile=lambda _: qwen2_vl.MAX_HW_DIMS,
     pixels_side=qwen2_vl.pixels_side,
     extra_output_bytes=qwen2_vl.rotary_bytes,
     masked_vision=True,
     default_input_tokens=2048,  # as Qwen2-VL
-    default_output_tokens=1024,
     template_tokens=32,
-    pool_factor=VARIABLE_SIZE_FACTOR,
     pipeline_parallel=True,
     video_features=qwen2_vl.video_features,
     mixes_media=True,

@@ -3,22 +3,15 @@
 from math import isqrt
 
 from mm_api.checkpoint.dimensions import Dimensions
-from mm_api.checkpoint.text import text_facts
+from mm_api.checkpoint.text import beside_tower
 from mm_api.checkpoint.values import JsonObject, Sizes, invalid, section
-from mm_api.checkpoint.vision import image_token
 from mm_api.documents.model_facts import VisionFacts
 from mm_api.families.family import (
-    BYTES_TENSORS,
-    ENSEMBLE,
-    VARIABLE_SIZE_FACTOR,
     Decoder,
-    Embeddings,
     Family,
     ImageLayout,
-    Kind,
     PyTorchServing,
     Recipe,
-    Serving,
 )
 from mm_api.families.llava_onevision import QWEN2_STYLE
 from mm_api.families.prompt import IMAGES, TEXT, PromptStyle
@@ -108,10 +101,7 @@ def read(config: JsonObject, processor: JsonObject) -> Dimensions:
     text = section(config, "text_config") or config
     inside = int(size("embed_dim") * float(values.get("mlp_ratio", 4)))
     vision = vision_facts(size, processor, inside)
-    where = "text_config" if text is not config else ""
-    tied = bool(text.get("tie_word_embeddings", config.get("tie_word_embeddings", False)))
-    facts = text_facts(text, where=where, tied_embeddings=tied)
-    return Dimensions(facts, vision, image_token_id=image_token(config))
+    return beside_tower(config, text, vision)
 
 
 WRAPPER = (
@@ -131,11 +121,9 @@ QWEN2_VL = Family(
     architectures=("Qwen2VLForConditionalGeneration",),
     model_type="qwen2_vl",
     read=read,
-    kind=Kind.PROMPT_TABLE,
     dtypes=("float16", "bfloat16"),
     dtype_reason="upstream's engines are float16, whatever the checkpoint is stored in",
     style=QWEN2_STYLE,
-    embeddings=Embeddings(),
     recipe=Recipe(
         converter="qwen",
         build_flags=(("gemm_plugin", "{dtype}"), ("gpt_attention_plugin", "{dtype}")),
@@ -148,17 +136,13 @@ QWEN2_VL = Family(
     decoder=Decoder.BESIDE_TOWER,
     fused_passes=True,
     prompt=PromptStyle(WRAPPER, "<|image_pad|>", "<|video_pad|>", opening="<|im_start|>"),
-    serving=Serving(ENSEMBLE, BYTES_TENSORS, "the checkpoint's chat template"),
     features_per_image=features_per_image,
-    fixed_features=False,
     positions_per_tile=lambda _: MAX_HW_DIMS,
     pixels_side=pixels_side,
     extra_output_bytes=rotary_bytes,
     masked_vision=True,
     default_input_tokens=2048,  # upstream's documented engine: input 2048, sequence 3072
-    default_output_tokens=1024,
     template_tokens=32,
-    pool_factor=VARIABLE_SIZE_FACTOR,
     pipeline_parallel=True,
     max_images=1,
     max_images_reason="upstream's models serve one image per request",

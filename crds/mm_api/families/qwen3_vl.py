@@ -5,24 +5,16 @@ backend serves it since 1.2 (pull request 9060, "support Qwen3-VL dense model in
 """
 
 from mm_api.checkpoint.dimensions import Dimensions
-from mm_api.checkpoint.text import text_facts
+from mm_api.checkpoint.text import beside_tower
 from mm_api.checkpoint.values import JsonObject, Sizes, invalid, section
-from mm_api.checkpoint.vision import image_token
 from mm_api.documents.model_facts import VisionFacts
 from mm_api.families import qwen2_vl
 from mm_api.families.family import (
-    BYTES_TENSORS,
-    ENSEMBLE,
-    NO_ENGINES,
-    VARIABLE_SIZE_FACTOR,
     BlockStyle,
     Decoder,
-    Embeddings,
     Family,
     ImageLayout,
-    Kind,
     PyTorchServing,
-    Serving,
 )
 from mm_api.families.prompt import IMAGES, TEXT, Moments, PromptStyle
 
@@ -68,9 +60,7 @@ def read(config: JsonObject, processor: JsonObject) -> Dimensions:
             f"vision_config.deepstack_visual_indexes is {stacked!r}; expected a list of layers"
         )
     vision = qwen2_vl.vision_facts(size, processor, stacked_features=len(stacked))
-    tied = bool(text.get("tie_word_embeddings", config.get("tie_word_embeddings", False)))
-    facts = text_facts({"model_type": kind} | text, tied_embeddings=tied)
-    return Dimensions(facts, vision, image_token_id=image_token(config))
+    return beside_tower(config, {"model_type": kind} | text, vision)
 
 
 MOMENTS = Moments(
@@ -104,29 +94,20 @@ QWEN3_VL = Family(
     architectures=("Qwen3VLForConditionalGeneration",),
     model_type="qwen3_vl",
     read=read,
-    kind=Kind.PROMPT_TABLE,
-    dtypes=("bfloat16", "float16"),
-    dtype_reason="the type of the published checkpoints",
     style=BlockStyle(gated=True, head_norms=True),
-    embeddings=Embeddings(),
-    recipe=NO_ENGINES,
     image_layout=ImageLayout.GRID,
     interleaved_rotation=True,
     decoder=Decoder.BESIDE_TOWER,
     prompt=PromptStyle(
         WRAPPER, "<|image_pad|>", "<|video_pad|>", moments=MOMENTS, opening="<|im_start|>"
     ),
-    serving=Serving(ENSEMBLE, BYTES_TENSORS, "the checkpoint's chat template"),
     features_per_image=qwen2_vl.features_per_image,
-    fixed_features=False,
     positions_per_tile=lambda _: qwen2_vl.MAX_HW_DIMS,
     pixels_side=qwen2_vl.pixels_side,
     extra_output_bytes=qwen2_vl.rotary_bytes,
     masked_vision=True,
     default_input_tokens=2048,  # as Qwen2-VL
-    default_output_tokens=1024,
     template_tokens=32,
-    pool_factor=VARIABLE_SIZE_FACTOR,
     pipeline_parallel=True,
     video_features=video_features,
     mixes_media=True,

@@ -103,6 +103,7 @@ T5 = Family(
     default_input_tokens=1,
     default_output_tokens=200,  # upstream's documented decoder: max_seq_len 201
     template_tokens=0,
+    fixed_features=True,
     pool_factor=FIXED_SIZE_FACTOR,
     max_images=0,
     max_images_reason="the family reads text only",

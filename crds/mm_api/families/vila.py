@@ -10,14 +10,12 @@ from mm_api.families.family import (
     FIXED_SIZE_FACTOR,
     IMAGE_TENSORS,
     Decoder,
-    Embeddings,
     Family,
-    Kind,
     Recipe,
     Serving,
     Tokenizer,
 )
-from mm_api.families.llava import LLAMA_QUANTIZATIONS, LLAMA_STYLE
+from mm_api.families.llava import LLAMA_QUANTIZATIONS
 from mm_api.families.prompt import IMAGES, TEXT, PromptStyle
 
 TILING = ("dynamic", "dynamic_s2")
@@ -115,11 +113,8 @@ VILA = Family(
     model_type=None,  # llava_llama and more: its layout identifies it
     recognised=lambda config: is_in_parts(config) and not tiles_images(config),
     read=read,
-    kind=Kind.PROMPT_TABLE,
     dtypes=("float16", "bfloat16"),
     dtype_reason="upstream's engines are float16, whatever the checkpoint is stored in",
-    style=LLAMA_STYLE,
-    embeddings=Embeddings(),
     recipe=Recipe(
         converter="llama",
         build_flags=(("gemm_plugin", "{dtype}"),),
@@ -137,6 +132,7 @@ VILA = Family(
     default_input_tokens=2048,
     default_output_tokens=512,
     template_tokens=64,  # the chat's first sentence, about 40 tokens, and its roles
+    fixed_features=True,
     pool_factor=FIXED_SIZE_FACTOR,
     pipeline_parallel=True,
     quantizations=LLAMA_QUANTIZATIONS,

@@ -94,7 +94,7 @@ WHISPER = replace(
             ("bert_attention_plugin", "{dtype}"),
         ),
     ),
-    serving=Serving(("whisper_bls", "tensorrt_llm"), ("WAV", "TEXT_PREFIX")),
+    serving=Serving(("whisper_bls", "tensorrt_llm"), ("WAV", "TEXT_PREFIX"), ""),
     default_input_tokens=14,
     default_output_tokens=100,  # upstream's documented decoder: max_seq_len 114
     default_encoder_tokens=MEL_FRAMES,

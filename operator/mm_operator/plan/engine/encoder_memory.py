@@ -4,6 +4,9 @@ from mm_api.documents.model_facts import ModelFacts
 from mm_api.families.family import Family
 from mm_operator.plan.engine.weights import text_parameters
 
+_NUMBER_BYTES = 2
+"""Of a weight or an activation."""
+
 _ACTIVATION_COPIES = 8
 """Activations of a running block: its input, three projections, four times the width inside.
 Attention is taken as fused, so scores are never stored."""
@@ -11,7 +14,7 @@ Attention is taken as fused, so scores are never stored."""
 
 def vision_engine_bytes(facts: ModelFacts, family: Family) -> int:
     """Return the bytes of tower and projector."""
-    return vision_parameters(facts, family) * family.vision_dtype_bytes
+    return vision_parameters(facts, family) * _NUMBER_BYTES
 
 
 def vision_parameters(facts: ModelFacts, family: Family) -> int:
@@ -36,4 +39,4 @@ def vision_activation_bytes(facts: ModelFacts, family: Family, batch: int) -> in
     if family.masked_vision:
         one_sequence = vision.merge_size is not None
         mask = (batch * positions) ** 2 if one_sequence else batch * positions**2
-    return (blocks + mask) * family.vision_dtype_bytes
+    return (blocks + mask) * _NUMBER_BYTES
