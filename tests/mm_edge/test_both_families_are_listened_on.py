@@ -12,7 +12,7 @@ from mm_edge.connection import ConnectionLimits
 from mm_edge.listening import listening_sockets
 from mm_edge.server import edge_server
 
-SECONDS = 10
+SECONDS = 60
 EVERYWHERE = "0.0.0.0"  # noqa: S104
 
 

@@ -9,7 +9,7 @@ import uvloop
 
 from mm_edge.joined_writes import JoinedWrites
 
-SECONDS = 10
+SECONDS = 60
 
 LOOPS = pytest.mark.parametrize(
     "make", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["router's", "gateway's"]

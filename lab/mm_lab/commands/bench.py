@@ -32,7 +32,7 @@ HELP = "load an OpenAI endpoint with texts and images; report latencies, goodput
 WELL, FAILED = 0, 1
 
 TOKEN_VARIABLE = "MM_LAB_TOKEN"  # noqa: S105  # the variable's name
-LIST_SECONDS = 10.0
+LIST_SECONDS = 30.0
 PROGRESS_SECONDS = 5.0
 LINE_SECONDS = 0.5
 """On a terminal one line is rewritten this often."""

@@ -97,7 +97,7 @@ def test_commands_parse(name: str) -> None:
                 input=one.text,
                 capture_output=True,
                 text=True,
-                timeout=10,
+                timeout=60,
                 check=False,
             )
             assert done.stderr == "", one.text

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from typing import Any
 
 import pytest
@@ -23,9 +23,17 @@ from mm_operator.scaling.rivals import Rivals
 from mm_operator.scaling.scaler import Scaler
 from mm_operator.scaling.trust import trust
 from support.model_documents import document
+from support.turns import counted_turns
 
 MADE = "2026-01-01T00:00:00Z"
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let servers that answer have time to."""
+    monkeypatch.setattr(Prometheus.__init__, "__defaults__", (3600.0, time.monotonic))
+    monkeypatch.setattr(scaler_module, "_TENANT_SECONDS", 60.0)
 
 
 class NoOtherReader:
@@ -170,10 +178,16 @@ async def test_an_unforeseen_answer_is_its_own_matter(
 async def test_who_never_ends_an_answer_delays_no_tick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Four addresses that drip take four time-outs; the tick grants them less, and all decide."""
     monkeypatch.setattr(endpoints_module, "why_not_queried", lambda *_: "")  # loopback, for a test
-    monkeypatch.setattr(Prometheus.__init__, "__defaults__", (3600.0, time.monotonic))
-    monkeypatch.setattr(scaler_module, "_TENANT_SECONDS", 1.0)
-    async with serving(drip) as bad, serving(idle) as good, asyncio.timeout(60):
-        found = await reported(model("odd", bad), model("well", good), listed=())
+    read = Scaler._read
+    async with serving(drip) as bad, serving(idle) as good:
+        with ExitStack() as then:
+
+            async def noted(*request: Any) -> None:
+                await read(*request)
+                then.enter_context(counted_turns())  # the other one has a minute of turns
+
+            monkeypatch.setattr(Scaler, "_read", noted)
+            found = await reported(model("odd", bad), model("well", good), listed=())
 
     assert found["well"][0] is True
     assert found["odd"][0] is False

@@ -19,6 +19,7 @@ from mm_operator.servers import rounds
 from mm_operator.servers.rounds import Servers
 from support.eventually import eventually_async
 from support.model_documents import document
+from support.turns import counted_turns
 
 WELL, BAD = Key("well", "llava"), Key("bad", "llava")
 HERE, THERE = "127.0.0.1", "127.0.0.2"
@@ -124,13 +125,6 @@ def servers_of(port: int, pods: dict[Key, list[str]], woken: list[Key]) -> Serve
     return Servers(models=models, cache=cache, wake=woken.append, interval_seconds=1, port=port)
 
 
-@pytest.fixture
-def bounded_requests(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a request have five seconds: enough for one that is answered, beside any neighbour."""
-    monkeypatch.setattr(rounds, "_SECONDS", 5.0)
-
-
-@pytest.mark.usefixtures("bounded_requests")
 @pytest.mark.parametrize(
     "bad",
     [
@@ -145,7 +139,7 @@ async def test_a_round_ends_and_the_others_are_known(bad: Speaks) -> None:
     woken: list[Key] = []
     async with speaking({HERE: in_trouble, THERE: bad}) as port, rounds.session() as session:
         servers = servers_of(port, {BAD: [THERE], WELL: [HERE]}, woken)
-        async with asyncio.timeout(30):
+        with counted_turns():
             await servers.go_round(session)
 
     assert woken == [WELL]
@@ -170,14 +164,12 @@ async def test_a_namespace_full_of_such_pods_delays_no_other_model(
     assert woken == [WELL]
 
 
-@pytest.mark.usefixtures("bounded_requests")
 async def test_a_namespace_has_one_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     """However many pods of a namespace drip, its part of the round ends, and with it the round."""
-    monkeypatch.setattr(rounds, "_NAMESPACE_SECONDS", 0.5)
     monkeypatch.setattr(rounds, "_SECONDS", 3600.0)
     async with speaking({THERE: drip_headers}) as port, rounds.session() as session:
         servers = servers_of(port, {BAD: [THERE] * 20}, [])
-        async with asyncio.timeout(30):
+        with counted_turns():
             await servers.go_round(session)
 
     assert servers.notable(BAD) == ()

@@ -114,8 +114,9 @@ class Fleet:
 
 
 @pytest.fixture
-def fleet() -> Iterator[Fleet]:
-    """A model without pods."""
+def fleet(monkeypatch: pytest.MonkeyPatch) -> Iterator[Fleet]:
+    """A model without pods; each server that there is has time to answer."""
+    monkeypatch.setattr(rounds, "_SECONDS", 60.0)
     with ExitStack() as stack:
         yield Fleet(stack)
 

@@ -11,7 +11,7 @@ from support.model_configs import FOLDERS, VERSIONS, planned, versions_of
 from support.trtllm_sites import write_model
 from support.trtllm_tools.install import Tools, install
 
-DEADLINE_SECONDS = 30
+DEADLINE_SECONDS = 60
 
 
 @pytest.fixture(scope="module")

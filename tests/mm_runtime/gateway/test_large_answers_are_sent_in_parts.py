@@ -9,6 +9,7 @@ import pytest
 from mm_edge.body import ClientGoneError
 from mm_runtime.gateway.http import reply as module
 from mm_runtime.gateway.http.reply import Reply
+from support.turns import counted_turns
 
 ANSWER = bytes(range(256)) * 4096
 """A mebibyte: scores of a prompt of some thousand tokens."""
@@ -35,11 +36,15 @@ def replying(client: Client) -> Reply:
     return Reply(client.send, dict, lambda: None)
 
 
-async def test_a_slow_client_gets_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slow_client_gets_all_of_it() -> None:
     """In parts of which each has its time, and one end."""
-    monkeypatch.setattr(module, "_STALLED_SECONDS", 0.5)
-    client = Client(seconds=0.05)  # times 16
-    await replying(client).send_encoded(200, ANSWER)
+    client = Client(seconds=module._STALLED_SECONDS / 2)  # times 16
+
+    async def send() -> None:
+        with counted_turns():
+            await replying(client).send_encoded(200, ANSWER)
+
+    asyncio.run(send())
     assert b"".join(client.parts) == ANSWER
     assert max(map(len, client.parts)) <= 64 * 1024
     assert client.ended == 1
@@ -47,7 +52,7 @@ async def test_a_slow_client_gets_all_of_it(monkeypatch: pytest.MonkeyPatch) -> 
 
 async def test_comments_are_not_within_an_event(monkeypatch: pytest.MonkeyPatch) -> None:
     """One that is due while an event is sent comes after it."""
-    monkeypatch.setattr(module, "_STALLED_SECONDS", 5)
+    monkeypatch.setattr(module, "_STALLED_SECONDS", 60)
     client = Client(seconds=0.01)
     reply = replying(client)
     async with reply.kept_alive(every_seconds=0.02):

@@ -75,7 +75,5 @@ async def test_nothing_of_it_stays(tmp_path: Path, kind: str) -> None:
         statuses = {(await say(running.port, request)).status}
         before, _ = tracemalloc.get_traced_memory()
         statuses |= {(await say(running.port, request)).status for _ in range(REQUESTS)}
-        await eventually_async(
-            lambda: tracemalloc.get_traced_memory()[0] - before < SIZE, seconds=5
-        )
+        await eventually_async(lambda: tracemalloc.get_traced_memory()[0] - before < SIZE)
     assert statuses <= {400, 404}

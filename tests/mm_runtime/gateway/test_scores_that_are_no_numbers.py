@@ -86,7 +86,7 @@ async def test_events_of_trtllm_serve(number: float | None) -> None:
         likeliest=0,
     )
     async with serve_local(answer) as server:
-        engine = TrtllmServeEngine(f"127.0.0.1:{server.port}", "model", request_seconds=10)
+        engine = TrtllmServeEngine(f"127.0.0.1:{server.port}", "model", request_seconds=60)
         with pytest.raises(EngineFailedError, match="failed on this request"):
             [event async for event in engine.generate(request)]
         await engine.close()

@@ -179,7 +179,7 @@ def certificate(tmp_path: Path) -> tuple[Path, Path]:
         [*request.split(), *subject.split(), "-keyout", str(key), "-out", str(certificate)],
         check=True,
         capture_output=True,
-        timeout=30,
+        timeout=60,
     )
     return certificate, key
 

@@ -63,7 +63,7 @@ def test_changes_are_written_while_the_process_lives() -> None:
     counter = Counter(page, changes)
     for total in (1, 2, 3):
         counter.increment(1)
-        eventually(lambda total=total: sum(page.written) == total, seconds=30)
+        eventually(lambda total=total: sum(page.written) == total)
 
     changes.close()
 
