@@ -65,7 +65,7 @@ def _is_passed_by(served: Served, host: ImageHost) -> bool:
     def wait_for_the_image() -> None:
         with (
             Ensemble(served.grpc_url) as client,
-            pytest.raises(EnsembleError, match="not fetched within 3 seconds"),
+            pytest.raises(EnsembleError, match="not fetched within 10 seconds"),
         ):
             client.query(QUESTION, image_url_input=host.url("hang"))
         refused.set()

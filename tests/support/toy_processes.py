@@ -5,7 +5,8 @@
     python -m support.toy_processes limited FOLDER ADDRESS...
 
 Each prints its port when it listens. A gateway answers from a script, writes the prompt of each
-request to its log before the first token, and waits between tokens. A `limited` router has the
+request to its log before the first token, and waits between tokens, after the first one as long as
+there is a file beside its log that ends in `.hold`. A `limited` router has the
 tokens and limits of FOLDER, waits a minute for the router that counts a key, and prints the port at
 which it takes claims, too, which is its name; then it reads the routers that are ready from its
 standard input, a JSON object of names and addresses a line, and acknowledges each by a line.
@@ -59,6 +60,8 @@ class SlowEngine(ScriptedEngine):
         async for piece in super().generate(request):
             yield piece
             await asyncio.sleep(TOKEN_SECONDS)
+            while self._log.with_suffix(".hold").exists():  # noqa: ASYNC110 - another process ends it
+                await asyncio.sleep(TOKEN_SECONDS)
 
 
 @dataclass(frozen=True)

@@ -136,12 +136,18 @@ def test_drain_waits_for_the_gateway_and_for_what_is_in_flight(
 
 def test_stop_during_start_needs_no_drain(random_engine: EngineFiles) -> None:
     """SIGTERM while models load ends the server at once: nothing can be in flight yet."""
-    with start_serving(random_engine.manifest, random_engine.serving) as served:
+    assert any(_is_stopped_while_it_loads(random_engine) for _ in range(5))
+
+
+def _is_stopped_while_it_loads(engine: EngineFiles) -> bool:
+    """Stop one; say whether it was not ready before, as on a machine that is busy elsewhere."""
+    with start_serving(engine.manifest, engine.serving) as served:
         _wait_for_log(served, "verified")
         served.terminate()
         assert served.wait() == 0
-        assert "draining" not in served.log
         assert regions(served) == []
+        assert ("draining" in served.log) <= ("ready after" in served.log)
+        return "draining" not in served.log
 
 
 def kill_server(served: Served) -> None:
