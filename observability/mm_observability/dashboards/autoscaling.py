@@ -1,6 +1,6 @@
 """Autoscaling: why are there as many replicas as there are?"""
 
-from mm_observability.dashboards.dashboard import FULL, HALF, Dashboard, Panel, Query, Row
+from mm_observability.dashboards.dashboard import FULL, HALF, THIRD, Dashboard, Panel, Query, Row
 from mm_observability.dashboards.shared import BOUNDS, WHO, within_bounds
 from mm_observability.queries import autoscaling, latency
 from mm_observability.queries.select import CHOSEN
@@ -29,7 +29,6 @@ def _objectives() -> Row:
                     Query(latency.wanted_share(CHOSEN), f"{WHO} {{{{objective}}}} objective"),
                 ),
                 "percentunit",
-                width=HALF,
                 dashed=".* objective",
                 most=1,
                 runbook="MultimodalLatencyBudgetBurnsFast",
@@ -39,7 +38,6 @@ def _objectives() -> Row:
                 "What the autoscaler read at its last tick.",
                 (Query(autoscaling.attainment(CHOSEN), f"{WHO} {{{{objective}}}}"),),
                 "percentunit",
-                width=HALF,
                 most=1,
             ),
         ),
@@ -58,7 +56,6 @@ def _decisions() -> Row:
                     Query(autoscaling.applied(CHOSEN), f"{WHO} requested"),
                     *within_bounds(),
                 ),
-                "none",
                 width=HALF,
                 dashed=BOUNDS,
                 runbook="MultimodalAtMaxAndSlow",
@@ -75,13 +72,11 @@ def _decisions() -> Row:
                 "Changes",
                 "Changes of the last hour by direction.",
                 (Query(autoscaling.changes(CHOSEN), f"{WHO} {{{{direction}}}}"),),
-                "none",
             ),
             Panel(
                 "Reversals",
                 "Changes of the last hour that undid the one before: every one is a waste.",
                 (Query(autoscaling.reversals(CHOSEN), WHO),),
-                "none",
                 runbook="MultimodalReplicasFlap",
             ),
             Panel(
@@ -92,6 +87,7 @@ def _decisions() -> Row:
                 runbook="MultimodalColdStartSlow",
             ),
         ),
+        width=THIRD,
     )
 
 
@@ -111,7 +107,6 @@ def _loop() -> Row:
                 "Grows while Prometheus gives nothing; replicas are held meanwhile.",
                 (Query(autoscaling.decision_age(CHOSEN), WHO),),
                 "s",
-                width=HALF,
                 runbook="MultimodalAutoscalerBlind",
             ),
             Panel(
@@ -122,7 +117,6 @@ def _loop() -> Row:
                     for share in (0.5, 0.99)
                 ),
                 "s",
-                width=HALF,
             ),
         ),
     )

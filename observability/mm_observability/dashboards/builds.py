@@ -1,7 +1,6 @@
 """Builds: which run, how long each step takes, what fails, what is spared."""
 
 from mm_observability.dashboards.dashboard import (
-    HALF,
     NONE_IS_GOOD,
     QUARTER,
     Dashboard,
@@ -33,39 +32,33 @@ def _now() -> Row:
                 "Models being built",
                 "Models whose engine is being built, or waits to be.",
                 (Query(f"count({models.building(CHOSEN)}) or vector(0)"),),
-                "none",
-                "stat",
-                QUARTER,
+                kind="stat",
                 runbook="MultimodalBuildStuck",
             ),
             Panel(
                 "Models whose build failed",
                 "Their condition EngineBuilt says why.",
                 (Query(f"count({models.build_failed(CHOSEN)}) or vector(0)"),),
-                "none",
-                "stat",
-                QUARTER,
-                NONE_IS_GOOD,
+                kind="stat",
+                steps=NONE_IS_GOOD,
                 runbook="MultimodalBuildFailed",
             ),
             Panel(
                 "Waiters",
                 "Models that wait for another one's build of the same engine.",
                 (Query(builds.waiting()),),
-                "none",
-                "stat",
-                QUARTER,
+                kind="stat",
             ),
             Panel(
                 "Engines that needed no build",
                 "Share of reuses among reuses and builds of the shown time.",
                 (Query(builds.reused_share()),),
                 "percentunit",
-                "stat",
-                QUARTER,
+                kind="stat",
                 most=1,
             ),
         ),
+        width=QUARTER,
     )
 
 
@@ -81,7 +74,6 @@ def _durations() -> Row:
                     Query(builds.step_seconds(0.95), "{{step}} p95"),
                 ),
                 "s",
-                width=HALF,
                 runbook="MultimodalBuildStuck",
             ),
             Panel(
@@ -92,7 +84,6 @@ def _durations() -> Row:
                     Query(builds.build_seconds(0.95), "{{outcome}} p95"),
                 ),
                 "s",
-                width=HALF,
             ),
         ),
     )
@@ -106,16 +97,12 @@ def _outcomes() -> Row:
                 "Ended builds",
                 "Builds that ended, by outcome.",
                 (Query(builds.ended(window=_HOUR), "{{outcome}}"),),
-                "none",
-                width=QUARTER,
                 stacked=True,
             ),
             Panel(
                 "Failed builds",
                 "By step and reason.",
                 (Query(builds.failures(window=_HOUR), "{{step}} {{reason}}"),),
-                "none",
-                width=QUARTER,
                 stacked=True,
                 runbook="MultimodalBuildFailed",
             ),
@@ -123,8 +110,6 @@ def _outcomes() -> Row:
                 "Reused engines",
                 "Models that took an engine that was there, by where it came from.",
                 (Query(builds.reuses(window=_HOUR), "{{origin}}"),),
-                "none",
-                width=QUARTER,
                 stacked=True,
             ),
             Panel(
@@ -132,7 +117,7 @@ def _outcomes() -> Row:
                 "Size of the engines that were built.",
                 (Query(builds.bytes_built(window=_HOUR), "bytes"),),
                 "bytes",
-                width=QUARTER,
             ),
         ),
+        width=QUARTER,
     )

@@ -31,9 +31,10 @@ class Panel:
     title: str
     description: str
     queries: tuple[Query, ...]
-    unit: str
+    unit: str = "none"
     kind: Kind = "timeseries"
-    width: int = THIRD
+    width: int | None = None
+    """None: the row's."""
     steps: tuple[Step, ...] = ()
     dashed: str = ""
     """Regular expression of the series that are targets or bounds, drawn as dashed lines."""
@@ -50,6 +51,8 @@ class Row:
 
     title: str
     panels: tuple[Panel, ...]
+    width: int = HALF
+    """Of its panels that name none."""
 
 
 @dataclass(frozen=True, slots=True)

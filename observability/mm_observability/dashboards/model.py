@@ -4,6 +4,7 @@ from mm_observability.dashboards.dashboard import (
     FULL_IS_BAD,
     HALF,
     NONE_IS_GOOD,
+    THIRD,
     Dashboard,
     Panel,
     Query,
@@ -82,13 +83,14 @@ def _tokens() -> Row:
                     Query(traffic.running(CHOSEN), f"{WHO} running"),
                     Query(traffic.waiting(CHOSEN), f"{WHO} waiting"),
                 ),
-                "none",
+                width=THIRD,
             ),
             Panel(
                 "Requests sent away",
                 "Refused requests per second by reason.",
                 (Query(traffic.rejected(CHOSEN), f"{WHO} {{{{reason}}}}"),),
                 "reqps",
+                width=THIRD,
                 runbook="MultimodalRequestsRejected",
             ),
             Panel(
@@ -100,7 +102,6 @@ def _tokens() -> Row:
                     Query(traffic.output_tokens(CHOSEN), f"{WHO} answers"),
                 ),
                 "tokens/s",
-                width=HALF,
                 stacked=True,
             ),
             Panel(
@@ -108,14 +109,12 @@ def _tokens() -> Row:
                 "Accepted images per second.",
                 (Query(traffic.images(CHOSEN), WHO),),
                 "images/s",
-                width=HALF,
             ),
             Panel(
                 "Tokens by key",
                 "Tokens of prompts and answers per second, by the name of the client's token.",
                 (Query(traffic.key_tokens(CHOSEN), f"{WHO} {{{{key}}}}"),),
                 "tokens/s",
-                width=HALF,
                 stacked=True,
             ),
             Panel(
@@ -126,7 +125,6 @@ def _tokens() -> Row:
                     Query(traffic.key_rejected(CHOSEN), f"{WHO} {{{{key}}}} {{{{reason}}}}"),
                 ),
                 "reqps",
-                width=HALF,
             ),
         ),
     )
@@ -140,14 +138,12 @@ def _engine() -> Row:
                 "Requests of the language model",
                 "Active and waiting requests and the limit of the engine.",
                 (Query(server.engine_requests(CHOSEN), f"{WHO} {{{{request_type}}}}"),),
-                "none",
                 dashed=".* max",
             ),
             Panel(
                 "Batch",
                 "Mean number of inferences in one execution of each Triton model.",
                 (Query(server.batch_size(CHOSEN), _PART),),
-                "none",
             ),
             Panel(
                 "Time of one inference",
@@ -205,7 +201,6 @@ def _engine() -> Row:
                 "Requests encoded together",
                 "Mean number of requests whose images one run of an encoder took.",
                 (Query(server.encoded_together(CHOSEN), WHO),),
-                "none",
             ),
             Panel(
                 "Requests decoded together",
@@ -215,7 +210,6 @@ def _engine() -> Row:
                     Query(server.mean_decoded_together(CHOSEN), f"{WHO} mean"),
                     Query(server.decoded_together(0.95, CHOSEN), f"{WHO} 95 %"),
                 ),
-                "none",
             ),
             Panel(
                 "Pools",
@@ -236,12 +230,12 @@ def _engine() -> Row:
                 "Servers of the running pods that found a pool full: CUDA memory fails requests, "
                 "pinned memory slows copies. Each server says it once in its life.",
                 (Query(server.full_pools(CHOSEN), f"{WHO} {{{{pool}}}}"),),
-                "none",
                 width=HALF,
                 steps=NONE_IS_GOOD,
                 runbook="MultimodalPoolFull",
             ),
         ),
+        width=THIRD,
     )
 
 
@@ -256,8 +250,6 @@ def _replicas() -> Row:
                     Query(models.replicas("desired", CHOSEN), f"{WHO} wanted"),
                     *within_bounds(),
                 ),
-                "none",
-                width=HALF,
                 dashed=BOUNDS,
                 runbook="MultimodalAtMaxAndSlow",
             ),
@@ -268,9 +260,7 @@ def _replicas() -> Row:
                     Query(models.holds(kind, CHOSEN), f"{WHO} {kind}")
                     for kind in ("Ready", "EngineBuilt", "RollingOut", "Degraded")
                 ),
-                "none",
-                "state",
-                HALF,
+                kind="state",
                 runbook="MultimodalModelUnavailable",
             ),
         ),

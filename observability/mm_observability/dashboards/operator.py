@@ -5,6 +5,7 @@ from mm_observability.dashboards.dashboard import (
     HALF,
     QUARTER,
     SOME_IS_GOOD,
+    THIRD,
     Dashboard,
     Panel,
     Query,
@@ -32,19 +33,15 @@ def _counts() -> Row:
                 "Leaders",
                 "Exactly one replica writes.",
                 (Query(operator.leaders()),),
-                "none",
-                "stat",
-                QUARTER,
-                SOME_IS_GOOD,
+                kind="stat",
+                steps=SOME_IS_GOOD,
                 runbook="MultimodalOperatorNoLeader",
             ),
             Panel(
                 "Keys that wait",
                 "Models that wait for a reconcile.",
                 (Query(operator.queue_depth()),),
-                "none",
-                "stat",
-                QUARTER,
+                kind="stat",
                 runbook="MultimodalOperatorFallsBehind",
             ),
             Panel(
@@ -52,20 +49,18 @@ def _counts() -> Row:
                 "Share of reconciles that ended with an error.",
                 (Query(operator.failed_share()),),
                 "percentunit",
-                "stat",
-                QUARTER,
-                FEW_IS_GOOD,
+                kind="stat",
+                steps=FEW_IS_GOOD,
                 runbook="MultimodalOperatorReconcileErrors",
             ),
             Panel(
                 "Leader over time",
                 "1 for the pod that leads: a change is a hand-over or a fail-over.",
                 (Query(operator.leader_pods(), "{{pod}}"),),
-                "none",
-                "state",
-                QUARTER,
+                kind="state",
             ),
         ),
+        width=QUARTER,
     )
 
 
@@ -113,6 +108,7 @@ def _work() -> Row:
                 runbook="MultimodalOperatorReconcileErrors",
             ),
         ),
+        width=THIRD,
     )
 
 
@@ -125,7 +121,6 @@ def _cost() -> Row:
                 "99 % of what is due comes no later than this; aimed at: 50 ms.",
                 (Query(operator.loop_lag_seconds(0.99), "{{pod}}"),),
                 "s",
-                width=HALF,
                 runbook="MultimodalOperatorLoopStalls",
             ),
             Panel(
@@ -133,7 +128,6 @@ def _cost() -> Row:
                 "Share of the time for which one coroutine holds up all the others.",
                 (Query(operator.loop_stalled_share()),),
                 "percentunit",
-                width=HALF,
                 runbook="MultimodalOperatorLoopStalls",
             ),
             Panel(
@@ -141,14 +135,11 @@ def _cost() -> Row:
                 "Resident memory of each replica.",
                 (Query(operator.memory_bytes(), "{{pod}}"),),
                 "bytes",
-                width=HALF,
             ),
             Panel(
                 "Processor",
                 "Cores that each replica uses.",
                 (Query(operator.cpu_cores(), "{{pod}}"),),
-                "none",
-                width=HALF,
             ),
         ),
     )

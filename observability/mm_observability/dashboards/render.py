@@ -64,14 +64,14 @@ def _dashboard(definition: Dashboard) -> builders.Dashboard:
     for row in definition.rows:
         built.with_row(builders.Row(row.title))
         for panel in row.panels:
-            built.with_panel(_panel(panel))
+            built.with_panel(_panel(panel, row.width))
     return built
 
 
-def _panel(panel: Panel) -> _Builder:
+def _panel(panel: Panel, width: int) -> _Builder:
     built = _of_kind(panel)
     built.title(panel.title).description(panel.description).datasource(DATASOURCE)
-    built.span(panel.width).height(STAT_HEIGHT if panel.kind == "stat" else HEIGHT)
+    built.span(panel.width or width).height(STAT_HEIGHT if panel.kind == "stat" else HEIGHT)
     built.unit(panel.unit).no_value("no data")
     if panel.least is not None:
         built.min(panel.least)

@@ -43,7 +43,6 @@ def _requests() -> Row:
                 "Share of requests that ended with 500 or above, lost replicas among them.",
                 (Query(router.failed_share(), _MODEL),),
                 "percentunit",
-                width=QUARTER,
                 steps=FEW_IS_GOOD,
                 runbook="MultimodalRouterRequestsFail",
             ),
@@ -51,8 +50,6 @@ def _requests() -> Row:
                 "Requests under way",
                 "Requests that replicas answer now.",
                 (Query(router.outstanding(), _MODEL),),
-                "none",
-                width=QUARTER,
             ),
             Panel(
                 "First byte",
@@ -62,15 +59,12 @@ def _requests() -> Row:
                     Query(router.first_byte(0.95), f"{_MODEL} p95"),
                 ),
                 "s",
-                width=QUARTER,
             ),
             Panel(
                 "Work under way",
                 "Estimated tokens of the requests that replicas answer now: prompts until the "
                 "first token, images, answers.",
                 (Query(router.outstanding_tokens(), _MODEL),),
-                "none",
-                width=QUARTER,
             ),
             Panel(
                 "Met a replica that may know them",
@@ -78,7 +72,6 @@ def _requests() -> Row:
                 "image, or the beginning of the conversation.",
                 (Query(router.affinity_share(), _MODEL),),
                 "percentunit",
-                width=QUARTER,
             ),
             Panel(
                 "Why replicas were chosen",
@@ -86,7 +79,6 @@ def _requests() -> Row:
                 "key).",
                 (Query(router.placements(), "{{by}}"),),
                 "ops",
-                width=QUARTER,
                 stacked=True,
             ),
             Panel(
@@ -99,6 +91,7 @@ def _requests() -> Row:
                 stacked=True,
             ),
         ),
+        width=QUARTER,
     )
 
 
@@ -110,15 +103,12 @@ def _replicas() -> Row:
                 "Ready replicas",
                 "As the router sees them that sees the fewest.",
                 (Query(router.replicas(), _MODEL),),
-                "none",
-                width=QUARTER,
             ),
             Panel(
                 "Replicas left alone",
                 "Share of a model's replicas that get no requests for a while.",
                 (Query(router.ejected_share(), _MODEL),),
                 "percentunit",
-                width=QUARTER,
                 steps=FEW_IS_GOOD,
                 runbook="MultimodalRouterReplicasEjected",
             ),
@@ -127,16 +117,15 @@ def _replicas() -> Row:
                 "Replicas per second that could not be reached, broke off, or failed.",
                 (Query(router.ejections(), f"{_MODEL} {{{{reason}}}}"),),
                 "ops",
-                width=QUARTER,
             ),
             Panel(
                 "Second attempts",
                 "Requests per second that another replica got, before their first byte.",
                 (Query(router.retries(), f"{_MODEL} {{{{reason}}}}"),),
                 "ops",
-                width=QUARTER,
             ),
         ),
+        width=QUARTER,
     )
 
 
@@ -150,14 +139,12 @@ def _keys() -> Row:
                 "(a minute's), key_concurrent (at one time), key_tokens (a minute's).",
                 (Query(router.key_rejected(), "{{key}} {{reason}}"),),
                 "reqps",
-                width=QUARTER,
             ),
             Panel(
                 "Tokens by key",
                 "Tokens per second of keys whose tokens are limited: prompts and answers.",
                 (Query(router.key_tokens(), "{{key}}"),),
                 "ops",
-                width=QUARTER,
             ),
             Panel(
                 "Who counted requests of keys",
@@ -165,7 +152,6 @@ def _keys() -> Row:
                 "key), alone (that one did not answer).",
                 (Query(router.key_requests(), "{{key}} {{by}}"),),
                 "reqps",
-                width=QUARTER,
                 stacked=True,
             ),
             Panel(
@@ -174,8 +160,8 @@ def _keys() -> Row:
                 "because the router that counts the key did not answer.",
                 (Query(router.key_alone_share(), "{{key}}"),),
                 "percentunit",
-                width=QUARTER,
                 steps=FEW_IS_GOOD,
             ),
         ),
+        width=QUARTER,
     )

@@ -1,6 +1,6 @@
 """The row of Model about its pods' servers: what was planned for them, what they keep and lose."""
 
-from mm_observability.dashboards.dashboard import HALF, NONE_IS_GOOD, QUARTER, Panel, Query, Row
+from mm_observability.dashboards.dashboard import NONE_IS_GOOD, QUARTER, THIRD, Panel, Query, Row
 from mm_observability.dashboards.shared import WHO
 from mm_observability.queries import server
 from mm_observability.queries.select import CHOSEN
@@ -17,7 +17,6 @@ def servers() -> Row:
                 "being encoded already. Empty where spec.vision.featureCacheBytes is 0.",
                 (Query(server.cache_lookups(CHOSEN), f"{WHO} {{{{result}}}}"),),
                 "ops",
-                width=HALF,
                 stacked=True,
             ),
             Panel(
@@ -42,7 +41,6 @@ def servers() -> Row:
                 "and on backends other than Reference.",
                 (Query(server.reused_tokens(CHOSEN), f"{WHO} {{{{result}}}}"),),
                 "ops",
-                width=HALF,
                 stacked=True,
             ),
             Panel(
@@ -64,14 +62,14 @@ def servers() -> Row:
                 "In hand before the language model",
                 "Requests that preprocessing or an encoder has taken up and not answered.",
                 (Query(server.executing(CHOSEN), f"{WHO} {{{{stage}}}}"),),
-                "none",
+                width=THIRD,
             ),
             Panel(
                 "Servers started again",
                 "Servers that died and were started again in their pod, within one step of this "
                 "panel; the third death in five minutes ends the pod.",
                 (Query(server.restarts(CHOSEN), WHO),),
-                "none",
+                width=THIRD,
                 steps=NONE_IS_GOOD,
             ),
             Panel(
@@ -79,7 +77,7 @@ def servers() -> Row:
                 "Pods by how encoder and language model share a GPU: time-slices where MPS was "
                 "planned double the time of a token beside images.",
                 (Query(server.gpu_sharing(CHOSEN), f"{WHO} {{{{mode}}}}"),),
-                "none",
+                width=THIRD,
             ),
             Panel(
                 "Planned pools",
@@ -87,7 +85,6 @@ def servers() -> Row:
                 "limit would need more.",
                 (Query(server.planned_pools(CHOSEN), f"{WHO} {{{{pool}}}}"),),
                 "bytes",
-                width=HALF,
             ),
             Panel(
                 "What pods do",
@@ -95,8 +92,6 @@ def servers() -> Row:
                 "their plan, and that are ready. One that stays in WarmingUp says at `/readyz` "
                 "which request fails.",
                 (Query(server.phases(CHOSEN), f"{WHO} {{{{phase}}}}"),),
-                "none",
-                width=HALF,
                 stacked=True,
             ),
         ),

@@ -1,6 +1,6 @@
 """Panels and names that several dashboards show, so that they say the same everywhere."""
 
-from mm_observability.dashboards.dashboard import Panel, Query
+from mm_observability.dashboards.dashboard import THIRD, Panel, Query
 from mm_observability.queries import models, traffic
 from mm_observability.queries.select import CHOSEN
 
@@ -28,5 +28,6 @@ def finished_requests() -> Panel:
         "Finished requests per second by status.",
         (Query(traffic.requests(CHOSEN), f"{WHO} {{{{code}}}}"),),
         "reqps",
+        width=THIRD,
         stacked=True,
     )

@@ -108,9 +108,10 @@ def test_grafana_types_read_it_back(dashboard: Dashboard) -> None:
 @DASHBOARDS
 def test_panels_fill_their_rows(dashboard: Dashboard) -> None:
     """Widths add up to entire lines of the grid, so that no panel stands alone by accident."""
-    assert [sum(panel.width for panel in row.panels) % GRID_COLUMNS for row in dashboard.rows] == [
-        0 for _ in dashboard.rows
-    ]
+    assert [
+        sum(panel.width or row.width for panel in row.panels) % GRID_COLUMNS
+        for row in dashboard.rows
+    ] == [0 for _ in dashboard.rows]
 
 
 def test_every_panel_explains_itself() -> None:
