@@ -14,17 +14,15 @@ from mm_runtime.serving.geometry.crops import nearest_grid, tiles_of
 from mm_runtime.serving.preprocess.processors.prepared import (
     Colours,
     Detail,
-    InOneRun,
-    InPrompt,
+    ImageProcessor,
     Prepared,
-    WithoutOptions,
-    WithoutVideo,
     bounded,
+    cut,
 )
 
 
 @dataclass(frozen=True)
-class CropProcessor(InOneRun, InPrompt, WithoutOptions, WithoutVideo):
+class CropProcessor(ImageProcessor):
     """Tiles and colours of one checkpoint."""
 
     colours: Colours
@@ -52,11 +50,6 @@ class CropProcessor(InOneRun, InPrompt, WithoutOptions, WithoutVideo):
             least=int(config.get("min_patches", 1)),
             most=max(1, vision.max_tiles - 1),
         )
-
-    @property
-    def fixed_rows(self) -> None:
-        """Rows follow from an image's shape."""
-        return
 
     def with_detail(self, detail: Detail, count: int) -> "CropProcessor":
         """Return the processor of one tile an image for low detail.
@@ -107,5 +100,4 @@ class CropProcessor(InOneRun, InPrompt, WithoutOptions, WithoutVideo):
         rows, columns = grid
         high, wide = rows * self.tile, columns * self.tile
         canvas = image.resize((wide, high), resample=self.colours.resample)
-        corners = [(x, y) for y in range(0, high, self.tile) for x in range(0, wide, self.tile)]
-        return [canvas.crop((x, y, x + self.tile, y + self.tile)) for x, y in corners]
+        return cut(canvas, self.tile)

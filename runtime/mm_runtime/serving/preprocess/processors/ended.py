@@ -18,18 +18,14 @@ from mm_runtime.serving.preprocess.processors.ended_crops import EndedCropProces
 from mm_runtime.serving.preprocess.processors.prepared import (
     Detail,
     ImageProcessor,
-    InOneRun,
-    InPrompt,
     Size,
-    WithoutOptions,
-    WithoutVideo,
     bounded,
 )
 from mm_runtime.serving.preprocess.processors.scaled_crops import ScaledCropProcessor
 
 
 @dataclass(frozen=True)
-class EndedProcessor(InOneRun, InPrompt, WithoutOptions, WithoutVideo):
+class EndedProcessor(ImageProcessor):
     """Tiles of one checkpoint."""
 
     vision: VisionFacts
@@ -44,11 +40,6 @@ class EndedProcessor(InOneRun, InPrompt, WithoutOptions, WithoutVideo):
         if vision is None or vision.max_tiles is None:
             raise ValueError(f"{engine.root}: the facts have no number of tiles")
         return cls(vision)
-
-    @property
-    def fixed_rows(self) -> None:
-        """Rows follow from an image's shape."""
-        return
 
     def with_detail(self, detail: Detail, count: int) -> "EndedProcessor":
         """Return itself.

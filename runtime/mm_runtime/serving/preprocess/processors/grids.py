@@ -25,8 +25,7 @@ from mm_runtime.serving.preprocess.processors.prepared import (
     NO_VIDEO,
     Colours,
     Detail,
-    InOneRun,
-    InPrompt,
+    ImageProcessor,
     Medium,
     Prepared,
     Size,
@@ -47,7 +46,7 @@ pixels; all frames of a video are in memory together."""
 
 
 @dataclass(frozen=True)
-class GridProcessor(InOneRun, InPrompt):
+class GridProcessor(ImageProcessor):
     """Bounds and colours of one checkpoint."""
 
     colours: Colours
@@ -103,11 +102,6 @@ class GridProcessor(InOneRun, InPrompt):
                 f" frame of a video {least} to {most}: no size is both"
             )
         return replace(self, least_pixels=bounds[0], most_pixels=bounds[1])
-
-    @property
-    def fixed_rows(self) -> None:
-        """Rows follow from an image's size."""
-        return
 
     @property
     def options(self) -> frozenset[str]:

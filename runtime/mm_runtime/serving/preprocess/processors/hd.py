@@ -16,11 +16,8 @@ from mm_runtime.serving.preprocess.processors.pixel_values import pixel_values
 from mm_runtime.serving.preprocess.processors.prepared import (
     Colours,
     Detail,
-    InOneRun,
-    InPrompt,
+    ImageProcessor,
     Prepared,
-    WithoutOptions,
-    WithoutVideo,
     bounded,
 )
 
@@ -29,7 +26,7 @@ PADDED = (255, 255, 255)
 
 
 @dataclass(frozen=True)
-class HdProcessor(InOneRun, InPrompt, WithoutOptions, WithoutVideo):
+class HdProcessor(ImageProcessor):
     """Tiles and colours of one checkpoint."""
 
     colours: Colours
@@ -53,11 +50,6 @@ class HdProcessor(InOneRun, InPrompt, WithoutOptions, WithoutVideo):
             rows=vision.features_per_image,
             most=vision.max_tiles - 1,
         )
-
-    @property
-    def fixed_rows(self) -> None:
-        """Rows follow from an image's shape."""
-        return
 
     def with_detail(self, detail: Detail, count: int) -> "HdProcessor":
         """Return itself.

@@ -20,17 +20,15 @@ from mm_runtime.serving.preprocess.processors.prepared import (
     LOW_SIDE,
     Colours,
     Detail,
-    InPrompt,
+    ImageProcessor,
     Prepared,
     Size,
-    WithoutOptions,
-    WithoutVideo,
 )
 from mm_runtime.serving.prompts.frames import Frame
 
 
 @dataclass(frozen=True)
-class LineProcessor(InPrompt, WithoutOptions, WithoutVideo):
+class LineProcessor(ImageProcessor):
     """Sizes, colours and tokens of one checkpoint."""
 
     colours: Colours
@@ -62,11 +60,6 @@ class LineProcessor(InPrompt, WithoutOptions, WithoutVideo):
             line_end=style.line_end,
             image_end=style.image_end,
         )
-
-    @property
-    def fixed_rows(self) -> None:
-        """Rows follow from an image's size."""
-        return
 
     def with_detail(self, detail: Detail, count: int) -> "LineProcessor":
         """Return the processor of sides of `LOW_SIDE` for low detail, in multiples of a feature."""

@@ -21,11 +21,10 @@ from mm_runtime.serving.preprocess.processors.prepared import (
     NO_VIDEO,
     Colours,
     Detail,
-    InPrompt,
-    OfOneKind,
+    ImageProcessor,
     Prepared,
     Size,
-    WithoutOptions,
+    cut,
     shrunk,
 )
 from mm_runtime.serving.prompts.frames import Frame
@@ -40,7 +39,7 @@ the square it is scaled into."""
 
 
 @dataclass(frozen=True)
-class NumberedProcessor(InPrompt, WithoutOptions, OfOneKind):
+class NumberedProcessor(ImageProcessor):
     """Tiles, colours and tokens of one checkpoint."""
 
     colours: Colours
@@ -79,11 +78,6 @@ class NumberedProcessor(InPrompt, WithoutOptions, OfOneKind):
             if are_written(engine.facts)
             else None,
         )
-
-    @property
-    def fixed_rows(self) -> None:
-        """Rows follow from an image's shape."""
-        return
 
     def with_detail(self, detail: Detail, count: int) -> "NumberedProcessor":
         """Return itself: all images are scaled to one size, and cut up or not.
@@ -181,9 +175,7 @@ class NumberedProcessor(InPrompt, WithoutOptions, OfOneKind):
         canvas = self._resized(canvas, (high, wide))
         if (high, wide) == side:
             return [canvas]
-        corners = [(x, y) for y in range(0, high, self.tile) for x in range(0, wide, self.tile)]
-        tiles = [canvas.crop((x, y, x + self.tile, y + self.tile)) for x, y in corners]
-        return [*tiles, self._resized(canvas, side)]
+        return [*cut(canvas, self.tile), self._resized(canvas, side)]
 
     def _grid(self, size: Size) -> Size:
         """Return rows and columns of tiles, none where the view is all there is."""

@@ -16,12 +16,9 @@ from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.preprocess.processors.prepared import (
     NO_VIDEO,
     Detail,
-    InOneRun,
-    InPrompt,
-    OfOneKind,
+    ImageProcessor,
     Prepared,
     Size,
-    WithoutOptions,
     shrunk,
 )
 
@@ -31,7 +28,7 @@ video travel together."""
 
 
 @dataclass(frozen=True)
-class OwnProcessor(InOneRun, InPrompt, WithoutOptions, OfOneKind):
+class OwnProcessor(ImageProcessor):
     """Passes images on."""
 
     family: str

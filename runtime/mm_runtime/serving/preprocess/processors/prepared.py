@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import sqrt
-from typing import Any, Literal, Protocol, Self, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 from numpy.typing import NDArray
 from PIL import Image
@@ -60,19 +60,26 @@ NO_VIDEO = RequestError("video_bytes_input: this model takes images, no video")
 
 
 class ImageProcessor(Protocol):
-    """One family's way from images to tensors."""
+    """One family's way from images to tensors.
+
+    What has a body here is what most do: images become one run of features in the prompt, as many
+    as their size makes, are cut up in one way, and are no videos.
+    """
 
     @property
     def fixed_rows(self) -> int | None:
         """Rows of every image; None where they follow from its size."""
+        return None
 
     @property
     def options(self) -> frozenset[str]:
         """Options that a request may set, as the checkpoint's own processor calls them."""
+        return frozenset()
 
     @property
     def video_options(self) -> frozenset[str]:
         """Those of them that act on a video."""
+        return frozenset()
 
     def with_option(self, name: str, value: object) -> "ImageProcessor":
         """Return the processor of a request that sets one of `options`.
@@ -82,6 +89,8 @@ class ImageProcessor(Protocol):
         Raises:
             RequestError: a value that the checkpoint or the plan does not allow.
         """
+        del value
+        raise RequestError(f"`{name}` is no option of this model's images; leave it out")
 
     def with_detail(self, detail: Detail, count: int) -> "ImageProcessor":
         """Return the same for an image that is seen in such detail.
@@ -107,9 +116,13 @@ class ImageProcessor(Protocol):
         Raises:
             RequestError: as `rows_of`.
         """
+        del sizes
+        return ()
 
     def cross_attention_rows(self, sizes: Sequence[Size]) -> int:
         """Return the features that cross attention reads beside the prompt; 0 in most families."""
+        del sizes
+        return 0
 
     def reduced(self, image: Image.Image, count: int) -> Image.Image:
         """Return an RGB image from which `prepare` makes the same, no larger than it needs.
@@ -128,6 +141,8 @@ class ImageProcessor(Protocol):
         Raises:
             RequestError: the family reads no video, or none of this shape.
         """
+        del frames, size
+        raise NO_VIDEO
 
     def reduced_frame(self, frame: Image.Image) -> Image.Image:
         """Return a frame from which `prepare_video` makes the same, no larger than it needs.
@@ -135,6 +150,8 @@ class ImageProcessor(Protocol):
         Raises:
             RequestError: as `video_rows`.
         """
+        del frame
+        raise NO_VIDEO
 
     def prepare(self, images: list[Image.Image]) -> Prepared:
         """Return the tensors of RGB images.
@@ -149,6 +166,8 @@ class ImageProcessor(Protocol):
         Raises:
             RequestError: the family reads no video.
         """
+        del frames
+        raise NO_VIDEO
 
     def prepare_mixed(self, media: Sequence[Medium]) -> Prepared:
         """Return the tensors of images and videos, in the order in which they stand in the prompt.
@@ -156,6 +175,14 @@ class ImageProcessor(Protocol):
         Raises:
             RequestError: the family reads either images or one video.
         """
+        del media
+        raise RequestError("send images or one video, not both")
+
+
+def cut(canvas: Image.Image, tile: int) -> list[Image.Image]:
+    """Return the square tiles of an image of entire tiles, from left to right and top down."""
+    corners = [(x, y) for y in range(0, canvas.height, tile) for x in range(0, canvas.width, tile)]
+    return [canvas.crop((x, y, x + tile, y + tile)) for x, y in corners]
 
 
 def bounded(image: Image.Image, most_pixels: int) -> Image.Image:
@@ -176,71 +203,6 @@ def shrunk(image: Image.Image, most_pixels: int) -> Image.Image:
     scale = sqrt(most_pixels / pixels)
     size = (max(1, int(image.width * scale)), max(1, int(image.height * scale)))
     return image.resize(size, resample=Image.Resampling.BICUBIC)
-
-
-class InOneRun:
-    """What families do whose prompts have the features of an image in one run, or none."""
-
-    def frames_of(self, sizes: Sequence[Size]) -> tuple[Frame, ...]:
-        """Return nothing."""
-        del sizes
-        return ()
-
-
-class WithoutOptions:
-    """What families do whose images are cut up in one way."""
-
-    @property
-    def options(self) -> frozenset[str]:
-        """None."""
-        return frozenset()
-
-    @property
-    def video_options(self) -> frozenset[str]:
-        """None."""
-        return frozenset()
-
-    def with_option(self, name: str, value: object) -> Self:
-        """Refuse."""
-        del value
-        raise RequestError(f"`{name}` is no option of this model's images; leave it out")
-
-
-class InPrompt:
-    """What families do that have features in the prompt, and nowhere else."""
-
-    def cross_attention_rows(self, sizes: Sequence[Size]) -> int:
-        """Return nothing."""
-        del sizes
-        return 0
-
-
-class OfOneKind:
-    """What families do that read either images or one video."""
-
-    def prepare_mixed(self, media: Sequence[Medium]) -> Prepared:
-        """Refuse."""
-        del media
-        raise RequestError("send images or one video, not both")
-
-
-class WithoutVideo(OfOneKind):
-    """What families do with videos that know images only."""
-
-    def video_rows(self, frames: int, size: Size) -> int:
-        """Refuse."""
-        del frames, size
-        raise NO_VIDEO
-
-    def reduced_frame(self, frame: Image.Image) -> Image.Image:
-        """Refuse."""
-        del frame
-        raise NO_VIDEO
-
-    def prepare_video(self, frames: list[Image.Image]) -> Prepared:
-        """Refuse."""
-        del frames
-        raise NO_VIDEO
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,9 @@ from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.preprocess.processors.prepared import (
     Detail,
-    InOneRun,
-    InPrompt,
+    ImageProcessor,
     Prepared,
     Size,
-    WithoutOptions,
-    WithoutVideo,
 )
 from mm_runtime.serving.preprocess.processors.resize import ImagePreprocessor
 from mm_runtime.serving.tensor_names import BYTES_PREPARED
@@ -25,7 +22,7 @@ PIXEL_VALUES = "PIXEL_VALUES"
 
 
 @dataclass(frozen=True)
-class SquareProcessor(InOneRun, InPrompt, WithoutOptions, WithoutVideo):
+class SquareProcessor(ImageProcessor):
     """Resizes and cuts as the checkpoint says; every image has the same number of rows."""
 
     preprocessor: ImagePreprocessor

@@ -14,17 +14,15 @@ from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.preprocess.processors.prepared import (
     Colours,
     Detail,
-    InOneRun,
+    ImageProcessor,
     Prepared,
     Size,
-    WithoutOptions,
-    WithoutVideo,
     bounded,
 )
 
 
 @dataclass(frozen=True)
-class TileProcessor(InOneRun, WithoutOptions, WithoutVideo):
+class TileProcessor(ImageProcessor):
     """Tiles and colours of one checkpoint."""
 
     colours: Colours

@@ -21,12 +21,10 @@ from mm_runtime.serving.preprocess.processors.prepared import (
     NO_VIDEO,
     Colours,
     Detail,
-    InOneRun,
-    InPrompt,
-    OfOneKind,
+    ImageProcessor,
     Prepared,
-    WithoutOptions,
     bounded,
+    cut,
 )
 
 _LONGEST_SIDE = 8192
@@ -35,7 +33,7 @@ longer, more than cameras make, is scaled down first."""
 
 
 @dataclass(frozen=True)
-class ViewProcessor(InOneRun, InPrompt, WithoutOptions, OfOneKind):
+class ViewProcessor(ImageProcessor):
     """Grids and colours of one checkpoint."""
 
     colours: Colours
@@ -65,11 +63,6 @@ class ViewProcessor(InOneRun, InPrompt, WithoutOptions, OfOneKind):
             single_views=family.features_of_several is not None,
             video=family.video_features is not None,
         )
-
-    @property
-    def fixed_rows(self) -> None:
-        """Rows follow from an image's size."""
-        return
 
     def with_detail(self, detail: Detail, count: int) -> "ViewProcessor":
         """Return itself.
@@ -168,11 +161,7 @@ class ViewProcessor(InOneRun, InPrompt, WithoutOptions, OfOneKind):
         canvas.paste(
             self._resized(image, fitted), ((wide - fitted[1]) // 2, (high - fitted[0]) // 2)
         )
-        corners = [(x, y) for y in range(0, high, self.tile) for x in range(0, wide, self.tile)]
-        return [
-            self._resized(image, (self.tile, self.tile)),
-            *(canvas.crop((x, y, x + self.tile, y + self.tile)) for x, y in corners),
-        ]
+        return [self._resized(image, (self.tile, self.tile)), *cut(canvas, self.tile)]
 
     def _squared(self, image: Image.Image) -> Image.Image:
         """Return one view of an image on a square of the mean colour."""
