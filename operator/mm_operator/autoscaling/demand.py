@@ -20,6 +20,10 @@ TREND_WINDOW_SECONDS = 300.0
 _LAG_SECONDS = (STEADY_WINDOW_SECONDS - FAST_WINDOW_SECONDS) / 2
 """The steady window shows a rise so much later than the fast one."""
 
+_MEMORY_SECONDS = 150.0
+"""The highest demand of this long must fit the replicas that stay; of the fast window at the least.
+The steady window is three minutes old already: together as long as HPA's default of 300 s."""
+
 _LEAST_TREND_SECONDS = 120.0
 """A younger memory has no trend."""
 
@@ -75,8 +79,8 @@ def demand_of(
     )
     usual = jitter * steady
     sudden = max(
-        min(_counted(newest, traffic, tuning), newest - tuning.newest_jitter * usual),
-        fast - tuning.fast_jitter * usual,
+        min(_counted(newest, traffic, tuning), newest - tuning.deviations * usual),
+        fast - usual,  # of four intervals, so half of the deviation: two of its own
     )
     counted = max(steady, min(sudden, tuning.burst_factor * steady))
     if queue.grows:
@@ -125,8 +129,9 @@ def cold_start_of(observation: Observation, tuning: Tuning) -> float:
 
 def memory_seconds(observation: Observation, tuning: Tuning) -> float:
     """Return how long a step down looks back."""
-    starts = tuning.demand_memory_cold_starts * cold_start_of(observation, tuning)
-    return max(tuning.demand_memory_seconds, starts)
+    starts = tuning.settle_cold_starts * cold_start_of(observation, tuning)
+    shortest = max(FAST_WINDOW_SECONDS, min(_MEMORY_SECONDS, tuning.settle_seconds))
+    return max(shortest, starts)
 
 
 def _work_now(traffic: Traffic, cost: WorkCost) -> tuple[float, float, float]:
@@ -143,7 +148,7 @@ def _counted(newest: float, traffic: Traffic, tuning: Tuning) -> float:
     if traffic.newest is None:
         return newest
     count = (traffic.newest.requests + traffic.newest.refused) * NEWEST_SECONDS
-    return newest * max(0.0, 1 - tuning.newest_deviations / math.sqrt(count)) if count > 0 else 0.0
+    return newest * max(0.0, 1 - tuning.deviations / math.sqrt(count)) if count > 0 else 0.0
 
 
 def _highest(now: float, memory: tuple[Sample, ...], horizon: float) -> float:
@@ -151,8 +156,8 @@ def _highest(now: float, memory: tuple[Sample, ...], horizon: float) -> float:
 
 
 def _ahead(observation: Observation, tuning: Tuning) -> float:
-    cold_start = cold_start_of(observation, tuning)
-    return min(cold_start, tuning.trend_seconds) * tuning.trend_weight
+    # No further than it is seen back, and half of the observed rises continue.
+    return min(cold_start_of(observation, tuning), TREND_WINDOW_SECONDS) / 2
 
 
 def _slope(memory: tuple[Sample, ...], at: float, steady: float) -> float:

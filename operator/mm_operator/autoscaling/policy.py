@@ -4,7 +4,6 @@ Up follows the work that arrives, so the number of replicas does not feed back i
 a latency adds to it. Down takes one step when no veto speaks against it. Silence holds.
 """
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -102,7 +101,7 @@ def _jitter(
 ) -> Sample | None:
     if traffic.newest is None or objectives.cost is None:
         return before
-    return jitter_of(demand.newest, demand.steady, at, before, objectives.tuning)
+    return jitter_of(demand.newest, demand.steady, at, before)
 
 
 def _recommended(
@@ -155,10 +154,9 @@ def _demanded(situation: Situation) -> Iterator[_Recommendation]:
 
 def _surge(situation: Situation, carrying: int) -> int:
     """Return the surge replicas: they work off the queue that grows until they serve."""
-    tuning, can = situation.objectives.tuning, can_do(situation)
-    surge = tuning.surge * carrying
-    excess, large = situation.demand.now - can, tuning.surge_excess * can
-    return rounded_up(surge if excess >= large else surge * excess / large)
+    can = can_do(situation)
+    excess, large = situation.demand.now - can, situation.objectives.tuning.surge_excess * can
+    return rounded_up(carrying if excess >= large else carrying * excess / large)
 
 
 def _load(situation: Situation) -> str:
@@ -202,7 +200,7 @@ def _boost(situation: Situation) -> _Recommendation | None:
     if pressure.value is None or pressure.high_ticks < tuning.high_ticks or observation.pending:
         return None
     recent = [at for at in (state.raised_at, state.relieved_at) if at is not None]
-    if recent and observation.at - max(recent) < tuning.boost_pause_seconds:
+    if recent and observation.at - max(recent) < tuning.effect_seconds:
         return None
     if not helpful(situation):
         return None
@@ -221,7 +219,7 @@ def _steady(need: _Recommendation, objectives: Objectives) -> _Recommendation:
 def _step_down(situation: Situation, need: _Recommendation) -> _Recommendation:
     observation, objectives = situation.observation, situation.objectives
     current = observation.replicas
-    step = max(1, math.floor(objectives.tuning.down_share * current))
+    step = max(1, current // 2)
     fewest = max(need.replicas, staying(situation), current - step)
     if capacity_limited(observation, objectives):
         fewest = max(fewest, min(observation.ready, current - 1))
@@ -239,7 +237,6 @@ def _silent(
     observation: Observation, state: State, objectives: Objectives, problem: str
 ) -> tuple[Decision, State]:
     """Hold, and after a while raise to the fallback: silence never lowers anything."""
-    tuning = objectives.tuning
     state = replace(state, silent_ticks=state.silent_ticks + 1, high_ticks=0)
     current = observation.replicas
     held = _Recommendation(
@@ -247,7 +244,7 @@ def _silent(
     )
     floors = [held, *_fixed(observation, objectives)]
     fallback = objectives.fallback_replicas
-    if fallback is not None and state.silent_ticks >= tuning.no_traffic_ticks:
+    if fallback is not None and state.silent_ticks >= objectives.fallback_ticks:
         text = f"{problem} The fallback is at least {replicas(fallback)}."
         floors.append(_Recommendation(fallback, ScalingReason.FALLBACK, text))
     recommendation = max(floors, key=lambda floor: floor.replicas)

@@ -38,7 +38,7 @@ def pressure_of(
     worst = max(ratios, key=lambda name: ratios[name])
     clamped = min(tuning.pressure_limit, ratios[worst])
     value = clamped if before is None else before + tuning.smoothing * (clamped - before)
-    high = high_ticks + 1 if value > tuning.high_pressure else 0
+    high = high_ticks + 1 if value > 1 else 0
     return Pressure(value, high, unknown, worst)
 
 

@@ -51,7 +51,7 @@ def queue_of(
     noise = tuning.queue_noise * serving * _full_load(state, traffic, objectives, at)
     more = beyond > noise or (traffic.fast.refused > 0 and growth >= 0)
     grows = stands and more and not _just_helped(state, at)
-    busy = traffic.running is not None and traffic.running >= tuning.full_slots * slots
+    busy = traffic.running is not None and traffic.running >= tuning.margin * slots
     state = _learned(state, observation, traffic, objectives, full=grows or (stands and busy))
     full_load = _full_load(state, traffic, objectives, at)
     proven = 0.0

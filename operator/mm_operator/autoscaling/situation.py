@@ -50,7 +50,7 @@ def fair_share(situation: Situation) -> float:
     if situation.observation.at - state.raised_at > tuning.learned_seconds:
         return share
     least = full_load * objectives.helpful_utilisation
-    return min(share, max(tuning.learned_share * state.raised_load, least))
+    return min(share, max(tuning.margin * state.raised_load, least))
 
 
 def outrun(situation: Situation) -> bool:
@@ -90,4 +90,4 @@ def helpful(situation: Situation) -> bool:
     if state.raised_at is None or busy >= state.raised_utilisation:
         return True
     pressure = situation.pressure.value or 0.0
-    return pressure < tuning.boost_effect * state.raised_pressure
+    return pressure < tuning.margin * state.raised_pressure

@@ -37,7 +37,7 @@ def _is_small(situation: Situation) -> bool:
         return False  # those that came for a queue go when it is gone
     current = situation.observation.replicas
     surplus = current - _carrying(situation.demand.peak, situation)
-    return surplus <= situation.objectives.tuning.small_step * current
+    return surplus * tuning.small_step_patience <= current
 
 
 def _settle_seconds(situation: Situation) -> float:
@@ -48,7 +48,7 @@ def _settle_seconds(situation: Situation) -> float:
 
 def _carrying(peak: float, situation: Situation) -> int:
     objectives = situation.objectives
-    room = fair_share(situation) * objectives.tuning.consolidation
+    room = fair_share(situation) * objectives.tuning.margin
     return rounded_up(peak / room) + objectives.warm_replicas
 
 
@@ -87,7 +87,7 @@ def _settling(situation: Situation) -> Iterator[Vetoed]:
     tuning, state = situation.objectives.tuning, situation.state
     now, cold_start = situation.observation.at, cold_start_of(situation.observation, tuning)
     settle = patience(situation) * _settle_seconds(situation)
-    step = max(tuning.step_seconds, cold_start)
+    step = max(tuning.effect_seconds, cold_start)
     start = f"a cold start takes {cold_start:.0f} s."
     if now - state.grew_at < settle:
         text = f"Replicas were added less than {settle:.0f} s ago; {start}"
@@ -98,7 +98,7 @@ def _settling(situation: Situation) -> Iterator[Vetoed]:
 
 def _latency(situation: Situation) -> Iterator[Vetoed]:
     pressure = situation.pressure
-    low = situation.objectives.tuning.low_pressure
+    low = situation.objectives.tuning.idle_share
     if pressure.unknown:
         yield Vetoed(Veto.LATENCY, "Requests run and a latency is unknown.")
     elif pressure.value is not None and pressure.value >= low and _busy_after(situation):

@@ -1,7 +1,5 @@
 """From `spec.autoscaling` to the objectives of the policy. Pure."""
 
-from dataclasses import replace
-
 from mm_api.v1alpha1 import AutoscalingSpec, duration
 from mm_api.v1alpha1 import ScalingRules as RulesSpec
 from mm_operator.autoscaling import (
@@ -17,9 +15,6 @@ from mm_operator.autoscaling import (
     WorkCost,
 )
 
-_SHORTEST_MEMORY_SECONDS = 60.0
-"""One fast window: with less the policy would forget a burst while it sees it."""
-
 
 def objectives_of(
     spec: AutoscalingSpec, *, slots_per_replica: int, cost: WorkCost | None = None
@@ -31,7 +26,9 @@ def objectives_of(
         slots_per_replica: requests that one replica runs at a time.
         cost: what a token costs, when it was measured.
     """
-    fallback = spec.fallback
+    fallback, tuning = spec.fallback, Tuning()
+    if (window := spec.behavior.scale_down.stabilization_window_seconds) is not None:
+        tuning = Tuning(settle_seconds=float(window))
     return Objectives(
         min_replicas=spec.min_replicas,
         max_replicas=spec.max_replicas,
@@ -47,6 +44,7 @@ def objectives_of(
         slots_per_replica=slots_per_replica,
         warm_replicas=spec.warm_replicas,
         fallback_replicas=fallback.replicas if fallback else None,
+        fallback_ticks=fallback.failures if fallback else 0,
         scale_up=_rules(spec.behavior.scale_up),
         scale_down=_rules(spec.behavior.scale_down),
         schedules=tuple(
@@ -59,20 +57,8 @@ def objectives_of(
             )
             for one in spec.schedules
         ),
-        tuning=_tuning(spec),
+        tuning=tuning,
     )
-
-
-def _tuning(spec: AutoscalingSpec) -> Tuning:
-    """Return the policy's constants with what the user set in their place."""
-    tuning = Tuning()
-    if spec.fallback is not None:
-        tuning = replace(tuning, no_traffic_ticks=spec.fallback.failures)
-    window = spec.behavior.scale_down.stabilization_window_seconds
-    if window is not None:
-        memory = min(tuning.demand_memory_seconds, max(_SHORTEST_MEMORY_SECONDS, float(window)))
-        tuning = replace(tuning, settle_seconds=float(window), demand_memory_seconds=memory)
-    return tuning
 
 
 def _rules(spec: RulesSpec) -> ScalingRules:

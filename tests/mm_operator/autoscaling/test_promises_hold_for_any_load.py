@@ -78,7 +78,7 @@ def test_no_step_down_soon_after_a_change(demands: list[float]) -> None:
     for number, (before, now) in enumerate(pairwise(decisions), start=1):
         if now.replicas < before.replicas:
             assert (number - changed) * TICK_SECONDS >= waits
-            changed, waits = number, SIMPLE.tuning.step_seconds
+            changed, waits = number, SIMPLE.tuning.effect_seconds
         elif now.replicas > before.replicas:
             changed, waits = number, SIMPLE.tuning.settle_seconds
 

@@ -71,11 +71,11 @@ def test_jitter_is_reported() -> None:
 
 def test_a_crowd_makes_the_next_one_no_usual_one() -> None:
     """However large a deviation is, one of them counts as twice the load at most."""
-    before, tuning = Sample(START, 0.1), QUICK.tuning
-    huge = jitter_of(50.0, 1.0, START + TICK_SECONDS, before, tuning)
+    before = Sample(START, 0.1)
+    huge = jitter_of(50.0, 1.0, START + TICK_SECONDS, before)
 
     assert huge is not None
-    assert huge == jitter_of(2.0, 1.0, START + TICK_SECONDS, before, tuning)
+    assert huge == jitter_of(2.0, 1.0, START + TICK_SECONDS, before)
     assert huge.value == pytest.approx(0.2, abs=0.01)
 
 
@@ -86,7 +86,7 @@ def test_six_minutes_forget_half_however_often_one_looks(tick_seconds: float) ->
     """Calm halves the mean square in six minutes, at any interval between two looks."""
     known: Sample | None = Sample(START, 0.4)
     for number in range(1, int(360 / tick_seconds) + 1):
-        known = jitter_of(1.0, 1.0, START + number * tick_seconds, known, QUICK.tuning)
+        known = jitter_of(1.0, 1.0, START + number * tick_seconds, known)
 
     assert known is not None
     assert known.value**2 == pytest.approx(0.4**2 / 2)
@@ -96,5 +96,5 @@ def test_jitter_of_nothing_is_unknown() -> None:
     """Without any work there is nothing to compare with; what was known stays."""
     known = Sample(START, 0.3)
 
-    assert jitter_of(0.0, 0.0, START, None, QUICK.tuning) is None
-    assert jitter_of(0.0, 0.0, START, known, QUICK.tuning) is known
+    assert jitter_of(0.0, 0.0, START, None) is None
+    assert jitter_of(0.0, 0.0, START, known) is known

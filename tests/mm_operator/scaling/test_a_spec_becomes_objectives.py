@@ -15,7 +15,9 @@ from mm_operator.autoscaling import (
     SelectPolicy,
     Tuning,
 )
+from mm_operator.autoscaling.demand import memory_seconds
 from mm_operator.scaling.objectives import objectives_of
+from support.ticks import tick
 
 USUAL = Tuning()
 
@@ -54,7 +56,7 @@ def test_the_fallback_counts_ticks() -> None:
     """Its replicas, and after how many ticks without metrics."""
     found = objectives(fallback={"failures": 7, "replicas": 5})
 
-    assert (found.fallback_replicas, found.tuning.no_traffic_ticks) == (5, 7)
+    assert (found.fallback_replicas, found.fallback_ticks) == (5, 7)
 
 
 @pytest.mark.parametrize(
@@ -62,14 +64,16 @@ def test_the_fallback_counts_ticks() -> None:
     [
         pytest.param(0, 60.0, id="at-once"),
         pytest.param(90, 90.0, id="short"),
-        pytest.param(3600, USUAL.demand_memory_seconds, id="long"),
+        pytest.param(3600, 150.0, id="long"),
     ],
 )
 def test_the_window_of_the_way_down_replaces_the_measured_one(window: int, memory: float) -> None:
     """Demand is remembered as long, one fast window at the least and no longer than usual."""
     found = objectives(behavior={"scaleDown": {"stabilizationWindowSeconds": window}})
 
-    assert (found.tuning.settle_seconds, found.tuning.demand_memory_seconds) == (window, memory)
+    at_once = tick(0, 1, None, cold_start_seconds=0.0)
+    assert found.tuning.settle_seconds == window
+    assert memory_seconds(at_once, found.tuning) == memory
     assert found.scale_down.stabilization_seconds == window
 
 
