@@ -20,7 +20,7 @@ from typing import IO
 import httpx
 
 from mm_api.documents.serving_plan import ServingPlan
-from support.ended import end
+from support.ended import kill_tree
 from support.memory_group import MemoryGroup
 from support.name_server import NameServer
 from support.ports import free_ports
@@ -136,9 +136,6 @@ def run_pair(
             for log in (pair.server_log, pair.gateway_log):
                 error.add_note(f"{log.name} ends with:\n{_tail(log)}")
             raise
-        finally:
-            # Before any server, also one that was restarted: a server drains until it has gone.
-            end(gateway)
 
 
 @contextmanager
@@ -187,7 +184,7 @@ def _start(
         stderr=subprocess.STDOUT,
         env={**os.environ, "PYTHONUNBUFFERED": "1"},
     )
-    stack.callback(end, process)
+    stack.callback(kill_tree, process)
     return process
 
 

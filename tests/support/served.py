@@ -13,7 +13,7 @@ from pathlib import Path
 
 import httpx
 
-from support.ended import end
+from support.ended import kill_tree
 from support.ports import free_ports
 from support.tied import tied
 
@@ -139,4 +139,4 @@ def start_serving(
         try:
             yield Served(process, http, grpc, metrics, folder, log_file)
         finally:
-            end(process)  # killed, tritonserver follows through its parent-death signal
+            kill_tree(process)
