@@ -23,6 +23,7 @@ pytest_plugins = [
     "support.lanes",
     "support.s3_server",
     "support.temporary",
+    "support.tiny_servers",
 ]
 
 # A deadline for one example, or for making ten, would assert a duration, which a busy machine

@@ -10,7 +10,7 @@ import pytest
 from support.installed import Installed, Space, model_space
 from support.random_llava import write_random_llava
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.e2e, pytest.mark.timeout(600)]
 
 CASES = {
     "no-such-claim": ("PodsUnschedulable", 'persistentvolumeclaim "absent" not found'),

@@ -16,7 +16,7 @@ from support.tiny_llava import CHECKPOINT
 
 log = logging.getLogger(__name__)
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.e2e, pytest.mark.timeout(600)]
 
 FLIP = (
     "import pathlib, sys; path = pathlib.Path(sys.argv[1]);"

@@ -14,15 +14,16 @@ import pytest
 from openai import APIConnectionError, APIStatusError, OpenAI
 
 from mm_api.labels import APP_COMPONENT, Component
+from mm_devcluster.demo import questions
 from mm_devcluster.demo.walk import is_rolled_out
 from support.eventually import eventually
-from support.installed import Installed, Space, model_space
+from support.installed import Installed, Space
 from support.outside import kill_container
-from support.tiny_llava import CHECKPOINT, Sample, samples
+from support.tiny_llava import Sample, samples
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
-MODEL = "steady"
+MODEL = "tiny-llava"
 CLIENTS = 4
 BUILD_SECONDS = 240
 """Until an engine is built and its pods are requested; measured 10 to 80 on a busy machine."""
@@ -34,14 +35,11 @@ LEAST_REQUESTS = 50
 """Fewer would prove little; measured: several hundred during one update."""
 
 
-@pytest.fixture(name="space", scope="module")
-def served_model(installed: Installed) -> Iterator[Space]:
-    """Serve the tiny model."""
-    with model_space(installed, "requests") as space:
-        space.upload(CHECKPOINT, "tiny")
-        space.apply(space.model(MODEL, "tiny"))
-        space.wait_ready(MODEL)
-        yield space
+@pytest.fixture(name="space")
+def served_model(installed: Installed, answers: list[questions.Answer]) -> Space:
+    """The namespace of the main job, whose model has answered."""
+    assert answers
+    return Space(installed, "demo")
 
 
 @pytest.fixture(name="address")
@@ -168,7 +166,9 @@ def test_a_rolling_update_under_load_fails_no_request(
     before = space.get("deployment", MODEL)["metadata"]["generation"]
     load = Load(address)
     with load.running():
-        space.apply(space.model(MODEL, "tiny", **change))
+        space.kubectl(
+            "patch", "mmm", MODEL, "--type=merge", "--patch", json.dumps({"spec": change})
+        )
         eventually(
             lambda: space.get("deployment", MODEL)["metadata"]["generation"] > before,
             seconds=BUILD_SECONDS,

@@ -4,7 +4,6 @@ What needs torch or Triton is imported by the fixtures: tests that use none are 
 """
 
 import sys
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,16 +19,14 @@ from support.build_plans import build_plan, serving_plan
 from support.forked_steps import ForkedStep
 from support.made_once import made_once
 from support.random_llava import write_random_llava
-from support.served import EngineFiles, Served, start_serving
-from support.tiny_llava import BuiltEngine, shared_engine
+from support.served import EngineFiles, Served
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from mm_runtime.reference_engine.language_model import LanguageModel
     from support.engines import StartEngine
     from support.ensemble import Ensemble
-
-MAX_SEQ_LEN = 1024
-"""All positions the checkpoint has: an answer that no one ends runs for seconds."""
 
 
 @pytest.fixture
@@ -63,12 +60,6 @@ def start_engine(language_model: "LanguageModel") -> "StartEngine":
 
 
 @pytest.fixture(scope="session")
-def built_engine(tmp_path_factory: pytest.TempPathFactory) -> BuiltEngine:
-    """An engine built from the committed checkpoint by the real commands."""
-    return shared_engine(tmp_path_factory, max_seq_len=MAX_SEQ_LEN)
-
-
-@pytest.fixture(scope="session")
 def random_engine(tmp_path_factory: pytest.TempPathFactory) -> EngineFiles:
     """Build an engine from random weights."""
     folder = made_once(tmp_path_factory, "random-engine", _build)
@@ -84,14 +75,6 @@ def _build(folder: Path) -> None:
     (folder / "serving.json").write_text(serving_plan(plan.fingerprint).to_json())
     where = ["--source", str(source), "--store", str(folder / "store")]
     assert main(["build", "--plan", str(folder / "plan.json"), *where]) == 0
-
-
-@pytest.fixture(scope="session")
-def served(built_engine: BuiltEngine) -> Iterator[Served]:
-    """The real tritonserver on the built engine."""
-    with start_serving(built_engine.manifest, built_engine.serving) as server:
-        server.wait_until_ready()
-        yield server
 
 
 @pytest.fixture

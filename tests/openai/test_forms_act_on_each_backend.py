@@ -59,11 +59,11 @@ class Served:
 
 @pytest.fixture(scope="module", params=others_are_slow(BACKENDS, REFERENCE, PYTORCH))
 def served(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, client: OpenAI
 ) -> Iterator[tuple[str, Served]]:
     """Each backend in turn."""
     if request.param == REFERENCE:
-        yield REFERENCE, Served("tiny", request.getfixturevalue("client"))
+        yield REFERENCE, Served("tiny", client)
         return
     folder = tmp_path_factory.mktemp("backend")
     opened = {TENSORRT: _tensorrt, PYTORCH: _pytorch}[request.param]

@@ -1,6 +1,7 @@
 """A namespace with the resource definition on a real API server."""
 
 from collections.abc import Iterator
+from uuid import uuid4
 
 import pytest
 
@@ -14,5 +15,5 @@ from support.model_namespace import Api
 def api(control_plane: ClusterInfo) -> Iterator[Api]:
     """Return a namespace in which MultimodalModels may be created; it goes with what it holds."""
     install_definition(control_plane)
-    with namespace(control_plane, "api-tests") as name:
+    with namespace(control_plane, f"api-tests-{uuid4().hex[:8]}") as name:
         yield Api(control_plane, name)

@@ -58,7 +58,7 @@ def api(control_plane: ClusterInfo, pool: str) -> Iterator[Api]:
     }
     settings = replace(SETTINGS, network=CHART)
     made = children(inspected(changes, built=True, facts=llava_7b_facts(), settings=settings))
-    with namespace(control_plane, "compared") as name:
+    with namespace(control_plane, f"compared-{uuid4().hex[:8]}") as name:
         there = Api(control_plane, name)
         there.apply(document(changes, name="llava"))
         for child in (made["Deployment/server"], made["ConfigMap/inspect"]):
@@ -110,6 +110,7 @@ def test_the_pod_requests_a_disk_and_has_the_charts_network(api: Api, pool: str)
     assert own["resources"]["requests"]["ephemeral-storage"] == str(NEEDED)
 
 
+@pytest.mark.slow
 def test_a_checkpoint_larger_than_every_disk_gets_no_pod(api: Api, pool: str) -> None:
     """The message has both sizes."""
     with node(api.cluster, pool, "10Gi"), comparing(api) as process:

@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -103,7 +104,7 @@ def test_pages_have_a_verdict_and_figures() -> None:
 def api(control_plane: ClusterInfo) -> Iterator[Api]:
     """A namespace with a model that answers."""
     install_definition(control_plane)
-    with namespace(control_plane, "compared") as name:
+    with namespace(control_plane, f"compared-{uuid4().hex[:8]}") as name:
         there = Api(control_plane, name)
         said = there.apply(document(name="llava"))
         assert "created" in said, said
@@ -124,7 +125,10 @@ def annotation(api: Api) -> str:
 @pytest.mark.cluster
 @pytest.mark.parametrize(
     ("report", "code"),
-    [pytest.param(AGREES, 0, id="agrees"), pytest.param(DIFFERS, 5, id="differs")],
+    [
+        pytest.param(AGREES, 0, id="agrees"),
+        pytest.param(DIFFERS, 5, id="differs", marks=pytest.mark.slow),
+    ],
 )
 def test_a_report_is_printed_and_recorded(api: Api, report: EvaluationReport, code: int) -> None:
     """The pod is gone afterwards."""
@@ -142,7 +146,13 @@ def test_a_report_is_printed_and_recorded(api: Api, report: EvaluationReport, co
 @pytest.mark.parametrize(
     ("message", "ending", "words"),
     [
-        pytest.param("no such engine", {"exit_code": 3}, "failed: no such engine", id="failed"),
+        pytest.param(
+            "no such engine",
+            {"exit_code": 3},
+            "failed: no such engine",
+            id="failed",
+            marks=pytest.mark.slow,
+        ),
         pytest.param(
             "", {"exit_code": 137, "reason": "OOMKilled"}, "more memory than --memory", id="memory"
         ),
@@ -173,7 +183,9 @@ def test_what_fails_records_nothing(
 @pytest.mark.parametrize(
     ("status", "words"),
     [
-        pytest.param({"ready": "False"}, "it does not answer yet", id="not-available"),
+        pytest.param(
+            {"ready": "False"}, "it does not answer yet", id="not-available", marks=pytest.mark.slow
+        ),
         pytest.param({"rolls": "True"}, "a rollout is under way", id="rollout"),
     ],
 )

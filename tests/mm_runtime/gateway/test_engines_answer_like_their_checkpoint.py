@@ -12,7 +12,7 @@ from support import damaged_engines
 from support.damaged_engines import damaged
 from support.real_gateway import run_pair
 from support.reports import report_of
-from support.tiny_llava import ADAPTERS, CHECKPOINT, BuiltEngine, build_adapted
+from support.tiny_llava import BuiltEngine
 
 pytestmark = [pytest.mark.triton, pytest.mark.timeout(600)]
 
@@ -20,19 +20,12 @@ BASE, ADAPTED = 6, 2
 """Prompts of the base model and of its one adapter."""
 
 
-@pytest.fixture(scope="module")
-def adapted_engine(tmp_path_factory: pytest.TempPathFactory) -> BuiltEngine:
-    """Return the committed model with its adapter, built by `mm-runtime build`."""
-    return build_adapted(tmp_path_factory.mktemp("evaluated"), CHECKPOINT, ADAPTERS, {})
-
-
-def test_an_engine_like_its_checkpoint_is_ready(
-    adapted_engine: BuiltEngine, tmp_path: Path
-) -> None:
+@pytest.mark.slow
+def test_an_engine_like_its_checkpoint_is_ready(built_engine: BuiltEngine, tmp_path: Path) -> None:
     """The build has kept answers, the pod gave the same, and the operator can read the figures."""
-    kept = Evaluation.from_json((adapted_engine.directory / EVALUATION_NAME).read_bytes())
+    kept = Evaluation.from_json((built_engine.directory / EVALUATION_NAME).read_bytes())
     assert len(kept.prompts) == BASE + ADAPTED
-    with run_pair(adapted_engine, tmp_path) as pair:
+    with run_pair(built_engine, tmp_path) as pair:
         report = report_of(pair.triton)
         assert httpx.get(f"{pair.url}/readyz", timeout=10).status_code == httpx.codes.OK
     assert report.first_difference is None
@@ -50,14 +43,14 @@ def test_an_engine_like_its_checkpoint_is_ready(
     ],
 )
 def test_an_engine_unlike_its_checkpoint_is_never_ready(
-    adapted_engine: BuiltEngine,
+    built_engine: BuiltEngine,
     tmp_path: Path,
     damage: Callable[[Path], Path],
     *,
     adapter_only: bool,
 ) -> None:
     """Every file is what the manifest says, requests are answered, and the pod stays unready."""
-    wrong = damaged(adapted_engine, tmp_path, damage)
+    wrong = damaged(built_engine, tmp_path, damage)
     with run_pair(wrong, tmp_path, awaited=False) as pair:
         report = report_of(pair.triton)
         answer = httpx.get(f"{pair.url}/readyz", timeout=10)

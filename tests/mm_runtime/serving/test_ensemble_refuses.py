@@ -28,7 +28,7 @@ def _pixels(images: int) -> object:
         pytest.param("<image> what?", {}, "1 <image> placeholder", id="placeholder, no image"),
         pytest.param("x", {"image_bytes_input": _pixels(3)}, "at most 2 a request", id="too many"),
         pytest.param(
-            "x", {"image_url_input": "http://127.0.0.1/b.png"}, "not public", id="http URL"
+            "x", {"image_url_input": "http://127.0.0.1/b.png"}, "allowedHosts", id="http URL"
         ),
         pytest.param(
             "x", {"image_url_input": _url(PNG[:99])}, "damaged or truncated", id="truncated"
