@@ -5,7 +5,8 @@ of that time is waiting, which the computing of all others fills. Files whose te
 server of a session are a group, so that it starts once and not in each process. Of the others a
 file is a group, so that servers and engines of a module start once.
 
-The large groups come first: one that came last would leave the other processes nothing to do.
+The large groups come first, then files that start a server of their own: one that came last would
+leave the other processes nothing to do.
 """
 
 import gc
@@ -19,6 +20,11 @@ CLUSTER_FIXTURES = frozenset({"control_plane", "node_cluster"})
 CLUSTER_MARKS = ("cluster", "e2e")
 SERVERS = ("client", "real", "served", "servers")
 """Names of fixtures that start a server; which one it is depends on the folder."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Keep the order of groups: pytest-xdist would begin with those of many quick tests."""
+    config.option.loadscopereorder = False
 
 
 @pytest.hookimpl(wrapper=True)
@@ -44,7 +50,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         group = CLUSTERS if _needs_cluster(item) else servers.get(item.location[0])
         item.add_marker(pytest.mark.xdist_group(group or item.location[0]))
     if config.getoption("loadgroup", default=False):
-        items.sort(key=lambda item: _group(item) not in large)
+        items.sort(
+            key=lambda item: (_group(item) not in large, not item.get_closest_marker("triton"))
+        )
 
 
 @pytest.hookimpl
