@@ -145,6 +145,7 @@ def test_the_sample_of_places_survives_edits_elsewhere() -> None:
     assert [one.digest() for one in sample(before, 2)] == sorted(digests)[:2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("condition", "caught"), [("size <= limit", True), ("size <= 9", False)], ids=["seen", "unseen"]
 )
@@ -167,6 +168,7 @@ def test_a_mutant_is_caught_by_a_test_that_fails(
     assert (tmp_path / "fits.py").read_text() == source
 
 
+@pytest.mark.slow
 def test_a_mutant_that_no_conftest_can_import_is_caught(tmp_path: Path) -> None:
     """Pytest ends as for tests that are not found, which catch nothing."""
     (tmp_path / "names.py").write_text("NAME = 'a' + 'b'\n")
@@ -181,6 +183,7 @@ def test_a_mutant_that_no_conftest_can_import_is_caught(tmp_path: Path) -> None:
     assert not mutants._is_caught(tmp_path, place, {"test_gone.py"}, ("test_names.py",))
 
 
+@pytest.mark.slow
 def test_repeated_runs_stop_at_the_first_failure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

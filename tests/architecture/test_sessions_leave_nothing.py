@@ -57,6 +57,7 @@ def left_in(root: Path) -> list[str]:
     return sorted(one.name for one in root.iterdir() if not one.name.startswith("pytest-of-"))
 
 
+@pytest.mark.slow
 def test_a_killed_workers_files_go_with_the_session(root: Path) -> None:
     """Files that pytest keeps of the test itself stay for the reader of its failure."""
     ended = session(root, KILLED.format(process=WORKER))

@@ -73,6 +73,7 @@ def test_wrong_values_are_refused(values: dict[str, Any], message: str) -> None:
         chart.render(values, name=RELEASE, namespace=NAMESPACE)
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 def test_the_extensions_own_definition_takes_the_pool(control_plane: ClusterInfo) -> None:
     """Strict validation accepts it; before the definition is there the kind is what is refused."""

@@ -16,7 +16,12 @@ pytestmark = pytest.mark.cluster
     ("values", "expected"),
     [
         pytest.param({"userIds": "Namespace"}, "created (server dry run)", id="left"),
-        pytest.param({}, "restricted-v2: user outside of the namespace's range", id="fixed"),
+        pytest.param(
+            {},
+            "restricted-v2: user outside of the namespace's range",
+            id="fixed",
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_the_operators_pod(

@@ -99,6 +99,7 @@ def _roles(cluster: ClusterInfo, name: str) -> list[str]:
     return sorted(one["kind"] for one in found)
 
 
+@pytest.mark.slow
 def test_a_missing_namespace_is_left_out_until_it_is_there(
     control_plane: ClusterInfo, config: helm.Config
 ) -> None:
@@ -118,6 +119,7 @@ def test_a_missing_namespace_is_left_out_until_it_is_there(
         assert _roles(control_plane, late) == ["Role", "Role", "RoleBinding", "RoleBinding"]
 
 
+@pytest.mark.slow
 def test_without_any_namespace_nothing_is_made(
     control_plane: ClusterInfo, config: helm.Config
 ) -> None:
@@ -131,6 +133,7 @@ def test_without_any_namespace_nothing_is_made(
     assert deployments == ""
 
 
+@pytest.mark.slow
 def test_a_lease_that_was_left_behind_hinders_no_installation(
     control_plane: ClusterInfo, config: helm.Config
 ) -> None:

@@ -22,6 +22,7 @@ from support.clusters import apply, kubectl, kubectl_json, namespace, read
 from support.definition import install_definition
 from support.eventually import eventually
 from support.model_documents import document
+from support.representatives import others_are_slow
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 
@@ -65,7 +66,7 @@ def _operator(arguments: list[str], kubeconfig: Path, log: Path) -> Iterator[Non
     "values",
     [
         pytest.param({}, id="every-namespace"),
-        pytest.param({"watchNamespaces": [MODELS]}, id="one-namespace"),
+        pytest.param({"watchNamespaces": [MODELS]}, id="one-namespace", marks=pytest.mark.slow),
     ],
 )
 def test_operator_starts_inspection_with_the_rights_of_the_chart(
@@ -126,7 +127,7 @@ def _older() -> dict[str, Any]:
     return older
 
 
-@pytest.mark.parametrize("upgrade", ["Auto", "Never"])
+@pytest.mark.parametrize("upgrade", others_are_slow(["Auto", "Never"], "Auto"))
 def test_an_upgraded_operator_upgrades_the_definition(
     upgrade: str, control_plane: ClusterInfo, tmp_path: Path
 ) -> None:
@@ -176,6 +177,7 @@ def test_an_upgraded_operator_upgrades_the_definition(
     assert "orbidden" not in log.read_text()
 
 
+@pytest.mark.slow
 def test_a_namespace_without_the_label_is_left_alone(
     control_plane: ClusterInfo, tmp_path: Path
 ) -> None:

@@ -35,7 +35,10 @@ pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 
 @pytest.mark.parametrize(
     ("place", "named"),
-    [pytest.param("every", False, id="every-namespace"), pytest.param("one", True, id="named")],
+    [
+        pytest.param("every", False, id="every-namespace", marks=pytest.mark.slow),
+        pytest.param("one", True, id="named"),
+    ],
 )
 async def test_requests_follow_pods(
     place: str, *, named: bool, control_plane: ClusterInfo, tmp_path: Path

@@ -54,6 +54,7 @@ def test_a_video(served: Family, files: Path) -> None:
     assert int(found[1]) > 20
 
 
+@pytest.mark.slow
 def test_a_hundred_requests(served: Family, files: Path) -> None:
     """Ten workers; the table has one row, of all requests."""
     *_, row = run(served, "hundred_requests.py", files / "0.png", files / "1.png")

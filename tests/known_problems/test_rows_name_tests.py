@@ -107,7 +107,9 @@ def run(*arguments: str) -> "subprocess.CompletedProcess[str]":
     )
 
 
-@pytest.mark.parametrize("lanes", [(), ("-n", "1")], ids=["alone", "xdist"])
+@pytest.mark.parametrize(
+    "lanes", [(), pytest.param(("-n", "1"), marks=pytest.mark.slow)], ids=["alone", "xdist"]
+)
 def test_the_folder_runs_the_tests_of_a_row(lanes: tuple[str, ...]) -> None:
     """Only what the row names, and its outcome by row."""
     done = run("--row", "2", *lanes)

@@ -108,6 +108,7 @@ def test_images_cannot_be_loaded_without_a_node(control_plane: ClusterInfo) -> N
         load_image(control_plane.name, Path("image.tar"))
 
 
+@pytest.mark.slow
 def test_two_run_side_by_side_and_leave_nothing(control_plane: ClusterInfo) -> None:
     """The second has ports of its own; once down, its processes and files are gone."""
     name = f"tests-two-{os.getpid()}"
@@ -124,6 +125,7 @@ def test_two_run_side_by_side_and_leave_nothing(control_plane: ClusterInfo) -> N
     assert status(control_plane.name).ready
 
 
+@pytest.mark.slow
 def test_a_cluster_ends_with_its_owner() -> None:
     """A test that is killed leaves no cluster behind."""
     name = f"tests-orphan-{os.getpid()}"
@@ -151,6 +153,7 @@ def test_a_cluster_ends_with_its_owner() -> None:
     assert [process for process in processes if process.alive] == []
 
 
+@pytest.mark.slow
 def test_a_cluster_that_died_is_reported_and_started_again() -> None:
     """After a crash ``status`` says so, and ``up`` clears away and starts."""
     name = f"tests-died-{os.getpid()}"

@@ -107,6 +107,7 @@ async def slow_body(number: int, gate: asyncio.Event) -> AsyncIterator[bytes]:
     yield content[len(content) // 2 :]
 
 
+@pytest.mark.slow
 async def test_a_replica_is_killed(tmp_path: Path) -> None:
     """Before the rest of a body, before first bytes, in streams: others answer what they may."""
     with site(tmp_path, replicas=2) as one:

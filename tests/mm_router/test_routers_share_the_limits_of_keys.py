@@ -223,6 +223,7 @@ async def test_requests_a_minute_are_of_all_routers(tmp_path: Path) -> None:
         assert await asyncio.gather(*one.send(client, "unknown", 0, 1, 2)) == [401] * 3
 
 
+@pytest.mark.slow
 async def test_tokens_a_minute_are_of_all_routers(tmp_path: Path) -> None:
     """One answer of any length has a minute's worth; one that ended gives back what it had not."""
     async with site(tmp_path, tokensPerMinute=4000) as (one, client):

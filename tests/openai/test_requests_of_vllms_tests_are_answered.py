@@ -41,6 +41,7 @@ def test_rows(client: OpenAI, row: Row) -> None:
     check(client, row)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:deprecated:DeprecationWarning")  # by OpenAI, for its own model
 @pytest.mark.parametrize("row", [*map(_named, OF_AUDIO)])
 def test_rows_of_audio(listener: OpenAI, row: Row) -> None:

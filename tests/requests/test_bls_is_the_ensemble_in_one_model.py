@@ -67,6 +67,7 @@ def test_stream_is_the_same_text_in_pieces(bls: Ensemble) -> None:
     assert are_tokens(answer.pieces, TOKENS)
 
 
+@pytest.mark.slow
 def test_a_long_stream_has_several_pieces(bls: Ensemble) -> None:
     """Even a sender that is behind for many tokens sends some before the last one."""
     assert len(bls.query("Hello!", stream=True, **ENDLESS).pieces) > 1

@@ -130,7 +130,13 @@ def query(served: Served, model: str, tensors: Tensors) -> tuple[str, str]:
     return code if colon and code.isupper() else "-", message
 
 
-@pytest.mark.parametrize("row", [pytest.param(row, id=row.mistake) for row in rows()])
+def _by_triton(found: list[Row]) -> list[Any]:
+    """Return parameters; what hangs takes seconds, and is slow where not the gateway is queried."""
+    slow = {"URL that hangs": pytest.mark.slow}
+    return [pytest.param(row, id=row.mistake, marks=slow.get(row.mistake, ())) for row in found]
+
+
+@pytest.mark.parametrize("row", _by_triton(rows()))
 def test_grpc(served: Served, model: str, host: ImageHost, row: Row) -> None:
     """The code and the words of ModelStreamInfer."""
     status, message = query(served, model, tensors_of(row.mistake, host))
@@ -149,9 +155,7 @@ def _json(tensors: Tensors) -> dict[str, object]:
     return found
 
 
-@pytest.mark.parametrize(
-    "row", [pytest.param(row, id=row.mistake) for row in rows() if row.http != "-"]
-)
+@pytest.mark.parametrize("row", _by_triton([row for row in rows() if row.http != "-"]))
 @pytest.mark.parametrize(
     ("model", "call"),
     [

@@ -7,7 +7,7 @@ from support.image_host import ImageHost
 from support.served import start_serving
 from support.tiny_llava import BuiltEngine
 
-pytestmark = [pytest.mark.triton, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.triton, pytest.mark.timeout(300)]
 
 MODELS = ("ensemble", "tensorrt_llm_bls")
 CRASHED = "Fatal Python error"

@@ -16,6 +16,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 DRY = "--dry-run=server"
 
 
+@pytest.mark.slow
 def test_second_manager_applies_the_same_definition(api: Api) -> None:
     """Helm after kubectl (or the other way round) meets no conflict while the file is the same."""
     answer = kubectl(

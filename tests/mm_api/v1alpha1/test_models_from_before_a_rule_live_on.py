@@ -71,6 +71,7 @@ def test_its_status_and_replicas_are_written(earlier: Api) -> None:
     assert "patched" in earlier.kubectl(*patch, '{"spec": {"autoscaling": {"maxReplicas": 3}}}')
 
 
+@pytest.mark.slow
 def test_a_wrong_line_is_not_replaced_by_another(earlier: Api) -> None:
     """What is written again must keep today's rules."""
     assert "for example" in earlier.apply(_model(start="98 8 * * *"))

@@ -28,9 +28,17 @@ ADMITTED = "the upload pod does not run (Pending)"
     ("annotated", "options", "expected"),
     [
         pytest.param(True, (), ADMITTED, id="openshift"),
-        pytest.param(False, (), REFUSED, id="no-sign-of-openshift"),
-        pytest.param(False, ("--user-ids", "Namespace"), ADMITTED, id="as-the-user-says"),
-        pytest.param(True, ("--user-ids", "Fixed"), REFUSED, id="against-the-sign"),
+        pytest.param(False, (), REFUSED, id="no-sign-of-openshift", marks=pytest.mark.slow),
+        pytest.param(
+            False,
+            ("--user-ids", "Namespace"),
+            ADMITTED,
+            id="as-the-user-says",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            True, ("--user-ids", "Fixed"), REFUSED, id="against-the-sign", marks=pytest.mark.slow
+        ),
     ],
 )
 def test_the_pod_is_admitted(

@@ -37,6 +37,7 @@ def test_a_namespace_of_another_user_is_refused(control_plane: ClusterInfo, targ
     assert there["status"]["phase"] == "Active"
 
 
+@pytest.mark.slow
 def test_what_the_demo_made_is_removed(control_plane: ClusterInfo, target: Target) -> None:
     """Namespaces of the demo go; the pinned kubeconfig goes with them."""
     for name in (settings.DEMO_NAMESPACE, settings.SYSTEM_NAMESPACE):

@@ -12,6 +12,7 @@ from mm_devcluster.cluster import ClusterInfo, restart_part
 from support.clusters import apply, kubectl, namespace, read
 from support.eventually import eventually
 from support.probe_pods import await_phase, build_probe_pod, load_probe, run_probe
+from support.representatives import others_are_slow
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 
@@ -77,7 +78,12 @@ def fetch_or_empty(url: str) -> str:
 
 
 @pytest.mark.parametrize(
-    "host", ["hello-service", "hello-service.{space}.svc.cluster.local"], ids=["short", "full"]
+    "host",
+    [
+        pytest.param("hello-service", marks=pytest.mark.slow),
+        "hello-service.{space}.svc.cluster.local",
+    ],
+    ids=["short", "full"],
 )
 @pytest.mark.usefixtures("service")
 def test_a_service_answers_a_pod_by_name(node_cluster: ClusterInfo, space: str, host: str) -> None:
@@ -114,7 +120,9 @@ def test_exec_passes_input_and_exit_code(node_cluster: ClusterInfo, space: str) 
     assert "exit code 7" in refused
 
 
-@pytest.mark.parametrize("mode", ["ReadWriteOnce", "ReadWriteMany"])
+@pytest.mark.parametrize(
+    "mode", others_are_slow(["ReadWriteOnce", "ReadWriteMany"], "ReadWriteOnce")
+)
 def test_a_claim_is_bound_and_writable_for_a_user_who_is_not_root(
     node_cluster: ClusterInfo, space: str, mode: str
 ) -> None:

@@ -43,7 +43,7 @@ async def report_of(
     "load",
     [
         pytest.param(["--users", "8"], id="closed-loop"),
-        pytest.param(["--rate", "20", "--warm-up", "500ms"], id="poisson"),
+        pytest.param(["--rate", "20", "--warm-up", "500ms"], id="poisson", marks=pytest.mark.slow),
     ],
 )
 async def test_the_gateway_is_loaded(
@@ -130,6 +130,7 @@ async def test_an_open_loop_does_not_wait_for_a_slow_server(
     assert reported.answered == reported.requests == len(server.exchanges) > many.parties
 
 
+@pytest.mark.slow
 async def test_what_is_not_sent_is_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

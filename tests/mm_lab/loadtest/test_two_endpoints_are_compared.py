@@ -85,6 +85,7 @@ async def run(*options: str) -> int:
         return await bench.run(parser.parse_args(["--quiet", "--duration", "1h", *options]))
 
 
+@pytest.mark.slow
 async def test_both_get_the_load(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """In one run, as many requests each; the page is written once."""
     page = tmp_path / "page.html"

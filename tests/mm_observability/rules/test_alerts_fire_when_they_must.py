@@ -41,6 +41,7 @@ def test_cases_hold(case: Path, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.stem)
 def test_cases_can_fail(case: Path, tmp_path: Path) -> None:
     """With every comparison turned round the same cases do not hold: they test something."""

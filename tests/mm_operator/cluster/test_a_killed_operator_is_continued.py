@@ -20,9 +20,11 @@ def job_exists(api: Api, prefix: str) -> bool:
 
 
 STAGES = [
-    pytest.param(lambda api: job_exists(api, "llava-inspect"), 0, id="inspecting"),
+    pytest.param(
+        lambda api: job_exists(api, "llava-inspect"), 0, id="inspecting", marks=pytest.mark.slow
+    ),
     pytest.param(lambda api: job_exists(api, "engine-"), 1, id="building"),
-    pytest.param(lambda api: api.names("deployments"), 2, id="serving"),
+    pytest.param(lambda api: api.names("deployments"), 2, id="serving", marks=pytest.mark.slow),
 ]
 
 PLAYED: tuple[Callable[[Api], object], ...] = (

@@ -12,7 +12,7 @@ from support.model_documents import document
 from support.model_namespace import Api
 from support.operator_process import running_operator
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 
 def observed(api: Api, name: str) -> bool:

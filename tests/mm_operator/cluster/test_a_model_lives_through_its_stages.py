@@ -146,6 +146,7 @@ def test_apply_to_ready_to_gone(api: Api, tmp_path: Path) -> None:
         assert "finalizers" not in model["metadata"]
 
 
+@pytest.mark.slow
 def test_restart_writes_nothing(api: Api, tmp_path: Path) -> None:
     """A new operator over a Ready model sends no write at all."""
     with running_operator(api.cluster, tmp_path, api.namespace) as first:
@@ -350,6 +351,7 @@ def test_quota_is_reported_and_lifted(watched: Api) -> None:
     reaches(watched, "llava", "Planned", "PlanComplete")
 
 
+@pytest.mark.slow
 def test_a_quota_on_limits_is_reported_and_kept(watched: Api) -> None:
     """A spec without limits of cpu is refused in the quota's words; one with them is served."""
     quota = ["create", "quota", "cpu", "--hard=limits.cpu=20,limits.memory=64Gi"]

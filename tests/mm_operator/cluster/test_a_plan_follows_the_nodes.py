@@ -106,6 +106,7 @@ def test_labels_of_nodes_plan_and_plan_again(api: Api, tmp_path: Path) -> None:
         assert conditions(api)["Planned"]["status"] == "True"
 
 
+@pytest.mark.slow
 def test_other_families_are_planned_for_gpus(watched: Api) -> None:
     """Not only LLaVA: a family with cross attention has its limits in the status."""
     gpu = {"product": H100, "memory": "80Gi", "computeCapability": "9.0"}

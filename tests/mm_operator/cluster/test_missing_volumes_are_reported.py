@@ -186,6 +186,7 @@ def reported(api: Api, kind: str, words: str) -> None:
     assert condition(api, "Degraded")["status"] == "True"
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 def test_a_missing_volume_becomes_the_condition(api: Api, tmp_path: Path) -> None:
     """Of a Job and of a server, in the words of their Events; it goes once they begin."""

@@ -127,7 +127,9 @@ def test_nothing_is_made_beside_a_foreign_object(watched: Api) -> None:
     ("kind", "name"),
     [
         pytest.param("service", MODEL, id="its-own-object"),
-        pytest.param("configmap", "engine-", id="an-object-that-models-share"),
+        pytest.param(
+            "configmap", "engine-", id="an-object-that-models-share", marks=pytest.mark.slow
+        ),
     ],
 )
 def test_what_lost_its_labels_is_still_ours(api: Api, tmp_path: Path, kind: str, name: str) -> None:

@@ -148,6 +148,7 @@ def test_without_consent_no_model_waits(pair: tuple[Api, Api], tmp_path: Path) -
         assert leases(first) == []
 
 
+@pytest.mark.slow
 def test_who_waits_continues_when_the_builder_leaves(pair: tuple[Api, Api], tmp_path: Path) -> None:
     """A build dies with its last model; the other namespace then builds by itself."""
     first, second = pair

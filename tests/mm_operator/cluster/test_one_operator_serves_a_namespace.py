@@ -104,6 +104,7 @@ def test_the_second_operator_refuses_it(api: Api, tmp_path: Path) -> None:
             assert {one["image"] for one in image} == {"localhost/multimodal/runtime:first"}
 
 
+@pytest.mark.slow
 def test_an_uninstalled_operator_leaves_the_namespace_free(api: Api, tmp_path: Path) -> None:
     """Without its leader Lease it is gone: the next operator takes the namespace at once."""
     with running_operator(api.cluster, tmp_path, api.namespace, lease="first") as first:
@@ -133,6 +134,7 @@ def test_the_lease_goes_with_the_role_of_the_release(api: Api, tmp_path: Path) -
     eventually(lambda: holder(api) == "")
 
 
+@pytest.mark.slow
 def test_one_operator_serves_many_namespaces(api: Api, tmp_path: Path) -> None:
     """Each has streams of its own, and requests still find a connection beside all of them."""
     with ExitStack() as stack:
@@ -167,6 +169,7 @@ def test_replicas_of_one_installation_share_it(api: Api, tmp_path: Path) -> None
             assert refusals(standby) == []
 
 
+@pytest.mark.slow
 def test_a_mark_names_the_refused_installation(api: Api, tmp_path: Path) -> None:
     """The Lease itself says who serves the namespace and who is refused, for kubectl."""
     with running_operator(api.cluster, tmp_path, api.namespace, lease="first"):

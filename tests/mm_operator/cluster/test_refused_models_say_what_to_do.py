@@ -107,6 +107,7 @@ def volume(api: Api) -> Iterator[None]:
         kubectl(api.cluster, "delete", "pv", api.namespace, "--wait=false")
 
 
+@pytest.mark.slow
 def test_a_second_model_takes_the_store_as_it_is(api: Api, tmp_path: Path) -> None:
     """Without a size it builds; with a larger one it says which field to correct."""
     other = {"engine": {"maxBatchSize": 3}}

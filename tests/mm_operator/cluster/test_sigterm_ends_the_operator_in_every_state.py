@@ -15,6 +15,7 @@ from support.fickle_server import Behaviour, fickle_server
 from support.model_documents import document
 from support.model_namespace import Api
 from support.operator_process import running_operator
+from support.representatives import others_are_slow
 from support.tied import tied
 
 pytestmark = pytest.mark.cluster
@@ -22,7 +23,7 @@ pytestmark = pytest.mark.cluster
 
 @pytest.mark.parametrize(
     "behaviour",
-    [pytest.param(behaviour, id=behaviour) for behaviour in Behaviour],
+    others_are_slow(Behaviour, Behaviour.GONE),
 )
 def test_a_leader_ends(api: Api, tmp_path: Path, behaviour: Behaviour) -> None:
     """A leader with models in its cache ends in order, whatever becomes of its API server."""
@@ -39,28 +40,7 @@ def test_a_leader_ends(api: Api, tmp_path: Path, behaviour: Behaviour) -> None:
             assert operator.stop() == 0, operator.log.read_text()[-3000:]
 
 
-@pytest.mark.parametrize(
-    "behaviour",
-    [pytest.param(behaviour, id=behaviour) for behaviour in (Behaviour.GONE, Behaviour.HANGS)],
-)
-def test_a_candidate_ends(api: Api, tmp_path: Path, behaviour: Behaviour) -> None:
-    """A replica that awaits the Lease ends in order, too."""
-    with (
-        fickle_server(api.cluster, tmp_path) as (server, kubeconfig),
-        running_operator(api.cluster, tmp_path, api.namespace) as leader,
-    ):
-        eventually(leader.leads)
-        cluster = replace(api.cluster, kubeconfig=kubeconfig)
-        with running_operator(cluster, tmp_path, api.namespace) as candidate:
-            eventually(lambda: candidate.get("/readyz") == "ok")
-
-            server.become(behaviour)
-            eventually(lambda: "not be read or renewed" in candidate.log.read_text())
-
-            assert candidate.stop() == 0, candidate.log.read_text()[-3000:]
-            assert "leading as" not in candidate.log.read_text()
-
-
+@pytest.mark.slow
 def test_a_start_that_hangs_is_ended(api: Api, tmp_path: Path) -> None:
     """An operator whose API server never answered it does not outlive SIGTERM."""
     with fickle_server(api.cluster, tmp_path) as (server, kubeconfig):

@@ -144,7 +144,13 @@ def spec(node: str, team: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("count", "strategy", "said"),
     [
-        pytest.param(1, "Recreate", "Auto ends the old pods first, because no node has", id="full"),
+        pytest.param(
+            1,
+            "Recreate",
+            "Auto ends the old pods first, because no node has",
+            id="full",
+            marks=pytest.mark.slow,
+        ),
         pytest.param(2, "RollingUpdate", "Auto rolls, because 1 nvidia.com/gpu", id="spare"),
     ],
 )

@@ -20,6 +20,7 @@ def leader_of(*operators: OperatorProcess) -> OperatorProcess:
     return found[0]
 
 
+@pytest.mark.slow
 def test_a_killed_leader_is_replaced(api: Api, tmp_path: Path) -> None:
     """The second replica leads some time after the first one's sudden death, and works.
 

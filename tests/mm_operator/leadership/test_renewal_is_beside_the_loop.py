@@ -23,6 +23,7 @@ BLOCKED_SECONDS = 12.0
 """Longer than the Lease lasts: a rival takes one that was not renewed."""
 
 
+@pytest.mark.slow
 async def test_a_blocked_loop_does_not_cost_the_lease(api: Api) -> None:
     """The leader stays the holder, a candidate beside it never leads, and no work begins again."""
 

@@ -80,6 +80,7 @@ def test_silence_restart_and_other_hands_move_nothing(
         assert replicas(api) == 4
 
 
+@pytest.mark.slow
 def test_recommendations_move_nothing(
     api: Api, gateways: ScriptedGateways, prometheus: Prometheus, tmp_path: Path
 ) -> None:
@@ -93,6 +94,7 @@ def test_recommendations_move_nothing(
         assert scaling(api)["history"] == []
 
 
+@pytest.mark.slow
 def test_an_autoscaler_of_the_deployment_is_reported(
     api: Api, gateways: ScriptedGateways, prometheus: Prometheus, tmp_path: Path
 ) -> None:

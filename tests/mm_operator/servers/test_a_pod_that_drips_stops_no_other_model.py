@@ -128,7 +128,7 @@ def servers_of(port: int, pods: dict[Key, list[str]], woken: list[Key]) -> Serve
 @pytest.mark.parametrize(
     "bad",
     [
-        pytest.param(drip_headers, id="headers-drip"),
+        pytest.param(drip_headers, id="headers-drip", marks=pytest.mark.slow),
         pytest.param(drip_body, id="body-drips"),
         pytest.param(pour, id="body-without-end"),
         pytest.param(unpack_me, id="compressed"),

@@ -48,6 +48,7 @@ def degraded(api: Api) -> dict[str, Any]:
     return next((one for one in conditions if one["type"] == "Degraded"), {})
 
 
+@pytest.mark.slow
 def test_a_full_pool_becomes_a_condition_and_an_event(api: Api, tmp_path: Path) -> None:
     """The pod's server says it, the operator queries and reports; a new pod ends it."""
     address = loopback()

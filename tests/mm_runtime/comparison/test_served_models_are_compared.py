@@ -95,6 +95,7 @@ async def test_a_damaged_model_is_shown_with_prompt_and_token(
     assert report.reference.first_differing_token is not None
 
 
+@pytest.mark.slow
 async def test_tokens_alone_are_compared_where_nothing_scores_them(
     engine: BuiltEngine, tmp_path: Path
 ) -> None:

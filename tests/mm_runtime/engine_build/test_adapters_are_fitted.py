@@ -87,6 +87,7 @@ def test_adapters_become_arrays(
     assert [(one["name"], one["uid"]) for one in reported] == [("", -1), ("one", 0), ("two", 1)]
 
 
+@pytest.mark.slow
 def test_encoder_and_decoder_get_their_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tools: Tools
 ) -> None:

@@ -22,6 +22,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> StagingSite:
     return adapted_site(tmp_path_factory.mktemp("staged"), evaluation=True)
 
 
+@pytest.mark.slow
 def test_adapters_are_part_of_the_engine(built: StagingSite) -> None:
     """As peft wrote them, by their names; the manifest says so, and pods are compared with each."""
     result, code = built.build()

@@ -63,6 +63,7 @@ def test_tokens_and_logits_are_those_of_transformers(tmp_path: Path) -> None:
         assert prompt.steps[-1].candidates[0].text.startswith(prompt.steps[0].candidates[0].text)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_the_manifest_covers_the_answers(tmp_path: Path) -> None:
     """`mm-runtime build` with an adapter: prompts of both, in a file that pods verify."""

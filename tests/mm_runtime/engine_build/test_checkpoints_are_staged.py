@@ -13,10 +13,11 @@ from mm_runtime.base import manifest as manifests
 from mm_runtime.sources.identity import source_digest
 from support.hollow_checkpoint import shard, write_safetensors
 from support.model_configs import ON_PYTORCH, VERSIONS
+from support.representatives import others_are_slow
 from support.staging_sites import StagingSite, staging_site, write_source
 
 
-@pytest.mark.parametrize("family", ON_PYTORCH)
+@pytest.mark.parametrize("family", others_are_slow(ON_PYTORCH, "mllama", "qwen2-vl"))
 def test_the_staged_checkpoint_is_the_source(tmp_path: Path, family: str) -> None:
     """Every file is there with its folders, known by its digest, and the source's own is equal."""
     site = staging_site(tmp_path, family, version=VERSIONS[-1])  # which serves every family

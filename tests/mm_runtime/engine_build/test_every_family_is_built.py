@@ -44,6 +44,7 @@ def test_family_is_built(
     assert_family_is_built(site, family)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("version", "family", "engine", "step", "expected"),
     [

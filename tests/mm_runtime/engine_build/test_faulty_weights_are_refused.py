@@ -26,6 +26,7 @@ from support.build_sites import Site
 from support.families import images, texts
 from support.families.pipeline import plan_of
 from support.made_once import made_once
+from support.representatives import others_are_slow
 
 Weights = dict[str, torch.Tensor]
 STEP_SECONDS = 240.0
@@ -91,7 +92,9 @@ def write(family: str, folder: Path) -> None:
     (images.write if family in images.CASES else texts.write)(family, folder)
 
 
-@pytest.fixture(params=FAMILY_NAMES)
+@pytest.fixture(
+    params=others_are_slow(FAMILY_NAMES, "llava", "mllama", "qwen2-vl", "t5", "whisper")
+)
 def of_family(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
 ) -> Path:

@@ -13,11 +13,12 @@ from mm_runtime.engine_build.commands.towers.tower import Tower
 from mm_runtime.inspect.checkpoint import InspectOptions, inspect
 from mm_runtime.serving.encode.vision.torch_runner import TorchRunner, half_program
 from support.families.images import write
+from support.representatives import others_are_slow
 
 PLAIN = ["blip2-opt", "llava", "llava-next", "llava-onevision", "vila"]
 
 
-@pytest.fixture(scope="module", params=PLAIN)
+@pytest.fixture(scope="module", params=others_are_slow(PLAIN, "llava", "llava-next"))
 def exported(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Tower, list[np.ndarray], Path]:

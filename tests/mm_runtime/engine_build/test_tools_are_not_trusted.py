@@ -168,6 +168,7 @@ def test_a_repaired_tool_continues(site: TrtllmSite) -> None:
     assert all(result.step_seconds[one.record.name] == one.record.seconds for one in done)
 
 
+@pytest.mark.slow
 def test_a_tool_that_hangs_is_ended(converted: TrtllmSite, monkeypatch: pytest.MonkeyPatch) -> None:
     """The deadline ends it, and its children."""
     with spoilt(use_site(monkeypatch, converted), "#!/bin/sh\nsleep 1000\n"):

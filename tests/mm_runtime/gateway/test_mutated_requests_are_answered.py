@@ -140,7 +140,7 @@ VALUES: tuple[Any, ...] = (
     *({"-1": 1}, {"99": "x"}, {"1": 1e9}, {str(number): 1 for number in range(1500)}),
     [[[[[[[[1]]]]]]]],
 )
-ROUNDS = 600
+ROUNDS = 250
 """Bodies of each endpoint, three changes at the most: two seconds."""
 
 

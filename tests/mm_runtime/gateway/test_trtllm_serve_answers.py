@@ -227,6 +227,7 @@ def test_the_salt_came_with_a_release(version: str, takes: bool) -> None:  # noq
     assert plan.takes_salt == takes
 
 
+@pytest.mark.slow
 async def test_a_request_has_a_deadline(tmp_path: Path, server: RecordedServer) -> None:
     """A server that says nothing more holds no one: 504, and its work is ended."""
     before = server.log.count(ABORTED)

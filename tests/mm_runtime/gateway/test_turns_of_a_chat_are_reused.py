@@ -14,7 +14,7 @@ from support.eventually import eventually_async
 from support.real_gateway import RealGateway, run_pair
 from support.tiny_llava import IMAGES, BuiltEngine
 
-pytestmark = [pytest.mark.triton, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.triton, pytest.mark.timeout(600)]
 
 BLOCK = 16
 REUSE_BYTES = 64 << 20

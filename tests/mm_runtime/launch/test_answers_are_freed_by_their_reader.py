@@ -18,7 +18,7 @@ from support.eventually import eventually
 from support.ports import free_ports
 from support.tied import tied
 
-pytestmark = [pytest.mark.triton, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.slow, pytest.mark.triton, pytest.mark.timeout(240)]
 
 MODELS = Path(__file__).parent / "freed_answers"
 POOL_BYTES = 1 << 20

@@ -42,6 +42,7 @@ def test_a_fault_is_of_one_start(tmp_path: Path) -> None:
     assert faults.environment[VARIABLE].startswith(str(tmp_path))
 
 
+@pytest.mark.slow
 @pytest.mark.triton
 @pytest.mark.timeout(300)
 def test_a_plan_for_cuda_where_there_is_no_gpu(random_engine: EngineFiles, tmp_path: Path) -> None:

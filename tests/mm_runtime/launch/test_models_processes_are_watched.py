@@ -19,7 +19,7 @@ from support.eventually import eventually
 from support.served import Served, start_serving
 from support.tiny_llava import BuiltEngine, samples, shared_engine
 
-pytestmark = [pytest.mark.triton, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.triton, pytest.mark.timeout(300)]
 
 MODELS = ("preprocessing", "multimodal_encoders", "tensorrt_llm", "postprocessing")
 LONG = 900

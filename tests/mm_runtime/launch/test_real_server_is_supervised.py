@@ -71,11 +71,13 @@ def children_of(pid: int) -> list[int]:
     return [int(child) for child in text.split()]
 
 
+@pytest.mark.slow
 def test_ensemble_answers(served: Served) -> None:
     """Text goes in, text comes out, through all four models."""
     assert isinstance(query(served)["text_output"], str)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "model",
     ["ensemble", "preprocessing", "multimodal_encoders", "tensorrt_llm", "postprocessing"],
@@ -92,6 +94,7 @@ def test_models_have_their_tensors(served: Served, model: str) -> None:
         assert {tensor["name"] for tensor in upstream[model][side]} <= found
 
 
+@pytest.mark.slow
 def test_drain_waits_for_the_gateway_and_for_what_is_in_flight(
     random_engine: EngineFiles, tmp_path: Path
 ) -> None:
@@ -157,6 +160,7 @@ def kill_server(served: Served) -> None:
     wait_until_gone(server)
 
 
+@pytest.mark.slow
 def test_dead_server_is_started_again(served: Served) -> None:
     """After tritonserver's death the same command serves again, and counts it."""
     before = set(regions(served))
@@ -173,6 +177,7 @@ def test_dead_server_is_started_again(served: Served) -> None:
     assert "nv_inference_request_success" in text
 
 
+@pytest.mark.slow
 def test_nothing_outlives_a_killed_supervisor(served: Served, start: Callable[[], Served]) -> None:
     """SIGKILL takes tritonserver and its models along; the next start clears /dev/shm."""
     below = psutil.Process(served.process.pid).children(recursive=True)
@@ -216,6 +221,7 @@ def test_a_server_that_dies_again_and_again_ends_the_command(random_engine: Engi
         assert regions(served) == []
 
 
+@pytest.mark.slow
 def test_port_in_use_is_said(random_engine: EngineFiles) -> None:
     """A start that fails ends at once, with tritonserver's own error."""
     with (

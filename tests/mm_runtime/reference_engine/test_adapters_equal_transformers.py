@@ -199,7 +199,8 @@ def test_rows_use_their_own_adapters(
         assert expected == [sink.wait() for sink in sinks]
 
 
-@pytest.mark.parametrize("family", ["t5", pytest.param("bart", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("family", ["t5", "bart"])
 def test_beams_use_their_adapter(tmp_path: Path, family: str) -> None:
     """Every beam of an encoder-decoder is one that transformers finds with the adapter merged."""
     checkpoint = texts.write(family, tmp_path / "checkpoint")

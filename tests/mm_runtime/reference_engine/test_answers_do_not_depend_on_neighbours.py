@@ -211,7 +211,7 @@ def _assert_decided(model: SlotModel, questions: Questions) -> None:
 @pytest.mark.parametrize(
     "engines",
     [
-        pytest.param(30, id="30 engines"),
+        pytest.param(12, id="12 engines"),
         pytest.param(1050, marks=[pytest.mark.slow, pytest.mark.timeout(2400)], id="1050 engines"),
     ],
 )
@@ -225,7 +225,7 @@ def test_requests_that_share_a_pass(language_model: LanguageModel, engines: int)
 @pytest.mark.parametrize(
     "engines",
     [
-        pytest.param(12, id="12 engines"),
+        pytest.param(5, id="5 engines"),
         pytest.param(400, marks=[pytest.mark.slow, pytest.mark.timeout(2400)], id="400 engines"),
     ],
 )
@@ -252,7 +252,7 @@ def test_requests_that_continue_chats(language_model: LanguageModel, engines: in
 @pytest.mark.parametrize(
     "engines",
     [
-        pytest.param(10, id="10 engines"),
+        pytest.param(4, id="4 engines"),
         pytest.param(50, marks=[pytest.mark.slow, pytest.mark.timeout(1200)], id="50 engines"),
     ],
 )

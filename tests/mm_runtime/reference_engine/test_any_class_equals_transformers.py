@@ -29,13 +29,15 @@ ENTIRELY = (
 )
 """Each has something that no other one has; the others are in `test_answers`."""
 
-ALWAYS = ("aria", "deepseek_vl", "emu3", "ernie4_5_vl_moe", "gemma3n", "molmo2", "qwen3_5")
-"""Of `test_answers`, in every run: experts, two towers, images as tokens, states for a cache."""
+ALWAYS = ("aria", "deepseek_vl", "molmo2", "qwen3_5")
+"""Of `test_answers`, in every run: experts, two towers, states for a cache."""
 
 SIZES = [(100, 61), (37, 150)]
 
 
-@pytest.fixture(scope="module", params=sorted(ENTIRELY))
+@pytest.fixture(
+    scope="module", params=others_are_slow(sorted(ENTIRELY), "aya_vision", "glm4v", "llama4")
+)
 def both(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Pipeline, Upstream]]:

@@ -31,11 +31,11 @@ SIZES = [(100, 61), (28, 28), (37, 150)]
 QUESTION = "what is in the image ?"
 
 
-GUIDES = ("blip2-opt", "llava", "llava-onevision", "mllama", "qwen2-vl")
-"""Families of TensorRT-LLM's and Triton's guides; the others are slow."""
+KINDS_OF_FEATURES = ("llava", "mllama", "qwen2-vl")
+"""Placed among the tokens, crossed with them, placed and rotated; the others are slow."""
 
 
-@pytest.fixture(scope="module", params=others_are_slow(sorted(KINDS), *GUIDES))
+@pytest.fixture(scope="module", params=others_are_slow(sorted(KINDS), *KINDS_OF_FEATURES))
 def both(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Pipeline, Upstream]]:

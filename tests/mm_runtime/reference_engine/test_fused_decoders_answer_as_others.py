@@ -214,7 +214,7 @@ DECODERS = [name for name, one in FAMILIES.items() if one.decoder is not None]
 FUSED = ("llava-next", "llava-onevision", "qwen2-vl", "vila")
 
 
-@pytest.fixture(scope="module", params=others_are_slow(FUSED, "llava-next", "qwen2-vl"))
+@pytest.fixture(scope="module", params=others_are_slow(FUSED, "qwen2-vl"))
 def family(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Pipeline, LoadedEngine]]:
@@ -282,7 +282,7 @@ def test_rotations_outside_a_table_are_refused(family: tuple[Pipeline, LoadedEng
             )
 
 
-@pytest.mark.parametrize("family", others_are_slow(DECODERS, "llava", "qwen2-5-vl"))
+@pytest.mark.parametrize("family", others_are_slow(DECODERS, "llava"))
 def test_families_say_whether_passes_are_fused(
     family: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

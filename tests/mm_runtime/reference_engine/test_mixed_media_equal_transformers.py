@@ -24,7 +24,7 @@ MIXING = sorted(name for name in KINDS if FAMILIES[name].mixes_media)
 SECONDS = np.array([[3.0, 40.0]], dtype=np.float32)
 
 
-@pytest.fixture(scope="module", params=others_are_slow(MIXING, "qwen2-5-vl", "qwen3-vl"))
+@pytest.fixture(scope="module", params=others_are_slow(MIXING, "qwen2-5-vl"))
 def both(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Pipeline, Upstream]]:

@@ -22,6 +22,7 @@ from support.families.nvila import SIDE, TOKENS, write, write_of_pairs, write_of
 from support.families.pipeline import Pipeline, build
 from support.families.words import id_of
 from support.nvila_upstream import Upstream
+from support.representatives import others_are_slow
 
 QUESTION = "what is in the image ?"
 ENDS = {id_of("<|im_end|>", TOKENS)}
@@ -42,7 +43,7 @@ WRITERS = {
 Both = tuple[Pipeline, Upstream]
 
 
-@pytest.fixture(scope="module", params=WRITERS, ids=list(WRITERS))
+@pytest.fixture(scope="module", params=others_are_slow(WRITERS, "3x3", "scales"))
 def both(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Both]:

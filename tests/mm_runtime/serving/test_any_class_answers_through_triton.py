@@ -17,7 +17,7 @@ from support.families.served import image_part
 from support.real_gateway import RealGateway, run_pair
 from support.tiny_llava import BuiltEngine
 
-pytestmark = [pytest.mark.triton, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.triton, pytest.mark.timeout(600)]
 
 QUESTION = "what is in the image ?"
 
@@ -51,7 +51,7 @@ class Served:
 
 @pytest.fixture(
     scope="module",
-    params=["aya_vision", pytest.param("paligemma", marks=pytest.mark.slow)],
+    params=["aya_vision", "paligemma"],
 )
 def served(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory

@@ -194,7 +194,8 @@ def in_order(segments: Any) -> list[Any]:
     return [(one.start, one.end, one.tokens) for one in segments]
 
 
-@pytest.mark.parametrize("language", ["en", pytest.param("de", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("language", ["en", "de"])
 def test_longer_audio(ears: Ears, language: str) -> None:
     """Windows follow each other as in transformers: segments, subtitles, a stream."""
     audio = written(5, LONG_SECONDS)
@@ -225,6 +226,7 @@ def test_longer_audio(ears: Ears, language: str) -> None:
     assert len(events[:-1]) > 1
 
 
+@pytest.mark.slow
 def test_prompts(ears: Ears) -> None:
     """What was said before stands before the prefix of each window, as in transformers."""
     words = tokenizer(texts.RECEIVED, texts.TIMES)

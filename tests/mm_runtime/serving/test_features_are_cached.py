@@ -293,6 +293,7 @@ def samples_of(served: Served) -> dict[tuple[str, str | None], float]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.triton
 def test_ten_requests_with_one_image_encode_it_once(served: Served) -> None:
     """Through the real server: right answers, one miss a salt, and the metrics say so."""
@@ -324,6 +325,7 @@ def test_ten_requests_with_one_image_encode_it_once(served: Served) -> None:
     assert 0 < samples_of(served)["mm_feature_cache_bytes", None] < 1 << 20
 
 
+@pytest.mark.slow
 @pytest.mark.triton
 def test_the_page_has_every_series(served: Served) -> None:
     """Each series of a ready server is on its page, and no other one of ours."""

@@ -18,7 +18,7 @@ from support.families.expected import ANSWER, noise_image
 from support.families.served import Family, image_part, serve, video_part
 from support.videos import video
 
-pytestmark = [pytest.mark.triton, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.triton, pytest.mark.timeout(600)]
 
 MOST_FRAMES = 8
 TEXT_PART: dict[str, object] = {"type": "text", "text": "what is in the image ?"}
@@ -26,7 +26,7 @@ TEXT_PART: dict[str, object] = {"type": "text", "text": "what is in the image ?"
 
 @pytest.fixture(
     scope="module",
-    params=[pytest.param("qwen2-vl", marks=pytest.mark.slow), "qwen2-5-vl", "qwen3-vl"],
+    params=["qwen2-vl", "qwen2-5-vl", "qwen3-vl"],
 )
 def served(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory

@@ -21,7 +21,7 @@ from support.families.recordings import noise, write
 from support.real_gateway import RealGateway, run_pair
 from support.tiny_llava import BuiltEngine
 
-pytestmark = [pytest.mark.triton, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.triton, pytest.mark.timeout(600)]
 
 QUESTION = "what is it ?"
 Samples = NDArray[np.float32]
@@ -79,9 +79,7 @@ class Served:
         return text
 
 
-@pytest.fixture(
-    scope="module", params=["qwen2-audio", pytest.param("qwen2-5-omni", marks=pytest.mark.slow)]
-)
+@pytest.fixture(scope="module", params=["qwen2-audio", "qwen2-5-omni"])
 def served(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Served]:

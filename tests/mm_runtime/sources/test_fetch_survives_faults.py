@@ -45,6 +45,7 @@ def arguments(hub: Hub, tmp_path: Path, store: Path) -> tuple[list[str], BuildPa
     return ["build", *where], BuildPaths(store, plan.fingerprint)
 
 
+@pytest.mark.slow
 def test_a_build_out_of_time_names_its_step(hub: Hub, tmp_path: Path) -> None:
     """A download that stands still: the report says what ran, and that another try is worth it."""
     store, word = tmp_path / "store", tmp_path / "termination-log"

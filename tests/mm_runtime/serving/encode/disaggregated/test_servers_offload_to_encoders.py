@@ -190,6 +190,7 @@ def test_bad_images_reach_no_encoder(pair: Pair) -> None:
     )
 
 
+@pytest.mark.slow
 def test_an_encoder_killed_under_load_fails_no_request(pair: Pair) -> None:
     """Its tritonserver dies while four clients query: all answers right, later ones by it again."""
     killed, stop = threading.Event(), threading.Event()
