@@ -72,6 +72,15 @@ def engine_limits(name: EngineName, limits: EngineLimits) -> dict[str, int]:
     return values
 
 
+def reads_gpu_tensors(version: str, ranks: int) -> bool:
+    """Return whether the backend of Triton takes features that lie on the GPU, not in host memory.
+
+    By its source since 0.20: older ones read each input as host memory (`readInputsTensors` of
+    inflight_batcher_llm). On one GPU: others get requests from the first one.
+    """
+    return ranks == 1 and release_of(version) >= (0, 20)
+
+
 def release_of(version: str) -> tuple[int, int]:
     """Return the first two numbers of a version."""
     major, minor, *_ = version.split(".")

@@ -146,7 +146,7 @@ class PoolPlan(Document):
     """
 
     table_bytes_per_request: int = Field(ge=0, description="Encoder output of one request.")
-    copies: int = Field(ge=1, description="How often it lies in the pool.")
+    copies: int = Field(ge=0, description="How often it lies in the pool; 0: it is in host memory.")
     live_requests: int = Field(ge=0, description="Requests that hold one at the same time.")
     factor: float = Field(ge=1, description="Room for fragmentation.")
     bytes: int = Field(ge=0, description="The pool.")

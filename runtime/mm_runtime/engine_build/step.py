@@ -78,8 +78,8 @@ def module_step(
     name: str,
     purpose: str,
     *,
-    inputs: tuple[str, ...],
-    outputs: tuple[str, ...],
+    inputs: tuple[str, ...] = (),
+    outputs: tuple[str, ...] = (),
     permanent_reason: BuildReason = BuildReason.STEP_FAILED,
 ) -> Step:
     """Return a step that runs one module of `mm_runtime.engine_build.commands`."""

@@ -4,6 +4,7 @@ Knows where each tool writes and what must be in its config.json; knows no flag 
 version has. The commands themselves come from the plan and are run word for word.
 """
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 from mm_api.documents.build_plan import BuildPlan
@@ -17,6 +18,7 @@ from mm_api.trtllm_layout import (
     engine_folder,
     engine_limits,
 )
+from mm_runtime.engine_build.checkpoint_steps import checkpoint_steps, fetch_adapters_step
 from mm_runtime.engine_build.evaluation_steps import evaluation_steps
 from mm_runtime.engine_build.step import Expected, Step, command_step, module_step
 from mm_runtime.engine_build.tokenizer_steps import tokenizer_steps
@@ -43,8 +45,8 @@ NAMES_IN_CONFIG: Final = {"max_multimodal_len": "max_prompt_embedding_table_size
 """Two names of one option; the config has the second."""
 
 
-def trtllm_steps(plan: BuildPlan) -> tuple[Step, ...]:
-    """Return the steps of a plan for TensorRT-LLM, in order.
+def trtllm_steps(plan: BuildPlan) -> Iterator[Step]:
+    """Yield the steps of a plan for TensorRT-LLM, in order.
 
     Raises:
         PermanentError: a plan without commands, or one whose commands do not fit together.
@@ -55,78 +57,55 @@ def trtllm_steps(plan: BuildPlan) -> tuple[Step, ...]:
             "The plan has no commands (trtllm) for backend TensorRT; expected those that"
             " `mmctl plan -o commands` prints. Let this version's operator plan again."
         )
-    if plan.facts.weight_format == "pickle" and not plan.allow_pickle:
-        raise PermanentError(
-            "The weights are pickles, which can run code, and the plan does not allow them: use"
-            " safetensors, or set spec.model.allowPickle."
-        )
     recipe = FAMILIES[plan.engine.family].recipe
     checkpoint = f"tree/{recipe.checkpoint_folder}"
-    chosen = [
-        module_step(
-            plan,
-            "check-tools",
-            "compare the image's TensorRT-LLM and the node's GPU with the plan's",
-            inputs=(),
-            outputs=("tools.json",),
-        ),
-        module_step(
-            plan,
-            "fetch",
-            "copy the checkpoint and compare its digest with the plan's",
-            inputs=(),
-            outputs=(checkpoint, "pickles", "fetched.json"),
-        ),
-    ]
-    if plan.facts.weight_format == "pickle" and not recipe.reads_pickles:
-        chosen.append(
-            module_step(
-                plan,
-                "unpickle",
-                "turn pickled weights into safetensors",
-                inputs=("pickles",),
-                outputs=(checkpoint,),
-            )
-        )
-    chosen += tokenizer_steps(plan, checkpoint)  # before any engine: those take an hour
+    yield module_step(
+        plan,
+        "check-tools",
+        "compare the image's TensorRT-LLM and the node's GPU with the plan's",
+        outputs=("tools.json",),
+    )
+    yield from checkpoint_steps(plan, checkpoint, unpickles=not recipe.reads_pickles)
+    yield from tokenizer_steps(plan, checkpoint)  # before any engine: those take an hour
     if recipe.model_name is not None:
-        chosen.append(
-            module_step(
-                plan,
-                "openai-layout",
-                "write the weights as OpenAI's converter reads them",
-                inputs=(checkpoint,),
-                outputs=(f"{checkpoint}/{weights_name(plan)}",),
-            )
-        )
-    if build.lora:
-        chosen += _adapter_steps(plan)
-    if build.tokenizer_info is not None:
-        chosen += _tokenizer_info_steps(plan, build.tokenizer_info, checkpoint)
-    chosen.append(_convert(plan, build, checkpoint))
-    converted = chosen[-1].outputs
-    chosen += [_engine(plan, build, command, (*converted, checkpoint)) for command in build.engines]
-    engines = tuple(output for step in chosen[-len(build.engines) :] for output in step.outputs)
-    chosen.append(
-        module_step(
+        yield module_step(
             plan,
-            "processor",
-            "keep tokenizer, image processor and configs with the engine",
+            "openai-layout",
+            "write the weights as OpenAI's converter reads them",
             inputs=(checkpoint,),
-            outputs=("engine/processor",),
+            outputs=(f"{checkpoint}/{weights_name(plan)}",),
         )
-    )
-    chosen.append(
-        module_step(
+    if build.lora:  # before any engine, too: an adapter that does not fit is known in seconds
+        yield fetch_adapters_step(plan, "tree/adapters")
+        yield module_step(
             plan,
-            "verify-engines",
-            "compare the engines with each other and with the plan",
-            inputs=("tools.json", *engines),
-            outputs=("engines.json",),
-            permanent_reason=BuildReason.VERIFICATION_FAILED,
+            "lora",
+            "turn the LoRA adapters into weights and configs of the server's cache",
+            inputs=("tree/adapters",),
+            outputs=("engine/lora",),
         )
+    if build.tokenizer_info is not None:
+        yield from _tokenizer_info_steps(plan, build.tokenizer_info, checkpoint)
+    converted = _convert(plan, build, checkpoint)
+    inputs = (*converted.outputs, checkpoint)
+    engines = [_engine(plan, build, command, inputs) for command in build.engines]
+    yield from (converted, *engines)
+    yield module_step(
+        plan,
+        "processor",
+        "keep tokenizer, image processor and configs with the engine",
+        inputs=(checkpoint,),
+        outputs=("engine/processor",),
     )
-    return (*chosen, *evaluation_steps(plan, checkpoint))
+    yield module_step(
+        plan,
+        "verify-engines",
+        "compare the engines with each other and with the plan",
+        inputs=("tools.json", *(output for step in engines for output in step.outputs)),
+        outputs=("engines.json",),
+        permanent_reason=BuildReason.VERIFICATION_FAILED,
+    )
+    yield from evaluation_steps(plan, checkpoint)
 
 
 def _tokenizer_info_steps(plan: BuildPlan, command: Command, checkpoint: str) -> tuple[Step, ...]:
@@ -152,34 +131,6 @@ def _tokenizer_info_steps(plan: BuildPlan, command: Command, checkpoint: str) ->
     )
 
 
-def _adapter_steps(plan: BuildPlan) -> list[Step]:
-    """Return what turns adapters into the files that a server's cache takes.
-
-    Before any engine: an adapter that does not fit is known in seconds, an engine takes an hour.
-    """
-    return [
-        fetch_adapters_step(plan, "tree/adapters"),
-        module_step(
-            plan,
-            "lora",
-            "turn the LoRA adapters into weights and configs of the server's cache",
-            inputs=("tree/adapters",),
-            outputs=("engine/lora",),
-        ),
-    ]
-
-
-def fetch_adapters_step(plan: BuildPlan, folder: str) -> Step:
-    """Return the step that brings the LoRA adapters into a folder of the working directory."""
-    return module_step(
-        plan,
-        "fetch-adapters",
-        "copy the LoRA adapters, or unpack them",
-        inputs=(),
-        outputs=(folder,),
-    )
-
-
 def _convert(plan: BuildPlan, build: TrtllmBuild, checkpoint: str) -> Step:
     argv = build.convert.argv
     ranks = tuple(f"rank{rank}.safetensors" for rank in range(build.ranks))
@@ -188,17 +139,9 @@ def _convert(plan: BuildPlan, build: TrtllmBuild, checkpoint: str) -> Step:
         Expected(_inside(name), ("config.json", *ranks), _mapping(build))
         for name in ([f"{CONVERTED}/{part}" for part in parts] or [CONVERTED])
     ]
-    quantizes = any(word.endswith("quantize.py") for word in argv)
-    return command_step(
-        plan,
-        "quantize" if quantizes else "convert",
-        "quantize the checkpoint into TensorRT-LLM's format"
-        if quantizes
-        else "convert the checkpoint into TensorRT-LLM's format",
-        argv,
-        (checkpoint,),
-        *made,
-    )
+    does = "quantize" if any(word.endswith("quantize.py") for word in argv) else "convert"
+    purpose = f"{does} the checkpoint into TensorRT-LLM's format"
+    return command_step(plan, does, purpose, argv, (checkpoint,), *made)
 
 
 def _engine(
@@ -227,16 +170,14 @@ def _engine(
 def _engine_values(
     plan: BuildPlan, build: TrtllmBuild, command: EngineCommand
 ) -> tuple[tuple[str, Any], ...]:
-    values: list[tuple[str, Any]] = [("version", build.version)]
-    values += [(f"pretrained_config.{path}", value) for path, value in _mapping(build)]
-    values.append(("pretrained_config.dtype", plan.engine.dtype))
     limits = engine_limits(command.name, plan.engine.limits)
-    values += [
-        (f"build_config.{NAMES_IN_CONFIG.get(name, name)}", limits[name])
-        for name in COMPARED
-        if name in limits
-    ]
-    return tuple(values)
+    compared = [name for name in COMPARED if name in limits]
+    return (
+        ("version", build.version),
+        *((f"pretrained_config.{path}", value) for path, value in _mapping(build)),
+        ("pretrained_config.dtype", plan.engine.dtype),
+        *((f"build_config.{NAMES_IN_CONFIG.get(name, name)}", limits[name]) for name in compared),
+    )
 
 
 def _mapping(build: TrtllmBuild) -> tuple[tuple[str, Any], ...]:

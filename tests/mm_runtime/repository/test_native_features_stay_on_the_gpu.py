@@ -19,10 +19,8 @@ from mm_runtime.serving.encode.gpu_features import are_gpu_tensors
 from support.native_engines import native_engine
 
 NO_PINNED_POOL = {"runtime": {"memoryPools": {"pinned": "0"}, "blsInstances": 1}}
-TWO_GPUS = {
-    "runtime": {**NO_PINNED_POOL["runtime"], "gpu": {"count": 2}},
-    "engine": {"parallelism": {"tensor": 2}},
-}
+PINNED_POOL = {"runtime": {"memoryPools": {"pinned": "256Mi"}, "blsInstances": 1}}
+TWO_GPUS = {"runtime": {"gpu": {"count": 2}}, "engine": {"parallelism": {"tensor": 2}}}
 PATHS = (PurePath("/engine"), PurePath("/serving.json"), PurePath("/adapters"))
 
 
@@ -35,20 +33,26 @@ def values(spec: Mapping[str, Any]) -> RepositoryValues:
 @pytest.mark.parametrize(
     ("version", "spec", "expected"),
     [
-        pytest.param("0.20.0", NO_PINNED_POOL, True, id="no-pinned-pool"),
-        pytest.param("1.0.0", NO_PINNED_POOL, True, id="newer"),
-        pytest.param("0.20.0", {}, False, id="pinned-pool"),
-        pytest.param("0.19.0", NO_PINNED_POOL, False, id="older"),
+        pytest.param("0.20.0", {}, True, id="as-planned"),
+        pytest.param("1.2.1", {}, True, id="newer"),
+        pytest.param("0.20.0", PINNED_POOL, False, id="pinned-pool"),
+        pytest.param("0.19.0", {}, False, id="older"),
+        pytest.param("0.19.0", NO_PINNED_POOL, False, id="older-without-a-pinned-pool"),
         pytest.param("0.20.0", TWO_GPUS, False, id="two-ranks"),
     ],
 )
 def test_gpu_tensors_are_for_backends_that_read_them(
     version: str, spec: Mapping[str, Any], *, expected: bool
 ) -> None:
-    """And for servers in which a full pool cannot give out what was never copied."""
+    """And for servers in which a full pool cannot give out what was never copied.
+
+    A CUDA pool above Triton's own 64 MiB is planned where features travel in it, and only there.
+    """
     engine, serving = native_engine("llava", version=version, **spec)
 
     assert are_gpu_tensors(engine, serving) is expected
+    assert (serving.pools.cuda_bytes > 64 << 20) is expected
+    assert expected <= (serving.pools.pinned_bytes == 0)
 
 
 @pytest.mark.parametrize(
@@ -56,7 +60,7 @@ def test_gpu_tensors_are_for_backends_that_read_them(
 )
 def test_the_backend_is_configured_as_ever(module: Any) -> None:
     """It has no input that announces GPU tensors, and needs no parameter to get them."""
-    assert str(module.config(values(NO_PINNED_POOL))) == str(module.config(values({})))
+    assert str(module.config(values(NO_PINNED_POOL))) == str(module.config(values(PINNED_POOL)))
 
 
 def test_the_chain_gets_features_in_host_memory() -> None:

@@ -203,6 +203,7 @@ def _plans(
         version=version,
         facts=None if named else facts,
         vision=vision,
+        runtime={"memoryPools": {"pinned": "256Mi"}},  # without a GPU features are in host memory
         **spec,
     )
     assert not complete.errors, complete.errors

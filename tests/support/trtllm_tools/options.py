@@ -22,25 +22,10 @@ HALF: Final[Option] = {"choices": ["float16", "bfloat16", "disable"]}
 FLOATS: Final[Option] = {"choices": ["float16", "bfloat16", "float32"]}
 DTYPE: Final[Option] = {"choices": ["auto", "float16", "bfloat16", "float32"]}
 
-LORA_MODULES: Final = (
-    "attn_qkv",
-    "attn_q",
-    "attn_k",
-    "attn_v",
-    "attn_dense",
-    "mlp_h_to_4h",
-    "mlp_4h_to_h",
-    "mlp_gate",
-    "cross_attn_qkv",
-    "cross_attn_q",
-    "cross_attn_k",
-    "cross_attn_v",
-    "cross_attn_dense",
-    "moe_h_to_4h",
-    "moe_4h_to_h",
-    "moe_gate",
-    "moe_router",
-    "mlp_router",
+_LORA_MODULES = (
+    "attn_qkv attn_q attn_k attn_v attn_dense mlp_h_to_4h mlp_4h_to_h mlp_gate cross_attn_qkv"
+    " cross_attn_q cross_attn_k cross_attn_v cross_attn_dense moe_h_to_4h moe_4h_to_h moe_gate"
+    " moe_router mlp_router"
 )
 
 _NUMBERS = (
@@ -69,6 +54,9 @@ _FP8 = (
     "gemm_swiglu_plugin fp8_rowwise_gemm_plugin low_latency_gemm_plugin"
     " low_latency_gemm_swiglu_plugin"
 )
+_DRAFTS = "draft_tokens_external lookahead_decoding medusa explicit_draft_tokens eagle"
+_QUANTIZED = "nvfp4 fp8 int8_sq int4_awq w4a8_awq int8_wo int4_wo full_prec"
+_LOG_LEVELS = "internal_error error warning info verbose debug trace"
 
 
 def _each(names: str, option: Option) -> dict[str, Option]:
@@ -86,22 +74,12 @@ BUILD: Final[dict[str, Option]] = {
     "gemm_allreduce_plugin": HALF,
     "kv_cache_type": {"choices": ["continuous", "paged", "disabled"]},
     "profiling_verbosity": {"choices": ["layer_names_only", "detailed", "none"]},
-    "log_level": {
-        "choices": ["internal_error", "error", "warning", "info", "verbose", "debug", "trace"]
-    },
+    "log_level": {"choices": _LOG_LEVELS.split()},
     "logits_dtype": {"choices": ["float16", "float32"]},
     "lora_dir": {"nargs": "+"},
     "lora_ckpt_source": {"choices": ["hf", "nemo"]},
-    "lora_target_modules": {"nargs": "+", "choices": list(LORA_MODULES)},
-    "speculative_decoding_mode": {
-        "choices": [
-            "draft_tokens_external",
-            "lookahead_decoding",
-            "medusa",
-            "explicit_draft_tokens",
-            "eagle",
-        ]
-    },
+    "lora_target_modules": {"nargs": "+", "choices": _LORA_MODULES.split()},
+    "speculative_decoding_mode": {"choices": _DRAFTS.split()},
 }
 
 CONVERT: Final[dict[str, Option]] = {
@@ -118,9 +96,7 @@ CONVERT: Final[dict[str, Option]] = {
     "dtype": DTYPE,
 }
 
-_ENC_DEC: Final[Option] = {
-    "choices": ["t5", "nmt", "bart", "pix2struct", "blip2", "language_adapter"]
-}
+_ENC_DEC = "t5 nmt bart pix2struct blip2 language_adapter"
 _WHISPERS = (
     "large-v3 large-v3-turbo large-v2 medium small base tiny medium.en small.en base.en tiny.en"
     " distil-large-v3 distil-large-v2 distil-medium.en distil-small.en"
@@ -129,7 +105,7 @@ _WHISPERS = (
 OF_CONVERTER: Final[dict[str, dict[str, Option]]] = {
     "opt": {"model_type": {"choices": ["opt", "blip2"]}},
     "enc_dec": {
-        "model_type": _ENC_DEC,
+        "model_type": {"choices": _ENC_DEC.split()},
         "dtype": FLOATS,
         "weight_only_precision": {"choices": ["int8", "int4"]},
     },
@@ -145,18 +121,7 @@ QUANTIZE: Final[dict[str, Option]] = {
     **_each("model_dir output_dir calib_dataset", TEXT),
     **_each("calib_size batch_size tp_size pp_size awq_block_size seed", NUMBER),
     "dtype": DTYPE,
-    "qformat": {
-        "choices": [
-            "nvfp4",
-            "fp8",
-            "int8_sq",
-            "int4_awq",
-            "w4a8_awq",
-            "int8_wo",
-            "int4_wo",
-            "full_prec",
-        ]
-    },
+    "qformat": {"choices": _QUANTIZED.split()},
     "kv_cache_dtype": {"choices": ["int8", "fp8"]},
     "device": {"choices": ["cuda", "cpu"]},
     "device_map": {"choices": ["auto", "sequential", "cpu", "gpu"]},

@@ -10,7 +10,6 @@ from mm_api.documents.quantization import StagedQuantization
 from mm_api.documents.serving_plan import Device, GpuSharing, KvCachePlan
 from mm_api.documents.trtllm_build import GpuModel, TrtllmBuild
 from mm_api.documents.trtllm_serve import TrtllmServe
-from mm_api.families.family import Family
 from mm_api.v1alpha1.vision import VisionEngine
 from mm_operator.errors import SpecError
 from mm_operator.plan.engine.limits import Limits
@@ -88,8 +87,8 @@ class Backend(Protocol):
             SpecError: the family, the GPU or the image rules it out.
         """
 
-    def pool_copies(self, family: Family) -> int:
-        """Return how often an encoder output lies in the CUDA pool."""
+    def pool_copies(self, target: Target, request: PlanRequest) -> int:
+        """Return how often an encoder output lies in the CUDA pool; 0: it is in host memory."""
 
     def memory(
         self, target: Target, request: PlanRequest, limits: Limits, dtype: str, pools: Pools

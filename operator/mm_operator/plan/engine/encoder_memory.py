@@ -2,6 +2,7 @@
 
 from mm_api.documents.model_facts import ModelFacts
 from mm_api.families.family import Family
+from mm_api.vision_runs import heads_of
 from mm_operator.plan.engine.weights import text_parameters
 
 _NUMBER_BYTES = 2
@@ -9,7 +10,11 @@ _NUMBER_BYTES = 2
 
 _ACTIVATION_COPIES = 8
 """Activations of a running block: its input, three projections, four times the width inside.
-Attention is taken as fused, so scores are never stored."""
+Attention without a mask is taken as fused: it stores no scores."""
+
+_SCORE_COPIES = 3
+"""Scores in 16 bits and their softmax in 32: so multimodal_builder.py exports Qwen2-VL's attention.
+Not measured: TensorRT stores fewer where it fuses them."""
 
 
 def vision_engine_bytes(facts: ModelFacts, family: Family) -> int:
@@ -24,19 +29,29 @@ def vision_parameters(facts: ModelFacts, family: Family) -> int:
     return max(0, facts.parameters - text_parameters(facts, family))
 
 
-def vision_activation_bytes(facts: ModelFacts, family: Family, batch: int) -> int:
+def is_one_sequence(facts: ModelFacts, family: Family) -> bool:
+    """Return whether the engine reads a batch as one sequence, in which a mask parts the images."""
+    return family.masked_vision and facts.vision is not None and facts.vision.merge_size is not None
+
+
+def vision_activation_bytes(
+    facts: ModelFacts, family: Family, batch: int, *, stores_scores: bool = False
+) -> int:
     """Return the peak of a full batch: blocks, and the attention mask where the engine takes one.
 
-    Qwen2-VL's mask spans every patch of the batch (20,736 patches: 860 MB, #features); mllama's
-    spans the tiles of one image.
+    Qwen2-VL's mask spans every patch of the batch (20,736 patches: 860 MB, #features), and so do
+    the scores of each head, which an engine of upstream's builder stores; mllama's mask spans the
+    tiles of one image.
     """
     vision = facts.vision
     if vision is None or not batch:
         return 0
     positions = family.positions_per_tile(vision)
     blocks = batch * positions * vision.hidden_size * _ACTIVATION_COPIES
-    mask = 0
-    if family.masked_vision:
-        one_sequence = vision.merge_size is not None
-        mask = (batch * positions) ** 2 if one_sequence else batch * positions**2
-    return (blocks + mask) * _NUMBER_BYTES
+    mask = scores = 0
+    if is_one_sequence(facts, family):
+        mask = (batch * positions) ** 2
+        scores = _SCORE_COPIES * heads_of(vision) * mask if stores_scores else 0
+    elif family.masked_vision:
+        mask = batch * positions**2
+    return (blocks + mask + scores) * _NUMBER_BYTES

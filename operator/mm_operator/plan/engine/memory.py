@@ -46,6 +46,14 @@ class Terms:
     gpu: GpuModel
     pools: Pools
     cache: CacheSize
+    stores_scores: bool
+    """Of images, as engines of upstream's builder do."""
+
+    @property
+    def vision_activations(self) -> int:
+        """Return what the vision half computes in."""
+        facts, family, batch = self.target.facts, self.target.family, self.limits.vision_batch
+        return vision_activation_bytes(facts, family, batch, stores_scores=self.stores_scores)
 
 
 def plan_memory(terms: Terms) -> MemoryPlan:
@@ -108,11 +116,10 @@ def _on_host(terms: Terms, gpus: list[GpuMemory]) -> HostMemory:
 def _encoder(terms: Terms) -> EncoderMemory | None:
     """Return the bytes of an encoder in a pod of its own, which has one process on its GPU."""
     facts, family = terms.target.facts, terms.target.family
-    activations = vision_activation_bytes(facts, family, terms.limits.vision_batch)
     return encoder_memory(
         terms.target.spec,
         terms.pools.planned,
-        vision_bytes=vision_engine_bytes(facts, family) + activations,
+        vision_bytes=vision_engine_bytes(facts, family) + terms.vision_activations,
         context_bytes=PROCESS_BYTES,
         process_bytes=TRTLLM_PROCESS_BYTES,
     )
@@ -140,8 +147,7 @@ def _rank(terms: Terms, rank: int) -> GpuMemory:
         + kept_bytes(facts, family, split, dtype=terms.dtype),
         # Rank 0 alone runs the encoder (#pools).
         "vision_engine_bytes": encoders * vision_engine_bytes(facts, family),
-        "vision_activation_bytes": encoders
-        * vision_activation_bytes(facts, family, terms.limits.vision_batch),
+        "vision_activation_bytes": encoders * terms.vision_activations,
         # Reserved by the engine for full batches, on every rank (#sizing); counted on every stage
         # of a pipeline too, although the first alone reads it.
         "prompt_table_bytes": terms.limits.engine.max_multimodal_len * facts.row_size * size,

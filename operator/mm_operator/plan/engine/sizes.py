@@ -16,6 +16,6 @@ def size(target: Target, request: PlanRequest, backend: Backend) -> Sizes:
     facts, family = target.facts, target.family
     dtype, reason = backend.dtype(target, request)
     limits = plan_limits(request, facts, family)
-    pools = plan_pools(request, target, limits, dtype, copies=backend.pool_copies(family))
+    pools = plan_pools(request, target, limits, dtype, copies=backend.pool_copies(target, request))
     memory = backend.memory(target, request, limits, dtype, pools)
     return Sizes(request, limits, dtype, reason, pools, memory)

@@ -2,11 +2,7 @@
 
 from mm_api.documents.engine_manifest import EngineManifest
 from mm_api.documents.serving_plan import ServingPlan
-from mm_api.trtllm_layout import release_of
-
-READS_GPU_TENSORS_SINCE = (0, 20)
-"""TensorRT-LLM whose backend copies inputs from a GPU, by its source: older ones read each as host
-memory (`readInputsTensors` of inflight_batcher_llm)."""
+from mm_api.trtllm_layout import reads_gpu_tensors
 
 
 def are_gpu_tensors(engine: EngineManifest, serving: ServingPlan) -> bool:
@@ -14,7 +10,7 @@ def are_gpu_tensors(engine: EngineManifest, serving: ServingPlan) -> bool:
 
     Of the Reference engine where it computes there. Of TensorRT-LLM without a pinned pool only:
     with one, a full CUDA pool gives out features that were never copied (Triton 2.51), and its
-    backend refuses no request for that. And on one GPU: others get requests from the first one.
+    backend refuses no request for that.
     """
     plan = engine.plan
     if plan.engine.vision is None:
@@ -25,7 +21,6 @@ def are_gpu_tensors(engine: EngineManifest, serving: ServingPlan) -> bool:
     return (
         plan.engine.backend == "TensorRT"
         and build is not None
-        and build.ranks == 1
-        and release_of(build.version) >= READS_GPU_TENSORS_SINCE
+        and reads_gpu_tensors(build.version, build.ranks)
         and serving.pools.pinned_bytes == 0
     )

@@ -100,6 +100,15 @@ def test_the_prompt_table_is_the_guides_example() -> None:
     assert gpu_of(planned("llava")).prompt_table_bytes == 2 * 576 * 4096 * 8 == 37_748_736
 
 
+@pytest.mark.parametrize("images", [1, 4])
+def test_scores_of_qwen2_vl_are_counted_as_they_are_exported(images: int) -> None:
+    """A head's of each patch with each of the batch, in 16 and in 32 bits; one image by default."""
+    vision = {} if images == 1 else {"maxBatchSize": images}
+    patches, heads = images * 5184, 16
+    expected = 2 * patches * (8 * 1280 + patches + 3 * heads * patches)
+    assert gpu_of(planned("qwen2-vl", vision=vision)).vision_activation_bytes == expected
+
+
 @pytest.mark.parametrize(
     ("family", "engine", "expected"),
     [

@@ -72,9 +72,10 @@ class OnGpu(ABC):
         """Return the dtype of the family's rule, the GPU's abilities and the table's type."""
         return choose_dtype(request.dtype, target.family, self.gpu, self.trtllm_version)
 
-    def pool_copies(self, family: Family) -> int:
+    def pool_copies(self, target: Target, request: PlanRequest) -> int:  # noqa: ARG002
         """Return two where upstream's BLS model for Whisper serves."""
-        return BLS_COPIES if "whisper_bls" in family.serving.models else ENSEMBLE_COPIES
+        own = "whisper_bls" in target.family.serving.models
+        return BLS_COPIES if own else ENSEMBLE_COPIES
 
     def memory(
         self, target: Target, request: PlanRequest, limits: Limits, dtype: str, pools: Pools
@@ -100,7 +101,8 @@ class OnGpu(ABC):
             tokens_per_block=blocks,
             cross_fraction=request.cross_fraction,
         )
-        return plan_memory(Terms(target, request, limits, dtype, self.gpu, pools, cache))
+        stores = self.vision_engine == "TensorRT"
+        return plan_memory(Terms(target, request, limits, dtype, self.gpu, pools, cache, stores))
 
     def late_problems(self, sizes: Sizes) -> Iterator[SpecError]:
         """Yield steps that hold no prompt, and a cache that leaves too little."""
@@ -151,7 +153,9 @@ class OnGpu(ABC):
                 value=str(pool.bytes),
                 reason=f"{pool.copies} x {pool.live_requests} live requests x "
                 f"{pool.table_bytes_per_request} bytes x {pool.factor} + 1 MiB, at least 64 MiB; "
-                f"{pool.bounded_by} keeps the number of requests",
+                f"{pool.bounded_by} keeps the number of requests"
+                if pool.copies
+                else "Triton's own: encoders give features out in host memory",
             ),
         ]
 

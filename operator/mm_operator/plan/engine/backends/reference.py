@@ -109,7 +109,7 @@ class Reference:
         )
         return chosen, Reason(field="dtype", value=chosen, reason=reason)
 
-    def pool_copies(self, family: Family) -> int:  # noqa: ARG002  # the same for every family
+    def pool_copies(self, target: Target, request: PlanRequest) -> int:  # noqa: ARG002
         """Return one: every model of the repository is ours."""
         return ENSEMBLE_COPIES
 

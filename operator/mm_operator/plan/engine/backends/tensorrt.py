@@ -1,20 +1,23 @@
 """Engines that trtllm-build makes, served by Triton."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from mm_api.documents.model_plan import PlanWarning
+from mm_api.documents.model_plan import PlanWarning, Reason
 from mm_api.documents.serving_plan import KvCachePlan
 from mm_api.documents.trtllm_build import TrtllmBuild
 from mm_api.families.family import Family
+from mm_api.trtllm_layout import reads_gpu_tensors
 from mm_api.v1alpha1.vision import VisionEngine
 from mm_operator.plan.engine import build_checks, checks, commands
 from mm_operator.plan.engine.adapters import planned_adapters
 from mm_operator.plan.engine.backend import BuildParts, ServingParts, Sizes
 from mm_operator.plan.engine.backends.on_gpu import OnGpu
 from mm_operator.plan.engine.checks import Check
+from mm_operator.plan.engine.encoder_memory import is_one_sequence
 from mm_operator.plan.engine.encoder_share import encoder_share
 from mm_operator.plan.engine.gpu_support import check_gpu
 from mm_operator.plan.engine.guided import check_guided_engines, tokenizer_info
+from mm_operator.plan.engine.request import PlanRequest, request_of
 from mm_operator.plan.engine.reuse_checks import check_reuse
 from mm_operator.plan.engine.stored import check_stored_for_engines
 from mm_operator.plan.engine.tables import table, version_of
@@ -56,6 +59,39 @@ class TensorRT(OnGpu):
     def vision_engine(self) -> VisionEngine | None:
         """Return what upstream's tools make of the vision half."""
         return "TensorRT"
+
+    def request(self, target: Target) -> PlanRequest:
+        """Return what the spec requests, with features on the GPU where the backend reads them.
+
+        With a pinned pool a full CUDA pool would give out features that were never copied, so they
+        leave in host memory. Images of one sequence run one by one: scores grow with its square.
+        """
+        request = request_of(target.spec)
+        if request.pinned_pool_bytes is None and self._takes_features(target, request):
+            request = replace(request, pinned_pool_bytes=0)
+        if request.vision_max_batch_size is None and is_one_sequence(target.facts, target.family):
+            request = replace(request, vision_max_batch_size=1)
+        return request
+
+    def pool_copies(self, target: Target, request: PlanRequest) -> int:
+        """Return none where features leave in host memory."""
+        takes = self._takes_features(target, request) and request.pinned_pool_bytes == 0
+        if target.facts.vision is not None and not takes:
+            return 0
+        return OnGpu.pool_copies(self, target, request)
+
+    def _takes_features(self, target: Target, request: PlanRequest) -> bool:
+        ranks = request.tensor_parallel * request.pipeline_parallel
+        return target.facts.vision is not None and reads_gpu_tensors(self.trtllm_version, ranks)
+
+    def reasons(self, sizes: Sizes) -> list[Reason]:
+        """Return the reasons, with that of the pinned pool."""
+        pinned = sizes.pools.planned.pinned_bytes
+        why = "Triton's default, or as written in spec.runtime.memoryPools.pinned"
+        if not pinned:
+            why = "none: features travel in the CUDA pool"
+        reason = Reason(field="memoryPools.pinned", value=str(pinned), reason=why)
+        return [*OnGpu.reasons(self, sizes), reason]
 
     def quantizations(self, family: Family) -> tuple[str, ...]:
         """Return what the converter quantizes a family to."""

@@ -1,0 +1,52 @@
+"""PURE: the steps that bring a checkpoint and its adapters, which every backend begins with."""
+
+from collections.abc import Iterator
+
+from mm_api.documents.build_plan import BuildPlan
+from mm_api.documents.build_result import BuildReason
+from mm_runtime.engine_build.step import Step, module_step
+from mm_runtime.errors import PermanentError
+
+
+def checkpoint_steps(plan: BuildPlan, *folders: str, unpickles: bool = True) -> Iterator[Step]:
+    """Yield what copies the checkpoint, and turns pickles into safetensors.
+
+    Args:
+        plan: of the build.
+        folders: where its files lie afterwards, weights in the first.
+        unpickles: pickled weights are turned, else left for a tool that reads them.
+
+    Raises:
+        PermanentError: the weights are pickles, and the plan does not allow them.
+    """
+    pickled = plan.facts.weight_format == "pickle"
+    if pickled and not plan.allow_pickle:
+        raise PermanentError(
+            "The weights are pickles, which can run code, and the plan does not allow them: use"
+            " safetensors, or set spec.model.allowPickle."
+        )
+    yield module_step(
+        plan,
+        "fetch",
+        "copy the checkpoint and compare its digest with the plan's",
+        outputs=(*folders, "pickles", "fetched.json"),
+        permanent_reason=BuildReason.SOURCE_NOT_FOUND,
+    )
+    if pickled and unpickles:
+        yield module_step(
+            plan,
+            "unpickle",
+            "turn pickled weights into safetensors",
+            inputs=("pickles",),
+            outputs=folders[:1],
+        )
+
+
+def fetch_adapters_step(plan: BuildPlan, folder: str) -> Step:
+    """Return the step that brings the LoRA adapters into a folder of the working directory."""
+    return module_step(
+        plan,
+        "fetch-adapters",
+        "copy the LoRA adapters, or unpack them",
+        outputs=(folder,),
+    )
