@@ -1,12 +1,19 @@
 """What upstream's vision engines are given: names, shapes and masks of its builder."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
 
+from mm_runtime.serving.directory import EngineDirectory
+from mm_runtime.serving.encode.vision import load
 from mm_runtime.serving.encode.vision.builder_tensors import Patches, Pixels, Tiles
+from mm_runtime.serving.encode.vision.cross_attention import Canvases
+from mm_runtime.serving.encode.vision.runner import Inputs
 from mm_runtime.serving.geometry.patches import patch_positions
+from support.native_engines import native_engine
 
 HEAD, MERGED, LEAST = 16, 4, 128
 FRAMES, ROWS, COLUMNS = 2, 4, 6
@@ -86,3 +93,20 @@ def test_squares_have_one_input(count: int) -> None:
     """The pixels, by upstream's name."""
     pixels = np.zeros((count, 3, 28, 28), np.float32)
     assert list(Pixels().inputs({"pixel_values": pixels})) == ["input"]
+
+
+def test_images_of_llama_run_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many as the engine was built for: TensorRT holds the memory of such a run all the time."""
+    engine, _ = native_engine("mllama", vision={"maxBatchSize": 3})
+    plan, runs = engine.plan.engine.vision, list[int]()
+    assert plan
+
+    def run(inputs: Inputs) -> NDArray[np.float32]:
+        runs.append(len(inputs["pixel_values"]))
+        return np.zeros((runs[-1], 4, 8), np.float32)
+
+    monkeypatch.setattr(load, "open_tensorrt", lambda *_, **__: run)
+    encoder = load.load_encoder(EngineDirectory(tmp_path, engine), plan)
+    ones = [np.ones(shape, np.int64) for shape in ((4,), (4, 4), (1, 4, 4))]
+    encoder.encode([Canvases(np.zeros((4, 4, 3, 2, 2), np.float32), *ones)])
+    assert runs == [3, 1]

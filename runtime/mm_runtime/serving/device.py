@@ -82,14 +82,15 @@ def why_unusable() -> str:
     return ""
 
 
-def still_computes(device: torch.device) -> bool:
-    """Return whether a device still computes for this process.
+def still_computes() -> bool:
+    """Return whether the GPU still computes for this process; one without CUDA has none to lose.
 
     After an illegal access, an error of its memory or its loss, CUDA fails every call of the
     process from then on; where it only has no memory left, it does not.
     """
     try:
-        wait_for(device)
+        if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+            torch.cuda.synchronize(0)
     except RuntimeError:
         return False
     return True

@@ -54,13 +54,12 @@ class GpuGuard:
 
 
 def guard_of(device: Device) -> GpuGuard:
-    """Return the guard of what a serving plan computes on; a processor is never lost."""
+    """Return the guard of what a model computes on; a processor is never lost."""
     if device == "CPU":
         return GpuGuard(lambda: True)
-    from mm_runtime.serving.device import open_device, still_computes  # noqa: PLC0415 (see above)
+    from mm_runtime.serving.device import still_computes  # noqa: PLC0415 (see above)
 
-    opened = open_device(device)
-    return GpuGuard(lambda: still_computes(opened))
+    return GpuGuard(still_computes)
 
 
 @contextmanager

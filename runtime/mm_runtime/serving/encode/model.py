@@ -83,7 +83,7 @@ class EncoderModel:
                 keeps=keeps,
                 leave_as=_TORCH_TYPES.get(settings.output_types[TABLE], ""),
             )
-        self._guard = guard_of(device)
+        self._guard = guard_of(loaded_on)
         self._dtype = settings.output_dtype(TABLE)
         # An encoder's pod has Triton's own count of its one model; said twice, a sum over the pods
         # of a model would count each image twice.

@@ -80,7 +80,8 @@ def load_encoder(
     if family.image_layout in {ImageLayout.VIEWS, ImageLayout.HD}:
         newline = read_newline(folder) if native else kept_newline(folder / EXTRAS)
     together = plan.max_batch_size
-    if plan.engine == "ONNXRuntime" or device == "CPU":  # on the processor
+    # TensorRT has the memory of its largest run from the start: shorter ones would save nothing.
+    if not native and (plan.engine == "ONNXRuntime" or device == "CPU"):  # on the processor
         together = entries_of_a_run(family, vision, plan.engine, together)
     session = VisionSession(runner, max_batch_size=together, cache=cache)
     projector = None

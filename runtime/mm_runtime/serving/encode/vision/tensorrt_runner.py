@@ -3,6 +3,7 @@
 The engine says what types and shapes it takes; `builder_tensors` says what belongs into it.
 """
 
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,22 @@ TYPES = {
 """Name of a `tensorrt.DataType` -> torch's type."""
 
 
+class _Log(tensorrt.ILogger):  # type: ignore[misc]  # of a module that is not here
+    """Writes TensorRT's log to stderr, as its own logger does; its calls return no reasons."""
+
+    def __init__(self) -> None:
+        tensorrt.ILogger.__init__(self)
+        self.error = "nothing"
+        """The last one."""
+
+    def log(self, severity: Any, words: str) -> None:
+        """Take a line, from whichever thread."""
+        if int(severity) <= int(tensorrt.ILogger.WARNING):
+            sys.stderr.write(f"[TRT] {words}\n")
+        if int(severity) <= int(tensorrt.ILogger.ERROR):
+            self.error = words
+
+
 class TensorRTEngine:
     """A serialized engine with one execution context, for one thread."""
 
@@ -39,24 +56,29 @@ class TensorRTEngine:
             GpuUnusableError: CUDA does not start in this process, or torch cannot use it.
             torch.OutOfMemoryError: the GPU has too little memory for its largest profile.
         """
-        self._logger = tensorrt.Logger(tensorrt.Logger.WARNING)
+        self._log = _Log()
         try:
-            self._runtime = tensorrt.Runtime(self._logger)
+            self._runtime = tensorrt.Runtime(self._log)
         except TypeError as error:  # pybind11's word for a null pointer: TensorRT gives no more
             raise GpuUnusableError(
-                f"TensorRT {tensorrt.__version__} finds no GPU that this process can use; its log"
-                " says why. The pod has no GPU, or the node's driver is older than the image's CUDA"
+                f"TensorRT {tensorrt.__version__} finds no GPU that this process can use; it says"
+                f" {self._log.error}. The pod has no GPU, or the node's driver is older than the"
+                " image's CUDA"
             ) from error
         self._engine: Any = self._runtime.deserialize_cuda_engine(path.read_bytes())
         if self._engine is None:
+            said = self._log.error
+            if "out of memory" in said:
+                raise torch.OutOfMemoryError(f"TensorRT has no memory for {path}: {said}")
             raise ValueError(
                 f"{path}: TensorRT {tensorrt.__version__} cannot load this engine; it was built by"
-                " another version, or for another GPU. Build it with the image that serves it"
+                " another version, or for another GPU. Build it with the image that serves it."
+                f" TensorRT says {said}"
             )
         self._context: Any = self._engine.create_execution_context()
         if self._context is None:
             raise torch.OutOfMemoryError(
-                f"{path}: TensorRT has no memory for the largest images of this engine"
+                f"TensorRT has no memory for the largest images of {path}: {self._log.error}"
             )
         names = [self._engine.get_tensor_name(at) for at in range(self._engine.num_io_tensors)]
         self._device, self._stream = self._placed(names)
@@ -107,7 +129,9 @@ class TensorRTEngine:
                 self._context.set_tensor_address(name, tensor.data_ptr())
             stream = self._stream.cuda_stream if self._stream else 0
             if not self._context.execute_async_v3(stream):
-                raise RuntimeError("the vision engine's run failed; TensorRT has logged why")
+                raise RuntimeError(
+                    f"the vision engine's run failed; TensorRT says {self._log.error}"
+                )
             if keeps and self._stream:
                 self._stream.synchronize()
                 return output

@@ -4,12 +4,15 @@ An engine is a JSON document: names, types and profiles as `tensorrt_llm/tools/
 multimodal_builder.py` builds them, and the path of the ONNX tower that computes: by onnx's own
 evaluator, because images with TensorRT have no other. Addresses are
 those of torch's tensors, which are looked up: type, size and contiguity are checked where the real
-module would read other memory.
+module would read other memory. What it lacks is `MACHINE`'s; it fails as TensorRT 10.6 did on an
+H200 and without a driver: null pointers and None, and words on stderr alone.
 """
 
 import gc
 import json
+import sys
 from enum import Enum, IntEnum
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -35,7 +38,7 @@ class DataType(Enum):
     INT32 = 3
     BOOL = 4
     INT64 = 8
-    BF16 = 9
+    BF16 = 7
 
 
 class TensorIOMode(Enum):
@@ -53,8 +56,12 @@ class TensorLocation(Enum):
     HOST = 1
 
 
-class Logger:
-    """What the real one has as constants."""
+MACHINE = SimpleNamespace(driver=True, free_bytes=1 << 40)
+"""What a test may take away."""
+
+
+class ILogger:
+    """Gets every message."""
 
     class Severity(IntEnum):
         """How bad a message is."""
@@ -65,32 +72,60 @@ class Logger:
         INFO = 3
         VERBOSE = 4
 
-    ERROR, WARNING = Severity.ERROR, Severity.WARNING
+    INTERNAL_ERROR, ERROR, WARNING, INFO, VERBOSE = Severity
 
-    def __init__(self, severity: Severity = Severity.WARNING) -> None:
-        self.severity = severity
+    def log(self, severity: Severity, msg: str) -> None:
+        """Take a message."""
+        raise NotImplementedError
+
+
+class Logger(ILogger):
+    """Writes to stderr."""
+
+    def __init__(self, min_severity: ILogger.Severity = ILogger.WARNING) -> None:
+        self.min_severity = min_severity
+
+    def log(self, severity: ILogger.Severity, msg: str) -> None:
+        """Write a message that is bad enough."""
+        if severity <= self.min_severity:
+            sys.stderr.write(f"[TRT] [{severity.name[0]}] {msg}\n")
 
 
 class Runtime:
     """Loads engines."""
 
-    def __init__(self, logger: Logger) -> None:
-        assert isinstance(logger, Logger), "a logger is needed"
+    def __init__(self, logger: ILogger) -> None:
+        assert isinstance(logger, ILogger), "a logger is needed"
+        self._log = logger.log
+        if not MACHINE.driver:
+            self._log(ILogger.ERROR, "CUDA initialization failure with error: 35")
+            raise TypeError("pybind11::init(): factory function returned nullptr")
 
-    def deserialize_cuda_engine(self, engine: bytes) -> "ICudaEngine | None":
-        """Return an engine; None for one of another version, as the real module does."""
+    def deserialize_cuda_engine(self, serialized_engine: bytes) -> "ICudaEngine | None":
+        """Return an engine; None for one that is cut, of another version, or too large.
+
+        TensorRT has no checksum: one whose middle was overwritten is loaded, here and there.
+        """
         try:
-            found = json.loads(engine)
+            found = json.loads(serialized_engine.decode(errors="replace"), strict=False)
         except ValueError:
-            return None
-        return ICudaEngine(found) if found.get("tensorrt") == __version__ else None
+            return self._refused("Error Code 1: Serialization (Serialization assertion failed.)")
+        if found["tensorrt"] != __version__:
+            return self._refused(f"expecting library version {__version__} got another one")
+        if found.get("weights_bytes", 0) > MACHINE.free_bytes:
+            return self._refused("Error Code 1: Cuda Runtime (out of memory)")
+        return ICudaEngine(found, self._log)
+
+    def _refused(self, words: str) -> None:
+        self._log(ILogger.ERROR, words)
 
 
 class ICudaEngine:
     """Names, types and shapes of an engine's tensors."""
 
-    def __init__(self, built: dict[str, Any]) -> None:
+    def __init__(self, built: dict[str, Any], log: Any) -> None:
         self.built = built
+        self._log = log
         self._names = [*built["inputs"], "encoder_output"]
 
     @property
@@ -116,21 +151,25 @@ class ICudaEngine:
         assert name in self._names, name
         return TensorLocation.HOST
 
-    def get_tensor_profile_shape(self, name: str, profile: int) -> list[tuple[int, ...]]:
+    def get_tensor_profile_shape(self, name: str, profile_index: int) -> list[tuple[int, ...]]:
         """Return the least, the usual and the largest shape of an input."""
-        assert profile == 0, "there is one profile"
+        assert profile_index == 0, "there is one profile"
         return [tuple(shape) for shape in self.built["inputs"][name]["profile"]]
 
-    def create_execution_context(self) -> "IExecutionContext":
-        """Return a context."""
-        return IExecutionContext(self)
+    def create_execution_context(self) -> "IExecutionContext | None":
+        """Return a context; None where memory for the largest profile is missing."""
+        if self.built.get("context_bytes", 0) > MACHINE.free_bytes:
+            self._log(ILogger.ERROR, "Error Code 2: OutOfMemory (no further information)")
+            return None
+        return IExecutionContext(self, self._log)
 
 
 class IExecutionContext:
     """Shapes and addresses of one run."""
 
-    def __init__(self, engine: ICudaEngine) -> None:
+    def __init__(self, engine: ICudaEngine, log: Any) -> None:
         self._engine = engine
+        self._log = log
         self._shapes: dict[str, tuple[int, ...]] = {}
         self._addresses: dict[str, int] = {}
         self._tower = ReferenceEvaluator(engine.built["onnx"])
@@ -169,6 +208,9 @@ class IExecutionContext:
     def execute_async_v3(self, stream_handle: int) -> bool:
         """Run the tower; every tensor must be what the engine was built for."""
         assert isinstance(stream_handle, int), "a stream is an address"
+        if not MACHINE.driver:
+            self._log(ILogger.ERROR, "Error Code 1: Cuda Runtime (an illegal access)")
+            return False
         inputs = {name: self._tensor(name) for name in self._engine.built["inputs"]}
         output = self._tensor("encoder_output")
         run = {"pixels": self._pixels, "tiles": self._tiles, "patches": self._patches}
