@@ -6,29 +6,29 @@ from collections.abc import Iterator
 from mm_operator.cluster.keys import Key
 from mm_operator.scaling.follower import Follower
 from mm_operator.scaling.scaler import Scaler
-from mm_operator.telemetry.scaling import ScalingSample
+from mm_operator.status.series import Sample
 
 
-def samples(scaler: Scaler) -> Iterator[ScalingSample]:
+def samples(scaler: Scaler) -> Iterator[Sample]:
     """Yield the samples of every model."""
     now = time.time()
     for key, replicas, follower in scaler.followers():
         yield from _of_one(key, replicas, follower, now)
 
 
-def _of_one(key: Key, replicas: int, follower: Follower, now: float) -> Iterator[ScalingSample]:
+def _of_one(key: Key, replicas: int, follower: Follower, now: float) -> Iterator[Sample]:
     model = (key.namespace, key.name)
-    yield ScalingSample("mm_autoscaling_applied_replicas", model, replicas)
+    yield Sample("mm_autoscaling_applied_replicas", model, replicas)
     if (decision := follower.decision) is not None:
-        yield ScalingSample("mm_autoscaling_desired_replicas", model, decision.replicas)
+        yield Sample("mm_autoscaling_desired_replicas", model, decision.replicas)
         available = float(decision.metrics_available)
-        yield ScalingSample("mm_autoscaling_metrics_available", model, available)
+        yield Sample("mm_autoscaling_metrics_available", model, available)
     if follower.decided_at is not None:
         age = max(0.0, now - follower.decided_at)
-        yield ScalingSample("mm_autoscaling_decision_age_seconds", model, age)
+        yield Sample("mm_autoscaling_decision_age_seconds", model, age)
     for name, share in follower.attainment.items():
-        yield ScalingSample("mm_autoscaling_slo_attainment", (*model, name), share)
+        yield Sample("mm_autoscaling_slo_attainment", (*model, name), share)
     for phase, seconds in follower.cold_starts.phases().items():
-        yield ScalingSample("mm_autoscaling_cold_start_seconds", (*model, phase), seconds)
+        yield Sample("mm_autoscaling_cold_start_seconds", (*model, phase), seconds)
     for (metric, label), count in follower.counts.items():
-        yield ScalingSample(metric, (*model, label) if label else model, count)
+        yield Sample(metric, (*model, label) if label else model, count)

@@ -16,7 +16,7 @@ _BUCKETS = {metric.name: metric.buckets for metric in GATEWAY_METRICS}
 
 
 class Sample(NamedTuple):
-    """One value of a metric of `mm_api.metrics.MODEL_METRICS`."""
+    """One value of a metric of `mm_api.metrics` that has a model's labels."""
 
     metric: str
     labels: tuple[str, ...]

@@ -6,9 +6,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.gc_collector import GCCollector
 from prometheus_client.process_collector import ProcessCollector
 
-from mm_api.metrics import OPERATOR_METRICS, SCALING_METRICS, Metric, MetricKind
-from mm_operator.telemetry.models import ModelCollector, Source
-from mm_operator.telemetry.scaling import ScalingCollector, ScalingSource
+from mm_api.metrics import MODEL_METRICS, OPERATOR_METRICS, SCALING_METRICS, Metric, MetricKind
+from mm_operator.telemetry.series import SeriesCollector, Source
 
 
 class Metrics:
@@ -21,7 +20,7 @@ class Metrics:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         GCCollector(registry=self.registry)
-        self._collectors: list[ModelCollector | ScalingCollector] = []
+        self._collectors: list[SeriesCollector] = []
         self._counters: dict[str, Counter] = {}
         self._gauges: dict[str, Gauge] = {}
         self._histograms: dict[str, Histogram] = {}
@@ -86,11 +85,11 @@ class Metrics:
 
     def collect_models(self, source: Source) -> None:
         """Add the metrics of each model, read from `source` at every scrape."""
-        self._collect(ModelCollector(source))
+        self._collect(SeriesCollector(MODEL_METRICS, source))
 
-    def collect_scaling(self, source: ScalingSource) -> None:
+    def collect_scaling(self, source: Source) -> None:
         """Add what the autoscaler says of each model, read from `source` at every scrape."""
-        self._collect(ScalingCollector(source))
+        self._collect(SeriesCollector((one for one in SCALING_METRICS if one.labels), source))
 
     def ticked(self, seconds: float) -> None:
         """Take how long a tick of the autoscaler took."""
@@ -130,7 +129,7 @@ class Metrics:
             collector.gather()
         return lambda: generate_latest(self.registry)
 
-    def _collect(self, collector: ModelCollector | ScalingCollector) -> None:
+    def _collect(self, collector: SeriesCollector) -> None:
         self._collectors.append(collector)
         self.registry.register(collector)
 
