@@ -40,7 +40,7 @@ from mm_operator.control.queue import WorkQueue
 from mm_operator.leadership.elector import Elector
 from mm_operator.reconcile import Reconciler
 from mm_operator.scaling.endpoints import Endpoints
-from mm_operator.scaling.engines import Engines
+from mm_operator.scaling.engines import engine_problem
 from mm_operator.scaling.own_prometheus import OwnPrometheus
 from mm_operator.scaling.rivals import Rivals
 from mm_operator.scaling.samples import samples
@@ -140,8 +140,10 @@ class Operator:
             rivals=Rivals(client),
             wake=self._queue.add,
             interval_seconds=settings.scaling_interval_seconds,
-            engines=Engines(
-                keda=settings.planning.keda, keda_missing=self._cache_sync.keda_missing
+            engine_problem=partial(
+                engine_problem,
+                keda=settings.planning.keda,
+                keda_missing=self._cache_sync.keda_missing,
             ),
             report_seconds=metrics.ticked,
             serves=serves,

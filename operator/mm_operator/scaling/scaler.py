@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mm_api import labels
-from mm_api.v1alpha1 import MultimodalModelSpec
+from mm_api.v1alpha1 import AutoscalingSpec, MultimodalModelSpec
 from mm_operator import names
 from mm_operator.autoscaling import Objectives
 from mm_operator.autoscaling.schedule import problem_of
@@ -28,7 +28,7 @@ from mm_operator.model import ScalingView
 from mm_operator.scaling import movers
 from mm_operator.scaling.answers import MetricsError
 from mm_operator.scaling.endpoints import Endpoints
-from mm_operator.scaling.engines import Engines
+from mm_operator.scaling.engines import engine_problem
 from mm_operator.scaling.follower import Follower, Requested
 from mm_operator.scaling.objectives import objectives_of
 from mm_operator.scaling.pods import ScaledPod, scaled_pod
@@ -39,8 +39,6 @@ from mm_operator.scaling.traffic import Reading, read_traffic
 from mm_operator.scaling.view import Standing
 
 _LOG = logging.getLogger(__name__)
-
-NO_ENGINES = Engines()
 
 SCALE_MANAGER = f"{labels.FIELD_MANAGER}-scale"
 """Field manager of the scale subresource: marks our own moves."""
@@ -100,7 +98,7 @@ class Scaler:
         rivals: who else moves replicas.
         wake: requests that a model be reconciled, which writes its status.
         interval_seconds: between two ticks.
-        engines: what can move replicas beside the operator itself.
+        engine_problem: returns why the engine of a spec cannot work; empty: it can.
         clock: Unix seconds.
         report_seconds: called with the seconds of each tick.
         serves: whether the models of a namespace are this installation's.
@@ -116,7 +114,7 @@ class Scaler:
         rivals: Rivals,
         wake: Callable[[Key], None],
         interval_seconds: float,
-        engines: Engines = NO_ENGINES,
+        engine_problem: Callable[[AutoscalingSpec], str] = engine_problem,
         clock: Callable[[], float] = time.time,
         report_seconds: Callable[[float], None] = lambda _seconds: None,
         serves: Callable[[str], bool] = lambda _namespace: True,
@@ -128,7 +126,7 @@ class Scaler:
         self._rivals = rivals
         self._wake = wake
         self._interval = interval_seconds
-        self._engines = engines
+        self._engine_problem = engine_problem
         self._clock = clock
         self._report_seconds = report_seconds
         self._serves = serves
@@ -358,7 +356,7 @@ class Scaler:
     def _standing(self, evaluation: _Evaluation, now: float) -> Standing:
         """Return who should move the replicas, and what stands against it."""
         spec = evaluation.requested.spec
-        if problem := self._engines.problem(spec):
+        if problem := self._engine_problem(spec):
             return Standing(problem=problem)
         others = self._rivals.name(evaluation.record.key, spec.engine)
         keda_moves = spec.engine == "KEDA" and spec.mode == "Enforce" and not others

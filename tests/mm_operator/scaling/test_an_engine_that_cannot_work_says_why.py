@@ -4,28 +4,26 @@ import pytest
 
 from mm_api.v1alpha1 import AutoscalingSpec
 from mm_operator.model import KedaSettings
-from mm_operator.scaling.engines import Engines
+from mm_operator.scaling.engines import engine_problem
 
 READS = KedaSettings(addresses=("http://prometheus",))
 
 
 @pytest.mark.parametrize(
-    ("engines", "engine", "expected"),
+    ("keda", "missing", "engine", "expected"),
     [
-        pytest.param(Engines(), "Builtin", "", id="the-operator-itself"),
-        pytest.param(Engines(), "KEDA", "set the chart's keda.enabled", id="not-reported"),
-        pytest.param(
-            Engines(keda=READS, keda_missing=lambda: "no such kind"),
-            "KEDA",
-            "install KEDA (no such kind)",
-            id="not-installed",
-        ),
-        pytest.param(Engines(keda=KedaSettings()), "KEDA", "needs a Prometheus", id="nothing"),
-        pytest.param(Engines(keda=READS), "KEDA", "", id="keda"),
+        pytest.param(None, "", "Builtin", "", id="the-operator-itself"),
+        pytest.param(None, "", "KEDA", "set the chart's keda.enabled", id="not-reported"),
+        pytest.param(READS, "none", "KEDA", "install KEDA (none)", id="not-installed"),
+        pytest.param(KedaSettings(), "", "KEDA", "needs a Prometheus", id="nothing"),
+        pytest.param(READS, "", "KEDA", "", id="keda"),
     ],
 )
-def test_an_engine_that_cannot_work_says_why(engines: Engines, engine: str, expected: str) -> None:
+def test_an_engine_that_cannot_work_says_why(
+    keda: KedaSettings | None, missing: str, engine: str, expected: str
+) -> None:
     """What is missing is named with the setting that brings it; nothing missing is silence."""
-    reported = engines.problem(AutoscalingSpec.model_validate({"engine": engine}))
+    spec = AutoscalingSpec.model_validate({"engine": engine})
+    reported = engine_problem(spec, keda, lambda: missing)
 
     assert (bool(reported), expected in reported) == (bool(expected), True)
