@@ -32,23 +32,22 @@ def _burns() -> tuple[Alert, ...]:
     return (
         Alert(
             "MultimodalLatencyBudgetBurnsFast",
-            "critical",
             _burning("1h", "5m", objectives.FAST),
-            "2m",
             f"{_WHO} misses {{{{ $labels.objective }}}} for most of its requests",
             f"{{{{ $value | humanizePercentage }}}} of the requests to {_WHO} within the last "
             "hour, and as many within the last 5 minutes, were slower than {{ $labels.objective }} "
             "allows.",
+            severity="critical",
+            lasts="2m",
         ),
         Alert(
             "MultimodalLatencyBudgetBurnsSlowly",
-            "warning",
             _burning("6h", "30m", objectives.SLOW),
-            "15m",
             f"{_WHO} misses {{{{ $labels.objective }}}} for too many requests",
             f"{{{{ $value | humanizePercentage }}}} of the requests to {_WHO} within the last 6 "
             "hours were slower than {{ $labels.objective }} allows: the month's budget will not "
             "last.",
+            lasts="15m",
         ),
     )
 
@@ -70,35 +69,28 @@ def _autoscaling() -> tuple[Alert, ...]:
     return (
         Alert(
             "MultimodalAtMaxAndSlow",
-            "warning",
             f"({missed}) and {_ON_MODEL} ({full})",
-            "10m",
             f"{_WHO} has all the replicas it may have and still misses {{{{ $labels.objective }}}}",
             f"{_WHO} has spec.autoscaling.maxReplicas replicas and "
             "{{ $value | humanizePercentage }} of its requests are slower than the objective.",
+            lasts="10m",
         ),
         Alert(
             "MultimodalAutoscalerBlind",
-            "warning",
             autoscaling.blind(),
-            "5m",
             f"Autoscaling of {_WHO} finds no metrics",
             f"Prometheus gives the operator nothing about {_WHO}: its replicas are held, or raised "
             "to the fallback, and never lowered.",
         ),
         Alert(
             "MultimodalReplicasFlap",
-            "warning",
             f"{autoscaling.reversals()} > 3",
-            "5m",
             f"Replicas of {_WHO} go up and down",
             "{{ $value | humanize }} changes of the last hour undid the one before.",
         ),
         Alert(
             "MultimodalColdStartSlow",
-            "warning",
             f"{autoscaling.cold_start_total()} > {usual}",
-            "5m",
             f"Pods of {_WHO} start slower than they did",
             f"A pod of {_WHO} needs {{{{ $value | humanizeDuration }}}} from scheduled to Ready, "
             "more than within the last week: scaling up comes later than the policy was used to.",
@@ -113,45 +105,38 @@ def _requests() -> tuple[Alert, ...]:
     return (
         Alert(
             "MultimodalRequestsFail",
-            "critical",
             f"{traffic.failed_share(window='5m')} > 0.05",
-            "5m",
             f"{_WHO} answers with errors",
             f"{{{{ $value | humanizePercentage }}}} of the requests to {_WHO} end with a status of "
             "500 or above.",
+            severity="critical",
         ),
         Alert(
             "MultimodalRequestsRejected",
-            "warning",
             f"{refused} / ({every} > 0) > 0.05",
-            "10m",
             f"{_WHO} sends requests away",
             f"{{{{ $value | humanizePercentage }}}} of the requests to {_WHO} are refused because "
             "its queue is full.",
+            lasts="10m",
         ),
         Alert(
             "MultimodalPoolExhausted",
-            "warning",
             f"{server.pinned_pool_share()} > 0.95 or {server.kv_cache_share()} > 0.98",
-            "5m",
             f"A memory pool of {_WHO} is full",
             "{{ $value | humanizePercentage }} of the pinned memory or of the key-value cache "
             f"of a pod of {_WHO} is in use: requests fall back to slower copies, or wait.",
         ),
         Alert(
             "MultimodalPoolFull",
-            "warning",
             f"{server.full_pools()} > 0",
-            "1m",
             f"Servers of {_WHO} have found their {{{{ $labels.pool }}}} pool full",
             f"{{{{ $value }}}} times a server of the running pods of {_WHO} found its "
             "{{ $labels.pool }} pool full; each says it once, however often it happens.",
+            lasts="1m",
         ),
         Alert(
             "MultimodalMetricsMissing",
-            "warning",
             f"{ready} unless {_ON_MODEL} {traffic.running()}",
-            "5m",
             f"No metrics of {_WHO} arrive",
             f"{_WHO} has {{{{ $value }}}} ready replicas and no series of its gateway: objectives "
             "cannot be judged, and autoscaling holds.",
@@ -164,28 +149,25 @@ def _models() -> tuple[Alert, ...]:
     return (
         Alert(
             "MultimodalModelUnavailable",
-            "critical",
             f"{down} unless {_ON_MODEL} ({models.building()}) unless {_ON_MODEL} "
             f"({models.replicas('desired')} == 0)",
-            "15m",
             f"{_WHO} answers no requests",
             f"No replica of {_WHO} has been available for 15 minutes, and no build is under way.",
+            severity="critical",
+            lasts="15m",
         ),
         Alert(
             "MultimodalBuildFailed",
-            "warning",
             models.build_failed(),
-            "5m",
             f"The engine of {_WHO} cannot be built",
             f"The build of {_WHO} ended with {{{{ $labels.reason }}}}.",
         ),
         Alert(
             "MultimodalBuildStuck",
-            "warning",
             models.building(),
-            "4h",
             f"The engine of {_WHO} has been building for hours",
             f"{_WHO} has been waiting for its engine for 4 hours.",
+            lasts="4h",
         ),
     )
 
@@ -195,18 +177,15 @@ def _router() -> tuple[Alert, ...]:
     return (
         Alert(
             "MultimodalRouterRequestsFail",
-            "critical",
             f"{router.failed_share(window='10m')} > 0.05",
-            "5m",
             f"Requests to {who} fail behind the router",
             f"{{{{ $value | humanizePercentage }}}} of the requests to {who} through the router "
             "end with a status of 500 or above.",
+            severity="critical",
         ),
         Alert(
             "MultimodalRouterReplicasEjected",
-            "warning",
             f"{router.ejected_share()} > 0.5",
-            "5m",
             f"The router leaves replicas of {who} alone",
             f"{{{{ $value | humanizePercentage }}}} of the ready replicas of {who} could not be "
             "reached or failed, as one router sees them.",
@@ -220,60 +199,54 @@ def _operator() -> tuple[Alert, ...]:
     return (
         Alert(
             "MultimodalOperatorNoLeader",
-            "critical",
             f"({operator.leaders()} or vector(0)) < 1",
-            "2m",
             "No replica of the operator leads",
             "Nothing reconciles: models keep serving, and no change to any of them has an effect. "
             "No metrics of the operator at all look the same.",
+            severity="critical",
+            lasts="2m",
         ),
         Alert(
             "MultimodalOperatorTwoLeaders",
-            "critical",
             f"{operator.leaders()} > 1 and on () count({pods}) == 1",
-            "2m",
             "{{ $value }} replicas of one operator lead",
             "Two replicas write at the same time; a replica whose clock stands still looks so too.",
+            severity="critical",
+            lasts="2m",
         ),
         Alert(
             "MultimodalOperatorNamespaceRefused",
-            "warning",
             f"{operator.namespaces_refused()} > 0",
-            "10m",
             "The operator in {{ $labels.namespace }} refuses {{ $value }} namespaces",
             "Another installation of the operator serves them; both are set to.",
+            lasts="10m",
         ),
         Alert(
             "MultimodalOperatorNamespaceMissing",
-            "warning",
             f"{operator.namespaces_missing()} > 0",
-            "1h",
             "The operator in {{ $labels.namespace }} leaves out {{ $value }} namespaces",
             "They are set to be served and did not exist when it was installed or upgraded: models "
             "in them are ignored until the next upgrade.",
+            lasts="1h",
         ),
         Alert(
             "MultimodalOperatorReconcileErrors",
-            "warning",
             f"{operator.failed_share(window='10m')} > 0.1",
-            "15m",
             "Reconciles fail",
             "{{ $value | humanizePercentage }} of the reconciles end with an error.",
+            lasts="15m",
         ),
         Alert(
             "MultimodalOperatorFallsBehind",
-            "warning",
             f"max(min_over_time({depth}[15m])) > 10",
-            "5m",
             "{{ $value }} models wait for the operator",
             "More than 10 models have been waiting for a reconcile for 15 minutes.",
         ),
         Alert(
             "MultimodalOperatorLoopStalls",
-            "warning",
             f"{operator.loop_stalled_share(window='10m')} > 0.1",
-            "10m",
             "The operator's event loop stands still",
             "{{ $value | humanizePercentage }} of the time one computation holds up all others.",
+            lasts="10m",
         ),
     )

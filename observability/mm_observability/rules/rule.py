@@ -29,12 +29,12 @@ class Alert:
     """A state that needs attention; critical means now, warning means today."""
 
     name: str
-    severity: Severity
     expression: str
-    lasts: str
-    """How long it must hold: shorter is not worth a notification."""
     summary: str
     description: str
+    severity: Severity = "warning"
+    lasts: str = "5m"
+    """How long it must hold: shorter is not worth a notification."""
 
     def to_rule(self) -> dict[str, Any]:
         """Return the rule as a rule file has it."""
