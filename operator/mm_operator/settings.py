@@ -5,8 +5,8 @@ import re
 import socket
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import get_args
+from dataclasses import dataclass, field, fields
+from typing import Any, get_args
 
 from pydantic import ValidationError
 
@@ -153,44 +153,22 @@ def parse_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> 
     Raises:
         SystemExit: a flag is unknown or damaged; the message names it (exit code 2).
     """
-    parser = build_parser(environment)
-    given = parser.parse_args(arguments)
-    return Settings(
-        runtime_image=given.runtime_image,
-        lease_namespace=given.lease_namespace,
-        lease_name=given.lease_name,
-        role_name=given.role_name,
-        namespaces=tuple(given.namespace),
-        missing_namespaces=tuple(given.missing_namespace),
-        watch_nodes=not given.namespace if given.watch_nodes is None else given.watch_nodes,
-        definition=given.definition,
-        port=given.port,
-        log_level=given.log_level,
-        workers=given.workers,
-        max_rolling_models=given.max_rolling_models,
-        resync_seconds=given.resync_seconds,
-        prometheus=OwnPrometheusSettings(
-            addresses=tuple(given.prometheus_address),
-            match_labels=tuple(sorted(given.prometheus_match_label)),
-            credentials=given.prometheus_credentials,
-            server_name=given.prometheus_server_name,
-            insecure=given.prometheus_insecure_skip_verify,
-        ),
-        prometheus_allowed_hosts=tuple(given.prometheus_allowed_host),
-        sharing=tuple(given.shared_stores),
-        network=given.network,
-        image_pull_secrets=tuple(given.image_pull_secret),
-        scrape_annotations=given.scrape_annotations,
-        user_ids=given.user_ids,
-        keda=given.keda,
-        keda_authentication=given.keda_authentication,
-        keda_auth_modes=given.keda_auth_modes,
-        scaling_interval_seconds=given.scaling_interval_seconds,
-        server_look_seconds=given.server_look_seconds,
-        kubeconfig=given.kubeconfig,
-        context=given.context,
-        identity=f"{environment.get('POD_NAME') or socket.gethostname()}_{uuid.uuid4().hex[:8]}",
+    parsed = vars(build_parser(environment).parse_args(arguments))
+    given: dict[str, Any] = {
+        name: tuple(it) if isinstance(it, list) else it for name, it in parsed.items()
+    }
+    if given["watch_nodes"] is None:
+        given["watch_nodes"] = not given["namespaces"]
+    given["prometheus"] = OwnPrometheusSettings(
+        addresses=given["prometheus_address"],
+        match_labels=tuple(sorted(given["prometheus_match_label"])),
+        credentials=given["prometheus_credentials"],
+        server_name=given["prometheus_server_name"],
+        insecure=given["prometheus_insecure_skip_verify"],
     )
+    pod = environment.get("POD_NAME") or socket.gethostname()
+    given["identity"] = f"{pod}_{uuid.uuid4().hex[:8]}"
+    return Settings(**{one.name: given[one.name] for one in fields(Settings)})
 
 
 def build_parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
@@ -204,26 +182,34 @@ def build_parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     run = commands.add_parser("run", help="run the controller until SIGTERM")
+
+    def flag(name: str, default: str, **options: Any) -> None:
+        value = setting(name.upper().replace("-", "_"), default)
+        run.add_argument(f"--{name}", default=value, **options)
+
     image = setting("RUNTIME_IMAGE", "")
     run.add_argument(
         "--runtime-image", default=image, required=not image, help="image of a model's pods"
     )
-    run.add_argument("--lease-namespace", default=setting("LEASE_NAMESPACE", "multimodal-system"))
-    run.add_argument("--lease-name", default=setting("LEASE_NAME", "multimodal-operator"))
-    run.add_argument(
-        "--role-name",
-        default=setting("ROLE_NAME", ""),
+    flag("lease-namespace", "multimodal-system")
+    flag("lease-name", "multimodal-operator")
+    flag(
+        "role-name",
+        "",
         metavar="NAME",
         help="Role (ClusterRole for every namespace) whose removal frees the served namespaces",
     )
     run.add_argument(
         "--namespace",
+        dest="namespaces",
+        metavar="NAMESPACE",
         action="append",
         default=list(filter(None, setting("NAMESPACES", "").split(","))),
         help="serve only this namespace; may be given several times",
     )
     run.add_argument(
         "--missing-namespace",
+        dest="missing_namespaces",
         action="append",
         default=[],
         metavar="NAMESPACE",
@@ -236,30 +222,24 @@ def build_parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
         default={"true": True, "false": False}.get(setting("WATCH_NODES", "").lower()),
         help="read GPUs from node labels; on by default unless namespaces are given",
     )
-    run.add_argument(
-        "--definition",
-        default=setting("DEFINITION", "Report"),
+    flag(
+        "definition",
+        "Report",
         choices=get_args(DefinitionUse),
         help="a resource definition that is older than the operator: Upgrade replaces it, Report "
         "says so in log and metric, Ignore does not read it",
     )
-    run.add_argument("--port", type=int, default=int(setting("PORT", "8080")))
-    run.add_argument(
-        "--log-level",
-        default=setting("LOG_LEVEL", "info"),
-        choices=["debug", "info", "warning", "error"],
-    )
-    run.add_argument("--workers", type=int, default=int(setting("WORKERS", "8")))
-    run.add_argument(
-        "--max-rolling-models",
+    flag("port", "8080", type=int)
+    flag("log-level", "info", choices=["debug", "info", "warning", "error"])
+    flag("workers", "8", type=int)
+    flag(
+        "max-rolling-models",
+        "1",
         type=_one_or_more,
-        default=setting("MAX_ROLLING_MODELS", "1"),
         metavar="N",
         help="models that roll out at the same time after an upgrade or a change of these flags",
     )
-    run.add_argument(
-        "--resync-seconds", type=float, default=float(setting("RESYNC_SECONDS", "600"))
-    )
+    flag("resync-seconds", "600", type=float)
     run.add_argument(
         "--prometheus-address",
         action="append",
@@ -283,6 +263,7 @@ def build_parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     run.add_argument("--prometheus-insecure-skip-verify", action="store_true")
     run.add_argument(
         "--prometheus-allowed-host",
+        dest="prometheus_allowed_hosts",
         action="append",
         default=list(filter(None, setting("PROMETHEUS_ALLOWED_HOSTS", "").split(","))),
         metavar="HOST",
@@ -294,15 +275,16 @@ def build_parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
         default=setting("SCRAPE_ANNOTATIONS", "true").lower() != "false",
         help="give pods of models prometheus.io annotations; not where a PodMonitor finds them",
     )
-    run.add_argument(
-        "--user-ids",
-        default=setting("USER_IDS", "Fixed"),
+    flag(
+        "user-ids",
+        "Fixed",
         choices=get_args(UserIds),
         help="Fixed: pods of models run as 65532; Namespace: user, group and fsGroup are left to "
         "the namespace, as OpenShift's restricted-v2 requires",
     )
     run.add_argument(
         "--shared-stores",
+        dest="sharing",
         action="append",
         default=[],
         type=_group,
@@ -318,6 +300,7 @@ def build_parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     )
     run.add_argument(
         "--image-pull-secret",
+        dest="image_pull_secrets",
         action="append",
         default=[],
         metavar="NAME",
@@ -336,15 +319,11 @@ def build_parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     run.add_argument(
         "--keda-auth-modes", default="", metavar="MODES", help="what it holds: bearer, basic, tls"
     )
-    run.add_argument(
-        "--scaling-interval-seconds",
+    flag("scaling-interval-seconds", "15", type=float)
+    flag(
+        "server-look-seconds",
+        "30",
         type=float,
-        default=float(setting("SCALING_INTERVAL_SECONDS", "15")),
-    )
-    run.add_argument(
-        "--server-look-seconds",
-        type=float,
-        default=float(setting("SERVER_LOOK_SECONDS", "30")),
         help="between two rounds of queries to running servers",
     )
     run.add_argument("--kubeconfig", default=environment.get("KUBECONFIG") or None)

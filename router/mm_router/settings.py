@@ -97,27 +97,13 @@ def parse_settings(arguments: Sequence[str]) -> Settings:
     parser.add_argument("--max-body-bytes", type=_positive, default=default.max_body_bytes)
     parser.add_argument("--body-memory-bytes", type=_positive, default=default.body_memory_bytes)
     parser.add_argument("--max-connections", type=_positive, default=default.max_connections)
-    parser.add_argument(
-        "--request-timeout",
-        type=_seconds,
-        dest="request_timeout_seconds",
-        default=default.request_timeout_seconds,
-        help="seconds",
-    )
-    parser.add_argument(
-        "--lame-duck",
-        type=_seconds,
-        dest="lame_duck_seconds",
-        default=default.lame_duck_seconds,
-        help="seconds",
-    )
-    parser.add_argument(
-        "--drain-timeout",
-        type=_seconds,
-        dest="drain_seconds",
-        default=default.drain_seconds,
-        help="seconds",
-    )
+    for flag, name in (
+        ("--request-timeout", "request_timeout_seconds"),
+        ("--lame-duck", "lame_duck_seconds"),
+        ("--drain-timeout", "drain_seconds"),
+    ):
+        usual = getattr(default, name)
+        parser.add_argument(flag, type=_seconds, dest=name, default=usual, help="seconds")
     parser.add_argument("--kubeconfig")
     parser.add_argument("--context")
     parser.add_argument(
