@@ -6,9 +6,5 @@ MOST_ON_GPU_BYTES = 64 << 20
 
 
 def on_gpu_bytes(feature_cache_bytes: int) -> int:
-    """Return how many bytes of the features that a server keeps lie on its GPU, too.
-
-    Args:
-        feature_cache_bytes: what it keeps in host memory.
-    """
+    """Return how many bytes of the features that a server keeps lie on its GPU, too."""
     return min(feature_cache_bytes, MOST_ON_GPU_BYTES)

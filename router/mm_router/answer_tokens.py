@@ -20,11 +20,7 @@ _DATA = b"data: "
 
 
 class AnswerTokens:
-    """Counts the tokens of one answer.
-
-    Args:
-        prompt: tokens of its prompt, estimated.
-    """
+    """Counts the tokens of one answer; those of its prompt are an estimate."""
 
     def __init__(self, prompt: int) -> None:
         self._counted = prompt

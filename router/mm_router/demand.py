@@ -144,12 +144,7 @@ class Demand:
 
 
 def demand_of(request: dict[str, Any], *, answered: bool = True) -> Demand:
-    """Return what a parsed JSON request holds; what is malformed the gateway refuses.
-
-    Args:
-        request: the body.
-        answered: something is generated.
-    """
+    """Return what a parsed JSON request holds; what is malformed the gateway refuses."""
     found = _Found()
     _walk(request, found)
     text = math.ceil(found.text_bytes / BYTES_PER_TOKEN) + found.token_ids

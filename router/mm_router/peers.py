@@ -10,11 +10,7 @@ from mm_router.placement import order
 
 
 class Peers:
-    """The routers that are ready.
-
-    Args:
-        own: name of this one.
-    """
+    """The routers that are ready; `own` is the name of this one."""
 
     def __init__(self, own: str) -> None:
         self._own = own

@@ -59,13 +59,7 @@ class Evidence:
     async def gather(
         self, jobs: Sequence[Cached], pods: Sequence[Cached], now: datetime
     ) -> float | None:
-        """Read what is missing; return seconds until something needs another poll.
-
-        Args:
-            jobs: their pods are looked at, too.
-            pods: of servers and encoders.
-            now: the current time.
-        """
+        """Read what is missing; return seconds until something needs another poll."""
         waits = [await self._poll(job, now) for job in jobs]
         of_jobs = (pod for job in jobs for pod in self._cache.of_job(job.namespace, job.name))
         waits += [await self._look_at_volumes(pod, now) for pod in (*pods, *of_jobs)]

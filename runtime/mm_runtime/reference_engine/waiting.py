@@ -11,11 +11,7 @@ class Waiting:
     """Of one engine. Each method but the length takes its lock, which a caller may hold."""
 
     def __init__(self, lock: threading.Condition) -> None:
-        """Begin with none.
-
-        Args:
-            lock: re-entrant.
-        """
+        """Begin with none; the lock is re-entrant."""
         self._lock = lock
         self._entries: deque[tuple[Request, Sink]] = deque()
 

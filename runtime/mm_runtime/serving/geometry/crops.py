@@ -25,14 +25,7 @@ def grids_of(least: int, most: int) -> tuple[Size, ...]:
 
 
 def nearest_grid(size: Size, tile: int, *, least: int, most: int) -> Size:
-    """Return the grid of the nearest shape.
-
-    Args:
-        size: of the image in pixels.
-        tile: pixels of a tile's side.
-        least: tiles.
-        most: tiles.
-    """
+    """Return the grid of the nearest shape: `least` to `most` tiles of `tile` x `tile` pixels."""
     height, width = size
     best, distance = (1, 1), float("inf")
     for rows, columns in grids_of(least, most):

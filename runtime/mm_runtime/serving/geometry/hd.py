@@ -18,14 +18,9 @@ CUBIC = np.array([-0.09375, 0.59375, 0.59375, -0.09375], np.float32)
 
 
 def scaled_size(size: Size, tile: int, most: int) -> Size | None:
-    """Return the size that an image is scaled to; None: it is too thin, a side would be nothing.
+    """Return the pixels that an image is scaled to; None: so thin that a side would be nothing.
 
     The longer side fills as many tiles as leave room for the shorter one.
-
-    Args:
-        size: of the image in pixels.
-        tile: pixels of a tile's side.
-        most: tiles.
     """
     height, width = size
     short, long = sorted(size)
@@ -47,12 +42,7 @@ def grid_of(size: Size, tile: int, most: int) -> Size | None:
 
 
 def rows_of_grid(grid: Size, features: int) -> int:
-    """Return the rows of the prompt table of an image: tiles, view, separator, ends of lines.
-
-    Args:
-        grid: of its tiles.
-        features: of one tile.
-    """
+    """Return the rows of the prompt table of an image: tiles, view, separator, ends of lines."""
     rows, columns = grid
     return (rows * columns + 1) * features + 1 + (rows + 1) * isqrt(features)
 

@@ -149,10 +149,6 @@ def prepare_mixed(
 def check_rows(rows: Sequence[int], most: int) -> None:
     """Refuse more features than memory is planned for: those of images and videos add up.
 
-    Args:
-        rows: of each medium.
-        most: of a request.
-
     Raises:
         RequestError: they are more.
     """

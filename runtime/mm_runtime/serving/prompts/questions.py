@@ -91,12 +91,7 @@ class QuestionWriter(Protocol):
         """Return the tokens of a prompt that an image becomes, its features included."""
 
     def timed(self, prompt: str, clips: Sequence[Clip]) -> tuple[str, int]:
-        """Return a prompt that says when the frames of its videos are, and their placeholders.
-
-        Args:
-            prompt: with one placeholder of each video.
-            clips: the videos, in their order.
-        """
+        """Return a prompt that says when the frames of its videos are, and their placeholders."""
 
 
 @dataclass(frozen=True)

@@ -95,10 +95,6 @@ class ImageProcessor(Protocol):
     def with_detail(self, detail: Detail, count: int) -> "ImageProcessor":
         """Return the same for an image that is seen in such detail.
 
-        Args:
-            detail: of the image.
-            count: images of its request.
-
         Raises:
             RequestError: the family sees no image so.
         """
@@ -126,10 +122,6 @@ class ImageProcessor(Protocol):
 
     def reduced(self, image: Image.Image, count: int) -> Image.Image:
         """Return an RGB image from which `prepare` makes the same, no larger than it needs.
-
-        Args:
-            image: any size.
-            count: images of its request.
 
         Raises:
             RequestError: an image of a shape the family cannot read.
