@@ -99,13 +99,6 @@ class TranscriptionRequest(GenerationRequest):
         return options
 
     @property
-    def token_limit(self) -> int | None:
-        """Most tokens of all windows together; the newer name wins."""
-        if self.max_completion_tokens is not None:
-            return self.max_completion_tokens
-        return self.max_tokens
-
-    @property
     def must_be_timed(self) -> bool:
         """Whether the answer is nothing without time stamps."""
         return self.response_format in SUBTITLES or bool(self.timestamp_granularities)

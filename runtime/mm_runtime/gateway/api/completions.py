@@ -198,7 +198,8 @@ class Completion(ABC):
 
     def ending(self, usage: Usage) -> list[Event]:
         """Return the chunk with the usage, where it was requested."""
-        return [self._usage_chunk(usage)] if self._form.with_usage else []
+        chunk = {**self._head, "object": self.chunk_object, "choices": []}
+        return [{**chunk, "usage": usage.to_wire()}] if self._form.with_usage else []
 
     def _logprobs(self, scores: Sequence[TokenScore]) -> dict[str, object] | None:
         return None if self._likeliest is None else self._written(scores)
@@ -223,15 +224,6 @@ class Completion(ABC):
             return chunk
         shown = usage if self._form.continuous else None
         return {**chunk, "usage": None if shown is None else shown.to_wire()}
-
-    def _usage_chunk(self, usage: Usage) -> Event:
-        """Return the chunk after the last one: no choices, only usage."""
-        return {
-            **self._head,
-            "object": self.chunk_object,
-            "choices": [],
-            "usage": usage.to_wire(),
-        }
 
 
 class ChatCompletion(Completion):

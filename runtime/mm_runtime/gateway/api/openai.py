@@ -14,7 +14,6 @@ from pydantic import (
     StrictBool,
     Tag,
     ValidationInfo,
-    WithJsonSchema,
     field_validator,
 )
 
@@ -76,27 +75,10 @@ class StreamOptions(Wire):
     include_obfuscation: Annotated[Literal[False], NullIs(default=False)] = False
 
 
-def _check_stops(stops: list[str]) -> list[str]:
-    if len(stops) > MAX_STOPS or not all(stops):
-        message = f"expected at most {MAX_STOPS} strings, none of them empty"
-        raise ValueError(message)
-    return stops
-
-
+_Stop = Annotated[str, Field(min_length=1)]
 Stops = Annotated[
-    Annotated[str, Field(min_length=1), Tag("<string>")]
-    | Annotated[
-        list[str],
-        AfterValidator(_check_stops),
-        WithJsonSchema(
-            {
-                "type": "array",
-                "items": {"type": "string", "minLength": 1},
-                "maxItems": MAX_STOPS,
-            }
-        ),
-        Tag("<parts>"),
-    ],
+    Annotated[_Stop, Tag("<string>")]
+    | Annotated[list[_Stop], Field(max_length=MAX_STOPS, fail_fast=True), Tag("<parts>")],
     Discriminator(form),
 ]
 
@@ -183,8 +165,9 @@ class GenerationRequest(Wire):
 
     @property
     def token_limit(self) -> int | None:
-        """Most tokens to generate, as requested."""
-        return self.max_tokens
+        """Most tokens to generate; the newer name wins, where there is one."""
+        newer: int | None = getattr(self, "max_completion_tokens", None)
+        return self.max_tokens if newer is None else newer
 
     @property
     def stops(self) -> tuple[str, ...]:
@@ -347,13 +330,6 @@ class ChatRequest(WrittenRequest, SampledRequest):
     def likeliest(self) -> int | None:
         """How many scores besides its own are reported of each token; None: not even that."""
         return (self.top_logprobs or 0) if self.logprobs else None
-
-    @property
-    def token_limit(self) -> int | None:
-        """Most tokens to generate; the newer name wins."""
-        if self.max_completion_tokens is not None:
-            return self.max_completion_tokens
-        return self.max_tokens
 
 
 def _check_answers(prompts: int, each: int, param: str) -> None:

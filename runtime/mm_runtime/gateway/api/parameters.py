@@ -84,10 +84,7 @@ _CHATS_AND_TEXTS: Mapping[str, Parameter] = {
     "top_logprobs": Parameter(_NOT_TENSORRT, "the same of the likeliest tokens"),
     "stream": Parameter(_ALL, "server-sent events"),
     "stream_options": Parameter(_ALL, "`include_usage`, `continuous_usage_stats`"),
-    "response_format": Parameter(
-        _ALL,
-        "`json_object`, `json_schema`, `text`",
-    ),
+    "response_format": Parameter(_ALL, "`json_object`, `json_schema`, `text`"),
     "structured_outputs": Parameter(
         _ALL,
         "one of `json` (a schema, or a text of one), `json_object`, `regex` and `choice` (texts of "
@@ -245,8 +242,5 @@ def _refuse_calls(request: ChatRequest, reason: str) -> None:
 
 def endpoints_of(name: str) -> tuple[str, ...]:
     """Return the endpoints that know a parameter."""
-    kinds: dict[str, type[BaseModel]] = {
-        "/v1/chat/completions": ChatRequest,
-        "/v1/completions": CompletionRequest,
-    }
+    kinds = {"/v1/chat/completions": ChatRequest, "/v1/completions": CompletionRequest}
     return tuple(path for path, kind in kinds.items() if name in kind.model_fields)

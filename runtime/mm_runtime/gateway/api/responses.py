@@ -22,6 +22,7 @@ from mm_runtime.gateway.api.tools import (
 )
 from mm_runtime.gateway.api.unused import NOT_USED
 from mm_runtime.gateway.api.wire import JsonObject, NullIs, Wire, form
+from mm_runtime.gateway.errors import InvalidRequestError
 
 _INT64 = 2**63 - 1
 _Label = Annotated[str, Field(max_length=256)]
@@ -257,6 +258,7 @@ def chat_of(original: ResponsesRequest) -> ResponsesChat:
 
     Raises:
         pydantic.ValidationError: its parts do not fit together.
+        InvalidRequestError: it asks nothing.
     """
     fields: dict[str, Any] = {
         "max_completion_tokens": original.max_output_tokens,
@@ -269,9 +271,14 @@ def chat_of(original: ResponsesRequest) -> ResponsesChat:
         "response_format": _format(original),
     }
     used = {name: value for name, value in fields.items() if value is not None}
-    chat = ResponsesChat.model_validate(
-        {"model": original.model, "messages": _messages(original), **used}
-    )
+    messages = [message for _, message in _placed_messages(original)]
+    if not messages:
+        raise InvalidRequestError(
+            "`input` has nothing but reasoning: expected a message, or what a function has found, "
+            "as well. Send what is to be answered.",
+            param="input",
+        )
+    chat = ResponsesChat.model_validate({"model": original.model, "messages": messages, **used})
     chat._original = original  # noqa: SLF001 - of this module
     return chat
 
@@ -279,10 +286,6 @@ def chat_of(original: ResponsesRequest) -> ResponsesChat:
 def places_of(original: ResponsesRequest) -> list[Place]:
     """Return where the messages of the chat that a request means stand in it."""
     return [place for place, _ in _placed_messages(original)]
-
-
-def _messages(original: ResponsesRequest) -> list[dict[str, Any]]:
-    return [message for _, message in _placed_messages(original)]
 
 
 def _placed_messages(original: ResponsesRequest) -> list[tuple[Place, dict[str, Any]]]:

@@ -22,6 +22,13 @@ if TYPE_CHECKING:
 _FLOATS = ("flt", "dbl")
 """Beginnings of FFmpeg's names of sample formats that hold more than numbers."""
 
+_GAP, _DRIFT = 0.1, 0.0005
+"""Seconds, and part of the time before, by which the times of a file may differ from what its
+samples say: containers round, and no two clocks are equal. FFmpeg's `aresample` has the first."""
+
+_UNTIMED = frozenset({"aac", "mp3", "flac", "wav"})
+"""Formats without times of their own: FFmpeg counts, and does not see that a rate changes."""
+
 _FLAC_SLACK = 0.01
 """Seconds that rounding may take."""
 
@@ -50,10 +57,12 @@ def decode_audio(encoded: bytes, *, most_samples: int) -> Samples:
     count, received = 0, 0.0
     with opened(encoded, "audio") as (container, found):
         mono, stream = Mono(), cast("AudioStream", found)
+        frames = _decoded(container, stream)
+        if container.format.name not in _UNTIMED:
+            frames = _in_time(frames, container)
         # A frame at a time: all frames of a long file are gigabytes.
-        for frame in chain(_decoded(container, stream), (None,)):
+        for frame in chain(frames, (None,)):
             if frame is not None:
-                _check_frame(frame)
                 received += frame.samples / frame.sample_rate
                 # Before it is resampled: a frame of 65,535 samples at 1 Hz becomes 18 hours.
                 if count + frame.samples * SAMPLE_RATE / frame.sample_rate > most_samples + _SLACK:
@@ -78,7 +87,46 @@ def _decoded(container: "InputContainer", stream: "AudioStream") -> Iterator["Au
         for frame in packet.decode():
             if frame.is_corrupt:
                 raise BadRecordingError("the audio is damaged: a block cannot be decoded")
+            _check_frame(frame)
             yield frame
+
+
+def _in_time(frames: Iterator["AudioFrame"], container: "InputContainer") -> Iterator["AudioFrame"]:
+    """Yield frames, and silence where the times of the file leave a gap; they may not go back.
+
+    They count from the first frame of any stream, which is where players begin.
+    """
+    at, ahead = None if container.start_time is None else container.start_time / 1e6, 0.0
+    for frame in frames:
+        start = (at or 0.0) if frame.time is None else ahead + frame.time
+        at = start if at is None else at
+        if start < at - _GAP - _DRIFT * abs(at):
+            if container.format.name != "ogg":
+                raise BadRecordingError(
+                    f"the audio's times go back from {at:.2f} to {start:.2f} seconds, so sounds "
+                    "would overlap; save it again, with times that rise"
+                )
+            # A chain of several recordings, each of which begins at zero.
+            ahead, start = ahead + at - start, at
+        while start > at + _GAP:
+            silence = _silence(frame, min(start - at, 1.0))
+            at += silence.samples / silence.sample_rate
+            yield silence
+        at += frame.samples / frame.sample_rate
+        yield frame
+
+
+def _silence(like: "AudioFrame", seconds: float) -> "AudioFrame":
+    """Return a frame of nothing, in the format of another one."""
+    from av import AudioFrame  # noqa: PLC0415 (see `mm_runtime.gateway.media.container`)
+
+    samples = round(seconds * like.sample_rate)
+    silence = AudioFrame(like.format.name, like.layout.name, samples)
+    silence.sample_rate = like.sample_rate
+    nothing = b"\x80" if like.format.name.startswith("u8") else b"\0"
+    for plane in silence.planes:
+        plane.update(nothing * plane.buffer_size)
+    return silence
 
 
 def _check_length(stream: "AudioStream", received: float) -> None:

@@ -30,13 +30,16 @@ class Mono:
         self._split: AudioResampler | None = None
         self._mixed = np.zeros(0, np.int16)
         self._channels = np.zeros((0, 0), np.int16)
-        self._layout = ""
+        self._setup: tuple[str, str, int] | None = None
 
     def push(self, frame: "AudioFrame | None") -> Iterator[Steps]:
         """Yield the samples that are there after a frame; None: after all."""
-        if frame is not None and frame.layout.name != self._layout:
-            yield from self.push(None)  # what is left of another layout
-            self._begin(frame)
+        if frame is not None:
+            setup = (frame.layout.name, frame.format.name, frame.sample_rate)
+            if setup != self._setup:
+                yield from self.push(None)  # what is left of another setup
+                self._setup = setup
+                self._begin(frame)
         if self._mix is None:
             return
         mixed = _joined(self._mix, frame, 1)[0]
@@ -54,7 +57,7 @@ class Mono:
     def _begin(self, frame: "AudioFrame") -> None:
         from av import AudioResampler  # noqa: PLC0415 (see `mm_runtime.gateway.media.container`)
 
-        self._layout, count = frame.layout.name, frame.layout.nb_channels
+        count = frame.layout.nb_channels
         # Sixteen bits, one channel: what OpenAI's own loader requests from FFmpeg.
         self._mix = AudioResampler(format="s16", layout="mono", rate=SAMPLE_RATE)
         self._split = None
