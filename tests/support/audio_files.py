@@ -1,10 +1,9 @@
 """Audio clips of tests, and the files that hold them."""
 
-import io
-
-import av
 import numpy as np
 from numpy.typing import NDArray
+
+from support.audio_channels import recording
 
 RATE = 16_000
 
@@ -23,20 +22,6 @@ def encode_audio(
     codec: str = "pcm_s16le",
     *,
     rate: int = RATE,
-    channels: int = 1,
 ) -> bytes:
     """Return a file of an audio clip, written by FFmpeg."""
-    file = io.BytesIO()
-    layout = "mono" if channels == 1 else "stereo"
-    with av.open(file, "w", format=container) as output:
-        stream = output.add_stream(codec, rate=rate, layout=layout)
-        assert isinstance(stream, av.AudioStream)
-        frame = av.AudioFrame.from_ndarray(
-            np.repeat(audio[None], channels, axis=0).astype(np.float32), "fltp", layout
-        )
-        frame.rate = rate
-        for packet in stream.encode(frame):
-            output.mux(packet)
-        for packet in stream.encode(None):
-            output.mux(packet)
-    return file.getvalue()
+    return recording([audio.astype(np.float32)], container, codec, rate=rate)

@@ -15,15 +15,12 @@ def video(
     *,
     width: int = SIDE,
     height: int = SIDE,
-    rotation: int = 0,
 ) -> bytes:
     """Return a video whose n-th frame is a grey of its own, the upper left quarter white."""
     file = io.BytesIO()
     with av.open(file, "w", format=container) as output:
         stream = output.add_stream(codec, rate=25)
         stream.width, stream.height, stream.pix_fmt = width, height, "yuv420p"
-        if rotation:
-            stream.set_display_rotation(rotation)
         for number in range(frames):
             pixels = np.full((height, width, 3), grey(number, frames), np.uint8)
             pixels[: height // 2, : width // 2] = 255

@@ -65,37 +65,11 @@ def test_videos(container: str, codec: str) -> None:
     assert [grey(at, 10) for at in (0, 3, 6, 9)] == pytest.approx(found, abs=6)
 
 
-@pytest.mark.parametrize(
-    ("rotation", "white"),
-    [
-        pytest.param(0, (0, 0), id="as-it-is"),
-        pytest.param(90, (0, 1), id="to-the-left"),
-        pytest.param(-90, (1, 0), id="to-the-right"),
-        pytest.param(180, (1, 1), id="upside-down"),
-    ],
-)
-def test_videos_are_turned_upright(rotation: int, white: tuple[int, int]) -> None:
-    """A telephone that was held sideways says so in its file; the white quarter moves."""
-    frame = decode_video(video(1, width=64, height=48, rotation=rotation), LIMITS).frames[0]
-    assert ((64, 48) if rotation in {0, 180} else (48, 64)) == frame.size
-    right, below = frame.width - 8, frame.height - 8
-    corners = {
-        (x, y): frame.getpixel((right * x + 4, below * y + 4))[0] for x in (0, 1) for y in (0, 1)
-    }
-    assert [white] == [place for place, grey_value in corners.items() if grey_value > 200]
-
-
 def test_a_row_of_images() -> None:
     """Frames that the client took out of a video itself."""
     encoded = [encode(plain_image((8, 8), (at, at, at))) for at in range(7)]
     frames = read_video(_row(*encoded), LIMITS).frames
     assert [(at, at, at) for at in (0, 2, 4, 6)] == _shades(frames)
-
-
-def test_an_animation_as_data_url() -> None:
-    """The media type of an image will do."""
-    url = data_url(_animation(3), "image/gif")
-    assert len(read_video(url, LIMITS).frames) == 3
 
 
 @pytest.mark.parametrize(

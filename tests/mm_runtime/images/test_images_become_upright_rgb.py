@@ -32,8 +32,6 @@ def _near(expected: tuple[int, ...], actual: tuple[int, ...], tolerance: int = 4
         pytest.param("JPEG", "CMYK", RED, id="jpeg-cmyk"),
         pytest.param("PNG", "L", (80, 80, 80), id="png-grey"),
         pytest.param("JPEG", "L", (80, 80, 80), id="jpeg-grey"),
-        pytest.param("PNG", "LA", (80, 80, 80), id="grey-with-alpha"),
-        pytest.param("PNG", "1", (0, 0, 0), id="black-and-white"),
     ],
 )
 def test_a_red_image_stays_red(kind: str, mode: str, expected: tuple[int, ...]) -> None:
