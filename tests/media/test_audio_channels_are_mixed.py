@@ -1,12 +1,15 @@
 """Whatever channels a recording has, what is said in one of them reaches the model."""
 
+import io
+import wave
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 from mm_runtime.gateway.media.audio import decode_audio
 from mm_runtime.serving.preprocess.audio.spectrogram import SAMPLE_RATE
-from support.audio_channels import recording, tone
+from support.audio_channels import RATE, recording, tone
 
 MOST = 30 * SAMPLE_RATE
 TONE = tone()
@@ -49,6 +52,16 @@ def test_layouts(
     found = decode_audio(recording(channels, container, codec, layout=layout), most_samples=MOST)
 
     assert _loudness(found) == pytest.approx(part * FULL, rel=0.12)
+
+
+def test_eight_channels() -> None:
+    """PyAV reads beyond the planes of frames with eight, and the decoder's process ended."""
+    file = io.BytesIO()
+    with wave.open(file, "wb") as writer:
+        writer.setparams((8, 2, RATE, 0, "NONE", ""))
+        writer.writeframes((np.stack([TONE, -TONE] * 4, axis=1) * 32_767).astype("<i2").tobytes())
+
+    assert _loudness(decode_audio(file.getvalue(), most_samples=MOST)) == pytest.approx(FULL, 0.1)
 
 
 def test_phases_that_change() -> None:

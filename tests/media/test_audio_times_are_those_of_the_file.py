@@ -56,9 +56,9 @@ def _shifted(
         for _ in range(images * 50):
             frame = av.VideoFrame.from_ndarray(plain(RED), format="rgb24")
             output.mux(video.encode(frame))
-        sound = av.AudioFrame.from_ndarray(tone(SECONDS)[None], "fltp", "mono")
-        sound.rate, sound.pts, sound.time_base = RATE, 0, Fraction(1, RATE)
-        for packet in [*audio.encode(sound), *audio.encode(None)]:
+        spoken = av.AudioFrame.from_ndarray(tone(SECONDS)[None], "fltp", "mono")
+        spoken.rate, spoken.pts, spoken.time_base = RATE, 0, Fraction(1, RATE)
+        for packet in [*audio.encode(spoken), *audio.encode(None)]:
             assert packet.pts is not None
             moved = shift(float(packet.pts * packet.time_base))
             if moved is not None:
@@ -67,8 +67,8 @@ def _shifted(
     return file.getvalue()
 
 
-def _heard(content: bytes) -> list[bool]:
-    """Return whether there is sound in the middle of each second."""
+def _audible(content: bytes) -> list[bool]:
+    """Return whether there is a tone in the middle of each second."""
     found = decode_audio(content, most_samples=MOST)
     seconds = np.pad(found, (0, -len(found) % SAMPLE_RATE)).reshape(-1, SAMPLE_RATE)
     middle = np.abs(seconds[:, SAMPLE_RATE // 3 : SAMPLE_RATE // 2]).max(axis=1) > 0.1
@@ -77,20 +77,20 @@ def _heard(content: bytes) -> list[bool]:
 
 @pytest.mark.parametrize(("container", "codec"), FORMATS)
 @pytest.mark.parametrize(
-    ("shift", "heard"),
+    ("shift", "audible"),
     [(_hole, [True, False, True]), (_later, [True, False, True, True])],
     ids=["packets-are-gone", "times-jump"],
 )
-def test_a_gap(container: str, codec: str, shift: Shift, heard: list[bool]) -> None:
+def test_a_gap(container: str, codec: str, shift: Shift, audible: list[bool]) -> None:
     """Is as long as the file says."""
-    assert _heard(_shifted(container, codec, shift)) == heard
+    assert _audible(_shifted(container, codec, shift)) == audible
 
 
 @pytest.mark.parametrize("container", ["mp4", "matroska"])
-def test_sound_that_begins_after_the_image(container: str) -> None:
+def test_audio_that_begins_after_the_image(container: str) -> None:
     """Is silent until then; where there is nothing else it begins with the file, as in players."""
-    assert _heard(_shifted(container, "aac", _late, images=True)) == [False] * 2 + [True] * 3
-    assert _heard(_shifted(container, "aac", _late)) == [True] * 3
+    assert _audible(_shifted(container, "aac", _late, images=True)) == [False] * 2 + [True] * 3
+    assert _audible(_shifted(container, "aac", _late)) == [True] * 3
 
 
 def test_a_gap_of_years() -> None:
@@ -98,11 +98,11 @@ def test_a_gap_of_years() -> None:
     content = _shifted("matroska", "libopus", lambda second: second + (second >= 1) * 1e6)
 
     with pytest.raises(BadRecordingError, match="longer than 30 seconds"):
-        _heard(content)
+        _audible(content)
 
 
 def test_times_that_go_back() -> None:
-    """Sounds at the same time: a fragment that was joined twice."""
+    """A fragment that was joined twice."""
     fragments = {
         "movflags": "frag_keyframe+empty_moov+default_base_moof",
         "frag_duration": "500000",
@@ -111,7 +111,7 @@ def test_times_that_go_back() -> None:
     begins = [at - 4 for at in range(len(content)) if content[at : at + 4] == b"moof"]
 
     with pytest.raises(BadRecordingError, match=r"go back from 2\.\d+ to 1\.\d+ seconds"):
-        _heard(content[: begins[4]] + content[begins[2] :])
+        _audible(content[: begins[4]] + content[begins[2] :])
 
 
 def test_a_chain_of_oggs() -> None:
@@ -121,7 +121,7 @@ def test_a_chain_of_oggs() -> None:
         for serial in ("0", "7")
     ]
 
-    assert _heard(b"".join(links)) == [True] * 2 * SECONDS
+    assert _audible(b"".join(links)) == [True] * 2 * SECONDS
 
 
 def test_a_rate_that_changes() -> None:
@@ -129,4 +129,4 @@ def test_a_rate_that_changes() -> None:
     content = recording([tone()], "adts", "aac")
     slower = recording([tone(rate=24_000)], "adts", "aac", rate=24_000)
 
-    assert _heard(content + slower) == [True] * 2
+    assert _audible(content + slower) == [True] * 2

@@ -242,5 +242,8 @@ def _refuse_calls(request: ChatRequest, reason: str) -> None:
 
 def endpoints_of(name: str) -> tuple[str, ...]:
     """Return the endpoints that know a parameter."""
-    kinds = {"/v1/chat/completions": ChatRequest, "/v1/completions": CompletionRequest}
+    kinds: dict[str, type[BaseModel]] = {
+        "/v1/chat/completions": ChatRequest,
+        "/v1/completions": CompletionRequest,
+    }
     return tuple(path for path, kind in kinds.items() if name in kind.model_fields)

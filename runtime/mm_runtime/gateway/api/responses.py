@@ -258,7 +258,7 @@ def chat_of(original: ResponsesRequest) -> ResponsesChat:
 
     Raises:
         pydantic.ValidationError: its parts do not fit together.
-        InvalidRequestError: it asks nothing.
+        InvalidRequestError: there is nothing to answer.
     """
     fields: dict[str, Any] = {
         "max_completion_tokens": original.max_output_tokens,

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from av.container import InputContainer
 
 _FLOATS = ("flt", "dbl")
-"""Beginnings of FFmpeg's names of sample formats that hold more than numbers."""
+"""FFmpeg's names of the formats of samples in files that hold more than numbers. Those of decoders
+(`fltp`) are none: they compute them; and PyAV 17 reads beyond the eight channels of such a frame.
+"""
 
 _GAP, _DRIFT = 0.1, 0.0005
 """Seconds, and part of the time before, by which the times of a file may differ from what its
@@ -103,8 +105,8 @@ def _in_time(frames: Iterator["AudioFrame"], container: "InputContainer") -> Ite
         if start < at - _GAP - _DRIFT * abs(at):
             if container.format.name != "ogg":
                 raise BadRecordingError(
-                    f"the audio's times go back from {at:.2f} to {start:.2f} seconds, so sounds "
-                    "would overlap; save it again, with times that rise"
+                    f"the audio's times go back from {at:.2f} to {start:.2f} seconds, so two "
+                    "parts would overlap; save it again, with times that rise"
                 )
             # A chain of several recordings, each of which begins at zero.
             ahead, start = ahead + at - start, at
@@ -117,15 +119,14 @@ def _in_time(frames: Iterator["AudioFrame"], container: "InputContainer") -> Ite
 
 
 def _silence(like: "AudioFrame", seconds: float) -> "AudioFrame":
-    """Return a frame of nothing, in the format of another one."""
+    """Return a frame of nothing, of the rate and the channels of another one."""
     from av import AudioFrame  # noqa: PLC0415 (see `mm_runtime.gateway.media.container`)
 
     samples = round(seconds * like.sample_rate)
-    silence = AudioFrame(like.format.name, like.layout.name, samples)
+    silence = AudioFrame("s16", like.layout.name, samples)
     silence.sample_rate = like.sample_rate
-    nothing = b"\x80" if like.format.name.startswith("u8") else b"\0"
-    for plane in silence.planes:
-        plane.update(nothing * plane.buffer_size)
+    (plane,) = silence.planes
+    plane.update(bytes(plane.buffer_size))
     return silence
 
 
@@ -148,7 +149,7 @@ def _check_frame(frame: "AudioFrame") -> None:
             f"the audio has {frame.sample_rate} samples a second; expected {LEAST_RATE} to "
             f"{MOST_RATE}"
         )
-    if frame.format.name.startswith(_FLOATS) and not np.isfinite(frame.to_ndarray()).all():
+    if frame.format.name in _FLOATS and not np.isfinite(frame.to_ndarray()).all():
         raise BadRecordingError(
             "the audio has samples that are not finite (NaN or infinite); expected -1 to 1"
         )

@@ -62,7 +62,8 @@ class Mono:
         self._mix = AudioResampler(format="s16", layout="mono", rate=SAMPLE_RATE)
         self._split = None
         if count > 1:
-            self._split = AudioResampler(format="s16p", layout=frame.layout, rate=SAMPLE_RATE)
+            # Not `s16p`: PyAV 17 reads beyond the eight planes of such a frame.
+            self._split = AudioResampler(format="s16", layout=frame.layout, rate=SAMPLE_RATE)
         self._channels = np.zeros((count, 0), np.int16)
 
     def _second(self) -> Steps:
@@ -76,5 +77,5 @@ class Mono:
 
 
 def _joined(resampler: "AudioResampler", frame: "AudioFrame | None", channels: int) -> Steps:
-    pieces = [one.to_ndarray().reshape(channels, -1) for one in resampler.resample(frame)]
+    pieces = [one.to_ndarray().reshape(-1, channels).T for one in resampler.resample(frame)]
     return np.concatenate([np.zeros((channels, 0), np.int16), *pieces], axis=1)
