@@ -7,14 +7,11 @@ import torch
 import transformers
 
 from mm_api.documents.model_facts import ModelFacts
-from mm_runtime.engine_build.commands import vision_samples
 from mm_runtime.engine_build.commands.towers.tower import (
-    Sample,
     Tower,
-    TowerInput,
     feature_rows,
-    image_samples,
     load_without_layers,
+    square_tower,
 )
 
 
@@ -45,17 +42,11 @@ class Blip2Vision(torch.nn.Module):
 def load(llm: Path, facts: ModelFacts, trust_remote_code: bool) -> Tower:  # noqa: FBT001 (one signature for all)
     """Return the vision half of a BLIP-2 checkpoint with OPT."""
     assert facts.vision is not None  # noqa: S101 (BLIP-2 has one)
-    side = facts.vision.image_size
     model = load_without_layers(
         transformers.Blip2ForConditionalGeneration, llm, trust_remote_code=trust_remote_code
     )
 
-    def reference(sample: Sample) -> torch.Tensor:
-        return feature_rows(model.get_image_features(torch.from_numpy(sample["pixel_values"])))
+    def features(pixels: torch.Tensor) -> torch.Tensor:
+        return feature_rows(model.get_image_features(pixels))
 
-    return Tower(
-        module=Blip2Vision(model),
-        inputs=(TowerInput("pixel_values", ("batch", 3, side, side)),),
-        samples=image_samples(vision_samples.images(side)),
-        reference=reference,
-    )
+    return square_tower(Blip2Vision(model), facts.vision, features)

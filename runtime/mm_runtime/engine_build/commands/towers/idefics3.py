@@ -11,14 +11,11 @@ import torch
 import transformers
 
 from mm_api.documents.model_facts import ModelFacts
-from mm_runtime.engine_build.commands import vision_samples
 from mm_runtime.engine_build.commands.towers.tower import (
-    Sample,
     Tower,
-    TowerInput,
     feature_rows,
-    image_samples,
     load_without_layers,
+    square_tower,
 )
 
 
@@ -70,16 +67,10 @@ def load(llm: Path, facts: ModelFacts, trust_remote_code: bool) -> Tower:  # noq
 def tile_tower(model: Any, facts: ModelFacts) -> Tower:
     """Return the vision half of a checkpoint of Idefics3's shape."""
     assert facts.vision is not None  # noqa: S101 (the family has one)
-    side = facts.vision.image_size
 
-    def reference(sample: Sample) -> torch.Tensor:
-        pixels = torch.from_numpy(sample["pixel_values"])
+    def features(pixels: torch.Tensor) -> torch.Tensor:
         # Each tile as the only one of its request.
         return feature_rows(model.model.get_image_features(pixel_values=pixels[:, None]))
 
-    return Tower(
-        module=Idefics3Vision(model.model, side),
-        inputs=(TowerInput("pixel_values", ("batch", 3, side, side)),),
-        samples=image_samples(vision_samples.images(side)),
-        reference=reference,
-    )
+    module = Idefics3Vision(model.model, facts.vision.image_size)
+    return square_tower(module, facts.vision, features)

@@ -10,14 +10,11 @@ import torch
 import transformers
 
 from mm_api.documents.model_facts import ModelFacts
-from mm_runtime.engine_build.commands import vision_samples
 from mm_runtime.engine_build.commands.towers.tower import (
-    Sample,
     Tower,
-    TowerInput,
     feature_rows,
-    image_samples,
     load_without_layers,
+    square_tower,
 )
 
 
@@ -53,13 +50,8 @@ def load(llm: Path, facts: ModelFacts, trust_remote_code: bool) -> Tower:  # noq
         transformers.InternVLForConditionalGeneration, llm, trust_remote_code=trust_remote_code
     )
 
-    def reference(sample: Sample) -> torch.Tensor:
-        pixels = torch.from_numpy(sample["pixel_values"])
+    def features(pixels: torch.Tensor) -> torch.Tensor:
         return feature_rows(model.model.get_image_features(pixel_values=pixels))
 
-    return Tower(
-        module=InternVlVision(model.model, side // vision.patch_size // merged, merged),
-        inputs=(TowerInput("pixel_values", ("batch", 3, side, side)),),
-        samples=image_samples(vision_samples.images(side)),
-        reference=reference,
-    )
+    module = InternVlVision(model.model, side // vision.patch_size // merged, merged)
+    return square_tower(module, vision, features)

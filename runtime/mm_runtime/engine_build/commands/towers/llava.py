@@ -7,14 +7,11 @@ import torch
 import transformers
 
 from mm_api.documents.model_facts import ModelFacts
-from mm_runtime.engine_build.commands import vision_samples
 from mm_runtime.engine_build.commands.towers.tower import (
-    Sample,
     Tower,
-    TowerInput,
     feature_rows,
-    image_samples,
     load_without_layers,
+    square_tower,
 )
 
 
@@ -48,18 +45,13 @@ def load(llm: Path, facts: ModelFacts, trust_remote_code: bool) -> Tower:  # noq
         transformers.LlavaForConditionalGeneration, llm, trust_remote_code=trust_remote_code
     )
 
-    def reference(sample: Sample) -> torch.Tensor:
+    def features(pixels: torch.Tensor) -> torch.Tensor:
         output = model.model.get_image_features(
-            pixel_values=torch.from_numpy(sample["pixel_values"]),
+            pixel_values=pixels,
             vision_feature_layer=vision.feature_layer,
             vision_feature_select_strategy=vision.feature_select,
         )
         return feature_rows(output)
 
-    side = vision.image_size
-    return Tower(
-        module=LlavaVision(model, vision.feature_layer, vision.feature_select),
-        inputs=(TowerInput("pixel_values", ("batch", 3, side, side)),),
-        samples=image_samples(vision_samples.images(side)),
-        reference=reference,
-    )
+    module = LlavaVision(model, vision.feature_layer, vision.feature_select)
+    return square_tower(module, vision, features)

@@ -10,16 +10,9 @@ import torch
 import transformers
 
 from mm_api.documents.model_facts import ModelFacts
-from mm_runtime.engine_build.commands import vision_samples
 from mm_runtime.engine_build.commands.towers.llava import LlavaVision
 from mm_runtime.engine_build.commands.towers.llava_onevision import NEWLINE
-from mm_runtime.engine_build.commands.towers.tower import (
-    Sample,
-    Tower,
-    TowerInput,
-    image_samples,
-    load_without_layers,
-)
+from mm_runtime.engine_build.commands.towers.tower import Tower, load_without_layers, square_tower
 
 
 def load(llm: Path, facts: ModelFacts, trust_remote_code: bool) -> Tower:  # noqa: FBT001 (one signature for all)
@@ -32,10 +25,9 @@ def load(llm: Path, facts: ModelFacts, trust_remote_code: bool) -> Tower:  # noq
         transformers.LlavaNextForConditionalGeneration, llm, trust_remote_code=trust_remote_code
     )
 
-    def reference(sample: Sample) -> torch.Tensor:
+    def features(pixels: torch.Tensor) -> torch.Tensor:
         # The class reads full images: each entry is the base view of one that fills a grid,
         # and the rows of the base view come first.
-        pixels = torch.from_numpy(sample["pixel_values"])
         tiles = grid[0] // side * (grid[1] // side) + 1
         output = model.model.get_image_features(
             pixel_values=pixels[:, None].expand(-1, tiles, -1, -1, -1),
@@ -43,12 +35,8 @@ def load(llm: Path, facts: ModelFacts, trust_remote_code: bool) -> Tower:  # noq
             vision_feature_layer=vision.feature_layer,
             vision_feature_select_strategy=vision.feature_select,
         )
-        return torch.stack([features[:rows] for features in output.pooler_output])
+        return torch.stack([one[:rows] for one in output.pooler_output])
 
-    return Tower(
-        module=LlavaVision(model, vision.feature_layer, vision.feature_select),
-        inputs=(TowerInput("pixel_values", ("batch", 3, side, side)),),
-        samples=image_samples(vision_samples.images(side)),
-        reference=reference,
-        extras={NEWLINE: model.model.image_newline.detach().numpy()},
-    )
+    module = LlavaVision(model, vision.feature_layer, vision.feature_select)
+    newline = model.model.image_newline.detach().numpy()
+    return square_tower(module, vision, features, **{NEWLINE: newline})

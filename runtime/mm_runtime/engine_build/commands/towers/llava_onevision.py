@@ -10,15 +10,8 @@ import torch
 import transformers
 
 from mm_api.documents.model_facts import ModelFacts
-from mm_runtime.engine_build.commands import vision_samples
 from mm_runtime.engine_build.commands.towers.llava import LlavaVision
-from mm_runtime.engine_build.commands.towers.tower import (
-    Sample,
-    Tower,
-    TowerInput,
-    image_samples,
-    load_without_layers,
-)
+from mm_runtime.engine_build.commands.towers.tower import Tower, load_without_layers, square_tower
 
 NEWLINE = "image_newline"
 SEVERAL = 2
@@ -36,10 +29,9 @@ def load(llm: Path, facts: ModelFacts, trust_remote_code: bool) -> Tower:  # noq
     )
     config = model.config
 
-    def reference(sample: Sample) -> torch.Tensor:
+    def features(pixels: torch.Tensor) -> torch.Tensor:
         # Given several images of one conversation, the class cuts no tiles: one view each,
         # its features, and the newline as the last row.
-        pixels = torch.from_numpy(sample["pixel_values"])
         output = model.model.get_image_features(
             pixel_values=pixels,
             image_sizes=torch.full((len(pixels), 2), side),
@@ -49,12 +41,6 @@ def load(llm: Path, facts: ModelFacts, trust_remote_code: bool) -> Tower:  # noq
         )
         return torch.stack([rows[:-1] for rows in output.pooler_output])
 
-    return Tower(
-        module=LlavaVision(
-            model, config.vision_feature_layer, config.vision_feature_select_strategy
-        ),
-        inputs=(TowerInput("pixel_values", ("batch", 3, side, side)),),
-        samples=image_samples(vision_samples.images(side)),
-        reference=reference,
-        extras={NEWLINE: model.model.image_newline.detach().numpy()},
-    )
+    module = LlavaVision(model, config.vision_feature_layer, config.vision_feature_select_strategy)
+    newline = model.model.image_newline.detach().numpy()
+    return square_tower(module, facts.vision, features, **{NEWLINE: newline})

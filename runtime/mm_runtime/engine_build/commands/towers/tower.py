@@ -10,6 +10,8 @@ import numpy.typing as npt
 import torch
 import transformers
 
+from mm_api.documents.model_facts import VisionFacts
+from mm_runtime.engine_build.commands import vision_samples
 from mm_runtime.reference_engine.all_weights import load_weights
 from mm_runtime.reference_engine.other_layout import configuration_in, load_other_layout
 
@@ -108,6 +110,30 @@ def image_samples(images: npt.NDArray[np.float32]) -> tuple[Sample, ...]:
     return (
         {"pixel_values": images},
         *({"pixel_values": image[None]} for image in images),
+    )
+
+
+def square_tower(
+    module: torch.nn.Module,
+    vision: VisionFacts,
+    features: Callable[[torch.Tensor], torch.Tensor],
+    **extras: Array,
+) -> Tower:
+    """Return a vision half that reads `pixel_values` [batch, 3, side, side] and nothing else.
+
+    Args:
+        module: as `Tower` has it.
+        vision: of the checkpoint.
+        features: the model's own way from pixels to features [batch, rows, hidden].
+        extras: as `Tower` has them.
+    """
+    side = vision.image_size
+    return Tower(
+        module=module,
+        inputs=(TowerInput("pixel_values", ("batch", 3, side, side)),),
+        samples=image_samples(vision_samples.images(side)),
+        reference=lambda sample: features(torch.from_numpy(sample["pixel_values"])),
+        extras=extras,
     )
 
 
