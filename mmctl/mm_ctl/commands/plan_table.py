@@ -1,8 +1,8 @@
 """A plan as a page for people: limits, memory with a bar for each GPU, pools, what to do."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from mm_api.documents.model_plan import GpuMemory, ModelPlan
+from mm_api.documents.model_plan import GpuMemory, ModelPlan, Suggestion
 from mm_api.sentences import count
 from mm_operator.plan.engine.fit import TERMS
 
@@ -24,35 +24,32 @@ def _lines(planned: ModelPlan) -> Iterator[str]:
     if planned.fit is not None:
         yield f"{planned.fit.verdict}: {planned.fit.message}"
     if planned.limits is not None:
-        yield ""
-        yield "LIMITS"
-        for name, value in planned.limits.model_dump(by_alias=True).items():
-            yield f"  {name:<22}{value:>12,}"
+        limits = planned.limits.model_dump(by_alias=True).items()
+        yield from _section("LIMITS", (f"{name:<22}{value:>12,}" for name, value in limits))
     yield from _memory(planned)
     yield from _encoder(planned)
     yield from _pools(planned)
     yield from _evaluation(planned)
-    if planned.fit is not None and planned.fit.suggestions:
-        yield ""
-        yield "WHAT WOULD FIT"
-        for option in planned.fit.suggestions:
-            changes = ", ".join(
-                f"{change.path}: {change.current} -> {change.suggested}"
-                for change in option.changes
-            )
-            yield f"  {changes}  ({_size(option.total_bytes)} a GPU, {count(option.gpus, 'GPU')})"
-    yield ""
-    yield "REASONS"
-    for reason in planned.reasons:
-        yield f"  {reason.field} = {reason.value}: {reason.reason}"
-    if planned.warnings:
-        yield ""
-        yield "WARNINGS"
-        for warning in planned.warnings:
-            yield f"  {warning.message} ({warning.code})"
+    suggestions = planned.fit.suggestions if planned.fit is not None else ()
+    yield from _section("WHAT WOULD FIT", map(_suggested, suggestions))
+    reasons = (f"{one.field} = {one.value}: {one.reason}" for one in planned.reasons)
+    yield from _section("REASONS", reasons, always=True)
+    yield from _section("WARNINGS", (f"{one.message} ({one.code})" for one in planned.warnings))
     if planned.fingerprint:
         yield ""
         yield f"fingerprint = {planned.fingerprint}"
+
+
+def _section(title: str, rows: Iterable[str], *, always: bool = False) -> Iterator[str]:
+    """Yield rows below a title; nothing where there are none."""
+    indented = [f"  {row}" for row in rows]
+    if indented or always:
+        yield from ("", title, *indented)
+
+
+def _suggested(option: Suggestion) -> str:
+    changes = ", ".join(f"{one.path}: {one.current} -> {one.suggested}" for one in option.changes)
+    return f"{changes}  ({_size(option.total_bytes)} a GPU, {count(option.gpus, 'GPU')})"
 
 
 def _title(planned: ModelPlan) -> str:
@@ -97,37 +94,30 @@ def _memory(planned: ModelPlan) -> Iterator[str]:
 
 def _encoder(planned: ModelPlan) -> Iterator[str]:
     encoder = planned.memory.encoder if planned.memory else None
-    if encoder is None:
-        return
-    yield ""
-    yield "MEMORY OF EACH ENCODER'S POD"
-    for name, value in encoder.model_dump(by_alias=True, exclude_none=True).items():
-        yield f"  {name:<22}{value:>18,}"
+    terms = encoder.model_dump(by_alias=True, exclude_none=True).items() if encoder else ()
+    rows = (f"{name:<22}{value:>18,}" for name, value in terms)
+    yield from _section("MEMORY OF EACH ENCODER'S POD", rows)
 
 
 def _pools(planned: ModelPlan) -> Iterator[str]:
     pool = planned.pool
-    if pool is None:
-        return
-    yield ""
-    yield "CUDA POOL"
-    yield (
-        f"  {pool.copies} x {pool.live_requests} requests x {pool.table_bytes_per_request:,} bytes"
-        f" x {pool.factor} = {pool.bytes:,}; kept by {pool.bounded_by}"
-    )
+    if pool is not None:
+        text = (
+            f"{pool.copies} x {pool.live_requests} requests x {pool.table_bytes_per_request:,} "
+            f"bytes x {pool.factor} = {pool.bytes:,}; kept by {pool.bounded_by}"
+        )
+        yield from _section("CUDA POOL", (text,))
 
 
 def _evaluation(planned: ModelPlan) -> Iterator[str]:
     cost = planned.evaluation
-    if cost is None:
-        return
-    yield ""
-    yield "EVALUATION AT THE BUILD"
-    yield (
-        f"  the checkpoint's answers in {cost.dtype} on the processor"
-        f"{', layers read from disk' if cost.mode else ''}: {cost.memory_bytes:,} bytes,"
-        f" about {cost.seconds:,} s"
-    )
+    if cost is not None:
+        text = (
+            f"the checkpoint's answers in {cost.dtype} on the processor"
+            f"{', layers read from disk' if cost.mode else ''}: {cost.memory_bytes:,} bytes,"
+            f" about {cost.seconds:,} s"
+        )
+        yield from _section("EVALUATION AT THE BUILD", (text,))
 
 
 def _bar(gpu: GpuMemory) -> str:
