@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Final
 
 from generated_files import settle
+from mm_api.backends import BACKENDS
 from mm_runtime.gateway.api.family_parameters import COLUMNS, cells, families
 from mm_runtime.gateway.api.parameters import (
     AUDIO_PARAMETERS,
-    BACKENDS,
     PARAMETERS,
     RESPONSE_PARAMETERS,
     Parameter,

@@ -18,6 +18,7 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 PRODUCT: Final = ("crds", "edge", "operator", "router", "runtime", "mmctl", "observability")
 BACKEND: Final = re.compile(r"""["'](?:Reference|TensorRT|PyTorch|VLLM)["']""")
 BACKEND_HOMES: Final = (
+    "crds/mm_api/backends.py",
     "crds/mm_api/v1alpha1/",
     "crds/mm_api/documents/",
     "operator/mm_operator/plan/engine/backends/",
@@ -71,7 +72,7 @@ def constants_of_the_policy(sources: dict[str, str]) -> int:
 MEASURES: Final = (
     Measure("lines of the product", 106_250, 93_000, lines_below(*PRODUCT)),
     Measure("lines of tests", 117_000, 98_000, lines_below("tests")),
-    Measure("files that name a backend outside its folder", 45, 0, files_with_a_backend),
+    Measure("files that name a backend outside its folder", 1, 0, files_with_a_backend),
     Measure("constants of the autoscaler", 21, 15, constants_of_the_policy),
 )
 

@@ -5,6 +5,7 @@ The operator requests the memory and shows the cost in the plan; the build compu
 
 from typing import Final
 
+from mm_api.backends import EVALUATOR
 from mm_api.documents.build_plan import EngineLimits, EngineSpec
 from mm_api.documents.evaluation import MOST_PROMPTS, MOST_TOKENS
 from mm_api.documents.model_facts import ModelFacts
@@ -128,13 +129,13 @@ def _answering_seconds(one: float) -> float:
 def _runs(engine: EngineSpec, facts: ModelFacts) -> bool:
     """Return whether a build can run the checkpoint on the processor."""
     family = FAMILIES.get(facts.family)
-    if family is None or not family.is_served("Reference"):
+    if family is None or not family.is_served(EVALUATOR):
         return False
     if not family.has_tower:
         return False  # the engine is the checkpoint's own class
-    if engine.backend == "PyTorch" and family.pytorch and family.pytorch.prompt:
+    if engine.traits.stages and family.pytorch and family.pytorch.prompt:
         return False  # the server writes other prompts than the Reference engine
-    if engine.backend != "Reference":
+    if not engine.traits.runs_checkpoints:
         # Converters that read pickles are given them as they are.
         return facts.weight_format != "pickle" or not family.recipe.reads_pickles
     return engine.vision is None or engine.vision.engine in _ON_THE_PROCESSOR
@@ -143,7 +144,7 @@ def _runs(engine: EngineSpec, facts: ModelFacts) -> bool:
 def _tower_bytes(engine: EngineSpec, facts: ModelFacts) -> int:
     """Return the vision tower in float32, where torch runs it: Reference has exported it before."""
     vision = facts.vision
-    if vision is None or engine.vision is None or engine.backend == "Reference":
+    if vision is None or engine.vision is None or engine.traits.runs_checkpoints:
         return 0
     hidden = vision.hidden_size
     block = 4 * hidden * hidden + 2 * hidden * (vision.intermediate_size or 4 * hidden)

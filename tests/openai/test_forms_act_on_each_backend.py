@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 from openai import BadRequestError, OpenAI
 
-from mm_runtime.gateway.api.parameters import BACKENDS, PARAMETERS, PYTORCH, REFERENCE, TENSORRT
+from mm_api.backends import BACKENDS, PYTORCH, REFERENCE, TENSORRT
+from mm_runtime.gateway.api.parameters import PARAMETERS
 from mm_runtime.gateway.backends.trtllm_serve import TrtllmServeEngine
 from support import tool_templates
 from support.gateways import MODEL, serve, toy_gateway
@@ -57,16 +58,16 @@ class Served:
         return answer.choices[0]
 
 
-@pytest.fixture(scope="module", params=others_are_slow(BACKENDS, REFERENCE, PYTORCH))
+@pytest.fixture(scope="module", params=others_are_slow(BACKENDS, REFERENCE.name, PYTORCH.name))
 def served(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, client: OpenAI
 ) -> Iterator[tuple[str, Served]]:
     """Each backend in turn."""
-    if request.param == REFERENCE:
-        yield REFERENCE, Served("tiny", client)
+    if request.param == REFERENCE.name:
+        yield REFERENCE.name, Served("tiny", client)
         return
     folder = tmp_path_factory.mktemp("backend")
-    opened = {TENSORRT: _tensorrt, PYTORCH: _pytorch}[request.param]
+    opened = {TENSORRT.name: _tensorrt, PYTORCH.name: _pytorch}[request.param]
     with (
         opened(folder) as (url, model),
         OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0, timeout=SECONDS) as openai,
@@ -147,7 +148,8 @@ def test_forms(
 ) -> None:
     """As docs/parameters.md says it of the backend."""
     backend, model = served
-    if backend == PYTORCH:  # the toy model before the recorded server has four tokens, no blanks
+    # The toy model before the recorded server has four tokens, and no blanks.
+    if backend == PYTORCH.name:
         fields = {field: value for field, value in fields.items() if field != "logit_bias"}
     if backend in PARAMETERS[name].acts:
         assert acts(model.query(**fields))

@@ -10,6 +10,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from mm_api.backends import BACKENDS, Name, Traits
 from mm_api.base import Document
 from mm_api.documents.lora_adapter import LoraAdapter, LoraAdapters
 from mm_api.documents.model_facts import ModelFacts
@@ -46,13 +47,23 @@ class VisionPlan(Document):
     opset: int = Field(ge=17, description="ONNX operator set of the export.")
     tolerance: float = Field(gt=0, description="Largest allowed absolute difference to torch.")
 
+    @property
+    def uses_tensorrt(self) -> bool:
+        """Return whether TensorRT runs it, on a GPU of the kind that it was built on."""
+        return self.engine == "TensorRT"
+
+    @property
+    def builder(self) -> str | None:
+        """Return the Python module that builds it of the ONNX model; None: nothing does."""
+        return {"TensorRT": "tensorrt", "TensorRTRTX": "tensorrt_rtx_bindings"}.get(self.engine)
+
 
 class EngineSpec(Document):
     """Everything that changes the bytes of an engine, and nothing else."""
 
     source_digest: str = Field(pattern=r"^sha256:[0-9a-f]{64}$")
     family: str
-    backend: Literal["TensorRT", "PyTorch", "Reference"]
+    backend: Name
     dtype: str
     limits: EngineLimits
     vision: VisionPlan | None = None
@@ -67,6 +78,11 @@ class EngineSpec(Document):
         default=None,
         description="On: an engine without the tokenizer's table is another one. None: it is not.",
     )
+
+    @property
+    def traits(self) -> Traits:
+        """Return the facts of the backend."""
+        return BACKENDS[self.backend]
 
 
 class BuildPlan(Document):

@@ -9,6 +9,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from mm_api.backends import Name
 from mm_api.base import Document, Short
 from mm_api.documents.build_plan import FINGERPRINT_PATTERN, BuildPlan
 from mm_api.documents.serving_plan import ServingPlan
@@ -218,7 +219,7 @@ class ModelPlan(Document):
     format_version: Literal[1] = 1
     model: str
     family: str
-    backend: Literal["TensorRT", "PyTorch", "Reference"]
+    backend: Name
     dtype: str = ""
     fingerprint: str | None = Field(default=None, pattern=FINGERPRINT_PATTERN)
     trtllm_version: str | None = None

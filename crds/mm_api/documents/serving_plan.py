@@ -7,6 +7,7 @@ from typing import Final, Literal
 
 from pydantic import Field
 
+from mm_api.backends import Name
 from mm_api.base import Document
 from mm_api.documents.build_plan import FINGERPRINT_PATTERN
 from mm_api.documents.trtllm_serve import TrtllmServe
@@ -128,7 +129,7 @@ class ServingPlan(Document):
         description="Of the engine's manifest as its build reported it; pods refuse another one. "
         "No part of a revision: an engine that is built again keeps the pods that run.",
     )
-    backend: Literal["TensorRT", "PyTorch", "Reference"]
+    backend: Name
     device: Device = Field(
         default="CPU",
         description="Backend Reference: where torch computes. CUDA: on one GPU, and image features "

@@ -5,6 +5,7 @@ other list of families follows. Must not: read a spec, decide, or know Kubernete
 import: `mm_api.documents`. `#name` is a section of docs/planning-sources.md.
 """
 
+from mm_api.backends import DEFAULT
 from mm_api.families.bart import BART
 from mm_api.families.blip2_opt import BLIP2_OPT
 from mm_api.families.blip2_t5 import BLIP2_T5
@@ -50,5 +51,5 @@ FAMILIES: dict[str, Family] = {
 }
 """Every family that has a name in the API, in the order of the design."""
 
-SERVED = frozenset(family.name for family in FAMILIES.values() if family.is_served("Reference"))
-"""Families that this version builds and serves on the Reference engine."""
+SERVED = frozenset(family.name for family in FAMILIES.values() if family.is_served(DEFAULT))
+"""Families that this version builds and serves on the default backend."""

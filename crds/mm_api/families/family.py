@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from mm_api.backends import BACKENDS
 from mm_api.checkpoint.dimensions import Dimensions
 from mm_api.checkpoint.values import JsonObject, invalid
 from mm_api.documents.model_facts import ModelFacts, TextFacts, VisionFacts
@@ -279,7 +280,7 @@ class Unserved:
     """The family in a sentence: "... is not supported"."""
     instead: str
     """Why it is not built in the cluster, and what to do."""
-    backends: tuple[str, ...] = ("Reference", "TensorRT", "PyTorch")
+    backends: tuple[str, ...] = tuple(BACKENDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -419,12 +420,12 @@ class Family:
     @property
     def backends(self) -> tuple[str, ...]:
         """Return those that serve it."""
-        found = (one for one in ("PyTorch", "Reference", "TensorRT") if self.is_served(one))
-        return tuple(one for one in found if one != "PyTorch" or self.pytorch)
+        found = (BACKENDS[one] for one in sorted(BACKENDS) if self.is_served(one))
+        return tuple(one.name for one in found if self.pytorch or not one.stages)
 
     def encodes_at_once(self, backend: str) -> bool:
         """Return whether one pass of the tower reads all images of a request."""
-        ended = self.image_layout is ImageLayout.ENDED and backend == "PyTorch"
+        ended = self.image_layout is ImageLayout.ENDED and BACKENDS[backend].stages
         return ended or self.image_layout is ImageLayout.OWN
 
     @property
@@ -468,14 +469,12 @@ class Family:
                 f"no file of the tokenizer has the token {layout.image_token}, which stands for"
                 f" features of images: {', '.join(tokenizer)} were read. Copy the tokenizer again"
             )
-        read_as = translated | {"image_token_id": token}
-        return self.read(read_as, settings)
+        return self.read(translated | {"image_token_id": token}, settings)
 
     def is_served(self, backend: str) -> bool:
         """Return whether the family is served where its engines can be built."""
-        if backend == "TensorRT" and not self.has_engines:
-            return False
-        return self.unserved is None or backend not in self.unserved.backends
+        made = self.has_engines or not BACKENDS[backend].builds_engines
+        return made and (self.unserved is None or backend not in self.unserved.backends)
 
     @property
     def transformers_class(self) -> str:
@@ -496,4 +495,5 @@ class Family:
 
     def _reduces(self, images: int, backend: str) -> bool:
         """Return whether each of several images is a tile; trtllm-serve cuts up each."""
-        return images > 1 and self.features_of_several is not None and backend != "PyTorch"
+        several = images > 1 and self.features_of_several is not None
+        return several and not BACKENDS[backend].stages

@@ -6,6 +6,7 @@ Triton's preprocessing model refuses a vision engine of `llava_next`.
 
 from dataclasses import replace
 
+from mm_api.backends import TENSORRT
 from mm_api.checkpoint.dimensions import Dimensions
 from mm_api.checkpoint.values import JsonObject, invalid, section
 from mm_api.checkpoint.vision import grids_of, most_tiles
@@ -105,7 +106,7 @@ LLAVA_NEXT = Family(
         "Triton's preprocessing model does not know LLaVA-NeXT, so no GPU is taken for its engines:"
         " use backend PyTorch or Reference, or build them by hand with the commands of `mmctl plan"
         " -o commands`",
-        backends=("TensorRT",),
+        backends=(TENSORRT.name,),
     ),
     adapters=True,
     notes=("the smallest grid has two tiles: even 336 x 336 pixels are 1,176 features",),

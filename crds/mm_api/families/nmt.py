@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from mm_api.backends import TENSORRT
 from mm_api.checkpoint.dimensions import Dimensions
 from mm_api.checkpoint.values import JsonObject, Sizes
 from mm_api.families import bart
@@ -79,7 +80,7 @@ NMT = replace(
         "TensorRT engines are planned and not served: their checkpoints have no config.json and no"
         " tokenizer that a server reads. Use backend Reference with the model in transformers'"
         " layout (FSMT)",
-        backends=("TensorRT",),
+        backends=(TENSORRT.name,),
     ),
     notes=("the weights are a pickle (model.pt): spec.model.allowPickle is needed",),
 )

@@ -10,12 +10,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
+from mm_api.backends import BACKENDS, DEFAULT, Name, Traits
 from mm_api.base import ApiModel
 from mm_api.v1alpha1.model import ModelSource
 from mm_api.v1alpha1.names import DnsLabel
 from mm_api.v1alpha1.quantity import Quantity
 
-Backend = Literal["TensorRT", "PyTorch", "Reference"]
 Dtype = Literal["Auto", "float16", "bfloat16", "float32"]
 Quantization = Literal["FP8", "INT8WeightOnly", "INT4WeightOnly", "INT4AWQ", "SmoothQuant"]
 
@@ -109,8 +109,8 @@ class Lora(ApiModel):
 class EngineSpec(ApiModel):
     """The language-model engine."""
 
-    backend: Backend = Field(
-        default="Reference",
+    backend: Name = Field(
+        default=DEFAULT,
         description="What runs the language model: TensorRT-LLM engines, TensorRT-LLM on PyTorch, "
         "or the Reference engine on transformers, on the processor or on one GPU.",
     )
@@ -193,3 +193,8 @@ class EngineSpec(ApiModel):
         "--extra_llm_api_options`, merged over the plan's. Which ones a version takes, and which "
         "the plan sets itself, is in docs/serve-options.md; any other is refused by name.",
     )
+
+    @property
+    def traits(self) -> Traits:
+        """Return the facts of the backend."""
+        return BACKENDS[self.backend]

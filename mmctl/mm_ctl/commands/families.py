@@ -8,6 +8,7 @@ import argparse
 import json
 from collections.abc import Iterator, Sequence
 
+from mm_api.backends import PYTORCH, REFERENCE, TENSORRT
 from mm_api.families import FAMILIES
 from mm_api.families.family import Family
 from mm_api.families.known_classes import CLASSES, why_not
@@ -73,19 +74,19 @@ def support(family: Family) -> Iterator[tuple[str, str, str, str]]:
     """Yield a row for each backend that serves a family, or one that says that none does."""
     versions = table("images")
     engines, pytorch = versions["engines"], versions["pytorch"]["first"]
-    rows = []
-    if family.is_served("Reference"):
-        rows.append(("Reference", _reads(family, video=True), "-"))
-    if family.is_served("TensorRT"):
+    rows: list[tuple[str, str, str]] = []
+    if family.is_served(REFERENCE.name):
+        rows.append((REFERENCE.name, _reads(family, video=True), "-"))
+    if family.is_served(TENSORRT.name):
         reads = _reads(family, video=family.video_upstream)
         since = family.engines_since or engines["first"]
-        rows.append(("TensorRT", reads, f"{since} to {engines['last']}"))
+        rows.append((TENSORRT.name, reads, f"{since} to {engines['last']}"))
     if (served := family.pytorch) is not None:
         reads = _reads(family, video=False) if served.images else "text"
-        rows.append(("PyTorch", reads, f"{served.since or pytorch} or newer"))
+        rows.append((PYTORCH.name, reads, f"{served.since or pytorch} or newer"))
         if served.videos_since:
             reads = _reads(family, video=True)
-            rows.append(("PyTorch", reads, f"{served.videos_since} or newer"))
+            rows.append((PYTORCH.name, reads, f"{served.videos_since} or newer"))
     for kind, server in PYTORCH_CLASSES.items() if not family.architectures else ():
         reads = "text, image" if server.images else "text"
         rows.append((f"PyTorch, {kind}", reads, f"{server.since or pytorch} or newer"))

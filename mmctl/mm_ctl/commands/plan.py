@@ -5,11 +5,12 @@ import json
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import yaml
 from pydantic import ValidationError
 
+from mm_api.backends import DEFAULT, TENSORRT, Name
 from mm_api.documents.model_facts import InspectResult, ModelFacts
 from mm_api.documents.model_plan import ModelPlan, PlanWarning
 from mm_api.documents.trtllm_build import GpuModel
@@ -31,8 +32,6 @@ from mm_runtime.inspect.checkpoint import InspectOptions
 
 HELP = "compute limits, memory, pools and build commands of a resource from its checkpoint"
 FITS, INVALID, DOES_NOT_FIT = 0, 2, 3
-
-Backend = Literal["TensorRT", "PyTorch", "Reference"]
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -126,7 +125,7 @@ def planned_from(
     """
     spec = spec or MultimodalModelSpec.model_validate(document["spec"])
     try:
-        on_gpu = spec.engine.backend != "Reference" or spec.runtime.gpu.count > 0
+        on_gpu = spec.engine.traits.needs_gpu or spec.runtime.gpu.count > 0
         _refuse_unused_options(options, spec, on_gpu=on_gpu)
         gpu = _gpu(options, spec) if on_gpu else None
     except SpecError as error:
@@ -186,15 +185,15 @@ def _inspected(text: str, name: str) -> ModelFacts:
 
 def _backend(
     document: dict[str, Any], facts: ModelFacts, options: argparse.Namespace
-) -> tuple[Backend, list[PlanWarning]]:
+) -> tuple[Name, list[PlanWarning]]:
     """Return the backend; where the spec names none, what the question is about."""
     engine = document["spec"].get("engine") or {}
     if requested := engine.get("backend"):
         return requested, []
     if facts.family in SERVED and not (options.gpu or options.gpu_memory):
-        return "Reference", []
+        return DEFAULT, []
     message = "spec.engine.backend is absent, and the API's default is Reference: planned for "
-    return "TensorRT", [PlanWarning(code="BackendAssumed", message=f"{message}TensorRT")]
+    return TENSORRT.name, [PlanWarning(code="BackendAssumed", message=f"{message}TensorRT")]
 
 
 GPU_OPTIONS = ("gpu", "gpu_memory", "compute_capability")
@@ -219,7 +218,7 @@ def _refuse_unused_options(
             f"{given}: the spec plans for processors (backend Reference, runtime.gpu.count 0):"
             " leave it out, or set spec.runtime.gpu.count to 1 or another spec.engine.backend"
         )
-    if spec.engine.backend == "Reference" and (given := flags_of(options, ("trtllm_version",))):
+    if not spec.engine.traits.uses_trtllm and (given := flags_of(options, ("trtllm_version",))):
         raise UsageError(f"{given}: backend Reference has no TensorRT-LLM: leave it out")
 
 

@@ -1,5 +1,6 @@
 """A plan as the shell commands that a person would build the engines with by hand."""
 
+from mm_api.backends import BACKENDS
 from mm_api.documents.model_plan import ModelPlan
 from mm_api.trtllm_layout import STAGED_SOURCE
 from mm_operator.plan.engine.serve_command import as_script
@@ -15,7 +16,7 @@ def as_commands(planned: ModelPlan) -> str:
     """Return a script; a plan without commands becomes comments."""
     if planned.errors:
         return "\n".join(f"# {error.message}" for error in planned.errors)
-    if planned.backend == "Reference":
+    if not BACKENDS[planned.backend].uses_trtllm:
         return _REFERENCE
     product = planned.gpu.product if planned.gpu else "GPU"
     lines = [

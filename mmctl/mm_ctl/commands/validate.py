@@ -42,7 +42,7 @@ def run(options: argparse.Namespace) -> int:
 def _of_operator(document: dict[str, Any]) -> Iterator[str]:
     spec = MultimodalModelSpec.model_validate(document["spec"])
     yield from _of_schedules(spec)
-    if spec.engine.backend != "Reference":
+    if spec.engine.traits.uses_trtllm:
         try:
             check_images(spec.build.image, spec.runtime.image)
         except SpecError as error:

@@ -20,9 +20,8 @@ _DISK: Final = "ephemeral-storage"
 def needs_source(spec: MultimodalModelSpec) -> bool:
     """Return whether the engine is other than the checkpoint's own files."""
     engine = spec.engine
-    return engine.backend == "TensorRT" or (
-        engine.backend == "PyTorch" and engine.quantization is not None
-    )
+    quantized = engine.traits.stages and engine.quantization is not None
+    return engine.traits.builds_engines or quantized
 
 
 def with_source(

@@ -8,10 +8,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from mm_api.backends import PYTORCH
 from mm_api.v1alpha1.unsupported import UNSUPPORTED
 from mm_ctl.migration.change import Change, Effect, value_at
-
-_BACKEND: Final = "PyTorch"
 
 _REFUSED: Final[Mapping[str, tuple[Effect, str]]] = {
     "vision.sharing": (Effect.SERVER, "one process encodes and generates: there is no sharing"),
@@ -81,7 +80,7 @@ def refused(spec: Mapping[str, Any]) -> Iterator[Change]:
     """Yield a change for each field that the API refuses on PyTorch alone."""
     for row in UNSUPPORTED:
         value = value_at(spec, row.path)
-        if _BACKEND not in row.backends or value in (None, [], {}) or value in row.allowed:
+        if PYTORCH.name not in row.backends or value in (None, [], {}) or value in row.allowed:
             continue
         effect, why = _REFUSED.get(row.path, (Effect.LOST, row.message))
         yield Change(row.path, value, row.allowed[0] if row.allowed else None, effect, why)

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from mm_api.backends import DEFAULT, PYTORCH, REFERENCE, TENSORRT
 from mm_api.documents.model_facts import ModelFacts
 from mm_api.families import FAMILIES
 from mm_api.families.family import Family
@@ -69,7 +70,7 @@ def migrated(
     spec = document["spec"]
     _check(spec, family)
     changes = (
-        Change("engine.backend", "TensorRT", "PyTorch", Effect.BUILD, "nothing is built"),
+        Change("engine.backend", TENSORRT.name, PYTORCH.name, Effect.BUILD, "nothing is built"),
         *_dtype(spec, family, facts),
         *_quantization(spec, family),
         *refused(spec),
@@ -88,16 +89,21 @@ def _check(spec: Mapping[str, Any], family: Family) -> None:
     Raises:
         SpecError: with the field and what would do.
     """
-    backend = value_at(spec, "engine.backend") or "Reference"
-    if backend != "TensorRT":
+    backend = value_at(spec, "engine.backend") or DEFAULT
+    if backend != TENSORRT.name:
         raise SpecError(
             "NotEngines",
             f"it is {backend}, and only specs for TensorRT engines are migrated: "
-            + ("it is on PyTorch already" if backend == "PyTorch" else "it needs no engine"),
+            + ("it is on PyTorch already" if backend == PYTORCH.name else "it needs no engine"),
             "spec.engine.backend",
         )
     if family.pytorch is None:
-        raise SpecError("BackendFamily", _not_served(family), "spec.model.family")
+        raise SpecError(
+            "BackendFamily",
+            f"TensorRT-LLM on PyTorch does not serve {family.name} "
+            f"({' and '.join(family.architectures)}) in any version: {_elsewhere(family)}",
+            "spec.model.family",
+        )
     images = value_at(spec, "engine.maxImagesPerRequest")
     if not family.pytorch.images and images != 0:
         raise SpecError(
@@ -108,21 +114,13 @@ def _check(spec: Mapping[str, Any], family: Family) -> None:
         )
 
 
-def _not_served(family: Family) -> str:
-    classes = " and ".join(family.architectures)
-    return (
-        f"TensorRT-LLM on PyTorch does not serve {family.name} ({classes}) in any version: "
-        f"{_elsewhere(family)}"
-    )
-
-
 def _elsewhere(family: Family) -> str:
     """Return what serves such a model when PyTorch does not."""
     served = sorted(name for name, one in FAMILIES.items() if one.pytorch and one.pytorch.images)
     ways = []
-    if family.is_served("Reference"):
+    if family.is_served(REFERENCE.name):
         ways.append("set spec.engine.backend to Reference (spec.runtime.gpu.count 1: on a GPU)")
-    if family.is_served("TensorRT"):
+    if family.is_served(TENSORRT.name):
         ways.append("stay on TensorRT and an image up to the last one with engines")
     if family.sees:
         ways.append(f"use a checkpoint of {', '.join(served)}")

@@ -155,7 +155,7 @@ def build_server(
 
 def server_listening(spec: MultimodalModelSpec) -> Listening:
     """Return what others than the gateway reach: the page, and Triton where it is published."""
-    exposed = spec.runtime.triton.expose and spec.engine.backend != "PyTorch"
+    exposed = spec.runtime.triton.expose and spec.engine.traits.uses_triton
     return Listening("triton-metrics", ("triton-http", "triton-grpc") if exposed else ())
 
 

@@ -53,7 +53,7 @@ def building_requests(plan: BuildPlan) -> dict[str, str]:
     needed = _BUILD_BYTES
     if plan.trtllm is not None or plan.quantization is not None:
         needed += plan.facts.weight_bytes
-    elif plan.engine.backend == "Reference" and plan.engine.vision is not None:
+    elif plan.engine.traits.runs_checkpoints and plan.engine.vision is not None:
         needed = max(needed, export_bytes(plan.facts, FAMILIES[plan.facts.family]))
     if plan.quantization is not None:  # the quantized weights beside those that are left
         needed += plan.facts.weight_bytes // 2

@@ -217,7 +217,7 @@ def _built(
     job: str = "",
     attempt: int = 1,
 ) -> BuildDecision:
-    staged = wanted.plan.build_plan.engine.backend == "PyTorch"
+    staged = wanted.plan.build_plan.engine.traits.stages
     how = "the checkpoint is staged" if staged else "the engine is built"
     if result.reused:
         how = f"the store held the {'checkpoint' if staged else 'engine'} already"

@@ -78,8 +78,8 @@ def _inputs(snapshot: Snapshot, spec: MultimodalModelSpec, facts: ModelFacts) ->
             "spec.runtime.gpu.deviceClassName",
         )
     settings = snapshot.settings
-    trtllm = spec.engine.backend != "Reference"
-    on_gpu = trtllm or spec.runtime.gpu.count > 0
+    traits = spec.engine.traits
+    on_gpu = traits.needs_gpu or spec.runtime.gpu.count > 0
     before = read_gpu(snapshot.observed.configs.get(names.facts_config(snapshot.name)))
     return Inputs(
         model=snapshot.name,
@@ -89,7 +89,7 @@ def _inputs(snapshot: Snapshot, spec: MultimodalModelSpec, facts: ModelFacts) ->
         gpu=choose_gpu(spec, snapshot.gpu_nodes, before) if on_gpu else None,
         image=spec.build.image or settings.runtime_image,
         # The operator's own image of the Reference engine is not one of TensorRT-LLM.
-        serving_image=spec.runtime.image or (settings.runtime_image if trtllm else None),
+        serving_image=spec.runtime.image or (traits.uses_trtllm and settings.runtime_image) or None,
         uid=snapshot.uid,
     )
 

@@ -40,7 +40,7 @@ def store_problem(snapshot: Snapshot, spec: MultimodalModelSpec) -> SpecError | 
 
 
 def _family_is_known(spec: MultimodalModelSpec) -> SpecError | None:
-    if spec.engine.backend != "Reference" or spec.model.family in {None, *SERVED}:
+    if not spec.engine.traits.runs_checkpoints or spec.model.family in {None, *SERVED}:
         return None
     return SpecError(
         reason="NotSupported",

@@ -48,7 +48,7 @@ def checkpoint_beside(
         RuntimeCommandError: it was not fetched, or is another one than the engine was made of.
     """
     plan = manifest.plan
-    if plan.engine.backend == "Reference":
+    if plan.engine.traits.runs_checkpoints:
         return None
     if evaluation_cost(plan.engine.model_copy(update={"evaluation": None}), plan.facts) is None:
         raise PermanentError(
@@ -56,20 +56,16 @@ def checkpoint_beside(
             "transformers here: there is nothing to compare with"
         )
     paths = BuildPaths.of(work, plan)
-    if _holds_checkpoint(plan):
+    stages = plan.engine.traits.stages
+    if stages and plan.quantization is None:
         checkpoint = engine / CHECKPOINT_FOLDER
         link_parts(paths.as_reference, checkpoint, engine / TOKENIZER_FOLDER)
     else:
         checkpoint = _fetched(plan, paths, source)
         link_checkpoint(paths)
-    if plan.engine.backend == "PyTorch" and (why := unknown_prompt(checkpoint)):
+    if stages and (why := unknown_prompt(checkpoint)):
         raise PermanentError(f"trtllm-serve writes prompts itself, and {why}")
     return paths.as_reference
-
-
-def _holds_checkpoint(plan: BuildPlan) -> bool:
-    """Return whether the engine is the checkpoint's own files, not quantized by its build."""
-    return plan.engine.backend == "PyTorch" and plan.quantization is None
 
 
 def _fetched(plan: BuildPlan, paths: BuildPaths, source: str | None) -> Path:

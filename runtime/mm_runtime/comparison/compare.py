@@ -82,7 +82,7 @@ def compared(options: CompareOptions) -> EvaluationReport:
 
 def _as_reference(options: CompareOptions) -> EngineDirectory:
     plan = options.manifest.plan
-    if options.checkpoint is None and plan.engine.backend != "Reference":
+    if options.checkpoint is None and not plan.engine.traits.runs_checkpoints:
         raise PermanentError(
             f"an engine of backend {plan.engine.backend} is not run by transformers: name the "
             "folder of its checkpoint"

@@ -26,13 +26,13 @@ def examine(need: Need, found: Found) -> DoctorReport:
     """Return the report of all checks."""
     return DoctorReport(
         purposes=sorted(need.purposes),
-        backend=need.backend,
+        backend=need.backend.name,
         findings=[one for check in _CHECKS for one in check(need, found)],
     )
 
 
 def _image(need: Need) -> str:
-    if need.backend != "Reference":
+    if need.backend.uses_trtllm:
         return f"{TRTLLM_IMAGE} {FIELDS}"
     return f"{CUDA_IMAGE if need.gpu else CPU_IMAGE} {FIELDS}"
 
@@ -82,28 +82,20 @@ def _version(version: tuple[int, int]) -> str:
 
 def _packages(need: Need, found: Found) -> Sequence[Finding]:
     own, engine = found.own.packages, found.engine.packages
-    computes = "build" in need.purposes or need.serves("Reference")
+    computes = need.builds or (need.serves and need.backend.runs_checkpoints)
     runs = need.onnx and need.purposes != {"inspect"}
+    native = need.backend.builds_engines and need.purposes != {"inspect"}
+    trtllm = need.builds_engines or (need.serves and need.backend.uses_trtllm)
     rows = (
         ("httpx2", own, need.reads(HUB), "sources of the Hub are read with it"),
         ("huggingface_hub", own, need.reads(HUB), "sources of the Hub are read with it"),
         ("obstore", own, need.reads(BUCKET), "buckets are read with it"),
         ("torch", engine, computes, "weights are read with it"),
         ("transformers", engine, computes, "checkpoints are read with it"),
-        ("onnx", engine, need.onnx and "build" in need.purposes, "the vision tower is checked"),
+        ("onnx", engine, need.onnx and need.builds, "the vision tower is checked"),
         ("onnxruntime", engine, runs, "the vision tower is run with it"),
-        (
-            "tensorrt",
-            engine,
-            need.builds("TensorRT") or need.serves("TensorRT"),
-            "vision engines are built and run with it",
-        ),
-        (
-            "tensorrt_llm",
-            engine,
-            need.builds("TensorRT") or need.serves("TensorRT", "PyTorch"),
-            "engines are built or served with it",
-        ),
+        ("tensorrt", engine, native, "vision engines are built and run with it"),
+        ("tensorrt_llm", engine, trtllm, "engines are built or served with it"),
     )
     return [
         _finding(
@@ -133,14 +125,14 @@ def _server(need: Need, found: Found) -> Sequence[Finding]:
     return [
         _finding(
             "tritonserver",
-            needed=need.serves("Reference", "TensorRT"),
+            needed=need.serves and need.backend.uses_triton,
             found=found.server or found.server_problem,
             holds=bool(found.server),
             fix=_image(need),
         ),
         _finding(
             "backend",
-            needed=need.serves("TensorRT"),
+            needed=need.serves and need.backend.builds_engines,
             found=found.native_backend or "(none)",
             holds=bool(found.native_backend),
             fix=f"Triton needs the backend tensorrtllm: {_image(need)}",
@@ -150,8 +142,8 @@ def _server(need: Need, found: Found) -> Sequence[Finding]:
 
 def _programs(need: Need, found: Found) -> Sequence[Finding]:
     rows = (
-        ("trtllm-build", need.builds("TensorRT"), _image(need)),
-        ("trtllm-serve", need.serves("PyTorch"), _image(need)),
+        ("trtllm-build", need.builds_engines, _image(need)),
+        ("trtllm-serve", need.serves and need.backend.stages, _image(need)),
         ("setpriv", need.purposes != {"inspect"}, "install util-linux in the image"),
     )
     return [
@@ -170,7 +162,7 @@ def _scripts(need: Need, found: Found) -> Sequence[Finding]:
     return [
         _finding(
             "scripts",
-            needed=need.builds("TensorRT"),
+            needed=need.builds_engines,
             found=str(found.scripts) if found.scripts else "(none)",
             holds=found.scripts is not None,
             fix="TensorRT-LLM's folder examples is neither in /app/tensorrt_llm nor in /app: set "

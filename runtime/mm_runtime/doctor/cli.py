@@ -3,8 +3,9 @@
 import argparse
 from typing import TYPE_CHECKING
 
+from mm_api.backends import BACKENDS, DEFAULT, TENSORRT
 from mm_api.contract import Command, ExitCode
-from mm_runtime.doctor.need import BACKENDS, PURPOSES
+from mm_runtime.doctor.need import PURPOSES
 
 if TYPE_CHECKING:
     from mm_runtime.doctor.found import Found
@@ -25,7 +26,7 @@ def add_doctor(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     )
     command.add_argument(
         "--backend",
-        choices=BACKENDS,
+        choices=tuple(BACKENDS),
         help="default: TensorRT where TensorRT-LLM is installed, else Reference",
     )
     command.add_argument("--gpu", action="store_true", help="backend Reference on CUDA")
@@ -53,15 +54,15 @@ def _doctor(arguments: argparse.Namespace) -> int:
 
 
 def _need(arguments: argparse.Namespace, found: "Found") -> "Need":
-    from mm_runtime.doctor.need import Backend, Need  # noqa: PLC0415 (see mm_runtime.cli)
+    from mm_runtime.doctor.need import Need  # noqa: PLC0415 (see mm_runtime.cli)
 
-    native = "tensorrt_llm" in found.engine.packages
-    backend: Backend = arguments.backend or ("TensorRT" if native else "Reference")
+    likely = TENSORRT.name if "tensorrt_llm" in found.engine.packages else DEFAULT
+    backend = BACKENDS[arguments.backend or likely]
     return Need(
         purposes=frozenset(arguments.purposes or PURPOSES),
         backend=backend,
         gpu=arguments.gpu,
         mps=arguments.mps,
-        onnx=backend == "Reference" and not arguments.gpu,
+        onnx=backend.runs_checkpoints and not arguments.gpu,
         addresses=tuple(arguments.addresses),
     )

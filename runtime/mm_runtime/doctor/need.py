@@ -3,13 +3,11 @@
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from mm_api.backends import BACKENDS, DEFAULT, Traits
 from mm_api.documents.build_plan import BuildPlan
 
 Purpose = Literal["inspect", "build", "serve"]
-Backend = Literal["Reference", "TensorRT", "PyTorch"]
-
 PURPOSES: tuple[Purpose, ...] = get_args(Purpose)
-BACKENDS: tuple[Backend, ...] = get_args(Backend)
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,9 +15,9 @@ class Need:
     """What the image has to do."""
 
     purposes: frozenset[Purpose]
-    backend: Backend
+    backend: Traits
     gpu: bool = False
-    """Backend Reference on CUDA; the others need a GPU in any case."""
+    """A backend that needs no GPU is served on one."""
     mps: bool = False
     """Processes of one server share a GPU by MPS."""
     onnx: bool = False
@@ -27,20 +25,25 @@ class Need:
     addresses: tuple[str, ...] = ()
     """Of sources and stores: they decide which clients are needed."""
 
-    def serves(self, *backends: Backend) -> bool:
-        """Return whether an engine of one of these backends is served."""
-        return "serve" in self.purposes and self.backend in backends
+    @property
+    def serves(self) -> bool:
+        """Return whether an engine is served."""
+        return "serve" in self.purposes
 
-    def builds(self, *backends: Backend) -> bool:
-        """Return whether an engine for one of these backends is built."""
-        return "build" in self.purposes and self.backend in backends
+    @property
+    def builds(self) -> bool:
+        """Return whether an engine is built."""
+        return "build" in self.purposes
+
+    @property
+    def builds_engines(self) -> bool:
+        """Return whether TensorRT-LLM's own commands run."""
+        return self.builds and self.backend.builds_engines
 
     @property
     def on_gpu(self) -> bool:
-        """Return whether anything runs on a GPU: TensorRT builds there, all others only serve."""
-        if self.backend == "Reference":
-            return self.gpu and "serve" in self.purposes
-        return self.builds("TensorRT") or "serve" in self.purposes
+        """Return whether anything runs on a GPU."""
+        return self.builds_engines or (self.serves and (self.gpu or self.backend.needs_gpu))
 
     def reads(self, scheme: str) -> bool:
         """Return whether a source or store has addresses of this scheme."""
@@ -49,7 +52,7 @@ class Need:
 
 def inspect_need(*sources: str) -> Need:
     """Return what an inspection needs."""
-    return Need(frozenset({"inspect"}), "Reference", addresses=sources)
+    return Need(frozenset({"inspect"}), BACKENDS[DEFAULT], addresses=sources)
 
 
 def build_need(plan: BuildPlan, *addresses: str) -> Need:
@@ -59,10 +62,6 @@ def build_need(plan: BuildPlan, *addresses: str) -> Need:
         plan: the build.
         addresses: of checkpoint, adapters and store.
     """
-    vision = plan.engine.vision
-    return Need(
-        frozenset({"build"}),
-        plan.engine.backend,
-        onnx=plan.engine.backend == "Reference" and vision is not None and vision.engine != "Torch",
-        addresses=addresses,
-    )
+    traits, vision = plan.engine.traits, plan.engine.vision
+    onnx = traits.runs_checkpoints and vision is not None and vision.engine != "Torch"
+    return Need(frozenset({"build"}), traits, onnx=onnx, addresses=addresses)

@@ -60,7 +60,7 @@ class BuildPaths:
         if plan.quantization is not None:
             return cls(store, plan.fingerprint, checkpoint=STAGED_SOURCE, staged=True)
         if plan.trtllm is None:
-            return cls(store, plan.fingerprint, staged=plan.engine.backend == "PyTorch")
+            return cls(store, plan.fingerprint, staged=plan.engine.traits.stages)
         recipe = FAMILIES[plan.engine.family].recipe
         return cls(
             store,

@@ -12,9 +12,6 @@ from mm_runtime.engine_build.step import Step, module_step
 from mm_runtime.engine_build.tokenizer_steps import tokenizer_steps
 from mm_runtime.engine_build.trtllm_steps import trtllm_steps
 
-TENSORRT = frozenset({"TensorRT", "TensorRTRTX"})
-"""Vision engines that are built from the ONNX model."""
-
 
 def steps(plan: BuildPlan) -> tuple[Step, ...]:
     """Return the steps of a plan, in order.
@@ -56,7 +53,7 @@ def _own_steps(plan: BuildPlan) -> Iterator[Step]:
             outputs=("verification.json",),
             permanent_reason=BuildReason.VERIFICATION_FAILED,
         )
-    if vision is not None and vision.engine in TENSORRT:
+    if vision is not None and vision.builder:
         yield module_step(
             plan,
             "build-vision",

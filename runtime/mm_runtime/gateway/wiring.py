@@ -1,13 +1,11 @@
 """Manifest and serving plan -> the gateway's objects, connected."""
 
-import json
 import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from starlette.applications import Starlette
 
@@ -59,7 +57,6 @@ from mm_runtime.gateway.media.image_cache import DecodedImageCache
 from mm_runtime.gateway.media.images import ImageLimits, ImageLoader
 from mm_runtime.gateway.metrics import GatewayMetrics
 from mm_runtime.gateway.preparation import Preparation
-from mm_runtime.gateway.prompts.conversation import ChatPrompt
 from mm_runtime.gateway.prompts.layout import PromptLayout
 from mm_runtime.gateway.prompts.loading import load_chat_prompt
 from mm_runtime.gateway.prompts.token_prompts import TokenPrompts
@@ -144,7 +141,10 @@ def build_gateway(
     plan = serving.gateway
     directory = EngineDirectory(engine_dir, manifest)
     codec = TextCodec(directory.tokenizer)
-    chat_prompt = None if directory.facts.encoder else _chat_prompt(directory, codec, serving)
+    chat_prompt = None
+    if not directory.facts.encoder:
+        by_server = serving.trtllm_serve is not None
+        chat_prompt = load_chat_prompt(directory, codec, written_by_server=by_server)
     model = _served_model(directory, serving, chat_prompt.dialect if chat_prompt else None)
     metrics = GatewayMetrics(model.name)
     admission = Admission(
@@ -298,16 +298,12 @@ def _refused_paths(preparation: Preparation) -> frozenset[str]:
     )
 
 
-def _chat_prompt(directory: EngineDirectory, codec: TextCodec, serving: ServingPlan) -> ChatPrompt:
-    return load_chat_prompt(directory, codec, written_by_server=serving.trtllm_serve is not None)
-
-
 def _served_model(
     directory: EngineDirectory, serving: ServingPlan, dialect: ToolDialect | None
 ) -> ServedModel:
     limits, sees = directory.limits, directory.sees
     encoder = directory.facts.encoder is not None
-    generation = _read_json(directory.configs / "generation_config.json")
+    generation = directory.generation
     sampled = bool(generation.get("do_sample"))
     return ServedModel(
         name=serving.model,
@@ -355,7 +351,7 @@ def _audio_reader(
 ) -> AudioReader:
     """Return what reads the audio of requests to this model."""
     # TensorRT-LLM returns logits only where the engine was built to gather them; ours are not.
-    is_reference = directory.manifest.plan.engine.backend == "Reference"
+    is_reference = directory.manifest.plan.engine.traits.runs_checkpoints
     return AudioReader(
         Prefixes.load(directory, codec),
         load_spectrogram(directory),
@@ -365,10 +361,3 @@ def _audio_reader(
         prefix_limit=directory.limits.max_input_len,
         most_tokens=directory.limits.max_seq_len,
     )
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    if not path.is_file():
-        return {}
-    content = json.loads(path.read_text(encoding="utf-8"))
-    return content if isinstance(content, dict) else {}

@@ -69,7 +69,7 @@ def _exposition(options: ServeOptions, server: Server) -> Exposition:
 
 
 def _prepared(options: ServeOptions, engine: EngineManifest) -> Server:
-    if engine.plan.engine.backend == "PyTorch" and options.role is Role.SERVER:
+    if not engine.plan.engine.traits.uses_triton and options.role is Role.SERVER:
         return prepare_trtllm_serve(options)
     return prepare_triton(options, engine)
 

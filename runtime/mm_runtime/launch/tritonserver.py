@@ -70,11 +70,6 @@ class TritonServer:
         remove_regions(self.options.shm_prefix)
 
 
-def _encoder_key(options: ServeOptions) -> str:
-    encoders = options.serving.encoders
-    return encoders.key if options.role is Role.ENCODER and encoders else ""
-
-
 def _check_pools(options: ServeOptions) -> None:
     """Refuse a pinned pool where features are GPU tensors: see `mm_runtime.serving.generate`.
 
@@ -96,7 +91,7 @@ def prepare_triton(options: ServeOptions, engine: EngineManifest) -> TritonServe
         PermanentError: this image cannot serve the engine.
     """
     installation = find_installation()
-    needs_native = engine.plan.engine.backend == "TensorRT" and options.role is Role.SERVER
+    needs_native = engine.plan.engine.traits.builds_engines and options.role is Role.SERVER
     if needs_native and installation.native is None:
         raise PermanentError(
             f"This image has no TensorRT-LLM backend (no {NATIVE} beside {installation.backend});"
@@ -105,6 +100,7 @@ def prepare_triton(options: ServeOptions, engine: EngineManifest) -> TritonServe
         )
     _check_pools(options)
     folder, repository = options.folder, options.repository.absolute()
+    encoders = options.serving.encoders
     server = ServerOptions(
         repository=repository,
         backends=folder / "backends",
@@ -112,7 +108,7 @@ def prepare_triton(options: ServeOptions, engine: EngineManifest) -> TritonServe
         pools=options.pools,
         exit_seconds=math.floor(EXIT_SECONDS / 2),
         secret=secrets.token_hex(),
-        encoder_key=_encoder_key(options),
+        encoder_key=encoders.key if options.role is Role.ENCODER and encoders else "",
     )
     files = layout(
         engine,

@@ -1,6 +1,5 @@
 """From an engine directory to an engine that is ready to start."""
 
-import json
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -56,8 +55,6 @@ would take a gigabyte that no plan counts."""
 SOLO_ROWS = 32
 """The same where no two requests share a pass: a part is a pass of its own then, so small ones only
 cost more of them."""
-
-GENERATION_CONFIG = "generation_config.json"
 
 
 @dataclass(frozen=True)
@@ -206,8 +203,5 @@ def _end_ids(directory: EngineDirectory) -> frozenset[int]:
     other = layout_in(directory.llm)
     if other is not None and (end := codec.id_of(other[0].end_token)) is not None:
         ids.add(end)
-    path = directory.llm / GENERATION_CONFIG
-    if path.is_file():
-        listed = json.loads(path.read_text(encoding="utf-8")).get("eos_token_id")
-        ids |= set(listed if isinstance(listed, list) else [listed]) - {None}
-    return frozenset(ids)
+    listed = directory.generation.get("eos_token_id")
+    return frozenset(ids | (set(listed if isinstance(listed, list) else [listed]) - {None}))

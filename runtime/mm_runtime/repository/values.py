@@ -130,7 +130,7 @@ def values_of(
         )
     table_type = host_type = ENGINE_DTYPES[engine.dtype]
     gpu_features = are_gpu_tensors(manifest, serving)
-    if engine.backend == "Reference":
+    if engine.traits.runs_checkpoints:
         numpy_type = NUMPY_TABLE_TYPES.get(table_type, table_type)
         # Torch makes tensors of bfloat16, and is not loaded for another vision engine.
         has_torch = engine.vision is not None and engine.vision.engine == "Torch"
@@ -148,7 +148,7 @@ def values_of(
         accepts_audio=facts.encoder is not None and facts.encoder.mel_bins is not None,
         table_type=table_type,
         native=_native(manifest, serving, engine_dir, adapters)
-        if engine.backend == "TensorRT"
+        if engine.traits.builds_engines
         else None,
         host_table_type=host_type,
         pixel_bytes=FAMILIES[engine.family].image_layout is ImageLayout.SQUARE

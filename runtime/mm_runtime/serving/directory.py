@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from mm_api.documents.build_plan import EngineLimits, VisionPlan
 from mm_api.documents.engine_manifest import (
@@ -14,6 +15,7 @@ from mm_api.documents.engine_manifest import (
 from mm_api.documents.model_facts import ModelFacts
 from mm_api.modalities import sees_images
 from mm_api.trtllm_layout import GUIDED_FOLDER, TOKENIZER_INFO, folder_in_engine
+from mm_runtime.images.processor_config import read_json
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,7 @@ class EngineDirectory:
     @property
     def checkpoint(self) -> Path | None:
         """The full checkpoint as it was staged for backend PyTorch; None for other backends."""
-        staged = self.manifest.plan.engine.backend == "PyTorch"
+        staged = self.manifest.plan.engine.traits.stages
         return self.root / CHECKPOINT_FOLDER if staged else None
 
     @property
@@ -53,8 +55,13 @@ class EngineDirectory:
         An engine of TensorRT-LLM has a config.json of its own; the checkpoint's is kept with the
         processor.
         """
-        native = self.manifest.plan.engine.backend == "TensorRT"
+        native = self.manifest.plan.engine.traits.builds_engines
         return self.processor if native else self.llm
+
+    @property
+    def generation(self) -> dict[str, Any]:
+        """The checkpoint's generation_config.json; empty: it has none."""
+        return read_json(self.configs / "generation_config.json")
 
     @property
     def vision_folder(self) -> Path:

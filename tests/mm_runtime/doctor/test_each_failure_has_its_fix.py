@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from mm_api import backends
 from mm_runtime.doctor.checks import examine
 from mm_runtime.doctor.found import Found, Interpreter
 from mm_runtime.doctor.need import PURPOSES, Need
@@ -38,7 +39,7 @@ TRTLLM = Found(
 """An image of runtime/Dockerfile.trtllm, on a node with a GPU."""
 
 ALL = frozenset(PURPOSES)
-TENSORRT = Need(ALL, "TensorRT", mps=True, addresses=("hf://a/b", "s3://c/d"))
+TENSORRT = Need(ALL, backends.TENSORRT, mps=True, addresses=("hf://a/b", "s3://c/d"))
 
 
 def without(**programs_or_packages: str) -> Found:
@@ -53,10 +54,10 @@ def without(**programs_or_packages: str) -> Found:
     ("need", "found", "failed"),
     [
         pytest.param(TENSORRT, TRTLLM, set(), id="complete"),
-        pytest.param(Need(ALL, "PyTorch"), TRTLLM, set(), id="pytorch"),
-        pytest.param(Need(ALL, "Reference", gpu=True), TRTLLM, set(), id="reference"),
+        pytest.param(Need(ALL, backends.PYTORCH), TRTLLM, set(), id="pytorch"),
+        pytest.param(Need(ALL, backends.REFERENCE, gpu=True), TRTLLM, set(), id="reference"),
         pytest.param(
-            Need(frozenset({"inspect"}), "Reference", gpu=True, onnx=True),
+            Need(frozenset({"inspect"}), backends.REFERENCE, gpu=True, onnx=True),
             replace(
                 TRTLLM, engine=Interpreter("/none", problem="does not run"), server="", gpus=()
             ),
@@ -80,7 +81,10 @@ def without(**programs_or_packages: str) -> Found:
             id="no-tensorrt",
         ),
         pytest.param(
-            Need(ALL, "PyTorch"), without(a="trtllm-serve"), {"trtllm-serve"}, id="no-trtllm-serve"
+            Need(ALL, backends.PYTORCH),
+            without(a="trtllm-serve"),
+            {"trtllm-serve"},
+            id="no-trtllm-serve",
         ),
         pytest.param(
             TENSORRT,
@@ -107,13 +111,13 @@ def without(**programs_or_packages: str) -> Found:
             id="code-is-not-there",
         ),
         pytest.param(
-            Need(ALL, "Reference", gpu=True),
+            Need(ALL, backends.REFERENCE, gpu=True),
             replace(TRTLLM, engine=replace(PYTHON, torch_cuda="")),
             {"torch-cuda"},
             id="torch-of-a-cpu",
         ),
         pytest.param(
-            Need(ALL, "Reference", onnx=True), TRTLLM, {"onnx", "onnxruntime"}, id="no-onnx"
+            Need(ALL, backends.REFERENCE, onnx=True), TRTLLM, {"onnx", "onnxruntime"}, id="no-onnx"
         ),
     ],
 )

@@ -6,13 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from mm_api.backends import BACKENDS, REFERENCE
 from mm_runtime.gateway.api.audio import TranscriptionRequest, TranslationRequest
 from mm_runtime.gateway.api.openai import ChatRequest, CompletionRequest
 from mm_runtime.gateway.api.parameters import (
     AUDIO_PARAMETERS,
-    BACKENDS,
     PARAMETERS,
-    REFERENCE,
     RESPONSE_PARAMETERS,
     endpoints_of,
     refuse_unserved,
@@ -50,13 +49,13 @@ def test_what_does_not_act_is_refused(backend: str, name: str) -> None:
     assert (refusal.value.param, refusal.value.code) == (name, "unsupported_parameter")
 
 
-@pytest.mark.parametrize("backend", [REFERENCE, "TensorRT"])
+@pytest.mark.parametrize("backend", [REFERENCE.name, "TensorRT"])
 def test_what_does_not_act_on_audio_is_refused(backend: str) -> None:
     """By the table of audio, which names it and where it acts."""
     request = TranscriptionRequest.model_validate(
         {"model": "m", "file": b"", "temperature": "1", "top_k": "3", "min_p": "0.1"}
     )
-    if backend == REFERENCE:
+    if backend == REFERENCE.name:
         refuse_unserved(request, backend)
         return
     with pytest.raises(InvalidRequestError, match=r"`min_p` .* only by Reference") as refusal:
@@ -90,4 +89,4 @@ def test_the_page_has_every_row() -> None:
     of_parameters = PAGE.read_text(encoding="utf-8").partition("## By family")[0]
     rows = re.findall(r"^\| `(\w+)` \|", of_parameters, re.MULTILINE)
     assert sorted(rows) == sorted((*PARAMETERS, *RESPONSE_PARAMETERS, *AUDIO_PARAMETERS))
-    assert f"| {REFERENCE} |" in PAGE.read_text(encoding="utf-8")
+    assert f"| {REFERENCE.name} |" in PAGE.read_text(encoding="utf-8")

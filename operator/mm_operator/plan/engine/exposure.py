@@ -25,10 +25,10 @@ def exposure_warnings(spec: MultimodalModelSpec, image: str | None) -> Iterator[
             "gateway that requires tokens (gateway.authSecretRef): only runtime.triton.allowFrom "
             "limits its clients",
         )
-    if spec.engine.backend == "PyTorch":
+    if not spec.engine.traits.uses_triton:
         return
     release = release_of(image or "")
-    if spec.engine.backend == "Reference" and release is None and exposed:
+    if not spec.engine.traits.uses_trtllm and release is None and exposed:
         release = REFERENCE_RELEASE
     fixed: str = table("images")["triton"]["fixed"]
     if release is not None and release < fixed:

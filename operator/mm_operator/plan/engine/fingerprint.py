@@ -25,7 +25,7 @@ def engine_fingerprint(
     known by its digest, wherever it lies.
     """
     kept = {"lora": [_known(plain(one)) for one in lora]} if lora else {}
-    if engine.backend == "PyTorch":
+    if engine.traits.stages:
         # The checkpoint is kept as it is: limits and types are flags of the server.
         staged = {name: plain(engine)[name] for name in _STAGED}
         staged |= {"quantization": plain(quantization)} if quantization else {}

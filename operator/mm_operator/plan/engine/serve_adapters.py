@@ -11,6 +11,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
+from mm_api.backends import REFERENCE, TENSORRT
 from mm_api.documents.model_facts import LoraFacts, TextFacts
 from mm_api.documents.model_plan import PlanWarning, Reason
 from mm_api.dtypes import DTYPE_BYTES
@@ -52,7 +53,7 @@ def check_served_adapters(now: Case) -> Iterator[SpecError]:
         )
         others = [
             f"backend {one}"
-            for one, can in (("TensorRT", now.family.adapters), ("Reference", True))
+            for one, can in ((TENSORRT.name, now.family.adapters), (REFERENCE.name, True))
             if can and now.family.is_served(one)
         ]
         yield plan_error(
@@ -164,7 +165,7 @@ def adapter_bytes(
 def served_adapter_bytes(target: Target, *, ranks: int, dtype: str) -> AdapterBytes:
     """Return the bytes of a model's adapters on each GPU; none on other backends than PyTorch."""
     engine = target.spec.engine
-    lora = target.facts.lora if engine.backend == "PyTorch" and engine.lora else None
+    lora = target.facts.lora if engine.traits.stages and engine.lora else None
     return adapter_bytes(lora, target.facts.text, ranks=ranks, dtype=dtype)
 
 
@@ -228,8 +229,8 @@ def _modules(now: Case) -> Iterator[SpecError]:
             _FIELD,
             "LoraModules",
             f"an adapter changes o_proj, whose input has {heads} numbers here, and TensorRT-LLM on "
-            f"PyTorch would read it as {text.hidden_size}: train without o_proj, or use backend "
-            "Reference",
+            f"PyTorch would read it as {text.hidden_size}: train without o_proj, or use "
+            "backend Reference",
         )
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
+from mm_api.backends import REFERENCE, TENSORRT
 from mm_api.families import FAMILIES
 from mm_api.families.family import Family
 from mm_api.families.upstream_classes import CLASSES, UNREAD, pytorch_of
@@ -71,8 +72,8 @@ def _family(now: Case) -> Iterator[SpecError]:
             "engine.backend",
             "BackendTooOld",
             f"TensorRT-LLM on PyTorch serves {name} since {served.since}, and the image has "
-            f"{now.version}, without a class {kind}: use {_nearest(served.since)}, or backend "
-            "Reference",
+            f"{now.version}, without a class {kind}: use {_nearest(served.since)}, or "
+            "backend Reference",
         )
     elif not served.images and now.request.max_images:
         yield plan_error(
@@ -85,9 +86,8 @@ def _family(now: Case) -> Iterator[SpecError]:
 
 def _elsewhere(family: Family) -> str:
     """Return the other backends that serve a family; of one that none serves, what builds it."""
-    return " or ".join(one for one in ("TensorRT", "Reference") if family.is_served(one)) or (
-        "TensorRT"
-    )
+    others = (one.name for one in (TENSORRT, REFERENCE) if family.is_served(one.name))
+    return " or ".join(others) or TENSORRT.name
 
 
 def _videos(now: Case) -> Iterator[SpecError]:

@@ -20,22 +20,17 @@ from mm_runtime.errors import PermanentError
 
 log = logging.getLogger(__name__)
 
-MODULES = {"TensorRT": "tensorrt", "TensorRTRTX": "tensorrt_rtx_bindings"}
-"""vision.engine -> Python module."""
-
-MEASURES = "TensorRT"
-"""Timing caches of TensorRT for RTX are deprecated since 1.2: operations on them do nothing."""
-
 
 def build_vision(context: StepContext) -> None:
     """Write `vision/model.engine` with the plan's profile."""
     vision, facts = context.plan.engine.vision, context.plan.facts.vision
     if vision is None or facts is None:
         raise PermanentError("The plan has no vision part, which this step needs.")
-    tensorrt = _module(vision.engine)
+    tensorrt = _module(vision)
     cache = context.paths.store / CACHES / f"tensorrt-{tensorrt.__version__}"
     measured = None
-    if vision.engine == MEASURES:
+    # Timing caches of TensorRT for RTX are deprecated since 1.2: operations on them do nothing.
+    if vision.uses_tensorrt:
         measured = cache.read_bytes() if cache.is_file() else b""
     model = context.paths.vision / MODEL_NAME
     engine, measured = build_engine(tensorrt, model, vision, facts, measured)
@@ -99,15 +94,16 @@ def _profile(builder: Any, network: Any, plan: VisionPlan, facts: VisionFacts) -
     return found
 
 
-def _module(engine: str) -> Any:
-    if engine not in MODULES:
-        raise PermanentError(f"{engine} is not a TensorRT; expected one of {', '.join(MODULES)}.")
+def _module(vision: VisionPlan) -> Any:
+    if vision.builder is None:
+        raise PermanentError(f"{vision.engine} is not a TensorRT, which this step builds for.")
     try:
-        return import_module(MODULES[engine])
+        return import_module(vision.builder)
     except ImportError as error:
         raise PermanentError(
-            f"The builder image has no module {MODULES[engine]} ({error}), which vision.engine"
-            f" {engine} needs: use an image that holds it, or set vision.engine to ONNXRuntime."
+            f"The builder image has no module {vision.builder} ({error}), which vision.engine"
+            f" {vision.engine} needs: use an image that holds it, or set vision.engine to"
+            " ONNXRuntime."
         ) from error
 
 

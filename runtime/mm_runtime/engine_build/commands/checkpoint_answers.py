@@ -15,6 +15,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from mm_api.backends import EVALUATOR
 from mm_api.documents.build_plan import BuildPlan
 from mm_api.documents.engine_manifest import EngineManifest
 from mm_api.documents.evaluation import (
@@ -96,7 +97,7 @@ def answers_of(plan: BuildPlan, folder: Path, streamed: Path | None = None) -> E
     directory = EngineDirectory(folder, as_checkpoint(plan, evaluation_dtype(plan.facts)))
     began = time.monotonic()
     prompts: list[EvaluationPrompt] = []
-    encoder = None if plan.engine.backend == "Reference" else tower_encoder(directory)
+    encoder = None if plan.engine.traits.runs_checkpoints else tower_encoder(directory)
     with in_process(directory, encoder, streamed) as models:
         for question in _questions(directory)[:MOST_PROMPTS]:
             if time.monotonic() - began > ENOUGH_SECONDS:
@@ -134,7 +135,7 @@ def as_checkpoint(plan: BuildPlan, dtype: str) -> EngineManifest:
     """Return what describes the engine of the checkpoint's own answers, whatever will serve it."""
     engine = plan.engine.model_copy(
         update={
-            "backend": "Reference",
+            "backend": EVALUATOR,
             "dtype": dtype,
             "limits": evaluation_limits(plan.engine),
         }

@@ -36,7 +36,7 @@ def keep_evaluation(context: StepContext) -> None:
             limit >> 20,
         )
         return
-    if plan.engine.backend == "PyTorch" and (why := unknown_prompt(context.paths.weights)):
+    if plan.engine.traits.stages and (why := unknown_prompt(context.paths.weights)):
         log.warning("EvaluationSkipped: trtllm-serve writes prompts itself, and %s", why)
         return
     try:
@@ -58,7 +58,7 @@ def keep_evaluation(context: StepContext) -> None:
 def _checkpoint_folder(context: StepContext) -> Path:
     """Return the folder that holds the checkpoint as the Reference engine reads it."""
     paths = context.paths
-    if context.plan.engine.backend == "Reference":
+    if context.plan.engine.traits.runs_checkpoints:
         return paths.unfinished
     link_checkpoint(paths)
     return paths.as_reference

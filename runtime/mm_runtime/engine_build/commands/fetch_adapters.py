@@ -30,7 +30,7 @@ def fetch_adapters(context: StepContext) -> None:
             )
         if context.plan.trtllm is None:
             check_adapter(adapter.name, folder, context.plan.facts)
-        if context.plan.engine.backend == "PyTorch":
+        if context.plan.engine.traits.stages:
             check_names(adapter.name, folder)
         log.info("adapter %s, uid %d", adapter.name, adapter.uid)
 

@@ -7,7 +7,6 @@ pairs that BART publishes.
 import json
 import logging
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
@@ -15,6 +14,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 from mm_runtime.base.durable import write_durably
 from mm_runtime.engine_build.commands.step import StepContext, run_step
 from mm_runtime.errors import PermanentError
+from mm_runtime.images.processor_config import read_json
 from mm_runtime.serving.prompts.byte_letters import byte_letters
 
 log = logging.getLogger(__name__)
@@ -42,7 +42,7 @@ def make_tokenizer(context: StepContext) -> None:
     elif facts.byte_pair_vocabulary:
         text, config = _converted(context, facts.byte_pair_vocabulary, "byte_pairs")
     else:
-        config = _config(own)
+        config = read_json(own / CONFIG)
         text = bytes_tokenizer(int(config.get("extra_ids", EXTRA_IDS)))
         config = {**BYTES_SPECIAL, **config}
     write_durably(target / TOKENIZER, text)
@@ -68,12 +68,7 @@ def _converted(context: StepContext, named: str, by: str) -> tuple[str, dict[str
     model = context.paths.checkpoint_tokenizer / named
     weights = context.paths.weights / named
     text, special = module.converted(model, weights.parent / "config.json")
-    return text, {**_config(model.parent), **special}
-
-
-def _config(folder: Path) -> dict[str, Any]:
-    path = folder / CONFIG
-    return dict(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else {}
+    return text, {**read_json(model.parent / CONFIG), **special}
 
 
 def bytes_tokenizer(extra_ids: int) -> str:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from pydantic import BaseModel
 
+from mm_api.backends import BACKENDS, PYTORCH, REFERENCE, TENSORRT
 from mm_runtime.gateway.api.audio import TranscriptionRequest
 from mm_runtime.gateway.api.openai import (
     ChatRequest,
@@ -19,14 +20,10 @@ from mm_runtime.gateway.api.openai import (
 from mm_runtime.gateway.api.unused import NOT_USED, is_unused
 from mm_runtime.gateway.errors import InvalidRequestError
 
-REFERENCE, TENSORRT, PYTORCH = "Reference", "TensorRT", "PyTorch"
-BACKENDS = (REFERENCE, TENSORRT, PYTORCH)
-"""As `spec.engine.backend` names them."""
-
-_ALL, _NONE = frozenset(BACKENDS), frozenset[str]()
-_NOT_PYTORCH = _ALL - {PYTORCH}
-_ONLY_REFERENCE = frozenset({REFERENCE})
-_NOT_TENSORRT = _ALL - {TENSORRT}
+_ALL, _NONE = frozenset[str](BACKENDS), frozenset[str]()
+_NOT_PYTORCH = _ALL - {PYTORCH.name}
+_ONLY_REFERENCE = frozenset({REFERENCE.name})
+_NOT_TENSORRT = _ALL - {TENSORRT.name}
 
 
 @dataclass(frozen=True, slots=True)

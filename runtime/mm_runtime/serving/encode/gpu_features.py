@@ -15,11 +15,11 @@ def are_gpu_tensors(engine: EngineManifest, serving: ServingPlan) -> bool:
     plan = engine.plan
     if plan.engine.vision is None:
         return False
-    if plan.engine.backend == "Reference":
+    if plan.engine.traits.runs_checkpoints:
         return serving.device == "CUDA"
     build = plan.trtllm
     return (
-        plan.engine.backend == "TensorRT"
+        plan.engine.traits.builds_engines
         and build is not None
         and reads_gpu_tensors(build.version, build.ranks)
         and serving.pools.pinned_bytes == 0

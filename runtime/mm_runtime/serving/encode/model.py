@@ -73,7 +73,7 @@ class EncoderModel:
         on_gpu = engine.vision.engine == "Torch"
         device = serving.device if on_gpu else "CPU"
         # TensorRT's engines run on a GPU, whatever the plan says of torch.
-        loaded_on = "CUDA" if engine.vision.engine == "TensorRT" else device
+        loaded_on = "CUDA" if engine.vision.uses_tensorrt else device
         with loading("the vision encoder", loaded_on):
             self._own = load_encoder(
                 engine,
@@ -90,7 +90,7 @@ class EncoderModel:
         self._gauges = EncoderGauges() if may_offload else None
         self._together = HistogramGauges(ENCODER_BATCH)
         self._queued = HistogramGauges(ENCODER_QUEUE_SECONDS)
-        shares_cores = may_offload and engine.manifest.plan.engine.backend == "Reference"
+        shares_cores = may_offload and engine.manifest.plan.engine.traits.runs_checkpoints
         if device == "CUDA":
             shares_cores = False  # the GPU computes; a thread that starts its work waits for none
         own = EncodeQueue(

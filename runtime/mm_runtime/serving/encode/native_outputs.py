@@ -98,7 +98,7 @@ def completion_of(engine: EngineDirectory) -> Completion:
         OSError, ValueError: the checkpoint's configuration is missing or not understood.
     """
     family, text = FAMILIES[engine.facts.family], engine.facts.text
-    if engine.manifest.plan.engine.backend != "TensorRT":
+    if not engine.manifest.plan.engine.traits.builds_engines:
         return AsTheyAre()
     if family.kind is Kind.CROSS_ATTENTION:
         return Crossing(text.hidden_size)

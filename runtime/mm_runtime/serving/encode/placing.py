@@ -31,7 +31,7 @@ def placing(serving: ServingPlan, engine: EngineManifest) -> Placed:
     from mm_runtime.serving.encode.hand_over import HandOver  # noqa: PLC0415
 
     dtype = engine.plan.engine.dtype
-    announced = engine.plan.engine.backend == "Reference"
+    announced = engine.plan.engine.traits.runs_checkpoints
     to_gpu = HandOver(open_device("CUDA"), dtype, announced=announced)
     to_host = HandOver(CPU, dtype, announced=False)
 

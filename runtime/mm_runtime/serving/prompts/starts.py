@@ -1,7 +1,8 @@
 """Where an encoder-decoder's answers start: the checkpoint says it in one of two files."""
 
-import json
 from pathlib import Path
+
+from mm_runtime.images.processor_config import read_json
 
 
 def decoder_start(llm: Path) -> tuple[int, ...]:
@@ -10,9 +11,7 @@ def decoder_start(llm: Path) -> tuple[int, ...]:
     Raises:
         ValueError: neither file names a start token.
     """
-    config = json.loads((llm / "config.json").read_text(encoding="utf-8"))
-    generation = llm / "generation_config.json"
-    chosen = json.loads(generation.read_text(encoding="utf-8")) if generation.is_file() else {}
+    config, chosen = read_json(llm / "config.json"), read_json(llm / "generation_config.json")
 
     def value(key: str) -> int | None:
         found = chosen.get(key)

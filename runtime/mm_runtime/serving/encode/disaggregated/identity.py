@@ -6,9 +6,6 @@ import json
 from mm_api.documents.engine_manifest import EngineManifest
 from mm_api.trtllm_layout import VISION_FOLDERS
 
-_CONFIGS = {"TensorRT": "processor/config.json"}
-"""Backend -> the checkpoint's configuration, where it is not the language model's own."""
-
 
 def vision_identity(manifest: EngineManifest) -> str:
     """Return 64 hex digits of everything that features depend on.
@@ -18,7 +15,7 @@ def vision_identity(manifest: EngineManifest) -> str:
     limits keeps its identity, so pods of both revisions can use one encoder during a rollout.
     """
     engine = manifest.plan.engine
-    config = _CONFIGS.get(engine.backend, "llm/config.json")
+    config = f"{'processor' if engine.traits.builds_engines else 'llm'}/config.json"
     files = {
         file.path: file.sha256
         for file in manifest.files

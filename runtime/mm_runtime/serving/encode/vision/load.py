@@ -55,7 +55,7 @@ def load_encoder(
         raise ValueError(f"{engine.root}: a plan for images without facts about the tower")
     threads = threads_for(facts.weight_bytes, len(os.sched_getaffinity(0)))
     folder, family = engine.vision_folder, FAMILIES[facts.family]
-    native, plain = plan.engine == "TensorRT", family.image_layout.is_plain
+    native, plain = plan.uses_tensorrt, family.image_layout.is_plain
     keeps = keeps and family.image_layout is ImageLayout.SQUARE
     normalisation = normalisation_of(engine)
     on_gpu = plan.engine == "Torch" and device == "CUDA"

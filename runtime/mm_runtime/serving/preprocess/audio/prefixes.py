@@ -3,10 +3,8 @@
 Gateway and Triton read it alike; nothing here needs a vision engine or torch.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -62,7 +60,7 @@ class Prefixes:
         Raises:
             OSError, ValueError: a file is missing or not understood.
         """
-        chosen = _generation(engine.configs)
+        chosen = engine.generation
         return cls(
             codec,
             decoder_start(engine.configs)[0],
@@ -151,11 +149,6 @@ class Prefixes:
                 f"{self.write(None)}"
             )
         return ids
-
-
-def _generation(llm: Path) -> dict[str, Any]:
-    path = llm / "generation_config.json"
-    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
 
 
 def _english_only(chosen: Mapping[str, Any], vocabulary: int) -> bool:

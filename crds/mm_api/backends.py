@@ -1,0 +1,48 @@
+"""What both halves know of a backend: one record for each value of `spec.engine.backend`.
+
+What a backend does is in `mm_operator.plan.engine.backends` and in the runtime; everything else
+reads a record, and compares no name.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+Name = Literal["TensorRT", "PyTorch", "Reference"]
+
+
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """Facts of one backend.
+
+    Attributes:
+        name: as the API has it.
+        builds_engines: a build runs TensorRT-LLM's commands on the GPU that serves.
+        stages: the engine is the checkpoint's own files, and its server reads images and writes
+            prompts itself.
+        runs_checkpoints: the engine computes what the checkpoint itself answers, with its vision
+            half exported.
+        uses_trtllm: the image has TensorRT-LLM, and the plan is for its version.
+        uses_triton: tritonserver serves it.
+        needs_gpu: pods request a GPU, whatever the spec says.
+    """
+
+    name: Name
+    builds_engines: bool = False
+    stages: bool = False
+    runs_checkpoints: bool = False
+    uses_trtllm: bool = False
+    uses_triton: bool = False
+    needs_gpu: bool = True
+
+
+TENSORRT: Final = Traits("TensorRT", builds_engines=True, uses_trtllm=True, uses_triton=True)
+PYTORCH: Final = Traits("PyTorch", stages=True, uses_trtllm=True)
+REFERENCE: Final = Traits("Reference", runs_checkpoints=True, uses_triton=True, needs_gpu=False)
+
+BACKENDS: Final[Mapping[str, Traits]] = {one.name: one for one in (REFERENCE, TENSORRT, PYTORCH)}
+DEFAULT: Final = REFERENCE.name
+"""What `spec.engine.backend` is where a spec names none."""
+
+EVALUATOR: Final = REFERENCE.name
+"""Whose engine computes the checkpoint's own answers, to which those of others are compared."""
