@@ -25,4 +25,4 @@ def install_keda_definitions(cluster: ClusterInfo) -> None:
         rows = kubectl(cluster, *known).splitlines()
         return plurals <= {row.split()[0] for row in rows}
 
-    eventually(found, seconds=30)
+    eventually(found)

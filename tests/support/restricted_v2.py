@@ -134,7 +134,7 @@ def restricted_v2(cluster: ClusterInfo, namespace: str) -> Iterator[Api]:
         for one in (_POLICY, _BINDING):
             apply(cluster, one)
         kubectl(cluster, "label", "namespace", namespace, f"{LABEL}={_NAME}")
-        api.kubectl("wait", "--for=create", "serviceaccount/default", "--timeout=30s")
+        api.kubectl("wait", "--for=create", "serviceaccount/default", "--timeout=60s")
         # A policy acts some time after it was made. Pod Security, which acts before, admits this.
         eventually(
             lambda: "restricted-v2: user" in admitted(api, _SOMEONE),

@@ -16,6 +16,7 @@ from obstore.store import S3Store
 
 from mm_devcluster.binaries import ensure_binaries
 from mm_runtime.base.buckets import open_bucket
+from support.ports import free_ports
 from support.tied import tied
 
 KEY, SECRET = "tests", "only-for-tests"
@@ -101,8 +102,7 @@ class S3Server:
 def serving_s3(directory: Path, host: str = "127.0.0.1") -> Iterator[S3Server]:
     """Run a server over a directory on a free port."""
     program = ensure_binaries(["versitygw"])["versitygw"]
-    with socket.create_server((host, 0)) as free:
-        port = free.getsockname()[1]
+    (port,) = free_ports(1)
     directory.mkdir(exist_ok=True)
     server = S3Server(program, directory, port, host)
     server.start()

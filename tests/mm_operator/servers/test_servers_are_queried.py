@@ -19,10 +19,11 @@ from mm_operator.cluster.resources import POD
 from mm_operator.servers import rounds
 from mm_operator.servers.rounds import Servers
 from mm_runtime.errors import ServerFailedError
-from mm_runtime.launch.exposition import FULL_POOLS, Exposition, free_port
+from mm_runtime.launch.exposition import FULL_POOLS, Exposition
 from mm_runtime.settings import Ports
 from support.eventually import eventually_async
 from support.model_documents import document
+from support.ports import free_ports
 
 POOLS = MemoryPools(cuda_bytes=64 << 20, pinned_bytes=256 << 20, shm_bytes=1)
 HERE, THERE = "127.0.0.1", "127.0.0.2"
@@ -38,7 +39,7 @@ class Fleet:
 
     def __init__(self, stack: ExitStack) -> None:
         self._stack = stack
-        self._port = free_port()
+        self._port = free_ports(1)[0]
         self._version = 0
         self.models, self.cache = ModelCache(), Cache()
         self.woken: list[Key] = []
@@ -71,7 +72,7 @@ class Fleet:
     ) -> Exposition:
         """Start what a server container shows, on the port that every pod has."""
         shown = Ports(address=address, metrics=self._port)
-        inner = Ports(metrics=free_port())
+        inner = Ports(metrics=free_ports(1)[0])
         shows = Exposition(
             shown, inner, POOLS, KEY.name, role=role, warm_up_problem=warm_up_problem
         )

@@ -13,7 +13,7 @@ from mm_api.contract import METRICS_PORT
 from mm_api.documents.evaluation import EvaluationReport, FirstDifference
 from mm_api.documents.serving_plan import MemoryPools
 from mm_devcluster.cluster import ClusterInfo
-from mm_runtime.launch.exposition import FULL_POOLS, Exposition, free_port
+from mm_runtime.launch.exposition import FULL_POOLS, Exposition
 from mm_runtime.settings import Ports
 from support.absent_kubelet import built, get, inspected, pods, serving, set_status
 from support.clusters import namespace
@@ -22,6 +22,7 @@ from support.eventually import eventually
 from support.model_documents import document
 from support.model_namespace import Api
 from support.operator_process import running_operator
+from support.ports import free_ports
 
 pytestmark = pytest.mark.cluster
 
@@ -57,7 +58,7 @@ def test_a_full_pool_becomes_a_condition_and_an_event(api: Api, tmp_path: Path) 
         running_operator(api.cluster, tmp_path, api.namespace, arguments=arguments),
         Exposition(
             Ports(address=address, metrics=METRICS_PORT),
-            Ports(metrics=free_port()),
+            Ports(metrics=free_ports(1)[0]),
             POOLS,
             "llava",
         ) as server,
@@ -90,7 +91,7 @@ def test_a_wrong_engine_becomes_a_condition_with_its_figures(api: Api, tmp_path:
         running_operator(api.cluster, tmp_path, api.namespace, arguments=arguments),
         Exposition(
             Ports(address=address, metrics=METRICS_PORT),
-            Ports(metrics=free_port()),
+            Ports(metrics=free_ports(1)[0]),
             POOLS,
             "llava",
             evaluation=lambda: said[-1] if said else None,

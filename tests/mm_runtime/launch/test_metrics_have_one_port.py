@@ -13,8 +13,9 @@ from mm_api.contract import SERVER_READY
 from mm_api.documents.server_state import PoolState, ServerState
 from mm_api.documents.serving_plan import MemoryPools
 from mm_runtime.errors import ServerFailedError
-from mm_runtime.launch.exposition import Exposition, free_port
+from mm_runtime.launch.exposition import Exposition
 from mm_runtime.settings import Ports
+from support.ports import free_ports
 
 POOLS = MemoryPools(cuda_bytes=67108864, pinned_bytes=1024, shm_bytes=1)
 FULL = (
@@ -77,7 +78,7 @@ def test_the_page_is_shown_over_ipv6(inner: int) -> None:
         socket.create_server(("::1", 0), family=socket.AF_INET6).close()
     except OSError:
         pytest.skip("this machine has no ::1")
-    shown = free_port()
+    shown = free_ports(1)[0]
     ports = Ports(metrics=shown, page_address="0.0.0.0")  # noqa: S104
     with Exposition(ports, Ports(metrics=inner), POOLS, "tiny"):
         found = [
@@ -89,7 +90,7 @@ def test_the_page_is_shown_over_ipv6(inner: int) -> None:
 
 def test_both_texts_are_shown(inner: int) -> None:
     """The server's series come first, the supervisor's after them."""
-    shown = free_port()
+    shown = free_ports(1)[0]
     with Exposition(Ports(metrics=shown), Ports(metrics=inner), POOLS, "tiny"):
         lines = scrape(shown).text.splitlines()
     assert lines[:5] == [
@@ -111,8 +112,8 @@ def test_both_texts_are_shown(inner: int) -> None:
 
 def test_a_dead_server_hides_nothing_of_ours() -> None:
     """Without tritonserver the port still answers, with what the supervisor knows."""
-    shown = free_port()
-    with Exposition(Ports(metrics=shown), Ports(metrics=free_port()), POOLS, "tiny") as reported:
+    shown, inner = free_ports(2)
+    with Exposition(Ports(metrics=shown), Ports(metrics=inner), POOLS, "tiny") as reported:
         reported.restarted()
         answer = scrape(shown)
         missing = scrape(shown, "/other")
@@ -124,8 +125,8 @@ def test_a_dead_server_hides_nothing_of_ours() -> None:
 def test_a_full_pool_is_counted(caplog: pytest.LogCaptureFixture) -> None:
     """Triton's one warning becomes a number and words that say what to do; lines pass on."""
     passed: list[str] = []
-    shown = free_port()
-    with Exposition(Ports(metrics=shown), Ports(metrics=free_port()), POOLS, "tiny") as reported:
+    shown, inner = free_ports(2)
+    with Exposition(Ports(metrics=shown), Ports(metrics=inner), POOLS, "tiny") as reported:
         watch = reported.watch(passed.append)
         for line in ("I1121 10:00:00.0 77 server.cc:1] started", NO_PINNED, FULL):
             watch(line)
@@ -148,7 +149,7 @@ def test_a_full_pool_is_counted(caplog: pytest.LogCaptureFixture) -> None:
 def test_a_full_pinned_pool_is_another_one(caplog: pytest.LogCaptureFixture) -> None:
     """It has words, a number and a field of its own; how the GPU is shared is reported beside."""
     with Exposition(
-        Ports(metrics=free_port()), Ports(metrics=free_port()), POOLS, "tiny"
+        Ports(metrics=free_ports(1)[0]), Ports(metrics=free_ports(1)[0]), POOLS, "tiny"
     ) as reported:
         reported.watch(lambda _line: None)(FULL_PINNED)
         reported.shares("time-slices", "no daemon")
@@ -163,7 +164,7 @@ def test_a_taken_port_is_named() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(ServerFailedError, match=rf"metrics port {port}.*--metrics-port"):
-            Exposition(Ports(metrics=port), Ports(metrics=free_port()), POOLS, "tiny")
+            Exposition(Ports(metrics=port), Ports(metrics=free_ports(1)[0]), POOLS, "tiny")
 
 
 @pytest.mark.parametrize(
@@ -175,9 +176,9 @@ def test_a_taken_port_is_named() -> None:
 )
 def test_a_kubelets_early_probe_waits_for_the_first_readiness(agent: str, first: int) -> None:
     """It need not come again a period later; a server that is no longer ready says so at once."""
-    looks, port = iter([False, True, True, False]), free_port()
+    looks, port = iter([False, True, True, False]), free_ports(1)[0]
     url, said = f"http://127.0.0.1:{port}{SERVER_READY}", {"User-Agent": agent}
-    inner = Ports(metrics=free_port())
+    inner = Ports(metrics=free_ports(1)[0])
     with Exposition(Ports(metrics=port), inner, POOLS, "tiny", ready=lambda: next(looks)):
         answers = [httpx.get(url, headers=said, timeout=60).status_code for _ in range(2)]
     assert answers == [first, 503 if first == 200 else 200]

@@ -11,11 +11,11 @@ from mm_runtime.base.child_process import ChildProcess
 from mm_runtime.launch import health
 from mm_runtime.launch.arguments import ServerOptions, server_argv, server_environment
 from mm_runtime.launch.backends import find_installation
-from mm_runtime.launch.exposition import free_port
 from mm_runtime.launch.health import State
 from mm_runtime.launch.pod_address import one_family
 from mm_runtime.settings import Ports
 from support.eventually import eventually
+from support.ports import free_ports
 
 POOLS = MemoryPools(cuda_bytes=0, pinned_bytes=1 << 20, shm_bytes=1 << 20)
 V4, V6 = "0.0.0.0", "::"  # noqa: S104
@@ -86,7 +86,7 @@ def test_a_real_server_answers(tmp_path: Path, address: str, http: set[str]) -> 
     except OSError:
         pytest.skip("this machine has no ::1")
     installation = find_installation()
-    ports = Ports(address, free_port(), free_port(), free_port(), grpc_address=V4)
+    ports = Ports(address, *free_ports(3), grpc_address=V4)
     argv = server_argv(installation, options(tmp_path, ports))
     server = ChildProcess(argv, server_environment(installation, os.environ), lambda _line: None)
     try:
