@@ -18,7 +18,7 @@ from support.native.engines import NativeEngine, evaluated_engine
 from support.native.image import NativeImage, make_image
 from support.real_gateway import run_pair
 from support.reference_comparisons import compared_report
-from support.reports import report_of
+from support.reports import readiness_of, report_of
 from support.tiny_llava import ADAPTERS
 
 pytestmark = [pytest.mark.triton, pytest.mark.slow, pytest.mark.timeout(600)]
@@ -78,7 +78,7 @@ def test_an_image_that_is_not_seen_is_a_difference(tmp_path: Path) -> None:
     image = make_image(tmp_path / "image", VERSION)
     with run_pair(wrong, tmp_path, program=image.program, awaited=False) as pair:
         report = report_of(pair.triton)
-        status = httpx.get(f"{pair.url}/readyz", timeout=10).status_code
+        status = readiness_of(pair.url).status_code
     assert status == httpx.codes.SERVICE_UNAVAILABLE
     assert report.first_difference is not None
 
@@ -104,7 +104,7 @@ def test_an_engine_unlike_its_checkpoint_is_never_ready(
     wrong = damaged(llava.built, tmp_path, damage)
     with run_pair(wrong, tmp_path, program=image.program, awaited=False) as pair:
         report = report_of(pair.triton)
-        answer = httpx.get(f"{pair.url}/readyz", timeout=10)
+        answer = readiness_of(pair.url)
     first = report.first_difference
     assert answer.status_code == httpx.codes.SERVICE_UNAVAILABLE
     assert first is not None

@@ -12,11 +12,23 @@ def report_of(server: str) -> EvaluationReport:
 
     def compared() -> EvaluationReport | None:
         try:
-            answer = httpx.get(f"{server}{PATH}", timeout=10)
+            answer = httpx.get(f"{server}{PATH}", timeout=60)
         except httpx.TransportError:
             return None
         return ServerState.from_json(answer.content).evaluation
 
     found = eventually(compared, seconds=240)
+    assert found is not None
+    return found
+
+
+def readiness_of(gateway: str) -> httpx.Response:
+    """Return what a compared pod says; a server that is busy elsewhere may not be heard in time."""
+
+    def heard() -> httpx.Response | None:
+        answer = httpx.get(f"{gateway}/readyz", timeout=60)
+        return answer if answer.is_success or "EvaluationFailed" in answer.text else None
+
+    found = eventually(heard)
     assert found is not None
     return found

@@ -5,10 +5,13 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
+from mm_router import upstream
 from mm_router.assembly import Router, build_router, public_server
 from mm_router.catalog import Model
 from mm_router.settings import Settings
 from support.gateways import Running
+
+upstream._CONNECT_SECONDS = 60.0  # beside a pause of this process no replica is away
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from mm_runtime.gateway.errors import (
     EngineTimeoutError,
     EngineUnavailableError,
 )
+from mm_runtime.gateway.http import reply
 from support.eventually import eventually_async
 from support.gateways import MODEL, Running, serve, toy_gateway
 from support.scripted_engine import ScriptedEngine
@@ -102,8 +103,11 @@ async def test_a_client_that_leaves_cancels_at_once(tmp_path: Path, *, stream: b
         await eventually_async(partial(_is_counted, running))
 
 
-async def test_a_client_that_stops_reading_is_gone(tmp_path: Path) -> None:
+async def test_a_client_that_stops_reading_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its connection stays open and no one reads: the slot is free before the answer's end."""
+    monkeypatch.setattr(reply, "_STALLED_SECONDS", 1.0)
     engine = ScriptedEngine(pieces=("x" * 2**18,) * 63)  # 16 MB: more than any socket's buffers
     body = json.dumps({**QUESTION, "stream": True, "max_tokens": 64}).encode()
     async with serve(toy_gateway(tmp_path, engine)) as running:

@@ -11,7 +11,7 @@ from mm_api.documents.evaluation import EVALUATION_NAME, Evaluation
 from support import damaged_engines
 from support.damaged_engines import damaged
 from support.real_gateway import run_pair
-from support.reports import report_of
+from support.reports import readiness_of, report_of
 from support.tiny_llava import BuiltEngine
 
 pytestmark = [pytest.mark.triton, pytest.mark.timeout(600)]
@@ -27,7 +27,7 @@ def test_an_engine_like_its_checkpoint_is_ready(built_engine: BuiltEngine, tmp_p
     assert len(kept.prompts) == BASE + ADAPTED
     with run_pair(built_engine, tmp_path) as pair:
         report = report_of(pair.triton)
-        assert httpx.get(f"{pair.url}/readyz", timeout=10).status_code == httpx.codes.OK
+        assert readiness_of(pair.url).is_success
     assert report.first_difference is None
     assert (report.prompts, report.failed_prompts) == (BASE + ADAPTED, 0)
     assert report.tokens == report.agreed > len(kept.prompts)
@@ -53,7 +53,7 @@ def test_an_engine_unlike_its_checkpoint_is_never_ready(
     wrong = damaged(built_engine, tmp_path, damage)
     with run_pair(wrong, tmp_path, awaited=False) as pair:
         report = report_of(pair.triton)
-        answer = httpx.get(f"{pair.url}/readyz", timeout=10)
+        answer = readiness_of(pair.url)
         first = report.first_difference
         assert answer.status_code == httpx.codes.SERVICE_UNAVAILABLE
         assert first is not None

@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 from mm_api.documents.evaluation import EVALUATION_NAME, Evaluation
 from support.damaged_engines import damaged
 from support.reference_comparisons import compared_report
-from support.reports import report_of
+from support.reports import readiness_of, report_of
 from support.served import EngineFiles
 from support.tiny_llava import BuiltEngine
 from support.trtllm_pods import VERSION, staged_engine, trtllm_pod
@@ -105,7 +105,7 @@ def test_a_checkpoint_that_answers_otherwise_is_never_ready(
     files = EngineFiles(wrong.manifest, wrong.serving)
     with trtllm_pod(files, tools, tmp_path, awaited=False) as pod:
         report = report_of(pod.served.metrics_url)
-        answer = httpx.get(f"{pod.url}/readyz", timeout=10)
+        answer = readiness_of(pod.url)
     first = report.first_difference
     assert answer.status_code == httpx.codes.SERVICE_UNAVAILABLE
     assert first is not None
