@@ -11,6 +11,7 @@ from mm_edge import listening
 from mm_edge.connection import ConnectionLimits
 from mm_edge.listening import listening_sockets
 from mm_edge.server import edge_server
+from support.eventually import eventually_async
 
 SECONDS = 60
 EVERYWHERE = "0.0.0.0"  # noqa: S104
@@ -134,9 +135,7 @@ async def test_a_server_answers_over_both() -> None:
     server = edge_server(app, ConnectionLimits(), EVERYWHERE, 0)
     serving = asyncio.create_task(server.serve())
     try:
-        async with asyncio.timeout(SECONDS):
-            while not server.started:  # noqa: ASYNC110 - uvicorn has no event for it
-                await asyncio.sleep(0.01)
+        await eventually_async(lambda: server.started)
         port = server.servers[0].sockets[0].getsockname()[1]
         found = []
         for host in ("127.0.0.1", "::1"):

@@ -25,6 +25,7 @@ from mm_runtime.gateway.backends.engine import Engine
 from mm_runtime.gateway.http import reply
 from mm_runtime.gateway.main import build_server
 from mm_runtime.gateway.wiring import Gateway, build_gateway
+from support.eventually import eventually_async
 from support.kept_decoders import KeptDecoders
 
 # Beside a pause of this process, which is its own client, no one is gone.
@@ -201,9 +202,7 @@ async def serve(
     server = build_server(gateway, address, port, limits)
     task = asyncio.create_task(server.serve())
     try:
-        async with asyncio.timeout(60):
-            while not server.started:  # noqa: ASYNC110 - uvicorn has no event for it
-                await asyncio.sleep(0.01)
+        await eventually_async(lambda: server.started)
         port = server.servers[0].sockets[0].getsockname()[1]
         yield Running(f"http://{address}:{port}", port, gateway, server)
     finally:

@@ -1,14 +1,13 @@
 """Processes below a memory limit that the kernel holds them to, as it does with a container."""
 
 import os
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from mm_devcluster.node.cgroups import CGROUPS, is_unified
-from support.ended import SECONDS
+from support.eventually import eventually
 
 
 @dataclass(frozen=True)
@@ -58,11 +57,9 @@ def memory_group(name: str, limit_bytes: int) -> Iterator[MemoryGroup | None]:
     try:
         yield group
     finally:
-        deadline = time.monotonic() + SECONDS
-        while group.path.exists():
-            try:
-                group.path.rmdir()
-            except OSError:  # the kernel empties it in the background
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(0.05)
+
+        def removed() -> bool:
+            group.path.rmdir()  # the kernel empties it in the background
+            return True
+
+        eventually(removed)

@@ -9,6 +9,7 @@ from mm_router import upstream
 from mm_router.assembly import Router, build_router, public_server
 from mm_router.catalog import Model
 from mm_router.settings import Settings
+from support.eventually import eventually_async
 from support.gateways import Running
 
 upstream._CONNECT_SECONDS = 60.0  # beside a pause of this process no replica is away
@@ -45,9 +46,7 @@ async def route(
     server = public_server(router, settings)
     task = asyncio.create_task(server.serve())
     try:
-        async with asyncio.timeout(60):
-            while not server.started:  # noqa: ASYNC110 - uvicorn has no event for it
-                await asyncio.sleep(0.01)
+        await eventually_async(lambda: server.started)
         port = server.servers[0].sockets[0].getsockname()[1]
         yield RunningRouter(f"http://127.0.0.1:{port}", port, router)
     finally:

@@ -10,13 +10,11 @@ import pytest
 
 from mm_lab.cli import main as mm_lab
 from mm_lab.commands import bench
-from mm_lab.loadtest.report import BenchReport
+from support.bench_reports import RUN_SECONDS, report_of
 from support.gateways import MODEL, Running, serve, toy_gateway
 from support.http_servers import Exchange, serve_local
 from support.ports import free_ports
 from support.scripted_engine import ScriptedEngine
-
-RUN_SECONDS = 240
 
 
 @pytest.fixture
@@ -26,17 +24,6 @@ async def running(tmp_path: Path) -> AsyncIterator[Running]:
     toy = toy_gateway(tmp_path, ScriptedEngine(), max_concurrency=8, max_queue_size=100)
     async with serve(toy) as gateway:
         yield gateway
-
-
-async def report_of(
-    capsys: pytest.CaptureFixture[str], address: str, *options: str
-) -> tuple[int, BenchReport]:
-    """Run the command for JSON; return its exit code and its report."""
-    parser = argparse.ArgumentParser()
-    bench.configure(parser)
-    async with asyncio.timeout(RUN_SECONDS):
-        code = await bench.run(parser.parse_args([address, "-o", "json", "--quiet", *options]))
-    return code, BenchReport.from_json(capsys.readouterr().out)
 
 
 @pytest.mark.parametrize(

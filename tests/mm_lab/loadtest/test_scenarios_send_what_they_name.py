@@ -1,7 +1,5 @@
 """`mm-lab bench --scenario`: the requests of each, and what the report and the CSV say of them."""
 
-import argparse
-import asyncio
 import csv
 import json
 import random
@@ -12,12 +10,11 @@ from typing import Any
 import pytest
 
 from mm_lab.cli import main as mm_lab
-from mm_lab.commands import bench
 from mm_lab.loadtest.arrivals import Due
 from mm_lab.loadtest.mix import Choice, Mix, Question
-from mm_lab.loadtest.report import BenchReport
 from mm_lab.loadtest.requests_csv import COLUMNS
 from mm_lab.loadtest.scenarios import Scenario, requests_of
+from support.bench_reports import report_of
 from support.gateways import MODEL, Running, serve, toy_gateway
 from support.http_servers import Exchange, serve_local
 from support.scripted_engine import ScriptedEngine
@@ -89,18 +86,6 @@ async def running(tmp_path: Path) -> AsyncIterator[Running]:
     toy = toy_gateway(tmp_path, ScriptedEngine(), max_concurrency=8, max_queue_size=100)
     async with serve(toy) as gateway:
         yield gateway
-
-
-async def report_of(
-    capsys: pytest.CaptureFixture[str], address: str, *options: str
-) -> tuple[int, BenchReport]:
-    """Run the command for JSON; return its exit code and its report."""
-    parser = argparse.ArgumentParser()
-    bench.configure(parser)
-    until_all_are_sent = ["-o", "json", "--quiet", "--duration", "1h", *options]
-    async with asyncio.timeout(240):
-        code = await bench.run(parser.parse_args([address, *until_all_are_sent]))
-    return code, BenchReport.from_json(capsys.readouterr().out)
 
 
 async def test_a_hundred_requests_are_a_hundred(

@@ -27,6 +27,7 @@ from mm_runtime.images.media import BadImageError
 from support import breaking_jobs
 from support.audio_files import encode_audio, noise
 from support.ended import end, is_gone, wait_until_gone
+from support.eventually import eventually_async
 from support.images import RED, data_url, encode, plain_image
 from support.unreduced import UNREDUCED
 from support.videos import video
@@ -76,9 +77,7 @@ async def _stuck(decoders: Decoders, folder: Path) -> AsyncIterator[asyncio.Task
     begun = folder / "begun"
     task = asyncio.create_task(_decode(decoders, breaking_jobs.sleep, bytes(begun)))
     try:
-        async with asyncio.timeout(60):
-            while not begun.exists():  # noqa: ASYNC110 - another process makes it
-                await asyncio.sleep(0.02)
+        await eventually_async(begun.exists)
         yield task
     finally:
         task.cancel()

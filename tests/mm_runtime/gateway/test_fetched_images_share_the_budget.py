@@ -15,6 +15,7 @@ from mm_runtime.gateway.media.decoding.process import DecoderLimits
 from mm_runtime.gateway.media.image_cache import DecodedImageCache
 from mm_runtime.gateway.media.images import ImageLimits, ImageLoader, ImageReference
 from mm_runtime.images.fetch import FetchPolicy, ImageFetcher
+from support.eventually import eventually_async
 from support.gateways import MODEL, serve, toy_gateway
 from support.http_servers import Exchange, serve_local
 from support.images import data_url, encode, plain_image
@@ -102,6 +103,5 @@ async def test_pixels_are_held_until_the_answer_ends(tmp_path: Path) -> None:
             engine.gate.set()
             async for _ in lines:
                 pass
-        async with asyncio.timeout(60):
-            while bodies.left_bytes != before:  # noqa: ASYNC110 - the answer's last line came first
-                await asyncio.sleep(0.01)
+        # The answer's last line came first.
+        await eventually_async(lambda: bodies.left_bytes == before)

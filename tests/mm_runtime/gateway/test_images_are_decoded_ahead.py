@@ -1,7 +1,7 @@
 """An image is decoded while the rest of its request is checked, at no other request's expense."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
@@ -21,6 +21,7 @@ from mm_runtime.gateway.media.images import ImageLimits, ImageLoader, ImageRefer
 from mm_runtime.images.fetch import FetchPolicy, ImageFetcher
 from support import breaking_jobs
 from support.ended import is_gone
+from support.eventually import eventually_async
 from support.gateways import MODEL, serve, toy_gateway
 from support.http_servers import Exchange, serve_local
 from support.images import RED, data_url, encode, plain_image
@@ -70,17 +71,11 @@ async def _process_of(decoders: Decoders) -> int:
     return int(found.array.view(np.uint32)[0])
 
 
-async def _until(there: Callable[[], bool]) -> None:
-    async with asyncio.timeout(DEADLINE):
-        while not there():  # noqa: ASYNC110 - another process makes it so
-            await asyncio.sleep(0.01)
-
-
 async def test_the_decoder_works_beside_the_block(decoders: Decoders, held: Path) -> None:
     """It begins by itself; its pixels are those of the request, and are known from then on."""
     loader = _loader(decoders)
     async with loader.ahead(IMAGE, [UNREDUCED]) as load:
-        await _until((held / "begun").exists)
+        await eventually_async((held / "begun").exists)
         (held / "end").touch()
         (pixels,) = await load()
     assert tuple(pixels[0, 0]) == RED
@@ -94,11 +89,11 @@ async def test_a_refusal_leaves_the_decoder(decoders: Decoders, held: Path) -> N
 
     async def refused() -> None:
         async with _loader(decoders).ahead(IMAGE, [UNREDUCED]):
-            await _until((held / "begun").exists)
+            await eventually_async((held / "begun").exists)
             raise InvalidRequestError("the text is too long")
 
     refusing = asyncio.create_task(refused())
-    await _until((held / "begun").exists)
+    await eventually_async((held / "begun").exists)
     assert not decoders.free
     (held / "end").touch()
     with pytest.raises(InvalidRequestError, match="too long"):
@@ -118,13 +113,13 @@ async def test_a_client_that_leaves_frees_the_decoder(decoders: Decoders, held: 
                 await (load() if waits else asyncio.Event().wait())
 
         leaving = asyncio.create_task(requested())
-        await _until((held / "begun").exists)
+        await eventually_async((held / "begun").exists)
         leaving.cancel()
         with pytest.raises(asyncio.CancelledError):
             await leaving
         assert decoders.free
-        await _until(partial(is_gone, before))
-        await _until(lambda: len(decoders.pids) == 1)
+        await eventually_async(partial(is_gone, before))
+        await eventually_async(lambda: len(decoders.pids) == 1)
     (held / "end").touch()
     assert await _loader(decoders).load(IMAGE, [UNREDUCED])
 
@@ -133,7 +128,7 @@ async def test_no_turn_is_taken(decoders: Decoders, held: Path) -> None:
     """Where the decoder is busy an image waits until its request is checked."""
     loader, other = _loader(decoders), [ImageReference(data_url(DAMAGED), "messages[0]")]
     first = asyncio.create_task(loader.load(IMAGE, [UNREDUCED]))
-    await _until((held / "begun").exists)
+    await eventually_async((held / "begun").exists)
     async with loader.ahead(other, [UNREDUCED]) as load:
         second = asyncio.create_task(loader.load(IMAGE, [UNREDUCED]))
         await asyncio.sleep(0)

@@ -117,6 +117,7 @@ async def test_a_key_with_many_requests_delays_no_other(tmp_path: Path) -> None:
     gateway = toy_gateway(
         tmp_path / "engine", engine, auth_token_file=tokens, max_concurrency=1, max_queue_size=16
     )
+    gateway.admission._clock = lambda: 0.0  # who has waited ten seconds goes before the urgent
     async with (
         serve(gateway) as running,
         httpx.AsyncClient(base_url=running.url, timeout=60) as client,

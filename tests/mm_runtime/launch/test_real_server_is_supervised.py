@@ -306,10 +306,10 @@ def _wait_for_log(served: Served, words: str) -> None:
 
 def _wait_until_taken_up(served: Served, requests: int) -> None:
     """Return once so many requests are in hand of a model."""
-    deadline = time.monotonic() + REQUEST_SECONDS
-    count = 0.0
-    while count < requests:
-        assert time.monotonic() < deadline, f"{count} of {requests}: {served.log}"
+
+    def all_are() -> bool:
         page = httpx.get(f"{served.metrics_url}/metrics", timeout=REQUEST_SECONDS).text
         names = (line for line in page.splitlines() if line.startswith(EXECUTING_REQUESTS.name))
-        count = sum(float(line.rpartition(" ")[2]) for line in names)
+        return sum(float(line.rpartition(" ")[2]) for line in names) >= requests
+
+    eventually(all_are, showing=lambda: served.log)
