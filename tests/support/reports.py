@@ -23,12 +23,12 @@ def report_of(server: str) -> EvaluationReport:
 
 
 def readiness_of(gateway: str) -> httpx.Response:
-    """Return what a compared pod says; a server that is busy elsewhere may not be heard in time."""
+    """Return what a compared pod says; a busy server does not answer its probes in time."""
 
-    def heard() -> httpx.Response | None:
+    def evaluated() -> httpx.Response | None:
         answer = httpx.get(f"{gateway}/readyz", timeout=60)
         return answer if answer.is_success or "EvaluationFailed" in answer.text else None
 
-    found = eventually(heard)
+    found = eventually(evaluated)
     assert found is not None
     return found
