@@ -10,8 +10,9 @@ from mm_api.v1alpha1.names import SecretKeyRef
 from mm_api.v1alpha1.pod import Resources
 from mm_api.v1alpha1.quantity import Quantity
 
+_LABEL = "[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
 HostName = Annotated[
-    str, Field(pattern=r"^(\*\.)?[a-z0-9]([-.a-z0-9]*[a-z0-9])?$", min_length=1, max_length=253)
+    str, Field(pattern=rf"^(\*\.)?{_LABEL}(\.{_LABEL})*$", min_length=1, max_length=253)
 ]
 """A host; `*.example.org` means every host below example.org."""
 

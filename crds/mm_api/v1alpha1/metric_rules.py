@@ -1,7 +1,7 @@
 """What `spec.autoscaling` may require of metrics: what buckets show, queries that can fall.
 
-The text of a query is searched, not parsed: what is refused here never answers with a number of
-replicas. What is wrong in other ways Prometheus says itself, in status and condition.
+A query is read by tokens: what is refused here never answers with a number of replicas. What is
+wrong in other ways Prometheus says itself, in status and condition.
 """
 
 from typing import Final
@@ -28,20 +28,32 @@ _COUNTER: Final = (
 """Series that only grow, by the suffixes that Prometheus' clients write, and Triton's, which has
 none. Other names that end in _sum or _count may be gauges."""
 
-_MATCHERS: Final = r"(?:\s*\{[^{}]*\})?"
+_SILENT: Final = r"\"(?:[^\"\\]|\\.)*\"|\x27(?:[^\x27\\]|\\.)*\x27|`[^`]*`|#[^\n]*"
+"""Strings and comments. Rules write the quote of CEL's own strings as a number."""
 
-_AS_IT_IS: Final = (
-    rf"{_COUNTER}{_MATCHERS}\s*(?:$|[-+*/%^><),@#]|==|!=|\b(?:offset|and|or|unless|on|ignoring)\b)"
+_LABELS: Final = r"\b(?:by|without|on|ignoring|group_left|group_right)\s*\([^()]*\)"
+
+_FALLS: Final = (
+    "rate|irate|increase|delta|idelta|deriv|changes|resets|timestamp|absent|count|count_values|group"
+    "|(?:absent|count|present|stddev|stdvar|mad)_over_time"
 )
-"""A counter without a range: what may follow an instant vector follows it."""
+"""Functions whose value can fall while that of a counter grows."""
 
-_COUNTED: Final = rf"\b(?:count|group|absent|timestamp)\s*\(\s*{_AS_IT_IS}"
-"""Functions that do not look at the value."""
 
-_VALUES_OF_A_RANGE: Final = (
-    r"\b(?:avg|min|max|sum|last|first|quantile|stddev|stdvar|mad)_over_time\s*\("
-    rf"[^()]*?{_COUNTER}{_MATCHERS}\s*\["
+def _balanced(depth: int) -> str:
+    """Return what stands in parentheses, with so many more inside."""
+    inner = rf"|\({_balanced(depth - 1)}\)" if depth else ""
+    return rf"(?:[^()\"\x27`#]|{_SILENT}{inner})*"
+
+
+_NOT_JUDGED: Final = (
+    rf"{_SILENT}|\{{(?:[^{{}}\"\x27`#]|{_SILENT})*\}}"
+    rf"|(?i:{_LABELS})|(?i:\b(?:{_FALLS})\b(?:\s*{_LABELS})?\s*\({_balanced(4)}\))"
+    rf"|{_COUNTER}[^\[]*-[^\[]*{_COUNTER}[^\[]*\boffset\b"
+    r"|\b\w+:\w+:[\w:]+"
 )
+"""Tokens that say nothing of a counter as it is: matchers, lists of labels, calls of `_FALLS` with
+all that they hold, what has grown since an offset, and the names of recording rules."""
 
 _COMMENTS_ONLY: Final = r"^\s*(?:#[^\n]*\s*)*$"
 
@@ -76,9 +88,8 @@ METRIC_RULES: Final[dict[type, tuple[Rule, ...]]] = {
         ),
         Rule(
             cel="!has(self.customQuery) || "
-            f"(size(self.customQuery.findAll({_cel(_AS_IT_IS)})) <= "
-            f"size(self.customQuery.findAll({_cel(_COUNTED)})) && "
-            f"!self.customQuery.matches({_cel(_VALUES_OF_A_RANGE)}))",
+            f"size(self.customQuery.findAll({_cel(_NOT_JUDGED)})) == "
+            f"size(self.customQuery.findAll({_cel(f'{_NOT_JUDGED}|{_COUNTER}')}))",
             message="customQuery takes a counter or a histogram as it is, which only grows, and "
             "replicas would with it: put rate(NAME_total[5m]) or increase(...) in its place, or "
             "histogram_quantile(0.95, sum by (le) (rate(NAME_bucket[5m])))",

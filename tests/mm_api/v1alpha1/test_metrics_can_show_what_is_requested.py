@@ -71,6 +71,14 @@ GROWING = [
         "max(vector(1) or mm_requests_total)",
         "mm_requests_total > 5",
         "sum(vllm:request_success_total)",
+        "mm_requests_total OFFSET 5m",
+        "mm_requests_total{a='}'}",
+        "count(mm_requests_total) + mm_requests_total",
+        "sum(mm_requests_total # [5m]\n)",
+        "my_rate(mm_requests_total)",
+        "max_over_time((mm_requests_total)[5m:])",
+        "predict_linear(mm_requests_total[5m], 60)",
+        "mm_requests_total - 5",
     )
 ]
 EMPTY = [
@@ -95,6 +103,20 @@ MOVING = [
         "sum(up{job='x_total'})",
         "sum(queue_messages_count)",
         "deriv(mm_requests_total[10m])",
+        "vector(2) # not mm_requests_total",
+        "sum(rate(mm_requests_total # of\n [5m]))",
+        "max(up{path='/mm_requests_total, x'}) # \"",
+        "sum by (shard_total) (rate(mm_requests_total[5m]))",
+        "up * on (pod) group_left (x_total) info",
+        "count by (pod) (mm_requests_total)",
+        "COUNT(mm_requests_total{a=')'} + mm_output_tokens_total)",
+        "rate(sum(mm_requests_total)[5m:])",
+        "increase((sum by (model) (mm_requests_total))[5m:1m]) / 2",
+        "sum(mm_requests_total) - sum(mm_requests_total offset 5m)",
+        "job:mm_requests_total:rate5m / 2",
+        "max(label_replace(up, 'a', '$1 mm_requests_total - ', 'b', ''))",
+        "avg_over_time(histogram_quantile(0.9, sum by (le) (rate(x_bucket[5m])))[9m:1m])",
+        "mad_over_time(mm_requests_total[5m])",
     )
 ]
 
