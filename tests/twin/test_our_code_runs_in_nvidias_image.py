@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.twin, pytest.mark.timeout(600)]
 MODELS = ROOT / "runtime" / "mm_runtime" / "repository" / "models"
 STEPS = (
     *("check_tools", "evaluation", "fit_tokenizer_info", "lora", "make_tokenizer"),
-    *("openai_layout", "processor", "unpickle", "verify_checkpoint", "verify_engines"),
+    *("openai_layout", "processor", "unpickle", "verify_engines"),
     *("verify_quantized", "checkpoint_answers"),
 )
 LISTED = "import json; from importlib.metadata import distributions as d; "

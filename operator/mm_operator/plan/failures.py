@@ -1,6 +1,6 @@
 """Why a Job failed: one reason, one sentence, and whether another attempt makes sense.
 
-An ordered tuple of checkers looks at the last pod that failed; the first that recognises it wins.
+The last pod that failed says it; what killed the program counts before what the program says.
 """
 
 from collections.abc import Callable
@@ -44,17 +44,27 @@ class Failure:
         return self.reason == BuildReason.SOURCE_CHANGED
 
 
-Checker = Callable[[JobState, PodEnd], Failure | None]
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """What is said of the Jobs of one kind: each time a reason, and a text around what is known."""
+
+    reported: Callable[[PodEnd], Failure | None]
+    """What the program itself wrote."""
+
+    out_of_memory: tuple[Reason, str]
+    timed_out: tuple[Reason, str]
+    evicted: tuple[Reason, str]
+    unexplained: tuple[Reason, str]
 
 
 def build_failure(job: JobState) -> Failure:
     """Return why a build Job failed, or why its last pod did while it is being retried."""
-    return _first(job, _BUILD_CHECKERS, Reason.BUILD_FAILED)
+    return _explained(job, _BUILD)
 
 
 def inspect_failure(job: JobState) -> Failure:
     """Return why an inspect Job failed."""
-    return _first(job, _INSPECT_CHECKERS, Reason.INSPECT_FAILED)
+    return _explained(job, _INSPECT)
 
 
 def failure_so_far(job: JobState, explain: Callable[[JobState], Failure]) -> Failure | None:
@@ -69,30 +79,38 @@ def cause_of(failure: Failure | None) -> tuple[str, str] | None:
     return failure.reason, joined(failure.message, "it is retried automatically")
 
 
-def _first(job: JobState, checkers: tuple[Checker, ...], otherwise: Reason) -> Failure:
+def _explained(job: JobState, kind: _Job) -> Failure:
     failed = [end for end in job.ends if not end.succeeded]
     if not failed:
         said = job.message or job.reason or "it left no pod behind"
-        return Failure(otherwise, f"the Job failed: {said}", retryable=True)
-    hits = (checker(job, failed[-1]) for checker in checkers)
-    return next(hit for hit in hits if hit)
-
-
-def _without_program(_job: JobState, end: PodEnd) -> Failure | None:
-    if not lacks_program(end.reason, end.message):
-        return None
-    return Failure(Reason.IMAGE_NOT_USABLE, lacking("spec.build.image"), retryable=False)
-
-
-def _build_out_of_memory(_job: JobState, end: PodEnd) -> Failure | None:
-    if end.reason != "OOMKilled":
-        return None
+        return Failure(kind.unexplained[0], f"the Job failed: {said}", retryable=True)
+    end = failed[-1]
+    report, timed_out = kind.reported(end), _timed_out(job, end)
+    if lacks_program(end.reason, end.message):
+        return Failure(Reason.IMAGE_NOT_USABLE, lacking("spec.build.image"), retryable=False)
+    if report and kind is _INSPECT:
+        return report  # a build's is of a step, which may have been killed
+    if timed_out and end.reason != "OOMKilled" and not end.began:
+        return Failure(Reason.VOLUME_UNAVAILABLE, _NEVER_BEGAN, retryable=True)
+    disrupted = end.disrupted or end.pod_reason in _EVICTIONS
+    found = kind.out_of_memory if end.reason == "OOMKilled" else None
+    found = found or (kind.timed_out if timed_out else None)
+    found = found or (kind.evicted if disrupted else None)
+    if report and not found:
+        return report
+    reason, text = found or kind.unexplained
     return Failure(
-        Reason.BUILD_OUT_OF_MEMORY,
-        f"{_step(end)} was killed: it needed more memory than spec.build.resources.limits.memory "
-        f"allows (exit code {_code(end)}); raise the limit{_tail(end)}",
+        reason,
+        text.format(
+            step=_step(end),
+            code=_code(end),
+            why=end.pod_reason or "disruption of its node",
+            said=_said(end),
+            tail=_tail(end),
+        ),
         retryable=True,
-        result=parse(BuildResult, end.message),
+        result=parse(BuildResult, end.message) if found else None,
+        disrupted=found is kind.evicted,
     )
 
 
@@ -101,118 +119,53 @@ def _timed_out(job: JobState, end: PodEnd) -> bool:
     return end.exit_code == ExitCode.TIMED_OUT or "DeadlineExceeded" in {end.pod_reason, job.reason}
 
 
-def _build_timed_out(job: JobState, end: PodEnd) -> Failure | None:
-    if not _timed_out(job, end):
-        return None
-    if not end.began:
-        return Failure(Reason.VOLUME_UNAVAILABLE, _NEVER_BEGAN, retryable=True)
-    return Failure(
-        Reason.BUILD_TIMED_OUT,
-        f"{_step(end)} ran longer than spec.build.timeout (exit code {_code(end)}); "
-        f"raise the timeout{_tail(end)}",
-        retryable=True,
-        result=parse(BuildResult, end.message),
-    )
-
-
-def _is_disrupted(end: PodEnd) -> bool:
-    return end.disrupted or end.pod_reason in _EVICTIONS
-
-
-def _build_evicted(_job: JobState, end: PodEnd) -> Failure | None:
-    if not _is_disrupted(end):
-        return None
-    return Failure(
-        Reason.BUILD_EVICTED,
-        f"{_step(end)} lost its pod ({end.pod_reason or 'disruption of its node'}, exit code "
-        f"{_code(end)}{_said(end)}); finished steps are kept{_tail(end)}",
-        retryable=True,
-        result=parse(BuildResult, end.message),
-        disrupted=True,
-    )
-
-
-def _build_reported(_job: JobState, end: PodEnd) -> Failure | None:
-    result = parse(BuildResult, end.message)
-    failure = result.failure if result else None
+def _build_reported(end: PodEnd) -> Failure | None:
+    failure = _reported(end)
     if failure is None:
         return None
     return Failure(
         failure.reason,
         f"step {failure.step} ended with exit code {_code(end)}: {failure.message}{_tail(end)}",
         retryable=failure.retryable,
-        result=result,
+        result=parse(BuildResult, end.message),
     )
 
 
-def _build_unexplained(_job: JobState, end: PodEnd) -> Failure | None:
-    return Failure(
-        Reason.BUILD_FAILED,
-        f"{_step(end)} ended with exit code {_code(end)} and no report{_tail(end)}",
-        retryable=True,
-    )
-
-
-def _inspect_reported(_job: JobState, end: PodEnd) -> Failure | None:
+def _inspect_reported(end: PodEnd) -> Failure | None:
     result = read_inspect_result(end.message)
     if result is None or result.error is None:
         return None
     return Failure(result.error.reason, result.error.message, retryable=True)
 
 
-def _inspect_out_of_memory(_job: JobState, end: PodEnd) -> Failure | None:
-    if end.reason != "OOMKilled":
-        return None
-    return Failure(
-        Reason.INSPECT_FAILED,
-        f"the inspection was killed: it needed more memory than its limit{_tail(end)}",
-        retryable=True,
-    )
-
-
-def _inspect_timed_out(job: JobState, end: PodEnd) -> Failure | None:
-    if not _timed_out(job, end):
-        return None
-    if not end.began:
-        return Failure(Reason.VOLUME_UNAVAILABLE, _NEVER_BEGAN, retryable=True)
-    return Failure(
-        Reason.INSPECT_FAILED,
-        f"the inspection timed out: check that the source is reachable{_tail(end)}",
-        retryable=True,
-    )
-
-
-def _inspect_evicted(_job: JobState, end: PodEnd) -> Failure | None:
-    if not _is_disrupted(end):
-        return None
-    why = end.pod_reason or "disruption of its node"
-    text = f"the inspection lost its pod ({why}{_said(end)})"
-    return Failure(Reason.INSPECT_FAILED, text, retryable=True, disrupted=True)
-
-
-def _inspect_unexplained(_job: JobState, end: PodEnd) -> Failure | None:
-    return Failure(
-        Reason.INSPECT_FAILED,
-        f"the inspection ended with exit code {_code(end)} and no report{_tail(end)}",
-        retryable=True,
-    )
-
-
-_BUILD_CHECKERS: tuple[Checker, ...] = (
-    _without_program,
-    _build_out_of_memory,
-    _build_timed_out,
-    _build_evicted,
+_BUILD = _Job(
     _build_reported,
-    _build_unexplained,
+    (
+        Reason.BUILD_OUT_OF_MEMORY,
+        (
+            "{step} was killed: it needed more memory than spec.build.resources.limits.memory "
+            "allows (exit code {code}); raise the limit{tail}"
+        ),
+    ),
+    (
+        Reason.BUILD_TIMED_OUT,
+        "{step} ran longer than spec.build.timeout (exit code {code}); raise the timeout{tail}",
+    ),
+    (
+        Reason.BUILD_EVICTED,
+        "{step} lost its pod ({why}, exit code {code}{said}); finished steps are kept{tail}",
+    ),
+    (Reason.BUILD_FAILED, "{step} ended with exit code {code} and no report{tail}"),
 )
-_INSPECT_CHECKERS: tuple[Checker, ...] = (
-    _without_program,
+_INSPECT = _Job(
     _inspect_reported,
-    _inspect_out_of_memory,
-    _inspect_timed_out,
-    _inspect_evicted,
-    _inspect_unexplained,
+    (
+        Reason.INSPECT_FAILED,
+        "the inspection was killed: it needed more memory than its limit{tail}",
+    ),
+    (Reason.INSPECT_FAILED, "the inspection timed out: check that the source is reachable{tail}"),
+    (Reason.INSPECT_FAILED, "the inspection lost its pod ({why}{said})"),
+    (Reason.INSPECT_FAILED, "the inspection ended with exit code {code} and no report{tail}"),
 )
 
 

@@ -1,9 +1,10 @@
-"""PURE: the steps that bring a checkpoint and its adapters, which every backend begins with."""
+"""PURE: the steps that bring a checkpoint and its adapters, and compare it, for every backend."""
 
 from collections.abc import Iterator
 
 from mm_api.documents.build_plan import BuildPlan
 from mm_api.documents.build_result import BuildReason
+from mm_api.families import FAMILIES
 from mm_runtime.engine_build.step import Step, module_step
 from mm_runtime.errors import PermanentError
 
@@ -39,6 +40,21 @@ def checkpoint_steps(plan: BuildPlan, *folders: str, unpickles: bool = True) -> 
             "turn pickled weights into safetensors",
             inputs=("pickles",),
             outputs=folders[:1],
+        )
+
+
+def weights_steps(plan: BuildPlan, folder: str) -> Iterator[Step]:
+    """Yield what compares all weights with their class, before an engine is made.
+
+    Nothing where transformers has no class of just these parts, or of weights that are quantized.
+    """
+    family = FAMILIES[plan.engine.family]
+    if family.sees == (plan.facts.vision is not None) and plan.facts.quantization is None:
+        yield module_step(
+            plan,
+            "verify-weights",
+            "compare the names and shapes of all weights with the checkpoint's class",
+            inputs=(folder,),
         )
 
 

@@ -7,7 +7,11 @@ from mm_api.documents.build_result import BuildReason
 from mm_api.documents.engine_manifest import ADAPTERS_FOLDER, CHECKPOINT_FOLDER
 from mm_api.documents.quantization import HF_QUANT_CONFIG
 from mm_api.trtllm_layout import STAGED_RESULT, STAGED_SOURCE
-from mm_runtime.engine_build.checkpoint_steps import checkpoint_steps, fetch_adapters_step
+from mm_runtime.engine_build.checkpoint_steps import (
+    checkpoint_steps,
+    fetch_adapters_step,
+    weights_steps,
+)
 from mm_runtime.engine_build.evaluation_steps import evaluation_steps
 from mm_runtime.engine_build.step import Expected, Step, command_step, module_step
 from mm_runtime.engine_build.tokenizer_steps import tokenizer_steps
@@ -25,14 +29,8 @@ def staging_steps(plan: BuildPlan) -> Iterator[Step]:
     quantization = plan.quantization
     source = STAGED_SOURCE if quantization else FOLDER
     yield from checkpoint_steps(plan, source)
-    yield module_step(
-        plan,
-        "verify-checkpoint",
-        "compare every tensor's header with its index and with the plan's facts",
-        inputs=(source,),
-        outputs=("checkpoint.json",),
-        permanent_reason=BuildReason.VERIFICATION_FAILED,
-    )
+    if plan.engine.evaluation != "Off":
+        yield from weights_steps(plan, source)
     if plan.lora:
         yield fetch_adapters_step(plan, f"engine/{ADAPTERS_FOLDER}")
     yield from tokenizer_steps(plan, source)

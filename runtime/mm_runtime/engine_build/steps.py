@@ -4,8 +4,11 @@ from collections.abc import Iterator
 
 from mm_api.documents.build_plan import BuildPlan
 from mm_api.documents.build_result import BuildReason
-from mm_api.families import FAMILIES
-from mm_runtime.engine_build.checkpoint_steps import checkpoint_steps, fetch_adapters_step
+from mm_runtime.engine_build.checkpoint_steps import (
+    checkpoint_steps,
+    fetch_adapters_step,
+    weights_steps,
+)
 from mm_runtime.engine_build.evaluation_steps import evaluation_steps
 from mm_runtime.engine_build.staging_steps import staging_steps
 from mm_runtime.engine_build.step import Step, module_step
@@ -30,14 +33,9 @@ def _own_steps(plan: BuildPlan) -> Iterator[Step]:
     if plan.lora:
         yield fetch_adapters_step(plan, "engine/adapters")
     yield from tokenizer_steps(plan, "engine/processor")
-    if vision is None and _has_class(plan):
-        yield module_step(
-            plan,
-            "verify-weights",
-            "compare the names and shapes of all weights with the checkpoint's class",
-            inputs=("engine/llm",),
-        )
-    if vision is not None:
+    if vision is None:
+        yield from weights_steps(plan, "engine/llm")
+    else:
         yield module_step(
             plan,
             "export-vision",
@@ -62,8 +60,3 @@ def _own_steps(plan: BuildPlan) -> Iterator[Step]:
             outputs=("engine/vision",),
         )
     yield from evaluation_steps(plan, "engine/llm")
-
-
-def _has_class(plan: BuildPlan) -> bool:
-    """Return whether the family's class has just the parts of the checkpoint."""
-    return FAMILIES[plan.engine.family].sees == (plan.facts.vision is not None)

@@ -18,7 +18,11 @@ from mm_api.trtllm_layout import (
     engine_folder,
     engine_limits,
 )
-from mm_runtime.engine_build.checkpoint_steps import checkpoint_steps, fetch_adapters_step
+from mm_runtime.engine_build.checkpoint_steps import (
+    checkpoint_steps,
+    fetch_adapters_step,
+    weights_steps,
+)
 from mm_runtime.engine_build.evaluation_steps import evaluation_steps
 from mm_runtime.engine_build.step import Expected, Step, command_step, module_step
 from mm_runtime.engine_build.tokenizer_steps import tokenizer_steps
@@ -67,6 +71,9 @@ def trtllm_steps(plan: BuildPlan) -> Iterator[Step]:
     )
     yield from checkpoint_steps(plan, checkpoint, unpickles=not recipe.reads_pickles)
     yield from tokenizer_steps(plan, checkpoint)  # before any engine: those take an hour
+    keeps_pickles = plan.facts.weight_format == "pickle" and recipe.reads_pickles
+    if plan.engine.evaluation != "Off" and not keeps_pickles:
+        yield from weights_steps(plan, checkpoint)
     if recipe.model_name is not None:
         yield module_step(
             plan,

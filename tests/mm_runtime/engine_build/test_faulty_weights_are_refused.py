@@ -81,9 +81,8 @@ def read(checkpoint: Path) -> None:
     plan = plan_of(inspect(checkpoint, InspectOptions()))
     refuse_not_finite(checkpoint.rglob("*.safetensors"))
     compare_with_class(plan, checkpoint)
-    # Of families whose class has the tower, loading it looks at the same weights once more.
-    beside = FAMILIES[plan.facts.family].decoder in {"Folder", "Complete"}
-    if beside and plan.facts.family in WITH_TOWERS:
+    # Of a family whose class has no tower, loading that looks at the same weights once more.
+    if FAMILIES[plan.facts.family].decoder == "Complete" and plan.facts.family in WITH_TOWERS:
         load_tower(checkpoint, plan.facts, trust_remote_code=False)
 
 

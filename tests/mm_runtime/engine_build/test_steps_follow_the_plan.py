@@ -42,11 +42,13 @@ def served_by(backend: str, plan: BuildPlan = PLAN) -> BuildPlan:
             without_vision(PLAN), ("fetch", "verify-weights", "evaluation"), id="text-only"
         ),
         pytest.param(
-            served_by("PyTorch"), ("fetch", "verify-checkpoint", "evaluation"), id="staged"
+            served_by("PyTorch"),
+            ("fetch", "verify-weights", "evaluation"),
+            id="staged",
         ),
         pytest.param(
             served_by("PyTorch", PICKLED),
-            ("fetch", "unpickle", "verify-checkpoint", "evaluation"),
+            ("fetch", "unpickle", "verify-weights", "evaluation"),
             id="pickles",
         ),
     ],
@@ -149,6 +151,18 @@ def test_pickles_need_consent() -> None:
     plan = _trtllm(_commands()).model_copy(update={"facts": PICKLED.facts, "allow_pickle": False})
     with pytest.raises(PermanentError, match=r"set spec\.model\.allowPickle"):
         steps(plan)
+
+
+def test_weights_are_compared_before_engines_are_made() -> None:
+    """As on the other backends; not where no evaluation is wanted."""
+    plan = _trtllm(_commands())
+    off = plan.engine.model_copy(update={"evaluation": "Off"})
+    names = [
+        [step.name for step in steps(one)]
+        for one in (plan, plan.model_copy(update={"engine": off}))
+    ]
+    assert names[0][:4] == ["check-tools", "fetch", "verify-weights", "convert"]
+    assert names[1][:3] == ["check-tools", "fetch", "convert"]
 
 
 def test_each_stage_of_a_pipeline_has_its_files() -> None:

@@ -11,6 +11,7 @@ from mm_api.evaluation import PROCESS_BYTES
 from mm_api.families import FAMILIES
 from mm_runtime.engine_build.commands.step import StepContext, run_step
 from mm_runtime.engine_build.memory_limit import memory_limit
+from mm_runtime.errors import WeightsUnusableError
 
 log = logging.getLogger(__name__)
 
@@ -24,13 +25,21 @@ def verify_weights(context: StepContext) -> None:
     limit = memory_limit()
     if limit is not None and limit < PROCESS_BYTES:
         log.warning(
-            "the weights are compared with their class when pods start: it takes %d MiB, and this"
-            " container may have %d; raise spec.build.resources.limits.memory",
+            "the weights are not compared with their class (pods of backend Reference do it when"
+            " they start): it takes %d MiB, and this container may have %d; raise"
+            " spec.build.resources.limits.memory",
             PROCESS_BYTES >> 20,
             limit >> 20,
         )
         return
-    compare_with_class(context.plan, context.paths.llm)
+    try:
+        compare_with_class(context.plan, context.paths.weights)
+    except WeightsUnusableError:
+        raise
+    except Exception as error:
+        if context.paths.weights == context.paths.llm:
+            raise  # pods load the same class
+        log.warning("transformers of this image has no class to compare the weights: %s", error)
 
 
 def compare_with_class(plan: BuildPlan, folder: Path) -> None:
@@ -44,9 +53,13 @@ def compare_with_class(plan: BuildPlan, folder: Path) -> None:
         WeightsUnusableError: as `load_weights`.
     """
     # Torch alone is more than a container may have that had only to copy files.
+    from mm_runtime.engine_build.commands.towers import vila  # noqa: PLC0415
     from mm_runtime.reference_engine.language_model import load_nowhere  # noqa: PLC0415
 
-    load_nowhere(FAMILIES[plan.facts.family], folder)
+    family = FAMILIES[plan.facts.family]
+    load_nowhere(family, folder)
+    if family.in_parts:
+        vila.read_parts(folder, plan.facts, device_map="meta")
     log.info("the weights are those of the checkpoint's class")
 
 

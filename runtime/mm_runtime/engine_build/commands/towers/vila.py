@@ -93,7 +93,9 @@ def load(llm: Path, facts: ModelFacts, trust_remote_code: bool) -> Tower:  # noq
     return of_parts(llm, facts)
 
 
-def read_parts(llm: Path, facts: ModelFacts) -> tuple[Any, int, dict[str, torch.Tensor]]:
+def read_parts(
+    llm: Path, facts: ModelFacts, **given: Any
+) -> tuple[Any, int, dict[str, torch.Tensor]]:
     """Return the tower of `vision_tower/`, the layer it ends at, and `mm_projector/`'s weights.
 
     Raises:
@@ -104,6 +106,7 @@ def read_parts(llm: Path, facts: ModelFacts) -> tuple[Any, int, dict[str, torch.
         llm / TOWER,
         dtype=torch.float32,
         attn_implementation="eager",
+        **given,
     )
     tower.requires_grad_(requires_grad=False)
     stored = load_file(llm / PROJECTOR / "model.safetensors")
