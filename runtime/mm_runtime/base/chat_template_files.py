@@ -4,6 +4,7 @@ Reads files and renders nothing.
 """
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,11 @@ from mm_runtime.base.layouts import layout_in
 
 _JINJA_FILE = "chat_template.jinja"
 
-_JSON_FILES = ("processor_config.json", "chat_template.json")
+NAMED_FOLDER = "additional_chat_templates"
+"""Of a checkpoint: `NAME.jinja` for each further template. `chat_template.jinja` is the default."""
+
+LEGACY_FILE = "chat_template.json"
+_JSON_FILES = ("processor_config.json", LEGACY_FILE)
 """They win over the file of its own, the tokenizer's comes last: the order of
 `ProcessorMixin.get_processor_dict` of transformers 5."""
 
@@ -59,20 +64,18 @@ def locate_chat_template(
         with_tools: of a tokenizer's several templates the one for tools, where there is one.
     """
     for name in _JSON_FILES:
-        if (found := _template(processor / name)) is not None:
-            return FoundTemplate(found, name)
-    file = processor / _JINJA_FILE
-    if file.is_file():
-        return FoundTemplate(file.read_text(encoding="utf-8"), _JINJA_FILE)
+        if (found := _in_json(processor / name, _DEFAULT)) is not None:
+            return found
+    if files := named_files(processor) | _jinja_file(processor):
+        return _first(files, _DEFAULT)
     if (other := layout_in(processor)) is not None:
         layout, config = other
         return FoundTemplate(layout.chat(config), "config.json")
     names = _FOR_TOOLS if with_tools else (_DEFAULT,)
-    found = _template((tokenizer or processor) / _TOKENIZER_FILE, *names)
-    return None if found is None else FoundTemplate(found, _TOKENIZER_FILE)
+    return _in_json((tokenizer or processor) / _TOKENIZER_FILE, *names)
 
 
-def find_tools_template(processor: Path, tokenizer: Path | None = None) -> str | None:
+def locate_tools_template(processor: Path, tokenizer: Path | None = None) -> FoundTemplate | None:
     """Return the template that a checkpoint's tokenizer takes for tools, None where it has none.
 
     `PreTrainedTokenizerBase.get_chat_template` of transformers: a processor's files do not count.
@@ -81,10 +84,25 @@ def find_tools_template(processor: Path, tokenizer: Path | None = None) -> str |
         processor: folder of the checkpoint's small files.
         tokenizer: folder of its tokenizer's files, if elsewhere.
     """
-    file = processor / _JINJA_FILE
-    if file.is_file():
-        return file.read_text(encoding="utf-8")
-    return _template((tokenizer or processor) / _TOKENIZER_FILE, *_FOR_TOOLS)
+    if files := _jinja_file(processor) | named_files(processor):
+        return _first(files, *_FOR_TOOLS)
+    return _in_json((tokenizer or processor) / _TOKENIZER_FILE, *_FOR_TOOLS)
+
+
+def named_files(folder: Path) -> dict[str, Path]:
+    """Return name -> file of the templates that a checkpoint has in a folder of their own."""
+    return {path.stem: path for path in sorted((folder / NAMED_FOLDER).glob("*.jinja"))}
+
+
+def _jinja_file(folder: Path) -> dict[str, Path]:
+    file = folder / _JINJA_FILE
+    return {_DEFAULT: file} if file.is_file() else {}
+
+
+def _first(files: Mapping[str, Path], *names: str) -> FoundTemplate | None:
+    """Return the first of some names; where others alone are there, transformers has none."""
+    file = next((files[one] for one in names if one in files), None)
+    return None if file is None else FoundTemplate(file.read_text(encoding="utf-8"), file.name)
 
 
 def special_tokens(folder: Path) -> dict[str, str]:
@@ -104,13 +122,13 @@ def special_tokens(folder: Path) -> dict[str, str]:
     return {name: text for name, text in texts.items() if isinstance(text, str)}
 
 
-def _template(file: Path, *names: str) -> str | None:
+def _in_json(file: Path, *names: str) -> FoundTemplate | None:
     """Return the template of a file; of several the first of some names that is there."""
     value = read_object(file).get("chat_template")
     if isinstance(value, list):
         named = {one.get("name"): one.get("template") for one in value if isinstance(one, dict)}
-        value = next((named[one] for one in names or (_DEFAULT,) if one in named), None)
-    return value if isinstance(value, str) else None
+        value = next((named[one] for one in names if one in named), None)
+    return FoundTemplate(value, file.name) if isinstance(value, str) else None
 
 
 def read_object(file: Path) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from mm_api.documents.engine_manifest import (
 from mm_api.documents.evaluation import EVALUATION_NAME
 from mm_api.families import FAMILIES
 from mm_api.trtllm_layout import GUIDED_FOLDER, STAGED_SOURCE
+from mm_runtime.base.chat_template_files import NAMED_FOLDER
 
 PROCESSOR_PREFIXES = (
     "tokenizer",
@@ -183,11 +184,6 @@ class BuildPaths:
         return self.work / "engines.json"
 
     @property
-    def checkpoint_report(self) -> Path:
-        """What verify-checkpoint found."""
-        return self.work / "checkpoint.json"
-
-    @property
     def quantized_report(self) -> Path:
         """What verify-quantized measured."""
         return self.work / "quantized.json"
@@ -254,5 +250,5 @@ class BuildPaths:
         if self.checkpoint or self.staged:
             return self.weights / name
         # VILA keeps its tokenizer in `llm/` and its image processor in `vision_tower/`.
-        belongs = Path(name).name.startswith(PROCESSOR_PREFIXES)
+        belongs = name.startswith(NAMED_FOLDER) or Path(name).name.startswith(PROCESSOR_PREFIXES)
         return (self.processor if belongs else self.weights) / name

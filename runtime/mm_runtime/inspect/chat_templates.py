@@ -22,8 +22,12 @@ from mm_runtime.base.chat_template import (
     medium_of,
 )
 from mm_runtime.base.chat_template_files import (
+    LEGACY_FILE,
+    NAMED_FOLDER,
     FoundTemplate,
     locate_chat_template,
+    locate_tools_template,
+    named_files,
     special_tokens,
 )
 from mm_runtime.base.placeholders import own_style
@@ -69,42 +73,46 @@ def check_chat_template(source: Path, family: Family, dimensions: Dimensions) ->
     tower = dimensions.vision if style.reads_images else dimensions.audio
     if family.image_layout is ImageLayout.OWN:
         style = own_style(style, source / "config.json", source, tokenizer)
-    found = [_located(source, tokenizer, with_tools=one) for one in (False, True)]
+    if named_files(source) and (source / LEGACY_FILE).is_file():
+        raise _invalid(
+            f"{LEGACY_FILE} stands beside {NAMED_FOLDER}/, and transformers takes only one of them:"
+            " write the template of the former to chat_template.jinja, and remove it"
+        )
+    found = [locate_chat_template(source, tokenizer, with_tools=one) for one in (False, True)]
     if found[0] is None and not style.chat:
         raise InspectRefusedError(
             InspectReason.CONFIG_MISSING,
             f"{source} holds no chat template: neither chat_template.jinja nor chat_template.json,"
-            " nor the key chat_template in processor_config.json or tokenizer_config.json. Without"
-            " it no chat can be written. Copy the file that was published with the weights, or"
-            " that of the model that was fine-tuned.",
+            " nor the key chat_template in processor_config.json or, where there is no"
+            f" {NAMED_FOLDER}/, in tokenizer_config.json. Without it no chat can be written. Copy"
+            " the file that was published with the weights, or that of the model that was"
+            " fine-tuned.",
         )
     special = special_tokens(tokenizer)
     for template in dict.fromkeys(one for one in found if one is not None):
         _check(template, special, style, media=tower is not None)
+    if (for_tools := locate_tools_template(source, tokenizer)) is not None:
+        _compiled(for_tools, special, style)  # a language model's own, that knows no images
 
 
-def _located(source: Path, tokenizer: Path, *, with_tools: bool) -> FoundTemplate | None:
-    try:
-        return locate_chat_template(source, tokenizer, with_tools=with_tools)
-    except UnicodeDecodeError as error:
-        raise _invalid(
-            f"chat_template.jinja is not text: byte {error.start} is not UTF-8. Copy the file"
-            " again."
-        ) from error
-
-
-def _check(
-    found: FoundTemplate, special: Mapping[str, str], style: PromptStyle, *, media: bool
-) -> None:
+def _compiled(
+    found: FoundTemplate, special: Mapping[str, str], style: PromptStyle
+) -> PromptTemplate:
     if len(found.source) > _MOST_CHARACTERS:
         raise _invalid(
             f"{found.file}: the chat template has {len(found.source)} characters; expected at most"
             f" {_MOST_CHARACTERS}. Copy the file that was published with the weights."
         )
     try:
-        template = PromptTemplate(found.source, special, style)
+        return PromptTemplate(found.source, special, style)
     except (TemplateSyntaxError, RecursionError) as error:
         raise _failed(found, error, "when it is compiled") from error
+
+
+def _check(
+    found: FoundTemplate, special: Mapping[str, str], style: PromptStyle, *, media: bool
+) -> None:
+    template = _compiled(found, special, style)
     medium, mark = medium_of(style)
     for one in _conversations((medium, mark) if media else None):
         try:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from mm_api.documents.model_facts import InspectReason
+from mm_runtime.base.chat_template_files import named_files
 from mm_runtime.inspect.small_files import read_optional, read_text
 from mm_runtime.sources.identity import PARTS
 
@@ -36,6 +37,8 @@ def check_files(source: Path) -> None:
             read_optional(path)
         for path in _there(folder, _TEXTS):
             read_text(path, InspectReason.CONFIG_INVALID)
+    for path in named_files(source).values():
+        read_text(path, InspectReason.CONFIG_INVALID)
 
 
 def _there(folder: Path, names: tuple[str, ...]) -> Iterator[Path]:

@@ -25,6 +25,7 @@ from typing import Any
 
 from mm_api.checkpoint.weight_files import without_copies
 from mm_api.families import FAMILIES
+from mm_runtime.base.chat_template_files import NAMED_FOLDER
 from mm_runtime.base.containment import check_contained, open_contained
 
 VERSION = b"multimodal-source-1\n"
@@ -66,7 +67,7 @@ def source_files(source: Path) -> dict[str, Path]:
         SourceEscapesError: a link leads out of the claim; the message names it.
     """
     check_contained(source)
-    parts = (source / part for part in (*PARTS, *ADAPTERS))
+    parts = (source / part for part in (*PARTS, *ADAPTERS, NAMED_FOLDER))
     folders = [source, *(part for part in parts if part.is_dir())]
     found = (path for folder in folders for path in sorted(folder.iterdir()))
     files = {path.relative_to(source).as_posix(): path for path in found if path.is_file()}
@@ -114,6 +115,8 @@ def _is_source_file(name: str) -> bool:
     path = PurePosixPath(name)
     if len(path.parts) == 2 and path.parts[0] in ADAPTERS:  # noqa: PLR2004 (folder and file)
         return path.name in ADAPTER_FILES
+    if path.parent.as_posix() == NAMED_FOLDER:
+        return path.suffix == ".jinja"
     placed = len(path.parts) == 1 or (len(path.parts) == 2 and path.parts[0] in PARTS)  # noqa: PLR2004
     return placed and path.suffix in SUFFIXES and not path.name.startswith(".")
 

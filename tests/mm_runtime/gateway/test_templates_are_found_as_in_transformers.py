@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from collections.abc import Callable
 from itertools import combinations
 from pathlib import Path
 
@@ -11,8 +12,9 @@ from transformers import AutoProcessor, AutoTokenizer
 from mm_api.families.llava import PROMPT
 from mm_runtime.base.chat_template import Turn
 from mm_runtime.base.chat_template_files import (
+    NAMED_FOLDER,
     find_chat_template,
-    find_tools_template,
+    locate_tools_template,
     special_tokens,
 )
 from mm_runtime.gateway.prompts.templates import load_template
@@ -56,7 +58,10 @@ def _bare(folder: Path) -> Path:
     ids=" and ".join,
 )
 def test_the_same_template_as_in_transformers(tmp_path: Path, places: tuple[str, ...]) -> None:
-    """The gateway, Triton's preprocessing and transformers agree."""
+    """The gateway, Triton's preprocessing and transformers agree.
+
+    That for tools, by which trtllm-serve writes them, is the tokenizer's.
+    """
     folder = _bare(tmp_path / "checkpoint")
     for place in places:
         _put(folder, place)
@@ -65,21 +70,39 @@ def test_the_same_template_as_in_transformers(tmp_path: Path, places: tuple[str,
     assert find_chat_template(folder) == expected
     assert load_template(folder, PROMPT).render([Turn("user", ("Hello",))]) == expected
     assert PromptWriter.from_folder(folder, None, PROMPT).write("Hello", 0) == expected
+    assert _for_tools(folder) == _taken(lambda: theirs.tokenizer.get_chat_template(None, [{}]))
 
 
-@pytest.mark.parametrize(
-    "places",
-    [one for size in (1, 2, 4) for one in combinations(PLACES, size)],
-    ids=" and ".join,
-)
-def test_the_template_for_tools_is_the_tokenizers(tmp_path: Path, places: tuple[str, ...]) -> None:
-    """As trtllm-serve takes it for them; a processor's files alone are none."""
+@pytest.mark.filterwarnings("ignore:unclosed file", "ignore:Exception ignored in")  # theirs
+@pytest.mark.parametrize("beside", [(), PLACES[:1], PLACES[2:3], PLACES[3:]], ids=" and ".join)
+@pytest.mark.parametrize("names", [("tool_use",), ("default",), ("rag", "default", "tool_use")])
+def test_templates_in_a_folder_of_their_own(
+    tmp_path: Path, names: tuple[str, ...], beside: tuple[str, ...]
+) -> None:
+    """Those of transformers' processor and tokenizer, without tools and with them."""
     folder = _bare(tmp_path / "checkpoint")
-    for place in places:
+    for place in beside:
         _put(folder, place)
-    theirs = AutoTokenizer.from_pretrained(folder)
-    expected = theirs.get_chat_template(None, tools=[{}]) if theirs.chat_template else None
-    assert find_tools_template(folder) == expected
+    (folder / NAMED_FOLDER).mkdir()
+    for name in names:
+        (folder / NAMED_FOLDER / f"{name}.jinja").write_text(f"folder's {name}")
+    theirs = AutoProcessor.from_pretrained(folder)
+    expected = _taken(lambda: theirs._resolve_chat_template(None))
+    assert {find_chat_template(folder, with_tools=one) for one in (False, True)} == {expected}
+    assert _for_tools(folder) == _taken(lambda: theirs.tokenizer.get_chat_template(None, [{}]))
+
+
+def _taken(get: Callable[[], str]) -> str | None:
+    """Return a template; None where transformers refuses to choose one."""
+    try:
+        return get()
+    except ValueError:
+        return None
+
+
+def _for_tools(folder: Path) -> str | None:
+    found = locate_tools_template(folder)
+    return None if found is None else found.source
 
 
 def test_the_template_for_tools_of_several(tmp_path: Path) -> None:
@@ -87,9 +110,9 @@ def test_the_template_for_tools_of_several(tmp_path: Path) -> None:
     file = tmp_path / "tokenizer_config.json"
     named = [{"name": "default", "template": "B"}, {"name": "tool_use", "template": "A"}]
     file.write_text(json.dumps({"chat_template": named}))
-    assert (find_tools_template(tmp_path), find_chat_template(tmp_path)) == ("A", "B")
+    assert (_for_tools(tmp_path), find_chat_template(tmp_path)) == ("A", "B")
     file.write_text(json.dumps({"chat_template": named[:1]}))
-    assert find_tools_template(tmp_path) == "B"
+    assert _for_tools(tmp_path) == "B"
 
 
 @pytest.mark.parametrize("place", [None, *PLACES[:-1]])
@@ -143,13 +166,6 @@ def test_special_tokens_are_those_of_transformers(
         (tmp_path / "special_tokens_map.json").write_text(json.dumps(map_file))
 
     assert AutoTokenizer.from_pretrained(tmp_path).special_tokens_map == special_tokens(tmp_path)
-
-
-def test_the_default_of_several_named_templates(tmp_path: Path) -> None:
-    """As transformers takes it when none is requested."""
-    named = [{"name": "tools", "template": "A"}, {"name": "default", "template": "B"}]
-    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"chat_template": named}))
-    assert find_chat_template(tmp_path) == "B"
 
 
 @pytest.mark.parametrize("content", ["[]", '{"chat_template": 3}', '{"chat_template": [7]}'])

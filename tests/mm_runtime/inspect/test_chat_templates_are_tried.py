@@ -127,10 +127,3 @@ def test_each_of_a_tokenizers_templates_is_tried(checkpoint: Path, name: str) ->
     file.write_text(json.dumps(json.loads(file.read_text()) | {"chat_template": listed}))
 
     assert _refusal(checkpoint).message.startswith("tokenizer_config.json: line 1 of the chat")
-
-
-def test_a_template_that_is_no_text_is_refused(checkpoint: Path) -> None:
-    """It is a file of another kind under this name."""
-    (checkpoint / "chat_template.jinja").write_bytes(b"\xff\xfe\x00")
-
-    assert "chat_template.jinja is not text: byte 0 is not UTF-8" in _refusal(checkpoint).message

@@ -14,7 +14,7 @@ from mm_runtime.base.chat_template import (
 )
 from mm_runtime.base.chat_template_files import (
     find_chat_template,
-    find_tools_template,
+    locate_tools_template,
     special_tokens,
 )
 from mm_runtime.gateway.api.tool_dialects import PROBE as TOOL
@@ -113,7 +113,7 @@ def load_tools_template(
         style: of the family.
         tokenizer: where those of its tokenizer lie, if elsewhere.
     """
-    source = find_tools_template(processor, tokenizer)
-    if source is None:
+    found = locate_tools_template(processor, tokenizer)
+    if found is None:
         return None
-    return ChatTemplate(source, special_tokens(tokenizer or processor), style)
+    return ChatTemplate(found.source, special_tokens(tokenizer or processor), style)
