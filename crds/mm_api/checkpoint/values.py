@@ -43,6 +43,33 @@ def section(config: JsonObject, key: str) -> JsonObject | None:
     raise invalid(f"{key} is {a(type(value).__name__)}; expected an object")
 
 
+_FINITE = frozenset({"image_mean", "image_std", "norm_eps", "rescale_factor", "rms_norm_eps"})
+_FINITE |= {"layer_norm_eps", "layer_norm_epsilon", "rope_theta"}
+_COLOURS = 3
+
+
+def check_numbers(file: str, stated: JsonObject, place: str = "") -> None:
+    """Refuse numbers of a file that would make every answer NaN, or images of other colours.
+
+    Raises:
+        CheckpointError: one is no finite number, or not above zero where it divides.
+    """
+    for key, value in stated.items():
+        if isinstance(value, dict):
+            check_numbers(file, value, f"{place}{key}.")
+        if key not in _FINITE or value is None:
+            continue
+        several = key.startswith("image_")
+        found = value if several and isinstance(value, list) else [value] * _COLOURS
+        least = -LARGEST if key == "image_mean" else 0
+        if len(found) != _COLOURS or not all(
+            type(one) in {int, float} and least < one < LARGEST for one in found
+        ):
+            expected = "three numbers" if several else "a number"
+            above = "" if least else " above 0"
+            raise invalid(f"{file} {place}{key} is {value!r}; expected {expected}{above}")
+
+
 def stated_dtype(config: JsonObject) -> str | None:
     """Return the type of the weights that a configuration states, None where it does not.
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from mm_api.checkpoint import CheckpointError, Dimensions
 from mm_api.checkpoint.parts import JOINED, PROCESSOR, processor_of, with_parts
 from mm_api.checkpoint.quantized import check_method, stored_quantization
-from mm_api.checkpoint.values import stated_dtype
+from mm_api.checkpoint.values import check_numbers, stated_dtype
 from mm_api.documents.model_facts import (
     InspectReason,
     ModelFacts,
@@ -40,6 +40,8 @@ from mm_runtime.inspect.small_files import (
 from mm_runtime.inspect.tokenizer_files import tokenizer_source
 from mm_runtime.inspect.tokenizers_fit import check_tokenizer
 from mm_runtime.sources.identity import PARTS, source_digest, source_files
+
+ADAPTER = "adapter_config.json"
 
 FAIRSEQ_CONFIG = "args.json"
 """FairSeq keeps its configuration inside model.pt; this is that namespace, saved as JSON."""
@@ -118,6 +120,13 @@ def describe(source: Path, options: InspectOptions) -> Description:
         InspectRefusedError: a file is missing or wrong.
         CheckpointError: what the files say cannot be served.
     """
+    if (source / ADAPTER).is_file():
+        raise InspectRefusedError(
+            InspectReason.WEIGHTS_INVALID,
+            f"{source} holds {ADAPTER}: it is a LoRA adapter, or has one beside its weights, which"
+            " transformers would add to them. Name the base model as spec.model.source and the"
+            " adapter in spec.engine.lora, or merge the two and remove the file.",
+        )
     config = with_parts(_config(source), lambda name: read_optional(source / name))
     family = resolve(config, options.family)
     check_method(config, exported=(source / HF_QUANT_CONFIG).is_file())
@@ -132,6 +141,8 @@ def describe(source: Path, options: InspectOptions) -> Description:
         )
     check_files(source)
     preprocessor = processor_of(lambda name: read_optional(source / name))
+    check_numbers("config.json", config)
+    check_numbers(PROCESSOR, preprocessor)
     tokenizers = {name: read_optional(source / name) for name in TOKENIZER_FILES if layout}
     dimensions = FAMILIES[family].dimensions(config, preprocessor, tokenizers)
     if layout is None:

@@ -45,7 +45,7 @@ def check_tokenizer(
     if not (folder / TOKENIZER).is_file():
         return  # the build makes it of another file, and compares the two
     tokenizer = _read(folder / TOKENIZER)
-    _check_named(tokenizer, special_tokens(folder))
+    _check_named(tokenizer, special_tokens(folder), rows)
     _check_rows(tokenizer, rows)
     if dimensions.image_token_id is not None:
         _check_image(tokenizer, family, dimensions.image_token_id)
@@ -60,8 +60,8 @@ def _read(path: Path) -> Any:
         raise _invalid(f"{TOKENIZER} cannot be read: {error}. Copy the file again") from error
 
 
-def _check_named(tokenizer: Any, named: Mapping[str, str]) -> None:
-    """Refuse named tokens that the tokenizer does not know."""
+def _check_named(tokenizer: Any, named: Mapping[str, str], rows: int) -> None:
+    """Refuse named tokens that the tokenizer does not know, or that begin prompts without a row."""
     if "eos_token" not in named:
         raise _invalid(
             f"{CONFIG} names no eos_token, by which answers end; expected a token of {TOKENIZER}."
@@ -74,6 +74,12 @@ def _check_named(tokenizer: Any, named: Mapping[str, str]) -> None:
                 f"{CONFIG} {name} is {text!r}, and {TOKENIZER} has no such token: the files are of"
                 f" two tokenizers. {_PUBLISHED}"
             )
+    first = named.get("bos_token", "")
+    if (token := tokenizer.token_to_id(first) or 0) >= rows:
+        raise _invalid(
+            f"{CONFIG} bos_token is {first!r} with the id {token}, and config.json vocab_size is"
+            f" {rows}: prompts that begin with it would have no row in the embedding. {_PUBLISHED}"
+        )
 
 
 def _check_rows(tokenizer: Any, rows: int) -> None:

@@ -147,10 +147,11 @@ def read_header(path: Path) -> dict[str, Any]:
                 f"{path.name} is truncated: {size} bytes, its header alone has {length + 8}"
             )
         try:
-            header = json.loads(file.read(length))
-            header.pop("__metadata__", None)
-            ends = [end for _, end in (map(int, e["data_offsets"]) for e in header.values())]
-            end = max(ends, default=0)
+            header = json.loads(file.read(length), object_pairs_hook=_once)
+            texts = header.pop("__metadata__", {}).values()
+            spans = sorted(tuple(entry["data_offsets"]) for entry in header.values())
+            begins, ends = [one for one, _ in spans], [0, *(one for _, one in spans)]
+            expected = 8 + length + ends[-1]
         except (
             ValueError,
             TypeError,
@@ -162,12 +163,27 @@ def read_header(path: Path) -> dict[str, Any]:
             raise _invalid(
                 f"{path.name} is not a safetensors file: its header cannot be read"
             ) from error
-    if 8 + length + end != size:
+    if expected != size:
         raise _invalid(
             f"{path.name} is truncated or damaged: {size} bytes, and its header describes"
-            f" {8 + length + end}"
+            f" {expected}"
+        )
+    typed = {type(one) for one in (*begins, *ends)} <= {int} and {type(one) for one in texts} <= {
+        str
+    }
+    if begins != ends[:-1] or not typed:
+        raise _invalid(
+            f"{path.name} is damaged: its tensors overlap, or leave bytes between them, or its"
+            " header has values of other types"
         )
     return dict(header)
+
+
+def _once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object, of which no key is there twice: readers would take another one each."""
+    if len(found := dict(pairs)) != len(pairs):
+        raise ValueError
+    return found
 
 
 def read_headers(source: Path, files: Iterable[str]) -> dict[str, Any]:
@@ -245,7 +261,7 @@ def _elements(where: str, entry: Mapping[str, Any]) -> int:
         raise _invalid(f"{where} has the unknown dtype {kind!r}; known: {', '.join(DTYPES)}")
     if not isinstance(shape, list) or not all(isinstance(n, int) and n >= 0 for n in shape):
         raise _invalid(f"{where} has the shape {shape!r}; expected a list of whole numbers")
-    begin, end = (int(offset) for offset in entry["data_offsets"])
+    begin, end = entry["data_offsets"]
     count = math.prod(shape)
     if count * DTYPES[kind][1] != end - begin:
         raise _invalid(f"{where}: {shape} of {kind} does not fill its {end - begin} bytes")

@@ -2,6 +2,7 @@
 
 import json
 import os
+import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -71,6 +72,24 @@ def index_leaves_the_directory(source: Path) -> None:
     shard(source)
     path = source / "model.safetensors.index.json"
     path.write_text(json.dumps({"weight_map": {"a": "../../etc/passwd"}}))
+
+
+def header_with(*, moved: float = 0, twice: bool = False) -> Damage:
+    """Return what moves where the second tensor begins, or names the first one twice."""
+
+    def damage(source: Path) -> None:
+        path = source / "model.safetensors"
+        content = path.read_bytes()
+        (length,) = struct.unpack("<Q", content[:8])
+        header = json.loads(content[8 : 8 + length])
+        names = [name for name in header if name != "__metadata__"]
+        header[names[1]]["data_offsets"][0] += moved
+        text = json.dumps(header)
+        if twice:
+            text = f'{{"{names[0]}": {json.dumps(header[names[0]])}, {text[1:]}'
+        path.write_bytes(struct.pack("<Q", len(text)) + text.encode() + content[8 + length :])
+
+    return damage
 
 
 def huge_header(source: Path) -> None:
@@ -201,6 +220,10 @@ CASES: tuple[tuple[str, Damage, InspectReason, str], ...] = (
     ("weights-cut-in-data", cut("model.safetensors", 300), R.WEIGHTS_INVALID, "truncated"),
     ("weights-cut-in-header", cut("model.safetensors", 40), R.WEIGHTS_INVALID, "truncated"),
     ("weights-cut-at-once", cut("model.safetensors", 3), R.WEIGHTS_INVALID, "has 3 bytes"),
+    ("weights-overlap", header_with(moved=-2), R.WEIGHTS_INVALID, "its tensors overlap"),
+    ("weights-with-a-hole", header_with(moved=2), R.WEIGHTS_INVALID, "leave bytes between"),
+    ("weights-at-half-a-byte", header_with(moved=0.5), R.WEIGHTS_INVALID, "its tensors overlap"),
+    ("weights-twice", header_with(twice=True), R.WEIGHTS_INVALID, "its header cannot be read"),
     ("weights-no-safetensors", huge_header, R.WEIGHTS_INVALID, "is not a safetensors file"),
 )
 

@@ -103,6 +103,23 @@ def _put_in_text(value: dict[str, Any], key: str, number: object) -> None:
     value["text_config"][key] = number
 
 
+def _number(key: str, number: object) -> Damage:
+    if key.startswith("r") and key != "rescale_factor":
+        return _edit("config.json", lambda it: _put_in_text(it, key, number))
+
+    def edit(checkpoint: Path) -> None:
+        (checkpoint / "processor_config.json").unlink()
+        _edit("preprocessor_config.json", lambda it: it.update({key: number}))(checkpoint)
+
+    return edit
+
+
+def _two_templates(checkpoint: Path) -> None:
+    (checkpoint / "additional_chat_templates").mkdir()
+    (checkpoint / "additional_chat_templates/tool_use.jinja").write_text("{{ messages }}")
+    (checkpoint / "chat_template.json").write_text('{"chat_template": "x"}')
+
+
 def _without_image(value: dict[str, Any]) -> None:
     value["added_tokens"] = [one for one in value["added_tokens"] if one["content"] != "<image>"]
     value["model"]["vocab"].pop("<image>", None)
@@ -162,6 +179,21 @@ DAMAGES: dict[str, tuple[Damage, tuple[str, ...]]] = {
     "features-of-another-tower": (
         _edit("processor_config.json", lambda it: it.update(vision_feature_select_strategy="full")),
         ("processor_config.json vision_feature_select_strategy is 'full'", "'default'"),
+    ),
+    **{
+        f"number-{key}-{number}": (_number(key, number), (f"{key} is {number!r}; expected",))
+        for key, number in (
+            *(("rope_theta", 0), ("rms_norm_eps", "1e-6"), ("rms_norm_eps", float("inf"))),
+            *(("image_std", [1, 0, 1]), ("image_mean", [0.5, 0.5]), ("rescale_factor", False)),
+        )
+    },
+    "adapter-beside-the-weights": (
+        _edit("adapter_config.json", lambda it: it.update(r=8)),
+        ("holds adapter_config.json", "spec.engine.lora"),
+    ),
+    "two-ways-of-named-templates": (
+        _two_templates,
+        ("chat_template.json stands beside additional_chat_templates/",),
     ),
     "image-token-of-another-processor": (
         _edit("processor_config.json", lambda it: it.update(image_token="<|image|>")),
