@@ -45,10 +45,14 @@ _ERROR: Final = re.compile(
 )
 
 _NO_CAUSE: Final = re.compile(
-    r"failed to load all models|depends on '.*' which has no loaded"
+    r"\b[IW]\d{4} \d\d:|^(?:(?!ERROR|FATAL|CRITICAL|Error).){0,80}?\b(?:DEBUG|INFO|WARN(?:ING)?)\b"
+    r"|failed to load all models|depends on '.*' which has no loaded"
     r"|unable to create stream for|CudaDriverHelper has not been|Failed to initialize NVML"
 )
-"""What comes of other errors, or of a machine without a GPU, where models run all the same."""
+"""Lines of another level, what comes of other errors, or of a machine without a GPU, where models
+run all the same."""
+
+_DIGIT: Final = re.compile(r"\d")
 
 _ROW: Final = re.compile(r"\|\s*(\S+)\s*\|\s*\S+\s*\|\s*UNAVAILABLE: (.*?)\s*\|?$")
 """Of Triton's table of models, of one that could not be loaded."""
@@ -61,6 +65,8 @@ class FirstErrors:
         self._found: list[str] = []
         self._rows: list[str] = []
         self._inside = 0
+        self._before = ""
+        self._ignored = False
         self._open = False
 
     def add(self, line: str) -> None:
@@ -69,12 +75,16 @@ class FirstErrors:
             return
         text = _PREFIX.sub("", line)
         if _TRACEBACK in text:
-            self._inside = _TRACEBACK_LINES
+            self._inside, self._before = _TRACEBACK_LINES, text[: text.index(_TRACEBACK)]
         elif self._inside:
+            text = _without(self._before, text)
             ends = not text.startswith((" ", "\t")) and _EXCEPTION.match(text)
             self._inside = 0 if ends else self._inside - 1
-            if ends:
+            if ends and not self._ignored:
                 self._keep(self._found, text)
+            self._ignored = self._ignored and not ends
+        elif text.startswith("Exception ignored in"):
+            self._ignored = True
         elif self._open and text.startswith((" ", "\t")):
             # What `Error(s) in loading state_dict:` is about follows below.
             self._found[-1] = f"{self._found[-1]} {text.strip()}"[:CHARACTERS]
@@ -110,3 +120,10 @@ class FirstErrors:
             return ""
         lines = [line[:_LINE_CHARACTERS] for line in last_lines[-LAST_LINES:]]
         return "; last lines:\n  " + "\n  ".join(lines)
+
+
+def _without(before: str, line: str) -> str:
+    """Return a line of a traceback without what stands before each: a level, a rank, a process."""
+    both = zip(_DIGIT.sub("0", before), _DIGIT.sub("0", line), strict=False)
+    shared = next((at for at, (one, other) in enumerate(both) if one != other), len(before))
+    return line[before[:shared].rfind(" ") + 1 :]
