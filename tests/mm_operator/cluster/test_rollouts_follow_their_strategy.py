@@ -6,6 +6,7 @@ import pytest
 
 from mm_api import labels
 from support.absent_kubelet import built, get, inspected, pods, serving, set_status
+from support.bound_pods import bind
 from support.eventually import eventually
 from support.model_documents import document
 from support.model_namespace import Api
@@ -59,6 +60,25 @@ def test_a_rollout_without_room_says_who_holds_it(watched: Api) -> None:
     assert get(watched, "deployment", "m")["spec"]["strategy"] == {"type": "Recreate"}
     serving(watched, "m")
     eventually(lambda: rolling_out(watched).get("reason") == "RolloutComplete")
+
+
+def test_a_refusal_of_the_former_revision_hides_nothing(watched: Api) -> None:
+    """The API server refused its pods; what stops the present one is reported in its place."""
+    watched.apply(document({"runtime": {"priorityClassName": "does-not-exist"}}, name="m"))
+    inspected(watched, "m")
+    built(watched)
+    eventually(lambda: "does-not-exist" in rolling_out(watched).get("message", ""))
+
+    watched.apply(document({}, name="m"))
+    (pod,) = eventually(lambda: pods(watched, SERVERS))
+    bind(watched, pod, "a-node")
+    set_status(watched, pod, {"conditions": [{"type": "PodScheduled", "status": "True"}]})
+    eventually(
+        lambda: rolling_out(watched).get("reason") == "PodsStarting",
+        showing=lambda: rolling_out(watched),
+    )
+    assert "does-not-exist" in str(get(watched, "deployment", "m")["status"]["conditions"])
+    assert "does-not-exist" not in rolling_out(watched)["message"]
 
 
 def test_without_a_surge_an_old_pod_goes_first(watched: Api) -> None:
