@@ -1,6 +1,6 @@
 """The operator's own work; no query has a model."""
 
-from mm_observability.queries.select import PANEL, rate, series
+from mm_observability.queries.select import PANEL, Sum, rate, series
 
 
 def leaders() -> str:
@@ -23,9 +23,8 @@ def leader_pods() -> str:
     return f"max by (namespace, pod) ({series('mm_operator_leader')})"
 
 
-def reconciles() -> str:
-    """Return reconciles per second by result."""
-    return f"sum by (result) ({rate('mm_operator_reconcile_total')})"
+reconciles = Sum("mm_operator_reconcile_total", "result")
+"""Reconciles per second by result."""
 
 
 def reconcile_seconds(share: float) -> str:
@@ -41,9 +40,8 @@ def failed_share(*, window: str = PANEL) -> str:
     return f"sum({failed}) / (sum({every}) > 0)"
 
 
-def errors() -> str:
-    """Return errors per second by stage."""
-    return f"sum by (stage) ({rate('mm_operator_errors_total')})"
+errors = Sum("mm_operator_errors_total", "stage")
+"""Errors per second by stage."""
 
 
 def queue_depth() -> str:
@@ -62,9 +60,8 @@ def loop_stalled_share(*, window: str = PANEL) -> str:
     return f"max({rate('mm_operator_event_loop_lag_seconds_sum', window=window)})"
 
 
-def api_requests() -> str:
-    """Return API requests per second by verb and resource."""
-    return f"sum by (verb, resource) ({rate('mm_operator_api_requests_total')})"
+api_requests = Sum("mm_operator_api_requests_total", "verb, resource")
+"""API requests per second by verb and resource."""
 
 
 def api_failures() -> str:

@@ -1,13 +1,11 @@
 """The router's work. Its label `model` is `namespace/name`: the model's, not the router's."""
 
-from mm_observability.queries.select import PANEL, rate, series
+from mm_observability.queries.select import PANEL, Sum, rate, series
 
 _WHO = "model"
 
-
-def requests(*, window: str = PANEL) -> str:
-    """Return finished requests per second by status."""
-    return f"sum by ({_WHO}, code) ({rate('mm_router_requests_total', window=window)})"
+requests = Sum("mm_router_requests_total", f"{_WHO}, code")
+"""Finished requests per second by status."""
 
 
 def failed_share(*, window: str = PANEL) -> str:
@@ -24,14 +22,11 @@ def affinity_share(*, window: str = PANEL) -> str:
     return f"sum by ({_WHO}) ({first}) / (sum by ({_WHO}) ({every}) > 0)"
 
 
-def placements(*, window: str = PANEL) -> str:
-    """Return placements per second by why a replica was chosen."""
-    return f"sum by (by) ({rate('mm_router_placements_total', window=window)})"
+placements = Sum("mm_router_placements_total", "by")
+"""Placements per second by why a replica was chosen."""
 
-
-def splits(*, window: str = PANEL) -> str:
-    """Return requests per second by the names of splits, by model and why it was chosen."""
-    return f"sum by (split, {_WHO}, by) ({rate('mm_router_splits_total', window=window)})"
+splits = Sum("mm_router_splits_total", f"split, {_WHO}, by")
+"""Requests per second by the names of splits, by model and why it was chosen."""
 
 
 def first_byte(share: float, *, window: str = PANEL) -> str:
@@ -40,24 +35,17 @@ def first_byte(share: float, *, window: str = PANEL) -> str:
     return f"histogram_quantile({share}, sum by ({_WHO}, le) ({buckets}))"
 
 
-def retries(*, window: str = PANEL) -> str:
-    """Return requests per second that another replica got, by why."""
-    return f"sum by ({_WHO}, reason) ({rate('mm_router_retries_total', window=window)})"
+retries = Sum("mm_router_retries_total", f"{_WHO}, reason")
+"""Requests per second that another replica got, by why."""
 
+ejections = Sum("mm_router_ejections_total", f"{_WHO}, reason")
+"""Ejections per second by why."""
 
-def ejections(*, window: str = PANEL) -> str:
-    """Return ejections per second by why."""
-    return f"sum by ({_WHO}, reason) ({rate('mm_router_ejections_total', window=window)})"
+key_requests = Sum("mm_router_key_requests_total", "key, by")
+"""Requests per second of keys with limits that were let in, by who counted them."""
 
-
-def key_requests(*, window: str = PANEL) -> str:
-    """Return requests per second of keys with limits that were let in, by who counted them."""
-    return f"sum by (key, by) ({rate('mm_router_key_requests_total', window=window)})"
-
-
-def key_rejected(*, window: str = PANEL) -> str:
-    """Return requests per second that were refused for the limits of their key, by which limit."""
-    return f"sum by (key, reason) ({rate('mm_router_key_rejected_total', window=window)})"
+key_rejected = Sum("mm_router_key_rejected_total", "key, reason")
+"""Requests per second that were refused for the limits of their key, by which limit."""
 
 
 def key_alone_share(*, window: str = PANEL) -> str:
@@ -67,19 +55,14 @@ def key_alone_share(*, window: str = PANEL) -> str:
     return f"sum by (key) ({alone}) / (sum by (key) ({every}) > 0)"
 
 
-def outstanding() -> str:
-    """Return requests that replicas answer now, of all routers."""
-    return f"sum by ({_WHO}) ({series('mm_router_outstanding_requests')})"
+outstanding = Sum("mm_router_outstanding_requests", _WHO)
+"""Requests that replicas answer now, of all routers."""
 
+outstanding_tokens = Sum("mm_router_outstanding_tokens", _WHO)
+"""Estimated tokens of these requests."""
 
-def outstanding_tokens() -> str:
-    """Return the estimated tokens of these requests."""
-    return f"sum by ({_WHO}) ({series('mm_router_outstanding_tokens')})"
-
-
-def key_tokens(*, window: str = PANEL) -> str:
-    """Return tokens per second of keys whose tokens are limited."""
-    return f"sum by (key) ({rate('mm_router_key_tokens_total', window=window)})"
+key_tokens = Sum("mm_router_key_tokens_total", "key")
+"""Tokens per second of keys whose tokens are limited."""
 
 
 def replicas() -> str:

@@ -1,5 +1,6 @@
 """Which series a query is about: label matchers, and the windows of rates."""
 
+from dataclasses import dataclass
 from typing import Final
 
 ALL: Final = ""
@@ -34,6 +35,20 @@ def increase(metric: str, labels: str = ALL, *, window: str = RANGE) -> str:
 def per_model(expression: str, *extra: str) -> str:
     """Return the sum over pods."""
     return f"sum by ({', '.join((MODEL, *extra))}) ({expression})"
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """A query: one metric summed by labels; of a counter what comes per second."""
+
+    metric: str
+    by: str = MODEL
+
+    def __call__(self, labels: str = ALL, *, window: str = PANEL) -> str:
+        """Return it for the series that have these labels."""
+        counts = self.metric.endswith("_total")
+        found = rate(self.metric, labels, window=window) if counts else series(self.metric, labels)
+        return f"sum by ({self.by}) ({found})"
 
 
 def kept_by(

@@ -6,7 +6,9 @@ own name of a model (`tensorrt_llm`) is `triton_model` there.
 
 from mm_observability.queries.select import (
     ALL,
+    MODEL,
     PANEL,
+    Sum,
     increase,
     kept_by,
     mean,
@@ -81,9 +83,8 @@ def _named(expression: str, label: str, value: str) -> str:
     return f'label_replace({expression}, "{label}", "{value}", "", "")'
 
 
-def encoded(labels: str = ALL) -> str:
-    """Return requests with images per second by who encoded them: own or encoders."""
-    return per_model(rate("mm_encoder_requests_total", labels), "by")
+encoded = Sum("mm_encoder_requests_total", f"{MODEL}, by")
+"""Requests with images per second by who encoded them: own or encoders."""
 
 
 def encoder_fallbacks(labels: str = ALL) -> str:
@@ -131,14 +132,11 @@ def planned_pools(labels: str = ALL) -> str:
     return newest(series("mm_server_pool_planned_bytes", labels), "pool")
 
 
-def phases(labels: str = ALL) -> str:
-    """Return the pods by what they do: Loading, WarmingUp, Ready."""
-    return per_model(series("mm_pod_phase", labels), "phase")
+phases = Sum("mm_pod_phase", f"{MODEL}, phase")
+"""Pods by what they do: Loading, WarmingUp, Ready."""
 
-
-def executing(labels: str = ALL) -> str:
-    """Return the requests that a stage before the language model has in hand."""
-    return per_model(series("mm_server_executing_requests", labels), "stage")
+executing = Sum("mm_server_executing_requests", f"{MODEL}, stage")
+"""Requests that a stage before the language model has in hand."""
 
 
 def restarts(labels: str = ALL) -> str:
@@ -146,39 +144,26 @@ def restarts(labels: str = ALL) -> str:
     return per_model(increase("mm_server_restarts_total", labels, window=PANEL))
 
 
-def gpu_sharing(labels: str = ALL) -> str:
-    """Return the pods by how encoder and language model share a GPU."""
-    return per_model(series("mm_server_gpu_sharing", labels), "mode")
+gpu_sharing = Sum("mm_server_gpu_sharing", f"{MODEL}, mode")
+"""Pods by how encoder and language model share a GPU."""
 
+cache_lookups = Sum("mm_feature_cache_lookups_total", f"{MODEL}, result")
+"""Images looked up in the feature cache per second, by what was found."""
 
-def cache_lookups(labels: str = ALL) -> str:
-    """Return images looked up in the feature cache per second, by what was found."""
-    return per_model(rate("mm_feature_cache_lookups_total", labels), "result")
+cache_evictions = Sum("mm_feature_cache_evictions_total")
+"""Features that made room for others per second."""
 
+cache_bytes = Sum("mm_feature_cache_bytes")
+"""Bytes of the features that all pods keep."""
 
-def cache_evictions(labels: str = ALL) -> str:
-    """Return features that made room for others per second."""
-    return per_model(rate("mm_feature_cache_evictions_total", labels))
+reused_tokens = Sum("mm_kv_reuse_tokens_total", f"{MODEL}, result")
+"""Tokens of prompts per second by whether an earlier request had computed them."""
 
+reuse_bytes = Sum("mm_kv_reuse_bytes")
+"""Bytes of keys and values that all pods keep of earlier requests."""
 
-def cache_bytes(labels: str = ALL) -> str:
-    """Return the bytes of the features that all pods keep."""
-    return per_model(series("mm_feature_cache_bytes", labels))
-
-
-def reused_tokens(labels: str = ALL) -> str:
-    """Return tokens of prompts per second by whether an earlier request had computed them."""
-    return per_model(rate("mm_kv_reuse_tokens_total", labels), "result")
-
-
-def reuse_bytes(labels: str = ALL) -> str:
-    """Return the bytes of keys and values that all pods keep of earlier requests."""
-    return per_model(series("mm_kv_reuse_bytes", labels))
-
-
-def reuse_evictions(labels: str = ALL) -> str:
-    """Return blocks of keys and values that made room for others per second."""
-    return per_model(rate("mm_kv_reuse_evicted_blocks_total", labels))
+reuse_evictions = Sum("mm_kv_reuse_evicted_blocks_total")
+"""Blocks of keys and values that made room for others per second."""
 
 
 def gpu_memory_share(labels: str = ALL) -> str:

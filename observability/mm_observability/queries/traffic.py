@@ -1,11 +1,9 @@
 """Requests, tokens and images."""
 
-from mm_observability.queries.select import ALL, PANEL, per_model, rate, series
+from mm_observability.queries.select import ALL, MODEL, PANEL, Sum, per_model, rate
 
-
-def requests(labels: str = ALL, *, window: str = PANEL) -> str:
-    """Return finished requests per second by status."""
-    return per_model(rate("mm_requests_total", labels, window=window), "code")
+requests = Sum("mm_requests_total", f"{MODEL}, code")
+"""Finished requests per second by status."""
 
 
 def failed_share(labels: str = ALL, *, window: str = PANEL) -> str:
@@ -16,44 +14,29 @@ def failed_share(labels: str = ALL, *, window: str = PANEL) -> str:
     return f"({failed} or {every} * 0) / ({every} > 0)"
 
 
-def rejected(labels: str = ALL, *, window: str = PANEL) -> str:
-    """Return refused requests per second by reason."""
-    return per_model(rate("mm_requests_rejected_total", labels, window=window), "reason")
+rejected = Sum("mm_requests_rejected_total", f"{MODEL}, reason")
+"""Refused requests per second by reason."""
 
+key_tokens = Sum("mm_key_tokens_total", f"{MODEL}, key")
+"""Tokens per second by the name of a client's token."""
 
-def key_tokens(labels: str = ALL, *, window: str = PANEL) -> str:
-    """Return tokens per second by the name of a client's token."""
-    return per_model(rate("mm_key_tokens_total", labels, window=window), "key")
+key_requests = Sum("mm_key_requests_total", f"{MODEL}, key")
+"""Requests per second by the name of a client's token."""
 
+key_rejected = Sum("mm_key_rejected_total", f"{MODEL}, key, reason")
+"""Requests per second that were refused for the limits of their key."""
 
-def key_requests(labels: str = ALL, *, window: str = PANEL) -> str:
-    """Return requests per second by the name of a client's token."""
-    return per_model(rate("mm_key_requests_total", labels, window=window), "key")
+running = Sum("mm_requests_running")
+"""How many requests the pods work on."""
 
+waiting = Sum("mm_requests_waiting")
+"""How many requests wait in gateways."""
 
-def key_rejected(labels: str = ALL, *, window: str = PANEL) -> str:
-    """Return requests per second that were refused for the limits of their key."""
-    return per_model(rate("mm_key_rejected_total", labels, window=window), "key", "reason")
+output_tokens = Sum("mm_output_tokens_total")
+"""Generated tokens per second."""
 
-
-def running(labels: str = ALL) -> str:
-    """Return how many requests the pods work on."""
-    return per_model(series("mm_requests_running", labels))
-
-
-def waiting(labels: str = ALL) -> str:
-    """Return how many requests wait in gateways."""
-    return per_model(series("mm_requests_waiting", labels))
-
-
-def output_tokens(labels: str = ALL) -> str:
-    """Return generated tokens per second."""
-    return per_model(rate("mm_output_tokens_total", labels))
-
-
-def image_tokens(labels: str = ALL, *, window: str = PANEL) -> str:
-    """Return prompt tokens per second that images became."""
-    return per_model(rate("mm_image_tokens_total", labels, window=window))
+image_tokens = Sum("mm_image_tokens_total")
+"""Prompt tokens per second that images became."""
 
 
 def text_tokens(labels: str = ALL) -> str:
@@ -62,6 +45,5 @@ def text_tokens(labels: str = ALL) -> str:
     return f"{prompt} - {image_tokens(labels)}"
 
 
-def images(labels: str = ALL) -> str:
-    """Return images per second."""
-    return per_model(rate("mm_images_total", labels))
+images = Sum("mm_images_total")
+"""Images per second."""
