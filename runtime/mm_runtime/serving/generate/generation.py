@@ -14,6 +14,7 @@ from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.generate.request import (
     Beam,
     BeamOptions,
+    Finish,
     GuideKind,
     GuideRequest,
     Piece,
@@ -208,20 +209,14 @@ def _write_beams(beams: tuple[Beam, ...]) -> Outputs:
         # The prompt in front of an answer, and the end after it, have no value here.
         own = beam.log_probs[: len(beam.ids)]
         log_probs[0, row, len(beam.ids) - len(own) : len(beam.ids)] = own
-    return {
+    ended = Piece((), Finish.STOP)
+    return {name: write(ended, ()) for name, write in _WRITERS.items()} | {
         "output_ids": ids,
         "sequence_length": np.array([[len(beam.ids) for beam in beams]], dtype=np.int32),
         "previous_ids": np.full((1, len(beams), 1), PADDING, dtype=np.int32),
-        "is_last": np.array([[True]]),
         "cum_log_probs": np.array([[beam.cumulative for beam in beams]], dtype=np.float32),
         "output_log_probs": log_probs,
-        "context_logits": np.zeros((1, 1, 1), np.float32),
-        "generation_logits": np.zeros((1, 1, 1, 1), np.float32),
-        "likeliest_ids": np.full((1, 1, 1), PADDING, dtype=np.int32),
         "likeliest_values": np.zeros((1, 1, 1), np.float32),
-        "reused_tokens": np.zeros((1, 1), dtype=np.int32),
-        "batch_index": np.zeros((1, 1), dtype=np.int32),
-        "sequence_index": np.zeros((1, 1), dtype=np.int32),
     }
 
 
