@@ -35,7 +35,7 @@ class Question:
 
 
 class QuestionWriter(Protocol):
-    """One family's way from text to ids."""
+    """One family's way from text to ids; what has a body here is that of a family without media."""
 
     def write(
         self,
@@ -66,6 +66,7 @@ class QuestionWriter(Protocol):
     @property
     def media_ids(self) -> frozenset[int]:
         """Tokens that stand for media."""
+        return frozenset()
 
     def of_ids(self, ids: list[int], decoder_text: str | None) -> Question:
         """Return a question whose prompt is these ids, as they are.
@@ -86,12 +87,17 @@ class QuestionWriter(Protocol):
         Raises:
             RequestError: placeholders and media disagree in number.
         """
+        del text, images, moments
+        return ()
 
     def tokens_of(self, frame: Frame) -> int:
         """Return the tokens of a prompt that an image becomes, its features included."""
+        del frame
+        return 0
 
     def timed(self, prompt: str, clips: Sequence[Clip]) -> tuple[str, int]:
         """Return a prompt that says when the frames of its videos are, and their placeholders."""
+        return prompt, len(clips)
 
 
 @dataclass(frozen=True)
@@ -220,7 +226,7 @@ class PromptQuestions:
 
 
 @dataclass(frozen=True)
-class TextQuestions:
+class TextQuestions(QuestionWriter):
     """Encoder-decoders: the encoder reads the text, the decoder starts as the checkpoint says."""
 
     codec: TextCodec
@@ -242,31 +248,12 @@ class TextQuestions:
         del rows, video, kinds, frames, clips  # refused before
         return self.of_ids(self.codec.encode_prompt(text), decoder_text)
 
-    @property
-    def media_ids(self) -> frozenset[int]:
-        """Return none: there are no media."""
-        return frozenset()
-
     def of_ids(self, ids: list[int], decoder_text: str | None) -> Question:
         """Return the ids for the encoder, and the decoder's prompt."""
         decoder = list(self.start)
         if decoder_text:
             decoder += self.codec.encode_word(decoder_text)
         return Question(ids, decoder)
-
-    def order_of(self, text: str, images: int, moments: Sequence[int]) -> tuple[bool, ...]:
-        """Return nothing: there are no media."""
-        del text, images, moments
-        return ()
-
-    def tokens_of(self, frame: Frame) -> int:
-        """Return nothing: images are no part of a text."""
-        del frame
-        return 0
-
-    def timed(self, prompt: str, clips: Sequence[Clip]) -> tuple[str, int]:
-        """Return the text."""
-        return prompt, len(clips)
 
 
 def _of_media(marks: Sequence[bool], moments: Sequence[int]) -> tuple[bool, ...]:
