@@ -174,7 +174,7 @@ def test_a_start_out_of_time_says_what_was_awaited() -> None:
     name = f"tests-late-{os.getpid()}"
     try:
         with pytest.raises(DevClusterError, match="no API server after"):
-            up(ClusterOptions(name=name, control_plane_only=True, timeout=0.5))
+            up(ClusterOptions(name=name, control_plane_only=True, timeout=0.01))
         kept = state_dir() / "failed" / name
         assert (cluster_dir(name).exists(), (kept / "supervisor.log").exists()) == (False, True)
     finally:
