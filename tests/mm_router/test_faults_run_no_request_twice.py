@@ -90,7 +90,7 @@ def events_of(text: str) -> list[str]:
 
 async def test_a_replica_that_is_gone_costs_no_request(tmp_path: Path) -> None:
     """Its port is closed: the next replica answers, and later requests do not try it."""
-    async with setup(tmp_path) as one, httpx.AsyncClient() as client:
+    async with setup(tmp_path) as one, httpx.AsyncClient(timeout=60) as client:
         kill(one.first)
         for _ in range(3):
             assert (await one.post(client)).status_code == 200
@@ -103,7 +103,7 @@ async def test_a_replica_that_is_gone_costs_no_request(tmp_path: Path) -> None:
 
 async def test_without_any_replica_left_the_client_comes_back(tmp_path: Path) -> None:
     """A 503 with the time of the next attempt."""
-    async with setup(tmp_path) as one, httpx.AsyncClient() as client:
+    async with setup(tmp_path) as one, httpx.AsyncClient(timeout=60) as client:
         kill(one.first)
         kill(one.second)
         answer = await one.post(client)
@@ -118,7 +118,7 @@ async def test_a_replica_killed_before_the_first_byte(tmp_path: Path, *, stream:
     """The request may have run: it is not sent again, and the client knows."""
     async with (
         setup(tmp_path, lambda: SilentEngine(gate=asyncio.Event())) as one,
-        httpx.AsyncClient() as client,
+        httpx.AsyncClient(timeout=60) as client,
     ):
         request = asyncio.ensure_future(one.post(client, stream=stream))
         await eventually_async(lambda: len(one.engines[0].requests) == 1)
@@ -135,7 +135,7 @@ async def test_a_replica_killed_in_a_stream(tmp_path: Path) -> None:
     """What came stays; an error is the last event, and the stream does not look complete."""
     async with (
         setup(tmp_path, lambda: ScriptedEngine(gate=asyncio.Event())) as one,
-        httpx.AsyncClient() as client,
+        httpx.AsyncClient(timeout=60) as client,
         client.stream(
             "POST", f"{one.router.url}/v1/chat/completions", json=BODY | {"stream": True}
         ) as answer,
@@ -172,7 +172,7 @@ async def test_no_part_of_an_event_is_passed_on(sent: bytes) -> None:
 
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
     address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    async with server, route({TOY: [address]}) as router, httpx.AsyncClient() as client:
+    async with server, route({TOY: [address]}) as router, httpx.AsyncClient(timeout=60) as client:
         got = await client.post(f"{router.url}/v1/chat/completions", json=BODY)
 
     first, last = events_of(got.text)
@@ -182,7 +182,7 @@ async def test_no_part_of_an_event_is_passed_on(sent: bytes) -> None:
 
 async def test_a_replica_that_drains_costs_no_request(tmp_path: Path) -> None:
     """Its refusal never reaches the client: another replica answers."""
-    async with setup(tmp_path) as one, httpx.AsyncClient() as client:
+    async with setup(tmp_path) as one, httpx.AsyncClient(timeout=60) as client:
         one.first.gateway.drain.phase = Phase.REFUSING
         answer = await one.post(client)
 
@@ -195,7 +195,10 @@ async def test_a_replica_that_drains_costs_no_request(tmp_path: Path) -> None:
 async def test_errors_of_a_request_are_the_answer(tmp_path: Path) -> None:
     """An engine that fails has run the request: no other one gets it."""
     engines = iter([ScriptedEngine(error=RuntimeError("boom"), pieces=()) for _ in range(2)])
-    async with setup(tmp_path, lambda: next(engines)) as one, httpx.AsyncClient() as client:
+    async with (
+        setup(tmp_path, lambda: next(engines)) as one,
+        httpx.AsyncClient(timeout=60) as client,
+    ):
         answer = await one.post(client)
 
         assert answer.status_code == 500
@@ -204,7 +207,7 @@ async def test_errors_of_a_request_are_the_answer(tmp_path: Path) -> None:
 
 async def test_a_replica_that_comes_back_gets_its_keys_again(tmp_path: Path) -> None:
     """After its time one request tries it; its answer makes it the first again."""
-    async with setup(tmp_path) as one, httpx.AsyncClient() as client:
+    async with setup(tmp_path) as one, httpx.AsyncClient(timeout=60) as client:
         listening = address_of(one.first)
         key = TOY.key
         one.router.router.fleet.failed(key, listening, Failure.UNREACHABLE)
@@ -242,7 +245,7 @@ async def test_a_router_that_drains_ends_its_streams_first(tmp_path: Path) -> No
     """A stream goes to its end; new requests are refused with a time."""
     async with (
         setup(tmp_path, lambda: ScriptedEngine(gate=asyncio.Event())) as one,
-        httpx.AsyncClient() as client,
+        httpx.AsyncClient(timeout=60) as client,
         client.stream(
             "POST", f"{one.router.url}/v1/chat/completions", json=BODY | {"stream": True}
         ) as answer,
@@ -252,7 +255,7 @@ async def test_a_router_that_drains_ends_its_streams_first(tmp_path: Path) -> No
         drain = one.router.router.drain
         leaving = asyncio.create_task(drain.leave(lame_duck_seconds=0, timeout_seconds=60))
         await eventually_async(lambda: drain.phase is Phase.REFUSING)
-        async with httpx.AsyncClient() as other:
+        async with httpx.AsyncClient(timeout=60) as other:
             refused = await one.post(other)
         for engine in one.engines:
             assert engine.gate is not None

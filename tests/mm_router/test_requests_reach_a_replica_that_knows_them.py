@@ -68,7 +68,7 @@ async def test_openais_client_gets_its_answer(tmp_path: Path, model: str, *, str
 async def test_turns_of_a_chat_go_to_one_replica(tmp_path: Path) -> None:
     """Later turns carry their first; other chats spread over the replicas."""
     engines = [ScriptedEngine() for _ in range(3)]
-    async with routed(tmp_path, *engines) as (router, _), httpx.AsyncClient() as client:
+    async with routed(tmp_path, *engines) as (router, _), httpx.AsyncClient(timeout=60) as client:
         seen = []
         for number in range(12):
             before = [len(one.requests) for one in engines]
@@ -86,7 +86,7 @@ async def test_turns_of_a_chat_go_to_one_replica(tmp_path: Path) -> None:
 async def test_requests_without_a_key_are_spread(tmp_path: Path) -> None:
     """Texts to count tokens of go where least is to do, by turns."""
     engines = [ScriptedEngine() for _ in range(2)]
-    async with routed(tmp_path, *engines) as (router, _), httpx.AsyncClient() as client:
+    async with routed(tmp_path, *engines) as (router, _), httpx.AsyncClient(timeout=60) as client:
         for _ in range(4):
             answer = await client.post(
                 f"{router.url}/tokenize", json={"model": MODEL, "tokens": [1], "prompt": ""}
@@ -102,7 +102,7 @@ async def test_a_stream_is_passed_on_as_it_comes(tmp_path: Path) -> None:
     engine = ScriptedEngine(gate=asyncio.Event())
     async with (
         routed(tmp_path, engine) as (router, _),
-        httpx.AsyncClient() as client,
+        httpx.AsyncClient(timeout=60) as client,
         client.stream(
             "POST", f"{router.url}/v1/chat/completions", json=chat("hello", stream=True)
         ) as answer,
@@ -124,7 +124,7 @@ async def test_a_stream_is_passed_on_as_it_comes(tmp_path: Path) -> None:
 async def test_a_client_that_leaves_ends_its_generation(tmp_path: Path) -> None:
     """The router closes its connection to the replica, which cancels."""
     engine = ScriptedEngine(gate=asyncio.Event())
-    async with routed(tmp_path, engine) as (router, _), httpx.AsyncClient() as client:
+    async with routed(tmp_path, engine) as (router, _), httpx.AsyncClient(timeout=60) as client:
         async with client.stream(
             "POST", f"{router.url}/v1/chat/completions", json=chat("hello", stream=True)
         ) as answer:
@@ -142,7 +142,7 @@ async def test_models_are_listed_and_found(tmp_path: Path) -> None:
     async with (
         routed(tmp_path, ScriptedEngine()) as (router, gateways),
         openai.AsyncOpenAI(base_url=f"{router.url}/v1", api_key="none", max_retries=0) as client,
-        httpx.AsyncClient() as plain,
+        httpx.AsyncClient(timeout=60) as plain,
     ):
         listed = [one.id async for one in await client.models.list()]
         assert listed == ["toy", "poet"]
@@ -187,7 +187,7 @@ async def test_what_is_refused(
     settings = Settings(max_body_bytes=200_000)
     async with (
         routed(tmp_path, ScriptedEngine(), settings=settings) as (router, _),
-        httpx.AsyncClient() as client,
+        httpx.AsyncClient(timeout=60) as client,
     ):
         answer = await client.request(method, router.url + path, content=body)
 
@@ -197,7 +197,7 @@ async def test_what_is_refused(
 
 async def test_a_model_without_replicas_comes_back_later() -> None:
     """Scaled to zero, or still loading: a 503 that says when to try again."""
-    async with route({TOY: []}) as router, httpx.AsyncClient() as client:
+    async with route({TOY: []}) as router, httpx.AsyncClient(timeout=60) as client:
         answer = await client.post(f"{router.url}/v1/chat/completions", json=chat("hello"))
 
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
@@ -212,7 +212,7 @@ async def test_tokens_of_clients_pass_and_are_not_kept(tmp_path: Path) -> None:
     async with (
         serve(gateway) as running,
         route({TOY: [address_of(running)]}) as router,
-        httpx.AsyncClient() as client,
+        httpx.AsyncClient(timeout=60) as client,
     ):
         answers = [
             await client.post(

@@ -63,7 +63,7 @@ async def test_idle_connections_make_room() -> None:
     """The oldest one without a request is closed for a new client."""
     async with route({}, Settings(max_connections=2)) as router:
         idle = [await asyncio.open_connection("127.0.0.1", router.port) for _ in range(2)]
-        async with httpx.AsyncClient() as client:
+        async with httpx.AsyncClient(timeout=60) as client:
             answer = await client.get(f"{router.url}/v1/models")
 
         assert answer.json() == {"object": "list", "data": []}
@@ -75,7 +75,10 @@ async def test_idle_connections_make_room() -> None:
 async def test_large_bodies_are_passed_on(tmp_path: Path) -> None:
     """A megabyte is read beside the event loop and sent in pieces; the gateway counts its words."""
     body = BODY | {"messages": [{"role": "user", "content": "word " * 300_000}]}
-    async with routed(tmp_path, ScriptedEngine()) as router, httpx.AsyncClient() as client:
+    async with (
+        routed(tmp_path, ScriptedEngine()) as router,
+        httpx.AsyncClient(timeout=60) as client,
+    ):
         answer = await client.post(f"{router.url}/v1/chat/completions", json=body)
 
     assert answer.json()["error"]["code"] == "context_length_exceeded"
@@ -89,7 +92,7 @@ async def test_bodies_share_the_memory(tmp_path: Path) -> None:
         _, writer = await asyncio.open_connection("127.0.0.1", router.port)
         writer.write(head + b" " * (3 << 20))
         await writer.drain()
-        async with httpx.AsyncClient() as client:
+        async with httpx.AsyncClient(timeout=60) as client:
 
             async def refused() -> bool:
                 large = b" " * (2 << 20)
@@ -148,7 +151,10 @@ async def test_no_error_is_written_into_an_answer_of_a_stated_length() -> None:
 
 async def test_models_that_are_gone_leave_the_metrics(tmp_path: Path) -> None:
     """A cluster whose models come and go has series of those that there are."""
-    async with routed(tmp_path, ScriptedEngine()) as router, httpx.AsyncClient() as client:
+    async with (
+        routed(tmp_path, ScriptedEngine()) as router,
+        httpx.AsyncClient(timeout=60) as client,
+    ):
         await client.post(f"{router.url}/v1/chat/completions", json=BODY)
         assert b'model="blue/toy"' in router.router.metrics.render()
 

@@ -142,7 +142,10 @@ async def test_an_owner_that_dies_leaves_shares(tmp_path: Path) -> None:
 
 async def test_no_client_settles_a_claim(tmp_path: Path) -> None:
     """A client that reaches the port knows no number of a claim, and cannot settle one."""
-    async with pair(tmp_path, tokens_per_minute=1000) as one, httpx.AsyncClient() as client:
+    async with (
+        pair(tmp_path, tokens_per_minute=1000) as one,
+        httpx.AsyncClient(timeout=60) as client,
+    ):
         async with one.other.admission.counted(KEY) as use:
             await use.reserve(600)
             use.used = 600
