@@ -20,11 +20,14 @@ from support.definition import install_definition
 from support.keda_definitions import install_keda_definitions
 from support.model_documents import document
 from support.model_namespace import Api
+from support.representatives import others_are_slow
 from support.scaled_models import operated, start
 from support.scripts import ROOT
 
 PAGES = sorted((ROOT / "docs" / "runbooks").glob("*.md"))
 EACH = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+BY_NAME = {page.stem: page for page in PAGES}
+QUICK = ("MultimodalAtMaxAndSlow", "MultimodalBuildFailed", "MultimodalModelUnavailable")
 _BLOCK = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _NOT_HERE = ("curl ", "deploy/", " top ")
 """No Prometheus, no pods of the operator and no kubelet run here."""
@@ -71,11 +74,11 @@ def typed(api: Api, command: str, folder: Path) -> subprocess.CompletedProcess[s
 
 
 @pytest.mark.cluster
-@EACH
-def test_commands_are_understood(page: Path, served: Api, tmp_path: Path) -> None:
+@pytest.mark.parametrize("page", others_are_slow(BY_NAME, *QUICK))
+def test_commands_are_understood(page: str, served: Api, tmp_path: Path) -> None:
     """Both programs know every word, field, kind and container of a page."""
     reported = {}
-    for command in commands(page):
+    for command in commands(BY_NAME[page]):
         if any(word in command for word in _NOT_HERE):
             continue
         done = typed(served, command, tmp_path)

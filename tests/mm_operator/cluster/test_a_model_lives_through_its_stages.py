@@ -208,6 +208,7 @@ def test_edited_children_are_repaired(
     assert get(api, *child.split("/"))["metadata"]["annotations"]["example.com/mine"] == "stays"
 
 
+@pytest.mark.slow
 def test_a_restart_of_the_rollout_is_left_to_kubectl(ready: tuple[Api, OperatorProcess]) -> None:
     """`kubectl rollout restart` annotates the pods' template; that stays, and pods are replaced."""
     api, operator = ready

@@ -82,7 +82,7 @@ PLAYED: tuple[Callable[[Api], object], ...] = (
         pytest.param(FACTS, 1, id="config-map"),
         pytest.param(CLAIM, 1, id="claim-of-all-models", marks=pytest.mark.slow),
         pytest.param(SERVICE, 2, id="service", marks=pytest.mark.slow),
-        pytest.param(DEPLOYMENT, 2, id="deployment"),
+        pytest.param(DEPLOYMENT, 2, id="deployment", marks=pytest.mark.slow),
     ],
 )
 def test_a_foreign_object_is_named_and_left_alone(

@@ -55,6 +55,7 @@ def with_adapters(site: TrtllmSite, *sources: Path, flags: bool = False) -> Trtl
     return TrtllmSite(site.source, site.store, plan, site.planned, site.tools)
 
 
+@pytest.mark.slow
 def test_adapters_become_arrays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tools: Tools
 ) -> None:

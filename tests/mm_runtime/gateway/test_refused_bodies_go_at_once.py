@@ -18,6 +18,7 @@ from support.eventually import eventually_async
 from support.gateways import MODEL, serve, toy_gateway
 from support.images import data_url
 from support.raw_http import say
+from support.representatives import others_are_slow
 from support.scripted_engine import ScriptedEngine
 
 MIB = 1 << 20
@@ -64,7 +65,7 @@ BODIES = {
 
 
 @pytest.mark.usefixtures("no_collections")
-@pytest.mark.parametrize("kind", BODIES)
+@pytest.mark.parametrize("kind", others_are_slow(BODIES, "no-json", "no-image", "a-bomb"))
 async def test_nothing_of_it_stays(tmp_path: Path, kind: str) -> None:
     """After several refusals less is held than one body takes."""
     body = BODIES[kind]()

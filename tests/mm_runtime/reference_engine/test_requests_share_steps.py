@@ -204,6 +204,7 @@ def test_cancelled_request_leaves_the_queue(start_engine: StartEngine) -> None:
     assert (waiting.was_cancelled, waiting.ids) == (True, [])
 
 
+@pytest.mark.slow
 def test_leaving_requests_do_not_disturb_the_others(start_engine: StartEngine) -> None:
     """Slots are refilled in every order; each answer is what it would have been alone."""
     rng = np.random.default_rng(1)
