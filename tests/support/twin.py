@@ -71,7 +71,7 @@ class Twin:
             "PATH": "/usr/bin:/bin",
             "HOME": "/tmp",
             "PYTHONPATH": str(STANDINS),
-            "PYTHONDONTWRITEBYTECODE": "1",
+            "PYTHONPYCACHEPREFIX": str(self.folder / "bytecode"),
             "MM_ENGINE_PYTHON": str(self.python("engine")),
         }
         return subprocess.run(

@@ -5,6 +5,7 @@ from pathlib import PurePath
 from typing import Any
 
 import pytest
+from tritonclient.grpc.model_config_pb2 import DataType as TypeNames
 
 from mm_api.documents.serving_plan import GpuSharing
 from mm_runtime.repository.configs import (
@@ -16,7 +17,6 @@ from mm_runtime.repository.configs import (
     vision_encoder,
 )
 from mm_runtime.repository.model_config import ModelConfig
-from mm_runtime.repository.schema import SCHEMA
 from mm_runtime.repository.values import RepositoryValues, values_of
 from support.build_plans import serving_plan
 from support.documents import manifest
@@ -44,7 +44,7 @@ def values(
 def type_of(config: ModelConfig, name: str) -> str:
     """Return the element type of a tensor of a model."""
     found = {one.name: one.data_type for one in (*config.input, *config.output)}
-    return str(SCHEMA.DataType.Name(found[name]))
+    return str(TypeNames.Name(found[name]))
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,11 @@ from pathlib import Path, PurePath
 from typing import Any
 
 import pytest
+from tritonclient.grpc.model_config_pb2 import DataType as TypeNames
+from tritonclient.grpc.model_config_pb2 import ModelInput
 
 from mm_runtime.repository.layout import MODELS
 from mm_runtime.repository.model_config import ModelConfig
-from mm_runtime.repository.schema import SCHEMA
 from mm_runtime.repository.values import values_of
 from support.build_plans import serving_plan
 from support.documents import manifest
@@ -82,7 +83,7 @@ def as_upstream(tensor: Any) -> dict[str, Any]:
         "data_type": data_type(tensor),
         "dims": [SEVERAL[tensor.name]] if tensor.name in SEVERAL else list(tensor.dims),
     }
-    if isinstance(tensor, SCHEMA.ModelInput):
+    if isinstance(tensor, ModelInput):
         found |= {"optional": True} if tensor.optional else {}
         ragged = tensor.allow_ragged_batch and tensor.name not in BATCHED
         found |= {"allow_ragged_batch": True} if ragged else {}
@@ -92,7 +93,7 @@ def as_upstream(tensor: Any) -> dict[str, Any]:
 
 def data_type(tensor: Any) -> str:
     """Return Triton's name of a tensor's element type."""
-    return str(SCHEMA.DataType.Name(tensor.data_type))
+    return str(TypeNames.Name(tensor.data_type))
 
 
 def wanted(tensor: dict[str, Any]) -> dict[str, Any]:

@@ -23,7 +23,6 @@ from mm_runtime.serving.encode.disaggregated.routing import order
 from mm_runtime.serving.encode.encoding import Outputs
 from mm_runtime.serving.encode.vision.cache import digest
 from mm_runtime.serving.encode.vision.pixel_bytes import with_values
-from mm_runtime.serving.messages import request_of, tensors_of
 from mm_runtime.serving.tensor_names import BYTES_TO_ENCODE
 from mm_runtime.serving.tensors import Tensors
 
@@ -108,6 +107,11 @@ class EncoderClient:
         self._normalisation = normalisation
         self._key = key
         self._channels: dict[str, EncoderChannel] = {}
+        # Here: protobuf of images with TensorRT-LLM up to 1.0 is older than tritonclient's messages
+        # and refuses them, and only models with encoders in other pods send any.
+        from mm_runtime.serving import messages  # noqa: PLC0415
+
+        self._messages = messages
         self._take_values: set[EncoderChannel] = set()
         """Channels to encoders of a version that takes no bytes."""
 
@@ -154,7 +158,7 @@ class EncoderClient:
                 return _Failure(Why.MISMATCH, message)
             return _Failure(_CODES.get(error.code(), Why.FAILED), message)
         try:
-            found = tensors_of(answer)
+            found = self._messages.tensors_of(answer)
         except ValueError as error:
             return _Failure(Why.INVALID, f"its tensors cannot be read: {error}")
         theirs = found.pop(OWN_IDENTITY, None)
@@ -186,7 +190,8 @@ class EncoderClient:
 
     def _sent(self, channel: EncoderChannel, inputs: Tensors, deadline: float) -> bytes:
         identity = np.array([[self._identity.encode()]], dtype=np.object_)
-        message = request_of(MODEL, {**inputs, EXPECTED_IDENTITY: identity}, self._outputs)
+        named = {**inputs, EXPECTED_IDENTITY: identity}
+        message = self._messages.request_of(MODEL, named, self._outputs)
         return channel.infer(message, max(0.0, deadline - time.monotonic()))
 
     def _channel(self, encoder: str) -> EncoderChannel:
