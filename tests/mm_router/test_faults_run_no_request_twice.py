@@ -14,7 +14,7 @@ import pytest
 from mm_edge.drain import Phase
 from mm_router.affinity import affinity_of
 from mm_router.catalog import Model
-from mm_router.ejection import Failure
+from mm_router.ejection import FIRST_SECONDS, Failure
 from mm_router.placement import order
 from mm_runtime.gateway.backends.engine import Ended, EngineRequest, Text
 from support.eventually import eventually_async
@@ -77,6 +77,7 @@ async def setup(
             )
             engines[address_of(gateway)], running[address_of(gateway)] = engine, gateway
         router = await stack.enter_async_context(route({TOY: list(running)}))
+        router.router.fleet._clock = lambda: 0.0  # no ejection ends by itself
         affinity = affinity_of(BODY)
         assert affinity is not None
         first, second = order(affinity.key, running)
@@ -214,6 +215,7 @@ async def test_a_replica_that_comes_back_gets_its_keys_again(tmp_path: Path) -> 
         assert (await one.post(client)).status_code == 200
         assert [len(engine.requests) for engine in one.engines] == [0, 1]
 
+        one.router.router.fleet._clock = lambda: FIRST_SECONDS
         await eventually_async(lambda: _answered_by_first(one, client))
         assert one.count("mm_router_replicas_ejected") == 0
 
