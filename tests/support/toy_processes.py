@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import Any
 
 from mm_edge.listening import listening_sockets
-from mm_router import remote_claims
 from mm_router.assembly import claims_server
 from mm_router.catalog import Model
 from mm_router.key_admission import read_limits
@@ -129,9 +128,6 @@ async def _router(addresses: Sequence[str]) -> None:
 
 
 async def _limited(folder: Path, addresses: Sequence[str]) -> None:
-    # On a busy machine an answer takes more than the second after which a router counts alone, by
-    # its share: that lets more in, as it must. One that is killed refuses connections at once.
-    remote_claims._CLAIM_SECONDS = START_SECONDS
     (listening,) = listening_sockets("127.0.0.1", 0)
     port = listening.getsockname()[1]
     settings = Settings(auth_file=folder / "tokens", own_name=str(port), claims_port=port)

@@ -125,7 +125,7 @@ async def test_the_replica_answers_when_the_first_does_not() -> None:
         return await refuse(request)
 
     async with server(count) as bad, server(fine) as good:
-        client = Prometheus(Endpoint((bad, good), token="secret"), trust(Endpoint(())))
+        client = Prometheus(Endpoint((bad, good), token="secret"), trust(Endpoint(())), 60.0)
         try:
             first, second = [read_vector(await client.query("up")) for _ in range(2)]
         finally:
