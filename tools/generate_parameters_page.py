@@ -48,19 +48,21 @@ SDKs write defaults out, and parameters of other servers. One table for `/v1/cha
 - A value of this list changes nothing and is taken, also of a parameter that acts nowhere.
 - Any other value of a parameter that acts nowhere is refused by name. No value is ignored.
 
-Messages: an assistant's `content` may be absent, null, empty or an empty list; a call may lack
-`type`, `id` and `arguments`, which may also be an object; `function_call` and the role `function`
-are read as `tool_calls` and `tool`. An assistant's `refusal`, key or part, is its text.
+Messages: `content` of an assistant or a tool may be absent, null, empty or an empty list; a call
+may lack `type`, `id` and `arguments`, which may also be an object; `function_call` and the role
+`function` are read as `tool_calls` and `tool`. An assistant's `refusal`, key or part, is its text.
 
 - `cache_control` of a request, a message, a part or a tool is a hint without effect: an object.
-- What an assistant has thought (`reasoning`, `reasoning_content`, `thinking`; items of the type
-  `reasoning`) is dropped; where the model's template would write it, it is refused by name.
+- What an assistant has thought (`reasoning`, `reasoning_content`, `thinking`, `reasoning_details`,
+  `thinking_blocks`; parts of the types `thinking`, `redacted_thinking` and `reasoning`; items of
+  the type `reasoning`) is dropped; refused by name where the model's template would write it.
+- `add_special_tokens` may have vLLM's default: `false` in chats, `true` in completions.
 - `output` of a `function_call_output` may be a list of `input_text`; its images are refused.
 
 """
 
 _INSTEAD: Final = """
-## Of vLLM, refused by name
+## Refused by name, with what to send
 
 """
 

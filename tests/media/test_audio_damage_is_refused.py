@@ -133,6 +133,7 @@ def test_samples_beyond_the_scale() -> None:
         pytest.param(b"FORM\0\0\0\0AIFF" + bytes(99), "but AIFF", id="aiff"),
         pytest.param(b"caff" + bytes(99), "but CAF", id="caf"),
         pytest.param(b"\x30\x26\xb2\x75" + bytes(99), "but ASF", id="wma"),
+        pytest.param(b"<html>Sign in</html>", "they look like an HTML page", id="a-page"),
         pytest.param(SPOKEN.tobytes(), "not a recording of a known format", id="raw-samples"),
         pytest.param(FILES["wav"][:40] + bytes(4), "no samples|damaged", id="no-samples"),
         pytest.param(video_of([plain(RED)] * 3), "no audio stream", id="a-silent-video"),

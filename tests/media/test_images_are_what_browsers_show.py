@@ -110,6 +110,14 @@ PIXELS = {
         png((2, 1), 8, PALETTE, [bytes([1, 2])], PLTE, (b"tRNS", bytes([0, 51]))),
         [(244, 224, 214), GREEN],
     ),
+    "palette-with-more-alphas-than-colours": (
+        png((1, 1), 8, PALETTE, [b"\1"], PLTE, (b"tRNS", bytes(5))),
+        [ORANGE],
+    ),
+    "palette-behind-its-alphas": (
+        png((1, 1), 8, PALETTE, [b"\1"], (b"tRNS", bytes(2)), PLTE),
+        [ORANGE],
+    ),
     "palette-without": (png((2, 1), 4, PALETTE, [b"\x01"], PLTE), [INK, ORANGE]),
     "gif-with-a-clear-entry": (
         gif((2, 2), (0, 0, 2, 2), [1, 1, 2, 3], transparent=1),

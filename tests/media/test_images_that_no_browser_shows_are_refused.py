@@ -67,6 +67,7 @@ REFUSED = {
     "png-whose-chunk-is-cut": (PNG[:60], "'IDAT' has fewer bytes than"),
     "png-without-width": (png((0, 4), 8, RGB, [b""] * 4), "promises no rows or no columns"),
     "png-without-pixels": (PNG[:33] + PNG[-12:], "damaged"),
+    "png-without-its-palette": (png((1, 1), 8, 3, [b"\0"]), "a part of it is missing"),
     "png-of-an-unknown-filter": (
         png((4, 1), 8, GREY, [], stream=zlib.compress(b"\x09abcd")),
         "damaged",

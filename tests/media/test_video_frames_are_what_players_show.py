@@ -183,6 +183,26 @@ def test_grey() -> None:
     assert np.abs(np.asarray(_first(content)).astype(int) - GREY).max() <= 3
 
 
+@pytest.mark.parametrize(
+    ("primaries", "shown"),
+    [
+        pytest.param(1, (200, 100, 50), id="bt709"),
+        pytest.param(12, (215, 93, 31), id="display-p3"),
+        pytest.param(9, (241, 76, 29), id="bt2020"),
+    ],
+)
+def test_wide_colours(primaries: int, shown: tuple[int, int, int]) -> None:
+    """Colours of another gamut, without HDR: those that an image of the same profile has."""
+    content = video_of(
+        [plain((200, 100, 50))] * 2,
+        pixels="yuv444p",
+        stream={"colorspace": BT709, "color_primaries": primaries, "color_trc": 13},
+        written={"dst_colorspace": "ITU709"},
+    )
+
+    assert np.abs(np.asarray(_first(content)).astype(int) - shown).max() <= 6
+
+
 def test_transparency() -> None:
     """What is transparent is white, as on a page; the colour behind it is not seen."""
     frame = np.full((48, 64, 4), (*RED, 0), np.uint8)

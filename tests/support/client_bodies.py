@@ -23,6 +23,7 @@ RAIN = {
 }
 TOOL = {"type": "function", "function": RAIN}
 SHOWN = {"type": "function_call_output", "call_id": "c", "output": [{"type": "input_image"}]}
+THOUGHT: dict[str, Any] = {"type": "thinking", "thinking": "dry"}
 REFUSAL = {"type": "refusal", "refusal": "no"}
 HINT: dict[str, Any] = {"cache_control": {"type": "ephemeral"}}
 HINTED = {"type": "text", "text": "hi", **HINT}
@@ -80,6 +81,10 @@ HISTORIES = (
     history("semantic-kernel", {**CALLED, "tool_calls": [_call(type=None)]}),
     history("vllm-client", {**CALLED, "reasoning": None, "reasoning_content": ""}),
     history("deepseek", {**CALLED, "reasoning_content": "dry"}),
+    history("anthropic-blocks", {**CALLED, "content": [{**THOUGHT, "signature": "s"}]}),
+    history("mistral", {**CALLED, "content": [{**THOUGHT, "thinking": [HINTED]}], "prefix": False}),
+    history("litellm-blocks", {**CALLED, "thinking_blocks": [THOUGHT], "content": None}),
+    history("openrouter", {**CALLED, "reasoning_details": [{"type": "reasoning.text"}]}),
     history("openrouter-hints", {**CALLED, "cache_control": {"type": "ephemeral"}}),
     Sent(
         "openai-agents-reasoning",
@@ -230,6 +235,14 @@ BODIES = (
         priority=0,
         return_tokens_as_token_ids=None,
     ),
+    chat("go-without-results", QUESTION, CALLED, {"role": "tool", "tool_call_id": "call_1"}),
+    chat("glm", thinking={"type": "disabled"}, enable_thinking=False, models=[], n_predict=-1),
+    chat("glm-thinks", thinking={"type": "enabled"}, refused="thinking"),
+    chat("openrouter-thinks", reasoning={"enabled": True}, refused="reasoning"),
+    chat("vllm-tokens", add_special_tokens=False, detokenize=True, repeat_penalty=1.0),
+    chat("vllm-begin", add_special_tokens=True, refused="add_special_tokens"),
+    Sent("vllm-begin", {"prompt": "hi", "add_special_tokens": True}, TEXT),
+    Sent("openai-defaults", {"input": "hi", "n": 1, "presence_penalty": 0}, RESPONSE),
     Sent("langchain-openai", {"prompt": "hi", "best_of": 1, "logit_bias": {}, "n": 1}, TEXT),
     Sent(
         "openai-python",
@@ -281,6 +294,7 @@ BODIES = (
     chat("no-content", {"role": "user"}, refused="messages[0].content"),
     chat("no-parts", {"role": "user", "content": []}, refused="messages[0].content"),
     chat("user-thinks", {**QUESTION, "thinking": "dry"}, refused="messages[0].thinking"),
+    chat("a-part-thinks", {**QUESTION, "content": [THOUGHT]}, refused="messages[0].content"),
     chat("user-refuses", {**QUESTION, "content": [REFUSAL]}, refused="messages[0].content"),
     chat("no-hint", {**QUESTION, "cache_control": 1}, refused="messages[0].cache_control"),
     chat("langchain-hints", {**QUESTION, "content": [HINTED]}, tools=[{**TOOL, **HINT}], **HINT),

@@ -39,11 +39,13 @@ _BT709_CURVE: Curve = (1 / 0.45, 1 / 1.099, 0.099 / 1.099, 1 / 4.5, 0.081)
 _BT709 = (0.3127, 0.3290, 0.64, 0.33, 0.30, 0.60, 0.15, 0.06)
 """Of white, red, green and blue, x and y, as in a PNG's cHRM."""
 
-_PRIMARIES = {
+PRIMARIES = {
     1: _BT709,
     9: (0.3127, 0.3290, 0.708, 0.292, 0.170, 0.797, 0.131, 0.046),
     12: (0.3127, 0.3290, 0.680, 0.320, 0.265, 0.690, 0.150, 0.060),
 }
+"""By their code points of ITU-T H.273."""
+
 _CURVES: Mapping[int, Curve] = {
     **dict.fromkeys((1, 6, 14, 15), _BT709_CURVE),
     4: (2.2,),
@@ -126,8 +128,8 @@ def png_profile(chunks: Mapping[bytes, bytes], icc: bytes) -> bytes:
             raise HdrError(
                 f"its colours are HDR ({name}), which eight bits do not hold; save it as sRGB"
             )
-        if spans in _PRIMARIES and curves in _CURVES:
-            return icc_profile(_PRIMARIES[spans], _CURVES[curves])
+        if spans in PRIMARIES and curves in _CURVES:
+            return icc_profile(PRIMARIES[spans], _CURVES[curves])
     if icc or b"sRGB" in chunks:
         return icc
     gamma = int.from_bytes(chunks.get(b"gAMA", b"")[:4], "big") / 100_000

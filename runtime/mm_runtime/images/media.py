@@ -108,7 +108,7 @@ def opened(
     except MemoryError:
         raise BadImageError("the image needs more memory than its decoder may take") from None
     except Exception as error:  # noqa: BLE001 - decoders raise SyntaxError, struct.error, EOFError...
-        problem = _NO_PIXELS.get(str(error), str(error))
+        problem = _NO_PIXELS.get(str(error), str(error)) or "a part of it is missing"
         raise BadImageError(f"the image is damaged or truncated ({problem})") from None
 
 

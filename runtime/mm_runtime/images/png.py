@@ -104,6 +104,10 @@ def read_png(encoded: bytes) -> Png:
                 )
             damaged.append(slice(at, end))
             continue
+        palette = len(found.get(b"PLTE", b"")) if found.get(b"IHDR", b"")[9:10] == b"\3" else end
+        if kind == b"tRNS" and 3 * length > palette:  # libpng passes over it, too
+            damaged.append(slice(at, end))
+            continue
         pixels = pixels or kind == b"IDAT"
         if not pixels and kind in _KNOWN:
             found.setdefault(kind, encoded[at + 8 : end - 4])
@@ -112,7 +116,7 @@ def read_png(encoded: bytes) -> Png:
     return Png(_without(encoded, damaged), found)
 
 
-_KNOWN = frozenset({b"IHDR", b"tRNS", b"gAMA", b"cHRM", b"sRGB", b"cICP", b"iCCP"})
+_KNOWN = frozenset({b"IHDR", b"PLTE", b"tRNS", b"gAMA", b"cHRM", b"sRGB", b"cICP", b"iCCP"})
 
 
 def _without(encoded: bytes, parts: Sequence[slice]) -> bytes:

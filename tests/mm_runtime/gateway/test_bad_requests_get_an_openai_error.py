@@ -111,7 +111,7 @@ BAD = {
         _body(messages=[{"role": "user", "content": None}]),
         400,
         "messages[0].content",
-        "only of the role assistant",
+        "only of assistant and tool",
     ),
     "called tools": (
         _body(messages=[{"role": "assistant", "content": None, "tool_calls": [{}]}]),
@@ -174,7 +174,7 @@ BAD = {
         "at most 1024 items",
     ),
     "stop at no token": (_body(stop_token_ids=[4]), 400, "stop_token_ids", "which are below 4"),
-    "too many stops": (_body(stop=["a"] * 5), 400, "stop", "at most 4 strings"),
+    "too many stops": (_body(stop=["a"] * 5), 400, "stop", "at most 4 items"),
     "too many stop tokens": (_body(stop_token_ids=[1] * 65), 400, "stop_token_ids", "64 items"),
     "more tokens than allowed": (
         _body(min_tokens=5, max_tokens=4),

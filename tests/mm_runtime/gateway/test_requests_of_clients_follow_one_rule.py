@@ -5,6 +5,7 @@ nowhere is refused.
 """
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +80,12 @@ async def test_one_conversation_is_one_prompt(tmp_path: Path, same: tuple[Sent, 
 async def test_thoughts_are_refused_where_the_template_writes_them(tmp_path: Path) -> None:
     """Without them its prompt would be another; elsewhere they stand in no prompt."""
     template = tool_templates.HERMES + "{{ messages[-1].reasoning_content }}"
-    params = {"deepseek": "messages[1].reasoning_content", "openai-agents-reasoning": "input[2]"}
+    params = {
+        "deepseek": "messages[1].reasoning_content",
+        "anthropic-blocks": "messages[1].content[0]",
+        "litellm-blocks": "messages[1].thinking_blocks",
+        "openai-agents-reasoning": "input[2]",
+    }
     async with (
         serve(toy_gateway(tmp_path, ScriptedEngine(), template=template)) as running,
         httpx.AsyncClient(base_url=running.url, timeout=60) as client,
@@ -90,6 +96,31 @@ async def test_thoughts_are_refused_where_the_template_writes_them(tmp_path: Pat
                 400,
                 params[one.client],
             )
+
+
+@pytest.mark.parametrize(
+    ("path", "fields", "words"),
+    [
+        (RESPONSE, {"input": [{"type": "item_reference"}]}, "'item_reference'.* function_call_out"),
+        (RESPONSE, {"input": [{"role": "user", "content": [{}]}]}, "one of: input_text, "),
+        (RESPONSE, {"text": {"format": {}}}, "one of: text, json_object, json_schema"),
+        (RESPONSE, {"input": []}, "expected at least 1 item, found 0"),
+        (CHAT, {"messages": []}, "expected at least 1 item, found 0"),
+        (CHAT, {"messages": [{"role": "user", "content": {}}]}, "expected a text or a list"),
+        (
+            CHAT,
+            {"response_format": {"type": "json_object", "schema": {}}},
+            "send `response_format`",
+        ),
+        (CHAT, {"extra_body": {"top_k": 1}}, "send its fields beside the others"),
+    ],
+)
+def test_refusals_say_what_is_expected(path: str, fields: dict[str, Any], words: str) -> None:
+    """At this place, of this path."""
+    parse, plain = PLAIN[path]
+    with pytest.raises(InvalidRequestError) as refusal:
+        parse(json.dumps({"model": MODEL, **plain, **fields}).encode(), "application/json")
+    assert re.search(words, refusal.value.message)
 
 
 @pytest.mark.parametrize("path", PLAIN)

@@ -17,7 +17,7 @@ from mm_edge.json_cost import TEXT_BYTES
 from mm_runtime.gateway.api.schema_rules import NO_REFUSAL, NULL, Rule, any_of, fields
 from mm_runtime.gateway.api.tools import MAX_CALLS, CalledFunction, ToolCall
 from mm_runtime.gateway.api.unused import OF_MESSAGES
-from mm_runtime.gateway.api.wire import NullIs, Wire, form_or_null
+from mm_runtime.gateway.api.wire import JsonObject, NullIs, Wire, form_or_null
 
 MAX_FPS = 240
 """More than videos have."""
@@ -51,6 +51,17 @@ class RefusalPart(Wire):
 
     type: Literal["refusal"]
     text: str = Field(alias="refusal")
+
+
+class ThoughtPart(Wire):
+    """What an assistant has thought, among what it has said; see `THOUGHTS`."""
+
+    type: Literal["thinking", "redacted_thinking", "reasoning"]
+    thinking: str | list[JsonObject] | None = None
+    text: str | None = None
+    data: str | None = None
+    signature: str | None = None
+    closed: bool | None = None
 
 
 class ImageUrl(Wire):
@@ -116,7 +127,7 @@ class AudioPart(Wire):
     audio_url: AudioUrl
 
 
-Part = TextPart | RefusalPart | ImagePart | VideoPart | InputAudioPart | AudioPart
+Part = TextPart | RefusalPart | ThoughtPart | ImagePart | VideoPart | InputAudioPart | AudioPart
 _TEXTS = (TextPart, RefusalPart)
 ContentPart = Annotated[Part, Field(discriminator="type")]
 
@@ -130,7 +141,7 @@ def is_remote(part: Part) -> bool:
             url = part.video_url.url
         case AudioPart():
             url = part.audio_url.url
-        case TextPart() | RefusalPart() | InputAudioPart():
+        case TextPart() | RefusalPart() | ThoughtPart() | InputAudioPart():
             return False
     return url[:5].lower() != "data:"
 
@@ -147,9 +158,10 @@ Content = Annotated[
     Discriminator(form_or_null),
 ]
 
-_OWN: Mapping[str, Rule] = dict.fromkeys(
-    ("refusal", "reasoning", "reasoning_content", "thinking"), any_of(NULL, {"const": ""})
-)
+THOUGHTS = ("reasoning", "reasoning_content", "thinking", "reasoning_details", "thinking_blocks")
+"""Spellings of what an assistant has thought: dropped, or refused where a template writes it."""
+
+_OWN: Mapping[str, Rule] = {name: {"enum": [None, "", []]} for name in ("refusal", *THOUGHTS)}
 
 
 class Message(Wire):
@@ -173,7 +185,8 @@ class Message(Wire):
     reasoning: str | None = None
     reasoning_content: str | None = None
     thinking: str | None = None
-    """What it has thought, in three spellings: dropped, or refused where a template writes it."""
+    reasoning_details: list[JsonObject] | None = None
+    thinking_blocks: list[JsonObject] | None = None
 
     # What OpenAI's client adds when an answer is sent back as part of the conversation.
     annotations: Annotated[list[object], Field(max_length=0)] | None = None
@@ -191,15 +204,11 @@ class Message(Wire):
     rules: ClassVar[Sequence[Rule]] = (
         any_of(
             fields({"role": {"const": "assistant"}}),
-            fields(
-                {"content": {"not": NULL}},
-                function_call=NULL,
-                tool_calls=any_of(NULL, {"maxItems": 0}),
-            ),
+            fields(function_call=NULL, tool_calls=any_of(NULL, {"maxItems": 0})),
         ),
         any_of(
             fields({"role": {"enum": ["assistant", "tool", "function"]}}),
-            fields(content=any_of({"type": "string"}, NULL, {"minItems": 1})),
+            fields({"content": any_of({"type": "string"}, {"type": "array", "minItems": 1})}),
         ),
         any_of(fields(function_call=NULL), fields(tool_calls=any_of(NULL, {"maxItems": 0}))),
         any_of(
@@ -210,7 +219,7 @@ class Message(Wire):
 
     @field_validator(*_OWN)
     @classmethod
-    def _own(cls, said: str | None, info: ValidationInfo) -> str | None:
+    def _own(cls, said: object, info: ValidationInfo) -> object:
         if said and info.data.get("role") != "assistant":
             message = "only the role assistant has it"
             raise ValueError(message)
@@ -237,14 +246,14 @@ class Message(Wire):
         """
         role, refusal = info.data.get("role"), info.data.get("refusal")
         parts = content if isinstance(content, list) else ()
-        if role != "assistant" and any(isinstance(one, RefusalPart) for one in parts):
-            message = "only the role assistant refuses: send parts of the type text"
+        if role != "assistant" and any(isinstance(one, RefusalPart | ThoughtPart) for one in parts):
+            message = "only the role assistant refuses and thinks: send parts of the type text"
             raise ValueError(message)
         if refusal:
             said = [TextPart(type="text", text=content)] if isinstance(content, str) else parts
             return [*said, RefusalPart(type="refusal", refusal=refusal)] if content else refusal
-        if content is None and role != "assistant":
-            message = "expected a text or parts; only of the role assistant it may be absent"
+        if content is None and role not in {"assistant", "tool"}:
+            message = "expected a text or parts; only of assistant and tool it may be absent"
             raise ValueError(message)
         if content:
             return content

@@ -4,7 +4,7 @@ A field that would change the answer and is not served is refused by name, never
 that only label a request (`user`, `metadata`, ...) are accepted and have no effect.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import (
@@ -236,6 +236,12 @@ class SampledRequest(GenerationRequest):
 class ChatRequest(WrittenRequest, SampledRequest):
     """Body of `POST /v1/chat/completions`."""
 
+    others: ClassVar[Mapping[str, tuple[object, ...]]] = {
+        **NOT_USED,
+        "add_special_tokens": (False,),
+    }
+    """A template writes all special tokens of a chat."""
+
     messages: Messages
     mm_processor_kwargs: (
         Annotated[dict[Annotated[str, Field(max_length=64)], object], Field(max_length=MAX_OPTIONS)]
@@ -348,6 +354,8 @@ def _check_answers(prompts: int, each: int, param: str) -> None:
 
 class CompletionRequest(SampledRequest):
     """Body of `POST /v1/completions`."""
+
+    others: ClassVar[Mapping[str, tuple[object, ...]]] = {**NOT_USED, "add_special_tokens": (True,)}
 
     prompt: Prompt
     best_of: int | None = Field(default=None, ge=1, le=MAX_CHOICES)

@@ -1,6 +1,7 @@
 """Bytes of a request -> typed request, or an error that names the part and what was expected."""
 
 import json
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -51,11 +52,13 @@ _MOST_NAMED = 128
 _MOST_ERRORS = 1000
 """All are written out to read the first, in 6 ms. Only thousands of unknown keys have more."""
 
-_PARTS = frozenset(
-    {"text", "image_url", "video_url", "input_audio", "audio_url", "refusal"}
-    | {"input_text", "input_image", "output_text"}
-)
+_CHAT_PARTS = ("text", "image_url", "video_url", "input_audio", "audio_url", "refusal")
+_RESPONSE_PARTS = ("input_text", "input_image", "output_text", "refusal")
+_PARTS = frozenset({*_CHAT_PARTS, *_RESPONSE_PARTS, "thinking", "redacted_thinking", "reasoning"})
 """Types of what stands in a message."""
+
+_FORMS = frozenset({"response_format", "format"})
+"""Places of the form of an answer."""
 
 
 def _parse_json(kind: type[_Request], body: bytes, _content_type: str) -> _Request:
@@ -169,6 +172,13 @@ def _explain_body(error: ErrorDetails) -> str:
 def _explain_field(error: ErrorDetails, param: str) -> tuple[str, str | None]:
     """Return message and code for an error inside the body."""
     message = _lower(error["msg"])
+    match error:
+        case {"type": "too_short", "ctx": {"min_length": least, "actual_length": found}}:
+            message = f"expected at least {least} item, found {found}"
+        case {"type": "too_long", "ctx": {"max_length": most, "actual_length": found}}:
+            message = f"expected at most {most} items, found {found or 'more'}"
+        case {"type": "string_type", "loc": (*_, "<string>")}:
+            message = "expected a text or a list"
     explained: tuple[str, str | None]
     if error["loc"][0] in _NOT_SERVED:
         name = str(error["loc"][0])
@@ -190,7 +200,7 @@ def _explain_field(error: ErrorDetails, param: str) -> tuple[str, str | None]:
         case "union_tag_invalid" | "union_tag_not_found":
             explained = (
                 f"`{param}` is of unknown type {_tag(error)}; expected one of: {_kinds(error)}.",
-                "invalid_content_part" if param != "response_format" else None,
+                "invalid_content_part" if error["loc"][-1] not in _FORMS else None,
             )
         case _:
             return f"`{param}` is invalid: {message}.", None
@@ -216,19 +226,19 @@ def _path(loc: tuple[int | str, ...]) -> str | None:
 def _is_branch(loc: tuple[int | str, ...], index: int) -> bool:
     """Return whether an item of a location is the branch of a union, not a key of the request.
 
-    Our own branches are spelt `<...>`; the type of a content part follows directly on its index.
+    Our own branches are spelt `<...>`; the type of a content part follows on its place in a list.
     What is wrong with a key itself is reported of the key.
     """
     item, before = str(loc[index]), loc[index - 1] if index else None
-    if before in {"response_format", "format"}:  # what follows is the type, then keys
+    if before in _FORMS:  # what follows is the type, then keys
         return True
-    is_part = item in _PARTS and isinstance(before, int)
+    is_part = item in _PARTS and loc[max(0, index - 2)] == "<parts>"
     return item.startswith("<") or item == "[key]" or is_part
 
 
 def _tag(error: ErrorDetails) -> str:
     context: dict[str, Any] = error.get("ctx", {})
-    return _short(repr(context["tag"])) if "tag" in context else "(it has no `type`)"
+    return _short(repr(context["tag"].strip("<>"))) if "tag" in context else "(it has no `type`)"
 
 
 def _short(text: str) -> str:
@@ -239,13 +249,10 @@ def _kinds(error: ErrorDetails) -> str:
     """Return the types that are known at a place."""
     context: dict[str, Any] = error.get("ctx", {})
     if "expected_tags" in context:
-        return str(context["expected_tags"]).replace("'", "")
-    form = error["loc"][-1] == "response_format"
-    return (
-        "text, json_object, json_schema"
-        if form
-        else "text, image_url, video_url, input_audio, audio_url"
-    )
+        return re.sub("['<>]", "", str(context["expected_tags"]))
+    if error["loc"][-1] in _FORMS:
+        return "text, json_object, json_schema"
+    return ", ".join(_RESPONSE_PARTS if error["loc"][0] == "input" else _CHAT_PARTS)
 
 
 def _lower(message: str) -> str:

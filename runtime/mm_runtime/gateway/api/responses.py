@@ -116,16 +116,15 @@ class ReasoningItem(Wire):
 
 
 def _kind(value: object) -> str:
-    kind = value.get("type", "message") if isinstance(value, dict) else "message"
-    known = {"function_call": "<call>", "function_call_output": "<output>", "reasoning": "<own>"}
-    return known.get(kind, "<message>") if isinstance(kind, str) else "<message>"
+    kind = value.get("type") if isinstance(value, dict) else None
+    return f"<{kind}>" if isinstance(kind, str) else "<message>"
 
 
 Item = Annotated[
     Annotated[MessageItem, Tag("<message>")]
-    | Annotated[CallItem, Tag("<call>")]
-    | Annotated[OutputItem, Tag("<output>")]
-    | Annotated[ReasoningItem, Tag("<own>")],
+    | Annotated[CallItem, Tag("<function_call>")]
+    | Annotated[OutputItem, Tag("<function_call_output>")]
+    | Annotated[ReasoningItem, Tag("<reasoning>")],
     Discriminator(_kind),
 ]
 Input = Annotated[

@@ -36,6 +36,7 @@ def absent(names: Sequence[str]) -> dict[str, Rule]:
     return dict.fromkeys(names, NULL)
 
 
-NO_REFUSAL: Rule = {"items": {"properties": {"type": {"not": {"const": "refusal"}}}}}
+_ASSISTANTS = ["refusal", "thinking", "redacted_thinking", "reasoning"]
+NO_REFUSAL: Rule = {"items": {"properties": {"type": {"not": {"enum": _ASSISTANTS}}}}}
 TEXT = any_of(NULL, fields({"type": {"const": "text"}}))
 """Of a format that is none: null, or any text."""

@@ -16,6 +16,7 @@ from pydantic import (
 )
 
 from mm_runtime.gateway.api.schema_rules import NULL, Rule, any_of, fields
+from mm_runtime.gateway.api.unused import OF_MESSAGES
 from mm_runtime.gateway.api.wire import JsonObject, NullIs, Wire
 
 MAX_TOOLS = 128
@@ -118,6 +119,7 @@ class CalledFunction(Wire):
 class ToolCall(Wire):
     """A call that the assistant has made."""
 
+    others = OF_MESSAGES
     made: ClassVar[Sequence[str]] = ("id",)
 
     id: Annotated[

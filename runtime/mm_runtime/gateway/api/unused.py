@@ -13,14 +13,17 @@ _OPENAI: Mapping[str, tuple[object, ...]] = {
     "background": (False,),
     "best_of": (1,),
     "echo": (False,),
+    "frequency_penalty": (0,),
     "function_call": ("none", "auto"),
     "functions": ([],),
     "include": ([],),
     "logprobs": (False,),
     "modalities": (["text"],),
+    "n": (1,),
     "parallel_tool_calls": (True,),
+    "presence_penalty": (0,),
     "prompt_cache_retention": ("in_memory", "in-memory"),
-    "reasoning": ({}, {"effort": "none"}),
+    "reasoning": ({}, {"effort": "none"}, {"enabled": False}),
     "reasoning_effort": ("none",),
     "response_format": ({"type": "text"},),
     "service_tier": ("auto", "default"),
@@ -41,8 +44,10 @@ OF_OTHER_SERVERS: Mapping[str, tuple[object, ...]] = {
     "bad_words": ([],),
     "chat_template_kwargs": ({},),
     "continue_final_message": (False,),
+    "detokenize": (True,),
     "documents": ([],),
     "early_stopping": (False,),
+    "enable_thinking": (False,),
     "ignore_eos": (False,),
     "include_reasoning": (False, True),
     "include_stop_str_in_output": (False,),
@@ -62,23 +67,42 @@ OF_OTHER_SERVERS: Mapping[str, tuple[object, ...]] = {
     "typical_p": (1,),
     "use_beam_search": (False,),
     "vllm_xargs": ({},),
-    # Ollama, llama.cpp, Mistral
+    # Ollama, llama.cpp, Mistral, OpenRouter, Anthropic
+    "cache_prompt": (True,),
+    "dry_multiplier": (0,),
+    "dynatemp_range": (0,),
     "format": ("",),
+    "grammar": ("",),
     "mirostat": (0,),
+    "models": ([],),
+    "n_predict": (-1,),
+    "num_predict": (-1,),
     "options": ({},),
+    "plugins": ([],),
+    "provider": ({},),
     "raw": (False,),
+    "repeat_penalty": (1,),
     "safe_prompt": (False,),
+    "tfs_z": (1,),
     "think": (False,),
+    "thinking": ({"type": "disabled"},),
+    "transforms": ([],),
+    "xtc_probability": (0,),
 }
 
 NOT_USED: Mapping[str, tuple[object, ...]] = {**_OPENAI, **OF_OTHER_SERVERS}
 """Parameter -> its values besides null."""
 
 OF_MESSAGES: Mapping[str, tuple[object, ...]] = {
+    "additional_kwargs": ({},),
+    "experimental_attachments": ([],),
     "images": ([],),
+    "is_error": (False,),
+    "prefix": (False,),
     "provider_specific_fields": ({},),
+    "response_metadata": ({},),
 }
-"""The same of messages, as clients of other servers send answers back."""
+"""The same of messages and calls, as clients of other servers send answers back."""
 
 HINT = "cache_control"
 """An object that any part of a request may have, as Anthropic's API spells it: without effect."""
@@ -92,9 +116,11 @@ INSTEAD: Mapping[str, str] = {
     "guided_grammar": "send a JSON schema as `response_format`, or `structured_outputs.regex`",
     "structured_outputs.grammar": "send `json`, `regex` or `choice`",
     "structured_outputs.structural_tag": "send `json`, `regex` or `choice`; for calls `tools`",
+    "response_format.schema": "send `response_format` of type `json_schema`",
+    "extra_body": "send its fields beside the others, as SDKs do",
     "prompt_logprobs": "tokens of prompts have no scores here; `logprobs` has those of the answer",
 }
-"""Parameters of vLLM that are read nowhere -> what to send instead."""
+"""Parameters, most of them vLLM's, that are read nowhere -> what to send instead."""
 
 
 def is_unused(value: object, values: tuple[object, ...]) -> bool:

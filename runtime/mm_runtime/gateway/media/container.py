@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal
 
 from mm_runtime.gateway.media.wholeness import after_id3, fault_of
+from mm_runtime.images.kinds import kind_of
 
 if TYPE_CHECKING:
     from av.audio.stream import AudioStream
@@ -92,7 +93,8 @@ def format_of(encoded: bytes) -> str | None:
 def named(encoded: bytes) -> str:
     """Return what bytes are that are not read here, as far as they say."""
     found = _marked(encoded, _OTHERS)
-    return "the bytes are not a recording of a known format" + (f", but {found}" if found else "")
+    kind = f"but {found}" if found else kind_of(encoded)
+    return f"the bytes are not a recording of a known format, {kind}"
 
 
 def _marked(encoded: bytes, marks: tuple[tuple[int, bytes, str], ...]) -> str | None:

@@ -7,6 +7,7 @@ from PIL import Image
 
 from mm_runtime.gateway.media.container import BadRecordingError
 from mm_runtime.gateway.media.tone_mapping import CURVES, tone_mapped
+from mm_runtime.images.colour import PRIMARIES, SRGB_CURVE, icc_profile
 from mm_runtime.images.media import check_pixels, to_rgb
 
 if TYPE_CHECKING:
@@ -20,6 +21,9 @@ _UNSPECIFIED = 2
 _HD = (1280, 576)
 """Frames that are wider or higher, and do not name their matrix, have that of BT.709, smaller ones
 that of BT.601: the rule of mpv."""
+
+_WIDE = {code: PRIMARIES[code] for code in (9, 12)}
+"""Of BT.2020 and Display P3. Curves count as sRGB's, as in Chromium; HDR's are another matter."""
 
 _FULL_RANGE = 2
 _MATRIX = struct.Struct("=9i")
@@ -103,5 +107,6 @@ def _coloured(frame: "VideoFrame") -> Image.Image:
     kind = "rgba" if any(one.is_alpha for one in frame.format.components) else "rgb24"
     image = Image.fromarray(frame.reformat(format=kind, src_colorspace=matrix).to_ndarray())
     if frame.color_trc in CURVES:
-        image = tone_mapped(image.convert("RGB"), frame.color_trc)
-    return to_rgb(image)
+        return tone_mapped(to_rgb(image), frame.color_trc)
+    wide = _WIDE.get(frame.color_primaries)
+    return to_rgb(image, b"" if wide is None else icc_profile(wide, SRGB_CURVE))

@@ -7,12 +7,14 @@ from dataclasses import dataclass, field
 from mm_api.families.prompt import PromptStyle
 from mm_runtime.base.chat_template import Call, Media, TemplateRefusedError, Tool, Turn
 from mm_runtime.gateway.api.messages import (
+    THOUGHTS,
     AudioPart,
     ImagePart,
     InputAudioPart,
     Message,
     RefusalPart,
     TextPart,
+    ThoughtPart,
     VideoPart,
     VideoUrl,
 )
@@ -275,13 +277,15 @@ class ChatPrompt:
 
 def _check_thought(message: Message, where: str, template: ChatTemplate) -> None:
     """Refuse what an assistant has thought where a template would write it; else it is dropped."""
-    for name in ("reasoning", "reasoning_content", "thinking"):
-        if getattr(message, name) is not None and template.writes_thoughts:
-            raise InvalidRequestError(
-                f"`{where}.{name}` is what this model's template would write. Leave it out.",
-                param=f"{where}.{name}",
-                code="unsupported_parameter",
-            )
+    found = [name for name in THOUGHTS if getattr(message, name) is not None]
+    parts = message.content if isinstance(message.content, list) else ()
+    found += [f"content[{at}]" for at, one in enumerate(parts) if isinstance(one, ThoughtPart)]
+    if found and template.writes_thoughts:
+        raise InvalidRequestError(
+            f"`{where}.{found[0]}` is what this model's template would write. Leave it out.",
+            param=f"{where}.{found[0]}",
+            code="unsupported_parameter",
+        )
 
 
 def _role(message: Message, template: ChatTemplate) -> str:
