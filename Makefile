@@ -43,7 +43,7 @@ demo-bench: env ## After `make demo`: the hundred requests of DashInfer-VLM's gu
 demo-down: env ## Remove every trace of the demo: processes, mounts, network, files (caches stay)
 	@$(DEMO) down --cluster '$(CLUSTER)' $(if $(PURGE),--purge)
 
-# Before the tests, not in one: a test has five minutes, and a busy machine compiles Kubernetes longer.
+# Before the tests, not in one: a test has ten minutes, and a busy machine compiles Kubernetes longer.
 # Where it cannot be compiled the tests that need it say so. Progress goes to stderr, paths to stdout.
 programs: env ## Compile what clusters and buckets of tests run; does nothing when it is there
 	@$(BIN)/mm-devcluster build >/dev/null

@@ -11,7 +11,7 @@ from support.model_documents import at, document
 from support.model_namespace import Api
 from support.scripts import ROOT
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.cluster
 
 DRY = "--dry-run=server"
 

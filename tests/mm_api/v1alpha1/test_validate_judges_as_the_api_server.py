@@ -14,7 +14,7 @@ from support.field_samples import leaves, sample_of
 from support.model_documents import RULE_EXAMPLES, at, document, merged, refused_by
 from support.model_namespace import Api
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.cluster
 
 BACKENDS = ("Reference", "TensorRT", "PyTorch")
 

@@ -14,7 +14,7 @@ from support.prometheus import Prometheus
 from support.scaled_models import active, load, operated, replicas, scaled, scaling, start
 from support.scripted_gateways import ScriptedGateways
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.cluster
 
 OBJECTS = {"Builtin": [], "KEDA": ["scaledobject"]}
 

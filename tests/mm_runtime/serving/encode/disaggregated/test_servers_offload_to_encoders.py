@@ -23,7 +23,7 @@ from support.eventually import eventually
 from support.served import Served
 from support.tiny_llava import IMAGE_SIDE, BuiltEngine, Sample, samples
 
-pytestmark = [pytest.mark.triton, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.triton
 
 CLIENTS = 4
 BY, WHY = "mm_encoder_requests_total", "mm_encoder_fallbacks_total"
