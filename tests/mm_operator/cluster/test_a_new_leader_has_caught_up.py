@@ -79,7 +79,10 @@ async def server() -> AsyncIterator[tuple[SilentServer, Client]]:
     runner = web.AppRunner(app, shutdown_timeout=0.1)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
-    client = Client(ApiClient(Configuration(host=f"http://127.0.0.1:{runner.addresses[0][1]}")))
+    client = Client(
+        ApiClient(Configuration(host=f"http://127.0.0.1:{runner.addresses[0][1]}")),
+        timeout_seconds=60,
+    )
     yield silent, client
     await client.close()
     await runner.cleanup()

@@ -60,7 +60,7 @@ async def requested() -> AsyncIterator[tuple[Client, list[str]]]:
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
     host = f"http://127.0.0.1:{runner.addresses[0][1]}"
-    client = Client(ApiClient(Configuration(host=host)))
+    client = Client(ApiClient(Configuration(host=host)), timeout_seconds=60)
     yield client, reported
     await client.close()
     await runner.cleanup()
@@ -74,7 +74,7 @@ async def test_each_page_is_taken_and_the_end_reports_what_stays(
     received = Received()
     reflector = Reflector(client, CONFIG, namespace="demo", selector="", sink=received)
     watch = asyncio.create_task(reflector.run())
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         await reflector.synced.wait()
     watch.cancel()
     with suppress(asyncio.CancelledError):

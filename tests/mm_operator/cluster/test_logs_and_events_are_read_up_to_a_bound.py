@@ -53,7 +53,9 @@ async def gathered(local: LocalServer, *pods: dict[str, Any]) -> Evidence:
     cache.put(JOB.kind, job())
     for one in pods:
         cache.put(POD.kind, one)
-    client = Client(ApiClient(Configuration(host=f"http://127.0.0.1:{local.port}")))
+    client = Client(
+        ApiClient(Configuration(host=f"http://127.0.0.1:{local.port}")), timeout_seconds=60
+    )
     evidence = Evidence(client, cache)
     found = cache.find(JOB.kind, "demo", ENGINE_JOB)
     assert found is not None

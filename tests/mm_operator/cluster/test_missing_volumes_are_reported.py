@@ -120,7 +120,9 @@ async def test_the_newest_event_is_the_present_cause() -> None:
     found = cache.find(POD.kind, "demo", "pod")
     assert found is not None
     async with serve_local(answer) as local:
-        client = Client(ApiClient(Configuration(host=f"http://127.0.0.1:{local.port}")))
+        client = Client(
+            ApiClient(Configuration(host=f"http://127.0.0.1:{local.port}")), timeout_seconds=60
+        )
         evidence = Evidence(client, cache)
         for look in ("b", "c"):
             await evidence.gather([], [found], now)

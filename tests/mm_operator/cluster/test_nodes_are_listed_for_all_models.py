@@ -62,7 +62,7 @@ async def there() -> AsyncIterator[tuple[Nodes, ImageNodeFinder]]:
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
     configuration = Configuration(host=f"http://127.0.0.1:{runner.addresses[0][1]}")
-    client = Client(ApiClient(configuration))
+    client = Client(ApiClient(configuration), timeout_seconds=60)
     try:
         yield nodes, ImageNodeFinder(client, lambda: nodes.now)
     finally:
