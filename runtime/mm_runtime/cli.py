@@ -190,6 +190,12 @@ def _add_gateway(commands: "Commands") -> None:
     _add_documents(command)
     command.add_argument(Flag.TRITON, default=f"127.0.0.1:{GRPC_PORT}", help="host:port")
     command.add_argument(
+        "--openai-server",
+        default="",
+        metavar="HOST:PORT",
+        help="backend PyTorch: another server than that of the pod, to debug a gateway without one",
+    )
+    command.add_argument(
         "--server-metrics",
         default=f"127.0.0.1:{METRICS_PORT}",
         help="host:port of the server's metrics, shown after the gateway's own; empty: not shown",
@@ -242,11 +248,11 @@ def _inspect(arguments: argparse.Namespace) -> int:
 
 def _build(arguments: argparse.Namespace) -> int:
     from mm_runtime.adapters.files import sourced  # noqa: PLC0415 (see module)
+    from mm_runtime.backends import steps  # noqa: PLC0415
     from mm_runtime.base.stop_signal import StopSignal  # noqa: PLC0415
     from mm_runtime.doctor.image_check import image_failure  # noqa: PLC0415
     from mm_runtime.engine_build.build_paths import BuildPaths  # noqa: PLC0415
     from mm_runtime.engine_build.run import BuildOptions, build  # noqa: PLC0415
-    from mm_runtime.engine_build.steps import steps  # noqa: PLC0415
     from mm_runtime.store.opening import opened_bucket  # noqa: PLC0415
 
     read = read_document(BuildPlan, arguments.plan, arguments.plan_sha256)
@@ -272,6 +278,7 @@ def _build(arguments: argparse.Namespace) -> int:
         plan=plan,
         source=arguments.source,
         store=directory,
+        steps=steps,
         step_seconds=arguments.step_timeout,
         trtllm_root=arguments.trtllm_root,
         termination_log=arguments.termination_log,
@@ -298,6 +305,7 @@ def _built(arguments: argparse.Namespace, result: BuildResult, code: ExitCode) -
 
 def _serve(arguments: argparse.Namespace) -> int:
     from mm_api.documents.server_state import Role  # noqa: PLC0415
+    from mm_runtime.backends import BACKENDS  # noqa: PLC0415
     from mm_runtime.launch.options import ServeOptions  # noqa: PLC0415 (see module)
     from mm_runtime.launch.pod_address import listening_address  # noqa: PLC0415
     from mm_runtime.launch.serve import serve  # noqa: PLC0415
@@ -320,17 +328,20 @@ def _serve(arguments: argparse.Namespace) -> int:
         gateway_port=arguments.gateway_port,
         role=Role(arguments.role),
     )
-    return serve(options)
+    return serve(options, BACKENDS[options.serving.backend].prepare_server)
 
 
 def _gateway(arguments: argparse.Namespace) -> int:
+    from mm_runtime.backends import open_engine  # noqa: PLC0415
+    from mm_runtime.gateway.backends.engine import Servers  # noqa: PLC0415
     from mm_runtime.gateway.main import GatewayOptions, run  # noqa: PLC0415 (see module)
 
     return run(
         GatewayOptions(
             manifest=arguments.manifest,
             serving=arguments.serving,
-            triton=arguments.triton,
+            open_engine=open_engine,
+            servers=Servers(arguments.triton, arguments.openai_server),
             server_metrics=arguments.server_metrics,
             address=arguments.address,
             port=arguments.port,
@@ -340,13 +351,14 @@ def _gateway(arguments: argparse.Namespace) -> int:
 
 
 def _compare(arguments: argparse.Namespace) -> int:
+    from mm_runtime.backends import steps  # noqa: PLC0415
     from mm_runtime.base.engine_python import engine_python  # noqa: PLC0415 (see module)
     from mm_runtime.comparison.checkpoint import checkpoint_beside  # noqa: PLC0415
 
     manifest = read_document(EngineManifest, arguments.manifest)
     with TemporaryDirectory(dir=arguments.work) as work:
         checkpoint = checkpoint_beside(
-            manifest, arguments.manifest.parent, arguments.source, Path(work)
+            manifest, arguments.manifest.parent, arguments.source, Path(work), steps
         )
         given = (
             (Flag.MANIFEST, arguments.manifest),

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from mm_runtime.backends import steps
 from mm_runtime.engine_build.runner import FETCHES
-from mm_runtime.engine_build.steps import steps
 from mm_runtime.repository.layout import SHIPPED
 from support.import_closure import packages_of
 from support.model_configs import MODELS, planned, planned_on_pytorch

@@ -7,9 +7,9 @@ import pytest
 from google.protobuf import text_format  # type: ignore[import-untyped]  # no stubs
 from tritonclient.grpc import model_config_pb2
 
+from mm_runtime.backends import open_engine
 from mm_runtime.gateway.api.guided import guided_of
-from mm_runtime.gateway.backends.engine import EngineRequest, Form, Sampling
-from mm_runtime.gateway.backends.opening import open_engine
+from mm_runtime.gateway.backends.engine import EngineRequest, Form, Sampling, Servers
 from mm_runtime.gateway.backends.triton import TritonEngine
 from mm_runtime.gateway.backends.triton_inputs import build_inputs
 from mm_runtime.repository.configs.gateway_inputs import GUIDE, GUIDE_TYPE
@@ -57,7 +57,7 @@ async def test_sampled_requests(tmp_path: Path, version: str, named: set[str]) -
     """Every input of a sampled request is one of the ensemble that the gateway sends it to."""
     manifest, serving = native_engine("llava", version=version)
     write_tokenizer(tmp_path / "processor")
-    engine = open_engine(EngineDirectory(tmp_path, manifest), serving, "127.0.0.1:1")
+    engine = open_engine(EngineDirectory(tmp_path, manifest), serving, Servers("127.0.0.1:1"))
     assert isinstance(engine, TritonEngine)
     await engine.close()
     # Engines without the tokenizer's table get no form: the gateway has refused it.

@@ -15,8 +15,8 @@ import pytest
 from openai import BadRequestError, OpenAI
 
 from mm_api.backends import BACKENDS, PYTORCH, REFERENCE, TENSORRT
+from mm_runtime.backends.pytorch.client import TrtllmServeEngine
 from mm_runtime.gateway.api.parameters import PARAMETERS
-from mm_runtime.gateway.backends.trtllm_serve import TrtllmServeEngine
 from support import tool_templates
 from support.gateways import MODEL, serve, toy_gateway
 from support.model_configs import VERSIONS, planned

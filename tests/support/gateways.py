@@ -19,8 +19,9 @@ from mm_api.documents.serving_plan import GatewayPlan, MemoryPools, ServingPlan
 from mm_api.documents.trtllm_serve import TrtllmServe
 from mm_edge.connection import ConnectionLimits
 from mm_edge.server import EdgeServer
+from mm_runtime.backends.pytorch import client
 from mm_runtime.gateway import server_metrics
-from mm_runtime.gateway.backends import triton, trtllm_serve
+from mm_runtime.gateway.backends import triton
 from mm_runtime.gateway.backends.engine import Engine
 from mm_runtime.gateway.http import reply
 from mm_runtime.gateway.main import build_server
@@ -29,7 +30,7 @@ from support.eventually import eventually_async
 from support.kept_decoders import KeptDecoders
 
 # Beside a pause of this process, which is its own client, no one is gone.
-triton._PROBE_SECONDS = trtllm_serve._PROBE_SECONDS = trtllm_serve._CONNECT_SECONDS = 60.0
+triton._PROBE_SECONDS = client._PROBE_SECONDS = client._CONNECT_SECONDS = 60.0
 reply._STALLED_SECONDS = server_metrics._SECONDS = 60.0
 
 MODEL = "toy"

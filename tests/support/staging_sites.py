@@ -6,53 +6,35 @@ from pathlib import Path
 from typing import Any
 
 from mm_api.contract import ExitCode
-from mm_api.documents.build_plan import BuildPlan
 from mm_api.documents.build_result import BuildResult
-from mm_api.documents.model_plan import ModelPlan
 from mm_api.families import FAMILIES
+from mm_runtime.backends import steps
 from mm_runtime.base.stop_signal import StopSignal
-from mm_runtime.engine_build.build_paths import BuildPaths
 from mm_runtime.engine_build.run import BuildOptions, build
 from mm_runtime.inspect.weights import read, read_parts
 from mm_runtime.sources.identity import PARTS, source_digest
 from support.hollow_checkpoint import write_safetensors
 from support.model_configs import ON_PYTORCH, facts_of, planned
-from support.trtllm_sites import write_model
+from support.trtllm_sites import Site, write_model
 
 STEP_SECONDS = 240.0
 """Of each step: a busy machine needs more than 60 to load Model-Optimizer with torch."""
 
 
 @dataclass(frozen=True)
-class StagingSite:
-    """A checkpoint, its plan and a store."""
+class StagingSite(Site):
+    """Its engine is the checkpoint."""
 
     source: Path
-    store: Path
-    plan: BuildPlan
-    planned: ModelPlan
-
-    @property
-    def paths(self) -> BuildPaths:
-        """Where this build keeps what."""
-        return BuildPaths.of(self.store, self.plan)
 
     @property
     def staged(self) -> Path:
         """The staged checkpoint of a finished build."""
         return self.paths.engine / "checkpoint"
 
-    @property
-    def arguments(self) -> list[str]:
-        """Command line of the build."""
-        path = self.store.parent / "plan.json"
-        path.write_text(self.plan.to_json())
-        where = ["--plan", str(path), "--source", str(self.source)]
-        return ["build", *where, "--store", str(self.store)]
-
     def build(self) -> tuple[BuildResult, ExitCode]:
         """Build in this process."""
-        options = BuildOptions(self.plan, str(self.source), self.store, STEP_SECONDS)
+        options = BuildOptions(self.plan, str(self.source), self.store, STEP_SECONDS, steps=steps)
         return build(options, StopSignal())
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import httpx
 
 from mm_api.documents.engine_manifest import EngineManifest
-from mm_runtime.gateway.backends.opening import open_engine
+from mm_runtime.backends import open_engine
+from mm_runtime.gateway.backends.engine import Servers
 from mm_runtime.serving.directory import EngineDirectory
 from support.gateways import serve, toy_gateway, toy_manifest, toy_serving, write_processor
 from support.model_configs import facts_of, planned_on_pytorch
@@ -67,10 +68,11 @@ async def toy_qwen_client(
     assert plan
     plan = plan.model_copy(update={"port": int(server.address.partition(":")[2])})
     serving = toy_serving(max_video_frames=frames, **changes).model_copy(
-        update={"trtllm_serve": plan}
+        update={"backend": "PyTorch", "trtllm_serve": plan}
     )
     write_processor(folder / "engine", TEMPLATE, SPECIAL)
-    engine = open_engine(EngineDirectory(folder / "engine", manifest(features)), serving, "")
+    directory = EngineDirectory(folder / "engine", manifest(features))
+    engine = open_engine(directory, serving, Servers())
     gateway = toy_gateway(
         folder / "gateway",
         engine,

@@ -17,6 +17,7 @@ from mm_api.documents.model_plan import ModelPlan
 from mm_api.families import FAMILIES
 from mm_api.families.family import Kind
 from mm_ctl.commands.plan_commands import as_commands
+from mm_runtime.backends import steps
 from mm_runtime.base import manifest as manifests
 from mm_runtime.base.stop_signal import StopSignal
 from mm_runtime.engine_build.build_paths import BuildPaths
@@ -28,24 +29,18 @@ from support.trtllm_tools.install import Tools
 
 
 @dataclass(frozen=True)
-class TrtllmSite:
-    """A checkpoint, its plan, a store and the tools."""
+class Site:
+    """A checkpoint, its plan and a store."""
 
-    source: str
+    source: str | Path
     store: Path
     plan: BuildPlan
     planned: ModelPlan
-    tools: Tools
 
     @property
     def paths(self) -> BuildPaths:
         """Where this build keeps what."""
         return BuildPaths.of(self.store, self.plan)
-
-    @property
-    def environment(self) -> dict[str, str]:
-        """Variables of a process that builds here."""
-        return {**os.environ, **self.tools.environment(os.environ["PATH"])}
 
     @property
     def arguments(self) -> list[str]:
@@ -55,11 +50,23 @@ class TrtllmSite:
         where = ["--plan", str(path), "--source", str(self.source)]
         return ["build", *where, "--store", str(self.store)]
 
+
+@dataclass(frozen=True)
+class TrtllmSite(Site):
+    """A site with the tools."""
+
+    source: str
+    tools: Tools
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Variables of a process that builds here."""
+        return {**os.environ, **self.tools.environment(os.environ["PATH"])}
+
     def build(self, *, step_seconds: float = 240) -> tuple[BuildResult, ExitCode]:
         """Build in this process; its environment must be this site's."""
-        options = BuildOptions(
-            self.plan, self.source, self.store, step_seconds, trtllm_root=self.tools.root
-        )
+        where = (self.plan, self.source, self.store, step_seconds)
+        options = BuildOptions(*where, steps=steps, trtllm_root=self.tools.root)
         return build(options, StopSignal())
 
 

@@ -4,6 +4,7 @@ Runs in the interpreter that reads sources; steps that need torch run in the ima
 """
 
 import logging
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -21,7 +22,7 @@ from mm_runtime.engine_build.build_paths import BuildPaths
 from mm_runtime.engine_build.commands.checkpoint_folder import link_checkpoint, link_parts
 from mm_runtime.engine_build.progress import Progress
 from mm_runtime.engine_build.runner import StepFailedError, StepRunner
-from mm_runtime.engine_build.steps import steps
+from mm_runtime.engine_build.step import Step
 from mm_runtime.engine_build.unknown_prompt import unknown_prompt
 from mm_runtime.errors import PermanentError, RuntimeCommandError
 from mm_runtime.settings import STEP_SECONDS
@@ -33,7 +34,11 @@ _PREPARES: Final = frozenset({"fetch", "unpickle", "make-tokenizer"})
 
 
 def checkpoint_beside(
-    manifest: EngineManifest, engine: Path, source: str | None, work: Path
+    manifest: EngineManifest,
+    engine: Path,
+    source: str | None,
+    work: Path,
+    steps: Callable[[BuildPlan], tuple[Step, ...]],
 ) -> Path | None:
     """Return the folder of an engine's checkpoint; None: the engine is one itself.
 
@@ -42,6 +47,7 @@ def checkpoint_beside(
         engine: folder of its files.
         source: of the checkpoint, as `mm-runtime build` takes it; None: the engine must hold it.
         work: an empty folder with room for the checkpoint, where the engine does not hold it.
+        steps: of a plan, as `mm_runtime.backends.steps`.
 
     Raises:
         PermanentError: no transformers can run it, or nothing says where it is.
@@ -61,14 +67,16 @@ def checkpoint_beside(
         checkpoint = engine / CHECKPOINT_FOLDER
         link_parts(paths.as_reference, checkpoint, engine / TOKENIZER_FOLDER)
     else:
-        checkpoint = _fetched(plan, paths, source)
+        checkpoint = _fetched(plan, paths, source, steps(plan))
         link_checkpoint(paths)
     if stages and (why := unknown_prompt(checkpoint)):
         raise PermanentError(f"trtllm-serve writes prompts itself, and {why}")
     return paths.as_reference
 
 
-def _fetched(plan: BuildPlan, paths: BuildPaths, source: str | None) -> Path:
+def _fetched(
+    plan: BuildPlan, paths: BuildPaths, source: str | None, steps: tuple[Step, ...]
+) -> Path:
     if source is None:
         raise PermanentError(
             f"an engine of backend {plan.engine.backend} holds no checkpoint that transformers "
@@ -81,7 +89,7 @@ def _fetched(plan: BuildPlan, paths: BuildPaths, source: str | None) -> Path:
         progress = Progress(None, plan.fingerprint)
         runner = StepRunner(source, paths, STEP_SECONDS, stop, progress)
         try:
-            for step in steps(plan):
+            for step in steps:
                 if step.name in _PREPARES:
                     log.info("%s: %s", step.name, step.purpose)
                     runner.run(step)

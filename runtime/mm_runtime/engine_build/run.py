@@ -2,7 +2,7 @@
 
 import logging
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,7 +23,6 @@ from mm_runtime.engine_build.progress import Progress
 from mm_runtime.engine_build.runner import StepFailedError, StepRunner
 from mm_runtime.engine_build.seal import seal
 from mm_runtime.engine_build.step import Step
-from mm_runtime.engine_build.steps import steps
 from mm_runtime.engine_build.timing_cache import TimingCache
 from mm_runtime.engine_build.tree import link_tree
 from mm_runtime.errors import (
@@ -43,6 +42,8 @@ class BuildOptions:
     plan: BuildPlan
     source: str
     store: Path
+    steps: Callable[[BuildPlan], tuple[Step, ...]] = field(kw_only=True)
+    """Of a plan, as `mm_runtime.backends.steps`."""
     step_seconds: float = STEP_SECONDS
     """Deadline of one step."""
     trtllm_root: Path = field(default_factory=trtllm_root)
@@ -87,7 +88,7 @@ def build(options: BuildOptions, stop: StopSignal) -> tuple[BuildResult, ExitCod
 
 def _build(options: BuildOptions, stop: StopSignal) -> BuildResult:
     paths = BuildPaths.of(options.store, options.plan)
-    ordered = steps(options.plan)
+    ordered = options.steps(options.plan)
     with writing_to(options.store):
         for directory in (paths.lock.parent, paths.work.parent):
             directory.mkdir(parents=True, exist_ok=True)

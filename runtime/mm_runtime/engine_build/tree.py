@@ -6,12 +6,23 @@ commands run word for word as a person would type them.
 """
 
 from pathlib import Path
+from typing import Final
 
+from mm_api.documents.build_plan import BuildPlan
+from mm_api.documents.trtllm_build import EngineCommand, TrtllmBuild
+from mm_api.families import FAMILIES
+from mm_api.trtllm_layout import engine_folder
 from mm_runtime.engine_build.build_paths import BuildPaths
 from mm_runtime.errors import PermanentError
 from mm_runtime.settings import ROOT_VARIABLE
 
 OWN = frozenset({"build", "adapters"})
+
+BUILD: Final = "tree/build/"
+"""Where commands write."""
+
+ENGINES: Final = "build/engines/"
+"""Where commands write engines, seen from the tree: a link to the unfinished engine."""
 
 
 def link_tree(paths: BuildPaths, root: Path) -> None:
@@ -43,3 +54,31 @@ def _link(link: Path, target: Path) -> None:
             return
         link.unlink()
     link.symlink_to(target)
+
+
+def built_folder(command: EngineCommand, build: TrtllmBuild) -> str:
+    """Return where an engine is written, relative to the working directory."""
+    return of_tree(engine_folder(command.name, build.version))
+
+
+def weights_name(plan: BuildPlan) -> str:
+    """Return the name of the file that OpenAI's converter reads.
+
+    Raises:
+        PermanentError: the converter has no name for these dimensions.
+    """
+    name_of = FAMILIES[plan.engine.family].recipe.model_name
+    name = name_of(plan.facts) if name_of else None
+    if name is None:
+        raise PermanentError(
+            f"The converter has no name for this checkpoint of family {plan.engine.family}. Let"
+            " this version's operator plan again."
+        )
+    return f"{name}.pt"
+
+
+def of_tree(path: str) -> str:
+    """Return a path of the tree as one of the working directory."""
+    if path.startswith(ENGINES):
+        return f"engine/{path.removeprefix(ENGINES)}"
+    return BUILD + path.removeprefix("build/")

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import signal
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +15,6 @@ from mm_api.contract import (
     GATEWAY_LIVE,
     GATEWAY_PORT,
     GATEWAY_READY,
-    GRPC_PORT,
     METRICS_PATH,
     ExitCode,
 )
@@ -27,7 +27,7 @@ from mm_edge.request_log import RequestLog
 from mm_edge.server import EdgeServer, edge_server, raise_open_files
 from mm_runtime.base.heap import return_large_pieces
 from mm_runtime.gateway import loop
-from mm_runtime.gateway.backends.opening import open_engine
+from mm_runtime.gateway.backends.engine import ServedEngine, Servers
 from mm_runtime.gateway.server_metrics import ServerMetrics
 from mm_runtime.gateway.wiring import Gateway, build_gateway
 from mm_runtime.serving.directory import EngineDirectory
@@ -48,7 +48,9 @@ class GatewayOptions:
 
     manifest: Path
     serving: Path
-    triton: str = f"127.0.0.1:{GRPC_PORT}"
+    open_engine: Callable[[EngineDirectory, ServingPlan, Servers], ServedEngine]
+    """Returns the client of the server, as `open_engine` of a backend."""
+    servers: Servers
     server_metrics: str = ""
     """host:port of the metrics of the server beside; empty: there are none to show."""
     address: str = "127.0.0.1"
@@ -96,7 +98,7 @@ def run(options: GatewayOptions) -> int:
 async def _serve(options: GatewayOptions, manifest: EngineManifest, serving: ServingPlan) -> int:
     try:
         directory = EngineDirectory(options.manifest.parent, manifest)
-        engine = open_engine(directory, serving, options.triton)
+        engine = options.open_engine(directory, serving, options.servers)
     except (OSError, ValueError) as error:
         _log.error("the engine cannot be served: %s", error)
         return ExitCode.PERMANENT

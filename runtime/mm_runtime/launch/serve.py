@@ -3,6 +3,7 @@
 import logging
 import sys
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -25,8 +26,6 @@ from mm_runtime.launch.restarts import WINDOW_SECONDS, Crashes
 from mm_runtime.launch.server import Server
 from mm_runtime.launch.sharing import Sharing, shared
 from mm_runtime.launch.stubs import Stubs
-from mm_runtime.launch.tritonserver import prepare_triton
-from mm_runtime.launch.trtllm_serve import prepare_trtllm_serve
 from mm_runtime.settings import DRAIN_MARGIN_SECONDS, EXIT_SECONDS, Ports
 
 log = logging.getLogger(__name__)
@@ -35,8 +34,8 @@ STUB_GONE_SECONDS = 1.0
 """Until a server whose model's process is gone counts as one that lives on without it."""
 
 
-def serve(options: ServeOptions) -> int:
-    """Serve one engine until SIGTERM; return the exit code.
+def serve(options: ServeOptions, prepare: Callable[[ServeOptions, EngineManifest], Server]) -> int:
+    """Serve one engine until SIGTERM, by a backend's `prepare_server`; return the exit code.
 
     Raises:
         EngineCorruptError: a file of the engine is damaged.
@@ -45,7 +44,7 @@ def serve(options: ServeOptions) -> int:
     """
     with StopSignal() as stop:
         engine = _verified_engine(options)
-        server = _prepared(options, engine)
+        server = prepare(options, engine)
         with _exposition(options, server) as exposition:
             _supervise(options, server, exposition, stop)
     return ExitCode.OK
@@ -66,12 +65,6 @@ def _exposition(options: ServeOptions, server: Server) -> Exposition:
         evaluation=lambda: read_report(options.ports.probe_host, port),
         warm_up_problem=lambda: read_warm_up_problem(options.ports.probe_host, port),
     )
-
-
-def _prepared(options: ServeOptions, engine: EngineManifest) -> Server:
-    if not engine.plan.engine.traits.uses_triton and options.role is Role.SERVER:
-        return prepare_trtllm_serve(options)
-    return prepare_triton(options, engine)
 
 
 def _supervise(

@@ -10,7 +10,7 @@ from mm_api.quantized import quantization_of
 from mm_operator.children.hardware import building_requests
 from mm_operator.model import EnginePlan, Outcome
 from mm_operator.status.derive import derive
-from mm_runtime.engine_build.steps import steps
+from mm_runtime.backends import steps
 from support.model_configs import facts_of, planned, planned_on_pytorch
 from support.staged import inspected
 

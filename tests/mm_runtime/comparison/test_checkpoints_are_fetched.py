@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from mm_api.documents.engine_manifest import EngineManifest
+from mm_runtime.backends import steps
 from mm_runtime.comparison.checkpoint import checkpoint_beside
 from mm_runtime.engine_build.seal import unsealed
 from mm_runtime.errors import PermanentError
@@ -28,7 +29,7 @@ def test_it_is_laid_out_as_the_reference_engine_reads_it(
     manifest: EngineManifest, tmp_path: Path
 ) -> None:
     """With the tokenizer that is made where the checkpoint has none."""
-    folder = checkpoint_beside(manifest, tmp_path / "engine", str(CHECKPOINT), tmp_path)
+    folder = checkpoint_beside(manifest, tmp_path / "engine", str(CHECKPOINT), tmp_path, steps)
     assert folder
     for name in ("llm/config.json", "llm/model.safetensors", "processor/tokenizer.json"):
         assert (folder / name).is_file()
@@ -45,13 +46,13 @@ def test_another_checkpoint_than_the_engines_is_refused(
     config = json.loads((changed / "config.json").read_text())
     (changed / "config.json").write_text(json.dumps(config | {"another": True}))
     with pytest.raises(PermanentError, match="not the one that was inspected"):
-        checkpoint_beside(manifest, tmp_path, str(changed), tmp_path)
+        checkpoint_beside(manifest, tmp_path, str(changed), tmp_path, steps)
 
 
 def test_a_source_must_be_named(manifest: EngineManifest, tmp_path: Path) -> None:
     """The engine holds no checkpoint."""
     with pytest.raises(PermanentError, match="name where it is"):
-        checkpoint_beside(manifest, tmp_path, None, tmp_path)
+        checkpoint_beside(manifest, tmp_path, None, tmp_path, steps)
 
 
 def test_what_transformers_does_not_run_is_refused(
@@ -61,5 +62,6 @@ def test_what_transformers_does_not_run_is_refused(
     facts = manifest.plan.facts.model_copy(update={"weight_format": "pickle", "family": "nmt"})
     engine = manifest.plan.engine.model_copy(update={"family": "nmt"})
     plan = manifest.plan.model_copy(update={"facts": facts, "engine": engine})
+    other = manifest.model_copy(update={"plan": plan})
     with pytest.raises(PermanentError, match="nothing to compare with"):
-        checkpoint_beside(manifest.model_copy(update={"plan": plan}), tmp_path, None, tmp_path)
+        checkpoint_beside(other, tmp_path, None, tmp_path, steps)

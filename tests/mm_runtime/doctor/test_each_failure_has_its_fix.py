@@ -81,10 +81,7 @@ def without(**programs_or_packages: str) -> Found:
             id="no-tensorrt",
         ),
         pytest.param(
-            Need(ALL, backends.PYTORCH),
-            without(a="trtllm-serve"),
-            {"trtllm-serve"},
-            id="no-trtllm-serve",
+            Need(ALL, backends.PYTORCH), without(a="trtllm-serve"), {"trtllm-serve"}, id="no-server"
         ),
         pytest.param(
             TENSORRT,

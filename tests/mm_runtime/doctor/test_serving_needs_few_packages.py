@@ -34,7 +34,7 @@ ENGINES = (
 
 GATEWAY = "import mm_runtime.gateway.main, mm_runtime.gateway.wiring"
 SUPERVISOR = "import mm_runtime.launch.serve, mm_runtime.launch.tritonserver"
-TRTLLM_SERVE = "import mm_runtime.launch.trtllm_serve, mm_runtime.gateway.backends.trtllm_serve"
+TRTLLM_SERVE = "import mm_runtime.backends.pytorch.server, mm_runtime.backends.pytorch.client"
 FETCH = "from mm_runtime.engine_build.commands import fetch, fetch_adapters"
 BUILD = "import mm_runtime.engine_build.run, mm_runtime.store.opening, mm_runtime.store.cli"
 IN_TRITON = "; ".join(

@@ -8,12 +8,12 @@ import pytest
 from tokenizers import ByteLevelBPETokenizer
 
 from mm_api.documents.engine_manifest import TOKENIZER_FOLDER
+from mm_runtime.backends import steps
 from mm_runtime.engine_build.build_paths import BuildPaths
 from mm_runtime.engine_build.commands import byte_pairs
 from mm_runtime.engine_build.commands.library_tokenizer import SAMPLES
 from mm_runtime.engine_build.commands.make_tokenizer import make_tokenizer
 from mm_runtime.engine_build.commands.step import StepContext
-from mm_runtime.engine_build.steps import steps
 from mm_runtime.errors import PermanentError
 from mm_runtime.serving.prompts.tokens import TextCodec
 from support.families.pipeline import plan_of

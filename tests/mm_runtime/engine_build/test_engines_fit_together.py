@@ -11,7 +11,7 @@ from mm_runtime.engine_build.commands.step import StepContext
 from mm_runtime.engine_build.commands.verify_engines import verify_engines
 from mm_runtime.engine_build.engine_report import EngineReport
 from mm_runtime.engine_build.tool_report import ToolReport
-from mm_runtime.engine_build.trtllm_steps import built_folder
+from mm_runtime.engine_build.tree import built_folder
 from mm_runtime.errors import VerificationFailedError
 from support.trtllm_sites import TrtllmSite, trtllm_site
 from support.trtllm_tools.install import Tools

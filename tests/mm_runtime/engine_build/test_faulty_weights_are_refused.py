@@ -13,6 +13,7 @@ from safetensors.torch import load_file, save_file
 from mm_api.contract import ExitCode
 from mm_api.documents.build_result import BuildReason
 from mm_api.families import FAMILIES
+from mm_runtime.backends import steps
 from mm_runtime.base.stop_signal import StopSignal
 from mm_runtime.engine_build.commands.towers import WITH_TOWERS, load_tower
 from mm_runtime.engine_build.commands.verify_weights import compare_with_class
@@ -173,7 +174,7 @@ def test_the_status_has_reason_and_name(
     plan = plan.model_copy(
         update={"engine": plan.engine.model_copy(update={"source_digest": digest})}
     )
-    options = BuildOptions(plan, str(source), vision_site.store, STEP_SECONDS)
+    options = BuildOptions(plan, str(source), vision_site.store, STEP_SECONDS, steps=steps)
     result, code = build(options, StopSignal())
     assert result.failure is not None
     found = (code, result.failure.reason, result.failure.step, result.failure.retryable)

@@ -8,9 +8,9 @@ import pytest
 from mm_api.contract import ExitCode
 from mm_api.documents.build_result import BuildReason, BuildResult
 from mm_api.documents.engine_manifest import StepRecord
+from mm_runtime.backends import steps
 from mm_runtime.base import manifest as manifests
 from mm_runtime.engine_build.journal import Journal
-from mm_runtime.engine_build.steps import steps
 from support.killed_builders import run_builder
 from support.small_disk import fill, small_disk
 from support.trtllm_sites import TrtllmSite, trtllm_site

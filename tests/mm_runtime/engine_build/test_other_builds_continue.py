@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from mm_api.documents.build_result import BuildReason, BuildResult
+from mm_runtime.backends import steps
 from mm_runtime.base import manifest as manifests
 from mm_runtime.engine_build import commands
-from mm_runtime.engine_build.steps import steps
 from mm_runtime.inspect.checkpoint import InspectOptions, inspect
 from support import many_steps
 from support.build_sites import Site

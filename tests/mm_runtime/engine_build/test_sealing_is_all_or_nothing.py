@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from mm_api.contract import ExitCode
+from mm_runtime.backends import steps
 from mm_runtime.base import manifest as manifests
 from mm_runtime.base.stop_signal import StopSignal
 from mm_runtime.engine_build.run import BuildOptions, build
@@ -66,5 +67,6 @@ def test_a_death_after_the_rename_costs_nothing(either: Site | StagingSite) -> N
 
 
 def _built(site: Site | StagingSite) -> tuple[bool, ExitCode]:
-    result, code = build(BuildOptions(site.plan, str(site.source), site.store), StopSignal())
+    options = BuildOptions(site.plan, str(site.source), site.store, steps=steps)
+    result, code = build(options, StopSignal())
     return result.reused, code

@@ -10,11 +10,11 @@ import pytest
 from sentencepiece import SentencePieceProcessor
 
 from mm_api.documents.engine_manifest import TOKENIZER_FOLDER
+from mm_runtime.backends import steps
 from mm_runtime.engine_build.build_paths import BuildPaths
 from mm_runtime.engine_build.commands import library_tokenizer, sentence_pieces
 from mm_runtime.engine_build.commands.make_tokenizer import make_tokenizer
 from mm_runtime.engine_build.commands.step import StepContext
-from mm_runtime.engine_build.steps import steps
 from mm_runtime.errors import PermanentError
 from mm_runtime.serving.prompts.tokens import TextCodec
 from support.families.pipeline import plan_of

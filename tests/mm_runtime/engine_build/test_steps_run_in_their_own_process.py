@@ -12,6 +12,7 @@ import pytest
 from mm_api.contract import ExitCode
 from mm_api.documents.build_result import BuildReason, BuildResult
 from mm_api.documents.engine_manifest import StepRecord
+from mm_runtime.backends import steps
 from mm_runtime.base.stop_signal import StopSignal
 from mm_runtime.engine_build.journal import Journal
 from mm_runtime.engine_build.output_log import LOG_BYTES
@@ -19,7 +20,6 @@ from mm_runtime.engine_build.progress import Progress, percent_in, total_bytes_i
 from mm_runtime.engine_build.run import BuildOptions, build
 from mm_runtime.engine_build.runner import StepFailedError, StepRunner
 from mm_runtime.engine_build.step import Step
-from mm_runtime.engine_build.steps import steps
 from support.build_plans import build_plan
 from support.build_sites import Site
 from support.documents import FACTS
@@ -135,7 +135,8 @@ def test_stop_signal_becomes_a_result(site: Site) -> None:
     """SIGTERM in a step ends it and the build says so: it is worth another try."""
     with StopSignal() as stop:
         os.kill(os.getpid(), signal.SIGTERM)
-        result, code = build(BuildOptions(site.plan, str(site.source), site.store), stop)
+        options = BuildOptions(site.plan, str(site.source), site.store, steps=steps)
+        result, code = build(options, stop)
     assert code == ExitCode.TERMINATED
     assert result.failure is not None
     assert result.failure.retryable

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from transformers import ByT5Tokenizer
 
+from mm_runtime.backends import steps
 from mm_runtime.engine_build.build_paths import BuildPaths
 from mm_runtime.engine_build.commands.make_tokenizer import bytes_tokenizer, make_tokenizer
 from mm_runtime.engine_build.commands.step import StepContext
-from mm_runtime.engine_build.steps import steps
 from mm_runtime.serving.prompts.tokens import TextCodec
 from support.families.pipeline import plan_of
 from support.model_configs import facts_of

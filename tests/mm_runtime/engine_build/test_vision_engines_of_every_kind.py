@@ -8,12 +8,12 @@ import torch
 
 from mm_api.documents.build_plan import VisionPlan
 from mm_api.documents.model_facts import ModelFacts
+from mm_runtime.backends import steps
 from mm_runtime.engine_build.commands.build_vision import build_engine
 from mm_runtime.engine_build.commands.export_vision import write_onnx, write_program
 from mm_runtime.engine_build.commands.towers import load_tower
 from mm_runtime.engine_build.commands.towers.tower import Tower
 from mm_runtime.engine_build.commands.vision_profile import Range, profile
-from mm_runtime.engine_build.steps import steps
 from mm_runtime.errors import PermanentError
 from mm_runtime.inspect.checkpoint import InspectOptions, inspect
 from mm_runtime.serving.encode.vision.session import VisionSession, open_runner

@@ -13,8 +13,9 @@ import pytest
 from openai import AsyncOpenAI, NotFoundError
 
 from mm_api.documents.trtllm_serve import TrtllmServe
-from mm_runtime.gateway.backends.opening import open_engine
-from mm_runtime.gateway.backends.trtllm_serve import TrtllmServeEngine
+from mm_runtime.backends import open_engine
+from mm_runtime.backends.pytorch.client import TrtllmServeEngine
+from mm_runtime.gateway.backends.engine import Servers
 from mm_runtime.serving.directory import EngineDirectory
 from support.gateways import (
     MODEL,
@@ -209,7 +210,7 @@ async def test_a_gateway_before_a_server_without_room_does_not_start(
     directory = EngineDirectory(tmp_path, toy_manifest(NAMES))
     write_processor(tmp_path)
     if applies:
-        await open_engine(directory, serving, "").close()
+        await open_engine(directory, serving, Servers()).close()
         return
     with pytest.raises(ValueError, match="LoRA adapters and the serving plan no lora_config"):
-        open_engine(directory, serving, "")
+        open_engine(directory, serving, Servers())

@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from mm_api.documents.engine_manifest import CHECKPOINT_FOLDER, EngineManifest
-from mm_runtime.gateway.backends.trtllm_serve import TrtllmServeEngine
+from mm_runtime.backends.pytorch.client import TrtllmServeEngine
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.preprocess.processors.ended import EndedProcessor
 from support.gateways import MODEL, serve, toy_gateway, toy_manifest

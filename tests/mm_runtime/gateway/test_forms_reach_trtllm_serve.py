@@ -13,7 +13,7 @@ import pytest
 from openai import AsyncOpenAI, BadRequestError
 
 from mm_api.documents.trtllm_serve import TrtllmServe
-from mm_runtime.gateway.backends.trtllm_serve import TrtllmServeEngine
+from mm_runtime.backends.pytorch.client import TrtllmServeEngine
 from support.gateways import MODEL, serve, toy_gateway
 from support.model_configs import planned
 from support.recorded_server import RecordedServer, recorded_server

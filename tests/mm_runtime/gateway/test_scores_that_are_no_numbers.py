@@ -8,11 +8,11 @@ import pytest
 from numpy.typing import NDArray
 from tritonclient.grpc import service_pb2
 
+from mm_runtime.backends.pytorch.client import TrtllmServeEngine
 from mm_runtime.gateway.api.tool_dialects import HERMES
 from mm_runtime.gateway.api.tool_reader import CallReader, Said
 from mm_runtime.gateway.backends.engine import LIKELIEST, EngineRequest
 from mm_runtime.gateway.backends.triton_scores import read_scores
-from mm_runtime.gateway.backends.trtllm_serve import TrtllmServeEngine
 from mm_runtime.gateway.errors import EngineFailedError
 from mm_runtime.gateway.prompts.templates import Turn
 from mm_runtime.repository.configs.scored_ensemble import (

@@ -15,8 +15,8 @@ from openai import AsyncOpenAI, BadRequestError
 from transformers import PreTrainedTokenizerFast
 
 from mm_api.documents.trtllm_serve import TrtllmServe, keeps_forms
+from mm_runtime.backends.pytorch.client import TrtllmServeEngine
 from mm_runtime.gateway.api.openai import ChatRequest
-from mm_runtime.gateway.backends.trtllm_serve import TrtllmServeEngine
 from mm_runtime.gateway.prompts.conversation import ChatPrompt
 from mm_runtime.gateway.prompts.loading import load_chat_prompt
 from mm_runtime.serving.directory import EngineDirectory

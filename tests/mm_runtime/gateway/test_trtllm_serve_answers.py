@@ -10,7 +10,7 @@ import pytest
 from openai import AsyncOpenAI
 
 from mm_api.documents.trtllm_serve import TrtllmServe
-from mm_runtime.gateway.backends.trtllm_serve import TrtllmServeEngine
+from mm_runtime.backends.pytorch.client import TrtllmServeEngine
 from support.eventually import eventually_async
 from support.gateways import MODEL, Running, serve, toy_gateway
 from support.images import data_url, encode, plain_image

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from mm_api.documents.serving_plan import MemoryPools
+from mm_runtime.backends import BACKENDS
 from mm_runtime.errors import PermanentError
 from mm_runtime.launch.adapters import link_adapters
 from mm_runtime.launch.arguments import ServerOptions, server_argv, world_argv
@@ -141,5 +142,5 @@ def test_an_image_without_the_backend_is_named(tmp_path: Path) -> None:
         ports=Ports(),
     )
     with pytest.raises(PermanentError, match=r"no TensorRT-LLM backend.*spec\.runtime\.image"):
-        serve(options)
+        serve(options, BACKENDS[options.serving.backend].prepare_server)
     assert not (tmp_path / "repository").exists()

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from mm_runtime.backends import BACKENDS
 from mm_runtime.base import child_process
 from mm_runtime.errors import ServerFailedError
 from mm_runtime.launch import tritonserver
@@ -124,7 +125,7 @@ def test_a_death_ends_the_container(
     killer.start()
     try:
         with pytest.raises(ServerFailedError, match="the container ends") as failed:
-            serve(options)
+            serve(options, BACKENDS[options.serving.backend].prepare_server)
     finally:
         killer.over.set()
         killer.join()

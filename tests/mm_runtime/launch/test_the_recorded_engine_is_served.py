@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from mm_api.documents.server_state import Role
+from mm_runtime.backends import BACKENDS
 from mm_runtime.errors import EngineCorruptError
 from mm_runtime.launch.options import ServeOptions
 from mm_runtime.launch.serve import serve
@@ -33,7 +34,7 @@ def options_of_a_recorded_engine(tmp_path: Path) -> ServeOptions:
 def refusal(options: ServeOptions) -> str:
     """Return what a server says of the engine that it refuses."""
     with pytest.raises(EngineCorruptError, match="is not the manifest of the recorded build") as it:
-        serve(options)
+        serve(options, BACKENDS[options.serving.backend].prepare_server)
     return str(it.value)
 
 

@@ -15,9 +15,9 @@ from mm_api.contract import ExitCode
 from mm_api.documents.build_result import BuildReason
 from mm_api.documents.quantization import HF_QUANT_CONFIG
 from mm_ctl.commands.plan_commands import as_commands
+from mm_runtime.backends import steps
 from mm_runtime.engine_build.commands.step import StepContext
 from mm_runtime.engine_build.commands.verify_quantized import verify_quantized
-from mm_runtime.engine_build.steps import steps
 from mm_runtime.errors import (
     PermanentError,
     StoreNotWritableError,

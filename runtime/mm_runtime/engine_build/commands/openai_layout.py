@@ -14,7 +14,7 @@ import torch
 from safetensors.torch import load_file
 
 from mm_runtime.engine_build.commands.step import StepContext, run_step
-from mm_runtime.engine_build.trtllm_steps import weights_name
+from mm_runtime.engine_build.tree import weights_name
 from mm_runtime.errors import PermanentError
 
 log = logging.getLogger(__name__)

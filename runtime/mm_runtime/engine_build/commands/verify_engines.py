@@ -13,7 +13,7 @@ from mm_runtime.engine_build.commands.step import StepContext, run_step
 from mm_runtime.engine_build.engine_report import EngineReport
 from mm_runtime.engine_build.outputs import lookup, read_config
 from mm_runtime.engine_build.tool_report import ToolReport
-from mm_runtime.engine_build.trtllm_steps import built_folder
+from mm_runtime.engine_build.tree import built_folder
 from mm_runtime.errors import PermanentError, VerificationFailedError
 
 log = logging.getLogger(__name__)

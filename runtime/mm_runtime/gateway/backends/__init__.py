@@ -1,4 +1,4 @@
-"""The servers behind a gateway: Triton over gRPC, trtllm-serve over HTTP, one protocol.
+"""The servers behind a gateway, one protocol: Triton; others are in `mm_runtime.backends`.
 
 Must not: know OpenAI's shapes beyond the reason why an answer ended, count, or admit.
 """

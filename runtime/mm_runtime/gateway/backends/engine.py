@@ -7,6 +7,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from mm_api.contract import GRPC_PORT
 from mm_runtime.base.chat_template import Tool, Turn
 from mm_runtime.gateway.api.finish_reason import FinishReason
 from mm_runtime.gateway.api.scores import TokenScore
@@ -155,6 +156,24 @@ class Engine(Protocol):
     async def is_ready(self) -> bool:
         """Return whether the engine can answer now; never raises, answers within about a second."""
         ...
+
+
+class ServedEngine(Engine, Protocol):
+    """An engine behind connections."""
+
+    async def close(self) -> None:
+        """Close them; no request is inside any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Servers:
+    """Where a gateway finds the server, host:port."""
+
+    triton: str = f"127.0.0.1:{GRPC_PORT}"
+    """Its gRPC endpoint."""
+
+    openai: str = ""
+    """A server of OpenAI's API; empty: where the serving plan has it listen, in the pod."""
 
 
 @runtime_checkable

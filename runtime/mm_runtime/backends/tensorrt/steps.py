@@ -15,7 +15,6 @@ from mm_api.trtllm_layout import (
     CONVERTED,
     GUIDED,
     TOKENIZER_INFO,
-    engine_folder,
     engine_limits,
 )
 from mm_runtime.engine_build.checkpoint_steps import (
@@ -26,13 +25,8 @@ from mm_runtime.engine_build.checkpoint_steps import (
 from mm_runtime.engine_build.evaluation_steps import evaluation_steps
 from mm_runtime.engine_build.step import Expected, Step, command_step, module_step
 from mm_runtime.engine_build.tokenizer_steps import tokenizer_steps
+from mm_runtime.engine_build.tree import built_folder, of_tree, weights_name
 from mm_runtime.errors import PermanentError
-
-BUILD: Final = "tree/build/"
-"""Where commands write, seen from the working directory."""
-
-ENGINES: Final = "build/engines/"
-"""Where commands write engines, seen from the tree: a link to the unfinished engine."""
 
 COMPARED: Final = (
     "max_batch_size",
@@ -117,7 +111,7 @@ def trtllm_steps(plan: BuildPlan) -> Iterator[Step]:
 
 def _tokenizer_info_steps(plan: BuildPlan, command: Command, checkpoint: str) -> tuple[Step, ...]:
     """Return what writes the tokenizer's table for answers of a form, in seconds."""
-    folder = _inside(GUIDED)
+    folder = of_tree(GUIDED)
     return (
         command_step(
             plan,
@@ -143,7 +137,7 @@ def _convert(plan: BuildPlan, build: TrtllmBuild, checkpoint: str) -> Step:
     ranks = tuple(f"rank{rank}.safetensors" for rank in range(build.ranks))
     parts = [c.name for c in build.engines if c.name in {"encoder", "decoder"}]
     made = [
-        Expected(_inside(name), ("config.json", *ranks), _mapping(build))
+        Expected(of_tree(name), ("config.json", *ranks), _mapping(build))
         for name in ([f"{CONVERTED}/{part}" for part in parts] or [CONVERTED])
     ]
     does = "quantize" if any(word.endswith("quantize.py") for word in argv) else "convert"
@@ -193,31 +187,3 @@ def _mapping(build: TrtllmBuild) -> tuple[tuple[str, Any], ...]:
         ("mapping.tp_size", build.tensor_parallel),
         ("mapping.pp_size", build.pipeline_parallel),
     )
-
-
-def built_folder(command: EngineCommand, build: TrtllmBuild) -> str:
-    """Return where an engine is written, relative to the working directory."""
-    return _inside(engine_folder(command.name, build.version))
-
-
-def weights_name(plan: BuildPlan) -> str:
-    """Return the name of the file that OpenAI's converter reads.
-
-    Raises:
-        PermanentError: the converter has no name for these dimensions.
-    """
-    name_of = FAMILIES[plan.engine.family].recipe.model_name
-    name = name_of(plan.facts) if name_of else None
-    if name is None:
-        raise PermanentError(
-            f"The converter has no name for this checkpoint of family {plan.engine.family}. Let"
-            " this version's operator plan again."
-        )
-    return f"{name}.pt"
-
-
-def _inside(path: str) -> str:
-    """Return a path of the tree as one of the working directory."""
-    if path.startswith(ENGINES):
-        return f"engine/{path.removeprefix(ENGINES)}"
-    return BUILD + path.removeprefix("build/")

@@ -1,6 +1,6 @@
 """The engine behind `trtllm-serve`: OpenAI's chat as a stream, over HTTP on loopback.
 
-What a request says is `trtllm_chat`'s. Its wire is that of tensorrt_llm/serve/openai_protocol.py,
+What a request says is `chat`'s. Its wire is that of tensorrt_llm/serve/openai_protocol.py,
 which refuses fields it does not know.
 """
 
@@ -16,11 +16,15 @@ from typing import Any
 
 import httpx
 
+from mm_api.documents.engine_manifest import ADAPTERS_FOLDER
+from mm_api.documents.serving_plan import ServingPlan
+from mm_api.families import FAMILIES
+from mm_api.gateway_memory import encoding_bytes
+from mm_runtime.backends.pytorch.chat import ChatBody, MediaFile, WriteTurns, chat_body
 from mm_runtime.base.chat_template import TemplateRefusedError
 from mm_runtime.gateway.api.finish_reason import FinishReason
 from mm_runtime.gateway.api.scores import TokenScore
 from mm_runtime.gateway.backends.engine import Ended, EngineRequest, Text
-from mm_runtime.gateway.backends.trtllm_chat import ChatBody, MediaFile, WriteTurns, chat_body
 from mm_runtime.gateway.errors import (
     GatewayError,
     InvalidRequestError,
@@ -28,6 +32,8 @@ from mm_runtime.gateway.errors import (
     engine_unavailable,
 )
 from mm_runtime.gateway.media.encoding_room import EncodingRoom
+from mm_runtime.gateway.prompts.loading import load_turn_writer
+from mm_runtime.serving.directory import EngineDirectory
 
 _PATH = "/v1/chat/completions"
 _PROBE_SECONDS = 1.0
@@ -248,3 +254,37 @@ def _message_of(content: bytes) -> str:
         return "it gives no reason"
     first = message.strip().partition("\n")[0].rstrip(".")
     return first[:_MESSAGE_CHARACTERS]
+
+
+def open_trtllm_serve(
+    directory: EngineDirectory, serving: ServingPlan, address: str
+) -> TrtllmServeEngine:
+    """Return the engine at host:port, or where the plan has it listen; no request is sent yet.
+
+    Raises:
+        OSError, ValueError: the engine's tokenizer or chat template is missing or unusable, or the
+            server would drop its adapters.
+    """
+    plan = serving.trtllm_serve
+    if plan is None:
+        raise ValueError("the serving plan does not say how trtllm-serve is called")
+    folder = directory.root.absolute() / ADAPTERS_FOLDER
+    adapters = {one.uid: folder / one.name for one in directory.manifest.plan.adapters}
+    if adapters and not plan.applies_adapters:
+        # It would answer requests with one as the checkpoint alone, without an error.
+        raise ValueError(
+            "the engine has LoRA adapters and the serving plan no lora_config: it comes from"
+            " another version of the operator, which has to plan again"
+        )
+    served = FAMILIES[directory.facts.family].pytorch
+    joins = served is not None and served.joins_messages  # it uses no template at all
+    return TrtllmServeEngine(
+        address or f"127.0.0.1:{plan.port}",
+        serving.model,
+        request_seconds=serving.gateway.request_timeout_seconds,
+        takes_salt=plan.takes_salt,
+        adapters=adapters,
+        as_videos=serving.gateway.max_video_frames > 0,
+        write=load_turn_writer(directory) if plan.takes_templates and not joins else None,
+        encoding_bytes=encoding_bytes(serving.gateway),
+    )

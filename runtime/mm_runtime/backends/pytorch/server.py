@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from mm_api.documents.engine_manifest import CHECKPOINT_FOLDER
+from mm_api.documents.engine_manifest import CHECKPOINT_FOLDER, EngineManifest
 from mm_api.documents.trtllm_serve import TrtllmServe
 from mm_runtime.base.tool_versions import tool_versions
 from mm_runtime.errors import PermanentError
@@ -77,7 +77,7 @@ class TrtllmServer:
         """Do nothing: it keeps nothing outside of its processes."""
 
 
-def prepare_trtllm_serve(options: ServeOptions) -> TrtllmServer:
+def prepare_trtllm_serve(options: ServeOptions, _engine: EngineManifest) -> TrtllmServer:
     """Write the folder that the plan's command runs in; return the server of it.
 
     Raises:

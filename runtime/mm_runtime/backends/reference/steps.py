@@ -1,4 +1,4 @@
-"""PURE: a plan -> the ordered steps of its build."""
+"""PURE: the steps that make a Reference engine: the checkpoint, and its vision half exported."""
 
 from collections.abc import Iterator
 
@@ -10,24 +10,12 @@ from mm_runtime.engine_build.checkpoint_steps import (
     weights_steps,
 )
 from mm_runtime.engine_build.evaluation_steps import evaluation_steps
-from mm_runtime.engine_build.staging_steps import staging_steps
 from mm_runtime.engine_build.step import Step, module_step
 from mm_runtime.engine_build.tokenizer_steps import tokenizer_steps
-from mm_runtime.engine_build.trtllm_steps import trtllm_steps
 
 
-def steps(plan: BuildPlan) -> tuple[Step, ...]:
-    """Return the steps of a plan, in order.
-
-    Raises:
-        PermanentError: a plan whose parts do not fit together.
-    """
-    of_backend = {"TensorRT": trtllm_steps, "PyTorch": staging_steps}
-    return tuple(of_backend.get(plan.engine.backend, _own_steps)(plan))
-
-
-def _own_steps(plan: BuildPlan) -> Iterator[Step]:
-    """Yield the steps of the Reference engine."""
+def reference_steps(plan: BuildPlan) -> Iterator[Step]:
+    """Yield the steps of a plan for the Reference engine, in order."""
     vision = plan.engine.vision
     yield from checkpoint_steps(plan, "engine/llm", "engine/processor")
     if plan.lora:

@@ -1,0 +1,1 @@
+"""TensorRT-LLM on PyTorch: checkpoints that trtllm-serve loads itself."""

@@ -1,0 +1,1 @@
+"""The Reference engine: the checkpoint behind models of Triton's Python backend."""

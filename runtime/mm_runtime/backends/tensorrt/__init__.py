@@ -1,0 +1,1 @@
+"""TensorRT-LLM's engines behind its own backend of Triton."""
