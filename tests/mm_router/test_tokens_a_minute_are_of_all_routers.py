@@ -172,6 +172,7 @@ async def routed(
         router = await stack.enter_async_context(route(models, settings))
         keys = router.router.keys
         assert keys is not None
+        keys.admission._clock = lambda: 0.0  # nothing comes back meanwhile
         keys.admission.set_limits([KeyLimitPlan(name="alice", **limit)])
         client = httpx.AsyncClient(
             base_url=router.url, timeout=SECONDS, headers={"authorization": KEY}
