@@ -154,7 +154,7 @@ async def test_known_tokens_are_counted(tmp_path: Path) -> None:
         pytest.param({"top_k": 3}, "top_k", "unknown here", id="unknown"),
         pytest.param({"input": []}, "input", "at least 1 item", id="no-input"),
         pytest.param(
-            {"input": [{"type": "thought", "role": "user"}]}, "input[0].type", "'message'", id="x"
+            {"input": [{"type": "thought", "role": "user"}]}, "input[0]", "'thought'", id="x"
         ),
         pytest.param({"tools": [TOOL]}, "tools", "no place for tools", id="tools"),
         pytest.param({"tool_choice": "required"}, "tool_choice", "no `tools`", id="no-tools"),
