@@ -53,7 +53,7 @@ async def toy_qwen_client(
     features: int = 256,
     **changes: object,
 ) -> AsyncIterator[httpx.AsyncClient]:
-    """Connect gateway and server as a pod's documents say, but for the server's port.
+    """Connect gateway and server as a pod's documents say, but for the server's address.
 
     Args:
         folder: for the files of the model.
@@ -66,13 +66,12 @@ async def toy_qwen_client(
     """
     plan = planned_on_pytorch(FAMILY, version, maxVideoFrames=frames or None).serve
     assert plan
-    plan = plan.model_copy(update={"port": int(server.address.partition(":")[2])})
     serving = toy_serving(max_video_frames=frames, **changes).model_copy(
         update={"backend": "PyTorch", "trtllm_serve": plan}
     )
     write_processor(folder / "engine", TEMPLATE, SPECIAL)
     directory = EngineDirectory(folder / "engine", manifest(features))
-    engine = open_engine(directory, serving, Servers())
+    engine = open_engine(directory, serving, Servers(openai=server.address))
     gateway = toy_gateway(
         folder / "gateway",
         engine,
