@@ -6,6 +6,7 @@ weights, buffers that are computed, `_keys_to_ignore_on_load_*`. Its report has 
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,9 @@ def load_weights(kind: Any, folder: Path, *, in_part: bool = False, **given: Any
     Raises:
         WeightsUnusableError: a weight is missing, left over, or has another shape.
     """
+    release = tuple(int(part) for part in metadata.version("transformers").split(".")[:2])
+    if release < (4, 56) and "dtype" in given:  # images hold older ones, with the older name
+        given["torch_dtype"] = given.pop("dtype")
     model, report = kind.from_pretrained(
         folder,
         output_loading_info=True,

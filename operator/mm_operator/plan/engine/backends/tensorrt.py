@@ -88,8 +88,7 @@ class TensorRT(OnGpu):
         """Return the reasons, with that of the pinned pool."""
         pinned = sizes.pools.planned.pinned_bytes
         why = "Triton's default, or as written in spec.runtime.memoryPools.pinned"
-        if not pinned:
-            why = "none: features travel in the CUDA pool"
+        why = why if pinned else "none: features travel in the CUDA pool"
         reason = Reason(field="memoryPools.pinned", value=str(pinned), reason=why)
         return [*OnGpu.reasons(self, sizes), reason]
 

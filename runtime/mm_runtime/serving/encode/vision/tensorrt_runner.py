@@ -34,7 +34,6 @@ class _Log(tensorrt.ILogger):  # type: ignore[misc]  # of a module that is not h
     def __init__(self) -> None:
         tensorrt.ILogger.__init__(self)
         self.error = "nothing"
-        """The last one."""
 
     def log(self, severity: Any, words: str) -> None:
         """Take a line, from whichever thread."""
