@@ -4,6 +4,11 @@
 
 CLIP ViT-L/14-336 with a projector to 4096, random weights: exported as a build does, run as
 `multimodal_encoders` does, with features that stay on the GPU. Pixels come from host memory.
+
+    python bench/gpu/towers.py --engine TensorRT
+
+compares engines of TensorRT with torch, in one run, for several families at published dimensions.
+TensorRT and its Python module have to be there.
 """
 
 import argparse
@@ -17,6 +22,8 @@ import numpy as np
 import torch
 from checkpoints import write_llava
 from gpu_record import RESULTS, write
+from real_towers import FAMILY_NAMES, exported
+from tensorrt_towers import all_compared
 
 from mm_runtime.engine_build.commands.export_vision import write_program
 from mm_runtime.engine_build.commands.towers import load_tower
@@ -58,10 +65,20 @@ def images_per_second(
 def main() -> None:
     """Measure and write."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, default=RESULTS / "towers.json")
+    parser.add_argument("--out", type=Path)
     parser.add_argument("--times", type=int, default=40)
+    parser.add_argument("--engine", choices=("Torch", "TensorRT"), default="Torch")
+    parser.add_argument("--families", nargs="+", default=list(FAMILY_NAMES))
+    parser.add_argument("--folder", type=Path, help="of `real_towers`, where it has exported some")
     options = parser.parse_args()
     device = open_device("CUDA")
+    if options.engine == "TensorRT":
+        target = options.out or RESULTS / "tensorrt.json"
+        folder = options.folder or Path(tempfile.mkdtemp(prefix="towers-"))
+        exports = exported(options.families, folder, "cuda")
+        towers = all_compared(exports, device, options.times, target)
+        write(target, "python bench/gpu/towers.py --engine TensorRT", {"towers": towers})
+        return
     ways = {}
     with tempfile.TemporaryDirectory(prefix="towers-") as temporary:
         checkpoint = write_llava(Path(temporary) / "checkpoint", "tower", device="cuda")
@@ -85,7 +102,11 @@ def main() -> None:
                 "without_copies": {batch: rate for batch, (_, rate) in rates.items()},
             }
             print(way, ways[way], flush=True)
-    write(options.out, "python bench/gpu/towers.py", {"tower": "CLIP ViT-L/14-336", "ways": ways})
+    write(
+        options.out or RESULTS / "towers.json",
+        "python bench/gpu/towers.py",
+        {"tower": "CLIP ViT-L/14-336", "ways": ways},
+    )
 
 
 if __name__ == "__main__":

@@ -22,9 +22,6 @@ PROCESS_BYTES: Final = 512 << 20
 its cgroup, and was killed at 384. The resident size is 790 MiB: the rest are files that the kernel
 can drop."""
 
-_ON_THE_PROCESSOR = frozenset({"ONNXRuntime", "Torch"})
-"""Vision engines of the Reference backend that a build can run."""
-
 _EXPANDED = 1.5
 """Bytes of a vision tower in float32 over those that its shape gives for blocks alone: patches,
 positions, projectors and activations of one image come besides; the weights of CLIP ViT-L/14-336
@@ -64,6 +61,14 @@ def evaluation_cost(
         return in_memory
     streamed = _streamed(engine, facts)
     return streamed if streamed.memory_bytes < in_memory.memory_bytes else in_memory
+
+
+def runs_exported(engine: EngineSpec) -> bool:
+    """Return whether the answers are computed with the vision half that the build has exported.
+
+    An engine of TensorRT is compared with them instead.
+    """
+    return engine.traits.runs_checkpoints and not (engine.vision and engine.vision.tensorrt)
 
 
 def _in_memory(engine: EngineSpec, facts: ModelFacts) -> EvaluationCost:
@@ -135,16 +140,15 @@ def _runs(engine: EngineSpec, facts: ModelFacts) -> bool:
         return False  # the engine is the checkpoint's own class
     if engine.traits.stages and family.pytorch and family.pytorch.prompt:
         return False  # the server writes other prompts than the Reference engine
-    if not engine.traits.runs_checkpoints:
-        # Converters that read pickles are given them as they are.
-        return facts.weight_format != "pickle" or not family.recipe.reads_pickles
-    return engine.vision is None or engine.vision.engine in _ON_THE_PROCESSOR
+    # Converters that read pickles are given them as they are.
+    given = not engine.traits.runs_checkpoints and family.recipe.reads_pickles
+    return not (given and facts.weight_format == "pickle")
 
 
 def _tower_bytes(engine: EngineSpec, facts: ModelFacts) -> int:
-    """Return the vision tower in float32, where torch runs it: Reference has exported it before."""
+    """Return the vision tower in float32, where torch runs it for want of an exported one."""
     vision = facts.vision
-    if vision is None or engine.vision is None or engine.traits.runs_checkpoints:
+    if vision is None or engine.vision is None or runs_exported(engine):
         return 0
     hidden = vision.hidden_size
     block = 4 * hidden * hidden + 2 * hidden * (vision.intermediate_size or 4 * hidden)

@@ -5,8 +5,6 @@ import struct
 import zlib
 
 import av
-import numpy as np
-from PIL import Image
 
 from support.images import encode, plain_image
 from support.videos import video
@@ -129,17 +127,6 @@ def slow_wav(samples: int, rate: int) -> bytes:
     form = struct.pack("<HHIIHH", 1, 1, rate, rate * 2, 2, 16)
     chunks = b"WAVE" + _riff(b"fmt ", form) + _riff(b"data", body)
     return b"RIFF" + struct.pack("<I", len(chunks)) + chunks
-
-
-def transparent_png(side: int) -> bytes:
-    """Return a PNG of many transparent pixels and few bytes."""
-    return encode(Image.new("RGBA", (side, side), (220, 20, 20, 128)))
-
-
-def noise_png(side: int) -> bytes:
-    """Return a PNG that does not compress: as many bytes as pixels."""
-    noise = np.random.default_rng(5).integers(0, 256, (side, side), dtype=np.uint8)
-    return encode(Image.fromarray(noise))
 
 
 def _flac_frame(number: int, rate: int) -> bytes:

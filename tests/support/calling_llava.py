@@ -4,17 +4,8 @@ What it says is noise; a form makes its answers the calls, the JSON or the words
 """
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from mm_runtime.serving.prompts.byte_letters import byte_letters
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import torch
-
-    Forward = Callable[[list[int]], torch.Tensor]
-    """Tokens -> log probabilities [tokens - 1, vocabulary] of what follows each."""
 
 BEGIN, END, PAD, IMAGE = 256, 257, 258, 259
 CONTROL = ("<s>", "</s>", "<pad>", "<image>", "[TOOL_CALLS]")
@@ -88,24 +79,3 @@ def write_calling_llava(directory: Path, template: str) -> Path:
         chat_template=template,
     ).save_pretrained(directory)
     return directory
-
-
-def ids_of(text: str) -> list[int]:
-    """Return the tokens of a text: its bytes behind the begin token."""
-    return [BEGIN, *text.encode()]
-
-
-def forward_of(checkpoint: Path) -> "Forward":
-    """Return what transformers makes of tokens."""
-    import torch  # noqa: PLC0415 (as above)
-    from transformers import LlavaForConditionalGeneration  # noqa: PLC0415
-
-    model = LlavaForConditionalGeneration.from_pretrained(checkpoint).eval()  # type: ignore[no-untyped-call]
-
-    def log_probs(ids: list[int]) -> torch.Tensor:
-        with torch.inference_mode():
-            logits = model(input_ids=torch.tensor([ids])).logits[0, :-1]
-        found: torch.Tensor = logits.float().log_softmax(dim=-1)
-        return found
-
-    return log_probs

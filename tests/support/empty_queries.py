@@ -5,7 +5,6 @@ Keys are `uid / panel / number` as `mm_observability.dashboards.all.every_query`
 
 NO_GPU = "the development cluster has no GPU: TensorRT-LLM's and NVIDIA's metrics do not exist"
 NOTHING_FAILS = "exists from the first failure on, and nothing fails"
-BUILT_BEFORE = "the operator counts builds that it saw end; within the window there was none"
 NOTHING_IS_MISSED = "shown above 0 only, and the demo has no encoders in pods of their own to miss"
 NO_KEYS = "the demo requires no tokens of its clients: no request has a key"
 

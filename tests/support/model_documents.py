@@ -490,7 +490,7 @@ UNSUPPORTED_VALUES: Mapping[str, object] = {
 def refused_by(row: Unsupported) -> dict[str, Any]:
     """Return a spec with a value that a row of the table refuses, on a backend of the row."""
     value = UNSUPPORTED_VALUES[row.path]
-    if row.path == "vision.engine" and row.backends:  # allows less than other backends do
+    if row.path == "vision.engine" and not row.without_gpu:  # allows less than Reference does
         value = "Torch"
     elif row.path == "model.family":  # a row for each family
         value = next(name for name in FAMILIES if name not in row.allowed)

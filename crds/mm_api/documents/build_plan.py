@@ -37,25 +37,39 @@ class EngineLimits(Document):
     )
 
 
+class VisionBuild(Document):
+    """How a build of ours makes an engine of TensorRT: in which type, and for which GPU alone."""
+
+    dtype: Literal["float16", "float32"]
+    product: str
+    compute_capability: str
+
+
 class VisionPlan(Document):
     """The vision engine: which runtime, which batch profile, how exact."""
 
-    engine: Literal["TensorRT", "TensorRTRTX", "ONNXRuntime", "Torch"]
+    engine: Literal["TensorRT", "ONNXRuntime", "Torch"]
     image_size: int = Field(ge=1)
     features_per_image: int = Field(ge=1)
     max_batch_size: int = Field(ge=1)
     opset: int = Field(ge=17, description="ONNX operator set of the export.")
-    tolerance: float = Field(gt=0, description="Largest allowed absolute difference to torch.")
+    tolerance: float = Field(
+        gt=0,
+        description="Largest allowed difference to torch: absolute, of TensorRT by the norm.",
+    )
+    tensorrt: VisionBuild | None = Field(
+        default=None, description="None: no TensorRT, or an engine of TensorRT-LLM's own builder."
+    )
+
+    @property
+    def may_use_gpu(self) -> bool:
+        """Return whether the engine computes on the plan's device, with tensors of torch."""
+        return self.engine == "Torch" or self.tensorrt is not None
 
     @property
     def uses_tensorrt(self) -> bool:
-        """Return whether TensorRT runs it, on a GPU of the kind that it was built on."""
+        """Return whether TensorRT runs it, on a GPU, whatever the plan's device."""
         return self.engine == "TensorRT"
-
-    @property
-    def builder(self) -> str | None:
-        """Return the Python module that builds it of the ONNX model; None: nothing does."""
-        return {"TensorRT": "tensorrt", "TensorRTRTX": "tensorrt_rtx_bindings"}.get(self.engine)
 
 
 class EngineSpec(Document):

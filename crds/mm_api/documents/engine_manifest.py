@@ -41,6 +41,9 @@ class Verification(Document):
 
     samples: int = Field(ge=1)
     max_abs_difference: float = Field(ge=0)
+    relative_difference: float | None = Field(
+        default=None, ge=0, description="Of the features' norm. None: not measured."
+    )
     tolerance: float = Field(gt=0)
 
 

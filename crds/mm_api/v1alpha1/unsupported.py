@@ -120,8 +120,10 @@ UNSUPPORTED: Final[tuple[Unsupported, ...]] = (
     Unsupported(
         "vision.engine",
         ("ONNXRuntime", "Torch"),
-        "vision engines other than ONNXRuntime and Torch are",
-        "set vision.engine to ONNXRuntime",
+        "a vision engine of TensorRT is",
+        "set runtime.gpu.count to 1, or vision.engine to ONNXRuntime",
+        backends=_REFERENCE,
+        without_gpu=True,
     ),
     Unsupported(
         "vision.engine",

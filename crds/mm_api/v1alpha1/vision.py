@@ -1,6 +1,6 @@
 """`spec.vision`: the engine of the vision encoder."""
 
-from typing import Literal
+from typing import Final, Literal
 
 from pydantic import Field
 
@@ -8,7 +8,8 @@ from mm_api.base import ApiModel
 from mm_api.v1alpha1.pod import Resources
 from mm_api.v1alpha1.quantity import Quantity
 
-VisionEngine = Literal["TensorRT", "TensorRTRTX", "ONNXRuntime", "Torch"]
+VisionEngine = Literal["TensorRT", "ONNXRuntime", "Torch"]
+TENSORRT: Final[VisionEngine] = "TensorRT"
 Sharing = Literal["Auto", "MPS", "TimeSlicing"]
 Placement = Literal["Colocated", "Disaggregated"]
 
@@ -16,7 +17,11 @@ Placement = Literal["Colocated", "Disaggregated"]
 class VisionSpec(ApiModel):
     """The vision encoder."""
 
-    engine: VisionEngine = Field(default="ONNXRuntime", description="What runs the vision encoder.")
+    engine: VisionEngine = Field(
+        default="ONNXRuntime",
+        description="What runs the vision encoder. TensorRT: on backend Reference with a GPU, by "
+        "images that hold it (build.image, runtime.image).",
+    )
     max_batch_size: int | None = Field(
         default=None,
         ge=1,

@@ -36,9 +36,9 @@ def encoder_gpu(spec: MultimodalModelSpec, engine: EnginePlan) -> RuntimeGpu:
 def building_gpu(spec: MultimodalModelSpec, engine: EnginePlan | None) -> RuntimeGpu:
     """Return the GPUs of a build: one at least, because each rank's engine is built in turn.
 
-    Without commands there is nothing to run on a GPU.
+    Without commands there is nothing to run on a GPU, but a vision engine of TensorRT.
     """
-    if engine is None or engine.build_plan.trtllm is None:
+    if engine is None or not (engine.build_plan.trtllm or builds_tensorrt(engine.build_plan)):
         return _requested(spec.build.gpu, spec)
     return _of(spec.build.gpu, spec, engine, max(1, spec.build.gpu.count))
 
@@ -60,6 +60,11 @@ def building_requests(plan: BuildPlan) -> dict[str, str]:
     if (cost := evaluation_cost(plan.engine, plan.facts)) is not None:
         needed = max(needed, cost.memory_bytes)
     return {"cpu": _BUILD_CPU, "memory": f"{-(-needed // _MIB)}Mi"}
+
+
+def builds_tensorrt(plan: BuildPlan) -> bool:
+    """Return whether a build of ours makes an engine of TensorRT."""
+    return plan.engine.vision is not None and plan.engine.vision.tensorrt is not None
 
 
 def _of(requested: Gpu, spec: MultimodalModelSpec, engine: EnginePlan, count: int) -> RuntimeGpu:

@@ -93,8 +93,8 @@ def _packages(need: Need, found: Found) -> Sequence[Finding]:
         ("torch", engine, computes, "weights are read with it"),
         ("transformers", engine, computes, "checkpoints are read with it"),
         ("onnx", engine, need.onnx and need.builds, "the vision tower is checked"),
-        ("onnxruntime", engine, runs, "the vision tower is run with it"),
-        ("tensorrt", engine, native, "vision engines are built and run with it"),
+        ("onnxruntime", engine, runs and not need.tensorrt, "the vision tower is run with it"),
+        ("tensorrt", engine, native or need.tensorrt, "vision engines are built and run with it"),
         ("tensorrt_llm", engine, trtllm, "engines are built or served with it"),
     )
     return [

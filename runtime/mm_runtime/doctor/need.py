@@ -22,6 +22,8 @@ class Need:
     """Processes of one server share a GPU by MPS."""
     onnx: bool = False
     """A vision tower is exported to ONNX, or run from it."""
+    tensorrt: bool = False
+    """A vision tower is built by TensorRT, on backend Reference."""
     addresses: tuple[str, ...] = ()
     """Of sources and stores: they decide which clients are needed."""
 
@@ -43,7 +45,8 @@ class Need:
     @property
     def on_gpu(self) -> bool:
         """Return whether anything runs on a GPU."""
-        return self.builds_engines or (self.serves and (self.gpu or self.backend.needs_gpu))
+        served = self.serves and (self.gpu or self.backend.needs_gpu)
+        return self.builds_engines or self.tensorrt or served
 
     def reads(self, scheme: str) -> bool:
         """Return whether a source or store has addresses of this scheme."""
@@ -64,4 +67,12 @@ def build_need(plan: BuildPlan, *addresses: str) -> Need:
     """
     traits, vision = plan.engine.traits, plan.engine.vision
     onnx = traits.runs_checkpoints and vision is not None and vision.engine != "Torch"
-    return Need(frozenset({"build"}), traits, onnx=onnx, addresses=addresses)
+    tensorrt = vision is not None and vision.tensorrt is not None
+    return Need(
+        frozenset({"build"}),
+        traits,
+        gpu=tensorrt,
+        onnx=onnx,
+        tensorrt=tensorrt,
+        addresses=addresses,
+    )

@@ -126,6 +126,11 @@ class BuildPaths:
         return self.work / "reference.npz"
 
     @property
+    def exported(self) -> Path:
+        """The vision half as TensorRT reads it; no part of the engine."""
+        return self.work / "exported"
+
+    @property
     def verification(self) -> Path:
         """What verify-vision measured (`Verification`)."""
         return self.work / "verification.json"

@@ -133,7 +133,7 @@ def values_of(
     if engine.traits.runs_checkpoints:
         numpy_type = NUMPY_TABLE_TYPES.get(table_type, table_type)
         # Torch makes tensors of bfloat16, and is not loaded for another vision engine.
-        has_torch = engine.vision is not None and engine.vision.engine == "Torch"
+        has_torch = engine.vision is not None and engine.vision.may_use_gpu
         host_type = table_type if gpu_features and has_torch else numpy_type
         table_type = table_type if gpu_features else numpy_type
     shared = serving.sharing

@@ -82,6 +82,11 @@ def why_unusable() -> str:
     return ""
 
 
+def compute_capability() -> str:
+    """Return that of the GPU, for example 9.0; empty: torch cannot use one."""
+    return "" if why_unusable() else ".".join(map(str, torch.cuda.get_device_capability(0)))
+
+
 def still_computes() -> bool:
     """Return whether the GPU still computes for this process; one without CUDA has none to lose.
 

@@ -33,7 +33,7 @@ SECONDS = 300
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
 
-@pytest.fixture(params=["reference", "text", "rtx", "staged", "quantized", "adapters", "whisper"])
+@pytest.fixture(params=["reference", "text", "staged", "quantized", "adapters", "whisper"])
 def undisturbed(request: pytest.FixtureRequest, tmp_path: Path) -> Either:
     """A site where nothing was built yet."""
     if request.param == "staged":
@@ -47,7 +47,7 @@ def undisturbed(request: pytest.FixtureRequest, tmp_path: Path) -> Either:
     if request.param == "whisper":
         return many_steps.whisper(tmp_path / "whisper")
     site: Site = request.getfixturevalue("vision_site")
-    return _with_an_engine(site) if request.param == "rtx" else site
+    return site
 
 
 def text_site(folder: Path) -> Site:
@@ -61,16 +61,6 @@ def quantized_qwen2_vl(folder: Path) -> StagingSite:
     """Return a site whose weights are real ones, so that Model-Optimizer can load them."""
     source = write("qwen2-vl", folder / "source")
     return staging_site(folder, engine={"quantization": "FP8"}, source=source)
-
-
-def _with_an_engine(site: Site) -> Site:
-    """Return the site of a vision engine that needs no GPU to be built."""
-    pytest.importorskip("tensorrt_rtx_bindings")
-    engine = site.plan.engine
-    assert engine.vision is not None
-    vision = engine.vision.model_copy(update={"engine": "TensorRTRTX"})
-    built = engine.model_copy(update={"vision": vision})
-    return replace(site, plan=site.plan.model_copy(update={"engine": built}))
 
 
 def run(site: Either, *, kill_at: str = "") -> BuildResult | None:

@@ -17,10 +17,10 @@ from mm_runtime.serving.encode.disaggregated.client import OWN_IDENTITY, Encoder
 from mm_runtime.serving.encode.disaggregated.responses import ExpectedFeatures
 from mm_runtime.serving.encode.encoding import encode_requests
 from mm_runtime.serving.encode.vision.cache import FeatureCache
+from mm_runtime.serving.encode.vision.device_runner import NormalisedOn
 from mm_runtime.serving.encode.vision.features import RequestEncoder
 from mm_runtime.serving.encode.vision.load import load_encoder
 from mm_runtime.serving.encode.vision.pixel_bytes import normalisation_of
-from mm_runtime.serving.encode.vision.torch_runner import NormalisedOn
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.preprocess.image_ids import ImageIds
 from mm_runtime.serving.preprocess.preprocessing import Preprocessor

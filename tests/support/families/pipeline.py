@@ -11,13 +11,20 @@ from typing import Any
 
 import numpy as np
 
-from mm_api.documents.build_plan import BuildPlan, EngineLimits, EngineSpec, VisionPlan
+from mm_api.documents.build_plan import (
+    BuildPlan,
+    EngineLimits,
+    EngineSpec,
+    VisionBuild,
+    VisionPlan,
+)
 from mm_api.documents.model_facts import ModelFacts
 from mm_api.families import FAMILIES
 from mm_api.families.family import Kind
 from mm_api.v1alpha1.vision import VisionEngine
 from mm_runtime.base.durable import write_durably
 from mm_runtime.engine_build.build_paths import BuildPaths
+from mm_runtime.engine_build.commands.build_vision import build_vision
 from mm_runtime.engine_build.commands.evaluation import keep_evaluation
 from mm_runtime.engine_build.commands.export_vision import export_vision
 from mm_runtime.engine_build.commands.fetch import fetch
@@ -103,7 +110,10 @@ def plan_of(facts: ModelFacts, vision_engine: VisionEngine = "ONNXRuntime") -> B
             features_per_image=vision.features_per_image,
             max_batch_size=3,
             opset=18,
-            tolerance=1e-4,
+            tolerance=1e-2 if vision_engine == "TensorRT" else 1e-4,
+            tensorrt=VisionBuild(dtype="float16", product="NVIDIA-H200", compute_capability="9.0")
+            if vision_engine == "TensorRT"
+            else None,
         ),
         builder_version="1",
     )
@@ -136,6 +146,8 @@ def build(
     fetch(context)
     if plan.engine.vision is not None:
         export_vision(context)
+        if plan.engine.vision.tensorrt is not None:
+            build_vision(context)
         verify_vision(context)
     else:
         verify_weights(context)

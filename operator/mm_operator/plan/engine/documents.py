@@ -1,10 +1,15 @@
 """What Jobs and pods read of a plan: the `BuildPlan` and the `ServingPlan`."""
 
-from mm_api.documents.build_plan import BuildPlan, EngineSpec, VisionPlan
+from collections.abc import Mapping
+from typing import Final
+
+from mm_api.documents.build_plan import BuildPlan, EngineSpec, VisionBuild, VisionPlan
 from mm_api.documents.serving_plan import GatewayPlan, KeyLimitPlan, ServingPlan
+from mm_api.documents.trtllm_build import GpuModel
+from mm_api.dtypes import DTYPE_BYTES
 from mm_api.v1alpha1 import MultimodalModelSpec, duration
 from mm_api.v1alpha1.quantity import bytes_of
-from mm_api.v1alpha1.vision import VisionEngine
+from mm_api.v1alpha1.vision import TENSORRT, VisionEngine
 from mm_operator.plan.engine.backend import BuildParts, ServingParts, Sizes
 from mm_operator.plan.engine.encoders import encoder_plan
 from mm_operator.plan.engine.evaluation import with_evaluation
@@ -20,6 +25,10 @@ ONNX_OPSET = 18
 VISION_TOLERANCE = 1e-4
 """Export against torch in float32 differed by at most 4.8e-6 on the tiny model; 20 times that."""
 
+TENSORRT_TOLERANCES: Final[Mapping[str, float]] = {"float16": 1e-2, "float32": 1e-3}
+"""Relative, of the features' norm: CLIP ViT-L/14-336 with random weights was 3.7e-3 away in float16
+(TensorRT 10.6, H200)."""
+
 
 def build_plan(
     target: Target,
@@ -27,17 +36,26 @@ def build_plan(
     parts: BuildParts,
     *,
     vision_engine: VisionEngine | None,
+    gpu: GpuModel | None,
     builder_version: str,
 ) -> BuildPlan:
-    """Return what the build Job reads."""
+    """Return what the build Job reads; `gpu` is the one that is planned for."""
     spec, facts = target.spec, target.facts
+    tensorrt = None
+    if gpu is not None and vision_engine is None and spec.vision.engine == TENSORRT:
+        half = DTYPE_BYTES[sizes.dtype] == DTYPE_BYTES["float16"]
+        tensorrt = VisionBuild(
+            dtype="float16" if half else "float32",
+            product=gpu.product,
+            compute_capability=gpu.compute_capability,
+        )
     engine = EngineSpec(
         source_digest=facts.source_digest,
         family=facts.family,
         backend=spec.engine.backend,
         dtype=sizes.dtype,
         limits=sizes.limits.engine,
-        vision=_vision(target, sizes.limits, vision_engine or spec.vision.engine),
+        vision=_vision(target, sizes.limits, vision_engine or spec.vision.engine, tensorrt),
         builder_version=builder_version,
     )
     engine = with_evaluation(engine, facts, spec)
@@ -86,7 +104,9 @@ def serving_plan(
     )
 
 
-def _vision(target: Target, limits: Limits, engine: VisionEngine) -> VisionPlan | None:
+def _vision(
+    target: Target, limits: Limits, engine: VisionEngine, tensorrt: VisionBuild | None
+) -> VisionPlan | None:
     vision = target.facts.vision
     if vision is None or not limits.vision_batch or not target.family.has_tower:
         return None
@@ -96,7 +116,8 @@ def _vision(target: Target, limits: Limits, engine: VisionEngine) -> VisionPlan 
         features_per_image=limits.features_per_image,
         max_batch_size=limits.vision_batch,
         opset=ONNX_OPSET,
-        tolerance=VISION_TOLERANCE,
+        tolerance=TENSORRT_TOLERANCES[tensorrt.dtype] if tensorrt else VISION_TOLERANCE,
+        tensorrt=tensorrt,
     )
 
 

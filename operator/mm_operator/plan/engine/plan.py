@@ -59,6 +59,7 @@ def _planned(
         sizes,
         parts,
         vision_engine=backend.vision_engine,
+        gpu=backend.gpu,
         builder_version=inputs.builder_version,
     )
     own = backend.serving_parts(target, sizes)

@@ -14,6 +14,7 @@ from mm_api.documents.trtllm_build import GpuModel
 from mm_api.dtypes import DTYPE_BYTES
 from mm_api.families.family import ImageLayout, Kind
 from mm_api.kept_features import on_gpu_bytes
+from mm_api.v1alpha1.vision import TENSORRT
 from mm_api.vision_runs import heads_of
 from mm_operator.plan.engine.container_memory import CUDA_PROCESS_BYTES, planned_host
 from mm_operator.plan.engine.container_memory import PROCESS_BYTES as HOST_PROCESS_BYTES
@@ -51,7 +52,8 @@ was not measured, and is planned as without."""
 
 _EXPORTED_BYTES, _HALF_BYTES = 4, 2
 """The vision half is exported in float32. On a GPU it computes in float16 beside a language model
-of 16 bits, where its images have one size (`mm_runtime.serving.encode.vision.torch_runner`)."""
+of 16 bits, where its images have one size (`mm_runtime.serving.encode.vision.torch_runner`) or
+TensorRT has built it."""
 
 _GRAPHED_IMAGES = 8
 """Images of the largest pass that is a CUDA graph, whose activations keep memory of their own."""
@@ -115,7 +117,7 @@ def plan_reference_memory(terms: Terms) -> MemoryPlan:
 
 def computes_on_gpu(target: Target) -> bool:
     """Return whether the vision encoder computes on the GPU: ONNX Runtime does on the processor."""
-    return target.facts.vision is not None and target.spec.vision.engine == "Torch"
+    return target.facts.vision is not None and target.spec.vision.engine != "ONNXRuntime"
 
 
 def _on_gpu(terms: Terms) -> GpuMemory:
@@ -218,13 +220,13 @@ def _vision_activations(target: Target, batch: int, dtype: str) -> int:
         return tower + projecting_bytes(target) + _WORKSPACES_BYTES
     stored = positions if target.family.image_layout in _COUNTED_SCORES else 0
     scores = heads_of(vision) * positions * stored * _SCORE_COPIES
-    return batch * (block + scores) * _EXPORTED_BYTES
+    return batch * (block + scores) * _vision_bytes(target, dtype)
 
 
 def _vision_bytes(target: Target, dtype: str) -> int:
     """Return the bytes of a value of the vision half where it computes."""
-    is_half = target.family.image_layout.is_plain and DTYPE_BYTES[dtype] == _HALF_BYTES
-    return _HALF_BYTES if is_half else _EXPORTED_BYTES
+    halves = target.family.image_layout.is_plain or target.spec.vision.engine == TENSORRT
+    return _HALF_BYTES if halves and DTYPE_BYTES[dtype] == _HALF_BYTES else _EXPORTED_BYTES
 
 
 def _kept_features(target: Target) -> int:

@@ -24,27 +24,28 @@ def reference_steps(plan: BuildPlan) -> Iterator[Step]:
     if vision is None:
         yield from weights_steps(plan, "engine/llm")
     else:
+        built = vision.tensorrt is not None
         yield module_step(
             plan,
             "export-vision",
             "compare all weights with their class, export the vision half, keep its answers",
             inputs=("engine/llm",),
-            outputs=("engine/vision", "reference.npz"),
+            outputs=("engine/vision", "reference.npz", *(["exported"] if built else [])),
         )
+        if built:
+            yield module_step(
+                plan,
+                "build-vision",
+                "build a TensorRT engine of the exported vision half, on this GPU",
+                inputs=("exported",),
+                outputs=("engine/vision", "tools.json"),
+            )
         yield module_step(
             plan,
             "verify-vision",
-            "compare the ONNX model with torch on sample images",
+            "compare the exported vision half with torch on sample images",
             inputs=("engine/vision", "reference.npz"),
             outputs=("verification.json",),
             permanent_reason=BuildReason.VERIFICATION_FAILED,
-        )
-    if vision is not None and vision.builder:
-        yield module_step(
-            plan,
-            "build-vision",
-            "build a TensorRT engine of the ONNX model",
-            inputs=("engine/vision",),
-            outputs=("engine/vision",),
         )
     yield from evaluation_steps(plan, "engine/llm")

@@ -1,7 +1,6 @@
-"""Build a TensorRT engine of the exported vision model; the same code drives both TensorRTs.
+"""Build a TensorRT engine of the exported vision half, on the GPU that will run it.
 
-TensorRT for RTX builds without a GPU and measures nothing. TensorRT needs the GPU it builds for,
-and what it measured goes into a timing cache beside the engines: the next build is faster.
+What was measured meanwhile goes into a timing cache of the store: the next build is faster.
 """
 
 import logging
@@ -10,70 +9,96 @@ from pathlib import Path
 from typing import Any
 
 from mm_api.documents.build_plan import VisionPlan
+from mm_api.documents.engine_manifest import GpuIdentity
 from mm_api.documents.model_facts import VisionFacts
 from mm_runtime.base.durable import write_durably
-from mm_runtime.engine_build.commands.onnx_names import ENGINE_NAME, MODEL_NAME
+from mm_runtime.engine_build.commands.check_tools import gpu_here
+from mm_runtime.engine_build.commands.onnx_names import MODEL_NAME
 from mm_runtime.engine_build.commands.step import StepContext, run_step
 from mm_runtime.engine_build.commands.vision_profile import profile
 from mm_runtime.engine_build.timing_cache import CACHES
+from mm_runtime.engine_build.tool_report import ToolReport
 from mm_runtime.errors import PermanentError
+from mm_runtime.serving.encode.vision.builder_tensors import OUTPUT
+from mm_runtime.serving.encode.vision.tensorrt_open import ENGINES
 
 log = logging.getLogger(__name__)
 
 
 def build_vision(context: StepContext) -> None:
-    """Write `vision/model.engine` with the plan's profile."""
+    """Write `vision/model.engine` with the plan's profile, and what built it where."""
     vision, facts = context.plan.engine.vision, context.plan.facts.vision
-    if vision is None or facts is None:
-        raise PermanentError("The plan has no vision part, which this step needs.")
-    tensorrt = _module(vision)
-    cache = context.paths.store / CACHES / f"tensorrt-{tensorrt.__version__}"
-    measured = None
-    # Timing caches of TensorRT for RTX are deprecated since 1.2: operations on them do nothing.
-    if vision.uses_tensorrt:
-        measured = cache.read_bytes() if cache.is_file() else b""
-    model = context.paths.vision / MODEL_NAME
+    if vision is None or facts is None or vision.tensorrt is None:
+        raise PermanentError("The plan builds no engine of TensorRT, which this step does.")
+    tensorrt = _module()
+    planned = vision.tensorrt
+    gpu = gpu_here(
+        GpuIdentity(product=planned.product, compute_capability=planned.compute_capability)
+    )
+    name = f"tensorrt-{tensorrt.__version__}-{gpu.product}-{gpu.compute_capability}"
+    cache = context.paths.store / CACHES / name
+    measured = cache.read_bytes() if cache.is_file() else b""
+    # TensorRT does not forgive a damaged one: what fails with it begins without.
+    cache.unlink(missing_ok=True)
+    model = context.paths.exported / MODEL_NAME
     engine, measured = build_engine(tensorrt, model, vision, facts, measured)
-    (context.paths.vision / ENGINE_NAME).write_bytes(engine)
-    if measured is not None:
-        cache.parent.mkdir(exist_ok=True)
-        write_durably(cache, measured)
-    log.info("%s: %d bytes, %s %s", ENGINE_NAME, len(engine), vision.engine, tensorrt.__version__)
+    (context.paths.vision / ENGINES[0]).write_bytes(engine)
+    cache.parent.mkdir(exist_ok=True)
+    write_durably(cache, measured)
+    report = ToolReport(versions={"tensorrt": tensorrt.__version__}, gpu=gpu)
+    write_durably(context.paths.tools, report.to_json(indent=1))
+    log.info("%s: %d bytes, TensorRT %s", ENGINES[0], len(engine), tensorrt.__version__)
 
 
 def build_engine(
-    tensorrt: Any, model: Path, plan: VisionPlan, facts: VisionFacts, measured: bytes | None
-) -> tuple[bytes, bytes | None]:
+    tensorrt: Any, model: Path, plan: VisionPlan, facts: VisionFacts, measured: bytes
+) -> tuple[bytes, bytes]:
     """Return the engine's bytes and the timing cache after it.
 
+    Types are those of the model: distances of a half that TensorRT chooses itself are its affair.
+
     Args:
-        tensorrt: the module, of either TensorRT.
-        model: the exported vision model.
+        tensorrt: the module.
+        model: the exported vision half.
         plan: batch profile.
         facts: sizes of images.
-        measured: timing cache of earlier builds, empty for a new one, None for no cache at all.
+        measured: timing cache of earlier builds; empty: there is none.
 
     Raises:
         PermanentError: the parser or the builder refuses the model; with their words.
     """
-    logger = tensorrt.Logger(tensorrt.Logger.ERROR)
-    builder = tensorrt.Builder(logger)
-    network = builder.create_network(0)
+    from mm_runtime.serving.encode.vision.tensorrt_runner import Log  # noqa: PLC0415 (TensorRT)
+
+    logger = Log()
+    try:
+        builder = tensorrt.Builder(logger)
+    except TypeError as error:  # pybind11's word for a null pointer
+        raise PermanentError(
+            f"TensorRT {tensorrt.__version__} finds no GPU that it can use: {logger.error}. The"
+            " node's driver may be older than the image's CUDA"
+        ) from error
+    network = builder.create_network(
+        1 << int(tensorrt.NetworkDefinitionCreationFlag.STRONGLY_TYPED)
+    )
     parser = tensorrt.OnnxParser(network, logger)
     if not parser.parse_from_file(str(model)):
         errors = "; ".join(str(parser.get_error(at)) for at in range(parser.num_errors))
-        raise PermanentError(f"TensorRT does not read {model.name}: {errors}")
+        raise PermanentError(
+            f"TensorRT {tensorrt.__version__} does not read the vision half: {errors}. Set"
+            " spec.vision.engine to Torch"
+        )
+    network.get_output(0).name = OUTPUT
     config = builder.create_builder_config()
+    config.clear_flag(tensorrt.BuilderFlag.TF32)  # ten bits of mantissa are not float32
     config.add_optimization_profile(_profile(builder, network, plan, facts))
-    if measured is not None:
-        config.set_timing_cache(config.create_timing_cache(measured), ignore_mismatch=True)
+    config.set_timing_cache(config.create_timing_cache(measured), ignore_mismatch=True)
     engine = builder.build_serialized_network(network, config)
     if engine is None:
         raise PermanentError(
-            f"TensorRT {tensorrt.__version__} builds no engine of {model.name}; its log is above."
+            f"TensorRT {tensorrt.__version__} builds no engine for up to {plan.max_batch_size}"
+            f" images: {logger.error}. Where memory is short, lower spec.vision.maxBatchSize"
         )
-    after = None if measured is None else bytes(config.get_timing_cache().serialize())
-    return bytes(engine), after
+    return bytes(engine), bytes(config.get_timing_cache().serialize())
 
 
 def _profile(builder: Any, network: Any, plan: VisionPlan, facts: VisionFacts) -> Any:
@@ -94,16 +119,14 @@ def _profile(builder: Any, network: Any, plan: VisionPlan, facts: VisionFacts) -
     return found
 
 
-def _module(vision: VisionPlan) -> Any:
-    if vision.builder is None:
-        raise PermanentError(f"{vision.engine} is not a TensorRT, which this step builds for.")
+def _module() -> Any:
     try:
-        return import_module(vision.builder)
+        return import_module("tensorrt")
     except ImportError as error:
         raise PermanentError(
-            f"The builder image has no module {vision.builder} ({error}), which vision.engine"
-            f" {vision.engine} needs: use an image that holds it, or set vision.engine to"
-            " ONNXRuntime."
+            f"The builder image has no TensorRT ({error}), which spec.vision.engine needs: make an"
+            " image of runtime/Dockerfile.cuda that holds it and set spec.build.image and"
+            " spec.runtime.image to that, or set spec.vision.engine to Torch."
         ) from error
 
 

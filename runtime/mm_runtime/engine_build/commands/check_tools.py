@@ -5,7 +5,7 @@ import shutil
 from collections.abc import Sequence
 
 from mm_api.documents.engine_manifest import GpuIdentity
-from mm_api.documents.trtllm_build import CUSTOM_PRODUCT, GpuModel, TrtllmBuild
+from mm_api.documents.trtllm_build import CUSTOM_PRODUCT, TrtllmBuild
 from mm_api.families import FAMILIES
 from mm_api.families.family import Family
 from mm_api.sentences import a
@@ -38,7 +38,10 @@ def check_tools(context: StepContext) -> None:
             f" {build.version}. Set spec.build.image and spec.runtime.image to images of one"
             " version."
         )
-    gpu = _gpu(build.gpu)
+    planned = build.gpu
+    gpu = gpu_here(
+        GpuIdentity(product=planned.product, compute_capability=planned.compute_capability)
+    )
     log.info("TensorRT-LLM %s, GPU %s (%s)", found, gpu.product, gpu.compute_capability)
     report = ToolReport(versions=versions, gpu=gpu)
     write_durably(context.paths.tools, report.to_json(indent=1))
@@ -93,13 +96,12 @@ def _find_packages(family: Family) -> None:
         )
 
 
-def _gpu(planned: GpuModel) -> GpuIdentity:
+def gpu_here(expected: GpuIdentity) -> GpuIdentity:
     """Return the GPU of this machine.
 
     Raises:
         PermanentError: it is another one than the plan's: the engine would not load there.
     """
-    expected = GpuIdentity(product=planned.product, compute_capability=planned.compute_capability)
     if shutil.which("nvidia-smi") is None:
         raise PermanentError(
             "The container has no nvidia-smi, which NVIDIA's container toolkit puts into containers"

@@ -27,7 +27,12 @@ from mm_api.documents.evaluation import (
     EvaluationPrompt,
     EvaluationStep,
 )
-from mm_api.evaluation import ENOUGH_SECONDS, evaluation_dtype, evaluation_limits
+from mm_api.evaluation import (
+    ENOUGH_SECONDS,
+    evaluation_dtype,
+    evaluation_limits,
+    runs_exported,
+)
 from mm_runtime.engine_build.commands.in_process import (
     COUNT,
     LOGITS,
@@ -87,7 +92,7 @@ def answers_of(plan: BuildPlan, folder: Path, streamed: Path | None = None) -> E
     Args:
         plan: of the build, or of the checkpoint as the Reference engine would serve it.
         folder: holds the checkpoint as the Reference engine reads it. Its vision half lies there
-            where Reference serves it; of other backends it is the checkpoint's own, in torch.
+            where `runs_exported`; else it is the checkpoint's own, in torch.
         streamed: layers are read from disk for each pass; a folder for what that has to write.
 
     Raises:
@@ -97,7 +102,7 @@ def answers_of(plan: BuildPlan, folder: Path, streamed: Path | None = None) -> E
     directory = EngineDirectory(folder, as_checkpoint(plan, evaluation_dtype(plan.facts)))
     began = time.monotonic()
     prompts: list[EvaluationPrompt] = []
-    encoder = None if plan.engine.traits.runs_checkpoints else tower_encoder(directory)
+    encoder = None if runs_exported(plan.engine) else tower_encoder(directory)
     with in_process(directory, encoder, streamed) as models:
         for question in _questions(directory)[:MOST_PROMPTS]:
             if time.monotonic() - began > ENOUGH_SECONDS:

@@ -2,6 +2,7 @@
 
 import logging
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ BATCH_BOUND = 4096
 
 
 def export_vision(context: StepContext) -> None:
-    """Write `vision/model.onnx` with a dynamic batch dimension.
+    """Write the vision half with a dynamic batch dimension, for what will run or build it.
 
     Before it, all weights are compared with the checkpoint's class: to load torch twice would take
     longer than both.
@@ -45,16 +46,34 @@ def export_vision(context: StepContext) -> None:
     _keep_answers(context.paths.reference, tower)
     if tower.extras:
         np.savez(context.paths.vision / EXTRAS_NAME, **tower.extras)
+    folder = context.paths.exported if vision.tensorrt else context.paths.vision
+    folder.mkdir(exist_ok=True)
     for stem, part in zip((TOWER, PROJECTOR), tower.parts, strict=False):
+        path = folder / f"{stem}{TORCH if vision.engine == 'Torch' else ONNX}"
+        if vision.may_use_gpu and not FAMILIES[facts.family].image_layout.stores_scores:
+            fuse(part.module)
         if vision.engine == "Torch":
-            path = context.paths.vision / f"{stem}{TORCH}"
-            if not FAMILIES[facts.family].image_layout.stores_scores:
-                fuse(part.module)
             write_program(part, path)
+        elif vision.tensorrt and vision.tensorrt.dtype == "float16":
+            write_onnx(halved(part), path, opset=vision.opset)
         else:
-            path = context.paths.vision / f"{stem}{ONNX}"
             write_onnx(part, path, opset=vision.opset)
         log.info("%s: %d bytes, opset %d", path.name, path.stat().st_size, vision.opset)
+
+
+def halved(tower: Tower) -> Tower:
+    """Return a vision half in float16, which its module is from then on.
+
+    TensorRT computes what is written: where a model counts or sums in float32, it still does.
+    """
+    samples = [
+        {
+            name: value.astype(np.float16) if value.dtype == np.float32 else value
+            for name, value in sample.items()
+        }
+        for sample in tower.samples
+    ]
+    return replace(tower, module=tower.module.half(), samples=tuple(samples))
 
 
 def write_program(tower: Tower, path: Path) -> None:

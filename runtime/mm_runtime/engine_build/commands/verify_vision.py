@@ -11,7 +11,12 @@ from mm_runtime.engine_build.commands import vision_samples
 from mm_runtime.engine_build.commands.step import StepContext, run_step
 from mm_runtime.errors import PermanentError, VerificationFailedError
 from mm_runtime.serving.encode.vision.scales import JOINED
-from mm_runtime.serving.encode.vision.session import PROJECTOR, TOWER, open_runner
+from mm_runtime.serving.encode.vision.session import (
+    PROJECTOR,
+    TOWER,
+    VisionSession,
+    open_runner,
+)
 from mm_runtime.serving.threads import threads_for
 
 log = logging.getLogger(__name__)
@@ -23,38 +28,45 @@ def verify_vision(context: StepContext) -> None:
     if vision is None:
         raise PermanentError("The plan has no vision part, which this step needs.")
     runs = vision_samples.read(context.paths.reference)
-    # TensorRT is built from the same graph afterwards, so the graph is what is compared.
-    compared = "Torch" if vision.engine == "Torch" else "ONNXRuntime"
     threads = threads_for(context.plan.facts.weight_bytes, len(os.sched_getaffinity(0)))
     parts = {PROJECTOR if JOINED in inputs else TOWER for inputs, _ in runs}
-    run = {
-        part: open_runner(compared, context.paths.vision, part=part, threads=threads)
+    opened = {
+        part: open_runner(vision.engine, context.paths.vision, part=part, threads=threads)
         for part in sorted(parts)
     }
+    most = vision.max_batch_size if vision.tensorrt else len(runs[0][1])
+    run = {part: VisionSession(one, max_batch_size=most).run for part, one in opened.items()}
     differences = [
-        _difference(run[PROJECTOR if JOINED in inputs else TOWER](inputs), wanted)
+        _differences(run[PROJECTOR if JOINED in inputs else TOWER](inputs), wanted)
         for inputs, wanted in runs
     ]
-    difference = float(np.max(differences))  # not a number if any of them is not
+    # Not a number if any of them is not.
+    absolute, relative = (float(np.max(kind)) for kind in zip(*differences, strict=True))
+    difference, of = (relative, " of the norm") if vision.tensorrt else (absolute, "")
     log.info(
-        "largest difference to torch %.3g in %d runs (tolerance %.3g)",
+        "largest difference to torch %.3g%s in %d runs (tolerance %.3g)",
         difference,
+        of,
         len(runs),
         vision.tolerance,
     )
     if not difference <= vision.tolerance:  # also when it is not a number
+        advice = ". Set spec.vision.engine to Torch" if vision.tensorrt else ""
         raise VerificationFailedError(
-            f"The exported vision model differs from torch by {difference:.3g} in {len(runs)}"
-            f" runs; at most {vision.tolerance:.3g} is allowed. It is not used."
+            f"The exported vision model differs from torch by {difference:.3g}{of} in {len(runs)}"
+            f" runs; at most {vision.tolerance:.3g} is allowed. It is not used{advice}."
         )
     result = Verification(
-        samples=len(runs), max_abs_difference=difference, tolerance=vision.tolerance
+        samples=len(runs),
+        max_abs_difference=absolute,
+        relative_difference=relative,
+        tolerance=vision.tolerance,
     )
     write_durably(context.paths.verification, result.to_json(indent=1))
 
 
-def _difference(found: vision_samples.Array, wanted: vision_samples.Array) -> float:
-    """Return the largest absolute difference.
+def _differences(found: vision_samples.Array, wanted: vision_samples.Array) -> tuple[float, float]:
+    """Return the largest absolute difference, and that of the norms.
 
     Raises:
         VerificationFailedError: they differ in shape.
@@ -63,7 +75,8 @@ def _difference(found: vision_samples.Array, wanted: vision_samples.Array) -> fl
         raise VerificationFailedError(
             f"The exported vision model gives {found.shape}; torch gives {wanted.shape}."
         )
-    return float(np.abs(found - wanted).max())
+    apart = found - wanted
+    return float(np.abs(apart).max()), float(np.linalg.norm(apart) / np.linalg.norm(wanted))
 
 
 if __name__ == "__main__":

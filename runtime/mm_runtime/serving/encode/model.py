@@ -70,8 +70,7 @@ class EncoderModel:
         near = on_gpu_bytes(limit) if keeps and serving.device == "CUDA" else 0
         cache = FeatureCache(limit, verify=verify, device_bytes=near) if limit else None
         self._cache, self._cache_gauges = cache, CacheGauges(cache) if cache else None
-        on_gpu = engine.vision.engine == "Torch"
-        device = serving.device if on_gpu else "CPU"
+        device = serving.device if engine.vision.may_use_gpu else "CPU"
         # TensorRT's engines run on a GPU, whatever the plan says of torch.
         loaded_on = "CUDA" if engine.vision.uses_tensorrt else device
         with loading("the vision encoder", loaded_on):

@@ -149,12 +149,6 @@ def test_shards_sum_to_the_total(family: str, ranks: int, *, quantized: bool) ->
         assert least <= extra <= least + ranks * (scales + 8 * columns + 64 * len(rows))
 
 
-NUMBERS = {
-    "maxBatchSize": st.tuples(st.integers(1, 64), st.integers(1, 64)),
-    "maxSeqLen": st.tuples(st.integers(9300, 16384), st.integers(9300, 16384)),
-}
-
-
 @settings(max_examples=80, deadline=None)
 @given(family=FAMILY, field=st.sampled_from(["batch", "length", "images", "beams"]), data=st.data())
 def test_more_never_takes_less(family: str, field: str, data: st.DataObject) -> None:

@@ -28,7 +28,8 @@ class Qwen25VlVision(Qwen2VlVision):
         """Hide what is in other windows."""
         windows = patch_positions // self.window
         together = (windows[:, :, None] == windows[:, None]).all(dim=-1)[:, None]
-        return dict.fromkeys(self.windowed, torch.where(together, 0.0, torch.finfo(dtype).min))
+        elsewhere = torch.where(together, 0.0, torch.finfo(dtype).min).to(dtype)
+        return dict.fromkeys(self.windowed, elsewhere)
 
 
 def load(llm: Path, facts: ModelFacts, trust_remote_code: bool) -> Tower:  # noqa: FBT001 (one signature for all)

@@ -88,7 +88,8 @@ class Qwen2VlVision(torch.nn.Module):
 def rotated(values: torch.Tensor, cosines: torch.Tensor, sines: torch.Tensor) -> torch.Tensor:
     """Return queries or keys turned by their positions."""
     first, second = values.chunk(2, dim=-1)
-    return values * cosines + torch.cat((-second, first), dim=-1) * sines
+    turned = values * cosines + torch.cat((-second, first), dim=-1) * sines
+    return turned.to(values.dtype)  # angles stay in float32
 
 
 def load(llm: Path, facts: ModelFacts, trust_remote_code: bool) -> Tower:  # noqa: FBT001 (one signature for all)

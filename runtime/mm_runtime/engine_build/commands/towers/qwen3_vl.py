@@ -50,7 +50,7 @@ class Qwen3VlVision(Qwen2VlVision):
             self._row(rows[..., 0], low[..., 1], high[..., 1], across) for rows in (low, high)
         )
         mixed: torch.Tensor = top * (1 - down) + bottom * down
-        return states + mixed
+        return states + mixed.to(states.dtype)
 
     def _row(
         self, rows: torch.Tensor, left: torch.Tensor, right: torch.Tensor, across: torch.Tensor

@@ -20,7 +20,11 @@ from mm_runtime.serving.encode.vision.hd import HdEncoder
 from mm_runtime.serving.encode.vision.pixel_bytes import NormalisingRunner, normalisation_of
 from mm_runtime.serving.encode.vision.scales import ScaleEncoder
 from mm_runtime.serving.encode.vision.session import PROJECTOR, VisionSession, open_runner
-from mm_runtime.serving.encode.vision.tensorrt_open import open_tensorrt, read_newline
+from mm_runtime.serving.encode.vision.tensorrt_open import (
+    check_origin,
+    open_tensorrt,
+    read_newline,
+)
 from mm_runtime.serving.encode.vision.views import ViewEncoder, kept_newline
 from mm_runtime.serving.threads import threads_for
 
@@ -55,10 +59,13 @@ def load_encoder(
         raise ValueError(f"{engine.root}: a plan for images without facts about the tower")
     threads = threads_for(facts.weight_bytes, len(os.sched_getaffinity(0)))
     folder, family = engine.vision_folder, FAMILIES[facts.family]
-    native, plain = plan.uses_tensorrt, family.image_layout.is_plain
+    plain = family.image_layout.is_plain
+    native = plan.uses_tensorrt and plan.tensorrt is None
+    if plan.tensorrt:
+        check_origin(folder, engine.manifest)
     keeps = keeps and family.image_layout is ImageLayout.SQUARE
     normalisation = normalisation_of(engine)
-    on_gpu = plan.engine == "Torch" and device == "CUDA"
+    on_gpu = plan.may_use_gpu and device == "CUDA"
     runner = (
         open_tensorrt(folder, family.image_layout, vision, keeps=keeps)
         if native

@@ -11,6 +11,7 @@ from mm_api.documents.serving_plan import Device
 from mm_runtime.images.normalisation import Normalisation
 from mm_runtime.serving.encode.vision.cache import FeatureCache
 from mm_runtime.serving.encode.vision.runner import Inputs, Rows, Runner
+from mm_runtime.serving.encode.vision.tensorrt_open import ENGINES, tensorrt_of_image
 
 TOWER, PROJECTOR = "model", "projector"
 """Exported parts: the files' names. The second where features of tiles are joined before it."""
@@ -103,19 +104,19 @@ def open_runner(
     """Load the vision engine of a folder.
 
     Args:
-        engine: `vision.engine` of the plan.
+        engine: `vision.engine` of the plan; one of TensorRT is a build's of ours, on a GPU.
         folder: what the build wrote.
         part: `TOWER` or `PROJECTOR`.
         threads: processor threads of one run.
         device: of the serving plan; ONNX Runtime computes on the processor all the same.
         keeps: features that are made on a GPU stay there, as tensors of torch.
         half: torch on a GPU computes in float16 (`TorchRunner`).
-        graphs: it starts runs of at most so many images as CUDA graphs.
-        normalisation: torch on a GPU normalises pixels that come as bytes there.
-        leave_as: torch on a GPU converts features to this type there (`TorchRunner`).
+        graphs: a GPU starts runs of at most so many images as CUDA graphs.
+        normalisation: a GPU normalises pixels that come as bytes.
+        leave_as: a GPU converts features to this type (`DeviceRunner`).
 
     Raises:
-        ValueError: an engine that nothing here runs.
+        ValueError: TensorRT is missing, or it cannot load the engine.
         OSError: the model is missing.
     """
     if engine == "ONNXRuntime":
@@ -135,7 +136,13 @@ def open_runner(
             normalisation=normalisation,
             leave_as=leave_as,
         )
-    raise ValueError(
-        f"{folder}: no code of this version runs a vision engine of {engine}; serve the "
-        "model with backend Reference and vision.engine ONNXRuntime or Torch"
+    with tensorrt_of_image(folder):
+        from mm_runtime.serving.encode.vision.tensorrt_runner import TensorRTRunner  # noqa: PLC0415
+
+    return TensorRTRunner(
+        folder / ENGINES[0],
+        keeps=keeps,
+        graphs=graphs,
+        normalisation=normalisation,
+        leave_as=leave_as,
     )

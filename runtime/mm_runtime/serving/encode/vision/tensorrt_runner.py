@@ -1,20 +1,22 @@
-"""A vision engine of TensorRT-LLM's builder, run by the image's own TensorRT.
+"""A vision engine of a build of ours or of TensorRT-LLM's builder, run by the image's TensorRT.
 
-The engine says what types and shapes it takes; `builder_tensors` says what belongs into it.
+The engine says what types and shapes it takes. One of ours takes a batch as it is, from the GPU or
+from arrays; `builder_tensors` says what belongs into one of TensorRT-LLM's.
 """
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import tensorrt  # type: ignore[import-not-found]  # in TensorRT-LLM's images only
 import torch
-from numpy.typing import NDArray
 
-from mm_runtime.serving.device import CPU, GpuUnusableError, why_unusable
+from mm_runtime.images.normalisation import Normalisation
+from mm_runtime.serving.device import CPU, GpuUnusableError, is_gpu, why_unusable
 from mm_runtime.serving.encode.vision.builder_tensors import OUTPUT, EngineTensors
+from mm_runtime.serving.encode.vision.device_runner import DeviceRunner, Module
+from mm_runtime.serving.encode.vision.pixel_bytes import PIXELS
 from mm_runtime.serving.encode.vision.runner import Inputs, Rows
 
 TYPES = {
@@ -28,7 +30,7 @@ TYPES = {
 """Name of a `tensorrt.DataType` -> torch's type."""
 
 
-class _Log(tensorrt.ILogger):  # type: ignore[misc]  # of a module that is not here
+class Log(tensorrt.ILogger):  # type: ignore[misc]  # of a module that is not here
     """Writes TensorRT's log to stderr, as its own logger does; its calls return no reasons."""
 
     def __init__(self) -> None:
@@ -55,7 +57,7 @@ class TensorRTEngine:
             GpuUnusableError: CUDA does not start in this process, or torch cannot use it.
             torch.OutOfMemoryError: the GPU has too little memory for its largest profile.
         """
-        self._log = _Log()
+        self._log = Log()
         try:
             self._runtime = tensorrt.Runtime(self._log)
         except TypeError as error:  # pybind11's word for a null pointer: TensorRT gives no more
@@ -74,13 +76,12 @@ class TensorRTEngine:
                 " another version, or for another GPU. Build it with the image that serves it."
                 f" TensorRT says {said}"
             )
-        self._context: Any = self._engine.create_execution_context()
-        if self._context is None:
-            raise torch.OutOfMemoryError(
-                f"TensorRT has no memory for the largest images of {path}: {self._log.error}"
-            )
         names = [self._engine.get_tensor_name(at) for at in range(self._engine.num_io_tensors)]
-        self._device, self._stream = self._placed(names)
+        self.device, self._stream = self._placed(names)
+        self._path, self.memory_bytes = path, int(self._engine.device_memory_size_v2)
+        # One for all contexts: runs follow each other.
+        self._memory = torch.empty(self.memory_bytes, dtype=torch.uint8, device=self.device)
+        self._context = self.context()
         mode, given = self._engine.get_tensor_mode, tensorrt.TensorIOMode.INPUT
         self.inputs = frozenset(name for name in names if mode(name) == given)
         outputs = [name for name in names if name not in self.inputs]
@@ -96,73 +97,119 @@ class TensorRTEngine:
             raise GpuUnusableError(f"TensorRT has a GPU, and torch cannot give it tensors: {why}")
         return torch.device("cuda", 0), torch.cuda.Stream()  # type: ignore[no-untyped-call]
 
-    def least(self, name: str) -> int:
-        """Return the smallest first dimension of an input."""
-        shapes = self._engine.get_tensor_profile_shape(name, 0)
-        return int(shapes[0][0])
+    def context(self) -> Any:
+        """Return what remembers the shapes of one kind of run.
 
-    def run(self, inputs: Inputs, *, keeps: bool = False) -> Rows:
-        """Return the output of one run, as float32 in host memory.
+        Raises:
+            torch.OutOfMemoryError: TensorRT has no memory for it.
+        """
+        managed = tensorrt.ExecutionContextAllocationStrategy.USER_MANAGED
+        made = self._engine.create_execution_context(managed)
+        if made is None:
+            raise torch.OutOfMemoryError(
+                f"TensorRT has no memory for the largest images of {self._path}: {self._log.error}"
+            )
+        made.set_device_memory(self._memory.data_ptr(), self.memory_bytes)
+        return made
+
+    def least(self, name: str) -> tuple[int, ...]:
+        """Return the smallest shape of an input."""
+        return tuple(self._engine.get_tensor_profile_shape(name, 0)[0])
+
+    def launch(self, tensors: Mapping[str, torch.Tensor], context: Any = None) -> torch.Tensor:
+        """Return the output of a run that is started behind what the current stream does.
 
         Args:
-            inputs: arrays by name.
-            keeps: return the tensor as it is, complete, where the engine runs on a GPU.
+            tensors: of the engine's device and types, by name.
+            context: of runs of one shape; None: the one for all shapes.
 
         Raises:
             ValueError: names or shapes that the engine was not built for.
         """
-        if set(inputs) != self.inputs:
-            raise ValueError(f"got {sorted(inputs)}; the engine takes {sorted(self.inputs)}")
-        with torch.cuda.stream(self._stream):
-            tensors = {name: self._tensor(name, array) for name, array in inputs.items()}
-            for name, tensor in tensors.items():
-                if not self._context.set_input_shape(name, tuple(tensor.shape)):
-                    least, _, most = self._engine.get_tensor_profile_shape(name, 0)
-                    raise ValueError(
-                        f"{name}: got shape {list(tensor.shape)}; the engine was built for"
-                        f" {list(least)} to {list(most)}"
-                    )
-            shape = tuple(self._context.get_tensor_shape(OUTPUT))
-            output = torch.empty(shape, dtype=self._type(OUTPUT), device=self._device)
-            for name, tensor in {**tensors, OUTPUT: output}.items():
-                self._context.set_tensor_address(name, tensor.data_ptr())
-            stream = self._stream.cuda_stream if self._stream else 0
-            if not self._context.execute_async_v3(stream):
-                raise RuntimeError(
-                    f"the vision engine's run failed; TensorRT says {self._log.error}"
+        if set(tensors) != self.inputs:
+            raise ValueError(f"got {sorted(tensors)}; the engine takes {sorted(self.inputs)}")
+        context = context or self._context
+        for name, tensor in tensors.items():
+            if not context.set_input_shape(name, tuple(tensor.shape)):
+                least, _, most = self._engine.get_tensor_profile_shape(name, 0)
+                raise ValueError(
+                    f"{name}: got shape {list(tensor.shape)}; the engine was built for"
+                    f" {list(least)} to {list(most)}"
                 )
-            if keeps and self._stream:
-                self._stream.synchronize()
-                return output
-            return output.float().cpu().numpy()  # waits for the stream
+        shape = tuple(context.get_tensor_shape(OUTPUT))
+        output = torch.empty(shape, dtype=self.type_of(OUTPUT), device=self.device)
+        for name, tensor in {**tensors, OUTPUT: output}.items():
+            context.set_tensor_address(name, tensor.data_ptr())
+        if not self._execute(context):
+            raise RuntimeError(f"the vision engine's run failed; TensorRT says {self._log.error}")
+        return output
 
-    def _tensor(self, name: str, array: NDArray[Any]) -> torch.Tensor:
-        host = torch.from_numpy(np.ascontiguousarray(array))
-        return host.to(device=self._device, dtype=self._type(name)).contiguous()
+    def _execute(self, context: Any) -> bool:
+        if self._stream is None:
+            return bool(context.execute_async_v3(0))
+        # On CUDA's default stream TensorRT would wait for the GPU.
+        current = torch.cuda.current_stream()
+        self._stream.wait_stream(current)
+        started = bool(context.execute_async_v3(self._stream.cuda_stream))
+        current.wait_stream(self._stream)
+        return started
 
-    def _type(self, name: str) -> torch.dtype:
+    def type_of(self, name: str) -> torch.dtype:
+        """Return the type of a tensor."""
         return TYPES[self._engine.get_tensor_dtype(name).name]
 
 
-class TensorRTRunner:
+class TensorRTRunner(DeviceRunner):
     """One family's engine as every other runner: named batches in, features out."""
 
     def __init__(
         self,
         path: Path,
-        tensors: Callable[[TensorRTEngine], EngineTensors],
+        tensors: Callable[[TensorRTEngine], EngineTensors] | None = None,
         *,
         keeps: bool = False,
+        graphs: int = 0,
+        normalisation: Normalisation | None = None,
+        leave_as: str = "",
     ) -> None:
-        """Load the engine; `tensors` says what it takes, `keeps` is that of `run`.
+        """Load the engine.
+
+        Args:
+            path: of the engine.
+            tensors: says what an engine of TensorRT-LLM takes; None: one of ours takes a batch.
+            graphs: start runs of at most so many images as CUDA graphs, on a GPU. The engine has
+                pixels as its only input.
+            keeps: as `DeviceRunner` has it.
+            normalisation: likewise.
+            leave_as: likewise.
 
         Raises:
-            OSError, ValueError: as `TensorRTEngine`.
+            OSError, ValueError, GpuUnusableError, torch.OutOfMemoryError: as `TensorRTEngine`.
         """
-        self._engine, self._keeps = TensorRTEngine(path), keeps
-        self._tensors = tensors(self._engine)
+        self.engine = TensorRTEngine(path)
+        device = self.engine.device
+        super().__init__(device, keeps=keeps, normalisation=normalisation, leave_as=leave_as)
+        self._tensors = tensors(self.engine) if tensors else None
+        self._module = self._running(None)
+        if is_gpu(device) and graphs:
+            self._dtype = self.engine.type_of(PIXELS)
+            self._capture(self.engine.least(PIXELS)[-1], graphs)
 
     def __call__(self, inputs: Inputs) -> Rows:
         """Run one batch."""
-        output = self._engine.run(self._tensors.inputs(inputs), keeps=self._keeps)
+        if self._tensors is None:
+            return super().__call__(inputs)
+        output = super().__call__(self._tensors.inputs(inputs))
         return self._tensors.features(inputs, output)
+
+    def _taken(self, name: str, values: Any) -> torch.Tensor:
+        if name not in self.engine.inputs:
+            raise ValueError(f"got {name}; the engine takes {sorted(self.engine.inputs)}")
+        return self._on_device(values).to(self.engine.type_of(name)).contiguous()
+
+    def _fixed(self) -> Module:
+        """Return runs with a context of their own: a captured one must keep its shapes."""
+        return self._running(self.engine.context())
+
+    def _running(self, context: Any) -> Module:
+        return lambda **tensors: self.engine.launch(tensors, context)

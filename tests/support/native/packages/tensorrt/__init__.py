@@ -1,21 +1,24 @@
 """Stands in for TensorRT's Python module: what a server calls to run an engine, with its checks.
 
 An engine is a JSON document: names, types and profiles as `tensorrt_llm/tools/
-multimodal_builder.py` builds them, and the path of the ONNX tower that computes: by onnx's own
-evaluator, because images with TensorRT have no other. Addresses are
-those of torch's tensors, which are looked up: type, size and contiguity are checked where the real
-module would read other memory. What it lacks is `MACHINE`'s; it fails as TensorRT 10.6 did on an
+multimodal_builder.py` builds them, and the path of the ONNX tower that computes, or the graph of
+one that `building` made: by onnx's own evaluator, because images with TensorRT have no other.
+Addresses are those of torch's tensors, which are looked up: type, size and contiguity are checked
+where the real module would read other memory. What it lacks is `MACHINE`'s; it fails as TensorRT 10.6 did on an
 H200 and without a driver: null pointers and None, and words on stderr alone.
 """
 
+import base64
 import gc
 import json
 import sys
 from enum import Enum, IntEnum
+from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import onnx
 import torch
 from onnx.reference import ReferenceEvaluator
 
@@ -28,6 +31,10 @@ TYPES = {
     "INT32": torch.int32,
     "INT64": torch.int64,
 }
+
+
+def __getattr__(name: str) -> Any:
+    return getattr(import_module("tensorrt.building"), name)
 
 
 class DataType(Enum):
@@ -91,6 +98,13 @@ class Logger(ILogger):
             sys.stderr.write(f"[TRT] [{severity.name[0]}] {msg}\n")
 
 
+class ExecutionContextAllocationStrategy(Enum):
+    """Who gives a context its memory."""
+
+    STATIC = 0
+    USER_MANAGED = 2
+
+
 class Runtime:
     """Loads engines."""
 
@@ -126,7 +140,8 @@ class ICudaEngine:
     def __init__(self, built: dict[str, Any], log: Any) -> None:
         self.built = built
         self._log = log
-        self._names = [*built["inputs"], "encoder_output"]
+        self.output = built["output"].get("name", "encoder_output")
+        self._names = [*built["inputs"], self.output]
 
     @property
     def num_io_tensors(self) -> int:
@@ -156,8 +171,13 @@ class ICudaEngine:
         assert profile_index == 0, "there is one profile"
         return [tuple(shape) for shape in self.built["inputs"][name]["profile"]]
 
-    def create_execution_context(self) -> "IExecutionContext | None":
+    device_memory_size_v2 = 256
+
+    def create_execution_context(
+        self, strategy: ExecutionContextAllocationStrategy
+    ) -> "IExecutionContext | None":
         """Return a context; None where memory for the largest profile is missing."""
+        assert strategy is ExecutionContextAllocationStrategy.USER_MANAGED, strategy
         if self.built.get("context_bytes", 0) > MACHINE.free_bytes:
             self._log(ILogger.ERROR, "Error Code 2: OutOfMemory (no further information)")
             return None
@@ -172,7 +192,13 @@ class IExecutionContext:
         self._log = log
         self._shapes: dict[str, tuple[int, ...]] = {}
         self._addresses: dict[str, int] = {}
-        self._tower = ReferenceEvaluator(engine.built["onnx"])
+        built, graph = engine.built, engine.built.get("graph")
+        model = onnx.load_from_string(base64.b64decode(graph)) if graph else built["onnx"]
+        self._tower, self._memory = ReferenceEvaluator(model), False
+
+    def set_device_memory(self, memory: int, size: int) -> None:
+        """Take the memory of runs."""
+        self._memory = bool(memory) and size >= self._engine.device_memory_size_v2
 
     def set_input_shape(self, name: str, shape: tuple[int, ...]) -> bool:
         """Return whether the engine was built for such a shape."""
@@ -188,11 +214,15 @@ class IExecutionContext:
         """Return a tensor's shape; -1 where inputs have none yet."""
         if name in self._shapes:
             return self._shapes[name]
-        assert name == "encoder_output", name
+        assert name == self._engine.output, name
         built, inputs = self._engine.built, self._engine.built["inputs"]
         if set(inputs) - set(self._shapes):
             return (-1,)
         first = self._shapes[next(iter(inputs))][0]
+        if built["kind"] == "graph":
+            types = {at: TYPES[one["dtype"]] for at, one in inputs.items()}
+            zeros = {at: torch.zeros(self._shapes[at], dtype=one) for at, one in types.items()}
+            return self._graph(zeros).shape
         if built["kind"] == "patches":
             return (first // built["merged"], built["hidden"])
         if built["kind"] == "tiles":
@@ -212,9 +242,10 @@ class IExecutionContext:
             self._log(ILogger.ERROR, "Error Code 1: Cuda Runtime (an illegal access)")
             return False
         inputs = {name: self._tensor(name) for name in self._engine.built["inputs"]}
-        output = self._tensor("encoder_output")
-        run = {"pixels": self._pixels, "tiles": self._tiles, "patches": self._patches}
-        made = torch.from_numpy(run[self._engine.built["kind"]](inputs))
+        assert self._memory, "the context has too little memory"
+        output = self._tensor(self._engine.output)
+        run = getattr(self, f"_{self._engine.built['kind']}")
+        made = torch.from_numpy(run(inputs))
         output.copy_(made.reshape(output.shape).to(output.dtype))
         return True
 
@@ -236,6 +267,9 @@ class IExecutionContext:
         found = [(tuple(one.shape), one.dtype, one.is_contiguous()) for one in held]
         assert fitting, f"{name}: {found} at its address, expected contiguous {shape} of {dtype}"
         return fitting[0]
+
+    def _graph(self, inputs: dict[str, torch.Tensor]) -> np.ndarray[Any, Any]:
+        return self._run(**{name: one.numpy() for name, one in inputs.items()})
 
     def _pixels(self, inputs: dict[str, torch.Tensor]) -> np.ndarray[Any, Any]:
         return self._run(pixel_values=inputs["input"].float().numpy())
@@ -265,5 +299,5 @@ class IExecutionContext:
         return np.concatenate(found)
 
     def _run(self, **inputs: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        made: np.ndarray[Any, Any] = self._tower.run(["features"], inputs)[0]  # type: ignore[index]
+        made: np.ndarray[Any, Any] = self._tower.run(None, inputs)[0]  # type: ignore[index]
         return made

@@ -1,0 +1,108 @@
+"""Engines that a build of ours makes of vision halves: read, built, compared, opened, refused.
+
+Parser and builder are those of TensorRT for RTX, which need no GPU; what runs is the stand-in.
+"""
+
+import importlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from mm_runtime.engine_build.commands import build_vision as command
+from mm_runtime.engine_build.commands.vision_profile import Range, profile
+from mm_runtime.engine_build.steps import steps
+from mm_runtime.errors import PermanentError
+from mm_runtime.serving.directory import EngineDirectory
+from mm_runtime.serving.encode.vision.load import load_encoder
+from mm_runtime.serving.encode.vision.tensorrt_open import check_origin
+from support.families.images import write
+from support.families.pipeline import build
+from support.native import image
+
+pytest.importorskip("tensorrt_rtx_bindings")
+
+# TensorRT for RTX has deprecated timing caches, which TensorRT has not.
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+
+RUNNER = "mm_runtime.serving.encode.vision.tensorrt_runner"
+FAMILIES = [
+    "llava",
+    *(pytest.param(one, marks=pytest.mark.slow) for one in ("blip2-opt", "qwen2-5-vl", "mllama")),
+]
+
+
+@pytest.fixture(scope="module", name="tensorrt")
+def installed() -> Iterator[ModuleType]:
+    """The stand-in, on a machine with the planned GPU."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(Path(image.HERE) / "packages"))
+        patch.setattr(command, "gpu_here", lambda planned: planned)
+        yield importlib.import_module("tensorrt")
+    for name in ("tensorrt", "tensorrt.building", RUNNER):
+        sys.modules.pop(name, None)
+
+
+@pytest.fixture(scope="module", params=FAMILIES)
+def engine(
+    request: pytest.FixtureRequest, tensorrt: ModuleType, tmp_path_factory: pytest.TempPathFactory
+) -> EngineDirectory:
+    """An engine of one family."""
+    assert tensorrt
+    folder = tmp_path_factory.mktemp(request.param)
+    return build(write(request.param, folder / "checkpoint"), folder / "store", vision="TensorRT")
+
+
+def test_an_engine_is_compared_and_says_where_it_runs(engine: EngineDirectory) -> None:
+    """In half precision, by the norm; the exported graph is no part of it."""
+    manifest = engine.manifest
+    assert manifest.verification
+    assert 1e-5 < (manifest.verification.relative_difference or 0) < 1e-2
+    assert manifest.gpu
+    assert manifest.gpu.product == "NVIDIA-H200"
+    assert manifest.versions["tensorrt"] == "10.10.0.31"
+    built = {one.name for one in engine.vision_folder.iterdir()}
+    assert "model.engine" in built <= {"model.engine", "extras.npz"}
+    assert list((engine.root.parents[1] / "timing-caches").iterdir())
+    names = [step.name for step in steps(manifest.plan)]
+    assert names == ["fetch", "export-vision", "build-vision", "verify-vision", "evaluation"]
+
+
+def test_the_serving_code_opens_it(
+    engine: EngineDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the same names, and refuses one of another TensorRT or GPU."""
+    assert engine.vision
+    load_encoder(engine, engine.vision, device="CUDA")
+    older = engine.manifest.model_copy(update={"versions": {"tensorrt": "10.6.0"}})
+    with pytest.raises(ValueError, match=r"TensorRT 10\.6\.0 built this.*this image has 10\.10"):
+        check_origin(engine.root, older)
+    monkeypatch.setattr("mm_runtime.serving.device.compute_capability", lambda: "8.0")
+    with pytest.raises(ValueError, match=r"NVIDIA-H200 \(9\.0\), and this GPU has .* 8\.0"):
+        check_origin(engine.root, engine.manifest)
+
+
+def test_refusals_have_tensorrts_words(
+    tensorrt: Any, engine: EngineDirectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the parser with its node; and without a GPU the builder is a null pointer."""
+    plan, facts = engine.vision, engine.facts.vision
+    assert plan
+    assert facts
+    assert Range(1, 1, 3) == profile("batch", plan, facts)
+    assert not facts.min_pixels or Range(16, 72, 128) == profile("patches", plan, facts)
+    with pytest.raises(PermanentError, match="free size 'depth'"):
+        profile("depth", plan, facts)
+    (tmp_path / "model.onnx").write_bytes(b"no model")
+    with pytest.raises(PermanentError, match=r"does not read the vision half: .*parse"):
+        command.build_engine(tensorrt, tmp_path / "model.onnx", plan, facts, b"")
+
+    def null(*_: Any) -> None:
+        raise TypeError("pybind11::init(): factory function returned nullptr")
+
+    monkeypatch.setattr(importlib.import_module("tensorrt.building"), "Builder", null)
+    with pytest.raises(PermanentError, match=r"finds no GPU that it can use.*driver"):
+        command.build_engine(tensorrt, tmp_path / "model.onnx", plan, facts, b"")
