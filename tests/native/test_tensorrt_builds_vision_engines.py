@@ -12,10 +12,11 @@ from typing import Any
 
 import pytest
 
+from mm_runtime.base import manifest as manifests
 from mm_runtime.engine_build.commands import build_vision as command
 from mm_runtime.engine_build.commands.vision_profile import Range, profile
 from mm_runtime.engine_build.steps import steps
-from mm_runtime.errors import PermanentError
+from mm_runtime.errors import EngineCorruptError, PermanentError
 from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.encode.vision.load import load_encoder
 from mm_runtime.serving.encode.vision.tensorrt_open import check_origin
@@ -83,6 +84,17 @@ def test_the_serving_code_opens_it(
     monkeypatch.setattr("mm_runtime.serving.device.compute_capability", lambda: "8.0")
     with pytest.raises(ValueError, match=r"NVIDIA-H200 \(9\.0\), and this GPU has .* 8\.0"):
         check_origin(engine.root, engine.manifest)
+
+
+def test_a_damaged_engine_is_refused(engine: EngineDirectory) -> None:
+    """TensorRT loads it without a word: only the digest protects."""
+    path = engine.vision_folder / "model.engine"
+    kept = path.read_bytes()
+    middle = len(kept) // 2
+    path.write_bytes(kept[:middle] + bytes(64) + kept[middle + 64 :])
+    with pytest.raises(EngineCorruptError, match=r"model\.engine"):
+        manifests.verify(engine.root, engine.manifest)
+    path.write_bytes(kept)
 
 
 def test_refusals_have_tensorrts_words(

@@ -4,8 +4,8 @@ An engine is a JSON document: names, types and profiles as `tensorrt_llm/tools/
 multimodal_builder.py` builds them, and the path of the ONNX tower that computes, or the graph of
 one that `building` made: by onnx's own evaluator, because images with TensorRT have no other.
 Addresses are those of torch's tensors, which are looked up: type, size and contiguity are checked
-where the real module would read other memory. What it lacks is `MACHINE`'s; it fails as TensorRT 10.6 did on an
-H200 and without a driver: null pointers and None, and words on stderr alone.
+where the real module would read other memory. What it lacks is `MACHINE`'s; it fails as TensorRT
+10.6 did on an H200 and without a driver: null pointers and None, and words on stderr alone.
 """
 
 import base64
