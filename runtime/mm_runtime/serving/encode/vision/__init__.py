@@ -2,5 +2,5 @@
 
 Belongs here: sessions of ONNX Runtime and torch, one encoder for each way families put features
 together, and how images of several requests share one run. Must not: resize or normalise, know
-Triton. Only `torch_runner` may import torch, and only a plan with `vision.engine: Torch` loads it.
+Triton. Only runners of a device import torch; a plan whose engine computes there loads them.
 """
