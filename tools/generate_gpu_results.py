@@ -24,8 +24,8 @@ HEAD: Final = """# Results on a GPU
 <!-- tools/generate_gpu_results.py writes this page from bench/gpu/results. -->
 
 The Reference engine with CUDA (`spec.runtime.gpu.count: 1`), behind the real tritonserver and the
-gateway. Weights are random, except tiny-llava's. TensorRT-LLM and TensorRT did not run there: see
-[evidence](evidence.md#not-shown).
+gateway. Weights are random, except tiny-llava's. TensorRT-LLM did not run there, and TensorRT
+for one vision half only: see [evidence](evidence.md#not-shown).
 """
 
 

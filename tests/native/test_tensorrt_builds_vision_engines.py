@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
+from mm_runtime.backends import steps
 from mm_runtime.base import manifest as manifests
 from mm_runtime.engine_build.commands import build_vision as command
 from mm_runtime.engine_build.commands.vision_profile import Range, profile
-from mm_runtime.engine_build.steps import steps
 from mm_runtime.errors import EngineCorruptError, PermanentError
 from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.encode.vision.load import load_encoder
