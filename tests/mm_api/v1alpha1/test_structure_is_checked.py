@@ -96,7 +96,8 @@ from support.model_documents import at, document
             Problem(
                 "spec.gateway.allowedHosts[1]",
                 "'B!' is not allowed: string should match pattern "
-                r"'^(\*\.)?[a-z0-9]([-.a-z0-9]*[a-z0-9])?$'",
+                r"'^(\*\.)?[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
+                r"(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*$'",
             ),
             id="item-of-a-list",
         ),

@@ -14,6 +14,7 @@ from mm_runtime.reference_engine.checkpoint import Checkpoint
 from mm_runtime.reference_engine.encoder_decoder import EncoderDecoderModel
 from mm_runtime.reference_engine.language_model import LanguageModel
 from mm_runtime.reference_engine.model import SlotModel
+from mm_runtime.reference_engine.prefix_keys import BLOCK
 from mm_runtime.serving.generate.request import BeamOptions, Request, Sampling, Wanted
 from support.engines import MAX_LENGTH, SLOTS
 from support.families.texts import write
@@ -25,8 +26,8 @@ HIDDEN = 128
 STEPS = 100
 """Of one engine; then the next one begins."""
 
-FOLLOWED = 0.9
-"""Of the steps: Hypothesis ends an engine earlier now and then."""
+FOLLOWED = 0.5
+"""Of the steps: Hypothesis ends an engine earlier now and then, and there are as few as four."""
 
 UNDECIDED = 1e-3
 """Two tokens whose logits are nearer than this could change places by rounding in other company."""
@@ -245,7 +246,7 @@ def test_requests_that_continue_chats(language_model: LanguageModel, engines: in
     assert _follow(model, questions, engines, language_model) >= engines * STEPS * FOLLOWED
     counts = model.prefixes
     assert counts is not None
-    assert counts.reused > counts.requested // 4
+    assert counts.reused > BLOCK * engines
     assert counts.evictions > engines
 
 
