@@ -100,7 +100,7 @@ async def test_a_stream_says_it_with_its_usage(client: AsyncOpenAI, pair: RealGa
     for scored in (False, True):
         stream = await client.chat.completions.create(
             model=pair.model,
-            messages=messages("red-square.png"),
+            messages=messages("orange-cross.png"),  # no other test's
             max_tokens=8,
             stream=True,
             logprobs=scored,
