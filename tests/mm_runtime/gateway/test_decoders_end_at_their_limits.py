@@ -278,7 +278,8 @@ async def test_the_loop_runs_while_a_large_answer_comes(decoders: Decoders) -> N
     before = turns
     assert len(await _decode(decoders, breaking_jobs.black, b"30000000")) == 30_000_000
     turning.cancel()
-    assert turns - before > 30
+    # 28 pipes of a MiB when each is full, fewer when one is filled while it is read; blocked, one.
+    assert turns - before > 10
 
 
 async def test_the_loop_runs_where_the_pipe_is_never_empty(
