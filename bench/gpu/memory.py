@@ -90,7 +90,7 @@ def measured(case: str, checkpoint: Path, folder: Path, device: str) -> dict[str
     began = time.monotonic()
     seconds = {}
     vision = {"engine": "Torch", **({"sharing": sharing} if sharing else {})}
-    # Of random weights answers say nothing.
+    # bench/gpu/evaluation.py compares answers; here their minutes would only delay.
     spec = {"engine": LIMITS[name], "vision": vision, "build": {"evaluation": "Off"}}
     site = make_site(folder / "site", checkpoint, device=device, spec=spec)
     seconds["build"] = round(time.monotonic() - began, 1)
