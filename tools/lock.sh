@@ -26,6 +26,7 @@ lock trtllm-supervisor "${ubuntu[@]}" --extra supervisor
 lock trtllm-engine "${ubuntu[@]}" --extra engine
 lock dev "${debian[@]}" --extra mmctl --extra runtime-cpu --extra vision-tensorrt-rtx --extra quantize \
   --group test --group lint --group chart --group dev --group build --group dashboards --group gateway-api
+tools/vllm.sh --lock
 
 if grep -nE 'https?://|--(extra-)?index-url|--find-links' requirements/*.txt; then
   echo "requirements/ must not name the address of a registry: see the lines above" >&2
