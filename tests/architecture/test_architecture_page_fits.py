@@ -23,7 +23,6 @@ def tracked(*patterns: str) -> list[PurePosixPath]:
 
 
 def tails(path: PurePosixPath) -> list[str]:
-    """Return a path, and it without its first folder, its first two, and so on."""
     return ["/".join(path.parts[first:]) for first in range(len(path.parts))]
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from mutation.coverage_map import CoverageMap
 from mutation.places import places_of, sample
+from support.cases import cases
 from support.scripts import load_tool as load
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -86,15 +87,15 @@ def test_document_check_names_an_anchor_that_no_heading_has(tmp_path: Path) -> N
     ]
 
 
-@pytest.mark.parametrize(
-    ("name", "lines", "found"),
-    [
-        pytest.param("docs/a.md", 300, False, id="at-the-limit"),
-        pytest.param("docs/a.md", 301, True, id="above"),
-        pytest.param("docs/api.md", 301, False, id="exempt"),
-        pytest.param("docs/studies/a.md", 301, False, id="study"),
-        pytest.param("README.md", 301, False, id="elsewhere"),
-    ],
+@cases(
+    "name lines found",
+    {
+        "at-the-limit": ("docs/a.md", 300, False),
+        "above": ("docs/a.md", 301, True),
+        "exempt": ("docs/api.md", 301, False),
+        "study": ("docs/studies/a.md", 301, False),
+        "elsewhere": ("README.md", 301, False),
+    },
 )
 def test_document_check_names_a_long_page(
     tmp_path: Path, name: str, lines: int, *, found: bool

@@ -9,9 +9,8 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 from mm_api.families import FAMILIES
+from support.cases import cases
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ("crds", "operator", "mmctl", "runtime", "observability", "devcluster", "lab", "tools")
@@ -63,18 +62,18 @@ def test_no_module_names_a_family() -> None:
     assert {name: families for name, families in found.items() if families} == {}
 
 
-@pytest.mark.parametrize(
-    ("source", "families"),
-    [
-        pytest.param('if family == "qwen2-vl":\n    pass', ["qwen2-vl"], id="compared"),
-        pytest.param('TABLE = {"t5": 1, "opt": 2}', ["t5"], id="key"),
-        pytest.param('"""Reads llava-onevision too."""', [], id="prose"),
-        pytest.param("from mm_api.families import FAMILIES, llava", ["llava"], id="module"),
-        pytest.param("from mm_api.families import MT5", ["MT5"], id="record"),
-        pytest.param("from mm_api.families.vila import CHAT", ["vila"], id="part-of-a-module"),
-        pytest.param("import mm_api.families.mbart", ["mbart"], id="import"),
-        pytest.param("from mm_api.families.family import Kind", [], id="shared"),
-    ],
+@cases(
+    "source families",
+    {
+        "compared": ('if family == "qwen2-vl":\n    pass', ["qwen2-vl"]),
+        "key": ('TABLE = {"t5": 1, "opt": 2}', ["t5"]),
+        "prose": ('"""Reads llava-onevision too."""', []),
+        "module": ("from mm_api.families import FAMILIES, llava", ["llava"]),
+        "record": ("from mm_api.families import MT5", ["MT5"]),
+        "part-of-a-module": ("from mm_api.families.vila import CHAT", ["vila"]),
+        "import": ("import mm_api.families.mbart", ["mbart"]),
+        "shared": ("from mm_api.families.family import Kind", []),
+    },
 )
 def test_names_are_found(source: str, families: list[str]) -> None:
     """Sentences may name a family, decisions may not."""

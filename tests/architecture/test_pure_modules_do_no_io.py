@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
+from support.cases import cases
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ("crds", "operator", "runtime", "devcluster", "observability", "tools")
@@ -37,7 +37,6 @@ PATH_READS = frozenset(
 
 
 def calls_itself_pure(tree: ast.Module) -> bool:
-    """Return whether the first line of a module's docstring makes the claim."""
     return bool(CLAIM.search((ast.get_docstring(tree) or "").partition("\n")[0]))
 
 
@@ -79,16 +78,16 @@ def test_pure_modules_are_pure() -> None:
     assert found != {}
 
 
-@pytest.mark.parametrize(
-    ("source", "found"),
-    [
-        pytest.param("import os.path", ["os.path"], id="module"),
-        pytest.param("from time import monotonic", ["time"], id="name"),
-        pytest.param("def f():\n    import socket", ["socket"], id="within-a-function"),
-        pytest.param("Path('a').read_text()", [".read_text()"], id="file"),
-        pytest.param("open('a')", ["open()"], id="open"),
-        pytest.param("from pathlib import Path\nPath('a') / 'b'", [], id="arithmetic"),
-    ],
+@cases(
+    "source found",
+    {
+        "module": ("import os.path", ["os.path"]),
+        "name": ("from time import monotonic", ["time"]),
+        "within-a-function": ("def f():\n    import socket", ["socket"]),
+        "file": ("Path('a').read_text()", [".read_text()"]),
+        "open": ("open('a')", ["open()"]),
+        "arithmetic": ("from pathlib import Path\nPath('a') / 'b'", []),
+    },
 )
 def test_impurities_are_found(source: str, found: list[str]) -> None:
     """Each way of leaving the process is seen."""

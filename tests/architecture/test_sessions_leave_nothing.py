@@ -53,7 +53,6 @@ def session(root: Path, script: str) -> "subprocess.CompletedProcess[str]":
 
 
 def left_in(root: Path) -> list[str]:
-    """Return what lies there, without the folders that pytest keeps."""
     return sorted(one.name for one in root.iterdir() if not one.name.startswith("pytest-of-"))
 
 

@@ -10,7 +10,6 @@ _NAMED = re.compile(r"[(\s](#[a-z][a-z-]+)")
 
 
 def sections() -> set[str]:
-    """Return the anchors of the page, as GitHub makes them."""
     headings = re.findall(r"^## (.+)$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
     return {"#" + heading.lower().replace(" ", "-") for heading in headings}
 

@@ -53,12 +53,10 @@ def packages() -> set[str]:
 
 
 def files_of_tests() -> list[Path]:
-    """Return the files of tests, relative to their folder."""
     return sorted(file.relative_to(TESTS) for file in TESTS.rglob("test_*.py"))
 
 
 def is_within(path: str, package: str) -> bool:
-    """Return whether a path is that of a package, or below it."""
     return path == package or path.startswith(f"{package}/")
 
 

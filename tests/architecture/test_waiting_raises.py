@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from support.cases import cases
 from support.eventually import eventually, eventually_async
 
 NEVER: dict[str, Callable[[], object]] = {
@@ -17,15 +18,15 @@ NEVER: dict[str, Callable[[], object]] = {
 }
 
 
-@pytest.mark.parametrize(
-    ("case", "last"),
-    [
-        pytest.param("false", "the last answer was []", id="false"),
-        pytest.param("assertion", "kubectl: not found", id="assertion"),
-        pytest.param("missing-field", "KeyError('status')", id="missing-field"),
-        pytest.param("closed-port", "refused", id="closed-port"),
-        pytest.param("no-answer-in-time", "TimeoutExpired", id="no-answer-in-time"),
-    ],
+@cases(
+    "case last",
+    {
+        "false": ("false", "the last answer was []"),
+        "assertion": ("assertion", "kubectl: not found"),
+        "missing-field": ("missing-field", "KeyError('status')"),
+        "closed-port": ("closed-port", "refused"),
+        "no-answer-in-time": ("no-answer-in-time", "TimeoutExpired"),
+    },
 )
 async def test_what_never_comes_fails_the_test(case: str, last: str) -> None:
     """Both forms raise at the end of their time and name the last answer or error."""

@@ -15,7 +15,6 @@ OTHERS = re.compile(r"\.load_state_dict\(|ignore_mismatched_sizes|load_checkpoin
 
 
 def loads(text: str) -> list[str]:
-    """Return what of a module's text loads weights by itself."""
     code = re.sub(r'"[^"\n]*"', '""', text)  # messages name commands for users
     return [found.group() for one in (LOADS, OTHERS) for found in one.finditer(code)]
 

@@ -8,6 +8,7 @@ import helm_python as helm
 import pytest
 import yaml
 
+from support.cases import cases
 from support.chart import CHART, EXHAUSTIVE, NAMESPACE, rendered
 from support.scripts import load_tool
 
@@ -153,23 +154,18 @@ def test_edited_file_is_reported(name: str, copy: Path, capsys: pytest.CaptureFi
     assert capsys.readouterr().out == f"charts/copy/{name} is stale: run `make generate`\n"
 
 
-@pytest.mark.parametrize(
-    ("name", "old", "new", "message"),
-    [
-        pytest.param(
-            "values.yaml", "workers: 8", "worker: 8", "values.yaml has operator.worker", id="typo"
-        ),
-        pytest.param(
-            "values.yaml", "  workers: 8\n", "", "has operator.workers, values.yaml", id="default"
-        ),
-        pytest.param(
+@cases(
+    "name old new message",
+    {
+        "typo": ("values.yaml", "workers: 8", "worker: 8", "values.yaml has operator.worker"),
+        "default": ("values.yaml", "  workers: 8\n", "", "has operator.workers, values.yaml"),
+        "description": (
             "values.schema.yaml",
             "description: Port of the Service.",
             "title: Port",
             "service.port has no description",
-            id="description",
         ),
-    ],
+    },
 )
 def test_sources_that_disagree_stop_the_generator(
     name: str, old: str, new: str, message: str, copy: Path

@@ -17,6 +17,7 @@ from mm_api.conditions import ConditionType, Reason
 from mm_api.documents.build_result import BuildFailure, BuildReason
 from mm_api.documents.model_facts import InspectError, InspectReason
 from mm_operator.model import PodState
+from support.cases import cases
 from support.chart import CHART
 from support.imagined_cluster import ImaginedCluster
 from support.models import tiny_facts
@@ -62,7 +63,6 @@ class Recorded(ImaginedCluster):
         self.documents: list[dict[str, Any]] = []
 
     def reconcile(self, name: str) -> bool:
-        """Reconcile, and keep what is written."""
         changed = super().reconcile(name)
         self.documents.append(document(self, name))
         return changed
@@ -75,40 +75,34 @@ def document(cluster: ImaginedCluster, name: str = "llava") -> dict[str, Any]:
 
 
 def served(cluster: ImaginedCluster) -> None:
-    """A model that answers."""
     built(cluster)
     cluster.pods_ready("llava")
 
 
 def built(cluster: ImaginedCluster) -> None:
-    """A model whose pods start."""
     cluster.apply("llava")
     cluster.inspected(tiny_facts())
     cluster.built()
 
 
 def without_replicas(cluster: ImaginedCluster) -> None:
-    """A model that is scaled to none."""
     served(cluster)
     cluster.apply("llava", {"replicas": 0})
     cluster.pods_ready("llava")
 
 
 def rolling_out(cluster: ImaginedCluster) -> None:
-    """A model whose pods are replaced by those of the next revision."""
     served(cluster)
     cluster.apply("llava", {"gateway": {"maxImageBytes": 1_000_000}})
 
 
 def unschedulable(cluster: ImaginedCluster) -> None:
-    """A model that no node has room for."""
     built(cluster)
     said = "0/3 nodes are available: 3 Insufficient nvidia.com/gpu."
     cluster.trouble("llava", PodState("", "Pending", ready=False, unschedulable=said))
 
 
 def refused(cluster: ImaginedCluster) -> None:
-    """A checkpoint that is not there."""
     cluster.apply("llava")
     error = InspectError(reason=InspectReason.SOURCE_NOT_FOUND, message="no directory models/x")
     cluster.refused(error)
@@ -129,24 +123,23 @@ def broken(cluster: ImaginedCluster) -> None:
 
 
 def served_with_another_spec(cluster: ImaginedCluster) -> None:
-    """A model that answers while its next engine is built."""
     served(cluster)
     cluster.apply("llava", {"engine": {"maxBatchSize": 2}})
 
 
-@pytest.mark.parametrize(
-    ("life", "expected"),
-    [
-        pytest.param(lambda cluster: cluster.apply("llava"), "Progressing", id="inspected"),
-        pytest.param(built, "Progressing", id="pods-start"),
-        pytest.param(served, "Healthy", id="served"),
-        pytest.param(served_with_another_spec, "Progressing", id="another-spec"),
-        pytest.param(rolling_out, "Progressing", id="rolling-out"),
-        pytest.param(without_replicas, "Suspended", id="no-replicas"),
-        pytest.param(unschedulable, "Degraded", id="unschedulable"),
-        pytest.param(refused, "Degraded", id="refused"),
-        pytest.param(broken, "Degraded", id="broken"),
-    ],
+@cases(
+    "life expected",
+    {
+        "inspected": (lambda cluster: cluster.apply("llava"), "Progressing"),
+        "pods-start": (built, "Progressing"),
+        "served": (served, "Healthy"),
+        "another-spec": (served_with_another_spec, "Progressing"),
+        "rolling-out": (rolling_out, "Progressing"),
+        "no-replicas": (without_replicas, "Suspended"),
+        "unschedulable": (unschedulable, "Degraded"),
+        "refused": (refused, "Degraded"),
+        "broken": (broken, "Degraded"),
+    },
 )
 def test_a_life_ends_in_a_health(life: Callable[[ImaginedCluster], None], expected: str) -> None:
     """And at each step both tools say the same, with the message of the condition."""

@@ -9,6 +9,7 @@ import yaml
 from mm_api.contract import GATEWAY_PORT
 from mm_devcluster.cluster import ClusterInfo
 from mm_operator.children.deployment import selector
+from support.cases import cases
 from support.chart import CHART, EXHAUSTIVE, NAMESPACE, RELEASE, of_kind
 from support.clusters import kubectl, namespace
 from support.endpoint_picker import defined_pools
@@ -18,7 +19,6 @@ PICKER = {"name": "picker", "port": 9002}
 
 
 def pool(**changes: Any) -> dict[str, Any]:
-    """Return the value of one pool."""
     return {"namespace": "team", "model": "llava", "endpointPicker": PICKER} | changes
 
 
@@ -47,25 +47,21 @@ def test_a_pool_has_the_pods_of_the_models_service() -> None:
     assert other["spec"]["endpointPickerRef"]["failureMode"] == "FailOpen"
 
 
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        pytest.param({"inferencePools": [{"model": "x"}]}, "missing propert", id="no-picker"),
-        pytest.param(
-            {"inferencePools": [pool(endpointPicker={"name": "x"})]}, "'port'", id="no-port"
-        ),
-        pytest.param(
+@cases(
+    "values message",
+    {
+        "no-picker": ({"inferencePools": [{"model": "x"}]}, "missing propert"),
+        "no-port": ({"inferencePools": [pool(endpointPicker={"name": "x"})]}, "'port'"),
+        "another-kind": (
             {"inferencePools": [pool(endpointPicker=PICKER | {"kind": "Pod"})]},
             "'kind' not allowed",
-            id="another-kind",
         ),
-        pytest.param({"inferencePools": [pool(), pool()]}, '"team/llava" occurs', id="twice"),
-        pytest.param(
+        "twice": ({"inferencePools": [pool(), pool()]}, '"team/llava" occurs'),
+        "namespace": (
             {"watchNamespaces": ["a"], "inferencePools": [pool()]},
             'namespace of "team/llava" is not served: a',
-            id="namespace",
         ),
-    ],
+    },
 )
 def test_wrong_values_are_refused(values: dict[str, Any], message: str) -> None:
     """Before anything is made, with what is wrong."""
@@ -88,6 +84,5 @@ def test_the_extensions_own_definition_takes_the_pool(control_plane: ClusterInfo
 
 
 def taken(cluster: ClusterInfo, text: str) -> bool:
-    """Apply a text."""
     kubectl(cluster, "apply", "--validate=strict", "-f", "-", stdin=text)
     return True

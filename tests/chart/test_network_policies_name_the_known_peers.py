@@ -2,16 +2,14 @@
 
 from typing import Any
 
-import pytest
-
 from mm_api import labels
 from mm_api.contract import METRICS_PORT
+from support.cases import cases
 from support.chart import NAMESPACE, of_kind
 from support.network_policies import Direction, Peer, allows
 
 
 def operator(values: dict[str, Any]) -> Peer:
-    """Return the operator's pod as the chart makes it."""
     (deployment,) = of_kind("Deployment", values)
     marks = deployment["spec"]["template"]["metadata"]["labels"]
     return Peer(labels=marks, namespace=NAMESPACE)
@@ -19,10 +17,7 @@ def operator(values: dict[str, Any]) -> Peer:
 
 def model_pod(component: str = labels.Component.SERVER) -> Peer:
     """Return a pod of a model."""
-    marks = {
-        labels.APP_MANAGED_BY: labels.MANAGED_BY_VALUE,
-        labels.APP_COMPONENT: component,
-    }
+    marks = {labels.APP_MANAGED_BY: labels.MANAGED_BY_VALUE, labels.APP_COMPONENT: component}
     return Peer(labels=marks, namespace="team-a", namespace_labels={"team": "a"})
 
 
@@ -44,34 +39,32 @@ SCRAPED = {
 }
 
 
-@pytest.mark.parametrize(
-    ("values", "direction", "other", "port", "protocol", "expected"),
-    [
-        pytest.param({}, "ingress", STRANGER, "http", "TCP", True, id="metrics"),
-        pytest.param(SCRAPED, "ingress", MONITORING, "http", "TCP", True, id="metrics-by-named"),
-        pytest.param(SCRAPED, "ingress", STRANGER, "http", "TCP", False, id="metrics-by-other"),
-        pytest.param({}, "ingress", STRANGER, 22, "TCP", False, id="other-port"),
-        pytest.param({}, "egress", STRANGER, 53, "UDP", True, id="names"),
-        pytest.param({}, "egress", STRANGER, 53, "TCP", True, id="long-names"),
-        pytest.param({}, "egress", STRANGER, 5353, "UDP", True, id="names-on-openshift"),
-        pytest.param({}, "egress", API_SERVER, 6443, "TCP", True, id="api-server"),
-        pytest.param({}, "egress", model_pod(), METRICS_PORT, "TCP", True, id="server-state"),
-        pytest.param({}, "egress", model_pod(), 8001, "TCP", False, id="servers-grpc"),
-        pytest.param({}, "egress", STRANGER, METRICS_PORT, "TCP", False, id="strange-pod"),
-        pytest.param({}, "egress", STRANGER, 9090, "TCP", True, id="models-prometheus"),
-        pytest.param({}, "egress", STRANGER, 9091, "TCP", False, id="prometheus-elsewhere"),
-        pytest.param(PROMETHEUS, "egress", MONITORING, 9091, "TCP", True, id="own-prometheus"),
-        pytest.param(PLAIN, "egress", MONITORING, 80, "TCP", True, id="prometheus-by-http"),
-        pytest.param(PLAIN, "egress", MONITORING, 443, "TCP", False, id="by-http-only"),
-        pytest.param(GUARDED, "egress", MONITORING, 443, "TCP", True, id="prometheus-by-https"),
-        pytest.param(GUARDED, "egress", MONITORING, 80, "TCP", False, id="by-https-only"),
-        pytest.param(PROXIED, "egress", STRANGER, 3128, "TCP", True, id="a-proxy-that-is-named"),
-        pytest.param({}, "egress", STRANGER, 3128, "TCP", False, id="a-proxy-that-is-not"),
-        pytest.param(
-            {}, "egress", Peer(address="169.254.169.254"), 80, "TCP", False, id="metadata"
-        ),
-        pytest.param({}, "egress", STRANGER, 5432, "TCP", False, id="database"),
-    ],
+@cases(
+    "values direction other port protocol expected",
+    {
+        "metrics": ({}, "ingress", STRANGER, "http", "TCP", True),
+        "metrics-by-named": (SCRAPED, "ingress", MONITORING, "http", "TCP", True),
+        "metrics-by-other": (SCRAPED, "ingress", STRANGER, "http", "TCP", False),
+        "other-port": ({}, "ingress", STRANGER, 22, "TCP", False),
+        "names": ({}, "egress", STRANGER, 53, "UDP", True),
+        "long-names": ({}, "egress", STRANGER, 53, "TCP", True),
+        "names-on-openshift": ({}, "egress", STRANGER, 5353, "UDP", True),
+        "api-server": ({}, "egress", API_SERVER, 6443, "TCP", True),
+        "server-state": ({}, "egress", model_pod(), METRICS_PORT, "TCP", True),
+        "servers-grpc": ({}, "egress", model_pod(), 8001, "TCP", False),
+        "strange-pod": ({}, "egress", STRANGER, METRICS_PORT, "TCP", False),
+        "models-prometheus": ({}, "egress", STRANGER, 9090, "TCP", True),
+        "prometheus-elsewhere": ({}, "egress", STRANGER, 9091, "TCP", False),
+        "own-prometheus": (PROMETHEUS, "egress", MONITORING, 9091, "TCP", True),
+        "prometheus-by-http": (PLAIN, "egress", MONITORING, 80, "TCP", True),
+        "by-http-only": (PLAIN, "egress", MONITORING, 443, "TCP", False),
+        "prometheus-by-https": (GUARDED, "egress", MONITORING, 443, "TCP", True),
+        "by-https-only": (GUARDED, "egress", MONITORING, 80, "TCP", False),
+        "a-proxy-that-is-named": (PROXIED, "egress", STRANGER, 3128, "TCP", True),
+        "a-proxy-that-is-not": ({}, "egress", STRANGER, 3128, "TCP", False),
+        "metadata": ({}, "egress", Peer(address="169.254.169.254"), 80, "TCP", False),
+        "database": ({}, "egress", STRANGER, 5432, "TCP", False),
+    },
 )
 def test_the_operator_reaches_and_is_reached(
     values: dict[str, Any],
@@ -91,14 +84,14 @@ def test_the_operator_reaches_and_is_reached(
     )
 
 
-@pytest.mark.parametrize(
-    ("component", "expected"),
-    [
-        pytest.param(labels.Component.BUILD, False, id="build"),
-        pytest.param(labels.Component.INSPECT, False, id="inspect"),
-        pytest.param(labels.Component.SWEEP, False, id="sweep"),
-        pytest.param(labels.Component.SERVER, True, id="server"),
-    ],
+@cases(
+    "component expected",
+    {
+        "build": (labels.Component.BUILD, False),
+        "inspect": (labels.Component.INSPECT, False),
+        "sweep": (labels.Component.SWEEP, False),
+        "server": (labels.Component.SERVER, True),
+    },
 )
 def test_no_pod_reaches_a_job(component: str, *, expected: bool) -> None:
     """Where the namespaces are known, their Jobs listen to no one; serving pods are not meant."""

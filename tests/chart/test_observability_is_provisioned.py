@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from support.cases import cases
 from support.chart import CHART, EXHAUSTIVE, of_kind, rendered
 from support.prometheus import promtool
 
@@ -31,12 +32,12 @@ def test_dashboards_are_found_by_the_sidecar() -> None:
     assert {board["uid"] + ".json" for board in found.values()} == files
 
 
-@pytest.mark.parametrize(
-    ("values", "address"),
-    [
-        pytest.param(ON, "docs/runbooks/", id="default"),
-        pytest.param(EXHAUSTIVE, "https://runbooks.example/multimodal/", id="published"),
-    ],
+@cases(
+    "values address",
+    {
+        "default": (ON, "docs/runbooks/"),
+        "published": (EXHAUSTIVE, "https://runbooks.example/multimodal/"),
+    },
 )
 def test_runbooks_are_linked_where_they_are_published(
     values: dict[str, object], address: str

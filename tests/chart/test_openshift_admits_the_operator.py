@@ -30,9 +30,6 @@ def test_the_operators_pod(
     """Left to the namespace it is admitted; the default names a user, and is refused."""
     (deployment,) = of_kind("Deployment", values)
     pod = deployment["spec"]["template"]["spec"]
-    with (
-        namespace(control_plane, "openshift") as name,
-        restricted_v2(control_plane, name) as api,
-    ):
+    with namespace(control_plane, "openshift") as name, restricted_v2(control_plane, name) as api:
         said = admitted(api, pod)
     assert expected in said, said

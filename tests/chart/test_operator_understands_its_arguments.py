@@ -4,20 +4,20 @@ import re
 from dataclasses import replace
 from typing import Any
 
-import pytest
 import yaml
 
 from mm_api.v1alpha1.network import CaBundle, NetworkSpec, ProxySpec
 from mm_operator.scaling.own_prometheus import OwnPrometheusSettings
 from mm_operator.settings import Settings, parse_settings
+from support.cases import cases
 from support.chart import EXHAUSTIVE, NAMESPACE, of_kind
 from support.scripts import ROOT
 
 
-@pytest.mark.parametrize(
-    ("values", "expected"),
-    [
-        pytest.param(
+@cases(
+    "values expected",
+    {
+        "defaults": (
             {},
             Settings(
                 runtime_image="localhost/multimodal/runtime:0.1.0",
@@ -27,9 +27,8 @@ from support.scripts import ROOT
                 definition="Upgrade",
                 workers=8,
             ),
-            id="defaults",
         ),
-        pytest.param(
+        "pods-found-by-something-else": (
             {"observability": {"scrapeAnnotations": False}},
             Settings(
                 runtime_image="localhost/multimodal/runtime:0.1.0",
@@ -39,9 +38,8 @@ from support.scripts import ROOT
                 definition="Upgrade",
                 scrape_annotations=False,
             ),
-            id="pods-found-by-something-else",
         ),
-        pytest.param(
+        "every-value": (
             EXHAUSTIVE,
             Settings(
                 runtime_image="registry.example/runtime:1",
@@ -81,9 +79,8 @@ from support.scripts import ROOT
                 keda_auth_modes="tls,bearer",
                 scaling_interval_seconds=30.0,
             ),
-            id="every-value",
         ),
-    ],
+    },
 )
 def test_arguments_become_settings(values: dict[str, Any], expected: Settings) -> None:
     """The rendered arguments parse, and every value arrives."""

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from support.cases import cases
 from support.chart import EXHAUSTIVE, rendered
 
 VALUES = pytest.mark.parametrize(
@@ -22,13 +23,13 @@ def _pods(values: dict[str, Any]) -> list[dict[str, Any]]:
 IDS = {"runAsUser": 65532, "runAsGroup": 65532, "fsGroup": 65532}
 
 
-@pytest.mark.parametrize(
-    ("values", "ids"),
-    [
-        pytest.param({}, IDS, id="defaults"),
-        pytest.param({"userIds": "Namespace"}, {}, id="those-of-the-namespace"),
-        pytest.param({**EXHAUSTIVE, "userIds": "Fixed"}, IDS, id="every-value"),
-    ],
+@cases(
+    "values ids",
+    {
+        "defaults": ({}, IDS),
+        "those-of-the-namespace": ({"userIds": "Namespace"}, {}),
+        "every-value": ({**EXHAUSTIVE, "userIds": "Fixed"}, IDS),
+    },
 )
 def test_pods_run_without_rights(values: dict[str, Any], ids: dict[str, int]) -> None:
     """User 65532 or the namespace's, never root, with the runtime's seccomp profile."""

@@ -78,7 +78,7 @@ def test_pods_are_admitted_where_restricted_is_enforced(
             found
             if len(found := read(control_plane, "-n", NAMESPACE, "pods")["items"]) == 2
             else None
-        ),
+        )
     )
 
     assert pods is not None, kubectl(control_plane, "-n", NAMESPACE, "get", "events")
@@ -86,14 +86,12 @@ def test_pods_are_admitted_where_restricted_is_enforced(
 
 
 def _flags(cluster: ClusterInfo, name: str) -> list[str]:
-    """Return the values of one flag of the operator."""
     (container,) = _deployment(cluster)["spec"]["template"]["spec"]["containers"]
     start = f"--{name}="
     return [one.removeprefix(start) for one in container["args"] if one.startswith(start)]
 
 
 def _roles(cluster: ClusterInfo, name: str) -> list[str]:
-    """Return the release's Roles and RoleBindings in a namespace."""
     selector = f"app.kubernetes.io/instance={RELEASE}"
     found = read(cluster, "-n", name, "role,rolebinding", "-l", selector)["items"]
     return sorted(one["kind"] for one in found)

@@ -110,7 +110,6 @@ def _definition(cluster: ClusterInfo) -> dict[str, Any]:
 
 
 def _fields(definition: dict[str, Any]) -> set[str]:
-    """Return the names of the fields of a spec."""
     schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     return set(schema["properties"]["spec"]["properties"])
 
@@ -221,7 +220,6 @@ def _made(cluster: ClusterInfo) -> str:
 
 
 def _degraded(cluster: ClusterInfo) -> str:
-    """Return the message of the condition Degraded."""
     model = read(cluster, "-n", MODELS, "mmm", "llava")
     conditions = {one["type"]: one for one in model["status"]["conditions"]}
     return str(conditions["Degraded"]["message"])

@@ -5,8 +5,7 @@ The rules themselves are generated from `mm_operator.cluster.permissions`.
 
 from typing import Any
 
-import pytest
-
+from support.cases import cases
 from support.chart import EXHAUSTIVE, NAMESPACE, of_kind, rendered
 
 KEDA = {"scaledobjects", "triggerauthentications"}
@@ -18,7 +17,6 @@ def _resources(role: dict[str, Any]) -> set[str]:
 
 
 def _own_names(role: dict[str, Any]) -> list[list[str]]:
-    """Return which names of roles the rules of a role are for."""
     own = {"roles", "clusterroles"}
     return [rule["resourceNames"] for rule in role["rules"] if own & set(rule["resources"])]
 
@@ -75,9 +73,7 @@ def test_watched_namespaces_get_a_role_each() -> None:
         assert _own_names(role) == [[role["metadata"]["name"]]]
 
 
-@pytest.mark.parametrize(
-    "values", [pytest.param({}, id="every-namespace"), pytest.param(EXHAUSTIVE, id="some")]
-)
+@cases("values", {"every-namespace": {}, "some": EXHAUSTIVE})
 def test_secrets_are_read_by_name_only(values: dict[str, Any]) -> None:
     """No role gives a right on Secrets but those of the value autoscaling.modelSecrets."""
     listed = [{"namespace": "team-a", "names": ["token", "authority"]}]
@@ -109,18 +105,17 @@ def test_nodes_are_read_where_the_chart_says_so() -> None:
     assert "--watch-nodes" in deployment["spec"]["template"]["spec"]["containers"][0]["args"]
 
 
-@pytest.mark.parametrize(
-    ("values", "verbs"),
-    [
-        pytest.param({}, ["get", "update"], id="every-namespace"),
-        pytest.param({"definition": {"upgrade": "Never"}}, ["get"], id="reported-only"),
-        pytest.param({"watchNamespaces": ["team-a"]}, [], id="single-namespaces"),
-        pytest.param(
+@cases(
+    "values verbs",
+    {
+        "every-namespace": ({}, ["get", "update"]),
+        "reported-only": ({"definition": {"upgrade": "Never"}}, ["get"]),
+        "single-namespaces": ({"watchNamespaces": ["team-a"]}, []),
+        "single-namespaces-that-upgrade": (
             {"watchNamespaces": ["team-a"], "definition": {"upgrade": "Always"}},
             ["get", "update"],
-            id="single-namespaces-that-upgrade",
         ),
-    ],
+    },
 )
 def test_the_definition_is_the_only_one(values: dict[str, Any], verbs: list[str]) -> None:
     """Rights on definitions are for the one of models, and never to create or delete."""

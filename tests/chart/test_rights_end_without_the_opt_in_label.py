@@ -10,6 +10,7 @@ import yaml
 
 from mm_api import labels
 from mm_devcluster.cluster import ClusterInfo
+from support.cases import cases
 from support.chart import CHART, RELEASE
 from support.clusters import apply, kubectl, namespace
 from support.definition import install_definition
@@ -97,20 +98,19 @@ def _made(cluster: ClusterInfo, where: str, manifest: dict[str, Any]) -> str:
 
 
 def _applied(cluster: ClusterInfo, where: str, manifest: dict[str, Any]) -> str:
-    """Return what the API server says to the operator's own way of writing."""
     command = ["-n", where, "apply", "--server-side", "--force-conflicts", "--dry-run=server"]
     return kubectl(cluster, *command, "-f", "-", ACCOUNT, stdin=json.dumps(manifest), check=False)
 
 
 @pytest.mark.parametrize("where", ["kube-system", SYSTEM, HOME, CLOSED])
-@pytest.mark.parametrize(
+@cases(
     "manifest",
-    [
-        pytest.param(workload("Deployment"), id="deployment"),
-        pytest.param(workload(), id="job"),
-        pytest.param(simple("ConfigMap"), id="configmap"),
-        pytest.param(simple("Service", **SERVICE), id="service"),
-    ],
+    {
+        "deployment": workload("Deployment"),
+        "job": workload(),
+        "configmap": simple("ConfigMap"),
+        "service": simple("Service", **SERVICE),
+    },
 )
 def test_nothing_is_made_elsewhere(
     cluster: ClusterInfo, where: str, manifest: dict[str, Any]
@@ -161,17 +161,15 @@ def test_nothing_of_others_is_deleted_or_changed(
         kubectl(cluster, "-n", where, "delete", kind, f"strange-{kind}", "--wait=false")
 
 
-@pytest.mark.parametrize(
-    ("pod", "word"),
-    [
-        pytest.param({"automountServiceAccountToken": True}, "token", id="token"),
-        pytest.param({"hostNetwork": True}, "hostNetwork", id="host-network"),
-        pytest.param({"hostPID": True}, "hostPID", id="host-pid"),
-        pytest.param({"hostIPC": True}, "hostIPC", id="host-ipc"),
-        pytest.param(
-            {"volumes": [{"name": "v", "hostPath": {"path": "/"}}]}, "volumes", id="host-path"
-        ),
-        pytest.param(
+@cases(
+    "pod word",
+    {
+        "token": ({"automountServiceAccountToken": True}, "token"),
+        "host-network": ({"hostNetwork": True}, "hostNetwork"),
+        "host-pid": ({"hostPID": True}, "hostPID"),
+        "host-ipc": ({"hostIPC": True}, "hostIPC"),
+        "host-path": ({"volumes": [{"name": "v", "hostPath": {"path": "/"}}]}, "volumes"),
+        "projected-token": (
             {
                 "volumes": [
                     {
@@ -181,17 +179,13 @@ def test_nothing_of_others_is_deleted_or_changed(
                 ]
             },
             "volumes",
-            id="projected-token",
         ),
-        pytest.param(
+        "privileged": (
             {"containers": [CONTAINER | {"securityContext": {"privileged": True}}]},
             "privileged",
-            id="privileged",
         ),
-        pytest.param(
-            {"initContainers": [{"name": "i", "image": "i"}]}, "allowPrivilege", id="escalation"
-        ),
-    ],
+        "escalation": ({"initContainers": [{"name": "i", "image": "i"}]}, "allowPrivilege"),
+    },
 )
 @pytest.mark.parametrize("kind", ["Deployment", "Job"])
 def test_pods_get_no_rights_of_their_own(
@@ -204,9 +198,7 @@ def test_pods_get_no_rights_of_their_own(
     assert word in said, said
 
 
-@pytest.mark.parametrize(
-    "marks", [pytest.param({}, id="none"), pytest.param({labels.APP_MANAGED_BY: "x"}, id="another")]
-)
+@cases("marks", {"none": {}, "another": {labels.APP_MANAGED_BY: "x"}})
 def test_what_is_made_carries_the_operators_label(
     cluster: ClusterInfo, marks: dict[str, str]
 ) -> None:
@@ -254,13 +246,9 @@ def test_what_the_operator_makes_is_accepted(
     assert "serverside-applied" in said, said
 
 
-@pytest.mark.parametrize(
+@cases(
     "manifest",
-    [
-        pytest.param(simple("ConfigMap"), id="configmap"),
-        pytest.param(workload(), id="job"),
-        pytest.param(workload("Deployment"), id="deployment"),
-    ],
+    {"configmap": simple("ConfigMap"), "job": workload(), "deployment": workload("Deployment")},
 )
 def test_what_the_operator_made_it_changes_and_deletes(
     cluster: ClusterInfo, manifest: dict[str, Any]

@@ -17,6 +17,7 @@ from mm_devcluster.cluster import ClusterInfo
 from mm_router.key_admission import read_limits
 from mm_router.settings import Settings, parse_settings
 from mm_router.splits import read_splits
+from support.cases import cases
 from support.chart import CHART, EXHAUSTIVE, NAMESPACE, RELEASE, of_kind, rendered
 from support.clusters import kubectl, namespace
 from support.eventually import eventually
@@ -24,7 +25,6 @@ from support.network_policies import Direction, Peer, allows
 
 
 def split(*models: tuple[str, int]) -> dict[str, Any]:
-    """Return the value of one split, `v`."""
     parts = [{"model": name, "weight": weight} for name, weight in models]
     return {"splits": [{"name": "v", "models": parts}]}
 
@@ -46,7 +46,6 @@ def objects(values: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def one(kind: str, values: dict[str, Any]) -> dict[str, Any]:
-    """Return the router's only object of a kind."""
     (found,) = (item for item in objects(values) if item["kind"] == kind)
     return found
 
@@ -57,10 +56,10 @@ def test_nothing_is_made_where_it_is_off() -> None:
     assert "router" not in yaml.safe_dump(rendered({}))
 
 
-@pytest.mark.parametrize(
-    ("values", "expected"),
-    [
-        pytest.param(
+@cases(
+    "values expected",
+    {
+        "every-namespace": (
             ON,
             {
                 "ClusterRole": 1,
@@ -72,9 +71,8 @@ def test_nothing_is_made_where_it_is_off() -> None:
                 "Service": 1,
                 "ServiceAccount": 1,
             },
-            id="every-namespace",
         ),
-        pytest.param(
+        "one-namespace": (
             SOME,
             {
                 "Role": 2,
@@ -88,18 +86,16 @@ def test_nothing_is_made_where_it_is_off() -> None:
                 "Service": 1,
                 "ServiceAccount": 1,
             },
-            id="one-namespace",
         ),
-        pytest.param(
+        "least": (
             {
                 "router": {"enabled": True, "replicas": 1},
                 "rbac": {"create": False},
                 "networkPolicy": {"enabled": False},
             },
             {"ConfigMap": 1, "Deployment": 1, "Service": 1, "ServiceAccount": 1},
-            id="least",
         ),
-    ],
+    },
 )
 def test_objects_follow_the_values(values: dict[str, Any], expected: dict[str, int]) -> None:
     """Roles where namespaces are named, else a ClusterRole; a route only on request."""
@@ -177,7 +173,6 @@ def pod(namespace: str, component: str) -> Peer:
 
 
 def team(name: str) -> Peer:
-    """Return a pod of a team."""
     return Peer(labels={"app": "x"}, namespace=name, namespace_labels={"team": name})
 
 
@@ -193,29 +188,29 @@ ROUTER = Peer(
 )
 
 
-@pytest.mark.parametrize(
-    ("values", "direction", "other", "port", "expected"),
-    [
-        pytest.param(ON, "ingress", team("any"), "http", True, id="clients"),
-        pytest.param(SOME, "ingress", team("clients"), "http", True, id="named-clients"),
-        pytest.param(SOME, "ingress", team("any"), "http", False, id="other-clients"),
-        pytest.param(ON, "ingress", team("any"), "metrics", True, id="metrics"),
-        pytest.param(SOME, "ingress", team("monitoring"), "metrics", True, id="metrics-by-named"),
-        pytest.param(SOME, "ingress", team("clients"), "metrics", False, id="metrics-by-clients"),
-        pytest.param(SOME, "ingress", ROUTER, "claims", True, id="claims"),
-        pytest.param(SOME, "ingress", team("clients"), "claims", False, id="claims-of-clients"),
-        pytest.param(SOME, "egress", ROUTER, ROUTER_CLAIMS_PORT, True, id="claims-elsewhere"),
-        pytest.param(ON, "egress", ROUTER, ROUTER_CLAIMS_PORT, False, id="no-claims"),
-        pytest.param(ON, "egress", API_SERVER, 6443, True, id="api-server"),
-        pytest.param(SOME, "egress", API_SERVER, 16443, True, id="api-server-there"),
-        pytest.param(ON, "egress", pod("team-c", SERVER), GATEWAY_PORT, True, id="gateway"),
-        pytest.param(SOME, "egress", pod("team-a", SERVER), GATEWAY_PORT, True, id="gateway-there"),
-        pytest.param(SOME, "egress", pod("team-b", SERVER), GATEWAY_PORT, False, id="elsewhere"),
-        pytest.param(ON, "egress", pod("team-a", SERVER), 8001, False, id="triton"),
-        pytest.param(ON, "egress", pod("team-a", "encoder"), GATEWAY_PORT, False, id="encoder"),
-        pytest.param(ON, "egress", team("any"), GATEWAY_PORT, False, id="other-pods"),
-        pytest.param(ON, "egress", Peer(address="169.254.169.254"), 80, False, id="metadata"),
-    ],
+@cases(
+    "values direction other port expected",
+    {
+        "clients": (ON, "ingress", team("any"), "http", True),
+        "named-clients": (SOME, "ingress", team("clients"), "http", True),
+        "other-clients": (SOME, "ingress", team("any"), "http", False),
+        "metrics": (ON, "ingress", team("any"), "metrics", True),
+        "metrics-by-named": (SOME, "ingress", team("monitoring"), "metrics", True),
+        "metrics-by-clients": (SOME, "ingress", team("clients"), "metrics", False),
+        "claims": (SOME, "ingress", ROUTER, "claims", True),
+        "claims-of-clients": (SOME, "ingress", team("clients"), "claims", False),
+        "claims-elsewhere": (SOME, "egress", ROUTER, ROUTER_CLAIMS_PORT, True),
+        "no-claims": (ON, "egress", ROUTER, ROUTER_CLAIMS_PORT, False),
+        "api-server": (ON, "egress", API_SERVER, 6443, True),
+        "api-server-there": (SOME, "egress", API_SERVER, 16443, True),
+        "gateway": (ON, "egress", pod("team-c", SERVER), GATEWAY_PORT, True),
+        "gateway-there": (SOME, "egress", pod("team-a", SERVER), GATEWAY_PORT, True),
+        "elsewhere": (SOME, "egress", pod("team-b", SERVER), GATEWAY_PORT, False),
+        "triton": (ON, "egress", pod("team-a", SERVER), 8001, False),
+        "encoder": (ON, "egress", pod("team-a", "encoder"), GATEWAY_PORT, False),
+        "other-pods": (ON, "egress", team("any"), GATEWAY_PORT, False),
+        "metadata": (ON, "egress", Peer(address="169.254.169.254"), 80, False),
+    },
 )
 def test_the_router_reaches_and_is_reached(
     values: dict[str, Any], direction: Direction, other: Peer, *, port: int | str, expected: bool
@@ -313,46 +308,38 @@ def test_ports_are_those_of_the_program() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("router", "message"),
-    [
-        pytest.param({"httpRoute": {"enabled": True}}, "minItems: got 0, want 1", id="no-parent"),
-        pytest.param({"replicas": 0}, "minimum: got 0, want 1", id="no-replica"),
-        pytest.param({"service": {"type": "ExternalName"}}, "value must be one of", id="service"),
-        pytest.param({"httpRoute": {"requestTimeout": "1d"}}, "does not match", id="duration"),
-        pytest.param({"replica": 2}, "'replica' not allowed", id="typo"),
-        pytest.param({"keyLimits": [{"name": "a"}]}, "needs router.authSecretRef", id="no-tokens"),
-        pytest.param(
+@cases(
+    "router message",
+    {
+        "no-parent": ({"httpRoute": {"enabled": True}}, "minItems: got 0, want 1"),
+        "no-replica": ({"replicas": 0}, "minimum: got 0, want 1"),
+        "service": ({"service": {"type": "ExternalName"}}, "value must be one of"),
+        "duration": ({"httpRoute": {"requestTimeout": "1d"}}, "does not match"),
+        "typo": ({"replica": 2}, "'replica' not allowed"),
+        "no-tokens": ({"keyLimits": [{"name": "a"}]}, "needs router.authSecretRef"),
+        "key-twice": (
             {"authSecretRef": {"name": "x"}, "keyLimits": [{"name": "a"}] * 2},
             'the name "a" occurs more than once',
-            id="key-twice",
         ),
-        pytest.param(
-            {"keyLimits": [{"name": "a", "tokensPerMinute": 0}]}, "minimum: got 0", id="tokens"
-        ),
-        pytest.param(
-            {"keyLimits": [{"name": "a", "weight": 2}]}, "'weight' not allowed", id="weight-of-key"
-        ),
-        pytest.param(split(("a/x", 101)), "maximum: got 101, want 100", id="weight"),
-        pytest.param(split(("x", 1)), "does not match pattern", id="no-namespace"),
-        pytest.param(split(("a/x", 0), ("a/y", 0)), 'every weight of "v" is 0', id="weights"),
-        pytest.param(split(("a/x", 1), ("a/x", 2)), '"a/x" more than once', id="model-twice"),
-        pytest.param(
+        "tokens": ({"keyLimits": [{"name": "a", "tokensPerMinute": 0}]}, "minimum: got 0"),
+        "weight-of-key": ({"keyLimits": [{"name": "a", "weight": 2}]}, "'weight' not allowed"),
+        "weight": (split(("a/x", 101)), "maximum: got 101, want 100"),
+        "no-namespace": (split(("x", 1)), "does not match pattern"),
+        "weights": (split(("a/x", 0), ("a/y", 0)), 'every weight of "v" is 0'),
+        "model-twice": (split(("a/x", 1), ("a/x", 2)), '"a/x" more than once'),
+        "name-twice": (
             {"splits": split(("a/x", 1))["splits"] * 2},
             'the name "v" occurs more than once',
-            id="name-twice",
         ),
-        pytest.param(
+        "namespace-of-a-split": (
             {"namespaces": ["a", "b"], **split(("c/x", 1))},
             '"c/x", whose namespace is not routed to: a, b',
-            id="namespace-of-a-split",
         ),
-        pytest.param(
+        "bodies": (
             {"maxBodyBytes": 2**29},
             "router.maxBodyBytes 536870912 never fits into router.bodyMemoryBytes 536870912",
-            id="bodies",
         ),
-    ],
+    },
 )
 def test_wrong_values_are_refused(router: dict[str, Any], message: str) -> None:
     """Before anything is made, with what is wrong."""

@@ -5,6 +5,7 @@ from typing import Any
 import helm_python as helm
 import pytest
 
+from support.cases import cases
 from support.chart import CHART, EXHAUSTIVE
 
 
@@ -14,75 +15,56 @@ def test_every_value_may_be_set() -> None:
         chart.validate_schema(EXHAUSTIVE)
 
 
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        pytest.param({"oprator": {}}, "'oprator' not allowed", id="typo"),
-        pytest.param({"operator": {"replica": 2}}, "'replica' not allowed", id="typo-inside"),
-        pytest.param({"operator": {"replicas": 0}}, "minimum: got 0, want 1", id="too-few"),
-        pytest.param({"operator": {"replicas": 6}}, "maximum: got 6, want 5", id="too-many"),
-        pytest.param({"operator": {"replicas": "2"}}, "got string, want integer", id="type"),
-        pytest.param({"operator": {"logLevel": "loud"}}, "value must be one of", id="enum"),
-        pytest.param({"operator": {"image": ""}}, "minLength", id="no-image"),
-        pytest.param({"operator": {"image": "operator"}}, "does not match pattern", id="no-tag"),
-        pytest.param({"runtime": {"image": "a b:c"}}, "does not match pattern", id="space"),
-        pytest.param(
+@cases(
+    "values message",
+    {
+        "typo": ({"oprator": {}}, "'oprator' not allowed"),
+        "typo-inside": ({"operator": {"replica": 2}}, "'replica' not allowed"),
+        "too-few": ({"operator": {"replicas": 0}}, "minimum: got 0, want 1"),
+        "too-many": ({"operator": {"replicas": 6}}, "maximum: got 6, want 5"),
+        "type": ({"operator": {"replicas": "2"}}, "got string, want integer"),
+        "enum": ({"operator": {"logLevel": "loud"}}, "value must be one of"),
+        "no-image": ({"operator": {"image": ""}}, "minLength"),
+        "no-tag": ({"operator": {"image": "operator"}}, "does not match pattern"),
+        "space": ({"runtime": {"image": "a b:c"}}, "does not match pattern"),
+        "quantity": (
             {"operator": {"resources": {"limits": {"memory": "1GB"}}}},
             "does not match pattern",
-            id="quantity",
         ),
-        pytest.param(
-            {"network": {"proxy": {"https": "proxy:3128"}}}, "does not match pattern", id="proxy"
-        ),
-        pytest.param(
+        "proxy": ({"network": {"proxy": {"https": "proxy:3128"}}}, "does not match pattern"),
+        "proxy-with-credentials": (
             {"network": {"proxy": {"http": "http://user:word@proxy:1"}}},
             "does not match pattern",
-            id="proxy-with-credentials",
         ),
-        pytest.param(
+        "mirror-with-credentials": (
             {"network": {"hubEndpoint": "https://user:word@hub"}},
             "does not match pattern",
-            id="mirror-with-credentials",
         ),
-        pytest.param(
-            {"runtime": {"imagePullSecrets": ["A"]}}, "does not match pattern", id="pull-secret"
-        ),
-        pytest.param({"watchNamespaces": ["A"]}, "does not match pattern", id="namespace"),
-        pytest.param(
-            {"operator": {"sharedStores": [["a"]]}}, "minItems: got 1, want 2", id="alone"
-        ),
-        pytest.param({"watchNamespaces": ["a", "a"]}, "items at 0 and 1 are equal", id="twice"),
-        pytest.param({"operator": {"image": None}}, "missing property 'image'", id="null"),
-        pytest.param({"operator": None}, "missing property 'operator'", id="null-group"),
-        pytest.param(
-            {"operator": {"tolerations": [{"keyy": "x"}]}}, "'keyy' not allowed", id="toleration"
-        ),
-        pytest.param(
-            {"operator": {"affinity": {"bogus": 1}}}, "'bogus' not allowed", id="affinity"
-        ),
-        pytest.param({"operator": {"podLabels": {"a b": "c"}}}, "propertyName 'a b'", id="label"),
-        pytest.param(
+        "pull-secret": ({"runtime": {"imagePullSecrets": ["A"]}}, "does not match pattern"),
+        "namespace": ({"watchNamespaces": ["A"]}, "does not match pattern"),
+        "alone": ({"operator": {"sharedStores": [["a"]]}}, "minItems: got 1, want 2"),
+        "twice": ({"watchNamespaces": ["a", "a"]}, "items at 0 and 1 are equal"),
+        "null": ({"operator": {"image": None}}, "missing property 'image'"),
+        "null-group": ({"operator": None}, "missing property 'operator'"),
+        "toleration": ({"operator": {"tolerations": [{"keyy": "x"}]}}, "'keyy' not allowed"),
+        "affinity": ({"operator": {"affinity": {"bogus": 1}}}, "'bogus' not allowed"),
+        "label": ({"operator": {"podLabels": {"a b": "c"}}}, "propertyName 'a b'"),
+        "label-of-the-selector": (
             {"operator": {"podLabels": {"app.kubernetes.io/name": "c"}}},
             "propertyName 'app.kubernetes.io/name'",
-            id="label-of-the-selector",
         ),
-        pytest.param(
+        "keda-is-off": (
             {"keda": {"clusterTriggerAuthentication": "x"}},
             "clusterTriggerAuthentication': value must be ''",
-            id="keda-is-off",
         ),
-        pytest.param(
+        "no-names": (
             {"autoscaling": {"modelSecrets": [{"namespace": "a"}]}},
             "missing property 'names'",
-            id="no-names",
         ),
-        pytest.param({"service": {"port": 0}}, "minimum: got 0, want 1", id="port"),
-    ],
+        "port": ({"service": {"port": 0}}, "minimum: got 0, want 1"),
+    },
 )
 def test_wrong_value_is_refused(values: dict[str, Any], message: str) -> None:
     """The error names the value and what was expected."""
-    with (
-        helm.Chart.load(CHART) as chart,
-        pytest.raises(helm.HelmValuesError, match=message),
-    ):
+    with helm.Chart.load(CHART) as chart, pytest.raises(helm.HelmValuesError, match=message):
         chart.validate_schema(values)

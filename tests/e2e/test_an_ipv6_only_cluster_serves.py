@@ -51,7 +51,6 @@ def _served() -> Iterator[ClusterInfo]:
 
 
 def address_of(there: ClusterInfo, service: str) -> str:
-    """Return the ClusterIP of a Service of the demo."""
     return str(read(there, "service", service, *IN_DEMO)["spec"]["clusterIP"])
 
 

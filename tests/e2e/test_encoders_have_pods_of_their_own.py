@@ -89,7 +89,6 @@ def _counted(space: Space, component: str, port: int, metric: str) -> dict[tuple
 
 
 def _encoder_lines(space: Space) -> list[str]:
-    """Return which encoders the server has reported, the newest look-up last."""
     (pod,) = _pods(space, Component.SERVER)
     log = space.kubectl("logs", pod["metadata"]["name"], "-c", "server")
     return [line for line in log.splitlines() if "vision encoders: " in line]

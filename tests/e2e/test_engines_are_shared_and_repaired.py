@@ -35,7 +35,6 @@ def served_model(installed: Installed) -> Iterator[Space]:
 
 
 def build_of(space: Space, model: str) -> dict[str, Any]:
-    """Return `status.build` of a model."""
     found: dict[str, Any] = space.read(model)["status"]["build"]
     return found
 
@@ -71,7 +70,7 @@ def flip_a_byte(space: Space, fingerprint: str) -> None:
     }
     space.apply(pod)
     ended = eventually(
-        lambda: space.get("pod", "bad-disk").get("status", {}).get("phase") == "Succeeded",
+        lambda: space.get("pod", "bad-disk").get("status", {}).get("phase") == "Succeeded"
     )
     assert ended, space.kubectl("logs", "bad-disk", check=False)
 

@@ -43,18 +43,13 @@ def applied(installed: Installed, tmp_path_factory: pytest.TempPathFactory) -> I
             runtime={"image": image, "resources": RESOURCES},
         )
         # The recorded server's sentences are fixed: they are not the checkpoint's.
-        model["spec"]["build"] |= {
-            "trtllmVersion": VERSION,
-            "image": image,
-            "evaluation": "Off",
-        }
+        model["spec"]["build"] |= {"trtllmVersion": VERSION, "image": image, "evaluation": "Off"}
         space.apply(model)
         space.wait_ready(MODEL, READY_SECONDS)
         yield space
 
 
 def pods_of(space: Space, component: str) -> list[dict[str, Any]]:
-    """Return the pods of a component."""
     return list(space.get("pods", "-l", f"app.kubernetes.io/component={component}")["items"])
 
 

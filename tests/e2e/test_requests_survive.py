@@ -119,7 +119,6 @@ def connected(address: str, *, pooled: bool = True) -> OpenAI:
 
 
 def image_url(content: bytes) -> str:
-    """Return bytes as a data URL."""
     return f"data:image/png;base64,{base64.b64encode(content).decode()}"
 
 
@@ -253,5 +252,4 @@ def test_a_killed_gateway_costs_what_was_in_flight(space: Space, address: str) -
 
 
 def _restarts(pod: dict[str, Any]) -> dict[str, int]:
-    """Return how often each container was started again."""
     return {one["name"]: one["restartCount"] for one in pod["status"]["containerStatuses"]}

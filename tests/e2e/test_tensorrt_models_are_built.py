@@ -29,7 +29,6 @@ QUERIES = pair(LLAMA, rank=4, source=4096, target=4096, module="self_attn.q_proj
 
 
 def pods_of(space: Space, component: str) -> list[dict[str, Any]]:
-    """Return the pods of a component, the oldest first."""
     items = space.get("pods", "-l", f"app.kubernetes.io/component={component}").get("items", [])
     return sorted(items, key=lambda pod: str(pod["metadata"]["creationTimestamp"]))
 
@@ -74,7 +73,7 @@ def read_store(space: Space, image: str, path: str) -> str:
     }
     space.apply(pod)
     ended = eventually(
-        lambda: space.get("pod", "reader").get("status", {}).get("phase") == "Succeeded",
+        lambda: space.get("pod", "reader").get("status", {}).get("phase") == "Succeeded"
     )
     assert ended, space.kubectl("logs", "reader", check=False)
     return space.kubectl("logs", "reader")
@@ -88,10 +87,7 @@ def test_a_tensorrt_model_is_built_and_rolled_out(installed: Installed, tmp_path
     """
     _, image = make_image(installed, tmp_path)
     checkpoint = write_model(tmp_path / "checkpoint", "llava", inspected=True)
-    with (
-        gpu_node(installed.cluster, 2) as node,
-        model_space(installed, "tensorrt-models") as space,
-    ):
+    with gpu_node(installed.cluster, 2) as node, model_space(installed, "tensorrt-models") as space:
         space.upload(checkpoint, "llava")
         space.upload(write_adapter(tmp_path / "adapter", QUERIES, rank=4), "adapter")
         adapter = {"persistentVolumeClaim": {"claimName": CLAIM, "path": "adapter"}}

@@ -64,13 +64,11 @@ def job(name: str, image: str, argv: list[str]) -> dict[str, Any]:
 
 
 def apply(space: Space, document: dict[str, Any]) -> None:
-    """Apply a document in the namespace of the test."""
     document["metadata"]["namespace"] = space.name
     space.apply(document)
 
 
 def pods(space: Space, name: str) -> list[dict[str, Any]]:
-    """Return a Job's pods, the oldest first."""
     items = space.get("pods", "-l", f"job-name={name}").get("items", [])
     return sorted(items, key=lambda pod: str(pod["metadata"]["creationTimestamp"]))
 
@@ -87,7 +85,6 @@ def ended(space: Space, name: str) -> dict[str, Any]:
 
 
 def log_of(space: Space, pod: dict[str, Any]) -> str:
-    """Return what a pod has said."""
     return space.kubectl("logs", pod["metadata"]["name"], check=False)
 
 

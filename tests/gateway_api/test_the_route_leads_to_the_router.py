@@ -87,7 +87,6 @@ class Site:
         await eventually_async(found, seconds=SECONDS, pause_seconds=0.2)
 
     def conditions(self) -> dict[str, str]:
-        """Return what the controller says of the route."""
         (parent,) = self.home.read("httproute", NAME)["status"]["parents"]
         assert parent["controllerName"] == CONTROLLER
         return {one["type"]: one["status"] for one in parent["conditions"]}

@@ -45,7 +45,6 @@ def loaded(way: str, reuse_bytes: int) -> LanguageModel:
 
 
 def requested(ids: tuple[int, ...]) -> Request:
-    """Return a request with the image of one id."""
     of_rows = np.where(np.array(ids) >= VOCABULARY, 77, 0).astype(np.uint64)
     return Request(ids=ids, table=IMAGE, row_ids=of_rows, max_tokens=20, end_ids=frozenset())
 

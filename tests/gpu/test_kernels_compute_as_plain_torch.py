@@ -6,12 +6,7 @@ Run with `pytest -m gpu tests/gpu`.
 import pytest
 import torch
 
-from mm_runtime.reference_engine.fused.kernels import (
-    INPUTS,
-    Heads,
-    Kernels,
-    Stored,
-)
+from mm_runtime.reference_engine.fused.kernels import INPUTS, Heads, Kernels, Stored
 from mm_runtime.reference_engine.fused.linear import Linear
 from mm_runtime.reference_engine.fused.opening import open_kernels
 from mm_runtime.serving.device import open_device
@@ -76,12 +71,7 @@ class Case:
 
 
 def check(
-    rows: list[tuple[int, int]],
-    heads: Heads,
-    dtype: torch.dtype,
-    kernels: Kernels,
-    *,
-    decoded: int,
+    rows: list[tuple[int, int]], heads: Heads, dtype: torch.dtype, kernels: Kernels, *, decoded: int
 ) -> None:
     """Compare with plain torch on the same device."""
     device = open_device("CUDA")
@@ -113,9 +103,7 @@ def test_decoding_rows(kernels: Kernels, heads: Heads, dtype: torch.dtype, copie
 @pytest.mark.parametrize("dtype", BOUNDS, ids=str)
 @pytest.mark.parametrize("heads", SHAPES.values(), ids=SHAPES)
 @pytest.mark.parametrize(
-    "part",
-    [(0, 16, 16), (0, 100, 128), (100, 128, 128), (37, 3, 16), (600, 100, 128)],
-    ids=str,
+    "part", [(0, 16, 16), (0, 100, 128), (100, 128, 128), (37, 3, 16), (600, 100, 128)], ids=str
 )
 def test_rows_of_a_prompt(
     kernels: Kernels, heads: Heads, dtype: torch.dtype, part: tuple[int, int, int]
@@ -132,11 +120,7 @@ def test_rows_of_a_prompt(
 @pytest.mark.parametrize("copies", [1, 64], ids=["splits", "no splits"])
 @pytest.mark.parametrize("part", [(0, 28, 32), (500, 128, 128), (100, 513, 640)], ids=str)
 def test_both(
-    kernels: Kernels,
-    heads: Heads,
-    dtype: torch.dtype,
-    copies: int,
-    part: tuple[int, int, int],
+    kernels: Kernels, heads: Heads, dtype: torch.dtype, copies: int, part: tuple[int, int, int]
 ) -> None:
     """Decoding rows and a part in one pass: either may have its keys read in splits."""
     decoding = [row for row in DECODED if row[1] != PART_SLOT] + [(-1, 0)] * (6 * (copies - 1))

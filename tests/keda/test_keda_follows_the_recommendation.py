@@ -93,7 +93,6 @@ ARRIVALS = {"requests_accepted_total": 3.0}
 
 
 def reported(api: Api) -> str:
-    """Return what KEDA and the controller say."""
     found = api.read("scaledobject,hpa")["items"]
     return json.dumps([one.get("status") for one in found], indent=1)
 
@@ -110,7 +109,6 @@ def held(api: Api, expected: int) -> list[int]:
 
 
 def condition(api: Api, name: str) -> Any:
-    """Return the status of a condition of the ScaledObject."""
     found = get(api, "scaledobject", "llava").get("status", {}).get("conditions", [])
     return next((one["status"] for one in found if one["type"] == name), None)
 

@@ -23,7 +23,6 @@ PAGE_LINES = 300
 
 
 def selects(root: Path, command: str) -> bool:
-    """Return whether some test file is selected."""
     chosen = EVIDENCE.selection(command, MAKEFILE)
     return chosen is not None and bool(EVIDENCE.test_files(root, chosen))
 

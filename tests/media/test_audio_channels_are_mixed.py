@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from mm_runtime.gateway.media.audio import decode_audio
 from mm_runtime.serving.preprocess.audio.spectrogram import SAMPLE_RATE
 from support.audio_channels import RATE, recording, tone
+from support.cases import cases
 
 MOST = 30 * SAMPLE_RATE
 TONE = tone()
@@ -25,26 +26,23 @@ def _loudness(samples: NDArray[np.float32]) -> float:
 FULL = _loudness(TONE)
 
 
-@pytest.mark.parametrize(
-    ("channels", "layout", "part"),
-    [
-        pytest.param([TONE], "mono", 1, id="mono"),
-        pytest.param([TONE, TONE], "stereo", 1, id="the-same-twice"),
-        pytest.param([TONE, -TONE], "stereo", 1, id="opposite-phases"),
-        pytest.param([TONE, -0.9 * TONE], "stereo", 1, id="nearly-opposite-phases"),
-        pytest.param([TONE, NOTHING], "stereo", 0.5, id="left-alone"),
-        pytest.param([NOTHING, TONE], "stereo", 0.5, id="right-alone"),
-        pytest.param([TONE, OTHER], "stereo", 0.7, id="two-speakers"),
-        pytest.param([NOTHING, NOTHING, TONE, NOTHING, NOTHING, NOTHING], "5.1", 0.29, id="centre"),
-        pytest.param([TONE, -TONE, NOTHING, NOTHING, NOTHING, NOTHING], "5.1", 1, id="5.1-phases"),
-        pytest.param([NOTHING, NOTHING, NOTHING, LOW, NOTHING, NOTHING], "5.1", 1, id="subwoofer"),
-        pytest.param([TONE, -TONE, TONE, -TONE], "4.0", 1, id="4.0-phases"),
-    ],
+@cases(
+    "channels layout part",
+    {
+        "mono": ([TONE], "mono", 1),
+        "the-same-twice": ([TONE, TONE], "stereo", 1),
+        "opposite-phases": ([TONE, -TONE], "stereo", 1),
+        "nearly-opposite-phases": ([TONE, -0.9 * TONE], "stereo", 1),
+        "left-alone": ([TONE, NOTHING], "stereo", 0.5),
+        "right-alone": ([NOTHING, TONE], "stereo", 0.5),
+        "two-speakers": ([TONE, OTHER], "stereo", 0.7),
+        "centre": ([NOTHING, NOTHING, TONE, NOTHING, NOTHING, NOTHING], "5.1", 0.29),
+        "5.1-phases": ([TONE, -TONE, NOTHING, NOTHING, NOTHING, NOTHING], "5.1", 1),
+        "subwoofer": ([NOTHING, NOTHING, NOTHING, LOW, NOTHING, NOTHING], "5.1", 1),
+        "4.0-phases": ([TONE, -TONE, TONE, -TONE], "4.0", 1),
+    },
 )
-@pytest.mark.parametrize(
-    ("container", "codec"),
-    [pytest.param("wav", "pcm_s16le", id="wav"), pytest.param("ipod", "aac", id="m4a")],
-)
+@cases("container codec", {"wav": ("wav", "pcm_s16le"), "m4a": ("ipod", "aac")})
 def test_layouts(
     channels: list[NDArray[np.float32]], layout: str, part: float, container: str, codec: str
 ) -> None:

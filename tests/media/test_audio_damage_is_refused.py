@@ -11,6 +11,7 @@ from mm_runtime.gateway.media.audio import decode_audio
 from mm_runtime.gateway.media.container import BadRecordingError
 from mm_runtime.serving.preprocess.audio.spectrogram import SAMPLE_RATE
 from support.audio_channels import recording, tone
+from support.cases import cases
 from support.video_files import RED, flipped, plain, video_of
 
 MOST = 30 * SAMPLE_RATE
@@ -54,8 +55,7 @@ def test_truncated(kind: str, part: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "least"),
-    [("flac", 20), ("ogg", 20), ("mkv", 20), ("aac", 15), ("m4a", 15)],
+    ("kind", "least"), [("flac", 20), ("ogg", 20), ("mkv", 20), ("aac", 15), ("m4a", 15)]
 )
 def test_flipped_bytes(kind: str, least: int) -> None:
     """Formats with checksums say so each time; AAC has none, and most damage is no AAC."""
@@ -125,19 +125,19 @@ def test_samples_beyond_the_scale() -> None:
     assert 0.99 < np.abs(found).max() <= 1
 
 
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        pytest.param(b"", "empty", id="nothing"),
-        pytest.param(b"#!AMR\n" + bytes(99), "but AMR", id="amr"),
-        pytest.param(b"FORM\0\0\0\0AIFF" + bytes(99), "but AIFF", id="aiff"),
-        pytest.param(b"caff" + bytes(99), "but CAF", id="caf"),
-        pytest.param(b"\x30\x26\xb2\x75" + bytes(99), "but ASF", id="wma"),
-        pytest.param(b"<html>Sign in</html>", "they look like an HTML page", id="a-page"),
-        pytest.param(SPOKEN.tobytes(), "not a recording of a known format", id="raw-samples"),
-        pytest.param(FILES["wav"][:40] + bytes(4), "no samples|damaged", id="no-samples"),
-        pytest.param(video_of([plain(RED)] * 3), "no audio stream", id="a-silent-video"),
-    ],
+@cases(
+    "content words",
+    {
+        "nothing": (b"", "empty"),
+        "amr": (b"#!AMR\n" + bytes(99), "but AMR"),
+        "aiff": (b"FORM\0\0\0\0AIFF" + bytes(99), "but AIFF"),
+        "caf": (b"caff" + bytes(99), "but CAF"),
+        "wma": (b"\x30\x26\xb2\x75" + bytes(99), "but ASF"),
+        "a-page": (b"<html>Sign in</html>", "they look like an HTML page"),
+        "raw-samples": (SPOKEN.tobytes(), "not a recording of a known format"),
+        "no-samples": (FILES["wav"][:40] + bytes(4), "no samples|damaged"),
+        "a-silent-video": (video_of([plain(RED)] * 3), "no audio stream"),
+    },
 )
 def test_what_is_no_audio_here(content: bytes, words: str) -> None:
     """Is refused by its name, with what can be sent."""

@@ -13,6 +13,7 @@ from mm_runtime.gateway.backends.engine import Ended, EngineRequest, Text
 from support.audio_channels import recording, tone
 from support.audio_files import encode_audio, noise
 from support.audio_gateways import VOCABULARY, audio_gateway
+from support.cases import cases
 from support.gateways import MODEL
 
 NO_SPEECH = VOCABULARY.index("<|nospeech|>")
@@ -23,7 +24,6 @@ class Inventive:
     """An engine that says something of all audio, and how little it believes that."""
 
     def __init__(self) -> None:
-        """Begin without requests."""
         self.answered = 0
         self.questions: list[str] = []
 
@@ -43,7 +43,6 @@ class Inventive:
         return np.log(share).astype(np.float32)
 
     async def is_ready(self) -> bool:
-        """Say that it is."""
         return True
 
 
@@ -66,14 +65,14 @@ async def _transcribed(folder: Path, engine: Inventive, file: bytes, form: str) 
 SILENT = tone() * 0
 
 
-@pytest.mark.parametrize(
+@cases(
     "file",
-    [
-        pytest.param(recording([SILENT]), id="zeros"),
-        pytest.param(recording([SILENT, SILENT], "flac", "flac"), id="flac-of-zeros"),
-        pytest.param(recording([SILENT + 0.9 / 32_768], "wav", "pcm_f32le"), id="one-step"),
-        pytest.param(recording([SILENT], "ogg", "libopus"), id="opus-of-zeros"),
-    ],
+    {
+        "zeros": recording([SILENT]),
+        "flac-of-zeros": recording([SILENT, SILENT], "flac", "flac"),
+        "one-step": recording([SILENT + 0.9 / 32_768], "wav", "pcm_f32le"),
+        "opus-of-zeros": recording([SILENT], "ogg", "libopus"),
+    },
 )
 @pytest.mark.parametrize(
     ("form", "said"),

@@ -8,6 +8,7 @@ import pytest
 from PIL import Image, ImageCms
 
 from mm_runtime.images.media import decode
+from support.cases import cases
 from support.image_files import (
     COLOURS,
     GREY,
@@ -42,12 +43,10 @@ SRGB_GAMMA = gamma(45455)
 
 
 def grey(*values: int) -> list[tuple[int, ...]]:
-    """Return grey pixels."""
     return [(value,) * 3 for value in values]
 
 
 def linear(value: float) -> float:
-    """Return the light of a level of sRGB."""
     return value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4
 
 
@@ -60,7 +59,6 @@ def level(light: float) -> int:
 
 
 def of_p3(*colour: int) -> tuple[int, ...]:
-    """Return the sRGB of a colour of Display P3."""
     return tuple(level(one) for one in P3_IN_SRGB @ [linear(one / 255) for one in colour])
 
 
@@ -73,10 +71,7 @@ PIXELS = {
         png((2, 1), 16, RGB, [words(257, 2, 3, 256, 2, 3)], clear(257, 2, 3)),
         [WHITE, (1, 0, 0)],
     ),
-    "grey-of-1-bit-with-clear-black": (
-        png((2, 1), 1, GREY, [b"\x40"], clear(0)),
-        [WHITE, WHITE],
-    ),
+    "grey-of-1-bit-with-clear-black": (png((2, 1), 1, GREY, [b"\x40"], clear(0)), [WHITE, WHITE]),
     "grey-of-1-bit-with-clear-white": (
         png((2, 1), 1, GREY, [b"\x40"], clear(1)),
         [(0, 0, 0), WHITE],
@@ -208,15 +203,10 @@ def test_profiles_are_applied(kind: str, mode: str) -> None:
     assert np.abs(np.subtract(expected, found)).max() <= 2, found
 
 
-_LOSSLESS = {
-    "PNG": {},
-    "WEBP": {"lossless": True},
-    "JPEG": {"quality": 100, "subsampling": 0},
-}
+_LOSSLESS = {"PNG": {}, "WEBP": {"lossless": True}, "JPEG": {"quality": 100, "subsampling": 0}}
 
 
 def _swapped_profile() -> bytes:
-    """Return a profile of sRGB whose red and blue are exchanged."""
     content = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
     return content.replace(b"rXYZ", b"?XYZ").replace(b"bXYZ", b"rXYZ").replace(b"?XYZ", b"bXYZ")
 
@@ -273,14 +263,14 @@ def test_complete_photographs_are_shown(name: str) -> None:
     assert np.abs(found - np.asarray(photograph())).mean() < 8
 
 
-@pytest.mark.parametrize(
-    ("content", "colour"),
-    [
-        pytest.param(animation("GIF"), (255, 0, 0), id="gif"),
-        pytest.param(animation("WEBP", lossless=True), (255, 0, 0), id="webp"),
-        pytest.param(animation("PNG"), (255, 0, 0), id="png"),
-        pytest.param(animation("PNG", default_image=True), (0, 0, 255), id="png-of-two-kinds"),
-    ],
+@cases(
+    "content colour",
+    {
+        "gif": (animation("GIF"), (255, 0, 0)),
+        "webp": (animation("WEBP", lossless=True), (255, 0, 0)),
+        "png": (animation("PNG"), (255, 0, 0)),
+        "png-of-two-kinds": (animation("PNG", default_image=True), (0, 0, 255)),
+    },
 )
 def test_the_first_frame_is_shown(content: bytes, colour: tuple[int, ...]) -> None:
     """The image that stands for readers without animation is no frame."""

@@ -8,6 +8,7 @@ import pytest
 from PIL import Image
 
 from mm_runtime.images.media import BadImageError, decode
+from support.cases import cases
 from support.image_files import (
     GREY,
     RGB,
@@ -59,10 +60,7 @@ REFUSED = {
         png((4, 400), 8, RGB, [bytes(range(12))] * 4),
         "4 x 400 pixels take 5200 bytes, it holds 52",
     ),
-    "png-of-half-a-row": (
-        png((4, 4), 8, RGB, [], stream=zlib.compress(bytes(45))),
-        "truncated",
-    ),
+    "png-of-half-a-row": (png((4, 4), 8, RGB, [], stream=zlib.compress(bytes(45))), "truncated"),
     "png-of-a-cut-stream": (png((4, 4), 8, RGB, [], stream=STREAM[:-9]), "truncated"),
     "png-whose-chunk-is-cut": (PNG[:60], "'IDAT' has fewer bytes than"),
     "png-without-width": (png((0, 4), 8, RGB, [b""] * 4), "promises no rows or no columns"),
@@ -130,10 +128,7 @@ def test_the_message_says_what_is_wrong(name: str) -> None:
         decode(content, max_pixels=LIMIT)
 
 
-@pytest.mark.parametrize(
-    "complete",
-    [pytest.param(jpeg(), id="baseline"), pytest.param(jpeg(progressive=True), id="progressive")],
-)
+@cases("complete", {"baseline": jpeg(), "progressive": jpeg(progressive=True)})
 def test_overwritten_photographs_are_refused(complete: bytes) -> None:
     """Twelve bytes of a photograph: libjpeg makes something up, and says so in a warning.
 

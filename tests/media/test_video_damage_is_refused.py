@@ -8,6 +8,7 @@ import pytest
 from mm_runtime.gateway.media.video import VideoLimits, decode_video, read_video
 from mm_runtime.images.media import BadImageError
 from support.audio_files import encode_audio, noise
+from support.cases import cases
 from support.images import data_url
 from support.video_files import RED, busy, flipped, of_packets, plain, video_of
 
@@ -108,19 +109,17 @@ def test_without_a_key_frame() -> None:
         decode_video(of_packets(content, lambda found: found[1:], "matroska"), LIMITS)
 
 
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        pytest.param(b"", "the image is empty|the video is empty", id="nothing"),
-        pytest.param(b"\0\0\0\1\x67" + bytes(99), "a raw stream of H.264", id="annex-b"),
-        pytest.param(b"RIFF\0\0\0\0AVI " + bytes(99), "but AVI", id="avi"),
-        pytest.param(b"\x47" + bytes(187) + b"\x47" + bytes(187), "transport stream", id="ts"),
-        pytest.param(b"FLV\1" + bytes(99), "but FLV", id="flv"),
-        pytest.param(encode_audio(noise(0.5, 1), "mp3", "libmp3lame"), "not a video", id="mp3"),
-        pytest.param(
-            encode_audio(noise(0.5, 1), "mp4", "aac"), "it is audio: send it as", id="m4a"
-        ),
-    ],
+@cases(
+    "content words",
+    {
+        "nothing": (b"", "the image is empty|the video is empty"),
+        "annex-b": (b"\0\0\0\1\x67" + bytes(99), "a raw stream of H.264"),
+        "avi": (b"RIFF\0\0\0\0AVI " + bytes(99), "but AVI"),
+        "ts": (b"\x47" + bytes(187) + b"\x47" + bytes(187), "transport stream"),
+        "flv": (b"FLV\1" + bytes(99), "but FLV"),
+        "mp3": (encode_audio(noise(0.5, 1), "mp3", "libmp3lame"), "not a video"),
+        "m4a": (encode_audio(noise(0.5, 1), "mp4", "aac"), "it is audio: send it as"),
+    },
 )
 def test_what_is_no_video_here(content: bytes, words: str) -> None:
     """Is refused by its name, with what can be sent."""
@@ -128,16 +127,16 @@ def test_what_is_no_video_here(content: bytes, words: str) -> None:
         read_video(data_url(content, "video/mp4"), LIMITS)
 
 
-@pytest.mark.parametrize(
+@cases(
     "options",
-    [
-        pytest.param({"bf": "3", "g": "8", "x264-params": "open-gop=1"}, id="open-gop"),
-        pytest.param({"x264-params": "intra-refresh=1:keyint=8"}, id="intra-refresh"),
-        pytest.param({"x264-params": "slices=4"}, id="slices"),
-        pytest.param({"x264-params": "interlaced=1"}, id="interlaced"),
-        pytest.param({"profile": "baseline"}, id="baseline"),
-        pytest.param({"x264-params": "bframes=16:b-pyramid=normal:ref=8"}, id="many-b-frames"),
-    ],
+    {
+        "open-gop": {"bf": "3", "g": "8", "x264-params": "open-gop=1"},
+        "intra-refresh": {"x264-params": "intra-refresh=1:keyint=8"},
+        "slices": {"x264-params": "slices=4"},
+        "interlaced": {"x264-params": "interlaced=1"},
+        "baseline": {"profile": "baseline"},
+        "many-b-frames": {"x264-params": "bframes=16:b-pyramid=normal:ref=8"},
+    },
 )
 def test_unusual_videos_are_intact(options: dict[str, str]) -> None:
     """What encoders really write is not taken for damage."""
@@ -146,20 +145,15 @@ def test_unusual_videos_are_intact(options: dict[str, str]) -> None:
     assert len(decode_video(video_of(frames, options=options), LIMITS).frames) == 24
 
 
-@pytest.mark.parametrize(
-    ("codec", "options"),
-    [
-        pytest.param(
-            "libx264",
-            {"x264-params": "keyint=8:min-keyint=8:bframes=3:open-gop=1:ref=4"},
-            id="h264",
-        ),
-        pytest.param(
+@cases(
+    "codec options",
+    {
+        "h264": ("libx264", {"x264-params": "keyint=8:min-keyint=8:bframes=3:open-gop=1:ref=4"}),
+        "h265": (
             "libx265",
             {"x265-params": "keyint=8:min-keyint=8:bframes=3:open-gop=1:log-level=none"},
-            id="h265",
         ),
-    ],
+    },
 )
 def test_an_open_group_at_the_start(codec: str, options: dict[str, str]) -> None:
     """A video cut at a key frame that earlier ones refer to: they are left out, as in players."""

@@ -13,6 +13,7 @@ from PIL import Image
 from mm_runtime.gateway.media.video import VideoLimits, decode_video
 from mm_runtime.images.media import BadImageError
 from support import bombs
+from support.cases import cases
 from support.video_files import BLUE, GREEN, RED, plain, video_of
 
 LIMITS = VideoLimits(1 << 22, 10**6, 4)
@@ -24,7 +25,6 @@ def _first(content: bytes) -> Image.Image:
 
 
 def _quarters(width: int = 64, height: int = 48) -> NDArray[np.uint8]:
-    """Return a frame whose upper left quarter is white."""
     frame = plain(GREY, width, height)
     frame[: height // 2, : width // 2] = 255
     return frame
@@ -44,18 +44,18 @@ def _matrix(a: int, b: int, c: int, d: int) -> list[int]:
 @pytest.mark.parametrize(
     ("codec", "container"), [("libx264", "mp4"), ("libvpx-vp9", "mp4"), ("libx265", "mov")]
 )
-@pytest.mark.parametrize(
-    ("matrix", "size", "corner"),
-    [
-        pytest.param(_matrix(1, 0, 0, 1), (64, 48), "upper left", id="as-it-is"),
-        pytest.param(_matrix(0, 1, -1, 0), (48, 64), "upper right", id="90"),
-        pytest.param(_matrix(-1, 0, 0, -1), (64, 48), "lower right", id="180"),
-        pytest.param(_matrix(0, -1, 1, 0), (48, 64), "lower left", id="270"),
-        pytest.param(_matrix(-1, 0, 0, 1), (64, 48), "upper right", id="mirrored"),
-        pytest.param(_matrix(1, 0, 0, -1), (64, 48), "lower left", id="flipped"),
-        pytest.param(_matrix(0, 1, 1, 0), (48, 64), "upper left", id="transposed"),
-        pytest.param(_matrix(0, -1, -1, 0), (48, 64), "lower right", id="transversed"),
-    ],
+@cases(
+    "matrix size corner",
+    {
+        "as-it-is": (_matrix(1, 0, 0, 1), (64, 48), "upper left"),
+        "90": (_matrix(0, 1, -1, 0), (48, 64), "upper right"),
+        "180": (_matrix(-1, 0, 0, -1), (64, 48), "lower right"),
+        "270": (_matrix(0, -1, 1, 0), (48, 64), "lower left"),
+        "mirrored": (_matrix(-1, 0, 0, 1), (64, 48), "upper right"),
+        "flipped": (_matrix(1, 0, 0, -1), (64, 48), "lower left"),
+        "transposed": (_matrix(0, 1, 1, 0), (48, 64), "upper left"),
+        "transversed": (_matrix(0, -1, -1, 0), (48, 64), "lower right"),
+    },
 )
 def test_direction(
     codec: str, container: str, matrix: list[int], size: tuple[int, int], corner: str
@@ -66,14 +66,14 @@ def test_direction(
     assert (found.size, _corner(found)) == (size, corner)
 
 
-@pytest.mark.parametrize(
-    ("aspect", "size"),
-    [
-        pytest.param(Fraction(2), (128, 48), id="wide"),
-        pytest.param(Fraction(1, 2), (64, 96), id="high"),
-        pytest.param(Fraction(64, 45), (91, 48), id="pal-widescreen"),
-        pytest.param(Fraction(1), (64, 48), id="square"),
-    ],
+@cases(
+    "aspect size",
+    {
+        "wide": (Fraction(2), (128, 48)),
+        "high": (Fraction(1, 2), (64, 96)),
+        "pal-widescreen": (Fraction(64, 45), (91, 48)),
+        "square": (Fraction(1), (64, 48)),
+    },
 )
 @pytest.mark.parametrize(
     ("codec", "container"),
@@ -84,10 +84,7 @@ def test_pixels_that_are_not_square(
 ) -> None:
     """Anamorphic videos are stretched, and no side shrinks."""
     content = video_of(
-        [_quarters()] * 2,
-        codec=codec,
-        container=container,
-        stream={"sample_aspect_ratio": aspect},
+        [_quarters()] * 2, codec=codec, container=container, stream={"sample_aspect_ratio": aspect}
     )
 
     assert np.abs(np.subtract(_first(content).size, size)).max() <= 1
@@ -123,9 +120,7 @@ LIMITED, FULL = 1, 2
 
 
 @pytest.mark.parametrize(
-    ("matrix", "used"),
-    [(BT709, "ITU709"), (BT601, "ITU601")],
-    ids=["bt709", "bt601"],
+    ("matrix", "used"), [(BT709, "ITU709"), (BT601, "ITU601")], ids=["bt709", "bt601"]
 )
 @pytest.mark.parametrize("span", [LIMITED, FULL], ids=["limited", "full"])
 @pytest.mark.parametrize("codec", ["libx264", "libx265", "libvpx-vp9"])
@@ -146,9 +141,7 @@ def test_colours(
 
 
 @pytest.mark.parametrize(
-    ("size", "used"),
-    [((64, 48), "ITU601"), ((1280, 720), "ITU709")],
-    ids=["small", "large"],
+    ("size", "used"), [((64, 48), "ITU601"), ((1280, 720), "ITU709")], ids=["small", "large"]
 )
 def test_colours_without_a_matrix(size: tuple[int, int], used: str) -> None:
     """Files that do not say it mean BT.601 when they are small, and BT.709 from HD on."""
@@ -157,17 +150,17 @@ def test_colours_without_a_matrix(size: tuple[int, int], used: str) -> None:
     assert np.abs(np.asarray(_first(content)).astype(int) - GREEN).max() <= 6
 
 
-@pytest.mark.parametrize(
-    ("codec", "pixels"),
-    [
-        pytest.param("libx264", "yuv422p", id="4-2-2"),
-        pytest.param("libx264", "yuv444p", id="4-4-4"),
-        pytest.param("libx264", "yuv420p10le", id="ten-bits"),
-        pytest.param("libx264", "yuvj420p", id="full-range-of-old"),
-        pytest.param("libx264rgb", "rgb24", id="rgb"),
-        pytest.param("libx265", "gbrp", id="gbr"),
-        pytest.param("libx265", "yuv420p12le", id="twelve-bits"),
-    ],
+@cases(
+    "codec pixels",
+    {
+        "4-2-2": ("libx264", "yuv422p"),
+        "4-4-4": ("libx264", "yuv444p"),
+        "ten-bits": ("libx264", "yuv420p10le"),
+        "full-range-of-old": ("libx264", "yuvj420p"),
+        "rgb": ("libx264rgb", "rgb24"),
+        "gbr": ("libx265", "gbrp"),
+        "twelve-bits": ("libx265", "yuv420p12le"),
+    },
 )
 def test_formats_of_pixels(codec: str, pixels: str) -> None:
     """However a frame is stored, its colour is the same."""
@@ -183,13 +176,9 @@ def test_grey() -> None:
     assert np.abs(np.asarray(_first(content)).astype(int) - GREY).max() <= 3
 
 
-@pytest.mark.parametrize(
-    ("primaries", "shown"),
-    [
-        pytest.param(1, (200, 100, 50), id="bt709"),
-        pytest.param(12, (215, 93, 31), id="display-p3"),
-        pytest.param(9, (241, 76, 29), id="bt2020"),
-    ],
+@cases(
+    "primaries shown",
+    {"bt709": (1, (200, 100, 50)), "display-p3": (12, (215, 93, 31)), "bt2020": (9, (241, 76, 29))},
 )
 def test_wide_colours(primaries: int, shown: tuple[int, int, int]) -> None:
     """Colours of another gamut, without HDR: those that an image of the same profile has."""
@@ -233,10 +222,7 @@ def _bright(level: float, curve: int) -> bytes:
     return file.getvalue()
 
 
-@pytest.mark.parametrize(
-    ("curve", "white", "paper"),
-    [pytest.param(16, 1.0, 0.58, id="pq"), pytest.param(18, 1.0, 0.75, id="hlg")],
-)
+@cases("curve white paper", {"pq": (16, 1.0, 0.58), "hlg": (18, 1.0, 0.75)})
 def test_high_dynamic_range(curve: int, white: float, paper: float) -> None:
     """The brightest is white, white paper (203 cd/m2) is bright, and black is black."""
     found = [int(np.asarray(_first(_bright(level, curve))).mean()) for level in (0.0, paper, white)]

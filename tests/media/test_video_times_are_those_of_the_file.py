@@ -11,6 +11,7 @@ from PIL import Image
 from mm_runtime.gateway.media.frame_choice import FrameChoice
 from mm_runtime.gateway.media.frames import Clip
 from mm_runtime.gateway.media.video import VideoLimits, decode_video
+from support.cases import cases
 from support.images import plain_image
 from support.video_files import BLUE, GREEN, RED, of_packets, plain, video_of
 
@@ -39,25 +40,18 @@ def _file(marks: Sequence[int], container: str = "mp4", codec: str = "libx264") 
     return video_of(frames, marks, container=container, codec=codec, rate=240)
 
 
-@pytest.mark.parametrize(
-    ("container", "codec"),
-    [
-        pytest.param("mp4", "libx264", id="mp4-h264"),
-        pytest.param("matroska", "libx265", id="mkv-h265"),
-        pytest.param("webm", "libvpx", id="webm-vp8"),
-        pytest.param("webm", "libvpx-vp9", id="webm-vp9"),
-        pytest.param("mp4", "libsvtav1", id="mp4-av1"),
-        pytest.param("mp4", "mpeg4", id="mp4-mpeg4"),
-    ],
+@cases(
+    "container codec",
+    {
+        "mp4-h264": ("mp4", "libx264"),
+        "mkv-h265": ("matroska", "libx265"),
+        "webm-vp8": ("webm", "libvpx"),
+        "webm-vp9": ("webm", "libvpx-vp9"),
+        "mp4-av1": ("mp4", "libsvtav1"),
+        "mp4-mpeg4": ("mp4", "mpeg4"),
+    },
 )
-@pytest.mark.parametrize(
-    "choice",
-    [
-        pytest.param({}, id="as-many-as-fit"),
-        pytest.param({"fps": 1}, id="one-a-second"),
-        pytest.param({"num_frames": 6}, id="six"),
-    ],
-)
+@cases("choice", {"as-many-as-fit": {}, "one-a-second": {"fps": 1}, "six": {"num_frames": 6}})
 def test_a_variable_rate(container: str, codec: str, choice: dict[str, float]) -> None:
     """A telephone's video: red up to 4 s, blue from there on, whatever is requested."""
     clip = _clip(_file(VARIABLE, container, codec), **choice)
@@ -77,15 +71,15 @@ def test_a_rate_of_the_request() -> None:
     assert np.diff(clip.times).max() == pytest.approx(1, abs=0.05)
 
 
-@pytest.mark.parametrize(
+@cases(
     "marks",
-    [
-        pytest.param([0, 1000, 2000, 3000], id="one-a-second"),
-        pytest.param([at * 10_000 for at in range(4)], id="one-in-ten-seconds"),
-        pytest.param([0, 4, 8, 12], id="240-a-second"),
-        pytest.param([0, 33, 67, 100, 133], id="rounded-to-milliseconds"),
-        pytest.param([5000, 5040, 5080, 5120], id="starts-late"),
-    ],
+    {
+        "one-a-second": [0, 1000, 2000, 3000],
+        "one-in-ten-seconds": [at * 10_000 for at in range(4)],
+        "240-a-second": [0, 4, 8, 12],
+        "rounded-to-milliseconds": [0, 33, 67, 100, 133],
+        "starts-late": [5000, 5040, 5080, 5120],
+    },
 )
 def test_a_constant_rate(marks: list[int]) -> None:
     """Each frame is there once, at its own time after the first one."""

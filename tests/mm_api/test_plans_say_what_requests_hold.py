@@ -1,9 +1,8 @@
 """What requests may hold follows from the plan, as the gateway says it of its engine."""
 
-import pytest
-
 from mm_api.documents.model_facts import AudioFacts, EncoderFacts
 from mm_api.modalities import MODALITIES, held, planned
+from support.cases import cases
 from support.gateways import toy_manifest, toy_serving
 
 AUDIO = AudioFacts(
@@ -14,15 +13,15 @@ WHISPER = EncoderFacts(
 )
 
 
-@pytest.mark.parametrize(
-    ("facts", "gateway", "expected"),
-    [
-        pytest.param({}, {}, ["text", "image"], id="images"),
-        pytest.param({}, {"max_images_per_request": 0}, ["text"], id="none-allowed"),
-        pytest.param({}, {"max_video_frames": 8}, ["text", "image", "video"], id="videos"),
-        pytest.param({"audio": AUDIO}, {}, ["text", "image", "audio"], id="recordings"),
-        pytest.param({"encoder": WHISPER}, {}, ["audio"], id="transcriptions"),
-    ],
+@cases(
+    "facts gateway expected",
+    {
+        "images": ({}, {}, ["text", "image"]),
+        "none-allowed": ({}, {"max_images_per_request": 0}, ["text"]),
+        "videos": ({}, {"max_video_frames": 8}, ["text", "image", "video"]),
+        "recordings": ({"audio": AUDIO}, {}, ["text", "image", "audio"]),
+        "transcriptions": ({"encoder": WHISPER}, {}, ["audio"]),
+    },
 )
 def test_of_a_plan(
     facts: dict[str, object], gateway: dict[str, object], expected: list[str]

@@ -8,6 +8,7 @@ twice.
 import pytest
 
 from mm_api.quoted_text import steady
+from support.cases import cases
 
 PULL = 'failed to pull and unpack image "registry.example.com/llava:1": failed to resolve reference'
 
@@ -80,10 +81,7 @@ MESSAGES = [
     ),
     pytest.param(
         "toomanyrequests: You have reached your pull rate limit. Request ID: {}. retry after {}",
-        (
-            "4a1f3b7c-2f75-4d30-a8e9-0d2e7b51c3a1 37s",
-            "00aa11bb-2f75-4d30-a8e9-0d2e7b51c3a1 1m2s",
-        ),
+        ("4a1f3b7c-2f75-4d30-a8e9-0d2e7b51c3a1 37s", "00aa11bb-2f75-4d30-a8e9-0d2e7b51c3a1 1m2s"),
         "toomanyrequests: You have reached your pull rate limit. Request ID: .... retry after",
         id="too-many-requests",
     ),
@@ -153,10 +151,7 @@ MESSAGES = [
     ),
     pytest.param(
         '2026/11/28 10:00:{} [emerg] bind() failed; pod "{}"',
-        (
-            "00 4a1f3b7c-2f75-4d30-a8e9-0d2e7b51c3a1",
-            "01 4a1f3b7c-2f75-4d30-a8e9-0d2e7b51c3a2",
-        ),
+        ("00 4a1f3b7c-2f75-4d30-a8e9-0d2e7b51c3a1", "01 4a1f3b7c-2f75-4d30-a8e9-0d2e7b51c3a2"),
         '[emerg] bind() failed; pod "..."',
         id="time-in-front",
     ),
@@ -169,18 +164,18 @@ def test_two_tries_say_the_same(message: str, parts: tuple[str, str], expected: 
     assert [expected, expected] == [steady(_filled(message, part)) for part in parts]
 
 
-@pytest.mark.parametrize(
+@cases(
     "text",
-    [
-        pytest.param('secret "nokeys" not found', id="secret"),
-        pytest.param('Failed to pull image "10.0.0.5:5000/llava:1": not found', id="own-registry"),
-        pytest.param("registry.example.com/llava@sha256:" + "ab" * 32, id="digest"),
-        pytest.param("exceeded quota: q, requested: pods=1, used: pods=3, limited: pods=3", id="q"),
-        pytest.param("0/5 nodes are available: 2 node(s) had untolerated taint(s)", id="taint"),
-        pytest.param("shape [1, 24, 336] of layer 10.5.0 is not [1, 24, 224]", id="numbers"),
-        pytest.param("first line\nsecond line", id="lines"),
-        pytest.param("", id="nothing"),
-    ],
+    {
+        "secret": 'secret "nokeys" not found',
+        "own-registry": 'Failed to pull image "10.0.0.5:5000/llava:1": not found',
+        "digest": "registry.example.com/llava@sha256:" + "ab" * 32,
+        "q": "exceeded quota: q, requested: pods=1, used: pods=3, limited: pods=3",
+        "taint": "0/5 nodes are available: 2 node(s) had untolerated taint(s)",
+        "numbers": "shape [1, 24, 336] of layer 10.5.0 is not [1, 24, 224]",
+        "lines": "first line\nsecond line",
+        "nothing": "",
+    },
 )
 def test_what_a_person_needs_stays(text: str) -> None:
     """Names, images, digests, counts and versions are the message."""

@@ -3,18 +3,19 @@
 import pytest
 
 from mm_api.sentences import a, count, joined
+from support.cases import cases
 
 
-@pytest.mark.parametrize(
-    ("parts", "expected"),
-    [
-        pytest.param(("one", "two"), "one; two", id="plain"),
-        pytest.param(("no config.json.", "it is retried"), "no config.json; it is retried", id="."),
-        pytest.param(("(ConnectError).", "again."), "(ConnectError); again.", id="last"),
-        pytest.param(("not found; ", "two"), "not found; two", id="a-mark-of-its-own"),
-        pytest.param(("", "two"), "two", id="nothing-before"),
-        pytest.param(("one\na\nb", "two"), "one; two\na\nb", id="lines-of-a-log-follow"),
-    ],
+@cases(
+    "parts expected",
+    {
+        "plain": (("one", "two"), "one; two"),
+        ".": (("no config.json.", "it is retried"), "no config.json; it is retried"),
+        "last": (("(ConnectError).", "again."), "(ConnectError); again."),
+        "a-mark-of-its-own": (("not found; ", "two"), "not found; two"),
+        "nothing-before": (("", "two"), "two"),
+        "lines-of-a-log-follow": (("one\na\nb", "two"), "one; two\na\nb"),
+    },
 )
 def test_parts_are_joined(parts: tuple[str, ...], expected: str) -> None:
     """No part's full stop stands before a semicolon, and no advice behind the lines of a log."""

@@ -4,30 +4,31 @@ import pytest
 import yaml
 
 from mm_ctl.kubectl_yaml import load_all
+from support.cases import cases
 
 
-@pytest.mark.parametrize(
-    ("written", "expected"),
-    [
-        pytest.param("y", True, id="y"),
-        pytest.param("N", False, id="n"),
-        pytest.param("off", False, id="off"),
-        pytest.param("True", True, id="true"),
-        pytest.param("'y'", "y", id="quoted"),
-        pytest.param("yEs", "yEs", id="mixed-case"),
-        pytest.param("12:30", "12:30", id="not-base-60"),
-        pytest.param("1:30.5", "1:30.5", id="not-a-base-60-float"),
-        pytest.param("2026-01-02", "2026-01-02", id="not-a-date"),
-        pytest.param("0x1F", 31, id="hexadecimal"),
-        pytest.param("017", 15, id="octal"),
-        pytest.param("1_000", 1000, id="underscores"),
-        pytest.param("1e3", 1000.0, id="exponent"),
-        pytest.param("1.5", 1.5, id="float"),
-        pytest.param("-4", -4, id="negative"),
-        pytest.param("~", None, id="null"),
-        pytest.param("80Gi", "80Gi", id="quantity"),
-        pytest.param("0.20.0", "0.20.0", id="version"),
-    ],
+@cases(
+    "written expected",
+    {
+        "y": ("y", True),
+        "n": ("N", False),
+        "off": ("off", False),
+        "true": ("True", True),
+        "quoted": ("'y'", "y"),
+        "mixed-case": ("yEs", "yEs"),
+        "not-base-60": ("12:30", "12:30"),
+        "not-a-base-60-float": ("1:30.5", "1:30.5"),
+        "not-a-date": ("2026-01-02", "2026-01-02"),
+        "hexadecimal": ("0x1F", 31),
+        "octal": ("017", 15),
+        "underscores": ("1_000", 1000),
+        "exponent": ("1e3", 1000.0),
+        "float": ("1.5", 1.5),
+        "negative": ("-4", -4),
+        "null": ("~", None),
+        "quantity": ("80Gi", "80Gi"),
+        "version": ("0.20.0", "0.20.0"),
+    },
 )
 def test_scalars_are_of_kubectls_types(written: str, expected: object) -> None:
     """A word is a boolean, a number or text exactly where the API server would get one."""

@@ -5,6 +5,7 @@ from itertools import combinations
 import pytest
 
 from mm_devcluster.addresses import SLOTS, Family, network_of, ports_of
+from support.cases import cases
 
 
 @pytest.mark.parametrize("family", Family)
@@ -27,12 +28,12 @@ def test_no_two_slots_share_a_port_or_an_interface() -> None:
     assert (len(ports), len(interfaces)) == (len(set(ports)), len(set(interfaces)))
 
 
-@pytest.mark.parametrize(
-    ("family", "expected"),
-    [
-        pytest.param(Family.IPV4, ("10.96.0.1", "10.96.0.10", "10.99.0.2"), id="IPv4"),
-        pytest.param(Family.IPV6, ("fd00:10:96::1", "fd00:10:96::a", "[fd00:10:99::2]"), id="IPv6"),
-    ],
+@cases(
+    "family expected",
+    {
+        "IPv4": (Family.IPV4, ("10.96.0.1", "10.96.0.10", "10.99.0.2")),
+        "IPv6": (Family.IPV6, ("fd00:10:96::1", "fd00:10:96::a", "[fd00:10:99::2]")),
+    },
 )
 def test_the_first_slot_has_the_usual_addresses(
     family: Family, expected: tuple[str, str, str]

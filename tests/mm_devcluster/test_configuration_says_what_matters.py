@@ -29,7 +29,6 @@ def loopback_control_plane() -> Blueprint:
 
 
 def arguments(blueprint: Blueprint, part: str) -> list[str]:
-    """Return the arguments of one part."""
     return next(item.arguments for item in blueprint.supervisor.parts if item.name == part)
 
 

@@ -43,7 +43,6 @@ JOB = {
 
 
 def processes_of(name: str) -> list[Process]:
-    """Return the running parts of a cluster."""
     pids = [part.pid for part in status(name).parts if part.pid is not None]
     return [process for process in map(find_process, pids) if process is not None]
 

@@ -26,7 +26,6 @@ class Noted:
         self._writes = writes
 
     def write(self, data: bytes) -> None:
-        """Note it and write it."""
         self._writes.append(data)
         self._transport.write(data)
 
@@ -88,25 +87,21 @@ def write(*parts: bytes) -> Use:
 
 
 def close(transport: JoinedWrites) -> None:
-    """Close in the turn of the last write."""
     transport.write(b"last")
     transport.close()
 
 
 def end(transport: JoinedWrites) -> None:
-    """Say in the turn of the last write that it was the last."""
     transport.write(b"last")
     transport.write_eof()
 
 
 def abort(transport: JoinedWrites) -> None:
-    """End at once."""
     transport.write(b"lost")
     transport.abort()
 
 
 def write_to_closed(transport: JoinedWrites) -> None:
-    """Write after the end, as an answer does whose client has left."""
     transport.close()
     transport.write(b"late")
 

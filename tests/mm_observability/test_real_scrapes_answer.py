@@ -112,7 +112,6 @@ def _let_the_second_go_first(space: Space) -> None:
 
 
 def _servers(space: Space) -> list[dict[str, Any]]:
-    """Return the model's serving pods that have an address."""
     listed = space.get("pods", "--selector", f"{APP_COMPONENT}={Component.SERVER}")["items"]
     return [pod for pod in listed if pod["status"].get("podIP")]
 
@@ -151,7 +150,6 @@ async def _loaded(space: Space) -> dict[str, object]:
 
 
 def has_value(prometheus: Prometheus, expression: str) -> bool:
-    """Report whether an expression has a number now."""
     found = prometheus.query(substituted(expression))
     return any(not math.isnan(float(series["value"][1])) for series in found)
 

@@ -3,43 +3,36 @@
 import re
 from itertools import pairwise
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mm_operator import names
+from support.cases import cases
 
 HEX = "0123456789abcdef" * 4
 LONG = "m" * 63
 LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
-@pytest.mark.parametrize(
-    ("expected", "actual"),
-    [
-        pytest.param("llava", names.deployment("llava"), id="deployment"),
-        pytest.param("llava", names.service("llava"), id="service"),
-        pytest.param("llava", names.disruption_budget("llava"), id="budget"),
-        pytest.param("llava-encoders", names.encoders("llava"), id="encoders"),
-        pytest.param("llava-facts", names.facts_config("llava"), id="facts"),
-        pytest.param("llava-inspect-968a412567", names.inspect_job("llava", HEX, 1), id="inspect"),
-        pytest.param("llava-serving-0123456789", names.serving_config("llava", HEX), id="serving"),
-        pytest.param(
+@cases(
+    "expected actual",
+    {
+        "deployment": ("llava", names.deployment("llava")),
+        "service": ("llava", names.service("llava")),
+        "budget": ("llava", names.disruption_budget("llava")),
+        "encoders": ("llava-encoders", names.encoders("llava")),
+        "facts": ("llava-facts", names.facts_config("llava")),
+        "inspect": ("llava-inspect-968a412567", names.inspect_job("llava", HEX, 1)),
+        "serving": ("llava-serving-0123456789", names.serving_config("llava", HEX)),
+        "engine-in-the-operators-store": (
             "engine-0123456789abcdef",
             names.engine_config(HEX, names.STORE_CLAIM, ""),
-            id="engine-in-the-operators-store",
         ),
-        pytest.param(
-            "engine-bb46b4641e1af299", names.engine_config(HEX, "mine", ""), id="engine-elsewhere"
-        ),
-        pytest.param("engine-0123-2", names.build_job("engine-0123", 2), id="build"),
-        pytest.param(f"{'m' * 48}-6e80a1cc-facts", names.facts_config(LONG), id="long-name-is-cut"),
-        pytest.param(
-            "a-16b5b636-facts",
-            names.facts_config("a" + "-" * 61 + "b"),
-            id="no-two-hyphens-at-the-cut",
-        ),
-    ],
+        "engine-elsewhere": ("engine-bb46b4641e1af299", names.engine_config(HEX, "mine", "")),
+        "build": ("engine-0123-2", names.build_job("engine-0123", 2)),
+        "long-name-is-cut": (f"{'m' * 48}-6e80a1cc-facts", names.facts_config(LONG)),
+        "no-two-hyphens-at-the-cut": ("a-16b5b636-facts", names.facts_config("a" + "-" * 61 + "b")),
+    },
 )
 def test_names_are_as_written(expected: str, actual: str) -> None:
     """The table is the specification: changing a name orphans children of running models."""

@@ -3,6 +3,7 @@
 import pytest
 
 from mm_operator.settings import parse_settings
+from support.cases import cases
 
 IMAGE = {"MM_OPERATOR_RUNTIME_IMAGE": "from-environment"}
 
@@ -25,14 +26,14 @@ def test_the_environment_is_enough() -> None:
     assert settings.identity != parse_settings(["run"], environment).identity
 
 
-@pytest.mark.parametrize(
+@cases(
     "arguments",
-    [
-        pytest.param([], id="no-command"),
-        pytest.param(["run"], id="no-image"),
-        pytest.param(["run", "--runtime-image=x", "--port=http"], id="no-number"),
-        pytest.param(["run", "--runtime-image=x", "--log-level=loud"], id="unknown-level"),
-    ],
+    {
+        "no-command": [],
+        "no-image": ["run"],
+        "no-number": ["run", "--runtime-image=x", "--port=http"],
+        "unknown-level": ["run", "--runtime-image=x", "--log-level=loud"],
+    },
 )
 def test_wrong_flags_end_with_code_2(arguments: list[str]) -> None:
     """A damaged command line is a usage error."""
@@ -42,14 +43,14 @@ def test_wrong_flags_end_with_code_2(arguments: list[str]) -> None:
     assert ended.value.code == 2
 
 
-@pytest.mark.parametrize(
-    ("arguments", "expected"),
-    [
-        pytest.param([], True, id="every-namespace"),
-        pytest.param(["--namespace=a"], False, id="named-namespaces"),
-        pytest.param(["--namespace=a", "--watch-nodes"], True, id="requested"),
-        pytest.param(["--no-watch-nodes"], False, id="refused"),
-    ],
+@cases(
+    "arguments expected",
+    {
+        "every-namespace": ([], True),
+        "named-namespaces": (["--namespace=a"], False),
+        "requested": (["--namespace=a", "--watch-nodes"], True),
+        "refused": (["--no-watch-nodes"], False),
+    },
 )
 def test_nodes_are_read_where_the_rights_are(arguments: list[str], *, expected: bool) -> None:
     """Nodes belong to no namespace: an operator of named ones needs to be reported that it may."""

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from mm_operator.shutdown import DEADLINE_SECONDS
+from support.cases import cases
 from support.scripts import ROOT
 from support.tied import tied
 
@@ -42,7 +43,6 @@ def running(*lines: str) -> Iterator[subprocess.Popen[str]]:
 
 
 def said_by(process: subprocess.Popen[str]) -> str:
-    """Return the next line."""
     assert process.stdout is not None
     return process.stdout.readline().strip()
 
@@ -56,9 +56,7 @@ def test_the_first_signal_requests_the_end(number: signal.Signals) -> None:
         assert process.wait(_SECONDS) == 0
 
 
-@pytest.mark.parametrize(
-    "body", [pytest.param(_BLOCKED, id="blocked"), pytest.param(_COMPUTES, id="computing")]
-)
+@cases("body", {"blocked": _BLOCKED, "computing": _COMPUTES})
 def test_the_second_signal_ends_at_once(body: str) -> None:
     """Also a process whose main thread does not come round to anything."""
     with running("stop_on_signal(stop, seconds=3600)", body) as process:
@@ -70,9 +68,7 @@ def test_the_second_signal_ends_at_once(body: str) -> None:
         assert process.wait(_SECONDS) == 1
 
 
-@pytest.mark.parametrize(
-    "body", [pytest.param(_BLOCKED, id="blocked"), pytest.param(_COMPUTES, id="computing")]
-)
+@cases("body", {"blocked": _BLOCKED, "computing": _COMPUTES})
 def test_the_deadline_ends_what_does_not_stop(body: str) -> None:
     """One signal is enough, whatever the main thread does."""
     with running("stop_on_signal(stop, seconds=0.1)", body) as process:

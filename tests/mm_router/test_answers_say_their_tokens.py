@@ -3,35 +3,33 @@
 from typing import Any
 
 import orjson
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mm_router.answer_tokens import AnswerTokens
+from support.cases import cases
 
 PROMPT = 40
 
 
 def event(**content: Any) -> bytes:
-    """Return one event of a stream."""
     return b"data: " + orjson.dumps(content) + b"\n\n"
 
 
 def delta(**content: Any) -> bytes:
-    """Return a chunk of a chat."""
     return event(choices=[{"index": 0, "delta": content}], usage=None)
 
 
-@pytest.mark.parametrize(
-    ("content", "expected"),
-    [
-        pytest.param(b'{"usage": {"prompt_tokens": 5, "total_tokens": 8}}', 8, id="stated"),
-        pytest.param(b'{"usage": {"type": "duration", "seconds": 3}}', PROMPT + 12, id="seconds"),
-        pytest.param(b"eight at", PROMPT + 2, id="text"),
-        pytest.param(b"[]", PROMPT + 1, id="other-json"),
-        pytest.param(b'{"usage": {"total_tokens": "8"}}', PROMPT + 8, id="malformed"),
-        pytest.param(b" " * (1 << 21) + b"{}", PROMPT + (1 << 19) + 1, id="long"),
-    ],
+@cases(
+    "content expected",
+    {
+        "stated": (b'{"usage": {"prompt_tokens": 5, "total_tokens": 8}}', 8),
+        "seconds": (b'{"usage": {"type": "duration", "seconds": 3}}', PROMPT + 12),
+        "text": (b"eight at", PROMPT + 2),
+        "other-json": (b"[]", PROMPT + 1),
+        "malformed": (b'{"usage": {"total_tokens": "8"}}', PROMPT + 8),
+        "long": (b" " * (1 << 21) + b"{}", PROMPT + (1 << 19) + 1),
+    },
 )
 def test_complete_answers(content: bytes, expected: int) -> None:
     """A usage wins; without one the length of the answer counts."""
@@ -40,47 +38,42 @@ def test_complete_answers(content: bytes, expected: int) -> None:
     assert tokens.used == expected
 
 
-@pytest.mark.parametrize(
-    ("events", "expected"),
-    [
-        pytest.param([], PROMPT, id="nothing"),
-        pytest.param([b": keep-alive\n\n"], PROMPT, id="comment"),
-        pytest.param([delta(role="assistant"), delta(content="word")], PROMPT + 1, id="chat"),
-        pytest.param([delta(content="a"), delta(reasoning_content="b")], PROMPT + 2, id="short"),
-        pytest.param(
+@cases(
+    "events expected",
+    {
+        "nothing": ([], PROMPT),
+        "comment": ([b": keep-alive\n\n"], PROMPT),
+        "chat": ([delta(role="assistant"), delta(content="word")], PROMPT + 1),
+        "short": ([delta(content="a"), delta(reasoning_content="b")], PROMPT + 2),
+        "call": (
             [delta(tool_calls=[{"function": {"name": "f", "arguments": '{"a":1}'}}])],
             PROMPT + 2,
-            id="call",
         ),
-        pytest.param([event(choices=[{"text": "eight at"}])], PROMPT + 2, id="completion"),
-        pytest.param(
+        "completion": ([event(choices=[{"text": "eight at"}])], PROMPT + 2),
+        "response": (
             [
                 event(type="response.output_text.delta", delta="eight at"),
                 event(type="response.output_text.done", text="eight at"),
             ],
             PROMPT + 2,
-            id="response",
         ),
-        pytest.param(
+        "response-with-usage": (
             [event(type="response.completed", response={"usage": {"total_tokens": 9}})],
             9,
-            id="response-with-usage",
         ),
-        pytest.param(
+        "usage": (
             [delta(content="a"), event(choices=[], usage={"total_tokens": 7}), b"data: [DONE]\n\n"],
             7,
-            id="usage",
         ),
-        pytest.param(
+        "usage-of-each": (
             [
                 event(choices=[{"delta": {"content": "a"}}], usage={"total_tokens": 6}),
                 event(choices=[{"delta": {"content": "b"}}], usage={"total_tokens": 7}),
             ],
             7,
-            id="usage-of-each",
         ),
-        pytest.param([b"data: {", b'"x": 1}\n\n', b"data: 7\n\n"], PROMPT, id="parts"),
-    ],
+        "parts": ([b"data: {", b'"x": 1}\n\n', b"data: 7\n\n"], PROMPT),
+    },
 )
 def test_streams(events: list[bytes], expected: int) -> None:
     """Joined or one by one: responses are joined where a client lags."""

@@ -6,6 +6,7 @@ import pytest
 
 from mm_edge.errors import InvalidRequestError
 from mm_router.reading import read_form, read_json
+from support.cases import cases
 
 FORM = "multipart/form-data; boundary=frontier"
 
@@ -53,18 +54,18 @@ def test_another_name_is_the_only_change_of_a_form() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("body", "message"),
-    [
-        pytest.param(b"", "The body is not JSON", id="empty"),
-        pytest.param(b"{", "The body is not JSON", id="cut"),
-        pytest.param(b"[" * 2000, "The body is not JSON", id="deep"),
-        pytest.param(b"\xff{}", "The body is not JSON", id="no-utf8"),
-        pytest.param(b"[]", "The body must be a JSON object.", id="list"),
-        pytest.param(b"{}", "`model` is missing", id="no-model"),
-        pytest.param(b'{"model": 7}', "`model` is missing", id="number"),
-        pytest.param(b"[" + b"{}," * 100_000 + b"{}]", "The body has more than", id="elements"),
-    ],
+@cases(
+    "body message",
+    {
+        "empty": (b"", "The body is not JSON"),
+        "cut": (b"{", "The body is not JSON"),
+        "deep": (b"[" * 2000, "The body is not JSON"),
+        "no-utf8": (b"\xff{}", "The body is not JSON"),
+        "list": (b"[]", "The body must be a JSON object."),
+        "no-model": (b"{}", "`model` is missing"),
+        "number": (b'{"model": 7}', "`model` is missing"),
+        "elements": (b"[" + b"{}," * 100_000 + b"{}]", "The body has more than"),
+    },
 )
 def test_bodies_without_a_way_are_refused(body: bytes, message: str) -> None:
     """The refusal says what is wrong with it."""
@@ -74,19 +75,17 @@ def test_bodies_without_a_way_are_refused(body: bytes, message: str) -> None:
     assert refused.value.message.startswith(message)
 
 
-@pytest.mark.parametrize(
-    ("body", "kind", "message"),
-    [
-        pytest.param(form(), "application/json", "The body must be a form", id="json"),
-        pytest.param(form(), "multipart/form-data", "The body must be a form", id="no-boundary"),
-        pytest.param(form(("file", b"a")), FORM, "`model` is missing", id="no-model"),
-        pytest.param(form(("model", b"")), FORM, "`model` is missing", id="empty-model"),
-        pytest.param(form(("model", b"\xff")), FORM, "`model` is not UTF-8", id="no-utf8"),
-        pytest.param(b"something else", FORM, "The form is damaged", id="damaged"),
-        pytest.param(
-            form(*[("a", b"b")] * 40), FORM, "The form has more than 32 fields", id="many"
-        ),
-    ],
+@cases(
+    "body kind message",
+    {
+        "json": (form(), "application/json", "The body must be a form"),
+        "no-boundary": (form(), "multipart/form-data", "The body must be a form"),
+        "no-model": (form(("file", b"a")), FORM, "`model` is missing"),
+        "empty-model": (form(("model", b"")), FORM, "`model` is missing"),
+        "no-utf8": (form(("model", b"\xff")), FORM, "`model` is not UTF-8"),
+        "damaged": (b"something else", FORM, "The form is damaged"),
+        "many": (form(*[("a", b"b")] * 40), FORM, "The form has more than 32 fields"),
+    },
 )
 def test_forms_without_a_way_are_refused(body: bytes, kind: str, message: str) -> None:
     """The same for transcriptions."""

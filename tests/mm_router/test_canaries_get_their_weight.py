@@ -18,6 +18,7 @@ from mm_router.fleet import Fleet
 from mm_router.followed_file import FollowedFile
 from mm_router.metrics import RouterMetrics
 from mm_router.splits import Part, Split, SplitError, Why, choose, key_of_turn, read_splits
+from support.cases import cases
 from support.eventually import eventually_async
 from support.gateways import MODEL, serve, toy_gateway
 from support.routers import address_of, route
@@ -28,12 +29,10 @@ OLD, NEW = Model("blue", "old"), Model("blue", "new", ("poet",))
 
 
 def parts(**weights: int) -> list[Part]:
-    """Return parts of one namespace."""
     return [Part(f"blue/{name}", weight) for name, weight in weights.items()]
 
 
 def names_of_keys(weighted: list[Part]) -> dict[bytes, str]:
-    """Return the model of each key where all are ready."""
     ready = [True] * len(weighted)
     return {key: choose(key, weighted, ready)[0].model for key in KEYS}
 
@@ -62,14 +61,14 @@ def test_a_version_that_is_added_takes_keys_from_all() -> None:
     assert {after[key] for key in KEYS if before[key] != after[key]} == {"blue/c"}
 
 
-@pytest.mark.parametrize(
-    ("weights", "ready", "expected"),
-    [
-        pytest.param({"a": 1, "b": 99}, (True, True), {Why.WEIGHT}, id="both"),
-        pytest.param({"a": 1, "b": 99}, (True, False), {Why.WEIGHT, Why.FALLBACK}, id="one"),
-        pytest.param({"a": 1, "b": 99}, (False, False), {Why.WEIGHT}, id="none"),
-        pytest.param({"a": 0, "b": 99}, (True, False), {Why.WEIGHT}, id="one-without-weight"),
-    ],
+@cases(
+    "weights ready expected",
+    {
+        "both": ({"a": 1, "b": 99}, (True, True), {Why.WEIGHT}),
+        "one": ({"a": 1, "b": 99}, (True, False), {Why.WEIGHT, Why.FALLBACK}),
+        "none": ({"a": 1, "b": 99}, (False, False), {Why.WEIGHT}),
+        "one-without-weight": ({"a": 0, "b": 99}, (True, False), {Why.WEIGHT}),
+    },
 )
 def test_a_version_that_is_not_ready_is_stood_in_for(
     weights: dict[str, int], ready: tuple[bool, bool], expected: set[Why]

@@ -1,26 +1,18 @@
 """A replica that fails is ejected, then tried with one request; times double up to a limit."""
 
-import pytest
-
 from mm_router.ejection import ERRORS, FIRST_SECONDS, LONGEST_SECONDS, Ejections, Failure
+from support.cases import cases
 
 REPLICAS = ["a", "b"]
 
 
 def ejected(failure: Failure = Failure.UNREACHABLE) -> Ejections:
-    """Return what is known after replica a failed at second 0."""
     known = Ejections()
     assert known.failed("a", failure, 0.0)
     return known
 
 
-@pytest.mark.parametrize(
-    "failure",
-    [
-        pytest.param(Failure.UNREACHABLE, id="no-connection"),
-        pytest.param(Failure.BROKEN, id="connection-ended"),
-    ],
-)
+@cases("failure", {"no-connection": Failure.UNREACHABLE, "connection-ended": Failure.BROKEN})
 def test_connections_that_fail_eject_at_once(failure: Failure) -> None:
     """No further request meets it."""
     assert ejected(failure).choosable(REPLICAS, 0.5) == ["b"]

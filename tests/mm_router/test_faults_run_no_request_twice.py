@@ -17,6 +17,7 @@ from mm_router.catalog import Model
 from mm_router.ejection import FIRST_SECONDS, Failure
 from mm_router.placement import order
 from mm_runtime.gateway.backends.engine import Ended, EngineRequest, Text
+from support.cases import cases
 from support.eventually import eventually_async
 from support.gateways import MODEL, Running, serve, toy_gateway
 from support.routers import RunningRouter, address_of, kill, route
@@ -48,12 +49,10 @@ class Setup:
     engines: tuple[ScriptedEngine, ScriptedEngine]
 
     def post(self, client: httpx.AsyncClient, **parameters: Any) -> Awaitable[httpx.Response]:
-        """Send the request to the router."""
         body = BODY | parameters
         return client.post(f"{self.router.url}/v1/chat/completions", json=body, timeout=60)
 
     def count(self, name: str, **labels: str) -> float:
-        """Return a counter of the model."""
         return self.router.count(name, model="blue/toy", **labels)
 
 
@@ -153,12 +152,12 @@ async def test_a_replica_killed_in_a_stream(tmp_path: Path) -> None:
         assert one.engines[1].requests == []
 
 
-@pytest.mark.parametrize(
+@cases(
     "sent",
-    [
-        pytest.param(b'data: {"choices": []}\n\ndata: {"cho', id="in-an-event"),
-        pytest.param(b'data: {"choices": []}\n\n', id="between-events"),
-    ],
+    {
+        "in-an-event": b'data: {"choices": []}\n\ndata: {"cho',
+        "between-events": b'data: {"choices": []}\n\n',
+    },
 )
 async def test_no_part_of_an_event_is_passed_on(sent: bytes) -> None:
     """A client parses each event as JSON: a cut one would hide the error behind it."""

@@ -1,17 +1,16 @@
 """Rendezvous hashing with bounded load: keys stay where they are, and no replica gets too many."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mm_router.affinity import Affinity, Basis
 from mm_router.placement import FACTOR, FREE, By, bound, order, place
+from support.cases import cases
 
 KEYS = [Affinity(Basis.MEDIA, bytes([i, j])) for i in range(20) for j in range(20)]
 
 
 def first(affinity: Affinity, replicas: list[str]) -> str:
-    """Return the replica of a key where all are idle."""
     return place(affinity, dict.fromkeys(replicas, 0), turn=0).replica
 
 
@@ -81,14 +80,7 @@ def test_little_work_is_no_load() -> None:
     assert (placement.replica, placement.by) == (replica, By.AFFINITY)
 
 
-@pytest.mark.parametrize(
-    ("turn", "replica"),
-    [
-        pytest.param(0, "a", id="first"),
-        pytest.param(1, "c", id="second"),
-        pytest.param(2, "c", id="third"),
-    ],
-)
+@cases("turn replica", {"first": (0, "a"), "second": (1, "c"), "third": (2, "c")})
 def test_requests_without_a_key_go_where_least_is_to_do(turn: int, replica: str) -> None:
     """Replicas with as little to do take turns."""
     placement = place(None, {"a": 1, "b": 5, "c": 1}, turn=turn)

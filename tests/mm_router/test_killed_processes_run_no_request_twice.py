@@ -44,13 +44,11 @@ class Site:
     logs: Sequence[Path]
 
     def prompts(self) -> Counter[str]:
-        """Return how often each prompt was run."""
         return Counter(
             line for log in self.logs if log.exists() for line in log.read_text().splitlines()
         )
 
     def busiest(self) -> Toy:
-        """Return the replica that has run the most."""
         sizes = [log.stat().st_size if log.exists() else 0 for log in self.logs]
         return self.replicas[sizes.index(max(sizes))]
 

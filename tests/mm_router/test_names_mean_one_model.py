@@ -4,6 +4,7 @@ import pytest
 
 from mm_edge.errors import UnknownModelError
 from mm_router.catalog import Catalog, Model
+from support.cases import cases
 
 CATALOG = Catalog(
     [
@@ -16,18 +17,18 @@ CATALOG = Catalog(
 )
 
 
-@pytest.mark.parametrize(
-    ("requested", "model", "served"),
-    [
-        pytest.param("qwen", ("green", "qwen"), "qwen", id="name"),
-        pytest.param("green/qwen", ("green", "qwen"), "qwen", id="name-of-a-namespace"),
-        pytest.param("blue/llava", ("blue", "llava"), "llava", id="name-of-several"),
-        pytest.param("fr", ("green", "qwen"), "fr", id="adapter"),
-        pytest.param("qwen:fr", ("green", "qwen"), "qwen:fr", id="adapter-of-its-base"),
-        pytest.param("green/qwen:de", ("green", "qwen"), "qwen:de", id="adapter-of-several"),
-        pytest.param("pl", ("grey", "pl"), "pl", id="model-before-adapter"),
-        pytest.param("llava:llava", ("blue", "llava"), "llava:llava", id="adapter-like-its-base"),
-    ],
+@cases(
+    "requested model served",
+    {
+        "name": ("qwen", ("green", "qwen"), "qwen"),
+        "name-of-a-namespace": ("green/qwen", ("green", "qwen"), "qwen"),
+        "name-of-several": ("blue/llava", ("blue", "llava"), "llava"),
+        "adapter": ("fr", ("green", "qwen"), "fr"),
+        "adapter-of-its-base": ("qwen:fr", ("green", "qwen"), "qwen:fr"),
+        "adapter-of-several": ("green/qwen:de", ("green", "qwen"), "qwen:de"),
+        "model-before-adapter": ("pl", ("grey", "pl"), "pl"),
+        "adapter-like-its-base": ("llava:llava", ("blue", "llava"), "llava:llava"),
+    },
 )
 def test_a_name_means_a_model(requested: str, model: tuple[str, str], served: str) -> None:
     """The gateway gets the name without the namespace."""
@@ -36,28 +37,29 @@ def test_a_name_means_a_model(requested: str, model: tuple[str, str], served: st
     assert (target.model.key, target.served) == (model, served)
 
 
-@pytest.mark.parametrize(
-    ("requested", "message"),
-    [
-        pytest.param(
+@cases(
+    "requested message",
+    {
+        "several": (
             "llava",
             "The model 'llava' exists more than once. Request one of 'blue/llava', 'green/llava'.",
-            id="several",
         ),
-        pytest.param(
+        "several-in-a-namespace": (
             "green/de",
-            "The model 'green/de' exists more than once. Request one of 'green/llava:de', "
-            "'qwen:de'.",
-            id="several-in-a-namespace",
+            (
+                "The model 'green/de' exists more than once. Request one of 'green/llava:de', "
+                "'qwen:de'."
+            ),
         ),
-        pytest.param(
+        "none": (
             "red/llava",
-            "The model 'red/llava' does not exist; this address serves 'blue/llava', 'blue/de', "
-            "'llava:llava', 'green/llava', 'green/llava:de', 'qwen', 'qwen:de', 'fr', 'nl', "
-            "'nl:pl', 'pl'.",
-            id="none",
+            (
+                "The model 'red/llava' does not exist; this address serves 'blue/llava', 'blue/de',"
+                " 'llava:llava', 'green/llava', 'green/llava:de', 'qwen', 'qwen:de', 'fr', 'nl', "
+                "'nl:pl', 'pl'."
+            ),
         ),
-    ],
+    },
 )
 def test_what_means_no_model_is_refused_with_names(requested: str, message: str) -> None:
     """A refusal lists what would have been right."""

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import pytest
-
 from mm_api import labels
 from mm_router.assembly import build_router
 from mm_router.catalog import Model
@@ -11,11 +9,11 @@ from mm_router.demand import ModelSize, Work
 from mm_router.discovery import Discovery, read_model, read_routers, read_slice
 from mm_router.fleet import Fleet
 from mm_router.settings import Settings
+from support.cases import cases
 from support.model_documents import adapters, document
 
 
 def endpoint(address: str, **conditions: bool) -> dict[str, Any]:
-    """Return one endpoint of a slice."""
     return {"addresses": [address], "conditions": conditions}
 
 
@@ -40,18 +38,16 @@ def model_of(uid: str = "1", **metadata: Any) -> dict[str, Any]:
     return item
 
 
-@pytest.mark.parametrize(
-    ("endpoints", "expected"),
-    [
-        pytest.param([endpoint("10.0.0.1", ready=True)], {"10.0.0.1:8080"}, id="ready"),
-        pytest.param([endpoint("10.0.0.1")], {"10.0.0.1:8080"}, id="nothing-said"),
-        pytest.param([endpoint("10.0.0.1", ready=False)], set(), id="not-ready"),
-        pytest.param(
-            [endpoint("10.0.0.1", ready=True, serving=True, terminating=True)], set(), id="ending"
-        ),
-        pytest.param([endpoint("fd00::1", ready=True)], {"[fd00::1]:8080"}, id="ipv6"),
-        pytest.param([], set(), id="empty"),
-    ],
+@cases(
+    "endpoints expected",
+    {
+        "ready": ([endpoint("10.0.0.1", ready=True)], {"10.0.0.1:8080"}),
+        "nothing-said": ([endpoint("10.0.0.1")], {"10.0.0.1:8080"}),
+        "not-ready": ([endpoint("10.0.0.1", ready=False)], set()),
+        "ending": ([endpoint("10.0.0.1", ready=True, serving=True, terminating=True)], set()),
+        "ipv6": ([endpoint("fd00::1", ready=True)], {"[fd00::1]:8080"}),
+        "empty": ([], set()),
+    },
 )
 def test_ready_endpoints_are_replicas(endpoints: list[dict[str, Any]], expected: set[str]) -> None:
     """A pod that ends gets no new requests, though it still serves."""
@@ -80,13 +76,13 @@ async def test_a_pod_in_slices_of_both_families_is_one_replica() -> None:
     await router.close()
 
 
-@pytest.mark.parametrize(
+@cases(
     "change",
-    [
-        pytest.param({"ports": None}, id="no-ports"),
-        pytest.param({"ports": [{"name": "metrics", "port": 1}]}, id="another-port"),
-        pytest.param({"metadata": {"uid": "1", "namespace": "blue"}}, id="no-labels"),
-    ],
+    {
+        "no-ports": {"ports": None},
+        "another-port": {"ports": [{"name": "metrics", "port": 1}]},
+        "no-labels": {"metadata": {"uid": "1", "namespace": "blue"}},
+    },
 )
 def test_slices_of_something_else_are_none(change: dict[str, Any]) -> None:
     """What has no model or no port of requests is left out."""
@@ -117,12 +113,12 @@ async def test_routers_of_several_slices_add_up() -> None:
     await router.close()
 
 
-@pytest.mark.parametrize(
-    ("status", "size", "modalities"),
-    [
-        pytest.param({}, ModelSize(), (), id="new"),
-        pytest.param({"plan": {}}, ModelSize(), (), id="empty-plan"),
-        pytest.param(
+@cases(
+    "status size modalities",
+    {
+        "new": ({}, ModelSize(), ()),
+        "empty-plan": ({"plan": {}}, ModelSize(), ()),
+        "planned": (
             {
                 "plan": {
                     "limits": {"maxSeqLen": 4096},
@@ -132,9 +128,8 @@ async def test_routers_of_several_slices_add_up() -> None:
             },
             ModelSize(4096, 576),
             ("text", "image"),
-            id="planned",
         ),
-    ],
+    },
 )
 def test_a_plan_says_what_requests_may_hold(
     status: dict[str, Any], size: ModelSize, modalities: tuple[str, ...]

@@ -41,7 +41,6 @@ def body(prompt: str, **parameters: Any) -> dict[str, Any]:
 
 
 def _run(engines: list[ScriptedEngine], count: int) -> bool:
-    """Return whether so many requests run."""
     return sum(one.running for one in engines) == count
 
 

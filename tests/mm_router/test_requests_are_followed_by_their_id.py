@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from mm_router.catalog import Model
+from support.cases import cases
 from support.eventually import eventually_async
 from support.gateways import MODEL, serve, toy_gateway
 from support.routers import address_of, route
@@ -21,13 +22,13 @@ def _lines(caplog: pytest.LogCaptureFixture, logger: str) -> list[dict[str, Any]
     return [one.fields for one in caplog.records if one.name == logger and hasattr(one, "fields")]
 
 
-@pytest.mark.parametrize(
-    ("sent", "becomes"),
-    [
-        pytest.param({"x-request-id": "abc-1"}, "kept", id="sent"),
-        pytest.param({"x-request-id": "a b"}, "replaced", id="unfit"),
-        pytest.param({}, "replaced", id="none"),
-    ],
+@cases(
+    "sent becomes",
+    {
+        "sent": ({"x-request-id": "abc-1"}, "kept"),
+        "unfit": ({"x-request-id": "a b"}, "replaced"),
+        "none": ({}, "replaced"),
+    },
 )
 async def test_an_id_goes_through_the_router(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, sent: dict[str, str], becomes: str
@@ -57,13 +58,13 @@ async def test_an_id_goes_through_the_router(
     }
 
 
-@pytest.mark.parametrize(
-    ("path", "body", "status"),
-    [
-        pytest.param("/v1/chat/completions", BODY, 503, id="no-replica"),
-        pytest.param("/v1/chat/completions", {**BODY, "model": "x"}, 404, id="no-model"),
-        pytest.param("/nothing", {}, 404, id="no-path"),
-    ],
+@cases(
+    "path body status",
+    {
+        "no-replica": ("/v1/chat/completions", BODY, 503),
+        "no-model": ("/v1/chat/completions", {**BODY, "model": "x"}, 404),
+        "no-path": ("/nothing", {}, 404),
+    },
 )
 async def test_what_the_router_refuses_has_an_id(
     caplog: pytest.LogCaptureFixture, path: str, body: dict[str, Any], status: int

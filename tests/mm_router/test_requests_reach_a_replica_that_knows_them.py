@@ -38,7 +38,6 @@ async def routed(
 
 
 def chat(*contents: str, **parameters: Any) -> dict[str, Any]:
-    """Return a chat in which user and assistant take turns."""
     roles = ("user", "assistant")
     messages = [{"role": roles[n % 2], "content": one} for n, one in enumerate(contents)]
     return {"model": MODEL, "messages": messages, **parameters}

@@ -30,7 +30,6 @@ SECONDS = 60
 
 
 def owners(own: str, ready: Sequence[str]) -> dict[str, str]:
-    """Return the router that counts each key, as one of them sees it."""
     peers = Peers(own)
     peers.set_ready({one: one for one in ready})
     return {name: peers.owner_of(name) or own for name in NAMES}
@@ -99,13 +98,11 @@ class Site:
             assert process.stdout.readline() == b"done\n"
 
     def key_of(self, owner: int) -> str:
-        """Return a key that a router counts."""
         peers = Peers("none")
         peers.set_ready({one: one for one in self.claims})
         return next(name for name in NAMES if peers.owner_of(name) == self.claims[owner])
 
     def send(self, client: httpx.AsyncClient, key: str, *routers: int) -> list[asyncio.Task[int]]:
-        """Send a request of a key to each of some routers, at once."""
         tasks = [asyncio.create_task(self._status(client, key, number)) for number in routers]
         self.sent += tasks
         return tasks

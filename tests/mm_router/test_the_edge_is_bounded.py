@@ -16,6 +16,7 @@ from mm_router.catalog import Model
 from mm_router.client_response import ClientResponse
 from mm_router.settings import Settings, parse_settings
 from mm_router.upstream import passed_on
+from support.cases import cases
 from support.eventually import eventually_async
 from support.gateways import MODEL, serve, toy_gateway
 from support.raw_http import say
@@ -38,18 +39,19 @@ async def routed(
         yield router
 
 
-@pytest.mark.parametrize(
-    ("message", "status"),
-    [
-        pytest.param(b"\x16\x03\x01\x02\x00\r\n\r\n", 400, id="tls"),
-        pytest.param(
-            b"POST /v1/completions HTTP/1.1\r\nhost: x\r\ncontent-length: 3\r\n"
-            b"transfer-encoding: chunked\r\n\r\n0\r\n\r\n",
+@cases(
+    "message status",
+    {
+        "tls": (b"\x16\x03\x01\x02\x00\r\n\r\n", 400),
+        "two-lengths": (
+            (
+                b"POST /v1/completions HTTP/1.1\r\nhost: x\r\ncontent-length: 3\r\n"
+                b"transfer-encoding: chunked\r\n\r\n0\r\n\r\n"
+            ),
             400,
-            id="two-lengths",
         ),
-        pytest.param(b"GET /" + b"x" * 40_000, 414, id="long-path"),
-    ],
+        "long-path": (b"GET /" + b"x" * 40_000, 414),
+    },
 )
 async def test_what_is_no_http_is_refused(message: bytes, status: int) -> None:
     """With OpenAI's error object, as at the gateway."""
@@ -178,14 +180,14 @@ def test_headers_of_a_connection_end_there() -> None:
     assert passed_on(headers) == {"authorization": "Bearer secret", "x-priority": "batch"}
 
 
-@pytest.mark.parametrize(
+@cases(
     "arguments",
-    [
-        pytest.param(["--max-body-bytes=9", "--body-memory-bytes=9"], id="bodies-that-never-fit"),
-        pytest.param(["--max-connections=0"], id="no-connection"),
-        pytest.param(["--request-timeout=-1"], id="negative-time"),
-        pytest.param(["--drain-timeout=nan"], id="no-number"),
-    ],
+    {
+        "bodies-that-never-fit": ["--max-body-bytes=9", "--body-memory-bytes=9"],
+        "no-connection": ["--max-connections=0"],
+        "negative-time": ["--request-timeout=-1"],
+        "no-number": ["--drain-timeout=nan"],
+    },
 )
 def test_settings_that_cannot_work_are_refused(
     arguments: list[str], capsys: pytest.CaptureFixture[str]

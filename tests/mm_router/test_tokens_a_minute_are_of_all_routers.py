@@ -102,10 +102,7 @@ async def test_what_was_not_used_is_given_back(tmp_path: Path) -> None:
 
 async def test_a_refusal_is_the_owners(tmp_path: Path) -> None:
     """With its reason and time; and nothing of it is counted."""
-    async with (
-        pair(tmp_path, tokens_per_minute=60) as one,
-        one.other.admission.counted(KEY) as use,
-    ):
+    async with pair(tmp_path, tokens_per_minute=60) as one, one.other.admission.counted(KEY) as use:
         await use.reserve(50)
         with pytest.raises(KeyLimitError, match="`alice` may use 60 tokens a minute") as refused:
             async with one.other.admission.counted(KEY) as second:
@@ -181,7 +178,6 @@ async def routed(
 
 
 def chat(**parameters: Any) -> dict[str, Any]:
-    """Return a request of few tokens."""
     messages = [{"role": "user", "content": "hello"}]
     return {"model": MODEL, "messages": messages, "max_tokens": 8, **parameters}
 

@@ -26,6 +26,7 @@ from mm_router.demand import (
 )
 from mm_router.image_headers import pixels_of
 from mm_router.reading import read_form, read_text
+from support.cases import cases
 
 ANY = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
@@ -42,7 +43,6 @@ ANY = st.recursive(
 
 
 def image(form: str, size: tuple[int, int], **saved: Any) -> str:
-    """Return an image as a data URL."""
     file = io.BytesIO()
     Image.new("RGB", size).save(file, form, **saved)
     return f"data:image/{form.lower()};base64,{base64.b64encode(file.getvalue()).decode()}"
@@ -66,18 +66,18 @@ def of(*parts: dict[str, Any], **parameters: Any) -> Demand:
 
 
 @pytest.mark.parametrize("size", [(1, 1), (640, 480), (4000, 31)], ids=["dot", "photo", "line"])
-@pytest.mark.parametrize(
-    ("form", "saved"),
-    [
-        pytest.param("PNG", {}, id="png"),
-        pytest.param("GIF", {}, id="gif"),
-        pytest.param("JPEG", {}, id="jpeg"),
-        pytest.param("JPEG", {"progressive": True}, id="jpeg-progressive"),
-        pytest.param("JPEG", {"exif": b"Exif\0\0" + b"\0" * 60_000}, id="jpeg-behind-exif"),
-        pytest.param("WEBP", {}, id="webp"),
-        pytest.param("WEBP", {"lossless": True}, id="webp-lossless"),
-        pytest.param("WEBP", {"exif": b"Exif\0\0II*\0"}, id="webp-extended"),
-    ],
+@cases(
+    "form saved",
+    {
+        "png": ("PNG", {}),
+        "gif": ("GIF", {}),
+        "jpeg": ("JPEG", {}),
+        "jpeg-progressive": ("JPEG", {"progressive": True}),
+        "jpeg-behind-exif": ("JPEG", {"exif": b"Exif\0\0" + b"\0" * 60_000}),
+        "webp": ("WEBP", {}),
+        "webp-lossless": ("WEBP", {"lossless": True}),
+        "webp-extended": ("WEBP", {"exif": b"Exif\0\0II*\0"}),
+    },
 )
 def test_headers_say_how_many_pixels(
     form: str, saved: dict[str, Any], size: tuple[int, int]
@@ -86,18 +86,18 @@ def test_headers_say_how_many_pixels(
     assert pixels_of(image(form, size, **saved)) == size[0] * size[1]
 
 
-@pytest.mark.parametrize(
+@cases(
     "url",
-    [
-        pytest.param("", id="empty"),
-        pytest.param("https://example.org/cat.png", id="address"),
-        pytest.param("data:image/png,plain", id="no-base64"),
-        pytest.param("data:image/png;base64,", id="nothing"),
-        pytest.param("data:image/png;base64,%%%%", id="no-alphabet"),
-        pytest.param("data:image/png;base64,iVBORw0KGgoAAAAN", id="cut"),
-        pytest.param("data:image/jpeg;base64,/9j/4AAQ", id="cut-jpeg"),
-        pytest.param("data:image/bmp;base64,Qk0AAAAA", id="other-format"),
-    ],
+    {
+        "empty": "",
+        "address": "https://example.org/cat.png",
+        "no-base64": "data:image/png,plain",
+        "nothing": "data:image/png;base64,",
+        "no-alphabet": "data:image/png;base64,%%%%",
+        "cut": "data:image/png;base64,iVBORw0KGgoAAAAN",
+        "cut-jpeg": "data:image/jpeg;base64,/9j/4AAQ",
+        "other-format": "data:image/bmp;base64,Qk0AAAAA",
+    },
 )
 def test_what_has_no_header_has_no_size(url: str) -> None:
     """It counts as an image of the usual size."""
@@ -111,37 +111,28 @@ def test_any_bytes_are_read(content: bytes, start: bytes) -> None:
     assert 0 <= pixels_of(url) <= 1 << 30
 
 
-@pytest.mark.parametrize(
-    ("part", "expected"),
-    [
-        pytest.param({"type": "text", "text": "four" * 100}, Demand(text=100), id="text"),
-        pytest.param({"type": "text", "text": "\u4e2d" * 100}, Demand(text=75), id="chinese"),
-        pytest.param(
+@cases(
+    "part expected",
+    {
+        "text": ({"type": "text", "text": "four" * 100}, Demand(text=100)),
+        "chinese": ({"type": "text", "text": "\u4e2d" * 100}, Demand(text=75)),
+        "image": (
             {"type": "image_url", "image_url": {"url": image("PNG", (20, 30))}},
             Demand(images=(600,)),
-            id="image",
         ),
-        pytest.param(
+        "image-of-responses": (
             {"type": "input_image", "image_url": image("PNG", (20, 30))},
             Demand(images=(600,)),
-            id="image-of-responses",
         ),
-        pytest.param(
-            {"type": "image_url", "image_url": {"url": "https://x"}}, Demand(images=(0,)), id="url"
-        ),
-        pytest.param({"type": "image_url"}, Demand(images=(0,)), id="no-image"),
-        pytest.param(
-            {"type": "video_url", "video_url": {"url": "data:,"}}, Demand(videos=1), id="video"
-        ),
-        pytest.param(
+        "url": ({"type": "image_url", "image_url": {"url": "https://x"}}, Demand(images=(0,))),
+        "no-image": ({"type": "image_url"}, Demand(images=(0,))),
+        "video": ({"type": "video_url", "video_url": {"url": "data:,"}}, Demand(videos=1)),
+        "recording": (
             {"type": "input_audio", "input_audio": {"data": "A" * 4096, "format": "wav"}},
             Demand(audio=3),
-            id="recording",
         ),
-        pytest.param(
-            {"type": "audio_url", "audio_url": {"url": "http://x"}}, Demand(audio=750), id="address"
-        ),
-    ],
+        "address": ({"type": "audio_url", "audio_url": {"url": "http://x"}}, Demand(audio=750)),
+    },
 )
 def test_parts_are_counted(part: dict[str, Any], expected: Demand) -> None:
     """Text by its bytes, files by what they are; a file's base64 is no text."""
@@ -150,23 +141,23 @@ def test_parts_are_counted(part: dict[str, Any], expected: Demand) -> None:
     assert found == Demand(found.text, expected.images, expected.videos, expected.audio, 1, None)
 
 
-@pytest.mark.parametrize(
-    ("parameters", "answers", "longest"),
-    [
-        pytest.param({}, 1, None, id="none"),
-        pytest.param({"max_tokens": 7, "n": 3}, 3, 7, id="several"),
-        pytest.param({"max_tokens": 7, "max_completion_tokens": 9}, 1, 9, id="newer-name"),
-        pytest.param({"max_output_tokens": 9}, 1, 9, id="responses"),
-        pytest.param({"n": 2, "best_of": 5}, 5, None, id="best-of"),
-        pytest.param({"n": 10**9}, 128, None, id="many"),
-        pytest.param({"prompt": ["a", "b"], "n": 3, "max_tokens": 7}, 6, 7, id="prompts"),
-        pytest.param({"prompt": [[1, 2], [3]]}, 2, None, id="prompts-of-tokens"),
-        pytest.param({"prompt": [1, 2, 3]}, 1, None, id="one-of-tokens"),
-        pytest.param({"prompt": ["a"] * 999}, 128, None, id="many-prompts"),
-        pytest.param({"prompt": []}, 1, None, id="no-prompt"),
-        pytest.param({"n": "2", "max_tokens": -1}, 1, None, id="malformed"),
-        pytest.param({"n": True, "max_tokens": 1.5}, 1, None, id="other-types"),
-    ],
+@cases(
+    "parameters answers longest",
+    {
+        "none": ({}, 1, None),
+        "several": ({"max_tokens": 7, "n": 3}, 3, 7),
+        "newer-name": ({"max_tokens": 7, "max_completion_tokens": 9}, 1, 9),
+        "responses": ({"max_output_tokens": 9}, 1, 9),
+        "best-of": ({"n": 2, "best_of": 5}, 5, None),
+        "many": ({"n": 10**9}, 128, None),
+        "prompts": ({"prompt": ["a", "b"], "n": 3, "max_tokens": 7}, 6, 7),
+        "prompts-of-tokens": ({"prompt": [[1, 2], [3]]}, 2, None),
+        "one-of-tokens": ({"prompt": [1, 2, 3]}, 1, None),
+        "many-prompts": ({"prompt": ["a"] * 999}, 128, None),
+        "no-prompt": ({"prompt": []}, 1, None),
+        "malformed": ({"n": "2", "max_tokens": -1}, 1, None),
+        "other-types": ({"n": True, "max_tokens": 1.5}, 1, None),
+    },
 )
 def test_answers_are_counted(parameters: dict[str, Any], answers: int, longest: int | None) -> None:
     """By the first name that counts at the gateway; what is malformed is refused there."""
@@ -174,54 +165,38 @@ def test_answers_are_counted(parameters: dict[str, Any], answers: int, longest: 
     assert (demand.answers, demand.longest) == (answers, longest)
 
 
-@pytest.mark.parametrize(
-    ("demand", "size", "work", "most"),
-    [
-        pytest.param(
-            Demand(text=100),
-            UNPLANNED,
-            Work(132, ANSWER_TOKENS),
-            132 + LONGEST_ANSWER,
-            id="unplanned",
-        ),
-        pytest.param(
-            Demand(text=100), ModelSize(1000), Work(132, ANSWER_TOKENS), 1000, id="rest-of-sequence"
-        ),
-        pytest.param(
+@cases(
+    "demand size work most",
+    {
+        "unplanned": (Demand(text=100), UNPLANNED, Work(132, ANSWER_TOKENS), 132 + LONGEST_ANSWER),
+        "rest-of-sequence": (Demand(text=100), ModelSize(1000), Work(132, ANSWER_TOKENS), 1000),
+        "longer-than-fits": (
             Demand(text=100, answers=2, longest=900),
             ModelSize(1000),
             Work(132, 2 * 868),
             132 + 2 * 868,
-            id="longer-than-fits",
         ),
-        pytest.param(
-            Demand(text=5000), ModelSize(1000), Work(REQUEST_TOKENS + 1000, 1), 1033, id="no-room"
-        ),
-        pytest.param(
+        "no-room": (Demand(text=5000), ModelSize(1000), Work(REQUEST_TOKENS + 1000, 1), 1033),
+        "a-sequence-for-each-prompt": (
             Demand(text=1568, answers=2, longest=900, prompts=2),
             ModelSize(1000),
             Work(1600, 2 * 200),
             2000,
-            id="a-sequence-for-each-prompt",
         ),
-        pytest.param(
-            Demand(longest=10**18), UNPLANNED, Work(32, MOST_ANSWER_TOKENS), 32 + 32_768, id="huge"
-        ),
-        pytest.param(
+        "huge": (Demand(longest=10**18), UNPLANNED, Work(32, MOST_ANSWER_TOKENS), 32 + 32_768),
+        "images": (
             Demand(images=(0, 784_000, 1), answers=0),
             UNPLANNED,
             Work(REQUEST_TOKENS + IMAGE_TOKENS + 1000 + LEAST_IMAGE_TOKENS),
             REQUEST_TOKENS + IMAGE_TOKENS + 1000 + LEAST_IMAGE_TOKENS,
-            id="images",
         ),
-        pytest.param(
+        "as-the-plan-has-it": (
             Demand(images=(0, 784_000), videos=1, audio=5, longest=1),
             ModelSize(image=64),
             Work(REQUEST_TOKENS + 64 * (2 + VIDEO_IMAGES) + 5, 1),
             REQUEST_TOKENS + 64 * (2 + VIDEO_IMAGES) + 6,
-            id="as-the-plan-has-it",
         ),
-    ],
+    },
 )
 def test_the_plan_bounds_what_is_counted(
     demand: Demand, size: ModelSize, work: Work, most: int

@@ -4,11 +4,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from mm_runtime.gateway.wiring import _served_model
 from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.prompts.starts import decoder_start
+from support.cases import cases
 from support.native_engines import native_engine
 
 ENGINES_OWN: dict[str, Any] = {"version": "0.20.0", "build_config": {}, "pretrained_config": {}}
@@ -35,17 +34,16 @@ def test_generation_defaults(tmp_path: Path) -> None:
     assert (model.temperature, model.top_p) == (0.7, 0.8)
 
 
-@pytest.mark.parametrize(
-    ("family", "config", "expected"),
-    [
-        pytest.param("t5", {"decoder_start_token_id": 0}, (0,), id="start"),
-        pytest.param(
+@cases(
+    "family config expected",
+    {
+        "start": ("t5", {"decoder_start_token_id": 0}, (0,)),
+        "start-and-forced": (
             "bart",
             {"decoder_start_token_id": 2, "forced_bos_token_id": 0},
             (2, 0),
-            id="start-and-forced",
         ),
-    ],
+    },
 )
 def test_answers_start_as_the_checkpoint_says(
     tmp_path: Path, family: str, config: dict[str, Any], expected: tuple[int, ...]

@@ -16,12 +16,9 @@ from tritonclient.grpc import model_config_pb2
 
 from mm_api.documents.trtllm_build import TrtllmBuild
 from mm_runtime.repository.layout import MODEL_NAMES, layout
+from support.cases import cases
 from support.model_configs import ENCODER_DECODERS, ON_TRITON, VERSIONS, versions_of
-from support.native.backend.checks import (
-    RefusedError,
-    RequestChecks,
-    check_config,
-)
+from support.native.backend.checks import RefusedError, RequestChecks, check_config
 from support.native.templates import template
 from support.native_engines import native_engine
 
@@ -117,16 +114,16 @@ def _couple(config: dict[str, Any]) -> None:
     config["model_transaction_policy"] = {}
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        pytest.param(_rename, "no input random_seed", id="older-name"),
-        pytest.param(_retype, "input prompt_embedding_table is", id="type"),
-        pytest.param(_add_output, "no output is_last", id="own-output"),
-        pytest.param(_forget, "lora_prefetch_dir", id="parameter-left-out"),
-        pytest.param(_invent, "max_queue_size", id="parameter-invented"),
-        pytest.param(_couple, "decoupled", id="not-decoupled"),
-    ],
+@cases(
+    "change words",
+    {
+        "older-name": (_rename, "no input random_seed"),
+        "type": (_retype, "input prompt_embedding_table is"),
+        "own-output": (_add_output, "no output is_last"),
+        "parameter-left-out": (_forget, "lora_prefetch_dir"),
+        "parameter-invented": (_invent, "max_queue_size"),
+        "not-decoupled": (_couple, "decoupled"),
+    },
 )
 def test_anything_else_is_refused(change: Callable[[dict[str, Any]], None], words: str) -> None:
     """A configuration that upstream's template cannot give is refused by name."""

@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from mm_api.documents.evaluation import EVALUATION_NAME, Evaluation
+from support.cases import cases
 from support.damaged_engines import damaged
 from support.model_configs import VERSIONS
 from support.native import damaged as native
@@ -83,14 +84,14 @@ def test_an_image_that_is_not_seen_is_a_difference(tmp_path: Path) -> None:
     assert report.first_difference is not None
 
 
-@pytest.mark.parametrize(
-    ("damage", "adapter_only"),
-    [
-        pytest.param(native.weights, False, id="weights"),
-        pytest.param(native.tokenizer, False, id="tokenizer"),
-        pytest.param(native.projector, False, id="projector"),
-        pytest.param(native.adapter, True, id="adapter"),
-    ],
+@cases(
+    "damage adapter_only",
+    {
+        "weights": (native.weights, False),
+        "tokenizer": (native.tokenizer, False),
+        "projector": (native.projector, False),
+        "adapter": (native.adapter, True),
+    },
 )
 def test_an_engine_unlike_its_checkpoint_is_never_ready(
     llava: NativeEngine,

@@ -16,6 +16,7 @@ from openai import BadRequestError, OpenAI
 from mm_api.trtllm_layout import GUIDED_FOLDER, TOKENIZER_INFO
 from mm_runtime.base import manifest as manifests
 from support import tool_templates
+from support.cases import cases
 from support.model_configs import VERSIONS
 from support.native.engines import spelling_engine
 from support.native.image import make_image
@@ -136,28 +137,25 @@ def test_calls_that_must_be_made(pair: RealGateway, client: OpenAI) -> None:
         assert json.loads(call.function.arguments)["a"] == 1
 
 
-@pytest.mark.parametrize(
-    ("fields", "param", "words"),
-    [
-        pytest.param(
+@cases(
+    "fields param words",
+    {
+        "dropped-keyword": (
             {"response_format": _schema({"type": "array", "uniqueItems": True})},
             "response_format.json_schema.schema",
             "uniqueItems",
-            id="dropped-keyword",
         ),
-        pytest.param(
+        "look-ahead": (
             {"structured_outputs": {"regex": "(?=a)b"}},
             "structured_outputs.regex",
             "form",
-            id="look-ahead",
         ),
-        pytest.param(
+        "large": (
             {"response_format": _schema({"type": "object", "title": "x" * 70_000})},
             "response_format.json_schema.schema",
             "at most 65536",
-            id="large",
         ),
-    ],
+    },
 )
 def test_refusals(
     pair: RealGateway, client: OpenAI, fields: dict[str, Any], param: str, words: str

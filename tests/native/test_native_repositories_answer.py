@@ -15,6 +15,7 @@ from openai import BadRequestError, OpenAI
 
 from mm_api.families import FAMILIES
 from support.audio_files import encode_audio, noise
+from support.cases import cases
 from support.ensemble import Ensemble
 from support.families.expected import noise_image
 from support.families.images import CASES
@@ -42,11 +43,7 @@ TEXTS = ("translate to german : i see a red square", "what ?")
 
 def _pairs(served: list[tuple[str, str]]) -> list[object]:
     return [
-        pytest.param(
-            one,
-            id=f"{one[0]}-{one[1]}",
-            marks=[] if one in QUICK else [pytest.mark.slow],
-        )
+        pytest.param(one, id=f"{one[0]}-{one[1]}", marks=[] if one in QUICK else [pytest.mark.slow])
         for one in served
     ]
 
@@ -74,7 +71,6 @@ class Served:
         return prompt if given or prompt.startswith("<|im_start|>") else f"<s>{prompt}"
 
     def expected(self, text: str, **tensors: Any) -> str:
-        """Return the answer to a prompt."""
         ids = answer_ids(self.pipeline, text, self.engine.plan.engine.dtype, **tensors)
         return self.pipeline.preprocessor.codec.decode(ids)
 
@@ -111,9 +107,7 @@ def served(
 
 
 @pytest.mark.parametrize("served", _pairs(WITH_IMAGES), indirect=True)
-@pytest.mark.parametrize(
-    "sizes", [pytest.param([], id="text"), pytest.param([(100, 61)], id="image")]
-)
+@cases("sizes", {"text": [], "image": [(100, 61)]})
 def test_chat(served: Served, sizes: list[tuple[int, int]]) -> None:
     """A question with and without an image, in one piece and streamed, word for word."""
     given = [noise_image(*size, seed=1) for size in sizes]

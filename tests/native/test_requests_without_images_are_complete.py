@@ -55,7 +55,6 @@ def checks(engine: EngineDirectory) -> RequestChecks:
 
 
 def sent(completion: Completion) -> dict[str, Any]:
-    """Return what reaches the language model of a question without an image."""
     found = completion.without(8)
     return {**TEXT, **{NAMES[name]: value for name, value in found.items()}}
 

@@ -6,6 +6,7 @@ import pytest
 from tokenizers import Tokenizer, decoders, models
 
 from mm_runtime.gateway.backends.token_text import REPLACEMENT, TokenText
+from support.cases import cases
 
 SENTENCE_PIECES = ("▁The", "▁cat", "▁s", "at", "<0xE2>", "<0x82>", "<0xAC>", "▁", ".", "</s>")
 BYTE_LEVEL = ("The", "Ġcat", "Ġs", "at", "â", "Ĥ", "¬", "Ġ", ".", "</s>")
@@ -36,21 +37,20 @@ TOKENIZERS = [pytest.param(LLAMA, id="sentence-pieces"), pytest.param(QWEN, id="
 
 
 def pieces(tokens: Tokenizer, ids: Sequence[int]) -> list[str]:
-    """Return the piece of each token and what is left at the end."""
     text = TokenText(lambda some: tokens.decode(list(some), skip_special_tokens=True))
     return [*(text.push([token]) for token in ids), text.end()]
 
 
 @pytest.mark.parametrize("tokens", TOKENIZERS)
-@pytest.mark.parametrize(
-    ("ids", "expected"),
-    [
-        pytest.param([0, 1, 2, 3], ["The", " cat", " s", "at", ""], id="spaces"),
-        pytest.param([0, 4, 5, 6, 8], ["The", "", "", "€", ".", ""], id="character-of-three"),
-        pytest.param([4, 5], ["", "", REPLACEMENT], id="cut-inside-a-character"),
-        pytest.param([0, 9, 1, 9], ["The", "", " cat", "", ""], id="special-tokens"),
-        pytest.param([], [""], id="nothing"),
-    ],
+@cases(
+    "ids expected",
+    {
+        "spaces": ([0, 1, 2, 3], ["The", " cat", " s", "at", ""]),
+        "character-of-three": ([0, 4, 5, 6, 8], ["The", "", "", "€", ".", ""]),
+        "cut-inside-a-character": ([4, 5], ["", "", REPLACEMENT]),
+        "special-tokens": ([0, 9, 1, 9], ["The", "", " cat", "", ""]),
+        "nothing": ([], [""]),
+    },
 )
 def test_pieces(tokens: Tokenizer, ids: list[int], expected: list[str]) -> None:
     """Spaces stay; a character comes when it is complete, a broken one at the end."""

@@ -8,6 +8,7 @@ from mm_api.documents.engine_manifest import EngineFile, EngineManifest
 from mm_api.documents.server_state import Role
 from mm_runtime.base.needed_files import needed_files
 from mm_runtime.serving.encode.disaggregated.identity import vision_identity
+from support.cases import cases
 from support.native_engines import native_engine
 
 VERSIONS = [
@@ -17,7 +18,6 @@ VERSIONS = [
 
 
 def manifest(version: str, files: dict[str, str]) -> EngineManifest:
-    """Return a manifest with files, given as path -> first digit of the digest."""
     made, _ = native_engine("llava", version=version)
     listed = [EngineFile(path=path, size=1, sha256=digit * 64) for path, digit in files.items()]
     return made.model_copy(update={"files": listed, "created": datetime(2026, 1, 1, tzinfo=UTC)})
@@ -45,14 +45,14 @@ def test_an_encoder_pulls_its_engine(version: str, folder: str) -> None:
 
 
 @pytest.mark.parametrize(("version", "folder"), VERSIONS)
-@pytest.mark.parametrize(
-    ("file", "differs"),
-    [
-        pytest.param("{}/model.engine", True, id="vision-engine"),
-        pytest.param("processor/config.json", True, id="checkpoint"),
-        pytest.param("llm/config.json", False, id="limits-of-the-language-model"),
-        pytest.param("llm/rank0.engine", False, id="language-model"),
-    ],
+@cases(
+    "file differs",
+    {
+        "vision-engine": ("{}/model.engine", True),
+        "checkpoint": ("processor/config.json", True),
+        "limits-of-the-language-model": ("llm/config.json", False),
+        "language-model": ("llm/rank0.engine", False),
+    },
 )
 def test_other_features_have_another_identity(
     version: str, folder: str, file: str, *, differs: bool

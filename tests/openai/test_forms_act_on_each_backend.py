@@ -119,7 +119,6 @@ def _says(text: str) -> Callable[[Any], bool]:
 
 
 def _is_object(choice: Any) -> bool:
-    """Say whether an answer is the object, as far as it came."""
     begun = "".join(choice.message.content.split())
     return begun[:4] == '{"a"' and '{"a":1}'.startswith(begun)
 
@@ -141,10 +140,7 @@ FORMS: list[tuple[str, Mapping[str, Any], Callable[[Any], bool]]] = [
     ("name", "fields", "acts"), [pytest.param(*one, id=one[0]) for one in FORMS]
 )
 def test_forms(
-    served: tuple[str, Served],
-    name: str,
-    fields: Mapping[str, Any],
-    acts: Callable[[Any], bool],
+    served: tuple[str, Served], name: str, fields: Mapping[str, Any], acts: Callable[[Any], bool]
 ) -> None:
     """As docs/parameters.md says it of the backend."""
     backend, model = served

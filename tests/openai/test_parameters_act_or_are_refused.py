@@ -78,22 +78,18 @@ class Row:
 
 
 def differs(one: Answer, other: Answer) -> bool:
-    """Say whether the texts differ."""
     return one.text != other.text
 
 
 def same(one: Answer, other: Answer) -> bool:
-    """Say whether the texts are the same."""
     return one.text == other.text
 
 
 def says(text: str) -> Callable[[Answer, Answer], bool]:
-    """Return what says whether an answer is a text."""
     return lambda _, answer: answer.text == text
 
 
 def counts(tokens: int) -> Callable[[Answer, Answer], bool]:
-    """Return what says whether an answer is cut after so many tokens."""
     return lambda _, answer: (answer.tokens, answer.cut) == (tokens, True)
 
 
@@ -319,8 +315,7 @@ REFUSED: list[tuple[str, str, Any]] = [
 
 
 @pytest.mark.parametrize(
-    ("endpoint", "name", "value"),
-    [pytest.param(*one, id=f"{one[1]}-{one[0]}") for one in REFUSED],
+    ("endpoint", "name", "value"), [pytest.param(*one, id=f"{one[1]}-{one[0]}") for one in REFUSED]
 )
 def test_what_is_refused(client: OpenAI, endpoint: str, name: str, value: object) -> None:
     """400 with OpenAI's error object, whose `param` is the parameter."""

@@ -5,6 +5,8 @@ from typing import Any
 import pytest
 from openai import BadRequestError, OpenAI
 
+from support.cases import cases
+
 pytestmark = [pytest.mark.triton, pytest.mark.timeout(600)]
 
 PROMPTS = ["Will it rain?", "What color is it?", "no"]
@@ -86,20 +88,18 @@ def test_a_stream_says_which(client: OpenAI) -> None:
     assert (counts, counts[-1]) == (sorted(counts), 36)
 
 
-@pytest.mark.parametrize(
-    ("fields", "param", "says"),
-    [
-        pytest.param({"prompt": []}, "prompt", "at least 1 item", id="none"),
-        pytest.param({"prompt": ["a", ""]}, "prompt[1]", "at least 1 character", id="empty"),
-        pytest.param({"prompt": ["a", None]}, "prompt[1]", "string", id="null"),
-        pytest.param({"prompt": ["a", "<image>"]}, "prompt[1]", "<image>", id="image"),
-        pytest.param({"prompt": ["a", "b" * 1600]}, "prompt[1]", "1536", id="too-long"),
-        pytest.param({"prompt": ["a"] * 17}, "prompt", "at most 16 answers", id="many"),
-        pytest.param({"prompt": ["a"] * 6, "n": 3}, "prompt", "6 prompts with 3", id="with-n"),
-        pytest.param(
-            {"prompt": ["a"] * 6, "best_of": 3}, "best_of", "further requests", id="with-best-of"
-        ),
-    ],
+@cases(
+    "fields param says",
+    {
+        "none": ({"prompt": []}, "prompt", "at least 1 item"),
+        "empty": ({"prompt": ["a", ""]}, "prompt[1]", "at least 1 character"),
+        "null": ({"prompt": ["a", None]}, "prompt[1]", "string"),
+        "image": ({"prompt": ["a", "<image>"]}, "prompt[1]", "<image>"),
+        "too-long": ({"prompt": ["a", "b" * 1600]}, "prompt[1]", "1536"),
+        "many": ({"prompt": ["a"] * 17}, "prompt", "at most 16 answers"),
+        "with-n": ({"prompt": ["a"] * 6, "n": 3}, "prompt", "6 prompts with 3"),
+        "with-best-of": ({"prompt": ["a"] * 6, "best_of": 3}, "best_of", "further requests"),
+    },
 )
 def test_one_that_is_wrong_refuses_all(
     client: OpenAI, fields: dict[str, Any], param: str, says: str

@@ -11,6 +11,7 @@ import pytest
 from openai import BadRequestError, OpenAI
 
 from support import calling_llava
+from support.cases import cases
 
 pytestmark = [pytest.mark.triton, pytest.mark.timeout(600)]
 
@@ -70,28 +71,28 @@ def test_echo_is_their_text(client: OpenAI) -> None:
     assert [*streamed.values()] == [one.text for one in plain.choices]
 
 
-@pytest.mark.parametrize(
-    ("prompt", "param", "says"),
-    [
-        pytest.param([calling_llava.SIZE], "prompt", "0 to 260", id="past-the-vocabulary"),
-        pytest.param([1, -1], "prompt[1]", "greater than or equal to 0", id="below-0"),
-        pytest.param([2**31], "prompt[0]", "less than or equal to", id="no-int32"),
-        pytest.param([1, calling_llava.IMAGE], "prompt", "stands for an image", id="image"),
-        pytest.param([[1], [calling_llava.IMAGE]], "prompt[1]", "place 0", id="second-image"),
-        pytest.param([[1], []], "prompt[1]", "at least 1 item", id="empty"),
-        pytest.param([[]], "prompt[0]", "at least 1 item", id="only-empty"),
-        pytest.param([1, "a"], "prompt[1]", "valid integer", id="text-among-ids"),
-        pytest.param([1, "2"], "prompt[1]", "valid integer", id="number-as-text"),
-        pytest.param([True, False], "prompt[0]", "valid integer", id="booleans"),
-        pytest.param([1.0], "prompt[0]", "valid", id="no-integer"),
-        pytest.param(["a", 1], "prompt[1]", "valid string", id="id-among-texts"),
-        pytest.param([[1], 1], "prompt[1]", "valid array", id="id-among-lists"),
-        pytest.param([[1], "a"], "prompt[1]", "valid array", id="text-among-lists"),
-        pytest.param([[[1]]], "prompt[0][0]", "valid integer", id="too-deep"),
-        pytest.param([1] * 1537, "prompt", "1536", id="too-long"),
-        pytest.param([1] * 20_000, None, "16384 elements", id="too-many"),
-        pytest.param([[1]] * 17, "prompt", "at most 16 answers", id="too-many-prompts"),
-    ],
+@cases(
+    "prompt param says",
+    {
+        "past-the-vocabulary": ([calling_llava.SIZE], "prompt", "0 to 260"),
+        "below-0": ([1, -1], "prompt[1]", "greater than or equal to 0"),
+        "no-int32": ([2**31], "prompt[0]", "less than or equal to"),
+        "image": ([1, calling_llava.IMAGE], "prompt", "stands for an image"),
+        "second-image": ([[1], [calling_llava.IMAGE]], "prompt[1]", "place 0"),
+        "empty": ([[1], []], "prompt[1]", "at least 1 item"),
+        "only-empty": ([[]], "prompt[0]", "at least 1 item"),
+        "text-among-ids": ([1, "a"], "prompt[1]", "valid integer"),
+        "number-as-text": ([1, "2"], "prompt[1]", "valid integer"),
+        "booleans": ([True, False], "prompt[0]", "valid integer"),
+        "no-integer": ([1.0], "prompt[0]", "valid"),
+        "id-among-texts": (["a", 1], "prompt[1]", "valid string"),
+        "id-among-lists": ([[1], 1], "prompt[1]", "valid array"),
+        "text-among-lists": ([[1], "a"], "prompt[1]", "valid array"),
+        "too-deep": ([[[1]]], "prompt[0][0]", "valid integer"),
+        "too-long": ([1] * 1537, "prompt", "1536"),
+        "too-many": ([1] * 20_000, None, "16384 elements"),
+        "too-many-prompts": ([[1]] * 17, "prompt", "at most 16 answers"),
+    },
 )
 def test_refusals(client: OpenAI, prompt: Any, param: str | None, says: str) -> None:
     """Before anything is sent to the engine, by the place that is wrong."""

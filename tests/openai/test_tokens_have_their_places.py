@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from openai import OpenAI
 
+from support.cases import cases
+
 pytestmark = [pytest.mark.triton, pytest.mark.timeout(600)]
 
 WORDS = {"structured_outputs": {"regex": "日本é[a-z]é𝄞x"}}
@@ -20,17 +22,17 @@ OF_VLLM = {"structured_outputs", "skip_special_tokens"}
 REPLACED = "\N{REPLACEMENT CHARACTER}"
 
 
-@pytest.mark.parametrize(
+@cases(
     "fields",
-    [
-        pytest.param({**WORDS, "max_tokens": 40}, id="characters"),
-        pytest.param({**WORDS, "max_tokens": 8}, id="cut-in-a-character"),
-        pytest.param({**WORDS, "max_tokens": 40, "stop": "é𝄞"}, id="stop"),
-        pytest.param(SAMPLED, id="noise"),
-        pytest.param({**SAMPLED, "stop": ["a", REPLACED * 4]}, id="noise-with-stops"),
-        pytest.param({**SAMPLED, "skip_special_tokens": False}, id="noise-with-special-tokens"),
-        pytest.param({**SAMPLED, "logit_bias": {"256": 8, "230": 8, "239": 6}}, id="broken-ones"),
-    ],
+    {
+        "characters": {**WORDS, "max_tokens": 40},
+        "cut-in-a-character": {**WORDS, "max_tokens": 8},
+        "stop": {**WORDS, "max_tokens": 40, "stop": "é𝄞"},
+        "noise": SAMPLED,
+        "noise-with-stops": {**SAMPLED, "stop": ["a", REPLACED * 4]},
+        "noise-with-special-tokens": {**SAMPLED, "skip_special_tokens": False},
+        "broken-ones": {**SAMPLED, "logit_bias": {"256": 8, "230": 8, "239": 6}},
+    },
 )
 def test_offsets_are_places_in_the_text(client: OpenAI, fields: dict[str, Any]) -> None:
     """A token that is no part of a character is where its offset says; a part begins with it."""

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from support.build_plans import change_serving
+from support.cases import cases
 from support.ensemble import DEADLINE_SECONDS, Ensemble, EnsembleError
 from support.eventually import eventually
 from support.pieces import are_tokens
@@ -97,14 +98,14 @@ def test_seeds_penalties_and_log_probabilities_reach_the_engine(served: Served) 
     assert ensemble["output_log_probs"].tolist() == bls["output_log_probs"].tolist()
 
 
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        pytest.param({"beam_width": 2}, "1 to 1 are allowed", id="language model"),
-        pytest.param({"image_url_input": "data:;base64,"}, "image is empty", id="preprocessing"),
-        pytest.param({"num_draft_tokens": 2}, "there is no draft model", id="itself"),
-        pytest.param({"lora_task_id": 1}, "lora_task_id 1 is unknown", id="further input"),
-    ],
+@cases(
+    "values message",
+    {
+        "language model": ({"beam_width": 2}, "1 to 1 are allowed"),
+        "preprocessing": ({"image_url_input": "data:;base64,"}, "image is empty"),
+        "itself": ({"num_draft_tokens": 2}, "there is no draft model"),
+        "further input": ({"lora_task_id": 1}, "lora_task_id 1 is unknown"),
+    },
 )
 def test_errors_keep_their_words(bls: Ensemble, values: dict[str, object], message: str) -> None:
     """Whichever model refuses, the client reads why; the same stream then gets an answer."""

@@ -14,6 +14,7 @@ from mm_runtime.serving.preprocess.remote_images import (
     RemoteImages,
     is_remote,
 )
+from support.cases import cases
 from support.ensemble import Ensemble, EnsembleError
 from support.eventually import eventually_async
 from support.image_host import ImageHost, serve_images
@@ -130,14 +131,14 @@ def _is_fetched(images: RemoteImages, url: str) -> bool:
         return False
 
 
-@pytest.mark.parametrize(
-    ("expected", "url"),
-    [
-        pytest.param(True, "https://a/b.png", id="https"),
-        pytest.param(True, "HTTP://a/b.png", id="upper-case"),
-        pytest.param(False, "data:image/png;base64,", id="data"),
-        pytest.param(False, "file:///etc/passwd", id="file"),
-    ],
+@cases(
+    "expected url",
+    {
+        "https": (True, "https://a/b.png"),
+        "upper-case": (True, "HTTP://a/b.png"),
+        "data": (False, "data:image/png;base64,"),
+        "file": (False, "file:///etc/passwd"),
+    },
 )
 def test_only_http_is_fetched(expected: bool, url: str) -> None:  # noqa: FBT001
     """Other schemes never reach the network."""

@@ -47,19 +47,16 @@ class Row:
 
 
 def rows() -> list[Row]:
-    """Return the page's table."""
     first = PAGE.read_text().partition("\n## ")[0]
     lines = [line for line in first.splitlines() if line.startswith("| ")][2:]
     return [Row(*(cell.strip() for cell in line.strip("|").split("|"))) for line in lines]
 
 
 def text(*values: str) -> Any:
-    """Return a tensor of strings."""
     return np.array([[value.encode() for value in values]], dtype=np.object_)
 
 
 def number(value: int) -> Any:
-    """Return a tensor of one number."""
     return np.array([[value]], dtype=np.int32)
 
 
@@ -87,10 +84,7 @@ TENSORS: dict[str, Tensors] = {
     "NaN pixels": {**REQUESTED, "image_input": np.full((1, 1, 3, 56, 56), np.nan, np.float16)},
     "video for a model without": {**REQUESTED, "video_bytes_input": np.stack([RED] * 3)[None]},
     "truncated image": {**REQUESTED, "image_url_input": text(data_url(TRUNCATED))},
-    "unknown LoRA adapter": {
-        **REQUESTED,
-        "lora_task_id": np.array([[5]], dtype=np.uint64),
-    },
+    "unknown LoRA adapter": {**REQUESTED, "lora_task_id": np.array([[5]], dtype=np.uint64)},
 }
 
 PATHS = {

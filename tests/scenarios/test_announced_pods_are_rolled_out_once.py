@@ -27,7 +27,6 @@ def _served(*, announced: bool) -> ImaginedCluster:
 
 
 def _switch(cluster: ImaginedCluster, *, announced: bool) -> None:
-    """Start the operator again with the other flag."""
     settings = replace(SETTINGS, scrape_annotations=announced)
     cluster.models["llava"] = replace(cluster.models["llava"], settings=settings)
     cluster.settle()

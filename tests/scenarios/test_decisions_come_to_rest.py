@@ -16,7 +16,6 @@ _OPEN = {JobPhase.PENDING, JobPhase.RUNNING}
 
 
 def _open(cluster: ImaginedCluster, part: str) -> str | None:
-    """Return a Job that has not ended."""
     names = (name for name, job in sorted(cluster.jobs.items()) if part in name)
     return next((name for name in names if cluster.jobs[name].phase in _OPEN), None)
 
@@ -32,7 +31,6 @@ def _inspected(digest: str) -> Action:
 
 
 def facts_text(facts: object) -> str:
-    """Return the termination message of an inspect Job."""
     return f'{{"facts": {facts.to_json()}}}'  # type: ignore[attr-defined]
 
 

@@ -6,6 +6,7 @@ from mm_api.documents.build_result import BuildFailure, BuildReason
 from mm_api.documents.model_facts import InspectError, InspectReason
 from mm_operator.model import PodEnd, PodStart, PodState, Ref
 from mm_operator.plan.records import RESULT_KEY
+from support.cases import cases
 from support.golden import Golden
 from support.imagined_cluster import ImaginedCluster
 from support.models import DIGEST, tiny_facts
@@ -28,7 +29,6 @@ def ready_model(cluster: ImaginedCluster, name: str = "llava") -> None:
 
 
 def log_of(cluster: ImaginedCluster) -> str:
-    """Return the log as the golden file holds it."""
     return "\n".join(cluster.log) + "\n"
 
 
@@ -234,14 +234,7 @@ def test_repair_brings_back_what_was_deleted(cluster: ImaginedCluster, golden: G
     golden.check("repair.txt", log_of(cluster))
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [
-        pytest.param(None, id="deleted"),
-        pytest.param({}, id="emptied"),
-        pytest.param({"pod.json": "[1]"}, id="overwritten"),
-    ],
-)
+@cases("damage", {"deleted": None, "emptied": {}, "overwritten": {"pod.json": "[1]"}})
 def test_a_held_rollout_needs_no_record(
     cluster: ImaginedCluster, damage: dict[str, str] | None
 ) -> None:
@@ -255,10 +248,7 @@ def test_a_held_rollout_needs_no_record(
         cluster.objects[Ref("ConfigMap", record)] = {**config, "data": damage}
     cluster.apply("llava", {"engine": {"maxBatchSize": 4}, "replicas": 3})
     engines = [name for name in cluster.names("ConfigMap") if name.startswith("engine-")]
-    assert (
-        cluster.objects[Ref("Deployment", "llava")]["spec"]["replicas"],
-        len(engines),
-    ) == (3, 2)
+    assert (cluster.objects[Ref("Deployment", "llava")]["spec"]["replicas"], len(engines)) == (3, 2)
     assert (
         before["spec"]["template"]
         == (cluster.objects[Ref("Deployment", "llava")]["spec"]["template"])

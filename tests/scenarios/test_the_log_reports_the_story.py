@@ -31,7 +31,6 @@ def cluster() -> ImaginedCluster:
 
 
 def since(cluster: ImaginedCluster) -> list[str]:
-    """Return the lines of what came after the model was Ready."""
     assert cluster.story[:4] == [*BUILT, *SERVED]
     return cluster.story[4:]
 

@@ -2,12 +2,11 @@
 
 from dataclasses import replace
 
-import pytest
-
 from mm_api.conditions import Reason
 from mm_operator.errors import SpecError
 from mm_operator.model import PodState, Standing, Turn
 from mm_operator.plan.rollout_turns import standing_of
+from support.cases import cases
 from support.imagined_cluster import ImaginedCluster
 from support.models import SETTINGS, tiny_facts
 
@@ -27,7 +26,6 @@ def served(turn: Turn = LATER) -> ImaginedCluster:
 
 
 def grant(cluster: ImaginedCluster, turn: Turn) -> None:
-    """Let every reconcile from now on see what is granted."""
     cluster.models["llava"] = replace(cluster.models["llava"], turn=turn)
     cluster.settle()
 
@@ -42,12 +40,10 @@ def upgrade(cluster: ImaginedCluster, image: str = "example.org/runtime:next") -
 
 
 def standing(cluster: ImaginedCluster) -> Standing:
-    """Return where the model stands."""
     return standing_of(cluster.snapshot("llava"), cluster.plans["llava"].rollout)
 
 
 def revision(cluster: ImaginedCluster) -> str:
-    """Return which pods the Deployment wants."""
     return cluster.rolled["llava"].serving_hash
 
 
@@ -161,16 +157,12 @@ def test_a_stalled_rollout_has_failed() -> None:
     assert standing(cluster).failure == "it timed out progressing"
 
 
-@pytest.mark.parametrize(
-    ("pod", "failed"),
-    [
-        pytest.param(
-            PodState("", "Pending", ready=False, unschedulable="no node"), False, id="no-node-yet"
-        ),
-        pytest.param(
-            PodState("", "Running", ready=False, waiting="CrashLoopBackOff"), True, id="crashing"
-        ),
-    ],
+@cases(
+    "pod failed",
+    {
+        "no-node-yet": (PodState("", "Pending", ready=False, unschedulable="no node"), False),
+        "crashing": (PodState("", "Running", ready=False, waiting="CrashLoopBackOff"), True),
+    },
 )
 def test_what_counts_as_a_failure(pod: PodState, *, failed: bool) -> None:
     """Pods that crash stop the others at once; a pod without a node only keeps its turn."""

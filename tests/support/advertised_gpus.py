@@ -31,7 +31,6 @@ def gpu_node(cluster: ClusterInfo, count: int) -> Iterator[str]:
 
 
 def _say_gpus(cluster: ClusterInfo, node: str, count: int | None) -> None:
-    """Advertise GPUs of a node, or take them back."""
     change = {"status": {"capacity": {GPU: None if count is None else str(count)}}}
     patch = ["patch", "node", node, "--subresource=status", "--type=merge", "-p"]
     kubectl(cluster, *patch, json.dumps(change))

@@ -144,7 +144,6 @@ def check_full(request: Generated, body: Mapping[str, Any]) -> None:
 
 
 def _scored(choice: Mapping[str, Any]) -> int:
-    """Return how many tokens of a choice have scores."""
     scores = choice["logprobs"]
     return len(scores["content"] if "content" in scores else scores["tokens"])
 
@@ -182,7 +181,6 @@ def _prompts(value: Mapping[str, Any]) -> int:
 
 
 def _count(request: Generated) -> int:
-    """Return how many choices are wanted."""
     return (request.value.get("n") or 1) * _prompts(request.value)
 
 

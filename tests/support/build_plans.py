@@ -55,10 +55,7 @@ def build_plan(
     fingerprint = hashlib.sha256(engine.to_json().encode()).hexdigest()
     lora = [
         LoraAdapter(
-            name=one.name,
-            uid=uid,
-            source=str(adapters[one.name]),
-            source_digest=one.source_digest,
+            name=one.name, uid=uid, source=str(adapters[one.name]), source_digest=one.source_digest
         )
         for uid, one in enumerate(facts.lora.adapters if facts.lora else ())
     ]

@@ -59,17 +59,10 @@ HISTORIES = (
     history("openai-python", CALLED),
     history(
         "openai-python-model-dump",
-        {
-            **CALLED,
-            "refusal": None,
-            "annotations": [],
-            "audio": None,
-            "function_call": None,
-        },
+        {**CALLED, "refusal": None, "annotations": [], "audio": None, "function_call": None},
     ),
     history(
-        "openai-python-exclude-none",
-        {name: one for name, one in CALLED.items() if one is not None},
+        "openai-python-exclude-none", {name: one for name, one in CALLED.items() if one is not None}
     ),
     history("openai-go", {"role": "assistant", "tool_calls": [CALL]}),
     history("go-openai", {**CALLED, "content": ""}),
@@ -133,10 +126,7 @@ REFUSED = (
 """An assistant that has refused, likewise."""
 
 NO_ARGUMENTS = tuple(
-    history(
-        name,
-        {**CALLED, "tool_calls": [{**CALL, "function": {"name": "rain", **arguments}}]},
-    )
+    history(name, {**CALLED, "tool_calls": [{**CALL, "function": {"name": "rain", **arguments}}]})
     for name, arguments in {
         "openai-python": dict[str, Any](arguments="{}"),
         "go-openai-omitempty": {},

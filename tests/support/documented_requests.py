@@ -75,7 +75,6 @@ def _example(found: "re.Match[str]") -> Example:
 
 
 def _texts(answer: str) -> str:
-    """Return the text of a JSON answer, or of all events of a stream."""
     lines = (line.removeprefix("data: ") for line in answer.splitlines() if line)
     return "".join(map(_text, map(json.loads, lines)))
 

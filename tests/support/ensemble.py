@@ -74,11 +74,9 @@ class Ensemble:
         )
 
     def __enter__(self) -> Self:
-        """Return the client."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close the stream."""
         self.close()
 
     def close(self) -> None:

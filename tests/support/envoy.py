@@ -134,10 +134,7 @@ def _picker(port: int) -> dict[str, Any]:
         "connect_timeout": "60s",
         "transport_socket": {"name": "envoy.transport_sockets.tls", "typed_config": tls},
         "typed_extension_protocol_options": {_HTTP: http2},
-        "load_assignment": {
-            "cluster_name": "picker",
-            "endpoints": [{"lb_endpoints": [endpoint]}],
-        },
+        "load_assignment": {"cluster_name": "picker", "endpoints": [{"lb_endpoints": [endpoint]}]},
     }
 
 

@@ -411,11 +411,7 @@ RULE_EXAMPLES = (
         at("autoscaling.prometheus", {**_PROMETHEUS, "basicAuthSecretRef": {"name": "a"}}),
         at(
             "autoscaling.prometheus",
-            {
-                **_PROMETHEUS,
-                "basicAuthSecretRef": {"name": "a"},
-                "tokenSecretRef": {"name": "a"},
-            },
+            {**_PROMETHEUS, "basicAuthSecretRef": {"name": "a"}, "tokenSecretRef": {"name": "a"}},
         ),
     ),
     RuleExample(
@@ -429,10 +425,7 @@ RULE_EXAMPLES = (
         "a-share-of-threads-needs-mps",
         "spec.vision.threadPercentage",
         "threadPercentage is a share under MPS",
-        {
-            "engine": {"backend": "TensorRT"},
-            "vision": {"sharing": "MPS", "threadPercentage": 30},
-        },
+        {"engine": {"backend": "TensorRT"}, "vision": {"sharing": "MPS", "threadPercentage": 30}},
         {
             "engine": {"backend": "TensorRT"},
             "vision": {"sharing": "TimeSlicing", "threadPercentage": 30},

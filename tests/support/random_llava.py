@@ -68,8 +68,7 @@ def write_random_llava(directory: Path, *, shard_bytes: int | None = None) -> Pa
         additional_special_tokens=["<image>"],
     )
     image = CLIPImageProcessor(
-        size={"shortest_edge": IMAGE_SIZE},
-        crop_size={"height": IMAGE_SIZE, "width": IMAGE_SIZE},
+        size={"shortest_edge": IMAGE_SIZE}, crop_size={"height": IMAGE_SIZE, "width": IMAGE_SIZE}
     )
     LlavaProcessor(  # type: ignore[no-untyped-call]
         image_processor=image,

@@ -22,10 +22,7 @@ def make_image(installed: Installed, folder: Path, version: str = "0.20.0") -> t
     program.rename(program.with_name("trtllm-build-at-once"))
     write_program(program, SLOWED.format(root=ROOT))
     layer = write_layer(tree_entries(tools.root, ROOT), folder / "tools.tar.zst")
-    variables = {
-        "PATH": f"{ROOT}/bin:{VARIABLES['PATH']}",
-        "PYTHONPATH": f"{ROOT}/site-packages",
-    }
+    variables = {"PATH": f"{ROOT}/bin:{VARIABLES['PATH']}", "PYTHONPATH": f"{ROOT}/site-packages"}
     runtime = installed.session.images[RUNTIME.name]
     recipe = replace(RUNTIME, name="recorded-trtllm", variables=variables)
     image = compose(recipe, (*runtime.layers, layer))

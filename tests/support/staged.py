@@ -10,14 +10,7 @@ from mm_api.documents.trtllm_build import GpuModel
 from mm_api.v1alpha1.validation import validate
 from mm_operator import names
 from mm_operator.children.all import build
-from mm_operator.model import (
-    ConfigState,
-    EngineState,
-    Observed,
-    Owner,
-    Plan,
-    Snapshot,
-)
+from mm_operator.model import ConfigState, EngineState, Observed, Owner, Plan, Snapshot
 from mm_operator.plan import decide
 from mm_operator.plan.inspection import inputs_hash
 from mm_operator.plan.records import FACTS_KEY, GPU_KEY, INSPECTION_KEY, RESULT_KEY, Inspection

@@ -17,7 +17,6 @@ FAMILIES = ("llava", "llava-onevision", "vila", "blip2-opt", "mllama", "qwen2-vl
 
 
 def kept(context: StepContext) -> list[list[int]]:
-    """Return the answers that a build keeps, prompt by prompt."""
     evaluation = Evaluation.from_json(context.paths.evaluation.read_bytes())
     return [[step.candidates[0].token for step in one.steps] for one in evaluation.prompts]
 

@@ -55,7 +55,6 @@ def test_a_twin_holds_its_list_and_nothing_else(twin: Twin) -> None:
 
 
 def site_of(twin: Twin) -> str:
-    """Return the folder of the image's own packages."""
     return str(next((twin.folder / "engine" / "lib").glob("python3.*")) / "site-packages")
 
 

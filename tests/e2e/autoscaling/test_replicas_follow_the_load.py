@@ -9,12 +9,7 @@ from mm_devcluster.demo.autoscaling import WELL, walk
 from support.installed import Installed, model_space
 from support.tiny_llava import CHECKPOINT
 
-pytestmark = [
-    pytest.mark.cluster,
-    pytest.mark.e2e,
-    pytest.mark.slow,
-    pytest.mark.timeout(5400),
-]
+pytestmark = [pytest.mark.cluster, pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(5400)]
 
 MODEL = "followed"
 

@@ -57,12 +57,7 @@ def test_the_build_is_taken_up_again(
     def others() -> list[str]:
         return [one["metadata"]["name"] for one in build_pods(alone, job)]
 
-    eventually(
-        lambda: set(others()) - {pod},
-        seconds=LOST_SECONDS,
-        pause_seconds=1,
-        showing=others,
-    )
+    eventually(lambda: set(others()) - {pod}, seconds=LOST_SECONDS, pause_seconds=1, showing=others)
     condition = alone.condition("stranded", "EngineBuilt")
     register(installed, node)
     built = alone.wait("stranded", "EngineBuilt", lambda one: one.holds, timeout=300)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from support.builds import SLOW, build_only, build_pods, first_build, pods_ever, running_build
+from support.cases import cases
 from support.eventually import eventually
 from support.installed import Space
 from support.outside import kill_container
@@ -40,18 +41,10 @@ def delete(space: Space, pod: dict[str, Any]) -> None:
 
 
 def kill(_space: Space, pod: dict[str, Any]) -> None:
-    """Kill a build as the kernel does."""
     kill_container(pod, "mm-runtime")
 
 
-@pytest.mark.parametrize(
-    "way",
-    [
-        pytest.param(evict, id="evicted"),
-        pytest.param(delete, id="deleted"),
-        pytest.param(kill, id="killed"),
-    ],
-)
+@cases("way", {"evicted": evict, "deleted": delete, "killed": kill})
 def test_a_lost_pod_is_replaced(alone: Space, way: Any) -> None:
     """The Job makes a second pod, and that one finishes; no second Job is needed."""
     alone.apply(build_only(alone, "lost", "good"))

@@ -76,13 +76,11 @@ def models_that_fail(space: Space) -> Iterator[Space]:
 
 
 def failed_at(pod: dict[str, Any]) -> datetime:
-    """Return when a pod failed, to the second."""
     ready = next(one for one in pod["status"]["conditions"] if one["type"] == "Ready")
     return datetime.fromisoformat(ready["lastTransitionTime"])
 
 
 def wait_for_step(space: Space, pod: str) -> None:
-    """Wait until a build is in one of its steps."""
     eventually(lambda: COMMAND in space.kubectl("logs", pod))
 
 

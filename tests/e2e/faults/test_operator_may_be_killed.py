@@ -34,7 +34,6 @@ def new_operators(installed: Installed) -> None:
 
 
 def holder(installed: Installed) -> str:
-    """Return the identity of the leader, empty when no one leads."""
     where = ("--namespace", settings.SYSTEM_NAMESPACE)
     lease: dict[str, Any] = read(installed.cluster, "lease", settings.RELEASE, *where)
     return str(lease["spec"].get("holderIdentity") or "")

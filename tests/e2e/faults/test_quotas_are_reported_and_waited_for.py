@@ -33,7 +33,6 @@ def forbid_pods(space: Space) -> None:
 
 
 def lift(space: Space) -> None:
-    """Delete the quota."""
     space.kubectl("delete", "resourcequota", QUOTA, "--ignore-not-found")
 
 

@@ -14,6 +14,7 @@ from mm_api.documents.engine_manifest import MANIFEST_NAME
 from mm_runtime.store.directory import DirectoryStore
 from mm_runtime.store.engines import problems
 from support.builds import back_offs, build_only, build_pods, pods_ever, running_build
+from support.cases import cases
 from support.eventually import eventually
 from support.installed import RESOURCES, Installed, Space, model_space
 from support.node_disks import NodeDisk, claimed, node_disk
@@ -43,7 +44,6 @@ def disk_of_one_test(installed: Installed, alone: Space) -> Iterator[NodeDisk]:
 
 
 def on_claim(claim: str = CLAIM, **parts: Any) -> dict[str, Any]:
-    """Return a `spec.build` that keeps engines on a claim of the user's."""
     store = {"persistentVolumeClaim": {"claimName": claim}}
     return {"store": store, "resources": RESOURCES, **parts}
 
@@ -255,13 +255,11 @@ def rival_of(job: dict[str, Any]) -> dict[str, Any]:
 
 
 def cut_short(engine: Path) -> None:
-    """Leave the beginning of a file, as a copy that was interrupted does."""
     with (engine / WEIGHTS).open("r+b") as file:
         file.truncate(100)
 
 
 def lose(engine: Path) -> None:
-    """Remove a file."""
     (engine / WEIGHTS).unlink()
 
 
@@ -270,16 +268,14 @@ def garble(engine: Path) -> None:
     (engine / MANIFEST_NAME).write_bytes(b"\0" * 64)
 
 
-@pytest.mark.parametrize(
-    ("damage", "said"),
-    [
-        pytest.param(cut_short, "model.safetensors has 100 bytes; expected", id="truncated"),
-        pytest.param(lose, "model.safetensors is missing", id="lost"),
+@cases(
+    "damage said",
+    {
+        "truncated": (cut_short, "model.safetensors has 100 bytes; expected"),
+        "lost": (lose, "model.safetensors is missing"),
         # The digest of the build is compared before a manifest is read.
-        pytest.param(
-            garble, f"{MANIFEST_NAME} is not the manifest of the recorded build", id="garbled"
-        ),
-    ],
+        "garbled": (garble, f"{MANIFEST_NAME} is not the manifest of the recorded build"),
+    },
 )
 def test_damaged_engine_is_refused_and_repaired(
     alone: Space, disk: NodeDisk, damage: Callable[[Path], None], said: str

@@ -12,6 +12,7 @@ from mm_ctl.commands.checkpoint_folder import facts_of_folder
 from mm_ctl.documents import UsageError
 from mm_operator.plan.engine.weights import text_parameters
 from mm_runtime.inspect.checkpoint import InspectOptions
+from support.cases import cases
 from support.families.images import CASES
 from support.model_configs import ENCODER_DECODERS, MODELS, facts_of
 
@@ -42,13 +43,13 @@ def test_dimensions_alone_give_the_parameters(family: str) -> None:
     assert counted == MODELS[family].parameters
 
 
-@pytest.mark.parametrize(
-    ("family", "expected"),
-    [
-        pytest.param("llava", 6_738_415_616 + 64 * 4096 * 2, id="llama-7b-with-64-more-rows"),
-        pytest.param("qwen2-vl", 7_615_616_512, id="qwen2-7b"),
-        pytest.param("mllama", 9_775_192_080, id="llama-3.1-8b-and-8-crossing-layers"),
-    ],
+@cases(
+    "family expected",
+    {
+        "llama-7b-with-64-more-rows": ("llava", 6_738_415_616 + 64 * 4096 * 2),
+        "qwen2-7b": ("qwen2-vl", 7_615_616_512),
+        "llama-3.1-8b-and-8-crossing-layers": ("mllama", 9_775_192_080),
+    },
 )
 def test_language_models_are_counted(family: str, expected: int) -> None:
     """What the vision tower takes is the rest of the checkpoint."""
@@ -104,28 +105,26 @@ def test_a_mbart_that_starts_with_a_language_is_served() -> None:
     assert FAMILIES["mbart"].read(config, {}).text.layers == 12
 
 
-@pytest.mark.parametrize(
-    ("files", "words"),
-    [
-        pytest.param({}, "config.json does not exist", id="empty"),
-        pytest.param({"config.json": "{"}, "not valid JSON", id="cut"),
-        pytest.param({"config.json": "[]"}, "expected a JSON object", id="list"),
-        pytest.param({"config.json": '{"model_type": "x"}'}, "no known family", id="unknown"),
-        pytest.param(
+@cases(
+    "files words",
+    {
+        "empty": ({}, "config.json does not exist"),
+        "cut": ({"config.json": "{"}, "not valid JSON"),
+        "list": ({"config.json": "[]"}, "expected a JSON object"),
+        "unknown": ({"config.json": '{"model_type": "x"}'}, "no known family"),
+        "no-weights": (
             {"config.json": '{"model_type": "llava"}', "preprocessor_config.json": '{"a": 1}'},
             "add model",
-            id="no-weights",
         ),
-        pytest.param(
+        "damaged-weights": (
             {
                 "config.json": '{"model_type": "llava"}',
                 "preprocessor_config.json": '{"a": 1}',
                 "model.safetensors": "short",
             },
             "a safetensors file has at least 8",
-            id="damaged-weights",
         ),
-    ],
+    },
 )
 def test_folders_that_say_nothing(tmp_path: Path, files: dict[str, str], words: str) -> None:
     """A folder that no plan can be made from is named, with what is missing."""

@@ -19,18 +19,15 @@ POOLED = {"mm_tokens_per_image": 49, "scale_factor": 7}
 
 
 def beside(vision: dict[str, Any], kind: str) -> dict[str, Any]:
-    """Return a configuration of a model that sees."""
     text = {"model_type": kind, "sliding_window": None}
     return {"text_config": text, "vision_config": vision, **IMAGE_TOKEN, **POOLED}
 
 
 def stated(config: dict[str, Any]) -> dict[str, Any]:
-    """Return what a class writes down, without what it leaves empty."""
     return {key: value for key, value in config.items() if value is not None}
 
 
 def defaults(name: str) -> dict[str, Any]:
-    """Return what a class of transformers has when nothing is given."""
     return stated(pkgutil.resolve_name(name)().to_dict())
 
 

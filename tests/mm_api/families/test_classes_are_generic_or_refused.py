@@ -12,6 +12,7 @@ from mm_api.families import FAMILIES
 from mm_api.families.detection import resolve
 from mm_api.families.known_classes import CLASSES, TRANSFORMERS, served_types
 from mm_api.families.look_alikes import LOOK_ALIKES
+from support.cases import cases
 
 
 def test_what_the_table_is_of() -> None:
@@ -34,51 +35,36 @@ def test_classes_that_run_are_generic(kind: str) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("config", "words"),
-    [
-        pytest.param(
-            {"model_type": "evolla"},
-            ["EvollaProcessor reads no images"],
-            id="no-images",
-        ),
-        pytest.param({"model_type": "florence2"}, ["it is an encoder-decoder"], id="two-stacks"),
-        pytest.param(
-            {"model_type": "blip"}, ["a `generate` of its own", "'blip-2'"], id="own-generate"
-        ),
-        pytest.param(
+@cases(
+    "config words",
+    {
+        "no-images": ({"model_type": "evolla"}, ["EvollaProcessor reads no images"]),
+        "two-stacks": ({"model_type": "florence2"}, ["it is an encoder-decoder"]),
+        "own-generate": ({"model_type": "blip"}, ["a `generate` of its own", "'blip-2'"]),
+        "not-compared": (
             {"model_type": "lfm3_vl"},
             ["not compared with transformers' in this version", "'lfm2_vl'", "docs/families.md"],
-            id="not-compared",
         ),
-        pytest.param(
-            {"model_type": "got_ocr2"}, ["its processor writes the prompt itself"], id="own-prompt"
-        ),
-        pytest.param({"model_type": "mistral4"}, ["has no processor for it"], id="no-processor"),
-        pytest.param(
+        "own-prompt": ({"model_type": "got_ocr2"}, ["its processor writes the prompt itself"]),
+        "no-processor": ({"model_type": "mistral4"}, ["has no processor for it"]),
+        "phi4-of-the-checkpoint": (
             {"model_type": "phi4mm"},
             ["is Phi-4-multimodal", "family phi4-multimodal", "refs/pr/70"],
-            id="phi4-of-the-checkpoint",
         ),
-        pytest.param(
+        "nvila": (
             {"model_type": "nvila"},
             ["is NVILA with Python code", "model_type llava_llama", "family nvila", "PyTorch"],
-            id="nvila",
         ),
-        pytest.param(
+        "answers-with-audio": (
             {"model_type": "qwen3_omni_moe"},
             ["Qwen3-Omni", "family qwen2-5-omni"],
-            id="answers-with-audio",
         ),
-        pytest.param(
-            {"model_type": "qwen3_omni_moe_thinker"}, ["Qwen3-Omni"], id="class-without-processor"
-        ),
-        pytest.param(
+        "class-without-processor": ({"model_type": "qwen3_omni_moe_thinker"}, ["Qwen3-Omni"]),
+        "no-class": (
             {"model_type": "llava_nexd"},
             [f"text of transformers {TRANSFORMERS}", "model_type 'llava_next'", "generic"],
-            id="no-class",
         ),
-    ],
+    },
 )
 def test_others_are_refused(config: dict[str, Any], words: list[str]) -> None:
     """The reason, and the served model_type that is spelled most alike."""
@@ -96,13 +82,13 @@ def test_a_record_comes_first() -> None:
         resolve({"model_type": "gemma3"}, "generic")
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        pytest.param({}, (8192, 64, 128), id="all-defaults"),
-        pytest.param({"hidden_size": 4096, "num_attention_heads": 16}, (4096, 16, 256), id="given"),
-        pytest.param({"num_key_value_heads": 8}, (8192, 8, 128), id="grouped"),
-    ],
+@cases(
+    "text expected",
+    {
+        "all-defaults": ({}, (8192, 64, 128)),
+        "given": ({"hidden_size": 4096, "num_attention_heads": 16}, (4096, 16, 256)),
+        "grouped": ({"num_key_value_heads": 8}, (8192, 8, 128)),
+    },
 )
 def test_sizes_that_follow_from_others(
     text: dict[str, int], expected: tuple[int, int, int]
@@ -121,23 +107,21 @@ def test_a_width_for_each_layer() -> None:
     assert FAMILIES["generic"].read(config, {}).text.intermediate_size == 8192
 
 
-@pytest.mark.parametrize(
-    ("config", "processor", "expected"),
-    [
-        pytest.param({"model_type": "paligemma"}, {}, 256, id="a-square"),
-        pytest.param(
+@cases(
+    "config processor expected",
+    {
+        "a-square": ({"model_type": "paligemma"}, {}, 256),
+        "tiles-and-a-view": (
             {"model_type": "aya_vision", "downsample_factor": 2},
             {"max_patches": 12},
             13 * 13**2,
-            id="tiles-and-a-view",
         ),
-        pytest.param(
+        "a-perceiver": (
             {"model_type": "idefics2", "perceiver_config": {"resampler_n_latents": 64}},
             {},
             64,
-            id="a-perceiver",
         ),
-    ],
+    },
 )
 def test_features_are_estimated(
     config: dict[str, Any], processor: dict[str, Any], expected: int

@@ -54,7 +54,6 @@ OWN: Mapping[str, Any] = {
 def read(
     changes: Mapping[str, Any] | None = None, tokenizer: Mapping[str, Any] = TOKENIZER
 ) -> Dimensions:
-    """Return the dimensions of the checkpoint with other values."""
     config = {**OWN, **(changes or {})}
     assert resolve(config, None) == FAMILY.name
     return FAMILY.dimensions(config, {}, tokenizer)

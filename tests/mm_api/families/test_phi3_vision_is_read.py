@@ -10,6 +10,7 @@ from mm_api.checkpoint import CheckpointError, Dimensions
 from mm_api.families import FAMILIES
 from mm_api.families.detection import resolve
 from real_models import real_models
+from support.cases import cases
 
 FAMILY = FAMILIES["phi3-vision"]
 MODEL = next(one for one in real_models() if one.family == FAMILY.name)
@@ -20,14 +21,12 @@ PROCESSOR: Mapping[str, Any] = MODEL.files["preprocessor_config.json"]
 def read(
     changes: Mapping[str, Any] | None = None, processor: Mapping[str, Any] = PROCESSOR
 ) -> Dimensions:
-    """Return the dimensions of the published checkpoint with other values."""
     config = {**CONFIG, **(changes or {})}
     assert resolve(config, None) == FAMILY.name
     return FAMILY.dimensions(config, dict(processor), {})
 
 
 def section(key: str, **changes: Any) -> dict[str, Any]:
-    """Return a section of config.json with some keys changed."""
     return {key: CONFIG[key] | changes}
 
 
@@ -75,49 +74,36 @@ def test_both_names_of_the_rotations(kind: str) -> None:
     assert layout.config(given)["rope_scaling"]["rope_type"] == "longrope"
 
 
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        pytest.param(
+@cases(
+    "changes words",
+    {
+        "order": (
             section("embd_layer", hd_transform_order="glb_sub"),
             "embd_layer.hd_transform_order is 'glb_sub'; expected 'sub_glb'",
-            id="order",
         ),
-        pytest.param(
+        "separator": (
             section("embd_layer", with_learnable_separator=False),
             "with_learnable_separator is False",
-            id="separator",
         ),
-        pytest.param(section("embd_layer", use_hd_transform=False), "use_hd_transform", id="hd"),
-        pytest.param(
-            section("embd_layer", projection_cls="linear"), "projection_cls is 'linear'", id="mlp"
-        ),
-        pytest.param({"embd_layer": None}, "embedding_cls|projection_cls is", id="no-layer"),
-        pytest.param({"img_processor": None}, "img_processor is missing", id="no-tower"),
-        pytest.param(
-            section("img_processor", name="siglip"), "img_processor.name is 'siglip'", id="class"
-        ),
-        pytest.param(
+        "hd": (section("embd_layer", use_hd_transform=False), "use_hd_transform"),
+        "mlp": (section("embd_layer", projection_cls="linear"), "projection_cls is 'linear'"),
+        "no-layer": ({"embd_layer": None}, "embedding_cls|projection_cls is"),
+        "no-tower": ({"img_processor": None}, "img_processor is missing"),
+        "class": (section("img_processor", name="siglip"), "img_processor.name is 'siglip'"),
+        "tower": (
             section("img_processor", model_name="openai/clip-vit-base-patch16"),
             "expected 'openai/clip-vit-large-patch14-336'",
-            id="tower",
         ),
-        pytest.param(
-            section("img_processor", type_feature="cls_patch"), "type_feature", id="class-token"
-        ),
-        pytest.param(section("img_processor", num_img_tokens=100.5), "num_img_tokens", id="half"),
-        pytest.param(section("img_processor", num_img_tokens=143), "expected a square", id="grid"),
-        pytest.param(section("img_processor", image_dim_out=1000), "multiple of 64", id="heads"),
-        pytest.param(section("img_processor", layer_idx=25), "layer_idx is 25", id="layer"),
-        pytest.param(section("rope_scaling", type="yarn"), "type is 'yarn'", id="yarn"),
-        pytest.param(
-            section("rope_scaling", short_factor=[1.0]), "expected 48 positive", id="factors"
-        ),
-        pytest.param(
-            section("rope_scaling", long_factor=["1"] * 48), "long_factor is", id="no-numbers"
-        ),
-        pytest.param({"sliding_window": 2047}, "sliding_window is 2047", id="window"),
-    ],
+        "class-token": (section("img_processor", type_feature="cls_patch"), "type_feature"),
+        "half": (section("img_processor", num_img_tokens=100.5), "num_img_tokens"),
+        "grid": (section("img_processor", num_img_tokens=143), "expected a square"),
+        "heads": (section("img_processor", image_dim_out=1000), "multiple of 64"),
+        "layer": (section("img_processor", layer_idx=25), "layer_idx is 25"),
+        "yarn": (section("rope_scaling", type="yarn"), "type is 'yarn'"),
+        "factors": (section("rope_scaling", short_factor=[1.0]), "expected 48 positive"),
+        "no-numbers": (section("rope_scaling", long_factor=["1"] * 48), "long_factor is"),
+        "window": ({"sliding_window": 2047}, "sliding_window is 2047"),
+    },
 )
 def test_others_are_refused(changes: Mapping[str, Any], words: str) -> None:
     """The key, its value and what is expected: no field is read and then left out."""

@@ -6,6 +6,7 @@ import re
 import pytest
 
 from mm_api.v1alpha1 import MultimodalModelSpec
+from support.cases import cases
 from support.clusters import kubectl
 from support.model_documents import at, document
 from support.model_namespace import Api
@@ -38,21 +39,17 @@ def test_typo_is_refused(api: Api) -> None:
     assert 'unknown field "spec.engine.maxBatchSise"' in answer
 
 
-@pytest.mark.parametrize(
-    ("path", "value", "message"),
-    [
-        pytest.param("engine.backend", "Tensor", 'supported values: "TensorRT"', id="enum"),
-        pytest.param("engine.maxBatchSize", 0, "should be greater than or equal to 1", id="bound"),
-        pytest.param("build.timeout", "0s", "should match", id="zero-duration"),
-        pytest.param("build.store.size", "8GB", "should match", id="quantity-text"),
-        pytest.param(
-            "build.store.size", -1, "should be greater than or equal to 0", id="quantity-number"
-        ),
-        pytest.param("build.image", "a b", "should match", id="image"),
-        pytest.param(
-            "runtime.tolerations", [{"effect": "Never"}], "Unsupported value", id="in-a-list"
-        ),
-    ],
+@cases(
+    "path value message",
+    {
+        "enum": ("engine.backend", "Tensor", 'supported values: "TensorRT"'),
+        "bound": ("engine.maxBatchSize", 0, "should be greater than or equal to 1"),
+        "zero-duration": ("build.timeout", "0s", "should match"),
+        "quantity-text": ("build.store.size", "8GB", "should match"),
+        "quantity-number": ("build.store.size", -1, "should be greater than or equal to 0"),
+        "image": ("build.image", "a b", "should match"),
+        "in-a-list": ("runtime.tolerations", [{"effect": "Never"}], "Unsupported value"),
+    },
 )
 def test_wrong_value_is_refused(api: Api, path: str, value: object, message: str) -> None:
     """Types, bounds and patterns of the schema hold in the API server."""
@@ -72,13 +69,13 @@ def test_defaults_are_those_of_the_types(api: Api) -> None:
     assert (stored["replicas"], stored["engine"]["maxBatchSize"]) == (1, 8)
 
 
-@pytest.mark.parametrize(
+@cases(
     "sizes",
-    [
-        pytest.param((None, "1Gi"), id="from-the-default-to-the-claims"),
-        pytest.param(("50Gi", "1Gi"), id="from-more-than-the-claim-has"),
-        pytest.param(("10Gi", "20Gi", None), id="grown-and-removed"),
-    ],
+    {
+        "from-the-default-to-the-claims": (None, "1Gi"),
+        "from-more-than-the-claim-has": ("50Gi", "1Gi"),
+        "grown-and-removed": ("10Gi", "20Gi", None),
+    },
 )
 def test_a_size_of_the_store_is_a_wish(api: Api, sizes: tuple[str | None, ...]) -> None:
     """The claim is shared: only it decides whether it grows, so no former wish binds a spec."""
@@ -92,10 +89,7 @@ def test_a_size_of_the_store_is_a_wish(api: Api, sizes: tuple[str | None, ...]) 
 
 @pytest.mark.parametrize(
     ("field", "before", "after"),
-    [
-        ("storageClassName", "fast", "slow"),
-        ("accessMode", "ReadWriteOnce", "ReadWriteMany"),
-    ],
+    [("storageClassName", "fast", "slow"), ("accessMode", "ReadWriteOnce", "ReadWriteMany")],
 )
 def test_class_and_mode_of_the_store_stay(api: Api, field: str, before: str, after: str) -> None:
     """A claim keeps its class and its modes, so the fields cannot change or be set later."""
@@ -158,21 +152,19 @@ def test_model_is_in_the_category_all(api: Api) -> None:
     assert "multimodalmodel.serving.multimodal.dev/listed" in api.kubectl("get", "all")
 
 
-@pytest.mark.parametrize(
-    ("path", "lines"),
-    [
-        pytest.param("spec", ["FIELD: spec <Object>", "model <Object> -required-"], id="spec"),
-        pytest.param(
+@cases(
+    "path lines",
+    {
+        "spec": ("spec", ["FIELD: spec <Object>", "model <Object> -required-"]),
+        "field-with-default": (
             "spec.engine.maxBatchSize",
             ["FIELD: maxBatchSize <integer>", "Requests that are decoded in one step. Default: 8."],
-            id="field-with-default",
         ),
-        pytest.param(
+        "quantity": (
             "spec.build.store.size",
             ["Least size of the claim that the operator makes, which the models of a namespace "],
-            id="quantity",
         ),
-    ],
+    },
 )
 def test_explain_is_readable(api: Api, path: str, lines: list[str]) -> None:
     """`kubectl explain` reports type, meaning and default of a field."""

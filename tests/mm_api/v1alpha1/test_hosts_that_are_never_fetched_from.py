@@ -14,7 +14,6 @@ from support.model_namespace import Api
 
 
 def model(host: str, *, private: bool = False) -> dict[str, Any]:
-    """Return a model that may fetch from a public host and from this one."""
     hosts = ["images.example.org", host]
     return document(at("gateway", {"allowedHosts": hosts, "allowPrivateNetworks": private}))
 

@@ -14,20 +14,17 @@ LENGTHS = {"below": 0.5, "first": 1.0, "last": 1.0, "above": 1.5}
 
 
 def target(metric: str, place: str) -> str:
-    """Return a target at or beside a bound of the metric's histogram."""
     bound = buckets_of(OBJECTIVE_HISTOGRAMS[metric])[0 if place in {"below", "first"} else -1]
     milliseconds = bound * LENGTHS[place] * 1000
     return f"{max(int(milliseconds), 1)}ms" if milliseconds < 1000 else f"{int(milliseconds)}ms"
 
 
 def objective(metric: str, text: str) -> dict[str, Any]:
-    """Return a model with one objective."""
     objectives = [{"metric": metric, "target": text}]
     return document(at("autoscaling", {"maxReplicas": 2, "objectives": objectives}))
 
 
 def query(text: str) -> dict[str, Any]:
-    """Return a model with a query of its own."""
     return document(at("autoscaling", {"maxReplicas": 2, "customQuery": text}))
 
 

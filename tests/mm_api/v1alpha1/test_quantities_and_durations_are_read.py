@@ -6,19 +6,20 @@ from decimal import Decimal
 import pytest
 
 from mm_api.v1alpha1 import duration, quantity
+from support.cases import cases
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        pytest.param(0, Decimal(0), id="zero"),
-        pytest.param(1024, Decimal(1024), id="integer"),
-        pytest.param("500m", Decimal("0.5"), id="milli"),
-        pytest.param("1.5k", Decimal(1500), id="decimal"),
-        pytest.param("8Gi", Decimal(8 * 1024**3), id="binary"),
-        pytest.param("1E", Decimal(10**18), id="largest-decimal"),
-        pytest.param("1Ei", Decimal(2**60), id="largest-binary"),
-    ],
+@cases(
+    "text expected",
+    {
+        "zero": (0, Decimal(0)),
+        "integer": (1024, Decimal(1024)),
+        "milli": ("500m", Decimal("0.5")),
+        "decimal": ("1.5k", Decimal(1500)),
+        "binary": ("8Gi", Decimal(8 * 1024**3)),
+        "largest-decimal": ("1E", Decimal(10**18)),
+        "largest-binary": ("1Ei", Decimal(2**60)),
+    },
 )
 def test_quantity_has_its_value(text: int | str, expected: Decimal) -> None:
     """A suffix multiplies by powers of 1,000 or of 1,024."""
@@ -37,14 +38,14 @@ def test_other_text_is_no_quantity(text: str) -> None:
         quantity.number_of(text)
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        pytest.param("500ms", timedelta(milliseconds=500), id="milliseconds"),
-        pytest.param("5m", timedelta(minutes=5), id="minutes"),
-        pytest.param("1h30m", timedelta(minutes=90), id="two-units"),
-        pytest.param("1h2m3s4ms", timedelta(0, 3723, 0, 4), id="every-unit"),
-    ],
+@cases(
+    "text expected",
+    {
+        "milliseconds": ("500ms", timedelta(milliseconds=500)),
+        "minutes": ("5m", timedelta(minutes=5)),
+        "two-units": ("1h30m", timedelta(minutes=90)),
+        "every-unit": ("1h2m3s4ms", timedelta(0, 3723, 0, 4)),
+    },
 )
 def test_duration_has_its_length(text: str, expected: timedelta) -> None:
     """Units add up; m is minutes and ms milliseconds."""

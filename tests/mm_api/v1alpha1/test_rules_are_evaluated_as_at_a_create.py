@@ -3,10 +3,9 @@
 from datetime import date
 from typing import Any
 
-import pytest
-
 from mm_api.v1alpha1.schema_rules import broken_rules, with_defaults
 from mm_api.v1alpha1.validation import validate
+from support.cases import cases
 from support.model_documents import at, document, merged
 
 PYTORCH = at("engine.backend", "PyTorch")
@@ -22,35 +21,34 @@ def _schema(*rules: str) -> dict[str, Any]:
     return {"properties": {"part": part, "parts": {"items": part}, "named": {}}}
 
 
-@pytest.mark.parametrize(
-    ("given", "seen"),
-    [
-        pytest.param({}, {"part": {"size": 1}}, id="absent"),
-        pytest.param({"part": {"size": 2}}, {"part": {"size": 2}}, id="given"),
-        pytest.param(
+@cases(
+    "given seen",
+    {
+        "absent": ({}, {"part": {"size": 1}}),
+        "given": ({"part": {"size": 2}}, {"part": {"size": 2}}),
+        "in-a-list": (
             {"parts": [{"name": "a"}]},
             {"part": {"size": 1}, "parts": [{"size": 1, "name": "a"}]},
-            id="in-a-list",
         ),
-    ],
+    },
 )
 def test_defaults_come_before_rules(given: dict[str, Any], seen: dict[str, Any]) -> None:
     """A field that is absent has its default, an object with its fields' defaults too."""
     assert with_defaults(_schema(), given) == seen
 
 
-@pytest.mark.parametrize(
-    ("rule", "broken"),
-    [
-        pytest.param("self.size == 1", [], id="kept"),
-        pytest.param("self.size > 1", ["part"], id="broken"),
-        pytest.param("self.name == 'a'", ["part"], id="cannot-be-evaluated"),
-        pytest.param("self.size < oldSelf.size", [], id="compares-with-a-former-state"),
-        pytest.param("quantity('9Ei').isGreaterThan(quantity('9000Pi'))", [], id="quantities"),
-        pytest.param("quantity('1500m').compareTo(quantity('1.5')) == 0", [], id="equal"),
-        pytest.param("'a1-b2'.findAll('([a-z])[0-9]') == ['a1', 'b2']", [], id="find-all"),
-        pytest.param("duration('1m') > duration('59s500ms')", [], id="durations"),
-    ],
+@cases(
+    "rule broken",
+    {
+        "kept": ("self.size == 1", []),
+        "broken": ("self.size > 1", ["part"]),
+        "cannot-be-evaluated": ("self.name == 'a'", ["part"]),
+        "compares-with-a-former-state": ("self.size < oldSelf.size", []),
+        "quantities": ("quantity('9Ei').isGreaterThan(quantity('9000Pi'))", []),
+        "equal": ("quantity('1500m').compareTo(quantity('1.5')) == 0", []),
+        "find-all": ("'a1-b2'.findAll('([a-z])[0-9]') == ['a1', 'b2']", []),
+        "durations": ("duration('1m') > duration('59s500ms')", []),
+    },
 )
 def test_rule_is_evaluated_with_kubernetes_functions(rule: str, broken: list[str]) -> None:
     """A rule that holds is silent; one that fails, or cannot be evaluated, is reported."""
@@ -73,12 +71,12 @@ def test_rules_see_the_name_alone_of_metadata() -> None:
     assert validate({**document(), "metadata": metadata}) == []
 
 
-@pytest.mark.parametrize(
-    ("spec", "paths"),
-    [
-        pytest.param(PYTORCH, [], id="backend-with-options"),
-        pytest.param({}, ["spec.engine.extraLlmApiOptions"], id="backend-without"),
-    ],
+@cases(
+    "spec paths",
+    {
+        "backend-with-options": (PYTORCH, []),
+        "backend-without": ({}, ["spec.engine.extraLlmApiOptions"]),
+    },
 )
 def test_rules_see_the_names_alone_of_what_has_no_schema(
     spec: dict[str, Any], paths: list[str]

@@ -98,11 +98,7 @@ def test_scale_reads_and_writes_replicas() -> None:
             node = node["properties"][name]
         found.append(node["type"])
 
-    assert found == [
-        "integer",
-        "integer",
-        "string",
-    ]
+    assert found == ["integer", "integer", "string"]
 
 
 def test_type_without_structural_form_is_an_error() -> None:

@@ -7,25 +7,25 @@ import pytest
 from pydantic import ValidationError
 
 from mm_api.v1alpha1.engine import EngineSpec
+from support.cases import cases
 
 
 def spec_with(options: Any) -> EngineSpec:
-    """Return the engine's part of a spec."""
     return EngineSpec.model_validate({"extraLlmApiOptions": options})
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        pytest.param({"a": "x" * 4096}, "longer than 4096 characters", id="size"),
-        pytest.param({"a": {"b": {"c": {}}}}, "more than 3 levels", id="objects"),
-        pytest.param({"a": {"b": [[1]]}}, "more than 3 levels", id="lists"),
-        pytest.param({"kv_cache_config.dtype": "fp8"}, "write kv_cache_config", id="dots"),
-        pytest.param({"a": {"B": 1}}, "has the key 'B'", id="case"),
-        pytest.param({"a": [{"": 1}]}, "has the key ''", id="in-a-list"),
-        pytest.param({"a": {1: 1}}, "has the key '1'", id="number"),
-        pytest.param({"a" * 65: 1}, "has the key 'aaaa", id="long"),
-    ],
+@cases(
+    "options message",
+    {
+        "size": ({"a": "x" * 4096}, "longer than 4096 characters"),
+        "objects": ({"a": {"b": {"c": {}}}}, "more than 3 levels"),
+        "lists": ({"a": {"b": [[1]]}}, "more than 3 levels"),
+        "dots": ({"kv_cache_config.dtype": "fp8"}, "write kv_cache_config"),
+        "case": ({"a": {"B": 1}}, "has the key 'B'"),
+        "in-a-list": ({"a": [{"": 1}]}, "has the key ''"),
+        "number": ({"a": {1: 1}}, "has the key '1'"),
+        "long": ({"a" * 65: 1}, "has the key 'aaaa"),
+    },
 )
 def test_what_no_option_can_be_is_refused(options: Any, message: str) -> None:
     """The error is at the field."""

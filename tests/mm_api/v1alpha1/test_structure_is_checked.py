@@ -2,96 +2,78 @@
 
 from typing import Any
 
-import pytest
-
 from mm_api.v1alpha1.validation import Problem, validate
+from support.cases import cases
 from support.model_documents import at, document
 
 
-@pytest.mark.parametrize(
-    ("spec", "expected"),
-    [
-        pytest.param(
-            at("engin", {}), Problem("spec.engin", "unknown field: did you mean engine?"), id="typo"
-        ),
-        pytest.param(
-            at("engine.xyzzy", 1),
-            Problem("spec.engine.xyzzy", "unknown field: remove it"),
-            id="odd",
-        ),
-        pytest.param(
+@cases(
+    "spec expected",
+    {
+        "typo": (at("engin", {}), Problem("spec.engin", "unknown field: did you mean engine?")),
+        "odd": (at("engine.xyzzy", 1), Problem("spec.engine.xyzzy", "unknown field: remove it")),
+        "elsewhere": (
             at("vision.maxImagePixels", 1),
             Problem("spec.vision.maxImagePixels", "unknown field: it belongs to spec.gateway"),
-            id="elsewhere",
         ),
-        pytest.param(
+        "enum": (
             at("engine.backend", "Tensor"),
             Problem(
                 "spec.engine.backend",
                 "'Tensor' is not allowed: use one of 'TensorRT', 'PyTorch' or 'Reference'",
             ),
-            id="enum",
         ),
-        pytest.param(
+        "text-for-number": (
             at("engine.maxBatchSize", "8"),
             Problem(
                 "spec.engine.maxBatchSize",
                 "'8' has the wrong type: write a whole number from 1 to 4096",
             ),
-            id="text-for-number",
         ),
-        pytest.param(
+        "bound": (
             at("engine.maxBatchSize", 0),
             Problem(
-                "spec.engine.maxBatchSize",
-                "0 is not allowed: write a whole number from 1 to 4096",
+                "spec.engine.maxBatchSize", "0 is not allowed: write a whole number from 1 to 4096"
             ),
-            id="bound",
         ),
-        pytest.param(
+        "number-for-text-of-a-map": (
             at("runtime.nodeSelector", {"pool": 1}),
             Problem("spec.runtime.nodeSelector.pool", "1 has the wrong type: write text"),
-            id="number-for-text-of-a-map",
         ),
-        pytest.param(
+        "object-for-list": (
             at("autoscaling.objectives", {"metric": "QueueTime"}),
             Problem(
                 "spec.autoscaling.objectives",
                 "{'metric': 'QueueTime'} has the wrong type: write a list",
             ),
-            id="object-for-list",
         ),
-        pytest.param(
+        "quantity": (
             at("build.store.size", "8GB"),
             Problem(
                 "spec.build.store.size",
                 "'8GB' is not a quantity: write a number with an optional suffix (m, k, M, G, T, "
                 "P, E, Ki, Mi, Gi, Ti, Pi, Ei), for example 8Gi",
             ),
-            id="quantity",
         ),
-        pytest.param(
+        "fraction-for-quantity": (
             at("runtime.resources.limits.cpu", 1.5),
             Problem(
                 "spec.runtime.resources.limits.cpu",
                 "1.5 is not a quantity: write a whole number or text such as '1500m' or '8Gi'",
             ),
-            id="fraction-for-quantity",
         ),
-        pytest.param(
+        "text-for-object": (
             at("engine", "Reference"),
             Problem("spec.engine", "'Reference' is not an object: write fields and values"),
-            id="text-for-object",
         ),
-        pytest.param(
+        "zero-duration": (
             at("build.timeout", "0s"),
             Problem(
                 "spec.build.timeout",
                 "'0s' is not a duration above zero: write for example 500ms, 90s, 2h or 1h30m",
             ),
-            id="zero-duration",
         ),
-        pytest.param(
+        "item-of-a-list": (
             at("gateway.allowedHosts", ["a.example", "B!"]),
             Problem(
                 "spec.gateway.allowedHosts[1]",
@@ -99,9 +81,8 @@ from support.model_documents import at, document
                 r"'^(\*\.)?[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
                 r"(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*$'",
             ),
-            id="item-of-a-list",
         ),
-    ],
+    },
 )
 def test_problem_has_path_and_advice(spec: dict[str, Any], expected: Problem) -> None:
     """One wrong field is one problem, at the field, with what was expected."""

@@ -42,7 +42,6 @@ def _documents() -> dict[str, dict[str, Any]]:
 
 
 def _refusals(answer: str) -> dict[str, str]:
-    """Return what kubectl prints of each refused document."""
     return dict(re.findall(r'"([^"]+)" is invalid: \[?(.+?)\]?$', answer, re.MULTILINE))
 
 

@@ -32,45 +32,38 @@ Change = Callable[[Path], object]
 
 
 def inspected(source: Path, log: Path) -> InspectResult:
-    """Return what the inspect Job reports."""
     runtime(["inspect", "--source", str(source), "--termination-log", str(log)])
     return InspectResult.from_json(log.read_text())
 
 
 def planned(source: Path, folder: Path) -> int:
-    """Return how `mmctl plan` ends."""
     spec = folder / "model.yaml"
     spec.write_text(json.dumps(document({"engine": {"backend": "Reference"}})))
     return mmctl(["plan", "-f", str(spec), "--checkpoint", str(source), "-o", "json"])
 
 
 def no_image_processor(source: Path) -> None:
-    """Lose both files that an image processor may be in."""
     for name in ("processor_config.json", "preprocessor_config.json"):
         (source / name).unlink()
 
 
 def second_shard_missing(source: Path) -> None:
-    """Lose a shard that the index names."""
     shard(source)[1].unlink()
 
 
 def stale_shard(source: Path) -> None:
-    """Leave a tensor in a shard that the index does not name."""
     first, _ = shard(source)
     tensors = read_tensors(first)
     write_tensors(first, tensors | {"left_over.weight": next(iter(tensors.values()))})
 
 
 def tensor_in_two_shards(source: Path) -> None:
-    """Repeat a tensor of the first shard in the second."""
     first, second = shard(source)
     name, tensor = next(iter(read_tensors(first).items()))
     write_tensors(second, read_tensors(second) | {name: tensor})
 
 
 def tensor_in_no_shard(source: Path) -> None:
-    """Let the index name a tensor that no shard holds."""
     first, _ = shard(source)
     edit_json(source / INDEX, weight_map={"more.weight": first.name})
 
@@ -135,16 +128,12 @@ def reshaped(name: str, *shape: int) -> Change:
 
 
 def configured(**changes: Any) -> Change:
-    """Return what changes config.json."""
     return lambda source: edit_json(source / "config.json", **changes)
 
 
 REFUSED: dict[str, tuple[Change, str]] = {
     "no-tokenizer": (lambda s: (s / "tokenizer.json").unlink(), "tokenizer.json"),
-    "no-image-processor": (
-        no_image_processor,
-        "preprocessor_config.json",
-    ),
+    "no-image-processor": (no_image_processor, "preprocessor_config.json"),
     "no-weights": (lambda s: (s / SINGLE).unlink(), "No weights"),
     "shard-missing": (second_shard_missing, "are missing"),
     "stale-shard": (stale_shard, "left_over.weight"),
@@ -234,7 +223,6 @@ def test_both_refuse(case: str, tmp_path: Path, capsys: pytest.CaptureFixture[st
 
 
 def copied_weights(name: str) -> Change:
-    """Return what puts another copy of the weights beside them."""
     return lambda source: shutil.copyfile(source / SINGLE, source / name)
 
 
@@ -254,7 +242,6 @@ def named_by_the_configuration(source: Path) -> None:
 
 
 def half_precision_beside(source: Path) -> None:
-    """Put a variant with its own index beside the weights."""
     (source / "model.safetensors.index.fp16.json").write_text("{}")
     copied_weights("model.fp16-00001-of-00001.safetensors")(source)
 

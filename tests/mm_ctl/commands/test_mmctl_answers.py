@@ -10,19 +10,18 @@ import yaml
 from mm_api.documents.model_facts import InspectError, InspectReason, InspectResult
 from mm_ctl.cli import COMMANDS, main
 from mm_ctl.commands.status import sentences
+from support.cases import cases
 from support.model_documents import document
 from support.models import llava_7b_facts, tiny_facts
 
 
 def written(folder: Path, *documents: dict[str, Any]) -> str:
-    """Write documents as one YAML file and return its path."""
     path = folder / "model.yaml"
     path.write_text(yaml.dump_all(documents))
     return str(path)
 
 
 def facts(folder: Path, result: InspectResult) -> str:
-    """Write an inspection's result and return its path."""
     path = folder / "facts.json"
     path.write_text(result.to_json())
     return str(path)
@@ -79,12 +78,12 @@ def test_images_of_two_versions_are_no_valid_file(
     assert main(["validate", "-f", written(tmp_path, document(reference, name="a"))]) == 0
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        pytest.param({"start": "0 8 30 2 *"}, "'0 8 30 2 *' is not a cron expression", id="day"),
-        pytest.param({"timeZone": "Mars/Base"}, "'Mars/Base' is not a time zone", id="zone"),
-    ],
+@cases(
+    "change words",
+    {
+        "day": ({"start": "0 8 30 2 *"}, "'0 8 30 2 *' is not a cron expression"),
+        "zone": ({"timeZone": "Mars/Base"}, "'Mars/Base' is not a time zone"),
+    },
 )
 def test_schedules_are_read(
     change: dict[str, str], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -102,13 +101,13 @@ def test_schedules_are_read(
     assert f"a: spec.autoscaling.schedules: schedule 'day': {words}" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        pytest.param("a: [", "is not YAML", id="not-yaml"),
-        pytest.param("a: 1", "no document of kind MultimodalModel", id="other-document"),
-        pytest.param("", "no document of kind MultimodalModel", id="empty"),
-    ],
+@cases(
+    "content words",
+    {
+        "not-yaml": ("a: [", "is not YAML"),
+        "other-document": ("a: 1", "no document of kind MultimodalModel"),
+        "empty": ("", "no document of kind MultimodalModel"),
+    },
 )
 def test_unreadable_files_are_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str, words: str
@@ -209,19 +208,18 @@ CONTEXTS = {
 
 
 @pytest.mark.parametrize("command", [["status"], ["scaling", "explain"]])
-@pytest.mark.parametrize(
-    ("options", "code", "words"),
-    [
-        pytest.param([], 2, "there is no kubeconfig at ~/.kube/config: give one", id="none"),
-        pytest.param(["--kubeconfig", "/none"], 2, "there is no kubeconfig at /none", id="file"),
-        pytest.param(
+@cases(
+    "options code words",
+    {
+        "none": ([], 2, "there is no kubeconfig at ~/.kube/config: give one"),
+        "file": (["--kubeconfig", "/none"], 2, "there is no kubeconfig at /none"),
+        "context": (
             ["--kubeconfig", "FILE", "--context", "there"],
             2,
             "there is no context there in FILE: use one of here",
-            id="context",
         ),
-        pytest.param(["--kubeconfig", "FILE"], 1, "no answer", id="closed-port"),
-    ],
+        "closed-port": (["--kubeconfig", "FILE"], 1, "no answer"),
+    },
 )
 def test_what_keeps_a_command_from_the_cluster_is_reported(  # noqa: PLR0917  # pytest passes by name
     command: list[str],

@@ -11,6 +11,7 @@ from mm_ctl.cli import main
 from mm_ctl.commands.checkpoint_folder import facts_of_checkpoint
 from mm_ctl.documents import UsageError
 from mm_runtime.inspect.checkpoint import InspectOptions
+from support.cases import cases
 from support.hollow_checkpoint import write_checkpoint
 from support.model_documents import document
 from support.s3_server import S3Server
@@ -33,7 +34,6 @@ def bucket(s3: S3Server, folder: Path) -> str:
 
 
 def facts(address: str, environment: dict[str, str]) -> ModelFacts:
-    """Return what is found at an address."""
     return facts_of_checkpoint(address, InspectOptions(), environment=environment)
 
 
@@ -57,19 +57,18 @@ def test_the_plan_is_printed(
     assert printed[0] == printed[1]
 
 
-@pytest.mark.parametrize(
-    ("address", "changes", "words"),
-    [
-        pytest.param("s3:///x", {}, "names no bucket", id="no-bucket"),
-        pytest.param("s3://missing-{id}/x", {}, "does not exist .*NoSuchBucket", id="missing"),
-        pytest.param("s3://{id}/other", {}, "holds no", id="no-prefix"),
-        pytest.param(
+@cases(
+    "address changes words",
+    {
+        "no-bucket": ("s3:///x", {}, "names no bucket"),
+        "missing": ("s3://missing-{id}/x", {}, "does not exist .*NoSuchBucket"),
+        "no-prefix": ("s3://{id}/other", {}, "holds no"),
+        "wrong-key": (
             "s3://{id}/x",
             {"AWS_SECRET_ACCESS_KEY": "wrong"},
             "refuses the credentials .*Here the keys are AWS_ACCESS_KEY_ID",
-            id="wrong-key",
         ),
-    ],
+    },
 )
 def test_what_cannot_be_read_is_a_sentence(
     s3: S3Server, bucket: str, address: str, changes: dict[str, str], words: str

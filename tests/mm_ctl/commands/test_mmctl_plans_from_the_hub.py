@@ -11,6 +11,7 @@ from mm_ctl.cli import main
 from mm_ctl.commands.checkpoint_folder import facts_of_checkpoint
 from mm_ctl.documents import UsageError
 from mm_runtime.inspect.checkpoint import InspectOptions
+from support.cases import cases
 from support.hollow_checkpoint import LLAVA_CONFIG, write_checkpoint
 from support.hub_server import COMMIT, REPOSITORY, Hub, serving_hub
 from support.model_documents import document
@@ -49,23 +50,20 @@ def test_the_plan_is_printed(
     assert [one["fit"] for one in printed] == [printed[0]["fit"]] * 2
 
 
-@pytest.mark.parametrize(
+@cases(
     "named",
-    [
-        pytest.param(lambda mirror: {"network": {"hubEndpoint": mirror}}, id="of-the-model"),
-        pytest.param(
-            lambda mirror: {
-                "model": {
-                    "source": {
-                        "persistentVolumeClaim": None,
-                        "huggingFace": {"repo": REPOSITORY, "endpoint": mirror},
-                    }
-                },
-                "network": {"hubEndpoint": "http://127.0.0.1:1"},
+    {
+        "of-the-model": lambda mirror: {"network": {"hubEndpoint": mirror}},
+        "of-the-source": lambda mirror: {
+            "model": {
+                "source": {
+                    "persistentVolumeClaim": None,
+                    "huggingFace": {"repo": REPOSITORY, "endpoint": mirror},
+                }
             },
-            id="of-the-source",
-        ),
-    ],
+            "network": {"hubEndpoint": "http://127.0.0.1:1"},
+        },
+    },
 )
 def test_the_mirror_of_the_spec_is_read(
     hub: Hub,
@@ -101,13 +99,13 @@ def test_the_environments_mirror_comes_first(hub: Hub) -> None:
     assert found.family == "llava"
 
 
-@pytest.mark.parametrize(
-    ("address", "words"),
-    [
-        pytest.param("hf://a/b/c", "expected hf://OWNER/NAME@REVISION", id="no-address"),
-        pytest.param("hf://acme/other", "does not exist on", id="repository"),
-        pytest.param(f"hf://{REPOSITORY}@v9", "has no revision 'v9'", id="revision"),
-    ],
+@cases(
+    "address words",
+    {
+        "no-address": ("hf://a/b/c", "expected hf://OWNER/NAME@REVISION"),
+        "repository": ("hf://acme/other", "does not exist on"),
+        "revision": (f"hf://{REPOSITORY}@v9", "has no revision 'v9'"),
+    },
 )
 def test_what_is_not_there_is_reported(hub: Hub, address: str, words: str) -> None:
     """What was expected, and of which server."""

@@ -12,19 +12,18 @@ import yaml
 from mm_api.documents.model_plan import ModelPlan
 from mm_api.families import FAMILIES
 from mm_ctl.cli import main
+from support.cases import cases
 from support.model_configs import FOLDERS, WITHOUT_ENGINES, folder_of
 from support.model_documents import document
 
 
 def resource(folder: Path, spec: dict[str, Any] | None = None) -> str:
-    """Write a resource and return its path."""
     path = folder / "model.yaml"
     path.write_text(yaml.safe_dump(document(spec or {"model": {"allowPickle": True}}, name="m")))
     return str(path)
 
 
 def checkpoint(family: str) -> str:
-    """Return the folder of a family's model."""
     return str(folder_of(family))
 
 
@@ -93,28 +92,21 @@ def test_errors_end_with_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert capsys.readouterr().out == ""
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        pytest.param([], "the GPU is", id="no-gpu"),
-        pytest.param(["--gpu", "h900"], "is not in the table of GPUs", id="unknown-gpu"),
-        pytest.param(["--gpu-memory", "80Gi"], "belong together", id="half-a-gpu"),
-        pytest.param(
-            ["--gpu-memory", "many", "--compute-capability", "9.0"], "no", id="no-quantity"
-        ),
-        pytest.param(["--gpu-memory", "0", "--compute-capability", "9.0"], "above zero", id="zero"),
-        pytest.param(
+@cases(
+    "arguments words",
+    {
+        "no-gpu": ([], "the GPU is"),
+        "unknown-gpu": (["--gpu", "h900"], "is not in the table of GPUs"),
+        "half-a-gpu": (["--gpu-memory", "80Gi"], "belong together"),
+        "no-quantity": (["--gpu-memory", "many", "--compute-capability", "9.0"], "no"),
+        "zero": (["--gpu-memory", "0", "--compute-capability", "9.0"], "above zero"),
+        "no-capability": (
             ["--gpu-memory", "80Gi", "--compute-capability", "nine"],
             "not a compute capability",
-            id="no-capability",
         ),
-        pytest.param(
-            ["--gpu", "h100-80gb", "--image", "mine:1"], "--trtllm-version", id="unknown-image"
-        ),
-        pytest.param(
-            ["--gpu", "h100-80gb", "--trtllm-version", "new"], "not a TensorRT-LLM", id="version"
-        ),
-    ],
+        "unknown-image": (["--gpu", "h100-80gb", "--image", "mine:1"], "--trtllm-version"),
+        "version": (["--gpu", "h100-80gb", "--trtllm-version", "new"], "not a TensorRT-LLM"),
+    },
 )
 def test_questions_are_clear(
     arguments: list[str], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -126,24 +118,22 @@ def test_questions_are_clear(
     assert words in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("spec", "arguments", "words"),
-    [
-        pytest.param({}, ["--gpu", "h100-80gb"], "--gpu: the spec plans for processors", id="gpu"),
-        pytest.param(
+@cases(
+    "spec arguments words",
+    {
+        "gpu": ({}, ["--gpu", "h100-80gb"], "--gpu: the spec plans for processors"),
+        "gpu-memory": (
             {},
             ["--gpu-memory", "nonsense", "--compute-capability", "9.0"],
             "--gpu-memory, --compute-capability: the spec plans for processors",
-            id="gpu-memory",
         ),
-        pytest.param({}, ["--trtllm-version", "1.0.0"], "has no TensorRT-LLM", id="version"),
-        pytest.param(
+        "version": ({}, ["--trtllm-version", "1.0.0"], "has no TensorRT-LLM"),
+        "two-gpus": (
             {"runtime": {"gpu": {"count": 1}}},
             ["--gpu", "h100-80gb", "--gpu-memory", "80Gi"],
             "--gpu-memory does not go with --gpu",
-            id="two-gpus",
         ),
-    ],
+    },
 )
 def test_no_option_is_ignored(
     spec: dict[str, Any],

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from mm_ctl.commands.scaling_explanation import explain
+from support.cases import cases
 from support.ticks import SIMPLE, one, traffic
 
 AUTOSCALING = {"minReplicas": 1, "maxReplicas": 4}
@@ -36,7 +37,6 @@ SCALING: dict[str, Any] = {
 
 
 def model(scaling: dict[str, Any] | None, **autoscaling: Any) -> dict[str, Any]:
-    """Return a model as the API server holds it."""
     spec = {"replicas": 2, "autoscaling": {**AUTOSCALING, **autoscaling}}
     status = {"scaling": scaling} if scaling else {}
     return {"metadata": {"namespace": "demo", "name": "tiny"}, "spec": spec, "status": status}
@@ -74,37 +74,34 @@ def test_everything_that_led_to_the_number_is_reported() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("document", "sentence"),
-    [
-        pytest.param(model(None, mode="Off"), "autoscaling is off", id="off"),
-        pytest.param(model({**SCALING, "work": None}), "no pod has measured", id="no-costs"),
-        pytest.param(
+@cases(
+    "document sentence",
+    {
+        "off": (model(None, mode="Off"), "autoscaling is off"),
+        "no-costs": (model({**SCALING, "work": None}), "no pod has measured"),
+        "cost-refused": (
             model({**SCALING, "workProblem": "none above zero for text_token"}),
             "not all of what was measured is used: none above zero for text_token",
-            id="cost-refused",
         ),
-        pytest.param(
+        "cost-too-low": (
             model({**SCALING, "inputs": {"fullLoad": 0.3}}),
             "a replica could do 30% of a counted replica's work when a queue grew before it",
-            id="cost-too-low",
         ),
-        pytest.param(model(None), "has not evaluated it yet", id="not-yet"),
-        pytest.param(
+        "not-yet": (model(None), "has not evaluated it yet"),
+        "warm": (
             model(SCALING, warmReplicas=1),
             "passes 1.4 busy replicas (now 2, 1 replica beside it staying warm)",
-            id="warm",
         ),
-        pytest.param(model(SCALING, maxReplicas=3), "raise it if the targets", id="at-most"),
-        pytest.param(model(SCALING, minReplicas=3), "not below minReplicas", id="at-least"),
-    ],
+        "at-most": (model(SCALING, maxReplicas=3), "raise it if the targets"),
+        "at-least": (model(SCALING, minReplicas=3), "not below minReplicas"),
+    },
 )
 def test_special_places_are_reported(document: dict[str, Any], sentence: str) -> None:
     """Off, not looked at, at the bounds: each has its own sentence."""
     assert sentence in "\n".join(explain(document))
 
 
-@pytest.mark.parametrize("warm", [pytest.param(0, id="none"), pytest.param(2, id="two-warm")])
+@cases("warm", {"none": 0, "two-warm": 2})
 def test_what_is_reported_to_change_the_number_changes_it(warm: int) -> None:
     """The policy itself requests one more just above the reported bound, and none just below."""
     objectives = replace(SIMPLE, warm_replicas=warm)

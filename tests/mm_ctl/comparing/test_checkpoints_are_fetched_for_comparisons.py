@@ -2,13 +2,12 @@
 
 from typing import Any
 
-import pytest
-
 from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_api.v1alpha1.network import NetworkSpec, ProxySpec
 from mm_ctl.comparing.disk import disk_bytes
 from mm_ctl.comparing.pod import compare_pod
 from mm_ctl.comparing.source import needs_source, with_source
+from support.cases import cases
 from support.model_documents import document
 from support.models import tiny_facts
 from support.staged import children, inspected
@@ -52,14 +51,14 @@ def fetching(changes: dict[str, Any], commit: str | None = None) -> dict[str, An
     return found
 
 
-@pytest.mark.parametrize(
-    ("engine", "needed"),
-    [
-        pytest.param({}, False, id="reference"),
-        pytest.param({"backend": "PyTorch"}, False, id="staged"),
-        pytest.param({"backend": "PyTorch", "quantization": "FP8"}, True, id="quantized"),
-        pytest.param({"backend": "TensorRT"}, True, id="engines"),
-    ],
+@cases(
+    "engine needed",
+    {
+        "reference": ({}, False),
+        "staged": ({"backend": "PyTorch"}, False),
+        "quantized": ({"backend": "PyTorch", "quantization": "FP8"}, True),
+        "engines": ({"backend": "TensorRT"}, True),
+    },
 )
 def test_only_engines_without_their_checkpoint_need_its_source(
     engine: dict[str, Any], *, needed: bool
@@ -100,14 +99,14 @@ def test_the_disk_is_bounded_and_requested() -> None:
         assert own["resources"][kind]["memory"] == "3Gi"
 
 
-@pytest.mark.parametrize(
-    ("changes", "engine", "expected"),
-    [
-        pytest.param({}, 0, 7, id="safetensors"),
-        pytest.param({"weight_format": "pickle"}, 0, 13, id="pickles-beside-what-they-become"),
-        pytest.param({}, 2 << 30, 9, id="engine-of-a-bucket"),
-        pytest.param({}, None, 13, id="engine-of-unknown-size"),
-    ],
+@cases(
+    "changes engine expected",
+    {
+        "safetensors": ({}, 0, 7),
+        "pickles-beside-what-they-become": ({"weight_format": "pickle"}, 0, 13),
+        "engine-of-a-bucket": ({}, 2 << 30, 9),
+        "engine-of-unknown-size": ({}, None, 13),
+    },
 )
 def test_the_disk_follows_the_checkpoint(
     changes: dict[str, Any], engine: int | None, expected: int

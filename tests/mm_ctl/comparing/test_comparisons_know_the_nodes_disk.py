@@ -121,7 +121,6 @@ def test_a_checkpoint_larger_than_every_disk_gets_no_pod(api: Api, pool: str) ->
 
 
 def write_facts(api: Api, text: str) -> None:
-    """Write the facts, as anyone of the namespace may."""
     patch = json.dumps({"data": {"facts.json": text}})
     api.kubectl("patch", "configmap", "llava-facts", "--type=merge", "-p", patch)
 

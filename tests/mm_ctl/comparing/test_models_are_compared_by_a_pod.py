@@ -18,6 +18,7 @@ from mm_ctl.comparing.page import as_page
 from mm_ctl.comparing.pod import compare_pod
 from mm_devcluster.cluster import ClusterInfo
 from support.absent_kubelet import end_pod, wait_for_pod
+from support.cases import cases
 from support.clusters import kubectl, namespace
 from support.comparisons import FINGERPRINT, URL, comparing, deployment, outcome, set_status
 from support.definition import install_definition
@@ -228,13 +229,13 @@ def test_a_user_without_rights_reads_which(api: Api, tmp_path: Path) -> None:
 
 
 @pytest.mark.cluster
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        pytest.param(["--timeout", "soon"], "--timeout", id="timeout"),
-        pytest.param(["--memory", "much"], "--memory", id="memory"),
-        pytest.param(["--memory", "0"], "above zero", id="no-memory"),
-    ],
+@cases(
+    "arguments words",
+    {
+        "timeout": (["--timeout", "soon"], "--timeout"),
+        "memory": (["--memory", "much"], "--memory"),
+        "no-memory": (["--memory", "0"], "above zero"),
+    },
 )
 def test_wrong_options_are_named(api: Api, arguments: list[str], words: str) -> None:
     """Exit code 2, before the cluster is queried."""

@@ -16,6 +16,7 @@ from mm_ctl.commands.checkpoint_folder import facts_of_folder
 from mm_ctl.migration.migrate import GAINED_PARAMETERS, LOST_PARAMETERS
 from mm_runtime.gateway.api.parameters import PARAMETERS
 from mm_runtime.inspect.checkpoint import InspectOptions
+from support.cases import cases
 from support.model_configs import FOLDERS, WITH_ENGINES, folder_of
 from support.model_documents import UNSUPPORTED_VALUES, adapters, at, document, merged
 
@@ -26,21 +27,18 @@ ON_H100 = {"runtime": {"gpu": {"product": "NVIDIA-H100-80GB-HBM3", "count": 1}}}
 
 
 def engines(spec: dict[str, Any] | None = None, family: str | None = "qwen2-vl") -> dict[str, Any]:
-    """Return a resource for engines."""
     model = {"family": family} if family else {}
     base = merged({"engine": {"backend": "TensorRT"}, "model": model}, ON_H100)
     return document(merged(base, spec or {}), name="m")
 
 
 def migrate(folder: Path, resource: dict[str, Any], *arguments: str) -> int:
-    """Run the command on a resource and return its exit code."""
     path = folder / "model.yaml"
     path.write_text(json.dumps(resource))
     return main(["migrate", "-f", str(path), *arguments])
 
 
 def comments(page: str) -> str:
-    """Return the comments as one line."""
     lines = [line.lstrip("# ") for line in page.splitlines() if line.startswith("#")]
     return " ".join(" ".join(lines).split())
 
@@ -134,7 +132,6 @@ def test_adapters_are_removed_and_listed(
 
 
 def applies_adapters(family: str) -> bool:
-    """Return whether some TensorRT-LLM on PyTorch applies adapters of a family."""
     serving = FAMILIES[family].pytorch
     return bool(serving and serving.adapters_since)
 
@@ -236,32 +233,29 @@ def test_what_the_server_added_is_left_out(
     assert "runtime.streaming:" not in page
 
 
-@pytest.mark.parametrize(
-    ("spec", "arguments", "words"),
-    [
-        pytest.param(
+@cases(
+    "spec arguments words",
+    {
+        "text-only": (
             {"model": {"family": "mllama"}},
             [],
             "spec.engine.maxImagesPerRequest: TensorRT-LLM on PyTorch serves mllama without its",
-            id="text-only",
         ),
-        pytest.param(
+        "old-version": (
             {"build": {"image": "mine:1", "trtllmVersion": "0.20.0"}},
             [],
             "spec.build.trtllmVersion: it stands for TensorRT-LLM 0.20.0",
-            id="old-version",
         ),
-        pytest.param({"build": {"image": "mine:1"}}, [], "is not known", id="unknown-image"),
-        pytest.param(
+        "unknown-image": ({"build": {"image": "mine:1"}}, [], "is not known"),
+        "fixed-by-digest": (
             {"build": {"image": f"a/b:25.06-trtllm@sha256:{'0' * 64}"}},
             [],
             "name a newer image with --image",
-            id="fixed-by-digest",
         ),
-        pytest.param({}, ["--image", "a/b:25.06-trtllm"], "0.20.0", id="given-image-too-old"),
-        pytest.param({"engine": {"maxInputLen": 0}}, [], "spec.engine.maxInputLen", id="invalid"),
-        pytest.param({}, ["--plan"], "--plan needs the checkpoint", id="no-checkpoint"),
-    ],
+        "given-image-too-old": ({}, ["--image", "a/b:25.06-trtllm"], "0.20.0"),
+        "invalid": ({"engine": {"maxInputLen": 0}}, [], "spec.engine.maxInputLen"),
+        "no-checkpoint": ({}, ["--plan"], "--plan needs the checkpoint"),
+    },
 )
 def test_refusals_say_what_to_do(
     spec: dict[str, Any],

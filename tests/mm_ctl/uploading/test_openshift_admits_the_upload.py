@@ -51,10 +51,7 @@ def test_the_pod_is_admitted(
 ) -> None:
     """What OpenShift notes on a namespace decides, unless the user does."""
     (tmp_path / "config.json").write_text("{}")
-    with (
-        namespace(control_plane, "upload-ids") as name,
-        restricted_v2(control_plane, name) as api,
-    ):
+    with namespace(control_plane, "upload-ids") as name, restricted_v2(control_plane, name) as api:
         if annotated:
             mark = "openshift.io/sa.scc.uid-range=1000680000/10000"
             kubectl(control_plane, "annotate", "namespace", name, mark)

@@ -11,6 +11,7 @@ import pytest
 from mm_ctl.commands.upload import configure
 from mm_ctl.uploading.pod import upload_pod
 from mm_devcluster.cluster import ClusterInfo
+from support.cases import cases
 from support.clusters import kubectl, namespace
 
 CLAIM = {
@@ -22,16 +23,15 @@ CLAIM = {
 UPLOAD = ["--claim", "checkpoints", "--image", "example.org/image:1"]
 
 
-@pytest.mark.parametrize(
-    ("options", "expected"),
-    [
-        pytest.param([], None, id="none"),
-        pytest.param(
+@cases(
+    "options expected",
+    {
+        "none": ([], None),
+        "two": (
             ["--image-pull-secret", "a", "--image-pull-secret", "b"],
             [{"name": "a"}, {"name": "b"}],
-            id="two",
         ),
-    ],
+    },
 )
 def test_the_pod_names_them(options: list[str], expected: list[dict[str, str]] | None) -> None:
     """Without the option the pod is as it was."""

@@ -16,7 +16,6 @@ PROGRAM = Path(receiver.__file__).read_text(encoding="utf-8")
 
 
 def receive(target: Path, size: int, data: bytes) -> subprocess.CompletedProcess[bytes]:
-    """Run the receiver as the pod does."""
     command = [sys.executable, "-c", PROGRAM, "receive", str(target), str(size)]
     return subprocess.run(command, input=data, capture_output=True, timeout=120, check=False)
 

@@ -23,6 +23,7 @@ from mm_devcluster.demo.session import Session
 from mm_devcluster.demo.settings import FAMILIES, Options
 from mm_devcluster.demo.stages import stages_of
 from mm_devcluster.demo.walk import conditions_of
+from support.cases import cases
 
 
 @pytest.mark.parametrize("cluster", ["dev", "current"])
@@ -58,13 +59,13 @@ def test_another_users_cluster_gets_no_images() -> None:
     assert keys[:2] == ["cluster", "helm"]
 
 
-@pytest.mark.parametrize(
-    ("cluster", "last"),
-    [
-        pytest.param("dev", "make demo-down", id="ours"),
-        pytest.param("mine", "make demo-down CLUSTER=mine", id="named"),
-        pytest.param("current", "make demo-down CLUSTER=current", id="current"),
-    ],
+@cases(
+    "cluster last",
+    {
+        "ours": ("dev", "make demo-down"),
+        "named": ("mine", "make demo-down CLUSTER=mine"),
+        "current": ("current", "make demo-down CLUSTER=current"),
+    },
 )
 def test_three_commands_come_next(cluster: str, last: str) -> None:
     """A newcomer gets three commands that work on the very cluster of the demo."""
@@ -72,15 +73,15 @@ def test_three_commands_come_next(cluster: str, last: str) -> None:
     assert (len(commands), commands[-1]) == (3, last)
 
 
-@pytest.mark.parametrize(
-    ("text", "right"),
-    [
-        pytest.param("a red square", True, id="same"),
-        pytest.param("A red square.", True, id="case-and-stop"),
-        pytest.param(" a  red square\n", True, id="spaces"),
-        pytest.param("a red circle", False, id="other-word"),
-        pytest.param("", False, id="nothing"),
-    ],
+@cases(
+    "text right",
+    {
+        "same": ("a red square", True),
+        "case-and-stop": ("A red square.", True),
+        "spaces": (" a  red square\n", True),
+        "other-word": ("a red circle", False),
+        "nothing": ("", False),
+    },
 )
 def test_answers_are_judged_by_their_words(text: str, right: bool) -> None:  # noqa: FBT001 - a parameter
     """Case, spaces and a full stop do not make an answer wrong; words do."""
@@ -132,10 +133,7 @@ POD_STATUS: dict[str, tuple[dict[str, Any], list[str]]] = {
         {
             "phase": "Failed",
             "containerStatuses": [
-                {
-                    "name": "build",
-                    "state": {"terminated": {"exitCode": 137, "reason": "OOMKilled"}},
-                }
+                {"name": "build", "state": {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}}
             ],
         },
         ["build ended with exit code 137 (OOMKilled)"],

@@ -5,17 +5,16 @@ from threading import Event
 import pytest
 
 from mm_devcluster.demo.graph import Report, Stage, State, Update, check_graph, run_stages
+from support.cases import cases
 
 DEADLINE = 60.0  # seconds until a test that waits for another stage gives up
 
 
 def quick(_report: Report) -> str:
-    """Do nothing, successfully."""
     return "ok"
 
 
 def fail(_report: Report) -> str:
-    """Fail as a user's mistake does."""
     raise ValueError("no such thing\nsecond line")
 
 
@@ -82,15 +81,13 @@ def test_two_failures_are_both_reported() -> None:
     assert sorted(str(failure.error) for failure in failures) == ["first", "second"]
 
 
-@pytest.mark.parametrize(
-    ("stages", "message"),
-    [
-        pytest.param((Stage("a", "", quick), Stage("a", "", quick)), "two stages", id="twice"),
-        pytest.param((Stage("a", "", quick, ("b",)),), "needs 'b'", id="unknown"),
-        pytest.param(
-            (Stage("a", "", quick, ("b",)), Stage("b", "", quick)), "needs 'b'", id="later"
-        ),
-    ],
+@cases(
+    "stages message",
+    {
+        "twice": ((Stage("a", "", quick), Stage("a", "", quick)), "two stages"),
+        "unknown": ((Stage("a", "", quick, ("b",)),), "needs 'b'"),
+        "later": ((Stage("a", "", quick, ("b",)), Stage("b", "", quick)), "needs 'b'"),
+    },
 )
 def test_a_table_that_could_never_finish_is_refused(
     stages: tuple[Stage, ...], message: str

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import pytest
 
 from mm_devcluster.images.sources import ROOT
+from support.cases import cases
 
 FILES = ("operator/Dockerfile", *(f"runtime/Dockerfile{kind}" for kind in ("", ".cuda", ".trtllm")))
 INSTRUCTIONS = frozenset({"ARG", "COPY", "ENTRYPOINT", "ENV", "FROM", "RUN", "USER"})
@@ -33,7 +34,6 @@ def instructions(text: str) -> Iterator[Instruction]:
 
 
 def parsed(name: str) -> list[Instruction]:
-    """Return the instructions of a file."""
     return list(instructions((ROOT / name).read_text(encoding="utf-8")))
 
 
@@ -113,12 +113,12 @@ def test_a_user_with_a_name_runs_the_program(name: str) -> None:
     assert any("nonroot:x:65532:65532" in one.text for one in found)
 
 
-@pytest.mark.parametrize(
-    ("text", "names"),
-    [
-        pytest.param("RUN a \\\n && b\n# no\nUSER x\n", ["RUN", "USER"], id="continued"),
-        pytest.param("RUN a\n && b\n", ["RUN", ""], id="lost-backslash"),
-    ],
+@cases(
+    "text names",
+    {
+        "continued": ("RUN a \\\n && b\n# no\nUSER x\n", ["RUN", "USER"]),
+        "lost-backslash": ("RUN a\n && b\n", ["RUN", ""]),
+    },
 )
 def test_the_reader_sees_lost_lines(text: str, names: list[str]) -> None:
     """The checks above would see one."""

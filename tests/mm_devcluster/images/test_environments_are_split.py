@@ -2,11 +2,10 @@
 
 from pathlib import Path
 
-import pytest
-
 from mm_devcluster.images.environment import OPERATOR, RUNTIME_CPU, split_requirements
 from mm_devcluster.images.sources import ROOT
 from mm_devcluster.images.trim import is_needed
+from support.cases import cases
 
 TEXT = """\
 # Pinned.
@@ -23,7 +22,6 @@ torch==2.15.0 \\
 
 
 def names(text: str) -> list[str]:
-    """Return the packages of a requirements file."""
     return [line.partition("==")[0] for line in text.splitlines() if "==" in line]
 
 
@@ -52,20 +50,20 @@ def test_the_runtime_keeps_every_package() -> None:
     assert "nvidia-pytriton" in names(rest)
 
 
-@pytest.mark.parametrize(
-    ("path", "needed"),
-    [
-        pytest.param("nvidia/cu13/lib/libcublas.so.13", True, id="linked-by-torch"),
-        pytest.param("nvidia/cudnn/lib/libcudnn.so.9", True, id="cudnn-loader"),
-        pytest.param("nvidia/cudnn/lib/libcudnn_ops.so.9", False, id="cudnn-engine"),
-        pytest.param("nvidia/cu13/include/a/b.h", False, id="nested-header"),
-        pytest.param("torch/bin/torch_shm_manager", True, id="torch-wants-its-shm-manager"),
-        pytest.param("torch/bin/protoc", False, id="protoc"),
-        pytest.param("torch/include/ATen/ATen.h", False, id="torch-header"),
-        pytest.param("bin/kopf", False, id="foreign-script"),
-        pytest.param("kopf/__init__.py", True, id="module"),
-        pytest.param("pytriton/tritonserver/bin/tritonserver", True, id="the-server"),
-    ],
+@cases(
+    "path needed",
+    {
+        "linked-by-torch": ("nvidia/cu13/lib/libcublas.so.13", True),
+        "cudnn-loader": ("nvidia/cudnn/lib/libcudnn.so.9", True),
+        "cudnn-engine": ("nvidia/cudnn/lib/libcudnn_ops.so.9", False),
+        "nested-header": ("nvidia/cu13/include/a/b.h", False),
+        "torch-wants-its-shm-manager": ("torch/bin/torch_shm_manager", True),
+        "protoc": ("torch/bin/protoc", False),
+        "torch-header": ("torch/include/ATen/ATen.h", False),
+        "foreign-script": ("bin/kopf", False),
+        "module": ("kopf/__init__.py", True),
+        "the-server": ("pytriton/tritonserver/bin/tritonserver", True),
+    },
 )
 def test_only_what_no_cpu_reads_is_left_out(path: str, needed: bool) -> None:  # noqa: FBT001 - a parameter
     """Libraries that torch is linked to stay; engines, headers and scripts go."""

@@ -17,11 +17,9 @@ class Writer:
     """Writes a layer and counts how often it was queried to."""
 
     def __init__(self) -> None:
-        """Start at nothing."""
         self.calls = 0
 
     def __call__(self, path: Path, scratch: Path) -> Layer:
-        """Write one file into the layer."""
         self.calls += 1
         (scratch / "hello").write_text("hello")
         return write_layer([Entry("/hello", source=scratch / "hello")], path)

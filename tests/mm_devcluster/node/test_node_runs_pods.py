@@ -59,7 +59,6 @@ def claim(name: str, space: str, mode: str) -> dict[str, Any]:
 
 
 def ended(pod: dict[str, Any]) -> dict[str, Any]:
-    """Return how a pod's container ended."""
     state: dict[str, Any] = pod["status"]["containerStatuses"][0]["state"]["terminated"]
     return state
 

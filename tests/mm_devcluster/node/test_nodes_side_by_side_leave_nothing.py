@@ -29,7 +29,6 @@ H100 = {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"}
 
 
 def output(*command: str) -> str:
-    """Run a command of this machine and return what it prints."""
     return subprocess.run(command, check=True, capture_output=True, text=True, timeout=120).stdout
 
 
@@ -98,7 +97,6 @@ def test_a_second_cluster_works_and_goes_without_a_trace(node_cluster: ClusterIn
 
 
 def gpu_pod(name: str) -> dict[str, Any]:
-    """Describe a pod that wants one fake device of the right kind."""
     return build_probe_pod(name, "default", "sleep", resources=ONE_GPU, nodeSelector=H100)
 
 

@@ -28,7 +28,6 @@ def group() -> Iterator[str]:
 
 
 def weight(group: Path) -> float:
-    """Return the weight of a cgroup, in processes."""
     if is_unified():
         return int((group / "cpu.weight").read_text()) / 100
     return int((group / "cpu.shares").read_text()) / 1024

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from mm_lab.cli import main
+from support.cases import cases
 from support.model_documents import document
 
 PROFILE = {
@@ -51,7 +52,6 @@ def files(tmp_path: Path) -> dict[str, str]:
 
 
 def simulated(files: dict[str, str], *more: str) -> int:
-    """Return the exit code of a simulation."""
     where = ["--trace", files["trace"], "--profile", files["profile"]]
     return main(["simulate", "-f", files["model"], *where, *more])
 
@@ -78,23 +78,19 @@ def test_programs_get_json(files: dict[str, str], capsys: pytest.CaptureFixture[
     assert body["autoscaling"]["changes"]
 
 
-@pytest.mark.parametrize(
-    ("metric", "target", "kept"),
-    [
-        pytest.param("TimeToFirstToken", "600ms", 1 / 3, id="first-token"),
-        pytest.param("InterTokenLatency", "80ms", 2 / 3, id="inter-token"),
-        pytest.param("RequestLatency", "2s", 1 / 3, id="request"),
-        pytest.param("RequestLatency", "2s300ms", 2 / 3, id="longer-request"),
-        pytest.param("QueueTime", "100ms", 1 / 3, id="queue"),
-        pytest.param("QueueTime", "300ms", 2 / 3, id="longer-queue"),
-    ],
+@cases(
+    "metric target kept",
+    {
+        "first-token": ("TimeToFirstToken", "600ms", 1 / 3),
+        "inter-token": ("InterTokenLatency", "80ms", 2 / 3),
+        "request": ("RequestLatency", "2s", 1 / 3),
+        "longer-request": ("RequestLatency", "2s300ms", 2 / 3),
+        "queue": ("QueueTime", "100ms", 1 / 3),
+        "longer-queue": ("QueueTime", "300ms", 2 / 3),
+    },
 )
 def test_each_objective_is_judged(
-    metric: str,
-    target: str,
-    kept: float,
-    files: dict[str, str],
-    capsys: pytest.CaptureFixture[str],
+    metric: str, target: str, kept: float, files: dict[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Each prompt takes 0.5 s: three requests wait 0, 0.25 and 0.5 s, and all end at 3.45 s."""
     spec = {**AUTOSCALING, "objectives": [{"metric": metric, "target": target}]}
@@ -106,40 +102,33 @@ def test_each_objective_is_judged(
     assert json.loads(capsys.readouterr().out)["autoscaling"]["attainment"] == pytest.approx(kept)
 
 
-@pytest.mark.parametrize(
-    ("expected", "name", "text"),
-    [
-        pytest.param("must name at, image_tokens", "trace", "time,tokens\n1,2", id="columns"),
-        pytest.param("line 2", "trace", f"{HEADER}\nsoon,1,1,1", id="no-number"),
-        pytest.param("0 or more", "trace", f"{HEADER}\n1,-5,1,1", id="negative"),
-        pytest.param("0 or more", "trace", f"{HEADER}\nnan,5,1,1", id="nan"),
-        pytest.param("from the start", "trace", f"{HEADER}\n1700000000,5,1,1", id="epoch"),
-        pytest.param("holds no request", "trace", HEADER, id="empty"),
-        pytest.param("it lacks name, prompt_seconds", "profile", "speed: 3", id="profile"),
-        pytest.param("not a service profile", "profile", "{", id="no-yaml"),
-        pytest.param("has speed besides", "profile", _profile(speed=1), id="unknown-field"),
-        pytest.param("slots is 'four'", "profile", _profile(slots="four"), id="word"),
-        pytest.param(
-            "slots is 0: expected a whole number", "profile", _profile(slots=0), id="no-slot"
-        ),
-        pytest.param("queue_size is -5", "profile", _profile(queue_size=-5), id="queue"),
-        pytest.param("is -1: expected a number", "profile", _profile(step_seconds=-1), id="time"),
-        pytest.param("is nan", "profile", _profile(cold_start_seconds=math.nan), id="no-time"),
-        pytest.param("no spec.autoscaling", "model", yaml.safe_dump(document()), id="no-field"),
-        pytest.param(
+@cases(
+    "expected name text",
+    {
+        "columns": ("must name at, image_tokens", "trace", "time,tokens\n1,2"),
+        "no-number": ("line 2", "trace", f"{HEADER}\nsoon,1,1,1"),
+        "negative": ("0 or more", "trace", f"{HEADER}\n1,-5,1,1"),
+        "nan": ("0 or more", "trace", f"{HEADER}\nnan,5,1,1"),
+        "epoch": ("from the start", "trace", f"{HEADER}\n1700000000,5,1,1"),
+        "empty": ("holds no request", "trace", HEADER),
+        "profile": ("it lacks name, prompt_seconds", "profile", "speed: 3"),
+        "no-yaml": ("not a service profile", "profile", "{"),
+        "unknown-field": ("has speed besides", "profile", _profile(speed=1)),
+        "word": ("slots is 'four'", "profile", _profile(slots="four")),
+        "no-slot": ("slots is 0: expected a whole number", "profile", _profile(slots=0)),
+        "queue": ("queue_size is -5", "profile", _profile(queue_size=-5)),
+        "time": ("is -1: expected a number", "profile", _profile(step_seconds=-1)),
+        "no-time": ("is nan", "profile", _profile(cold_start_seconds=math.nan)),
+        "no-field": ("no spec.autoscaling", "model", yaml.safe_dump(document())),
+        "bounds": (
             "minReplicas",
             "model",
             yaml.safe_dump(document({"autoscaling": AUTOSCALING | {"minReplicas": 9}})),
-            id="bounds",
         ),
-    ],
+    },
 )
 def test_wrong_files_are_explained(
-    expected: str,
-    name: str,
-    text: str,
-    files: dict[str, str],
-    capsys: pytest.CaptureFixture[str],
+    expected: str, name: str, text: str, files: dict[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Exit code 2 and one line that says what is wrong with which file."""
     Path(files[name]).write_text(text)
@@ -148,27 +137,23 @@ def test_wrong_files_are_explained(
     assert expected in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("change", "note"),
-    [
-        pytest.param({"customQuery": "vector(3)"}, "customQuery is not evaluated", id="query"),
-        pytest.param({"mode": "Off"}, "mode is Off: this is what Enforce would", id="mode"),
-        pytest.param(
+@cases(
+    "change note",
+    {
+        "query": ({"customQuery": "vector(3)"}, "customQuery is not evaluated"),
+        "mode": ({"mode": "Off"}, "mode is Off: this is what Enforce would"),
+        "clock": (
             {
                 "schedules": [
                     {"name": "a", "start": "0 8 * * *", "duration": "1h", "minReplicas": 2}
                 ]
             },
             "schedules: second 0 of the trace is a Thursday, 00:00 UTC",
-            id="clock",
         ),
-    ],
+    },
 )
 def test_what_is_left_out_is_reported(
-    change: dict[str, Any],
-    note: str,
-    files: dict[str, str],
-    capsys: pytest.CaptureFixture[str],
+    change: dict[str, Any], note: str, files: dict[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A part of the spec that the simulation cannot follow is named, not passed over."""
     model = document({"autoscaling": AUTOSCALING | change})

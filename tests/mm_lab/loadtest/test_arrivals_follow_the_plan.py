@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from mm_lab.loadtest.arrivals import Due, Window, poisson, windows
 from mm_lab.loadtest.trace import TraceError, read_trace
+from support.cases import cases
 
 
 def gaps(plan: list[Due]) -> list[float]:
-    """Return the seconds between requests."""
     return [later.at - earlier.at for earlier, later in pairwise(plan)]
 
 
@@ -61,7 +61,6 @@ def test_plans_are_in_order_and_within_the_run(
 
 
 def written(folder: Path, text: str) -> Path:
-    """Write a trace."""
     path = folder / "trace.csv"
     path.write_text(text, encoding="utf-8")
     return path
@@ -86,17 +85,17 @@ def test_rates_are_replayed_in_shape(tmp_path: Path) -> None:
     assert max(due.at for due in plan) < 20
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        pytest.param("", "is empty", id="empty"),
-        pytest.param("seconds\n1\nx\n", ":3: seconds is 'x': expected a number", id="no-number"),
-        pytest.param("seconds\n5\n4\n", ":3: 4 s is before the line above", id="not-sorted"),
-        pytest.param("0,fast\n", ":1: requests per second is 'fast'", id="no-rate"),
-        pytest.param("0,-1\n", ":1: requests per second is '-1'", id="negative"),
-        pytest.param("0,inf\n", ":1: requests per second is 'inf'", id="infinite"),
-        pytest.param("seconds\nnan\n", ":2: seconds is 'nan'", id="nan"),
-    ],
+@cases(
+    "text message",
+    {
+        "empty": ("", "is empty"),
+        "no-number": ("seconds\n1\nx\n", ":3: seconds is 'x': expected a number"),
+        "not-sorted": ("seconds\n5\n4\n", ":3: 4 s is before the line above"),
+        "no-rate": ("0,fast\n", ":1: requests per second is 'fast'"),
+        "negative": ("0,-1\n", ":1: requests per second is '-1'"),
+        "infinite": ("0,inf\n", ":1: requests per second is 'inf'"),
+        "nan": ("seconds\nnan\n", ":2: seconds is 'nan'"),
+    },
 )
 def test_what_is_no_trace_is_refused(text: str, message: str, tmp_path: Path) -> None:
     """The error names the line and what was expected there."""

@@ -11,6 +11,7 @@ import pytest
 from mm_lab.cli import main as mm_lab
 from mm_lab.commands import bench
 from support.bench_reports import RUN_SECONDS, report_of
+from support.cases import cases
 from support.gateways import MODEL, Running, serve, toy_gateway
 from support.http_servers import Exchange, serve_local
 from support.ports import free_ports
@@ -140,7 +141,6 @@ async def test_what_is_not_sent_is_reported(
 
 
 def events(*bodies: object, done: bool = True) -> bytes:
-    """Return a stream of events."""
     text = "".join(f"data: {json.dumps(body)}\n\n" for body in bodies)
     return (text + ("data: [DONE]\n\n" if done else "")).encode()
 
@@ -148,22 +148,22 @@ def events(*bodies: object, done: bool = True) -> bytes:
 TOKEN = {"choices": [{"delta": {"content": "a"}}]}
 
 
-@pytest.mark.parametrize(
-    ("status", "body", "kind"),
-    [
-        pytest.param(429, b"{}", "http-429", id="refused"),
-        pytest.param(503, b"", "http-503", id="down"),
-        pytest.param(200, events(TOKEN, done=False), "cut", id="no-done"),
-        pytest.param(200, b"data: {not json\n\n", "cut", id="garbage"),
-        pytest.param(200, events("hello"), "cut", id="a-text-for-an-event"),
-        pytest.param(200, events(["a"]), "cut", id="a-list-for-an-event"),
-        pytest.param(200, events({"choices": ["a"]}), "cut", id="a-text-for-a-choice"),
-        pytest.param(200, events({"usage": {"prompt_tokens": "x"}}), "cut", id="a-word-of-tokens"),
-        pytest.param(200, b"data: \xff\n\n", "cut", id="no-text"),
-        pytest.param(200, b"data: " + b"a" * 2**20, "cut", id="an-endless-line"),
-        pytest.param(200, events(), "empty", id="no-token"),
-        pytest.param(200, events(TOKEN, {"error": {}}, done=False), "error-event", id="error"),
-    ],
+@cases(
+    "status body kind",
+    {
+        "refused": (429, b"{}", "http-429"),
+        "down": (503, b"", "http-503"),
+        "no-done": (200, events(TOKEN, done=False), "cut"),
+        "garbage": (200, b"data: {not json\n\n", "cut"),
+        "a-text-for-an-event": (200, events("hello"), "cut"),
+        "a-list-for-an-event": (200, events(["a"]), "cut"),
+        "a-text-for-a-choice": (200, events({"choices": ["a"]}), "cut"),
+        "a-word-of-tokens": (200, events({"usage": {"prompt_tokens": "x"}}), "cut"),
+        "no-text": (200, b"data: \xff\n\n", "cut"),
+        "an-endless-line": (200, b"data: " + b"a" * 2**20, "cut"),
+        "no-token": (200, events(), "empty"),
+        "error": (200, events(TOKEN, {"error": {}}, done=False), "error-event"),
+    },
 )
 async def test_failures_are_reported_by_kind(
     status: int, body: bytes, kind: str, capsys: pytest.CaptureFixture[str]
@@ -184,9 +184,7 @@ async def test_failures_are_reported_by_kind(
     assert (code, reported.answered) == (1, 0)
 
 
-async def test_a_closed_port(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+async def test_a_closed_port(capsys: pytest.CaptureFixture[str]) -> None:
     """A refused connection is an error of its own kind."""
     (port,) = free_ports(1)
     _, reported = await report_of(
@@ -216,28 +214,24 @@ async def test_the_token_comes_from_the_environment(
     assert {exchange.headers["authorization"] for exchange in server.exchanges} == {"Bearer secret"}
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        pytest.param(["--users", "0"], "--users is 0: it must be above zero", id="no-user"),
-        pytest.param(["--rate", "-1"], "--rate is -1.0: it must be above zero", id="rate"),
-        pytest.param(["--rate", "nan"], "--rate is nan: it must be above zero", id="no-number"),
-        pytest.param(["--rate", "inf"], "--rate is inf: it must be above zero", id="endless"),
-        pytest.param(["--trace", "none.csv"], "none.csv cannot be read as a CSV", id="no-trace"),
-        pytest.param(["--trace", "."], ". cannot be read as a CSV", id="folder"),
-        pytest.param(["--users", "1", "--duration", "soon"], "--duration: 'soon'", id="duration"),
-        pytest.param(["--users", "1", "--slo", "speed=1s"], "--slo speed=1s: write", id="slo"),
-        pytest.param(["--users", "1", "--images", "some"], "'some' is not a list", id="images"),
-        pytest.param(["--users", "1", "--picture", "none.png"], "No such file", id="image"),
-        pytest.param(["--users", "1", "--html", __file__], "it exists already", id="old-page"),
-        pytest.param(["--users", "1", "--csv", __file__], "it exists already", id="old-csv"),
-        pytest.param(
-            ["--users", "1", "--html", "no/page.html"], "not a folder that can be", id="no-folder"
-        ),
-        pytest.param(
-            ["--users", "1", "--html", "x", "--csv", "x"], "name two files", id="one-file-twice"
-        ),
-    ],
+@cases(
+    "options words",
+    {
+        "no-user": (["--users", "0"], "--users is 0: it must be above zero"),
+        "rate": (["--rate", "-1"], "--rate is -1.0: it must be above zero"),
+        "no-number": (["--rate", "nan"], "--rate is nan: it must be above zero"),
+        "endless": (["--rate", "inf"], "--rate is inf: it must be above zero"),
+        "no-trace": (["--trace", "none.csv"], "none.csv cannot be read as a CSV"),
+        "folder": (["--trace", "."], ". cannot be read as a CSV"),
+        "duration": (["--users", "1", "--duration", "soon"], "--duration: 'soon'"),
+        "slo": (["--users", "1", "--slo", "speed=1s"], "--slo speed=1s: write"),
+        "images": (["--users", "1", "--images", "some"], "'some' is not a list"),
+        "image": (["--users", "1", "--picture", "none.png"], "No such file"),
+        "old-page": (["--users", "1", "--html", __file__], "it exists already"),
+        "old-csv": (["--users", "1", "--csv", __file__], "it exists already"),
+        "no-folder": (["--users", "1", "--html", "no/page.html"], "not a folder that can be"),
+        "one-file-twice": (["--users", "1", "--html", "x", "--csv", "x"], "name two files"),
+    },
 )
 def test_wrong_options_are_reported(
     options: list[str], words: str, capsys: pytest.CaptureFixture[str]

@@ -15,6 +15,7 @@ from mm_lab.loadtest.mix import Choice, Mix, Question
 from mm_lab.loadtest.requests_csv import COLUMNS
 from mm_lab.loadtest.scenarios import Scenario, requests_of
 from support.bench_reports import report_of
+from support.cases import cases
 from support.gateways import MODEL, Running, serve, toy_gateway
 from support.http_servers import Exchange, serve_local
 from support.scripted_engine import ScriptedEngine
@@ -30,14 +31,12 @@ MIX = Mix(
 
 
 def sent(scenario: Scenario, count: int) -> list[Question]:
-    """Return the first requests of one user."""
     user = requests_of(scenario, MIX, turns=3, video_url="data:video/mp4;base64,AA==").of_user(0)
     source = random.Random(1)  # noqa: S311  # load, not secrets
     return [user.question(Due(0.0), source) for _ in range(count)]
 
 
 def kinds(message: dict[str, Any]) -> list[str]:
-    """Return the types of a message's parts."""
     return [part["type"] for part in message["content"]]
 
 
@@ -137,20 +136,16 @@ async def test_completions_stream_texts(capsys: pytest.CaptureFixture[str]) -> N
     assert report.everything.inter_token is not None
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        pytest.param([], "no load is given", id="no-load"),
-        pytest.param(
-            ["--scenario", "dashinfer", "--rate", "2"], "is a closed loop", id="open-loop"
-        ),
-        pytest.param(["--scenario", "video"], "needs --video", id="no-video"),
-        pytest.param(["--rate", "2", "--requests", "5"], "ends a closed loop", id="requests"),
-        pytest.param(["--users", "1", "--turns", "0"], "--turns is 0", id="no-turn"),
-        pytest.param(
-            ["--scenario", "video", "--video", "/no/such.mp4"], "--video /no/such.mp4", id="missing"
-        ),
-    ],
+@cases(
+    "options words",
+    {
+        "no-load": ([], "no load is given"),
+        "open-loop": (["--scenario", "dashinfer", "--rate", "2"], "is a closed loop"),
+        "no-video": (["--scenario", "video"], "needs --video"),
+        "requests": (["--rate", "2", "--requests", "5"], "ends a closed loop"),
+        "no-turn": (["--users", "1", "--turns", "0"], "--turns is 0"),
+        "missing": (["--scenario", "video", "--video", "/no/such.mp4"], "--video /no/such.mp4"),
+    },
 )
 def test_wrong_options_are_named(
     options: list[str], words: str, capsys: pytest.CaptureFixture[str]

@@ -15,6 +15,7 @@ from mm_lab.commands import bench
 from mm_lab.loadtest.page import as_page
 from mm_lab.loadtest.results import Result
 from mm_lab.loadtest.side_by_side import ratios
+from support.cases import cases
 from support.gateways import serve, toy_gateway
 from support.http_servers import Exchange, serve_local
 from support.scripted_engine import ScriptedEngine
@@ -138,16 +139,12 @@ async def test_each_serves_a_model_of_its_own(capsys: pytest.CaptureFixture[str]
     assert [one["model"] for one in json.loads(capsys.readouterr().out)] == ["a", "b"]
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        pytest.param(["--against", "b"], "b is not an address", id="address"),
-        pytest.param(
-            ["--against", "http://127.0.0.1:1/v1", "--csv", "x.csv"],
-            "leave --against out",
-            id="csv",
-        ),
-    ],
+@cases(
+    "options words",
+    {
+        "address": (["--against", "b"], "b is not an address"),
+        "csv": (["--against", "http://127.0.0.1:1/v1", "--csv", "x.csv"], "leave --against out"),
+    },
 )
 def test_wrong_options_are_named(
     options: list[str], words: str, capsys: pytest.CaptureFixture[str]

@@ -5,9 +5,8 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
-import pytest
-
 from mm_lab.simulation.score import Targets
+from support.cases import cases
 
 
 def _load() -> ModuleType:
@@ -24,46 +23,46 @@ def _load() -> ModuleType:
 baselines = _load()
 
 
-@pytest.mark.parametrize(
-    ("expected", "ready", "value", "target"),
-    [
-        pytest.param(2, 1, 8600, 4400, id="ScaleUpCMExternal"),
-        pytest.param(3, 5, 8600, 14334, id="ScaleDownCMExternal"),
-        pytest.param(3, 3, 8600, 8888, id="ToleranceCMExternal"),
-    ],
+@cases(
+    "expected ready value target",
+    {
+        "ScaleUpCMExternal": (2, 1, 8600, 4400),
+        "ScaleDownCMExternal": (3, 5, 8600, 14334),
+        "ToleranceCMExternal": (3, 3, 8600, 8888),
+    },
 )
 def test_hpa_value(expected: int, ready: int, value: float, target: float) -> None:
     """Cases of Kubernetes' `replica_calculator_test.go` for metrics of type `Value`."""
     assert expected == baselines.hpa_value(ready, value, target)
 
 
-@pytest.mark.parametrize(
-    ("expected", "current", "value", "target"),
-    [
-        pytest.param(4, 3, 8600, 2150, id="ScaleUpPerPodCMExternal"),
-        pytest.param(3, 5, 8600, 2867, id="ScaleDownPerPodCMExternal"),
-        pytest.param(4, 4, 8600, 2200, id="TolerancePerPodCMExternal"),
-    ],
+@cases(
+    "expected current value target",
+    {
+        "ScaleUpPerPodCMExternal": (4, 3, 8600, 2150),
+        "ScaleDownPerPodCMExternal": (3, 5, 8600, 2867),
+        "TolerancePerPodCMExternal": (4, 4, 8600, 2200),
+    },
 )
 def test_hpa_average_value(expected: int, current: int, value: float, target: float) -> None:
     """Cases of the same file for metrics of type `AverageValue`."""
     assert expected == baselines.hpa_average(current, value, target)
 
 
-@pytest.mark.parametrize(
-    ("expected", "current", "use", "up_rate", "down_rate"),
-    [
-        pytest.param(3, 2, 45, 2, 2, id="basic_scale_up"),
-        pytest.param(3, 2, 35, 2, 2, id="scale_up_upto_ceiling"),
-        pytest.param(4, 2, 90, 2, 2, id="scale_up_upto_max_scale_up"),
-        pytest.param(5, 2, 90, 2.5, 2, id="scale_up_upto_max_scale_up_ceiling"),
-        pytest.param(4, 6, 20, 2, 2, id="basic_scale_down"),
-        pytest.param(4, 6, 18, 2, 2, id="scale_down_upto_ceiling"),
-        pytest.param(3, 6, 10, 2, 2, id="scale_down_upto_max_scale_down"),
-        pytest.param(2, 6, 5, 2, 2.5, id="scale_down_upto_max_scale_down_floor"),
-        pytest.param(2, 2, 33, 2, 2, id="no_scaling_as_within_up_tolerance"),
-        pytest.param(2, 2, 27, 2, 2, id="no_scaling_as_within_down_tolerance"),
-    ],
+@cases(
+    "expected current use up_rate down_rate",
+    {
+        "basic_scale_up": (3, 2, 45, 2, 2),
+        "scale_up_upto_ceiling": (3, 2, 35, 2, 2),
+        "scale_up_upto_max_scale_up": (4, 2, 90, 2, 2),
+        "scale_up_upto_max_scale_up_ceiling": (5, 2, 90, 2.5, 2),
+        "basic_scale_down": (4, 6, 20, 2, 2),
+        "scale_down_upto_ceiling": (4, 6, 18, 2, 2),
+        "scale_down_upto_max_scale_down": (3, 6, 10, 2, 2),
+        "scale_down_upto_max_scale_down_floor": (2, 6, 5, 2, 2.5),
+        "no_scaling_as_within_up_tolerance": (2, 2, 33, 2, 2),
+        "no_scaling_as_within_down_tolerance": (2, 2, 27, 2, 2),
+    },
 )
 def test_apa(expected: int, current: int, use: float, up_rate: float, down_rate: float) -> None:
     """All cases of AIBrix' `apa_test.go`, target 30."""
@@ -99,15 +98,15 @@ def test_kpa_extends_a_panic() -> None:
     assert kpa.panic_since == 30
 
 
-@pytest.mark.parametrize(
-    ("expected", "first_tokens", "inter_tokens", "safe"),
-    [
-        pytest.param(4, [3.0, 2.5, 2.1], [0.02] * 3, True, id="all-late"),
-        pytest.param(3, [3.0, 2.5, 0.1], [0.02] * 3, False, id="one-is-not-late"),
-        pytest.param(4, [0.1] * 3, [0.2] * 3, False, id="all-slow"),
-        pytest.param(2, [0.1] * 3, [0.02] * 3, True, id="one-less-is-safe"),
-        pytest.param(3, [0.1] * 3, [0.02] * 3, False, id="one-less-is-not"),
-    ],
+@cases(
+    "expected first_tokens inter_tokens safe",
+    {
+        "all-late": (4, [3.0, 2.5, 2.1], [0.02] * 3, True),
+        "one-is-not-late": (3, [3.0, 2.5, 0.1], [0.02] * 3, False),
+        "all-slow": (4, [0.1] * 3, [0.2] * 3, False),
+        "one-less-is-safe": (2, [0.1] * 3, [0.02] * 3, True),
+        "one-less-is-not": (3, [0.1] * 3, [0.02] * 3, False),
+    },
 )
 def test_dynamo_load(
     expected: int,
@@ -121,15 +120,15 @@ def test_dynamo_load(
     )
 
 
-@pytest.mark.parametrize(
-    ("expected", "ready", "pending", "demand"),
-    [
-        pytest.param(2, 2, 0, 80, id="between-the-thresholds"),
-        pytest.param(3, 2, 0, 90, id="above-up"),
-        pytest.param(3, 2, 1, 90, id="pending-counts"),
-        pytest.param(1, 2, 0, 30, id="below-down"),
-        pytest.param(3, 2, 1, 30, id="nothing-goes-while-pending"),
-    ],
+@cases(
+    "expected ready pending demand",
+    {
+        "between-the-thresholds": (2, 2, 0, 80),
+        "above-up": (3, 2, 0, 90),
+        "pending-counts": (3, 2, 1, 90),
+        "below-down": (1, 2, 0, 30),
+        "nothing-goes-while-pending": (3, 2, 1, 30),
+    },
 )
 def test_wva(expected: int, ready: int, pending: int, demand: float) -> None:
     """The universal thresholds of llm-d's workload-variant-autoscaler at 0.85 and 0.70."""

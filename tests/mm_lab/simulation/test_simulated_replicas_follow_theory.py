@@ -37,7 +37,6 @@ class Constant:
         self._replicas, self._since, self._before = replicas, since, before
 
     def replicas(self, view: View) -> int:
-        """Return the constant."""
         return self._replicas if view.at >= self._since else self._before
 
 

@@ -7,6 +7,8 @@ from types import ModuleType
 
 import pytest
 
+from support.cases import cases
+
 FOLDER = Path(__file__).parents[3] / "bench" / "autoscaling"
 
 
@@ -47,31 +49,29 @@ LEAN = ((5.0, 0.90), (6.0, 0.80), (7.0, 0.95))
 RICH = ((7.0, 0.94), (8.0, 0.84), (9.0, 0.99))
 
 
-@pytest.mark.parametrize(
-    ("expected", "other"),
-    [
-        pytest.param(
-            "1 settings of others at a cost of ours, 0 keep less and 1 keep more: "
-            "KPA 8 (+0.10 ± 0.00 at 7.00 h)",
+@cases(
+    "expected other",
+    {
+        "a-little-more-in-every-seed": (
+            (
+                "1 settings of others at a cost of ours, 0 keep less and 1 keep more: "
+                "KPA 8 (+0.10 ± 0.00 at 7.00 h)"
+            ),
             ((6.0, 0.921), (7.0, 0.821), (8.0, 0.971)),
-            id="a-little-more-in-every-seed",
         ),
-        pytest.param(
+        "more-in-one-seed-less-in-another": (
             "1 settings of others at a cost of ours, 0 keep less and 0 keep more",
             ((6.0, 0.91), (7.0, 0.84), (8.0, 0.97)),
-            id="more-in-one-seed-less-in-another",
         ),
-        pytest.param(
+        "less-in-every-seed": (
             "1 settings of others at a cost of ours, 1 keep less and 0 keep more",
             ((6.0, 0.91), (7.0, 0.81), (8.0, 0.96)),
-            id="less-in-every-seed",
         ),
-        pytest.param(
+        "cheaper-than-all-of-ours": (
             "0 settings of others at a cost of ours",
             ((4.0, 0.91), (7.0, 0.81), (8.0, 0.96)),
-            id="cheaper-than-all-of-ours",
         ),
-    ],
+    },
 )
 def test_others_are_compared_at_their_cost(
     report: ModuleType, expected: str, other: tuple[tuple[float, float], ...]

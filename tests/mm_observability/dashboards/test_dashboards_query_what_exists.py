@@ -23,6 +23,7 @@ from mm_observability.dashboards.render import to_json
 from mm_observability.rules.file import every_group
 from mm_observability.rules.rule import Recording
 from mm_observability.upstream import UPSTREAM
+from support.cases import cases
 from support.prometheus import promtool
 from support.promql import metrics_in, substituted
 from support.scripts import ROOT, load_tool
@@ -53,15 +54,15 @@ def known_names() -> set[str]:
     return names
 
 
-@pytest.mark.parametrize(
-    ("expression", "expected"),
-    [
-        pytest.param("sum by (a, b) (rate(m_total[5m]))", {"m_total"}, id="grouping"),
-        pytest.param('x:y{a="b c",d=~"e"} offset 1h > 1e6', {"x:y"}, id="matchers"),
-        pytest.param("p and on (a) q or vector(0)", {"p", "q"}, id="operators"),
-        pytest.param('label_replace(g, "le", "$1", "b", "(.+)")', {"g"}, id="texts"),
-        pytest.param("histogram_quantile(0.5, b_bucket)", {"b_bucket"}, id="numbers"),
-    ],
+@cases(
+    "expression expected",
+    {
+        "grouping": ("sum by (a, b) (rate(m_total[5m]))", {"m_total"}),
+        "matchers": ('x:y{a="b c",d=~"e"} offset 1h > 1e6', {"x:y"}),
+        "operators": ("p and on (a) q or vector(0)", {"p", "q"}),
+        "texts": ('label_replace(g, "le", "$1", "b", "(.+)")', {"g"}),
+        "numbers": ("histogram_quantile(0.5, b_bucket)", {"b_bucket"}),
+    },
 )
 def test_names_are_found_in_expressions(expression: str, expected: set[str]) -> None:
     """The reader of expressions, which the other tests lean on, finds the metrics and no more."""

@@ -17,7 +17,6 @@ RULES = ROOT / load_tool("generate_dashboards").RULES
 
 
 def staged(folder: Path, case: Path, rules: str) -> Path:
-    """Put a file of cases beside a rule file, where promtool looks for it."""
     (folder / "rules.yaml").write_text(rules, encoding="utf-8")
     return Path(shutil.copy(case, folder))
 

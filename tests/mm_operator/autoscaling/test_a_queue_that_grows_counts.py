@@ -2,8 +2,6 @@
 
 from dataclasses import replace
 
-import pytest
-
 from mm_operator.autoscaling import (
     Arrivals,
     Decision,
@@ -16,6 +14,7 @@ from mm_operator.autoscaling import (
     decide,
     fresh,
 )
+from support.cases import cases
 from support.ticks import FIRST_TOKEN, START, TICK_SECONDS, tick
 
 SENT, ANSWERED = 27.0, 18.0
@@ -107,9 +106,7 @@ def test_a_queue_counts_before_any_answer_ended() -> None:
     assert (decision.replicas, decision.inputs["fullLoad"]) == (4, 1.0)
 
 
-@pytest.mark.parametrize(
-    "objectives", [pytest.param(DEMO, id="right"), pytest.param(CHEAP, id="low")]
-)
+@cases("objectives", {"right": DEMO, "low": CHEAP})
 def test_a_queue_adds_no_more_while_replicas_start(objectives: Objectives) -> None:
     """Ten minutes pass, 4,900 requests are inside: what comes beyond stays what it is."""
     decisions, _ = met_by_a_crowd(40, objectives)
@@ -216,7 +213,6 @@ def test_a_minute_after_it_came_a_queue_counts_again() -> None:
 
 
 def calm_traffic(rate: float) -> Traffic:
-    """Return a load that is the same over every window."""
     same = Arrivals(rate, 0, 0)
     quick = {FIRST_TOKEN.name: 0.2}
     return Traffic(same, same, None, in_flight=2.0, latencies=quick, newest=same, completed=rate)

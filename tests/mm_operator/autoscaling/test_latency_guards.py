@@ -6,6 +6,7 @@ import pytest
 
 from mm_operator.autoscaling import Decision, Observation, ScalingReason, State, Veto, decide
 from mm_operator.autoscaling.state import Sample
+from support.cases import cases
 from support.ticks import SIMPLE, START, TICK_SECONDS, one, tick, traffic, watched
 
 
@@ -112,13 +113,13 @@ def test_an_outlier_is_clamped_before_it_is_smoothed() -> None:
     assert spiked.pressure == double.pressure
 
 
-@pytest.mark.parametrize(
-    ("veto", "latency"),
-    [
-        pytest.param(None, 0.2, id="far-from-the-target"),
-        pytest.param(Veto.LATENCY, 1.8, id="near-the-target"),
-        pytest.param(Veto.LATENCY, None, id="unknown"),
-    ],
+@cases(
+    "veto latency",
+    {
+        "far-from-the-target": (None, 0.2),
+        "near-the-target": (Veto.LATENCY, 1.8),
+        "unknown": (Veto.LATENCY, None),
+    },
 )
 def test_a_replica_goes_only_when_latencies_are_low(
     veto: Veto | None, latency: float | None
@@ -134,9 +135,9 @@ def test_objectives_report_whether_they_are_met() -> None:
     """Each objective is reported with its value and target."""
     (outcome,) = one(4, traffic(0.9, latency=4.0), before=0.9).objectives
 
-    assert (
-        outcome.name,
-        outcome.value_seconds,
-        outcome.target_seconds,
-        outcome.met,
-    ) == ("TimeToFirstTokenP95", 4.0, 2.0, False)
+    assert (outcome.name, outcome.value_seconds, outcome.target_seconds, outcome.met) == (
+        "TimeToFirstTokenP95",
+        4.0,
+        2.0,
+        False,
+    )

@@ -9,11 +9,11 @@ from mm_operator.autoscaling.demand import Demand, demand_of
 from mm_operator.autoscaling.pressure import Pressure
 from mm_operator.autoscaling.queue import Queue
 from mm_operator.autoscaling.situation import Situation, utilisation
+from support.cases import cases
 from support.ticks import SIMPLE, START, TICK_SECONDS, followed, tick, traffic, watched
 
 
 def inside(number: float) -> Traffic:
-    """Return traffic with so many requests running and waiting."""
     return replace(traffic(1.0), in_flight=number)
 
 
@@ -48,14 +48,14 @@ def test_trends_are_followed_for_five_minutes_at_most() -> None:
     assert soon > 0
 
 
-@pytest.mark.parametrize(
-    ("later", "growth"),
-    [
-        pytest.param(15.0, 4.0, id="next-tick"),
-        pytest.param(60.0, 1.0, id="as-long-as-the-means-reach"),
-        pytest.param(61.0, 0.0, id="after-a-gap"),
-        pytest.param(0.0, 0.0, id="at-the-same-moment"),
-    ],
+@cases(
+    "later growth",
+    {
+        "next-tick": (15.0, 4.0),
+        "as-long-as-the-means-reach": (60.0, 1.0),
+        "after-a-gap": (61.0, 0.0),
+        "at-the-same-moment": (0.0, 0.0),
+    },
 )
 def test_growth_is_known_from_two_looks_within_a_minute(later: float, growth: float) -> None:
     """Requests inside rose by 60; without a former look that counts, nothing grew."""
@@ -96,14 +96,7 @@ def fallen(objectives: Objectives) -> State:
     return state
 
 
-@pytest.mark.parametrize(
-    ("ago", "expected"),
-    [
-        pytest.param(None, 5, id="no-queue-ever"),
-        pytest.param(435.0, 4, id="lately"),
-        pytest.param(465.0, 5, id="long-ago"),
-    ],
-)
+@cases("ago expected", {"no-queue-ever": (None, 5), "lately": (435.0, 4), "long-ago": (465.0, 5)})
 def test_what_came_for_a_queue_goes_with_it(ago: float | None, expected: int) -> None:
     """A small step looks back 450 s, unless more arrived lately than all replicas could do."""
     now = START + 20 * TICK_SECONDS

@@ -1,7 +1,5 @@
 """`behavior` means what it means in HorizontalPodAutoscaler v2."""
 
-import pytest
-
 from mm_operator.autoscaling import (
     Objectives,
     PolicyType,
@@ -12,15 +10,13 @@ from mm_operator.autoscaling import (
     Veto,
 )
 from mm_operator.autoscaling.pace import Paced, paced
+from support.cases import cases
 from support.ticks import START
 
 # The documented example of Kubernetes' "Support for configurable scaling behavior":
 # 4 pods a minute, or 10 percent a minute, whichever is more.
 DOWN = ScalingRules(
-    policies=(
-        RatePolicy(PolicyType.PODS, 4, 60.0),
-        RatePolicy(PolicyType.PERCENT, 10, 60.0),
-    )
+    policies=(RatePolicy(PolicyType.PODS, 4, 60.0), RatePolicy(PolicyType.PERCENT, 10, 60.0))
 )
 
 
@@ -46,14 +42,14 @@ def pace(
     )
 
 
-@pytest.mark.parametrize(
-    ("expected", "current"),
-    [
-        pytest.param(72, 80, id="a-tenth-of-80"),
-        pytest.param(64, 72, id="a-tenth-of-72-rounded-up"),
-        pytest.param(36, 40, id="four-pods"),
-        pytest.param(6, 10, id="four-pods-of-ten"),
-    ],
+@cases(
+    "expected current",
+    {
+        "a-tenth-of-80": (72, 80),
+        "a-tenth-of-72-rounded-up": (64, 72),
+        "four-pods": (36, 40),
+        "four-pods-of-ten": (6, 10),
+    },
 )
 def test_the_widest_policy_holds(expected: int, current: int) -> None:
     """Percent above 40 pods, four pods at or below: the example of Kubernetes' documentation."""

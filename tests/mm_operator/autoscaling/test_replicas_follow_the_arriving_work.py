@@ -17,17 +17,18 @@ from mm_operator.autoscaling import (
     fresh,
 )
 from mm_operator.autoscaling.queue import work
+from support.cases import cases
 from support.ticks import COST, SIMPLE, START, one, tick, traffic, watched
 
 
-@pytest.mark.parametrize(
-    ("expected", "demand"),
-    [
-        pytest.param(1, 0.4, id="fits"),
-        pytest.param(2, 0.6, id="a-little-more-than-one"),
-        pytest.param(6, 3.0, id="six-halves"),
-        pytest.param(20, 40.0, id="bounded-by-the-maximum"),
-    ],
+@cases(
+    "expected demand",
+    {
+        "fits": (1, 0.4),
+        "a-little-more-than-one": (2, 0.6),
+        "six-halves": (6, 3.0),
+        "bounded-by-the-maximum": (20, 40.0),
+    },
 )
 def test_demand_over_utilisation_is_the_number(expected: int, demand: float) -> None:
     """Work of N full replicas at half load each takes twice N replicas, within the bounds."""
@@ -142,13 +143,9 @@ def test_a_burst_counts_before_the_steady_window_shows_it() -> None:
     assert one(3, traffic(1.0, fast=9.0), before=1.0).replicas == 6
 
 
-@pytest.mark.parametrize(
-    ("expected", "request_seconds"),
-    [
-        pytest.param(6, 0.001, id="39000-requests"),
-        pytest.param(5, 0.1, id="390-requests"),
-        pytest.param(3, 1.0, id="39-requests"),
-    ],
+@cases(
+    "expected request_seconds",
+    {"39000-requests": (6, 0.001), "390-requests": (5, 0.1), "39-requests": (3, 1.0)},
 )
 def test_a_crowd_is_believed_by_its_count(expected: int, request_seconds: float) -> None:
     """The same work in the last scrape interval is a crowd of many requests, chance of few."""
@@ -166,15 +163,15 @@ def test_a_growing_queue_gets_surge_replicas() -> None:
     assert one(2, traffic(2.5), before=1.0).replicas == 5 + 5
 
 
-@pytest.mark.parametrize(
-    ("surge", "demand"),
-    [
-        pytest.param(0, 10.0, id="all-that-they-can"),
-        pytest.param(2, 10.1, id="a-hundredth-more"),
-        pytest.param(11, 11.0, id="half-of-a-fifth"),
-        pytest.param(24, 12.0, id="a-fifth"),
-        pytest.param(40, 20.0, id="twice"),
-    ],
+@cases(
+    "surge demand",
+    {
+        "all-that-they-can": (0, 10.0),
+        "a-hundredth-more": (2, 10.1),
+        "half-of-a-fifth": (11, 11.0),
+        "a-fifth": (24, 12.0),
+        "twice": (40, 20.0),
+    },
 )
 def test_a_surge_is_in_proportion_to_the_excess(surge: int, demand: float) -> None:
     """Ten replicas that can nearly carry the crowd get a few more, not as many again."""

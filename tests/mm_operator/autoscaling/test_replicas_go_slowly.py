@@ -2,9 +2,8 @@
 
 from dataclasses import replace
 
-import pytest
-
 from mm_operator.autoscaling import ScalingReason, Veto, decide, fresh
+from support.cases import cases
 from support.ticks import SIMPLE, START, TICK_SECONDS, followed, one, tick, traffic, watched
 
 
@@ -37,14 +36,12 @@ def test_a_step_down_leaves_room_for_the_peak() -> None:
     assert (decision.replicas, decision.reason) == (3, ScalingReason.VETOED)
 
 
-@pytest.mark.parametrize(
-    ("vetoes", "changes"),
-    [
-        pytest.param([Veto.PENDING], {"ready": 3}, id="pending"),
-        pytest.param(
-            [Veto.SHORT_MEMORY, Veto.SETTLING], {"cold_start_seconds": 2000.0}, id="long-cold-start"
-        ),
-    ],
+@cases(
+    "vetoes changes",
+    {
+        "pending": ([Veto.PENDING], {"ready": 3}),
+        "long-cold-start": ([Veto.SHORT_MEMORY, Veto.SETTLING], {"cold_start_seconds": 2000.0}),
+    },
 )
 def test_vetoes_hold(vetoes: list[Veto], changes: dict[str, float]) -> None:
     """Each veto alone is enough, and all of them are reported."""

@@ -4,11 +4,10 @@ from dataclasses import replace
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
-import pytest
-
 from mm_operator.autoscaling import Objectives, Observation, ScalingReason, ScheduleFloor, decide
 from mm_operator.autoscaling.schedule import active, floor_of, problem_of
 from mm_operator.autoscaling.state import fresh
+from support.cases import cases
 from support.ticks import SIMPLE, one, traffic
 
 HOUR = 3600.0
@@ -20,16 +19,16 @@ def berlin(day: int, hour: int, minute: int = 0, month: int = 11) -> float:
     return datetime(2026, month, day, hour, minute, tzinfo=ZoneInfo("Europe/Berlin")).timestamp()
 
 
-@pytest.mark.parametrize(
-    ("expected", "at"),
-    [
-        pytest.param(False, berlin(2, 7, 59), id="before"),
-        pytest.param(True, berlin(2, 8), id="first-minute"),
-        pytest.param(True, berlin(2, 17, 59), id="last-minute"),
-        pytest.param(False, berlin(2, 18), id="after"),
-        pytest.param(False, berlin(7, 12), id="saturday"),
-        pytest.param(True, berlin(1, 8, month=7), id="summer-time"),
-    ],
+@cases(
+    "expected at",
+    {
+        "before": (False, berlin(2, 7, 59)),
+        "first-minute": (True, berlin(2, 8)),
+        "last-minute": (True, berlin(2, 17, 59)),
+        "after": (False, berlin(2, 18)),
+        "saturday": (False, berlin(7, 12)),
+        "summer-time": (True, berlin(1, 8, month=7)),
+    },
 )
 def test_a_schedule_holds_from_its_start_for_its_duration(expected: bool, at: float) -> None:  # noqa: FBT001 (the expected value)
     """Eight to six on working days, by the clock of the place."""
@@ -67,15 +66,15 @@ def test_a_schedule_holds_in_silence() -> None:
     assert decide(silent, fresh(silent.at, 2), always)[0].replicas == 6
 
 
-@pytest.mark.parametrize(
-    ("expected", "schedule"),
-    [
-        pytest.param("", WORK, id="right"),
-        pytest.param("is not a cron expression", replace(WORK, cron="0 25 * * *"), id="hour-25"),
-        pytest.param("is not a cron expression", replace(WORK, cron="daily"), id="words"),
-        pytest.param("is not a time zone", replace(WORK, time_zone="Mars/Olympus"), id="zone"),
-        pytest.param("is not a time zone", replace(WORK, time_zone="../etc/passwd"), id="path"),
-    ],
+@cases(
+    "expected schedule",
+    {
+        "right": ("", WORK),
+        "hour-25": ("is not a cron expression", replace(WORK, cron="0 25 * * *")),
+        "words": ("is not a cron expression", replace(WORK, cron="daily")),
+        "zone": ("is not a time zone", replace(WORK, time_zone="Mars/Olympus")),
+        "path": ("is not a time zone", replace(WORK, time_zone="../etc/passwd")),
+    },
 )
 def test_what_is_wrong_is_reported(expected: str, schedule: ScheduleFloor) -> None:
     """A schedule that cannot be read is explained, and requests nothing."""

@@ -4,8 +4,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 
-import pytest
-
 from mm_operator.autoscaling import (
     Decision,
     Observation,
@@ -15,74 +13,58 @@ from mm_operator.autoscaling import (
     decide,
 )
 from mm_operator.autoscaling.wording import replicas
+from support.cases import cases
 from support.ticks import SIMPLE, followed, one, tick, traffic, watched
 
 GROWING = replace(SIMPLE, scale_up=ScalingRules(policies=(RatePolicy(PolicyType.PODS, 1, 60.0),)))
 
 
 def sentences(decision: Decision) -> str:
-    """Return all that a decision says."""
     return " ".join([decision.message, *(one.message for one in decision.vetoes)])
 
 
 def waiting(pods: int) -> Observation:
-    """Return a tick of a busy model with so many pods that no node takes."""
     seen = traffic(4.0)
     return tick(0, 1 + pods, seen, ready=1, unschedulable=pods, unschedulable_seconds=90.0)
 
 
-@pytest.mark.parametrize(
-    ("decision", "expected"),
-    [
-        pytest.param(
-            one(1, traffic(0.4)), "keeps 0.4 replicas busy; at 50% each that takes 1", id="a-part"
-        ),
-        pytest.param(one(2, traffic(1.0), before=1.0), "keeps 1 replica busy", id="one-busy"),
-        pytest.param(
-            one(3, traffic(0.4), before=1.0), "1 is enough; 3 stay for now", id="several-stay"
-        ),
-        pytest.param(
+@cases(
+    "decision expected",
+    {
+        "a-part": (one(1, traffic(0.4)), "keeps 0.4 replicas busy; at 50% each that takes 1"),
+        "one-busy": (one(2, traffic(1.0), before=1.0), "keeps 1 replica busy"),
+        "several-stay": (one(3, traffic(0.4), before=1.0), "1 is enough; 3 stay for now"),
+        "one-warm": (
             one(2, traffic(0.4), objectives=replace(SIMPLE, warm_replicas=1)),
             "1 more stays warm.",
-            id="one-warm",
         ),
-        pytest.param(
+        "two-warm": (
             one(2, traffic(0.4), objectives=replace(SIMPLE, warm_replicas=2)),
             "2 more stay warm.",
-            id="two-warm",
         ),
-        pytest.param(
+        "several-help": (
             one(1, traffic(2.0), before=2.0),
             "4 more work off the queue that grows until they serve.",
-            id="several-help",
         ),
-        pytest.param(
+        "custom": (
             one(1, replace(traffic(0.4), custom_replicas=2.0)),
             "The custom query returns 2 replicas.",
-            id="custom",
         ),
-        pytest.param(
-            one(3, traffic(0.4), before=1.0, ready=2), "1 of 3 replicas does not", id="one-starts"
-        ),
-        pytest.param(
-            one(3, traffic(0.4), before=1.0, ready=1), "2 of 3 replicas do not", id="two-start"
-        ),
-        pytest.param(
+        "one-starts": (one(3, traffic(0.4), before=1.0, ready=2), "1 of 3 replicas does not"),
+        "two-start": (one(3, traffic(0.4), before=1.0, ready=1), "2 of 3 replicas do not"),
+        "one-waits": (
             decide(waiting(1), watched(2, 0.4, SIMPLE), SIMPLE)[0],
             "1 replica waits for a GPU already.",
-            id="one-waits",
         ),
-        pytest.param(
+        "two-wait": (
             decide(waiting(2), watched(3, 0.4, SIMPLE), SIMPLE)[0],
             "2 replicas wait for a GPU already.",
-            id="two-wait",
         ),
-        pytest.param(
+        "pace": (
             one(1, traffic(4.0), objectives=GROWING),
             "behavior's policies allow 2 replicas now, not",
-            id="pace",
         ),
-    ],
+    },
 )
 def test_one_is_singular(decision: Decision, expected: str) -> None:
     """Nouns and verbs follow the count."""

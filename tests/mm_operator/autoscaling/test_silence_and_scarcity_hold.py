@@ -2,16 +2,8 @@
 
 from dataclasses import replace
 
-import pytest
-
-from mm_operator.autoscaling import (
-    Arrivals,
-    Objectives,
-    ScalingReason,
-    Traffic,
-    Veto,
-    decide,
-)
+from mm_operator.autoscaling import Arrivals, Objectives, ScalingReason, Traffic, Veto, decide
+from support.cases import cases
 from support.ticks import SIMPLE, TICK_SECONDS, one, tick, traffic, watched
 
 NAN = float("nan")
@@ -53,15 +45,15 @@ def test_silence_is_reported() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@cases(
     "wrong",
-    [
-        pytest.param(replace(traffic(0.1), in_flight=NAN), id="not-a-number"),
-        pytest.param(replace(traffic(0.1), fast=Arrivals(float("inf"), 0, 0)), id="infinite"),
-        pytest.param(replace(traffic(0.1), steady=Arrivals(-1, 0, 0)), id="negative"),
-        pytest.param(replace(traffic(0.1), custom_replicas=NAN), id="custom-query"),
-        pytest.param(traffic(0.1, latency=NAN), id="latency"),
-    ],
+    {
+        "not-a-number": replace(traffic(0.1), in_flight=NAN),
+        "infinite": replace(traffic(0.1), fast=Arrivals(float("inf"), 0, 0)),
+        "negative": replace(traffic(0.1), steady=Arrivals(-1, 0, 0)),
+        "custom-query": replace(traffic(0.1), custom_replicas=NAN),
+        "latency": traffic(0.1, latency=NAN),
+    },
 )
 def test_numbers_that_cannot_be_hold(wrong: Traffic) -> None:
     """What no load can be is no answer."""
@@ -74,11 +66,11 @@ def test_nothing_more_is_requested_while_pods_wait_for_a_gpu() -> None:
     """More is needed, and requesting more would not bring it."""
     decision = one(4, traffic(5.0), ready=3, unschedulable=1, unschedulable_seconds=90.0)
 
-    assert (
-        decision.replicas,
-        decision.reason,
-        decision.capacity_limited,
-    ) == (4, ScalingReason.CAPACITY_LIMITED, True)
+    assert (decision.replicas, decision.reason, decision.capacity_limited) == (
+        4,
+        ScalingReason.CAPACITY_LIMITED,
+        True,
+    )
 
 
 def test_a_pod_that_was_just_made_is_not_scarcity() -> None:

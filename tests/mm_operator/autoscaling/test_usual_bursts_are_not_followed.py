@@ -6,6 +6,7 @@ import pytest
 
 from mm_operator.autoscaling import Arrivals, Sample, State, Traffic, decide, fresh
 from mm_operator.autoscaling.jitter import jitter_of
+from support.cases import cases
 from support.ticks import COST, SIMPLE, START, TICK_SECONDS, tick, traffic
 
 REQUEST_SECONDS = 0.001
@@ -14,7 +15,6 @@ QUICK = replace(SIMPLE, cost=replace(COST, request_seconds=REQUEST_SECONDS))
 
 
 def load(steady: float, *, newest: float, fast: float | None = None) -> Traffic:
-    """Return traffic of so many full replicas over each window."""
     windows = {"steady": steady, "fast": steady if fast is None else fast, "newest": newest}
     arrivals = {name: Arrivals(work / REQUEST_SECONDS, 0, 0) for name, work in windows.items()}
     return replace(traffic(0.0), **arrivals)  # type: ignore[arg-type]
@@ -29,13 +29,13 @@ def after(bursts: float, ticks: int = 80) -> State:
     return state
 
 
-@pytest.mark.parametrize(
-    ("expected", "bursts", "newest"),
-    [
-        pytest.param(5, 0.0, 2.4, id="a-burst-after-calm"),
-        pytest.param(4, 0.8, 2.4, id="the-usual-burst"),
-        pytest.param(7, 0.8, 4.8, id="a-crowd-all-the-same"),
-    ],
+@cases(
+    "expected bursts newest",
+    {
+        "a-burst-after-calm": (5, 0.0, 2.4),
+        "the-usual-burst": (4, 0.8, 2.4),
+        "a-crowd-all-the-same": (7, 0.8, 4.8),
+    },
 )
 def test_a_burst_counts_by_what_is_usual(expected: int, bursts: float, newest: float) -> None:
     """Half as much again is news after an hour of calm, and none when it comes every minute."""
@@ -44,10 +44,7 @@ def test_a_burst_counts_by_what_is_usual(expected: int, bursts: float, newest: f
     assert expected == decide(seen, after(bursts), QUICK)[0].replicas
 
 
-@pytest.mark.parametrize(
-    ("expected", "bursts"),
-    [pytest.param(5, 0.0, id="after-calm"), pytest.param(4, 0.8, id="after-bursts")],
-)
+@cases("expected bursts", {"after-calm": (5, 0.0), "after-bursts": (4, 0.8)})
 def test_a_minute_of_it_counts_a_little_less(expected: int, bursts: float) -> None:
     """The fast window leads the steady one by more than what bursts leave in it."""
     seen = tick(0, 4, load(1.6, newest=1.6, fast=2.1))
@@ -79,9 +76,7 @@ def test_a_crowd_makes_the_next_one_no_usual_one() -> None:
     assert huge.value == pytest.approx(0.2, abs=0.01)
 
 
-@pytest.mark.parametrize(
-    "tick_seconds", [pytest.param(2.0, id="every-2-s"), pytest.param(60.0, id="every-minute")]
-)
+@cases("tick_seconds", {"every-2-s": 2.0, "every-minute": 60.0})
 def test_six_minutes_forget_half_however_often_one_looks(tick_seconds: float) -> None:
     """Calm halves the mean square in six minutes, at any interval between two looks."""
     known: Sample | None = Sample(START, 0.4)

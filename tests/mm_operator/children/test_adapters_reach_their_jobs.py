@@ -3,10 +3,9 @@
 from itertools import pairwise
 from typing import Any
 
-import pytest
-
 from mm_operator.plan.adapters import access_problem
 from mm_operator.plan.inspection import inputs_hash
+from support.cases import cases
 from support.models import spec_of
 from support.staged import children, fresh
 
@@ -19,7 +18,6 @@ CHECKPOINT = {"persistentVolumeClaim": {"claimName": "checkpoints", "path": "lla
 
 
 def spec(*sources: dict[str, Any]) -> dict[str, Any]:
-    """Return a spec with adapters from these sources."""
     lora = [{"name": f"a{number}", "source": source} for number, source in enumerate(sources)]
     return {"model": {"source": CHECKPOINT}, "engine": {"backend": "TensorRT", "lora": lora}}
 
@@ -55,16 +53,15 @@ def test_other_adapters_are_inspected_again() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("sources", "words"),
-    [
-        pytest.param((HUB, GUARDED), "different endpoints, secrets or caches", id="two-secrets"),
-        pytest.param(
+@cases(
+    "sources words",
+    {
+        "two-secrets": ((HUB, GUARDED), "different endpoints, secrets or caches"),
+        "cache": (
             ({"huggingFace": {"repo": "a/b", "cache": {"claimName": "c"}}},),
             "cache is mounted where the checkpoint's is",
-            id="cache",
         ),
-    ],
+    },
 )
 def test_a_job_has_one_set_of_credentials(sources: tuple[dict[str, Any], ...], words: str) -> None:
     """Sources that would need two sets are refused before anything runs."""

@@ -29,10 +29,7 @@ ANNOTATED: dict[str, Any] = {
             "regex": "(.+)",
         },
         {
-            "source_labels": [
-                "__address__",
-                "__meta_kubernetes_pod_annotation_prometheus_io_port",
-            ],
+            "source_labels": ["__address__", "__meta_kubernetes_pod_annotation_prometheus_io_port"],
             "action": "replace",
             "regex": r"([^:]+)(?::\d+)?;(\d+)",
             "replacement": "$1:$2",

@@ -2,21 +2,20 @@
 
 from dataclasses import replace
 
-import pytest
-
 from mm_operator.model import DeploymentState
+from support.cases import cases
 from support.staged import children, inspected
 
 
-@pytest.mark.parametrize(
-    ("replicas", "pods", "kept"),
-    [
-        pytest.param(3, None, False, id="no-deployment-yet"),
-        pytest.param(3, 1, False, id="one-pod-of-three"),
-        pytest.param(3, 2, True, id="two-pods-of-three"),
-        pytest.param(3, 3, True, id="three-pods"),
-        pytest.param(1, 2, False, id="on-the-way-to-one"),
-    ],
+@cases(
+    "replicas pods kept",
+    {
+        "no-deployment-yet": (3, None, False),
+        "one-pod-of-three": (3, 1, False),
+        "two-pods-of-three": (3, 2, True),
+        "three-pods": (3, 3, True),
+        "on-the-way-to-one": (1, 2, False),
+    },
 )
 def test_a_budget_keeps_pods_that_exist(replicas: int, pods: int | None, *, kept: bool) -> None:
     """It comes with the second pod, after the Deployment, and goes with the wish for it."""

@@ -2,9 +2,8 @@
 
 from typing import Any
 
-import pytest
-
 from mm_api import labels
+from support.cases import cases
 from support.models import snapshot_of
 from support.staged import children, inspected, planned
 
@@ -40,28 +39,23 @@ def of(*models: str) -> dict[str, Any]:
     return {"matchLabels": servers, **({"matchExpressions": [chosen]} if models else {})}
 
 
-@pytest.mark.parametrize(
-    ("changes", "held", "expected"),
-    [
-        pytest.param({}, {}, [of()], id="the-operators-claim"),
-        pytest.param(BOTH, {}, [], id="claims-that-any-node-may-attach"),
-        pytest.param(BUCKET, {}, [], id="a-bucket"),
-        pytest.param(OWN_AFFINITY, {}, [], id="an-own-affinity"),
-        pytest.param(BOTH, {"engines": ("b", "llava")}, [of("b", "llava")], id="the-users-store"),
-        pytest.param(
-            BOTH, {"models": ("c",), "engines": ("b",)}, [of("b", "c")], id="source-and-store"
-        ),
-        pytest.param(
-            claims(source="models"), {"models": ("c",)}, [of("c"), of()], id="source-and-operators"
-        ),
-        pytest.param(BOTH, {"models": ()}, [], id="no-model-serves-from-the-source"),
-        pytest.param(
+@cases(
+    "changes held expected",
+    {
+        "the-operators-claim": ({}, {}, [of()]),
+        "claims-that-any-node-may-attach": (BOTH, {}, []),
+        "a-bucket": (BUCKET, {}, []),
+        "an-own-affinity": (OWN_AFFINITY, {}, []),
+        "the-users-store": (BOTH, {"engines": ("b", "llava")}, [of("b", "llava")]),
+        "source-and-store": (BOTH, {"models": ("c",), "engines": ("b",)}, [of("b", "c")]),
+        "source-and-operators": (claims(source="models"), {"models": ("c",)}, [of("c"), of()]),
+        "no-model-serves-from-the-source": (BOTH, {"models": ()}, []),
+        "an-own-affinity-and-claim": (
             {**BOTH, "build": {**BOTH["build"], **OWN_AFFINITY["build"]}},
             {"engines": ("b",)},
             [],
-            id="an-own-affinity-and-claim",
         ),
-    ],
+    },
 )
 def test_builds_wish_to_be_beside_servers(
     changes: dict[str, Any], held: dict[str, tuple[str, ...]], expected: list[dict[str, Any]]

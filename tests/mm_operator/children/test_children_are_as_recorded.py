@@ -2,10 +2,10 @@
 
 from typing import Any
 
-import pytest
 import yaml
 
 from mm_operator.model import Plan, Snapshot
+from support.cases import cases
 from support.golden import Golden
 from support.staged import children, fresh, inspected
 
@@ -67,24 +67,18 @@ APART: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize(
-    ("name", "stage"),
-    [
-        pytest.param("smallest-fresh", fresh(), id="inspection-starts"),
-        pytest.param("smallest-planned", inspected(written=False), id="plan-is-written"),
-        pytest.param("smallest-building", inspected(), id="build-starts"),
-        pytest.param("smallest-serving", inspected(built=True), id="pods-start"),
-        pytest.param("everything-fresh", fresh(EVERYTHING), id="inspection-with-every-field"),
-        pytest.param("everything-building", inspected(EVERYTHING), id="build-with-every-field"),
-        pytest.param(
-            "everything-serving", inspected(EVERYTHING, built=True), id="pods-with-every-field"
-        ),
-        pytest.param(
-            "disaggregated-serving",
-            inspected(APART, built=True),
-            id="encoders-in-pods-of-their-own",
-        ),
-    ],
+@cases(
+    "name stage",
+    {
+        "inspection-starts": ("smallest-fresh", fresh()),
+        "plan-is-written": ("smallest-planned", inspected(written=False)),
+        "build-starts": ("smallest-building", inspected()),
+        "pods-start": ("smallest-serving", inspected(built=True)),
+        "inspection-with-every-field": ("everything-fresh", fresh(EVERYTHING)),
+        "build-with-every-field": ("everything-building", inspected(EVERYTHING)),
+        "pods-with-every-field": ("everything-serving", inspected(EVERYTHING, built=True)),
+        "encoders-in-pods-of-their-own": ("disaggregated-serving", inspected(APART, built=True)),
+    },
 )
 def test_children(name: str, stage: tuple[Snapshot, Plan], golden: Golden) -> None:
     """The objects of a stage are the recorded ones."""

@@ -3,8 +3,6 @@
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from mm_api import labels
 from mm_operator import names
 from mm_operator.children.all import build, unwanted
@@ -20,6 +18,7 @@ from mm_operator.model import (
     Snapshot,
 )
 from mm_operator.plan import decide
+from support.cases import cases
 from support.gpu_nodes import H100, L4, node
 from support.model_configs import facts_of
 from support.model_documents import merged
@@ -38,20 +37,17 @@ TEMPLATE = "ResourceClaimTemplate"
 
 
 def stage(changes: dict[str, Any] | None = None, **fields: Any) -> tuple[Snapshot, Plan]:
-    """Return a model of two ranks on nodes with H100s."""
     given: dict[str, Any] = {"gpu_nodes": (node("a", H100),), "facts": facts_of("llava"), **fields}
     return inspected(merged(SPEC, changes or {}), **given)
 
 
 def request(template: dict[str, Any]) -> dict[str, Any]:
-    """Return what a template claims."""
     [one] = template["spec"]["spec"]["devices"]["requests"]
     assert one["name"] == "gpu"
     return dict(one["exactly"])
 
 
 def claimed(pod: dict[str, Any]) -> str:
-    """Return the template that a pod names."""
     [one] = pod["resourceClaims"]
     assert one["name"] == "gpu"
     return str(one["resourceClaimTemplateName"])
@@ -92,12 +88,8 @@ def test_a_build_claims_what_it_builds_on() -> None:
     assert "nodeSelector" not in pod
 
 
-@pytest.mark.parametrize(
-    ("maker", "made"),
-    [
-        pytest.param("uid-of-llava", True, id="this-model"),
-        pytest.param("uid-of-other", False, id="another-model"),
-    ],
+@cases(
+    "maker made", {"this-model": ("uid-of-llava", True), "another-model": ("uid-of-other", False)}
 )
 def test_a_build_that_runs_keeps_its_template(maker: str, *, made: bool) -> None:
     """Another pod of the Job needs it; the model whose Job it is makes it again."""
@@ -155,14 +147,12 @@ def test_another_claim_is_another_build_job() -> None:
     assert terms[0] != terms[1]
 
 
-@pytest.mark.parametrize(
-    ("nodes", "product"),
-    [
-        pytest.param(
-            (node("a", f"{H100}-SHARED", **{"nvidia.com/gpu.replicas": "4"}),), H100, id="shared"
-        ),
-        pytest.param((node("a", f"{H100}-MIG-1g.10gb"), node("b", L4)), L4, id="cut-alike"),
-    ],
+@cases(
+    "nodes product",
+    {
+        "shared": ((node("a", f"{H100}-SHARED", **{"nvidia.com/gpu.replicas": "4"}),), H100),
+        "cut-alike": ((node("a", f"{H100}-MIG-1g.10gb"), node("b", L4)), L4),
+    },
 )
 def test_devices_are_entire_gpus(nodes: tuple[GpuNode, ...], product: str) -> None:
     """However the device plugin shares them; GPUs that are all cut into slices are none."""

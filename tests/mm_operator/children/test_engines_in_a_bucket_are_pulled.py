@@ -21,7 +21,6 @@ STORE: dict[str, Any] = {
 
 
 def secrets_of(container: dict[str, Any]) -> set[str]:
-    """Return the names of the variables that come from a Secret."""
     return {one["name"] for one in container["env"] if "valueFrom" in one}
 
 

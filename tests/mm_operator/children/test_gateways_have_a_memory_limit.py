@@ -1,11 +1,10 @@
 """The gateway's container is limited to the memory that the gateway holds itself to."""
 
-import pytest
-
 from mm_api.documents.serving_plan import GatewayPlan
 from mm_api.gateway_memory import DECODERS, body_bytes, decoder_bytes, gateway_bytes
 from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_operator.children.containers import build_gateway
+from support.cases import cases
 from support.models import spec_of
 
 _MIB = 1 << 20
@@ -29,25 +28,22 @@ def _resources(spec: MultimodalModelSpec) -> object:
     return container["resources"]
 
 
-@pytest.mark.parametrize(
-    ("requested", "expected"),
-    [
-        pytest.param(
+@cases(
+    "requested expected",
+    {
+        "the-plans": (
             {},
             {"limits": {"memory": "1001Mi"}, "requests": {"cpu": "100m", "memory": "352Mi"}},
-            id="the-plans",
         ),
-        pytest.param(
+        "the-specs": (
             {"limits": {"memory": "4Gi", "cpu": 2}},
             {"limits": {"memory": "4Gi", "cpu": "2"}, "requests": {}},
-            id="the-specs",
         ),
-        pytest.param(
+        "no-less-than-the-specs-request": (
             {"requests": {"memory": "2Gi"}},
             {"limits": {"memory": "2048Mi"}, "requests": {"cpu": "100m", "memory": "2Gi"}},
-            id="no-less-than-the-specs-request",
         ),
-    ],
+    },
 )
 def test_the_limit(requested: dict[str, object], expected: dict[str, object]) -> None:
     """The plan's, unless the spec states one; Kubernetes refuses a request above its limit."""
@@ -63,13 +59,13 @@ def test_the_limit_is_the_sum_of_what_the_gateway_bounds() -> None:
     assert 512 * _MIB <= gateway_bytes(plan, encodes=False) - parts < 600 * _MIB
 
 
-@pytest.mark.parametrize(
-    ("changes", "least"),
-    [
-        pytest.param({"max_image_pixels": 100_000_000}, 2 * 50_000_000 * 20, id="pixels"),
-        pytest.param({"max_image_bytes": 40 * _MIB}, 2 * 20 * _MIB * 4, id="bytes"),
-        pytest.param({"max_images_per_request": 40}, 500 * _MIB, id="images"),
-    ],
+@cases(
+    "changes least",
+    {
+        "pixels": ({"max_image_pixels": 100_000_000}, 2 * 50_000_000 * 20),
+        "bytes": ({"max_image_bytes": 40 * _MIB}, 2 * 20 * _MIB * 4),
+        "images": ({"max_images_per_request": 40}, 500 * _MIB),
+    },
 )
 def test_larger_images_raise_it(changes: dict[str, int], least: int) -> None:
     """By what they take in both decoders, or in a body."""

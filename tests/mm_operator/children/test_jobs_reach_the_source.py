@@ -26,7 +26,6 @@ BUCKET: dict[str, Any] = {
 
 
 def model_of(**source: Any) -> dict[str, Any]:
-    """Return a spec with another source than the claim."""
     return {"model": {"source": {"persistentVolumeClaim": None, **source}}}
 
 
@@ -42,7 +41,6 @@ def containers(**source: Any) -> dict[str, dict[str, Any]]:
 
 
 def source_of(container: dict[str, Any]) -> str:
-    """Return the value of --source."""
     arguments: list[str] = container["args"]
     return arguments[arguments.index("--source") + 1]
 

@@ -3,7 +3,6 @@
 from dataclasses import replace
 from typing import Any
 
-import pytest
 import yaml
 
 from mm_api.conditions import Reason
@@ -12,6 +11,7 @@ from mm_operator.children.all import build
 from mm_operator.children.scaled_object import keda_problem
 from mm_operator.model import KedaSettings, Ref, ScalingView, Snapshot
 from mm_operator.plan import decide
+from support.cases import cases
 from support.golden import Golden
 from support.models import snapshot_of
 from support.staged import children, inspected
@@ -43,7 +43,6 @@ def staged(autoscaling: dict[str, Any], **settings: Any) -> dict[str, dict[str, 
 
 
 def triggers(**found: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the triggers of the ScaledObject among some children."""
     return list(found["ScaledObject/server"]["spec"]["triggers"])
 
 
@@ -93,9 +92,7 @@ def test_the_operators_own_prometheus_is_read() -> None:
     assert "TriggerAuthentication/server" not in found
 
 
-@pytest.mark.parametrize(
-    ("most", "tolerance"), [pytest.param(10, None, id="ten"), pytest.param(11, "0", id="eleven")]
-)
+@cases("most tolerance", {"ten": (10, None), "eleven": (11, "0")})
 def test_one_replica_more_counts_above_ten(most: int, tolerance: str | None) -> None:
     """From ten replicas on one more is within the usual tolerance of the cluster's controller."""
     found = staged({"maxReplicas": most, "prometheus": {"addresses": ["http://a"]}})
@@ -113,14 +110,14 @@ def test_an_authority_alone_is_kedas_own_matter() -> None:
     assert [one["authenticationRef"] for one in triggers(**found)] == [None]
 
 
-@pytest.mark.parametrize(
-    ("by_keda", "there", "expected"),
-    [
-        pytest.param(True, False, True, id="said"),
-        pytest.param(False, True, False, id="contested"),
-        pytest.param(None, True, True, id="new-leader-keeps"),
-        pytest.param(None, False, False, id="new-leader-makes-none"),
-    ],
+@cases(
+    "by_keda there expected",
+    {
+        "said": (True, False, True),
+        "contested": (False, True, False),
+        "new-leader-keeps": (None, True, True),
+        "new-leader-makes-none": (None, False, False),
+    },
 )
 def test_it_exists_while_the_autoscaler_says_so(
     *, by_keda: bool | None, there: bool, expected: bool
@@ -143,13 +140,13 @@ def test_it_exists_while_the_autoscaler_says_so(
     assert expected == ("ScaledObject" in kinds_of(snapshot))
 
 
-@pytest.mark.parametrize(
-    ("keda", "autoscaling", "made"),
-    [
-        pytest.param(True, True, True, id="both"),
-        pytest.param(False, True, False, id="no-keda-in-the-cluster"),
-        pytest.param(True, False, False, id="no-autoscaling"),
-    ],
+@cases(
+    "keda autoscaling made",
+    {
+        "both": (True, True, True),
+        "no-keda-in-the-cluster": (False, True, False),
+        "no-autoscaling": (True, False, False),
+    },
 )
 def test_kinds_of_keda_are_made_where_it_is(*, keda: bool, autoscaling: bool, made: bool) -> None:
     """An API server without KEDA's definitions would refuse them, whatever the autoscaler said."""
@@ -161,10 +158,7 @@ def test_kinds_of_keda_are_made_where_it_is(*, keda: bool, autoscaling: bool, ma
         "prometheus": GUARDED,
     }
     stage = inspected(
-        {"autoscaling": spec} if autoscaling else {},
-        built=True,
-        settings=settings,
-        scaling=view(),
+        {"autoscaling": spec} if autoscaling else {}, built=True, settings=settings, scaling=view()
     )
 
     kinds = {"ScaledObject", "TriggerAuthentication"}
@@ -172,32 +166,29 @@ def test_kinds_of_keda_are_made_where_it_is(*, keda: bool, autoscaling: bool, ma
 
 
 def kinds_of(snapshot: Snapshot) -> set[str]:
-    """Return the kinds of the children."""
     return {one["kind"] for one in build(snapshot, decide(snapshot))}
 
 
-@pytest.mark.parametrize(
-    ("prometheus", "addresses", "sentence"),
-    [
-        pytest.param({"addresses": ["http://a"]}, (), "", id="named"),
-        pytest.param(None, ("http://own",), "", id="own"),
-        pytest.param(None, (), "engine KEDA needs a Prometheus: set", id="none"),
-        pytest.param(
+@cases(
+    "prometheus addresses sentence",
+    {
+        "named": ({"addresses": ["http://a"]}, (), ""),
+        "own": (None, ("http://own",), ""),
+        "none": (None, (), "engine KEDA needs a Prometheus: set"),
+        "server-name": (
             {"addresses": ["https://a"], "tls": {"serverName": "b"}},
             (),
             "KEDA cannot look for another name in a certificate",
-            id="server-name",
         ),
-        pytest.param(
+        "insecure-with-certificate": (
             {
                 "addresses": ["https://a"],
                 "tls": {"insecureSkipVerify": True, "clientSecretRef": {"name": "b"}},
             },
             (),
             "KEDA always verifies the server when it presents a client certificate",
-            id="insecure-with-certificate",
         ),
-    ],
+    },
 )
 def test_what_keda_cannot_do_is_reported(
     prometheus: dict[str, Any] | None, addresses: tuple[str, ...], sentence: str

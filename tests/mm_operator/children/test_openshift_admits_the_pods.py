@@ -8,6 +8,7 @@ import pytest
 
 from mm_api.v1alpha1 import UserIds
 from mm_devcluster.cluster import ClusterInfo
+from support.cases import cases
 from support.clusters import namespace
 from support.model_namespace import Api
 from support.models import SETTINGS
@@ -64,14 +65,14 @@ def test_fixed_users_are_refused(api: Api) -> None:
     assert "restricted-v2: user outside of the namespace's range" in said, said
 
 
-@pytest.mark.parametrize(
-    ("changes", "setting", "user"),
-    [
-        pytest.param({}, "Fixed", 65532, id="default"),
-        pytest.param({}, "Namespace", None, id="operator-leaves-them"),
-        pytest.param(LEFT, "Fixed", None, id="model-leaves-them"),
-        pytest.param({"runtime": {"userIds": "Fixed"}}, "Namespace", 65532, id="model-fixes-them"),
-    ],
+@cases(
+    "changes setting user",
+    {
+        "default": ({}, "Fixed", 65532),
+        "operator-leaves-them": ({}, "Namespace", None),
+        "model-leaves-them": (LEFT, "Fixed", None),
+        "model-fixes-them": ({"runtime": {"userIds": "Fixed"}}, "Namespace", 65532),
+    },
 )
 def test_the_model_goes_before_the_operator(
     changes: dict[str, Any], setting: UserIds, user: int | None

@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-import pytest
-
+from support.cases import cases
 from support.staged import children, inspected
 
 
@@ -16,15 +15,15 @@ def rolling(surge: int, missing: int) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize(
-    ("rollout", "expected"),
-    [
-        pytest.param({}, rolling(1, 0), id="default"),
-        pytest.param({"maxSurge": 3}, rolling(3, 0), id="several-at-a-time"),
-        pytest.param({"maxSurge": 0, "maxUnavailable": 2}, rolling(0, 2), id="no-surge"),
-        pytest.param({"maxUnavailable": 1}, rolling(1, 1), id="both"),
-        pytest.param({"strategy": "Recreate"}, {"type": "Recreate"}, id="recreate"),
-    ],
+@cases(
+    "rollout expected",
+    {
+        "default": ({}, rolling(1, 0)),
+        "several-at-a-time": ({"maxSurge": 3}, rolling(3, 0)),
+        "no-surge": ({"maxSurge": 0, "maxUnavailable": 2}, rolling(0, 2)),
+        "both": ({"maxUnavailable": 1}, rolling(1, 1)),
+        "recreate": ({"strategy": "Recreate"}, {"type": "Recreate"}),
+    },
 )
 def test_servers_and_encoders_alike(rollout: Mapping[str, Any], expected: dict[str, Any]) -> None:
     """Encoders in pods of their own hold GPUs, too."""

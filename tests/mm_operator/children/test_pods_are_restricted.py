@@ -71,7 +71,7 @@ def test_one_claim_for_source_and_store_is_one_volume() -> None:
     pod = children(inspected(changes))["Job/build"]["spec"]["template"]["spec"]
     claims = [one["name"] for one in pod["volumes"] if "persistentVolumeClaim" in one]
     mounts = {one["mountPath"]: one for one in pod["containers"][0]["volumeMounts"]}
-    assert (
-        claims,
-        (mounts["/mnt/source"]["name"], mounts["/mnt/source"]["readOnly"]),
-    ) == (["store"], ("store", True))
+    assert (claims, (mounts["/mnt/source"]["name"], mounts["/mnt/source"]["readOnly"])) == (
+        ["store"],
+        ("store", True),
+    )

@@ -11,6 +11,7 @@ from mm_api.v1alpha1.network import CaBundle, NetworkSpec, ProxySpec
 from mm_operator import names
 from mm_operator.children.all import build
 from mm_operator.model import Plan, Snapshot
+from support.cases import cases
 from support.models import SETTINGS
 from support.staged import children, fresh, inspected, planned
 
@@ -122,7 +123,6 @@ def test_without_a_network_nothing_is_added() -> None:
 
 
 def variables(pod: Mapping[str, Any]) -> dict[str, str]:
-    """Return the variables of a pod's only container that have plain values."""
     (container,) = pod["containers"]
     return {one["name"]: one["value"] for one in container["env"] if "value" in one}
 
@@ -130,18 +130,17 @@ def variables(pod: Mapping[str, Any]) -> dict[str, str]:
 HUB = {"repo": "acme/llava"}
 
 
-@pytest.mark.parametrize(
-    ("own", "source", "expected"),
-    [
-        pytest.param(None, {}, "https://operator.example", id="the-operators"),
-        pytest.param("https://model.example", {}, "https://model.example", id="the-models"),
-        pytest.param(
+@cases(
+    "own source expected",
+    {
+        "the-operators": (None, {}, "https://operator.example"),
+        "the-models": ("https://model.example", {}, "https://model.example"),
+        "the-sources": (
             "https://model.example",
             {"endpoint": "https://source.example"},
             "https://source.example",
-            id="the-sources",
         ),
-    ],
+    },
 )
 def test_jobs_read_from_the_nearest_mirror_of_the_hub(
     own: str | None, source: dict[str, str], expected: str
@@ -163,13 +162,7 @@ def test_jobs_read_from_the_nearest_mirror_of_the_hub(
     assert "HF_ENDPOINT" not in variables(job["spec"]["template"]["spec"])
 
 
-@pytest.mark.parametrize(
-    ("own", "expected"),
-    [
-        pytest.param([], ["all"], id="the-operators"),
-        pytest.param(["own"], ["own"], id="the-models"),
-    ],
-)
+@cases("own expected", {"the-operators": ([], ["all"]), "the-models": (["own"], ["own"])})
 def test_images_are_pulled_with_the_operators_secrets_unless_a_model_names_its_own(
     own: list[str], expected: list[str]
 ) -> None:
@@ -206,13 +199,13 @@ def test_a_change_of_the_operators_settings_is_a_revision_where_pods_change() ->
     assert revision(image_pull_secrets=("all",)) != before
 
 
-@pytest.mark.parametrize(
-    ("own", "operator", "expected"),
-    [
-        pytest.param(None, None, None, id="of-the-cluster"),
-        pytest.param(None, "PreferDualStack", "PreferDualStack", id="the-operators"),
-        pytest.param("SingleStack", "PreferDualStack", "SingleStack", id="the-models"),
-    ],
+@cases(
+    "own operator expected",
+    {
+        "of-the-cluster": (None, None, None),
+        "the-operators": (None, "PreferDualStack", "PreferDualStack"),
+        "the-models": ("SingleStack", "PreferDualStack", "SingleStack"),
+    },
 )
 def test_services_have_the_families_that_are_stated(
     own: str | None, operator: str | None, expected: str | None
@@ -237,19 +230,16 @@ def test_services_have_the_families_that_are_stated(
 
 
 def operators(stage: tuple[Snapshot, Plan], network: NetworkSpec) -> tuple[Snapshot, Plan]:
-    """Return a stage under an operator with these settings."""
     snapshot, plan = stage
     return replace(snapshot, settings=replace(snapshot.settings, network=network)), plan
 
 
-@pytest.mark.parametrize(
-    ("own", "expected"),
-    [
-        pytest.param({}, PROXY, id="the-operators"),
-        pytest.param(
-            {"network": {"proxy": {"http": "http://own:1"}}}, "http://own:1", id="the-models"
-        ),
-    ],
+@cases(
+    "own expected",
+    {
+        "the-operators": ({}, PROXY),
+        "the-models": ({"network": {"proxy": {"http": "http://own:1"}}}, "http://own:1"),
+    },
 )
 def test_a_models_own_settings_come_first(own: dict[str, Any], expected: str) -> None:
     """Field by field: what the model leaves open is the operator's."""

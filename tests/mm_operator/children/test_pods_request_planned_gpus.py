@@ -5,12 +5,8 @@ from typing import Any
 import pytest
 
 from mm_api.documents.model_facts import ModelFacts
-from mm_operator.children.hardware import (
-    building_gpu,
-    building_requests,
-    encoder_gpu,
-    planned_gpu,
-)
+from mm_operator.children.hardware import building_gpu, building_requests, encoder_gpu, planned_gpu
+from support.cases import cases
 from support.families.pipeline import plan_of
 from support.gpu_nodes import H100, L4
 from support.model_configs import facts_of, inputs_of, planned_engine, reference_inputs
@@ -21,15 +17,15 @@ PYTORCH = planned_engine(inputs_of("qwen2-vl", {"backend": "PyTorch"}, version="
 REFERENCE = planned_engine(reference_inputs(tiny_facts()))
 
 
-@pytest.mark.parametrize(
-    ("requested", "plan", "serving", "building"),
-    [
-        pytest.param({}, TWO_RANKS, (2, H100), (1, H100), id="two-ranks"),
-        pytest.param({"count": 2, "product": L4}, TWO_RANKS, (2, L4), (2, L4), id="as-written"),
-        pytest.param({}, PYTORCH, (1, H100), (0, None), id="nothing-to-build"),
-        pytest.param({}, REFERENCE, (0, None), (0, None), id="no-gpu"),
-        pytest.param({}, None, (0, None), (0, None), id="no-plan"),
-    ],
+@cases(
+    "requested plan serving building",
+    {
+        "two-ranks": ({}, TWO_RANKS, (2, H100), (1, H100)),
+        "as-written": ({"count": 2, "product": L4}, TWO_RANKS, (2, L4), (2, L4)),
+        "nothing-to-build": ({}, PYTORCH, (1, H100), (0, None)),
+        "no-gpu": ({}, REFERENCE, (0, None), (0, None)),
+        "no-plan": ({}, None, (0, None), (0, None)),
+    },
 )
 def test_gpus(
     requested: dict[str, Any],
@@ -44,12 +40,12 @@ def test_gpus(
     assert (serving, building) == ((pods.count, pods.product), (job.count, job.product))
 
 
-@pytest.mark.parametrize(
-    ("plan", "expected"),
-    [
-        pytest.param(TWO_RANKS, (1, H100), id="one-of-the-planned-product"),
-        pytest.param(REFERENCE, (0, None), id="none-on-the-reference-engine"),
-    ],
+@cases(
+    "plan expected",
+    {
+        "one-of-the-planned-product": (TWO_RANKS, (1, H100)),
+        "none-on-the-reference-engine": (REFERENCE, (0, None)),
+    },
 )
 def test_encoders_in_pods_of_their_own_take_one_gpu(
     plan: Any, expected: tuple[int, str | None]
@@ -59,27 +55,24 @@ def test_encoders_in_pods_of_their_own_take_one_gpu(
     assert expected == (gpu.count, gpu.product)
 
 
-@pytest.mark.parametrize(
-    ("facts", "expected"),
-    [
-        pytest.param({"weight_bytes": 1 << 20}, "1024Mi", id="export-takes-more"),
+@cases(
+    "facts expected",
+    {
+        "export-takes-more": ({"weight_bytes": 1 << 20}, "1024Mi"),
         # 512 MiB of libraries, the file, its 120 million weights in float32, and a short cache.
-        pytest.param(
+        "computed-in-another-dtype": (
             {"weight_bytes": 240 << 20, "dtype": "bfloat16", "parameters": 120 << 20},
             "1234Mi",
-            id="computed-in-another-dtype",
         ),
-        pytest.param(
+        "computed-as-stored": (
             {"weight_bytes": 240 << 20, "dtype": "float32", "parameters": 60 << 20},
             "1024Mi",
-            id="computed-as-stored",
         ),
-        pytest.param(
+        "more-than-the-export": (
             {"weight_bytes": 600 << 20, "dtype": "bfloat16", "parameters": 300 << 20},
             "2314Mi",
-            id="more-than-the-export",
         ),
-    ],
+    },
 )
 def test_a_build_sets_aside_what_its_evaluation_takes(facts: dict[str, Any], expected: str) -> None:
     """The build loads all of a text-to-text engine to compute its answers."""
@@ -100,13 +93,13 @@ def test_a_build_sets_aside_what_its_export_takes(half: int) -> None:
     assert 1 <= requested / MEASURED[half] <= 1.1
 
 
-@pytest.mark.parametrize(
-    ("facts", "expected"),
-    [
-        pytest.param(tiny_facts(), "1024Mi", id="the-least"),
+@cases(
+    "facts expected",
+    {
+        "the-least": (tiny_facts(), "1024Mi"),
         # 752 MiB, 6.75 times 324 million weights in float32, and two matrices of 4096 x 32,064.
-        pytest.param(facts_of("llava"), "10110Mi", id="llava-7b"),
-    ],
+        "llava-7b": (facts_of("llava"), "10110Mi"),
+    },
 )
 def test_exports_are_of_the_vision_half_alone(facts: ModelFacts, expected: str) -> None:
     """Layers of the language model are not loaded, its embedding and output matrix are."""

@@ -13,7 +13,6 @@ CHANGES = {
 
 
 def objects() -> dict[str, dict[str, Any]]:
-    """Return the children of a model whose checkpoint is staged."""
     return children(inspected(CHANGES, built=True, facts=facts_of("qwen2-vl")))
 
 

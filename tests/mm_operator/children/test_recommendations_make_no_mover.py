@@ -2,24 +2,19 @@
 
 from dataclasses import replace
 
-import pytest
-
 from mm_api.conditions import Reason
 from mm_api.v1alpha1 import ScalingStatus
 from mm_operator.model import KedaSettings, ScalingView
+from support.cases import cases
 from support.models import snapshot_of
 from support.staged import children, inspected
 
 SETTINGS = replace(snapshot_of().settings, keda=KedaSettings(addresses=("http://own",)))
 
 
-@pytest.mark.parametrize(
-    ("mode", "made"),
-    [
-        pytest.param("Enforce", True, id="enforce"),
-        pytest.param("Recommend", False, id="recommend"),
-        pytest.param("Off", False, id="off"),
-    ],
+@cases(
+    "mode made",
+    {"enforce": ("Enforce", True), "recommend": ("Recommend", False), "off": ("Off", False)},
 )
 def test_keda_has_its_object_while_it_may_move(mode: str, *, made: bool) -> None:
     """The mode of the spec counts, also where the autoscaler's last word is of the mode before."""

@@ -3,8 +3,6 @@
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from mm_api.documents.serving_plan import MemoryPools
 from mm_api.v1alpha1 import Resources, RuntimeGpu
 from mm_operator.children import pod
@@ -17,6 +15,7 @@ from mm_operator.plan.engine.container_memory import (
 from mm_operator.plan.engine.tables import gpu_of
 from mm_operator.plan.engine.target import Inputs
 from mm_operator.status.plan_summary import plan_summary
+from support.cases import cases
 from support.model_configs import facts_of, inputs_of, planned_engine, reference_inputs
 from support.models import tiny_facts
 
@@ -29,28 +28,25 @@ PLANNED = {"memory": "1001Mi"}
 REQUESTED = {"cpu": "500m", "memory": "700Mi"}
 
 
-@pytest.mark.parametrize(
-    ("stated", "expected"),
-    [
-        pytest.param({}, {"requests": REQUESTED, "limits": PLANNED}, id="the-plans"),
-        pytest.param(
+@cases(
+    "stated expected",
+    {
+        "the-plans": ({}, {"requests": REQUESTED, "limits": PLANNED}),
+        "the-specs": (
             {"limits": {"memory": "2Gi"}},
             {"requests": {"cpu": "500m"}, "limits": {"memory": "2Gi"}},
-            id="the-specs",
         ),
-        pytest.param({"limits": {"memory": 0}}, {"requests": REQUESTED}, id="none"),
-        pytest.param({"limits": {"memory": "0Mi"}}, {"requests": REQUESTED}, id="none-with-a-unit"),
-        pytest.param(
+        "none": ({"limits": {"memory": 0}}, {"requests": REQUESTED}),
+        "none-with-a-unit": ({"limits": {"memory": "0Mi"}}, {"requests": REQUESTED}),
+        "beside-another-limit": (
             {"limits": {"cpu": 2}},
             {"requests": {"memory": "700Mi"}, "limits": {"cpu": "2", **PLANNED}},
-            id="beside-another-limit",
         ),
-        pytest.param(
+        "no-less-than-the-specs-request": (
             {"requests": {"memory": "2Gi"}},
             {"requests": {"cpu": "500m", "memory": "2Gi"}, "limits": {"memory": "2048Mi"}},
-            id="no-less-than-the-specs-request",
         ),
-    ],
+    },
 )
 def test_the_limit(stated: dict[str, Any], expected: dict[str, Any]) -> None:
     """The plan's, unless the spec states one; 0 is none, and what is requested stays."""
@@ -70,20 +66,20 @@ def test_every_bound_counts() -> None:
     assert memory_limit(800 * _MIB, pools) == 1800 * _MIB
 
 
-@pytest.mark.parametrize(
-    ("inputs", "copies", "contexts"),
-    [
-        pytest.param(reference_inputs(facts_of("llava")), 0, 0, id="on-the-processor"),
-        pytest.param(reference_inputs(facts_of("qwen2-vl")), 0, 0, id="grids"),
-        pytest.param(reference_inputs(facts_of("t5")), 1, 0, id="encoder-decoder"),
-        pytest.param(reference_inputs(facts_of("whisper")), 1, 0, id="recordings"),
-        pytest.param(reference_inputs(facts_of("qwen2-audio")), 1, 0, id="recordings-in-a-prompt"),
-        pytest.param(reference_inputs(facts_of("mllama")), 1, 0, id="cross-attention"),
-        pytest.param(reference_inputs(facts_of("generic")), 1, 0, id="the-checkpoints-own-class"),
-        pytest.param(ON_A_GPU, 1, 2 * CUDA_PROCESS_BYTES, id="on-a-gpu"),
-        pytest.param(inputs_of("llava"), 1, 3 * TRTLLM_PROCESS_BYTES, id="tensorrt-llm"),
-        pytest.param(ON_PYTORCH, 2, 3 * TRTLLM_PROCESS_BYTES, id="pytorch"),
-    ],
+@cases(
+    "inputs copies contexts",
+    {
+        "on-the-processor": (reference_inputs(facts_of("llava")), 0, 0),
+        "grids": (reference_inputs(facts_of("qwen2-vl")), 0, 0),
+        "encoder-decoder": (reference_inputs(facts_of("t5")), 1, 0),
+        "recordings": (reference_inputs(facts_of("whisper")), 1, 0),
+        "recordings-in-a-prompt": (reference_inputs(facts_of("qwen2-audio")), 1, 0),
+        "cross-attention": (reference_inputs(facts_of("mllama")), 1, 0),
+        "the-checkpoints-own-class": (reference_inputs(facts_of("generic")), 1, 0),
+        "on-a-gpu": (ON_A_GPU, 1, 2 * CUDA_PROCESS_BYTES),
+        "tensorrt-llm": (inputs_of("llava"), 1, 3 * TRTLLM_PROCESS_BYTES),
+        "pytorch": (ON_PYTORCH, 2, 3 * TRTLLM_PROCESS_BYTES),
+    },
 )
 def test_every_server_has_a_limit(inputs: Inputs, *, copies: int, contexts: int) -> None:
     """Above what steps were compared with it has copies of the weights and CUDA's own memory."""

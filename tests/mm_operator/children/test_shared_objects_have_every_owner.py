@@ -4,21 +4,12 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from hashlib import sha256
 
-import pytest
-
 from mm_api.documents.build_plan import BuildPlan
 from mm_operator.children.all import build, unwanted
 from mm_operator.children.metadata import FORMER_OWNERS
-from mm_operator.model import (
-    ClaimState,
-    JobPhase,
-    JobState,
-    Plan,
-    PodEnd,
-    Ref,
-    Snapshot,
-)
+from mm_operator.model import ClaimState, JobPhase, JobState, Plan, PodEnd, Ref, Snapshot
 from mm_operator.plan import decide
+from support.cases import cases
 from support.staged import children, inspected
 
 
@@ -71,13 +62,13 @@ def test_a_plan_under_anothers_fingerprint_is_not_kept() -> None:
     assert plan.build_plan == BuildPlan.from_json(rewritten(stage, recorded.to_json()))
 
 
-@pytest.mark.parametrize(
-    ("requested", "expected"),
-    [
-        pytest.param("1Gi", "7Gi", id="never-shrinks"),
-        pytest.param("7168Mi", "7Gi", id="equal-sizes-are-not-rewritten"),
-        pytest.param("8Gi", "8Gi", id="grows"),
-    ],
+@cases(
+    "requested expected",
+    {
+        "never-shrinks": ("1Gi", "7Gi"),
+        "equal-sizes-are-not-rewritten": ("7168Mi", "7Gi"),
+        "grows": ("8Gi", "8Gi"),
+    },
 )
 def test_existing_store_keeps_what_it_has(requested: str, expected: str) -> None:
     """A claim is made by the first model; others with other wishes do not fight about it."""
@@ -125,13 +116,13 @@ def test_released_engine_that_is_gone_already_needs_nothing() -> None:
     assert (plan.release, unwanted(stage, plan, build(stage, plan))) == (("engine-old",), ())
 
 
-@pytest.mark.parametrize(
-    ("phase", "reported", "stays"),
-    [
-        pytest.param(JobPhase.SUCCEEDED, False, True, id="complete"),
-        pytest.param(JobPhase.RUNNING, True, True, id="its-pod-reported-the-result"),
-        pytest.param(JobPhase.RUNNING, False, False, id="still-builds-what-is-there"),
-    ],
+@cases(
+    "phase reported stays",
+    {
+        "complete": (JobPhase.SUCCEEDED, False, True),
+        "its-pod-reported-the-result": (JobPhase.RUNNING, True, True),
+        "still-builds-what-is-there": (JobPhase.RUNNING, False, False),
+    },
 )
 def test_a_job_that_built_the_engine_stays(phase: JobPhase, *, reported: bool, stays: bool) -> None:
     """Its log can be read for a day, also when Kubernetes is slow to say that it is complete."""

@@ -3,10 +3,9 @@
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from mm_operator.children.all import build
 from mm_operator.model.objects import ClaimState
+from support.cases import cases
 from support.model_documents import at
 from support.staged import inspected
 
@@ -25,19 +24,19 @@ def requested(changes: dict[str, Any], there: str | None = None, phase: str = "B
     return str(found["spec"]["resources"]["requests"]["storage"])
 
 
-@pytest.mark.parametrize(
-    ("size", "there", "phase", "expected"),
-    [
-        pytest.param(None, None, "", "50Gi", id="a-new-claim-has-the-default"),
-        pytest.param("1Gi", None, "", "1Gi", id="a-new-claim-has-what-its-spec-says"),
-        pytest.param(None, "1Gi", "Bound", "1Gi", id="another-models-default-requests-nothing"),
-        pytest.param(None, "80Gi", "Bound", "80Gi", id="a-larger-claim-stays"),
-        pytest.param("1Gi", "1Gi", "Bound", "1Gi", id="the-size-that-is-there"),
-        pytest.param("1024Mi", "1Gi", "Bound", "1Gi", id="the-size-in-other-words"),
-        pytest.param("512Mi", "1Gi", "Bound", "1Gi", id="a-claim-does-not-shrink"),
-        pytest.param("2Gi", "1Gi", "Bound", "2Gi", id="a-spec-requests-more"),
-        pytest.param("2Gi", "1Gi", "Pending", "1Gi", id="unbound-claims-cannot-grow-yet"),
-    ],
+@cases(
+    "size there phase expected",
+    {
+        "a-new-claim-has-the-default": (None, None, "", "50Gi"),
+        "a-new-claim-has-what-its-spec-says": ("1Gi", None, "", "1Gi"),
+        "another-models-default-requests-nothing": (None, "1Gi", "Bound", "1Gi"),
+        "a-larger-claim-stays": (None, "80Gi", "Bound", "80Gi"),
+        "the-size-that-is-there": ("1Gi", "1Gi", "Bound", "1Gi"),
+        "the-size-in-other-words": ("1024Mi", "1Gi", "Bound", "1Gi"),
+        "a-claim-does-not-shrink": ("512Mi", "1Gi", "Bound", "1Gi"),
+        "a-spec-requests-more": ("2Gi", "1Gi", "Bound", "2Gi"),
+        "unbound-claims-cannot-grow-yet": ("2Gi", "1Gi", "Pending", "1Gi"),
+    },
 )
 def test_size_of_the_claim(size: str | None, there: str | None, phase: str, expected: str) -> None:
     """A claim that is there grows by a size that is written in a spec, never by a default."""

@@ -3,9 +3,8 @@
 from datetime import datetime
 from typing import Any
 
-import pytest
-
 from mm_operator.cluster.jobs import job_state
+from support.cases import cases
 
 JOB = {"metadata": {"name": "build", "uid": "job", "creationTimestamp": "2026-01-02T03:04:05Z"}}
 NOW = "2026-01-02T03:05:00Z"
@@ -20,23 +19,22 @@ def pod(phase: str, owner: str = "job") -> dict[str, Any]:
 
 
 def ended(kind: str) -> dict[str, Any]:
-    """Return a Job's status with one condition."""
     return {"conditions": [{"type": kind, "status": "True", "lastTransitionTime": NOW}]}
 
 
-@pytest.mark.parametrize(
-    ("status", "pods", "expected"),
-    [
-        pytest.param({}, [], "Pending", id="no-pod"),
-        pytest.param({}, [pod("Pending")], "Pending", id="pod-waits"),
-        pytest.param({}, [pod("Running")], "Running", id="pod-runs"),
-        pytest.param({}, [pod("Succeeded")], "Running", id="pod-ended-well-before-its-job"),
-        pytest.param({}, [pod("Failed")], "Pending", id="between-two-pods"),
-        pytest.param({}, [pod("Failed"), pod("Running")], "Running", id="second-pod-runs"),
-        pytest.param({}, [pod("Running", owner="former")], "Pending", id="pod-of-a-namesake"),
-        pytest.param(ended("Complete"), [pod("Succeeded")], "Succeeded", id="complete"),
-        pytest.param(ended("Failed"), [pod("Failed")], "Failed", id="failed"),
-    ],
+@cases(
+    "status pods expected",
+    {
+        "no-pod": ({}, [], "Pending"),
+        "pod-waits": ({}, [pod("Pending")], "Pending"),
+        "pod-runs": ({}, [pod("Running")], "Running"),
+        "pod-ended-well-before-its-job": ({}, [pod("Succeeded")], "Running"),
+        "between-two-pods": ({}, [pod("Failed")], "Pending"),
+        "second-pod-runs": ({}, [pod("Failed"), pod("Running")], "Running"),
+        "pod-of-a-namesake": ({}, [pod("Running", owner="former")], "Pending"),
+        "complete": (ended("Complete"), [pod("Succeeded")], "Succeeded"),
+        "failed": (ended("Failed"), [pod("Failed")], "Failed"),
+    },
 )
 def test_phase(status: dict[str, Any], pods: list[dict[str, Any]], expected: str) -> None:
     """A Job's own end counts first; until then its pods say where it stands."""

@@ -15,7 +15,6 @@ pytestmark = pytest.mark.cluster
 
 
 def job_exists(api: Api, prefix: str) -> bool:
-    """Return whether a Job of a name's start is there."""
     return any(name.startswith(prefix) for name in api.names("jobs"))
 
 
@@ -73,7 +72,6 @@ def test_the_successor_finishes(
 
 
 def wait_for_build(api: Api) -> str:
-    """Return the uid of the build Job that the killed operator made."""
     pod = wait_for_pod(api, "app.kubernetes.io/component=build")
     return str(pod["metadata"]["ownerReferences"][0]["uid"])
 
@@ -86,6 +84,5 @@ def job_uid(jobs: list[dict[str, dict[str, str]]]) -> str:
 
 
 def ready(api: Api) -> bool:
-    """Return whether the model is Ready."""
     conditions = get(api, "mmm", "llava").get("status", {}).get("conditions", [])
     return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)

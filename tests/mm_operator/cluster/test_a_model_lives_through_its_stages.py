@@ -36,7 +36,6 @@ POLL_SECONDS = 0.2
 
 
 def condition(api: Api, name: str, kind: str) -> dict[str, Any]:
-    """Return a condition of a model, empty before it is written."""
     found = get(api, "mmm", name).get("status", {}).get("conditions", [])
     return next((one for one in found if one["type"] == kind), {})
 
@@ -74,7 +73,6 @@ def ready(
 
 
 def children(api: Api) -> set[str]:
-    """Return `kind/name` of everything of ours in the namespace."""
     found = api.read(CHILD_KINDS, "-l", "app.kubernetes.io/managed-by=multimodal-operator")
     return {f"{one['kind']}/{one['metadata']['name']}" for one in found["items"]}
 
@@ -164,10 +162,7 @@ def test_restart_writes_nothing(api: Api, tmp_path: Path) -> None:
     ("child", "patch", "path"),
     [
         pytest.param(
-            "deployment/llava",
-            {"spec": {"replicas": 5}},
-            ("spec", "replicas"),
-            id="replicas",
+            "deployment/llava", {"spec": {"replicas": 5}}, ("spec", "replicas"), id="replicas"
         ),
         pytest.param(
             "service/llava",

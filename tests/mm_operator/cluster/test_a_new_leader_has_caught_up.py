@@ -22,7 +22,6 @@ NAMESPACE = "demo"
 
 
 def config(name: str, version: int) -> dict[str, Any]:
-    """Return a ConfigMap of the model."""
     marks = {labels.APP_MANAGED_BY: labels.MANAGED_BY_VALUE, labels.MODEL: "llava"}
     metadata = {"name": name, "namespace": NAMESPACE, "uid": name, "labels": marks}
     return {"metadata": {**metadata, "resourceVersion": str(version)}, "data": {}}

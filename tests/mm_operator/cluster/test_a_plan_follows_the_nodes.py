@@ -42,7 +42,6 @@ def gpu_node(cluster: ClusterInfo) -> Iterator[str]:
 
 
 def conditions(api: Api) -> dict[str, Any]:
-    """Return the model's conditions by type."""
     found = get(api, "mmm", "m").get("status", {}).get("conditions", [])
     return {one["type"]: one for one in found}
 

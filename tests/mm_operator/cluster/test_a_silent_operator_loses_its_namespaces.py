@@ -14,6 +14,7 @@ from mm_operator.cluster.namespaces import (
 )
 from mm_operator.cluster.resources import LEASE, Resource
 from mm_operator.errors import ClusterError
+from support.cases import cases
 
 OURS, THEIRS = "home/ours", "away/theirs"
 
@@ -35,7 +36,6 @@ class Leases:
         return self.held[namespace, name]
 
     async def get(self, resource: Resource, namespace: str, name: str) -> dict[str, Any] | None:
-        """Return a Lease."""
         if namespace in self.forbidden:
             raise ClusterError(403, resource.kind, name, "forbidden")
         return self.held.get((namespace, name))
@@ -76,12 +76,10 @@ class Site:
         )
 
     def theirs(self, **marks: str) -> None:
-        """Give the namespace to the other installation, as the watch reports it."""
         found = self.leases.set("team", LEASE_NAME, spec={"holderIdentity": THEIRS}, metadata=marks)
         self.served.put(LEASE.kind, found)
 
     def watched(self) -> None:
-        """Let the watch report what is there."""
         self.served.put(LEASE.kind, self.leases.held["team", LEASE_NAME])
 
 
@@ -187,14 +185,14 @@ async def test_of_two_workers_the_slower_one_serves_too(site: Site) -> None:
     assert site.served.serves("other")
 
 
-@pytest.mark.parametrize(
-    ("namespace", "version", "kept"),
-    [
-        pytest.param(None, 99, False, id="list-of-all"),
-        pytest.param("team", 99, False, id="list-of-the-namespace"),
-        pytest.param("other", 99, True, id="list-of-another"),
-        pytest.param(None, 0, True, id="older-list"),
-    ],
+@cases(
+    "namespace version kept",
+    {
+        "list-of-all": (None, 99, False),
+        "list-of-the-namespace": ("team", 99, False),
+        "list-of-another": ("other", 99, True),
+        "older-list": (None, 0, True),
+    },
 )
 async def test_a_lease_that_a_list_does_not_hold_is_gone(
     site: Site, namespace: str | None, version: int, *, kept: bool

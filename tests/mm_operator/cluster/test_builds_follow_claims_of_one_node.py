@@ -9,6 +9,7 @@ import pytest
 from mm_api import labels
 from mm_operator.cluster.claims import Attached, attached_by
 from support.absent_kubelet import built, get, inspected, serving, wait_for_pod
+from support.cases import cases
 from support.clusters import apply, kubectl
 from support.eventually import eventually
 from support.model_documents import document
@@ -23,18 +24,18 @@ STORE = {"persistentVolumeClaim": {"claimName": "engines"}}
 SHARED, ALONE, ALONE_POD = "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"
 
 
-@pytest.mark.parametrize(
-    ("requested", "bound", "expected"),
-    [
-        pytest.param([ALONE], [], NODE, id="not-bound"),
-        pytest.param([ALONE], [ALONE], NODE, id="one-node"),
-        pytest.param([ALONE], [ALONE, SHARED], ANY, id="its-volume-can-do-more"),
-        pytest.param([SHARED], [SHARED], ANY, id="several-nodes"),
-        pytest.param(["ReadOnlyMany"], [], ANY, id="read-by-several"),
-        pytest.param([ALONE_POD], [ALONE_POD], POD, id="one-pod"),
-        pytest.param([ALONE_POD], [], POD, id="one-pod-not-bound"),
-        pytest.param([], [], ANY, id="missing"),
-    ],
+@cases(
+    "requested bound expected",
+    {
+        "not-bound": ([ALONE], [], NODE),
+        "one-node": ([ALONE], [ALONE], NODE),
+        "its-volume-can-do-more": ([ALONE], [ALONE, SHARED], ANY),
+        "several-nodes": ([SHARED], [SHARED], ANY),
+        "read-by-several": (["ReadOnlyMany"], [], ANY),
+        "one-pod": ([ALONE_POD], [ALONE_POD], POD),
+        "one-pod-not-bound": ([ALONE_POD], [], POD),
+        "missing": ([], [], ANY),
+    },
 )
 def test_modes_say_who_may_attach(
     requested: list[str], bound: list[str], expected: Attached
@@ -65,11 +66,7 @@ def claim_on_a_disk(api: Api, mode: str) -> str:
             "apiVersion": "v1",
             "kind": "PersistentVolumeClaim",
             "metadata": {"name": "engines", "namespace": api.namespace},
-            "spec": {
-                **common,
-                "volumeName": volume,
-                "resources": {"requests": {"storage": "1Gi"}},
-            },
+            "spec": {**common, "volumeName": volume, "resources": {"requests": {"storage": "1Gi"}}},
         },
     )
     return volume

@@ -7,6 +7,7 @@ import pytest
 from mm_api import labels
 from mm_operator.cluster.cache import Cache
 from mm_operator.cluster.keys import Key
+from support.cases import cases
 
 
 def item(name: str, version: int, **marks: Any) -> dict[str, Any]:
@@ -78,12 +79,12 @@ def test_sharers_are_reported(cache: Cache, reported: list[Key]) -> None:
     assert reported == [Key("demo", "two")]
 
 
-@pytest.mark.parametrize(
-    ("active", "expected"),
-    [
-        pytest.param(1, set(), id="the-owners-alone"),
-        pytest.param(0, {Key("demo", "one"), Key("demo", "two")}, id="with-a-change-of-others"),
-    ],
+@cases(
+    "active expected",
+    {
+        "the-owners-alone": (1, set()),
+        "with-a-change-of-others": (0, {Key("demo", "one"), Key("demo", "two")}),
+    },
 )
 def test_a_written_owner_is_no_news(
     cache: Cache, reported: list[Key], active: int, expected: set[Key]
@@ -132,13 +133,13 @@ def test_a_list_replaces_everything_of_its_kind(cache: Cache, reported: list[Key
     assert reported == [Key("demo", "llava")]
 
 
-@pytest.mark.parametrize(
-    ("namespace", "version", "stays"),
-    [
-        pytest.param("demo", 2, False, id="of-its-namespace"),
-        pytest.param("other", 2, True, id="of-another-namespace"),
-        pytest.param("demo", 1, True, id="older-than-a-write-of-ours"),
-    ],
+@cases(
+    "namespace version stays",
+    {
+        "of-its-namespace": ("demo", 2, False),
+        "of-another-namespace": ("other", 2, True),
+        "older-than-a-write-of-ours": ("demo", 1, True),
+    },
 )
 def test_a_list_speaks_for_its_own_namespace_and_time(
     cache: Cache, namespace: str, version: int, *, stays: bool

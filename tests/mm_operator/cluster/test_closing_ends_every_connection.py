@@ -57,7 +57,6 @@ async def cancelled(kubeconfig: str, requested: threading.Event) -> None:
 
 
 def in_a_loop_of_its_own(kubeconfig: str, requested: threading.Event) -> None:
-    """Close the loop at once, as the thread of the Lease does."""
     loop = asyncio.new_event_loop()
     loop.run_until_complete(cancelled(kubeconfig, requested))
     loop.close()

@@ -30,7 +30,6 @@ EVIL_TEXT = json.dumps(EVIL)
 
 
 def condition(api: Api, kind: str) -> dict[str, Any]:
-    """Return a condition of the model, empty before it is written."""
     found = get(api, "mmm", "llava").get("status", {}).get("conditions", [])
     return next((one for one in found if one["type"] == kind), {})
 
@@ -45,14 +44,12 @@ def make_ready(api: Api) -> None:
 
 
 def config_maps(api: Api) -> list[dict[str, Any]]:
-    """Return the operator's ConfigMaps."""
     mark = "app.kubernetes.io/managed-by=multimodal-operator"
     found: list[dict[str, Any]] = api.read("configmaps", "-l", mark)["items"]
     return found
 
 
 def write(api: Api, name: str, data: dict[str, str]) -> None:
-    """Patch a ConfigMap as anyone may who has the verb."""
     api.kubectl("patch", "configmap", name, "--type=merge", "-p", json.dumps({"data": data}))
 
 

@@ -4,12 +4,11 @@ import asyncio
 import tomllib
 from typing import TYPE_CHECKING, Any, cast
 
-import pytest
-
 from mm_api import labels
 from mm_api.v1alpha1.definition import RELEASE, definition
 from mm_operator.cluster.definition import DefinitionKeeper, Installed, compared, replaced
 from mm_operator.errors import ClusterError
+from support.cases import cases
 from support.eventually import eventually_async
 from support.scripts import ROOT
 
@@ -20,23 +19,22 @@ OWN = definition()
 
 
 def installed(release: str | None, digest: str = "another") -> dict[str, Any]:
-    """Return an installed definition that says where it comes from."""
     marks = {labels.DEFINITION_RELEASE: release, labels.DEFINITION_DIGEST: digest}
     return {"metadata": {"annotations": {k: v for k, v in marks.items() if v is not None}}}
 
 
-@pytest.mark.parametrize(
-    ("found", "expected"),
-    [
-        pytest.param(None, Installed.ABSENT, id="none"),
-        pytest.param(OWN, Installed.CURRENT, id="its-own"),
-        pytest.param({"metadata": {}}, Installed.OLDER, id="of-before-there-were-releases"),
-        pytest.param(installed("0.0.9"), Installed.OLDER, id="older"),
-        pytest.param(installed(RELEASE), Installed.OLDER, id="another-of-the-same-release"),
-        pytest.param(installed("0.10.0"), Installed.NEWER, id="newer-by-number-not-by-text"),
-        pytest.param(installed("9" * 40), Installed.OLDER, id="no-release"),
-        pytest.param(installed("latest"), Installed.OLDER, id="no-number"),
-    ],
+@cases(
+    "found expected",
+    {
+        "none": (None, Installed.ABSENT),
+        "its-own": (OWN, Installed.CURRENT),
+        "of-before-there-were-releases": ({"metadata": {}}, Installed.OLDER),
+        "older": (installed("0.0.9"), Installed.OLDER),
+        "another-of-the-same-release": (installed(RELEASE), Installed.OLDER),
+        "newer-by-number-not-by-text": (installed("0.10.0"), Installed.NEWER),
+        "no-release": (installed("9" * 40), Installed.OLDER),
+        "no-number": (installed("latest"), Installed.OLDER),
+    },
 )
 def test_releases_are_compared(found: dict[str, Any] | None, expected: Installed) -> None:
     """A newer one belongs to another installation; everything else that differs is older."""
@@ -66,11 +64,9 @@ class ReadOnly:
     """An API server that has an older definition and forbids to replace it."""
 
     async def get(self, *_where: object) -> dict[str, Any]:
-        """Return the older one."""
         return installed("0.0.1")
 
     async def update(self, *_what: object) -> None:
-        """Refuse, as RBAC does."""
         raise ClusterError(403, "CustomResourceDefinition", "x", "forbidden")
 
 

@@ -88,10 +88,7 @@ def node_with_devices(cluster: ClusterInfo, count: int) -> Iterator[str]:
 
 def spec(node: str, team: str) -> dict[str, Any]:
     """Return a model of two ranks on one node, whose revision follows `team`."""
-    place = {
-        "nodeSelector": {"example.org/pool": node},
-        "tolerations": [{"operator": "Exists"}],
-    }
+    place = {"nodeSelector": {"example.org/pool": node}, "tolerations": [{"operator": "Exists"}]}
     source = {"persistentVolumeClaim": None, "s3": {"bucket": "weights"}}
     runtime = {**place, "gpu": {"deviceClassName": CLASS}, "podLabels": {"team": team}}
     return {
@@ -103,26 +100,22 @@ def spec(node: str, team: str) -> dict[str, Any]:
 
 
 def allocated(api: Api) -> list[int]:
-    """Return how many devices each claim of the namespace has that holds any."""
     claims = api.read("resourceclaims.resource.k8s.io")["items"]
     given = (one.get("status", {}).get("allocation", {}).get("devices", {}) for one in claims)
     return sorted(len(one["results"]) for one in given if one.get("results"))
 
 
 def templates(api: Api) -> dict[str, str]:
-    """Return name -> uid of the model's templates, those of its builds left out."""
     found = api.read("resourceclaimtemplates.resource.k8s.io", "-l", f"{labels.MODEL}=m")["items"]
     return {one["metadata"]["name"]: one["metadata"]["uid"] for one in found}
 
 
 def waiting(api: Api) -> list[Any]:
-    """Return why the namespace's pods have no node."""
     found = api.read("pods")["items"]
     return [one.get("status", {}).get("conditions") for one in found]
 
 
 def rolling_out(api: Api) -> str:
-    """Return what the model says of its rollout."""
     found = get(api, "mmm", "m").get("status", {}).get("conditions", [])
     return next((str(one["message"]) for one in found if one["type"] == "RollingOut"), "")
 

@@ -15,6 +15,7 @@ from mm_operator.cluster.keys import Key
 from mm_operator.cluster.models import ModelRecord, Setter
 from mm_operator.cluster.packed import pack
 from mm_operator.errors import ClusterError
+from support.cases import cases
 from support.eventually import eventually_async
 
 RECORD = ModelRecord(
@@ -39,12 +40,10 @@ RECORD = ModelRecord(
 
 
 def waiting(name: str, *, warns: bool = False) -> Waiting:
-    """Return an Event that waits."""
     return Waiting(("uid", name, name), warns, "demo", pack({"reason": name}))
 
 
 def names_in(queue: EventQueue) -> list[str]:
-    """Take everything out of a queue, in its order."""
     return [queue.take().body.read()["reason"] for _ in range(len(queue))]
 
 
@@ -57,14 +56,14 @@ def test_warnings_go_first() -> None:
     assert names_in(queue) == ["B", "D", "a", "c"]
 
 
-@pytest.mark.parametrize(
-    ("held", "comes", "left"),
-    [
-        pytest.param("ab", "c", "bc", id="the-oldest-makes-room"),
-        pytest.param("Ab", "C", "AC", id="a-warning-takes-the-place-of-an-ordinary-one"),
-        pytest.param("AB", "C", "BC", id="among-warnings-the-oldest-makes-room"),
-        pytest.param("AB", "c", "AB", id="no-warning-makes-room-for-an-ordinary-one"),
-    ],
+@cases(
+    "held comes left",
+    {
+        "the-oldest-makes-room": ("ab", "c", "bc"),
+        "a-warning-takes-the-place-of-an-ordinary-one": ("Ab", "C", "AC"),
+        "among-warnings-the-oldest-makes-room": ("AB", "C", "BC"),
+        "no-warning-makes-room-for-an-ordinary-one": ("AB", "c", "AB"),
+    },
 )
 def test_a_full_queue_gives_up_the_least_important(held: str, comes: str, left: str) -> None:
     """Capitals are warnings; one is given up, and counted."""
@@ -89,26 +88,20 @@ def test_the_same_event_waits_once() -> None:
 
 
 def stage(name: str, *, passing: bool, condition: str = "EngineBuilt") -> Waiting:
-    """Return an Event about a condition of one model."""
     return replace(waiting(name), condition=("uid", condition), passing=passing)
 
 
-@pytest.mark.parametrize(
-    ("comes", "left"),
-    [
-        pytest.param(stage("Built", passing=False), ["Built"], id="the-next-stage-supersedes"),
-        pytest.param(
+@cases(
+    "comes left",
+    {
+        "the-next-stage-supersedes": (stage("Built", passing=False), ["Built"]),
+        "another-condition-does-not": (
             stage("Planned", passing=False, condition="Planned"),
             ["Building", "Planned"],
-            id="another-condition-does-not",
         ),
-        pytest.param(waiting("step"), ["Building", "step"], id="a-step-does-not"),
-        pytest.param(
-            replace(stage("Failed", passing=False), warns=True),
-            ["Failed"],
-            id="a-failure-supersedes",
-        ),
-    ],
+        "a-step-does-not": (waiting("step"), ["Building", "step"]),
+        "a-failure-supersedes": (replace(stage("Failed", passing=False), warns=True), ["Failed"]),
+    },
 )
 def test_a_stage_that_was_left_is_not_posted(comes: Waiting, left: list[str]) -> None:
     """While an Event of waiting waits itself, the next one of its condition takes its place."""
@@ -160,7 +153,6 @@ class Posts:
         self.taken: list[str] = []
 
     async def create(self, _resource: object, _namespace: str, body: dict[str, Any]) -> None:
-        """Answer as requested, then take."""
         if self.answers:
             raise self.answers.pop(0)
         self.taken.append(body["message"])

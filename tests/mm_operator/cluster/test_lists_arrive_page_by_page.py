@@ -25,17 +25,14 @@ class Received:
         self.calls: list[tuple[Any, ...]] = []
 
     def put(self, kind: str, item: dict[str, Any]) -> None:
-        """Take one object."""
         self.calls.append(("put", kind, item["metadata"]["name"]))
 
     def keep(
         self, kind: str, uids: Collection[str], *, namespace: str | None, version: int
     ) -> None:
-        """Take the end of a list."""
         self.calls.append(("keep", kind, sorted(uids), namespace, version))
 
     def remove(self, kind: str, item: dict[str, Any]) -> None:
-        """Take a deleted object."""
         self.calls.append(("remove", kind, item["metadata"]["name"]))
 
 

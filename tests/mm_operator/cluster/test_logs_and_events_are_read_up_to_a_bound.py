@@ -5,7 +5,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-import pytest
 from kubernetes.aio.client import ApiClient, Configuration
 
 from mm_api.documents.build_progress import PROGRESS_MARK
@@ -13,6 +12,7 @@ from mm_operator.cluster.cache import JOB_NAME_LABEL, Cache
 from mm_operator.cluster.client import MESSAGE_LIMIT, Client
 from mm_operator.cluster.evidence import Evidence
 from mm_operator.cluster.resources import JOB, POD
+from support.cases import cases
 from support.http_servers import Exchange, LocalServer, serve_local
 
 MADE = "2026-01-02T03:04:05Z"
@@ -42,7 +42,6 @@ def job() -> dict[str, Any]:
 
 
 def pod(status: dict[str, Any]) -> dict[str, Any]:
-    """Return the pod of the Job."""
     named = {"name": f"{ENGINE_JOB}-x", "namespace": "demo", "uid": "pod", "resourceVersion": "2"}
     return {"metadata": {**named, "labels": {JOB_NAME_LABEL: ENGINE_JOB}}, "status": status}
 
@@ -66,12 +65,8 @@ async def gathered(local: LocalServer, *pods: dict[str, Any]) -> Evidence:
     return evidence
 
 
-@pytest.mark.parametrize(
-    ("status", "limit"),
-    [
-        pytest.param(FAILED, 10 * 8192, id="tail-of-a-failure"),
-        pytest.param(RUNS, 512 * 1024, id="running-build"),
-    ],
+@cases(
+    "status limit", {"tail-of-a-failure": (FAILED, 10 * 8192), "running-build": (RUNS, 512 * 1024)}
 )
 async def test_a_log_is_requested_with_a_bound(status: dict[str, Any], limit: int) -> None:
     """A line has no bound of its own: the API server is queried to cut."""

@@ -18,6 +18,7 @@ from mm_operator.cluster.volume_events import volume_trouble
 from mm_operator.model import VolumeFault, VolumeTrouble
 from support.absent_kubelet import built, get, inspected, serving, wait_for_pod
 from support.bound_pods import bind, empty_node
+from support.cases import cases
 from support.eventually import eventually
 from support.http_servers import Exchange, serve_local
 from support.model_documents import document
@@ -32,7 +33,6 @@ LONG_AGO = "2026-01-02T03:04:05Z"
 
 
 def event(reason: str, message: str) -> dict[str, Any]:
-    """Return what is read of an Event."""
     return {"reason": reason, "message": message}
 
 
@@ -48,32 +48,28 @@ def status(phase: str = "Pending", *, scheduled: str = "True", **state: Any) -> 
 CREATING = {"waiting": {"reason": "ContainerCreating"}}
 
 
-@pytest.mark.parametrize(
-    ("events", "expected"),
-    [
-        pytest.param([], None, id="nothing"),
-        pytest.param([event("BackOff", "back-off")], None, id="something-else"),
-        pytest.param(
+@cases(
+    "events expected",
+    {
+        "nothing": ([], None),
+        "something-else": ([event("BackOff", "back-off")], None),
+        "the-cause-before-what-follows": (
             [event("FailedMount", "timed out"), event("FailedAttachVolume", MULTI)],
             VolumeTrouble(VolumeFault.ATTACHED_ELSEWHERE),
-            id="the-cause-before-what-follows",
         ),
-        pytest.param(
+        "not-attached": (
             [event("FailedAttachVolume", "AttachVolume.Attach failed for volume x.")],
             VolumeTrouble(VolumeFault.NOT_ATTACHED, "AttachVolume.Attach failed for volume x"),
-            id="not-attached",
         ),
-        pytest.param(
+        "without-the-pods-name": (
             [event("FailedMount", "no volumes of m-abc:\n timed out")],
             VolumeTrouble(VolumeFault.NOT_MOUNTED, "no volumes of the pod: timed out"),
-            id="without-the-pods-name",
         ),
-        pytest.param(
+        "bounded": (
             [event("FailedMount", "x" * 1000)],
             VolumeTrouble(VolumeFault.NOT_MOUNTED, "x" * 300),
-            id="bounded",
         ),
-    ],
+    },
 )
 def test_events_become_one_trouble(
     events: list[dict[str, Any]], expected: VolumeTrouble | None
@@ -82,18 +78,16 @@ def test_events_become_one_trouble(
     assert volume_trouble(events, "m-abc") == expected
 
 
-@pytest.mark.parametrize(
-    ("pod", "waits"),
-    [
-        pytest.param(status(), True, id="no-container-yet"),
-        pytest.param(status(**CREATING), True, id="creating"),
-        pytest.param(status(scheduled="False"), False, id="no-node"),
-        pytest.param(status(waiting={"reason": "ErrImagePull"}), False, id="image"),
-        pytest.param(status("Running", running={"startedAt": LONG_AGO}), False, id="runs"),
-        pytest.param(
-            status(terminated={"exitCode": 1, "startedAt": LONG_AGO}), False, id="ran-before"
-        ),
-    ],
+@cases(
+    "pod waits",
+    {
+        "no-container-yet": (status(), True),
+        "creating": (status(**CREATING), True),
+        "no-node": (status(scheduled="False"), False),
+        "image": (status(waiting={"reason": "ErrImagePull"}), False),
+        "runs": (status("Running", running={"startedAt": LONG_AGO}), False),
+        "ran-before": (status(terminated={"exitCode": 1, "startedAt": LONG_AGO}), False),
+    },
 )
 def test_only_pods_that_never_began_wait(pod: dict[str, Any], *, waits: bool) -> None:
     """Others have their own reasons, and no Event is read for them."""
@@ -133,17 +127,13 @@ async def test_the_newest_event_is_the_present_cause() -> None:
         await client.close()
 
 
-@pytest.mark.parametrize(
-    ("state", "began"),
-    [
-        pytest.param(CREATING, False, id="creating"),
-        pytest.param(
-            {"terminated": {"exitCode": 137, "reason": "ContainerStatusUnknown"}},
-            False,
-            id="unknown",
-        ),
-        pytest.param({"terminated": {"exitCode": 137, "startedAt": LONG_AGO}}, True, id="ran"),
-    ],
+@cases(
+    "state began",
+    {
+        "creating": (CREATING, False),
+        "unknown": ({"terminated": {"exitCode": 137, "reason": "ContainerStatusUnknown"}}, False),
+        "ran": ({"terminated": {"exitCode": 137, "startedAt": LONG_AGO}}, True),
+    },
 )
 def test_a_deadline_without_a_beginning_is_known(state: dict[str, Any], *, began: bool) -> None:
     """The kubelet counts a pod's deadline from before its volumes are there."""
@@ -171,7 +161,6 @@ def report_event(api: Api, pod: dict[str, Any], reason: str, message: str) -> No
 
 
 def condition(api: Api, kind: str) -> dict[str, Any]:
-    """Return a condition of the model."""
     found = get(api, "mmm", "m").get("status", {}).get("conditions", [])
     return next((one for one in found if one["type"] == kind), {})
 
@@ -194,10 +183,7 @@ def test_a_missing_volume_becomes_the_condition(api: Api, tmp_path: Path) -> Non
     """Of a Job and of a server, in the words of their Events; it goes once they begin."""
     inspecting = f"{labels.MODEL}=m,{labels.APP_COMPONENT}={labels.Component.INSPECT}"
     servers = f"{labels.MODEL}=m,{labels.APP_COMPONENT}={labels.Component.SERVER}"
-    with (
-        empty_node(api.cluster) as node,
-        running_operator(api.cluster, tmp_path, api.namespace),
-    ):
+    with empty_node(api.cluster) as node, running_operator(api.cluster, tmp_path, api.namespace):
         api.apply(document(name="m"))
         pod = wait_for_pod(api, inspecting)
         bind(api, pod, node)

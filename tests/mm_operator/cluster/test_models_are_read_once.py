@@ -32,7 +32,6 @@ class CountedModels(ModelCache):
         self.taken: Counter[tuple[str, str]] = Counter()
 
     def put(self, item: dict[str, Any], *, own: bool = False) -> None:
-        """Count it, and take it."""
         metadata = item["metadata"]
         self.taken[metadata["name"], metadata["resourceVersion"]] += 1
         super().put(item, own=own)

@@ -23,7 +23,6 @@ POD = {
 
 
 def foreign(kind: str, version: str, name: str, **rest: Any) -> dict[str, Any]:
-    """Return an object that someone else made."""
     metadata = {"name": name, "labels": {"app": "database"}}
     return {"apiVersion": version, "kind": kind, "metadata": metadata, **rest}
 
@@ -57,13 +56,11 @@ def degraded(api: Api) -> dict[str, Any]:
 
 
 def is_ready(api: Api) -> bool:
-    """Return whether the model is Ready."""
     found = get(api, "mmm", MODEL).get("status", {}).get("conditions", [])
     return any(one["type"] == "Ready" and one["status"] == "True" for one in found)
 
 
 def content(one: dict[str, Any]) -> dict[str, Any]:
-    """Return what a taking over would change."""
     metadata = one["metadata"]
     marks = {name: metadata.get(name) for name in ("uid", "labels", "ownerReferences")}
     return marks | {part: one.get(part) for part in ("spec", "data")}

@@ -17,6 +17,7 @@ from mm_operator.cluster.client import Client, connect
 from mm_operator.cluster.flights import Flights
 from mm_operator.cluster.stores import volume_identity
 from support.absent_kubelet import built, get, inspected
+from support.cases import cases
 from support.clusters import apply, kubectl, namespace
 from support.eventually import eventually
 from support.model_documents import document
@@ -72,20 +73,17 @@ def volume_and_claim(name: str, path: str) -> tuple[dict[str, Any], dict[str, An
 
 
 def build_of(api: Api, name: str) -> dict[str, Any]:
-    """Return `status.build` of a model, empty before it is written."""
     found: dict[str, Any] = get(api, "mmm", name).get("status", {}).get("build", {})
     return found
 
 
 def build_jobs(api: Api) -> list[str]:
-    """Return the names of the build Jobs of a namespace."""
     mark = f"{labels.APP_COMPONENT}={labels.Component.BUILD}"
     found = api.read("jobs", "-l", mark)["items"]
     return [one["metadata"]["name"] for one in found]
 
 
 def leases(api: Api) -> list[str]:
-    """Return the Leases of shared engines in the operator's namespace."""
     return [name for name in api.names("leases") if name.startswith("engine-")]
 
 
@@ -99,7 +97,6 @@ def sharing(pair: tuple[Api, Api], folder: Path) -> AbstractContextManager[Opera
 
 
 def begin(api: Api, name: str) -> None:
-    """Apply a model with the shared store and play the kubelet of its inspection."""
     api.apply(document(STORE, name=name))
     inspected(api, name)
 
@@ -193,18 +190,18 @@ def take(pair: tuple[Api, Api]) -> Take:
 NOW, AHEAD, BEHIND = timedelta(), timedelta(hours=1), timedelta(hours=-1)
 
 
-@pytest.mark.parametrize(
-    ("first", "skew", "busy", "expected"),
-    [
-        pytest.param("a/engine", NOW, set(), False, id="just-taken"),
-        pytest.param("b/engine", NOW, set(), True, id="its-own"),
-        pytest.param("a/engine", AHEAD, {"a/engine"}, False, id="holder-builds"),
-        pytest.param("a/engine", BEHIND, {"a/engine"}, False, id="holder-builds-clock-behind"),
-        pytest.param("a/engine", AHEAD, set(), True, id="holder-builds-no-more"),
-        pytest.param("a/engine", BEHIND, set(), True, id="holder-builds-no-more-clock-behind"),
-        pytest.param("far/engine", NOW, set(), False, id="unseen-holder"),
-        pytest.param("far/engine", AHEAD, set(), True, id="unseen-holder-long-ago"),
-    ],
+@cases(
+    "first skew busy expected",
+    {
+        "just-taken": ("a/engine", NOW, set(), False),
+        "its-own": ("b/engine", NOW, set(), True),
+        "holder-builds": ("a/engine", AHEAD, {"a/engine"}, False),
+        "holder-builds-clock-behind": ("a/engine", BEHIND, {"a/engine"}, False),
+        "holder-builds-no-more": ("a/engine", AHEAD, set(), True),
+        "holder-builds-no-more-clock-behind": ("a/engine", BEHIND, set(), True),
+        "unseen-holder": ("far/engine", NOW, set(), False),
+        "unseen-holder-long-ago": ("far/engine", AHEAD, set(), True),
+    },
 )
 def test_a_lease_counts_as_long_as_its_holder_builds(
     take: Take, *, first: str, skew: timedelta, busy: set[str], expected: bool
@@ -230,29 +227,26 @@ def test_of_two_at_once_one_builds(pair: tuple[Api, Api]) -> None:
     assert sum(asyncio.run(race())) == 1
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "same"),
-    [
-        pytest.param({"nfs": {"server": "s", "path": "/a"}}, {}, True, id="claims-do-not-count"),
-        pytest.param(
+@cases(
+    "one other same",
+    {
+        "claims-do-not-count": ({"nfs": {"server": "s", "path": "/a"}}, {}, True),
+        "another-export": (
             {"nfs": {"server": "s", "path": "/a"}},
             {"nfs": {"server": "s", "path": "/b"}},
             False,
-            id="another-export",
         ),
-        pytest.param(
+        "one-share-two-handles": (
             {"csi": {"driver": "d", "volumeHandle": "1", "volumeAttributes": {"server": "s"}}},
             {"csi": {"driver": "d", "volumeHandle": "2", "volumeAttributes": {"server": "s"}}},
             True,
-            id="one-share-two-handles",
         ),
-        pytest.param(
+        "two-disks": (
             {"csi": {"driver": "d", "volumeHandle": "1"}},
             {"csi": {"driver": "d", "volumeHandle": "2"}},
             False,
-            id="two-disks",
         ),
-    ],
+    },
 )
 def test_volumes_are_distinguished_by_their_source(
     one: dict[str, Any], other: dict[str, Any], *, same: bool

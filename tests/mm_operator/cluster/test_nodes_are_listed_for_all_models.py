@@ -14,6 +14,7 @@ from mm_api.v1alpha1 import Toleration
 from mm_operator.cluster.client import Client
 from mm_operator.cluster.image_nodes import MOST_NODES, ImageNodeFinder
 from mm_operator.model import LOOK_SECONDS, ImageNeed
+from support.cases import cases
 
 IMAGE = "example.org/runtime:1"
 NEED = ImageNeed(IMAGE)
@@ -25,10 +26,7 @@ def node(name: str, *, image: str = IMAGE, ready: bool = True, **spec: Any) -> d
     return {
         "metadata": {"name": name, "labels": {"pool": "a", "host": name}},
         "spec": spec,
-        "status": {
-            "conditions": READY if ready else [],
-            "images": [{"names": [image]}],
-        },
+        "status": {"conditions": READY if ready else [], "images": [{"names": [image]}]},
     }
 
 
@@ -71,7 +69,6 @@ async def there() -> AsyncIterator[tuple[Nodes, ImageNodeFinder]]:
 
 
 def names(finder: ImageNodeFinder, uid: str) -> list[str]:
-    """Return the nodes that a model may get."""
     found = finder.known(uid)
     assert found is not None
     return [one.name for one in found.nodes]
@@ -115,27 +112,23 @@ async def test_a_refusal_is_shared(there: tuple[Nodes, ImageNodeFinder]) -> None
     assert "nodes cannot be read (403)" in finder.known("second").problem  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize(
-    ("item", "need", "expected"),
-    [
-        pytest.param(node("a"), ImageNeed(IMAGE, {"pool": "a", "host": "a"}), ["a"], id="labels"),
-        pytest.param(node("a"), ImageNeed(IMAGE, {"pool": "b"}), [], id="another-pool"),
-        pytest.param(node("a", unschedulable=True), NEED, [], id="cordoned"),
-        pytest.param(node("a", ready=False), NEED, [], id="not-ready"),
-        pytest.param(node("a", taints=[{"key": "k", "effect": "NoExecute"}]), NEED, [], id="taint"),
-        pytest.param(
+@cases(
+    "item need expected",
+    {
+        "labels": (node("a"), ImageNeed(IMAGE, {"pool": "a", "host": "a"}), ["a"]),
+        "another-pool": (node("a"), ImageNeed(IMAGE, {"pool": "b"}), []),
+        "cordoned": (node("a", unschedulable=True), NEED, []),
+        "not-ready": (node("a", ready=False), NEED, []),
+        "taint": (node("a", taints=[{"key": "k", "effect": "NoExecute"}]), NEED, []),
+        "tolerated": (
             node("a", taints=[{"key": "k", "effect": "NoSchedule"}]),
             ImageNeed(IMAGE, tolerations=(Toleration(key="k", operator="Exists"),)),
             ["a"],
-            id="tolerated",
         ),
-    ],
+    },
 )
 async def test_nodes_are_those_that_take_the_pods(
-    there: tuple[Nodes, ImageNodeFinder],
-    item: dict[str, Any],
-    need: ImageNeed,
-    expected: list[str],
+    there: tuple[Nodes, ImageNodeFinder], item: dict[str, Any], need: ImageNeed, expected: list[str]
 ) -> None:
     """By labels, taints, cordon and kubelet."""
     nodes, finder = there

@@ -56,7 +56,6 @@ def spec(pool: str, *, pulls: bool) -> dict[str, Any]:
 
 
 def said(api: Api) -> str:
-    """Return how far the model's image is."""
     return str(get(api, "mmm", "m").get("status", {}).get("prePull", ""))
 
 

@@ -34,14 +34,12 @@ def holder(api: Api) -> str:
 
 
 def degraded(api: Api) -> tuple[str, str, str]:
-    """Return status, reason and message of the model's condition Degraded."""
     conditions = get(api, "mmm", "llava")["status"]["conditions"]
     (found,) = (one for one in conditions if one["type"] == "Degraded")
     return found["status"], found["reason"], found["message"]
 
 
 def deployment(api: Api) -> tuple[str, int]:
-    """Return the uid and the generation of the model's Deployment."""
     metadata = get(api, "deployment", "llava")["metadata"]
     return metadata["uid"], metadata["generation"]
 
@@ -56,7 +54,6 @@ def served(api: Api) -> None:
 
 
 def refusals(operator: OperatorProcess) -> list[dict[str, Any]]:
-    """Return the lines of a log by which an operator refuses a namespace."""
     lines = [json.loads(line) for line in operator.log.read_text().splitlines()]
     return [line for line in lines if "is served by the operator" in line["message"]]
 

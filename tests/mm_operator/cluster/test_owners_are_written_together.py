@@ -32,7 +32,6 @@ class Site:
 
     @property
     def live(self) -> Cached:
-        """The ConfigMap as it is there."""
         found = self.cache.find(*ADDRESS)
         assert found is not None
         return found
@@ -57,7 +56,6 @@ class Site:
         )
 
     def join(self, writer: OwnerWriter, name: str) -> bool:
-        """Return whether the writer takes a new owner."""
         change = change_between(self.live, make_intent(config(name)))
         return writer.defer(ADDRESS, change, self.live)
 

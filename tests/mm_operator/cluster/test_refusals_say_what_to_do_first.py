@@ -2,21 +2,20 @@
 
 from typing import Any
 
-import pytest
-
 from mm_api.conditions import Reason
 from mm_operator.cluster.refusals import growth_refused, stage_error
 from mm_operator.errors import ClusterError
 from mm_operator.model import StageError
+from support.cases import cases
 
 POLICY = "ValidatingAdmissionPolicy 'multimodal-operator' with binding 'multimodal-operator' denied"
 LABEL = "kubectl label namespace newcomer serving.multimodal.dev/enabled=true"
 
 
-@pytest.mark.parametrize(
-    ("error", "reason", "message"),
-    [
-        pytest.param(
+@cases(
+    "error reason message",
+    {
+        "namespace-without-the-label": (
             ClusterError(
                 422,
                 "Lease",
@@ -25,12 +24,13 @@ LABEL = "kubectl label namespace newcomer serving.multimodal.dev/enabled=true"
                 f"{POLICY} request: namespace newcomer has not opted in to models: {LABEL}",
             ),
             "NamespaceNotEnabled",
-            f"{LABEL}: namespace newcomer has no label serving.multimodal.dev/enabled=true, and "
-            "the operator makes nothing in one that has not opted in. The model continues once the "
-            "label is set",
-            id="namespace-without-the-label",
+            (
+                f"{LABEL}: namespace newcomer has no label serving.multimodal.dev/enabled=true, and"
+                " the operator makes nothing in one that has not opted in. The model continues once"
+                " the label is set"
+            ),
         ),
-        pytest.param(
+        "own-policy": (
             ClusterError(
                 422,
                 "Job",
@@ -39,11 +39,12 @@ LABEL = "kubectl label namespace newcomer serving.multimodal.dev/enabled=true"
                 "are not privileged",
             ),
             "ClusterError",
-            "containers of models are not privileged (Job llava-inspect: HTTP 422, "
-            "ValidatingAdmissionPolicy multimodal-operator)",
-            id="own-policy",
+            (
+                "containers of models are not privileged (Job llava-inspect: HTTP 422, "
+                "ValidatingAdmissionPolicy multimodal-operator)"
+            ),
         ),
-        pytest.param(
+        "webhook": (
             ClusterError(
                 400,
                 "Deployment",
@@ -52,11 +53,12 @@ LABEL = "kubectl label namespace newcomer serving.multimodal.dev/enabled=true"
                 "required.",
             ),
             "ClusterError",
-            "label team is required (Deployment llava: HTTP 400, admission webhook "
-            "validate.kyverno.svc)",
-            id="webhook",
+            (
+                "label team is required (Deployment llava: HTTP 400, admission webhook "
+                "validate.kyverno.svc)"
+            ),
         ),
-        pytest.param(
+        "quota": (
             ClusterError(
                 403,
                 "Job",
@@ -65,11 +67,12 @@ LABEL = "kubectl label namespace newcomer serving.multimodal.dev/enabled=true"
                 "count/jobs.batch=1, used: count/jobs.batch=3, limited: count/jobs.batch=3",
             ),
             "QuotaExceeded",
-            "exceeded quota: few, requested: count/jobs.batch=1, used: count/jobs.batch=3, "
-            "limited: count/jobs.batch=3 (Job llava-build: HTTP 403)",
-            id="quota",
+            (
+                "exceeded quota: few, requested: count/jobs.batch=1, used: count/jobs.batch=3, "
+                "limited: count/jobs.batch=3 (Job llava-build: HTTP 403)"
+            ),
         ),
-        pytest.param(
+        "right": (
             ClusterError(
                 403,
                 "Deployment",
@@ -78,24 +81,23 @@ LABEL = "kubectl label namespace newcomer serving.multimodal.dev/enabled=true"
                 'cannot patch resource "deployments" in API group "apps" in the namespace "demo"',
             ),
             "ClusterError",
-            "give system:serviceaccount:mm:operator the right to patch deployments.apps in "
-            "namespace demo, as the chart's role does: the operator may not (Deployment llava: "
-            "HTTP 403)",
-            id="right",
+            (
+                "give system:serviceaccount:mm:operator the right to patch deployments.apps in "
+                "namespace demo, as the chart's role does: the operator may not (Deployment llava: "
+                "HTTP 403)"
+            ),
         ),
-        pytest.param(
+        "server": (
             ClusterError(500, "Service", "llava", "etcdserver: request timed out"),
             "ClusterError",
             "etcdserver: request timed out (Service llava: HTTP 500)",
-            id="server",
         ),
-        pytest.param(
+        "no-answer": (
             ClusterError(0, "Service", "llava", "the API server did not answer in time"),
             "ClusterError",
             "the API server did not answer in time (Service llava: no answer)",
-            id="no-answer",
         ),
-    ],
+    },
 )
 def test_the_useful_part_comes_first(error: ClusterError, reason: str, message: str) -> None:
     """Reason and sentence of each kind of refusal; the object has its name."""
@@ -109,7 +111,6 @@ def test_an_error_without_a_name_shows_no_gap() -> None:
 
 
 def claim(size: str) -> dict[str, Any]:
-    """Return a claim that requests this size."""
     return {"spec": {"resources": {"requests": {"storage": size}}}}
 
 
@@ -135,13 +136,7 @@ def test_a_claim_that_cannot_grow_names_the_field() -> None:
     assert found == StageError("apply", Reason.STORE_CANNOT_GROW, expected)
 
 
-@pytest.mark.parametrize(
-    ("there", "sent"),
-    [
-        pytest.param(None, "2Gi", id="new-claim"),
-        pytest.param("1Gi", "1Gi", id="other-change"),
-    ],
-)
+@cases("there sent", {"new-claim": (None, "2Gi"), "other-change": ("1Gi", "1Gi")})
 def test_other_refusals_of_a_claim_are_others(there: str | None, sent: str) -> None:
     """A refusal that is not about growth reads as any other."""
     assert growth_refused(REFUSED, claim(sent), claim(there) if there else None) is None

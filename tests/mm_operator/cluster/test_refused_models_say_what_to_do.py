@@ -22,7 +22,6 @@ pytestmark = pytest.mark.cluster
 
 
 def conditions(api: Api, model: str) -> dict[str, tuple[str, str, str]]:
-    """Return status, reason and message of each condition of a model."""
     found = (api.read("mmm", model).get("status") or {}).get("conditions") or []
     return {one["type"]: (one["status"], one["reason"], one["message"]) for one in found}
 

@@ -18,17 +18,14 @@ FULL = "0/1 nodes are available: 1 Insufficient nvidia.com/gpu."
 
 
 def spec(team: str, **rollout: object) -> dict[str, Any]:
-    """Return a spec whose revision follows `team`."""
     return {"runtime": {"podLabels": {"team": team}}, "rollout": rollout}
 
 
 def teams(api: Api) -> list[str]:
-    """Return the revisions of the pods that there are."""
     return sorted(one["metadata"]["labels"]["team"] for one in pods(api, SERVERS))
 
 
 def rolling_out(api: Api) -> dict[str, Any]:
-    """Return the model's condition RollingOut."""
     found = get(api, "mmm", "m").get("status", {}).get("conditions", [])
     return next((one for one in found if one["type"] == "RollingOut"), {})
 

@@ -13,7 +13,6 @@ from mm_operator.model import Standing
 
 
 def key(name: str) -> Key:
-    """Return the key of a model of one namespace."""
     return Key("demo", name)
 
 
@@ -61,7 +60,6 @@ class Fleet:
         self.settle()
 
     def fail(self, name: str, failure: str) -> None:
-        """Let the rollout of a model fail."""
         self.failures[name] = failure
         self.reconcile(key(name))
         self.settle()

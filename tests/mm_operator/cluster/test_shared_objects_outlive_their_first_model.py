@@ -26,13 +26,11 @@ def shared(api: Api, tmp_path: Path) -> Iterator[Api]:
 
 
 def planned(api: Api, name: str) -> None:
-    """Wait until a model's engine is planned, which the store is then there for."""
     inspected(api, name)
     eventually(lambda: get(api, "mmm", name).get("status", {}).get("plan"))
 
 
 def owners_of(api: Api) -> list[str]:
-    """Return the names of the claim's owners."""
     return sorted(one["name"] for one in get(api, *CLAIM)["metadata"]["ownerReferences"])
 
 

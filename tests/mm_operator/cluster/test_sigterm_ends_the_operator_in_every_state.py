@@ -21,10 +21,7 @@ from support.tied import tied
 pytestmark = pytest.mark.cluster
 
 
-@pytest.mark.parametrize(
-    "behaviour",
-    others_are_slow(Behaviour, Behaviour.GONE),
-)
+@pytest.mark.parametrize("behaviour", others_are_slow(Behaviour, Behaviour.GONE))
 def test_a_leader_ends(api: Api, tmp_path: Path, behaviour: Behaviour) -> None:
     """A leader with models in its cache ends in order, whatever becomes of its API server."""
     with fickle_server(api.cluster, tmp_path) as (server, kubeconfig):

@@ -16,6 +16,7 @@ from mm_operator.cluster.spare_gpus import fits, offered, requested
 from mm_operator.model import GpuNeed
 from support.absent_kubelet import built, get, inspected, pods, serving
 from support.bound_pods import bind
+from support.cases import cases
 from support.clusters import apply, kubectl
 from support.eventually import eventually
 from support.gpu_nodes import H100, node_object
@@ -28,44 +29,38 @@ SERVERS = f"{labels.MODEL}=m,{labels.APP_COMPONENT}={labels.Component.SERVER}"
 
 
 def container(count: int, *, sidecar: bool = False) -> dict[str, Any]:
-    """Return a container that requests GPUs."""
     return {"resources": {"limits": {GPU: str(count)}}} | (
         {"restartPolicy": "Always"} if sidecar else {}
     )
 
 
-@pytest.mark.parametrize(
-    ("spec", "expected"),
-    [
-        pytest.param({"containers": [container(1), container(2)]}, 3, id="beside-each-other"),
-        pytest.param(
-            {"containers": [container(1)], "initContainers": [container(4)]}, 4, id="one-before"
-        ),
-        pytest.param(
-            {"containers": [{}], "initContainers": [container(2, sidecar=True)]}, 2, id="sidecar"
-        ),
-        pytest.param(
+@cases(
+    "spec expected",
+    {
+        "beside-each-other": ({"containers": [container(1), container(2)]}, 3),
+        "one-before": ({"containers": [container(1)], "initContainers": [container(4)]}, 4),
+        "sidecar": ({"containers": [{}], "initContainers": [container(2, sidecar=True)]}, 2),
+        "before-beside-a-sidecar": (
             {"containers": [{}], "initContainers": [container(2, sidecar=True), container(1)]},
             3,
-            id="before-beside-a-sidecar",
         ),
-        pytest.param({"containers": [{"resources": {"limits": {GPU: "?"}}}]}, 0, id="no-number"),
-    ],
+        "no-number": ({"containers": [{"resources": {"limits": {GPU: "?"}}}]}, 0),
+    },
 )
 def test_a_pod_holds_what_the_scheduler_counts(spec: dict[str, Any], expected: int) -> None:
     """Sidecars hold theirs for the pod's life; init containers do not."""
     assert requested({"spec": spec}, GPU) == expected
 
 
-@pytest.mark.parametrize(
-    ("pods_", "spare", "expected"),
-    [
-        pytest.param((1,), (0, 1), True, id="one"),
-        pytest.param((2,), (1, 1), False, id="not-across-nodes"),
-        pytest.param((2, 1), (2, 1), True, id="server-and-encoder"),
-        pytest.param((2, 1), (2,), False, id="no-room-for-the-encoder"),
-        pytest.param((2, 1), (3,), True, id="both-on-one-node"),
-    ],
+@cases(
+    "pods_ spare expected",
+    {
+        "one": ((1,), (0, 1), True),
+        "not-across-nodes": ((2,), (1, 1), False),
+        "server-and-encoder": ((2, 1), (2, 1), True),
+        "no-room-for-the-encoder": ((2, 1), (2,), False),
+        "both-on-one-node": ((2, 1), (3,), True),
+    },
 )
 def test_pods_stay_on_one_node(
     pods_: tuple[int, ...], spare: tuple[int, ...], *, expected: bool
@@ -74,28 +69,24 @@ def test_pods_stay_on_one_node(
     assert fits(pods_, spare) == expected
 
 
-@pytest.mark.parametrize(
-    ("spec", "tolerations", "expected"),
-    [
-        pytest.param({}, [], 8, id="open"),
-        pytest.param({"unschedulable": True}, [], 0, id="cordoned"),
-        pytest.param({"taints": [{"key": "gpu", "effect": "NoSchedule"}]}, [], 0, id="tainted"),
-        pytest.param(
+@cases(
+    "spec tolerations expected",
+    {
+        "open": ({}, [], 8),
+        "cordoned": ({"unschedulable": True}, [], 0),
+        "tainted": ({"taints": [{"key": "gpu", "effect": "NoSchedule"}]}, [], 0),
+        "tolerated": (
             {"taints": [{"key": "gpu", "effect": "NoSchedule"}]},
             [Toleration(key="gpu", operator="Exists")],
             8,
-            id="tolerated",
         ),
-        pytest.param(
+        "another-value": (
             {"taints": [{"key": "gpu", "value": "a", "effect": "NoExecute"}]},
             [Toleration(key="gpu", value="b")],
             0,
-            id="another-value",
         ),
-        pytest.param(
-            {"taints": [{"key": "gpu", "effect": "PreferNoSchedule"}]}, [], 8, id="preferred"
-        ),
-    ],
+        "preferred": ({"taints": [{"key": "gpu", "effect": "PreferNoSchedule"}]}, [], 8),
+    },
 )
 def test_nodes_that_take_no_pod_offer_nothing(
     spec: dict[str, Any], tolerations: list[Toleration], expected: int
@@ -121,7 +112,6 @@ def node_with_gpus(cluster: ClusterInfo, count: int) -> Iterator[str]:
 
 
 def bound(api: Api, node: str) -> None:
-    """Put the model's pods that have no node on one."""
     for pod in pods(api, SERVERS):
         if "nodeName" not in pod["spec"]:
             bind(api, pod, node)

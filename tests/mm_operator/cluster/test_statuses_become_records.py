@@ -11,12 +11,12 @@ from mm_operator.cluster.pods import needs_log, pod_end, pod_state, why_not_runn
 from mm_operator.cluster.refusals import stage_error
 from mm_operator.errors import ClusterError
 from mm_operator.model import GpuFault, JobPhase
+from support.cases import cases
 
 MADE = "2026-01-02T03:04:05Z"
 
 
 def container(name: str = "build", **state: Any) -> dict[str, Any]:
-    """Return a container's status in one state."""
     return {"name": name, "ready": "running" in state, "restartCount": 0, "state": state}
 
 
@@ -37,7 +37,6 @@ def job(*conditions: dict[str, Any], **status: Any) -> dict[str, Any]:
 
 
 def holds(kind: str, **fields: str) -> dict[str, Any]:
-    """Return a condition that is true."""
     return {"type": kind, "status": "True", "lastTransitionTime": MADE, **fields}
 
 
@@ -58,43 +57,38 @@ def test_an_oom_kill_is_reported() -> None:
 
 
 def at(second: int) -> str:
-    """Return a moment of one minute."""
     return f"2026-01-02T03:04:{second:02}Z"
 
 
-@pytest.mark.parametrize(
-    ("encoder", "pull", "ready", "expected"),
-    [
-        pytest.param({}, {}, ("False", 1), None, id="nothing-runs"),
-        pytest.param(
+@cases(
+    "encoder pull ready expected",
+    {
+        "nothing-runs": ({}, {}, ("False", 1), None),
+        "its-engine-is-fetched": (
             {},
             {"state": {"running": {"startedAt": at(3)}}},
             ("False", 1),
             ("Loading", 3),
-            id="its-engine-is-fetched",
         ),
-        pytest.param(
+        "loads": (
             {"state": {"running": {"startedAt": at(5)}}, "started": False},
             {"state": {"terminated": {"exitCode": 0}}},
             ("False", 1),
             ("Loading", 5),
-            id="loads",
         ),
-        pytest.param(
+        "was-ready-before": (
             {"state": {"running": {"startedAt": at(5)}}, "started": True},
             {},
             ("False", 30),
             ("Loading", 30),
-            id="was-ready-before",
         ),
-        pytest.param(
+        "ready": (
             {"state": {"running": {"startedAt": at(5)}}, "started": True},
             {},
             ("True", 30),
             None,
-            id="ready",
         ),
-    ],
+    },
 )
 def test_what_a_starting_encoder_does_is_known(
     encoder: dict[str, Any],
@@ -114,40 +108,34 @@ def test_what_a_starting_encoder_does_is_known(
     assert expected == (start and start.since and (start.phase, start.since.second))
 
 
-@pytest.mark.parametrize(
-    ("server", "conditions", "expected"),
-    [
-        pytest.param({}, {"Ready": ("False", 1)}, None, id="server-does-not-run"),
-        pytest.param(
+@cases(
+    "server conditions expected",
+    {
+        "server-does-not-run": ({}, {"Ready": ("False", 1)}, None),
+        "loads": (
             {"state": {"running": {"startedAt": at(5)}}, "started": False},
             {"Ready": ("False", 1), "Initialized": ("False", 1)},
             ("Loading", 5),
-            id="loads",
         ),
-        pytest.param(
+        "warms-up": (
             {"state": {"running": {"startedAt": at(5)}}, "started": True},
             {"Ready": ("False", 1), "Initialized": ("True", 9)},
             ("WarmingUp", 9),
-            id="warms-up",
         ),
-        pytest.param(
+        "ready": (
             {"state": {"running": {"startedAt": at(5)}}, "started": True},
             {"Ready": ("True", 12), "Initialized": ("True", 9)},
             None,
-            id="ready",
         ),
-        pytest.param(
+        "was-ready-before": (
             {"state": {"running": {"startedAt": at(5)}}, "started": True},
             {"Ready": ("False", 30), "Initialized": ("True", 9)},
             ("WarmingUp", 30),
-            id="was-ready-before",
         ),
-    ],
+    },
 )
 def test_what_a_starting_pod_does_is_known(
-    server: dict[str, Any],
-    conditions: dict[str, tuple[str, int]],
-    expected: tuple[str, int] | None,
+    server: dict[str, Any], conditions: dict[str, tuple[str, int]], expected: tuple[str, int] | None
 ) -> None:
     """The server's startup probe parts loading from warming up; the later moment is reported."""
     found = pod(
@@ -161,14 +149,14 @@ def test_what_a_starting_pod_does_is_known(
     assert expected == (start and start.since and (start.phase, start.since.second))
 
 
-@pytest.mark.parametrize(
-    ("changes", "expected"),
-    [
-        pytest.param({}, 5.0, id="first-attempt"),
-        pytest.param({"restartCount": 1}, None, id="second-attempt"),
-        pytest.param({"state": {}}, None, id="runs-not"),
-        pytest.param({"initialized": "False"}, None, id="not-up-yet"),
-    ],
+@cases(
+    "changes expected",
+    {
+        "first-attempt": ({}, 5.0),
+        "second-attempt": ({"restartCount": 1}, None),
+        "runs-not": ({"state": {}}, None),
+        "not-up-yet": ({"initialized": "False"}, None),
+    },
 )
 def test_loads_are_measured(changes: dict[str, Any], expected: float | None) -> None:
     """From the sidecar running to the pod being initialized, when nothing interrupted it."""
@@ -178,21 +166,20 @@ def test_loads_are_measured(changes: dict[str, Any], expected: float | None) -> 
     given = dict(changes)
     up["status"] = given.pop("initialized", "True")
     found = pod(
-        initContainerStatuses=[pulled, server | given],
-        conditions=[{"type": "Initialized", **up}],
+        initContainerStatuses=[pulled, server | given], conditions=[{"type": "Initialized", **up}]
     )
     assert expected == pod_state(found).load_seconds
 
 
-@pytest.mark.parametrize(
-    ("scheduled", "ready", "changes", "expected"),
-    [
-        pytest.param("03:03:00", "03:04:12", {}, ("Pull", 65.0), id="pull"),
-        pytest.param("03:04:04", "03:04:12", {}, ("Load", 5.0), id="load"),
-        pytest.param("03:04:04", "03:05:00", {}, ("WarmUp", 50.0), id="warm-up"),
-        pytest.param("03:04:04", "", {}, None, id="not-ready"),
-        pytest.param("03:04:04", "03:05:00", {"restartCount": 1}, None, id="repaired"),
-    ],
+@cases(
+    "scheduled ready changes expected",
+    {
+        "pull": ("03:03:00", "03:04:12", {}, ("Pull", 65.0)),
+        "load": ("03:04:04", "03:04:12", {}, ("Load", 5.0)),
+        "warm-up": ("03:04:04", "03:05:00", {}, ("WarmUp", 50.0)),
+        "not-ready": ("03:04:04", "", {}, None),
+        "repaired": ("03:04:04", "03:05:00", {"restartCount": 1}, None),
+    },
 )
 def test_the_slowest_phase_of_a_start_is_found(
     scheduled: str, ready: str, changes: dict[str, Any], expected: tuple[str, float] | None
@@ -237,10 +224,10 @@ def test_running_pods_have_not_ended() -> None:
     assert pod_end(pod(container(running={}), phase="Running")) is None
 
 
-@pytest.mark.parametrize(
-    ("found", "expected"),
-    [
-        pytest.param(
+@cases(
+    "found expected",
+    {
+        "unschedulable": (
             pod(
                 phase="Pending",
                 conditions=[
@@ -248,38 +235,31 @@ def test_running_pods_have_not_ended() -> None:
                 ],
             ),
             "0/1 nodes: no GPU",
-            id="unschedulable",
         ),
-        pytest.param(
+        "image": (
             pod(container(waiting={"reason": "ErrImagePull", "message": "no such image"})),
             "ErrImagePull: no such image",
-            id="image",
         ),
-        pytest.param(pod(container(waiting={"reason": "ContainerCreating"})), "", id="starting"),
-        pytest.param(pod(container(running={})), "", id="running"),
-        pytest.param({"metadata": {}}, "", id="no-status-yet"),
-    ],
+        "starting": (pod(container(waiting={"reason": "ContainerCreating"})), ""),
+        "running": (pod(container(running={})), ""),
+        "no-status-yet": ({"metadata": {}}, ""),
+    },
 )
 def test_why_a_pod_does_not_run(found: dict[str, Any], expected: str) -> None:
     """The scheduler's or the kubelet's sentence is passed on; ordinary starting says nothing."""
     assert why_not_running(found) == expected
 
 
-@pytest.mark.parametrize(
-    ("found", "pods", "expected"),
-    [
-        pytest.param(job(), [], JobPhase.PENDING, id="no-pod"),
-        pytest.param(job(), [pod(phase="Pending")], JobPhase.PENDING, id="pod-pending"),
-        pytest.param(job(), [pod(phase="Running")], JobPhase.RUNNING, id="pod-running"),
-        pytest.param(job(holds("Complete")), [], JobPhase.SUCCEEDED, id="complete"),
-        pytest.param(job(holds("Failed")), [], JobPhase.FAILED, id="failed"),
-        pytest.param(
-            job(),
-            [{**pod(phase="Running"), "metadata": {"uid": "x"}}],
-            JobPhase.PENDING,
-            id="alien",
-        ),
-    ],
+@cases(
+    "found pods expected",
+    {
+        "no-pod": (job(), [], JobPhase.PENDING),
+        "pod-pending": (job(), [pod(phase="Pending")], JobPhase.PENDING),
+        "pod-running": (job(), [pod(phase="Running")], JobPhase.RUNNING),
+        "complete": (job(holds("Complete")), [], JobPhase.SUCCEEDED),
+        "failed": (job(holds("Failed")), [], JobPhase.FAILED),
+        "alien": (job(), [{**pod(phase="Running"), "metadata": {"uid": "x"}}], JobPhase.PENDING),
+    },
 )
 def test_where_a_job_stands(
     found: dict[str, Any], pods: list[dict[str, Any]], expected: JobPhase
@@ -355,13 +335,13 @@ def test_a_failing_init_container_is_reported_while_the_others_wait(
     assert found.container == ("pull" if expected else "server")
 
 
-@pytest.mark.parametrize(
-    ("now", "expected"),
-    [
-        pytest.param({"waiting": {"reason": "CrashLoopBackOff"}}, "a is damaged", id="waits"),
-        pytest.param({"running": {"startedAt": "2026-01-02T03:04:05Z"}}, None, id="tries-again"),
-        pytest.param({"terminated": {"exitCode": 0}}, None, id="pulled-at-last"),
-    ],
+@cases(
+    "now expected",
+    {
+        "waits": ({"waiting": {"reason": "CrashLoopBackOff"}}, "a is damaged"),
+        "tries-again": ({"running": {"startedAt": "2026-01-02T03:04:05Z"}}, None),
+        "pulled-at-last": ({"terminated": {"exitCode": 0}}, None),
+    },
 )
 def test_a_damaged_engine_is_reported_while_it_cannot_be_loaded(
     now: dict[str, Any], expected: str | None
@@ -374,14 +354,14 @@ def test_a_damaged_engine_is_reported_while_it_cannot_be_loaded(
     assert (found.damage.message if found.damage else None) == expected
 
 
-@pytest.mark.parametrize(
-    ("now", "code", "expected"),
-    [
-        pytest.param({"waiting": {}}, 7, GpuFault(usable=True, message="5 bytes"), id="too-full"),
-        pytest.param({"waiting": {}}, 8, GpuFault(usable=False, message="5 bytes"), id="lost"),
-        pytest.param({"running": {"startedAt": MADE}}, 8, None, id="tries-again"),
-        pytest.param({"waiting": {}}, 1, None, id="another-end"),
-    ],
+@cases(
+    "now code expected",
+    {
+        "too-full": ({"waiting": {}}, 7, GpuFault(usable=True, message="5 bytes")),
+        "lost": ({"waiting": {}}, 8, GpuFault(usable=False, message="5 bytes")),
+        "tries-again": ({"running": {"startedAt": MADE}}, 8, None),
+        "another-end": ({"waiting": {}}, 1, None),
+    },
 )
 def test_what_a_gpu_lacked_is_known_while_the_server_waits(
     now: dict[str, Any], code: int, expected: GpuFault | None

@@ -13,6 +13,7 @@ from mm_operator.cluster.cache import Cache
 from mm_operator.cluster.deployments import claim_state, deployment_state
 from mm_operator.cluster.keys import Key
 from mm_operator.cluster.resources import CONFIG, DEPLOYMENT, JOB
+from support.cases import cases
 
 OWNER = {"apiVersion": f"{labels.GROUP}/v1alpha1", "kind": labels.KIND, "name": "m", "uid": "u"}
 
@@ -31,22 +32,13 @@ def config(name: str, size: int, *owners: dict[str, Any], namespace: str = "bad"
 
 
 def held(cache: Cache, name: str, namespace: str = "bad") -> bool:
-    """Return whether an object's content is held."""
     found = cache.find(CONFIG.kind, namespace, name)
     assert found is not None
     return "data" in found.parse()
 
 
-@pytest.mark.parametrize(
-    "owners",
-    [
-        pytest.param([], id="without-an-owner"),
-        pytest.param([OWNER], id="that-name-a-model"),
-    ],
-)
-@pytest.mark.parametrize(
-    "size", [pytest.param(1 << 20, id="of-1-MiB"), pytest.param(200_000, id="of-200-kB")]
-)
+@cases("owners", {"without-an-owner": [], "that-name-a-model": [OWNER]})
+@cases("size", {"of-1-MiB": 1 << 20, "of-200-kB": 200_000})
 def test_250_config_maps_take_a_few_megabytes(size: int, owners: list[dict[str, Any]]) -> None:
     """They are known by name, owner and version; another namespace's are held as ever."""
     cache = Cache()

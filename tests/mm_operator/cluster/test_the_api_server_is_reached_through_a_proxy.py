@@ -6,6 +6,7 @@ import pytest
 import yaml
 
 from mm_operator.cluster.client import connect
+from support.cases import cases
 
 KUBECONFIG = {
     "apiVersion": "v1",
@@ -17,19 +18,15 @@ KUBECONFIG = {
 }
 
 
-@pytest.mark.parametrize(
-    ("environment", "in_kubeconfig", "expected"),
-    [
-        pytest.param({}, "", None, id="none"),
-        pytest.param({"HTTPS_PROXY": "http://p:1"}, "", "http://p:1", id="of-the-environment"),
-        pytest.param({"HTTP_PROXY": "http://p:1"}, "", None, id="of-another-scheme"),
-        pytest.param(
-            {"HTTPS_PROXY": "http://p:1", "NO_PROXY": "api.example"}, "", None, id="excepted"
-        ),
-        pytest.param(
-            {"HTTPS_PROXY": "http://p:1"}, "http://k:2", "http://k:2", id="of-the-kubeconfig"
-        ),
-    ],
+@cases(
+    "environment in_kubeconfig expected",
+    {
+        "none": ({}, "", None),
+        "of-the-environment": ({"HTTPS_PROXY": "http://p:1"}, "", "http://p:1"),
+        "of-another-scheme": ({"HTTP_PROXY": "http://p:1"}, "", None),
+        "excepted": ({"HTTPS_PROXY": "http://p:1", "NO_PROXY": "api.example"}, "", None),
+        "of-the-kubeconfig": ({"HTTPS_PROXY": "http://p:1"}, "http://k:2", "http://k:2"),
+    },
 )
 async def test_which_proxy(
     environment: dict[str, str],

@@ -14,14 +14,7 @@ import pytest
 from mm_api import labels
 from mm_devcluster.cluster import ClusterInfo, status
 from mm_devcluster.processes import find_process
-from support.absent_kubelet import (
-    built,
-    get,
-    inspected,
-    pods,
-    ready_status,
-    set_status,
-)
+from support.absent_kubelet import built, get, inspected, pods, ready_status, set_status
 from support.eventually import eventually
 from support.model_documents import document
 from support.model_namespace import Api
@@ -37,13 +30,11 @@ REPAIRED = "--runtime-image=localhost/multimodal/runtime:repaired"
 
 
 def image(api: Api, model: str) -> str:
-    """Return the tag of the image that a model's Deployment wants."""
     found = get(api, "deployment", model)["spec"]["template"]["spec"]["containers"][0]["image"]
     return str(found).rpartition(":")[2]
 
 
 def images(api: Api) -> dict[str, str]:
-    """Return the tags of every model."""
     return {model: image(api, model) for model in REPLICAS}
 
 
@@ -54,12 +45,10 @@ def condition(api: Api, model: str, kind: str = "RollingOut") -> dict[str, Any]:
 
 
 def said(api: Api, model: str) -> str:
-    """Return the message of RollingOut of a model."""
     return str(condition(api, model).get("message", ""))
 
 
 def reasons(api: Api) -> dict[str, str]:
-    """Return the reason of RollingOut of every model."""
     return {model: condition(api, model).get("reason", "") for model in REPLICAS}
 
 
@@ -108,7 +97,6 @@ def answer(api: Api, model: str, tag: str) -> None:
 
 
 def become(api: Api, expected: dict[str, str], read: Any = images) -> None:
-    """Wait until what is read of the models is what is expected."""
     eventually(lambda: read(api) == expected, showing=lambda: (read(api), reasons(api)))
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from mm_api.documents.model_facts import ModelFacts
 from support.absent_kubelet import get, inspected
+from support.cases import cases
 from support.eventually import eventually
 from support.model_configs import facts_of
 from support.model_documents import document
@@ -18,21 +19,16 @@ TOO_SMALL = {"runtime": {"resources": {"limits": {"memory": "4Gi"}}}}
 
 
 def planned(api: Api) -> dict[str, Any]:
-    """Return the condition Planned of the model, empty before it is written."""
     found = get(api, "mmm", "m").get("status", {}).get("conditions", [])
     return next((one for one in found if one["type"] == "Planned"), {})
 
 
-@pytest.mark.parametrize(
-    ("facts", "spec", "expected"),
-    [
-        pytest.param(
-            llava_7b_facts(), TOO_SMALL, ("DoesNotFit", "4Gi is too little"), id="too-big"
-        ),
-        pytest.param(
-            facts_of("blip2-t5"), {}, ("NotSupported", "family blip2-t5"), id="planned-family-only"
-        ),
-    ],
+@cases(
+    "facts spec expected",
+    {
+        "too-big": (llava_7b_facts(), TOO_SMALL, ("DoesNotFit", "4Gi is too little")),
+        "planned-family-only": (facts_of("blip2-t5"), {}, ("NotSupported", "family blip2-t5")),
+    },
 )
 def test_the_verdict_is_a_condition(
     watched: Api, facts: ModelFacts, spec: dict[str, Any], expected: tuple[str, str]

@@ -2,13 +2,12 @@
 
 from typing import Any
 
-import pytest
-
 from mm_operator.children.metadata import FORMER_OWNERS
 from mm_operator.cluster.cache import Cache
 from mm_operator.cluster.intent import Intent, make_intent
 from mm_operator.cluster.owners import Change, change_between, owners_in
 from mm_operator.cluster.status_writer import merge_patch
+from support.cases import cases
 from support.shared_objects import config
 
 
@@ -28,15 +27,15 @@ def test_owners_do_not_change_the_digest() -> None:
     assert set(shared.owners) == {"a-uid", "b-uid"}
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "expected"),
-    [
-        pytest.param({"a": 1}, {"a": 1}, {}, id="equal"),
-        pytest.param({}, {"a": 1}, {"a": 1}, id="new"),
-        pytest.param({"a": 1}, {}, {"a": None}, id="gone"),
-        pytest.param({"a": {"b": 1, "c": 2}}, {"a": {"b": 1}}, {"a": {"c": None}}, id="nested"),
-        pytest.param({"a": [1]}, {"a": [1, 2]}, {"a": [1, 2]}, id="entire-lists"),
-    ],
+@cases(
+    "old new expected",
+    {
+        "equal": ({"a": 1}, {"a": 1}, {}),
+        "new": ({}, {"a": 1}, {"a": 1}),
+        "gone": ({"a": 1}, {}, {"a": None}),
+        "nested": ({"a": {"b": 1, "c": 2}}, {"a": {"b": 1}}, {"a": {"c": None}}),
+        "entire-lists": ({"a": [1]}, {"a": [1, 2]}, {"a": [1, 2]}),
+    },
 )
 def test_status_patches(old: dict[str, Any], new: dict[str, Any], expected: Any) -> None:
     """A status is written as its difference."""
@@ -44,19 +43,18 @@ def test_status_patches(old: dict[str, Any], new: dict[str, Any], expected: Any)
 
 
 def change(intent: Intent, add: str = "", remove: str = "") -> Change:
-    """Return a change of one owner each."""
     added = {f"{add}-uid": {"name": add, "uid": f"{add}-uid"}} if add else {}
     return Change(intent, added, frozenset({f"{remove}-uid"} if remove else ()))
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "expected"),
-    [
-        pytest.param(("a", ""), ("b", ""), {"x", "a", "b"}, id="both-join"),
-        pytest.param(("a", ""), ("", "a"), {"x"}, id="joins-and-leaves"),
-        pytest.param(("", "x"), ("x", ""), {"x"}, id="leaves-and-comes-back"),
-        pytest.param(("", "x"), ("a", ""), {"a"}, id="one-leaves-one-joins"),
-    ],
+@cases(
+    "first second expected",
+    {
+        "both-join": (("a", ""), ("b", ""), {"x", "a", "b"}),
+        "joins-and-leaves": (("a", ""), ("", "a"), {"x"}),
+        "leaves-and-comes-back": (("", "x"), ("x", ""), {"x"}),
+        "one-leaves-one-joins": (("", "x"), ("a", ""), {"a"}),
+    },
 )
 def test_changes_of_owners_add_up(
     first: tuple[str, str], second: tuple[str, str], expected: set[str]

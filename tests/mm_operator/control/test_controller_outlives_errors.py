@@ -21,7 +21,6 @@ class Results:
         self.seen: list[str] = []
 
     def reconciled(self, result: str, seconds: float) -> None:
-        """Take one result."""
         assert seconds >= 0
         self.seen.append(result)
 

@@ -8,7 +8,6 @@ from mm_operator.control.queue import WorkQueue
 
 
 def queue(**options: float) -> WorkQueue[str]:
-    """Return a queue whose retries have no jitter."""
     return WorkQueue(chance=lambda: 0.0, **options)
 
 

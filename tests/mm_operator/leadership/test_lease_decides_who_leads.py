@@ -3,27 +3,25 @@
 from datetime import UTC, datetime
 from typing import Any
 
-import pytest
-
 from mm_operator.leadership.lease import Timing, claimed, may_take, released, sight
+from support.cases import cases
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678_000, tzinfo=UTC)
 
 
 def lease(holder: str, *, version: str = "1", duration: int = 12, **spec: Any) -> dict[str, Any]:
-    """Return a Lease as the API server holds it."""
     content = {"holderIdentity": holder, "leaseDurationSeconds": duration, **spec}
     return {"metadata": {"resourceVersion": version}, "spec": content}
 
 
-@pytest.mark.parametrize(
-    ("holder", "waited", "expected"),
-    [
-        pytest.param("me", 0.0, True, id="mine"),
-        pytest.param("", 0.0, True, id="given-back"),
-        pytest.param("other", 11.9, False, id="held-by-another"),
-        pytest.param("other", 12.0, True, id="expired"),
-    ],
+@cases(
+    "holder waited expected",
+    {
+        "mine": ("me", 0.0, True),
+        "given-back": ("", 0.0, True),
+        "held-by-another": ("other", 11.9, False),
+        "expired": ("other", 12.0, True),
+    },
 )
 def test_who_may_take(holder: str, waited: float, expected: bool) -> None:  # noqa: FBT001  # a parameter
     """A Lease may be taken when it is free, ours, or unchanged for its entire duration."""

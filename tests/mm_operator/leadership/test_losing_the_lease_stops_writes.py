@@ -30,12 +30,10 @@ class LeaseInMemory:
         self._lock = threading.Lock()
 
     async def get(self) -> dict[str, Any] | None:
-        """Return the Lease."""
         self._check()
         return self.lease
 
     async def create(self, spec: dict[str, Any]) -> dict[str, Any]:
-        """Make the Lease."""
         self._check()
         self.lease = {"metadata": {"resourceVersion": "1"}, "spec": spec}
         return self.lease
@@ -54,7 +52,6 @@ class LeaseInMemory:
 
     @asynccontextmanager
     async def connect(self) -> AsyncIterator["LeaseInMemory"]:
-        """Open it, as the elector's thread does."""
         yield self
 
     def _check(self) -> None:

@@ -14,7 +14,6 @@ pytestmark = pytest.mark.cluster
 
 
 def leader_of(*operators: OperatorProcess) -> OperatorProcess:
-    """Wait until exactly one of some operators leads and return it."""
     found = eventually(lambda: [one for one in operators if one.leads()])
     assert len(found) == 1
     return found[0]

@@ -3,8 +3,6 @@
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from mm_operator.model import (
     DeploymentState,
     GpuNeed,
@@ -15,6 +13,7 @@ from mm_operator.model import (
     SpareGpus,
 )
 from mm_operator.plan import decide
+from support.cases import cases
 from support.staged import children, inspected
 
 MEMORY = {"memory": "80Gi", "computeCapability": "9.0"}
@@ -30,7 +29,6 @@ UNKNOWN = SpareGpus(free=None, why="nodes cannot be read")
 
 
 def deployment(served: str, **fields: Any) -> DeploymentState:
-    """Return the live Deployment of a revision that does not answer yet."""
     return DeploymentState("llava", "uid", 1, 1, 1, 2, 1, 1, 1, serving_hash=served, **fields)
 
 
@@ -51,7 +49,6 @@ def stage(
 
 
 def rollout(*given: Any, **fields: Any) -> RolloutDecision:
-    """Return the decision about the pods."""
     return stage(*given, **fields)[1].rollout
 
 
@@ -76,13 +73,13 @@ def test_it_looks_before_it_rolls() -> None:
     assert [one.key for one in need.tolerations] == ["gpu"]
 
 
-@pytest.mark.parametrize(
-    ("spare", "recreate", "said"),
-    [
-        pytest.param(FREE, False, f"Auto rolls, because {FREE.why}", id="free"),
-        pytest.param(FULL, True, f"Auto ends the old pods first, because {FULL.why}", id="full"),
-        pytest.param(UNKNOWN, False, f"Auto rolls, because {UNKNOWN.why}", id="unknown"),
-    ],
+@cases(
+    "spare recreate said",
+    {
+        "free": (FREE, False, f"Auto rolls, because {FREE.why}"),
+        "full": (FULL, True, f"Auto ends the old pods first, because {FULL.why}"),
+        "unknown": (UNKNOWN, False, f"Auto rolls, because {UNKNOWN.why}"),
+    },
 )
 def test_the_answer_decides(spare: SpareGpus, *, recreate: bool, said: str) -> None:
     """Old pods end first only where it is known that nothing is free; the Deployment says why."""
@@ -108,20 +105,21 @@ def test_a_rollout_under_way_is_looked_at_once_it_is_auto() -> None:
     assert rollout(GPU | AUTO, served=None, spare=FULL).recreate
 
 
-@pytest.mark.parametrize(
-    ("spec", "recreate", "choice"),
-    [
-        pytest.param(AUTO, False, "Auto rolls, because the pods use no GPU", id="no-gpu"),
-        pytest.param(
+@cases(
+    "spec recreate choice",
+    {
+        "no-gpu": (AUTO, False, "Auto rolls, because the pods use no GPU"),
+        "claims": (
             CLAIMS | AUTO,
             False,
-            "Auto rolls, because free devices of gpu.nvidia.com are not counted: "
-            "strategy Recreate needs none",
-            id="claims",
+            (
+                "Auto rolls, because free devices of gpu.nvidia.com are not counted: "
+                "strategy Recreate needs none"
+            ),
         ),
-        pytest.param(GPU, False, "", id="rolling"),
-        pytest.param(GPU | {"rollout": {"strategy": "Recreate"}}, True, "", id="recreate"),
-    ],
+        "rolling": (GPU, False, ""),
+        "recreate": (GPU | {"rollout": {"strategy": "Recreate"}}, True, ""),
+    },
 )
 def test_others_do_not_look(spec: dict[str, Any], *, recreate: bool, choice: str) -> None:
     """No node is read for them."""

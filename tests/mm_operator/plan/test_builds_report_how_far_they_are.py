@@ -3,8 +3,6 @@
 from datetime import timedelta
 from typing import Any
 
-import pytest
-
 from mm_api import labels
 from mm_api.documents.build_progress import PROGRESS_MARK, BuildProgress, last_progress
 from mm_api.documents.build_result import BuildResult
@@ -12,6 +10,7 @@ from mm_operator.model import JobPhase, Outcome, Snapshot
 from mm_operator.plan import decide
 from mm_operator.status.derive import derive
 from mm_operator.status.events import transitions
+from support.cases import cases
 from support.imagined_cluster import ImaginedCluster
 from support.models import EPOCH, tiny_facts
 
@@ -20,7 +19,6 @@ STARTED = EPOCH + timedelta(seconds=7)
 
 
 def progress(**fields: Any) -> BuildProgress:
-    """Return the progress of the third of five steps."""
     steps = {"fetch": 1.0, "convert": 2.0}
     base = {"fingerprint": PRINT, "step": "export", "number": 3, "of": 5, "step_seconds": steps}
     return BuildProgress.model_validate(base | fields)
@@ -36,7 +34,6 @@ def two_models() -> ImaginedCluster:
 
 
 def build_status(cluster: ImaginedCluster, name: str) -> dict[str, Any]:
-    """Return `status.build` of a model."""
     found: dict[str, Any] = cluster.models[name].status["build"]
     return found
 
@@ -143,15 +140,15 @@ def test_a_changed_percentage_alone_is_no_event() -> None:
     assert (seen[1] != seen[2], transitions(seen[1], seen[2])) == (True, ())
 
 
-@pytest.mark.parametrize(
-    ("log", "step"),
-    [
-        pytest.param("", None, id="empty"),
-        pytest.param("a line\nanother", None, id="other-lines"),
-        pytest.param(f"x {progress(step='a').line()}\n{progress(step='b').line()}", "b", id="last"),
-        pytest.param(f"{progress(step='a').line()}\n{PROGRESS_MARK}{{", "a", id="cut"),
-        pytest.param(f'{PROGRESS_MARK}{{"step": "x"}}', None, id="no-fingerprint"),
-    ],
+@cases(
+    "log step",
+    {
+        "empty": ("", None),
+        "other-lines": ("a line\nanother", None),
+        "last": (f"x {progress(step='a').line()}\n{progress(step='b').line()}", "b"),
+        "cut": (f"{progress(step='a').line()}\n{PROGRESS_MARK}{{", "a"),
+        "no-fingerprint": (f'{PROGRESS_MARK}{{"step": "x"}}', None),
+    },
 )
 def test_the_newest_complete_line_counts(log: str, step: str | None) -> None:
     """The log's end may hold anything; damaged lines are passed over."""

@@ -13,6 +13,7 @@ from mm_operator.model import JobPhase, JobState, Observed, Outcome, PodEnd, Sna
 from mm_operator.plan import decide
 from mm_operator.plan.inspection import inputs_hash
 from mm_operator.status.derive import derive
+from support.cases import cases
 from support.models import EPOCH, snapshot_of, spec_of
 from support.staged import inspected
 
@@ -47,7 +48,6 @@ def reported(snapshot: Snapshot) -> dict[str, tuple[str, str, str]]:
 
 
 def inspect_end() -> PodEnd:
-    """Return the end of an inspect pod that knew why."""
     error = InspectError(reason=InspectReason.SOURCE_UNAVAILABLE, message=SENTENCE)
     return PodEnd("a", succeeded=False, exit_code=3, message=InspectResult(error=error).to_json())
 
@@ -91,19 +91,14 @@ def test_the_first_failed_build_reports_its_cause() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@cases(
     "snapshot",
-    [
-        pytest.param(
-            inspecting(JobPhase.RUNNING, failed_pods=1, ends=(inspect_end(),)), id="inspection"
+    {
+        "inspection": inspecting(JobPhase.RUNNING, failed_pods=1, ends=(inspect_end(),)),
+        "build": building(
+            JobPhase.RUNNING, failed_pods=1, ends=(build_end(building(JobPhase.PENDING)),)
         ),
-        pytest.param(
-            building(
-                JobPhase.RUNNING, failed_pods=1, ends=(build_end(building(JobPhase.PENDING)),)
-            ),
-            id="build",
-        ),
-    ],
+    },
 )
 def test_the_cause_stays_while_the_next_pod_runs(snapshot: Snapshot) -> None:
     """Degraded does not go and come again with each attempt, and Ready says what it was."""
@@ -130,38 +125,28 @@ CLAIM, CONTAINER, REFUSED = "PodsUnschedulable", "CreateContainerConfigError", "
 FORBIDDEN = 'Error creating: pods "a" is forbidden: '
 
 
-@pytest.mark.parametrize(
-    ("waiting", "reason"),
-    [
-        pytest.param(
-            '0/1 nodes are available: persistentvolumeclaim "nope" not found.', CLAIM, id="claim"
-        ),
-        pytest.param(
+@cases(
+    "waiting reason",
+    {
+        "claim": ('0/1 nodes are available: persistentvolumeclaim "nope" not found.', CLAIM),
+        "volume": (
             'persistentvolumeclaim "nope" bound to non-existent persistentvolume "pv"',
             CLAIM,
-            id="volume",
         ),
-        pytest.param(f'{CONTAINER}: secret "nokeys" not found', CONTAINER, id="secret"),
-        pytest.param(f'{CONTAINER}: configmap "none" not found', CONTAINER, id="configmap"),
-        pytest.param(
-            f"{CONTAINER}: couldn't find key token in Secret demo/keys", CONTAINER, id="key"
-        ),
-        pytest.param(
-            f"{FORBIDDEN}error looking up service account demo/absent: serviceaccount "
-            '"absent" not found',
+        "secret": (f'{CONTAINER}: secret "nokeys" not found', CONTAINER),
+        "configmap": (f'{CONTAINER}: configmap "none" not found', CONTAINER),
+        "key": (f"{CONTAINER}: couldn't find key token in Secret demo/keys", CONTAINER),
+        "service-account": (
+            (
+                f"{FORBIDDEN}error looking up service account demo/absent: serviceaccount "
+                '"absent" not found'
+            ),
             REFUSED,
-            id="service-account",
         ),
-        pytest.param(
-            f"{FORBIDDEN}no PriorityClass with name urgent was found", REFUSED, id="priority-class"
-        ),
-        pytest.param(
-            f'{FORBIDDEN}pod rejected: RuntimeClass "gvisor" not found', REFUSED, id="runtime-class"
-        ),
-        pytest.param(
-            'Error creating: admission webhook "w" denied the request: no team', REFUSED, id="hook"
-        ),
-    ],
+        "priority-class": (f"{FORBIDDEN}no PriorityClass with name urgent was found", REFUSED),
+        "runtime-class": (f'{FORBIDDEN}pod rejected: RuntimeClass "gvisor" not found', REFUSED),
+        "hook": ('Error creating: admission webhook "w" denied the request: no team', REFUSED),
+    },
 )
 @pytest.mark.parametrize("stage", [inspecting, building], ids=["inspection", "build"])
 def test_what_is_missing_needs_a_person(stage: Any, waiting: str, reason: str) -> None:
@@ -194,16 +179,15 @@ def test_an_image_that_cannot_be_pulled_needs_a_person(stage: Any, waiting: str)
     )
 
 
-@pytest.mark.parametrize(
+@cases(
     "waiting",
-    [
-        pytest.param("0/3 nodes are available: 3 Insufficient cpu.", id="no-room-yet"),
-        pytest.param(
-            '0/1 nodes are available: persistentvolumeclaim "multimodal-store" not found.',
-            id="the-claim-that-the-operator-makes",
+    {
+        "no-room-yet": "0/3 nodes are available: 3 Insufficient cpu.",
+        "the-claim-that-the-operator-makes": (
+            '0/1 nodes are available: persistentvolumeclaim "multimodal-store" not found.'
         ),
-        pytest.param("", id="nothing-known"),
-    ],
+        "nothing-known": "",
+    },
 )
 def test_what_comes_by_waiting_needs_no_person(waiting: str) -> None:
     """An autoscaler adds nodes, and the operator's own claim is on its way."""

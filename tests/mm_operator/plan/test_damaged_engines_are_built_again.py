@@ -8,6 +8,7 @@ import pytest
 
 from mm_operator.model import PodDamage, Ref
 from mm_operator.plan.records import BUILT_AT_KEY, DAMAGE_KEY, RESULT_KEY
+from support.cases import cases
 from support.imagined_cluster import ImaginedCluster
 from support.models import tiny_facts
 
@@ -31,7 +32,6 @@ def cluster() -> ImaginedCluster:
 
 
 def engine(cluster: ImaginedCluster) -> dict[str, str]:
-    """Return what the engine's ConfigMap holds."""
     (name,) = [name for name in cluster.names("ConfigMap") if name.startswith("engine-")]
     data: dict[str, str] = cluster.objects[Ref("ConfigMap", name)]["data"]
     return data
@@ -91,15 +91,15 @@ def test_pods_that_refused_go_once_the_engine_is_complete(cluster: ImaginedClust
     assert len(before) == 1
 
 
-@pytest.mark.parametrize(
+@cases(
     "changes",
-    [
-        pytest.param({"ready": True}, id="serves"),
-        pytest.param({"terminating": True}, id="goes-already"),
-        pytest.param({"serving_hash": "former"}, id="of-another-revision"),
-        pytest.param({"damage": None}, id="well"),
-        pytest.param({"damage": PodDamage(DAMAGE, LATER)}, id="refuses-the-new-one"),
-    ],
+    {
+        "serves": {"ready": True},
+        "goes-already": {"terminating": True},
+        "of-another-revision": {"serving_hash": "former"},
+        "well": {"damage": None},
+        "refuses-the-new-one": {"damage": PodDamage(DAMAGE, LATER)},
+    },
 )
 def test_other_pods_stay(cluster: ImaginedCluster, changes: dict[str, Any]) -> None:
     """Only a pod that refused what is no longer there is deleted."""

@@ -2,19 +2,13 @@
 
 from typing import Any
 
-import pytest
-
 from mm_api.documents.build_result import BuildResult
 from mm_api.documents.engine_manifest import GpuIdentity
-from mm_api.documents.trtllm_build import (
-    Command,
-    EngineCommand,
-    GpuModel,
-    TrtllmBuild,
-)
+from mm_api.documents.trtllm_build import Command, EngineCommand, GpuModel, TrtllmBuild
 from mm_operator.model import BuildDecision, Step
 from mm_operator.plan.match import with_match
 from support.build_plans import build_plan
+from support.cases import cases
 from support.models import tiny_facts
 
 H100 = GpuIdentity(product="NVIDIA-H100-80GB-HBM3", compute_capability="9.0")
@@ -35,25 +29,25 @@ def judged(trtllm: TrtllmBuild | None, **made: Any) -> BuildDecision:
     return with_match(done, plan, "engine-x")
 
 
-@pytest.mark.parametrize(
-    ("trtllm", "made"),
-    [
-        pytest.param(None, {}, id="no-gpu-planned"),
-        pytest.param(TRTLLM, {"gpu": H100, "versions": {"tensorrt_llm": "0.20.0"}}, id="equal"),
-        pytest.param(TRTLLM, {}, id="nothing-reported"),
-    ],
+@cases(
+    "trtllm made",
+    {
+        "no-gpu-planned": (None, {}),
+        "equal": (TRTLLM, {"gpu": H100, "versions": {"tensorrt_llm": "0.20.0"}}),
+        "nothing-reported": (TRTLLM, {}),
+    },
 )
 def test_what_fits_is_served(trtllm: TrtllmBuild | None, made: dict[str, Any]) -> None:
     """Equal GPU and version, or none to compare, change nothing."""
     assert judged(trtllm, **made).step is Step.DONE
 
 
-@pytest.mark.parametrize(
-    ("made", "words"),
-    [
-        pytest.param({"gpu": A100}, ("8.0", "9.0", A100.product), id="compute-capability"),
-        pytest.param({"versions": {"tensorrt_llm": "0.18.0"}}, ("0.18.0", "0.20.0"), id="version"),
-    ],
+@cases(
+    "made words",
+    {
+        "compute-capability": ({"gpu": A100}, ("8.0", "9.0", A100.product)),
+        "version": ({"versions": {"tensorrt_llm": "0.18.0"}}, ("0.18.0", "0.20.0")),
+    },
 )
 def test_what_does_not_fit_is_reported(made: dict[str, Any], words: tuple[str, ...]) -> None:
     """Both sides are named with what to do; the record stays for others to judge."""

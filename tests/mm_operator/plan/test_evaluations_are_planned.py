@@ -11,6 +11,7 @@ from mm_operator.children.hardware import building_requests
 from mm_operator.model import EnginePlan, Outcome
 from mm_operator.status.derive import derive
 from mm_runtime.backends import steps
+from support.cases import cases
 from support.model_configs import facts_of, planned, planned_on_pytorch
 from support.staged import inspected
 
@@ -18,7 +19,6 @@ GIB = 1 << 30
 
 
 def engine_of(build: dict[str, object] | None = None) -> EnginePlan:
-    """Return the plan of the usual model with these fields of `spec.build`."""
     _, plan = inspected({"build": build} if build else None, built=True)
     assert plan.engine is not None
     return plan.engine
@@ -56,23 +56,14 @@ def test_off_is_another_engine_without_the_step() -> None:
     assert engine_of({"evaluation": "Auto"}).build_plan == usual.build_plan
 
 
-@pytest.mark.parametrize(
-    ("limit", "warned"),
-    [pytest.param("64Mi", True, id="too-low"), pytest.param("64Gi", False, id="ample")],
-)
+@cases("limit warned", {"too-low": ("64Mi", True), "ample": ("64Gi", False)})
 def test_a_limit_below_the_cost_is_warned_of(limit: str, *, warned: bool) -> None:
     """The step would leave the answers out, and pods would not be compared."""
     planned = engine_of({"resources": {"limits": {"memory": limit}}})
     assert warned == ("EvaluationSkipped" in {one.code for one in planned.warnings})
 
 
-@pytest.mark.parametrize(
-    ("family", "dtype"),
-    [
-        pytest.param("t5", "float32", id="small"),
-        pytest.param("llava", "float16", id="seven-billion"),
-    ],
-)
+@cases("family dtype", {"small": ("t5", "float32"), "seven-billion": ("llava", "float16")})
 def test_large_checkpoints_are_computed_in_their_own_type(family: str, dtype: str) -> None:
     """In float32 seven billion weights would take 28 GB; as stored they take half."""
     facts = facts_of(family)
@@ -120,16 +111,14 @@ def test_a_checkpoint_that_no_build_can_run_is_warned_of() -> None:
         assert warned & {one.code for one in plan.warnings} == expected
 
 
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [
-        pytest.param([], None, id="none"),
-        pytest.param(["--qformat", "fp8", "--calib_size", "512"], "FP8", id="fp8"),
-        pytest.param(["--qformat", "int4_awq"], "INT4AWQ", id="awq"),
-        pytest.param(
-            ["--use_weight_only", "--weight_only_precision", "int8"], "INT8WeightOnly", id="int8"
-        ),
-    ],
+@cases(
+    "words expected",
+    {
+        "none": ([], None),
+        "fp8": (["--qformat", "fp8", "--calib_size", "512"], "FP8"),
+        "awq": (["--qformat", "int4_awq"], "INT4AWQ"),
+        "int8": (["--use_weight_only", "--weight_only_precision", "int8"], "INT8WeightOnly"),
+    },
 )
 def test_commands_name_the_quantization(words: list[str], expected: str | None) -> None:
     """The pod reads it from the plan of its engine: bounds follow it."""

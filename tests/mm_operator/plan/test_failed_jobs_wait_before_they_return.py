@@ -2,25 +2,24 @@
 
 from datetime import timedelta
 
-import pytest
-
 from mm_operator.plan.retry import BUILD, INSPECT, Backoff
+from support.cases import cases
 from support.models import EPOCH
 
 DELAYS = Backoff(first=30, longest=600)
 
 
-@pytest.mark.parametrize(
-    ("attempt", "passed", "left"),
-    [
-        pytest.param(1, 0, 30, id="first"),
-        pytest.param(2, 0, 60, id="doubled"),
-        pytest.param(5, 0, 480, id="doubled-again"),
-        pytest.param(6, 0, 600, id="longest"),
-        pytest.param(10_000, 0, 600, id="no-overflow"),
-        pytest.param(2, 45, 15, id="a-part-is-over"),
-        pytest.param(2, 61, 0, id="due"),
-    ],
+@cases(
+    "attempt passed left",
+    {
+        "first": (1, 0, 30),
+        "doubled": (2, 0, 60),
+        "doubled-again": (5, 0, 480),
+        "longest": (6, 0, 600),
+        "no-overflow": (10_000, 0, 600),
+        "a-part-is-over": (2, 45, 15),
+        "due": (2, 61, 0),
+    },
 )
 def test_delays_grow_and_count_from_the_end(attempt: int, passed: int, left: int) -> None:
     """Twice as long with each attempt, up to a bound; what has passed since the end counts."""

@@ -1,11 +1,10 @@
 """How a Job failed becomes one reason, one sentence, and whether another attempt makes sense."""
 
-import pytest
-
 from mm_api.documents.build_result import BuildFailure, BuildReason, BuildResult
 from mm_api.documents.model_facts import InspectError, InspectReason, InspectResult
 from mm_operator.model import JobPhase, JobState, PodEnd
 from mm_operator.plan.failures import build_failure, inspect_failure
+from support.cases import cases
 from support.models import EPOCH
 
 REPORT = BuildResult(
@@ -37,138 +36,119 @@ REFUSAL = InspectResult(
 
 
 def failed(end: PodEnd | None, reason: str = "BackoffLimitExceeded", message: str = "") -> JobState:
-    """Return a Job that failed with this end of its last pod."""
     ends = (PodEnd("first", succeeded=False, exit_code=9), end) if end else ()
     return JobState("job", "uid", JobPhase.FAILED, EPOCH, reason=reason, message=message, ends=ends)
 
 
 def bad(**fields: object) -> PodEnd:
-    """Return a pod that failed."""
     values = {"pod": "last", "succeeded": False, "exit_code": 1} | fields
     return PodEnd(**values)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    ("job", "reason", "words"),
-    [
-        pytest.param(
+@cases(
+    "job reason words",
+    {
+        "not-started-for-another-reason": (
             failed(bad(exit_code=128, reason="StartError", message="cgroup: out of memory")),
             "BuildFailed",
             "the build ended with exit code 128 and no report\ncgroup: out of memory",
-            id="not-started-for-another-reason",
         ),
-        pytest.param(
+        "a-program-that-says-the-same": (
             failed(bad(exit_code=1, reason="Error", message=NO_PROGRAM)),
             "BuildFailed",
             "exit code 1 and no report",
-            id="a-program-that-says-the-same",
         ),
-        pytest.param(
+        "out-of-memory-in-a-step": (
             failed(bad(exit_code=137, reason="OOMKilled", message=REPORT)),
             "BuildOutOfMemory",
-            "step export was killed: it needed more memory than "
-            "spec.build.resources.limits.memory allows (exit code 1); raise the limit\nline 2\n",
-            id="out-of-memory-in-a-step",
+            (
+                "step export was killed: it needed more memory than "
+                "spec.build.resources.limits.memory allows (exit code 1); raise the limit\nline 2\n"
+            ),
         ),
-        pytest.param(
+        "timed-out-in-a-step": (
             failed(bad(exit_code=143, pod_reason="DeadlineExceeded", message=REPORT)),
             "BuildTimedOut",
-            "step export ran longer than spec.build.timeout (exit code 1); raise the timeout\n"
-            "line 2\n",
-            id="timed-out-in-a-step",
+            (
+                "step export ran longer than spec.build.timeout (exit code 1); raise the timeout\n"
+                "line 2\n"
+            ),
         ),
-        pytest.param(
+        "ended-by-its-own-limit": (
             failed(bad(exit_code=124, message=REPORT)),
             "BuildTimedOut",
-            "step export ran longer than spec.build.timeout (exit code 1); raise the timeout\n"
-            "line 2\n",
-            id="ended-by-its-own-limit",
+            (
+                "step export ran longer than spec.build.timeout (exit code 1); raise the timeout\n"
+                "line 2\n"
+            ),
         ),
-        pytest.param(
+        "node-drained-in-a-step": (
             failed(bad(exit_code=143, disrupted=True, message=REPORT)),
             "BuildEvicted",
             "(disruption of its node, exit code 1); finished steps are kept\nline 2\n",
-            id="node-drained-in-a-step",
         ),
-        pytest.param(
+        "out-of-memory-of-the-entire-container": (
             failed(bad(exit_code=137, reason="OOMKilled", message=UNDER_WAY)),
             "BuildOutOfMemory",
             "allows (exit code 137); raise the limit\nthe last line",
-            id="out-of-memory-of-the-entire-container",
         ),
-        pytest.param(
+        "killed-from-outside": (
             failed(bad(exit_code=137, message=UNDER_WAY)),
             "StepFailed",
             "step export ended with exit code 137: Step export was running.\nthe last line",
-            id="killed-from-outside",
         ),
-        pytest.param(
+        "pod-timed-out": (
             failed(bad(pod_reason="DeadlineExceeded", exit_code=None)),
             "BuildTimedOut",
             "the build ran longer than spec.build.timeout (exit code unknown)",
-            id="pod-timed-out",
         ),
-        pytest.param(
+        "never-began": (
             failed(bad(pod_reason="DeadlineExceeded", exit_code=None, began=False)),
             "VolumeUnavailable",
             "no container of it began: it waited for a volume or an image",
-            id="never-began",
         ),
-        pytest.param(
+        "job-timed-out": (
             failed(bad(), reason="DeadlineExceeded"),
             "BuildTimedOut",
             "(exit code 1)",
-            id="job-timed-out",
         ),
-        pytest.param(
+        "evicted": (
             failed(bad(pod_reason="Evicted", pod_message="Out of disk. ", exit_code=137)),
             "BuildEvicted",
             "lost its pod (Evicted, exit code 137: Out of disk); finished",
-            id="evicted",
         ),
-        pytest.param(
+        "node-lost": (
             failed(bad(disrupted=True)),
             "BuildEvicted",
             "lost its pod (disruption of its node, exit code 1)",
-            id="node-lost",
         ),
-        pytest.param(
+        "ended-well-on-a-lost-node": (
             failed(bad(exit_code=0, disrupted=True, message=DONE)),
             "BuildEvicted",
             "(disruption of its node, exit code 0); finished steps are kept",
-            id="ended-well-on-a-lost-node",
         ),
-        pytest.param(
+        "reported-with-ten-lines": (
             failed(bad(message=REPORT)),
             "StepFailed",
             "step export ended with exit code 1: no space left\nline 2\n",
-            id="reported-with-ten-lines",
         ),
-        pytest.param(
+        "log-in-the-message": (
             failed(bad(message="Traceback\nValueError: x")),
             "BuildFailed",
             "ended with exit code 1 and no report\nTraceback\nValueError: x",
-            id="log-in-the-message",
         ),
-        pytest.param(
+        "log-beside-the-message": (
             failed(bad(log_tail=("one", "two"))),
             "BuildFailed",
             "and no report\none\ntwo",
-            id="log-beside-the-message",
         ),
-        pytest.param(
+        "no-pod-is-left": (
             failed(None, message="it has reached the limit"),
             "BuildFailed",
             "the Job failed: it has reached the limit",
-            id="no-pod-is-left",
         ),
-        pytest.param(
-            failed(None, reason=""),
-            "BuildFailed",
-            "it left no pod behind",
-            id="nothing-is-known",
-        ),
-    ],
+        "nothing-is-known": (failed(None, reason=""), "BuildFailed", "it left no pod behind"),
+    },
 )
 def test_build_failures(job: JobState, reason: str, words: str) -> None:
     """The last failed pod decides; the message carries step, exit code and last log lines."""
@@ -184,43 +164,33 @@ def test_an_image_without_the_program_is_not_tried_again() -> None:
     assert "set spec.build.image to it" in failure.message
 
 
-@pytest.mark.parametrize(
-    ("job", "reason", "words"),
-    [
-        pytest.param(
+@cases(
+    "job reason words",
+    {
+        "refused": (
             failed(bad(exit_code=3, message=REFUSAL)),
             "PickleRefused",
             "weights are pickle files",
-            id="refused",
         ),
-        pytest.param(
+        "stock-image": (
             failed(bad(exit_code=128, reason="StartError", message=NO_PROGRAM)),
             "ImageNotUsable",
             "the image has no program mm-runtime",
-            id="stock-image",
         ),
-        pytest.param(
-            failed(bad(reason="OOMKilled")), "InspectFailed", "more memory", id="out-of-memory"
-        ),
-        pytest.param(
-            failed(bad(pod_reason="DeadlineExceeded")), "InspectFailed", "timed out", id="timed-out"
-        ),
-        pytest.param(
+        "out-of-memory": (failed(bad(reason="OOMKilled")), "InspectFailed", "more memory"),
+        "timed-out": (failed(bad(pod_reason="DeadlineExceeded")), "InspectFailed", "timed out"),
+        "never-began": (
             failed(bad(pod_reason="DeadlineExceeded", began=False)),
             "VolumeUnavailable",
             "no container of it began",
-            id="never-began",
         ),
-        pytest.param(
-            failed(bad(exit_code=124)), "InspectFailed", "timed out", id="ended-by-its-own-limit"
-        ),
-        pytest.param(
+        "ended-by-its-own-limit": (failed(bad(exit_code=124)), "InspectFailed", "timed out"),
+        "unexplained": (
             failed(bad(message="Traceback")),
             "InspectFailed",
             "exit code 1 and no report\nTraceback",
-            id="unexplained",
         ),
-    ],
+    },
 )
 def test_inspect_failures(job: JobState, reason: str, words: str) -> None:
     """A refusal's own reason is kept; everything else says what happened."""

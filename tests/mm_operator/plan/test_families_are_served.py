@@ -6,6 +6,7 @@ import pytest
 
 from mm_api.families import FAMILIES, SERVED
 from mm_operator.model import EnginePlan
+from support.cases import cases
 from support.model_configs import facts_of, planned_engine, reference_inputs, reference_plan
 
 
@@ -75,17 +76,17 @@ def test_the_encoders_share_of_the_cache_is_counted() -> None:
     assert long - short == 2 * 12 * 1024 * 4 * 8 * 100
 
 
-@pytest.mark.parametrize(
-    ("family", "engine", "frames"),
-    [
+@cases(
+    "family engine frames",
+    {
         # 44 frames of 196 rows fit where one image has room for 8765; no more than 32 are kept.
-        pytest.param("llava-onevision", {}, 32, id="onevision-planned"),
-        pytest.param("llava-onevision", {"maxVideoFrames": 64}, 64, id="onevision-requested"),
-        pytest.param("qwen2-vl", {"maxImagesPerRequest": 2}, 4, id="two-frames-for-each-image"),
-        pytest.param("llava-onevision", {"maxImagesPerRequest": 0}, 0, id="text-only"),
-        pytest.param("mllama", {}, 0, id="images-only"),
-        pytest.param("t5", {}, 0, id="no-tower"),
-    ],
+        "onevision-planned": ("llava-onevision", {}, 32),
+        "onevision-requested": ("llava-onevision", {"maxVideoFrames": 64}, 64),
+        "two-frames-for-each-image": ("qwen2-vl", {"maxImagesPerRequest": 2}, 4),
+        "text-only": ("llava-onevision", {"maxImagesPerRequest": 0}, 0),
+        "images-only": ("mllama", {}, 0),
+        "no-tower": ("t5", {}, 0),
+    },
 )
 def test_frames_of_a_video(family: str, engine: dict[str, Any], frames: int) -> None:
     """As many as requested, else what the memory of a request's images leaves room for."""

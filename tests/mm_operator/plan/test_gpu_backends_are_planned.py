@@ -18,6 +18,7 @@ from mm_operator.model import Outcome, Plan, Snapshot, Step
 from mm_operator.plan.engine_plan import plan_for
 from mm_operator.plan.records import GPU_KEY
 from mm_operator.status.derive import derive
+from support.cases import cases
 from support.gpu_nodes import H100, L4, node
 from support.model_configs import (
     BUILT_ONLY,
@@ -51,13 +52,11 @@ def reported(
 
 
 def recorded_gpu(stage: tuple[Snapshot, Plan]) -> GpuModel | None:
-    """Return the GPU that the model's own ConfigMap records."""
     found = [one["data"] for one in build(*stage) if GPU_KEY in one.get("data", {})]
     return GpuModel.from_json(found[0][GPU_KEY]) if found else None
 
 
 def condition(status: dict[str, Any], kind: str) -> dict[str, Any]:
-    """Return one condition."""
     return next(dict(one) for one in status["conditions"] if one["type"] == kind)
 
 
@@ -236,21 +235,18 @@ def test_too_big_is_reported_with_what_would_fit() -> None:
     assert {"Job", "Deployment"} & set(kinds) == set()
 
 
-@pytest.mark.parametrize(
-    ("changes", "fields", "reason", "words"),
-    [
-        pytest.param({}, {"gpu_nodes": ()}, "GpuUnknown", "the GPU is", id="no-gpu"),
-        pytest.param(
-            {"build": {"trtllmVersion": None}}, {}, "ImageUnknown", "trtllmVersion", id="no-version"
-        ),
-        pytest.param(
+@cases(
+    "changes fields reason words",
+    {
+        "no-gpu": ({}, {"gpu_nodes": ()}, "GpuUnknown", "the GPU is"),
+        "no-version": ({"build": {"trtllmVersion": None}}, {}, "ImageUnknown", "trtllmVersion"),
+        "invalid": (
             {"engine": {"backend": "TensorRT", "parallelism": {"tensor": 5}}},
             {},
             "InvalidSpec",
             "cannot be split over 5 GPUs",
-            id="invalid",
         ),
-        pytest.param(
+        "everything-that-is-wrong": (
             {
                 "engine": {
                     "backend": "TensorRT",
@@ -261,44 +257,38 @@ def test_too_big_is_reported_with_what_would_fit() -> None:
             {},
             "InvalidSpec",
             "(NoEncoder)\nspec.engine.extraBuildArgs: ",
-            id="everything-that-is-wrong",
         ),
-        pytest.param(
+        "two-versions": (
             {"build": {"image": JUNE}, "runtime": {"image": AUGUST}},
             {},
             "InvalidSpec",
             "use one image for both",
-            id="two-versions",
         ),
-        pytest.param(
+        "more-ranks-than-a-node-has-gpus": (
             TWO_RANKS,
             {"gpu_nodes": (node("a", H100, **{"nvidia.com/gpu.count": "1"}),)},
             "NotSupported",
             "no node has more than 1 GPUs",
-            id="more-ranks-than-a-node-has-gpus",
         ),
-        pytest.param(
+        "ranks-on-shared-gpus": (
             TWO_RANKS,
             {"gpu_nodes": (node("a", f"{H100}-SHARED", **{"nvidia.com/gpu.replicas": "2"}),)},
             "NotSupported",
             "may be turns of the same GPU",
-            id="ranks-on-shared-gpus",
         ),
-        pytest.param(
+        "another-version-than-the-operators-image": (
             {"build": {"image": JUNE}},
             {"settings": replace(SETTINGS, runtime_image=AUGUST)},
             "InvalidSpec",
             "use one image for both",
-            id="another-version-than-the-operators-image",
         ),
-        pytest.param(
+        "two-versions-whatever-is-given": (
             {"build": {"image": JUNE, "trtllmVersion": "0.20.0"}, "runtime": {"image": AUGUST}},
             {},
             "InvalidSpec",
             "use one image for both",
-            id="two-versions-whatever-is-given",
         ),
-    ],
+    },
 )
 def test_what_cannot_be_planned_is_a_condition(
     changes: dict[str, Any], fields: dict[str, Any], reason: str, words: str
@@ -352,17 +342,13 @@ def test_a_model_that_serves_continues() -> None:
     assert (plan.problem.reason, snapshot.deleting) == ("DoesNotFit", False)
 
 
-@pytest.mark.parametrize(
-    ("count", "runtime"),
-    [
-        pytest.param("2", {}, id="as-many-as-ranks"),
-        pytest.param(None, {}, id="count-unknown"),
-        pytest.param(
-            "1",
-            {"nodeSelector": {"pool": "later"}, "gpu": {"product": H100}},
-            id="nodes-to-come",
-        ),
-    ],
+@cases(
+    "count runtime",
+    {
+        "as-many-as-ranks": ("2", {}),
+        "count-unknown": (None, {}),
+        "nodes-to-come": ("1", {"nodeSelector": {"pool": "later"}, "gpu": {"product": H100}}),
+    },
 )
 def test_ranks_that_may_find_a_node_are_built(count: str | None, runtime: dict[str, Any]) -> None:
     """What the nodes of today do not rule out is planned."""

@@ -4,8 +4,6 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-import pytest
-
 from mm_operator import names
 from mm_operator.children.all import build, unwanted
 from mm_operator.cluster.image_nodes import complete_name, has_image, is_ready
@@ -22,6 +20,7 @@ from mm_operator.model import (
 )
 from mm_operator.plan import decide
 from mm_operator.plan.rollout_turns import spec_digest
+from support.cases import cases
 from support.model_documents import merged
 from support.models import EPOCH, spec_of
 from support.staged import inspected
@@ -33,7 +32,6 @@ WITHOUT = tuple(ImageNode(name, has=False) for name in "abc")
 
 
 def job(node: str, phase: JobPhase, *, image: str = IMAGE, waiting: str = "") -> JobState:
-    """Return the Job that pulls, or pulled, on a node."""
     name = names.pull_job("llava", node, image)
     return JobState(name, f"uid-of-{name}", phase, EPOCH, waiting=waiting)
 
@@ -54,22 +52,17 @@ def stage(
 
 
 def looked(nodes: tuple[ImageNode, ...], **fields: Any) -> ImageNodes:
-    """Return what was found a moment ago."""
     snapshot, _ = stage({})
     return ImageNodes(NEED, snapshot.now, nodes, **fields)
 
 
 def decided(*jobs: JobState, nodes: tuple[ImageNode, ...] = WITHOUT, **fields: Any) -> PrePull:
-    """Return what is done on nodes with these Jobs."""
     return stage({}, looked(nodes, **fields), jobs)[1].pre_pull
 
 
-@pytest.mark.parametrize(
-    ("changes", "built"),
-    [
-        pytest.param({"runtime": {"prePull": None}}, True, id="not-wanted"),
-        pytest.param({}, False, id="no-engine-yet"),
-    ],
+@cases(
+    "changes built",
+    {"not-wanted": ({"runtime": {"prePull": None}}, True), "no-engine-yet": ({}, False)},
 )
 def test_nothing_is_pulled(changes: dict[str, Any], *, built: bool) -> None:
     """By default, and before there are pods to come."""
@@ -101,16 +94,16 @@ def test_what_was_found_is_believed_for_five_minutes() -> None:
     assert stage(other, found)[1].pre_pull.look is not None
 
 
-@pytest.mark.parametrize(
-    ("jobs", "started"),
-    [
-        pytest.param((), "ab", id="two-at-once"),
-        pytest.param((job("a", JobPhase.RUNNING),), "b", id="one-beside-one"),
-        pytest.param((job("a", JobPhase.PENDING), job("b", JobPhase.RUNNING)), "", id="full"),
-        pytest.param((job("a", JobPhase.SUCCEEDED),), "bc", id="one-has-it-now"),
-        pytest.param((job("a", JobPhase.FAILED),), "bc", id="a-failure-is-not-repeated"),
-        pytest.param((job("a", JobPhase.RUNNING, image="other"),), "ab", id="another-image"),
-    ],
+@cases(
+    "jobs started",
+    {
+        "two-at-once": ((), "ab"),
+        "one-beside-one": ((job("a", JobPhase.RUNNING),), "b"),
+        "full": ((job("a", JobPhase.PENDING), job("b", JobPhase.RUNNING)), ""),
+        "one-has-it-now": ((job("a", JobPhase.SUCCEEDED),), "bc"),
+        "a-failure-is-not-repeated": ((job("a", JobPhase.FAILED),), "bc"),
+        "another-image": ((job("a", JobPhase.RUNNING, image="other"),), "ab"),
+    },
 )
 def test_few_nodes_pull_at_a_time(jobs: tuple[JobState, ...], started: str) -> None:
     """One Job a node and image, as many at work as the spec says."""
@@ -224,18 +217,18 @@ def test_pods_stay_when_it_is_switched_on() -> None:
     assert len(digests) == 1
 
 
-@pytest.mark.parametrize(
-    ("listed", "image", "expected"),
-    [
-        pytest.param(["example.org/a:1"], "example.org/a:1", True, id="listed"),
-        pytest.param(["example.org/a:1"], "example.org/a:2", False, id="another-tag"),
-        pytest.param(["docker.io/library/a:latest"], "a", True, id="short"),
-        pytest.param(["docker.io/b/a:1"], "b/a:1", True, id="without-a-registry"),
-        pytest.param(["localhost:5000/a:1"], "localhost:5000/a:1", True, id="a-port-is-no-tag"),
-        pytest.param(["example.org/a@sha256:0"], "example.org/a:1@sha256:0", True, id="digest"),
-        pytest.param([f"example.org/{n}:1" for n in range(50)], "example.org/a:1", None, id="full"),
-        pytest.param([], "example.org/a:1", False, id="empty"),
-    ],
+@cases(
+    "listed image expected",
+    {
+        "listed": (["example.org/a:1"], "example.org/a:1", True),
+        "another-tag": (["example.org/a:1"], "example.org/a:2", False),
+        "short": (["docker.io/library/a:latest"], "a", True),
+        "without-a-registry": (["docker.io/b/a:1"], "b/a:1", True),
+        "a-port-is-no-tag": (["localhost:5000/a:1"], "localhost:5000/a:1", True),
+        "digest": (["example.org/a@sha256:0"], "example.org/a:1@sha256:0", True),
+        "full": ([f"example.org/{n}:1" for n in range(50)], "example.org/a:1", None),
+        "empty": ([], "example.org/a:1", False),
+    },
 )
 def test_images_are_found_in_lists(listed: list[str], image: str, *, expected: bool | None) -> None:
     """A list of 50 is cut off, so that what it lacks may be there."""

@@ -3,11 +3,10 @@
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from mm_operator.errors import ClusterError, SpecError
 from mm_operator.model import Plan
 from mm_operator.plan import decide
+from support.cases import cases
 from support.models import snapshot_of, spec_of
 
 _ON_CLAIM = {"persistentVolumeClaim": {"claimName": "engines"}}
@@ -15,58 +14,45 @@ _STORE = {"build": {"store": _ON_CLAIM}}
 
 
 def frozen_by(**fields: Any) -> Plan:
-    """Return the plan of a snapshot with these fields."""
     return decide(snapshot_of(**fields))
 
 
-@pytest.mark.parametrize(
-    ("fields", "reason", "words"),
-    [
-        pytest.param(
+@cases(
+    "fields reason words",
+    {
+        "not-understood": (
             {"spec": None, "spec_error": SpecError("InvalidSpec", "unknown field", "spec.x")},
             "InvalidSpec",
             "spec.x: unknown field",
-            id="not-understood",
         ),
-        pytest.param({"spec": None}, "InvalidSpec", "cannot be read", id="no-reason-given"),
-        pytest.param({"deleting": True}, "Deleting", "being deleted", id="deleting"),
-        pytest.param(
+        "no-reason-given": ({"spec": None}, "InvalidSpec", "cannot be read"),
+        "deleting": ({"deleting": True}, "Deleting", "being deleted"),
+        "pods-that-end-too-early": (
             {"spec": spec_of({"rollout": {"drainTimeout": "5m"}})},
             "InvalidSpec",
             "5m is less than 2s above gateway.requestTimeout 5m",
-            id="pods-that-end-too-early",
         ),
-        pytest.param(
+        "family": (
             {"spec": spec_of({"model": {"family": "blip2-t5"}})},
             "NotSupported",
             "whisper only: got blip2-t5",
-            id="family",
         ),
-        pytest.param(
+        "store-of-one-pod": (
             {"spec": spec_of(_STORE), "claims_of_one_pod": ("engines",)},
             "NotSupported",
             "claim engines is ReadWriteOncePod",
-            id="store-of-one-pod",
         ),
-    ],
+    },
 )
 def test_frozen(fields: dict[str, Any], reason: str, words: str) -> None:
     """The plan is frozen and carries the problem."""
     plan = frozen_by(**fields)
     assert plan.problem is not None
-    assert (True, reason, True) == (
-        plan.frozen,
-        plan.problem.reason,
-        words in plan.inspect.message,
-    )
+    assert (True, reason, True) == (plan.frozen, plan.problem.reason, words in plan.inspect.message)
 
 
-@pytest.mark.parametrize(
-    "store",
-    [
-        pytest.param(_ON_CLAIM | {"s3": {"bucket": "engines"}}, id="work-of-a-bucket"),
-        pytest.param({}, id="another-claim"),
-    ],
+@cases(
+    "store", {"work-of-a-bucket": _ON_CLAIM | {"s3": {"bucket": "engines"}}, "another-claim": {}}
 )
 def test_claims_that_no_pod_serves_from_pass(store: dict[str, Any]) -> None:
     """One pod at a time is enough for Jobs; a claim made again is seen by the next look."""
@@ -80,12 +66,9 @@ def test_known_family_passes() -> None:
     assert not decide(snapshot_of({"model": {"family": "llava"}})).frozen
 
 
-@pytest.mark.parametrize(
-    ("expected", "status"),
-    [
-        pytest.param("Job a: HTTP 409: exists", 409, id="answer"),
-        pytest.param("Job a: no answer: exists", 0, id="no-answer"),
-    ],
+@cases(
+    "expected status",
+    {"answer": ("Job a: HTTP 409: exists", 409), "no-answer": ("Job a: no answer: exists", 0)},
 )
 def test_errors_of_the_cluster_are_sentences(expected: str, status: int) -> None:
     """Equal errors have equal text."""

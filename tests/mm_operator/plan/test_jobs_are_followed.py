@@ -4,8 +4,6 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-import pytest
-
 from mm_api import labels
 from mm_api.documents.build_result import BuildResult
 from mm_api.documents.model_facts import InspectResult
@@ -33,6 +31,7 @@ from mm_operator.plan.records import (
     read_inspect_result,
     read_inspection,
 )
+from support.cases import cases
 from support.models import EPOCH, SETTINGS, snapshot_of, spec_of, tiny_facts
 
 HASH = inputs_hash(spec_of(), 0)
@@ -40,14 +39,12 @@ FOUND = InspectResult(facts=tiny_facts()).to_json()
 
 
 def inspect_job(phase: JobPhase, attempt: int = 1, **fields: Any) -> JobState:
-    """Return an inspect Job of the default model."""
     marks = {labels.INPUTS_HASH: HASH, labels.ATTEMPT: str(attempt)}
     name = names.inspect_job("llava", HASH, attempt)
     return JobState(name, "uid", phase, EPOCH, annotations=marks, **fields)
 
 
 def seen(*jobs: JobState) -> Snapshot:
-    """Return the default model with inspect Jobs."""
     return snapshot_of(observed=Observed(jobs={job.name: job for job in jobs}))
 
 
@@ -70,13 +67,11 @@ def building(phase: JobPhase, attempt: int = 1, **fields: Any) -> Snapshot:
     return inspected(engines={ENGINE: state}, owned_engines=frozenset({ENGINE}))
 
 
-@pytest.mark.parametrize(
-    ("job", "step", "reason", "words"),
-    [
-        pytest.param(
-            inspect_job(JobPhase.PENDING), Step.RUNNING, "InspectPending", "waits", id="pending"
-        ),
-        pytest.param(
+@cases(
+    "job step reason words",
+    {
+        "pending": (inspect_job(JobPhase.PENDING), Step.RUNNING, "InspectPending", "waits"),
+        "stock-image-with-cri-o": (
             inspect_job(
                 JobPhase.PENDING,
                 waiting="CreateContainerError: executable file `mm-runtime` not found in $PATH",
@@ -84,32 +79,28 @@ def building(phase: JobPhase, attempt: int = 1, **fields: Any) -> Snapshot:
             Step.RUNNING,
             "ImageNotUsable",
             "spec.build.image",
-            id="stock-image-with-cri-o",
         ),
-        pytest.param(
+        "claim-is-missing": (
             inspect_job(JobPhase.PENDING, waiting='persistentvolumeclaim "a" not found'),
             Step.RUNNING,
             "PodsUnschedulable",
             'persistentvolumeclaim "a" not found; make it',
-            id="claim-is-missing",
         ),
-        pytest.param(
+        "quota": (
             inspect_job(JobPhase.PENDING, waiting="exceeded quota: pods"),
             Step.RUNNING,
             "QuotaExceeded",
             "exceeded quota",
-            id="quota",
         ),
-        pytest.param(
+        "quota-on-limits": (
             inspect_job(
                 JobPhase.PENDING, waiting="failed quota: q: must specify limits.cpu for: inspect"
             ),
             Step.RUNNING,
             "QuotaExceeded",
             "must specify limits.cpu",
-            id="quota-on-limits",
         ),
-        pytest.param(
+        "limit-range": (
             inspect_job(
                 JobPhase.PENDING,
                 waiting='pods "a" is forbidden: maximum memory usage per Container is 512Mi, but '
@@ -118,57 +109,47 @@ def building(phase: JobPhase, attempt: int = 1, **fields: Any) -> Snapshot:
             Step.RUNNING,
             "QuotaExceeded",
             "maximum memory usage per Container is 512Mi",
-            id="limit-range",
         ),
-        pytest.param(
+        "volume-on-another-node": (
             inspect_job(JobPhase.PENDING, volume=VolumeTrouble(VolumeFault.ATTACHED_ELSEWHERE)),
             Step.RUNNING,
             "VolumeUnavailable",
             "another node has it (Multi-Attach)",
-            id="volume-on-another-node",
         ),
-        pytest.param(
+        "name-is-not-free": (
             inspect_job(JobPhase.PENDING, deleting=True),
             Step.RUNNING,
             "InspectPending",
             "is being deleted",
-            id="name-is-not-free",
         ),
-        pytest.param(
-            inspect_job(JobPhase.RUNNING), Step.RUNNING, "Inspecting", "inspected", id="running"
-        ),
-        pytest.param(
+        "running": (inspect_job(JobPhase.RUNNING), Step.RUNNING, "Inspecting", "inspected"),
+        "pod-ended-before-its-job": (
             inspect_job(
-                JobPhase.RUNNING,
-                ends=(PodEnd("a", succeeded=True, exit_code=0, message=FOUND),),
+                JobPhase.RUNNING, ends=(PodEnd("a", succeeded=True, exit_code=0, message=FOUND),)
             ),
             Step.DONE,
             "PlanComplete",
             "was inspected",
-            id="pod-ended-before-its-job",
         ),
-        pytest.param(
+        "pod-is-gone-with-its-facts": (
             inspect_job(JobPhase.SUCCEEDED),
             Step.START,
             "Inspecting",
             "being created",
-            id="pod-is-gone-with-its-facts",
         ),
-        pytest.param(
+        "pod-is-gone-again": (
             inspect_job(JobPhase.SUCCEEDED, attempt=2),
             Step.FAILED,
             "InspectFailed",
             "left no pod",
-            id="pod-is-gone-again",
         ),
-        pytest.param(
+        "failed": (
             inspect_job(JobPhase.FAILED, finished_at=EPOCH),
             Step.FAILED,
             "InspectFailed",
             "retried automatically",
-            id="failed",
         ),
-    ],
+    },
 )
 def test_inspect_jobs(job: JobState, step: Step, reason: str, words: str) -> None:
     """Each state of the inspect Job leads to one decision."""
@@ -176,14 +157,14 @@ def test_inspect_jobs(job: JobState, step: Step, reason: str, words: str) -> Non
     assert (step, reason, True) == (actual.step, actual.reason, words in actual.message)
 
 
-@pytest.mark.parametrize(
-    ("attempt", "seconds"),
-    [
-        pytest.param(1, 30, id="first"),
-        pytest.param(2, 60, id="second"),
-        pytest.param(6, 600, id="never-above-ten-minutes"),
-        pytest.param(1000, 600, id="no-overflow"),
-    ],
+@cases(
+    "attempt seconds",
+    {
+        "first": (1, 30),
+        "second": (2, 60),
+        "never-above-ten-minutes": (6, 600),
+        "no-overflow": (1000, 600),
+    },
 )
 def test_inspections_are_repeated_with_growing_delays(attempt: int, seconds: int) -> None:
     """The next attempt is due after a delay counted from the end of the last one."""
@@ -200,25 +181,23 @@ def test_inspections_are_repeated_with_growing_delays(attempt: int, seconds: int
     )
 
 
-@pytest.mark.parametrize(
-    ("snapshot", "step", "reason", "words"),
-    [
-        pytest.param(inspected(), Step.WAITING, "BuildPending", "being written", id="no-plan-yet"),
-        pytest.param(
+@cases(
+    "snapshot step reason words",
+    {
+        "no-plan-yet": (inspected(), Step.WAITING, "BuildPending", "being written"),
+        "no-job-yet": (
             inspected(engines={ENGINE: EngineState(ConfigState(ENGINE, "uid"))}),
             Step.START,
             "Building",
             "being created",
-            id="no-job-yet",
         ),
-        pytest.param(
+        "unschedulable": (
             building(JobPhase.PENDING, waiting="0/1 nodes are available"),
             Step.RUNNING,
             "BuildPending",
             "0/1 nodes",
-            id="unschedulable",
         ),
-        pytest.param(
+        "between-two-pods": (
             building(
                 JobPhase.PENDING,
                 failed_pods=1,
@@ -227,9 +206,8 @@ def test_inspections_are_repeated_with_growing_delays(attempt: int, seconds: int
             Step.RUNNING,
             "BuildOutOfMemory",
             "raise the limit; it is retried automatically: it waits for its next pod",
-            id="between-two-pods",
         ),
-        pytest.param(
+        "second-pod-runs": (
             building(
                 JobPhase.RUNNING,
                 failed_pods=1,
@@ -238,37 +216,30 @@ def test_inspections_are_repeated_with_growing_delays(attempt: int, seconds: int
             Step.RUNNING,
             "Building",
             "being built\nbefore: the build was killed",
-            id="second-pod-runs",
         ),
-        pytest.param(
+        "pod-is-gone-with-its-result": (
             building(
-                JobPhase.SUCCEEDED,
-                ends=(PodEnd("a", succeeded=True, exit_code=0, message="{}"),),
+                JobPhase.SUCCEEDED, ends=(PodEnd("a", succeeded=True, exit_code=0, message="{}"),)
             ),
             Step.START,
             "Building",
             "being created",
-            id="pod-is-gone-with-its-result",
         ),
-        pytest.param(
+        "pod-is-gone-again": (
             building(JobPhase.SUCCEEDED, attempt=2),
             Step.FAILED,
             "BuildFailed",
             "left no result",
-            id="pod-is-gone-again",
         ),
-        pytest.param(
+        "failed": (
             building(
-                JobPhase.FAILED,
-                failed_pods=4,
-                ends=(PodEnd("a", succeeded=False, exit_code=1),),
+                JobPhase.FAILED, failed_pods=4, ends=(PodEnd("a", succeeded=False, exit_code=1),)
             ),
             Step.FAILED,
             "BuildFailed",
             "(pods that failed: 4)",
-            id="failed",
         ),
-    ],
+    },
 )
 def test_build_jobs(snapshot: Snapshot, step: Step, reason: str, words: str) -> None:
     """Each state of the build Job leads to one decision."""
@@ -276,11 +247,11 @@ def test_build_jobs(snapshot: Snapshot, step: Step, reason: str, words: str) -> 
     assert (step, reason, True) == (actual.step, actual.reason, words in actual.message)
 
 
-@pytest.mark.parametrize(
-    ("expected", "snapshot"),
-    [
-        pytest.param(0, inspected(), id="plan-is-being-written"),
-        pytest.param(
+@cases(
+    "expected snapshot",
+    {
+        "plan-is-being-written": (0, inspected()),
+        "facts-are-being-recorded": (
             0,
             seen(
                 inspect_job(
@@ -288,10 +259,9 @@ def test_build_jobs(snapshot: Snapshot, step: Step, reason: str, words: str) -> 
                     ends=(PodEnd("a", succeeded=True, exit_code=0, message=FOUND),),
                 )
             ),
-            id="facts-are-being-recorded",
         ),
-        pytest.param(None, building(JobPhase.RUNNING), id="only-events-matter"),
-    ],
+        "only-events-matter": (None, building(JobPhase.RUNNING)),
+    },
 )
 def test_own_writes_are_followed_at_once(expected: float | None, snapshot: Snapshot) -> None:
     """What this reconcile writes may raise no event: the next one is requested."""
@@ -302,15 +272,15 @@ FAILED = {"finished_at": EPOCH, "ends": (PodEnd("a", succeeded=False, exit_code=
 ME, OTHER = "uid-of-llava", "uid-of-other"
 
 
-@pytest.mark.parametrize(
-    ("expected", "phase", "made_by", "owners"),
-    [
-        pytest.param(Step.START, JobPhase.FAILED, ME, (ME, OTHER), id="mine-failed"),
-        pytest.param(Step.START, JobPhase.PENDING, ME, (ME,), id="mine-waits"),
-        pytest.param(Step.RUNNING, JobPhase.RUNNING, ME, (ME,), id="mine-runs-undisturbed"),
-        pytest.param(Step.FAILED, JobPhase.FAILED, OTHER, (ME, OTHER), id="of-another-owner"),
-        pytest.param(Step.START, JobPhase.FAILED, OTHER, (ME,), id="its-maker-has-left"),
-    ],
+@cases(
+    "expected phase made_by owners",
+    {
+        "mine-failed": (Step.START, JobPhase.FAILED, ME, (ME, OTHER)),
+        "mine-waits": (Step.START, JobPhase.PENDING, ME, (ME,)),
+        "mine-runs-undisturbed": (Step.RUNNING, JobPhase.RUNNING, ME, (ME,)),
+        "of-another-owner": (Step.FAILED, JobPhase.FAILED, OTHER, (ME, OTHER)),
+        "its-maker-has-left": (Step.START, JobPhase.FAILED, OTHER, (ME,)),
+    },
 )
 def test_changed_terms_make_another_build_job(
     expected: Step, phase: JobPhase, made_by: str, owners: tuple[str, ...]
@@ -325,13 +295,13 @@ def test_changed_terms_make_another_build_job(
     assert decision.job == f"{ENGINE}-{2 if expected is Step.START else 1}"
 
 
-@pytest.mark.parametrize(
-    ("expected", "phase"),
-    [
-        pytest.param(Step.START, JobPhase.FAILED, id="failed"),
-        pytest.param(Step.START, JobPhase.PENDING, id="waits"),
-        pytest.param(Step.RUNNING, JobPhase.RUNNING, id="runs"),
-    ],
+@cases(
+    "expected phase",
+    {
+        "failed": (Step.START, JobPhase.FAILED),
+        "waits": (Step.START, JobPhase.PENDING),
+        "runs": (Step.RUNNING, JobPhase.RUNNING),
+    },
 )
 def test_changed_terms_make_another_inspection(expected: Step, phase: JobPhase) -> None:
     """An inspection that waits for a node that never comes is made again where it may run."""
@@ -340,18 +310,18 @@ def test_changed_terms_make_another_inspection(expected: Step, phase: JobPhase) 
     assert expected == decide(seen(former)).inspect.step
 
 
-@pytest.mark.parametrize(
-    ("changed", "changes"),
-    [
-        pytest.param(True, {"build": {"timeout": "1h"}}, id="timeout"),
-        pytest.param(True, {"build": {"nodeSelector": {"a": "b"}}}, id="place"),
-        pytest.param(True, {"build": {"image": "x/y:1"}}, id="image"),
-        pytest.param(False, {"replicas": 3}, id="replicas"),
-        pytest.param(False, {"runtime": {"podLabels": {"a": "b"}}}, id="pods"),
-        pytest.param(True, {"network": {"proxy": {"http": "http://a:1"}}}, id="proxy"),
-        pytest.param(False, {"network": {"proxy": {"requestUrls": True}}}, id="urls-of-requests"),
-        pytest.param(False, {"network": {"ipFamilyPolicy": "SingleStack"}}, id="services"),
-    ],
+@cases(
+    "changed changes",
+    {
+        "timeout": (True, {"build": {"timeout": "1h"}}),
+        "place": (True, {"build": {"nodeSelector": {"a": "b"}}}),
+        "image": (True, {"build": {"image": "x/y:1"}}),
+        "replicas": (False, {"replicas": 3}),
+        "pods": (False, {"runtime": {"podLabels": {"a": "b"}}}),
+        "proxy": (True, {"network": {"proxy": {"http": "http://a:1"}}}),
+        "urls-of-requests": (False, {"network": {"proxy": {"requestUrls": True}}}),
+        "services": (False, {"network": {"ipFamilyPolicy": "SingleStack"}}),
+    },
 )
 def test_terms_are_those_of_jobs(changes: dict[str, Any], *, changed: bool) -> None:
     """What only concerns serving pods disturbs no Job."""
@@ -381,16 +351,16 @@ def test_result_is_taken_from_the_pod_before_its_job_ends() -> None:
     assert result == decide(building(JobPhase.RUNNING, ends=(end,))).build.result
 
 
-@pytest.mark.parametrize(
-    ("expected", "text"),
-    [
-        pytest.param(3, "3", id="number"),
-        pytest.param(1, "", id="missing"),
-        pytest.param(1, "0", id="zero"),
-        pytest.param(1, "x", id="no-number"),
-        pytest.param(999_999_999, "999999999", id="as-long-as-numbers-may-be"),
-        pytest.param(1, "1000000000", id="longer"),
-    ],
+@cases(
+    "expected text",
+    {
+        "number": (3, "3"),
+        "missing": (1, ""),
+        "zero": (1, "0"),
+        "no-number": (1, "x"),
+        "as-long-as-numbers-may-be": (999_999_999, "999999999"),
+        "longer": (1, "1000000000"),
+    },
 )
 def test_attempts_are_read(expected: int, text: str) -> None:
     """A Job that does not say its attempt is the first."""
@@ -404,13 +374,13 @@ def test_the_highest_attempt_is_the_current_one() -> None:
     assert (jobs[1], None) == (latest(jobs), latest([]))
 
 
-@pytest.mark.parametrize(
+@cases(
     "data",
-    [
-        pytest.param({}, id="empty"),
-        pytest.param({FACTS_KEY: "{"}, id="truncated"),
-        pytest.param({FACTS_KEY: tiny_facts().to_json(), INSPECTION_KEY: "{}"}, id="half"),
-    ],
+    {
+        "empty": {},
+        "truncated": {FACTS_KEY: "{"},
+        "half": {FACTS_KEY: tiny_facts().to_json(), INSPECTION_KEY: "{}"},
+    },
 )
 def test_damaged_records_count_as_missing(data: dict[str, str]) -> None:
     """A document that someone damaged is made again."""
@@ -421,21 +391,21 @@ def test_another_source_is_inspected_from_the_start() -> None:
     """Facts of another source do not count, and neither does the round they were found in."""
     changed = {"model": {"source": {"persistentVolumeClaim": {"claimName": "other"}}}}
     plan = decide(replace(inspected(), spec=spec_of(changed)))
-    assert (
-        plan.inspect.step,
-        plan.inspect.round,
-        plan.inspect.inputs_hash != HASH,
-    ) == (Step.START, 0, True)
+    assert (plan.inspect.step, plan.inspect.round, plan.inspect.inputs_hash != HASH) == (
+        Step.START,
+        0,
+        True,
+    )
 
 
-@pytest.mark.parametrize(
+@cases(
     "text",
-    [
-        pytest.param("", id="empty"),
-        pytest.param("Traceback", id="log"),
-        pytest.param("{}", id="neither-facts-nor-error"),
-        pytest.param('{"facts": 1}', id="wrong-type"),
-    ],
+    {
+        "empty": "",
+        "log": "Traceback",
+        "neither-facts-nor-error": "{}",
+        "wrong-type": '{"facts": 1}',
+    },
 )
 def test_reports_that_say_nothing(text: str) -> None:
     """A termination message without facts or error is no report."""

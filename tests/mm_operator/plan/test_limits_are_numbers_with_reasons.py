@@ -8,79 +8,69 @@ import pytest
 from mm_api.documents.model_facts import AdapterFacts, LoraFacts, ModelFacts
 from mm_api.documents.model_plan import HostMemory
 from mm_operator.model import EnginePlan
+from support.cases import cases
 from support.model_configs import planned_engine, reference_inputs, reference_plan
 from support.models import llava_7b_facts, tiny_facts
 
 
 def planned(facts: ModelFacts, changes: Mapping[str, Any] | None = None) -> EnginePlan:
-    """Return the plan of a model."""
     return planned_engine(reference_inputs(facts, changes))
 
 
 def host_of(facts: ModelFacts, changes: Mapping[str, Any] | None = None) -> HostMemory:
-    """Return the bytes of host memory."""
     host = planned(facts, changes).memory.host
     assert host is not None
     return host
 
 
 def limits_of(facts: ModelFacts, changes: Mapping[str, Any] | None = None) -> dict[str, int]:
-    """Return the engine's limits."""
     return planned(facts, changes).build_plan.engine.limits.model_dump()
 
 
-@pytest.mark.parametrize(
-    ("facts", "changes", "expected"),
-    [
-        pytest.param(
+@cases(
+    "facts changes expected",
+    {
+        "llava-1.5-7b-as-documented-upstream": (
             llava_7b_facts(),
             {},
             {"max_input_len": 2048, "max_seq_len": 2560, "max_multimodal_len": 4608},
-            id="llava-1.5-7b-as-documented-upstream",
         ),
-        pytest.param(
+        "few-positions": (
             tiny_facts(),
             {},
             {"max_input_len": 96, "max_seq_len": 128, "max_num_tokens": 1024},
-            id="few-positions",
         ),
-        pytest.param(
+        "images-need-a-longer-prompt": (
             llava_7b_facts(),
             {"engine": {"maxImagesPerRequest": 4}},
             {"max_input_len": 2576, "max_seq_len": 3088, "max_multimodal_len": 18_432},
-            id="images-need-a-longer-prompt",
         ),
-        pytest.param(
+        "prompt-is-given": (
             llava_7b_facts(),
             {"engine": {"maxInputLen": 1000}},
             {"max_input_len": 1000, "max_seq_len": 1512},
-            id="prompt-is-given",
         ),
-        pytest.param(
+        "sequence-is-given": (
             llava_7b_facts(),
             {"engine": {"maxSeqLen": 1000}},
             {"max_input_len": 750, "max_seq_len": 1000},
-            id="sequence-is-given",
         ),
-        pytest.param(
+        "step-is-given": (
             llava_7b_facts(),
             {"engine": {"maxNumTokens": 3000}},
             {"max_num_tokens": 3000},
-            id="step-is-given",
         ),
-        pytest.param(
+        "one-request-at-a-time": (
             llava_7b_facts(),
             {"engine": {"maxBatchSize": 1}},
             {"max_num_tokens": 2560, "max_multimodal_len": 576},
-            id="one-request-at-a-time",
         ),
-        pytest.param(
+        "no-vision-tower": (
             tiny_facts(vision=None),
             {},
             {"max_images_per_request": 0, "max_multimodal_len": 0},
-            id="no-vision-tower",
         ),
-    ],
+    },
 )
 def test_limits(facts: ModelFacts, changes: dict[str, Any], expected: dict[str, int]) -> None:
     """Limits follow from the family's defaults, the checkpoint's positions and the spec."""
@@ -235,11 +225,11 @@ def test_class_token_is_a_feature_when_it_is_kept() -> None:
 def test_memory_terms_of_a_known_model() -> None:
     """Weights, table and cache of LLaVA 1.5 7B in float16 are the well-known numbers."""
     memory = host_of(llava_7b_facts())
-    assert (
-        memory.weights_bytes,
-        memory.prompt_table_bytes,
-        memory.kv_cache_bytes,
-    ) == (14_126_854_144, 8 * 576 * 4096 * 2, 2 * 32 * 32 * 128 * 2 * 2560 * 8)
+    assert (memory.weights_bytes, memory.prompt_table_bytes, memory.kv_cache_bytes) == (
+        14_126_854_144,
+        8 * 576 * 4096 * 2,
+        2 * 32 * 32 * 128 * 2 * 2560 * 8,
+    )
 
 
 def test_adapters_count_as_weights() -> None:
@@ -253,13 +243,13 @@ def test_adapters_count_as_weights() -> None:
     assert more - 14_126_854_144 == 2 * (32 * 2 * 11_008 * 8) * 2
 
 
-@pytest.mark.parametrize(
-    ("changes", "widest"),
-    [
-        pytest.param({"hidden_size": 16_384}, 16_384, id="hidden"),
-        pytest.param({"head_size": 1024}, 32 * 1024, id="heads"),
-        pytest.param({}, 11_008, id="inner"),
-    ],
+@cases(
+    "changes widest",
+    {
+        "hidden": ({"hidden_size": 16_384}, 16_384),
+        "heads": ({"head_size": 1024}, 32 * 1024),
+        "inner": ({}, 11_008),
+    },
 )
 def test_adapters_are_bounded_by_the_widest_matrix(changes: dict[str, int], widest: int) -> None:
     """Wide heads count too: queries may be wider than what they are made of."""

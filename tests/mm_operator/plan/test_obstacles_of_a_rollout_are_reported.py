@@ -2,8 +2,6 @@
 
 from datetime import UTC, datetime
 
-import pytest
-
 from mm_operator.model import (
     DeploymentState,
     GpuFault,
@@ -15,51 +13,46 @@ from mm_operator.model import (
 from mm_operator.plan.rollout_progress import first_obstacle, starts_in_progress
 from mm_operator.plan.start_errors import lacking
 from mm_operator.plan.volumes import waits_for_volume
+from support.cases import cases
 
 
 def deployment(*, observed: int = 1, updated: int = 1, **fields: str) -> DeploymentState:
-    """Return a Deployment of one replica whose revision is `new`."""
     values: dict[str, str] = {"serving_hash": "new"} | fields
     return DeploymentState("llava", "uid", 1, observed, 1, 1, updated, 0, 0, **values)
 
 
 def pod(**fields: object) -> PodState:
-    """Return a pod of the revision that is not ready."""
     values = {"serving_hash": "new", "phase": "Pending", "ready": False, "container": "server"}
     return PodState(**(values | fields))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    ("state", "pods", "expected"),
-    [
-        pytest.param(
+@cases(
+    "state pods expected",
+    {
+        "quota": (
             deployment(replica_failure="exceeded quota: pods=1"),
             (),
             ("QuotaExceeded", "pods are refused: exceeded quota: pods=1"),
-            id="quota",
         ),
-        pytest.param(
+        "admission": (
             deployment(replica_failure="violates PodSecurity"),
             (),
             ("FailedCreate", "pods are refused: violates PodSecurity"),
-            id="admission",
         ),
-        pytest.param(
+        "unschedulable": (
             deployment(),
             (pod(unschedulable="0/1 nodes are available"),),
             ("PodsUnschedulable", "no pod can be scheduled: 0/1 nodes are available"),
-            id="unschedulable",
         ),
-        pytest.param(
+        "quota-on-limits": (
             deployment(replica_failure="failed quota: q: must specify limits.cpu for: server"),
             (),
             (
                 "QuotaExceeded",
                 "pods are refused: failed quota: q: must specify limits.cpu for: server",
             ),
-            id="quota-on-limits",
         ),
-        pytest.param(
+        "no-volume": (
             deployment(),
             (
                 pod(
@@ -71,18 +64,16 @@ def pod(**fields: object) -> PodState:
                 "VolumeUnavailable",
                 waits_for_volume(VolumeTrouble(VolumeFault.NOT_MOUNTED, "no secret")),
             ),
-            id="no-volume",
         ),
-        pytest.param(
+        "image": (
             deployment(),
             (pod(waiting="ErrImagePull", waiting_message="not found"),),
             (
                 "ImagePullFailed",
                 "container server does not start: its image cannot be pulled: not found",
             ),
-            id="image",
         ),
-        pytest.param(
+        "image-that-is-waited-for": (
             deployment(),
             (
                 pod(
@@ -95,18 +86,16 @@ def pod(**fields: object) -> PodState:
                 "ImagePullFailed",
                 "container server does not start: its image cannot be pulled: x:1: not found",
             ),
-            id="image-that-is-waited-for",
         ),
-        pytest.param(
+        "image-that-is-no-name": (
             deployment(),
             (pod(waiting="InvalidImageName", waiting_message="couldn't parse x:::"),),
             (
                 "ImagePullFailed",
                 "container server does not start: its image cannot be pulled: couldn't parse x:::",
             ),
-            id="image-that-is-no-name",
         ),
-        pytest.param(
+        "secret": (
             deployment(),
             (
                 pod(
@@ -119,18 +108,13 @@ def pod(**fields: object) -> PodState:
                 "CreateContainerConfigError",
                 'container gateway does not start: it cannot be created: secret "nokeys" not found',
             ),
-            id="secret",
         ),
-        pytest.param(
+        "warm-up": (
             deployment(),
             (pod(start=PodStart("WarmingUp", None, "the question failed: 'x' is undefined")),),
-            (
-                "WarmupFailed",
-                "the warm-up fails each time: the question failed: 'x' is undefined",
-            ),
-            id="warm-up",
+            ("WarmupFailed", "the warm-up fails each time: the question failed: 'x' is undefined"),
         ),
-        pytest.param(
+        "waiting-for-its-next-start": (
             deployment(),
             (
                 pod(
@@ -139,13 +123,9 @@ def pod(**fields: object) -> PodState:
                     last_end="Error with exit code 3: no manifest",
                 ),
             ),
-            (
-                "PodsCrashing",
-                "container server was restarted: Error with exit code 3: no manifest",
-            ),
-            id="waiting-for-its-next-start",
+            ("PodsCrashing", "container server was restarted: Error with exit code 3: no manifest"),
         ),
-        pytest.param(
+        "stock-image": (
             deployment(),
             (
                 pod(
@@ -155,9 +135,8 @@ def pod(**fields: object) -> PodState:
                 ),
             ),
             ("ImageNotUsable", lacking("spec.runtime.image")),
-            id="stock-image",
         ),
-        pytest.param(
+        "stock-image-with-cri-o": (
             deployment(),
             (
                 pod(
@@ -166,15 +145,13 @@ def pod(**fields: object) -> PodState:
                 ),
             ),
             ("ImageNotUsable", lacking("spec.runtime.image")),
-            id="stock-image-with-cri-o",
         ),
-        pytest.param(
+        "crash-without-details": (
             deployment(),
             (pod(waiting="CrashLoopBackOff"),),
             ("PodsCrashing", "container server: CrashLoopBackOff"),
-            id="crash-without-details",
         ),
-        pytest.param(
+        "gpu-memory": (
             deployment(),
             (
                 pod(
@@ -183,46 +160,33 @@ def pod(**fields: object) -> PodState:
                 ),
             ),
             ("GpuOutOfMemory", "5 of 80 bytes are free"),
-            id="gpu-memory",
         ),
-        pytest.param(
+        "no-gpu": (
             deployment(),
             (pod(waiting="CrashLoopBackOff", gpu=GpuFault(usable=False, message="old driver")),),
             ("GpuUnusable", "old driver"),
-            id="no-gpu",
         ),
-        pytest.param(
+        "between-two-crashes": (
             deployment(),
             (pod(last_end="Error with exit code 3: no manifest"),),
-            (
-                "PodsCrashing",
-                "container server was restarted: Error with exit code 3: no manifest",
-            ),
-            id="between-two-crashes",
+            ("PodsCrashing", "container server was restarted: Error with exit code 3: no manifest"),
         ),
-        pytest.param(
+        "stalled": (
             deployment(stalled="has timed out progressing"),
             (pod(waiting="ContainerCreating"),),
             ("PodsStarting", "the rollout makes no progress: has timed out progressing"),
-            id="stalled",
         ),
-        pytest.param(deployment(), (pod(waiting="PodInitializing"),), None, id="starting"),
-        pytest.param(
-            deployment(),
-            (pod(ready=True, last_end="Error with exit code 1"),),
-            None,
-            id="ready-again",
-        ),
-        pytest.param(
+        "starting": (deployment(), (pod(waiting="PodInitializing"),), None),
+        "ready-again": (deployment(), (pod(ready=True, last_end="Error with exit code 1"),), None),
+        "old-and-ending-pods-do-not-count": (
             deployment(),
             (
                 pod(serving_hash="old", waiting="CrashLoopBackOff"),
                 pod(terminating=True, waiting="CrashLoopBackOff"),
             ),
             None,
-            id="old-and-ending-pods-do-not-count",
         ),
-    ],
+    },
 )
 def test_first_obstacle(
     state: DeploymentState, pods: tuple[PodState, ...], expected: tuple[str, str] | None
@@ -263,12 +227,9 @@ def test_own_pods_that_end_are_waited_for() -> None:
     assert found == ("PodsStarting", expected)
 
 
-@pytest.mark.parametrize(
-    ("said", "former"),
-    [
-        pytest.param(FULL, (), id="no-former-pods"),
-        pytest.param("1 node(s) had untolerated taint", ("old",), id="nothing-lacks"),
-    ],
+@cases(
+    "said former",
+    {"no-former-pods": (FULL, ()), "nothing-lacks": ("1 node(s) had untolerated taint", ("old",))},
 )
 def test_others_that_hold_the_gpus_are_not_ours(said: str, former: tuple[str, ...]) -> None:
     """Where no pod of ours is in the way, the scheduler's words stand alone."""
@@ -297,10 +258,10 @@ REFUSED = "pods is forbidden: no PriorityClass with name does-not-exist was foun
 NEW, OLD = {"template": "6d4cf"}, {"template": "77b9f", "serving_hash": "old"}
 
 
-@pytest.mark.parametrize(
-    ("state", "pods", "expected"),
-    [
-        pytest.param(
+@cases(
+    "state pods expected",
+    {
+        "the-new-pod-lacks-a-secret": (
             deployment(replica_failure=REFUSED, refused_template="77b9f"),
             (
                 pod(
@@ -310,51 +271,43 @@ NEW, OLD = {"template": "6d4cf"}, {"template": "77b9f", "serving_hash": "old"}
                 ),
             ),
             "CreateContainerConfigError",
-            id="the-new-pod-lacks-a-secret",
         ),
-        pytest.param(
+        "the-new-pod-loads": (
             deployment(replica_failure=REFUSED, refused_template="77b9f"),
             (pod(**NEW, start=PodStart("Loading", None)),),
             None,
-            id="the-new-pod-loads",
         ),
-        pytest.param(
+        "a-second-new-pod-is-refused": (
             deployment(replica_failure=REFUSED, refused_template="6d4cf"),
             (pod(**NEW, start=PodStart("Loading", None)),),
             "FailedCreate",
-            id="a-second-new-pod-is-refused",
         ),
-        pytest.param(
+        "a-former-pod-is-refused-before-there-are-new-ones": (
             deployment(replica_failure=REFUSED, refused_template="77b9f", updated=0),
             (pod(**OLD, ready=True),),
             None,
-            id="a-former-pod-is-refused-before-there-are-new-ones",
         ),
-        pytest.param(
+        "the-first-new-pod-is-refused": (
             deployment(replica_failure=REFUSED, refused_template="6d4cf", updated=0),
             (pod(**OLD, ready=True),),
             "FailedCreate",
-            id="the-first-new-pod-is-refused",
         ),
-        pytest.param(
+        "a-webhook-names-no-pod-and-new-ones-exist": (
             deployment(replica_failure="admission webhook denied the request"),
             (pod(**NEW), pod(**OLD)),
             None,
-            id="a-webhook-names-no-pod-and-new-ones-exist",
         ),
-        pytest.param(
+        "a-webhook-names-no-pod-and-no-new-one-exists": (
             deployment(replica_failure="admission webhook denied the request", updated=0),
             (pod(**OLD, ready=True),),
             "FailedCreate",
-            id="a-webhook-names-no-pod-and-no-new-one-exists",
         ),
-        pytest.param(
+        "the-controller-has-not-seen-the-spec": (
             deployment(replica_failure=REFUSED, stalled="timed out", observed=0),
             (),
             None,
-            id="the-controller-has-not-seen-the-spec",
         ),
-    ],
+    },
 )
 def test_a_former_revision_hides_nothing(
     state: DeploymentState, pods: tuple[PodState, ...], expected: str | None

@@ -27,7 +27,6 @@ BEFORE_INSPECTION = ("requests-end-before-the-pod",)
 
 
 def example(name: str) -> RuleExample:
-    """Return an example of the table."""
     return next(one for one in RULE_EXAMPLES if one.name == name)
 
 

@@ -1,9 +1,8 @@
 """A pod whose GPU is lost is deleted, so that its Deployment makes another one with another GPU."""
 
-import pytest
-
 from mm_operator.model import GpuFault, PodState
 from mm_operator.plan.lost_gpus import is_stuck
+from support.cases import cases
 from support.imagined_cluster import ImaginedCluster
 from support.models import tiny_facts
 
@@ -23,16 +22,16 @@ def pod(**fields: object) -> PodState:
     return PodState(**(values | fields))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    ("fields", "expected"),
-    [
-        pytest.param({}, True, id="failed twice"),
-        pytest.param({"restarts": 0}, False, id="failed once"),
-        pytest.param({"gpu": GpuFault(usable=True, message="full")}, False, id="full"),
-        pytest.param({"gpu": None}, False, id="runs"),
-        pytest.param({"ready": True}, False, id="answers"),
-        pytest.param({"terminating": True}, False, id="goes already"),
-    ],
+@cases(
+    "fields expected",
+    {
+        "failed twice": ({}, True),
+        "failed once": ({"restarts": 0}, False),
+        "full": ({"gpu": GpuFault(usable=True, message="full")}, False),
+        "runs": ({"gpu": None}, False),
+        "answers": ({"ready": True}, False),
+        "goes already": ({"terminating": True}, False),
+    },
 )
 def test_which_pods_are_replaced(fields: dict[str, object], expected: bool) -> None:  # noqa: FBT001
     """Only those that no start of their container has helped."""

@@ -8,6 +8,7 @@ import pytest
 from mm_operator.children.all import build
 from mm_operator.model.objects import ClaimState
 from mm_operator.plan.engine_plan import plan_for
+from support.cases import cases
 from support.model_documents import at, merged
 from support.models import snapshot_of, tiny_facts
 from support.staged import inspected
@@ -33,28 +34,26 @@ def messages(changes: dict[str, Any], **fields: Any) -> list[str]:
     return [one.message for one in planned.warnings if one.code == "StoreOnOneNode"]
 
 
-@pytest.mark.parametrize(
-    ("changes", "fields", "expected"),
-    [
-        pytest.param({}, {}, 0, id="one-replica"),
-        pytest.param({"replicas": 4}, {}, 1, id="replicas"),
-        pytest.param(SCALED, {}, 1, id="replicas-to-come"),
-        pytest.param(merged(SCALED, at("autoscaling.mode", "Off")), {}, 0, id="not-scaled"),
-        pytest.param(merged(BUCKET, {"replicas": 4}), {}, 0, id="bucket"),
-        pytest.param(merged(OWN_CLAIM, {"replicas": 4}), {}, 0, id="own-claim-of-many-nodes"),
-        pytest.param(
+@cases(
+    "changes fields expected",
+    {
+        "one-replica": ({}, {}, 0),
+        "replicas": ({"replicas": 4}, {}, 1),
+        "replicas-to-come": (SCALED, {}, 1),
+        "not-scaled": (merged(SCALED, at("autoscaling.mode", "Off")), {}, 0),
+        "bucket": (merged(BUCKET, {"replicas": 4}), {}, 0),
+        "own-claim-of-many-nodes": (merged(OWN_CLAIM, {"replicas": 4}), {}, 0),
+        "own-claim-of-one-node": (
             merged(OWN_CLAIM, {"replicas": 4}),
             {"claims_of_one_node": {"engines": ()}},
             1,
-            id="own-claim-of-one-node",
         ),
-        pytest.param(
+        "claim-of-many-nodes-is-made": (
             merged(at("build.store.accessMode", "ReadWriteMany"), {"replicas": 4}),
             {},
             0,
-            id="claim-of-many-nodes-is-made",
         ),
-    ],
+    },
 )
 def test_the_plan_warns(changes: dict[str, Any], fields: dict[str, Any], expected: int) -> None:
     """Before anything runs, with the number of replicas and the ways out."""

@@ -25,6 +25,7 @@ from mm_operator.model import (
 from mm_operator.plan import decide
 from mm_operator.plan.collection import store_key
 from mm_operator.plan.records import BUILT_AT_KEY, DAMAGE_KEY, RESULT_KEY
+from support.cases import cases
 from support.models import SETTINGS, spec_of
 from support.staged import inspected
 
@@ -81,11 +82,7 @@ def job_of(snapshot: Snapshot, *, age: timedelta, attempt: str = "1") -> JobStat
     )
 
 
-FORGED = {
-    BUILT_AT_KEY: "2999-01-01T00:00:00+00:00",
-    DAMAGE_KEY: "[" * 100,
-    PLAN_FILE: "{}",
-}
+FORGED = {BUILT_AT_KEY: "2999-01-01T00:00:00+00:00", DAMAGE_KEY: "[" * 100, PLAN_FILE: "{}"}
 
 
 @pytest.mark.parametrize("settings", [PARTNERS, STRANGERS, SETTINGS], ids=["in", "out", "none"])
@@ -101,15 +98,15 @@ def test_a_foreign_result_is_no_result(settings: Any, when: str) -> None:
     assert (found.build.step, found.build.result) == (Step.START, None)
 
 
-@pytest.mark.parametrize(
-    ("settings", "age", "attempt", "expected"),
-    [
-        pytest.param(PARTNERS, 0.1, "1", Step.WAITING, id="of-a-partner"),
-        pytest.param(PARTNERS, 0.1, LONG, Step.WAITING, id="attempt-without-end"),
-        pytest.param(PARTNERS, 1.1, "1", Step.START, id="longer-than-our-own-may-take"),
-        pytest.param(STRANGERS, 0.1, "1", Step.START, id="of-no-partner"),
-        pytest.param(SETTINGS, 0.1, "1", Step.START, id="no-model-shares"),
-    ],
+@cases(
+    "settings age attempt expected",
+    {
+        "of-a-partner": (PARTNERS, 0.1, "1", Step.WAITING),
+        "attempt-without-end": (PARTNERS, 0.1, LONG, Step.WAITING),
+        "longer-than-our-own-may-take": (PARTNERS, 1.1, "1", Step.START),
+        "of-no-partner": (STRANGERS, 0.1, "1", Step.START),
+        "no-model-shares": (SETTINGS, 0.1, "1", Step.START),
+    },
 )
 def test_a_foreign_build_is_waited_for_by_consent(
     settings: Any, age: float, attempt: str, expected: Step
@@ -139,13 +136,7 @@ def test_a_time_that_is_none_stops_nothing(when: str) -> None:
     assert (found.build.step, found.build.built_at) == (Step.DONE, None)
 
 
-@pytest.mark.parametrize(
-    ("settings", "swept"),
-    [
-        pytest.param(PARTNERS, False, id="of-a-partner"),
-        pytest.param(STRANGERS, True, id="of-no-partner"),
-    ],
-)
+@cases("settings swept", {"of-a-partner": (PARTNERS, False), "of-no-partner": (STRANGERS, True)})
 def test_a_damaged_record_of_others_holds_up_no_sweep(settings: Any, *, swept: bool) -> None:
     """What it keeps is not known, which counts where the administrator said that they share."""
     store = {**BUCKET["build"]["store"], "gcAfter": "1h"}

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from mm_operator.model import PodEnd, Ref
+from support.cases import cases
 from support.imagined_cluster import ImaginedCluster
 from support.models import tiny_facts
 
@@ -23,7 +24,6 @@ def served(cluster: ImaginedCluster, name: str, changes: Mapping[str, Any]) -> N
 
 
 def sweeps(cluster: ImaginedCluster) -> list[str]:
-    """Return the names of the Jobs that sweep."""
     return [name for name in cluster.names("Job") if "sweep" in name]
 
 
@@ -36,12 +36,10 @@ def arguments(cluster: ImaginedCluster) -> list[str]:
 
 
 def swept(cluster: ImaginedCluster) -> None:
-    """End the sweep well."""
     cluster.end("sweep", PodEnd("pod", succeeded=True, exit_code=0))
 
 
 def fingerprint(cluster: ImaginedCluster, model: str) -> str:
-    """Return the fingerprint of a model's engine."""
     found: str = cluster.models[model].status["build"]["fingerprint"]
     return found
 
@@ -68,13 +66,13 @@ def test_sweeps_come_four_times_in_the_time() -> None:
     assert seen == [["llava-sweep-1"], ["llava-sweep-1"], ["llava-sweep-2"]]
 
 
-@pytest.mark.parametrize(
-    ("unused_for", "period"),
-    [
-        pytest.param("2m", 60, id="never-more-often-than-each-minute"),
-        pytest.param("8m", 120, id="a-quarter"),
-        pytest.param("240h", 24 * 3600, id="each-day-at-least"),
-    ],
+@cases(
+    "unused_for period",
+    {
+        "never-more-often-than-each-minute": ("2m", 60),
+        "a-quarter": ("8m", 120),
+        "each-day-at-least": ("240h", 24 * 3600),
+    },
 )
 def test_sweeps_keep_their_distance(unused_for: str, period: int) -> None:
     """A sweep reads the entire store; and an engine may be unused for months."""
@@ -125,12 +123,12 @@ def test_a_failed_sweep_is_tried_again_later() -> None:
     assert sweeps(cluster) == ["llava-sweep-2"]
 
 
-@pytest.mark.parametrize(
-    ("endpoint", "known"),
-    [
-        pytest.param("https://s3.example.com", True, id="full-name"),
-        pytest.param("http://minio:9000", False, id="name-of-the-namespace"),
-    ],
+@cases(
+    "endpoint known",
+    {
+        "full-name": ("https://s3.example.com", True),
+        "name-of-the-namespace": ("http://minio:9000", False),
+    },
 )
 def test_a_bucket_is_swept_at_its_address(endpoint: str, *, known: bool) -> None:
     """A bucket needs no volume; a short name of its host means another one in each namespace."""

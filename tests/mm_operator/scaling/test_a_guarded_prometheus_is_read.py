@@ -14,6 +14,7 @@ from mm_operator.scaling.answers import MetricsError, read_vector
 from mm_operator.scaling.own_prometheus import OwnPrometheus, OwnPrometheusSettings
 from mm_operator.scaling.prometheus import Endpoint, Prometheus
 from mm_operator.scaling.trust import trust
+from support.cases import cases
 from support.certificates import signed_by_itself
 from support.ports import free_ports
 from support.prometheus import running_prometheus
@@ -99,21 +100,15 @@ async def test_the_other_of_a_pair_is_queried(guarded: tuple[str, Path], tmp_pat
     assert [one.value for one in await requested(await own.endpoint())] == [1.0]
 
 
-@pytest.mark.parametrize(
-    ("changes", "sentence"),
-    [
-        pytest.param({"password": "wrong"}, "refused the credentials", id="password"),
-        pytest.param(
-            {"username": None, "password": None}, "refused the credentials", id="no-credentials"
-        ),
-        pytest.param({"ca.crt": None}, "a certificate that is not trusted", id="authority"),
-        pytest.param(
-            {"tls.crt": None, "tls.key": None}, "requires a client certificate", id="no-certificate"
-        ),
-        pytest.param(
-            {"tls.crt": "stranger.crt", "tls.key": "stranger.key"}, "that it trusts", id="other"
-        ),
-    ],
+@cases(
+    "changes sentence",
+    {
+        "password": ({"password": "wrong"}, "refused the credentials"),
+        "no-credentials": ({"username": None, "password": None}, "refused the credentials"),
+        "authority": ({"ca.crt": None}, "a certificate that is not trusted"),
+        "no-certificate": ({"tls.crt": None, "tls.key": None}, "requires a client certificate"),
+        "other": ({"tls.crt": "stranger.crt", "tls.key": "stranger.key"}, "that it trusts"),
+    },
 )
 async def test_what_is_wrong_is_reported(
     guarded: tuple[str, Path], tmp_path: Path, changes: dict[str, str | None], sentence: str
@@ -167,14 +162,14 @@ async def test_a_renewed_secret_is_read(guarded: tuple[str, Path], tmp_path: Pat
     assert len(await requested(await own.endpoint())) == 1
 
 
-@pytest.mark.parametrize(
-    ("keys", "sentence"),
-    [
-        pytest.param({}, "has none of the keys token, username", id="empty"),
-        pytest.param({"token": "a", "username": "b", "password": "c"}, "remove one", id="both"),
-        pytest.param({"username": "b"}, "has only one of username and password", id="no-password"),
-        pytest.param({"tls.crt": "b"}, "has only one of tls.crt and tls.key", id="no-key"),
-    ],
+@cases(
+    "keys sentence",
+    {
+        "empty": ({}, "has none of the keys token, username"),
+        "both": ({"token": "a", "username": "b", "password": "c"}, "remove one"),
+        "no-password": ({"username": "b"}, "has only one of username and password"),
+        "no-key": ({"tls.crt": "b"}, "has only one of tls.crt and tls.key"),
+    },
 )
 async def test_a_damaged_secret_is_reported(
     tmp_path: Path, keys: dict[str, str], sentence: str

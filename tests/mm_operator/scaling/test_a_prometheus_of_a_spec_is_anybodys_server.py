@@ -15,6 +15,7 @@ from mm_operator.scaling.limits import PODS_OF_A_QUERY, most_bytes
 from mm_operator.scaling.prometheus import Endpoint, Prometheus
 from mm_operator.scaling.reader import read_all, read_custom
 from mm_operator.scaling.trust import trust
+from support.cases import cases
 
 Speaks = Callable[[asyncio.StreamWriter], Awaitable[None]]
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
@@ -39,11 +40,9 @@ class Server:
         self._speakers: set[asyncio.Task[None]] = set()
 
     def begin(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answer one connection."""
         self._speakers.add(asyncio.create_task(self._answer(reader, writer)))
 
     async def end(self) -> None:
-        """End every answer."""
         for speaker in self._speakers:
             speaker.cancel()
         await asyncio.gather(*self._speakers, return_exceptions=True)
@@ -124,24 +123,20 @@ async def drip_body(writer: asyncio.StreamWriter) -> None:
 
 
 async def too_short(writer: asyncio.StreamWriter) -> None:
-    """Announce more bytes than come."""
     writer.write(HEAD + b"Content-Length: 60000\r\n\r\n" + NOTHING)
     await writer.drain()
     writer.close()
 
 
 async def status_500(writer: asyncio.StreamWriter) -> None:
-    """Answer as a server that is broken."""
     writer.write(b"HTTP/1.1 500 No\r\nContent-Length: 2\r\n\r\nno")
 
 
 async def status_401(writer: asyncio.StreamWriter) -> None:
-    """Answer as a server that wants credentials."""
     writer.write(b"HTTP/1.1 401 No\r\nContent-Length: 2\r\n\r\nno")
 
 
 async def away(writer: asyncio.StreamWriter) -> None:
-    """Answer with a redirect."""
     writer.write(b"HTTP/1.1 302 No\r\nLocation: http://a/\r\nContent-Length: 0\r\n\r\n")
 
 
@@ -205,10 +200,7 @@ async def test_a_status_says_nothing_of_what_is_there(speak: Speaks) -> None:
 
 async def test_an_administrators_prometheus_says_how_it_fails() -> None:
     """The operator's own Prometheus, and one of a list, are no secret to anyone."""
-    async with (
-        serving(status_401) as server,
-        client_of(server.address, of_tenant=False) as client,
-    ):
+    async with serving(status_401) as server, client_of(server.address, of_tenant=False) as client:
         with pytest.raises(MetricsError, match=r"refused the credentials \(HTTP 401\)"):
             await client.query("up")
 
@@ -273,13 +265,13 @@ async def test_the_bound_has_room_for_a_real_answer() -> None:
     assert len(found) == 24 * PODS_OF_A_QUERY
 
 
-@pytest.mark.parametrize(
+@cases(
     "credentials",
-    [
-        pytest.param({"token": "secret"}, id="token"),
-        pytest.param({"username": "me", "password": "secret"}, id="password"),
-        pytest.param({"certificate": "PEM"}, id="certificate"),
-    ],
+    {
+        "token": {"token": "secret"},
+        "password": {"username": "me", "password": "secret"},
+        "certificate": {"certificate": "PEM"},
+    },
 )
 async def test_a_query_of_a_spec_never_goes_out_with_our_credentials(
     credentials: dict[str, str], monkeypatch: pytest.MonkeyPatch

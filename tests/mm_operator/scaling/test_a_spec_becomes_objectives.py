@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import pytest
-
 from mm_api.v1alpha1 import AutoscalingSpec
 from mm_operator.autoscaling import (
     LatencyMetric,
@@ -17,13 +15,13 @@ from mm_operator.autoscaling import (
 )
 from mm_operator.autoscaling.demand import memory_seconds
 from mm_operator.scaling.objectives import objectives_of
+from support.cases import cases
 from support.ticks import tick
 
 USUAL = Tuning()
 
 
 def objectives(**spec: Any) -> Objectives:
-    """Return the objectives of a model of four slots."""
     return objectives_of(AutoscalingSpec.model_validate(spec), slots_per_replica=4)
 
 
@@ -59,14 +57,7 @@ def test_the_fallback_counts_ticks() -> None:
     assert (found.fallback_replicas, found.fallback_ticks) == (5, 7)
 
 
-@pytest.mark.parametrize(
-    ("window", "memory"),
-    [
-        pytest.param(0, 60.0, id="at-once"),
-        pytest.param(90, 90.0, id="short"),
-        pytest.param(3600, 150.0, id="long"),
-    ],
-)
+@cases("window memory", {"at-once": (0, 60.0), "short": (90, 90.0), "long": (3600, 150.0)})
 def test_the_window_of_the_way_down_replaces_the_measured_one(window: int, memory: float) -> None:
     """Demand is remembered as long, one fast window at the least and no longer than usual."""
     found = objectives(behavior={"scaleDown": {"stabilizationWindowSeconds": window}})

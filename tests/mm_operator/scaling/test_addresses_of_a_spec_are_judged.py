@@ -9,6 +9,7 @@ from mm_operator.scaling.endpoints import Endpoints
 from mm_operator.scaling.own_prometheus import OwnPrometheus, OwnPrometheusSettings
 from mm_operator.scaling.peers import why_not_queried, why_not_reached
 from mm_operator.scaling.resolver import JudgingResolver
+from support.cases import cases
 
 
 @pytest.mark.parametrize(
@@ -97,18 +98,18 @@ def test_numbers_of_a_zone_are_judged() -> None:
     assert "link-local" in why_not_reached("fe80::1%eth0")
 
 
-@pytest.mark.parametrize(
-    ("address", "requested"),
-    [
-        pytest.param("http://prometheus.monitoring.svc:9090", True, id="exact"),
-        pytest.param("http://PROMETHEUS.monitoring.svc.:9090", True, id="spelled-otherwise"),
-        pytest.param("http://a.metrics.example", True, id="below"),
-        pytest.param("http://metrics.example", False, id="not-below"),
-        pytest.param("http://evilmetrics.example", False, id="ends-alike"),
-        pytest.param("http://10.0.0.1", False, id="not-listed"),
-        pytest.param("http://127.0.0.1:9090", True, id="loopback-that-is-listed"),
-        pytest.param("http://[fd00::1]:9090", True, id="v6-that-is-listed"),
-    ],
+@cases(
+    "address requested",
+    {
+        "exact": ("http://prometheus.monitoring.svc:9090", True),
+        "spelled-otherwise": ("http://PROMETHEUS.monitoring.svc.:9090", True),
+        "below": ("http://a.metrics.example", True),
+        "not-below": ("http://metrics.example", False),
+        "ends-alike": ("http://evilmetrics.example", False),
+        "not-listed": ("http://10.0.0.1", False),
+        "loopback-that-is-listed": ("http://127.0.0.1:9090", True),
+        "v6-that-is-listed": ("http://[fd00::1]:9090", True),
+    },
 )
 async def test_an_administrator_may_list_the_only_hosts(address: str, requested: bool) -> None:  # noqa: FBT001
     """Chart value prometheus.allowedHosts: nothing else is queried, these wherever they are."""

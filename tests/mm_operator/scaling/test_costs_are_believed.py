@@ -2,8 +2,6 @@
 
 from dataclasses import replace
 
-import pytest
-
 from mm_api.v1alpha1 import AutoscalingSpec
 from mm_operator.autoscaling import Arrivals, Traffic, WorkCost
 from mm_operator.scaling.costs import Measured, believed, measured
@@ -11,6 +9,7 @@ from mm_operator.scaling.follower import Follower, Requested
 from mm_operator.scaling.objectives import objectives_of
 from mm_operator.scaling.traffic import Reading
 from mm_operator.scaling.view import Standing
+from support.cases import cases
 
 NOW = 1_000_000.0
 REPORTED = {"request": 0.02, "image_token": 0.001, "text_token": 0.0002, "output_token": 0.01}
@@ -20,14 +19,7 @@ SPEC = AutoscalingSpec.model_validate(
 )
 
 
-@pytest.mark.parametrize(
-    "busy",
-    [
-        pytest.param([18.0], id="one-of-two"),
-        pytest.param([18.0, 2.0], id="two-of-four"),
-        pytest.param([0.0, 18.0], id="refused-and-slow"),
-    ],
-)
+@cases("busy", {"one-of-two": [18.0], "two-of-four": [18.0, 2.0], "refused-and-slow": [0.0, 18.0]})
 def test_pods_on_busy_nodes_do_not_decide(busy: list[float]) -> None:
     """Half of the pods may have measured too much, and some nothing: what the others say holds."""
     slow = [{unit: factor * cost for unit, cost in REPORTED.items()} for factor in busy]
@@ -47,12 +39,12 @@ def test_a_refused_cost_is_the_one_before() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("before", "units"),
-    [
-        pytest.param(None, "request and text_token", id="never-known"),
-        pytest.param(replace(COST, request_seconds=0.0), "request", id="known-as-zero"),
-    ],
+@cases(
+    "before units",
+    {
+        "never-known": (None, "request and text_token"),
+        "known-as-zero": (replace(COST, request_seconds=0.0), "request"),
+    },
 )
 def test_without_one_before_slots_are_counted(before: WorkCost | None, units: str) -> None:
     """Part of the costs would be too little work: none is used, and the status says why."""

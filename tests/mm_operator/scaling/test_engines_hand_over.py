@@ -20,12 +20,10 @@ OBJECTS = {"Builtin": [], "KEDA": ["scaledobject"]}
 
 
 def objects(api: Api) -> list[str]:
-    """Return the kinds of our objects that move replicas."""
     return [kind for kind in ("hpa", "scaledobject") if get_all(api, kind)]
 
 
 def get_all(api: Api, kind: str) -> list[dict[str, Any]]:
-    """Return the objects of a kind."""
     return list(api.read(kind)["items"])
 
 
@@ -121,7 +119,6 @@ def test_a_second_owner_takes_ours_away(
 
 
 def hold(api: Api, *, finalizers: list[str]) -> None:
-    """Set what keeps the ScaledObject from going."""
     patch = json.dumps({"metadata": {"finalizers": finalizers}})
     api.kubectl("patch", "scaledobject", "llava", "--type=merge", "-p", patch)
 

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-import pytest
 import yaml
 
 from mm_operator.scaling.queries import latency_queries, matchers, traffic_query
+from support.cases import cases
 from support.prometheus import promtool
 
 SCRAPE = "15s"
@@ -19,7 +19,6 @@ SCOPE = matchers([("demo", "tiny-a")], {})
 
 
 def part(name: str, scope: str = SCOPE) -> str:
-    """Return one part of the query of a tick."""
     parts = traffic_query(scope).split("\nor ")
     return next(one for one in parts if f'"{name}", ""' in one)
 
@@ -40,32 +39,29 @@ def expect(
 
 
 def sample(name: str, value: float) -> dict[str, object]:
-    """Return one pod's answer to a part."""
     return {"labels": f'{{mm_part="{name}",namespace="demo",pod="tiny-a"}}', "value": value}
 
 
-@pytest.mark.parametrize(
-    ("series", "per_second"),
-    [
-        pytest.param({ACCEPTED % "": "0+15x60"}, 1.0, id="even"),
-        pytest.param({ACCEPTED % "": "0+15x34 15+15x26"}, 1.0, id="restarted-in-the-window"),
-        pytest.param({ACCEPTED % "": "0+15x30 _x4 525+15x25"}, 1.0, id="scrapes-failed"),
-        pytest.param({ACCEPTED % "": ONE_IN_FOUR_SECONDS}, 0.25, id="less-than-one-a-second"),
-        pytest.param(
+@cases(
+    "series per_second",
+    {
+        "even": ({ACCEPTED % "": "0+15x60"}, 1.0),
+        "restarted-in-the-window": ({ACCEPTED % "": "0+15x34 15+15x26"}, 1.0),
+        "scrapes-failed": ({ACCEPTED % "": "0+15x30 _x4 525+15x25"}, 1.0),
+        "less-than-one-a-second": ({ACCEPTED % "": ONE_IN_FOUR_SECONDS}, 0.25),
+        "scraped-by-two-jobs": (
             {ACCEPTED % ',job="a"': "0+15x60", ACCEPTED % ',job="b"': "0+15x60"},
             1.0,
-            id="scraped-by-two-jobs",
         ),
-        pytest.param(
+        "strangers": (
             {
                 ACCEPTED % "": "0+15x60",
                 'mm_requests_accepted_total{namespace="other",pod="tiny-a"}': "0+900x60",
                 'mm_requests_accepted_total{namespace="demo",pod="tiny-abc"}': "0+900x60",
             },
             1.0,
-            id="strangers",
         ),
-    ],
+    },
 )
 def test_arrivals_are_counted_once_and_completely(
     series: dict[str, str], per_second: float, tmp_path: Path
@@ -86,20 +82,17 @@ def test_scrapes_of_a_minute_leave_the_longer_window(tmp_path: Path) -> None:
 def test_series_of_another_cluster_are_left_out(tmp_path: Path) -> None:
     """`matchLabels` separates two clusters of one Prometheus that have pods of the same names."""
     query = part("accepted_steady", matchers([("demo", "tiny-a")], {"cluster": "here"}))
-    series = {
-        ACCEPTED % ',cluster="here"': "0+15x60",
-        ACCEPTED % ',cluster="there"': "0+900x60",
-    }
+    series = {ACCEPTED % ',cluster="here"': "0+15x60", ACCEPTED % ',cluster="there"': "0+900x60"}
     assert expect(tmp_path, query, series, [sample("accepted_steady", 1.0)]) == ""
 
 
-@pytest.mark.parametrize(
-    ("name", "values"),
-    [
-        pytest.param("running", "3x30 stale", id="gone"),
-        pytest.param("running", "3x30 _x30", id="not-scraped-any-more"),
-        pytest.param("sampled_at", "3x39 stale", id="gone-a-moment-ago"),
-    ],
+@cases(
+    "name values",
+    {
+        "gone": ("running", "3x30 stale"),
+        "not-scraped-any-more": ("running", "3x30 _x30"),
+        "gone-a-moment-ago": ("sampled_at", "3x39 stale"),
+    },
 )
 def test_what_ended_has_no_value(name: str, values: str, tmp_path: Path) -> None:
     """A pod that vanished is absent, neither zero nor what it was."""

@@ -40,7 +40,6 @@ class NoOtherReader:
     """An API server without autoscalers: models that only recommend query it for nothing else."""
 
     async def list(self, *_: object) -> AsyncIterator[tuple[list[Any], str]]:
-        """Return no object."""
         yield [], ""
 
 
@@ -59,7 +58,6 @@ async def serving(answer: Answer) -> AsyncIterator[str]:
 
 
 def vector(*result: dict[str, Any]) -> web.Response:
-    """Return an instant vector."""
     data = {"resultType": "vector", "result": list(result)}
     return web.json_response({"status": "success", "data": data})
 
@@ -74,7 +72,6 @@ async def idle(_: web.Request) -> web.Response:
 
 
 async def lists_for_labels(_: web.Request) -> web.Response:
-    """Answer as no Prometheus does."""
     return vector({"metric": ["well-0"], "value": [0, "1"]})
 
 
@@ -88,7 +85,6 @@ async def drip(request: web.Request) -> web.StreamResponse:
 
 
 async def empty(_: web.Request) -> web.Response:
-    """Answer as a Prometheus that was just started."""
     return vector()
 
 
@@ -154,9 +150,7 @@ async def test_garbage_of_one_is_its_own_matter() -> None:
     assert "labels are not texts" in found["odd"][1]
 
 
-async def test_an_unforeseen_answer_is_its_own_matter(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_an_unforeseen_answer_is_its_own_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever reading an answer raises, other models are decided on, and the cause is shown."""
     plain = Prometheus.query
 

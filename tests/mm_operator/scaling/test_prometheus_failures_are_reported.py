@@ -15,6 +15,7 @@ from mm_operator.scaling.endpoints import Endpoints
 from mm_operator.scaling.own_prometheus import OwnPrometheus, OwnPrometheusSettings
 from mm_operator.scaling.prometheus import Endpoint, Prometheus
 from mm_operator.scaling.trust import trust
+from support.cases import cases
 from support.certificates import signed_by_itself
 
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -45,28 +46,23 @@ async def query(endpoint: Endpoint, seconds: float = 60.0) -> object:
 
 
 async def refuse(_: web.Request) -> web.Response:
-    """Answer as a proxy that wants another token."""
     return web.Response(status=401, text="who are you?")
 
 
 async def hang(_: web.Request) -> web.Response:
-    """Answer too late."""
     await asyncio.sleep(3)
     return web.Response()
 
 
 async def babble(_: web.Request) -> web.Response:
-    """Answer as some other server."""
     return web.Response(text="<html>welcome</html>")
 
 
 async def wander(_: web.Request) -> web.Response:
-    """Answer with a redirect."""
     return web.Response(status=302, headers={"Location": "http://elsewhere.example/"})
 
 
 async def object_to(_: web.Request) -> web.Response:
-    """Answer as Prometheus to a broken query."""
     body = {"status": "error", "errorType": "bad_data", "error": "parse error:\n no"}
     return web.json_response(body, status=400)
 
@@ -89,16 +85,16 @@ async def fine(request: web.Request) -> web.Response:
     return web.json_response({"status": "success", "data": data})
 
 
-@pytest.mark.parametrize(
-    ("answer", "sentence"),
-    [
-        pytest.param(refuse, "refused the credentials (HTTP 401): check", id="401"),
-        pytest.param(hang, "did not answer within 1 s", id="slow"),
-        pytest.param(babble, "something that is not JSON: is it Prometheus?", id="garbage"),
-        pytest.param(wander, "redirects elsewhere: set prometheus.addresses", id="redirect"),
-        pytest.param(object_to, "refused the query: parse error: no", id="query"),
-        pytest.param(cut, "cannot be reached (ClientPayloadError)", id="cut"),
-    ],
+@cases(
+    "answer sentence",
+    {
+        "401": (refuse, "refused the credentials (HTTP 401): check"),
+        "slow": (hang, "did not answer within 1 s"),
+        "garbage": (babble, "something that is not JSON: is it Prometheus?"),
+        "redirect": (wander, "redirects elsewhere: set prometheus.addresses"),
+        "query": (object_to, "refused the query: parse error: no"),
+        "cut": (cut, "cannot be reached (ClientPayloadError)"),
+    },
 )
 async def test_a_bad_answer_is_a_sentence(answer: Answer, sentence: str) -> None:
     """Each failure is reported with a message of its own, with the address."""

@@ -34,7 +34,6 @@ def test_load_raises_replicas_and_the_reason_is_reported(
 
 
 def reasons(api: Api) -> set[str]:
-    """Return the reasons of all Events."""
     items = api.read("events")["items"]
     return {one["reason"] for one in items}
 

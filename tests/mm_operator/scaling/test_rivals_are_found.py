@@ -3,11 +3,10 @@
 from collections.abc import AsyncIterator
 from typing import Any
 
-import pytest
-
 from mm_api import labels
 from mm_operator.cluster.keys import Key
 from mm_operator.scaling.rivals import Rivals
+from support.cases import cases
 
 MODEL = Key("demo", "llava")
 
@@ -19,7 +18,6 @@ class Listed:
         self.items = list(items)
 
     async def list(self, *_: object) -> AsyncIterator[tuple[list[Any], str]]:
-        """Return the objects."""
         yield self.items, ""
 
 
@@ -32,31 +30,27 @@ def autoscaler(kind: str, target: str, *owners: tuple[str, str]) -> dict[str, An
     }
 
 
-@pytest.mark.parametrize(
-    ("found", "engine", "expected"),
-    [
-        pytest.param(autoscaler(labels.KIND, "llava"), "Builtin", "rival", id="model"),
-        pytest.param(autoscaler("Deployment", "llava"), "Builtin", "rival", id="deployment"),
-        pytest.param(autoscaler("Deployment", "llava"), "KEDA", "rival", id="deployment-and-keda"),
-        pytest.param(autoscaler("Deployment", "shop"), "Builtin", "", id="another-deployment"),
-        pytest.param(autoscaler("StatefulSet", "llava"), "Builtin", "", id="another-kind"),
-        pytest.param(autoscaler(labels.KIND, "other"), "Builtin", "", id="another-model"),
-        pytest.param(
+@cases(
+    "found engine expected",
+    {
+        "model": (autoscaler(labels.KIND, "llava"), "Builtin", "rival"),
+        "deployment": (autoscaler("Deployment", "llava"), "Builtin", "rival"),
+        "deployment-and-keda": (autoscaler("Deployment", "llava"), "KEDA", "rival"),
+        "another-deployment": (autoscaler("Deployment", "shop"), "Builtin", ""),
+        "another-kind": (autoscaler("StatefulSet", "llava"), "Builtin", ""),
+        "another-model": (autoscaler(labels.KIND, "other"), "Builtin", ""),
+        "of-an-operator-with-engine-hpa": (
             autoscaler(labels.KIND, "llava", (labels.KIND, "llava")),
             "Builtin",
             "rival",
-            id="of-an-operator-with-engine-hpa",
         ),
-        pytest.param(
-            autoscaler(labels.KIND, "llava", ("ScaledObject", "llava")), "KEDA", "", id="keda"
-        ),
-        pytest.param(
+        "keda": (autoscaler(labels.KIND, "llava", ("ScaledObject", "llava")), "KEDA", ""),
+        "keda-left-behind": (
             autoscaler(labels.KIND, "llava", ("ScaledObject", "llava")),
             "Builtin",
             "rival",
-            id="keda-left-behind",
         ),
-    ],
+    },
 )
 async def test_who_moves_replicas_beside_the_engine(
     found: dict[str, Any], engine: str, expected: str

@@ -12,6 +12,7 @@ from mm_operator.scaling.costs import Measured
 from mm_operator.scaling.pods import ScaledPod
 from mm_operator.scaling.queries import PART
 from mm_operator.scaling.traffic import Reading, by_pod, read_traffic
+from support.cases import cases
 
 NOW = 10_000.0
 READY = ScaledPod("a", "1", ready=True, terminating=False, created_at=0.0, ready_at=1000.0)
@@ -32,13 +33,11 @@ VALUES = {
 
 
 def vector(*results: tuple[dict[str, str], str]) -> dict[str, Any]:
-    """Return an instant vector as Prometheus writes it."""
     result = [{"metric": labels, "value": [NOW, text]} for labels, text in results]
     return {"status": "success", "data": {"resultType": "vector", "result": result}}
 
 
 def samples(pod: str = "a", namespace: str = "demo", **changes: float) -> list[Sample]:
-    """Return everything that Prometheus knows of a healthy pod."""
     where = {"namespace": namespace, "pod": pod}
     return [Sample({**where, PART: part}, value) for part, value in (VALUES | changes).items()]
 
@@ -146,26 +145,22 @@ def test_a_pod_without_series_counts_like_the_others() -> None:
     assert traffic.in_flight == pytest.approx(12.0)
 
 
-@pytest.mark.parametrize(
-    ("found", "pods", "sentence"),
-    [
-        pytest.param([], (READY,), "has no series of the Ready pods", id="nothing"),
-        pytest.param(
-            samples(sampled_at=400.0), (READY,), "fresh series of 0 of 1 Ready pods", id="stale"
-        ),
-        pytest.param(
+@cases(
+    "found pods sentence",
+    {
+        "nothing": ([], (READY,), "has no series of the Ready pods"),
+        "stale": (samples(sampled_at=400.0), (READY,), "fresh series of 0 of 1 Ready pods"),
+        "one-scrape-in-three-minutes": (
             [one for one in samples() if not one.labels[PART].startswith("accepted")],
             (READY,),
             r"scrapes the pods too seldom for a rate: set the scrape interval to 15 s",
-            id="one-scrape-in-three-minutes",
         ),
-        pytest.param(
+        "most-missing": (
             samples(),
             tuple(replace(READY, name=name, uid=name) for name in "abc"),
             "fresh series of 1 of 3 Ready pods",
-            id="most-missing",
         ),
-    ],
+    },
 )
 def test_what_is_not_known_is_reported(
     found: list[Sample], pods: tuple[ScaledPod, ...], sentence: str
@@ -204,13 +199,13 @@ def test_no_request_is_no_latency() -> None:
     assert traffic.latencies == {}
 
 
-@pytest.mark.parametrize(
+@cases(
     "labels",
-    [
-        pytest.param(["pod"], id="a-list"),
-        pytest.param({"pod": "a", PART: ["running"]}, id="a-list-in-a-label"),
-        pytest.param({"pod": "a", PART: "running", "namespace": {}}, id="an-object-in-a-label"),
-    ],
+    {
+        "a-list": ["pod"],
+        "a-list-in-a-label": {"pod": "a", PART: ["running"]},
+        "an-object-in-a-label": {"pod": "a", PART: "running", "namespace": {}},
+    },
 )
 def test_labels_that_cannot_be_are_reported(labels: Any) -> None:
     """What is no label of Prometheus is an answer that cannot be used, in a sentence."""
@@ -267,23 +262,20 @@ def test_what_is_no_number_is_left_out() -> None:
     assert all(math.isfinite(one.value) for one in found)
 
 
-@pytest.mark.parametrize(
-    ("document", "sentence"),
-    [
-        pytest.param(vector(), "returned no series, or several: aggregate", id="nothing"),
-        pytest.param(vector(({}, "1"), ({"a": "b"}, "2")), "no series, or several", id="several"),
-        pytest.param(vector(({}, "NaN")), "that is not a number of replicas$", id="nan"),
-        pytest.param(vector(({}, "-1")), "that is not a number of replicas$", id="negative"),
-        pytest.param(
+@cases(
+    "document sentence",
+    {
+        "nothing": (vector(), "returned no series, or several: aggregate"),
+        "several": (vector(({}, "1"), ({"a": "b"}, "2")), "no series, or several"),
+        "nan": (vector(({}, "NaN")), "that is not a number of replicas$"),
+        "negative": (vector(({}, "-1")), "that is not a number of replicas$"),
+        "matrix": (
             {"data": {"resultType": "matrix", "result": []}},
             "returned neither a scalar nor",
-            id="matrix",
         ),
-        pytest.param(
-            {"data": {"resultType": "string"}}, "is not one of Prometheus", id="no-result"
-        ),
-        pytest.param("hello", "is not one of Prometheus", id="text"),
-    ],
+        "no-result": ({"data": {"resultType": "string"}}, "is not one of Prometheus"),
+        "text": ("hello", "is not one of Prometheus"),
+    },
 )
 def test_a_query_of_ones_own_must_answer_one_number(document: object, sentence: str) -> None:
     """Anything but one number of replicas is reported as what it is."""

@@ -13,13 +13,13 @@ from mm_operator.scaling.answers import MetricsError
 from mm_operator.scaling.endpoints import Endpoints
 from mm_operator.scaling.own_prometheus import OwnPrometheus, OwnPrometheusSettings
 from mm_operator.scaling.prometheus import Endpoint
+from support.cases import cases
 from support.model_namespace import Api
 
 pytestmark = pytest.mark.cluster
 
 
 def spec_of(**changes: object) -> PrometheusSpec:
-    """Return a Prometheus with what is laid over it."""
     return PrometheusSpec.model_validate({"addresses": ["https://a", "https://b"], **changes})
 
 
@@ -89,12 +89,12 @@ def test_a_user_and_a_password_are_read(api: Api) -> None:
     assert (found.username, found.password, found.token) == ("ada", "secret", "")
 
 
-@pytest.mark.parametrize(
-    ("reference", "sentence"),
-    [
-        pytest.param({"name": "absent"}, "there is no Secret absent in the model's", id="secret"),
-        pytest.param({"name": "prom", "key": "other"}, "Secret prom has no key other", id="key"),
-    ],
+@cases(
+    "reference sentence",
+    {
+        "secret": ({"name": "absent"}, "there is no Secret absent in the model's"),
+        "key": ({"name": "prom", "key": "other"}, "Secret prom has no key other"),
+    },
 )
 def test_what_is_missing_is_reported(api: Api, reference: dict[str, str], sentence: str) -> None:
     """A Secret or a key that is not there is named, with what to do."""

@@ -3,8 +3,6 @@
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from mm_api.v1alpha1 import AutoscalingSpec, Schedule
 from mm_operator.autoscaling import Arrivals, Traffic, WorkCost
 from mm_operator.autoscaling.schedule import problem_of
@@ -15,6 +13,7 @@ from mm_operator.scaling.objectives import objectives_of
 from mm_operator.scaling.pods import ScaledPod, scaled_pod
 from mm_operator.scaling.traffic import Reading
 from mm_operator.scaling.view import Standing, change
+from support.cases import cases
 
 NOW = 1_000_000.0
 SPEC = AutoscalingSpec.model_validate(
@@ -24,7 +23,6 @@ POD = ScaledPod("a", "1", ready=True, terminating=False, created_at=0.0, ready_a
 
 
 def reading(in_flight: float) -> Reading:
-    """Return the traffic of a model of one slot."""
     quiet = Arrivals(requests=1.0, image_tokens=0.0, text_tokens=10.0)
     return Reading(Traffic(quiet, quiet, mean_output_tokens=None, in_flight=in_flight))
 
@@ -139,10 +137,7 @@ def test_measured_costs_are_the_demand_and_are_remembered() -> None:
     assert Follower(written, NOW + 30, 1).cost == cost
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [pytest.param({"restartCount": 1}, id="restarted"), pytest.param({"state": {}}, id="not-run")],
-)
+@cases("changes", {"restarted": {"restartCount": 1}, "not-run": {"state": {}}})
 def test_a_repair_is_no_start(changes: dict[str, Any]) -> None:
     """A container that was restarted, or does not run, reports nothing about a start."""
     starts = ColdStarts(30.0)

@@ -65,7 +65,6 @@ async def pour(writer: asyncio.StreamWriter) -> None:
 
 
 async def unpack_me(writer: asyncio.StreamWriter) -> None:
-    """Send megabytes of blanks in a few kilobytes."""
     head = b"Content-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(PACKED)
     writer.write(HEAD + head + PACKED)
     await writer.drain()
@@ -119,8 +118,7 @@ def servers_of(port: int, pods: dict[Key, list[str]], woken: list[Key]) -> Serve
                 "labels": {labels.MODEL: key.name, labels.APP_COMPONENT: "server"},
             }
             cache.put(
-                POD.kind,
-                {"metadata": metadata, "status": {"phase": "Running", "podIP": address}},
+                POD.kind, {"metadata": metadata, "status": {"phase": "Running", "podIP": address}}
             )
     return Servers(models=models, cache=cache, wake=woken.append, interval_seconds=1, port=port)
 

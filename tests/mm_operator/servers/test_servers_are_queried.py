@@ -21,6 +21,7 @@ from mm_operator.servers.rounds import Servers
 from mm_runtime.errors import ServerFailedError
 from mm_runtime.launch.exposition import FULL_POOLS, Exposition
 from mm_runtime.settings import Ports
+from support.cases import cases
 from support.eventually import eventually_async
 from support.model_documents import document
 from support.ports import free_ports
@@ -96,13 +97,11 @@ class Fleet:
         )
 
     def gone(self, name: str) -> None:
-        """Let the cache see a pod's end."""
         found = self.cache.find(POD.kind, KEY.namespace, name)
         assert found is not None
         self.cache.remove(POD.kind, found.parse())
 
     async def round(self) -> None:
-        """Query everyone once."""
         async with rounds.session() as session:
             await self.servers.go_round(session)
 
@@ -123,7 +122,6 @@ def fleet(monkeypatch: pytest.MonkeyPatch) -> Iterator[Fleet]:
 
 
 def fills(server: Exposition) -> None:
-    """Let tritonserver say what it says once."""
     server.watch(lambda _line: None)(f"W0102 memory.cc:183] no memory, {FULL_POOLS['cuda']}")
 
 
@@ -201,13 +199,13 @@ async def test_silence_changes_nothing_and_the_pods_end_does(fleet: Fleet) -> No
     assert (fleet.woken, fleet.full()) == ([KEY, KEY], [])
 
 
-@pytest.mark.parametrize(
+@cases(
     "pod",
-    [
-        pytest.param({"component": "build"}, id="a-build"),
-        pytest.param({"phase": "Pending"}, id="not-started"),
-        pytest.param({"podIP": ""}, id="no-address"),
-    ],
+    {
+        "a-build": {"component": "build"},
+        "not-started": {"phase": "Pending"},
+        "no-address": {"podIP": ""},
+    },
 )
 async def test_only_running_servers_are_queried(fleet: Fleet, pod: dict[str, Any]) -> None:
     """A server of others at an address of ours is left alone."""
@@ -218,16 +216,16 @@ async def test_only_running_servers_are_queried(fleet: Fleet, pod: dict[str, Any
     assert fleet.full() == []
 
 
-@pytest.mark.parametrize(
+@cases(
     "answer",
-    [
-        pytest.param(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n", id="older"),
-        pytest.param(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nno!", id="no-json"),
-        pytest.param(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]", id="another-document"),
-        pytest.param(b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1/\r\n\r\n", id="redirect"),
-        pytest.param(b"garbage\r\n\r\n", id="no-http"),
-        pytest.param(b"", id="closes"),
-    ],
+    {
+        "older": b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n",
+        "no-json": b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nno!",
+        "another-document": b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]",
+        "redirect": b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1/\r\n\r\n",
+        "no-http": b"garbage\r\n\r\n",
+        "closes": b"",
+    },
 )
 async def test_what_is_not_understood_is_silence(fleet: Fleet, answer: bytes) -> None:
     """An older runtime, or someone else on that port, costs no round and reports nothing."""

@@ -44,7 +44,6 @@ def loopback() -> str:
 
 
 def degraded(api: Api) -> dict[str, Any]:
-    """Return the condition."""
     conditions = get(api, "mmm", "llava").get("status", {}).get("conditions", [])
     return next((one for one in conditions if one["type"] == "Degraded"), {})
 

@@ -3,12 +3,11 @@
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from mm_api.documents.evaluation import EvaluationReport, FirstDifference, ReferenceFigures
 from mm_api.documents.server_state import ServerState
 from mm_operator.model import Outcome, PodState
 from mm_operator.status.derive import derive
+from support.cases import cases
 from support.staged import inspected, planned
 
 FIGURES = ReferenceFigures(dtype="float32", bound=0.02, mean_log_prob_distance=0.0)
@@ -55,7 +54,6 @@ def status_of(
 
 
 def condition(status: dict[str, Any], kind: str) -> tuple[str, str]:
-    """Return status and reason of a condition."""
     (found,) = (one for one in status["conditions"] if one["type"] == kind)
     return found["status"], found["reason"]
 
@@ -76,14 +74,8 @@ def test_a_difference_degrades_a_model() -> None:
     assert condition(status, "Ready")[0] == "True"
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        pytest.param("", id="nothing"),
-        pytest.param("{", id="no-json"),
-        pytest.param('{"prompts": 20}', id="no-report"),
-        pytest.param(BY_PODS, id="not-of-mmctl"),
-    ],
+@cases(
+    "text", {"nothing": "", "no-json": "{", "no-report": '{"prompts": 20}', "not-of-mmctl": BY_PODS}
 )
 def test_other_texts_are_none(text: str | EvaluationReport) -> None:
     """An annotation is written by users."""
@@ -95,14 +87,14 @@ def test_a_comparison_of_another_engine_is_none() -> None:
     assert "evaluation" not in status_of(AGREES, of_this_engine=False)
 
 
-@pytest.mark.parametrize(
-    ("text", "pods", "expected"),
-    [
-        pytest.param("", None, ("False", "EvaluationMissing"), id="nothing-compared"),
-        pytest.param(AGREES, None, ("True", "ReplicasAvailable"), id="compared"),
-        pytest.param("", BY_PODS, ("True", "ReplicasAvailable"), id="pods-compared"),
-        pytest.param(DIFFERS, BY_PODS, ("False", "EvaluationFailed"), id="differs"),
-    ],
+@cases(
+    "text pods expected",
+    {
+        "nothing-compared": ("", None, ("False", "EvaluationMissing")),
+        "compared": (AGREES, None, ("True", "ReplicasAvailable")),
+        "pods-compared": ("", BY_PODS, ("True", "ReplicasAvailable")),
+        "differs": (DIFFERS, BY_PODS, ("False", "EvaluationFailed")),
+    },
 )
 def test_ready_may_wait_for_an_evaluation(
     text: str | EvaluationReport, pods: EvaluationReport | None, expected: tuple[str, str]

@@ -3,13 +3,12 @@
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from mm_api.conditions import ConditionType
 from mm_api.documents.server_state import Pool, PoolState, Role, ServerState
 from mm_operator.model import Outcome, Plan, PodState, Snapshot
 from mm_operator.status.derive import derive
 from mm_operator.status.events import transitions
+from support.cases import cases
 from support.staged import inspected, planned
 
 CUDA = 64 << 20
@@ -19,7 +18,6 @@ QUIET = ServerState(pools=[PoolState(pool="cuda", planned_bytes=CUDA)])
 def full(
     pool: Pool = "cuda", *, size: int = CUDA, times: int = 1, role: Role = Role.SERVER
 ) -> ServerState:
-    """Return what a server says that found a pool full."""
     return ServerState(role=role, pools=[PoolState(pool=pool, planned_bytes=size, full=times)])
 
 
@@ -35,7 +33,6 @@ def served(
 
 
 def degraded(*stage: Any) -> dict[str, Any]:
-    """Return the condition."""
     conditions: list[dict[str, Any]] = derive(*stage, Outcome())["conditions"]
     return next(one for one in conditions if one["type"] == ConditionType.DEGRADED)
 
@@ -57,12 +54,9 @@ def test_a_full_pool_says_whose_how_often_and_what_would_do() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("pods", "expected"),
-    [
-        pytest.param(1, "in 1 of 1 server (a server", id="one"),
-        pytest.param(2, "in 1 of 2 servers (a server", id="two"),
-    ],
+@cases(
+    "pods expected",
+    {"one": (1, "in 1 of 1 server (a server"), "two": (2, "in 1 of 2 servers (a server")},
 )
 def test_servers_are_counted_in_the_message(pods: int, expected: str) -> None:
     """A pool that was full once in one server is no matter of times."""
@@ -129,9 +123,7 @@ def test_time_slices_in_place_of_mps_are_reported() -> None:
     assert "spec.vision.sharing" in found["message"]
 
 
-@pytest.mark.parametrize(
-    "servers", [pytest.param((), id="no-server-reports"), pytest.param((QUIET,), id="all-is-well")]
-)
+@cases("servers", {"no-server-reports": (), "all-is-well": (QUIET,)})
 def test_without_trouble_nothing_is_reported(servers: tuple[ServerState, ...]) -> None:
     """A server that found no pool full changes no condition."""
     found = degraded(*served(*servers))

@@ -7,17 +7,10 @@ import pytest
 
 from mm_api.v1alpha1 import MultimodalModelStatus
 from mm_operator.errors import SpecError
-from mm_operator.model import (
-    DeploymentState,
-    Outcome,
-    Plan,
-    PodState,
-    Snapshot,
-    StageError,
-    Step,
-)
+from mm_operator.model import DeploymentState, Outcome, Plan, PodState, Snapshot, StageError, Step
 from mm_operator.plan import decide
 from mm_operator.status.derive import derive
+from support.cases import cases
 from support.model_configs import planned_engine, reference_inputs
 from support.models import llava_7b_facts, tiny_facts
 from support.staged import fresh, inspected, planned
@@ -47,10 +40,10 @@ def conditions(stage: tuple[Snapshot, Plan], outcome: Outcome = NOTHING) -> dict
     }
 
 
-@pytest.mark.parametrize(
-    ("stage", "expected"),
-    [
-        pytest.param(
+@cases(
+    "stage expected",
+    {
+        "fresh": (
             fresh(),
             {
                 "Ready": "False Inspecting",
@@ -61,59 +54,52 @@ def conditions(stage: tuple[Snapshot, Plan], outcome: Outcome = NOTHING) -> dict
                 "ScalingActive": "False AutoscalingOff",
                 "Degraded": "False AsExpected",
             },
-            id="fresh",
         ),
-        pytest.param(
+        "building": (
             inspected(),
             {
                 "Ready": "False Building",
                 "Planned": "True PlanComplete",
                 "EngineBuilt": "False Building",
             },
-            id="building",
         ),
-        pytest.param(
+        "rolling-out": (
             inspected(built=True),
             {
                 "Ready": "False RolloutInProgress",
                 "EngineBuilt": "True BuildSucceeded",
                 "RollingOut": "True RolloutInProgress",
             },
-            id="rolling-out",
         ),
-        pytest.param(
+        "serving": (
             serving(),
             {
                 "Ready": "True ReplicasAvailable",
                 "Available": "True ReplicasAvailable",
                 "RollingOut": "False RolloutComplete",
             },
-            id="serving",
         ),
-        pytest.param(
+        "two-replicas": (
             serving({"replicas": 2}, ready=2, wanted=2),
             {"Ready": "True ReplicasAvailable", "RollingOut": "False RolloutComplete"},
-            id="two-replicas",
         ),
-        pytest.param(
+        "scaled-to-zero": (
             serving({"replicas": 0}, ready=0, wanted=0),
             {
                 "Ready": "True NoReplicas",
                 "Available": "False NoReplicas",
                 "RollingOut": "False RolloutComplete",
             },
-            id="scaled-to-zero",
         ),
-        pytest.param(
+        "spec-contradicts-the-checkpoint": (
             inspected({"engine": {"maxSeqLen": 1000}}, refused=True),
             {
                 "Ready": "False InvalidSpec",
                 "Planned": "False InvalidSpec",
                 "Degraded": "True InvalidSpec",
             },
-            id="spec-contradicts-the-checkpoint",
         ),
-    ],
+    },
 )
 def test_conditions(stage: tuple[Snapshot, Plan], expected: dict[str, str]) -> None:
     """Each stage has its conditions."""
@@ -164,14 +150,14 @@ def test_nothing_that_answers_is_not_ready() -> None:
     assert actual["Ready"] == "False PodsStarting"
 
 
-@pytest.mark.parametrize(
-    ("ready", "wanted", "expected"),
-    [
-        pytest.param(0, 1, "0/1", id="starting"),
-        pytest.param(1, 2, "1/2", id="scaling-out"),
-        pytest.param(2, 1, "2/1", id="scaling-in"),
-        pytest.param(0, 0, "0/0", id="none-wanted"),
-    ],
+@cases(
+    "ready wanted expected",
+    {
+        "starting": (0, 1, "0/1"),
+        "scaling-out": (1, 2, "1/2"),
+        "scaling-in": (2, 1, "2/1"),
+        "none-wanted": (0, 0, "0/0"),
+    },
 )
 def test_replicas_are_shown_as_ready_of_wanted(ready: int, wanted: int, expected: str) -> None:
     """As kubectl shows a Deployment's: a starting model has 0 of 1, not 0."""
@@ -189,21 +175,14 @@ def test_errors_of_the_cluster_make_a_model_degraded() -> None:
     errors = (StageError("apply", "QuotaExceeded", "Job x: exceeded quota"),)
     status = derive(*fresh(), Outcome(errors=errors))
     (degraded,) = [one for one in status["conditions"] if one["type"] == "Degraded"]
-    assert (
-        degraded["status"],
-        degraded["reason"],
-        degraded["message"],
-    ) == ("True", "QuotaExceeded", "Job x: exceeded quota")
+    assert (degraded["status"], degraded["reason"], degraded["message"]) == (
+        "True",
+        "QuotaExceeded",
+        "Job x: exceeded quota",
+    )
 
 
-@pytest.mark.parametrize(
-    "stage",
-    [
-        pytest.param(fresh(), id="fresh"),
-        pytest.param(inspected(), id="building"),
-        pytest.param(serving(), id="serving"),
-    ],
-)
+@cases("stage", {"fresh": fresh(), "building": inspected(), "serving": serving()})
 def test_status_is_what_the_api_takes(stage: tuple[Snapshot, Plan]) -> None:
     """Every status is one of the API's type, and deriving it again changes nothing."""
     snapshot, plan = stage
@@ -262,15 +241,15 @@ def test_models_without_vision_say_so() -> None:
     assert reported == [(True, 16), (True, 576), (False, None)]
 
 
-@pytest.mark.parametrize(
-    ("reason", "message"),
-    [
-        pytest.param("NameTaken", "Service llava exists already", id="name"),
-        pytest.param("NamespaceNotEnabled", "kubectl label namespace a b=true", id="namespace"),
-        pytest.param("StoreCannotGrow", "spec.build.store.size requests 2Gi", id="store"),
-        pytest.param("QuotaExceeded", "exceeded quota: few", id="quota"),
-        pytest.param("ClusterError", "give x the right to patch jobs", id="right"),
-    ],
+@cases(
+    "reason message",
+    {
+        "name": ("NameTaken", "Service llava exists already"),
+        "namespace": ("NamespaceNotEnabled", "kubectl label namespace a b=true"),
+        "store": ("StoreCannotGrow", "spec.build.store.size requests 2Gi"),
+        "quota": ("QuotaExceeded", "exceeded quota: few"),
+        "right": ("ClusterError", "give x the right to patch jobs"),
+    },
 )
 @pytest.mark.parametrize("stage", [fresh(), inspected()], ids=["fresh", "building"])
 def test_a_refusal_is_why_a_model_is_not_ready(

@@ -2,9 +2,8 @@
 
 from typing import Any
 
-import pytest
-
 from mm_operator.status.events import MESSAGE_LIMIT, Event, transitions
+from support.cases import cases
 
 
 def status(*conditions: tuple[str, str, str, str]) -> dict[str, Any]:
@@ -13,42 +12,36 @@ def status(*conditions: tuple[str, str, str, str]) -> dict[str, Any]:
     return {"conditions": [dict(zip(keys, one, strict=True)) for one in conditions]}
 
 
-@pytest.mark.parametrize(
-    ("condition", "expected"),
-    [
-        pytest.param(
+@cases(
+    "condition expected",
+    {
+        "ready": (
             ("Ready", "True", "ReplicasAvailable", "1 replica answers"),
             (Event("Normal", "ReplicasAvailable", "Ready: 1 replica answers", "Ready"),),
-            id="ready",
         ),
-        pytest.param(("Ready", "False", "Building", "building"), (), id="reported-elsewhere"),
-        pytest.param(
+        "reported-elsewhere": (("Ready", "False", "Building", "building"), ()),
+        "ready-has-said-it": (
             ("Available", "True", "ReplicasAvailable", "1 replica of any revision answers"),
             (),
-            id="ready-has-said-it",
         ),
-        pytest.param(("Degraded", "False", "AsExpected", "fine"), (), id="nothing-to-report"),
-        pytest.param(
+        "nothing-to-report": (("Degraded", "False", "AsExpected", "fine"), ()),
+        "under-way": (
             ("EngineBuilt", "False", "Building", "being built"),
             (Event("Normal", "Building", "EngineBuilt: being built", "EngineBuilt", passing=True),),
-            id="under-way",
         ),
-        pytest.param(
+        "a-rollout-passes": (
             ("RollingOut", "True", "PodsStarting", "0 of 2"),
             (Event("Normal", "PodsStarting", "RollingOut: 0 of 2", "RollingOut", passing=True),),
-            id="a-rollout-passes",
         ),
-        pytest.param(
+        "failed": (
             ("EngineBuilt", "False", "BuildFailed", "broken"),
             (Event("Warning", "BuildFailed", "EngineBuilt: broken", "EngineBuilt"),),
-            id="failed",
         ),
-        pytest.param(
+        "degraded": (
             ("Degraded", "True", "ClusterError", "HTTP 500"),
             (Event("Warning", "ClusterError", "Degraded: HTTP 500", "Degraded"),),
-            id="degraded",
         ),
-    ],
+    },
 )
 def test_one_condition(condition: tuple[str, str, str, str], expected: tuple[Event, ...]) -> None:
     """A condition that is new is reported when it says something."""
@@ -76,10 +69,7 @@ def test_long_texts_fit_into_an_event() -> None:
     """The API server refuses notes above 1,024 bytes; cutting never splits a character."""
     after = status(("EngineBuilt", "False", "BuildFailed", "ü" * 2000))
     (event,) = transitions({}, after)
-    assert (
-        len(event.message.encode()),
-        event.message.endswith("ü"),
-    ) == (MESSAGE_LIMIT - 1, True)
+    assert (len(event.message.encode()), event.message.endswith("ü")) == (MESSAGE_LIMIT - 1, True)
 
 
 def moves(*changes: tuple[int, int]) -> dict[str, Any]:

@@ -2,12 +2,11 @@
 
 from typing import Any
 
-import pytest
-
 from mm_api.conditions import Reason
 from mm_api.v1alpha1 import ScalingStatus
 from mm_operator.model import Outcome, ScalingView
 from mm_operator.status.derive import derive
+from support.cases import cases
 from support.staged import inspected
 
 ON = {
@@ -43,27 +42,22 @@ def former(reason: str, *, kind: str = "ScalingActive") -> dict[str, Any]:
     return {"conditions": [condition], "scaling": FORMER}
 
 
-@pytest.mark.parametrize(
-    ("changes", "view", "status", "expected"),
-    [
-        pytest.param({}, SAID, {}, ("False", "AutoscalingOff"), id="off"),
-        pytest.param(ON, SAID, former("Idle"), ("True", "FollowingLoad"), id="said"),
-        pytest.param(ON, ALONE, {}, ("False", "MetricsMissing"), id="said-that-it-is-blind"),
-        pytest.param(
-            ON, None, former("MetricsMissing"), ("False", "MetricsMissing"), id="new-leader"
-        ),
-        pytest.param(
-            ON, None, former("AutoscalingOff"), ("Unknown", "WaitingForMetrics"), id="just-on"
-        ),
-        pytest.param(
+@cases(
+    "changes view status expected",
+    {
+        "off": ({}, SAID, {}, ("False", "AutoscalingOff")),
+        "said": (ON, SAID, former("Idle"), ("True", "FollowingLoad")),
+        "said-that-it-is-blind": (ON, ALONE, {}, ("False", "MetricsMissing")),
+        "new-leader": (ON, None, former("MetricsMissing"), ("False", "MetricsMissing")),
+        "just-on": (ON, None, former("AutoscalingOff"), ("Unknown", "WaitingForMetrics")),
+        "other-conditions": (
             ON,
             None,
             former("PodsStarting", kind="Ready"),
             ("Unknown", "WaitingForMetrics"),
-            id="other-conditions",
         ),
-        pytest.param(ON, None, {}, ("Unknown", "WaitingForMetrics"), id="new-model"),
-    ],
+        "new-model": (ON, None, {}, ("Unknown", "WaitingForMetrics")),
+    },
 )
 def test_the_condition_is_the_autoscalers(
     changes: dict[str, Any],
@@ -78,20 +72,17 @@ def test_the_condition_is_the_autoscalers(
     assert found["ScalingActive"] == expected
 
 
-@pytest.mark.parametrize(
-    ("changes", "view", "status", "expected"),
-    [
-        pytest.param({}, SAID, former("Idle"), None, id="off"),
-        pytest.param(ON, SAID, former("Idle"), 3, id="said"),
-        pytest.param(ON, None, former("Idle"), 2, id="new-leader"),
-        pytest.param(ON, None, {}, None, id="new-model"),
-    ],
+@cases(
+    "changes view status expected",
+    {
+        "off": ({}, SAID, former("Idle"), None),
+        "said": (ON, SAID, former("Idle"), 3),
+        "new-leader": (ON, None, former("Idle"), 2),
+        "new-model": (ON, None, {}, None),
+    },
 )
 def test_its_numbers_stay_until_it_says_others(
-    changes: dict[str, Any],
-    view: ScalingView | None,
-    status: dict[str, Any],
-    expected: int | None,
+    changes: dict[str, Any], view: ScalingView | None, status: dict[str, Any], expected: int | None
 ) -> None:
     """`status.scaling` goes when the autoscaler is off, and never for a change of the leader."""
     derived = derive(*inspected(changes, scaling=view, status=status), Outcome())

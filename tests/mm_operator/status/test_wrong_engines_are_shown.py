@@ -3,12 +3,11 @@
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from mm_api.documents.evaluation import EvaluationReport, FirstDifference
 from mm_api.documents.server_state import ServerState
 from mm_operator.model import Outcome, Plan, PodState, Snapshot
 from mm_operator.status.derive import derive
+from support.cases import cases
 from support.staged import inspected, planned
 
 
@@ -58,7 +57,6 @@ WRONG = EvaluationReport(
 
 
 def conditions(*stage: Any) -> dict[str, tuple[str, str, str]]:
-    """Return status, reason and message of each condition."""
     found = derive(*stage, Outcome())["conditions"]
     return {one["type"]: (one["status"], one["reason"], one["message"]) for one in found}
 
@@ -91,13 +89,7 @@ def test_an_engine_that_is_no_longer_planned_is_left_out() -> None:
     assert conditions(*stage)["Ready"][1] != "EvaluationFailed"
 
 
-@pytest.mark.parametrize(
-    ("now", "expected"),
-    [
-        pytest.param(None, "EvaluationFailed", id="silent"),
-        pytest.param(GOOD, "PodsStarting", id="good"),
-    ],
-)
+@cases("now expected", {"silent": (None, "EvaluationFailed"), "good": (GOOD, "PodsStarting")})
 def test_what_was_found_stays_while_no_pod_says_anything(
     now: EvaluationReport | None, expected: str
 ) -> None:

@@ -3,10 +3,9 @@
 from datetime import UTC, datetime
 from typing import Any
 
-import pytest
-
 from mm_operator.telemetry.builds import count_builds
 from mm_operator.telemetry.metrics import Metrics
+from support.cases import cases
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 RUNNING = {
@@ -19,7 +18,6 @@ DONE = {**RUNNING, "phase": "Succeeded", "storedBytes": 10}
 
 
 def status(build: dict[str, Any], reason: str = "BuildSucceeded") -> dict[str, Any]:
-    """Return a model's status with a build in it."""
     return {"build": build, "conditions": [{"type": "EngineBuilt", "reason": reason}]}
 
 
@@ -39,18 +37,15 @@ def counted(*statuses: dict[str, Any]) -> set[str]:
     }
 
 
-FETCHED = {
-    'build_step_seconds_count{step="fetch"} 1.0',
-    'build_step_seconds_sum{step="fetch"} 2.0',
-}
+FETCHED = {'build_step_seconds_count{step="fetch"} 1.0', 'build_step_seconds_sum{step="fetch"} 2.0'}
 
 
-@pytest.mark.parametrize(
-    ("statuses", "expected"),
-    [
-        pytest.param([status(RUNNING)], FETCHED, id="a-step"),
-        pytest.param([status(RUNNING), status(RUNNING)], FETCHED, id="reported-once"),
-        pytest.param(
+@cases(
+    "statuses expected",
+    {
+        "a-step": ([status(RUNNING)], FETCHED),
+        "reported-once": ([status(RUNNING), status(RUNNING)], FETCHED),
+        "built": (
             [status(RUNNING), status(DONE), status(DONE)],
             FETCHED
             | {
@@ -58,24 +53,20 @@ FETCHED = {
                 'build_seconds_sum{outcome="succeeded"} 60.0',
                 "engine_bytes_total 10.0",
             },
-            id="built",
         ),
-        pytest.param(
+        "reused-from-a-model": (
             [status({**DONE, "reusedFrom": "demo/one"})],
             {'engine_reuses_total{origin="model"} 1.0'},
-            id="reused-from-a-model",
         ),
-        pytest.param(
+        "reused-from-the-store": (
             [status({**DONE, "reusedFrom": "store"})],
             {'engine_reuses_total{origin="store"} 1.0'},
-            id="reused-from-the-store",
         ),
-        pytest.param(
+        "failed-before-its-pod-was-seen": (
             [status({"phase": "Failed", "failedStep": "export"}, "BuildOutOfMemory")],
             {'build_failures_total{reason="BuildOutOfMemory",step="export"} 1.0'},
-            id="failed-before-its-pod-was-seen",
         ),
-    ],
+    },
 )
 def test_samples(statuses: list[dict[str, Any]], expected: set[str]) -> None:
     """Each change is counted once; a status that stays the same counts nothing."""

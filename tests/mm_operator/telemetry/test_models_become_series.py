@@ -2,12 +2,11 @@
 
 from typing import Any
 
-import pytest
-
 from mm_api.metrics import MODEL_METRICS
 from mm_operator.cluster.models import ModelCache
 from mm_operator.status.series import bucket_at, samples_of
 from mm_operator.telemetry.metrics import Metrics
+from support.cases import cases
 from support.prometheus import promtool
 
 OBJECTIVES = [
@@ -72,32 +71,31 @@ def test_conditions_replicas_and_objectives_are_series() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("seconds", "expected"),
-    [
-        pytest.param(0.5, "0.5", id="a-bucket"),
-        pytest.param(0.6, "0.5", id="between-two-the-stricter"),
-        pytest.param(1, "1.0", id="complete-number-as-clients-write-it"),
-        pytest.param(0.001, "0.005", id="below-the-smallest"),
-        pytest.param(1000, "30.0", id="above-the-largest"),
-    ],
+@cases(
+    "seconds expected",
+    {
+        "a-bucket": (0.5, "0.5"),
+        "between-two-the-stricter": (0.6, "0.5"),
+        "complete-number-as-clients-write-it": (1, "1.0"),
+        "below-the-smallest": (0.001, "0.005"),
+        "above-the-largest": (1000, "30.0"),
+    },
 )
 def test_a_target_is_judged_at_a_bucket(seconds: float, expected: str) -> None:
     """Attainment is counted at the largest bucket that is not above the target."""
     assert bucket_at("mm_time_to_first_token_seconds", seconds) == expected
 
 
-@pytest.mark.parametrize(
-    ("spec", "status"),
-    [
-        pytest.param({}, {}, id="nothing-yet"),
-        pytest.param({"autoscaling": None, "replicas": None}, {"conditions": None}, id="nulls"),
-        pytest.param(
+@cases(
+    "spec status",
+    {
+        "nothing-yet": ({}, {}),
+        "nulls": ({"autoscaling": None, "replicas": None}, {"conditions": None}),
+        "what-another-version-wrote": (
             {"autoscaling": {"objectives": [{"metric": "Unheard", "target": "x"}, {}]}},
             {"conditions": [{}]},
-            id="what-another-version-wrote",
         ),
-    ],
+    },
 )
 def test_an_odd_model_breaks_no_scrape(spec: dict[str, Any], status: dict[str, Any]) -> None:
     """What is absent or unknown is left out; the rest is still served."""

@@ -36,7 +36,6 @@ class Followed:
     follower: Follower
 
     def followers(self) -> Iterator[tuple[Key, int, Follower]]:
-        """Yield it with its replicas."""
         yield Key("demo", "tiny"), 2, self.follower
 
 

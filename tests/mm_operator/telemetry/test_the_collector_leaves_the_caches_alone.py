@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from mm_operator.telemetry.collector import freeze_growth
+from support.cases import cases
 from support.eventually import eventually_async
 
 
@@ -38,14 +39,14 @@ async def frozen_at(sizes: list[int]) -> list[int]:
     return froze
 
 
-@pytest.mark.parametrize(
-    ("sizes", "frozen"),
-    [
-        pytest.param([10, 100, 110], [0], id="few-objects-are-left-to-the-collector"),
-        pytest.param([1000, 1200, 1250], [0, 1000], id="not-before-a-quarter-was-added"),
-        pytest.param([1000, 1251, 1300, 1600], [0, 1000, 1251, 1600], id="at-each-further-quarter"),
-        pytest.param([1000, 10, 1000], [0, 1000], id="not-when-they-went-and-came-again"),
-    ],
+@cases(
+    "sizes frozen",
+    {
+        "few-objects-are-left-to-the-collector": ([10, 100, 110], [0]),
+        "not-before-a-quarter-was-added": ([1000, 1200, 1250], [0, 1000]),
+        "at-each-further-quarter": ([1000, 1251, 1300, 1600], [0, 1000, 1251, 1600]),
+        "not-when-they-went-and-came-again": ([1000, 10, 1000], [0, 1000]),
+    },
 )
 @pytest.mark.usefixtures("thresholds")
 async def test_growth_is_frozen(sizes: list[int], frozen: list[int]) -> None:

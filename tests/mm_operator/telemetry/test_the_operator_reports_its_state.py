@@ -15,6 +15,7 @@ from mm_operator.status.series import Sample
 from mm_operator.telemetry.logs import KeyedFormatter, current_key
 from mm_operator.telemetry.metrics import Metrics
 from mm_operator.telemetry.server import serve
+from support.cases import cases
 
 
 def test_every_metric_of_the_catalogue_is_there() -> None:
@@ -54,14 +55,14 @@ async def test_probes_come_by_either_family() -> None:
     assert found == [200, 200]
 
 
-@pytest.mark.parametrize(
-    ("path", "status", "words"),
-    [
-        pytest.param("/healthz", 200, "ok", id="alive"),
-        pytest.param("/readyz", 503, "pods: not listed yet", id="not-ready-says-why"),
-        pytest.param("/metrics", 200, "mm_operator_leader 0.0", id="metrics"),
-        pytest.param("/other", 404, "Not Found", id="unknown-path"),
-    ],
+@cases(
+    "path status words",
+    {
+        "alive": ("/healthz", 200, "ok"),
+        "not-ready-says-why": ("/readyz", 503, "pods: not listed yet"),
+        "metrics": ("/metrics", 200, "mm_operator_leader 0.0"),
+        "unknown-path": ("/other", 404, "Not Found"),
+    },
 )
 async def test_http_answers(path: str, status: int, words: str) -> None:
     """Health and readiness answer by status and say why with a message."""

@@ -4,10 +4,9 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 from mm_api.documents.model_facts import InspectReason, InspectResult
 from mm_runtime.cli import main
+from support.cases import cases
 from support.lora_adapters import LLAMA, pack, pair, write_adapter
 from support.trtllm_sites import write_model
 
@@ -15,7 +14,6 @@ HIDDEN = 4096
 
 
 def adapter(folder: Path, module: str, *, rank: int = 4, hidden: int = HIDDEN) -> Path:
-    """Write an adapter of one module."""
     tensors = pair(LLAMA, rank=rank, source=hidden, target=HIDDEN, module=module)
     return write_adapter(folder, tensors, rank=rank)
 
@@ -54,13 +52,11 @@ def test_a_checkpoint_alone_has_no_adapters(tmp_path: Path) -> None:
 
 
 def pickled(folder: Path) -> Path:
-    """Write an adapter as a pickle."""
     tensors = pair(LLAMA, rank=4, source=HIDDEN, target=HIDDEN, module="self_attn.q_proj")
     return write_adapter(folder, tensors, rank=4, pickle=True)
 
 
 def without_rank(folder: Path) -> Path:
-    """Write an adapter whose configuration reports no rank."""
     written = adapter(folder, "self_attn.q_proj")
     (written / "adapter_config.json").write_text(json.dumps({"peft_type": "LORA"}))
     return written
@@ -75,7 +71,6 @@ def with_dora(folder: Path) -> Path:
 
 
 def half(folder: Path) -> Path:
-    """Write an adapter without the second matrix of its module."""
     tensors = pair(LLAMA, rank=4, source=HIDDEN, target=HIDDEN, module="self_attn.q_proj")
     return write_adapter(folder, dict([tensors.popitem()]), rank=4)
 
@@ -94,22 +89,21 @@ def not_finite(folder: Path) -> Path:
     return write_adapter(folder, tensors | {name: matrix}, rank=4)
 
 
-@pytest.mark.parametrize(
-    ("make", "words"),
-    [
-        pytest.param(
+@cases(
+    "make words",
+    {
+        "hidden-size": (
             lambda folder: adapter(folder, "self_attn.q_proj", hidden=5120),
             "was made for another model",
-            id="hidden-size",
         ),
-        pytest.param(pickled, "is a pickle (adapter_model.bin)", id="pickle"),
-        pytest.param(without_rank, "has r = None", id="rank"),
-        pytest.param(with_dora, "uses use_dora", id="dora"),
-        pytest.param(half, "has not both matrices of one rank", id="half"),
-        pytest.param(of_another_rank, "says that the rank is 2", id="another-rank"),
-        pytest.param(not_finite, "LoRA adapter a has NaN or infinity in 1 of its", id="nan"),
-        pytest.param(lambda folder: folder, "does not exist", id="missing"),
-    ],
+        "pickle": (pickled, "is a pickle (adapter_model.bin)"),
+        "rank": (without_rank, "has r = None"),
+        "dora": (with_dora, "uses use_dora"),
+        "half": (half, "has not both matrices of one rank"),
+        "another-rank": (of_another_rank, "says that the rank is 2"),
+        "nan": (not_finite, "LoRA adapter a has NaN or infinity in 1 of its"),
+        "missing": (lambda folder: folder, "does not exist"),
+    },
 )
 def test_what_does_not_fit_is_refused(
     tmp_path: Path, make: Callable[[Path], Path], words: str

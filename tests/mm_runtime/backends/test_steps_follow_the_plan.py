@@ -11,6 +11,7 @@ from mm_runtime.backends import steps
 from mm_runtime.cli import main
 from mm_runtime.errors import PermanentError
 from support.build_plans import build_plan
+from support.cases import cases
 from support.documents import FACTS
 
 PLAN = build_plan(FACTS)
@@ -20,38 +21,28 @@ PICKLED = build_plan(FACTS.model_copy(update={"weight_format": "pickle"}), allow
 
 
 def without_vision(plan: BuildPlan) -> BuildPlan:
-    """Return the plan of a model that has no vision tower."""
     return plan.model_copy(update={"engine": plan.engine.model_copy(update={"vision": None})})
 
 
 def served_by(backend: str, plan: BuildPlan = PLAN) -> BuildPlan:
-    """Return a plan for another backend."""
     return plan.model_copy(update={"engine": plan.engine.model_copy(update={"backend": backend})})
 
 
-@pytest.mark.parametrize(
-    ("plan", "expected"),
-    [
-        pytest.param(PLAN, ("fetch", "export-vision", "verify-vision", "evaluation"), id="llava"),
-        pytest.param(
+@cases(
+    "plan expected",
+    {
+        "llava": (PLAN, ("fetch", "export-vision", "verify-vision", "evaluation")),
+        "pickled-llava": (
             PICKLED,
             ("fetch", "unpickle", "export-vision", "verify-vision", "evaluation"),
-            id="pickled-llava",
         ),
-        pytest.param(
-            without_vision(PLAN), ("fetch", "verify-weights", "evaluation"), id="text-only"
-        ),
-        pytest.param(
-            served_by("PyTorch"),
-            ("fetch", "verify-weights", "evaluation"),
-            id="staged",
-        ),
-        pytest.param(
+        "text-only": (without_vision(PLAN), ("fetch", "verify-weights", "evaluation")),
+        "staged": (served_by("PyTorch"), ("fetch", "verify-weights", "evaluation")),
+        "pickles": (
             served_by("PyTorch", PICKLED),
             ("fetch", "unpickle", "verify-weights", "evaluation"),
-            id="pickles",
         ),
-    ],
+    },
 )
 def test_names_and_order(plan: BuildPlan, expected: tuple[str, ...]) -> None:
     """Steps come in the order in which they need each other."""
@@ -66,17 +57,14 @@ def test_inputs_are_made_before() -> None:
         made |= set(step.outputs)
 
 
-@pytest.mark.parametrize(
+@cases(
     "other",
-    [
-        pytest.param(PLAN.model_copy(update={"fingerprint": "f" * 64}), id="fingerprint"),
-        pytest.param(
-            PLAN.model_copy(
-                update={"engine": PLAN.engine.model_copy(update={"builder_version": "2"})}
-            ),
-            id="builder-version",
+    {
+        "fingerprint": PLAN.model_copy(update={"fingerprint": "f" * 64}),
+        "builder-version": PLAN.model_copy(
+            update={"engine": PLAN.engine.model_copy(update={"builder_version": "2"})}
         ),
-    ],
+    },
 )
 def test_fingerprints_follow_the_plan(other: BuildPlan) -> None:
     """A journal entry of another plan or builder never counts as done."""

@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from mm_api.contract import TIME_LIMIT_VARIABLE, ExitCode
+from support.cases import cases
 
 SECONDS = 60
 """No program here needs as long."""
@@ -46,19 +47,13 @@ sys.exit(code)
 
 
 def run(program: str, *arguments: str) -> int:
-    """Run a program and return its exit code."""
     return subprocess.run(
         [sys.executable, "-c", program, *arguments], timeout=SECONDS, check=False
     ).returncode
 
 
-@pytest.mark.parametrize(
-    "program",
-    [
-        pytest.param(OBEDIENT, id="ends-after-SIGTERM"),
-        pytest.param(DEAF, id="ignores-SIGTERM"),
-        pytest.param(SIMPLE, id="has-no-handler"),
-    ],
+@cases(
+    "program", {"ends-after-SIGTERM": OBEDIENT, "ignores-SIGTERM": DEAF, "has-no-handler": SIMPLE}
 )
 def test_time_ends_a_command(program: str) -> None:
     """Whatever it does with SIGTERM, it ends, and the exit code says that its time was over."""

@@ -10,22 +10,23 @@ import pytest
 
 from mm_runtime.base import resumable_file
 from mm_runtime.base.resumable_file import ResumableFile
+from support.cases import cases
 
 PIECES = [random.Random(number).randbytes(977) for number in range(200)]  # noqa: S311 (no secret)
 """More than may wait for their digest."""
 
 
-@pytest.mark.parametrize(
+@cases(
     "pieces",
-    [
-        pytest.param([], id="none"),
-        pytest.param([b""], id="empty"),
-        pytest.param(PIECES[:1], id="one"),
-        pytest.param(PIECES, id="many"),
-        pytest.param([memoryview(piece) for piece in PIECES], id="views"),
-    ],
+    {
+        "none": [],
+        "empty": [b""],
+        "one": PIECES[:1],
+        "many": PIECES,
+        "views": [memoryview(piece) for piece in PIECES],
+    },
 )
-@pytest.mark.parametrize("kept", [pytest.param(b"", id="new"), pytest.param(b"kept", id="resumed")])
+@cases("kept", {"new": b"", "resumed": b"kept"})
 def test_digest_is_of_the_entire_file(
     pieces: list[bytes], kept: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

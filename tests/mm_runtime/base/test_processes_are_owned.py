@@ -4,28 +4,26 @@ import os
 import signal
 import threading
 
-import pytest
-
 from mm_runtime.base.child_process import LINE_BYTES, TAIL_LINES, ChildProcess
 from mm_runtime.base.stop_signal import StopSignal
+from support.cases import cases
 from support.ended import wait_until_gone
 from support.eventually import eventually
 
 
 def start(script: str, lines: list[str] | None = None) -> ChildProcess:
-    """Start a shell script."""
     sink = [] if lines is None else lines
     return ChildProcess(["/bin/sh", "-c", script], dict(os.environ), sink.append)
 
 
-@pytest.mark.parametrize(
-    ("script", "code"),
-    [
-        pytest.param("exit 0", 0, id="ok"),
-        pytest.param("exit 7", 7, id="code"),
-        pytest.param("kill -TERM $$", 143, id="terminated"),
-        pytest.param("kill -KILL $$", 137, id="killed"),
-    ],
+@cases(
+    "script code",
+    {
+        "ok": ("exit 0", 0),
+        "code": ("exit 7", 7),
+        "terminated": ("kill -TERM $$", 143),
+        "killed": ("kill -KILL $$", 137),
+    },
 )
 def test_exit_codes_are_the_shells(script: str, code: int) -> None:
     """A signal reads as 128 plus its number."""

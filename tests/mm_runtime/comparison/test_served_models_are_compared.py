@@ -20,6 +20,7 @@ from mm_runtime.gateway.wiring import build_gateway
 from mm_runtime.serving.directory import EngineDirectory
 from support import damaged_engines
 from support.build_plans import serving_plan
+from support.cases import cases
 from support.damaged_engines import damaged
 from support.families.pipeline import build
 from support.gateways import serve
@@ -55,7 +56,6 @@ async def served(
 
 
 async def compare(engine: BuiltEngine, url: str, log: Path, *more: str) -> int:
-    """Run the command and return its exit code."""
     documents = ["--manifest", str(engine.manifest), "--serving", str(engine.serving)]
     arguments = [*documents, "--url", url, "--termination-log", str(log), *more]
     return await asyncio.to_thread(main, arguments)
@@ -151,12 +151,12 @@ async def test_nothing_that_listens_is_a_failure(engine: BuiltEngine, tmp_path: 
     assert f"127.0.0.1:{port}/v1/chat/completions does not answer" in log.read_text()
 
 
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        pytest.param({"backend": "TensorRT"}, "is not run by transformers", id="engines"),
-        pytest.param({"fingerprint": "d" * 64}, "is of another engine", id="another-plan"),
-    ],
+@cases(
+    "changes words",
+    {
+        "engines": ({"backend": "TensorRT"}, "is not run by transformers"),
+        "another-plan": ({"fingerprint": "d" * 64}, "is of another engine"),
+    },
 )
 async def test_what_cannot_be_compared_says_why(
     engine: BuiltEngine, tmp_path: Path, changes: dict[str, str], words: str
@@ -184,15 +184,15 @@ def test_the_command_ends_as_its_process(engine: BuiltEngine, tmp_path: Path) ->
     assert f"{missing} does not exist" in log.read_text()
 
 
-@pytest.mark.parametrize(
-    ("expected", "answered", "one", "longest"),
-    [
-        pytest.param("a red square", "a red square", 1.0, 1.0, id="equal"),
-        pytest.param("", "", 1.0, 1.0, id="both-empty"),
-        pytest.param("a b", "", 0.0, 0.0, id="empty"),
-        pytest.param("the cat sat", "sat the Cat", 1.0, 2 / 3, id="another-order"),
-        pytest.param("a b c d", "a c", 2 * 2 / 6, 2 * 2 / 6, id="shorter"),
-    ],
+@cases(
+    "expected answered one longest",
+    {
+        "equal": ("a red square", "a red square", 1.0, 1.0),
+        "both-empty": ("", "", 1.0, 1.0),
+        "empty": ("a b", "", 0.0, 0.0),
+        "another-order": ("the cat sat", "sat the Cat", 1.0, 2 / 3),
+        "shorter": ("a b c d", "a c", 2 * 2 / 6, 2 * 2 / 6),
+    },
 )
 def test_rouge_is_an_f_measure(expected: str, answered: str, one: float, longest: float) -> None:
     """Of words in lower case, and of their longest common sequence."""

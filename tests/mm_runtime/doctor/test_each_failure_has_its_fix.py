@@ -3,13 +3,12 @@
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
 from mm_api import backends
 from mm_runtime.doctor.checks import examine
 from mm_runtime.doctor.found import Found, Interpreter
 from mm_runtime.doctor.need import PURPOSES, Need
 from mm_runtime.doctor.report import Outcome, sentence
+from support.cases import cases
 
 PYTHON = Interpreter(
     "/usr/bin/python3",
@@ -50,73 +49,58 @@ def without(**programs_or_packages: str) -> Found:
     return replace(TRTLLM, engine=replace(PYTHON, packages=packages), programs=programs)
 
 
-@pytest.mark.parametrize(
-    ("need", "found", "failed"),
-    [
-        pytest.param(TENSORRT, TRTLLM, set(), id="complete"),
-        pytest.param(Need(ALL, backends.PYTORCH), TRTLLM, set(), id="pytorch"),
-        pytest.param(Need(ALL, backends.REFERENCE, gpu=True), TRTLLM, set(), id="reference"),
-        pytest.param(
+@cases(
+    "need found failed",
+    {
+        "complete": (TENSORRT, TRTLLM, set()),
+        "pytorch": (Need(ALL, backends.PYTORCH), TRTLLM, set()),
+        "reference": (Need(ALL, backends.REFERENCE, gpu=True), TRTLLM, set()),
+        "inspections-need-nothing-of-it": (
             Need(frozenset({"inspect"}), backends.REFERENCE, gpu=True, onnx=True),
             replace(
                 TRTLLM, engine=Interpreter("/none", problem="does not run"), server="", gpus=()
             ),
             set(),
-            id="inspections-need-nothing-of-it",
         ),
-        pytest.param(TENSORRT, replace(TRTLLM, server=""), {"tritonserver"}, id="no-triton"),
-        pytest.param(TENSORRT, replace(TRTLLM, native_backend=""), {"backend"}, id="no-backend"),
-        pytest.param(TENSORRT, replace(TRTLLM, scripts=None), {"scripts"}, id="no-scripts"),
-        pytest.param(TENSORRT, replace(TRTLLM, home_is_writable=False), {"home"}, id="home"),
-        pytest.param(TENSORRT, replace(TRTLLM, driver_cuda=None), {"driver"}, id="no-driver"),
-        pytest.param(TENSORRT, replace(TRTLLM, driver_cuda=(12, 8)), {"driver"}, id="old-driver"),
-        pytest.param(TENSORRT, replace(TRTLLM, gpus=()), {"gpu"}, id="no-gpu"),
-        pytest.param(TENSORRT, without(a="trtllm-build"), {"trtllm-build"}, id="no-trtllm-build"),
-        pytest.param(TENSORRT, without(a="nvidia-cuda-mps-control"), {"mps"}, id="no-mps-control"),
-        pytest.param(TENSORRT, without(a="setpriv"), {"setpriv"}, id="no-setpriv"),
-        pytest.param(
+        "no-triton": (TENSORRT, replace(TRTLLM, server=""), {"tritonserver"}),
+        "no-backend": (TENSORRT, replace(TRTLLM, native_backend=""), {"backend"}),
+        "no-scripts": (TENSORRT, replace(TRTLLM, scripts=None), {"scripts"}),
+        "home": (TENSORRT, replace(TRTLLM, home_is_writable=False), {"home"}),
+        "no-driver": (TENSORRT, replace(TRTLLM, driver_cuda=None), {"driver"}),
+        "old-driver": (TENSORRT, replace(TRTLLM, driver_cuda=(12, 8)), {"driver"}),
+        "no-gpu": (TENSORRT, replace(TRTLLM, gpus=()), {"gpu"}),
+        "no-trtllm-build": (TENSORRT, without(a="trtllm-build"), {"trtllm-build"}),
+        "no-mps-control": (TENSORRT, without(a="nvidia-cuda-mps-control"), {"mps"}),
+        "no-setpriv": (TENSORRT, without(a="setpriv"), {"setpriv"}),
+        "no-tensorrt": (
             TENSORRT,
             without(a="tensorrt", b="tensorrt_llm"),
             {"tensorrt", "tensorrt_llm"},
-            id="no-tensorrt",
         ),
-        pytest.param(
-            Need(ALL, backends.PYTORCH), without(a="trtllm-serve"), {"trtllm-serve"}, id="no-server"
-        ),
-        pytest.param(
+        "no-server": (Need(ALL, backends.PYTORCH), without(a="trtllm-serve"), {"trtllm-serve"}),
+        "no-clients": (
             TENSORRT,
             replace(TRTLLM, own=replace(OWN, packages={})),
             {"httpx2", "huggingface_hub", "obstore"},
-            id="no-clients",
         ),
-        pytest.param(
+        "claims-need-no-clients": (
             replace(TENSORRT, addresses=("/mnt/source",)),
             replace(TRTLLM, own=replace(OWN, packages={})),
             set(),
-            id="claims-need-no-clients",
         ),
-        pytest.param(
-            TENSORRT,
-            replace(TRTLLM, own=replace(OWN, version=(3, 10))),
-            {"python"},
-            id="old-python",
-        ),
-        pytest.param(
+        "old-python": (TENSORRT, replace(TRTLLM, own=replace(OWN, version=(3, 10))), {"python"}),
+        "code-is-not-there": (
             TENSORRT,
             replace(TRTLLM, engine=replace(PYTHON, problem="cannot import the project's code")),
             {"engine-python"},
-            id="code-is-not-there",
         ),
-        pytest.param(
+        "torch-of-a-cpu": (
             Need(ALL, backends.REFERENCE, gpu=True),
             replace(TRTLLM, engine=replace(PYTHON, torch_cuda="")),
             {"torch-cuda"},
-            id="torch-of-a-cpu",
         ),
-        pytest.param(
-            Need(ALL, backends.REFERENCE, onnx=True), TRTLLM, {"onnx", "onnxruntime"}, id="no-onnx"
-        ),
-    ],
+        "no-onnx": (Need(ALL, backends.REFERENCE, onnx=True), TRTLLM, {"onnx", "onnxruntime"}),
+    },
 )
 def test_what_fails_is_named(need: Need, found: Found, failed: set[str]) -> None:
     """Nothing else fails, every failure has a fix, and nothing that passes has one."""

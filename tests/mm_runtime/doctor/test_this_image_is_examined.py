@@ -30,7 +30,6 @@ def run(*arguments: str, **variables: str) -> tuple[int, str]:
 
 
 def findings(text: str) -> dict[str, dict[str, Any]]:
-    """Return name -> finding of a report."""
     return {one["name"]: one for one in json.loads(text)["findings"]}
 
 
@@ -50,12 +49,7 @@ def test_what_is_missing_is_said_as_json() -> None:
     assert code == ExitCode.PERMANENT
     assert [
         found[name]["outcome"] for name in ("tensorrt_llm", "scripts", "backend", "python")
-    ] == [
-        "fail",
-        "fail",
-        "not needed",
-        "pass",
-    ]
+    ] == ["fail", "fail", "not needed", "pass"]
     assert "runtime/Dockerfile.trtllm" in found["tensorrt_llm"]["fix"]
 
 

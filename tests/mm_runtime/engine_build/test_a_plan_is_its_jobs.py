@@ -12,7 +12,6 @@ PLAN = build_plan(tiny_facts())
 
 
 def build(plan: Path, digest: str, message: Path) -> int:
-    """Return the exit code of a dry run with an expected digest."""
     where = ["--source", "/mnt/source", "--store", str(plan.parent / "store"), "--dry-run"]
     reported = ["--plan-sha256", digest, "--termination-log", str(message)]
     return main(["build", "--plan", str(plan), *where, *reported])

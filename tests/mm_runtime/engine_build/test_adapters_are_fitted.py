@@ -17,6 +17,7 @@ from mm_runtime.adapters.facts import with_adapters as inspect_adapters
 from mm_runtime.adapters.files import sourced
 from mm_runtime.engine_build.commands.step import StepContext
 from mm_runtime.errors import PermanentError, SourceChangedError
+from support.cases import cases
 from support.lora_adapters import BART, LLAMA, pack, pack_hostile, pair, write_adapter
 from support.model_configs import planned
 from support.trtllm_sites import TrtllmSite, journalled, printed, trtllm_site, use_site
@@ -168,50 +169,46 @@ def _empty(folder: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(
-    ("make", "words"),
-    [
-        pytest.param(
+@cases(
+    "make words",
+    {
+        "hidden-size": (
             lambda path: _adapter(path, source=5120),
-            "was made for another model: base_model.model.language_model.model.layers.0"
-            ".self_attn.q_proj.lora_A.weight is [2, 5120], and this checkpoint's attn_q needs 4096",
-            id="hidden-size",
+            (
+                "was made for another model: base_model.model.language_model.model.layers.0"
+                ".self_attn.q_proj.lora_A.weight is [2, 5120], and this checkpoint's attn_q"
+                " needs 4096"
+            ),
         ),
-        pytest.param(
+        "layer": (
             lambda path: _adapter(path, layer=32),
             "The adapter has a layer 32, and the llm has 32",
-            id="layer",
         ),
-        pytest.param(
+        "module": (
             lambda path: _adapter(path, module="self_attn.rotary"),
             "is not a tensor that an engine can take from a LoRA",
-            id="module",
         ),
-        pytest.param(_half, "has not both matrices of one rank", id="half"),
-        pytest.param(_vision, "changes the vision half", id="vision"),
-        pytest.param(_pickled, "is a pickle (adapter_model.bin)", id="pickle"),
-        pytest.param(_empty, "has no adapter_config.json", id="empty"),
-        pytest.param(
+        "half": (_half, "has not both matrices of one rank"),
+        "vision": (_vision, "changes the vision half"),
+        "pickle": (_pickled, "is a pickle (adapter_model.bin)"),
+        "empty": (_empty, "has no adapter_config.json"),
+        "tar-up": (
             lambda path: pack_hostile(path.with_suffix(".tar"), "../../escaped"),
             "holds '../../escaped', which leads out of its folder",
-            id="tar-up",
         ),
-        pytest.param(
+        "tar-absolute": (
             lambda path: pack_hostile(path.with_suffix(".tar"), "/escaped"),
             "holds '/escaped', which leads out of its folder",
-            id="tar-absolute",
         ),
-        pytest.param(
+        "tar-link": (
             lambda path: pack_hostile(path.with_suffix(".tar"), "inside", link="/etc"),
             "holds 'inside', which is a link or a device",
-            id="tar-link",
         ),
-        pytest.param(
+        "zip-up": (
             lambda path: pack_hostile(path.with_suffix(".zip"), "../escaped"),
             "holds '../escaped', which leads out of its folder",
-            id="zip-up",
         ),
-    ],
+    },
 )
 def test_adapters_that_do_not_fit_are_refused(
     tmp_path: Path, tools: Tools, make: Callable[[Path], Path], words: str
@@ -235,14 +232,14 @@ def fetch_and_convert(context: StepContext) -> None:
     lora(context)
 
 
-@pytest.mark.parametrize(
-    ("adapters", "words"),
-    [
-        pytest.param((("a", 0), ("a", 1)), "two LoRA adapters have the name a", id="name"),
-        pytest.param((("a", 3), ("b", 3)), "two LoRA adapters have the uid 3", id="uid"),
-        pytest.param((("../a", 0),), "should match pattern", id="traversal"),
-        pytest.param((("a", -1),), "greater than or equal to 0", id="base-model"),
-    ],
+@cases(
+    "adapters words",
+    {
+        "name": ((("a", 0), ("a", 1)), "two LoRA adapters have the name a"),
+        "uid": ((("a", 3), ("b", 3)), "two LoRA adapters have the uid 3"),
+        "traversal": ((("../a", 0),), "should match pattern"),
+        "base-model": ((("a", -1),), "greater than or equal to 0"),
+    },
 )
 def test_names_and_uids_are_distinguished(
     tmp_path: Path, tools: Tools, adapters: tuple[tuple[str, int], ...], words: str

@@ -20,6 +20,7 @@ from mm_runtime.engine_build.commands.step import StepContext
 from mm_runtime.gateway.warmup.evaluation import read_comparison
 from mm_runtime.inspect.checkpoint import InspectOptions, inspect
 from mm_runtime.serving.prompts.tokens import TextCodec
+from support.cases import cases
 from support.families.pipeline import plan_of
 from support.tiny_llava import ADAPTERS, CHECKPOINT, BuiltEngine, build_adapted
 from support.tiny_t5 import CHECKPOINT as TEXT_CHECKPOINT
@@ -92,9 +93,7 @@ def _refuses_what_is_not_bounded(engine: BuiltEngine, manifest: EngineManifest) 
     assert (engine.directory / MANIFEST_NAME).is_file()
 
 
-@pytest.mark.parametrize(
-    ("spare", "kept"), [pytest.param(0, True, id="fits"), pytest.param(-1, False, id="too-little")]
-)
+@cases("spare kept", {"fits": (0, True), "too-little": (-1, False)})
 @pytest.mark.timeout(600)
 def test_a_tight_limit_costs_the_answers_and_not_the_build(
     tmp_path: Path,

@@ -16,6 +16,7 @@ from mm_runtime.engine_build.commands.make_tokenizer import make_tokenizer
 from mm_runtime.engine_build.commands.step import StepContext
 from mm_runtime.errors import PermanentError
 from mm_runtime.serving.prompts.tokens import TextCodec
+from support.cases import cases
 from support.families.pipeline import plan_of
 from support.model_configs import facts_of
 
@@ -84,12 +85,12 @@ def _without_a_merge(text: str) -> str:
     return json.dumps({token: at for token, at in vocabulary.items() if token != longest})
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        pytest.param(_cut, r"vocab\.json is not a vocabulary: .*Copy", id="cut"),
-        pytest.param(_without_a_merge, r"lacks 1 of the .* not of one checkpoint", id="another"),
-    ],
+@cases(
+    "change words",
+    {
+        "cut": (_cut, r"vocab\.json is not a vocabulary: .*Copy"),
+        "another": (_without_a_merge, r"lacks 1 of the .* not of one checkpoint"),
+    },
 )
 def test_what_does_not_belong_together_is_reported(
     published: Path, tmp_path: Path, change: Callable[[str], str], words: str

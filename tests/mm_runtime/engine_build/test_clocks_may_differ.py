@@ -11,6 +11,7 @@ import pytest
 from mm_api.documents.build_plan import BuildPlan
 from mm_runtime.base import manifest as manifests
 from support.build_sites import Site
+from support.cases import cases
 from support.patched_builders import BUILD_SECONDS, CLOCK, run, start
 
 pytestmark = pytest.mark.usefixtures("quick_builds")
@@ -48,9 +49,7 @@ def calls_in_grpc() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("calls_in_grpc")
-@pytest.mark.parametrize(
-    "skew", [pytest.param(MONTH, id="ahead"), pytest.param(-MONTH, id="behind")]
-)
+@cases("skew", {"ahead": MONTH, "behind": -MONTH})
 def test_two_builders_of_one_engine(site: Site, skew: int) -> None:
     """One builds, the other one waits and finds it; both end well and the engine is complete."""
     arguments = site.arguments

@@ -19,6 +19,7 @@ from mm_runtime.cli import main
 from mm_runtime.engine_build.build_paths import BuildPaths
 from mm_runtime.errors import EngineCorruptError
 from support.build_sites import Site
+from support.cases import cases
 
 pytestmark = pytest.mark.usefixtures("quick_builds")
 
@@ -33,7 +34,6 @@ def run(site: Site, tmp_path: Path) -> tuple[int, BuildResult]:
 
 
 def failure_of(result: BuildResult) -> tuple[BuildReason, str, bool]:
-    """Return reason, step and whether another try makes sense."""
     assert result.failure is not None
     return result.failure.reason, result.failure.step, result.failure.retryable
 
@@ -89,20 +89,19 @@ def test_finished_engine_is_reused(site: Site, tmp_path: Path) -> None:
     assert before == site.paths.manifest.stat().st_mtime_ns
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "words"),
-    [
-        pytest.param("llm/config.json", b"{}", "has 2 bytes; expected", id="size"),
-        pytest.param(
+@cases(
+    "name content words",
+    {
+        "size": ("llm/config.json", b"{}", "has 2 bytes; expected"),
+        "content": (
             "processor/preprocessor_config.json",
             b'{"do_resize": null}',
             "is damaged: sha256",
-            id="content",
         ),
-        pytest.param("llm/model.safetensors", None, "is missing", id="file-missing"),
-        pytest.param("manifest.json", b'{"format', "damaged or of another", id="manifest-cut"),
-        pytest.param("manifest.json", None, "does not exist", id="manifest-missing"),
-    ],
+        "file-missing": ("llm/model.safetensors", None, "is missing"),
+        "manifest-cut": ("manifest.json", b'{"format', "damaged or of another"),
+        "manifest-missing": ("manifest.json", None, "does not exist"),
+    },
 )
 def test_damaged_engine_is_named_and_built_again(
     site: Site, tmp_path: Path, name: str, content: bytes | None, words: str
@@ -250,13 +249,13 @@ def test_termination_message_fits(site: Site) -> None:
     assert kept.failure.log_tail[-1].startswith("39 ")  # the newest lines stay
 
 
-@pytest.mark.parametrize(
-    ("age_hours", "held", "stays"),
-    [
-        pytest.param(1, False, True, id="young"),
-        pytest.param(48, True, True, id="old-and-building"),
-        pytest.param(48, False, False, id="old-and-abandoned"),
-    ],
+@cases(
+    "age_hours held stays",
+    {
+        "young": (1, False, True),
+        "old-and-building": (48, True, True),
+        "old-and-abandoned": (48, False, False),
+    },
 )
 def test_abandoned_work_is_removed(
     site: Site, tmp_path: Path, age_hours: int, *, held: bool, stays: bool

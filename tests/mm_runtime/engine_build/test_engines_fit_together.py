@@ -13,6 +13,7 @@ from mm_runtime.engine_build.engine_report import EngineReport
 from mm_runtime.engine_build.tool_report import ToolReport
 from mm_runtime.engine_build.tree import built_folder
 from mm_runtime.errors import VerificationFailedError
+from support.cases import cases
 from support.trtllm_sites import TrtllmSite, trtllm_site
 from support.trtllm_tools.install import Tools
 
@@ -63,61 +64,53 @@ def test_engines_that_fit(tmp_path: Path, family: str) -> None:
     assert verify(site, configs).engines == sorted(configs)
 
 
-@pytest.mark.parametrize(
-    ("family", "engine", "path", "value", "words"),
-    [
-        pytest.param(
-            "llava", "llm", "version", "1.0.0", "llm says TensorRT-LLM 1.0.0", id="version"
-        ),
-        pytest.param(
+@cases(
+    "family engine path value words",
+    {
+        "version": ("llava", "llm", "version", "1.0.0", "llm says TensorRT-LLM 1.0.0"),
+        "table": (
             "llava",
             "llm",
             "build_config.max_prompt_embedding_table_size",
             5000,
             "llm has 5000 rows of images, and the plan ",
-            id="table",
         ),
-        pytest.param(
+        "width": (
             "llava",
             "llm",
             "pretrained_config.hidden_size",
             5120,
             "llm is 5120 wide, and the checkpoint 4096",
-            id="width",
         ),
-        pytest.param(
+        "vision": (
             "llava",
             "vision",
             "builder_config.output_shape",
             [8, -1, 1024],
             "vision gives rows of 1024, and the language model takes 4096",
-            id="vision",
         ),
-        pytest.param(
+        "encoder-input": (
             "t5",
             "decoder",
             "build_config.max_encoder_input_len",
             512,
             "the encoder reads 1024 tokens and the decoder accepts 512",
-            id="encoder-input",
         ),
-        pytest.param(
+        "beams": (
             "t5",
             "encoder",
             "build_config.max_beam_width",
             4,
             "max_beam_width is 4 in the encoder and 1 in the decoder",
-            id="beams",
         ),
-        pytest.param(
+        "dtype": (
             "t5",
             "decoder",
             "pretrained_config.dtype",
             "float32",
             "dtype is float16 in the encoder and float32 in the decoder",
-            id="dtype",
         ),
-    ],
+    },
 )
 def test_engines_that_do_not_fit(
     tmp_path: Path, *, family: str, engine: str, path: str, value: object, words: str

@@ -8,6 +8,7 @@ import pytest
 from mm_api.contract import ExitCode
 from mm_api.families import FAMILIES
 from mm_runtime.base import manifest as manifests
+from support.cases import cases
 from support.model_configs import VERSIONS, WITH_ENGINES
 from support.representatives import others_are_slow
 from support.trtllm_sites import assert_family_is_built, journalled, printed, trtllm_site, use_site
@@ -29,15 +30,11 @@ def tool_sets(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Tools]:
 @pytest.mark.parametrize(
     "family",
     others_are_slow(
-        [one for one in WITH_ENGINES if one not in RENAMED],
-        *("llava", "mllama", "qwen2-vl", "t5"),
+        [one for one in WITH_ENGINES if one not in RENAMED], *("llava", "mllama", "qwen2-vl", "t5")
     ),
 )
 def test_family_is_built(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    tool_sets: dict[str, Tools],
-    family: str,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tool_sets: dict[str, Tools], family: str
 ) -> None:
     """The engines are complete, and what was run is what `mmctl plan -o commands` prints."""
     site = use_site(monkeypatch, trtllm_site(tmp_path, tool_sets["0.20.0"], family))
@@ -45,56 +42,41 @@ def test_family_is_built(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("version", "family", "engine", "step", "expected"),
-    [
-        pytest.param(
+@cases(
+    "version family engine step expected",
+    {
+        "oldest": (
             "0.16.0",
             "mllama",
             {},
             "build-vision",
             {"vision_encoder/model.engine", "vision_encoder/visual_encoder.engine"},
-            id="oldest",
         ),
-        pytest.param(
-            "1.3.0rc20", "llava-onevision", {}, "convert", {"llm/rank0.engine"}, id="newest"
-        ),
-        pytest.param(
+        "newest": ("1.3.0rc20", "llava-onevision", {}, "convert", {"llm/rank0.engine"}),
+        "tensor": (
             "1.2.1",
             "llava",
             {"parallelism": {"tensor": 4}},
             "build-llm",
             {f"llm/rank{rank}.engine" for rank in range(4)},
-            id="tensor",
         ),
-        pytest.param(
+        "encoder-decoder-tensor": (
             "0.20.0",
             "t5",
             {"parallelism": {"tensor": 2}},
             "build-decoder",
             {f"{part}/rank{rank}.engine" for part in ("encoder", "decoder") for rank in (0, 1)},
-            id="encoder-decoder-tensor",
         ),
-        pytest.param(
-            "0.20.0", "qwen2-vl", {"quantization": "FP8"}, "quantize", {"llm/config.json"}, id="fp8"
-        ),
-        pytest.param(
-            "0.20.0",
-            "llava",
-            {"quantization": "INT4AWQ"},
-            "quantize",
-            {"llm/config.json"},
-            id="awq",
-        ),
-        pytest.param(
+        "fp8": ("0.20.0", "qwen2-vl", {"quantization": "FP8"}, "quantize", {"llm/config.json"}),
+        "awq": ("0.20.0", "llava", {"quantization": "INT4AWQ"}, "quantize", {"llm/config.json"}),
+        "weight-only": (
             "0.19.0",
             "blip2-opt",
             {"quantization": "INT8WeightOnly"},
             "convert",
             {"multimodal_encoder/config.json"},
-            id="weight-only",
         ),
-    ],
+    },
 )
 def test_variants_are_built(
     tmp_path: Path,

@@ -24,6 +24,7 @@ from mm_runtime.inspect.finite import refuse_not_finite
 from mm_runtime.sources.address import parse_address
 from mm_runtime.sources.origin import opened
 from support.build_sites import Site
+from support.cases import cases
 from support.families import images, texts
 from support.families.pipeline import plan_of
 from support.made_once import made_once
@@ -38,17 +39,14 @@ SEED, SAMPLED = 41, 3
 
 
 def removed(weights: Weights, name: str) -> Weights:
-    """Return weights without one."""
     return {one: tensor for one, tensor in weights.items() if one != name}
 
 
 def renamed(weights: Weights, name: str) -> Weights:
-    """Return weights of which one has another name."""
     return removed(weights, name) | {f"{name}_old": weights[name]}
 
 
 def left_over(weights: Weights, name: str) -> Weights:
-    """Return weights with a copy of one under another name."""
     return weights | {f"{name}_old": weights[name].clone()}
 
 
@@ -154,12 +152,12 @@ def test_complete_checkpoints_are_read(of_family: Path) -> None:
     read(of_family)
 
 
-@pytest.mark.parametrize(
-    ("fault", "step", "name"),
-    [
-        pytest.param("removed", "export-vision", "language_model.lm_head.weight", id="no-head"),
-        pytest.param("nan", "fetch", "language_model.lm_head.weight", id="nan"),
-    ],
+@cases(
+    "fault step name",
+    {
+        "no-head": ("removed", "export-vision", "language_model.lm_head.weight"),
+        "nan": ("nan", "fetch", "language_model.lm_head.weight"),
+    },
 )
 def test_the_status_has_reason_and_name(
     vision_site: Site, tmp_path: Path, fault: str, step: str, name: str

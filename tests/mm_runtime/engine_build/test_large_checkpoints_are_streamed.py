@@ -37,7 +37,6 @@ def fetched(folder: Path, checkpoint: Path) -> StepContext:
 
 
 def answers(context: StepContext) -> Evaluation:
-    """Run the step and return what it kept."""
     keep_evaluation(context)
     return Evaluation.from_json(context.paths.evaluation.read_bytes())
 

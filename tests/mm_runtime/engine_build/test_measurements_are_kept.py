@@ -19,14 +19,12 @@ def tools(tmp_path_factory: pytest.TempPathFactory) -> Tools:
 
 
 def log_of(site: TrtllmSite) -> str:
-    """Build, and return what the engine's step said."""
     result, code = site.build()
     assert (code, result.failure) == (ExitCode.OK, None)
     return (site.paths.engine / "build" / "build-llm.log").read_text()
 
 
 def caches(site: TrtllmSite) -> list[Path]:
-    """Return the store's caches."""
     return sorted((site.store / "timing-caches").iterdir())
 
 

@@ -51,7 +51,6 @@ def undisturbed(request: pytest.FixtureRequest, tmp_path: Path) -> Either:
 
 
 def text_site(folder: Path) -> Site:
-    """Return the site of an engine without images."""
     store = folder / "store"
     store.mkdir(parents=True)
     return Site(TINY_T5, plan_of(inspect(TINY_T5, InspectOptions())), store)

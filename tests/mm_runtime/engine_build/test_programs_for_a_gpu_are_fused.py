@@ -33,9 +33,7 @@ def exported(
     return tower, answers, folder / "model.pt2"
 
 
-def test_a_fused_half_answers_as_the_class(
-    exported: tuple[Tower, list[np.ndarray], Path],
-) -> None:
+def test_a_fused_half_answers_as_the_class(exported: tuple[Tower, list[np.ndarray], Path]) -> None:
     """For any batch, within float32's rounding; no activation of three operations is left."""
     tower, answers, model = exported
     runner = TorchRunner(model)

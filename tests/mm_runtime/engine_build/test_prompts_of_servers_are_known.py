@@ -3,20 +3,19 @@
 import json
 from pathlib import Path
 
-import pytest
-
 from mm_runtime.engine_build.unknown_prompt import unknown_prompt
+from support.cases import cases
 
 DATED = "{{ strftime_now('%d %b %Y') }}{{ messages[0]['content'] }}"
 
 
-@pytest.mark.parametrize(
-    ("template", "words"),
-    [
-        pytest.param("{{ messages[0]['content'] }}", None, id="known"),
-        pytest.param(DATED, "date of the day", id="dated"),
-        pytest.param(None, "no chat template", id="none"),
-    ],
+@cases(
+    "template words",
+    {
+        "known": ("{{ messages[0]['content'] }}", None),
+        "dated": (DATED, "date of the day"),
+        "none": (None, "no chat template"),
+    },
 )
 def test_a_prompt_that_is_not_known_is_named(
     tmp_path: Path, template: str | None, words: str | None

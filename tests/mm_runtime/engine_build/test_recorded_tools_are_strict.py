@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from mm_operator.plan.engine.tables import flags_of, version_of
+from support.cases import cases
 from support.model_configs import FOLDERS, VERSIONS, planned, versions_of
 from support.trtllm_sites import write_model
 from support.trtllm_tools.install import Tools, install
@@ -37,7 +38,6 @@ def run(tools: Tools, *argv: str) -> tuple[int, str]:
 
 
 def parsed(tools: Tools, program: str) -> set[str]:
-    """Return the options that a program's help names."""
     code, text = run(tools, *program.split(), "--help")
     assert code == 0
     return {word.strip("[],").removeprefix("--") for word in text.split() if word[:2] == "--"}
@@ -50,16 +50,16 @@ def test_options_are_those_of_the_version(tool_sets: dict[str, Tools], version: 
     assert expected == parsed(tool_sets[version], "trtllm-build")
 
 
-@pytest.mark.parametrize(
-    ("argv", "words"),
-    [
-        pytest.param(["--no_such_flag", "1"], "unrecognized arguments", id="unknown"),
-        pytest.param(["--max_batch_size", "many"], "invalid int value", id="type"),
-        pytest.param(["--gemm_plugin", "float8"], "invalid choice", id="choice"),
-        pytest.param(["--context_fmha"], "expected one argument", id="switch-with-value"),
-        pytest.param(["--kv_cache_type", "none"], "invalid choice", id="kv-cache"),
-        pytest.param(["--lora_target_modules", "q_proj"], "invalid choice", id="lora-module"),
-    ],
+@cases(
+    "argv words",
+    {
+        "unknown": (["--no_such_flag", "1"], "unrecognized arguments"),
+        "type": (["--max_batch_size", "many"], "invalid int value"),
+        "choice": (["--gemm_plugin", "float8"], "invalid choice"),
+        "switch-with-value": (["--context_fmha"], "expected one argument"),
+        "kv-cache": (["--kv_cache_type", "none"], "invalid choice"),
+        "lora-module": (["--lora_target_modules", "q_proj"], "invalid choice"),
+    },
 )
 def test_wrong_arguments_end_with_two(
     tool_sets: dict[str, Tools], argv: list[str], words: str
@@ -97,14 +97,14 @@ def test_every_planned_flag_is_known(
                 assert value in declared["choices"]
 
 
-@pytest.mark.parametrize(
-    ("family", "argv", "words"),
-    [
-        pytest.param("t5", ["--dtype", "float16"], "is not one of this converter", id="family"),
-        pytest.param("llava", ["--tp_size", "3"], "% tp_size 3 != 0", id="heads"),
-        pytest.param("llava", ["--pp_size", "5"], "% pp_size 5 != 0", id="layers"),
-        pytest.param("blip2-t5", [], "is not one of this converter", id="blip2"),
-    ],
+@cases(
+    "family argv words",
+    {
+        "family": ("t5", ["--dtype", "float16"], "is not one of this converter"),
+        "heads": ("llava", ["--tp_size", "3"], "% tp_size 3 != 0"),
+        "layers": ("llava", ["--pp_size", "5"], "% pp_size 5 != 0"),
+        "blip2": ("blip2-t5", [], "is not one of this converter"),
+    },
 )
 def test_inputs_must_agree(
     tool_sets: dict[str, Tools], tmp_path: Path, family: str, argv: list[str], words: str

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from mm_ctl.commands.plan_commands import as_commands
+from support.cases import cases
 from support.images import data_url, encode, plain_image
 from support.ports import free_ports
 from support.staging_sites import StagingSite, staging_site
@@ -104,24 +105,18 @@ def test_the_printed_commands_serve(tmp_path: Path, tools: Tools, site: StagingS
     assert message == "A recorded answer about 1 images."
 
 
-@pytest.mark.parametrize(
-    ("edit", "code", "words"),
-    [
-        pytest.param(("--max_seq_len", "--max_sequence"), 2, "unrecognized", id="flag"),
-        pytest.param(("--max_seq_len", "--max_seq"), 2, "unrecognized", id="abbreviation"),
-        pytest.param(("--backend pytorch", "--backend torch"), 2, "invalid choice", id="choice"),
-        pytest.param(("max_input_len:", "max_inputs:"), 1, "Extra inputs are not", id="field"),
-        pytest.param(("models/qwen2-vl", "models/other"), 1, "is no folder", id="checkpoint"),
-    ],
+@cases(
+    "edit code words",
+    {
+        "flag": (("--max_seq_len", "--max_sequence"), 2, "unrecognized"),
+        "abbreviation": (("--max_seq_len", "--max_seq"), 2, "unrecognized"),
+        "choice": (("--backend pytorch", "--backend torch"), 2, "invalid choice"),
+        "field": (("max_input_len:", "max_inputs:"), 1, "Extra inputs are not"),
+        "checkpoint": (("models/qwen2-vl", "models/other"), 1, "is no folder"),
+    },
 )
 def test_the_recorded_server_is_strict(
-    tmp_path: Path,
-    tools: Tools,
-    site: StagingSite,
-    *,
-    edit: tuple[str, str],
-    code: int,
-    words: str,
+    tmp_path: Path, tools: Tools, site: StagingSite, *, edit: tuple[str, str], code: int, words: str
 ) -> None:
     """What upstream's server refuses, the recorded one refuses too."""
     script = as_commands(site.planned)

@@ -22,6 +22,7 @@ from mm_runtime.engine_build.runner import StepFailedError, StepRunner
 from mm_runtime.engine_build.step import Step
 from support.build_plans import build_plan
 from support.build_sites import Site
+from support.cases import cases
 from support.documents import FACTS
 from support.ended import wait_until_gone
 
@@ -39,7 +40,6 @@ class Program(Step):
     """A step that is a shell script."""
 
     def argv(self, *_: object) -> tuple[str, ...]:
-        """Return the script's command line."""
         return ("/bin/sh", "-c", self.purpose)
 
 
@@ -95,16 +95,16 @@ def test_success_is_measured(runner: StepRunner) -> None:
     assert record.peak_memory_bytes > 100_000
 
 
-@pytest.mark.parametrize(
-    ("text", "code", "words"),
-    [
-        pytest.param("echo first; echo last >&2; exit 7", 7, "last", id="exit-code"),
-        pytest.param("kill -9 $$", 137, "out of memory", id="killed"),
-        pytest.param("kill -11 $$", 139, "ended by signal 11", id="crashed"),
-        pytest.param("exit 1", 1, "and no output", id="silent"),
-        pytest.param("echo OSError: no; seq 50; exit 1", 1, "OSError: no", id="first-error"),
-        pytest.param("echo OSError: no; echo report; exit 3", 3, "report", id="our-report"),
-    ],
+@cases(
+    "text code words",
+    {
+        "exit-code": ("echo first; echo last >&2; exit 7", 7, "last"),
+        "killed": ("kill -9 $$", 137, "out of memory"),
+        "crashed": ("kill -11 $$", 139, "ended by signal 11"),
+        "silent": ("exit 1", 1, "and no output"),
+        "first-error": ("echo OSError: no; seq 50; exit 1", 1, "OSError: no"),
+        "our-report": ("echo OSError: no; echo report; exit 3", 3, "report"),
+    },
 )
 def test_failures_say_how(runner: StepRunner, text: str, code: int, words: str) -> None:
     """Exit code and last words of a step are in the error."""
@@ -179,12 +179,9 @@ def test_step_dies_with_a_killed_build(tmp_path: Path) -> None:
     wait_until_gone(child)
 
 
-@pytest.mark.parametrize(
+@cases(
     "damage",
-    [
-        pytest.param(lambda path: path.unlink(), id="missing"),
-        pytest.param(lambda path: path.write_text("other"), id="changed"),
-    ],
+    {"missing": lambda path: path.unlink(), "changed": lambda path: path.write_text("other")},
 )
 def test_journal_only_trusts_intact_outputs(
     tmp_path: Path, damage: Callable[[Path], object]
@@ -207,26 +204,23 @@ def test_unreadable_journal_is_empty(tmp_path: Path) -> None:
     assert Journal(tmp_path / "journal.json").finished(script("")) is None
 
 
-@pytest.mark.parametrize(
-    ("line", "expected"),
-    [
-        pytest.param("Loading: 45%|####      | 9/20", 45, id="bar"),
-        pytest.param("first 10 % then 99.7 %", 99, id="last-counts"),
-        pytest.param("step 3 of 7", None, id="none"),
-        pytest.param("cpu 250%", None, id="more-than-all"),
-    ],
+@cases(
+    "line expected",
+    {
+        "bar": ("Loading: 45%|####      | 9/20", 45),
+        "last-counts": ("first 10 % then 99.7 %", 99),
+        "none": ("step 3 of 7", None),
+        "more-than-all": ("cpu 250%", None),
+    },
 )
 def test_percentages_are_read(line: str, expected: int | None) -> None:
     """How far a tool says it is becomes the step's progress."""
     assert expected == percent_in(line)
 
 
-@pytest.mark.parametrize(
-    ("line", "expected"),
-    [
-        pytest.param("512 of 13000 MiB, 3 %", 13000 << 20, id="moved"),
-        pytest.param("step 3 of 7, 40 %", None, id="no-bytes"),
-    ],
+@cases(
+    "line expected",
+    {"moved": ("512 of 13000 MiB, 3 %", 13000 << 20), "no-bytes": ("step 3 of 7, 40 %", None)},
 )
 def test_bytes_are_read(line: str, expected: int | None) -> None:
     """How many bytes a step moves becomes part of its progress."""

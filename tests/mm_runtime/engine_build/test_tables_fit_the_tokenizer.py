@@ -10,6 +10,7 @@ from mm_runtime.engine_build.build_paths import BuildPaths
 from mm_runtime.engine_build.commands.fit_tokenizer_info import fit_tokenizer_info
 from mm_runtime.engine_build.commands.step import StepContext
 from mm_runtime.errors import VerificationFailedError
+from support.cases import cases
 from support.model_configs import planned
 
 WORDS = ["<unk>", "red", "</s>"]
@@ -53,14 +54,14 @@ def test_tokens_without_logits_are_left_out(tmp_path: Path) -> None:
         assert json.loads((context.paths.guided / TOKENIZER_INFO).read_text()) == _table(WORDS, [2])
 
 
-@pytest.mark.parametrize(
-    ("table", "words"),
-    [
-        pytest.param(_table(["<unk>", "</s>"], [1]), "'</s>' at place 1", id="moved"),
-        pytest.param(_table(WORDS, [0]), "requests name 2", id="other-end"),
-        pytest.param({"encoded_vocab": WORDS}, "no table", id="incomplete"),
-        pytest.param([], "no table", id="list"),
-    ],
+@cases(
+    "table words",
+    {
+        "moved": (_table(["<unk>", "</s>"], [1]), "'</s>' at place 1"),
+        "other-end": (_table(WORDS, [0]), "requests name 2"),
+        "incomplete": ({"encoded_vocab": WORDS}, "no table"),
+        "list": ([], "no table"),
+    },
 )
 def test_tables_that_would_mark_other_tokens(tmp_path: Path, table: object, words: str) -> None:
     """Refused with the way out."""

@@ -2,19 +2,18 @@
 
 from pathlib import Path
 
-import pytest
-
 from mm_runtime.engine_build.memory_limit import memory_limit
+from support.cases import cases
 
 
-@pytest.mark.parametrize(
-    ("files", "expected"),
-    [
-        pytest.param({"memory.max": "536870912\n"}, 512 << 20, id="v2"),
-        pytest.param({"memory.max": "max\n"}, None, id="v2-without"),
-        pytest.param({"memory/memory.limit_in_bytes": "536870912\n"}, 512 << 20, id="v1"),
-        pytest.param({}, None, id="hidden"),
-    ],
+@cases(
+    "files expected",
+    {
+        "v2": ({"memory.max": "536870912\n"}, 512 << 20),
+        "v2-without": ({"memory.max": "max\n"}, None),
+        "v1": ({"memory/memory.limit_in_bytes": "536870912\n"}, 512 << 20),
+        "hidden": ({}, None),
+    },
 )
 def test_the_limit_of_a_container_is_known(
     tmp_path: Path, files: dict[str, str], expected: int | None

@@ -16,6 +16,7 @@ from mm_runtime.engine_build.commands.check_tools import check_tools
 from mm_runtime.engine_build.commands.step import StepContext
 from mm_runtime.engine_build.journal import JournalFile
 from mm_runtime.engine_build.tool_report import ToolReport
+from support.cases import cases
 from support.trtllm_sites import TrtllmSite, trtllm_site, use_site
 from support.trtllm_tools.install import install, write_program
 
@@ -29,7 +30,6 @@ SAVES = f'#!/bin/sh\n{{original}} "$@" && cd {BUILT} && '
 
 
 def llava(folder: Path) -> TrtllmSite:
-    """Return a build of LLaVA with tools of its own, which a test may spoil."""
     tools = install(folder / "tools", "0.20.0")
     return trtllm_site(folder, tools, "llava")
 
@@ -78,64 +78,50 @@ def failed(site: TrtllmSite, **options: float) -> tuple[BuildReason, str, str, b
     return failure.reason, failure.step, failure.message, failure.retryable
 
 
-@pytest.mark.parametrize(
-    ("script", "words", "retryable"),
-    [
-        pytest.param("#!/bin/sh\nexit 0\n", "did not write engine/llm", True, id="nothing"),
-        pytest.param(
-            SAVES + ": > rank0.engine", "left engine/llm/rank0.engine empty", True, id="empty"
-        ),
-        pytest.param(
-            SAVES + "cp rank0.engine rank1.engine",
-            "holds 2 ranks; the plan has 1",
-            False,
-            id="rank",
-        ),
-        pytest.param(
+@cases(
+    "script words retryable",
+    {
+        "nothing": ("#!/bin/sh\nexit 0\n", "did not write engine/llm", True),
+        "empty": (SAVES + ": > rank0.engine", "left engine/llm/rank0.engine empty", True),
+        "rank": (SAVES + "cp rank0.engine rank1.engine", "holds 2 ranks; the plan has 1", False),
+        "other-rank": (
             SAVES + "mv rank0.engine rank1.engine",
             "did not write engine/llm/rank0.engine; it wrote config.json, rank1.engine",
             True,
-            id="other-rank",
         ),
-        pytest.param(
+        "limit": (
             SAVES + 'sed -i \'s/"max_batch_size": 8/"max_batch_size": 4/\' config.json',
             "says build_config.max_batch_size = 4; the plan says 8",
             False,
-            id="limit",
         ),
-        pytest.param(
+        "version": (
             SAVES + "sed -i 's/0.20.0/0.19.0/' config.json",
             "says version = 0.19.0; the plan says 0.20.0",
             False,
-            id="version",
         ),
-        pytest.param(
+        "dtype": (
             SAVES + "sed -i 's/float16/bfloat16/' config.json",
             "says pretrained_config.dtype = bfloat16; the plan says float16",
             False,
-            id="dtype",
         ),
-        pytest.param(SAVES + "echo '[' > config.json", "is not a JSON object", False, id="json"),
-        pytest.param(
+        "json": (SAVES + "echo '[' > config.json", "is not a JSON object", False),
+        "unknown-flag": (
             '#!/bin/sh\nexec {original} --no_such_flag "$@"\n',
             "refuses its arguments: trtllm-build: error: unrecognized arguments: --no_such_flag",
             False,
-            id="unknown-flag",
         ),
-        pytest.param(
+        "disk-full": (
             "#!/bin/sh\necho 'OSError: [Errno 28] No space left on device'\nexit 1\n",
             "no space left: the store at",
             True,
-            id="disk-full",
         ),
-        pytest.param("#!/bin/sh\necho broken; exit 3\n", "broken", True, id="code-of-ours"),
-        pytest.param(
+        "code-of-ours": ("#!/bin/sh\necho broken; exit 3\n", "broken", True),
+        "first-error-pages-above": (
             "#!/bin/sh\necho '[TensorRT-LLM][ERROR] no kernel'; seq 50; exit 1\n",
             "Step build-llm: [TensorRT-LLM][ERROR] no kernel",
             True,
-            id="first-error-pages-above",
         ),
-    ],
+    },
 )
 def test_spoilt_tool_is_noticed(
     converted: TrtllmSite,
@@ -193,16 +179,15 @@ def test_a_flood_is_bounded(site: TrtllmSite) -> None:
     assert "last words" in log.read_text()
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        pytest.param({"version": "0.21.0"}, "has TensorRT-LLM 0.20.0; the plan", id="version"),
-        pytest.param(
+@cases(
+    "change words",
+    {
+        "version": ({"version": "0.21.0"}, "has TensorRT-LLM 0.20.0; the plan"),
+        "gpu": (
             {"gpu": {"product": "NVIDIA-L40S", "memoryBytes": 1, "computeCapability": "8.9"}},
             "The node has an NVIDIA-H100-80GB-HBM3 (9.0); the plan was made for NVIDIA-L40S (8.9)",
-            id="gpu",
         ),
-    ],
+    },
 )
 def test_another_image_or_node_is_refused(
     site: TrtllmSite, change: dict[str, object], words: str
@@ -217,13 +202,13 @@ def test_another_image_or_node_is_refused(
     assert words in message
 
 
-@pytest.mark.parametrize(
-    ("planned", "sealed"),
-    [
-        pytest.param(f"{H100}-SHARED", f"{H100}-SHARED", id="shared"),
-        pytest.param(f"{H100}-MIG-1g.10gb", f"{H100}-MIG-1g.10gb", id="slice"),
-        pytest.param("custom", H100, id="numbers-of-the-spec"),
-    ],
+@cases(
+    "planned sealed",
+    {
+        "shared": (f"{H100}-SHARED", f"{H100}-SHARED"),
+        "slice": (f"{H100}-MIG-1g.10gb", f"{H100}-MIG-1g.10gb"),
+        "numbers-of-the-spec": ("custom", H100),
+    },
 )
 def test_a_gpu_may_have_a_longer_name_or_none(site: TrtllmSite, planned: str, sealed: str) -> None:
     """Labels of shared and cut GPUs say more than nvidia-smi; numbers in a spec have no name."""
@@ -238,30 +223,26 @@ def test_a_gpu_may_have_a_longer_name_or_none(site: TrtllmSite, planned: str, se
     assert (report.gpu.product, report.gpu.compute_capability) == (sealed, "9.0")
 
 
-@pytest.mark.parametrize(
-    ("take", "words"),
-    [
-        pytest.param(
+@cases(
+    "take words",
+    {
+        "program": (
             lambda site: site.tools.script("trtllm-build").unlink(),
             "trtllm-build is not in the builder image",
-            id="program",
         ),
-        pytest.param(
+        "script": (
             lambda site: shutil.rmtree(site.tools.root / "examples"),
             "has no examples/models/core/llama/convert_checkpoint.py",
-            id="script",
         ),
-        pytest.param(
+        "no-gpu": (
             lambda site: write_program(site.tools.script("nvidia-smi"), "#!/bin/sh\nexit 9\n"),
             "nvidia-smi sees no GPU",
-            id="no-gpu",
         ),
-        pytest.param(
+        "no-nvidia-runtime": (
             lambda site: site.tools.script("nvidia-smi").unlink(),
             "spec.build.runtimeClassName",
-            id="no-nvidia-runtime",
         ),
-    ],
+    },
 )
 def test_missing_parts_are_named(
     site: TrtllmSite, take: Callable[[TrtllmSite], object], words: str

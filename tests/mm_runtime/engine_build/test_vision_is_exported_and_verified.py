@@ -16,6 +16,7 @@ from mm_runtime.engine_build.commands.step import StepContext
 from mm_runtime.engine_build.commands.verify_vision import verify_vision
 from mm_runtime.errors import VerificationFailedError
 from support.build_sites import Site
+from support.cases import cases
 
 DEADLINE_SECONDS = 240
 """Torch's imports alone take 7 s on a quiet machine."""
@@ -71,12 +72,12 @@ def _assert_other_batches_agree(site: Site) -> None:
     np.testing.assert_allclose(together[3:4], alone, atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        pytest.param(0.1, "differs from torch by 0.1", id="shifted"),
-        pytest.param(np.nan, "differs from torch by nan", id="not-a-number"),
-    ],
+@cases(
+    "change words",
+    {
+        "shifted": (0.1, "differs from torch by 0.1"),
+        "not-a-number": (np.nan, "differs from torch by nan"),
+    },
 )
 def test_difference_to_torch_is_refused(vision_site: Site, change: float, words: str) -> None:
     """An exported model that computes something else never becomes an engine."""

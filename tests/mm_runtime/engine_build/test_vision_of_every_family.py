@@ -62,9 +62,7 @@ def exported(
     return tower, onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
 
 
-def test_every_sample_equals_torch(
-    exported: tuple[Tower, onnxruntime.InferenceSession],
-) -> None:
+def test_every_sample_equals_torch(exported: tuple[Tower, onnxruntime.InferenceSession]) -> None:
     """Batches and sizes that the exporter never saw give what the checkpoint's class gives."""
     tower, session = exported
     assert len({sample["pixel_values"].shape for sample in tower.samples}) > 1

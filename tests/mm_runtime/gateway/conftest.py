@@ -13,7 +13,6 @@ from support.tiny_llava import BuiltEngine, shared_engine
 
 
 def pytest_asyncio_loop_factories() -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
-    """Run these tests on the loop that the gateway's own process has."""
     return {"uvloop": new_loop}
 
 

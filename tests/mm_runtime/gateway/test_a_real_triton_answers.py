@@ -9,6 +9,7 @@ import pytest
 from openai import AsyncOpenAI
 from prometheus_client.parser import text_string_to_metric_families
 
+from support.cases import cases
 from support.eventually import eventually_async
 from support.images import data_url, encode, plain_image
 from support.real_gateway import RealGateway
@@ -138,14 +139,14 @@ async def test_two_images_in_one_question_pass(real: RealGateway, real_client: A
     assert both.usage.prompt_tokens >= single.usage.prompt_tokens + FEATURES_PER_IMAGE
 
 
-@pytest.mark.parametrize(
+@cases(
     "bad",
-    [
-        pytest.param(data_url(b"not an image"), id="not-an-image"),
-        pytest.param(data_url(encode(plain_image((99, 99)), "JPEG")[:300]), id="truncated-jpeg"),
-        pytest.param(data_url(b""), id="empty"),
-        pytest.param("http://169.254.169.254/latest/meta-data", id="metadata-service"),
-    ],
+    {
+        "not-an-image": data_url(b"not an image"),
+        "truncated-jpeg": data_url(encode(plain_image((99, 99)), "JPEG")[:300]),
+        "empty": data_url(b""),
+        "metadata-service": "http://169.254.169.254/latest/meta-data",
+    },
 )
 async def test_a_bad_image_does_not_disturb_the_next_request(
     real: RealGateway, real_http: httpx.AsyncClient, bad: str

@@ -7,6 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
+from support.cases import cases
 from support.gateways import MODEL, serve, toy_gateway
 from support.scripted_engine import ScriptedEngine
 
@@ -36,14 +37,14 @@ async def _query(client: httpx.AsyncClient, model: str) -> tuple[int, dict[str, 
     return answer.status_code, answer.json()
 
 
-@pytest.mark.parametrize(
-    ("model", "adapter"),
-    [
-        pytest.param(MODEL, None, id="base"),
-        pytest.param("french", 0, id="name"),
-        pytest.param(f"{MODEL}:french", 0, id="base-and-name"),
-        pytest.param(f"{MODEL}:{MODEL}", 1, id="same-name"),
-    ],
+@cases(
+    "model adapter",
+    {
+        "base": (MODEL, None),
+        "name": ("french", 0),
+        "base-and-name": (f"{MODEL}:french", 0),
+        "same-name": (f"{MODEL}:{MODEL}", 1),
+    },
 )
 async def test_a_name_chooses_the_adapter(
     client: httpx.AsyncClient, engine: ScriptedEngine, model: str, adapter: int | None

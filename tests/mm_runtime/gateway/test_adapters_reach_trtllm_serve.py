@@ -17,14 +17,8 @@ from mm_runtime.backends import open_engine
 from mm_runtime.backends.pytorch.client import TrtllmServeEngine
 from mm_runtime.gateway.backends.engine import Servers
 from mm_runtime.serving.directory import EngineDirectory
-from support.gateways import (
-    MODEL,
-    serve,
-    toy_gateway,
-    toy_manifest,
-    toy_serving,
-    write_processor,
-)
+from support.cases import cases
+from support.gateways import MODEL, serve, toy_gateway, toy_manifest, toy_serving, write_processor
 from support.hollow_checkpoint import write_safetensors
 from support.recorded_server import RecordedServer, recorded_server
 
@@ -88,7 +82,6 @@ async def openai(
 
 
 def body(model: str) -> dict[str, Any]:
-    """Return a request to a model."""
     return {"model": model, "messages": [{"role": "user", "content": "what is it ?"}]}
 
 
@@ -98,13 +91,9 @@ async def test_adapters_are_listed_as_models(openai: AsyncOpenAI) -> None:
 
 
 @pytest.mark.parametrize("streams", [False, True], ids=["at-once", "stream"])
-@pytest.mark.parametrize(
-    ("model", "place"),
-    [
-        pytest.param("french", 0, id="first"),
-        pytest.param("legal", 1, id="second"),
-        pytest.param(f"{MODEL}:legal", 1, id="model-and-name"),
-    ],
+@cases(
+    "model place",
+    {"first": ("french", 0), "second": ("legal", 1), "model-and-name": (f"{MODEL}:legal", 1)},
 )
 async def test_a_name_is_answered_by_its_adapter(
     openai: AsyncOpenAI,
@@ -164,18 +153,17 @@ def queried(server: RecordedServer, adapter: Mapping[str, object]) -> tuple[int,
     return answer.status_code, text
 
 
-@pytest.mark.parametrize(
-    ("made", "message"),
-    [
-        pytest.param(None, "does not exist", id="no-folder"),
-        pytest.param(
+@cases(
+    "made message",
+    {
+        "no-folder": (None, "does not exist"),
+        "rank": (
             {"rank": RANK + 1},
             "Invalid low_rank (9). low_rank must be smaller than mMaxLowRank (8)",
-            id="rank",
         ),
-        pytest.param({"module": "fc1"}, "hf_module fc1 is not in supported list", id="module"),
-        pytest.param({"tail": ".default"}, "unsupported key", id="name-of-a-tensor"),
-    ],
+        "module": ({"module": "fc1"}, "hf_module fc1 is not in supported list"),
+        "name-of-a-tensor": ({"tail": ".default"}, "unsupported key"),
+    },
 )
 def test_the_recorded_server_refuses_what_upstream_refuses(
     server: RecordedServer, tmp_path: Path, made: dict[str, Any] | None, message: str

@@ -6,6 +6,7 @@ import torch
 from transformers import WhisperForConditionalGeneration
 
 from mm_runtime.gateway.api.segments import parts_of
+from support.cases import cases
 
 FIRST, FRAMES = 100, 100
 
@@ -61,16 +62,14 @@ def test_segments_are_those_of_transformers() -> None:
         assert found == (done if 0 < done <= frames else frames)
 
 
-@pytest.mark.parametrize(
-    ("answer", "parts", "done"),
-    [
-        pytest.param([], [(1.0, 2.0, ())], FRAMES, id="nothing"),
-        pytest.param([7], [(1.0, 2.0, (7,))], FRAMES, id="no-times"),
-        pytest.param([100, 7, 100, 100], [(1.0, 1.0, (100, 7, 100, 100))], FRAMES, id="no-step"),
-        pytest.param(
-            [100, 7, 110, 110, 8], [(1.0, 1.2, (100, 7, 110, 110))], 20, id="cut-off-at-the-pair"
-        ),
-    ],
+@cases(
+    "answer parts done",
+    {
+        "nothing": ([], [(1.0, 2.0, ())], FRAMES),
+        "no-times": ([7], [(1.0, 2.0, (7,))], FRAMES),
+        "no-step": ([100, 7, 100, 100], [(1.0, 1.0, (100, 7, 100, 100))], FRAMES),
+        "cut-off-at-the-pair": ([100, 7, 110, 110, 8], [(1.0, 1.2, (100, 7, 110, 110))], 20),
+    },
 )
 def test_edges(answer: list[int], parts: list[object], done: int) -> None:
     """Every answer moves on, also one that no rule has kept."""

@@ -5,6 +5,7 @@ import re
 import pytest
 from openai import AsyncOpenAI, BadRequestError
 
+from support.cases import cases
 from support.images import data_url
 from support.real_gateway import RealGateway
 from support.tiny_llava import samples
@@ -55,35 +56,27 @@ async def test_a_pattern(real: RealGateway, real_client: AsyncOpenAI) -> None:
     assert [text for text in texts.values() if not re.fullmatch(pattern, text)] == []
 
 
-@pytest.mark.parametrize(
-    ("extra", "words"),
-    [
-        pytest.param({"guided_regex": "a"}, "structured_outputs.regex", id="older-spelling"),
-        pytest.param(
-            {"structured_outputs": {"regex": "(a"}}, "parse error: unclosed group", id="no-pattern"
-        ),
-        pytest.param(
-            {"structured_outputs": {"regex": "a"}, "min_tokens": 2}, "cannot be held", id="least"
-        ),
-        pytest.param(
+@cases(
+    "extra words",
+    {
+        "older-spelling": ({"guided_regex": "a"}, "structured_outputs.regex"),
+        "no-pattern": ({"structured_outputs": {"regex": "(a"}}, "parse error: unclosed group"),
+        "least": ({"structured_outputs": {"regex": "a"}, "min_tokens": 2}, "cannot be held"),
+        "two-forms": (
             {"structured_outputs": {"regex": "a"}, "response_format": {"type": "json_object"}},
             "has one form",
-            id="two-forms",
         ),
-        pytest.param({"structured_outputs": {}}, "expected one of `json`", id="no-structure"),
-        pytest.param({"structured_outputs": {"json": "{"}}, "a text of one", id="no-json"),
-        pytest.param(
+        "no-structure": ({"structured_outputs": {}}, "expected one of `json`"),
+        "no-json": ({"structured_outputs": {"json": "{"}}, "a text of one"),
+        "deep-schema": (
             {"structured_outputs": {"json": '{"not":' * 400 + "{}" + "}" * 400}},
             "a text of one",
-            id="deep-schema",
         ),
-        pytest.param(
-            {"structured_outputs": {"regex": "(a"}}, "guided_decoding_guide", id="no-structured"
-        ),
-        pytest.param({"structured_outputs": {"regex": "a" * 5000}}, "at most 4096", id="too-long"),
-        pytest.param({"structured_outputs": {"choice": []}}, "at least 1 item", id="nothing"),
-        pytest.param({"response_format": {"type": "xml"}}, "json_schema", id="other-kind"),
-        pytest.param(
+        "no-structured": ({"structured_outputs": {"regex": "(a"}}, "guided_decoding_guide"),
+        "too-long": ({"structured_outputs": {"regex": "a" * 5000}}, "at most 4096"),
+        "nothing": ({"structured_outputs": {"choice": []}}, "at least 1 item"),
+        "other-kind": ({"response_format": {"type": "xml"}}, "json_schema"),
+        "no-schema": (
             {
                 "response_format": {
                     "type": "json_schema",
@@ -91,9 +84,8 @@ async def test_a_pattern(real: RealGateway, real_client: AsyncOpenAI) -> None:
                 }
             },
             "guided_decoding_guide",
-            id="no-schema",
         ),
-        pytest.param(
+        "large-schema": (
             {
                 "response_format": {
                     "type": "json_schema",
@@ -101,9 +93,8 @@ async def test_a_pattern(real: RealGateway, real_client: AsyncOpenAI) -> None:
                 }
             },
             "at most 65536",
-            id="large-schema",
         ),
-    ],
+    },
 )
 async def test_refusals(
     real: RealGateway, real_client: AsyncOpenAI, extra: dict[str, object], words: str

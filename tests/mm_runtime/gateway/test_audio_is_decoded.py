@@ -10,6 +10,7 @@ from mm_runtime.gateway.media.audio import decode_audio, encode_wav
 from mm_runtime.gateway.media.container import BadRecordingError
 from mm_runtime.serving.preprocess.audio.tones import FULL_SCALE, sample_audio
 from support.audio_files import RATE, encode_audio, noise
+from support.cases import cases
 
 MOST = 30 * RATE
 
@@ -40,21 +41,20 @@ def test_a_file_of_our_own_audio_is_the_audio() -> None:
 FLAC = encode_audio(noise(1.0, seed=4), "flac", "flac")
 
 
-@pytest.mark.parametrize(
-    ("encoded", "words"),
-    [
-        pytest.param(b"<html>no audio</html>", "not a recording of a known", id="a-page"),
-        pytest.param(b"\x89PNG\r\n\x1a\n" + bytes(99), "not a recording of a known", id="an-image"),
-        pytest.param(_wav(b""), "no samples", id="no-samples"),
-        pytest.param(FLAC[:60], "damaged|truncated|no samples", id="truncated-header"),
-        pytest.param(b"fLaC" + bytes(500), "damaged|truncated|no audio", id="garbage-after-mark"),
-        pytest.param(encode_audio(noise(31.0, seed=1)), "longer than 30 seconds", id="too-long"),
-        pytest.param(
+@cases(
+    "encoded words",
+    {
+        "a-page": (b"<html>no audio</html>", "not a recording of a known"),
+        "an-image": (b"\x89PNG\r\n\x1a\n" + bytes(99), "not a recording of a known"),
+        "no-samples": (_wav(b""), "no samples"),
+        "truncated-header": (FLAC[:60], "damaged|truncated|no samples"),
+        "garbage-after-mark": (b"fLaC" + bytes(500), "damaged|truncated|no audio"),
+        "too-long": (encode_audio(noise(31.0, seed=1)), "longer than 30 seconds"),
+        "other-codec": (
             encode_audio(noise(1.0, seed=1), "matroska", "ac3", rate=48_000),
             "encoded as ac3, which is not read here",
-            id="other-codec",
         ),
-    ],
+    },
 )
 def test_refused(encoded: bytes, words: str) -> None:
     """What is no audio that is read here is refused, and the message says why."""

@@ -11,6 +11,7 @@ from mm_edge.json_cost import MAX_ELEMENTS, MAX_ESCAPES, TEXT_BYTES, check_cost
 from mm_runtime.gateway.api.messages import MAX_MESSAGES, MAX_PARTS
 from mm_runtime.gateway.api.parsing import parse_chat, parse_completion
 from mm_runtime.gateway.errors import InvalidRequestError
+from support.cases import cases
 from support.images import data_url
 
 JSON = "application/json"
@@ -41,30 +42,26 @@ def test_a_bomb_is_refused(body: bytes) -> None:
         check_cost(body)
 
 
-@pytest.mark.parametrize(
+@cases(
     "body",
-    [
-        pytest.param(_body("a, b" * 100_000), id="commas-in-text"),
-        pytest.param(_body('\\",' * 20_000), id="escaped-quotes-and-commas"),
-        pytest.param(_body("好" * 900_000), id="escaped-script"),
-        pytest.param(_body("好" * 1_300_000).decode("unicode-escape").encode(), id="utf-8"),
-        pytest.param(_body([{"type": "image_url", "image_url": {"url": IMAGE}}]), id="image"),
-        pytest.param(
-            _body([{"type": "image_url", "image_url": {"url": IMAGE}}]).replace(b"/", b"\\/"),
-            id="image-as-php-writes-it",
-        ),
-        pytest.param(_body(base64.encodebytes(BYTES).decode()), id="wrapped-base64"),
-        pytest.param(
-            json.dumps(
-                {
-                    "model": "m",
-                    "messages": [{"role": "user", "content": [{"type": "text", "text": "x"}]}]
-                    * (MAX_MESSAGES - 1),
-                }
-            ).encode(),
-            id="many-messages",
-        ),
-    ],
+    {
+        "commas-in-text": _body("a, b" * 100_000),
+        "escaped-quotes-and-commas": _body('\\",' * 20_000),
+        "escaped-script": _body("好" * 900_000),
+        "utf-8": _body("好" * 1_300_000).decode("unicode-escape").encode(),
+        "image": _body([{"type": "image_url", "image_url": {"url": IMAGE}}]),
+        "image-as-php-writes-it": _body(
+            [{"type": "image_url", "image_url": {"url": IMAGE}}]
+        ).replace(b"/", b"\\/"),
+        "wrapped-base64": _body(base64.encodebytes(BYTES).decode()),
+        "many-messages": json.dumps(
+            {
+                "model": "m",
+                "messages": [{"role": "user", "content": [{"type": "text", "text": "x"}]}]
+                * (MAX_MESSAGES - 1),
+            }
+        ).encode(),
+    },
 )
 def test_what_requests_hold_passes(body: bytes) -> None:
     """Long texts of any script, and images however they are written."""
@@ -117,9 +114,7 @@ def test_metadata_has_openais_limit() -> None:
 
 
 @pytest.mark.parametrize("parse", [parse_chat, parse_completion], ids=["chat", "completion"])
-def test_both_kinds_of_requests_are_counted_first(
-    parse: Callable[[bytes, str], object],
-) -> None:
+def test_both_kinds_of_requests_are_counted_first(parse: Callable[[bytes, str], object]) -> None:
     """The elements are the reason, not what a model of the request says of them."""
     with pytest.raises(InvalidRequestError, match="more than 16384 elements"):
         parse(BOMBS["empty-parts"], JSON)

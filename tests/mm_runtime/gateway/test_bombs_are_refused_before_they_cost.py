@@ -14,6 +14,7 @@ from mm_runtime.gateway.media.video import VideoLimits, decode_video
 from mm_runtime.images.media import BadImageError, decode
 from mm_runtime.images.structure import MAX_CHUNKS, MAX_COMMENT_BLOCKS, MAX_SCANS
 from support import bombs
+from support.cases import cases
 from support.images import RED, encode, plain_image
 from support.videos import video
 
@@ -72,34 +73,27 @@ def test_the_orientation_of_xmp_counts_where_exif_has_none() -> None:
     assert decode(content, max_pixels=LIMIT).size == (20, 40)
 
 
-@pytest.mark.parametrize(
-    ("bomb", "words"),
-    [
-        pytest.param(bombs.scans(MAX_SCANS), f"more than {MAX_SCANS} scans", id="jpeg-scans"),
-        pytest.param(
+@cases(
+    "bomb words",
+    {
+        "jpeg-scans": (bombs.scans(MAX_SCANS), f"more than {MAX_SCANS} scans"),
+        "scans-behind-an-early-end": (
             b"\xff\xd8\xff\xd9" + bombs.scans(MAX_SCANS)[2:],
             f"more than {MAX_SCANS} scans",
-            id="scans-behind-an-early-end",
         ),
-        pytest.param(
+        "jpeg-segments": (
             b"\xff\xd8" + b"\xff\xfe\0\x02" * 5_000 + encode(plain_image(), "JPEG")[2:],
             "more than 4096 segments",
-            id="jpeg-segments",
         ),
-        pytest.param(
+        "jpeg-segment-that-readers-measure-differently": (
             b"\xff\xd8\xff\xf0\0\x10" + encode(plain_image(), "JPEG")[2:],
             "no segment FF F0",
-            id="jpeg-segment-that-readers-measure-differently",
         ),
-        pytest.param(bombs.chunked_png(MAX_CHUNKS + 1), "20000 chunks", id="png-chunks"),
-        pytest.param(bombs.texts_png(5), "MAX_TEXT_MEMORY", id="png-texts"),
-        pytest.param(
-            bombs.commented_gif(MAX_COMMENT_BLOCKS), "1024 comment blocks", id="gif-comment"
-        ),
-        pytest.param(
-            bombs.animated_webp(1, 1_001), "1001 x 1001 = 1002001 pixels", id="webp-canvas"
-        ),
-    ],
+        "png-chunks": (bombs.chunked_png(MAX_CHUNKS + 1), "20000 chunks"),
+        "png-texts": (bombs.texts_png(5), "MAX_TEXT_MEMORY"),
+        "gif-comment": (bombs.commented_gif(MAX_COMMENT_BLOCKS), "1024 comment blocks"),
+        "webp-canvas": (bombs.animated_webp(1, 1_001), "1001 x 1001 = 1002001 pixels"),
+    },
 )
 def test_images_of_too_many_parts(bomb: bytes, words: str) -> None:
     """The message says which part, and what to do."""
@@ -117,16 +111,16 @@ def test_padding_between_segments_is_bounded(padding: bytes) -> None:
             decode(image[:2] + b"\xff" + padding * 5_000_000 + rest, max_pixels=LIMIT)
 
 
-@pytest.mark.parametrize(
+@cases(
     "content",
-    [
-        pytest.param(bombs.scans(20), id="a-progressive-jpeg-of-thirty-scans"),
-        pytest.param(encode(plain_image(), "JPEG") + b"\xff\xda" * 5_000, id="jpeg-and-its-video"),
-        pytest.param(encode(plain_image(), "PNG") + bytes(300_000), id="png-and-zeros-behind-it"),
-        pytest.param(bombs.commented_gif(100), id="gif-with-a-comment"),
-        pytest.param(bombs.texts_png(1), id="png-with-a-text"),
-        pytest.param(encode(plain_image(), "GIF") + b"\x21\xfe" * 9_000, id="gif-and-what-follows"),
-    ],
+    {
+        "a-progressive-jpeg-of-thirty-scans": bombs.scans(20),
+        "jpeg-and-its-video": encode(plain_image(), "JPEG") + b"\xff\xda" * 5_000,
+        "png-and-zeros-behind-it": encode(plain_image(), "PNG") + bytes(300_000),
+        "gif-with-a-comment": bombs.commented_gif(100),
+        "png-with-a-text": bombs.texts_png(1),
+        "gif-and-what-follows": encode(plain_image(), "GIF") + b"\x21\xfe" * 9_000,
+    },
 )
 def test_what_cameras_and_programs_write_is_decoded(content: bytes) -> None:
     """The bounds are far from it."""
@@ -185,14 +179,14 @@ def test_no_decoder_but_the_listed_ones_runs_while_a_video_is_probed() -> None:
     assert any("not on whitelist" in line for _, _, line in log)
 
 
-@pytest.mark.parametrize(
-    ("bomb", "words"),
-    [
-        pytest.param(bombs.slow_flac(1), "1 samples a second", id="flac-of-1-hz"),
-        pytest.param(bombs.slow_wav(500_000, 10), "10 samples a second", id="wav-of-10-hz"),
-        pytest.param(bombs.slow_wav(500_000, 4_000), "longer than 30 seconds", id="wav-of-4-khz"),
-        pytest.param(bombs.slow_wav(99, 400_000), "400000 samples a second", id="wav-of-400-khz"),
-    ],
+@cases(
+    "bomb words",
+    {
+        "flac-of-1-hz": (bombs.slow_flac(1), "1 samples a second"),
+        "wav-of-10-hz": (bombs.slow_wav(500_000, 10), "10 samples a second"),
+        "wav-of-4-khz": (bombs.slow_wav(500_000, 4_000), "longer than 30 seconds"),
+        "wav-of-400-khz": (bombs.slow_wav(99, 400_000), "400000 samples a second"),
+    },
 )
 def test_audio_clips_that_grow_when_they_are_resampled(bomb: bytes, words: str) -> None:
     """They are refused before they are resampled."""

@@ -35,7 +35,6 @@ class Decoder:
         self.requested: list[int] = []
 
     def __call__(self, shade: int) -> Pixels:
-        """Return four pixels of a shade."""
         self.requested.append(shade)
         return np.full((2, 2, 3), shade, np.uint8)
 

@@ -13,6 +13,7 @@ from mm_runtime.gateway.api.tool_dialects import HERMES, LLAMA, MISTRAL, ToolDia
 from mm_runtime.gateway.api.tool_reader import CallArguments, CallBegan, CallReader, Said
 from mm_runtime.gateway.prompts.templates import ChatTemplate
 from support import tool_templates
+from support.cases import cases
 
 STYLE = PromptStyle("")
 SPECIAL = {"bos_token": "<s>", "eos_token": "</s>"}
@@ -159,15 +160,15 @@ def test_no_more_calls_than_wanted(size: int) -> None:
     assert _read(HERMES, one * 3, size, most=1) == ("", [("a", "{}")])
 
 
-@pytest.mark.parametrize(
-    ("source", "dialect"),
-    [
-        pytest.param(tool_templates.HERMES, HERMES, id="hermes"),
-        pytest.param(tool_templates.MISTRAL, MISTRAL, id="mistral"),
-        pytest.param(tool_templates.LLAMA, LLAMA, id="llama"),
-        pytest.param(PLAIN, None, id="no-tools"),
-        pytest.param(PLAIN + "{{ tools }}", None, id="tools-but-no-calls"),
-    ],
+@cases(
+    "source dialect",
+    {
+        "hermes": (tool_templates.HERMES, HERMES),
+        "mistral": (tool_templates.MISTRAL, MISTRAL),
+        "llama": (tool_templates.LLAMA, LLAMA),
+        "no-tools": (PLAIN, None),
+        "tools-but-no-calls": (PLAIN + "{{ tools }}", None),
+    },
 )
 def test_templates_show_their_dialect(source: str, dialect: ToolDialect | None) -> None:
     """No list of families: what the template writes of a call says how calls are written."""

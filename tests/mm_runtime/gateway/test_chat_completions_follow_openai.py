@@ -47,10 +47,7 @@ async def test_a_plain_answer_is_one_completion(client: AsyncOpenAI) -> None:
     assert answer.usage is not None
     # <s> USER: what is it ?<image> ASSISTANT: with the image as its features
     words = 8
-    assert (words - 1 + FEATURES, 3) == (
-        answer.usage.prompt_tokens,
-        answer.usage.completion_tokens,
-    )
+    assert (words - 1 + FEATURES, 3) == (answer.usage.prompt_tokens, answer.usage.completion_tokens)
     assert answer.usage.total_tokens == words - 1 + FEATURES + 3
 
 

@@ -22,7 +22,6 @@ class Connection:
 
     @property
     def idle(self) -> bool:
-        """Whether it has no request."""
         self.looks += 1
         return not self.busy
 

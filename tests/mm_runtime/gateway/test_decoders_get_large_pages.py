@@ -36,11 +36,9 @@ class _Ended:
         self.process = DecoderProcess(LIMITS)
 
     def made(self, job: Job, content: bytes) -> Array:
-        """Return what it makes of a file."""
         return asyncio.run(self.process.run(job, content, 60)).array
 
     def close(self) -> None:
-        """End it."""
         self.process.end()
 
 

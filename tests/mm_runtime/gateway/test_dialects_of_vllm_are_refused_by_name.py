@@ -16,7 +16,6 @@ Parse = Callable[[bytes, str | None], object]
 
 
 def refused(parse: Parse, body: dict[str, object]) -> InvalidRequestError:
-    """Return why a request is refused."""
     with pytest.raises(InvalidRequestError) as caught:
         parse(json.dumps(body).encode(), JSON)
     return caught.value

@@ -50,11 +50,11 @@ async def test_a_running_stream_is_finished_and_new_work_refused(tmp_path: Path)
         gate.set()
         assert "[DONE]" in (await stream).text
         assert await leaving
-    assert (
-        refused.status_code,
-        refused.headers["retry-after"],
-        refused.headers["connection"],
-    ) == (503, "1", "close")
+    assert (refused.status_code, refused.headers["retry-after"], refused.headers["connection"]) == (
+        503,
+        "1",
+        "close",
+    )
 
 
 async def test_a_request_that_was_there_before_is_sent_elsewhere(tmp_path: Path) -> None:

@@ -56,7 +56,6 @@ async def client(
 
 
 async def send(client: httpx.AsyncClient, *messages: object, **fields: object) -> httpx.Response:
-    """Send a conversation."""
     body = {"model": MODEL, "messages": list(messages), **fields}
     return await client.post("/v1/chat/completions", json=body)
 
@@ -68,12 +67,10 @@ def user(*parts: object) -> dict[str, Any]:
 
 
 def said(text: str) -> dict[str, str]:
-    """Return a message of the assistant's."""
     return {"role": "assistant", "content": text}
 
 
 def image(width: int, height: int = 56) -> dict[str, Any]:
-    """Return a part with an image."""
     url = data_url(encode(plain_image((width, height))))
     return {"type": "image_url", "image_url": {"url": url}}
 

@@ -62,7 +62,6 @@ async def client(tmp_path: Path, server: RecordedServer) -> AsyncIterator[httpx.
 
 
 async def send(client: httpx.AsyncClient, *messages: object, **fields: object) -> httpx.Response:
-    """Send a conversation."""
     body = {"model": MODEL, "messages": list(messages), **fields}
     return await client.post("/v1/chat/completions", json=body)
 

@@ -10,12 +10,9 @@ import httpx
 import pytest
 from openai import APIError, AsyncOpenAI
 
-from mm_runtime.gateway.errors import (
-    EngineFailedError,
-    EngineTimeoutError,
-    EngineUnavailableError,
-)
+from mm_runtime.gateway.errors import EngineFailedError, EngineTimeoutError, EngineUnavailableError
 from mm_runtime.gateway.http import reply
+from support.cases import cases
 from support.eventually import eventually_async
 from support.gateways import MODEL, Running, serve, toy_gateway
 from support.scripted_engine import ScriptedEngine
@@ -26,14 +23,14 @@ UNAVAILABLE = EngineUnavailableError(
 )
 
 
-@pytest.mark.parametrize(
-    ("error", "status"),
-    [
-        pytest.param(EngineFailedError("failed"), 500, id="failed"),
-        pytest.param(EngineTimeoutError("late"), 504, id="timed-out"),
-        pytest.param(UNAVAILABLE, 503, id="unavailable"),
-        pytest.param(RuntimeError("secret detail"), 500, id="a-defect"),
-    ],
+@cases(
+    "error status",
+    {
+        "failed": (EngineFailedError("failed"), 500),
+        "timed-out": (EngineTimeoutError("late"), 504),
+        "unavailable": (UNAVAILABLE, 503),
+        "a-defect": (RuntimeError("secret detail"), 500),
+    },
 )
 @pytest.mark.parametrize("stream", [False, True], ids=["plain", "stream"])
 async def test_before_the_first_token_it_is_a_status(

@@ -43,11 +43,7 @@ def test_an_engine_like_its_checkpoint_is_ready(built_engine: BuiltEngine, tmp_p
     ],
 )
 def test_an_engine_unlike_its_checkpoint_is_never_ready(
-    built_engine: BuiltEngine,
-    tmp_path: Path,
-    damage: Callable[[Path], Path],
-    *,
-    adapter_only: bool,
+    built_engine: BuiltEngine, tmp_path: Path, damage: Callable[[Path], Path], *, adapter_only: bool
 ) -> None:
     """Every file is what the manifest says, requests are answered, and the pod stays unready."""
     wrong = damaged(built_engine, tmp_path, damage)

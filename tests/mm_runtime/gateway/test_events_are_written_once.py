@@ -9,7 +9,6 @@ from mm_runtime.gateway.api.json_text import TextFrame
 
 
 def _event(text: str) -> dict[str, object]:
-    """Return an event whose other strings could be taken for its text."""
     return {"id": "\0", "choices": [{"delta": {"content": text}, "text": None}], "usage": None}
 
 

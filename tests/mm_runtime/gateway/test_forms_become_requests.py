@@ -5,6 +5,7 @@ import pytest
 from mm_runtime.gateway.api.form import MOST_FIELDS
 from mm_runtime.gateway.api.parsing import parse_transcription
 from mm_runtime.gateway.errors import InvalidRequestError
+from support.cases import cases
 
 TYPE = "multipart/form-data; boundary=line"
 
@@ -24,12 +25,12 @@ def test_fields() -> None:
     """A file keeps every byte, also those that look like the form's own lines."""
     body = _form(MODEL, FILE, ("temperature", b"0.5"), ("stream", b"true"), ("language", b"de"))
     found = parse_transcription(body, TYPE)
-    assert (
-        found.file,
-        found.temperature,
-        found.stream,
-        found.language,
-    ) == (b"\x00\r\n--lin\xff\r\nsound", 0.5, True, "de")
+    assert (found.file, found.temperature, found.stream, found.language) == (
+        b"\x00\r\n--lin\xff\r\nsound",
+        0.5,
+        True,
+        "de",
+    )
 
 
 def test_of_two_fields_the_last_counts() -> None:
@@ -37,34 +38,28 @@ def test_of_two_fields_the_last_counts() -> None:
     assert parse_transcription(_form(MODEL, FILE, ("model", b"other")), TYPE).model == "other"
 
 
-@pytest.mark.parametrize(
-    ("body", "kind", "words"),
-    [
-        pytest.param(b"{}", "application/json", "must be a form", id="json"),
-        pytest.param(_form(MODEL, FILE), "multipart/form-data", "must be a form", id="no-boundary"),
-        pytest.param(b"no form", TYPE, "form is damaged", id="no-form"),
-        pytest.param(_form(MODEL), TYPE, "`file` is missing", id="no-file"),
-        pytest.param(_form(FILE), TYPE, "`model` is missing", id="no-model"),
-        pytest.param(_form(MODEL, FILE, ("tone", b"x")), TYPE, "`tone` is unknown", id="unknown"),
-        pytest.param(
-            _form(MODEL, FILE, ("temperature", b"hot")), TYPE, "`temperature` is", id="no-number"
-        ),
-        pytest.param(
+@cases(
+    "body kind words",
+    {
+        "json": (b"{}", "application/json", "must be a form"),
+        "no-boundary": (_form(MODEL, FILE), "multipart/form-data", "must be a form"),
+        "no-form": (b"no form", TYPE, "form is damaged"),
+        "no-file": (_form(MODEL), TYPE, "`file` is missing"),
+        "no-model": (_form(FILE), TYPE, "`model` is missing"),
+        "unknown": (_form(MODEL, FILE, ("tone", b"x")), TYPE, "`tone` is unknown"),
+        "no-number": (_form(MODEL, FILE, ("temperature", b"hot")), TYPE, "`temperature` is"),
+        "not-served": (
             _form(MODEL, FILE, ("include[]", b"logprobs")),
             TYPE,
             "`include` is not served",
-            id="not-served",
         ),
-        pytest.param(
-            _form(*[("model", b"a")] * (MOST_FIELDS + 1)), TYPE, "more than 32 fields", id="many"
-        ),
-        pytest.param(
+        "many": (_form(*[("model", b"a")] * (MOST_FIELDS + 1)), TYPE, "more than 32 fields"),
+        "nameless": (
             b"--line\r\nContent-Type: text/plain\r\n\r\nx\r\n--line--\r\n",
             TYPE,
             "Field name not found",
-            id="nameless",
         ),
-    ],
+    },
 )
 def test_refused(body: bytes, kind: str, words: str) -> None:
     """Each mistake is reported with a message."""

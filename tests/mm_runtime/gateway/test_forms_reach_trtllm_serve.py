@@ -14,6 +14,7 @@ from openai import AsyncOpenAI, BadRequestError
 
 from mm_api.documents.trtllm_serve import TrtllmServe
 from mm_runtime.backends.pytorch.client import TrtllmServeEngine
+from support.cases import cases
 from support.gateways import MODEL, serve, toy_gateway
 from support.model_configs import planned
 from support.recorded_server import RecordedServer, recorded_server
@@ -37,7 +38,6 @@ def _planned(version: str, guided: str = "Auto") -> TrtllmServe:
 
 
 def _options(plan: TrtllmServe) -> dict[str, Any]:
-    """Return what the plan says of forms, for a server of another checkpoint."""
     return {name: one for name, one in plan.options.items() if name.startswith("guided")}
 
 
@@ -114,10 +114,10 @@ async def test_older_servers_are_sent_no_form(
     assert (found.value.param, found.value.code) == (param, "unsupported_parameter")
 
 
-@pytest.mark.parametrize(
-    ("form", "param"),
-    [
-        pytest.param(
+@cases(
+    "form param",
+    {
+        "dropped-keyword": (
             {
                 "response_format": {
                     "type": "json_schema",
@@ -125,9 +125,8 @@ async def test_older_servers_are_sent_no_form(
                 }
             },
             "response_format.json_schema.schema",
-            id="dropped-keyword",
-        ),
-    ],
+        )
+    },
 )
 async def test_what_is_not_kept_is_refused(
     client: AsyncOpenAI,

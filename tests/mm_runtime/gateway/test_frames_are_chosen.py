@@ -8,6 +8,7 @@ import pytest
 from mm_runtime.gateway.media.frame_choice import FrameChoice
 from mm_runtime.gateway.media.video import VideoLimits, decode_video, read_video
 from mm_runtime.images.media import BadImageError
+from support.cases import cases
 from support.images import encode, plain_image
 from support.videos import video
 
@@ -15,17 +16,17 @@ MOST = 8
 ROOM = (9_000_000, 10_000, MOST)
 
 
-@pytest.mark.parametrize(
-    ("choice", "kept"),
-    [
-        pytest.param(FrameChoice(), [0, 3, 6, 9, 11, 14, 17, 20], id="as-many-as-fit"),
-        pytest.param(FrameChoice(fps=2), [0, 7, 13, 20], id="two-a-second"),
-        pytest.param(FrameChoice(fps=0.1), [0], id="at-least-one"),
-        pytest.param(FrameChoice(fps=240), [0, 3, 6, 9, 11, 14, 17, 20], id="no-more-than-fit"),
-        pytest.param(FrameChoice(num_frames=3), [0, 10, 20], id="so-many"),
-        pytest.param(FrameChoice(fps=2, max_frames=2), [0, 20], id="no-more-than-said"),
-        pytest.param(FrameChoice(fps=2, num_frames=6), [0, 7, 13, 20], id="the-fewest-count"),
-    ],
+@cases(
+    "choice kept",
+    {
+        "as-many-as-fit": (FrameChoice(), [0, 3, 6, 9, 11, 14, 17, 20]),
+        "two-a-second": (FrameChoice(fps=2), [0, 7, 13, 20]),
+        "at-least-one": (FrameChoice(fps=0.1), [0]),
+        "no-more-than-fit": (FrameChoice(fps=240), [0, 3, 6, 9, 11, 14, 17, 20]),
+        "so-many": (FrameChoice(num_frames=3), [0, 10, 20]),
+        "no-more-than-said": (FrameChoice(fps=2, max_frames=2), [0, 20]),
+        "the-fewest-count": (FrameChoice(fps=2, num_frames=6), [0, 7, 13, 20]),
+    },
 )
 def test_places(choice: FrameChoice, kept: list[int]) -> None:
     """Of 21 frames in two seconds, evenly."""

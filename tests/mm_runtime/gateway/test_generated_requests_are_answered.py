@@ -58,7 +58,6 @@ def gateways(folder: Path, engine: ScoringEngine) -> Iterator[tuple[Gateway, Gat
 
 
 def client_of(gateway: Gateway) -> httpx.AsyncClient:
-    """Return a client that calls the application itself."""
     transport = httpx.ASGITransport(app=gateway.app)
     return httpx.AsyncClient(transport=transport, base_url="http://gateway")
 

@@ -5,6 +5,7 @@ import pytest
 from mm_runtime.gateway.errors import InvalidRequestError
 from mm_runtime.gateway.prompts.token_prompts import TokenPrompts
 from mm_runtime.serving.prompts.tokens import TextCodec
+from support.cases import cases
 from support.tiny_llava import CHECKPOINT
 
 CODEC = TextCodec(CHECKPOINT)
@@ -13,7 +14,6 @@ IDS = CODEC.encode_prompt("what color is it ?")
 
 
 def prompts(*, reads_text: bool = False) -> TokenPrompts:
-    """Return those of a model that takes `MEDIA` for a placeholder."""
     return TokenPrompts(CODEC, frozenset({MEDIA}), CODEC.size, reads_text=reads_text)
 
 
@@ -22,13 +22,13 @@ def test_ids_have_a_text() -> None:
     assert prompts().text_of(IDS, "prompt") == CODEC.decode_all(IDS)
 
 
-@pytest.mark.parametrize(
-    ("ids", "reads_text", "says"),
-    [
-        pytest.param([CODEC.size], False, "none of the model's", id="past-the-vocabulary"),
-        pytest.param([MEDIA], False, "stands for an image", id="media"),
-        pytest.param(IDS, True, "must be a text: .* POST /detokenize", id="own-processor"),
-    ],
+@cases(
+    "ids reads_text says",
+    {
+        "past-the-vocabulary": ([CODEC.size], False, "none of the model's"),
+        "media": ([MEDIA], False, "stands for an image"),
+        "own-processor": (IDS, True, "must be a text: .* POST /detokenize"),
+    },
 )
 def test_refusals(ids: list[int], says: str, *, reads_text: bool) -> None:
     """The parameter is named."""

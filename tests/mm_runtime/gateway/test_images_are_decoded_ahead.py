@@ -20,6 +20,7 @@ from mm_runtime.gateway.media.image_cache import DecodedImageCache
 from mm_runtime.gateway.media.images import ImageLimits, ImageLoader, ImageReference
 from mm_runtime.images.fetch import FetchPolicy, ImageFetcher
 from support import breaking_jobs
+from support.cases import cases
 from support.ended import is_gone
 from support.eventually import eventually_async
 from support.gateways import MODEL, serve, toy_gateway
@@ -169,13 +170,13 @@ def _request(text: str, image: bytes, **fields: object) -> dict[str, Any]:
     return {"model": MODEL, "messages": [{"role": "user", "content": content}], **fields}
 
 
-@pytest.mark.parametrize(
-    ("body", "code"),
-    [
-        pytest.param(_request("what ? " * 300, DAMAGED), "context_length_exceeded", id="text"),
-        pytest.param(_request("what </s> ?", DAMAGED), "control_token", id="control token"),
-        pytest.param(_request("what ?", DAMAGED), "invalid_image", id="image"),
-    ],
+@cases(
+    "body code",
+    {
+        "text": (_request("what ? " * 300, DAMAGED), "context_length_exceeded"),
+        "control token": (_request("what </s> ?", DAMAGED), "control_token"),
+        "image": (_request("what ?", DAMAGED), "invalid_image"),
+    },
 )
 async def test_refusals_keep_their_order(tmp_path: Path, body: dict[str, Any], code: str) -> None:
     """What the text is refused for comes first, and nothing is sent to the engine."""

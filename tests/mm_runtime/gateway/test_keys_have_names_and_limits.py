@@ -12,6 +12,7 @@ from mm_api.documents.serving_plan import KeyLimitPlan
 from mm_edge.key_limits import Budget, KeyLimits
 from mm_edge.keys import MOST_KEYS, read_keys
 from mm_runtime.gateway.errors import KeyLimitError
+from support.cases import cases
 from support.eventually import eventually_async
 from support.gateways import MODEL, Running, serve, toy_gateway
 from support.scripted_engine import ScriptedEngine
@@ -47,17 +48,17 @@ async def _post(client: httpx.AsyncClient, token: str, **more: object) -> httpx.
     )
 
 
-@pytest.mark.parametrize(
-    ("text", "names", "problems"),
-    [
-        pytest.param("one\n\n two \n", ["unnamed", "unnamed"], 0, id="tokens-alone"),
-        pytest.param("a: one\nb.c-d_e:\ttwo", ["a", "b.c-d_e"], 0, id="named"),
-        pytest.param("a:one", ["unnamed"], 0, id="colon-inside-a-token"),
-        pytest.param("a b: one\nc: two", ["c"], 1, id="no-name"),
-        pytest.param("a:\nb: ", [], 2, id="no-token"),
-        pytest.param(f"{'n' * 64}: one", [], 1, id="name-too-long"),
-        pytest.param("\n".join(f"t{n}" for n in range(300)), ["unnamed"] * 256, 1, id="too-many"),
-    ],
+@cases(
+    "text names problems",
+    {
+        "tokens-alone": ("one\n\n two \n", ["unnamed", "unnamed"], 0),
+        "named": ("a: one\nb.c-d_e:\ttwo", ["a", "b.c-d_e"], 0),
+        "colon-inside-a-token": ("a:one", ["unnamed"], 0),
+        "no-name": ("a b: one\nc: two", ["c"], 1),
+        "no-token": ("a:\nb: ", [], 2),
+        "name-too-long": (f"{'n' * 64}: one", [], 1),
+        "too-many": ("\n".join(f"t{n}" for n in range(300)), ["unnamed"] * 256, 1),
+    },
 )
 def test_lines_are_names_and_tokens(text: str, names: list[str], problems: int) -> None:
     """A line is a token, with a name or without; what is neither lets no request in."""

@@ -16,6 +16,7 @@ from mm_runtime.gateway.api.parsing import parse_chat, parse_response
 from mm_runtime.gateway.errors import InvalidRequestError
 from mm_runtime.images.data_urls import DecodedUrl, decode_data_url
 from mm_runtime.images.media import BadImageError
+from support.cases import cases
 from support.images import data_url
 
 JSON = "application/json"
@@ -46,7 +47,6 @@ def _files(request: ChatRequest) -> list[bytes]:
 
 
 def _plainly(monkeypatch: pytest.MonkeyPatch, parse: Callable[[], Any]) -> Any:
-    """Return what a parser makes of the body as it came."""
     with monkeypatch.context() as patched:
         patched.setattr(large_images, "_MOST_LOOKED_AT", 0)
         return parse()
@@ -106,13 +106,13 @@ def test_a_text_stays_a_text() -> None:
         assert _files(request) == [FILES[0]]
 
 
-@pytest.mark.parametrize(
+@cases(
     "wrong",
-    [
-        pytest.param(lambda url: f"{url.rstrip('=')}====", id="padding"),
-        pytest.param(lambda url: url.replace("A", "*"), id="letters"),
-        pytest.param(lambda url: url.replace(";base64", ""), id="no base64"),
-    ],
+    {
+        "padding": lambda url: f"{url.rstrip('=')}====",
+        "letters": lambda url: url.replace("A", "*"),
+        "no base64": lambda url: url.replace(";base64", ""),
+    },
 )
 def test_wrong_urls_are_refused_as_before(
     wrong: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
@@ -146,15 +146,15 @@ def test_a_limit_of_bytes() -> None:
         decode_data_url(url, max_bytes=most - 1)
 
 
-@pytest.mark.parametrize(
+@cases(
     "change",
-    [
-        pytest.param(lambda body: body[:-1], id="cut"),
-        pytest.param(lambda body: body.replace(b'"user"', b'"someone"'), id="role"),
-        pytest.param(lambda body: body.replace(b'"detail"', b'"color"'), id="field"),
-        pytest.param(lambda body: body.replace(b'"url": ', b'"url": "x"'), id="two texts"),
-        pytest.param(lambda body: body.replace(b'"url": ', b'"url": 1, '), id="a key"),
-    ],
+    {
+        "cut": lambda body: body[:-1],
+        "role": lambda body: body.replace(b'"user"', b'"someone"'),
+        "field": lambda body: body.replace(b'"detail"', b'"color"'),
+        "two texts": lambda body: body.replace(b'"url": ', b'"url": "x"'),
+        "a key": lambda body: body.replace(b'"url": ', b'"url": 1, '),
+    },
 )
 def test_errors_are_those_of_the_body(
     change: Callable[[bytes], bytes], monkeypatch: pytest.MonkeyPatch

@@ -32,7 +32,6 @@ class Unread(str):
 
 
 def parsed(**fields: object) -> ChatRequest:
-    """Return a request to a model."""
     body = {"model": "m", "messages": QUESTION, **fields}
     return parse_chat(json.dumps(body).encode(), JSON)
 

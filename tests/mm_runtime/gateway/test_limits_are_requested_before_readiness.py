@@ -21,6 +21,7 @@ from mm_runtime.gateway.preparation import Preparation
 from mm_runtime.gateway.prompts.layout import PromptLayout
 from mm_runtime.gateway.warmup.limit_requests import probes
 from mm_runtime.serving.preprocess.processors.prepared import Size
+from support.cases import cases
 from support.eventually import eventually_async
 from support.gateways import FEATURES, MAX_INPUT, Running, serve, toy_gateway
 from support.scripted_engine import ScriptedEngine
@@ -34,14 +35,12 @@ class Fails(ScriptedEngine):
     words = MAX_INPUT // 2
 
     async def generate(self, request: EngineRequest) -> AsyncGenerator[Text | Ended, None]:
-        """Answer short prompts."""
         self.error = engine_failed() if len(request.prompt.split()) > self.words else None
         async for piece in super().generate(request):
             yield piece
 
 
 async def state_of(running: Running) -> tuple[int, dict[str, str]]:
-    """Return status and body of `/readyz`."""
     async with httpx.AsyncClient(base_url=running.url, timeout=60) as client:
         answer = await client.get("/readyz")
         return answer.status_code, answer.json()
@@ -60,17 +59,14 @@ async def watched(folder: Path, engine: ScriptedEngine) -> AsyncIterator[Running
 
 
 async def says(running: Running, words: str) -> bool:
-    """Say whether `/readyz` has some words in its detail."""
     return words in (await state_of(running))[1].get("detail", "")
 
 
 async def is_ready(running: Running) -> bool:
-    """Say whether the kubelet would take it for ready."""
     return (await state_of(running))[0] == httpx.codes.OK
 
 
 def phases(running: Running) -> dict[str, float]:
-    """Return what `mm_pod_phase` says."""
     lines = running.gateway.metrics.render().decode().splitlines()
     found = [line for line in lines if line.startswith("mm_pod_phase{")]
     return {line.split('phase="')[1].split('"')[0]: float(line.split()[-1]) for line in found}
@@ -163,7 +159,6 @@ def test_images_of_any_size_are_sent_at_both_ends(
 
 
 def by_large_pixels(self: PromptLayout, sizes: Sequence[Size]) -> int:
-    """Return rows of a family of which even large images have few."""
     del self
     return sum(height * width // 100**2 for height, width in sizes)
 
@@ -182,19 +177,16 @@ def test_a_typical_image_is_requested_between_the_ends(
     ]
 
 
-@pytest.mark.parametrize(
-    ("rows", "expected"),
-    [
-        pytest.param(lambda frames, size: frames * (size[0] // 14), "8 of 224 x 224", id="free"),
-        pytest.param(lambda frames, _: frames * 10, "8 of 28 x 28", id="all-alike"),
-        pytest.param(lambda frames, _: frames * 50, "4 of 28 x 28", id="as-many-as-fit"),
-    ],
+@cases(
+    "rows expected",
+    {
+        "free": (lambda frames, size: frames * (size[0] // 14), "8 of 224 x 224"),
+        "all-alike": (lambda frames, _: frames * 10, "8 of 28 x 28"),
+        "as-many-as-fit": (lambda frames, _: frames * 50, "4 of 28 x 28"),
+    },
 )
 def test_the_longest_video_is_sent(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    rows: Callable[[int, Size], int],
-    expected: str,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: Callable[[int, Size], int], expected: str
 ) -> None:
     """Of the planned number of frames, or as many as fit: those that have the most tokens."""
     monkeypatch.setattr(PromptLayout, "text_tokens", lambda *_, **__: 10)
@@ -228,5 +220,4 @@ def test_images_that_are_all_alike_are_sent_once(tmp_path: Path) -> None:
 
 
 def preparation_of(folder: Path, **plan: int) -> Preparation:
-    """Return how a toy gateway prepares requests."""
     return toy_gateway(folder, ScriptedEngine(), **plan).warm_up.service.preparation

@@ -4,11 +4,11 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import pytest
 
 from mm_api.documents.model_facts import AudioFacts
 from mm_runtime.gateway.admission.tokens import ContextLimits
 from mm_runtime.gateway.api.served_model import ServedModel
+from support.cases import cases
 from support.gateways import MODEL, serve, toy_gateway
 from support.scripted_engine import ScriptedEngine
 
@@ -17,18 +17,16 @@ AUDIO = AudioFacts(
 )
 
 
-@pytest.mark.parametrize(
-    ("held", "expected"),
-    [
-        pytest.param({}, ["text"], id="texts"),
-        pytest.param({"max_images": 1}, ["text", "image"], id="images"),
-        pytest.param(
-            {"max_images": 2, "max_video_frames": 8}, ["text", "image", "video"], id="videos"
-        ),
-        pytest.param({"audio": AUDIO}, ["text", "audio"], id="recordings"),
-        pytest.param({"max_images": 1, "audio": AUDIO}, ["text", "image", "audio"], id="both"),
-        pytest.param({"transcribes": True}, ["audio"], id="transcriptions"),
-    ],
+@cases(
+    "held expected",
+    {
+        "texts": ({}, ["text"]),
+        "images": ({"max_images": 1}, ["text", "image"]),
+        "videos": ({"max_images": 2, "max_video_frames": 8}, ["text", "image", "video"]),
+        "recordings": ({"audio": AUDIO}, ["text", "audio"]),
+        "both": ({"max_images": 1, "audio": AUDIO}, ["text", "image", "audio"]),
+        "transcriptions": ({"transcribes": True}, ["audio"]),
+    },
 )
 def test_what_a_model_reads(held: dict[str, Any], expected: list[str]) -> None:
     """As its engine was planned: of a family with images, none where the plan allows none."""

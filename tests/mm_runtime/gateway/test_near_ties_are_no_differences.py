@@ -12,6 +12,7 @@ from mm_api.documents.evaluation import (
 from mm_runtime.gateway.warmup.agreement import Agreement, Served, compare
 from mm_runtime.gateway.warmup.bounds import QUANTIZED, near_tie_bound
 from mm_runtime.gateway.warmup.evaluation import Comparison, EvaluationFailedError
+from support.cases import cases
 
 FINGERPRINT = "a" * 64
 
@@ -37,17 +38,17 @@ PROMPT = EvaluationPrompt(
 )
 
 
-@pytest.mark.parametrize(
-    ("answer", "expected"),
-    [
-        pytest.param("a red square", (3, 3, False, None), id="equal"),
-        pytest.param("a dark square", (1, 1, True, None), id="near-tie"),
-        pytest.param("the red square", (1, 0, False, (1, 2.5)), id="other-first-token"),
-        pytest.param("blue", (1, 0, False, (1, 3.0)), id="not-among-the-likeliest"),
-        pytest.param("a red", (3, 2, False, (3, 2.5)), id="ends-early"),
-        pytest.param("a red disc", (3, 2, False, (3, 3.0)), id="last-token"),
-        pytest.param("", (1, 0, False, (1, 3.0)), id="nothing"),
-    ],
+@cases(
+    "answer expected",
+    {
+        "equal": ("a red square", (3, 3, False, None)),
+        "near-tie": ("a dark square", (1, 1, True, None)),
+        "other-first-token": ("the red square", (1, 0, False, (1, 2.5))),
+        "not-among-the-likeliest": ("blue", (1, 0, False, (1, 3.0))),
+        "ends-early": ("a red", (3, 2, False, (3, 2.5))),
+        "last-token": ("a red disc", (3, 2, False, (3, 3.0))),
+        "nothing": ("", (1, 0, False, (1, 3.0))),
+    },
 )
 def test_an_answer_is_compared_token_by_token(
     answer: str, expected: tuple[int, int, bool, tuple[int, float] | None]
@@ -118,26 +119,20 @@ def test_log_probabilities_of_equal_tokens_are_compared() -> None:
     assert far.difference.log_prob == -3.5
 
 
-@pytest.mark.parametrize(
-    "log_probs",
-    [
-        pytest.param((), id="none"),
-        pytest.param((0.0, 0.0), id="normalised-over-the-one-token"),
-    ],
-)
+@cases("log_probs", {"none": (), "normalised-over-the-one-token": (0.0, 0.0)})
 def test_without_log_probabilities_tokens_alone_are_compared(log_probs: tuple[float, ...]) -> None:
     """A server that returns none, or those of a choice among one, is compared by its tokens."""
     assert scored(*log_probs) == Agreement(2, 2)
 
 
-@pytest.mark.parametrize(
-    ("served", "computed", "expected"),
-    [
-        pytest.param("float32", "float32", 0.02, id="float32"),
-        pytest.param("float16", "float32", 0.1, id="served-in-half"),
-        pytest.param("float32", "bfloat16", 0.3, id="computed-in-bfloat16"),
-        pytest.param("int4", "float32", 0.3, id="unknown"),
-    ],
+@cases(
+    "served computed expected",
+    {
+        "float32": ("float32", "float32", 0.02),
+        "served-in-half": ("float16", "float32", 0.1),
+        "computed-in-bfloat16": ("float32", "bfloat16", 0.3),
+        "unknown": ("int4", "float32", 0.3),
+    },
 )
 def test_the_bound_follows_the_coarser_type(served: str, computed: str, expected: float) -> None:
     """What the engine computes in and what the answers were computed in both round."""

@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from mm_runtime.gateway.errors import EngineFailedError
+from support.cases import cases
 from support.gateways import MODEL, serve, toy_gateway
 from support.images import data_url, encode, plain_image
 from support.scripted_engine import ScriptedEngine
@@ -19,15 +20,15 @@ def _image(url: str) -> dict[str, object]:
     return {"type": "image_url", "image_url": {"url": url}}
 
 
-@pytest.mark.parametrize(
+@cases(
     "part",
-    [
-        pytest.param({"type": "text", "text": SECRET}, id="text"),
-        pytest.param({"type": SECRET}, id="part-type"),
-        pytest.param(_image(f"https://{SECRET}.invalid/x.png"), id="url"),
-        pytest.param(_image(f"data:{SECRET};base64,AAAA"), id="media-type"),
-        pytest.param(_image(data_url(encode(plain_image()) + SECRET.encode())), id="plain_image"),
-    ],
+    {
+        "text": {"type": "text", "text": SECRET},
+        "part-type": {"type": SECRET},
+        "url": _image(f"https://{SECRET}.invalid/x.png"),
+        "media-type": _image(f"data:{SECRET};base64,AAAA"),
+        "plain_image": _image(data_url(encode(plain_image()) + SECRET.encode())),
+    },
 )
 @pytest.mark.parametrize(
     "engine",

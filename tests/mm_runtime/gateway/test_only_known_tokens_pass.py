@@ -3,24 +3,24 @@
 from pathlib import Path
 
 import httpx
-import pytest
 
+from support.cases import cases
 from support.gateways import MODEL, serve, toy_gateway
 from support.scripted_engine import ScriptedEngine
 
 QUESTION = {"model": MODEL, "messages": [{"role": "user", "content": "what is it ?"}]}
 
 
-@pytest.mark.parametrize(
-    ("header", "status", "code"),
-    [
-        pytest.param(None, 401, "missing_api_key", id="no-header"),
-        pytest.param("Basic b25l", 401, "missing_api_key", id="other-scheme"),
-        pytest.param("Bearer", 401, "missing_api_key", id="empty"),
-        pytest.param("Bearer three", 401, "invalid_api_key", id="wrong"),
-        pytest.param("Bearer one", 200, None, id="first-line"),
-        pytest.param("bearer two", 200, None, id="second-line"),
-    ],
+@cases(
+    "header status code",
+    {
+        "no-header": (None, 401, "missing_api_key"),
+        "other-scheme": ("Basic b25l", 401, "missing_api_key"),
+        "empty": ("Bearer", 401, "missing_api_key"),
+        "wrong": ("Bearer three", 401, "invalid_api_key"),
+        "first-line": ("Bearer one", 200, None),
+        "second-line": ("bearer two", 200, None),
+    },
 )
 async def test_a_token_decides(
     tmp_path: Path, header: str | None, status: int, code: str | None

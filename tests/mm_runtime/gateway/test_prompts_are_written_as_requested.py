@@ -7,6 +7,7 @@ import pytest
 from openai import AsyncOpenAI
 
 from support import tool_templates
+from support.cases import cases
 from support.gateways import MODEL, serve, toy_gateway
 from support.real_gateway import RealGateway
 from support.scripted_engine import ScriptedEngine
@@ -27,11 +28,7 @@ async def test_the_last_message_is_continued(real: RealGateway, real_client: Asy
 
     async def tokens(*messages: dict[str, str], **extra: object) -> int:
         answer = await real_client.chat.completions.create(
-            model=real.model,
-            messages=list(messages),
-            max_tokens=3,
-            temperature=0,
-            extra_body=extra,
+            model=real.model, messages=list(messages), max_tokens=3, temperature=0, extra_body=extra
         )
         return answer.usage.prompt_tokens
 
@@ -90,28 +87,22 @@ async def test_conversations_are_tokenized_as_they_are_answered(
     assert (plain == written) == (fields == {})
 
 
-@pytest.mark.parametrize(
-    ("fields", "param", "words"),
-    [
-        pytest.param(
-            {"messages": [QUESTION], "tools": [WEATHER]}, "tools", "no place for tools", id="tools"
-        ),
-        pytest.param(
+@cases(
+    "fields param words",
+    {
+        "tools": ({"messages": [QUESTION], "tools": [WEATHER]}, "tools", "no place for tools"),
+        "variables": (
             {"messages": [QUESTION], "chat_template_kwargs": {"messages": []}},
             "chat_template_kwargs",
             "is set by the server",
-            id="variables",
         ),
-        pytest.param(
+        "a-question": (
             {"messages": [QUESTION], "continue_final_message": True},
             "continue_final_message",
             "not text of the role",
-            id="a-question",
         ),
-        pytest.param(
-            {"prompt": "?", "tools": [WEATHER]}, None, "`tools` belongs to `messages`", id="a-text"
-        ),
-    ],
+        "a-text": ({"prompt": "?", "tools": [WEATHER]}, None, "`tools` belongs to `messages`"),
+    },
 )
 async def test_what_no_chat_takes_is_not_tokenized(
     tmp_path: Path, fields: dict[str, object], param: str | None, words: str
@@ -142,63 +133,49 @@ async def _prompt(tmp_path: Path, **fields: object) -> tuple[int, str]:
     return 200, engine.requests[0].prompt
 
 
-@pytest.mark.parametrize(
-    ("fields", "prompt"),
-    [
-        pytest.param({}, "<s>user What color is it?\nassistant", id="nothing"),
-        pytest.param(
+@cases(
+    "fields prompt",
+    {
+        "nothing": ({}, "<s>user What color is it?\nassistant"),
+        "variables": (
             {"chat_template_kwargs": {"enable_thinking": True, "budget": 7}},
             "<s>user What color is it?\nthink 7assistant",
-            id="variables",
         ),
-        pytest.param(
-            {"add_generation_prompt": False}, "<s>user What color is it?\n", id="no-answer"
-        ),
-        pytest.param(
+        "no-answer": ({"add_generation_prompt": False}, "<s>user What color is it?\n"),
+        "continued": (
             {"messages": [QUESTION, BEGUN], "continue_final_message": True},
             "<s>user What color is it?\nassistant a red",
-            id="continued",
         ),
-    ],
+    },
 )
 async def test_prompts(tmp_path: Path, fields: dict[str, object], prompt: str) -> None:
     """The template is given what the client says."""
     assert await _prompt(tmp_path, **fields) == (200, prompt)
 
 
-@pytest.mark.parametrize(
-    ("fields", "words"),
-    [
-        pytest.param(
-            {"chat_template_kwargs": {"messages": []}}, "is set by the server", id="messages"
-        ),
-        pytest.param(
-            {"chat_template_kwargs": {"budget": ["</s>"]}}, "control token", id="control-token"
-        ),
-        pytest.param(
-            {"chat_template_kwargs": {f"x{number}": 1 for number in range(33)}},
-            "at most 32",
-            id="many",
-        ),
-        pytest.param({"continue_final_message": True}, "not text of the role", id="a-question"),
-        pytest.param(
+@cases(
+    "fields words",
+    {
+        "messages": ({"chat_template_kwargs": {"messages": []}}, "is set by the server"),
+        "control-token": ({"chat_template_kwargs": {"budget": ["</s>"]}}, "control token"),
+        "many": ({"chat_template_kwargs": {f"x{number}": 1 for number in range(33)}}, "at most 32"),
+        "a-question": ({"continue_final_message": True}, "not text of the role"),
+        "both": (
             {
                 "messages": [QUESTION, BEGUN],
                 "continue_final_message": True,
                 "add_generation_prompt": True,
             },
             "opens a new answer",
-            id="both",
         ),
-        pytest.param(
+        "blank": (
             {
                 "messages": [QUESTION, {"role": "assistant", "content": " "}],
                 "continue_final_message": True,
             },
             "no text that the prompt",
-            id="blank",
         ),
-    ],
+    },
 )
 async def test_refusals(tmp_path: Path, fields: dict[str, object], words: str) -> None:
     """The reason names the parameter."""

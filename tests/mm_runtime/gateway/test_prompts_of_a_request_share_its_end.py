@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import pytest
 
 from mm_runtime.gateway.backends.engine import Ended, EngineRequest, Text
 from mm_runtime.gateway.errors import EngineFailedError
+from support.cases import cases
 from support.eventually import eventually_async
 from support.gateways import MODEL, serve, toy_gateway
 from support.scripted_engine import ScriptedEngine
@@ -62,13 +62,13 @@ async def test_a_failure_ends_the_others(tmp_path: Path) -> None:
         assert (engine.running, engine.cancelled) == (0, len(engine.requests))
 
 
-@pytest.mark.parametrize(
-    ("fields", "param"),
-    [
-        pytest.param({"prompt": ["a", "b", "<image>"]}, "prompt[2]", id="image"),
-        pytest.param({"prompt": ["a", "b " * 300]}, "prompt[1]", id="too-long"),
-        pytest.param({"prompt": ["a"] * 9, "n": 1}, "prompt", id="places"),
-    ],
+@cases(
+    "fields param",
+    {
+        "image": ({"prompt": ["a", "b", "<image>"]}, "prompt[2]"),
+        "too-long": ({"prompt": ["a", "b " * 300]}, "prompt[1]"),
+        "places": ({"prompt": ["a"] * 9, "n": 1}, "prompt"),
+    },
 )
 async def test_nothing_of_a_bad_request_is_sent(
     tmp_path: Path, fields: dict[str, Any], param: str

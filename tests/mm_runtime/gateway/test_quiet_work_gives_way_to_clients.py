@@ -7,6 +7,7 @@ import pytest
 from mm_runtime.gateway.admission.slots import Load
 from mm_runtime.gateway.warmup import quiet
 from mm_runtime.gateway.warmup.quiet import Quiet
+from support.cases import cases
 from support.eventually import eventually_async
 
 
@@ -32,14 +33,11 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def move(load: Load, *, waiting: int = 0, running: int = 0) -> None:
-    """Change the load as `Admission` does."""
     load.waiting, load.running = waiting, running
     load.changed()
 
 
-@pytest.mark.parametrize(
-    "inside", [pytest.param({"waiting": 1}, id="waits"), pytest.param({"running": 1}, id="runs")]
-)
+@cases("inside", {"waits": {"waiting": 1}, "runs": {"running": 1}})
 async def test_nothing_begins_while_a_request_is_inside(inside: dict[str, int]) -> None:
     """Whether it waits or runs; when it has gone the work begins."""
     load, work = Load(), Work()

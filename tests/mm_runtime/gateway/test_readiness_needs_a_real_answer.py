@@ -10,11 +10,7 @@ import pytest
 from mm_runtime.base import early_probes
 from mm_runtime.gateway.errors import EngineFailedError
 from support.eventually import eventually_async
-from support.gateways import (
-    Running,
-    serve,
-    toy_gateway,
-)
+from support.gateways import Running, serve, toy_gateway
 from support.scripted_engine import ScriptedEngine
 
 

@@ -61,10 +61,7 @@ CASES = {
         {"input": [{**CALLS[0], "arguments": '{"a": "%s"}' % ("x" * 60_000)}] * 5},
         "input",
     ),
-    "tool": (
-        {"tools": [{"type": "function", "name": "rain", "description": "</s>"}]},
-        "tools[0]",
-    ),
+    "tool": ({"tools": [{"type": "function", "name": "rain", "description": "</s>"}]}, "tools[0]"),
     "choice": (
         {
             "tools": [{"type": "function", "name": "rain"}],

@@ -14,6 +14,7 @@ import pytest
 from mm_runtime.gateway import main
 from mm_runtime.gateway.errors import EngineFailedError
 from mm_runtime.gateway.wiring import Gateway
+from support.cases import cases
 from support.eventually import eventually_async
 from support.gateways import MODEL, serve, toy_gateway
 from support.images import data_url, encode, plain_image
@@ -41,7 +42,6 @@ class Log:
         self._lines: list[dict[str, Any]] = []
 
     def lines(self) -> list[dict[str, Any]]:
-        """Return the lines of requests, in order."""
         self._lines += map(json.loads, self._output.readouterr().out.splitlines())
         return [line for line in self._lines if line["message"] == "request"]
 
@@ -109,54 +109,35 @@ async def test_an_answer_has_its_times_and_counts(tmp_path: Path, log: Log) -> N
     }
 
 
-@pytest.mark.parametrize(
-    ("sent", "body", "more"),
-    [
-        pytest.param(
-            "POST /v1/chat/completions", CHAT, {"status": 200, "output_tokens": 3}, id="chat"
-        ),
-        pytest.param(
+@cases(
+    "sent body more",
+    {
+        "chat": ("POST /v1/chat/completions", CHAT, {"status": 200, "output_tokens": 3}),
+        "stream": (
             "POST /v1/chat/completions",
             {**CHAT, "stream": True},
             {"status": 200, "output_tokens": 3},
-            id="stream",
         ),
-        pytest.param(
-            "POST /v1/completions",
-            {"model": MODEL, "prompt": "a"},
-            {"status": 200},
-            id="completion",
-        ),
-        pytest.param(
-            "POST /v1/responses", {"model": MODEL, "input": "a"}, {"status": 200}, id="response"
-        ),
-        pytest.param(
-            "POST /v1/chat/completions", {"n": -1}, {"status": 400, **NOTHING}, id="refused"
-        ),
-        pytest.param(
+        "completion": ("POST /v1/completions", {"model": MODEL, "prompt": "a"}, {"status": 200}),
+        "response": ("POST /v1/responses", {"model": MODEL, "input": "a"}, {"status": 200}),
+        "refused": ("POST /v1/chat/completions", {"n": -1}, {"status": 400, **NOTHING}),
+        "no-model": (
             "POST /v1/chat/completions",
             {**CHAT, "model": "x"},
             {"status": 404, **NOTHING},
-            id="no-model",
         ),
-        pytest.param("POST /v1/audio/transcriptions", {}, {"status": 400, **NOTHING}, id="no-form"),
-        pytest.param(
-            "POST /tokenize", {"model": MODEL, "prompt": "a"}, {"status": 200}, id="tokenize"
-        ),
-        pytest.param("POST /detokenize", {}, {"status": 400}, id="detokenize"),
-        pytest.param("POST /v1/embeddings", {}, {"status": 400}, id="embeddings"),
-        pytest.param("GET /v1/models", None, {"status": 200}, id="models"),
-        pytest.param("GET /openapi.json", None, {"status": 200}, id="document"),
-        pytest.param("GET /v1/chat/completions", None, {"status": 405}, id="method"),
-        pytest.param("GET /v2/models", None, {"status": 404}, id="no-path"),
-    ],
+        "no-form": ("POST /v1/audio/transcriptions", {}, {"status": 400, **NOTHING}),
+        "tokenize": ("POST /tokenize", {"model": MODEL, "prompt": "a"}, {"status": 200}),
+        "detokenize": ("POST /detokenize", {}, {"status": 400}),
+        "embeddings": ("POST /v1/embeddings", {}, {"status": 400}),
+        "models": ("GET /v1/models", None, {"status": 200}),
+        "document": ("GET /openapi.json", None, {"status": 200}),
+        "method": ("GET /v1/chat/completions", None, {"status": 405}),
+        "no-path": ("GET /v2/models", None, {"status": 404}),
+    },
 )
 async def test_every_path_writes_a_line(
-    tmp_path: Path,
-    log: Log,
-    sent: str,
-    body: object,
-    more: dict[str, object],
+    tmp_path: Path, log: Log, sent: str, body: object, more: dict[str, object]
 ) -> None:
     """Answered or refused; zero is a number like any other, and null says that it never came."""
     method, path = sent.split()
@@ -164,12 +145,7 @@ async def test_every_path_writes_a_line(
         answer = await client.request(method, path, json=body)
         [line] = await log.all_of(1)
     assert answer.status_code == more["status"]
-    expected = {
-        "method": method,
-        "path": path,
-        "request": answer.headers["x-request-id"],
-        **more,
-    }
+    expected = {"method": method, "path": path, "request": answer.headers["x-request-id"], **more}
     assert {name: line[name] for name in expected} == expected
     assert isinstance(line["seconds"], float)
 
@@ -211,18 +187,18 @@ async def test_probes_have_no_line(tmp_path: Path, log: Log) -> None:
     assert [line["path"] for line in lines] == ["/v1/models"]
 
 
-@pytest.mark.parametrize(
-    ("sent", "becomes"),
-    [
-        pytest.param("8b0b5f9e-6c3b-4a51-9d8e-0123456789ab", "kept", id="uuid"),
-        pytest.param("Root=1-67891233-abcdef012345678912345678", "kept", id="load-balancer"),
-        pytest.param("x" * 128, "kept", id="longest"),
-        pytest.param("x" * 129, "replaced", id="too-long"),
-        pytest.param("two words", "replaced", id="blank"),
-        pytest.param('"', "replaced", id="quotation"),
-        pytest.param("é".encode(), "replaced", id="no-ascii"),
-        pytest.param("", "replaced", id="empty"),
-    ],
+@cases(
+    "sent becomes",
+    {
+        "uuid": ("8b0b5f9e-6c3b-4a51-9d8e-0123456789ab", "kept"),
+        "load-balancer": ("Root=1-67891233-abcdef012345678912345678", "kept"),
+        "longest": ("x" * 128, "kept"),
+        "too-long": ("x" * 129, "replaced"),
+        "blank": ("two words", "replaced"),
+        "quotation": ('"', "replaced"),
+        "no-ascii": ("é".encode(), "replaced"),
+        "empty": ("", "replaced"),
+    },
 )
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/models", "/nothing"])
 async def test_an_id_is_kept_where_it_can_be_written(
@@ -232,10 +208,7 @@ async def test_an_id_is_kept_where_it_can_be_written(
     async with sending(toy_gateway(tmp_path, ScriptedEngine())) as client:
         answers = [
             await client.request(
-                "POST" if "chat" in path else "GET",
-                path,
-                json=body,
-                headers={"x-request-id": sent},
+                "POST" if "chat" in path else "GET", path, json=body, headers={"x-request-id": sent}
             )
             for body in (CHAT, {})
         ]

@@ -14,6 +14,7 @@ from openai.types.responses import Response
 
 from mm_runtime.gateway.backends.engine import Ended, EngineRequest, Text
 from support import tool_templates
+from support.cases import cases
 from support.gateways import MODEL, TEMPLATE, serve, toy_gateway
 from support.images import data_url
 from support.real_gateway import RealGateway
@@ -120,7 +121,6 @@ class Remembering(ScriptedEngine):
     """Knows two tokens of each prompt from earlier requests."""
 
     async def generate(self, request: EngineRequest) -> AsyncGenerator[Text | Ended, None]:
-        """Say so with each piece."""
         async with aclosing(super().generate(request)) as pieces:
             async for piece in pieces:
                 yield replace(piece, cached=2) if isinstance(piece, Text) else piece
@@ -138,49 +138,37 @@ async def test_known_tokens_are_counted(tmp_path: Path) -> None:
     assert answer.usage.input_tokens_details.cached_tokens == 2
 
 
-@pytest.mark.parametrize(
-    ("fields", "param", "words"),
-    [
-        pytest.param({"store": True}, "store", "not served", id="store"),
-        pytest.param(
-            {"previous_response_id": "resp_1"},
-            "previous_response_id",
-            "not served",
-            id="previous",
-        ),
-        pytest.param({"background": True}, "background", "not served", id="background"),
-        pytest.param({"reasoning": {"effort": "low"}}, "reasoning", "not served", id="reasoning"),
-        pytest.param({"truncation": "auto"}, "truncation", "not served", id="truncation"),
-        pytest.param({"top_k": 3}, "top_k", "unknown here", id="unknown"),
-        pytest.param({"input": []}, "input", "at least 1 item", id="no-input"),
-        pytest.param(
-            {"input": [{"type": "thought", "role": "user"}]}, "input[0]", "'thought'", id="x"
-        ),
-        pytest.param({"tools": [TOOL]}, "tools", "no place for tools", id="tools"),
-        pytest.param({"tool_choice": "required"}, "tool_choice", "no `tools`", id="no-tools"),
-        pytest.param({"tool_choice": "always"}, "tool_choice", "'required'", id="no-choice"),
-        pytest.param(
+@cases(
+    "fields param words",
+    {
+        "store": ({"store": True}, "store", "not served"),
+        "previous": ({"previous_response_id": "resp_1"}, "previous_response_id", "not served"),
+        "background": ({"background": True}, "background", "not served"),
+        "reasoning": ({"reasoning": {"effort": "low"}}, "reasoning", "not served"),
+        "truncation": ({"truncation": "auto"}, "truncation", "not served"),
+        "unknown": ({"top_k": 3}, "top_k", "unknown here"),
+        "no-input": ({"input": []}, "input", "at least 1 item"),
+        "x": ({"input": [{"type": "thought", "role": "user"}]}, "input[0]", "'thought'"),
+        "tools": ({"tools": [TOOL]}, "tools", "no place for tools"),
+        "no-tools": ({"tool_choice": "required"}, "tool_choice", "no `tools`"),
+        "no-choice": ({"tool_choice": "always"}, "tool_choice", "'required'"),
+        "choice-of-another-kind": (
             {"tool_choice": {"type": "file_search"}},
             "tool_choice.type",
             "'function'",
-            id="choice-of-another-kind",
         ),
-        pytest.param(
+        "tool-of-another-kind": (
             {"tools": [{"type": "web_search"}]},
             "tools[0].type",
             "'function'",
-            id="tool-of-another-kind",
         ),
-        pytest.param(
-            {"text": {"format": {"type": "xml"}}}, "text.format", "json_schema", id="format"
-        ),
-        pytest.param(
+        "format": ({"text": {"format": {"type": "xml"}}}, "text.format", "json_schema"),
+        "part": (
             {"input": [{"role": "user", "content": [{"type": "input_file"}]}]},
             "input[0].content[0]",
             "input_image",
-            id="part",
         ),
-    ],
+    },
 )
 async def test_refusals(tmp_path: Path, fields: dict[str, object], param: str, words: str) -> None:
     """By name, with OpenAI's error object."""

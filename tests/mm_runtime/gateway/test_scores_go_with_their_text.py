@@ -11,6 +11,7 @@ from mm_runtime.gateway.api.finish_reason import FinishReason
 from mm_runtime.gateway.api.scores import HeldScores, TokenScore, of_chat, of_text
 from mm_runtime.gateway.api.stops import StopCutter
 from mm_runtime.gateway.backends.merged import merged
+from support.cases import cases
 from support.eventually import eventually_async
 
 
@@ -31,20 +32,19 @@ def _shown(words: list[str], *stops: str) -> list[tuple[str, str]]:
     return [*found, (cutter.flush(), "".join(score.text for score in held.flush()))]
 
 
-@pytest.mark.parametrize(
-    ("words", "stops", "expected"),
-    [
-        pytest.param(["a", " red"], (), [("a", "a"), (" red", " red"), ("", "")], id="no-stop"),
-        pytest.param(
+@cases(
+    "words stops expected",
+    {
+        "no-stop": (["a", " red"], (), [("a", "a"), (" red", " red"), ("", "")]),
+        "held-back": (
             ["a", " re", "d", " b"],
             (" red car",),
             [("a", "a"), ("", ""), ("", ""), (" red b", " red b"), ("", "")],
-            id="held-back",
         ),
-        pytest.param(["a", " re", "d"], (" red",), [("a", "a"), ("", ""), ("", "")], id="cut-off"),
-        pytest.param(["a re", "d"], ("red",), [("a ", "a re"), ("", "")], id="in-its-midst"),
-        pytest.param(["a", ""], (), [("a", "a"), ("", ""), ("", "")], id="without-text"),
-    ],
+        "cut-off": (["a", " re", "d"], (" red",), [("a", "a"), ("", ""), ("", "")]),
+        "in-its-midst": (["a re", "d"], ("red",), [("a ", "a re"), ("", "")]),
+        "without-text": (["a", ""], (), [("a", "a"), ("", ""), ("", "")]),
+    },
 )
 def test_held_scores(
     words: list[str], stops: tuple[str, ...], expected: list[tuple[str, str]]
@@ -60,30 +60,25 @@ def _part(byte: int) -> TokenScore:
     return TokenScore(REPLACED, bytes([byte]), -0.5)
 
 
-@pytest.mark.parametrize(
-    ("tokens", "expected"),
-    [
-        pytest.param([("a", _score("a")), (" b", _score(" b"))], [0, 1], id="plain"),
-        pytest.param([("red", _score(" red")), (".", _score("."))], [0, 3], id="first-blank"),
-        pytest.param(
+@cases(
+    "tokens expected",
+    {
+        "plain": ([("a", _score("a")), (" b", _score(" b"))], [0, 1]),
+        "first-blank": ([("red", _score(" red")), (".", _score("."))], [0, 3]),
+        "parts-of-a-character": (
             [("", _part(0xE6)), ("", _part(0x97)), ("日", _part(0xA5)), ("b", _score("b"))],
             [0, 0, 0, 1],
-            id="parts-of-a-character",
         ),
-        pytest.param(
+        "no-character-at-all": (
             [("", _part(0xE6)), (f"{REPLACED}ab", _score("ab")), ("c", _score("c"))],
             [0, 1, 3],
-            id="no-character-at-all",
         ),
-        pytest.param(
+        "special-tokens-are-left-out": (
             [("", _score("<s>")), ("a", _score("a")), ("", _score("<s>")), ("b", _score("b"))],
             [0, 0, 1, 1],
-            id="special-tokens-are-left-out",
         ),
-        pytest.param(
-            [("a", _score("a")), ("", _part(0xE6)), ("", _part(0x97))], [0, 1, 1], id="cut-short"
-        ),
-    ],
+        "cut-short": ([("a", _score("a")), ("", _part(0xE6)), ("", _part(0x97))], [0, 1, 1]),
+    },
 )
 def test_where_tokens_begin(tokens: list[tuple[str, TokenScore]], expected: list[int]) -> None:
     """In the text of the choice; parts of a character where that does."""

@@ -12,6 +12,7 @@ import pytest
 from safetensors.torch import load_file, save_file
 
 from mm_api.documents.evaluation import EVALUATION_NAME, Evaluation
+from support.cases import cases
 from support.damaged_engines import damaged
 from support.reference_comparisons import compared_report
 from support.reports import readiness_of, report_of
@@ -48,12 +49,10 @@ def _negated(engine: Path, part: str) -> Path:
 
 
 def weights(engine: Path) -> Path:
-    """Turn the sign of the perceptrons of the language model."""
     return _negated(engine, "mlp.down_proj")
 
 
 def projector(engine: Path) -> Path:
-    """Turn the sign of the matrix in front of the features."""
     return _negated(engine, "merger.mlp.2")
 
 
@@ -89,14 +88,7 @@ def test_a_checkpoint_that_answers_like_itself_is_ready(
     assert report.log_prob_distance is not None
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [
-        pytest.param(weights, id="weights"),
-        pytest.param(projector, id="projector"),
-        pytest.param(tokenizer, id="tokenizer"),
-    ],
-)
+@cases("damage", {"weights": weights, "projector": projector, "tokenizer": tokenizer})
 def test_a_checkpoint_that_answers_otherwise_is_never_ready(
     engine: BuiltEngine, tools: Tools, tmp_path: Path, damage: Callable[[Path], Path]
 ) -> None:

@@ -29,11 +29,7 @@ async def test_half_of_the_places_wait_for_hosts(tmp_path: Path) -> None:
         await exchange.answer(200, IMAGE)
 
     gateway = toy_gateway(
-        tmp_path,
-        ScriptedEngine(),
-        max_concurrency=2,
-        max_queue_size=2,
-        allow_private_networks=True,
+        tmp_path, ScriptedEngine(), max_concurrency=2, max_queue_size=2, allow_private_networks=True
     )
     async with (
         serve_local(slow) as host,

@@ -73,7 +73,6 @@ async def killed_in_streams(
 
 
 def triton_of(pair: RealGateway) -> int:
-    """Return the process of tritonserver, the child of its supervisor."""
     (server,) = Path(f"/proc/{pair.server.pid}/task/{pair.server.pid}/children").read_text().split()
     return int(server)
 

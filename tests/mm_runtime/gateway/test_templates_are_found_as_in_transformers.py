@@ -19,6 +19,7 @@ from mm_runtime.base.chat_template_files import (
 )
 from mm_runtime.gateway.prompts.templates import load_template
 from mm_runtime.serving.prompts.writers import PromptWriter
+from support.cases import cases
 from support.tiny_llava import CHECKPOINT
 
 PLACES = (
@@ -53,9 +54,7 @@ def _bare(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    "places",
-    [one for size in (1, 2, 4) for one in combinations(PLACES, size)],
-    ids=" and ".join,
+    "places", [one for size in (1, 2, 4) for one in combinations(PLACES, size)], ids=" and ".join
 )
 def test_the_same_template_as_in_transformers(tmp_path: Path, places: tuple[str, ...]) -> None:
     """The gateway, Triton's preprocessing and transformers agree.
@@ -138,20 +137,17 @@ def test_conversations_with_tools_take_what_a_processor_says(
         assert expected == template.render([Turn("user", ("Hello",))])
 
 
-@pytest.mark.parametrize(
-    ("config", "map_file"),
-    [
-        pytest.param(
+@cases(
+    "config map_file",
+    {
+        "alone": (
             {"bos_token": "<b>", "sep_token": {"__type": "AddedToken", "content": "<x>"}},
             {},
-            id="alone",
         ),
-        pytest.param({"bos_token": "<b>"}, {"bos_token": {"content": "<c>"}}, id="of the map"),
-        pytest.param(
-            {"bos_token": "<b>", "added_tokens_decoder": {}}, {"bos_token": "<c>"}, id="described"
-        ),
-        pytest.param({"bos_token": None, "pad_token": ""}, {}, id="none"),
-    ],
+        "of the map": ({"bos_token": "<b>"}, {"bos_token": {"content": "<c>"}}),
+        "described": ({"bos_token": "<b>", "added_tokens_decoder": {}}, {"bos_token": "<c>"}),
+        "none": ({"bos_token": None, "pad_token": ""}, {}),
+    },
 )
 def test_special_tokens_are_those_of_transformers(
     tmp_path: Path, config: dict[str, object], map_file: dict[str, object]

@@ -7,6 +7,7 @@ import pytest
 from mm_api.families.llava import PROMPT
 from mm_runtime.base.chat_template import Media, TemplateRefusedError, Turn
 from mm_runtime.gateway.prompts.templates import ChatTemplate, load_template
+from support.cases import cases
 
 PARTS = (
     "{% for m in messages %}{{ m.role }}|"
@@ -42,15 +43,15 @@ def test_a_template_that_refuses_is_reported() -> None:
         template.render([Turn("system", ("x",))])
 
 
-@pytest.mark.parametrize(
-    ("source", "variable"),
-    [
-        pytest.param("{{ 7 // given }}", 0, id="division"),
-        pytest.param("{% for one in range(given) %}{% endfor %}", 10**9, id="range"),
-        pytest.param("{{ 10.0 ** given }}", 400, id="power"),
-        pytest.param("{{ 'x'.encode(given) }}", "no-encoding", id="encoding"),
-        pytest.param("{% macro a() %}{{ a() }}{% endmacro %}{{ a() if given }}", 1, id="depth"),
-    ],
+@cases(
+    "source variable",
+    {
+        "division": ("{{ 7 // given }}", 0),
+        "range": ("{% for one in range(given) %}{% endfor %}", 10**9),
+        "power": ("{{ 10.0 ** given }}", 400),
+        "encoding": ("{{ 'x'.encode(given) }}", "no-encoding"),
+        "depth": ("{% macro a() %}{{ a() }}{% endmacro %}{{ a() if given }}", 1),
+    },
 )
 def test_a_template_that_fails_on_a_variable_is_reported(source: str, variable: object) -> None:
     """Variables come with requests: the request is refused, and the gateway has not failed."""

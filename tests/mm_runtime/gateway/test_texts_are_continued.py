@@ -7,6 +7,7 @@ import pytest
 from openai import AsyncOpenAI, BadRequestError
 
 from mm_runtime.serving.prompts.tokens import TextCodec
+from support.cases import cases
 from support.real_gateway import RealGateway
 from support.tiny_llava import CHECKPOINT
 
@@ -76,23 +77,17 @@ async def test_tokens_there_and_back(real: RealGateway, real_http: httpx.AsyncCl
     assert chat.json()["count"] == completion["usage"]["prompt_tokens"]
 
 
-@pytest.mark.parametrize(
-    ("path", "body", "param", "words"),
-    [
-        pytest.param("/tokenize", {}, None, "one of `prompt` and `messages`", id="nothing"),
-        pytest.param("/tokenize", {"prompt": "x " * 100_000}, "prompt", "at most", id="too-long"),
-        pytest.param("/tokenize", {"prompt": 1}, "prompt", "valid string", id="no-text"),
-        pytest.param(
-            "/detokenize", {"tokens": [10**6]}, "tokens", "none of the tokenizer's", id="no-token"
-        ),
-        pytest.param("/detokenize", {"tokens": []}, "tokens", "at least 1 item", id="no-tokens"),
-        pytest.param(
-            "/detokenize", {"tokens": [1] * 20_000}, None, "16384 elements", id="too-many"
-        ),
-        pytest.param(
-            "/v1/embeddings", {"input": "x"}, None, "makes no embeddings", id="embeddings"
-        ),
-    ],
+@cases(
+    "path body param words",
+    {
+        "nothing": ("/tokenize", {}, None, "one of `prompt` and `messages`"),
+        "too-long": ("/tokenize", {"prompt": "x " * 100_000}, "prompt", "at most"),
+        "no-text": ("/tokenize", {"prompt": 1}, "prompt", "valid string"),
+        "no-token": ("/detokenize", {"tokens": [10**6]}, "tokens", "none of the tokenizer's"),
+        "no-tokens": ("/detokenize", {"tokens": []}, "tokens", "at least 1 item"),
+        "too-many": ("/detokenize", {"tokens": [1] * 20_000}, None, "16384 elements"),
+        "embeddings": ("/v1/embeddings", {"input": "x"}, None, "makes no embeddings"),
+    },
 )
 async def test_refusals(
     real_http: httpx.AsyncClient, path: str, body: dict[str, object], param: str | None, words: str

@@ -30,15 +30,12 @@ class Page(HTMLParser):
         self.close()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Keep an element."""
         self.elements.append((tag, dict(attrs)))
 
     def handle_data(self, data: str) -> None:
-        """Keep a text."""
         self.texts.append(data)
 
     def values(self, attribute: str) -> list[str]:
-        """Return the values of an attribute, in order."""
         return [str(found[attribute]) for _, found in self.elements if attribute in found]
 
 

@@ -8,6 +8,7 @@ from openai import AsyncOpenAI, BadRequestError
 from openai.types.chat import ChatCompletion
 
 from mm_runtime.serving.prompts.tokens import TextCodec
+from support.cases import cases
 from support.images import data_url
 from support.real_gateway import RealGateway
 from support.tiny_llava import CHECKPOINT, samples
@@ -59,14 +60,7 @@ async def test_hot(chat: Chat) -> None:
     assert _text(await chat(**HOT)).strip() != SAMPLE.answer
 
 
-@pytest.mark.parametrize(
-    "rule",
-    [
-        pytest.param({"top_k": 1}, id="top_k"),
-        pytest.param({"min_p": 1.0}, id="min_p"),
-        pytest.param({"top_p": 0.001}, id="top_p"),
-    ],
-)
+@cases("rule", {"top_k": {"top_k": 1}, "min_p": {"min_p": 1.0}, "top_p": {"top_p": 0.001}})
 async def test_only_the_likeliest_token_is_left(chat: Chat, rule: dict[str, float]) -> None:
     """However hot, there is nothing else to draw from."""
     assert _text(await chat(**{**HOT, **rule})).strip() == SAMPLE.answer
@@ -191,9 +185,7 @@ async def test_several_answers_of_a_stream(chat: Chat) -> None:
     assert (chunks[-1].choices, chunks[-1].usage) == ([], plain.usage)
 
 
-async def test_answers_of_one_request_share_the_places(
-    chat: Chat,
-) -> None:
+async def test_answers_of_one_request_share_the_places(chat: Chat) -> None:
     """More answers than the model has slots wait for each other; all of them come."""
     answer = await chat(**HOT, n=8, max_tokens=3)
     assert len(answer.choices) == 8

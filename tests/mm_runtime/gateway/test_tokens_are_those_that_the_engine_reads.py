@@ -13,6 +13,7 @@ from mm_runtime.serving.prompts.questions import load_questions
 from mm_runtime.serving.prompts.styles import style_of
 from mm_runtime.serving.prompts.tokens import TextCodec
 from support.build_plans import serving_plan
+from support.cases import cases
 from support.families.images import CASES
 from support.families.shared import shared_family
 from support.gateways import MODEL, serve, toy_gateway
@@ -68,15 +69,15 @@ async def test_families(family: str, tmp_path_factory: pytest.TempPathFactory) -
             assert found["count"] == answer.json()["usage"]["prompt_tokens"]
 
 
-@pytest.mark.parametrize(
-    ("body", "tokens"),
-    [
-        pytest.param({"prompt": "word"}, [1, 0], id="as-it-is-read"),
-        pytest.param({"prompt": "<s> word"}, [1, 0], id="begun-by-the-client"),
-        pytest.param({"prompt": "word", "add_special_tokens": True}, [1, 0], id="with"),
-        pytest.param({"prompt": "word", "add_special_tokens": False}, [0], id="without"),
-        pytest.param({"prompt": "<image>"}, [1, 3], id="placeholder"),
-    ],
+@cases(
+    "body tokens",
+    {
+        "as-it-is-read": ({"prompt": "word"}, [1, 0]),
+        "begun-by-the-client": ({"prompt": "<s> word"}, [1, 0]),
+        "with": ({"prompt": "word", "add_special_tokens": True}, [1, 0]),
+        "without": ({"prompt": "word", "add_special_tokens": False}, [0]),
+        "placeholder": ({"prompt": "<image>"}, [1, 3]),
+    },
 )
 async def test_texts(tmp_path: Path, body: dict[str, object], tokens: list[int]) -> None:
     """The begin token once, unless none is wanted; a placeholder is a text like any other."""
@@ -87,12 +88,12 @@ async def test_texts(tmp_path: Path, body: dict[str, object], tokens: list[int])
         assert (await client.post("/tokenize", json=body)).json()["tokens"] == tokens
 
 
-@pytest.mark.parametrize(
+@cases(
     "content",
-    [
-        pytest.param([{"type": "text", "text": "what ?"}], id="text"),
-        pytest.param([IMAGE, {"type": "text", "text": "what ?"}], id="image"),
-    ],
+    {
+        "text": [{"type": "text", "text": "what ?"}],
+        "image": [IMAGE, {"type": "text", "text": "what ?"}],
+    },
 )
 async def test_conversations(tmp_path: Path, content: list[dict[str, object]]) -> None:
     """The begin token that the tokenizer adds is there, as it is in the prompt that is counted."""

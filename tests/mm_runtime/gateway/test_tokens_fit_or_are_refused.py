@@ -9,6 +9,7 @@ from mm_runtime.gateway.admission.tokens import (
     check_characters,
 )
 from mm_runtime.gateway.errors import InvalidRequestError
+from support.cases import cases
 
 LIMITS = ContextLimits(max_input_len=100, max_seq_len=120)
 FEATURES = 16
@@ -20,13 +21,13 @@ def _budget(text: int, images: int, wanted: int | None) -> TokenBudget:
     )
 
 
-@pytest.mark.parametrize(
-    ("text", "images", "wanted", "expected"),
-    [
-        pytest.param(10, 0, None, (10, 0, 110), id="rest-of-the-sequence"),
-        pytest.param(8, 2, 5, (40, 32, 5), id="images-count-as-features"),
-        pytest.param(100, 0, 20, (100, 0, 20), id="just-fits"),
-    ],
+@cases(
+    "text images wanted expected",
+    {
+        "rest-of-the-sequence": (10, 0, None, (10, 0, 110)),
+        "images-count-as-features": (8, 2, 5, (40, 32, 5)),
+        "just-fits": (100, 0, 20, (100, 0, 20)),
+    },
 )
 def test_what_fits_gets_its_budget(
     text: int, images: int, wanted: int | None, expected: tuple[int, int, int]
@@ -36,13 +37,13 @@ def test_what_fits_gets_its_budget(
     assert expected == (budget.prompt_tokens, budget.image_tokens, budget.max_tokens)
 
 
-@pytest.mark.parametrize(
-    ("text", "images", "wanted", "numbers"),
-    [
-        pytest.param(101, 0, 1, "at most 100 .* 101 tokens", id="prompt"),
-        pytest.param(89, 1, 1, r"105 tokens \(16 of them for 1 image", id="images"),
-        pytest.param(100, 0, 21, "120 tokens. You requested 121 .*100 .* 21", id="answer"),
-    ],
+@cases(
+    "text images wanted numbers",
+    {
+        "prompt": (101, 0, 1, "at most 100 .* 101 tokens"),
+        "images": (89, 1, 1, r"105 tokens \(16 of them for 1 image"),
+        "answer": (100, 0, 21, "120 tokens. You requested 121 .*100 .* 21"),
+    },
 )
 def test_what_does_not_fit_is_refused_with_numbers(
     text: int, images: int, wanted: int, numbers: str

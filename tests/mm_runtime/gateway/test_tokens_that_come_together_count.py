@@ -12,6 +12,7 @@ from mm_runtime.gateway.backends.engine import Ended, EngineRequest, Text
 from mm_runtime.gateway.dataplane import Finished, Piece
 from mm_runtime.gateway.http.record import ExchangeRecord
 from mm_runtime.gateway.metrics import GatewayMetrics
+from support.cases import cases
 from support.gateways import MODEL, serve, toy_gateway
 from support.scripted_engine import ScriptedEngine
 
@@ -39,12 +40,12 @@ class Joining(ScriptedEngine):
         yield Ended(FinishReason.STOP, len(words))
 
 
-@pytest.mark.parametrize(
-    ("stop", "texts", "tokens"),
-    [
-        pytest.param(None, ["a red", " square and more"], 5, id="together"),
-        pytest.param("square", ["a", " red", " "], 3, id="cut-at-a-stop-string"),
-    ],
+@cases(
+    "stop texts tokens",
+    {
+        "together": (None, ["a red", " square and more"], 5),
+        "cut-at-a-stop-string": ("square", ["a", " red", " "], 3),
+    },
 )
 async def test_events_and_usage(
     tmp_path: Path, stop: str | None, texts: list[str], tokens: int

@@ -14,6 +14,7 @@ import pytest
 from openai import AsyncOpenAI, BadRequestError
 
 from support import calling_llava, tool_templates
+from support.cases import cases
 from support.made_once import made_once
 from support.real_gateway import RealGateway, gateway_before, run_pair
 from support.tiny_llava import BuiltEngine, build_adapted, engine_in
@@ -27,10 +28,7 @@ WEATHER = {
         "description": "The weather of a city.",
         "parameters": {
             "type": "object",
-            "properties": {
-                "city": {"enum": ["Ulm", "Rome"]},
-                "days": {"$ref": "#/$defs/days"},
-            },
+            "properties": {"city": {"enum": ["Ulm", "Rome"]}, "days": {"$ref": "#/$defs/days"}},
             "required": ["city", "days"],
             "additionalProperties": False,
             "$defs": {"days": {"type": "integer", "minimum": 1, "maximum": 7}},
@@ -186,61 +184,48 @@ async def test_scores_of_calls(pair: RealGateway, clients: dict[str, AsyncOpenAI
     assert scores == tokens > 0
 
 
-@pytest.mark.parametrize(
-    ("more", "param", "words"),
-    [
-        pytest.param(
+@cases(
+    "more param words",
+    {
+        "structural-tag": (
             {"response_format": {"type": "structural_tag", "format": {}}},
             "response_format",
             "unknown type 'structural_tag'",
-            id="structural-tag",
         ),
-        pytest.param(
+        "unknown": (
             {"tool_choice": {"type": "function", "function": {"name": "rain"}}},
             "tool_choice",
             "none of `tools`",
-            id="unknown",
         ),
-        pytest.param(
-            {"tools": [], "tool_choice": "required"}, "tool_choice", "no `tools`", id="none"
-        ),
-        pytest.param(
-            {"tools": [TIME, TIME]}, "tools", "two functions have the name 'time'", id="twice"
-        ),
-        pytest.param({"tools": [TIME] * 129}, "tools", "at most 128", id="many"),
-        pytest.param(
+        "none": ({"tools": [], "tool_choice": "required"}, "tool_choice", "no `tools`"),
+        "twice": ({"tools": [TIME, TIME]}, "tools", "two functions have the name 'time'"),
+        "many": ({"tools": [TIME] * 129}, "tools", "at most 128"),
+        "name": (
             {"tools": [{"type": "function", "function": {"name": "a b"}}]},
             "tools[0].function.name",
             "pattern",
-            id="name",
         ),
-        pytest.param(
+        "control-token": (
             {"tools": [{"type": "function", "function": {"name": "a", "description": "</s>"}}]},
             "tools[0].function",
             "control token",
-            id="control-token",
         ),
-        pytest.param(
+        "two-forms": (
             {"tool_choice": "required", "response_format": {"type": "json_object"}},
             "tool_choice",
             "one form",
-            id="two-forms",
         ),
-        pytest.param(
+        "no-schema": (
             {
                 "tool_choice": "required",
                 "tools": [
-                    {
-                        "type": "function",
-                        "function": {"name": "a", "parameters": {"type": "shape"}},
-                    }
+                    {"type": "function", "function": {"name": "a", "parameters": {"type": "shape"}}}
                 ],
             },
             "tools",
             "guided_decoding_guide",
-            id="no-schema",
         ),
-        pytest.param(
+        "arguments": (
             {
                 "messages": [
                     *MESSAGES,
@@ -259,9 +244,8 @@ async def test_scores_of_calls(pair: RealGateway, clients: dict[str, AsyncOpenAI
             },
             "messages[1].tool_calls[0].function.arguments",
             "JSON of an object",
-            id="arguments",
         ),
-    ],
+    },
 )
 async def test_refusals(
     pair: RealGateway,

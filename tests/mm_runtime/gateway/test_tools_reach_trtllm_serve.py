@@ -211,8 +211,7 @@ TEXTS = "{{ bos_token }}{% for message in messages %}{{ message.content }}{% end
 def test_tools_are_written_by_the_tokenizers_template(tmp_path: Path) -> None:
     """As upstream chooses it: the processor's own is for conversations without tools."""
     prompt = _prompt(
-        tmp_path,
-        {"chat_template.json": TEXTS, "tokenizer_config.json": tool_templates.HERMES},
+        tmp_path, {"chat_template.json": TEXTS, "tokenizer_config.json": tool_templates.HERMES}
     )
     request = {"model": MODEL, "messages": QUESTION}
     plain = prompt.write(prompt.split(ChatRequest.model_validate(request)))

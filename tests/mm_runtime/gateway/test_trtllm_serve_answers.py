@@ -53,17 +53,14 @@ async def client(gateway: Running) -> AsyncIterator[httpx.AsyncClient]:
 
 
 def body(*parts: object, **fields: object) -> dict[str, object]:
-    """Return a request of one user's message."""
     return {"model": MODEL, "messages": [{"role": "user", "content": list(parts)}], **fields}
 
 
 def order(word: str) -> dict[str, str]:
-    """Return a text that reports the server how to answer."""
     return {"type": "text", "text": f"order: {word}"}
 
 
 def image(width: int, height: int) -> dict[str, object]:
-    """Return an image as a part."""
     url = data_url(encode(plain_image((width, height))))
     return {"type": "image_url", "image_url": {"url": url}}
 

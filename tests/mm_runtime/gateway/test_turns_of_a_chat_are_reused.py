@@ -51,7 +51,6 @@ def messages(name: str, *more: tuple[str, str]) -> list[Any]:
 
 
 def messages_of(text: str) -> list[Any]:
-    """Return a turn of text."""
     return [{"role": "user", "content": text}]
 
 

@@ -9,6 +9,7 @@ from PIL import Image
 
 from mm_runtime.gateway.media.video import VideoLimits, decode_video, read_video
 from mm_runtime.images.media import BadImageError
+from support.cases import cases
 from support.images import data_url, encode, plain_image
 from support.videos import long_video, video
 
@@ -35,13 +36,7 @@ def _row(*frames: bytes) -> str:
 
 
 @pytest.mark.parametrize("kind", ["GIF", "WEBP", "PNG"])
-@pytest.mark.parametrize(
-    ("count", "kept"),
-    [
-        pytest.param(2, [0, 1], id="all"),
-        pytest.param(10, [0, 3, 6, 9], id="spread-evenly"),
-    ],
-)
+@cases("count kept", {"all": (2, [0, 1]), "spread-evenly": (10, [0, 3, 6, 9])})
 def test_animations(kind: str, count: int, kept: list[int]) -> None:
     """No more frames than the plan has room for, the first and the last among them."""
     frames = decode_video(_animation(count, kind), LIMITS).frames
@@ -55,53 +50,39 @@ def test_a_row_of_images() -> None:
     assert [(at, at, at) for at in (0, 2, 4, 6)] == _shades(frames)
 
 
-@pytest.mark.parametrize(
-    ("make", "words"),
-    [
-        pytest.param(
+@cases(
+    "make words",
+    {
+        "video-of-zeros": (
             lambda: data_url(b"\0\0\0\x18ftypmp42" + bytes(64), "video/mp4"),
             "damaged or truncated",
-            id="video-of-zeros",
         ),
-        pytest.param(
+        "large-video": (
             lambda: data_url(video(30, width=200, height=100), "video/mp4"),
             "200 x 100 = 20000 pixels, more than the limit of 10000",
-            id="large-video",
         ),
-        pytest.param(
+        "video-of-10000-frames": (
             lambda: data_url(long_video(10_000), "video/mp4"),
             "10000 frames, more than 4096",
-            id="video-of-10000-frames",
         ),
-        pytest.param(
-            lambda: data_url(_animation(4)[:200], "image/gif"),
-            "damaged or truncated",
-            id="truncated",
-        ),
-        pytest.param(
+        "truncated": (lambda: data_url(_animation(4)[:200], "image/gif"), "damaged or truncated"),
+        "too-many-frames": (
             lambda: data_url(_animation(4097, size=(1, 1)), "image/gif"),
             "4097 frames, more than 4096",
-            id="too-many-frames",
         ),
-        pytest.param(
+        "too-large": (
             lambda: data_url(_animation(2, size=(200, 100)), "image/gif"),
             "200 x 100 = 20000 pixels, more than the limit of 10000",
-            id="too-large",
         ),
-        pytest.param(
+        "ragged": (
             lambda: _row(encode(plain_image((8, 8))), encode(plain_image((9, 8)))),
             "different sizes",
-            id="ragged",
         ),
-        pytest.param(
-            lambda: _row(encode(plain_image()), b"no"), "not an image", id="a-frame-is-no-image"
-        ),
-        pytest.param(lambda: _row(*[bytes(60_000)] * 3), "not an image", id="zeros"),
-        pytest.param(lambda: "data:video/jpeg,abc", "not marked as base64", id="not-base64"),
-        pytest.param(
-            lambda: "data:video/jpeg;base64," + "A" * 13_000_000, "limit of 9000000", id="bytes"
-        ),
-    ],
+        "a-frame-is-no-image": (lambda: _row(encode(plain_image()), b"no"), "not an image"),
+        "zeros": (lambda: _row(*[bytes(60_000)] * 3), "not an image"),
+        "not-base64": (lambda: "data:video/jpeg,abc", "not marked as base64"),
+        "bytes": (lambda: "data:video/jpeg;base64," + "A" * 13_000_000, "limit of 9000000"),
+    },
 )
 def test_refusals(make: Callable[[], str], words: str) -> None:
     """The message says what is wrong and what can be sent."""

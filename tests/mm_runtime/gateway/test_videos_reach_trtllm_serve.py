@@ -43,25 +43,21 @@ async def client(tmp_path: Path, server: RecordedServer) -> AsyncIterator[httpx.
 
 
 async def send(client: httpx.AsyncClient, *parts: object, **fields: object) -> httpx.Response:
-    """Send one message of the user's."""
     body = {"model": MODEL, "messages": [{"role": "user", "content": parts}], **fields}
     return await client.post("/v1/chat/completions", json=body)
 
 
 def row(frames: list[Image.Image], **options: object) -> dict[str, Any]:
-    """Return a part with frames in a row, lossless."""
     encoded = [data_url(encode(frame)).partition(",")[2] for frame in frames]
     url = "data:video/jpeg;base64," + ",".join(encoded)
     return {"type": "video_url", "video_url": {"url": url, **options}}
 
 
 def image(shown: Image.Image) -> dict[str, Any]:
-    """Return a part with an image."""
     return {"type": "image_url", "image_url": {"url": data_url(encode(shown))}}
 
 
 def still(seed: int, size: tuple[int, int] = (84, 56)) -> Image.Image:
-    """Return random pixels of a size that is not rounded."""
     pixels = np.random.default_rng(seed).integers(0, 256, (*size[::-1], 3), np.uint8)
     return Image.fromarray(pixels)
 

@@ -11,27 +11,27 @@ from mm_runtime.gateway.errors import EngineFailedError
 from mm_runtime.gateway.warmup import warm_up
 from mm_runtime.gateway.warmup.failures import ANY, Failures
 from mm_runtime.launch.evaluation import read_warm_up_problem
+from support.cases import cases
 from support.eventually import eventually_async
 from support.gateways import Running, serve, toy_gateway
 from support.scripted_engine import ScriptedEngine
 
 
-@pytest.mark.parametrize(
-    ("failures", "expected"),
-    [
-        pytest.param(["a", "a"], "", id="twice"),
-        pytest.param(["a", "a", "a"], "a", id="three-times"),
-        pytest.param(["a", "b", "a", "b", "a"], "", id="others-between"),
-        pytest.param(["a", "b"] * 5, "b", id="ten-of-two"),
-        pytest.param([f"answer {number}" for number in range(30)], "answer 9", id="never-alike"),
-        pytest.param(["a", "a", "a", "b", "b"], "a", id="another-begins"),
-        pytest.param(["a", "a", "a", "b", "b", "b"], "b", id="another-stays"),
-        pytest.param(
+@cases(
+    "failures expected",
+    {
+        "twice": (["a", "a"], ""),
+        "three-times": (["a", "a", "a"], "a"),
+        "others-between": (["a", "b", "a", "b", "a"], ""),
+        "ten-of-two": (["a", "b"] * 5, "b"),
+        "never-alike": ([f"answer {number}" for number in range(30)], "answer 9"),
+        "another-begins": (["a", "a", "a", "b", "b"], "a"),
+        "another-stays": (["a", "a", "a", "b", "b", "b"], "b"),
+        "ports-do-not-count": (
             [f"dial tcp 10.0.0.1:{port}: refused" for port in (1, 2, 3)],
             "dial tcp: refused",
-            id="ports-do-not-count",
         ),
-    ],
+    },
 )
 def test_when_a_warm_up_has_failed(failures: list[str], expected: str) -> None:
     """Three alike in a row, or ten of any words; the reported words change rarely."""

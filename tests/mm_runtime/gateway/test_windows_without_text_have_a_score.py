@@ -16,13 +16,11 @@ class Silent:
     """An engine that ends each answer at once."""
 
     async def generate(self, request: EngineRequest) -> AsyncGenerator[Text | Ended, None]:
-        """Say nothing."""
         del request
         yield Text("", 0)
         yield Ended(FinishReason.STOP, 0)
 
     async def is_ready(self) -> bool:
-        """Say that it is."""
         return True
 
 

@@ -15,6 +15,7 @@ from mm_runtime.gateway.warmup import quiet, work
 from mm_runtime.gateway.warmup.costs import Timed, costs_of
 from mm_runtime.gateway.warmup.work import probes_of
 from mm_runtime.gateway.wiring import Gateway
+from support.cases import cases
 from support.eventually import eventually_async
 from support.gateways import toy_gateway
 from support.scripted_engine import ScriptedEngine
@@ -27,7 +28,6 @@ REQUEST, IMAGE, TEXT, OUTPUT = 0.05, 0.001, 0.0002, 0.01
 
 
 def timed(image_tokens: float, text_tokens: float, output_tokens: float) -> Timed:
-    """Return what a replica with known costs would show."""
     seconds = REQUEST + IMAGE * image_tokens + TEXT * text_tokens + OUTPUT * output_tokens
     return Timed(seconds, image_tokens, text_tokens, output_tokens)
 
@@ -60,13 +60,13 @@ def test_costs_are_found_in_the_times() -> None:
     assert costs.refused == {}
 
 
-@pytest.mark.parametrize(
+@cases(
     "factors",
-    [
-        pytest.param((20.0, 18.0, 1.0, 1.0, 1.0), id="the-first-two-waited"),
-        pytest.param((1.0, 1.0, 0.1, 1.0, 1.0), id="one-was-too-quick"),
-        pytest.param((0.1, 1.0, 1.0, 1.0, 20.0), id="one-of-each"),
-    ],
+    {
+        "the-first-two-waited": (20.0, 18.0, 1.0, 1.0, 1.0),
+        "one-was-too-quick": (1.0, 1.0, 0.1, 1.0, 1.0),
+        "one-of-each": (0.1, 1.0, 1.0, 1.0, 20.0),
+    },
 )
 @pytest.mark.parametrize("probe", PROBES)
 def test_outliers_change_no_cost(probe: str, factors: tuple[float, ...]) -> None:
@@ -133,7 +133,6 @@ async def measuring(gateway: Gateway) -> AsyncIterator[asyncio.Task[None]]:
 
 
 def page(gateway: Gateway) -> str:
-    """Return the metrics."""
     return gateway.metrics.render().decode()
 
 
@@ -189,13 +188,13 @@ async def test_nothing_is_measured_beside_a_client(tmp_path: Path) -> None:
     assert "mm_work_seconds{" in page(gateway)
 
 
-@pytest.mark.parametrize(
-    ("answered", "reported"),
-    [
-        pytest.param(BEFORE, False, id="nothing"),
-        pytest.param(BEFORE + 2 * ROUND, False, id="two-rounds"),
-        pytest.param(BEFORE + 3 * ROUND, True, id="three-rounds"),
-    ],
+@cases(
+    "answered reported",
+    {
+        "nothing": (BEFORE, False),
+        "two-rounds": (BEFORE + 2 * ROUND, False),
+        "three-rounds": (BEFORE + 3 * ROUND, True),
+    },
 )
 async def test_what_was_measured_in_time_counts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answered: int, *, reported: bool
@@ -233,7 +232,6 @@ class SilentAfter(ScriptedEngine):
         self._answered = answered
 
     async def generate(self, request: EngineRequest) -> AsyncGenerator[Text | Ended, None]:
-        """Answer from the script, so many times."""
         self.error = TimeoutError() if len(self.requests) >= self._answered else None
         async for piece in super().generate(request):
             yield piece

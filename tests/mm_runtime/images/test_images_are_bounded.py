@@ -7,19 +7,18 @@ import pytest
 from PIL import Image
 
 from mm_runtime.images.media import BadImageError, decode
+from support.cases import cases
 from support.images import encode, plain_image
 
 LIMIT = 1_000_000
 
 
-@pytest.mark.parametrize(
-    ("content", "reason"),
-    [
-        pytest.param(b"GIF89a", "damaged|not an image", id="magic-number-only"),
-        pytest.param(
-            encode(plain_image((2000, 501))), "2000 x 501 = 1002000", id="too-many-pixels"
-        ),
-    ],
+@cases(
+    "content reason",
+    {
+        "magic-number-only": (b"GIF89a", "damaged|not an image"),
+        "too-many-pixels": (encode(plain_image((2000, 501))), "2000 x 501 = 1002000"),
+    },
 )
 def test_what_is_no_image_is_refused(content: bytes, reason: str) -> None:
     """The message says what is wrong with it."""

@@ -10,6 +10,7 @@ import pytest
 from mm_runtime.images.fetch import FetchPolicy, FetchRefusedError, ImageFetcher
 from mm_runtime.images.proxies import FetchProxies, why_not_through_a_proxy
 from mm_runtime.images.urls import Target
+from support.cases import cases
 from support.certificates import signed_by_an_authority
 from support.forward_proxy import ForwardProxy, forward_proxy
 from support.http_servers import Exchange, serve_local
@@ -54,10 +55,7 @@ async def _image(exchange: Exchange) -> None:
 
 
 async def test_https_is_tunnelled_and_its_certificate_verified(
-    proxy: ForwardProxy,
-    names: dict[str, str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    proxy: ForwardProxy, names: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The proxy resolves the name; TLS is between pod and host, by the authorities of the pod."""
     authority, certificate = signed_by_an_authority(tmp_path, "host", f"DNS:{HOST}")
@@ -114,20 +112,20 @@ async def test_http_is_requested_of_the_proxy(proxy: ForwardProxy, names: dict[s
     assert proxy.hosts == [f"{HOST}:80"] * 2
 
 
-@pytest.mark.parametrize(
-    ("host", "reason"),
-    [
-        pytest.param("127.0.0.1", "loopback", id="loopback"),
-        pytest.param("169.254.169.254", "metadata", id="metadata"),
-        pytest.param("0x7f.1", "loopback", id="another-notation"),
-        pytest.param("010.8.8.8", "write that one", id="read-in-two-ways"),
-        pytest.param("[fd00::1]", "is an IPv6 address", id="ipv6"),
-        pytest.param("localhost", "private network", id="localhost"),
-        pytest.param("kubernetes", "private network", id="one-label"),
-        pytest.param("billing.default.svc", "private network", id="a-service"),
-        pytest.param("billing.default.svc.cluster.local.", "private network", id="its-long-name"),
-        pytest.param("metadata.google.internal", "private network", id="a-clouds-metadata"),
-    ],
+@cases(
+    "host reason",
+    {
+        "loopback": ("127.0.0.1", "loopback"),
+        "metadata": ("169.254.169.254", "metadata"),
+        "another-notation": ("0x7f.1", "loopback"),
+        "read-in-two-ways": ("010.8.8.8", "write that one"),
+        "ipv6": ("[fd00::1]", "is an IPv6 address"),
+        "localhost": ("localhost", "private network"),
+        "one-label": ("kubernetes", "private network"),
+        "a-service": ("billing.default.svc", "private network"),
+        "its-long-name": ("billing.default.svc.cluster.local.", "private network"),
+        "a-clouds-metadata": ("metadata.google.internal", "private network"),
+    },
 )
 async def test_what_is_private_by_its_spelling_is_refused_before_the_proxy_learns_of_it(
     proxy: ForwardProxy, host: str, reason: str
@@ -139,16 +137,16 @@ async def test_what_is_private_by_its_spelling_is_refused_before_the_proxy_learn
     assert (proxy.hosts, proxy.tunnels) == ([], [])
 
 
-@pytest.mark.parametrize(
-    ("host", "private"),
-    [
-        pytest.param("8.8.8.8", False, id="public-v4"),
-        pytest.param("2606:4700:4700::1111", False, id="public-v6"),
-        pytest.param("::ffff:10.0.0.1", True, id="mapped"),
-        pytest.param("fd00::1", True, id="private-v6"),
-        pytest.param("images.example.com", False, id="name"),
-        pytest.param("internal.example.com", False, id="a-label-within"),
-    ],
+@cases(
+    "host private",
+    {
+        "public-v4": ("8.8.8.8", False),
+        "public-v6": ("2606:4700:4700::1111", False),
+        "mapped": ("::ffff:10.0.0.1", True),
+        "private-v6": ("fd00::1", True),
+        "name": ("images.example.com", False),
+        "a-label-within": ("internal.example.com", False),
+    },
 )
 def test_public_hosts_are_left_to_the_proxy(host: str, *, private: bool) -> None:
     """What the spelling does not show is the proxy's to decide."""
@@ -222,23 +220,23 @@ async def test_a_proxy_that_hangs_is_left_at_the_deadline() -> None:
 PROXY = "http://proxy.example.com:3128"
 
 
-@pytest.mark.parametrize(
-    ("direct", "host", "port", "expected"),
-    [
-        pytest.param("", HOST, 443, PROXY, id="none"),
-        pytest.param("*", HOST, 443, "", id="all"),
-        pytest.param("example.com", HOST, 443, "", id="domain"),
-        pytest.param(".example.com", HOST, 443, "", id="domain-with-dot"),
-        pytest.param(" a ,*.Example.com", HOST, 443, "", id="domain-with-star"),
-        pytest.param("ges.example.com", HOST, 443, PROXY, id="no-label"),
-        pytest.param("images.example.com:443", HOST, 443, "", id="port"),
-        pytest.param("images.example.com:443", HOST, 8443, PROXY, id="another-port"),
-        pytest.param("8.8.0.0/16", "8.8.1.1", 443, "", id="network"),
-        pytest.param("8.8.0.0/16", "8.9.1.1", 443, PROXY, id="another-network"),
-        pytest.param("8.8.0.0/16", HOST, 443, PROXY, id="networks-have-no-names"),
-        pytest.param("2001:db8::/32", "2001:db8::1", 443, "", id="network-v6"),
-        pytest.param("[2001:db8::1]", "2001:db8::1", 443, "", id="address-v6"),
-    ],
+@cases(
+    "direct host port expected",
+    {
+        "none": ("", HOST, 443, PROXY),
+        "all": ("*", HOST, 443, ""),
+        "domain": ("example.com", HOST, 443, ""),
+        "domain-with-dot": (".example.com", HOST, 443, ""),
+        "domain-with-star": (" a ,*.Example.com", HOST, 443, ""),
+        "no-label": ("ges.example.com", HOST, 443, PROXY),
+        "port": ("images.example.com:443", HOST, 443, ""),
+        "another-port": ("images.example.com:443", HOST, 8443, PROXY),
+        "network": ("8.8.0.0/16", "8.8.1.1", 443, ""),
+        "another-network": ("8.8.0.0/16", "8.9.1.1", 443, PROXY),
+        "networks-have-no-names": ("8.8.0.0/16", HOST, 443, PROXY),
+        "network-v6": ("2001:db8::/32", "2001:db8::1", 443, ""),
+        "address-v6": ("[2001:db8::1]", "2001:db8::1", 443, ""),
+    },
 )
 def test_hosts_without_the_proxy_are_known_by_name_domain_or_network(
     direct: str, host: str, port: int, expected: str

@@ -8,13 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from mm_runtime.images.fetch import (
-    FetchPolicy,
-    FetchRefusedError,
-    ImageFetcher,
-    refuse_private,
-)
+from mm_runtime.images.fetch import FetchPolicy, FetchRefusedError, ImageFetcher, refuse_private
 from mm_runtime.images.resolver import Entry, Resolver
+from support.cases import cases
 from support.http_servers import Exchange, serve_local
 from support.images import encode, plain_image
 
@@ -140,14 +136,14 @@ async def test_a_slow_host_is_left_at_the_deadline() -> None:
             await _fetcher(seconds=0.3).fetch(f"http://localhost:{server.port}/")
 
 
-@pytest.mark.parametrize(
-    ("answer", "reason"),
-    [
-        pytest.param(b"HTTP/1.1 404 X\r\ncontent-length: 0\r\n\r\n", "status 404", id="404"),
-        pytest.param(b"HTTP/1.1 302 Found\r\ncontent-length: 0\r\n\r\n", "where to", id="nowhere"),
-        pytest.param(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nx", "RemoteProtocol", id="cut"),
-        pytest.param(b"SSH-2.0-OpenSSH\r\n", "RemoteProtocol", id="not-http"),
-    ],
+@cases(
+    "answer reason",
+    {
+        "404": (b"HTTP/1.1 404 X\r\ncontent-length: 0\r\n\r\n", "status 404"),
+        "nowhere": (b"HTTP/1.1 302 Found\r\ncontent-length: 0\r\n\r\n", "where to"),
+        "cut": (b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nx", "RemoteProtocol"),
+        "not-http": (b"SSH-2.0-OpenSSH\r\n", "RemoteProtocol"),
+    },
 )
 async def test_a_host_that_fails_is_named_as_the_cause(answer: bytes, reason: str) -> None:
     """The client learns what its host did."""

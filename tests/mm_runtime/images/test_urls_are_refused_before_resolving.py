@@ -3,29 +3,30 @@
 import pytest
 
 from mm_runtime.images.urls import UrlRefusedError, join_redirect, parse_target
+from support.cases import cases
 
 
-@pytest.mark.parametrize(
-    ("url", "reason"),
-    [
-        pytest.param("ftp://h/x", "scheme 'ftp'", id="scheme"),
-        pytest.param("//h/x", "scheme ''", id="no-scheme"),
-        pytest.param("http:///x", "no host", id="no-host"),
-        pytest.param("iVBORw0K" * 20, "write data:image/png;base64, in front", id="base64-alone"),
-        pytest.param("/9j/4AAQ" * 9_000, "looks like base64 alone", id="much-base64-alone"),
-        pytest.param("http://u:p@h/x", "credentials", id="credentials"),
-        pytest.param("http://u@h/x", "credentials", id="user-only"),
-        pytest.param("http://h:8080/x", "port 8080", id="port"),
-        pytest.param("http://h:99999/x", "malformed", id="port-too-high"),
-        pytest.param("http://h:x/", "malformed", id="port-not-a-number"),
-        pytest.param("http://[::1/x", "malformed", id="open-bracket"),
-        pytest.param("http://h\\@evil/x", "percent-encoded", id="backslash"),
-        pytest.param("http://h/\r\nHost: evil", "percent-encoded", id="line-break"),
-        pytest.param("http://h/ä", "percent-encoded", id="not-ascii"),
-        pytest.param("http://h/" + "x" * 9000, "9009 characters", id="too-long"),
-        pytest.param("http://other/x", "'other' is not among", id="not-allowed"),
-        pytest.param("http://evilexample.org/x", "not among", id="suffix-is-no-subdomain"),
-    ],
+@cases(
+    "url reason",
+    {
+        "scheme": ("ftp://h/x", "scheme 'ftp'"),
+        "no-scheme": ("//h/x", "scheme ''"),
+        "no-host": ("http:///x", "no host"),
+        "base64-alone": ("iVBORw0K" * 20, "write data:image/png;base64, in front"),
+        "much-base64-alone": ("/9j/4AAQ" * 9_000, "looks like base64 alone"),
+        "credentials": ("http://u:p@h/x", "credentials"),
+        "user-only": ("http://u@h/x", "credentials"),
+        "port": ("http://h:8080/x", "port 8080"),
+        "port-too-high": ("http://h:99999/x", "malformed"),
+        "port-not-a-number": ("http://h:x/", "malformed"),
+        "open-bracket": ("http://[::1/x", "malformed"),
+        "backslash": ("http://h\\@evil/x", "percent-encoded"),
+        "line-break": ("http://h/\r\nHost: evil", "percent-encoded"),
+        "not-ascii": ("http://h/ä", "percent-encoded"),
+        "too-long": ("http://h/" + "x" * 9000, "9009 characters"),
+        "not-allowed": ("http://other/x", "'other' is not among"),
+        "suffix-is-no-subdomain": ("http://evilexample.org/x", "not among"),
+    },
 )
 def test_a_refused_url_says_why(url: str, reason: str) -> None:
     """Each rule has its own message."""
@@ -69,14 +70,14 @@ def test_redirects_are_joined(location: str, url: str) -> None:
     assert url == join_redirect(source, location)
 
 
-@pytest.mark.parametrize(
+@cases(
     "location",
-    [
-        pytest.param("", id="nowhere"),
-        pytest.param("http://h/b", id="downgrade"),
-        pytest.param("HTTP://h/b", id="downgrade-in-capitals"),
-        pytest.param("Http://h/b", id="downgrade-in-mixed-letters"),
-    ],
+    {
+        "nowhere": "",
+        "downgrade": "http://h/b",
+        "downgrade-in-capitals": "HTTP://h/b",
+        "downgrade-in-mixed-letters": "Http://h/b",
+    },
 )
 def test_bad_redirects_are_refused(location: str) -> None:
     """A redirect needs a target and never leaves https."""

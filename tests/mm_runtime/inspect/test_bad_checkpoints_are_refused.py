@@ -13,6 +13,7 @@ from mm_api.documents.model_facts import InspectReason
 from mm_api.families import FAMILIES
 from mm_runtime.errors import InspectRefusedError
 from mm_runtime.inspect.checkpoint import InspectOptions, inspect
+from support.cases import cases
 from support.hollow_checkpoint import LLAVA_CONFIG, shard, write_checkpoint
 
 Damage = Callable[[Path], object]
@@ -26,7 +27,6 @@ def refusal(source: Path, options: InspectOptions | None = None) -> InspectRefus
 
 
 def config_with(**changes: Any) -> Damage:
-    """Return a damage that rewrites config.json."""
     return lambda source: (source / "config.json").write_text(
         json.dumps({**LLAVA_CONFIG, **changes})
     )
@@ -43,17 +43,14 @@ def text_with(name: str, text: str) -> Damage:
 
 
 def cut(name: str, size: int) -> Damage:
-    """Return a damage that truncates a file."""
     return lambda source: os.truncate(source / name, size)
 
 
 def only_pickle(source: Path) -> None:
-    """Leave the weights as a pickle only."""
     (source / "model.safetensors").rename(source / "pytorch_model.bin")
 
 
 def index_names_missing_shard(source: Path) -> None:
-    """Split the weights and lose a shard."""
     shard(source)
     (source / "model-00002-of-00002.safetensors").unlink()
 
@@ -68,7 +65,6 @@ def index_names_missing_tensor(source: Path) -> None:
 
 
 def index_leaves_the_directory(source: Path) -> None:
-    """Let the index point outside of the checkpoint."""
     shard(source)
     path = source / "model.safetensors.index.json"
     path.write_text(json.dumps({"weight_map": {"a": "../../etc/passwd"}}))
@@ -93,7 +89,6 @@ def header_with(*, moved: float = 0, twice: bool = False) -> Damage:
 
 
 def huge_header(source: Path) -> None:
-    """Write a header length that no file has."""
     (source / "model.safetensors").write_bytes(b"\xff" * 64)
 
 
@@ -229,8 +224,7 @@ CASES: tuple[tuple[str, Damage, InspectReason, str], ...] = (
 
 
 @pytest.mark.parametrize(
-    ("damage", "reason", "words"),
-    [pytest.param(*case[1:], id=case[0]) for case in CASES],
+    ("damage", "reason", "words"), [pytest.param(*case[1:], id=case[0]) for case in CASES]
 )
 def test_damage_has_a_reason(
     tmp_path: Path, damage: Damage, reason: InspectReason, words: str
@@ -249,12 +243,9 @@ def test_unknown_family_lists_known_ones(tmp_path: Path) -> None:
     assert all(family in message for family in FAMILIES)
 
 
-@pytest.mark.parametrize(
-    ("requested", "reason"),
-    [
-        pytest.param("vila", R.FAMILY_MISMATCH, id="another-family"),
-        pytest.param("gpt9", R.UNKNOWN_FAMILY, id="no-family"),
-    ],
+@cases(
+    "requested reason",
+    {"another-family": ("vila", R.FAMILY_MISMATCH), "no-family": ("gpt9", R.UNKNOWN_FAMILY)},
 )
 def test_requested_family_must_agree(tmp_path: Path, requested: str, reason: InspectReason) -> None:
     """A family in the spec that the checkpoint is not is refused, not obeyed."""
@@ -262,12 +253,12 @@ def test_requested_family_must_agree(tmp_path: Path, requested: str, reason: Ins
     assert reason == found.reason
 
 
-@pytest.mark.parametrize(
-    ("path", "words"),
-    [
-        pytest.param("checkpoint/nowhere/deeper", "holds: config.json", id="missing"),
-        pytest.param("checkpoint/config.json", "is a file", id="a-file"),
-    ],
+@cases(
+    "path words",
+    {
+        "missing": ("checkpoint/nowhere/deeper", "holds: config.json"),
+        "a-file": ("checkpoint/config.json", "is a file"),
+    },
 )
 def test_wrong_path_shows_what_is_there(tmp_path: Path, path: str, words: str) -> None:
     """A wrong path is answered with the entries of the nearest directory that exists."""

@@ -14,6 +14,7 @@ from mm_runtime.inspect.checkpoint import InspectOptions, inspect
 from mm_runtime.inspect.report import facts_report
 from mm_runtime.inspect.weights import read
 from mm_runtime.sources.identity import PARTS
+from support.cases import cases
 from support.hollow_checkpoint import CHAT, described, write_safetensors, write_words
 from support.model_configs import FOLDERS, MODELS, facts_of
 
@@ -49,7 +50,6 @@ def source_of(family: str, folder: Path) -> Path:
 
 
 def _part(name: str) -> str:
-    """Return the folder that VILA keeps a tensor in."""
     return {"model.vision_tower": "vision_tower", "projector": "mm_projector"}.get(
         ".".join(name.split(".")[: 2 if name.startswith("model") else 1]), "llm"
     )
@@ -135,13 +135,13 @@ def test_byt5_needs_no_tokenizer(tmp_path: Path) -> None:
     assert inspect(source, InspectOptions()).family == "byt5"
 
 
-@pytest.mark.parametrize(
-    ("family", "name"),
-    [
-        pytest.param("mt5", "spiece.model", id="t5"),
-        pytest.param("mbart", "sentencepiece.bpe.model", id="mbart"),
-        pytest.param("vila", "llm/tokenizer.model", id="llama-in-a-part"),
-    ],
+@cases(
+    "family name",
+    {
+        "t5": ("mt5", "spiece.model"),
+        "mbart": ("mbart", "sentencepiece.bpe.model"),
+        "llama-in-a-part": ("vila", "llm/tokenizer.model"),
+    },
 )
 def test_sentence_piece_models_are_enough(family: str, name: str, tmp_path: Path) -> None:
     """The build makes the file that servers read of them; it is reported which, if it must."""
@@ -185,14 +185,14 @@ def test_fairseqs_pieces_are_not_its_vocabulary(tmp_path: Path) -> None:
         inspect(source, InspectOptions(allow_pickle=True))
 
 
-@pytest.mark.parametrize(
-    ("family", "words"),
-    [
-        pytest.param("nmt", "that Moses and BPE codes have made", id="fairseq"),
-        pytest.param("mt5", "neither tokenizer.json nor a Sent.*AutoProcessor", id="beside"),
-        pytest.param("bart", r"nor vocab\.json with merges\.txt", id="byte-pairs"),
-        pytest.param("vila", "into llm/: AutoTokenizer", id="in-a-part"),
-    ],
+@cases(
+    "family words",
+    {
+        "fairseq": ("nmt", "that Moses and BPE codes have made"),
+        "beside": ("mt5", "neither tokenizer.json nor a Sent.*AutoProcessor"),
+        "byte-pairs": ("bart", r"nor vocab\.json with merges\.txt"),
+        "in-a-part": ("vila", "into llm/: AutoTokenizer"),
+    },
 )
 def test_others_are_refused_without_one(family: str, words: str, tmp_path: Path) -> None:
     """Before anything is built, with what to add."""
@@ -220,15 +220,15 @@ def test_own_adapters_are_counted(tmp_path: Path) -> None:
     assert inspect(source, InspectOptions()).source_digest != facts.source_digest
 
 
-@pytest.mark.parametrize(
-    ("name", "tensors", "words"),
-    [
-        pytest.param("adapter_model.safetensors", None, "is missing: .* Download", id="weights"),
-        pytest.param("adapter_config.json", None, "vision-lora/adapter_config.json", id="config"),
-        pytest.param("adapter_config.json", {"r": 0}, "r 0 and lora_alpha", id="rank"),
-        pytest.param("adapter_config.json", {"r": 2}, r"expected \[2, 3072\]", id="another-rank"),
-        pytest.param("adapter_config.json", {"peft_type": "LOHA"}, "'LOHA'", id="no-lora"),
-    ],
+@cases(
+    "name tensors words",
+    {
+        "weights": ("adapter_model.safetensors", None, "is missing: .* Download"),
+        "config": ("adapter_config.json", None, "vision-lora/adapter_config.json"),
+        "rank": ("adapter_config.json", {"r": 0}, "r 0 and lora_alpha"),
+        "another-rank": ("adapter_config.json", {"r": 2}, r"expected \[2, 3072\]"),
+        "no-lora": ("adapter_config.json", {"peft_type": "LOHA"}, "'LOHA'"),
+    },
 )
 def test_own_adapters_have_to_fit(
     name: str, tensors: dict[str, Any] | None, words: str, tmp_path: Path
@@ -245,13 +245,13 @@ def test_own_adapters_have_to_fit(
         inspect(source, InspectOptions())
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "words"),
-    [
-        pytest.param("layers.31.", "layers.32.", "expected layers 0 to 31", id="layer"),
-        pytest.param("self_attn.o_proj", "self_attn.q_proj", "of no module", id="module"),
-        pytest.param("lora_B", "lora_C", "of no module", id="side"),
-    ],
+@cases(
+    "old new words",
+    {
+        "layer": ("layers.31.", "layers.32.", "expected layers 0 to 31"),
+        "module": ("self_attn.o_proj", "self_attn.q_proj", "of no module"),
+        "side": ("lora_B", "lora_C", "of no module"),
+    },
 )
 def test_own_adapters_are_of_the_language_model(
     old: str, new: str, words: str, tmp_path: Path

@@ -8,12 +8,8 @@ import pytest
 from mm_api.documents.model_facts import ModelFacts, TextFacts, VisionFacts
 from mm_api.families.detection import detect
 from mm_runtime.inspect.checkpoint import InspectOptions, inspect
-from support.hollow_checkpoint import (
-    LLAVA_CONFIG,
-    LLAVA_PARAMETERS,
-    shard,
-    write_checkpoint,
-)
+from support.cases import cases
+from support.hollow_checkpoint import LLAVA_CONFIG, LLAVA_PARAMETERS, shard, write_checkpoint
 
 # config.json of llava-hf/llava-1.5-7b-hf, the parts that count: text_config has no sizes at all.
 LLAVA_7B: dict[str, Any] = {
@@ -45,7 +41,6 @@ LLAVA_7B: dict[str, Any] = {
 
 
 def facts_of(source: Path, options: InspectOptions | None = None) -> ModelFacts:
-    """Inspect a checkpoint that is right."""
     return inspect(source, options or InspectOptions())
 
 
@@ -74,14 +69,14 @@ def test_real_config_with_missing_keys(tmp_path: Path) -> None:
     assert (text, vision, 32000) == (facts.text, facts.vision, facts.image_token_id)
 
 
-@pytest.mark.parametrize(
-    ("changes", "features"),
-    [
-        pytest.param({}, 4, id="class-token-dropped"),
-        pytest.param({"vision_feature_select_strategy": "full"}, 5, id="class-token-kept"),
-        pytest.param({"vision_config": None}, 576, id="default-tower"),
-        pytest.param({"vision_config": {}}, 49, id="default-clip"),
-    ],
+@cases(
+    "changes features",
+    {
+        "class-token-dropped": ({}, 4),
+        "class-token-kept": ({"vision_feature_select_strategy": "full"}, 5),
+        "default-tower": ({"vision_config": None}, 576),
+        "default-clip": ({"vision_config": {}}, 49),
+    },
 )
 def test_features_per_image(tmp_path: Path, changes: dict[str, Any], features: int) -> None:
     """Rows of the prompt table for one image follow tower and selection."""
@@ -122,21 +117,19 @@ def test_trusted_code_is_noted(tmp_path: Path) -> None:
     assert facts.custom_code
 
 
-@pytest.mark.parametrize(
-    ("config", "family"),
-    [
-        pytest.param({"model_type": "llava"}, "llava", id="llava"),
-        pytest.param({"llm_cfg": {}, "vision_tower_cfg": {}}, "vila", id="vila"),
-        pytest.param({"model_type": "blip-2"}, "blip2-opt", id="blip2-opt"),
-        pytest.param(
-            {"model_type": "blip-2", "text_config": {"model_type": "t5"}}, "blip2-t5", id="b2t5"
-        ),
-        pytest.param({"model_type": "t5"}, "t5", id="t5"),
-        pytest.param({"model_type": "t5", "feed_forward_proj": "gated-gelu"}, "flan-t5", id="flan"),
-        pytest.param({"model_type": "t5", "tokenizer_class": "ByT5Tokenizer"}, "byt5", id="byt5"),
-        pytest.param({"model_type": "whisper"}, "whisper", id="whisper"),
-        pytest.param({}, None, id="nothing"),
-    ],
+@cases(
+    "config family",
+    {
+        "llava": ({"model_type": "llava"}, "llava"),
+        "vila": ({"llm_cfg": {}, "vision_tower_cfg": {}}, "vila"),
+        "blip2-opt": ({"model_type": "blip-2"}, "blip2-opt"),
+        "b2t5": ({"model_type": "blip-2", "text_config": {"model_type": "t5"}}, "blip2-t5"),
+        "t5": ({"model_type": "t5"}, "t5"),
+        "flan": ({"model_type": "t5", "feed_forward_proj": "gated-gelu"}, "flan-t5"),
+        "byt5": ({"model_type": "t5", "tokenizer_class": "ByT5Tokenizer"}, "byt5"),
+        "whisper": ({"model_type": "whisper"}, "whisper"),
+        "nothing": ({}, None),
+    },
 )
 def test_family_is_detected(config: dict[str, Any], family: str | None) -> None:
     """model_type alone does not name the family; the table of rules does."""

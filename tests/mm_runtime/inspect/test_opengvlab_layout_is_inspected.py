@@ -11,6 +11,7 @@ import pytest
 from mm_api.families import FAMILIES
 from mm_runtime.errors import InspectRefusedError
 from mm_runtime.inspect.checkpoint import InspectOptions, inspect
+from support.cases import cases
 from support.model_configs import planned, reference_plan
 from support.opengvlab import own_weights, write_both
 
@@ -66,15 +67,15 @@ def _reshaped(name: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
     return lambda weights: weights | {name: weights[name][:-1].clone()}
 
 
-@pytest.mark.parametrize(
-    ("damage", "words"),
-    [
-        pytest.param(_without(QKV), ["1 of", QKV], id="missing-tower"),
-        pytest.param(_without("mlp1.3.bias"), ["1 of", "mlp1.3.bias"], id="missing-projector"),
-        pytest.param(_without(HEAD), ["1 of", HEAD], id="missing-head"),
-        pytest.param(_reshaped(QKV), [f"weight {QKV} has the shape"], id="shape-of-qkv"),
-        pytest.param(_reshaped(CONV), [f"weight {CONV} has the shape"], id="shape-of-patches"),
-    ],
+@cases(
+    "damage words",
+    {
+        "missing-tower": (_without(QKV), ["1 of", QKV]),
+        "missing-projector": (_without("mlp1.3.bias"), ["1 of", "mlp1.3.bias"]),
+        "missing-head": (_without(HEAD), ["1 of", HEAD]),
+        "shape-of-qkv": (_reshaped(QKV), [f"weight {QKV} has the shape"]),
+        "shape-of-patches": (_reshaped(CONV), [f"weight {CONV} has the shape"]),
+    },
 )
 def test_damaged_weights_are_refused(
     layouts: tuple[Path, Path], tmp_path: Path, damage: Callable[..., Any], words: list[str]

@@ -10,6 +10,7 @@ from mm_api.documents.model_facts import InspectReason, ModelFacts
 from mm_ctl.commands.checkpoint_folder import facts_of_folder
 from mm_runtime.errors import InspectRefusedError
 from mm_runtime.inspect.checkpoint import InspectOptions, inspect
+from support.cases import cases
 from support.quantized_checkpoint import TOWER, quantized_qwen, settings, tensors, write_header
 
 MATRICES = 28 * (3584 * (2 * 3584 + 2 * 512) + 3 * 3584 * 18944)
@@ -19,7 +20,6 @@ OTHERS = 2 * 152064 * 3584 + TOWER + 3584 + 28 * (2 * 3584 + 3584 + 2 * 512)
 
 
 def facts(folder: Path) -> ModelFacts:
-    """Return what an inspection says of a folder."""
     return inspect(folder, InspectOptions())
 
 
@@ -54,7 +54,6 @@ def test_a_folder_is_planned_with_the_same_facts(tmp_path: Path) -> None:
 
 
 def without_settings(folder: Path) -> None:
-    """Remove the file that servers read."""
     (folder / "hf_quant_config.json").unlink()
 
 
@@ -90,36 +89,23 @@ R = InspectReason
 INVALID = R.WEIGHTS_INVALID
 
 
-@pytest.mark.parametrize(
-    ("damage", "reason", "words"),
-    [
-        pytest.param(
-            without_settings, R.CONFIG_MISSING, "hf_quant_config.json is missing", id="no-settings"
-        ),
-        pytest.param(
-            saying("W4A16_AWQ"), R.CONFIG_INVALID, "quant_algo = W4A16_AWQ", id="another-format"
-        ),
-        pytest.param(
-            saying(cache="NVFP4"), R.CONFIG_INVALID, "kv_cache_quant_algo = NVFP4", id="cache"
-        ),
-        pytest.param(saying(group_size=32), R.CONFIG_INVALID, "group_size = 32", id="group"),
-        pytest.param(saying("FP8"), INVALID, "matrices are stored as NVFP4", id="other-weights"),
-        pytest.param(
-            saying(exclude_modules=["*q_proj"]), INVALID, "excludes it", id="quantized-and-excluded"
-        ),
-        pytest.param(
-            with_tensors(weight_scale=None), INVALID, "weight_scale is missing", id="no-scale"
-        ),
-        pytest.param(
-            with_tensors(weight_scale_2=None), INVALID, "weight_scale_2 is missing", id="no-global"
-        ),
-        pytest.param(
+@cases(
+    "damage reason words",
+    {
+        "no-settings": (without_settings, R.CONFIG_MISSING, "hf_quant_config.json is missing"),
+        "another-format": (saying("W4A16_AWQ"), R.CONFIG_INVALID, "quant_algo = W4A16_AWQ"),
+        "cache": (saying(cache="NVFP4"), R.CONFIG_INVALID, "kv_cache_quant_algo = NVFP4"),
+        "group": (saying(group_size=32), R.CONFIG_INVALID, "group_size = 32"),
+        "other-weights": (saying("FP8"), INVALID, "matrices are stored as NVFP4"),
+        "quantized-and-excluded": (saying(exclude_modules=["*q_proj"]), INVALID, "excludes it"),
+        "no-scale": (with_tensors(weight_scale=None), INVALID, "weight_scale is missing"),
+        "no-global": (with_tensors(weight_scale_2=None), INVALID, "weight_scale_2 is missing"),
+        "scales-of-32": (
             with_tensors(weight_scale=("F8_E4M3", [3584, 112])),
             INVALID,
             "expected [3584, 224]",
-            id="scales-of-32",
         ),
-    ],
+    },
 )
 def test_what_is_not_served_is_refused(
     tmp_path: Path, damage: Callable[[Path], None], reason: InspectReason, words: str

@@ -5,11 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mm_api.documents.model_facts import (
-    MESSAGE_LIMIT_BYTES,
-    InspectReason,
-    InspectResult,
-)
+from mm_api.documents.model_facts import MESSAGE_LIMIT_BYTES, InspectReason, InspectResult
 from mm_runtime.cli import main
 from mm_runtime.errors import InspectRefusedError
 from mm_runtime.inspect.report import refusal_report

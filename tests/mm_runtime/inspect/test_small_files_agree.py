@@ -10,6 +10,7 @@ import pytest
 
 from mm_runtime.errors import InspectRefusedError
 from mm_runtime.inspect.checkpoint import InspectOptions, inspect
+from support.cases import cases
 from support.tiny_llava import CHECKPOINT
 
 POINTER = (
@@ -43,14 +44,14 @@ def _put(checkpoint: Path, name: str, content: bytes) -> None:
 
 
 @pytest.mark.parametrize("name", SMALL)
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        pytest.param(POINTER.encode(), "is a pointer of Git LFS", id="pointer"),
-        pytest.param(b"\n<!DOCTYPE html><html>", "is a page of HTML", id="page"),
-        pytest.param(b"\xef\xbb\xbf{}", "begins with a byte-order mark", id="mark"),
-        pytest.param(b"\x80\x04binary", "is not text: byte 0 is not UTF-8", id="binary"),
-    ],
+@cases(
+    "content words",
+    {
+        "pointer": (POINTER.encode(), "is a pointer of Git LFS"),
+        "page": (b"\n<!DOCTYPE html><html>", "is a page of HTML"),
+        "mark": (b"\xef\xbb\xbf{}", "begins with a byte-order mark"),
+        "binary": (b"\x80\x04binary", "is not text: byte 0 is not UTF-8"),
+    },
 )
 def test_other_files_under_a_name_are_refused(
     checkpoint: Path, name: str, content: bytes, words: str
@@ -61,14 +62,14 @@ def test_other_files_under_a_name_are_refused(
 
 
 @pytest.mark.parametrize("name", OBJECTS)
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        pytest.param(b"", "it is empty", id="empty"),
-        pytest.param(b'{"a": [1', "is not valid JSON", id="cut"),
-        pytest.param(b"[1]", "holds a list; expected a JSON object", id="list"),
-        pytest.param(b'{"a": NaN}', "holds NaN", id="no-number"),
-    ],
+@cases(
+    "content words",
+    {
+        "empty": (b"", "it is empty"),
+        "cut": (b'{"a": [1', "is not valid JSON"),
+        "list": (b"[1]", "holds a list; expected a JSON object"),
+        "no-number": (b'{"a": NaN}', "holds NaN"),
+    },
 )
 def test_what_is_no_object_is_refused(
     checkpoint: Path, name: str, content: bytes, words: str

@@ -1,8 +1,7 @@
 """A server that dies is started again, with pauses, and not for ever."""
 
-import pytest
-
 from mm_runtime.launch.restarts import Crashes
+from support.cases import cases
 
 
 def crashes(*times: float) -> Crashes:
@@ -13,15 +12,15 @@ def crashes(*times: float) -> Crashes:
     return known
 
 
-@pytest.mark.parametrize(
-    ("times", "delay", "exhausted"),
-    [
-        pytest.param((10,), 1, False, id="first"),
-        pytest.param((10, 20), 2, False, id="second"),
-        pytest.param((10, 20, 309), 4, True, id="third-within-five-minutes"),
-        pytest.param((10, 20, 310), 2, False, id="the-first-is-forgotten"),
-        pytest.param((0, 400, 800, 1200), 1, False, id="far-apart"),
-    ],
+@cases(
+    "times delay exhausted",
+    {
+        "first": ((10,), 1, False),
+        "second": ((10, 20), 2, False),
+        "third-within-five-minutes": ((10, 20, 309), 4, True),
+        "the-first-is-forgotten": ((10, 20, 310), 2, False),
+        "far-apart": ((0, 400, 800, 1200), 1, False),
+    },
 )
 def test_deaths_within_five_minutes_count(
     times: tuple[float, ...], delay: float, *, exhausted: bool

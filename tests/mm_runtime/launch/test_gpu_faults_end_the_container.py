@@ -9,15 +9,16 @@ from mm_api.documents.serving_plan import ServingPlan
 from mm_runtime.base.faults import VARIABLE, Fault, FaultKind
 from mm_runtime.errors import ServerFailedError
 from mm_runtime.launch.faults import ServerFaults
+from support.cases import cases
 from support.served import EngineFiles, start_serving
 
 
-@pytest.mark.parametrize(
-    ("kind", "code"),
-    [
-        pytest.param(FaultKind.OUT_OF_MEMORY, ExitCode.GPU_OUT_OF_MEMORY, id="memory"),
-        pytest.param(FaultKind.LOST, ExitCode.GPU_UNUSABLE, id="lost"),
-    ],
+@cases(
+    "kind code",
+    {
+        "memory": (FaultKind.OUT_OF_MEMORY, ExitCode.GPU_OUT_OF_MEMORY),
+        "lost": (FaultKind.LOST, ExitCode.GPU_UNUSABLE),
+    },
 )
 def test_the_fault_comes_first(tmp_path: Path, kind: FaultKind, code: ExitCode) -> None:
     """Before the server's last lines: conditions are short."""

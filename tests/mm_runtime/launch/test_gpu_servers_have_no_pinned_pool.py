@@ -10,6 +10,7 @@ from mm_runtime.launch.options import ServeOptions
 from mm_runtime.launch.tritonserver import prepare_triton
 from mm_runtime.settings import Ports
 from support.build_plans import serving_plan
+from support.cases import cases
 from support.documents import manifest
 
 pytestmark = pytest.mark.triton  # its backends are copied
@@ -35,10 +36,7 @@ def test_a_pinned_pool_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "server").exists()
 
 
-@pytest.mark.parametrize(
-    ("device", "pinned"),
-    [pytest.param("CUDA", 0, id="none"), pytest.param("CPU", 1 << 20, id="cpu")],
-)
+@cases("device pinned", {"none": ("CUDA", 0), "cpu": ("CPU", 1 << 20)})
 def test_other_plans_are_prepared(tmp_path: Path, device: str, pinned: int) -> None:
     """The pool of the plan is the server's."""
     server = prepare_triton(options(tmp_path, device, pinned), manifest())

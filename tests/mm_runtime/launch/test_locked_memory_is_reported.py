@@ -5,15 +5,16 @@ import resource
 import pytest
 
 from mm_runtime.launch.locked_memory import report_locked_memory
+from support.cases import cases
 
 
-@pytest.mark.parametrize(
-    ("ranks", "limit", "reported"),
-    [
-        pytest.param(2, 64 << 10, True, id="ranks"),
-        pytest.param(2, resource.RLIM_INFINITY, False, id="unlimited"),
-        pytest.param(1, 64 << 10, False, id="alone"),
-    ],
+@cases(
+    "ranks limit reported",
+    {
+        "ranks": (2, 64 << 10, True),
+        "unlimited": (2, resource.RLIM_INFINITY, False),
+        "alone": (1, 64 << 10, False),
+    },
 )
 def test_only_ranks_with_a_limit_are_reported(
     caplog: pytest.LogCaptureFixture, ranks: int, limit: int, *, reported: bool

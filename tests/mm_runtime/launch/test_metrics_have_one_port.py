@@ -15,6 +15,7 @@ from mm_api.documents.serving_plan import MemoryPools
 from mm_runtime.errors import ServerFailedError
 from mm_runtime.launch.exposition import Exposition
 from mm_runtime.settings import Ports
+from support.cases import cases
 from support.ports import free_ports
 
 POOLS = MemoryPools(cuda_bytes=67108864, pinned_bytes=1024, shm_bytes=1)
@@ -46,7 +47,6 @@ class Inner(BaseHTTPRequestHandler):
     """Stands where tritonserver's own metrics port is."""
 
     def do_GET(self) -> None:
-        """Answer with one series."""
         self.send_response(200)
         self.end_headers()
         self.wfile.write(THEIRS.encode())
@@ -68,7 +68,6 @@ def inner() -> Iterator[int]:
 
 
 def scrape(port: int, path: str = "/metrics") -> httpx.Response:
-    """Query as a scraper does."""
     return httpx.get(f"http://127.0.0.1:{port}{path}", timeout=60)
 
 
@@ -167,13 +166,7 @@ def test_a_taken_port_is_named() -> None:
             Exposition(Ports(metrics=port), Ports(metrics=free_ports(1)[0]), POOLS, "tiny")
 
 
-@pytest.mark.parametrize(
-    ("agent", "first"),
-    [
-        pytest.param("kube-probe/1.36", 200, id="kubelet"),
-        pytest.param("curl/8.0", 503, id="anyone-else"),
-    ],
-)
+@cases("agent first", {"kubelet": ("kube-probe/1.36", 200), "anyone-else": ("curl/8.0", 503)})
 def test_a_kubelets_early_probe_waits_for_the_first_readiness(agent: str, first: int) -> None:
     """It need not come again a period later; a server that is no longer ready says so at once."""
     looks, port = iter([False, True, True, False]), free_ports(1)[0]

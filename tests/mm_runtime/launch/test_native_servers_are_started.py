@@ -46,7 +46,6 @@ OPTIONS = ServerOptions(
 
 
 def ranks_of(argv: tuple[str, ...]) -> list[list[str]]:
-    """Return the command of each rank, without mpirun's own words."""
     text = " ".join(argv).removeprefix("mpirun --allow-run-as-root --oversubscribe ")
     return [part.removeprefix("-n 1 ").split() for part in text.split(" : ")]
 

@@ -73,7 +73,6 @@ def options(tmp_path: Path, pids: Path, monkeypatch: pytest.MonkeyPatch) -> Serv
 
 
 def process_of(pids: Path, rank: int) -> int:
-    """Return the process id that a rank wrote."""
     return int((pids / str(rank)).read_text())
 
 

@@ -22,6 +22,7 @@ from mm_runtime.cli import main
 from mm_runtime.launch.arguments import SHM_PREFIX_DIGITS, ServerOptions
 from mm_runtime.settings import QUIET_SECONDS, Ports
 from support.build_plans import change_serving, serving_plan
+from support.cases import cases
 from support.ended import wait_until_gone
 from support.eventually import eventually
 from support.image_host import serve_images
@@ -66,7 +67,6 @@ def regions(served: Served) -> list[str]:
 
 
 def children_of(pid: int) -> list[int]:
-    """Return the direct children of a process."""
     text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
     return [int(child) for child in text.split()]
 
@@ -79,8 +79,7 @@ def test_ensemble_answers(served: Served) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "model",
-    ["ensemble", "preprocessing", "multimodal_encoders", "tensorrt_llm", "postprocessing"],
+    "model", ["ensemble", "preprocessing", "multimodal_encoders", "tensorrt_llm", "postprocessing"]
 )
 def test_models_have_their_tensors(served: Served, model: str) -> None:
     """Triton itself lists every tensor that upstream's clients and models know."""
@@ -154,7 +153,6 @@ def _is_stopped_while_it_loads(engine: EngineFiles) -> bool:
 
 
 def kill_server(served: Served) -> None:
-    """Kill tritonserver and wait until it has gone."""
     (server,) = children_of(served.process.pid)
     os.kill(server, signal.SIGKILL)
     wait_until_gone(server)
@@ -237,25 +235,22 @@ def test_port_in_use_is_said(random_engine: EngineFiles) -> None:
         assert "before it was ready: UNKNOWN:No address added" in served.log
 
 
-@pytest.mark.parametrize(
-    ("damage", "words"),
-    [
-        pytest.param(
+@cases(
+    "damage words",
+    {
+        "damaged-file": (
             lambda folder: (folder / "llm" / "config.json").write_text("{}"),
             "llm/config.json has 2 bytes; expected",
-            id="damaged-file",
         ),
-        pytest.param(
+        "missing-file": (
             lambda folder: (folder / "vision" / "model.onnx").unlink(),
             "vision/model.onnx is missing",
-            id="missing-file",
         ),
-        pytest.param(
+        "damaged-manifest": (
             lambda folder: (folder / "manifest.json").write_text("{"),
             "manifest.json is damaged",
-            id="damaged-manifest",
         ),
-    ],
+    },
 )
 def test_damaged_engine_is_refused(
     random_engine: EngineFiles,

@@ -12,6 +12,7 @@ from mm_runtime.launch.backends import Installation, copy_backends, find_install
 from mm_runtime.launch.health import InFlight, parse_in_flight
 from mm_runtime.launch.shared_memory import remove_regions
 from mm_runtime.settings import Ports
+from support.cases import cases
 
 INSTALLED = Installation(
     server=Path("/triton/bin/tritonserver"),
@@ -64,12 +65,12 @@ def test_argument(argument: str) -> None:
     assert argument in server_argv(INSTALLED, options())
 
 
-@pytest.mark.parametrize(
-    ("ports", "expected"),
-    [
-        pytest.param(Ports("::1", 1, 2, 3), ["ipv6:::1", "[::1]"], id="loopback"),
-        pytest.param(Ports("::", 1, 2, 3), ["ipv6:::", "[::]"], id="everywhere"),
-    ],
+@cases(
+    "ports expected",
+    {
+        "loopback": (Ports("::1", 1, 2, 3), ["ipv6:::1", "[::1]"]),
+        "everywhere": (Ports("::", 1, 2, 3), ["ipv6:::", "[::]"]),
+    },
 )
 def test_ipv6_is_written_as_each_library_reads_it(ports: Ports, expected: list[str]) -> None:
     """Of HTTP behind a word, of gRPC in brackets."""
@@ -131,33 +132,34 @@ def test_installed_server_is_complete(tmp_path: Path) -> None:
     assert os.access(tmp_path / "python" / "triton_python_backend_stub", os.X_OK)
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        pytest.param("", InFlight(0, 0), id="no-metrics"),
-        pytest.param(
-            'nv_inference_pending_request_count{model="preprocessing",version="1"} 2\n'
-            'nv_inference_pending_request_count{model="ensemble",version="1"} 1\n',
+@cases(
+    "text expected",
+    {
+        "no-metrics": ("", InFlight(0, 0)),
+        "queued": (
+            (
+                'nv_inference_pending_request_count{model="preprocessing",version="1"} 2\n'
+                'nv_inference_pending_request_count{model="ensemble",version="1"} 1\n'
+            ),
             InFlight(3, 0),
-            id="queued",
         ),
-        pytest.param(
-            'nv_trt_llm_request_metrics{model="tensorrt_llm",request_type="active"} 4\n'
-            'nv_trt_llm_request_metrics{request_type="waiting"} 3\n'
-            'nv_trt_llm_request_metrics{request_type="max"} 8\n',
+        "generating": (
+            (
+                'nv_trt_llm_request_metrics{model="tensorrt_llm",request_type="active"} 4\n'
+                'nv_trt_llm_request_metrics{request_type="waiting"} 3\n'
+                'nv_trt_llm_request_metrics{request_type="max"} 8\n'
+            ),
             InFlight(0, 4),
-            id="generating",
         ),
-        pytest.param(
-            'mm_server_executing_requests{stage="preprocessing"} 2\n'
-            'mm_server_executing_requests{stage="encoding"} 3\n',
+        "in-hand": (
+            (
+                'mm_server_executing_requests{stage="preprocessing"} 2\n'
+                'mm_server_executing_requests{stage="encoding"} 3\n'
+            ),
             InFlight(0, 0, 5),
-            id="in-hand",
         ),
-        pytest.param(
-            "# HELP nv_trt_llm_request_metrics x\nnonsense\nother 7\n", InFlight(0, 0), id="others"
-        ),
-    ],
+        "others": ("# HELP nv_trt_llm_request_metrics x\nnonsense\nother 7\n", InFlight(0, 0)),
+    },
 )
 def test_requests_in_flight_are_counted(text: str, expected: InFlight) -> None:
     """Queued, taken up and generating requests come from the metrics; limits do not count."""

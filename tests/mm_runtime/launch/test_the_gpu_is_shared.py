@@ -14,6 +14,7 @@ from mm_api.documents.serving_plan import GpuSharing
 from mm_runtime.launch.mps import MpsDaemon, MpsUnavailableError, numbers
 from mm_runtime.launch.sharing import Mode, shared
 from mm_runtime.serving.encode.gpu_share import PERCENTAGE, PRIORITY, limit_this_process
+from support.cases import cases
 
 PLAN = GpuSharing(mode="MPS", thread_percentage=25)
 
@@ -72,12 +73,12 @@ def test_a_process_outside_is_noticed(
     assert "spec.vision.sharing" in caplog.text
 
 
-@pytest.mark.parametrize(
-    ("program", "words"),
-    [
-        pytest.param("missing", "nvidia-cuda-mps-control is not in this image", id="missing"),
-        pytest.param("broken", "already running", id="does-not-start"),
-    ],
+@cases(
+    "program words",
+    {
+        "missing": ("missing", "nvidia-cuda-mps-control is not in this image"),
+        "does-not-start": ("broken", "already running"),
+    },
 )
 def test_without_the_daemon_the_server_starts(
     control: Path,
@@ -96,14 +97,12 @@ def test_without_the_daemon_the_server_starts(
     assert words in caplog.text
 
 
-@pytest.mark.parametrize(
-    ("plan", "mode"),
-    [
-        pytest.param(None, Mode.NONE, id="one-process"),
-        pytest.param(
-            GpuSharing(mode="TimeSlicing", thread_percentage=25), Mode.TIME_SLICES, id="requested"
-        ),
-    ],
+@cases(
+    "plan mode",
+    {
+        "one-process": (None, Mode.NONE),
+        "requested": (GpuSharing(mode="TimeSlicing", thread_percentage=25), Mode.TIME_SLICES),
+    },
 )
 def test_no_daemon_where_none_is_requested(
     control: Path, tmp_path: Path, plan: GpuSharing | None, mode: Mode
@@ -132,8 +131,7 @@ def test_only_numbers_are_processes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("parameters", "expected"),
-    [({"mps_thread_percentage": "25"}, ("25", "1")), ({}, (None, None))],
+    ("parameters", "expected"), [({"mps_thread_percentage": "25"}, ("25", "1")), ({}, (None, None))]
 )
 def test_the_encoder_limits_itself(
     monkeypatch: pytest.MonkeyPatch,

@@ -32,7 +32,6 @@ def options_of_a_recorded_engine(tmp_path: Path) -> ServeOptions:
 
 
 def refusal(options: ServeOptions) -> str:
-    """Return what a server says of the engine that it refuses."""
     with pytest.raises(EngineCorruptError, match="is not the manifest of the recorded build") as it:
         serve(options, BACKENDS[options.serving.backend].prepare_server)
     return str(it.value)

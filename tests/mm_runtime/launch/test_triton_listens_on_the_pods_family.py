@@ -14,6 +14,7 @@ from mm_runtime.launch.backends import find_installation
 from mm_runtime.launch.health import State
 from mm_runtime.launch.pod_address import one_family
 from mm_runtime.settings import Ports
+from support.cases import cases
 from support.eventually import eventually
 from support.ports import free_ports
 
@@ -27,20 +28,20 @@ fe00::0\tip6-localnet
 """
 
 
-@pytest.mark.parametrize(
-    ("address", "hosts", "expected"),
-    [
-        pytest.param(V4, f"{KUBELETS}10.0.0.7\tllava-1\n", V4, id="ipv4"),
-        pytest.param(V4, f"{KUBELETS}fd00::7\tllava-1\n", V6, id="ipv6"),
-        pytest.param(V4, f"{KUBELETS}fd00::7\tllava-1\n10.0.0.7\tllava-1\n", V6, id="ipv6-first"),
-        pytest.param(V4, f"{KUBELETS}10.0.0.7\tllava-1\nfd00::7\tllava-1\n", V4, id="ipv4-first"),
-        pytest.param(V4, f"{KUBELETS}fd00::7\tllava-1.pods.svc\tllava-1\n", V6, id="subdomain"),
-        pytest.param(V6, f"{KUBELETS}10.0.0.7\tllava-1\n", V4, id="everywhere-of-ipv6"),
-        pytest.param(V4, "fd00::7 other llava-12 # llava-1\n", V4, id="another-host"),
-        pytest.param(V4, "::1 llava-1\n127.0.1.1 llava-1\n", V4, id="loopback-alone"),
-        pytest.param(V4, "x llava-1\n\n", V4, id="no-address"),
-        pytest.param("127.0.0.1", f"{KUBELETS}fd00::7\tllava-1\n", "127.0.0.1", id="one-address"),
-    ],
+@cases(
+    "address hosts expected",
+    {
+        "ipv4": (V4, f"{KUBELETS}10.0.0.7\tllava-1\n", V4),
+        "ipv6": (V4, f"{KUBELETS}fd00::7\tllava-1\n", V6),
+        "ipv6-first": (V4, f"{KUBELETS}fd00::7\tllava-1\n10.0.0.7\tllava-1\n", V6),
+        "ipv4-first": (V4, f"{KUBELETS}10.0.0.7\tllava-1\nfd00::7\tllava-1\n", V4),
+        "subdomain": (V4, f"{KUBELETS}fd00::7\tllava-1.pods.svc\tllava-1\n", V6),
+        "everywhere-of-ipv6": (V6, f"{KUBELETS}10.0.0.7\tllava-1\n", V4),
+        "another-host": (V4, "fd00::7 other llava-12 # llava-1\n", V4),
+        "loopback-alone": (V4, "::1 llava-1\n127.0.1.1 llava-1\n", V4),
+        "no-address": (V4, "x llava-1\n\n", V4),
+        "one-address": ("127.0.0.1", f"{KUBELETS}fd00::7\tllava-1\n", "127.0.0.1"),
+    },
 )
 def test_everywhere_is_the_primary_family(address: str, hosts: str, expected: str) -> None:
     """As the kubelet writes the file: the primary address comes first."""
@@ -72,13 +73,7 @@ def opened(port: int) -> set[str]:
 
 
 @pytest.mark.triton
-@pytest.mark.parametrize(
-    ("address", "http"),
-    [
-        pytest.param(V4, {"127.0.0.1"}, id="ipv4"),
-        pytest.param(V6, {"::1"}, id="ipv6"),
-    ],
-)
+@cases("address http", {"ipv4": (V4, {"127.0.0.1"}), "ipv6": (V6, {"::1"})})
 def test_a_real_server_answers(tmp_path: Path, address: str, http: set[str]) -> None:
     """Its supervisor reaches it, too; encoders' gRPC is open on both families."""
     try:

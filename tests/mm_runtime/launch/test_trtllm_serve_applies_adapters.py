@@ -50,7 +50,6 @@ def pod(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[OpenAI, Serv
 
 
 def answer(client: OpenAI, model: str) -> str:
-    """Return what a model answers."""
     message = {"role": "user", "content": "What is it?"}
     found = client.chat.completions.create(model=model, messages=[message])  # type: ignore[list-item]
     return found.choices[0].message.content or ""

@@ -13,6 +13,7 @@ import pytest
 
 from mm_api.documents.serving_plan import ServingPlan
 from mm_runtime.cli import main
+from support.cases import cases
 from support.eventually import eventually
 from support.served import EngineFiles, Served, start_serving
 from support.trtllm_pods import VERSION, hollow_engine, tool_environment, with_free_port
@@ -53,7 +54,6 @@ def ready(served: Served) -> int | None:
 
 
 def wait_for(served: Served, words: str) -> None:
-    """Wait for words in the log of a command that runs."""
     eventually(
         lambda: words in served.log, seconds=SECONDS, pause_seconds=0.05, showing=lambda: served.log
     )
@@ -69,7 +69,6 @@ def wait_until_ready(served: Served, starts: int = 1) -> None:
 
 
 def kill_server(served: Served) -> None:
-    """Kill the server as the kernel does when memory is short."""
     os.kill(served.server_pid, signal.SIGKILL)
 
 
@@ -134,12 +133,12 @@ def test_a_server_of_several_ranks_takes_the_container_with_it(
     assert "trtllm-serve ended unexpectedly with exit code 137; the container ends" in served.log
 
 
-@pytest.mark.parametrize(
-    ("version", "words"),
-    [
-        pytest.param("1.0.0", "has TensorRT-LLM 1.0.0; the plan was made for 1.1.0", id="other"),
-        pytest.param(None, "trtllm-serve is not in this image: set spec.runtime.image", id="none"),
-    ],
+@cases(
+    "version words",
+    {
+        "other": ("1.0.0", "has TensorRT-LLM 1.0.0; the plan was made for 1.1.0"),
+        "none": (None, "trtllm-serve is not in this image: set spec.runtime.image"),
+    },
 )
 def test_an_image_that_cannot_serve_it_is_refused(
     engine: EngineFiles,

@@ -18,14 +18,11 @@ from mm_ctl.commands.plan_commands import as_commands
 from mm_runtime.backends import steps
 from mm_runtime.engine_build.commands.step import StepContext
 from mm_runtime.engine_build.commands.verify_quantized import verify_quantized
-from mm_runtime.errors import (
-    PermanentError,
-    StoreNotWritableError,
-    VerificationFailedError,
-)
+from mm_runtime.errors import PermanentError, StoreNotWritableError, VerificationFailedError
 from mm_runtime.quantization.__main__ import main
 from mm_runtime.quantization.calibration import read_texts
 from mm_runtime.quantization.program import Request, quantize
+from support.cases import cases
 from support.staging_sites import StagingSite, staging_site, write_source
 
 FP8 = {"quantization": "FP8"}
@@ -60,18 +57,15 @@ def test_a_quantized_checkpoint_is_another_engine(tmp_path: Path) -> None:
 
 
 def request_for(folder: Path) -> Request:
-    """Return a request to quantize a checkpoint with hollow weights."""
     return Request(write_source(folder / "in", "qwen2-vl"), folder / "out", "FP8", "FP8")
 
 
 def quantized_already(request: Request) -> None:
-    """Let the configuration say so."""
     path = request.checkpoint / "config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"quantization_config": {}}))
 
 
 def output_there(request: Request) -> None:
-    """Make the folder that is to be made."""
     request.output.mkdir()
 
 
@@ -79,15 +73,13 @@ def no_library(_: Request) -> None:
     """Leave the rest to the test: the image has none."""
 
 
-@pytest.mark.parametrize(
-    ("spoil", "words"),
-    [
-        pytest.param(quantized_already, "is quantized already; remove", id="quantized"),
-        pytest.param(output_there, "exists; expected a folder that is to be made", id="output"),
-        pytest.param(
-            no_library, r"has no module modelopt.*nvidia-modelopt .*spec\.build\.image", id="image"
-        ),
-    ],
+@cases(
+    "spoil words",
+    {
+        "quantized": (quantized_already, "is quantized already; remove"),
+        "output": (output_there, "exists; expected a folder that is to be made"),
+        "image": (no_library, r"has no module modelopt.*nvidia-modelopt .*spec\.build\.image"),
+    },
 )
 def test_what_cannot_be_quantized_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spoil: Callable[[Request], None], words: str
@@ -110,13 +102,13 @@ def test_too_little_room_is_reported_first(tmp_path: Path) -> None:
         quantize(request)
 
 
-@pytest.mark.parametrize(
+@cases(
     "changed",
-    [
-        pytest.param(("--format", "INT8"), id="format"),
-        pytest.param(("--kv-cache", "FP4"), id="cache"),
-        pytest.param(("--calibrate", "FP8"), id="unknown"),
-    ],
+    {
+        "format": ("--format", "INT8"),
+        "cache": ("--kv-cache", "FP4"),
+        "unknown": ("--calibrate", "FP8"),
+    },
 )
 def test_arguments_are_strict(changed: tuple[str, str], tmp_path: Path) -> None:
     """As argparse says it: exit code 2."""
@@ -134,10 +126,10 @@ def test_its_exit_codes_are_ours(tmp_path: Path) -> None:
     result, code = site.build()
     assert result.failure is not None
     assert (code, result.failure.reason) == (ExitCode.PERMANENT, BuildReason.STEP_FAILED)
-    assert (
-        result.failure.step,
-        "is quantized already" in result.failure.message,
-    ) == ("quantize", True)
+    assert (result.failure.step, "is quantized already" in result.failure.message) == (
+        "quantize",
+        True,
+    )
     assert not site.paths.engine.exists()
 
 
@@ -177,7 +169,6 @@ def quantized_by_hand(folder: Path) -> StagingSite:
 
 
 def verify(site: StagingSite) -> None:
-    """Run the step."""
     verify_quantized(StepContext(site.plan, "", site.paths))
 
 
@@ -224,45 +215,37 @@ def settings(**changes: Any) -> Callable[[Path], None]:
 SCALE = "model.layers.0.mlp.down_proj.weight_scale"
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        pytest.param(
+@cases(
+    "change words",
+    {
+        "scale": (
             weights(lambda all_: all_.update({SCALE: all_[SCALE] * 1.2})),
             r"down_proj\.weight differs by .* more than FP8",
-            id="scale",
         ),
-        pytest.param(
+        "kept": (
             weights(lambda all_: all_.update({"lm_head.weight": all_["lm_head.weight"] * 2})),
             r"lm_head\.weight is not quantized and has other numbers",
-            id="kept",
         ),
-        pytest.param(
+        "images": (
             weights(lambda all_: all_.update({"visual.merger.weight_scale": torch.ones(())})),
             r"visual\.merger reads images and is quantized",
-            id="images",
         ),
-        pytest.param(
+        "gone": (
             weights(without("model.norm.weight")),
             r"1 tensors are gone, model\.norm\.weight for one",
-            id="gone",
         ),
-        pytest.param(weights(without(SCALE)), "nothing is quantized", id="nothing"),
-        pytest.param(
-            settings(quant_algo="NVFP4"), "says quant_algo = NVFP4; the plan says FP8", id="kind"
-        ),
-        pytest.param(settings(kv_cache_quant_algo=None), "kv_cache_quant_algo = None", id="cache"),
-        pytest.param(
+        "nothing": (weights(without(SCALE)), "nothing is quantized"),
+        "kind": (settings(quant_algo="NVFP4"), "says quant_algo = NVFP4; the plan says FP8"),
+        "cache": (settings(kv_cache_quant_algo=None), "kv_cache_quant_algo = None"),
+        "not-excluded": (
             settings(exclude_modules=["lm_head", "model.layers.visual*"]),
             r"visual\.merger is not quantized, and .* does not exclude it",
-            id="not-excluded",
         ),
-        pytest.param(
+        "excluded": (
             settings(exclude_modules=[*KEPT, "model*"]),
             r"down_proj is quantized, and .* excludes it",
-            id="excluded",
         ),
-    ],
+    },
 )
 def test_a_wrong_quantization_is_refused(
     tmp_path: Path, change: Callable[[Path], None], words: str

@@ -12,6 +12,7 @@ from mm_runtime.serving.encode.encoding import encode_requests
 from mm_runtime.serving.encode.vision.features import Features
 from mm_runtime.serving.generate.request import Piece, Request, Sampling
 from mm_runtime.serving.tensors import Tensors
+from support.cases import cases
 from support.collecting_sink import CollectingSink
 from support.engines import ROOMY, StartEngine
 from support.tiny_llava import VOCABULARY
@@ -26,7 +27,6 @@ def _request(tokens: int = TOKENS, **changes: object) -> Request:
 
 
 def _about_an_image() -> Request:
-    """Return a request with a table of its own that equals every other one's."""
     table = np.ones((4, HIDDEN), np.float16)
     return Request(ids=(2, VOCABULARY), max_tokens=3, end_ids=frozenset(), table=table)
 
@@ -43,7 +43,6 @@ class Unsteady(CollectingSink):
             raise OSError(f"{name} failed")
 
     def send(self, piece: Piece) -> None:
-        """Fail, or keep a piece."""
         self._fail_at("send")
         super().send(piece)
 
@@ -53,7 +52,6 @@ class Unsteady(CollectingSink):
         return self._failing == "cancelled" and len(self.pieces) >= 3
 
     def cancelled(self) -> None:
-        """Fail, or end."""
         self._fail_at("cancelled")
         super().cancelled()
 
@@ -96,26 +94,20 @@ def test_equal_requests_wait_and_one_leaves(start_engine: StartEngine) -> None:
     assert (waiting[1].was_cancelled, waiting[1].error) == (True, None)
 
 
-@pytest.mark.parametrize(
+@cases(
     "broken",
-    [
-        pytest.param(
-            Request(
-                ids=PROMPT,
-                max_tokens=9,
-                end_ids=frozenset({VOCABULARY}),
-                sampling=Sampling(min_tokens=2),
-            ),
-            id="end token past the logits",
+    {
+        "end token past the logits": Request(
+            ids=PROMPT,
+            max_tokens=9,
+            end_ids=frozenset({VOCABULARY}),
+            sampling=Sampling(min_tokens=2),
         ),
-        pytest.param(
-            _request(
-                bias=np.full(VOCABULARY, -np.inf, np.float32), sampling=Sampling(top_k=5, seed=1)
-            ),
-            id="nothing is left to draw from",
+        "nothing is left to draw from": _request(
+            bias=np.full(VOCABULARY, -np.inf, np.float32), sampling=Sampling(top_k=5, seed=1)
         ),
-        pytest.param(_request(bad=((VOCABULARY + 5,),)), id="bad word past the logits"),
-    ],
+        "bad word past the logits": _request(bad=((VOCABULARY + 5,),)),
+    },
 )
 def test_a_row_that_cannot_be_sampled(start_engine: StartEngine, broken: Request) -> None:
     """Its client gets the error; who shares the step with it gets what it gets alone."""
@@ -153,7 +145,6 @@ class PickyEncoder:
     """Encodes numbers, and fails for an entire pass that holds a 13."""
 
     def read(self, inputs: Tensors) -> int:
-        """Return the number."""
         return int(inputs["IMAGE"][0])
 
     def encode(self, requests: Sequence[Any], salt: bytes = b"") -> list[Features]:

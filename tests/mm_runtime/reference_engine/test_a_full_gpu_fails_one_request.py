@@ -48,7 +48,6 @@ class Narrow:
         self.recall, self.keep, self.prefixes = model.recall, model.keep, model.prefixes
 
     def cut(self, slot: int, start: int, rows: int) -> int:
-        """Return the rows of a part."""
         return self._model.cut(slot, start, rows)
 
     def run(
@@ -62,7 +61,6 @@ class Narrow:
         return passed
 
     def release_unused(self) -> None:
-        """Count it."""
         self.released += 1
 
 
@@ -155,7 +153,6 @@ class Undivided(Narrow):
     """The same, where no row of a prompt is read without all others."""
 
     def cut(self, slot: int, start: int, rows: int) -> int:
-        """Return more rows than any prompt has."""
         del slot, start, rows
         return max(map(len, PROMPTS))
 

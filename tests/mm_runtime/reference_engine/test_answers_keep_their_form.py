@@ -13,6 +13,7 @@ from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.generate.request import GuideKind, GuideRequest
 from mm_runtime.serving.prompts.byte_letters import byte_letters
 from mm_runtime.serving.prompts.tokens import TextCodec
+from support.cases import cases
 
 END = 256
 SIZE = 264
@@ -113,15 +114,15 @@ def test_the_same_again(guides: Guides) -> None:
     assert set(np.flatnonzero(guide.allowed([ord("r"), ord("e"), ord("d")]))) == {END}
 
 
-@pytest.mark.parametrize(
+@cases(
     "request_",
-    [
-        pytest.param(GuideRequest(GuideKind.REGEX, "(red"), id="pattern"),
-        pytest.param(GuideRequest(GuideKind.JSON_SCHEMA, '{"type": "shape"}'), id="schema"),
-        pytest.param(GuideRequest(GuideKind.JSON_SCHEMA, "{"), id="no-json"),
-        pytest.param(GuideRequest(GuideKind.LARK, "start: nothing"), id="no-rule"),
-        pytest.param(GuideRequest(GuideKind.JSON_SCHEMA, '{"$ref": "https://a.b/c"}'), id="remote"),
-    ],
+    {
+        "pattern": GuideRequest(GuideKind.REGEX, "(red"),
+        "schema": GuideRequest(GuideKind.JSON_SCHEMA, '{"type": "shape"}'),
+        "no-json": GuideRequest(GuideKind.JSON_SCHEMA, "{"),
+        "no-rule": GuideRequest(GuideKind.LARK, "start: nothing"),
+        "remote": GuideRequest(GuideKind.JSON_SCHEMA, '{"$ref": "https://a.b/c"}'),
+    },
 )
 def test_what_is_not_understood(guides: Guides, request_: GuideRequest) -> None:
     """The client is at fault and gets the reason."""

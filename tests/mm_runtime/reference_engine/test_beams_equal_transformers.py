@@ -9,13 +9,9 @@ import transformers
 from mm_runtime.reference_engine.checkpoint import Checkpoint
 from mm_runtime.reference_engine.encoder_decoder import KINDS, EncoderDecoderModel
 from mm_runtime.serving.errors import RequestError
-from mm_runtime.serving.generate.generation import (
-    ANSWERS,
-    join_pieces,
-    read_request,
-    write_piece,
-)
+from mm_runtime.serving.generate.generation import ANSWERS, join_pieces, read_request, write_piece
 from mm_runtime.serving.generate.request import BeamOptions, Request
+from support.cases import cases
 from support.collecting_sink import CollectingSink
 from support.engines import engine_starter, load_language_model
 from support.families.expected import expected_beams
@@ -39,14 +35,14 @@ def _requests(start: tuple[int, ...], options: BeamOptions | None) -> list[Reque
     ]
 
 
-@pytest.mark.parametrize(
-    ("family", "options"),
-    [
-        pytest.param("t5", BeamOptions(3), id="t5"),
-        pytest.param("t5", BeamOptions(2, 1.0, early_stopping=False), id="t5-to-the-best"),
-        pytest.param("bart", BeamOptions(4, 2.0), id="bart-long-answers"),
-        pytest.param("mbart", BeamOptions(5, 0.5, early_stopping=False), id="mbart-five"),
-    ],
+@cases(
+    "family options",
+    {
+        "t5": ("t5", BeamOptions(3)),
+        "t5-to-the-best": ("t5", BeamOptions(2, 1.0, early_stopping=False)),
+        "bart-long-answers": ("bart", BeamOptions(4, 2.0)),
+        "mbart-five": ("mbart", BeamOptions(5, 0.5, early_stopping=False)),
+    },
 )
 def test_every_beam(tmp_path: Path, family: str, options: BeamOptions) -> None:
     """All beams in their order, with requests that search none running beside them."""
@@ -112,7 +108,7 @@ TENSORS = {
 }
 
 
-@pytest.mark.parametrize("width", [pytest.param(3, id="more"), pytest.param(0, id="none")])
+@cases("width", {"more": 3, "none": 0})
 def test_other_widths_than_built_are_refused(width: int) -> None:
     """More beams than the engine was built for have no memory planned for them."""
     with pytest.raises(RequestError, match=f"beam_width is {width}; 1 to 2 are allowed"):

@@ -32,15 +32,12 @@ class HostTensor:
         self.values = values
 
     def is_cpu(self) -> bool:
-        """Return that it is in host memory."""
         return True
 
     def as_numpy(self) -> Any:
-        """Return an array."""
         return self.values.numpy()
 
     def to_dlpack(self) -> Any:
-        """Return a capsule of its memory."""
         return torch.utils.dlpack.to_dlpack(self.values)
 
 
@@ -48,7 +45,6 @@ class GpuTensor(HostTensor):
     """The same of a GPU, as far as it says."""
 
     def is_cpu(self) -> bool:
-        """Return that it is not in host memory."""
         return False
 
 

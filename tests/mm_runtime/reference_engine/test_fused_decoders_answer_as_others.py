@@ -188,8 +188,7 @@ def test_a_moved_request_keeps_its_keys(fused: LanguageModel) -> None:
 
 
 @pytest.mark.parametrize(
-    ("limit", "expected"),
-    [(8, [8]), (100, [16, 32, 64, 100]), (128, [16, 32, 64, 128])],
+    ("limit", "expected"), [(8, [8]), (100, [16, 32, 64, 100]), (128, [16, 32, 64, 128])]
 )
 def test_part_sizes(limit: int, expected: list[int]) -> None:
     """Up to the longest prompt, which is always there."""

@@ -8,6 +8,7 @@ from transformers import LlavaForConditionalGeneration
 from mm_runtime.reference_engine.checkpoint import Checkpoint
 from mm_runtime.reference_engine.language_model import LanguageModel
 from mm_runtime.serving.generate.request import Request
+from support.cases import cases
 from support.collecting_sink import CollectingSink
 from support.engines import StartEngine, engine_starter
 from support.tiny_llava import CHECKPOINT, END_ID, FEATURES_PER_IMAGE, VOCABULARY
@@ -70,17 +71,8 @@ def _expected(
     return ids[: ended[0]] if ended else ids
 
 
-@pytest.mark.parametrize(
-    "prompt_rows",
-    [pytest.param(1024, id="full prompts"), pytest.param(3, id="prompts in parts of 3")],
-)
-@pytest.mark.parametrize(
-    "end_ids",
-    [
-        pytest.param(frozenset({END_ID}), id="ended by the model"),
-        pytest.param(frozenset[int](), id="to the limit"),
-    ],
-)
+@cases("prompt_rows", {"full prompts": 1024, "prompts in parts of 3": 3})
+@cases("end_ids", {"ended by the model": frozenset({END_ID}), "to the limit": frozenset[int]()})
 def test_mixed_requests(
     start_engine: StartEngine,
     language_model: LanguageModel,

@@ -18,6 +18,7 @@ from mm_runtime.serving.encode.vision.features import Features
 from mm_runtime.serving.errors import NotFiniteError
 from mm_runtime.serving.generate.request import Request, Sampling, Wanted
 from mm_runtime.serving.tensors import Tensors
+from support.cases import cases
 from support.collecting_sink import CollectingSink
 from support.engines import MAX_LENGTH, SLOTS, engine_starter
 from support.families import texts
@@ -58,14 +59,14 @@ def answers(model: LanguageModel, *requests: Request) -> Iterator[list[int] | ty
             yield sink.wait() if sink.error is None else type(sink.error)
 
 
-@pytest.mark.parametrize(
+@cases(
     "changes",
-    [
-        pytest.param({}, id="greedy"),
-        pytest.param({"sampling": Sampling(top_k=5, seed=1, temperature=0.7)}, id="sampled"),
-        pytest.param({"sampling": Sampling(repetition_penalty=1.2)}, id="penalised"),
-        pytest.param({"wanted": Wanted(log_probs=True, likeliest=3)}, id="scored"),
-    ],
+    {
+        "greedy": {},
+        "sampled": {"sampling": Sampling(top_k=5, seed=1, temperature=0.7)},
+        "penalised": {"sampling": Sampling(repetition_penalty=1.2)},
+        "scored": {"wanted": Wanted(log_probs=True, likeliest=3)},
+    },
 )
 @pytest.mark.parametrize("number", [NAN, INFINITE], ids=["nan", "infinite"])
 def test_its_client_gets_an_error(
@@ -82,15 +83,15 @@ ROW = (1.0, 3.0, 2.0)
 
 
 @pytest.mark.parametrize("rules", [None, Rules(draw=0.5)], ids=["greedy", "drawn"])
-@pytest.mark.parametrize(
-    ("row", "is_number"),
-    [
-        pytest.param(ROW, True, id="finite"),
-        pytest.param((1.0, NAN, 2.0), False, id="nan"),
-        pytest.param((INFINITE, 3.0, 2.0), False, id="infinite"),
-        pytest.param((-INFINITE,) * 3, False, id="all-excluded"),
-        pytest.param((-INFINITE, 3.0, -INFINITE), True, id="some-excluded"),
-    ],
+@cases(
+    "row is_number",
+    {
+        "finite": (ROW, True),
+        "nan": ((1.0, NAN, 2.0), False),
+        "infinite": ((INFINITE, 3.0, 2.0), False),
+        "all-excluded": ((-INFINITE,) * 3, False),
+        "some-excluded": ((-INFINITE, 3.0, -INFINITE), True),
+    },
 )
 def test_one_value_of_a_row_is_looked_at(
     row: Sequence[float], rules: Rules | None, *, is_number: bool
@@ -111,7 +112,6 @@ class Overflowing:
     """Encodes numbers; of 13 a feature is not finite."""
 
     def read(self, inputs: Tensors) -> int:
-        """Return the number."""
         return int(inputs["IMAGE"][0])
 
     def encode(self, requests: Sequence[Any], salt: bytes = b"") -> list[Features]:

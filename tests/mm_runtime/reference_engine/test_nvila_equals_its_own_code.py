@@ -100,7 +100,6 @@ def test_an_image(both: Both, size: tuple[int, int]) -> None:
 
 
 def _rows(pipeline: Pipeline, ids: list[int], table: Any) -> Any:
-    """Return what the language model reads of a prompt."""
     model: Any = load_model(pipeline.directory)
     return model.embed(tuple(ids), table).numpy()
 

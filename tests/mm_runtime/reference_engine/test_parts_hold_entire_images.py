@@ -2,11 +2,11 @@
 
 from itertools import pairwise
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mm_runtime.reference_engine.reach import reach_of, rows_of_part
+from support.cases import cases
 
 VOCABULARY = 10
 
@@ -40,13 +40,13 @@ def test_no_row_reads_beyond_its_part(ids: list[int], rows: int) -> None:
     assert ends[-1] == len(ids)
 
 
-@pytest.mark.parametrize(
-    ("rows", "expected"),
-    [
-        pytest.param(2, [0, 2, 5, 7], id="behind-an-image"),
-        pytest.param(3, [0, 2, 5, 7], id="before-an-image"),
-        pytest.param(5, [0, 5, 7], id="with-an-image"),
-    ],
+@cases(
+    "rows expected",
+    {
+        "behind-an-image": (2, [0, 2, 5, 7]),
+        "before-an-image": (3, [0, 2, 5, 7]),
+        "with-an-image": (5, [0, 5, 7]),
+    },
 )
 def test_where_parts_end(rows: int, expected: list[int]) -> None:
     """Two tokens, an image of three features and two tokens."""

@@ -59,7 +59,6 @@ class Overlapping(LanguageModel):
         """Requests that were given a slot."""
 
     def begin(self, slot: int, request: Request) -> torch.Tensor:
-        """Count it."""
         self.begun += 1
         return super().begin(slot, request)
 
@@ -79,7 +78,6 @@ class Overlapping(LanguageModel):
     def run(
         self, tokens: Sequence[int | Branches], positions: Sequence[int], part: Part | None = None
     ) -> Passed:
-        """Note a pass whose tokens were waited for."""
         self.waited.append((len(tokens), _rows(part)))
         return super().run(tokens, positions, part)
 
@@ -120,7 +118,6 @@ def answered(
 
 
 def said(sinks: Sequence[CollectingSink]) -> list[list[Piece]]:
-    """Return what clients receive."""
     return [sink.pieces for sink in sinks]
 
 

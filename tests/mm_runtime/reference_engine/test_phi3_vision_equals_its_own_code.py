@@ -14,6 +14,7 @@ from mm_runtime.reference_engine.load import load_model
 from mm_runtime.serving.encode.encoding import encode_requests
 from mm_runtime.serving.encode.vision.load import load_encoder
 from mm_runtime.serving.errors import RequestError
+from support.cases import cases
 from support.collecting_sink import CollectingSink
 from support.engines import engine_starter
 from support.families.expected import noise_image
@@ -40,7 +41,6 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Pipeline, U
 
 
 def _prompt(images: int, question: str = QUESTION) -> str:
-    """Return the conversation as the model's page writes it."""
     places = "".join(f"<|image_{number}|>\n" for number in range(1, images + 1))
     return f"<|user|>\n{places}{question}<|end|>\n<|assistant|>\n"
 
@@ -166,13 +166,13 @@ def test_keys_of_other_rotations_are_not_found(both: tuple[Pipeline, Upstream]) 
     assert reused[2] > POSITIONS
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        pytest.param("<|image_2|>\n<|image_1|>\nwhat ?", "numbers [2, 1]", id="another-order"),
-        pytest.param("<|image_1|>\n<|image_1|>\nwhat ?", "numbers [1, 1]", id="twice"),
-        pytest.param("<|image_1|>\nwhat ?", "1 <|image|> placeholder", id="too-few"),
-    ],
+@cases(
+    "text words",
+    {
+        "another-order": ("<|image_2|>\n<|image_1|>\nwhat ?", "numbers [2, 1]"),
+        "twice": ("<|image_1|>\n<|image_1|>\nwhat ?", "numbers [1, 1]"),
+        "too-few": ("<|image_1|>\nwhat ?", "1 <|image|> placeholder"),
+    },
 )
 def test_placeholders_count_images(both: tuple[Pipeline, Upstream], text: str, words: str) -> None:
     """Upstream's own code would give features of one image to another."""
@@ -194,9 +194,7 @@ def test_an_image_without_a_side(both: tuple[Pipeline, Upstream], size: tuple[in
         pipeline.prepare(QUESTION, **_pixels(noise_image(*size, seed=1)))
 
 
-def test_conversations_are_written_as_the_models_page_does(
-    both: tuple[Pipeline, Upstream],
-) -> None:
+def test_conversations_are_written_as_the_models_page_does(both: tuple[Pipeline, Upstream]) -> None:
     """Turns, a system message and images at their places, of an engine's own files."""
     pipeline, _ = both
     style = FAMILIES["phi3-vision"].prompt

@@ -40,7 +40,6 @@ class Launching(LanguageModel):
         self.embedded = 0
 
     def embed(self, ids: Sequence[int], table: Rows | None) -> torch.Tensor:
-        """Count the prompts."""
         self.embedded += 1
         return super().embed(ids, table)
 
@@ -52,7 +51,6 @@ def launching() -> Launching:
 
 
 def request(ids: tuple[int, ...], tokens: int = TOKENS) -> Request:
-    """Return a request for so many tokens, whatever they are."""
     return Request(ids=ids, max_tokens=tokens, end_ids=frozenset(), sampling=Sampling(seed=1))
 
 

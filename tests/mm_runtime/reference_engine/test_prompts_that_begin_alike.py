@@ -16,6 +16,7 @@ from mm_runtime.reference_engine.prefix_cache import PrefixCache, Rows
 from mm_runtime.reference_engine.prefix_keys import BLOCK, block_names
 from mm_runtime.reference_engine.reach import complete_rows, reach_of
 from mm_runtime.serving.generate.request import Request, Sampling, Wanted
+from support.cases import cases
 from support.collecting_sink import CollectingSink
 from support.engines import MAX_LENGTH, SLOTS, engine_starter
 from support.plain_kernels import PlainKernels
@@ -108,17 +109,17 @@ def test_the_last_token_is_always_computed(keeping: LanguageModel) -> None:
     assert answers[0][0] == answers[1][0]
 
 
-@pytest.mark.parametrize(
-    ("changed", "reused"),
-    [
-        pytest.param({}, 48, id="nothing"),
-        pytest.param({"image": 78}, 0, id="image"),
-        pytest.param({"image": None}, 0, id="image-of-no-id"),
-        pytest.param({"salt": "ann"}, 0, id="salt"),
-        pytest.param({"ids": (*PROMPT[:33], 60, *PROMPT[34:])}, 32, id="token"),
-        pytest.param({"wanted": Wanted(context_logits=True)}, 0, id="logits-of-the-prompt"),
-        pytest.param({"sampling": Sampling(top_k=5, seed=2)}, 48, id="sampling"),
-    ],
+@cases(
+    "changed reused",
+    {
+        "nothing": ({}, 48),
+        "image": ({"image": 78}, 0),
+        "image-of-no-id": ({"image": None}, 0),
+        "salt": ({"salt": "ann"}, 0),
+        "token": ({"ids": (*PROMPT[:33], 60, *PROMPT[34:])}, 32),
+        "logits-of-the-prompt": ({"wanted": Wanted(context_logits=True)}, 0),
+        "sampling": ({"sampling": Sampling(top_k=5, seed=2)}, 48),
+    },
 )
 def test_what_differs_is_not_found(changed: dict[str, object], reused: int) -> None:
     """Whatever keys and values depend on is part of the name; how tokens are chosen is not."""

@@ -14,6 +14,7 @@ from mm_runtime.reference_engine.engine import Engine
 from mm_runtime.reference_engine.language_model import LanguageModel
 from mm_runtime.serving.errors import EngineStoppedError, QueueFullError, RequestError
 from mm_runtime.serving.generate.request import Finish, Piece, Request
+from support.cases import cases
 from support.collecting_sink import DEADLINE_SECONDS, CollectingSink
 from support.engines import MAX_LENGTH, ROOMY, SLOTS, StartEngine
 from support.eventually import eventually
@@ -23,7 +24,6 @@ PROMPT = (2, 10, 11, 12)
 
 
 def _request(tokens: int, prompt: tuple[int, ...] = PROMPT, **changes: object) -> Request:
-    """Return a request that runs to its limit."""
     return Request(ids=prompt, max_tokens=tokens, end_ids=frozenset(), **changes)  # type: ignore[arg-type]
 
 
@@ -58,11 +58,9 @@ class Held(CollectingSink):
         self._begun, self._let = threading.Event(), threading.Event()
 
     def wait_begun(self) -> None:
-        """Wait until the engine stands still."""
         assert self._begun.wait(DEADLINE_SECONDS)
 
     def let_go(self) -> None:
-        """Let the engine continue."""
         self._let.set()
 
     def _hold(self, _: Piece) -> None:
@@ -124,12 +122,12 @@ def test_short_request_overtakes_a_long_one(start_engine: StartEngine) -> None:
     assert ended == ["short", "long"]
 
 
-@pytest.mark.parametrize(
+@cases(
     "limits",
-    [
-        pytest.param({"max_num_tokens": 8}, id="7 tokens a step have room"),
-        pytest.param({"prompt_rows": 1}, id="5 tokens a step beside an answer"),
-    ],
+    {
+        "7 tokens a step have room": {"max_num_tokens": 8},
+        "5 tokens a step beside an answer": {"prompt_rows": 1},
+    },
 )
 def test_long_prompt_does_not_stall_a_running_answer(
     start_engine: StartEngine, limits: dict[str, int]
@@ -240,22 +238,19 @@ def test_full_queue_refuses(start_engine: StartEngine) -> None:
         assert len(waiting.wait()) == 1
 
 
-@pytest.mark.parametrize(
-    ("request_", "message"),
-    [
-        pytest.param(_request(1, prompt=()), "prompt has 0 tokens", id="empty prompt"),
-        pytest.param(_request(1, prompt=(5,) * 401), "1 to 400 are allowed", id="long prompt"),
-        pytest.param(_request(0), "max_tokens is 0", id="no tokens requested"),
-        pytest.param(_request(1, prompt=(VOCABULARY,)), "0 rows", id="row without a table"),
-        pytest.param(
+@cases(
+    "request_ message",
+    {
+        "empty prompt": (_request(1, prompt=()), "prompt has 0 tokens"),
+        "long prompt": (_request(1, prompt=(5,) * 401), "1 to 400 are allowed"),
+        "no tokens requested": (_request(0), "max_tokens is 0"),
+        "row without a table": (_request(1, prompt=(VOCABULARY,)), "0 rows"),
+        "row past the table": (
             _request(1, prompt=(VOCABULARY + 4,), table=np.zeros((4, 128), np.float16)),
             "4 rows",
-            id="row past the table",
         ),
-        pytest.param(
-            _request(1, table=np.zeros((4, 64), np.float16)), "64 values", id="narrow table"
-        ),
-    ],
+        "narrow table": (_request(1, table=np.zeros((4, 64), np.float16)), "64 values"),
+    },
 )
 def test_impossible_requests_are_refused(
     start_engine: StartEngine, request_: Request, message: str

@@ -11,6 +11,7 @@ from mm_runtime.reference_engine import choosing
 from mm_runtime.reference_engine.choosing import NOTHING, choose, choose_all
 from mm_runtime.reference_engine.sampling import TokenChooser
 from mm_runtime.serving.generate.request import Request, Sampling
+from support.cases import cases
 
 LOGITS = torch.tensor([1.0, 3.0, 2.9, 0.5, -1.0])
 """Token 1 is likeliest, then 2."""
@@ -24,7 +25,6 @@ def _chooser(prompt: tuple[int, ...] = (4,), **changes: object) -> TokenChooser:
 
 
 def _next(chooser: TokenChooser, answer: Sequence[int], logits: torch.Tensor = LOGITS) -> int:
-    """Return the token after an answer."""
     return int(choose(logits[None], [chooser.rules(answer)]))
 
 
@@ -34,14 +34,14 @@ def _draws(sampling: Sampling, count: int = 2000) -> Counter[int]:
     return Counter(choose(LOGITS.expand(count, -1), rules).tolist())
 
 
-@pytest.mark.parametrize(
+@cases(
     "sampling",
-    [
-        pytest.param(Sampling(), id="nothing set"),
-        pytest.param(Sampling(temperature=5.0), id="temperature alone"),
-        pytest.param(Sampling(top_k=1, top_p=0.9, temperature=2.0), id="top_k 1"),
-        pytest.param(Sampling(top_p=1.0, temperature=0.0), id="temperature 0"),
-    ],
+    {
+        "nothing set": Sampling(),
+        "temperature alone": Sampling(temperature=5.0),
+        "top_k 1": Sampling(top_k=1, top_p=0.9, temperature=2.0),
+        "temperature 0": Sampling(top_p=1.0, temperature=0.0),
+    },
 )
 def test_greedy(sampling: Sampling) -> None:
     """As in TensorRT-LLM, decoding is greedy unless top_k or top_p requests more."""
@@ -67,13 +67,13 @@ def test_min_p_keeps_what_is_near_the_likeliest(cut: dict[str, float]) -> None:
     assert set(_draws(Sampling(min_p=0.5, **cut))) == {1, 2}  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    ("top_p", "tokens"),
-    [
-        pytest.param(0.01, {1}, id="less than the first token's share"),
-        pytest.param(0.6, {1, 2}, id="first and second"),
-        pytest.param(0.999, {0, 1, 2, 3, 4}, id="nearly everything"),
-    ],
+@cases(
+    "top_p tokens",
+    {
+        "less than the first token's share": (0.01, {1}),
+        "first and second": (0.6, {1, 2}),
+        "nearly everything": (0.999, {0, 1, 2, 3, 4}),
+    },
 )
 def test_top_p_keeps_the_mass(top_p: float, tokens: set[int]) -> None:
     """The smallest set of likeliest tokens with that much probability is kept."""
@@ -90,33 +90,26 @@ def test_seed_repeats_an_answer() -> None:
     assert sequences[0] != sequences[2]
 
 
-@pytest.mark.parametrize(
-    ("changes", "answer", "expected"),
-    [
-        pytest.param({"bad": ((1,),)}, [], 2, id="bad word"),
-        pytest.param({"bad": ((3, 1),)}, [3], 2, id="bad sequence completed"),
-        pytest.param({"bad": ((3, 1),)}, [2], 1, id="bad sequence not begun"),
-        pytest.param({"sampling": Sampling(repetition_penalty=2.0)}, [1], 2, id="repetition"),
-        pytest.param(
-            {"sampling": Sampling(repetition_penalty=2.0), "prompt": (1,)}, [], 2, id="in prompt"
-        ),
-        pytest.param({"sampling": Sampling(presence_penalty=0.5)}, [1], 2, id="presence"),
-        pytest.param(
+@cases(
+    "changes answer expected",
+    {
+        "bad word": ({"bad": ((1,),)}, [], 2),
+        "bad sequence completed": ({"bad": ((3, 1),)}, [3], 2),
+        "bad sequence not begun": ({"bad": ((3, 1),)}, [2], 1),
+        "repetition": ({"sampling": Sampling(repetition_penalty=2.0)}, [1], 2),
+        "in prompt": ({"sampling": Sampling(repetition_penalty=2.0), "prompt": (1,)}, [], 2),
+        "presence": ({"sampling": Sampling(presence_penalty=0.5)}, [1], 2),
+        "presence counts the answer only": (
             {"sampling": Sampling(presence_penalty=0.5), "prompt": (1,)},
             [],
             1,
-            id="presence counts the answer only",
         ),
-        pytest.param({"sampling": Sampling(frequency_penalty=0.04)}, [1] * 3, 2, id="frequency"),
-        pytest.param({"sampling": Sampling(frequency_penalty=0.04)}, [1] * 2, 1, id="twice only"),
-        pytest.param(
-            {"end_ids": frozenset({1}), "sampling": Sampling(min_tokens=2)}, [3], 2, id="too early"
-        ),
-        pytest.param(
-            {"end_ids": frozenset({1}), "sampling": Sampling(min_tokens=1)}, [3], 1, id="may end"
-        ),
-        pytest.param({"bias": torch.tensor([0.0, 0, 0, 9, 0]).numpy()}, [], 3, id="bias"),
-    ],
+        "frequency": ({"sampling": Sampling(frequency_penalty=0.04)}, [1] * 3, 2),
+        "twice only": ({"sampling": Sampling(frequency_penalty=0.04)}, [1] * 2, 1),
+        "too early": ({"end_ids": frozenset({1}), "sampling": Sampling(min_tokens=2)}, [3], 2),
+        "may end": ({"end_ids": frozenset({1}), "sampling": Sampling(min_tokens=1)}, [3], 1),
+        "bias": ({"bias": torch.tensor([0.0, 0, 0, 9, 0]).numpy()}, [], 3),
+    },
 )
 def test_rules_move_the_choice(
     changes: dict[str, object], answer: list[int], expected: int
@@ -132,14 +125,14 @@ def test_logits_of_the_step_are_not_changed() -> None:
     assert torch.equal(before, LOGITS)
 
 
-@pytest.mark.parametrize(
-    ("changes", "expected"),
-    [
-        pytest.param({}, True, id="greedy"),
-        pytest.param({"sampling": Sampling(top_k=5)}, False, id="sampled"),
-        pytest.param({"bad": ((1,),)}, False, id="bad words"),
-        pytest.param({"sampling": Sampling(min_tokens=1)}, False, id="min tokens"),
-    ],
+@cases(
+    "changes expected",
+    {
+        "greedy": ({}, True),
+        "sampled": ({"sampling": Sampling(top_k=5)}, False),
+        "bad words": ({"bad": ((1,),)}, False),
+        "min tokens": ({"sampling": Sampling(min_tokens=1)}, False),
+    },
 )
 def test_only_plain_requests_share_the_argmax(changes: dict[str, object], expected: bool) -> None:  # noqa: FBT001
     """A request with any rule is looked at by itself."""
@@ -187,12 +180,12 @@ def test_nothing_to_draw_from_is_said_of_its_row() -> None:
     assert choose(LOGITS.expand(2, -1), rules).tolist() == [NOTHING, 1]
 
 
-@pytest.mark.parametrize(
+@cases(
     "changes",
-    [
-        pytest.param({"bad": ((SIZE,),)}, id="bad word"),
-        pytest.param({"end_ids": frozenset({SIZE}), "sampling": Sampling(min_tokens=1)}, id="end"),
-    ],
+    {
+        "bad word": {"bad": ((SIZE,),)},
+        "end": {"end_ids": frozenset({SIZE}), "sampling": Sampling(min_tokens=1)},
+    },
 )
 def test_words_past_the_vocabulary_never_reach_the_device(changes: dict[str, object]) -> None:
     """A GPU would end the process for such an index."""

@@ -18,7 +18,6 @@ class Model:
         self.held = list(held)
 
     def move(self, source: int, target: int, length: int) -> None:
-        """Give one slot's contents to another, which is as long as it says."""
         assert length == len(self.held[source])
         self.held[target], self.held[source] = self.held[source], self.held[target]
 
@@ -48,7 +47,6 @@ def _one(name: str) -> "Running":
 
 
 def names(slots: Slots) -> list[str]:
-    """Return whose the slots are, in their order."""
     running: list[Any] = [*slots.running]
     return [one.name for one in running]
 

@@ -12,6 +12,7 @@ from mm_runtime.reference_engine.choosing import restricted
 from mm_runtime.reference_engine.sampling import Rules
 from mm_runtime.reference_engine.timestamps import TimestampGuide
 from mm_runtime.serving.errors import RequestError
+from support.cases import cases
 
 SIZE, END, FIRST, BEGUN = 60, 20, 30, 3
 
@@ -35,15 +36,15 @@ def test_logits(latest: int | None) -> None:
         answer = [] if drawn == END or len(answer) > 30 else [*answer, drawn]
 
 
-@pytest.mark.parametrize(
+@cases(
     "text",
-    [
-        pytest.param("", id="nothing"),
-        pytest.param("[1]", id="list"),
-        pytest.param(json.dumps({"first_time": 60, "latest_start": None}), id="past-the-end"),
-        pytest.param(json.dumps({"first_time": True, "latest_start": None}), id="no-number"),
-        pytest.param(json.dumps({"first_time": 30, "latest_start": -1}), id="negative"),
-    ],
+    {
+        "nothing": "",
+        "list": "[1]",
+        "past-the-end": json.dumps({"first_time": 60, "latest_start": None}),
+        "no-number": json.dumps({"first_time": True, "latest_start": None}),
+        "negative": json.dumps({"first_time": 30, "latest_start": -1}),
+    },
 )
 def test_what_is_refused(text: str) -> None:
     """A guide that is none names what was expected."""

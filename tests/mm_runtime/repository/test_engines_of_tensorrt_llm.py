@@ -11,6 +11,7 @@ from tritonclient.grpc import model_config_pb2
 from mm_api.documents.lora_adapter import LoraAdapter
 from mm_runtime.errors import PermanentError
 from mm_runtime.repository.layout import MODEL_NAMES, layout
+from support.cases import cases
 from support.golden import Golden
 from support.model_configs import ENCODER_DECODERS, ON_TRITON
 from support.native_engines import native_engine
@@ -49,7 +50,6 @@ def files(family: str, engine: dict[str, Any] | None = None, **options: Any) -> 
 
 
 def parse(text: str) -> Any:
-    """Return a config.pbtxt as Triton's client library parses it."""
     return text_format.Parse(text, model_config_pb2.ModelConfig())
 
 
@@ -63,7 +63,6 @@ def configs(found: dict[str, str]) -> dict[str, Any]:
 
 
 def parameters(found: dict[str, str], model: str = "tensorrt_llm") -> dict[str, str]:
-    """Return the parameters of one model."""
     held = configs(found)[model].parameters
     return {name: held[name].string_value for name in held}
 
@@ -125,12 +124,12 @@ def test_steps_connect_what_the_models_have(family: str, name: str) -> None:
     assert {one.name for one in found[name].output} <= set(made)
 
 
-@pytest.mark.parametrize(
-    ("version", "expected"),
-    [
-        pytest.param("0.19.0", {"min_length", "random_seed"}, id="older"),
-        pytest.param("0.20.0", {"min_tokens", "seed"}, id="newer"),
-    ],
+@cases(
+    "version expected",
+    {
+        "older": ("0.19.0", {"min_length", "random_seed"}),
+        "newer": ("0.20.0", {"min_tokens", "seed"}),
+    },
 )
 def test_inputs_have_the_names_of_the_version(version: str, expected: set[str]) -> None:
     """A backend never gets an input it does not know, and the ensemble offers what it knows."""
@@ -144,10 +143,10 @@ def test_inputs_have_the_names_of_the_version(version: str, expected: set[str]) 
 def test_encoder_and_decoder_are_distinguished(family: str) -> None:
     """The decoder is the language model, and the encoder has a path of its own."""
     reported = parameters(files(family))
-    assert (
-        reported["gpt_model_path"],
-        reported["encoder_model_path"],
-    ) == ("/engine/decoder", "/engine/encoder")
+    assert (reported["gpt_model_path"], reported["encoder_model_path"]) == (
+        "/engine/decoder",
+        "/engine/encoder",
+    )
     assert 0 < float(reported["cross_kv_cache_fraction"]) < 1
 
 
@@ -185,13 +184,13 @@ def test_adapters_are_fetched_at_the_start(adapters: int, expected: str) -> None
     assert expected == parameters(found)["lora_prefetch_dir"]
 
 
-@pytest.mark.parametrize(
-    ("vision", "expected"),
-    [
-        pytest.param({}, "25", id="planned"),
-        pytest.param({"threadPercentage": 40}, "40", id="as-written"),
-        pytest.param({"sharing": "TimeSlicing"}, None, id="time-slices"),
-    ],
+@cases(
+    "vision expected",
+    {
+        "planned": ({}, "25"),
+        "as-written": ({"threadPercentage": 40}, "40"),
+        "time-slices": ({"sharing": "TimeSlicing"}, None),
+    },
 )
 def test_the_encoder_gets_its_share(vision: dict[str, Any], expected: str | None) -> None:
     """Under MPS the encoder's process gets a share of the GPU's threads; in turns it has all."""
@@ -228,10 +227,9 @@ def test_forms_need_the_table(engine: dict[str, Any], forms: bool) -> None:  # n
     found = files("llava", engine, version="1.2.1")
     reported = parameters(found)
     path = "/engine/guided_decoding/xgrammar_tokenizer_info.json"
-    assert (
-        reported["guided_decoding_backend"],
-        reported["xgrammar_tokenizer_info_path"],
-    ) == (("xgrammar", path) if forms else ("", ""))
+    assert (reported["guided_decoding_backend"], reported["xgrammar_tokenizer_info_path"]) == (
+        ("xgrammar", path) if forms else ("", "")
+    )
     for name in ("token_ensemble", "scored_ensemble"):
         inputs = {one.name for one in configs(found)[name].input}
         wanted = {"guided_decoding_guide_type", "guided_decoding_guide"}

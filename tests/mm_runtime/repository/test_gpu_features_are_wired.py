@@ -4,7 +4,6 @@ import json
 from pathlib import PurePath
 from typing import Any
 
-import pytest
 from tritonclient.grpc.model_config_pb2 import DataType as TypeNames
 
 from mm_api.documents.serving_plan import GpuSharing
@@ -19,6 +18,7 @@ from mm_runtime.repository.configs import (
 from mm_runtime.repository.model_config import ModelConfig
 from mm_runtime.repository.values import RepositoryValues, values_of
 from support.build_plans import serving_plan
+from support.cases import cases
 from support.documents import manifest
 
 FORCE_CPU = "FORCE_CPU_ONLY_INPUT_TENSORS"
@@ -42,18 +42,11 @@ def values(
 
 
 def type_of(config: ModelConfig, name: str) -> str:
-    """Return the element type of a tensor of a model."""
     found = {one.name: one.data_type for one in (*config.input, *config.output)}
     return str(TypeNames.Name(found[name]))
 
 
-@pytest.mark.parametrize(
-    ("device", "expected"),
-    [
-        pytest.param("CPU", "TYPE_FP32", id="arrays"),
-        pytest.param("CUDA", "TYPE_BF16", id="tensors"),
-    ],
-)
+@cases("device expected", {"arrays": ("CPU", "TYPE_FP32"), "tensors": ("CUDA", "TYPE_BF16")})
 def test_bfloat16_stays_bfloat16_on_a_gpu(device: str, expected: str) -> None:
     """Encoder and language model agree on the type, whichever it is."""
     found = values(device)
@@ -62,13 +55,13 @@ def test_bfloat16_stays_bfloat16_on_a_gpu(device: str, expected: str) -> None:
     assert type_of(tensorrt_llm.config(found), "prompt_embedding_table") == expected
 
 
-@pytest.mark.parametrize(
-    ("device", "vision", "expected"),
-    [
-        pytest.param("CUDA", "Torch", "TYPE_BF16", id="torch"),
-        pytest.param("CUDA", "ONNXRuntime", "TYPE_FP32", id="onnx"),
-        pytest.param("CPU", "Torch", "TYPE_FP32", id="processor"),
-    ],
+@cases(
+    "device vision expected",
+    {
+        "torch": ("CUDA", "Torch", "TYPE_BF16"),
+        "onnx": ("CUDA", "ONNXRuntime", "TYPE_FP32"),
+        "processor": ("CPU", "Torch", "TYPE_FP32"),
+    },
 )
 def test_encoders_in_other_pods_send_the_engines_type(
     device: str, vision: str, expected: str

@@ -16,6 +16,7 @@ from mm_runtime.repository.configs import (
 )
 from mm_runtime.repository.values import RepositoryValues, values_of
 from mm_runtime.serving.encode.gpu_features import are_gpu_tensors
+from support.cases import cases
 from support.native_engines import native_engine
 
 NO_PINNED_POOL = {"runtime": {"memoryPools": {"pinned": "0"}, "blsInstances": 1}}
@@ -25,21 +26,20 @@ PATHS = (PurePath("/engine"), PurePath("/serving.json"), PurePath("/adapters"))
 
 
 def values(spec: Mapping[str, Any]) -> RepositoryValues:
-    """Return what configurations of an engine of TensorRT-LLM are filled with."""
     engine, serving = native_engine("llava", **spec)
     return values_of(engine, serving, *PATHS)
 
 
-@pytest.mark.parametrize(
-    ("version", "spec", "expected"),
-    [
-        pytest.param("0.20.0", {}, True, id="as-planned"),
-        pytest.param("1.2.1", {}, True, id="newer"),
-        pytest.param("0.20.0", PINNED_POOL, False, id="pinned-pool"),
-        pytest.param("0.19.0", {}, False, id="older"),
-        pytest.param("0.19.0", NO_PINNED_POOL, False, id="older-without-a-pinned-pool"),
-        pytest.param("0.20.0", TWO_GPUS, False, id="two-ranks"),
-    ],
+@cases(
+    "version spec expected",
+    {
+        "as-planned": ("0.20.0", {}, True),
+        "newer": ("1.2.1", {}, True),
+        "pinned-pool": ("0.20.0", PINNED_POOL, False),
+        "older": ("0.19.0", {}, False),
+        "older-without-a-pinned-pool": ("0.19.0", NO_PINNED_POOL, False),
+        "two-ranks": ("0.20.0", TWO_GPUS, False),
+    },
 )
 def test_gpu_tensors_are_for_backends_that_read_them(
     version: str, spec: Mapping[str, Any], *, expected: bool

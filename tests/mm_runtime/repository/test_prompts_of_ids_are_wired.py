@@ -2,18 +2,12 @@
 
 from pathlib import PurePath
 
-import pytest
-
-from mm_runtime.repository.configs import (
-    ensemble,
-    preprocessing,
-    scored_ensemble,
-    token_ensemble,
-)
+from mm_runtime.repository.configs import ensemble, preprocessing, scored_ensemble, token_ensemble
 from mm_runtime.repository.configs.gateway_inputs import PROMPT_IDS
 from mm_runtime.repository.model_config import ModelConfig
 from mm_runtime.repository.values import RepositoryValues, values_of
 from support.build_plans import serving_plan
+from support.cases import cases
 from support.documents import manifest
 from support.native_engines import native_engine
 
@@ -21,13 +15,11 @@ PATHS = (PurePath("/engine"), PurePath("/serving.json"), PurePath("/adapters"))
 
 
 def reference() -> RepositoryValues:
-    """Return what configurations of a Reference engine are filled with."""
     engine = manifest()
     return values_of(engine, serving_plan(engine.fingerprint), *PATHS)
 
 
 def native(family: str) -> RepositoryValues:
-    """Return the same of an engine of TensorRT-LLM."""
     return values_of(*native_engine(family, {}), *PATHS)
 
 
@@ -37,13 +29,13 @@ def taken(config: ModelConfig) -> tuple[bool, str | None]:
     return PROMPT_IDS in {one.name for one in config.input}, first.input_map.get("PROMPT_IDS")
 
 
-@pytest.mark.parametrize(
+@cases(
     "values",
-    [
-        pytest.param(reference(), id="reference"),
-        pytest.param(native("llava"), id="tensorrt"),
-        pytest.param(native("t5"), id="tensorrt-encoder-decoder"),
-    ],
+    {
+        "reference": reference(),
+        "tensorrt": native("llava"),
+        "tensorrt-encoder-decoder": native("t5"),
+    },
 )
 def test_the_gateways_take_ids(values: RepositoryValues) -> None:
     """They go to the first step, which reads them as the prompt."""

@@ -21,6 +21,7 @@ from mm_runtime.repository.model_config import (
 )
 from mm_runtime.repository.write import model_sources, write_repository
 from support.build_plans import serving_plan
+from support.cases import cases
 from support.documents import manifest
 from support.golden import Golden
 
@@ -59,7 +60,6 @@ def files(
 
 
 def parse(text: str) -> Any:
-    """Return a config.pbtxt as Triton's client library parses it."""
     return text_format.Parse(text, model_config_pb2.ModelConfig())
 
 
@@ -263,13 +263,13 @@ def _tree(directory: Path) -> Iterator[str]:
             yield path.relative_to(directory).as_posix()
 
 
-@pytest.mark.parametrize(
+@cases(
     "before",
-    [
-        pytest.param({}, id="nothing"),
-        pytest.param({"repository/old/config.pbtxt": "x"}, id="an-older-repository"),
-        pytest.param({".repository.new/half": "x"}, id="a-killed-attempt"),
-    ],
+    {
+        "nothing": {},
+        "an-older-repository": {"repository/old/config.pbtxt": "x"},
+        "a-killed-attempt": {".repository.new/half": "x"},
+    },
 )
 def test_repository_is_replaced_at_once(tmp_path: Path, before: Mapping[str, str]) -> None:
     """Whatever was there, afterwards there are exactly the new files."""

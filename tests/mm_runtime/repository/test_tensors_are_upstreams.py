@@ -17,6 +17,7 @@ from mm_runtime.repository.layout import MODELS
 from mm_runtime.repository.model_config import ModelConfig
 from mm_runtime.repository.values import values_of
 from support.build_plans import serving_plan
+from support.cases import cases
 from support.documents import manifest
 from support.native_engines import native_engine
 
@@ -92,12 +93,10 @@ def as_upstream(tensor: Any) -> dict[str, Any]:
 
 
 def data_type(tensor: Any) -> str:
-    """Return Triton's name of a tensor's element type."""
     return str(TypeNames.Name(tensor.data_type))
 
 
 def wanted(tensor: dict[str, Any]) -> dict[str, Any]:
-    """Return an upstream tensor with its placeholders filled."""
     kind = tensor["data_type"]
     return {**tensor, "data_type": TEMPLATE_TYPES.get(kind, kind)}
 
@@ -122,7 +121,6 @@ def test_newer_names_are_optional_twins() -> None:
 
 
 def upstreams(model: str, mapping: Mapping[str, str]) -> dict[str, str]:
-    """Return the part of an ensemble step's map that upstream has too."""
     added = NEWER_NAMES | OURS.get(model, set()) | {"lora_task_id"}
     return {name: tensor for name, tensor in mapping.items() if name not in added}
 
@@ -142,14 +140,14 @@ def test_steps() -> None:
     assert expected == actual
 
 
-@pytest.mark.parametrize(
-    ("dtype", "backend", "expected"),
-    [
-        pytest.param("float16", "TensorRT", "TYPE_FP16", id="float16"),
-        pytest.param("bfloat16", "TensorRT", "TYPE_BF16", id="bfloat16"),
-        pytest.param("float16", "Reference", "TYPE_FP16", id="Reference, float16"),
-        pytest.param("bfloat16", "Reference", "TYPE_FP32", id="Reference, numpy has no bfloat16"),
-    ],
+@cases(
+    "dtype backend expected",
+    {
+        "float16": ("float16", "TensorRT", "TYPE_FP16"),
+        "bfloat16": ("bfloat16", "TensorRT", "TYPE_BF16"),
+        "Reference, float16": ("float16", "Reference", "TYPE_FP16"),
+        "Reference, numpy has no bfloat16": ("bfloat16", "Reference", "TYPE_FP32"),
+    },
 )
 def test_prompt_table_has_the_engines_dtype(dtype: str, backend: str, expected: str) -> None:
     """TensorRT-LLM refuses a prompt table of another dtype than the engine's."""

@@ -16,6 +16,7 @@ from mm_runtime.repository.configs import (
 from mm_runtime.repository.model_config import ModelConfig
 from mm_runtime.repository.values import RepositoryValues, values_of
 from support.build_plans import serving_plan
+from support.cases import cases
 from support.documents import FACTS, manifest
 from support.native_engines import native_engine
 
@@ -24,14 +25,12 @@ PATHS = (PurePath("/engine"), PurePath("/serving.json"), PurePath("/adapters"))
 
 
 def values(reuse_bytes: int | None = None) -> RepositoryValues:
-    """Return what configurations of a Reference engine are filled with."""
     engine = manifest()
     plan = serving_plan(engine.fingerprint, reuse_bytes=reuse_bytes)
     return values_of(engine, plan, *PATHS)
 
 
 def native(family: str) -> RepositoryValues:
-    """Return the same of an engine of TensorRT-LLM."""
     engine, serving = native_engine(family, {})
     return values_of(engine, serving, *PATHS)
 
@@ -88,13 +87,13 @@ def test_encoders_of_other_pods_take_both() -> None:
     assert "pixel_bytes" not in others
 
 
-@pytest.mark.parametrize(
-    ("found", "expected"),
-    [
-        pytest.param(values(), False, id="nothing-is-kept"),
-        pytest.param(values(reuse_bytes=1 << 20), True, id="prompts-are-kept"),
-        pytest.param(native("llava"), True, id="TensorRT"),
-    ],
+@cases(
+    "found expected",
+    {
+        "nothing-is-kept": (values(), False),
+        "prompts-are-kept": (values(reuse_bytes=1 << 20), True),
+        "TensorRT": (native("llava"), True),
+    },
 )
 def test_images_have_ids_where_prompts_are_kept(found: RepositoryValues, *, expected: bool) -> None:
     """Nothing else reads them, and each costs a digest of all pixels."""

@@ -6,6 +6,7 @@ import pytest
 
 from mm_runtime.base.faults import VARIABLE, Fault, FaultKind
 from mm_runtime.serving.gpu_guard import EXIT_CODE, GpuGuard, guard_of, loading
+from support.cases import cases
 
 
 class OutOfMemoryError(RuntimeError):
@@ -19,13 +20,13 @@ def said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "fault.json"
 
 
-@pytest.mark.parametrize(
-    ("error", "computes", "expected"),
-    [
-        pytest.param(RuntimeError("CUDA error: illegal access"), False, True, id="lost"),
-        pytest.param(RuntimeError("shapes differ"), True, False, id="of a request"),
-        pytest.param(OutOfMemoryError("2 GiB"), False, False, id="full"),
-    ],
+@cases(
+    "error computes expected",
+    {
+        "lost": (RuntimeError("CUDA error: illegal access"), False, True),
+        "of a request": (RuntimeError("shapes differ"), True, False),
+        "full": (OutOfMemoryError("2 GiB"), False, False),
+    },
 )
 def test_which_errors_end_a_process(error: Exception, computes: bool, expected: bool) -> None:  # noqa: FBT001
     """Only those after which the GPU computes nothing more."""

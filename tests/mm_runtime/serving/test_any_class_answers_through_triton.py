@@ -43,16 +43,12 @@ class Served:
         )
 
     def expected(self, image: Any) -> str:
-        """Return the answer of this process, whose tokens are transformers' own."""
         ids = self.pipeline.query(QUESTION, IMAGE_BYTES=np.asarray(image)[None, None])
         text: str = self.pipeline.preprocessor.codec.decode(ids)
         return text
 
 
-@pytest.fixture(
-    scope="module",
-    params=["aya_vision", "paligemma"],
-)
+@pytest.fixture(scope="module", params=["aya_vision", "paligemma"])
 def served(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Served]:

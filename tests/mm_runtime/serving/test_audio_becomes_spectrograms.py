@@ -8,16 +8,17 @@ from transformers import WhisperFeatureExtractor
 
 from mm_runtime.serving.preprocess.audio.spectrogram import LogMel
 from support.audio_files import noise
+from support.cases import cases
 
 
-@pytest.mark.parametrize(
-    ("bins", "seconds"),
-    [
-        pytest.param(80, 2.5, id="large-v2"),
-        pytest.param(128, 2.5, id="large-v3"),
-        pytest.param(80, 30.0, id="a-full-window"),
-        pytest.param(80, 0.01, id="ten-milliseconds"),
-    ],
+@cases(
+    "bins seconds",
+    {
+        "large-v2": (80, 2.5),
+        "large-v3": (128, 2.5),
+        "a-full-window": (80, 30.0),
+        "ten-milliseconds": (80, 0.01),
+    },
 )
 def test_equals_transformers(tmp_path: Path, bins: int, seconds: float) -> None:
     """Every value is that of the checkpoint's own extractor, for short clips and full windows."""

@@ -23,6 +23,7 @@ from mm_runtime.serving.preprocess.audio.prefixes import PREVIOUS
 from mm_runtime.serving.preprocess.audio.tones import tone
 from support.audio_files import RATE, encode_audio, noise
 from support.build_plans import serving_plan
+from support.cases import cases
 from support.families import texts
 from support.families.pipeline import build
 from support.families.words import END, tokenizer
@@ -48,13 +49,11 @@ class Ears:
     engine: EngineDirectory
 
     def received(self, audio: NDArray[np.float32]) -> torch.Tensor:
-        """Return the spectrogram of transformers' own extractor."""
         found = self.extractor(audio, sampling_rate=RATE, return_tensors="pt").input_features
         assert isinstance(found, torch.Tensor)
         return found
 
     def detected(self, audio: NDArray[np.float32]) -> str:
-        """Return the language that transformers detects."""
         (found,) = self.model.detect_language(input_features=self.received(audio)).tolist()
         named = {at: token for token, at in self.model.generation_config.lang_to_id.items()}
         return str(named[found][2:-2])
@@ -126,15 +125,12 @@ def ears(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ears]:
 
 
 def written(seed: int, seconds: float = 0.8) -> NDArray[np.float32]:
-    """Return an audio clip as a file with sixteen bits a sample keeps it."""
     steps = (noise(seconds, seed=seed) * 32768).astype(np.int16)
     kept: NDArray[np.float32] = steps / np.float32(32768)
     return kept
 
 
-@pytest.mark.parametrize(
-    "seconds", [pytest.param(0.3, id="short"), pytest.param(1.0, id="full-window")]
-)
+@cases("seconds", {"short": 0.3, "full-window": 1.0})
 def test_triton(ears: Ears, seconds: float) -> None:
     """The ensemble and upstream's whisper_bls, with and without a prefix and a length."""
     audio = noise(seconds, seed=1)
@@ -168,11 +164,7 @@ def long_form(
     words = tokenizer(texts.RECEIVED, texts.TIMES)
     found = ears.model.generate(
         ears.extractor(
-            audio,
-            sampling_rate=RATE,
-            return_tensors="pt",
-            truncation=False,
-            padding="longest",
+            audio, sampling_rate=RATE, return_tensors="pt", truncation=False, padding="longest"
         ).input_features,
         language=language,
         task="transcribe",
@@ -190,7 +182,6 @@ def long_form(
 
 
 def in_order(segments: Any) -> list[Any]:
-    """Return the segments of an answer as `long_form` returns its own."""
     return [(one.start, one.end, one.tokens) for one in segments]
 
 

@@ -11,6 +11,7 @@ from PIL import Image
 
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.preprocess.media import MediaLimits, image_from_url, images_from_pixels
+from support.cases import cases
 from support.tiny_llava import IMAGES
 
 LIMITS = MediaLimits(max_bytes=100_000, max_pixels=250_000)
@@ -22,7 +23,6 @@ def _url(content: bytes) -> str:
 
 
 def _bomb() -> bytes:
-    """Return a few kilobytes that claim 20,000 x 20,000 pixels."""
     buffer = io.BytesIO()
     Image.new("1", (20_000, 20_000)).save(buffer, "PNG", optimize=True)
     return buffer.getvalue()
@@ -33,20 +33,20 @@ def test_the_entire_image_is_decoded() -> None:
     assert image_from_url(_url(PNG), LIMITS).size == (224, 224)
 
 
-@pytest.mark.parametrize(
-    ("url", "message"),
-    [
-        pytest.param("https://example.com/x.png", "not a URL of an image", id="not fetched"),
-        pytest.param("file:///etc/passwd", "not a URL of an image", id="file"),
-        pytest.param("data:image/png;base64,@@@@", "not valid base64", id="not base64"),
-        pytest.param("data:image/png;base64,abcde", "not valid base64", id="truncated base64"),
-        pytest.param("data:image/png,abc", "not marked as base64", id="not marked as base64"),
-        pytest.param("data:image/png;base64", "no comma", id="no comma"),
-        pytest.param(_url(b""), "empty \\(0 bytes\\)", id="empty"),
-        pytest.param(_url(b"GIF89a nonsense"), "not an image", id="no image"),
-        pytest.param(_url(PNG[: len(PNG) // 2]), "damaged or truncated", id="truncated"),
-        pytest.param(_url(b"x" * 200_000), "more than the limit of 100000", id="too many bytes"),
-    ],
+@cases(
+    "url message",
+    {
+        "not fetched": ("https://example.com/x.png", "not a URL of an image"),
+        "file": ("file:///etc/passwd", "not a URL of an image"),
+        "not base64": ("data:image/png;base64,@@@@", "not valid base64"),
+        "truncated base64": ("data:image/png;base64,abcde", "not valid base64"),
+        "not marked as base64": ("data:image/png,abc", "not marked as base64"),
+        "no comma": ("data:image/png;base64", "no comma"),
+        "empty": (_url(b""), "empty \\(0 bytes\\)"),
+        "no image": (_url(b"GIF89a nonsense"), "not an image"),
+        "truncated": (_url(PNG[: len(PNG) // 2]), "damaged or truncated"),
+        "too many bytes": (_url(b"x" * 200_000), "more than the limit of 100000"),
+    },
 )
 def test_bad_urls(url: str, message: str) -> None:
     """Each kind of wrong URL has its own message."""
@@ -68,15 +68,15 @@ def test_truncated_jpeg(tmp_path: Path) -> None:
         image_from_url(_url(path.read_bytes()[:1000]), LIMITS)
 
 
-@pytest.mark.parametrize(
-    ("shape", "message"),
-    [
-        pytest.param((1, 10, 10, 3), "expected raw RGB as", id="no image dimension"),
-        pytest.param((1, 1, 3, 10, 10), "expected raw RGB as", id="channels first"),
-        pytest.param((2, 1, 10, 10, 3), "expected raw RGB as", id="batch of two"),
-        pytest.param((1, 1, 0, 10, 3), "the image is empty", id="no rows"),
-        pytest.param((1, 1, 1000, 1000, 3), "1000 x 1000 pixels", id="too many pixels"),
-    ],
+@cases(
+    "shape message",
+    {
+        "no image dimension": ((1, 10, 10, 3), "expected raw RGB as"),
+        "channels first": ((1, 1, 3, 10, 10), "expected raw RGB as"),
+        "batch of two": ((2, 1, 10, 10, 3), "expected raw RGB as"),
+        "no rows": ((1, 1, 0, 10, 3), "the image is empty"),
+        "too many pixels": ((1, 1, 1000, 1000, 3), "1000 x 1000 pixels"),
+    },
 )
 def test_bad_raw_pixels(shape: tuple[int, ...], message: str) -> None:
     """Raw pixels have a shape and a limit too."""

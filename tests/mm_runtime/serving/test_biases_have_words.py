@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.prompts.tokens import TextCodec
 from mm_runtime.serving.prompts.word_tensors import bias_tensor
+from support.cases import cases
 from support.tiny_llava import CHECKPOINT, VOCABULARY
 
 
 def bias(words: list[str], weights: list[float] | None) -> dict[str, NDArray[Any]]:
-    """Return the tensor for words and their weights."""
     inputs = {"EMBEDDING_BIAS_WORDS": np.array([[word.encode() for word in words]], np.object_)}
     given = {} if weights is None else {"EMBEDDING_BIAS_WEIGHTS": np.array([weights], np.float32)}
     return bias_tensor({**inputs, **given}, TextCodec(CHECKPOINT), VOCABULARY)
@@ -30,13 +30,13 @@ def test_nothing_is_nothing() -> None:
     assert bias([], None) == bias([], []) == {}
 
 
-@pytest.mark.parametrize(
-    ("words", "weights"),
-    [
-        pytest.param(["red"], None, id="words-alone"),
-        pytest.param([], [1.0], id="weights-alone"),
-        pytest.param(["red"], [1.0, 2.0], id="too-many"),
-    ],
+@cases(
+    "words weights",
+    {
+        "words-alone": (["red"], None),
+        "weights-alone": ([], [1.0]),
+        "too-many": (["red"], [1.0, 2.0]),
+    },
 )
 def test_each_word_has_a_weight(words: list[str], weights: list[float] | None) -> None:
     """The message has both counts."""

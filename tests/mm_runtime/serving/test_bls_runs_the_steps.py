@@ -13,6 +13,7 @@ from mm_runtime.serving.bls.pipeline import BlsPipeline, Outputs, read_steps
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.tensors import Tensors
 from support.build_plans import serving_plan
+from support.cases import cases
 from support.documents import manifest
 
 ANSWER = (7, 8, 9)
@@ -62,7 +63,6 @@ class ScriptedModels:
             }
 
     def stop(self) -> None:
-        """Note that the answer is not wanted any more."""
         self.stopped = True
 
 
@@ -84,24 +84,22 @@ def chain(*, accumulate: bool = False) -> BlsPipeline:
 
 
 def request(**values: object) -> Tensors:
-    """Return a request's tensors as Triton hands them over."""
     given = {name: np.array([[value]]) for name, value in values.items()}
     return {"text_input": np.array([[b"?"]]), "max_tokens": np.array([[3]]), **given}
 
 
 def texts(answers: Sequence[tuple[Outputs, bool]]) -> list[str]:
-    """Return the text of each response."""
     return [outputs["text_output"].item().decode() for outputs, _ in answers]
 
 
-@pytest.mark.parametrize(
-    ("expected", "accumulate", "values"),
-    [
-        pytest.param(["7 8 9"], False, {}, id="at-once"),
-        pytest.param(["7", "8", "9"], False, {"stream": True}, id="pieces"),
-        pytest.param(["7", "7 8", "7 8 9"], True, {"stream": True}, id="accumulated"),
-        pytest.param(["7 8 9"], True, {}, id="at-once-when-accumulated"),
-    ],
+@cases(
+    "expected accumulate values",
+    {
+        "at-once": (["7 8 9"], False, {}),
+        "pieces": (["7", "8", "9"], False, {"stream": True}),
+        "accumulated": (["7", "7 8", "7 8 9"], True, {"stream": True}),
+        "at-once-when-accumulated": (["7 8 9"], True, {}),
+    },
 )
 def test_text(expected: list[str], accumulate: bool, values: dict[str, object]) -> None:  # noqa: FBT001
     """A client gets the full text, its pieces, or the text so far; the last response is marked."""
@@ -112,12 +110,9 @@ def test_text(expected: list[str], accumulate: bool, values: dict[str, object]) 
     assert [False] * (len(expected) - 1) + [True] == [last for _, last in answers]
 
 
-@pytest.mark.parametrize(
-    ("expected", "values"),
-    [
-        pytest.param(["7 8 9"], {}, id="at-once"),
-        pytest.param(["7", "8", "9", ""], {"stream": True}, id="pieces"),
-    ],
+@cases(
+    "expected values",
+    {"at-once": (["7 8 9"], {}), "pieces": (["7", "8", "9", ""], {"stream": True})},
 )
 def test_engines_that_do_not_say_which_piece_is_the_last(
     expected: list[str], values: dict[str, object]
@@ -137,14 +132,14 @@ def test_answers_at_once_hold_every_tokens_log_probability() -> None:
     assert outputs["cum_log_probs"].tolist() == [[-24.0]]
 
 
-@pytest.mark.parametrize(
-    ("expected", "values"),
-    [
-        pytest.param(True, {}, id="plain"),
-        pytest.param(True, {"stream": True}, id="streaming"),
-        pytest.param(False, {"beam_width": 2}, id="several-beams"),
-        pytest.param(False, {"exclude_input_in_output": False}, id="with-its-prompt"),
-    ],
+@cases(
+    "expected values",
+    {
+        "plain": (True, {}),
+        "streaming": (True, {"stream": True}),
+        "several-beams": (False, {"beam_width": 2}),
+        "with-its-prompt": (False, {"exclude_input_in_output": False}),
+    },
 )
 def test_answers_are_requested_in_pieces(expected: bool, values: dict[str, object]) -> None:  # noqa: FBT001
     """Pieces can be stopped; only what no engine gives in pieces is requested complete."""

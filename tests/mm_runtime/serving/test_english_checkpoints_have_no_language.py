@@ -15,6 +15,7 @@ from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.preprocess.audio.prefixes import ENGLISH_VOCABULARY, Prefixes
 from mm_runtime.serving.preprocess.audio.spectrogram import LogMel
 from mm_runtime.serving.prompts.tokens import TextCodec
+from support.cases import cases
 from support.families import texts
 from support.families.pipeline import build
 
@@ -46,14 +47,14 @@ def prefixes_of(tmp_path: Path, *, said: bool | None, vocabulary: int | None) ->
     return Prefixes.load(engine, TextCodec(engine.tokenizer))
 
 
-@pytest.mark.parametrize(
-    ("said", "vocabulary", "expected"),
-    [
-        pytest.param(True, None, MULTILINGUAL, id="multilingual"),
-        pytest.param(False, None, ENGLISH, id="english"),
-        pytest.param(None, ENGLISH_VOCABULARY, ENGLISH, id="english-by-its-vocabulary"),
-        pytest.param(None, 51_865, MULTILINGUAL, id="multilingual-by-its-vocabulary"),
-    ],
+@cases(
+    "said vocabulary expected",
+    {
+        "multilingual": (True, None, MULTILINGUAL),
+        "english": (False, None, ENGLISH),
+        "english-by-its-vocabulary": (None, ENGLISH_VOCABULARY, ENGLISH),
+        "multilingual-by-its-vocabulary": (None, 51_865, MULTILINGUAL),
+    },
 )
 def test_prefix(
     tmp_path: Path, expected: str, *, said: bool | None, vocabulary: int | None
@@ -65,13 +66,7 @@ def test_prefix(
     assert len(prefixes.ids("")) == expected.count("<|")
 
 
-@pytest.mark.parametrize(
-    ("language", "task"),
-    [
-        pytest.param("de", "transcribe", id="language"),
-        pytest.param("en", "translate", id="task"),
-    ],
-)
+@cases("language task", {"language": ("de", "transcribe"), "task": ("en", "translate")})
 def test_other_requests_are_refused(tmp_path: Path, language: str, task: str) -> None:
     """Another language, or a translation, is no request that such a checkpoint can answer."""
     with pytest.raises(RequestError, match="English alone"):

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from mm_runtime.serving.preprocess.processors.resize import ImagePreprocessor
+from support.cases import cases
 from support.ensemble import Ensemble
 from support.pieces import are_tokens
 from support.tiny_llava import CHECKPOINT, IMAGES, VOCABULARY, Sample, samples
@@ -20,7 +21,6 @@ QUESTION = "What is in the image?"
 
 
 def _pixels(*names: str) -> NDArray[np.uint8]:
-    """Return uint8 [1, images, height, width, 3]."""
     return np.stack([np.asarray(Image.open(IMAGES / name)) for name in names])[np.newaxis]
 
 
@@ -51,12 +51,12 @@ def test_preprocessed_image(ensemble: Ensemble) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("question", "expected"),
-    [
-        pytest.param("What is in the first image?", "a red square", id="first"),
-        pytest.param("What is in the second image?", "a green triangle", id="second"),
-    ],
+@cases(
+    "question expected",
+    {
+        "first": ("What is in the first image?", "a red square"),
+        "second": ("What is in the second image?", "a green triangle"),
+    },
 )
 def test_two_images_keep_their_order(ensemble: Ensemble, question: str, expected: str) -> None:
     """Each image's features stand where its placeholder stands."""

@@ -5,6 +5,7 @@ import base64
 import numpy as np
 import pytest
 
+from support.cases import cases
 from support.ensemble import Ensemble, EnsembleError
 from support.tiny_llava import IMAGES, VOCABULARY
 
@@ -21,40 +22,32 @@ def _pixels(images: int) -> object:
     return np.zeros((1, images, 60, 60, 3), dtype=np.uint8)
 
 
-@pytest.mark.parametrize(
-    ("text", "values", "message"),
-    [
-        pytest.param("<image> <image>", {"image_bytes_input": _pixels(1)}, "2 <image>", id="count"),
-        pytest.param("<image> what?", {}, "1 <image> placeholder", id="placeholder, no image"),
-        pytest.param("x", {"image_bytes_input": _pixels(3)}, "at most 2 a request", id="too many"),
-        pytest.param(
-            "x", {"image_url_input": "http://127.0.0.1/b.png"}, "allowedHosts", id="http URL"
-        ),
-        pytest.param(
-            "x", {"image_url_input": _url(PNG[:99])}, "damaged or truncated", id="truncated"
-        ),
-        pytest.param("x", {"image_url_input": _url(b"")}, "the image is empty", id="empty"),
-        pytest.param(
+@cases(
+    "text values message",
+    {
+        "count": ("<image> <image>", {"image_bytes_input": _pixels(1)}, "2 <image>"),
+        "placeholder, no image": ("<image> what?", {}, "1 <image> placeholder"),
+        "too many": ("x", {"image_bytes_input": _pixels(3)}, "at most 2 a request"),
+        "http URL": ("x", {"image_url_input": "http://127.0.0.1/b.png"}, "allowedHosts"),
+        "truncated": ("x", {"image_url_input": _url(PNG[:99])}, "damaged or truncated"),
+        "empty": ("x", {"image_url_input": _url(b"")}, "the image is empty"),
+        "wrong size": (
             "x",
             {"image_input": np.zeros((1, 1, 3, 28, 28), np.float16)},
             "expected \\[images, 3, 56, 56\\]",
-            id="wrong size",
         ),
-        pytest.param("red " * 100, {}, "at most 96 are allowed", id="long prompt"),
-        pytest.param(
-            "x", {"image_input": np.zeros((1, 0, 3, 56, 56), np.float16)}, "no images", id="none"
-        ),
-        pytest.param("x", {"max_tokens": 0}, "max_tokens is 0", id="no tokens"),
-        pytest.param("x", {"top_p": 2.0}, "top_p is 2.0", id="top_p"),
-        pytest.param("x", {"beam_width": 2}, "1 to 1 are allowed", id="beams"),
-        pytest.param(
+        "long prompt": ("red " * 100, {}, "at most 96 are allowed"),
+        "none": ("x", {"image_input": np.zeros((1, 0, 3, 56, 56), np.float16)}, "no images"),
+        "no tokens": ("x", {"max_tokens": 0}, "max_tokens is 0"),
+        "top_p": ("x", {"top_p": 2.0}, "top_p is 2.0"),
+        "beams": ("x", {"beam_width": 2}, "1 to 1 are allowed"),
+        "end token past the vocabulary": (
             "x",
             {"end_id": VOCABULARY, "min_tokens": 2},
             f"end_id is {VOCABULARY}; a token of the model",
-            id="end token past the vocabulary",
         ),
-        pytest.param("x", {"pad_id": 10**6}, "pad_id is 1000000", id="pad token"),
-    ],
+        "pad token": ("x", {"pad_id": 10**6}, "pad_id is 1000000"),
+    },
 )
 def test_error_reaches_the_client(
     ensemble: Ensemble, text: str, values: dict[str, object], message: str

@@ -20,19 +20,13 @@ from mm_runtime.reference_engine.encoder_decoder import KINDS as TEXT_KINDS
 from mm_runtime.serving.prompts import moments
 from mm_runtime.serving.prompts.starts import decoder_start
 from support import documented_requests
+from support.cases import cases
 from support.ensemble import Ensemble, EnsembleError
 from support.families.case import Case
 from support.families.expected import ANSWER, KINDS, Upstream, noise_image
 from support.families.images import CASES
 from support.families.pipeline import BEAMS
-from support.families.served import (
-    FRAMES,
-    TEXT_FAMILIES,
-    Family,
-    Servers,
-    image_part,
-    video_part,
-)
+from support.families.served import FRAMES, TEXT_FAMILIES, Family, Servers, image_part, video_part
 from support.families.words import END, tokenizer
 from support.images import data_url, encode
 from support.videos import long_video, video
@@ -106,13 +100,8 @@ def test_image(served: Family) -> None:
 
 
 @pytest.mark.parametrize("served", _slow(IMAGE_FAMILIES), indirect=True)
-@pytest.mark.parametrize(
-    "sizes",
-    [
-        pytest.param([], id="text-only"),
-        pytest.param([(100, 61)], id="one"),
-        pytest.param([(90, 40), (50, 70)], id="two-of-different-shape"),
-    ],
+@cases(
+    "sizes", {"text-only": [], "one": [(100, 61)], "two-of-different-shape": [(90, 40), (50, 70)]}
 )
 def test_chat(served: Family, sizes: list[tuple[int, int]]) -> None:
     """A chat with images of any shape: prompt, tokens and answer are the engine's own.

@@ -39,7 +39,6 @@ class Encoder:
         self.encoded: list[float] = []
 
     def __call__(self, inputs: Inputs) -> NDArray[np.float32]:
-        """Return features filled with each image's first value."""
         values = inputs["pixel_values"].reshape(len(inputs["pixel_values"]), -1)[:, 0]
         self.encoded += values.tolist()
         return np.stack([np.full((ROWS, HIDDEN), value, np.float32) for value in values])
@@ -49,12 +48,10 @@ class TensorEncoder(Encoder):
     """The same as half-precision tensors of torch, as an encoder on a GPU gives them."""
 
     def __call__(self, inputs: Inputs) -> Any:
-        """Return features filled with each image's first value."""
         return torch.from_numpy(super().__call__(inputs)).to(torch.bfloat16)
 
 
 def through(cache: FeatureCache, inputs: Inputs, encoder: Encoder, salt: bytes = b"") -> Any:
-    """Return features of a batch whose requests have them before any is kept."""
     found = cache.through(inputs, encoder, salt)
     cache.settle()
     return found
@@ -197,7 +194,6 @@ def test_a_full_device_keeps_nothing(caplog: pytest.LogCaptureFixture) -> None:
         """A tensor whose device has no memory left."""
 
         def new_empty(self, *_: Any, **__: Any) -> Any:
-            """Raise what torch raises."""
             raise torch.OutOfMemoryError
 
     near = DeviceTier(1 << 20)

@@ -97,9 +97,7 @@ def test_prompts(kept: int) -> None:
     own._calculate_timestamps = lambda *args: Qwen3VLProcessor._calculate_timestamps(None, *args)
     video = SimpleNamespace(fps=stored / seconds, frames_indices=list(places))
     expected = Qwen3VLProcessor.replace_video_token(
-        own,
-        {"video_grid_thw": np.array([[-(-kept // 2), 2, 2]]), "video_metadata": [video]},
-        0,
+        own, {"video_grid_thw": np.array([[-(-kept // 2), 2, 2]]), "video_metadata": [video]}, 0
     )
     assert STYLE is not None
     assert STYLE.moments is not None

@@ -6,6 +6,7 @@ from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.prompts.ids import check_prompt
 from mm_runtime.serving.prompts.questions import Question, TextQuestions
 from mm_runtime.serving.prompts.tokens import TextCodec
+from support.cases import cases
 from support.tiny_llava import CHECKPOINT
 
 
@@ -20,14 +21,14 @@ def test_an_encoder_reads_them() -> None:
     assert not questions.media_ids
 
 
-@pytest.mark.parametrize(
-    ("ids", "says"),
-    [
-        pytest.param([], "at least one", id="none"),
-        pytest.param([0, 9, 10], "token 10 at place 2 .* 0 to 9", id="past-the-vocabulary"),
-        pytest.param([-1], "token -1 at place 0", id="below-0"),
-        pytest.param([1, 3], "token 3 at place 1 stands for an image", id="media"),
-    ],
+@cases(
+    "ids says",
+    {
+        "none": ([], "at least one"),
+        "past-the-vocabulary": ([0, 9, 10], "token 10 at place 2 .* 0 to 9"),
+        "below-0": ([-1], "token -1 at place 0"),
+        "media": ([1, 3], "token 3 at place 1 stands for an image"),
+    },
 )
 def test_what_is_no_text(ids: list[int], says: str) -> None:
     """The message has token and place."""

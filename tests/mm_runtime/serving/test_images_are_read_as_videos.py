@@ -21,13 +21,11 @@ NARROWER: dict[str, Any] = {"size": {"shortest_edge": 12 * UNIT**2, "longest_edg
 
 
 def of_images() -> GridProcessor:
-    """Return the processor of images."""
     colours = Colours((0.5,) * 3, (0.5,) * 3, 1 / 255, Image.Resampling.BICUBIC)
     return GridProcessor(colours, 14, 2, *BOUNDS)
 
 
 def written(folder: Path, **files: object) -> Path:
-    """Write configurations of processors, by the beginnings of their names."""
     for name, content in files.items():
         (folder / f"{name}_config.json").write_text(json.dumps(content))
     return folder

@@ -41,7 +41,6 @@ BOUNDS = [
 
 
 def grid(least: int, most: int) -> GridProcessor:
-    """Return the processor of such bounds."""
     return GridProcessor(COLOURS, patch=14, merge=2, least_pixels=least, most_pixels=most)
 
 

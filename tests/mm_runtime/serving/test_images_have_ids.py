@@ -17,13 +17,8 @@ from mm_runtime.serving.preprocess.image_ids import (
 )
 from mm_runtime.serving.preprocess.preprocessing import Outputs, Preprocessor
 from mm_runtime.serving.preprocess.processors.resize import ImagePreprocessor
-from support.tiny_llava import (
-    CHECKPOINT,
-    FEATURES_PER_IMAGE,
-    IMAGES,
-    VOCABULARY,
-    BuiltEngine,
-)
+from support.cases import cases
+from support.tiny_llava import CHECKPOINT, FEATURES_PER_IMAGE, IMAGES, VOCABULARY, BuiltEngine
 
 
 @pytest.fixture(scope="module")
@@ -147,7 +142,7 @@ def test_the_debug_switch_reaches_requests(
     assert (one, len(one | other)) == ({7}, 2)
 
 
-@pytest.mark.parametrize("rows", [pytest.param((1,), id="few"), pytest.param((2, 1), id="many")])
+@cases("rows", {"few": (1,), "many": (2, 1)})
 def test_features_and_rows_must_agree(rows: Sequence[int]) -> None:
     """Features without an image, or the other way round, are a defect that is reported."""
     with pytest.raises(ValueError, match="2 features in the prompt"):

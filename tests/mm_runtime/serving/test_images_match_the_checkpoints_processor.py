@@ -1,11 +1,11 @@
 """Preprocessing without transformers gives what transformers' processor gives."""
 
 import numpy as np
-import pytest
 from PIL import Image
 from transformers import CLIPImageProcessorPil
 
 from mm_runtime.serving.preprocess.processors.resize import ImagePreprocessor
+from support.cases import cases
 from support.tiny_llava import CHECKPOINT
 
 
@@ -14,17 +14,17 @@ def _image(width: int, height: int) -> Image.Image:
     return Image.fromarray(rng.integers(0, 256, (height, width, 3), dtype=np.uint8))
 
 
-@pytest.mark.parametrize(
-    ("width", "height"),
-    [
-        pytest.param(56, 56, id="exact"),
-        pytest.param(224, 224, id="larger square"),
-        pytest.param(640, 427, id="landscape"),
-        pytest.param(333, 1000, id="portrait"),
-        pytest.param(20, 31, id="smaller"),
-        pytest.param(57, 56, id="one column too many"),
-        pytest.param(1, 90, id="one column"),
-    ],
+@cases(
+    "width height",
+    {
+        "exact": (56, 56),
+        "larger square": (224, 224),
+        "landscape": (640, 427),
+        "portrait": (333, 1000),
+        "smaller": (20, 31),
+        "one column too many": (57, 56),
+        "one column": (1, 90),
+    },
 )
 def test_equal_to_transformers(width: int, height: int) -> None:
     """Resize, crop and normalisation agree to float rounding on awkward sizes."""

@@ -43,7 +43,6 @@ SIZES = [
 
 
 def noise(width: int, height: int, seed: int = 1) -> NDArray[np.uint8]:
-    """Return an image of random bytes."""
     return np.random.default_rng(seed).integers(0, 256, (height, width, 3), dtype=np.uint8)
 
 
@@ -81,7 +80,6 @@ def prepared(
 
 
 def inputs_of(outputs: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    """Return what the encoder reads of them."""
     names = {"PIXEL_BYTES": "pixel_bytes", "PIXEL_VALUES": "pixel_values"}
     return {name: outputs[one] for one, name in names.items() if one in outputs}
 

@@ -16,6 +16,7 @@ from tritonclient.utils import np_to_triton_dtype
 
 from mm_runtime.serving.messages import request_of, tensors_of
 from mm_runtime.serving.tensors import BFLOAT16_BITS
+from support.cases import cases
 from support.scripted_encoder import Sent, message_of
 
 TYPES = ("f2", "f4", "u1", "i4", "i8", "?")
@@ -64,14 +65,14 @@ def test_requests_are_tritonclients(
     assert request_of("vision_encoder", inputs, outputs) == expected(inputs, outputs, "")
 
 
-@pytest.mark.parametrize(
+@cases(
     "inputs",
-    [
-        pytest.param({}, id="none"),
-        pytest.param({"empty": np.zeros((1, 0), np.float32)}, id="empty"),
-        pytest.param({"image": IMAGE, "part": IMAGE[:, :, ::2, ::-1]}, id="a part of an image"),
-        pytest.param({str(len(one)): one for one in LENGTHS}, id="lengths of two and three bytes"),
-    ],
+    {
+        "none": {},
+        "empty": {"empty": np.zeros((1, 0), np.float32)},
+        "a part of an image": {"image": IMAGE, "part": IMAGE[:, :, ::2, ::-1]},
+        "lengths of two and three bytes": {str(len(one)): one for one in LENGTHS},
+    },
 )
 def test_the_gateways_are(inputs: dict[str, NDArray[Any]]) -> None:
     """They have an id and name no outputs, and images are larger."""
@@ -118,16 +119,16 @@ def test_other_bytes_are_refused_at_the_most(strange: bytes, at: int) -> None:
             tensors_of(message)
 
 
-@pytest.mark.parametrize(
-    ("sent", "reason"),
-    [
-        pytest.param(Sent("FP16", (1, 4), b"1234567"), "7 bytes", id="too few"),
-        pytest.param(Sent("FP16", (1, -1), b"12"), "2 bytes", id="a negative length"),
-        pytest.param(Sent("BF16", (1, 4), b"1" * 10), "10 bytes", id="too many"),
-        pytest.param(Sent("FP8", (1, 4), b"1234"), "4 bytes for FP8", id="an unknown type"),
-        pytest.param(Sent("BYTES", (1, 1), b"\xff\0\0\0a"), "no texts", id="a cut text"),
-        pytest.param(Sent("BYTES", (1, 2), b"\1\0\0\0a"), "no texts", id="too few texts"),
-    ],
+@cases(
+    "sent reason",
+    {
+        "too few": (Sent("FP16", (1, 4), b"1234567"), "7 bytes"),
+        "a negative length": (Sent("FP16", (1, -1), b"12"), "2 bytes"),
+        "too many": (Sent("BF16", (1, 4), b"1" * 10), "10 bytes"),
+        "an unknown type": (Sent("FP8", (1, 4), b"1234"), "4 bytes for FP8"),
+        "a cut text": (Sent("BYTES", (1, 1), b"\xff\0\0\0a"), "no texts"),
+        "too few texts": (Sent("BYTES", (1, 2), b"\1\0\0\0a"), "no texts"),
+    },
 )
 def test_shapes_and_bytes_must_agree(sent: Sent, reason: str) -> None:
     """The message has what came."""

@@ -24,10 +24,7 @@ MOST_FRAMES = 8
 TEXT_PART: dict[str, object] = {"type": "text", "text": "what is in the image ?"}
 
 
-@pytest.fixture(
-    scope="module",
-    params=["qwen2-vl", "qwen2-5-vl", "qwen3-vl"],
-)
+@pytest.fixture(scope="module", params=["qwen2-vl", "qwen2-5-vl", "qwen3-vl"])
 def served(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Family]:
@@ -37,7 +34,6 @@ def served(
 
 
 def _decoded(content: bytes, frames: int) -> Clip:
-    """Return so many frames of a video."""
     choice = FrameChoice(None, frames, None)
     return decode_video(content, VideoLimits(1 << 20, 1 << 20, frames, choice))
 
@@ -91,7 +87,6 @@ def test_a_chat(served: Family) -> None:
 
 
 def _preprocessed(name: str) -> str:
-    """Return how preprocessing calls an input of the ensemble."""
     return name.removesuffix("_input").upper()
 
 

@@ -24,7 +24,6 @@ SIZES = st.tuples(st.integers(1, 300), st.integers(1, 300)).filter(
 
 
 def ours(*, splits: bool = True) -> NumberedProcessor:
-    """Return the processor of tiles of 28 pixels."""
     return NumberedProcessor(COLOURS, TILE, LONGEST, ROWS, splits, "<image>", MARKS)
 
 

@@ -41,7 +41,6 @@ class Served:
 
     @property
     def prompt(self) -> str:
-        """The prompt of a question about a video."""
         chat = load_chat_prompt(self.pipeline.directory, self.pipeline.preprocessor.codec)
         return chat.template.render([Turn("user", (Media.VIDEO, QUESTION))])
 
@@ -77,12 +76,10 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 def frames_of(count: int) -> NDArray[np.uint8]:
-    """Return random frames."""
     return np.random.default_rng(7).integers(0, 256, (count, 56, 84, 3), np.uint8)
 
 
 def row(frames: NDArray[np.uint8]) -> dict[str, Any]:
-    """Return a part with frames in a row, lossless and without times."""
     encoded = [data_url(encode(Image.fromarray(one))).partition(",")[2] for one in frames]
     url = "data:video/jpeg;base64," + ",".join(encoded)
     return {"type": "video_url", "video_url": {"url": url}}

@@ -8,18 +8,19 @@ from mm_api.families import FAMILIES
 from mm_api.families.llava import PROMPT, WRAPPER
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.prompts.writers import PromptWriter, place_features
+from support.cases import cases
 from support.tiny_llava import CHECKPOINT
 
 
-@pytest.mark.parametrize(
-    ("text", "images", "expected"),
-    [
-        pytest.param("What is it?", 1, "USER: <image>\nWhat is it? ASSISTANT:", id="one image"),
-        pytest.param("Which?", 2, "USER: <image>\n<image>\nWhich? ASSISTANT:", id="two images"),
-        pytest.param("Hello!", 0, "USER: Hello! ASSISTANT:", id="text only"),
-        pytest.param("<image> this?", 1, "<image> this?", id="full prompt with a placeholder"),
-        pytest.param("<s>USER: Hi ASSISTANT:", 0, "<s>USER: Hi ASSISTANT:", id="full prompt"),
-    ],
+@cases(
+    "text images expected",
+    {
+        "one image": ("What is it?", 1, "USER: <image>\nWhat is it? ASSISTANT:"),
+        "two images": ("Which?", 2, "USER: <image>\n<image>\nWhich? ASSISTANT:"),
+        "text only": ("Hello!", 0, "USER: Hello! ASSISTANT:"),
+        "full prompt with a placeholder": ("<image> this?", 1, "<image> this?"),
+        "full prompt": ("<s>USER: Hi ASSISTANT:", 0, "<s>USER: Hi ASSISTANT:"),
+    },
 )
 def test_checkpoints_template_goes_around_a_bare_question(
     text: str, images: int, expected: str
@@ -50,13 +51,13 @@ def test_a_wrapper_keeps_its_last_newline(name: str, tmp_path: Path) -> None:
     assert prompt.endswith("What?" + after_the_text)
 
 
-@pytest.mark.parametrize(
-    ("text", "images", "message"),
-    [
-        pytest.param("<image> and <image>", 1, "2 <image> .* 1 image", id="too few images"),
-        pytest.param("<image>", 3, "1 <image> .* 3 image", id="too many images"),
-        pytest.param("<s>Hello", 1, "0 <image> .* 1 image", id="full prompt without place"),
-    ],
+@cases(
+    "text images message",
+    {
+        "too few images": ("<image> and <image>", 1, "2 <image> .* 1 image"),
+        "too many images": ("<image>", 3, "1 <image> .* 3 image"),
+        "full prompt without place": ("<s>Hello", 1, "0 <image> .* 1 image"),
+    },
 )
 def test_disagreement_names_both_numbers(text: str, images: int, message: str) -> None:
     """The client learns how many placeholders and how many images it sent."""

@@ -14,6 +14,7 @@ from mm_runtime.base.chat_template import Media, Turn
 from mm_runtime.gateway.media.audio import encode_wav
 from mm_runtime.gateway.prompts.loading import load_chat_prompt
 from support.build_plans import serving_plan
+from support.cases import cases
 from support.ensemble import Ensemble
 from support.families.expected import ANSWER
 from support.families.pipeline import Pipeline, build
@@ -28,17 +29,14 @@ Samples = NDArray[np.float32]
 
 
 def encoded(samples: Samples) -> str:
-    """Return a WAV file in base64."""
     return base64.b64encode(encode_wav(samples)).decode()
 
 
 def input_audio(samples: Samples, kind: str = "wav") -> dict[str, Any]:
-    """Return OpenAI's part of a recording."""
     return {"type": "input_audio", "input_audio": {"data": encoded(samples), "format": kind}}
 
 
 def audio_url(samples: Samples) -> dict[str, Any]:
-    """Return vLLM's part of a recording."""
     return {"type": "audio_url", "audio_url": {"url": f"data:audio/wav;base64,{encoded(samples)}"}}
 
 
@@ -62,18 +60,15 @@ class Served:
         )
 
     def inputs(self, samples: Samples) -> dict[str, Any]:
-        """Return tensors of a recording, as clients of Triton send them."""
         lengths = np.array([[len(samples)]], dtype=np.int32)
         return {"audio_samples_input": samples[None, None], "audio_lengths_input": lengths}
 
     @property
     def prompt(self) -> str:
-        """The prompt of a question about one recording."""
         chat = load_chat_prompt(self.pipeline.directory, self.pipeline.preprocessor.codec)
         return chat.template.render([Turn("user", (Media.AUDIO, QUESTION))])
 
     def expected(self, samples: Samples) -> str:
-        """Return the answer of this process, whose tokens are transformers' own."""
         ids = self.pipeline.query(self.prompt, **self.inputs(samples))
         text: str = self.pipeline.preprocessor.codec.decode(ids)
         return text
@@ -124,28 +119,24 @@ def test_clients_of_triton(served: Served) -> None:
             assert chain.query(served.prompt, **requested).text == expected
 
 
-@pytest.mark.parametrize(
-    ("parts", "words"),
-    [
-        pytest.param([input_audio(noise(31, seed=1))], "longer than 30 seconds", id="too-long"),
-        pytest.param([input_audio(noise(0.01, seed=1))], "961 at the least", id="too-short"),
-        pytest.param([input_audio(noise(1, seed=1), "mp3")], "`format` is 'mp3'", id="format"),
-        pytest.param([input_audio(noise(0.1, seed=1))] * 9, "9 recordings", id="too-many"),
-        pytest.param([input_audio(noise(9, seed=1))] * 2, "at most 400 tokens", id="too-much"),
-        pytest.param(
-            [{"type": "text", "text": "<|AUDIO|>"}], "stands for an image or other", id="a-mark"
-        ),
-        pytest.param(
+@cases(
+    "parts words",
+    {
+        "too-long": ([input_audio(noise(31, seed=1))], "longer than 30 seconds"),
+        "too-short": ([input_audio(noise(0.01, seed=1))], "961 at the least"),
+        "format": ([input_audio(noise(1, seed=1), "mp3")], "`format` is 'mp3'"),
+        "too-many": ([input_audio(noise(0.1, seed=1))] * 9, "9 recordings"),
+        "too-much": ([input_audio(noise(9, seed=1))] * 2, "at most 400 tokens"),
+        "a-mark": ([{"type": "text", "text": "<|AUDIO|>"}], "stands for an image or other"),
+        "no-base64": (
             [{"type": "input_audio", "input_audio": {"data": "%%%", "format": "wav"}}],
             "base64",
-            id="no-base64",
         ),
-        pytest.param(
+        "a-video": (
             [{"type": "video_url", "video_url": {"url": "data:video/mp4;base64,AAAA"}}],
             "takes no video",
-            id="a-video",
         ),
-    ],
+    },
 )
 def test_bad_parts(served: Served, parts: list[dict[str, Any]], words: str) -> None:
     """Each is refused with the reason; a question about a recording is answered after it."""

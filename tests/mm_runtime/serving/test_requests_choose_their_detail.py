@@ -18,6 +18,7 @@ from mm_runtime.serving.preprocess.processors.resize import ImagePreprocessor
 from mm_runtime.serving.preprocess.processors.squares import SquareProcessor
 from mm_runtime.serving.preprocess.processors.tiles import TileProcessor
 from mm_runtime.serving.preprocess.processors.views import ViewProcessor
+from support.cases import cases
 
 COLOURS = Colours((0.5,) * 3, (0.5,) * 3, 1 / 255, Image.Resampling.BICUBIC)
 MOST = 1280 * 784
@@ -41,14 +42,14 @@ def _image(size: Size) -> Image.Image:
 
 
 @pytest.mark.parametrize("size", [one for one in SIZES if one != (2000, 40)], ids=str)
-@pytest.mark.parametrize(
+@cases(
     "bounds",
-    [
-        pytest.param({"max_pixels": 256 * 784}, id="fewer"),
-        pytest.param({"max_pixels": 4 * 3136}, id="fewest"),
-        pytest.param({"min_pixels": 300 * 784}, id="more"),
-        pytest.param({"min_pixels": 64 * 784, "max_pixels": 256 * 784}, id="between"),
-    ],
+    {
+        "fewer": {"max_pixels": 256 * 784},
+        "fewest": {"max_pixels": 4 * 3136},
+        "more": {"min_pixels": 300 * 784},
+        "between": {"min_pixels": 64 * 784, "max_pixels": 256 * 784},
+    },
 )
 def test_bounds_are_those_of_the_checkpoints_processor(size: Size, bounds: dict[str, int]) -> None:
     """An image has the size that transformers gives it with the same options."""
@@ -94,17 +95,15 @@ def test_high_detail_is_what_the_family_does() -> None:
     assert low.width * low.height <= LOW_PIXELS < GRID.most_pixels
 
 
-@pytest.mark.parametrize(
-    ("processor", "detail", "count"),
-    [
-        pytest.param(SQUARE, "high", 1, id="one square is low already"),
-        pytest.param(VIEWS, "low", 1, id="a view and tiles"),
-        pytest.param(replace(VIEWS, single_views=False), "low", 2, id="views and tiles of several"),
-        pytest.param(replace(CROPS, least=2), "low", 1, id="two tiles at the least"),
-        pytest.param(
-            replace(GRID, least_pixels=LOW_PIXELS + 1), "low", 1, id="larger at the least"
-        ),
-    ],
+@cases(
+    "processor detail count",
+    {
+        "one square is low already": (SQUARE, "high", 1),
+        "a view and tiles": (VIEWS, "low", 1),
+        "views and tiles of several": (replace(VIEWS, single_views=False), "low", 2),
+        "two tiles at the least": (replace(CROPS, least=2), "low", 1),
+        "larger at the least": (replace(GRID, least_pixels=LOW_PIXELS + 1), "low", 1),
+    },
 )
 def test_other_details_are_refused(
     processor: SquareProcessor | ViewProcessor, detail: str, count: int

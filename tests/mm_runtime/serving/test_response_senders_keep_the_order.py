@@ -12,6 +12,7 @@ from mm_runtime.serving.send.response_sender import (
     polls_per_round,
     seconds_between_rounds,
 )
+from support.cases import cases
 from support.eventually import eventually
 
 SOON = 0.005
@@ -27,7 +28,6 @@ class Answer:
     fails: bool = field(default=False)
 
     def poll_cancellation(self) -> None:
-        """Count."""
         self.polls += 1
         if self.fails:
             raise RuntimeError("Triton has gone")
@@ -111,14 +111,9 @@ def test_polls_are_as_few_as_the_time_allows(
     assert polls == polls_per_round(answers, every, within)
 
 
-@pytest.mark.parametrize(
-    ("answers", "seconds"),
-    [
-        pytest.param(1, 0.4, id="one"),
-        pytest.param(8, 0.05, id="some"),
-        pytest.param(20, 0.02, id="as-many-as-rounds"),
-        pytest.param(200, 0.02, id="more"),
-    ],
+@cases(
+    "answers seconds",
+    {"one": (1, 0.4), "some": (8, 0.05), "as-many-as-rounds": (20, 0.02), "more": (200, 0.02)},
 )
 def test_rounds_are_as_rare_as_the_time_allows(answers: int, seconds: float) -> None:
     """Two open answers need five polls a second, and not fifty."""

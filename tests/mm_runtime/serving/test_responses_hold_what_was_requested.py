@@ -59,7 +59,6 @@ def query(
 
 
 def tokens_of(response: Response) -> list[int]:
-    """Return the new tokens of a response."""
     tokens: list[int] = response["output_ids"][0, 0, : response["sequence_length"].item()].tolist()
     return tokens
 

@@ -8,6 +8,7 @@ import pytest
 import torch
 from openai import BadRequestError
 
+from support.cases import cases
 from support.ensemble import EnsembleError
 from support.families.expected import ANSWER, noise_image
 from support.families.nvila import TOKENS, write_of_scales
@@ -36,14 +37,14 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Family]:
         yield family
 
 
-@pytest.mark.parametrize(
+@cases(
     "sizes",
-    [
-        pytest.param([], id="text-only"),
-        pytest.param([(100, 61)], id="one"),
-        pytest.param([(30, 190)], id="tall"),
-        pytest.param([(90, 40), (50, 70)], id="two-of-different-shape"),
-    ],
+    {
+        "text-only": [],
+        "one": [(100, 61)],
+        "tall": [(30, 190)],
+        "two-of-different-shape": [(90, 40), (50, 70)],
+    },
 )
 def test_chat(served: Family, sizes: list[tuple[int, int]]) -> None:
     """Text and features are those of the port; so are they over Triton alone."""

@@ -8,14 +8,10 @@ import pytest
 from numpy.typing import NDArray
 
 from mm_runtime.serving.errors import RequestError
-from mm_runtime.serving.generate.generation import (
-    ANSWERS,
-    join_pieces,
-    read_request,
-    write_piece,
-)
+from mm_runtime.serving.generate.generation import ANSWERS, join_pieces, read_request, write_piece
 from mm_runtime.serving.generate.request import Finish, Piece, Request, Sampling, Wanted
 from mm_runtime.serving.prompts.words import pack_words
+from support.cases import cases
 
 Tensors = dict[str, NDArray[np.generic]]
 VOCABULARY = 20
@@ -89,12 +85,12 @@ def test_every_sampling_tensor_arrives() -> None:
     assert Sampling(0.5, 4, 0.25, 1.5, 0.5, -0.5, 2, 9) == actual
 
 
-@pytest.mark.parametrize(
-    ("older", "newer", "field"),
-    [
-        pytest.param("random_seed", "seed", "seed", id="seed"),
-        pytest.param("min_length", "min_tokens", "min_tokens", id="min tokens"),
-    ],
+@cases(
+    "older newer field",
+    {
+        "seed": ("random_seed", "seed", "seed"),
+        "min tokens": ("min_length", "min_tokens", "min_tokens"),
+    },
 )
 def test_newer_name_wins(older: str, newer: str, field: str) -> None:
     """Both spellings are understood."""
@@ -110,13 +106,13 @@ def test_unsigned_seeds_fit_the_generator() -> None:
     assert _read(seed=np.array([[2**64 - 1]], dtype=np.uint64)).sampling.seed == 2**63 - 1
 
 
-@pytest.mark.parametrize(
-    ("end_id", "expected"),
-    [
-        pytest.param(3, {3}, id="the checkpoint's"),
-        pytest.param(8, {8}, id="another one"),
-        pytest.param(-1, set(), id="none, as upstream's client says"),
-    ],
+@cases(
+    "end_id expected",
+    {
+        "the checkpoint's": (3, {3}),
+        "another one": (8, {8}),
+        "none, as upstream's client says": (-1, set()),
+    },
 )
 def test_end_id(end_id: int, expected: set[int]) -> None:
     """The request says what ends its answer."""
@@ -187,13 +183,13 @@ def test_wrong_values_are_named(changes: Tensors, message: str) -> None:
         _read(**changes)
 
 
-@pytest.mark.parametrize(
-    ("requested", "expected"),
-    [
-        pytest.param({}, None, id="none"),
-        pytest.param({"lora_task_id": _int(1)}, 1, id="known"),
-        pytest.param({"lora_task_id": np.array([[-1]]).astype(np.uint64)}, None, id="base"),
-    ],
+@cases(
+    "requested expected",
+    {
+        "none": ({}, None),
+        "known": ({"lora_task_id": _int(1)}, 1),
+        "base": ({"lora_task_id": np.array([[-1]]).astype(np.uint64)}, None),
+    },
 )
 def test_adapters_are_requested_by_id(requested: Tensors, expected: int | None) -> None:
     """An id names an adapter; none, and -1 as upstream has it, mean the base model."""

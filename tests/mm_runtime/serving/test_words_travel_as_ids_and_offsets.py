@@ -5,42 +5,36 @@ import pytest
 
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.prompts.words import pack_words, unpack_words
+from support.cases import cases
 
 
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [
-        pytest.param([[5]], [[5], [1]], id="one token"),
-        pytest.param([[5], [7, 8]], [[5, 7, 8], [1, 3, -1]], id="two sequences"),
-        pytest.param([[5], [], [7]], [[5, 7], [1, 2]], id="empty sequence left out"),
-        pytest.param([], [[0], [-1]], id="none"),
-    ],
+@cases(
+    "words expected",
+    {
+        "one token": ([[5]], [[5], [1]]),
+        "two sequences": ([[5], [7, 8]], [[5, 7, 8], [1, 3, -1]]),
+        "empty sequence left out": ([[5], [], [7]], [[5, 7], [1, 2]]),
+        "none": ([], [[0], [-1]]),
+    },
 )
 def test_layout_is_tensorrt_llms(words: list[list[int]], expected: list[list[int]]) -> None:
     """Row 0 holds the ids, row 1 the end offsets, then -1."""
     assert expected == pack_words(words).tolist()
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        pytest.param(((5,), (7, 8), (1, 2, 3)), id="several lengths"),
-        pytest.param(((9,),), id="one"),
-        pytest.param((), id="none"),
-    ],
-)
+@cases("words", {"several lengths": ((5,), (7, 8), (1, 2, 3)), "one": ((9,),), "none": ()})
 def test_reading_undoes_writing(words: tuple[tuple[int, ...], ...]) -> None:
     """What was packed is what is unpacked."""
     assert words == unpack_words(pack_words(words))
 
 
-@pytest.mark.parametrize(
-    ("packed", "message"),
-    [
-        pytest.param([[1, 2, 3]], "expected \\[2, n\\]", id="one row"),
-        pytest.param([[1, 2], [2, 1]], "offsets must rise", id="falling offsets"),
-        pytest.param([[1, 2], [5, -1]], "within the row", id="offset past the row"),
-    ],
+@cases(
+    "packed message",
+    {
+        "one row": ([[1, 2, 3]], "expected \\[2, n\\]"),
+        "falling offsets": ([[1, 2], [2, 1]], "offsets must rise"),
+        "offset past the row": ([[1, 2], [5, -1]], "within the row"),
+    },
 )
 def test_other_tensors_are_refused(packed: list[list[int]], message: str) -> None:
     """A client's own tensor is checked before it is used."""

@@ -13,6 +13,7 @@ from mm_runtime.sources.identity import (
     source_digest,
     source_files,
 )
+from support.cases import cases
 from support.hollow_checkpoint import write_checkpoint, write_safetensors
 
 BIG = SMALL_BYTES // 2 + BLOCK_BYTES
@@ -33,28 +34,25 @@ def checkpoint(tmp_path: Path) -> Path:
 PUBLISHED = ("config.json", "tokenizer.json", "tokenizer_config.json", "preprocessor_config.json")
 
 
-@pytest.mark.parametrize(
-    ("weights", "digest"),
-    [
-        pytest.param(
+@cases(
+    "weights digest",
+    {
+        "one-file": (
             {"model.safetensors": "weights"},
             "7da0839ecfcbb07acafc09731a859cb66ff0e2b933d40ef35fc86026cf99271f",
-            id="one-file",
         ),
-        pytest.param(
+        "shards": (
             {
                 "model.safetensors.index.json": '{"weight_map": {"a": "model-1.safetensors"}}',
                 "model-1.safetensors": "weights",
             },
             "65474676d9c3c04524b83fc5d2a2629656ea5b699578b9877f33e413bc64e4f8",
-            id="shards",
         ),
-        pytest.param(
+        "pickle": (
             {"pytorch_model.bin": "weights"},
             "3d5a06b82d58a6ed9637eceba53fff8c952b5851b5ecd7825c28458d57a3cf01",
-            id="pickle",
         ),
-    ],
+    },
 )
 def test_checkpoints_keep_their_digest(
     tmp_path: Path, weights: dict[str, str], digest: str
@@ -85,13 +83,7 @@ def test_one_byte_of_a_small_file_counts(checkpoint: Path) -> None:
     assert before != source_digest(checkpoint)
 
 
-@pytest.mark.parametrize(
-    ("offset", "whence"),
-    [
-        pytest.param(100, os.SEEK_SET, id="first-block"),
-        pytest.param(-1, os.SEEK_END, id="last-block"),
-    ],
-)
+@cases("offset whence", {"first-block": (100, os.SEEK_SET), "last-block": (-1, os.SEEK_END)})
 def test_sampled_bytes_of_a_big_file_count(checkpoint: Path, offset: int, whence: int) -> None:
     """A big file is read at its ends and in between."""
     before = source_digest(checkpoint)
@@ -142,16 +134,16 @@ def test_other_folders_do_not_count(checkpoint: Path) -> None:
     assert before == source_digest(checkpoint)
 
 
-@pytest.mark.parametrize(
+@cases(
     "name",
-    [
-        pytest.param("consolidated.safetensors", id="original-layout"),
-        pytest.param("model.fp32-00001-of-00002.safetensors", id="variant"),
-        pytest.param("model.safetensors.index.fp32.json", id="index-of-a-variant"),
-        pytest.param("pytorch_model.bin", id="pickle"),
-        pytest.param("pytorch_model.bin.index.json", id="index-of-pickles"),
-        pytest.param("llm/pytorch_model.bin", id="of-a-part"),
-    ],
+    {
+        "original-layout": "consolidated.safetensors",
+        "variant": "model.fp32-00001-of-00002.safetensors",
+        "index-of-a-variant": "model.safetensors.index.fp32.json",
+        "pickle": "pytorch_model.bin",
+        "index-of-pickles": "pytorch_model.bin.index.json",
+        "of-a-part": "llm/pytorch_model.bin",
+    },
 )
 def test_other_copies_of_the_weights_do_not_count(checkpoint: Path, name: str) -> None:
     """They are not fetched, and no reader of all files of a folder finds tensors twice."""

@@ -35,7 +35,6 @@ TOKEN = "hf_secret_that_no_log_may_show"
 
 
 def weights_of(source: RemoteSource) -> RemoteFile:
-    """Return the entry of the weights."""
     return next(file for file in source.files() if file.name == WEIGHTS)
 
 

@@ -108,7 +108,6 @@ def test_killed_fetch_continues(hub: Hub, tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def children_of(pid: int) -> list[int]:
-    """Return the processes that a process has started."""
     text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
     return [int(word) for word in text.split()]
 
@@ -160,10 +159,10 @@ def test_full_disk_is_reported_before_a_byte_is_fetched(
         code = main([*command, "--termination-log", str(message)])
         result = BuildResult.from_json(message.read_text())
         assert result.failure is not None
-        assert (
-            code,
-            result.failure.reason,
-        ) == (ExitCode.STORE_NOT_WRITABLE, BuildReason.STORE_NOT_WRITABLE)
+        assert (code, result.failure.reason) == (
+            ExitCode.STORE_NOT_WRITABLE,
+            BuildReason.STORE_NOT_WRITABLE,
+        )
         size = sum(
             path.stat().st_size for path in hub.directory.glob("*.*") if path.suffix != ".md"
         )

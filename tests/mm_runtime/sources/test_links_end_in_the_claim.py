@@ -38,14 +38,12 @@ def secret(tmp_path: Path) -> Path:
 
 
 def absolute(checkpoint: Path, secret: Path) -> Path:
-    """Link a file by its entire path."""
     link = checkpoint / "extra.json"
     link.symlink_to(secret)
     return link
 
 
 def relative(checkpoint: Path, secret: Path) -> Path:
-    """Link a file by the way up and out."""
     link = checkpoint / "extra.json"
     link.symlink_to(os.path.relpath(secret, checkpoint))
     return link
@@ -60,14 +58,12 @@ def chained(checkpoint: Path, secret: Path) -> Path:
 
 
 def of_the_process(checkpoint: Path, _: Path) -> Path:
-    """Link what Linux shows of the process that reads."""
     link = checkpoint / "extra.json"
     link.symlink_to("/proc/self/environ")
     return link
 
 
 def folder(checkpoint: Path, secret: Path) -> Path:
-    """Link a part's folder."""
     (checkpoint / "llm").symlink_to(secret.parent)
     return checkpoint / "llm" / "secret.json"
 

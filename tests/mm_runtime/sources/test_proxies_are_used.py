@@ -11,6 +11,7 @@ import pytest
 
 from mm_api.documents.model_facts import InspectResult, ModelFacts
 from mm_runtime.sources.identity import source_digest
+from support.cases import cases
 from support.forward_proxy import ForwardProxy, forward_proxy
 from support.hub_server import REPOSITORY, Hub
 from support.s3_server import S3Server
@@ -44,12 +45,8 @@ def inspected(source: str, folder: Path, environment: dict[str, str]) -> ModelFa
     return facts
 
 
-@pytest.mark.parametrize(
-    ("direct", "through"),
-    [
-        pytest.param("", True, id="proxied"),
-        pytest.param("127.0.0.1,localhost", False, id="hosts-without-it"),
-    ],
+@cases(
+    "direct through", {"proxied": ("", True), "hosts-without-it": ("127.0.0.1,localhost", False)}
 )
 def test_the_hub(
     hub: Hub, proxy: ForwardProxy, tmp_path: Path, direct: str, *, through: bool
@@ -64,12 +61,8 @@ def test_the_hub(
 
 
 @pytest.mark.s3
-@pytest.mark.parametrize(
-    ("direct", "through"),
-    [
-        pytest.param("", True, id="proxied"),
-        pytest.param("127.0.0.1,localhost", False, id="hosts-without-it"),
-    ],
+@cases(
+    "direct through", {"proxied": ("", True), "hosts-without-it": ("127.0.0.1,localhost", False)}
 )
 def test_a_bucket(
     s3: S3Server,

@@ -15,6 +15,7 @@ from mm_runtime.errors import InspectInterruptedError, InspectRefusedError
 from mm_runtime.inspect.checkpoint import InspectOptions, inspect
 from mm_runtime.inspect.source import inspect_source
 from mm_runtime.sources import hub as hub_module
+from support.cases import cases
 from support.certificates import signed_by_itself
 from support.hollow_checkpoint import write_checkpoint
 from support.hub_server import COMMIT, REPOSITORY, Hub, serving_hub
@@ -25,7 +26,6 @@ TOKEN = "hf_secret_that_no_log_may_show"
 
 
 def refusal(hub: Hub, **environment: str) -> tuple[InspectReason, str]:
-    """Return reason and message of an inspection that is refused."""
     with pytest.raises(InspectRefusedError) as caught:
         inspect_source(SOURCE, InspectOptions(), {**hub.environment, **environment})
     return caught.value.reason, caught.value.message
@@ -74,12 +74,12 @@ def test_token_opens_a_private_repository(small_hub: Hub) -> None:
     assert facts.source_revision == COMMIT
 
 
-@pytest.mark.parametrize(
-    ("environment", "words"),
-    [
-        pytest.param({"HF_TOKEN": ""}, "no token is set", id="none"),
-        pytest.param({"HF_TOKEN": "hf_wrong"}, "the token may not read it", id="wrong"),
-    ],
+@cases(
+    "environment words",
+    {
+        "none": ({"HF_TOKEN": ""}, "no token is set"),
+        "wrong": ({"HF_TOKEN": "hf_wrong"}, "the token may not read it"),
+    },
 )
 def test_missing_token_is_reported(small_hub: Hub, environment: dict[str, str], words: str) -> None:
     """A private repository without the right token is a refusal that says what to set."""
@@ -136,9 +136,7 @@ def test_hub_that_stays_down_is_no_refusal(
     assert "503" in capsys.readouterr().out
 
 
-def test_a_certificate_that_is_not_trusted_is_no_outage(
-    tmp_path: Path,
-) -> None:
+def test_a_certificate_that_is_not_trusted_is_no_outage(tmp_path: Path) -> None:
     """A private authority's Hub is refused at once, and read where the authority is trusted."""
     certificate = signed_by_itself(tmp_path, "hub")
     folder = write_checkpoint(tmp_path / "on-the-hub")
@@ -155,31 +153,23 @@ def test_a_certificate_that_is_not_trusted_is_no_outage(
 
 
 @pytest.mark.s3
-@pytest.mark.parametrize(
-    ("source", "changes", "reason", "words"),
-    [
-        pytest.param(
+@cases(
+    "source changes reason words",
+    {
+        "wrong-key": (
             "s3://refused-{id}/x",
             {"AWS_SECRET_ACCESS_KEY": "wrong"},
             InspectReason.SOURCE_DENIED,
             "SignatureDoesNotMatch",
-            id="wrong-key",
         ),
-        pytest.param(
+        "empty-prefix": (
             "s3://refused-{id}/elsewhere",
             {},
             InspectReason.SOURCE_NOT_FOUND,
             "holds no object",
-            id="empty-prefix",
         ),
-        pytest.param(
-            "s3://no-such-bucket/x",
-            {},
-            InspectReason.SOURCE_NOT_FOUND,
-            "NoSuchBucket",
-            id="no-bucket",
-        ),
-    ],
+        "no-bucket": ("s3://no-such-bucket/x", {}, InspectReason.SOURCE_NOT_FOUND, "NoSuchBucket"),
+    },
 )
 def test_bucket_refusals_say_what_to_do(
     s3: S3Server,

@@ -8,34 +8,35 @@ import pytest
 
 from mm_runtime.errors import PermanentError
 from mm_runtime.sources.address import BucketAddress, HubAddress, parse_address
+from support.cases import cases
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        pytest.param("/mnt/source/llava", Path("/mnt/source/llava"), id="directory"),
-        pytest.param("hf://a/b@v1.0", HubAddress("a/b", "v1.0"), id="tag"),
-        pytest.param("hf://a/b", HubAddress("a/b", "main"), id="no-revision"),
-        pytest.param("hf://a/b@refs/pr/1", HubAddress("a/b", "refs/pr/1"), id="pull-request"),
-        pytest.param("s3://models/x/y/", BucketAddress("models", "x/y"), id="prefix"),
-        pytest.param("s3://models", BucketAddress("models", ""), id="entire-bucket"),
-    ],
+@cases(
+    "text expected",
+    {
+        "directory": ("/mnt/source/llava", Path("/mnt/source/llava")),
+        "tag": ("hf://a/b@v1.0", HubAddress("a/b", "v1.0")),
+        "no-revision": ("hf://a/b", HubAddress("a/b", "main")),
+        "pull-request": ("hf://a/b@refs/pr/1", HubAddress("a/b", "refs/pr/1")),
+        "prefix": ("s3://models/x/y/", BucketAddress("models", "x/y")),
+        "entire-bucket": ("s3://models", BucketAddress("models", "")),
+    },
 )
 def test_address_is_parsed(text: str, expected: object) -> None:
     """Each kind of address is reported by how it begins."""
     assert expected == parse_address(text)
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        pytest.param("hf://a/b/c@main", "names no repository", id="three-parts"),
-        pytest.param("hf://@main", "names no repository", id="no-repository"),
-        pytest.param("s3:///prefix", "names no bucket", id="no-bucket"),
-        pytest.param("gs://bucket/x", "unknown scheme", id="other-scheme"),
-    ],
+@cases(
+    "text words",
+    {
+        "three-parts": ("hf://a/b/c@main", "names no repository"),
+        "no-repository": ("hf://@main", "names no repository"),
+        "no-bucket": ("s3:///prefix", "names no bucket"),
+        "other-scheme": ("gs://bucket/x", "unknown scheme"),
+    },
 )
 def test_damaged_address_is_refused(text: str, words: str) -> None:
     """What begins like an address and is none is not taken for a path."""

@@ -48,7 +48,6 @@ def site(tmp_path: Path) -> Site:
 
 
 def arguments(site: Site, store: BucketStore, work: Path | None = None) -> list[str]:
-    """Return the command line of a build into a bucket."""
     where = ["--plan", str(site.plan_file), "--source", str(site.source)]
     return ["build", *where, "--store", str(store), "--work", str(work or site.store)]
 
@@ -67,10 +66,7 @@ def test_engine_is_published_complete(
     code, result = run(site, empty_bucket, tmp_path)
     fingerprint = site.plan.fingerprint
     assert (code, result.failure, result.reused) == (ExitCode.OK, None, False)
-    assert ([fingerprint], []) == (
-        empty_bucket.fingerprints(),
-        problems(empty_bucket, fingerprint),
-    )
+    assert ([fingerprint], []) == (empty_bucket.fingerprints(), problems(empty_bucket, fingerprint))
     assert DirectoryStore(site.store).fingerprints() == []
     manifest = parse_manifest(empty_bucket.manifest(fingerprint), fingerprint, "the bucket")
     assert result.stored_bytes == sum(file.size for file in manifest.files)
@@ -100,11 +96,7 @@ def test_damaged_engine_is_built_again(
     obstore.put(empty_bucket._client, key, bytes(file.size))
     assert problems(empty_bucket, fingerprint) != []
     code, result = run(site, empty_bucket, tmp_path)
-    assert (
-        code,
-        result.reused,
-        problems(empty_bucket, fingerprint),
-    ) == (ExitCode.OK, False, [])
+    assert (code, result.reused, problems(empty_bucket, fingerprint)) == (ExitCode.OK, False, [])
 
 
 def test_bucket_that_goes_away_costs_no_step(
@@ -124,12 +116,12 @@ def test_bucket_that_goes_away_costs_no_step(
     monkeypatch.setattr(building, "copy_engine", too_late)
     code, result = run(site, empty_bucket, tmp_path)
     assert result.failure is not None
-    assert (
-        code,
-        result.failure.reason,
-        result.failure.step,
-        result.failure.retryable,
-    ) == (ExitCode.STORE_NOT_WRITABLE, BuildReason.STORE_NOT_WRITABLE, "publish", True)
+    assert (code, result.failure.reason, result.failure.step, result.failure.retryable) == (
+        ExitCode.STORE_NOT_WRITABLE,
+        BuildReason.STORE_NOT_WRITABLE,
+        "publish",
+        True,
+    )
     assert [site.plan.fingerprint] == DirectoryStore(site.store).fingerprints()
     assert empty_bucket.fingerprints() == []
 

@@ -15,6 +15,7 @@ from mm_runtime.errors import EngineCorruptError, PermanentError
 from mm_runtime.store.archive import ARTIFACT, TITLE, import_
 from mm_runtime.store.directory import DirectoryStore
 from mm_runtime.store.engines import EngineStore, problems
+from support.cases import cases
 
 
 @pytest.fixture
@@ -27,7 +28,6 @@ def archive(directory: DirectoryStore, tmp_path: Path) -> Path:
 
 
 def empty(tmp_path: Path) -> DirectoryStore:
-    """Return a store without engines."""
     root = tmp_path / "empty"
     root.mkdir()
     return DirectoryStore(root)
@@ -92,12 +92,11 @@ def flipped(path: Path, plans: list[EngineManifest]) -> None:
 
 
 def cut(path: Path, _: list[EngineManifest]) -> None:
-    """Cut the archive in the middle of its index."""
     with path.open("r+b") as archive:
         archive.truncate(path.stat().st_size // 3)
 
 
-@pytest.mark.parametrize("harm", [pytest.param(flipped, id="flipped"), pytest.param(cut, id="cut")])
+@cases("harm", {"flipped": flipped, "cut": cut})
 def test_damaged_archive_brings_nothing(
     archive: Path,
     tmp_path: Path,

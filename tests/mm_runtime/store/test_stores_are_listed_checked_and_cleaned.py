@@ -18,6 +18,7 @@ from mm_runtime.store.bucket import BucketStore
 from mm_runtime.store.directory import DirectoryStore
 from mm_runtime.store.engines import EngineStore, copy_engine, parse_manifest, problems
 from support.build_plans import serving_plan
+from support.cases import cases
 
 WEIGHTS = "llm/model.safetensors"
 
@@ -96,10 +97,7 @@ def test_named_engines_are_removed(
     assert ([stays], []) == (store.fingerprints(), problems(store, stays))
 
 
-@pytest.mark.parametrize(
-    ("older_than", "left"),
-    [pytest.param("0", 1, id="old"), pytest.param("1e12", 2, id="too-young")],
-)
+@cases("older_than left", {"old": ("0", 1), "too-young": ("1e12", 2)})
 def test_what_is_unreferenced_goes_when_it_is_old(
     store: EngineStore, plans: list[EngineManifest], older_than: str, left: int
 ) -> None:
@@ -263,12 +261,12 @@ def test_manifest_may_not_lead_out_of_the_engine(plans: list[EngineManifest]) ->
 
 
 @pytest.mark.s3
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        pytest.param({"AWS_SECRET_ACCESS_KEY": "wrong"}, "SignatureDoesNotMatch", id="wrong-key"),
-        pytest.param({"AWS_ENDPOINT_URL": "http://127.0.0.1:1"}, "connection refused", id="down"),
-    ],
+@cases(
+    "changes words",
+    {
+        "wrong-key": ({"AWS_SECRET_ACCESS_KEY": "wrong"}, "SignatureDoesNotMatch"),
+        "down": ({"AWS_ENDPOINT_URL": "http://127.0.0.1:1"}, "connection refused"),
+    },
 )
 def test_unreachable_bucket_says_why(
     bucket: BucketStore,

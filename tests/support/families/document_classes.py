@@ -5,14 +5,7 @@ from pathlib import Path
 
 from support.families.checkpoints import HEADS, HIDDEN, PATCH, SIDE, TEXT, save
 from support.families.patch_classes import PADS, QWEN, QWEN_TEMPLATE
-from support.families.torchvision_classes import (
-    BLOCKS,
-    MERGED,
-    PIXELS,
-    SQUARE,
-    TOWER,
-    template,
-)
+from support.families.torchvision_classes import BLOCKS, MERGED, PIXELS, SQUARE, TOWER, template
 from support.families.words import id_of, tokenizer
 
 
@@ -95,11 +88,7 @@ def hyperclovax_vision_v2(folder: Path) -> None:
 
     config = t.HyperCLOVAXVisionV2Config(
         vision_config=BLOCKS
-        | {
-            "model_type": "qwen2_5_vl_vision",
-            "window_size": 56,
-            "fullatt_block_indexes": [1],
-        },
+        | {"model_type": "qwen2_5_vl_vision", "window_size": 56, "fullatt_block_indexes": [1]},
         text_config=TEXT | {"head_dim": 16},
         **PADS,
     )

@@ -58,10 +58,7 @@ def glm46v(folder: Path) -> None:
     config = t.Glm46VConfig(
         vision_config=BLOCKS | {"model_type": "glm4v_vision", "image_size": 2 * SIDE},
         text_config=TEXT
-        | {
-            "model_type": "glm4v_text",
-            "rope_parameters": ROTATED | {"partial_rotary_factor": 1.0},
-        },
+        | {"model_type": "glm4v_text", "rope_parameters": ROTATED | {"partial_rotary_factor": 1.0}},
         **GLM_IDS,
     )
     save(t.Glm46VForConditionalGeneration(config), folder)
@@ -332,10 +329,7 @@ def hunyuan_vl(folder: Path) -> None:
             "img_max_token_num": 64,
         },
         text_config=TEXT
-        | {
-            "head_dim": 16,
-            "rope_parameters": ROTATED | {"mrope_section": [2, 2, 2, 2]},
-        },
+        | {"head_dim": 16, "rope_parameters": ROTATED | {"mrope_section": [2, 2, 2, 2]}},
         image_token_id=id_of("<img>", tokens),
         im_start_id=id_of("<img_start>", tokens),
         im_end_id=id_of("<img_end>", tokens),

@@ -11,13 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from mm_api.documents.build_plan import (
-    BuildPlan,
-    EngineLimits,
-    EngineSpec,
-    VisionBuild,
-    VisionPlan,
-)
+from mm_api.documents.build_plan import BuildPlan, EngineLimits, EngineSpec, VisionBuild, VisionPlan
 from mm_api.documents.model_facts import ModelFacts
 from mm_api.families import FAMILIES
 from mm_api.families.family import Kind
@@ -70,10 +64,7 @@ OWN_INPUTS = {
 }
 """Those between preprocessing and a checkpoint's own class."""
 
-RECORDINGS = {
-    "audio_samples_input": "raw_audio",
-    "audio_lengths_input": "raw_audio_lengths",
-}
+RECORDINGS = {"audio_samples_input": "raw_audio", "audio_lengths_input": "raw_audio_lengths"}
 """What a client sends past preprocessing."""
 
 

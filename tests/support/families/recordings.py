@@ -7,16 +7,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from support.families.checkpoints import (
-    HEADS,
-    HIDDEN,
-    LAYERS,
-    PATCH,
-    SHARED,
-    SIDE,
-    TEXT,
-    save,
-)
+from support.families.checkpoints import HEADS, HIDDEN, LAYERS, PATCH, SHARED, SIDE, TEXT, save
 from support.families.torchvision_classes import BLOCKS, ROTATED
 from support.families.words import id_of, tokenizer
 

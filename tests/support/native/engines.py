@@ -297,10 +297,9 @@ def _write_vision(folder: Path, plan: BuildPlan, reference: EngineDirectory) -> 
     folder.mkdir()
     batch = plan.engine.vision.max_batch_size
     layout = FAMILIES[plan.facts.family].image_layout
-    described = {
-        ImageLayout.TILES: _tiles,
-        ImageLayout.GRID: _patches,
-    }.get(layout, _pixels)(vision, batch)
+    described = {ImageLayout.TILES: _tiles, ImageLayout.GRID: _patches}.get(layout, _pixels)(
+        vision, batch
+    )
     built = {
         "tensorrt": TENSORRT,
         "onnx": str(reference.root / "vision" / "model.onnx"),

@@ -64,12 +64,7 @@ _TABLES_SINCE = "0.19.0"
 """The script that writes a tokenizer's table is in images from here on."""
 
 
-def install(
-    root: Path,
-    version: str,
-    *,
-    python: str = sys.executable,
-) -> Tools:
+def install(root: Path, version: str, *, python: str = sys.executable) -> Tools:
     """Write the programs.
 
     Args:

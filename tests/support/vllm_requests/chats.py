@@ -402,13 +402,7 @@ ROWS = (
         headers={"content-type": "application/x-www-form-urlencoded"},
         differs="the body is read as JSON, as programs of other servers send it",
     ),
-    Row(
-        "messages that are no list",
-        WRONG,
-        CHAT,
-        Refused("messages"),
-        {"messages": "not a list"},
-    ),
+    Row("messages that are no list", WRONG, CHAT, Refused("messages"), {"messages": "not a list"}),
     Row(
         "no messages at all",
         WRONG,

@@ -64,7 +64,6 @@ def _many_streams(answer: Any) -> bool:
 
 
 def _each_answered(answer: Any, second: Any) -> bool:
-    """Say whether two prompts have an answer each, the second one its own."""
     return choices(2)(answer) and text_of(answer, 1) == text_of(second) != text_of(answer)
 
 
@@ -338,10 +337,7 @@ ROWS = (
             says(text),
             {"structured_outputs": {name: value}, "max_tokens": 12},
         )
-        for name, value, text in (
-            ("json", '{"const": 12}', "12"),
-            ("regex", "no", "no"),
-        )
+        for name, value, text in (("json", '{"const": 12}', "12"), ("regex", "no", "no"))
     ),
     Row(
         "a prompt of token ids below 0",

@@ -36,7 +36,6 @@ def _streams(answer: Any, other: Any) -> bool:
 
 
 def _longer(answer: Any, other: Any) -> bool:
-    """Say whether another image made the prompt longer."""
     return bool(answer["usage"]["prompt_tokens"] > other["usage"]["prompt_tokens"])
 
 

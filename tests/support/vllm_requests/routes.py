@@ -20,7 +20,6 @@ PROBES = "`/healthz` and `/readyz`, as Kubernetes calls them"
 
 
 def _there(path: str, sets: tuple[str, ...], reason: str, method: str = "GET") -> Row:
-    """Return a row of a route that other servers have."""
     return Row(f"{method} {path}", sets, path, Refused(None, 404), method=method, differs=reason)
 
 
@@ -31,12 +30,7 @@ ROWS = (
         "/tokenize",
         lambda answer: (
             answer
-            == {
-                "count": 3,
-                "max_model_len": POSITIONS,
-                "tokens": [BEGIN, *HI],
-                "token_strs": None,
-            }
+            == {"count": 3, "max_model_len": POSITIONS, "tokens": [BEGIN, *HI], "token_strs": None}
         ),
         {"model": "tiny", "prompt": "Hi"},
     ),

@@ -12,15 +12,7 @@ from support.vllm_requests.recordings import (
     TOO_LARGE,
     TOO_LONG,
 )
-from support.vllm_requests.table import (
-    CHAT,
-    TEXT,
-    TRANSCRIPTION,
-    TRANSLATION,
-    Check,
-    Refused,
-    Row,
-)
+from support.vllm_requests.table import CHAT, TEXT, TRANSCRIPTION, TRANSLATION, Check, Refused, Row
 
 _SPEECH = "entrypoints/speech_to_text/"
 WHISPER = (f"{_SPEECH}transcription/test_transcription_validation_whisper.py",)
@@ -88,7 +80,6 @@ def _drawn(name: str, value: float, acts: str = "is greedy") -> Row:
 
 
 def _penalised(name: str, value: float) -> Row:
-    """Return a row of a penalty, with which another answer is the likeliest."""
     return Row(f"`{name}: {value}`", WHISPER, TRANSCRIPTION, _another, {name: value}, {})
 
 
@@ -102,12 +93,7 @@ ROWS = (
         ),
     ),
     Row(
-        "`response_format: json`",
-        PLAIN_TEXT,
-        TRANSCRIPTION,
-        _same,
-        {"response_format": "json"},
-        {},
+        "`response_format: json`", PLAIN_TEXT, TRANSCRIPTION, _same, {"response_format": "json"}, {}
     ),
     Row(
         "`response_format: text` is plain text",
@@ -231,18 +217,10 @@ ROWS = (
             {"stream": True, name: True},
             differs=NO_USAGE,
         )
-        for name, more in (
-            ("stream_include_usage", FORCED),
-            ("stream_continuous_usage_stats", ()),
-        )
+        for name, more in (("stream_include_usage", FORCED), ("stream_continuous_usage_stats", ()))
     ),
     Row(
-        "`temperature: 1` with a seed",
-        WHISPER,
-        TRANSCRIPTION,
-        _another,
-        DRAWN,
-        {"temperature": 0},
+        "`temperature: 1` with a seed", WHISPER, TRANSCRIPTION, _another, DRAWN, {"temperature": 0}
     ),
     Row(
         "all sampling parameters at once",
@@ -464,12 +442,7 @@ ROWS = (
         differs=EVENTS,
     ),
     Row(
-        "longer audio is translated",
-        TRANSLATED,
-        TRANSLATION,
-        _all_windows,
-        {"file": LONGER},
-        TIMED,
+        "longer audio is translated", TRANSLATED, TRANSLATION, _all_windows, {"file": LONGER}, TIMED
     ),
     Row(
         "`max_completion_tokens` cuts a translation",

@@ -6,6 +6,7 @@ import pytest
 
 from mm_api.documents.model_facts import AdapterFacts, LoraFacts, ModelFacts
 from mm_operator.plan.engine.tables import flags_of, version_of
+from support.cases import cases
 from support.model_configs import VERSIONS, facts_of, planned
 
 SOURCE = {"persistentVolumeClaim": {"claimName": "adapters", "path": "french"}}
@@ -24,7 +25,6 @@ def with_adapters(family: str, modules: dict[str, list[str]]) -> ModelFacts:
 
 
 def option(argv: list[str], name: str) -> list[str]:
-    """Return the words that follow an option, up to the next one."""
     rest = argv[argv.index(name) + 1 :]
     end = next((number for number, word in enumerate(rest) if word.startswith("--")), len(rest))
     return rest[:end]
@@ -73,18 +73,17 @@ def test_adapters_have_uids_and_digests() -> None:
     assert plan.fingerprint != planned("llava").fingerprint
 
 
-@pytest.mark.parametrize(
-    ("family", "facts", "code"),
-    [
-        pytest.param("llava", facts_of("llava"), "LoraNotInspected", id="not-inspected"),
-        pytest.param("t5", with_adapters("t5", {"decoder": ["attn_q"]}), "LoraFamily", id="t5"),
-        pytest.param(
+@cases(
+    "family facts code",
+    {
+        "not-inspected": ("llava", facts_of("llava"), "LoraNotInspected"),
+        "t5": ("t5", with_adapters("t5", {"decoder": ["attn_q"]}), "LoraFamily"),
+        "encoder": (
             "bart",
             with_adapters("bart", {"encoder": ["attn_q"], "decoder": ["attn_q"]}),
             "LoraEncoder",
-            id="encoder",
         ),
-    ],
+    },
 )
 def test_adapters_that_cannot_be_served_are_refused(
     family: str, facts: ModelFacts, code: str

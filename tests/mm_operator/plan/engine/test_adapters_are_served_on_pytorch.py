@@ -18,11 +18,8 @@ from mm_api.documents.model_facts import (
 )
 from mm_api.documents.model_plan import GpuMemory, ModelPlan
 from mm_api.families import FAMILIES
-from mm_operator.plan.engine.serve_adapters import (
-    AdapterBytes,
-    adapter_bytes,
-    adapter_pages,
-)
+from mm_operator.plan.engine.serve_adapters import AdapterBytes, adapter_bytes, adapter_pages
+from support.cases import cases
 from support.model_configs import ON_PYTORCH, facts_of, planned
 from support.moe_models import facts_of_experts
 
@@ -46,7 +43,6 @@ def lora(*modules: str, digests: str = "ab") -> LoraFacts:
 
 
 def facts_with(family: str, found: LoraFacts | None, **changes: Any) -> ModelFacts:
-    """Return the facts of a family's model and of its adapters."""
     return facts_of(family).model_copy(update={"lora": found, **changes})
 
 
@@ -64,7 +60,6 @@ def served(
 
 
 def gpus(plan: ModelPlan) -> list[GpuMemory]:
-    """Return the bytes of each GPU of a plan without errors."""
     assert plan.errors == []
     assert plan.memory
     return plan.memory.per_gpu
@@ -149,14 +144,14 @@ def test_some_families_are_refused() -> None:
     assert {"qwen2-vl", "mistral3", "mllama", "nvila"} <= {*DROPPED}
 
 
-@pytest.mark.parametrize(
-    ("version", "codes"),
-    [
-        pytest.param("1.0.0", ["LoraTooOld"], id="before"),
-        pytest.param("1.0.3.2510", ["LoraTooOld"], id="a-fix-of-before"),
-        pytest.param("1.1.0", [], id="first"),
-        pytest.param("1.2.1", [], id="after"),
-    ],
+@cases(
+    "version codes",
+    {
+        "before": ("1.0.0", ["LoraTooOld"]),
+        "a-fix-of-before": ("1.0.3.2510", ["LoraTooOld"]),
+        "first": ("1.1.0", []),
+        "after": ("1.2.1", []),
+    },
 )
 def test_a_version_before_is_refused(version: str, codes: list[str]) -> None:
     """Its class drops adapters as others do."""
@@ -166,41 +161,35 @@ def test_a_version_before_is_refused(version: str, codes: list[str]) -> None:
 NVFP4 = StoredQuantization(weights="NVFP4", quantized_parameters=1)
 
 
-@pytest.mark.parametrize(
-    ("facts", "engine", "path", "code"),
-    [
-        pytest.param(
-            facts_of(APPLIED), {}, "spec.engine.lora", "LoraNotInspected", id="not-inspected"
-        ),
-        pytest.param(
+@cases(
+    "facts engine path code",
+    {
+        "not-inspected": (facts_of(APPLIED), {}, "spec.engine.lora", "LoraNotInspected"),
+        "output-of-attention": (
             facts_with(APPLIED, lora(*QKV, "attn_dense")),
             {},
             "spec.engine.lora",
             "LoraModules",
-            id="output-of-attention",
         ),
-        pytest.param(
+        "nvfp4": (
             facts_with(APPLIED, lora(*QKV), quantization=NVFP4),
             {},
             "spec.engine.lora",
             "LoraQuantized",
-            id="nvfp4",
         ),
-        pytest.param(
+        "more-ranks-than-key-value-heads": (
             facts_with(APPLIED, lora(*QKV)),
             {"parallelism": {"tensor": 8}},
             "spec.engine.parallelism.tensor",
             "LoraKeyValueHeads",
-            id="more-ranks-than-key-value-heads",
         ),
-        pytest.param(
+        "stages": (
             facts_with(APPLIED, lora(*QKV)),
             {"parallelism": {"pipeline": 2}},
             "spec.engine.parallelism.pipeline",
             "LoraPipelineParallel",
-            id="stages",
         ),
-    ],
+    },
 )
 def test_what_upstream_does_not_apply_is_refused(
     facts: ModelFacts, engine: dict[str, Any], path: str, code: str
@@ -229,27 +218,21 @@ TEXT = TextFacts(
 )
 
 
-@pytest.mark.parametrize(
-    ("modules", "ranks", "expected"),
-    [
+@cases(
+    "modules ranks expected",
+    {
         # Slots of 140 numbers. A page: 8 x (1 + 2 + 1) x 3 layers = 96, of which q, k and v of rank
         # 16 fill at least 96 - 21 + 1 = 76; 53 x 3 layers are 3 pages, 6 for both adapters.
-        pytest.param(["attn_q"], 1, AdapterBytes(6 * 96 * 140 * 2, 2 * 16 * 3 * 180 * 2), id="q"),
-        pytest.param(
+        "q": (["attn_q"], 1, AdapterBytes(6 * 96 * 140 * 2, 2 * 16 * 3 * 180 * 2)),
+        "qkv": (
             ["attn_k", "attn_q", "attn_v"],
             1,
             AdapterBytes(6 * 96 * 140 * 2, 2 * 16 * 3 * (140 + 180 + 140) * 2),
-            id="qkv",
         ),
         # On each of two GPUs 100 + 200 numbers of 100 + 400; the copy is not split. A page of 24
         # slots has one module of 16: 3 pages for each adapter.
-        pytest.param(
-            ["mlp_h_to_4h"],
-            2,
-            AdapterBytes(6 * 24 * 300 * 2, 2 * 16 * 3 * 500 * 2),
-            id="two-ranks",
-        ),
-    ],
+        "two-ranks": (["mlp_h_to_4h"], 2, AdapterBytes(6 * 24 * 300 * 2, 2 * 16 * 3 * 500 * 2)),
+    },
 )
 def test_bytes_are_those_of_upstreams_pages(
     modules: list[str], ranks: int, expected: AdapterBytes
@@ -258,16 +241,16 @@ def test_bytes_are_those_of_upstreams_pages(
     assert adapter_bytes(lora(*modules), TEXT, ranks=ranks, dtype="bfloat16") == expected
 
 
-@pytest.mark.parametrize(
-    ("adapters", "rank", "module", "loras", "pages"),
-    [
+@cases(
+    "adapters rank module loras pages",
+    {
         # 9 slots a layer, two layers in a page of 24: 27 slots are 2 pages.
-        pytest.param(1, 9, "mlp_gate", 1, 2, id="as-many"),
+        "as-many": (1, 9, "mlp_gate", 1, 2),
         # 16 a layer, one layer in a page: 3 pages, and 48 slots are 2.
-        pytest.param(1, 16, "mlp_gate", 2, 4, id="one-more"),
-        pytest.param(2, 16, "mlp_gate", 3, 6, id="of-two"),
-        pytest.param(2, 8, "mlp_gate", 2, 2, id="full-pages"),
-    ],
+        "one-more": (1, 16, "mlp_gate", 2, 4),
+        "of-two": (2, 16, "mlp_gate", 3, 6),
+        "full-pages": (2, 8, "mlp_gate", 2, 2),
+    },
 )
 def test_pages_that_stay_part_empty_are_made_up_for(
     adapters: int, rank: int, module: str, loras: int, pages: int

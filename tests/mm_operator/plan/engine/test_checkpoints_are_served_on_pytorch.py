@@ -9,20 +9,19 @@ from mm_api.documents.model_plan import ModelPlan
 from mm_api.families import FAMILIES
 from mm_api.families.family import PyTorchServing
 from mm_operator.plan.engine.tables import flags_of, version_of
+from support.cases import cases
 from support.model_configs import ON_PYTORCH, facts_of, planned, planned_on_pytorch
 
 VERSIONS = ("1.0.0", "1.1.0", "1.2.1", "1.3.0rc20")
 
 
 def since(family: str) -> str:
-    """Return the first version that serves a family."""
     served = FAMILIES[family].pytorch
     assert served is not None
     return served.since or VERSIONS[0]
 
 
 def served(family: str = "qwen2-vl", version: str = "1.1.0", **engine: Any) -> ModelPlan:
-    """Return a plan without errors."""
     plan = planned_on_pytorch(family, version, **engine)
     assert plan.errors == []
     return plan
@@ -95,13 +94,13 @@ def test_a_server_of_a_version_gets_fields_of_that_version() -> None:
     assert {"return_perf_metrics"} == set(new.options) - set(old.options)
 
 
-@pytest.mark.parametrize(
+@cases(
     "other",
-    [
-        pytest.param({"version": "1.2.1"}, id="version"),
-        pytest.param({"maxBatchSize": 2}, id="limits"),
-        pytest.param({"parallelism": {"tensor": 2}}, id="ranks"),
-    ],
+    {
+        "version": {"version": "1.2.1"},
+        "limits": {"maxBatchSize": 2},
+        "ranks": {"parallelism": {"tensor": 2}},
+    },
 )
 def test_serving_changes_no_fingerprint(other: dict[str, Any]) -> None:
     """The staged files are the checkpoint's, however they are served."""

@@ -5,6 +5,7 @@ import pytest
 from mm_api.families import FAMILIES
 from mm_operator.errors import SpecError
 from mm_operator.plan.engine.tables import flags_of, trtllm_version, version_of
+from support.cases import cases
 from support.model_configs import WITH_ENGINES, planned, versions_of
 
 
@@ -37,31 +38,28 @@ def test_every_flag_exists(family: str, version: str) -> None:
             assert {flag[2:] for flag in argv if flag.startswith("--")} - known == set()
 
 
-@pytest.mark.parametrize(
-    ("version", "convert", "vision", "key"),
-    [
-        pytest.param(
+@cases(
+    "version convert vision key",
+    {
+        "up-to-0.18": (
             "0.18.2",
             "examples/llama/convert_checkpoint.py",
             "examples/multimodal/build_visual_engine.py",
             "visual_model_path",
-            id="up-to-0.18",
         ),
-        pytest.param(
+        "0.19": (
             "0.19.0",
             "examples/llama/convert_checkpoint.py",
             "examples/multimodal/build_multimodal_engine.py",
             "multimodal_model_path",
-            id="0.19",
         ),
-        pytest.param(
+        "since-0.20": (
             "0.20.0",
             "examples/models/core/llama/convert_checkpoint.py",
             "examples/models/core/multimodal/build_multimodal_engine.py",
             "multimodal_model_path",
-            id="since-0.20",
         ),
-    ],
+    },
 )
 def test_scripts_and_keys_move(version: str, convert: str, vision: str, key: str) -> None:
     """Paths and template keys are those of the version."""
@@ -84,7 +82,6 @@ def test_opt_moved_to_contrib() -> None:
 
 
 def flag(argv: list[str], name: str) -> str | None:
-    """Return the value behind a flag."""
     return argv[argv.index(name) + 1] if name in argv else None
 
 
@@ -129,13 +126,13 @@ def test_mllama_has_encoder_tokens_and_no_table() -> None:
     assert "--max_multimodal_len" not in argv
 
 
-@pytest.mark.parametrize(
-    ("image", "expected"),
-    [
-        pytest.param("nvcr.io/nvidia/tritonserver:25.06-trtllm-python-py3", "0.20.0", id="25.06"),
-        pytest.param("registry:5000/triton:26.04-trtllm-python-py3", "1.2.1", id="port"),
-        pytest.param(None, "1.2.1", id="newest"),
-    ],
+@cases(
+    "image expected",
+    {
+        "25.06": ("nvcr.io/nvidia/tritonserver:25.06-trtllm-python-py3", "0.20.0"),
+        "port": ("registry:5000/triton:26.04-trtllm-python-py3", "1.2.1"),
+        "newest": (None, "1.2.1"),
+    },
 )
 def test_image_reports_the_version(image: str | None, expected: str) -> None:
     """A tag of Triton's release names the TensorRT-LLM inside."""
@@ -161,13 +158,13 @@ def test_the_image_that_serves_must_be_known_too() -> None:
     assert trtllm_version(built, None, built)[0] == "0.20.0"
 
 
-@pytest.mark.parametrize(
-    ("older", "newer"),
-    [
-        pytest.param("0.9.0", "0.16.0", id="numbers-not-text"),
-        pytest.param("1.3.0rc20", "1.3.0", id="candidate-before-release"),
-        pytest.param("0.17.0", "1.0.3.2510", id="four-parts"),
-    ],
+@cases(
+    "older newer",
+    {
+        "numbers-not-text": ("0.9.0", "0.16.0"),
+        "candidate-before-release": ("1.3.0rc20", "1.3.0"),
+        "four-parts": ("0.17.0", "1.0.3.2510"),
+    },
 )
 def test_versions_are_ordered(older: str, newer: str) -> None:
     """Versions compare as releases do."""

@@ -14,6 +14,7 @@ from mm_operator.plan.engine.plan import Refusal, plan_engine
 from mm_operator.plan.engine.request import request_of
 from mm_operator.plan.engine.tables import gpu_of
 from mm_operator.plan.engine.target import Inputs
+from support.cases import cases
 from support.model_configs import facts_of, planned, planned_on_pytorch
 from support.model_documents import merged
 from support.models import spec_of, tiny_facts
@@ -28,11 +29,7 @@ def found(
 ) -> EnginePlan | Refusal:
     """Return the plan of a model on the Reference engine."""
     inputs = Inputs(
-        model="m",
-        spec=spec_of(changes),
-        facts=facts or tiny_facts(),
-        builder_version="1",
-        gpu=gpu,
+        model="m", spec=spec_of(changes), facts=facts or tiny_facts(), builder_version="1", gpu=gpu
     )
     return plan_engine(inputs)
 
@@ -47,13 +44,7 @@ def kept(changes: Mapping[str, Any], gpu: GpuModel | None = None) -> tuple[int |
     return plan.serving_plan.reuse_bytes, memory.per_gpu[0].kv_cache_bytes
 
 
-@pytest.mark.parametrize(
-    ("base", "gpu"),
-    [
-        pytest.param({}, None, id="host"),
-        pytest.param(ON_GPU, gpu_of("h100-80gb"), id="gpu"),
-    ],
-)
+@cases("base gpu", {"host": ({}, None), "gpu": (ON_GPU, gpu_of("h100-80gb"))})
 def test_what_is_kept_is_memory_of_the_plan(base: dict[str, Any], gpu: GpuModel | None) -> None:
     """As much as slots have, unless the spec says how much; nothing by default."""
     none, slots = kept(base, gpu)
@@ -76,29 +67,25 @@ def test_the_reason_is_reported() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("changes", "family", "code", "path"),
-    [
-        pytest.param(
+@cases(
+    "changes family code path",
+    {
+        "bytes-for-nothing": (
             {"engine": {"kvCache": {"reuseBytes": "1Gi"}}},
             None,
             "ReuseOff",
             "spec.engine.kvCache.reuseBytes",
-            id="bytes-for-nothing",
         ),
-        pytest.param(
+        "no-prompt-fits": (
             {"engine": {"kvCache": {"reuse": True, "reuseBytes": "1Ki"}}},
             None,
             "ReuseBytesTooSmall",
             "spec.engine.kvCache.reuseBytes",
-            id="no-prompt-fits",
         ),
-        pytest.param(
-            REUSE, "t5", "NotSupported", "spec.engine.kvCache.reuse", id="encoder-decoder"
-        ),
-        pytest.param(REUSE, "mllama", "NotSupported", "spec.engine.kvCache.reuse", id="crossing"),
-        pytest.param(REUSE, "whisper", "NotSupported", "spec.engine.kvCache.reuse", id="audio"),
-    ],
+        "encoder-decoder": (REUSE, "t5", "NotSupported", "spec.engine.kvCache.reuse"),
+        "crossing": (REUSE, "mllama", "NotSupported", "spec.engine.kvCache.reuse"),
+        "audio": (REUSE, "whisper", "NotSupported", "spec.engine.kvCache.reuse"),
+    },
 )
 def test_what_cannot_be_kept_is_refused(
     changes: dict[str, Any], family: str | None, code: str, path: str
@@ -147,10 +134,7 @@ def test_servers_of_text_keep_blocks(reuse: bool) -> None:  # noqa: FBT001
     assert cache["enable_block_reuse"] == reuse
 
 
-@pytest.mark.parametrize(
-    ("version", "codes"),
-    [pytest.param("1.0.0", ["ReuseSharedByKeys"], id="1.0"), pytest.param("1.1.0", [], id="1.1")],
-)
+@cases("version codes", {"1.0": ("1.0.0", ["ReuseSharedByKeys"]), "1.1": ("1.1.0", [])})
 def test_servers_keep_clients_apart(version: str, codes: list[str]) -> None:
     """With keys nothing is kept by a version that does not know `cache_salt`."""
     engine = {"backend": "PyTorch", "maxImagesPerRequest": 0, "kvCache": {"reuse": True}}

@@ -33,7 +33,6 @@ def lite() -> ModelFacts:
 
 
 def of_lite(**engine: Any) -> ModelPlan:
-    """Return the plan of such a model."""
     return planned(FAMILY, {"backend": "PyTorch", **engine}, version="1.1.0", facts=lite())
 
 

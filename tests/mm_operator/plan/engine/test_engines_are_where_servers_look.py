@@ -1,19 +1,18 @@
 """Each version's vision engine is built into the folder that its template of Triton's names."""
 
-import pytest
-
 from mm_api.trtllm_layout import engine_folder, engine_limits
+from support.cases import cases
 from support.model_configs import planned
 
 
-@pytest.mark.parametrize(
-    ("version", "key", "folder"),
-    [
-        pytest.param("0.16.0", "visual_model_path", "vision_encoder", id="0.16"),
-        pytest.param("0.18.2", "visual_model_path", "vision_encoder", id="0.18"),
-        pytest.param("0.19.0", "multimodal_model_path", "multimodal_encoder", id="0.19"),
-        pytest.param("1.2.0rc3", "multimodal_model_path", "multimodal_encoder", id="candidate"),
-    ],
+@cases(
+    "version key folder",
+    {
+        "0.16": ("0.16.0", "visual_model_path", "vision_encoder"),
+        "0.18": ("0.18.2", "visual_model_path", "vision_encoder"),
+        "0.19": ("0.19.0", "multimodal_model_path", "multimodal_encoder"),
+        "candidate": ("1.2.0rc3", "multimodal_model_path", "multimodal_encoder"),
+    },
 )
 def test_vision_engines_have_the_folder_of_their_version(
     version: str, key: str, folder: str

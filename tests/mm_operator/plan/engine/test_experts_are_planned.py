@@ -9,6 +9,7 @@ from mm_api.documents.model_plan import ModelPlan
 from mm_api.families.upstream_classes import CLASSES, UNREAD
 from mm_operator.plan.engine.tables import flags_of, version_of
 from mm_operator.plan.engine.weights import Split, weights_bytes
+from support.cases import cases
 from support.model_configs import facts_of, planned
 from support.moe_models import GENERIC, facts_of_experts
 
@@ -16,7 +17,6 @@ from support.moe_models import GENERIC, facts_of_experts
 def on_pytorch(
     name: str, version: str = "1.2.1", *, tensor: int = 1, expert: int = 1, **engine: Any
 ) -> ModelPlan:
-    """Return the plan of a case for trtllm-serve."""
     fields = {"backend": "PyTorch", "parallelism": {"tensor": tensor, "expert": expert}, **engine}
     return planned("generic", fields, version=version, facts=facts_of_experts(name), model={})
 
@@ -82,13 +82,13 @@ def test_the_command_says_how_experts_are_spread(version: str) -> None:
     assert "--ep_size" not in alone.argv
 
 
-@pytest.mark.parametrize(
-    ("name", "tensor", "expert", "code", "words"),
-    [
-        pytest.param("qwen3", 4, 3, "ExpertParallel", "use 1 or 2 or 4$", id="ranks"),
-        pytest.param("mixed", 16, 16, "ExpertParallel", "use 1 or 2 or 4 or 8$", id="experts"),
-        pytest.param("thin", 16, 1, "ExpertWidth", "width 1400 .* over 16 GPUs", id="width"),
-    ],
+@cases(
+    "name tensor expert code words",
+    {
+        "ranks": ("qwen3", 4, 3, "ExpertParallel", "use 1 or 2 or 4$"),
+        "experts": ("mixed", 16, 16, "ExpertParallel", "use 1 or 2 or 4 or 8$"),
+        "width": ("thin", 16, 1, "ExpertWidth", "width 1400 .* over 16 GPUs"),
+    },
 )
 def test_experts_that_cannot_be_shared(
     name: str, tensor: int, expert: int, code: str, words: str

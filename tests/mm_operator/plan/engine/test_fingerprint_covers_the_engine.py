@@ -2,13 +2,12 @@
 
 from typing import Any
 
-import pytest
-
 from mm_api.documents.lora_adapter import LoraAdapter
 from mm_api.documents.model_facts import AdapterFacts, LoraFacts
 from mm_api.documents.trtllm_build import Command, EngineCommand, GpuModel, TrtllmBuild
 from mm_operator.digests import canonical_json, digest
 from mm_operator.plan.engine.fingerprint import engine_fingerprint
+from support.cases import cases
 from support.model_configs import planned_engine, reference_inputs, reference_plan
 from support.models import tiny_facts
 
@@ -16,7 +15,6 @@ BASE = "279716112327450d"
 
 
 def fingerprint(changes: dict[str, Any], builder: str = "1", **facts: Any) -> str:
-    """Return the fingerprint of a tiny model with changes."""
     made = planned_engine(reference_inputs(tiny_facts(**facts), changes, builder=builder))
     return made.build_plan.fingerprint
 
@@ -26,28 +24,28 @@ def test_fingerprint_is_stable() -> None:
     assert fingerprint({})[:16] == BASE
 
 
-@pytest.mark.parametrize(
+@cases(
     "changes",
-    [
-        pytest.param({"engine": {"maxBatchSize": 4}}, id="batch"),
-        pytest.param({"engine": {"maxSeqLen": 100}}, id="sequence"),
-        pytest.param({"engine": {"dtype": "float16"}}, id="dtype"),
-        pytest.param({"vision": {"maxBatchSize": 3}}, id="vision-batch"),
-    ],
+    {
+        "batch": {"engine": {"maxBatchSize": 4}},
+        "sequence": {"engine": {"maxSeqLen": 100}},
+        "dtype": {"engine": {"dtype": "float16"}},
+        "vision-batch": {"vision": {"maxBatchSize": 3}},
+    },
 )
 def test_engine_fields_change_it(changes: dict[str, Any]) -> None:
     """What changes the engine's bytes leads to another engine."""
     assert fingerprint(changes)[:16] != BASE
 
 
-@pytest.mark.parametrize(
+@cases(
     "changes",
-    [
-        pytest.param({"replicas": 3}, id="replicas"),
-        pytest.param({"runtime": {"maxConcurrency": 5}}, id="concurrency"),
-        pytest.param({"gateway": {"maxImagePixels": 5}}, id="gateway"),
-        pytest.param({"build": {"timeout": "1h"}}, id="timeout"),
-    ],
+    {
+        "replicas": {"replicas": 3},
+        "concurrency": {"runtime": {"maxConcurrency": 5}},
+        "gateway": {"gateway": {"maxImagePixels": 5}},
+        "timeout": {"build": {"timeout": "1h"}},
+    },
 )
 def test_other_fields_do_not(changes: dict[str, Any]) -> None:
     """What only changes how an engine is served or built leads to no new build."""
@@ -72,26 +70,22 @@ def _commands(**changes: Any) -> TrtllmBuild:
     return build.model_copy(update=changes)
 
 
-@pytest.mark.parametrize(
-    ("changes", "same"),
-    [
-        pytest.param({"version": "0.21.0"}, False, id="version"),
-        pytest.param({"convert": Command(argv=["quantize"])}, False, id="convert"),
-        pytest.param(
-            {"engines": [EngineCommand(name="llm", argv=["trtllm-build", "-v"])]}, False, id="flags"
-        ),
-        pytest.param(
+@cases(
+    "changes same",
+    {
+        "version": ({"version": "0.21.0"}, False),
+        "convert": ({"convert": Command(argv=["quantize"])}, False),
+        "flags": ({"engines": [EngineCommand(name="llm", argv=["trtllm-build", "-v"])]}, False),
+        "gpu": (
             {"gpu": GpuModel(product="NVIDIA-H200", memory_bytes=1, compute_capability="9.0")},
             False,
-            id="gpu",
         ),
-        pytest.param(
+        "gpu-memory": (
             {"gpu": GpuModel(product="NVIDIA-L40S", memory_bytes=1, compute_capability="8.9")},
             True,
-            id="gpu-memory",
         ),
-        pytest.param({"lora": [LoraAdapter(name="a", uid=0, source="/a")]}, False, id="adapters"),
-    ],
+        "adapters": ({"lora": [LoraAdapter(name="a", uid=0, source="/a")]}, False),
+    },
 )
 def test_commands_are_covered(changes: dict[str, Any], *, same: bool) -> None:
     """Version, commands, adapters and kind of GPU change an engine; the GPU's memory does not."""

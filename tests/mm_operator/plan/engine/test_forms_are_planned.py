@@ -6,6 +6,7 @@ import pytest
 
 from mm_api.documents.build_plan import BuildPlan
 from mm_operator.plan.engine.fingerprint import fingerprint_of
+from support.cases import cases
 from support.model_configs import facts_of, planned
 
 SCRIPT = "examples/generate_xgrammar_tokenizer_info.py"
@@ -42,14 +43,14 @@ def test_the_table_is_that_of_a_tokenizer_that_was_made() -> None:
     assert "build/engines/tokenizer" in (_argv(plan.build_plan) or [])
 
 
-@pytest.mark.parametrize(
-    ("family", "engine", "version"),
-    [
-        pytest.param("llava", {}, "1.1.0", id="older"),
-        pytest.param("t5", {}, "1.2.1", id="encoder-decoder"),
-        pytest.param("llava", {"maxBeamWidth": 2}, "1.2.1", id="beams"),
-        pytest.param("llava", {"guidedDecoding": "Off"}, "1.2.1", id="off"),
-    ],
+@cases(
+    "family engine version",
+    {
+        "older": ("llava", {}, "1.1.0"),
+        "encoder-decoder": ("t5", {}, "1.2.1"),
+        "beams": ("llava", {"maxBeamWidth": 2}, "1.2.1"),
+        "off": ("llava", {"guidedDecoding": "Off"}, "1.2.1"),
+    },
 )
 def test_others_have_none(family: str, engine: dict[str, Any], version: str) -> None:
     """And are built as before."""
@@ -74,13 +75,13 @@ def test_on_builds_again() -> None:
     assert _argv(insisting)
 
 
-@pytest.mark.parametrize(
-    ("family", "engine", "version", "words"),
-    [
-        pytest.param("llava", {}, "1.1.0", "since TensorRT-LLM 1.2", id="older"),
-        pytest.param("t5", {}, "1.2.1", "encoder-decoders", id="encoder-decoder"),
-        pytest.param("llava", {"maxBeamWidth": 2}, "1.2.1", "no beams", id="beams"),
-    ],
+@cases(
+    "family engine version words",
+    {
+        "older": ("llava", {}, "1.1.0", "since TensorRT-LLM 1.2"),
+        "encoder-decoder": ("t5", {}, "1.2.1", "encoder-decoders"),
+        "beams": ("llava", {"maxBeamWidth": 2}, "1.2.1", "no beams"),
+    },
 )
 def test_on_is_refused_where_it_cannot_be(
     family: str, engine: dict[str, Any], version: str, words: str
@@ -88,10 +89,7 @@ def test_on_is_refused_where_it_cannot_be(
     """By the name of the field, with what is against it."""
     plan = planned(family, {**engine, "guidedDecoding": "On"}, version=version)
     (error,) = plan.errors
-    assert (error.path, error.code) == (
-        "spec.engine.guidedDecoding",
-        "GuidedDecodingUnavailable",
-    )
+    assert (error.path, error.code) == ("spec.engine.guidedDecoding", "GuidedDecodingUnavailable")
     assert words in error.message
 
 

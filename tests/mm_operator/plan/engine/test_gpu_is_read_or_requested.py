@@ -9,6 +9,7 @@ from mm_operator.cluster.nodes import NodeCache
 from mm_operator.errors import SpecError
 from mm_operator.model import GpuNode
 from mm_operator.plan.engine.gpu import choose_gpu
+from support.cases import cases
 from support.gpu_nodes import H100, L4, node
 from support.models import spec_of
 
@@ -21,76 +22,65 @@ BLACKWELL = "NVIDIA-B999"
 SEEN = GpuModel(product=BLACKWELL, memory_bytes=1000, compute_capability="12.0")
 
 
-@pytest.mark.parametrize(
-    ("nodes", "runtime", "before", "expected"),
-    [
-        pytest.param(
-            (node("a", BLACKWELL),), {}, None, (BLACKWELL, 81559 - DRIVER_MIB, "9.0"), id="labels"
-        ),
-        pytest.param(
+@cases(
+    "nodes runtime before expected",
+    {
+        "labels": ((node("a", BLACKWELL),), {}, None, (BLACKWELL, 81559 - DRIVER_MIB, "9.0")),
+        "smallest-of-a-product": (
             (node("a", BLACKWELL), node("b", BLACKWELL, **{"nvidia.com/gpu.memory": "40000"})),
             {},
             None,
             (BLACKWELL, 40000 - DRIVER_MIB, "9.0"),
-            id="smallest-of-a-product",
         ),
-        pytest.param(
+        "spec-decides-between-products": (
             (node("a", H100), node("b", L4)),
             {"gpu": {"product": L4}},
             None,
             (L4, 81559 - DRIVER_MIB, "9.0"),
-            id="spec-decides-between-products",
         ),
-        pytest.param(
+        "node-selector-decides": (
             (node("a", H100), node("b", L4, zone="x")),
             {"nodeSelector": {"zone": "x"}},
             None,
             (L4, 81559 - DRIVER_MIB, "9.0"),
-            id="node-selector-decides",
         ),
-        pytest.param(
+        "table-where-a-label-is-missing": (
             (node("a", L4, **{"nvidia.com/gpu.memory": None}),),
             {},
             None,
             (L4, 23034 - DRIVER_MIB, "8.9"),
-            id="table-where-a-label-is-missing",
         ),
-        pytest.param(
+        "table-without-nodes": (
             None,
             {"gpu": {"product": H100}},
             None,
             (H100, 81559 - DRIVER_MIB, "9.0"),
-            id="table-without-nodes",
         ),
-        pytest.param(
+        "spec-alone": (
             (),
             {"gpu": {"product": BLACKWELL, "memory": "1000Mi", "computeCapability": "12.0"}},
             None,
             (BLACKWELL, 1000, "12.0"),
-            id="spec-alone",
         ),
-        pytest.param(
+        "spec-without-a-product": (
             (),
             {"gpu": {"memory": "1000Mi", "computeCapability": "12.0"}},
             None,
             ("custom", 1000, "12.0"),
-            id="spec-without-a-product",
         ),
-        pytest.param(
+        "product-of-the-last-plan-stays": (
             (node("a", H100), node("b", L4)),
             {},
             GpuModel(product=L4, memory_bytes=MIB, compute_capability="8.9"),
             (L4, 81559 - DRIVER_MIB, "9.0"),
-            id="product-of-the-last-plan-stays",
         ),
-        pytest.param(
+        "product-that-no-node-has-any-more": (
             (node("a", L4),),
             {},
             GpuModel(product=H100, memory_bytes=MIB, compute_capability="9.0"),
             (L4, 81559 - DRIVER_MIB, "9.0"),
-            id="product-that-no-node-has-any-more",
         ),
-    ],
+    },
 )
 def test_gpu_is_known(
     nodes: tuple[GpuNode, ...] | None,
@@ -112,30 +102,27 @@ SLICES = {
 }
 
 
-@pytest.mark.parametrize(
-    ("marks", "resource", "expected"),
-    [
-        pytest.param(
+@cases(
+    "marks resource expected",
+    {
+        "by-turns": (
             {"nvidia.com/gpu.product": f"{H100}-SHARED", "nvidia.com/gpu.replicas": "4"},
             None,
             (f"{H100}-SHARED", 81559 // 4 - DRIVER_MIB),
-            id="by-turns",
         ),
-        pytest.param(
+        "shared-under-another-name": (
             {"nvidia.com/gpu.replicas": "2"},
             "nvidia.com/gpu.shared",
             (H100, 81559 // 2 - DRIVER_MIB),
-            id="shared-under-another-name",
         ),
-        pytest.param(SLICES, SLICE, (f"{H100}-MIG-3g.40gb", 40448 - DRIVER_MIB), id="slice"),
-        pytest.param(SLICES, None, (H100, 81559 - DRIVER_MIB), id="entire-gpu-beside-slices"),
-        pytest.param(
+        "slice": (SLICES, SLICE, (f"{H100}-MIG-3g.40gb", 40448 - DRIVER_MIB)),
+        "entire-gpu-beside-slices": (SLICES, None, (H100, 81559 - DRIVER_MIB)),
+        "shared-slice": (
             {**SLICES, f"{SLICE}.replicas": "2"},
             f"{SLICE}.shared",
             (f"{H100}-MIG-3g.40gb", 40448 // 2 - DRIVER_MIB),
-            id="shared-slice",
         ),
-    ],
+    },
 )
 def test_parts_of_gpus_are_planned(
     marks: dict[str, str], resource: str | None, expected: tuple[str, int]
@@ -162,24 +149,19 @@ def test_gpu_of_the_last_plan_survives_the_last_node() -> None:
     assert choose_gpu(spec_of(), (), SEEN) == SEEN
 
 
-@pytest.mark.parametrize(
-    ("nodes", "runtime", "words"),
-    [
-        pytest.param((), {}, "No node has the label nvidia.com/gpu.product", id="no-node"),
-        pytest.param(None, {}, "does not read nodes", id="no-right"),
-        pytest.param(
-            (node("a", H100), node("b", L4)), {}, f"{H100} and {L4}", id="several-products"
-        ),
-        pytest.param(
+@cases(
+    "nodes runtime words",
+    {
+        "no-node": ((), {}, "No node has the label nvidia.com/gpu.product"),
+        "no-right": (None, {}, "does not read nodes"),
+        "several-products": ((node("a", H100), node("b", L4)), {}, f"{H100} and {L4}"),
+        "selector-leaves-all-out": (
             (node("a", H100),),
             {"nodeSelector": {"zone": "x"}},
             "matches spec.runtime.nodeSelector",
-            id="selector-leaves-all-out",
         ),
-        pytest.param(
-            (), {"gpu": {"product": BLACKWELL}}, f"memory of an {BLACKWELL}", id="unknown-product"
-        ),
-    ],
+        "unknown-product": ((), {"gpu": {"product": BLACKWELL}}, f"memory of an {BLACKWELL}"),
+    },
 )
 def test_unknown_gpu_is_a_question(
     nodes: tuple[GpuNode, ...] | None, runtime: dict[str, Any], words: str

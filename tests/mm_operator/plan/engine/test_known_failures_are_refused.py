@@ -13,12 +13,10 @@ def case(code: str, path: str, family: str, bad: dict[str, Any], good: dict[str,
 
 
 def engine(**fields: Any) -> dict[str, Any]:
-    """Return arguments of `planned` with fields of spec.engine."""
     return {"engine": fields}
 
 
 def served(**fields: Any) -> dict[str, Any]:
-    """Return arguments of `planned` for TensorRT-LLM on PyTorch."""
     return {"version": "1.1.0", **engine(backend="PyTorch", **fields)}
 
 

@@ -10,32 +10,31 @@ from mm_api.documents.model_plan import GpuMemory, MemoryPlan, ModelPlan
 from mm_api.families import FAMILIES
 from mm_operator.plan.engine.fit import TERMS
 from mm_operator.plan.engine.weights import Attention, Linear, Split, Stack, stacks
+from support.cases import cases
 from support.model_configs import FOLDERS, WITH_ENGINES, facts_of, planned
 
 FAMILY = st.sampled_from(sorted({*FOLDERS} & {*WITH_ENGINES}))
 
 
 def memory_of(plan: ModelPlan) -> MemoryPlan:
-    """Return the memory of a plan that has no errors."""
     assert plan.errors == []
     assert plan.memory is not None
     return plan.memory
 
 
 def gpu_of(plan: ModelPlan) -> GpuMemory:
-    """Return the first GPU."""
     return memory_of(plan).per_gpu[0]
 
 
-@pytest.mark.parametrize(
-    ("family", "own", "crossing"),
-    [
-        pytest.param("llava", 2 * 32 * 32 * 128 * 2, 0, id="llava"),
-        pytest.param("qwen2-vl", 2 * 28 * 4 * 128 * 2, 0, id="qwen2-vl-grouped"),
-        pytest.param("mllama", 131_072, 32_768, id="mllama-32-own-8-crossing"),
-        pytest.param("bart", 2 * 12 * 1024 * 2, 2 * 12 * 1024 * 2, id="bart"),
-        pytest.param("byt5", 2 * 4 * 384 * 2, 2 * 4 * 384 * 2, id="byt5-narrow-heads"),
-    ],
+@cases(
+    "family own crossing",
+    {
+        "llava": ("llava", 2 * 32 * 32 * 128 * 2, 0),
+        "qwen2-vl-grouped": ("qwen2-vl", 2 * 28 * 4 * 128 * 2, 0),
+        "mllama-32-own-8-crossing": ("mllama", 131_072, 32_768),
+        "bart": ("bart", 2 * 12 * 1024 * 2, 2 * 12 * 1024 * 2),
+        "byt5-narrow-heads": ("byt5", 2 * 4 * 384 * 2, 2 * 4 * 384 * 2),
+    },
 )
 def test_cache_of_a_token(family: str, own: int, crossing: int) -> None:
     """A key and a value of each head per layer that keeps them."""
@@ -44,29 +43,29 @@ def test_cache_of_a_token(family: str, own: int, crossing: int) -> None:
     assert (memory.kv_bytes_per_token, memory.cross_kv_bytes_per_token) == (own, crossing)
 
 
-@pytest.mark.parametrize(
-    ("family", "expected"),
-    [
-        pytest.param("llava", 6_738_939_904 * 2, id="llava"),
-        pytest.param("flan-t5", (76_961_152 + 32_128 * 512) * 2, id="flan-t5-embedding-twice"),
-        pytest.param("t5", (60_506_624 + 2 * 32_128 * 512) * 2, id="t5-tied-head-stored"),
-    ],
+@cases(
+    "family expected",
+    {
+        "llava": ("llava", 6_738_939_904 * 2),
+        "flan-t5-embedding-twice": ("flan-t5", (76_961_152 + 32_128 * 512) * 2),
+        "t5-tied-head-stored": ("t5", (60_506_624 + 2 * 32_128 * 512) * 2),
+    },
 )
 def test_weights(family: str, expected: int) -> None:
     """Both engines hold the shared embedding, and a tied output matrix is stored besides."""
     assert gpu_of(planned(family)).weights_bytes == expected
 
 
-@pytest.mark.parametrize(
-    ("quantization", "expected"),
-    [
-        pytest.param(None, 2 * 2 * (8 * 4 + 8), id="16-bit"),
-        pytest.param("FP8", 2 * (32 + 2 * 4 + 16), id="a-scale-of-4-bytes-on-both-sides"),
-        pytest.param("INT8WeightOnly", 2 * (32 + 16 + 16), id="a-16-bit-scale-for-each-output"),
-        pytest.param("INT4WeightOnly", 2 * (16 + 16 + 16), id="two-numbers-in-a-byte"),
-        pytest.param("INT4AWQ", 2 * (16 + (8 + 4) * 2 + 16), id="scales-by-group-and-by-input"),
-        pytest.param("SmoothQuant", 2 * (32 + 8 * 4 + 16), id="a-32-bit-scale-for-each-output"),
-    ],
+@cases(
+    "quantization expected",
+    {
+        "16-bit": (None, 2 * 2 * (8 * 4 + 8)),
+        "a-scale-of-4-bytes-on-both-sides": ("FP8", 2 * (32 + 2 * 4 + 16)),
+        "a-16-bit-scale-for-each-output": ("INT8WeightOnly", 2 * (32 + 16 + 16)),
+        "two-numbers-in-a-byte": ("INT4WeightOnly", 2 * (16 + 16 + 16)),
+        "scales-by-group-and-by-input": ("INT4AWQ", 2 * (16 + (8 + 4) * 2 + 16)),
+        "a-32-bit-scale-for-each-output": ("SmoothQuant", 2 * (32 + 8 * 4 + 16)),
+    },
 )
 def test_bytes_of_a_quantized_matrix(quantization: str | None, expected: int) -> None:
     """Two matrices from 4 to 8 numbers: biases keep the engine's 16 bits, weights do not."""
@@ -109,17 +108,17 @@ def test_scores_of_qwen2_vl_are_counted_as_they_are_exported(images: int) -> Non
     assert gpu_of(planned("qwen2-vl", vision=vision)).vision_activation_bytes == expected
 
 
-@pytest.mark.parametrize(
-    ("family", "engine", "expected"),
-    [
-        pytest.param("blip2-opt", {}, 163_840, id="blip2-opt"),
-        pytest.param("llava", {}, 4_718_592, id="llava"),
-        pytest.param("vila", {"maxImagesPerRequest": 4}, 4_014_080, id="vila-four-images"),
-        pytest.param("llava-onevision", {}, 62_827_520, id="onevision-worst"),
-        pytest.param("qwen2-vl", {}, 1296 * 3584 * 2 + 16_777_216, id="qwen2-vl-rotary"),
-        pytest.param("mllama", {"maxSeqLen": 1280}, 52_461_568 + 1280 * 6404, id="mllama-mask"),
-        pytest.param("t5", {}, 0, id="t5-none"),
-    ],
+@cases(
+    "family engine expected",
+    {
+        "blip2-opt": ("blip2-opt", {}, 163_840),
+        "llava": ("llava", {}, 4_718_592),
+        "vila-four-images": ("vila", {"maxImagesPerRequest": 4}, 4_014_080),
+        "onevision-worst": ("llava-onevision", {}, 62_827_520),
+        "qwen2-vl-rotary": ("qwen2-vl", {}, 1296 * 3584 * 2 + 16_777_216),
+        "mllama-mask": ("mllama", {"maxSeqLen": 1280}, 52_461_568 + 1280 * 6404),
+        "t5-none": ("t5", {}, 0),
+    },
 )
 def test_output_of_the_encoder(family: str, engine: dict[str, int], expected: int) -> None:
     """S: what one request holds in the CUDA pool until its answer ends."""
@@ -192,19 +191,18 @@ def test_terms_make_the_total(family: str, gpu: str) -> None:
     assert taken + others <= max(row.gpu_memory_bytes, others) + 1
 
 
-@pytest.mark.parametrize(
-    ("spec", "bounded_by", "live"),
-    [
-        pytest.param({}, "GatewayConcurrency", 8 + 8 + 8, id="gateway"),
-        pytest.param({"runtime": {"maxConcurrency": 100}}, "ExecutorQueue", 8 + 16 + 8, id="queue"),
-        pytest.param(
+@cases(
+    "spec bounded_by live",
+    {
+        "gateway": ({}, "GatewayConcurrency", 8 + 8 + 8),
+        "queue": ({"runtime": {"maxConcurrency": 100}}, "ExecutorQueue", 8 + 16 + 8),
+        "endless-queue": (
             {"runtime": {"maxConcurrency": 100, "maxQueueSize": 0}},
             "GatewayConcurrency",
             108,
-            id="endless-queue",
         ),
-        pytest.param({"gateway": {"enabled": False}}, "ExecutorQueue", 32, id="no-gateway"),
-    ],
+        "no-gateway": ({"gateway": {"enabled": False}}, "ExecutorQueue", 32),
+    },
 )
 def test_something_bounds_the_requests(spec: dict[str, Any], bounded_by: str, live: int) -> None:
     """The plan says which limit keeps the number of requests that the pool was computed for."""

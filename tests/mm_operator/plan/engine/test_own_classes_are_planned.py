@@ -2,11 +2,10 @@
 
 from typing import Any
 
-import pytest
-
 from mm_operator.plan.engine.model_plan import model_plan
 from mm_operator.plan.engine.tables import gpu_of
 from mm_operator.plan.engine.target import Inputs
+from support.cases import cases
 from support.model_configs import facts_of, reference_plan
 from support.models import spec_of
 
@@ -29,20 +28,16 @@ def test_estimates_are_a_warning() -> None:
     assert "an image becomes 256 tokens" in found["Estimates"]
 
 
-@pytest.mark.parametrize(
-    ("changes", "path"),
-    [
-        pytest.param({"vision": {"engine": "Torch"}}, "spec.vision.engine", id="engine"),
-        pytest.param({"vision": {"maxBatchSize": 4}}, "spec.vision.maxBatchSize", id="batch"),
-        pytest.param(
-            {"vision": {"featureCacheBytes": "1Gi"}}, "spec.vision.featureCacheBytes", id="cache"
-        ),
-        pytest.param(
-            {"vision": {"placement": "Disaggregated"}}, "spec.vision.placement", id="placement"
-        ),
-        pytest.param({"engine": {"maxVideoFrames": 4}}, "spec.engine.maxVideoFrames", id="video"),
-        pytest.param({"engine": {"maxBeamWidth": 2}}, "spec.engine.maxBeamWidth", id="beams"),
-    ],
+@cases(
+    "changes path",
+    {
+        "engine": ({"vision": {"engine": "Torch"}}, "spec.vision.engine"),
+        "batch": ({"vision": {"maxBatchSize": 4}}, "spec.vision.maxBatchSize"),
+        "cache": ({"vision": {"featureCacheBytes": "1Gi"}}, "spec.vision.featureCacheBytes"),
+        "placement": ({"vision": {"placement": "Disaggregated"}}, "spec.vision.placement"),
+        "video": ({"engine": {"maxVideoFrames": 4}}, "spec.engine.maxVideoFrames"),
+        "beams": ({"engine": {"maxBeamWidth": 2}}, "spec.engine.maxBeamWidth"),
+    },
 )
 def test_fields_that_would_change_nothing(changes: dict[str, Any], path: str) -> None:
     """Each is refused by its path, with the family's name."""

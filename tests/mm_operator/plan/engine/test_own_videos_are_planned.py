@@ -10,14 +10,12 @@ FAMILY = "qwen2-5-omni"
 
 
 def host(plan: ModelPlan) -> HostMemory:
-    """Return the planned memory of a plan that nothing is wrong with."""
     assert not plan.errors, plan.errors
     assert plan.memory
     return plan.memory.host
 
 
 def frames(plan: ModelPlan) -> int:
-    """Return the frames that a request may have."""
     assert plan.serving_plan
     return plan.serving_plan.gateway.max_video_frames
 

@@ -9,6 +9,7 @@ import yaml
 
 from mm_api.documents.model_plan import ModelPlan
 from mm_ctl.commands.plan_commands import as_commands
+from support.cases import cases
 from support.golden import Golden
 from support.model_configs import MODELS, ON_PYTORCH, facts_of, planned, planned_on_pytorch
 
@@ -37,41 +38,39 @@ def test_plans_are_as_recorded(family: str, golden: Golden) -> None:
 
 
 def fingerprint(engine: dict[str, Any] | None = None, **more: Any) -> str | None:
-    """Return the fingerprint of a plan of LLaVA."""
     return planned("llava", engine, **more).fingerprint
 
 
-@pytest.mark.parametrize(
+@cases(
     "more",
-    [
-        pytest.param({"replicas": 5}, id="replicas"),
-        pytest.param({"runtime": {"maxConcurrency": 5}}, id="concurrency"),
-        pytest.param({"engine": {"maxBatchSize": 8}}, id="default-written-out"),
-        pytest.param({"engine": {"dtype": "float16", "maxSeqLen": 2560}}, id="planned-written-out"),
-        pytest.param({"engine": {"kvCache": {"freeGpuMemoryFraction": "0.5"}}}, id="kv-fraction"),
-        pytest.param({"gateway": {"maxImagePixels": 5}}, id="gateway"),
-    ],
+    {
+        "replicas": {"replicas": 5},
+        "concurrency": {"runtime": {"maxConcurrency": 5}},
+        "default-written-out": {"engine": {"maxBatchSize": 8}},
+        "planned-written-out": {"engine": {"dtype": "float16", "maxSeqLen": 2560}},
+        "kv-fraction": {"engine": {"kvCache": {"freeGpuMemoryFraction": "0.5"}}},
+        "gateway": {"gateway": {"maxImagePixels": 5}},
+    },
 )
 def test_what_changes_no_engine_changes_no_fingerprint(more: dict[str, Any]) -> None:
     """Two specs that differ only in serving share one engine."""
     assert fingerprint(**more) == fingerprint()
 
 
-@pytest.mark.parametrize(
+@cases(
     "more",
-    [
-        pytest.param({"engine": {"maxBatchSize": 4}}, id="batch"),
-        pytest.param({"engine": {"dtype": "bfloat16"}}, id="dtype"),
-        pytest.param({"engine": {"quantization": "FP8"}}, id="quantization"),
-        pytest.param({"engine": {"parallelism": {"tensor": 2}}}, id="tensor-parallel"),
-        pytest.param({"engine": {"plugins": {"use_fused_mlp": "enable"}}}, id="plugin"),
-        pytest.param({"version": "1.0.0"}, id="version"),
-        pytest.param({"gpu": "a100-80gb"}, id="gpu"),
-        pytest.param(
-            {"facts": facts_of("llava").model_copy(update={"source_digest": "sha256:" + "1" * 64})},
-            id="source",
-        ),
-    ],
+    {
+        "batch": {"engine": {"maxBatchSize": 4}},
+        "dtype": {"engine": {"dtype": "bfloat16"}},
+        "quantization": {"engine": {"quantization": "FP8"}},
+        "tensor-parallel": {"engine": {"parallelism": {"tensor": 2}}},
+        "plugin": {"engine": {"plugins": {"use_fused_mlp": "enable"}}},
+        "version": {"version": "1.0.0"},
+        "gpu": {"gpu": "a100-80gb"},
+        "source": {
+            "facts": facts_of("llava").model_copy(update={"source_digest": "sha256:" + "1" * 64})
+        },
+    },
 )
 def test_what_changes_an_engine_changes_the_fingerprint(more: dict[str, Any]) -> None:
     """Everything that changes an engine's bytes gives another one."""

@@ -8,6 +8,7 @@ import pytest
 from mm_api.documents.model_facts import ModelFacts
 from mm_api.documents.model_plan import ModelPlan
 from mm_runtime.inspect.checkpoint import InspectOptions, inspect
+from support.cases import cases
 from support.model_configs import planned
 from support.quantized_checkpoint import quantized_qwen
 
@@ -21,35 +22,31 @@ FUSED = 28 * 5
 
 
 def quantized(folder: Path, kind: str = "NVFP4", **more: Any) -> ModelFacts:
-    """Return the facts of a quantized Qwen2.5-VL 7B."""
     return inspect(quantized_qwen(folder, kind, **more), InspectOptions())
 
 
 def plan(facts: ModelFacts, gpu: str = BLACKWELL, **engine: Any) -> ModelPlan:
-    """Return its plan, by default on PyTorch."""
     return planned("qwen2-5-vl", {"backend": "PyTorch", **engine}, facts=facts, gpu=gpu)
 
 
 def weights(found: ModelPlan) -> int:
-    """Return the bytes of the language model on the first GPU."""
     assert not found.errors, found.errors
     assert found.memory is not None
     return found.memory.per_gpu[0].weights_bytes
 
 
 def codes(found: ModelPlan) -> list[str]:
-    """Return the codes of a plan's errors."""
     return [error.code for error in found.errors]
 
 
-@pytest.mark.parametrize(
-    ("kind", "expected"),
-    [
+@cases(
+    "kind expected",
+    {
         # 4 bits a number, 8 for 16 of them, four scalars of a matrix. Rows of this model are
         # multiples of 128, so that nothing is padded.
-        pytest.param("NVFP4", MATRICES // 2 + MATRICES // 16 + FUSED * 16, id="NVFP4"),
-        pytest.param("FP8", MATRICES + FUSED * 8, id="FP8"),
-    ],
+        "NVFP4": ("NVFP4", MATRICES // 2 + MATRICES // 16 + FUSED * 16),
+        "FP8": ("FP8", MATRICES + FUSED * 8),
+    },
 )
 def test_weights_take_what_the_checkpoint_stores(tmp_path: Path, kind: str, expected: int) -> None:
     """With their scales; what is not quantized takes 16 bits."""

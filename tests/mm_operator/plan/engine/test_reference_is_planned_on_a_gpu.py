@@ -3,8 +3,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-import pytest
-
 from mm_api.documents.model_facts import ModelFacts
 from mm_api.documents.trtllm_build import GpuModel
 from mm_api.v1alpha1.quantity import bytes_of
@@ -13,6 +11,7 @@ from mm_operator.model import EnginePlan
 from mm_operator.plan.engine.plan import Refusal, plan_engine
 from mm_operator.plan.engine.tables import gpu_of
 from mm_operator.plan.engine.target import Inputs
+from support.cases import cases
 from support.model_documents import merged
 from support.models import llava_7b_facts, spec_of, tiny_facts
 
@@ -24,20 +23,17 @@ TORCH = {"vision": {"engine": "Torch"}}
 def found(
     facts: ModelFacts, changes: Mapping[str, Any] | None = None, gpu: GpuModel | None = H100
 ) -> EnginePlan | Refusal:
-    """Return the plan of a model with `changes` over a spec with one GPU."""
     spec = spec_of(merged(ON_GPU, changes or {}))
     return plan_engine(Inputs(model="m", spec=spec, facts=facts, builder_version="1", gpu=gpu))
 
 
 def planned(facts: ModelFacts, changes: Mapping[str, Any] | None = None) -> EnginePlan:
-    """Return a plan that nothing is wrong with."""
     plan = found(facts, changes)
     assert isinstance(plan, EnginePlan), plan
     return plan
 
 
 def refused(changes: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return field and message of everything that is wrong."""
     refusal = found(tiny_facts(), changes)
     assert isinstance(refusal, Refusal)
     return [(one.path, one.message) for one in refusal.problems]
@@ -92,14 +88,14 @@ def test_the_pool_holds_the_features_of_every_request() -> None:
     assert plan.pool.bytes > 1.25 * plan.pool.live_requests * plan.pool.table_bytes_per_request
 
 
-@pytest.mark.parametrize(
-    ("vision", "encoder"),
-    [
-        pytest.param({"engine": "Torch"}, 288 + 72, id="a-share-under-mps"),
-        pytest.param({"engine": "Torch", "threadPercentage": 40}, 768 + 72, id="another-share"),
-        pytest.param({"engine": "Torch", "sharing": "TimeSlicing"}, 768, id="in-turns"),
-        pytest.param({"engine": "ONNXRuntime"}, 528, id="on-the-processor"),
-    ],
+@cases(
+    "vision encoder",
+    {
+        "a-share-under-mps": ({"engine": "Torch"}, 288 + 72),
+        "another-share": ({"engine": "Torch", "threadPercentage": 40}, 768 + 72),
+        "in-turns": ({"engine": "Torch", "sharing": "TimeSlicing"}, 768),
+        "on-the-processor": ({"engine": "ONNXRuntime"}, 528),
+    },
 )
 def test_every_process_has_a_context(vision: dict[str, Any], encoder: int) -> None:
     """Of the server, the language model and the encoder, which uploads features at the least."""
@@ -108,18 +104,17 @@ def test_every_process_has_a_context(vision: dict[str, Any], encoder: int) -> No
     assert gpu.context_bytes == (528 + 768 + encoder) << 20
 
 
-@pytest.mark.parametrize(
-    ("vision", "expected"),
-    [
-        pytest.param({"engine": "Torch", "featureCacheBytes": "1Mi"}, 1, id="all"),
-        pytest.param({"engine": "Torch", "featureCacheBytes": "512Mi"}, 64, id="those-used-last"),
-        pytest.param(
+@cases(
+    "vision expected",
+    {
+        "all": ({"engine": "Torch", "featureCacheBytes": "1Mi"}, 1),
+        "those-used-last": ({"engine": "Torch", "featureCacheBytes": "512Mi"}, 64),
+        "encoders-keep-them": (
             {"engine": "Torch", "featureCacheBytes": "512Mi", "placement": "Disaggregated"},
             0,
-            id="encoders-keep-them",
         ),
-        pytest.param({"engine": "ONNXRuntime", "featureCacheBytes": "512Mi"}, 0, id="processor"),
-    ],
+        "processor": ({"engine": "ONNXRuntime", "featureCacheBytes": "512Mi"}, 0),
+    },
 )
 def test_features_that_are_kept_lie_on_the_gpu_too(vision: dict[str, Any], expected: int) -> None:
     """Where the encoder makes them there; in host memory all of them do, as without a GPU."""
@@ -149,13 +144,13 @@ def test_encoders_in_pods_of_their_own() -> None:
     assert encoder_gpu(spec_of(ON_GPU), on_cpu).count == 0
 
 
-@pytest.mark.parametrize(
-    ("vision", "expected"),
-    [
-        pytest.param({}, ("MPS", 25), id="by-default"),
-        pytest.param({"threadPercentage": 40}, ("MPS", 40), id="share"),
-        pytest.param({"sharing": "TimeSlicing"}, ("TimeSlicing", 25), id="in-turns"),
-    ],
+@cases(
+    "vision expected",
+    {
+        "by-default": ({}, ("MPS", 25)),
+        "share": ({"threadPercentage": 40}, ("MPS", 40)),
+        "in-turns": ({"sharing": "TimeSlicing"}, ("TimeSlicing", 25)),
+    },
 )
 def test_the_gpu_is_shared(vision: dict[str, Any], expected: tuple[str, int]) -> None:
     """As with TensorRT-LLM: MPS unless the spec says otherwise."""
@@ -165,20 +160,17 @@ def test_the_gpu_is_shared(vision: dict[str, Any], expected: tuple[str, int]) ->
     assert (sharing.mode, sharing.thread_percentage) == expected
 
 
-@pytest.mark.parametrize(
-    ("changes", "field"),
-    [
-        pytest.param({"runtime": {"gpu": {"count": 2}}}, "runtime.gpu.count", id="two-gpus"),
-        pytest.param(
+@cases(
+    "changes field",
+    {
+        "two-gpus": ({"runtime": {"gpu": {"count": 2}}}, "runtime.gpu.count"),
+        "pinned-pool": (
             {"runtime": {"memoryPools": {"pinned": "256Mi"}}},
             "runtime.memoryPools.pinned",
-            id="pinned-pool",
         ),
-        pytest.param({"vision": {"sharing": "MPS"}}, "vision.sharing", id="nothing-to-share"),
-        pytest.param(
-            {"vision": {"threadPercentage": 30}}, "vision.threadPercentage", id="share-of-nothing"
-        ),
-    ],
+        "nothing-to-share": ({"vision": {"sharing": "MPS"}}, "vision.sharing"),
+        "share-of-nothing": ({"vision": {"threadPercentage": 30}}, "vision.threadPercentage"),
+    },
 )
 def test_what_would_have_no_effect_is_refused(changes: dict[str, Any], field: str) -> None:
     """By the field, with what to write instead."""

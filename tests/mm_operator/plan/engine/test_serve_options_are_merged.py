@@ -29,25 +29,21 @@ TEXT = {"maxImagesPerRequest": 0, "kvCache": {"reuse": True}}
 
 
 def plan_of(options: dict[str, Any], version: str = "1.1.0", **engine: Any) -> ModelPlan:
-    """Return the plan of a Qwen2-VL with options."""
     return planned_on_pytorch("qwen2-vl", version, extraLlmApiOptions=options, **engine)
 
 
 def nested(key: str, value: object) -> dict[str, Any]:
-    """Return an option by its dotted name as it is written."""
     group, _, name = key.rpartition(".")
     return {group: {name: value}} if group else {name: value}
 
 
 def options_of(plan: ModelPlan) -> dict[str, Any]:
-    """Return the server's options of a plan without errors."""
     assert plan.errors == []
     assert plan.serve is not None
     return dict(plan.serve.options)
 
 
 def refusal(options: dict[str, Any], version: str = "1.1.0", **engine: Any) -> tuple[str, str, str]:
-    """Return code, path below the field and message of the only error."""
     (error,) = plan_of(options, version, **engine).errors
     return error.code, error.path.removeprefix("spec.engine.extraLlmApiOptions."), error.message
 
@@ -141,11 +137,7 @@ def test_every_wrong_option_is_named() -> None:
         ("stream_interval", (1, 1024), (0, 1025, True, "4", 1.5, None, [1])),
         ("disable_overlap_scheduler", (True, False), (1, "true", None)),
         ("cuda_graph_config.max_batch_size", (1, 8), (0, 9, True)),
-        (
-            "cuda_graph_config.batch_sizes",
-            ([8], [4, 1]),
-            ([], [9], [0], [1, 1], [True], 4, ["1"]),
-        ),
+        ("cuda_graph_config.batch_sizes", ([8], [4, 1]), ([], [9], [0], [1, 1], [True], 4, ["1"])),
         ("cuda_graph_config.enable_padding", (True,), ("on",)),
         ("kv_cache_config.dtype", ("auto", "fp8"), ("nvfp4", "FP8", "int8", None, 8, ["fp8"])),
     ],

@@ -2,9 +2,8 @@
 
 from typing import Any
 
-import pytest
-
 from mm_api.documents.model_plan import Suggestion
+from support.cases import cases
 from support.model_configs import planned
 
 
@@ -21,17 +20,17 @@ def applied(suggestion: Suggestion) -> dict[str, Any]:
     return engine
 
 
-@pytest.mark.parametrize(
-    ("family", "gpu", "engine"),
-    [
-        pytest.param("llava", "l4-24gb", {}, id="llava-l4"),
-        pytest.param("llava", "t4-16gb", {}, id="llava-t4"),
-        pytest.param("vila", "l4-24gb", {"maxImagesPerRequest": 8, "maxBatchSize": 32}, id="vila"),
-        pytest.param("mllama", "l4-24gb", {}, id="mllama-l4"),
-        pytest.param("llava-onevision", "l4-24gb", {}, id="onevision-l4"),
-        pytest.param("qwen2-vl", "l4-24gb", {}, id="qwen2-vl-l4"),
-        pytest.param("llava", "a10-24gb", {"maxBatchSize": 512}, id="far-away"),
-    ],
+@cases(
+    "family gpu engine",
+    {
+        "llava-l4": ("llava", "l4-24gb", {}),
+        "llava-t4": ("llava", "t4-16gb", {}),
+        "vila": ("vila", "l4-24gb", {"maxImagesPerRequest": 8, "maxBatchSize": 32}),
+        "mllama-l4": ("mllama", "l4-24gb", {}),
+        "onevision-l4": ("llava-onevision", "l4-24gb", {}),
+        "qwen2-vl-l4": ("qwen2-vl", "l4-24gb", {}),
+        "far-away": ("llava", "a10-24gb", {"maxBatchSize": 512}),
+    },
 )
 def test_suggestions_are_true(family: str, gpu: str, engine: dict[str, Any]) -> None:
     """Each suggestion, written into the spec, gives a plan that fits with the memory it says."""

@@ -11,6 +11,7 @@ from mm_operator.model import Outcome
 from mm_operator.plan.engine.encoder_share import SHARES, Work
 from mm_operator.plan.engine.tables import fp16_tflops, gpu_names, gpu_of
 from mm_operator.status.derive import derive
+from support.cases import cases
 from support.gpu_nodes import H100, node
 from support.model_configs import WITH_ENGINES, WITH_IMAGES, facts_of, planned
 from support.staged import inspected
@@ -21,7 +22,6 @@ TOWERS: dict[str, Any] = MEASURED["towers"]
 
 
 def share(family: str, **vision: Any) -> int:
-    """Return the planned percentage on an H100."""
     sharing = planned(family, {}, vision=vision).serving_plan.sharing
     return int(sharing.thread_percentage)
 
@@ -43,16 +43,16 @@ def test_what_is_reckoned_was_measured(case: dict[str, Any]) -> None:
     assert 1.0 <= case["images_per_second"] / reckoned < 1.5
 
 
-@pytest.mark.parametrize(
-    ("family", "rate", "expected"),
-    [
-        pytest.param("llava", None, 25, id="nothing-requested"),
-        pytest.param("llava", 100, 25, id="the-smallest-does"),
-        pytest.param("llava", 200, 30, id="a-little-more"),
-        pytest.param("llava", 300, 50, id="half"),
-        pytest.param("llava-onevision", 5, 40, id="nineteen-tiles-an-image"),
-        pytest.param("qwen2-vl", 10, 40, id="large-images-one-by-one"),
-    ],
+@cases(
+    "family rate expected",
+    {
+        "nothing-requested": ("llava", None, 25),
+        "the-smallest-does": ("llava", 100, 25),
+        "a-little-more": ("llava", 200, 30),
+        "half": ("llava", 300, 50),
+        "nineteen-tiles-an-image": ("llava-onevision", 5, 40),
+        "large-images-one-by-one": ("qwen2-vl", 10, 40),
+    },
 )
 def test_the_smallest_that_keeps_up_is_planned(
     family: str, rate: int | None, expected: int

@@ -13,7 +13,6 @@ SERVED = ("qwen2-vl", "qwen2-5-vl")
 
 
 def refused(family: str, version: str) -> PlanError:
-    """Return the one error of a plan with videos."""
     (error,) = planned_on_pytorch(family, version, maxVideoFrames=16).errors
     assert (error.code, error.path) == ("VideoNotSupported", "spec.engine.maxVideoFrames")
     return error

@@ -22,11 +22,9 @@ class Page:
     fails: bool = False
 
     def set(self, value: float) -> None:
-        """Take a gauge's value."""
         self._take(value)
 
     def increment(self, value: float) -> None:
-        """Take what is added to a counter."""
         self._take(value)
 
     def _take(self, value: float) -> None:
@@ -117,9 +115,7 @@ def test_an_ended_series_writes_nothing() -> None:
     assert page.written == []
 
 
-def test_one_metric_that_fails_does_not_stop_the_others(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_one_metric_that_fails_does_not_stop_the_others(caplog: pytest.LogCaptureFixture) -> None:
     """The error is logged."""
     broken, page, changes = Page(fails=True), Page(), Changes(collected_seconds=NEVER)
     Counter(broken, changes).increment(1)

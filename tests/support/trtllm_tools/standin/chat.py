@@ -195,7 +195,6 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(b"0\r\n\r\n")
 
     def _wait_for_the_client(self) -> None:
-        """Return when it has gone."""
         while True:
             time.sleep(LEFT_SECONDS)
             self._piece(b": nothing yet\n\n")
@@ -334,13 +333,11 @@ def _read(
 
 
 def _images(content: Any) -> list[str]:
-    """Return the URLs of a message's images."""
     parts = [] if isinstance(content, str) else content
     return [part["image_url"]["url"] for part in parts if "image_url" in part]
 
 
 def _sentence(adapter: str | None, images: list[Any], videos: list[Any]) -> str:
-    """Return the answer."""
     by = f" by {adapter}" if adapter else ""
     seen = f"{len(videos)} videos" if videos else f"{len(images)} images"
     return f"A recorded answer{by} about {seen}."

@@ -32,9 +32,7 @@ def main(program: str) -> None:
     signal.signal(signal.SIGTERM, _end)
     ranks = [
         subprocess.Popen(
-            part[2:],
-            process_group=0,
-            env={**os.environ, "OMPI_COMM_WORLD_RANK": str(rank)},
+            part[2:], process_group=0, env={**os.environ, "OMPI_COMM_WORLD_RANK": str(rank)}
         )
         for rank, part in enumerate(contexts)
     ]

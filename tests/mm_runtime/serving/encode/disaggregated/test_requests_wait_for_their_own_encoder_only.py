@@ -45,12 +45,10 @@ class Scripted:
         return [{"HERE": np.array([number])} for number in numbers]
 
     def encoded(self, by: str, requests: int, seconds: float) -> None:
-        """Count."""
         assert seconds >= 0
         self.reported.append((by, requests))
 
     def fell_back(self, why: Why) -> None:
-        """Count."""
         self.reported.append((why.value, 1))
 
     def submit(self, first: EncoderDispatcher, number: int, inputs: Tensors) -> None:

@@ -52,12 +52,10 @@ def stopped(pid: int) -> Iterator[None]:
 
 
 def runs_of(encoder: Served) -> float:
-    """Return how many images an encoder was requested."""
     return counted(encoder, RUNS).get("vision_encoder", 0)
 
 
 def encodings(pair: Pair) -> float:
-    """Return the requests with images that a server has counted."""
     return sum(counted(pair.server, BY).values())
 
 

@@ -18,6 +18,7 @@ from mm_runtime.serving.encode.disaggregated.client import (
 from mm_runtime.serving.encode.disaggregated.identity import vision_identity
 from mm_runtime.serving.encode.disaggregated.responses import ExpectedFeatures
 from mm_runtime.serving.tensors import BFLOAT16_BITS, of_bfloat16
+from support.cases import cases
 from support.cut_relay import cut_relay
 from support.documents import FACTS, manifest
 from support.scripted_encoder import Sent, Tensors, message_of, scripted_encoder
@@ -69,33 +70,28 @@ TABLE = "OUT_PROMPT_EMBEDDING_TABLE"
 HOLED = np.full((1, ROWS, HIDDEN), np.nan, np.float16)
 
 
-@pytest.mark.parametrize(
-    ("answer", "why", "reported"),
-    [
-        pytest.param(_features(**_named("b" * 64)), Why.MISMATCH, "bbbb", id="other engine"),
-        pytest.param(_features(**{OWN_IDENTITY: None}), Why.MISMATCH, "none", id="no name"),
-        pytest.param(
-            _features(**{TABLE: None}), Why.INVALID, "got tensors", id="a tensor is missing"
-        ),
-        pytest.param(
+@cases(
+    "answer why reported",
+    {
+        "other engine": (_features(**_named("b" * 64)), Why.MISMATCH, "bbbb"),
+        "no name": (_features(**{OWN_IDENTITY: None}), Why.MISMATCH, "none"),
+        "a tensor is missing": (_features(**{TABLE: None}), Why.INVALID, "got tensors"),
+        "dtype": (
             _features(**{TABLE: np.ones((1, ROWS, HIDDEN), np.float32)}),
             Why.INVALID,
             "got float32, expected float16",
-            id="dtype",
         ),
-        pytest.param(
+        "width": (
             _features(**{TABLE: np.ones((1, ROWS, 2 * HIDDEN), np.float16)}),
             Why.INVALID,
             "expected [1, rows, 32]",
-            id="width",
         ),
-        pytest.param(
+        "dimensions": (
             _features(**{TABLE: np.ones((ROWS, HIDDEN), np.float16)}),
             Why.INVALID,
             "got shape [4, 32]",
-            id="dimensions",
         ),
-        pytest.param(
+        "rows": (
             _features(
                 **{
                     TABLE: np.ones((1, 1, HIDDEN), np.float16),
@@ -104,16 +100,14 @@ HOLED = np.full((1, ROWS, HIDDEN), np.nan, np.float16)
             ),
             Why.INVALID,
             "got 1 rows for 1 images, not 4",
-            id="rows",
         ),
-        pytest.param(
+        "length": (
             _features(OUT_PROMPT_VOCAB_SIZE=np.array([[9]], np.int32)),
             Why.INVALID,
             "for 4 rows",
-            id="length",
         ),
-        pytest.param(_features(**{TABLE: HOLED}), Why.INVALID, "NaN", id="no numbers"),
-    ],
+        "no numbers": (_features(**{TABLE: HOLED}), Why.INVALID, "NaN"),
+    },
 )
 def test_others_are_refused(answer: Tensors, why: Why, reported: str) -> None:
     """The reason is counted, the sentence says what came and what was expected."""

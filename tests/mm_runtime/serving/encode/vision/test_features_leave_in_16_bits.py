@@ -20,7 +20,6 @@ class Tower(torch.nn.Module):
     """Features of each image: its pixels, times what gives them more digits than 16 bits have."""
 
     def forward(self, pixel_values: torch.Tensor) -> torch.Tensor:
-        """Return [batch, rows, hidden]."""
         return pixel_values[:, 0] * 1.00390625001
 
 
@@ -34,7 +33,6 @@ def model(tmp_path: Path) -> Path:
 
 
 def pixels() -> np.ndarray[Any, Any]:
-    """Return two images."""
     return np.random.default_rng(1).standard_normal((2, 3, 8, 8)).astype(np.float32)
 
 
