@@ -4,13 +4,16 @@ Checked are relative links with their anchors and paths (`tests/scenarios/...`, 
 Markdown files, and dotted names of our own packages (`mm_operator.plan.build`) in Markdown and
 Python. A renamed module breaks this at once instead of leaving prose that points nowhere.
 
-A page of docs/ has at most 300 lines, an entry of the changelog is one line.
+A page of docs/ has at most 300 lines, an entry of the changelog is one line. Outside tests private
+or local functions of at most three lines have no docstring of one line, and the docstring of an
+attribute does not begin with "Of".
 """
 
 import ast
 import re
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 PACKAGE_HOMES = {
@@ -43,6 +46,9 @@ LONG_PAGES = {
 }
 """Page -> why it may be longer. Studies (docs/studies) are tables of measurements: exempt, too."""
 ENTRY_CHARACTERS = 200
+SHORT_LINES = 3
+"""A function of so few lines needs no sentence that repeats it."""
+_SOURCES = (*PACKAGE_HOMES.values(), "tools")
 
 
 def resolves(root: Path, dotted: str) -> bool:
@@ -138,6 +144,45 @@ def broken_paths(root: Path, path: Path) -> list[str]:
     ]
 
 
+def needless_docstrings(name: str, text: str) -> list[str]:
+    """Return one line per docstring that says what its function's few lines or a name say."""
+    found: list[str] = []
+
+    def visit(node: ast.AST, *, hidden: bool) -> None:
+        body = getattr(node, "body", [])
+        for before, after in pairwise(body) if isinstance(body, list) else ():
+            assigned = isinstance(before, (ast.Assign, ast.AnnAssign))
+            if assigned and _string(after).startswith("Of "):
+                found.append(f'{name}:{after.lineno}: begins with "Of": say what the attribute is')
+        for child in ast.iter_child_nodes(node):
+            inner = hidden
+            if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                special = child.name == "__call__"
+                private = not special and (hidden or child.name.startswith("_"))
+                short = len(child.body) > 1 and _lines_after_docstring(child) <= SHORT_LINES
+                docstring = ast.get_docstring(child)
+                if private and short and docstring is not None and "\n" not in docstring:
+                    found.append(f"{name}:{child.lineno}: {child.name} is short: no docstring")
+                inner = True
+            elif isinstance(child, ast.ClassDef):
+                inner = hidden or child.name.startswith("_")
+            visit(child, hidden=inner)
+
+    visit(ast.parse(text), hidden=False)
+    return found
+
+
+def _string(node: ast.stmt) -> str:
+    match node:
+        case ast.Expr(ast.Constant(str(text))):
+            return text
+    return ""
+
+
+def _lines_after_docstring(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    return (function.end_lineno or 0) - function.body[1].lineno + 1
+
+
 def main() -> int:
     """Check every tracked Markdown and Python file; return 1 when something is wrong."""
     root = Path(__file__).resolve().parent.parent
@@ -154,6 +199,8 @@ def main() -> int:
         if not path.exists():
             continue
         problems += broken_names(root, path)
+        if path.suffix == ".py" and name.startswith(_SOURCES):
+            problems += needless_docstrings(name, path.read_text(encoding="utf-8"))
         if path.suffix == ".md":
             problems += broken_links(root, path)
             problems += broken_paths(root, path) if name not in _OTHER_PATHS else []

@@ -78,7 +78,6 @@ def words_in_prose(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _blank(found: "re.Match[str]") -> str:
-    """Return as many lines as were matched, without text."""
     return "\n" * found[0].count("\n") or " "
 
 

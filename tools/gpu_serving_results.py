@@ -13,7 +13,7 @@ GOALS: Final[dict[str, dict[str, float]]] = {
     "1.3b": {"gpu_over": 2.0, "engine_over": 2.1, "first_text_ms": 25.0},
     "7b": {"gpu_over": 1.4, "engine_over": 1.5, "first_text_ms": 35.0},
 }
-"""Of the models that have one."""
+"""For the models that have one."""
 
 SEEN_SHARE: Final = 0.6
 """Goal: of the time to the first text, where the image was sent before."""

@@ -20,7 +20,8 @@ from support.needs import PACKAGES
 ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT / ".coverage-unit"
 FLOOR = 0.85
-"""Of the lines of each package; `make mutants` says whether the tests notice what they compute."""
+"""Share of the lines of each package; `make mutants` says whether the tests notice what they
+compute."""
 
 
 @dataclass(frozen=True)

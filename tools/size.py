@@ -38,7 +38,7 @@ class Measure:
     goal: int
     """Where it is to be: docs/decisions/20261129-the-house-has-ceilings.md."""
     count: Callable[[dict[str, str]], int]
-    """Of the sources: path below the root -> text."""
+    """Counts in the sources: path below the root -> text."""
 
 
 def lines_below(*folders: str) -> Callable[[dict[str, str]], int]:

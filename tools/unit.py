@@ -45,7 +45,7 @@ def find_spec(name, package=None, look=importlib.util.find_spec):
 sys.meta_path.insert(0, Hidden())
 importlib.util.find_spec = find_spec
 """
-"""Of sitecustomize, which every interpreter imports at its start."""
+"""Text of sitecustomize, which every interpreter imports at its start."""
 
 
 def environment(folder: Path) -> dict[str, str]:

@@ -14,7 +14,7 @@ GRPC_PORT: Final = 8001
 """Triton's gRPC endpoint, which the Service of encoders keeps."""
 
 LORA_HOST_BYTES: Final = 1 << 30
-"""Of host memory for adapters of TensorRT-LLM's own backend, its default."""
+"""Host memory for adapters of TensorRT-LLM's own backend, its default."""
 
 METRICS_PORT: Final = 8002
 """Metrics, state and health of a server, from its supervisor."""

@@ -15,7 +15,7 @@ from mm_api.families import FAMILIES
 from mm_api.families.family import Kind
 
 _MOST_FLOAT32_BYTES = 4 << 30
-"""Of weights: larger checkpoints are computed in their own type, which takes half."""
+"""Size of weights: larger checkpoints are computed in their own type, which takes half."""
 
 PROCESS_BYTES: Final = 512 << 20
 """Torch, transformers and activations beside the weights: a build of the tiny T5 used 465 MiB of
@@ -31,7 +31,7 @@ _PROMPT_TOKENS = 512
 """Room for the text of a prompt, the chat template around it and the answer."""
 
 _OPERATIONS_A_SECOND = 20e9
-"""Of two cores; an estimate, as the seconds are."""
+"""Estimated for two cores, as the seconds are."""
 
 ENOUGH_SECONDS: Final = 900.0
 """After so long no further prompt begins: fewer are kept, and the build is not held up."""
@@ -108,7 +108,6 @@ def _streamed(engine: EngineSpec, facts: ModelFacts) -> EvaluationCost:
 
 
 def _streams(facts: ModelFacts) -> bool:
-    """Return whether layers can stay on disk: of decoders whose matrices no adapter changes."""
     family = FAMILIES[facts.family]
     return family.kind is not Kind.ENCODER_DECODER and facts.lora is None
 
@@ -122,7 +121,6 @@ def _beside_weights(engine: EngineSpec, facts: ModelFacts) -> int:
 
 
 def _computing_seconds(engine: EngineSpec, facts: ModelFacts) -> float:
-    """Return the time of one prompt, its weights at hand."""
     operations = 2.0 * facts.parameters * (_prompt_tokens(engine) + MOST_TOKENS)
     return operations / _OPERATIONS_A_SECOND
 

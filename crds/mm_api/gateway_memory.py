@@ -6,11 +6,11 @@ DECODERS = 2
 """Processes that decode files of users: about a hundred camera images a second."""
 
 KNOWN_IMAGE_BYTES = 32 << 20
-"""Of reduced images that are known again: 99 of CLIP's 336 x 336 pixels."""
+"""Budget of reduced images that are known again: 99 of CLIP's 336 x 336 pixels."""
 
 _PROCESS_BYTES = 512 << 20
-"""Of the gateway's own process: what it takes at rest, and what JSON, templates, tokens and reduced
-images of the requests inside take on top."""
+"""Memory of the gateway's process: what it takes at rest, and what JSON, templates, tokens and
+reduced images of the requests inside take on top."""
 
 _BODY_BYTES = 512 << 20
 """For all bodies and fetched files at one time: about twenty with the largest image."""
@@ -19,35 +19,37 @@ TEXT_BODY_BYTES = 1 << 20
 """Room for everything in a body that is not an image."""
 
 _DECODER_BYTES = 128 << 20
-"""Of a decoder at rest: 46 MB private and 25 MB of libraries, rounded up."""
+"""Memory of a decoder at rest: 46 MB private and 25 MB of libraries, rounded up."""
 
 _PIXEL_BYTES = 20
-"""Of a decoder for each pixel: the smallest bound of private memory with which 50 million pixels
-are decoded is 16.5 bytes a pixel for WebP, 12.5 for a progressive CMYK JPEG, 8.3 for a PNG with
-transparency."""
+"""Memory of a decoder for each pixel: the smallest bound of private memory with which 50 million
+pixels are decoded is 16.5 bytes a pixel for WebP, 12.5 for a progressive CMYK JPEG, 8.3 for a PNG
+with transparency."""
 
 _FILE_COPIES = 4
-"""Of the encoded file: as text and bytes where it came as a URL, and in the decoder's reader."""
+"""Copies of the encoded file: as text and bytes where it came as a URL, and in the decoder's
+reader."""
 
 _LEAST_WORK_BYTES = 512 << 20
-"""Of a decoder besides its own: a square of 8,192 x 8,192 pixels, which LLaVA-OneVision pads a
-long image to, twice."""
+"""Work memory of a decoder besides its own: a square of 8,192 x 8,192 pixels, which LLaVA-OneVision
+pads a long image to, twice."""
 
 
 _CHANNELS = 3
 
 _MOST_FRAME_PIXELS = 16_384 * 28 * 28
-"""Of a frame as the model sees it: the most that Qwen2-VL's processor leaves of one."""
+"""Pixels of a frame as the model sees it: the most that Qwen2-VL's processor leaves of one."""
 
 FFV1_FRAME_COPIES = 25
-"""Of a frame while it is encoded: FFmpeg 8 takes 63 bytes a pixel for the longest packet of version
-3, and touches them; measured 24.4 with the conversion to 32 bits."""
+"""Copies of a frame while it is encoded: FFmpeg 8 takes 63 bytes a pixel for the longest packet of
+version 3, and touches them; measured 24.4 with the conversion to 32 bits."""
 
 FFV1_FILE_COPIES = 4 / 3
-"""Of all frames: 1.11 where pixels are noise, in a buffer that has grown an eighth beyond it."""
+"""Copies of all frames: 1.11 where pixels are noise, in a buffer that has grown an eighth beyond
+it."""
 
 PNG_COPIES = 2.5
-"""Of an image: in 32 bits, and the file; 2.34 where pixels are noise."""
+"""Copies of an image: in 32 bits, and the file; 2.34 where pixels are noise."""
 
 _FRAMES_OF_AN_IMAGE = 2
 """trtllm-serve reads an image as a video of one frame, which the file has twice."""

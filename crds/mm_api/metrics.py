@@ -242,8 +242,8 @@ SERVER_METRICS: tuple[Metric, ...] = (
     PREPROCESSING_SECONDS,
     EXECUTING_REQUESTS,
 )
-"""Of the server container. Its port adds the label `model` to these and to Triton's own, whose
-label of that name becomes `triton_model`; the gateway's page repeats them all."""
+"""Metrics of the server container. Its port adds the label `model` to these and to Triton's own,
+whose label of that name becomes `triton_model`; the gateway's page repeats them all."""
 
 ROUTER_METRICS: tuple[Metric, ...] = (
     Metric("mm_router_requests_total", _C, "Finished requests by HTTP status.", ("model", "code")),

@@ -51,11 +51,9 @@ class _Converter:
         self._rules_of = rules_of
 
     def named(self, name: str, path: str) -> Schema:
-        """Return the structural schema of one type."""
         return self._object(self._definitions[name], self._types[name], path)
 
     def root(self, root: type[ApiModel]) -> Schema:
-        """Return the structural schema of the root type."""
         return self._object(root.model_json_schema(by_alias=True), root, "")
 
     def _object(self, schema: Schema, kind: type[ApiModel], path: str) -> Schema:

@@ -22,7 +22,7 @@ PROJECTED_TILES = 4
 
 _SCORE_BYTES = 4
 _HEAD_SIZE = 64
-"""Of towers whose configuration was read before it named their heads."""
+"""Assumed for towers whose configuration was read before it named their heads."""
 
 
 def heads_of(vision: VisionFacts) -> int:

@@ -91,7 +91,7 @@ class Network:
     services: Range
     pods: Range
     node_pods: Range
-    """Of the node: it is the only one, so the first piece of the pods' range."""
+    """Pod addresses of the node: it is the only one, so the first piece of the pods' range."""
 
     @property
     def everything(self) -> str:
@@ -145,7 +145,6 @@ def network_of(slot: int, family: Family = Family.IPV4) -> Network:
 
 
 def _piece(wider: Range, prefix: int, number: int) -> Range:
-    """Return one of the ranges of a prefix that a range is made of."""
     first = int(wider.network_address) + (number << (wider.max_prefixlen - prefix))
     return ip_network((first, prefix))
 

@@ -23,7 +23,6 @@ class ApiError(Exception):
     """The API server answered, and refused; or did not answer (status 0)."""
 
     def __init__(self, status: int, message: str) -> None:
-        """Keep the HTTP status and the server's words."""
         super().__init__(f"HTTP {status}: {message}")
         self.status = status
 

@@ -269,7 +269,6 @@ def _keep_logs(layout: Layout) -> None:
 
 
 def _failed(name: str) -> Path:
-    """Return where the logs of a start that failed are kept until ``down``."""
     return state_dir() / "failed" / name
 
 

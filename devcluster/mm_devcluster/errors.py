@@ -22,7 +22,6 @@ class NotRunningError(DevClusterError):
     """A command needs a running cluster and there is none of that name."""
 
     def __init__(self, name: str) -> None:
-        """Name the cluster and the command that starts it."""
         super().__init__(
             f"cluster {name!r} is not running; start it: mm-devcluster up --name {name}"
         )
@@ -43,5 +42,4 @@ class PartFailedError(DevClusterError):
     """A part of the cluster did not come up in time; carries the end of its log."""
 
     def __init__(self, what: str, seconds: float, evidence: str) -> None:
-        """Say what was awaited, how long, and show the evidence."""
         super().__init__(f"{what} after {seconds:.0f} s\n{evidence}".rstrip())

@@ -141,7 +141,6 @@ def _await_init(launched: Process, layout: Layout) -> Process:
 
 
 def _delete_tree(directory: Path) -> None:
-    """Delete a directory; try again when a dying process added to it meanwhile."""
     for last in (False, False, True):
         if directory.exists():
             shutil.rmtree(directory, ignore_errors=not last)

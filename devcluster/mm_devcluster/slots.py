@@ -22,7 +22,6 @@ class Lease:
     """An exclusive lock on a file; ``descriptor`` may be inherited by another process."""
 
     def __init__(self, path: Path, number: int, descriptor: int) -> None:
-        """Take over a descriptor that holds the lock."""
         self.path = path
         self.number = number
         self.descriptor = descriptor

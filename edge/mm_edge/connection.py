@@ -151,7 +151,6 @@ class GuardedProtocol(H11Protocol):
         self._close_soon()
 
     def _should_upgrade(self) -> bool:
-        """Never: a request for another protocol is answered in this one."""
         return False
 
     def _head_is_late(self) -> None:
@@ -217,7 +216,6 @@ class _TooManyConnectionsError(GatewayError):
 
     @property
     def headers(self) -> dict[str, str]:
-        """Give the client the time of its next attempt."""
         return {"retry-after": "1"}
 
     def __init__(self) -> None:

@@ -21,7 +21,7 @@ _ID = re.compile(r"[-A-Za-z0-9._:/+=@~]{1,128}")
 """UUIDs, trace ids and those of cloud load balancers; nothing that ends a line or a quotation."""
 
 _PATH_LENGTH = 200
-"""Of a path in the log: the longest of ours has 25 characters beside a model's name."""
+"""Length of a path in the log: the longest of ours has 25 characters beside a model's name."""
 
 _NOTES = "mm.request_log"
 
@@ -82,7 +82,6 @@ class RequestLog:
 
 
 def _kept(scope: Scope) -> str | None:
-    """Return the client's id, where it sent one that can be written everywhere."""
     found = [value.decode("latin-1") for name, value in scope["headers"] if name == HEADER.encode()]
     return found[0] if len(found) == 1 and _ID.fullmatch(found[0]) else None
 

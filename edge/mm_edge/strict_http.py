@@ -9,7 +9,7 @@ from typing import Any
 import h11
 
 HEAD_BYTES = 32 * 1024
-"""Of a request line with its headers; proxies in front allow 8 to 32 KiB."""
+"""Size of a request line with its headers; proxies in front allow 8 to 32 KiB."""
 MAX_HEADERS = 100
 
 _FREE_CHUNKS = 1024

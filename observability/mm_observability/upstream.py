@@ -37,9 +37,9 @@ TRTLLM_SERVE: Final = {
     "trtllm_num_requests_running": "NVIDIA/TensorRT-LLM, pull request 12545 (March 2026)",
     "trtllm_num_requests_waiting": "NVIDIA/TensorRT-LLM, pull request 12545 (March 2026)",
 }
-"""Of trtllm-serve on PyTorch (tensorrt_llm/metrics/collector.py) -> since when. All are of 1.3:
-versions from 1.1 on show latencies of requests alone, which the gateway measures for every backend.
-"""
+"""Metrics of trtllm-serve on PyTorch (tensorrt_llm/metrics/collector.py) -> since when. All are of
+1.3: versions from 1.1 on show latencies of requests alone, which the gateway measures for every
+backend."""
 
 CLIENT_LIBRARY: Final = frozenset({"process_resident_memory_bytes", "process_cpu_seconds_total"})
 """prometheus_client's ProcessCollector."""

@@ -301,12 +301,10 @@ class Operator:
 
 
 def _log_key(key: Key | None) -> None:
-    """Put the key into the context of the log."""
     current_key.set(str(key or ""))
 
 
 def _load_handlers() -> ModuleType:
-    """Import kopf when there is something to watch: health and metrics are served before."""
     from mm_operator import handlers  # noqa: PLC0415
 
     return handlers

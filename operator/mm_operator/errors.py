@@ -24,7 +24,6 @@ class SpecError(Exception):
     path: str = ""
 
     def __str__(self) -> str:
-        """Return the sentence for the user, with the field in front of it."""
         return f"{self.path}: {self.message}" if self.path else self.message
 
 
@@ -42,6 +41,5 @@ class ClusterError(Exception):
     message: str
 
     def __str__(self) -> str:
-        """Return one sentence without generated names, so that equal errors have equal text."""
         answer = f"HTTP {self.status}" if self.status else "no answer"
         return f"{' '.join(filter(None, (self.kind, self.name)))}: {answer}: {self.message}"

@@ -121,7 +121,6 @@ def build_job(engine: str, attempt: int) -> str:
 
 
 def _engine_key(fingerprint: str, claim: str, path: str) -> str:
-    """Return what distinguishes engines of a namespace: the fingerprint, and a store of its own."""
     if (claim, path) == (STORE_CLAIM, ""):
         return fingerprint[:_KEY_DIGITS]
     return sha256(f"{fingerprint}/{claim}/{path}".encode()).hexdigest()[:_KEY_DIGITS]

@@ -255,7 +255,6 @@ class Reconciler:
         )
 
     async def _landed(self, snapshot: Snapshot, plan: Plan) -> None:
-        """Give the Lease back once the engine is built and recorded."""
         if plan.build.step is Step.DONE and plan.shared_engine:
             holder = f"{snapshot.namespace}/{plan.engine_config}"
             await self._flights.give_back(plan.shared_engine, holder)
@@ -323,5 +322,4 @@ class Reconciler:
 
 
 def _wrote(outcome: Outcome) -> bool:
-    """Return whether a round changed children: it decided without what it wrote."""
     return bool(outcome.changed or outcome.deleted)

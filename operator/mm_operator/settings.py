@@ -84,7 +84,7 @@ class Settings:
     network: NetworkSpec = field(default_factory=NetworkSpec)
     """Proxy, authorities and mirror of models that name none."""
     image_pull_secrets: tuple[str, ...] = ()
-    """Of models that name none."""
+    """Default of models that name none."""
 
     sharing: tuple[frozenset[str], ...] = ()
     """Groups of namespaces that share builds of one store. A store is what a spec says it is, so

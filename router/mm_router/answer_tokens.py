@@ -13,7 +13,8 @@ import orjson
 from mm_router.demand import BYTES_PER_TOKEN
 
 _PARSED_BYTES = 1 << 20
-"""Of a complete answer, in 3 ms; a longer one has scores of tokens, and counts by its length."""
+"""Length of a complete answer, in 3 ms; a longer one has scores of tokens, and counts by its
+length."""
 
 _EVENT_END = b"\n\n"
 _DATA = b"data: "
@@ -52,7 +53,6 @@ class AnswerTokens:
 
 
 def _tokens(length: int) -> int:
-    """Return the tokens of a text: at least one where there is any."""
     return math.ceil(length / BYTES_PER_TOKEN)
 
 

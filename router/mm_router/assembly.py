@@ -43,7 +43,7 @@ _BODY_SECONDS = 60.0
 """For a body, as at the gateway: 20 MB at 3 Mbit/s."""
 
 _STATE_CONNECTIONS = 64
-"""Of kubelet and Prometheus."""
+"""Connections of kubelet and Prometheus."""
 
 _CLAIMING_ROUTERS = 4
 """Others whose every connection may carry a request whose key is counted here: five routers and one

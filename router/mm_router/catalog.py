@@ -184,13 +184,11 @@ class Catalog:
         return next(one for one in own_names if self._find(one) == [model])
 
     def _find(self, name: str) -> list[Model]:
-        """Return the models that answer to a name; those that are called so come alone."""
         found = self._named.get(name, [])
         return [one for one in found if one.name == _served(name, one)] or found
 
 
 def _common(models: Iterable[Model]) -> tuple[str, ...]:
-    """Return what requests to each of several models may hold; not known of one: of none."""
     first, *others = [model.modalities for model in models]
     return tuple(one for one in first if all(one in other for other in others))
 

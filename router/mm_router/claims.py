@@ -30,7 +30,6 @@ _SIGN_OF_LIFE_SECONDS = 10.0
 """Between two bytes that an owner sends; the kernel finds out that no acknowledgement comes."""
 
 _DIGITS = 18
-"""Of a number of tokens."""
 
 
 class Claims:

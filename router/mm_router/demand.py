@@ -13,10 +13,10 @@ from typing import Any
 from mm_router.image_headers import pixels_of
 
 REQUEST_TOKENS = 32
-"""Of any request, whatever is in it: it is read, scheduled and answered."""
+"""Tokens of any request, whatever is in it: it is read, scheduled and answered."""
 
 BYTES_PER_TOKEN = 4
-"""Of UTF-8: English has four characters a token, Chinese about one of three bytes."""
+"""In UTF-8: English has four characters a token, Chinese about one of three bytes."""
 
 PIXELS_PER_TOKEN = 784
 """A patch of 28 x 28, as Qwen2-VL's tower has it."""
@@ -25,10 +25,12 @@ LEAST_IMAGE_TOKENS = 256
 """A small image is scaled up to the tower's own size: 16 x 16 patches are the fewest usual."""
 
 IMAGE_TOKENS = 576
-"""Of an image whose size is not known, and of a frame of a video: LLaVA-1.5's 24 x 24 patches."""
+"""Tokens of an image whose size is not known, and of a frame of a video: LLaVA-1.5's 24 x 24
+patches."""
 
 MOST_IMAGE_TOKENS = 16_384
-"""Of a model whose plan is not known: the most that Qwen2-VL's processor makes of an image."""
+"""Bound for a model whose plan is not known: the most that Qwen2-VL's processor makes of an
+image."""
 
 VIDEO_IMAGES = 8
 """Frames of a video, which the router does not open."""
@@ -38,7 +40,7 @@ AUDIO_BYTES_PER_TOKEN = 1024
 at 128 kbit/s they are 640."""
 
 AUDIO_TOKENS = 750
-"""Of a recording behind an address: half a minute."""
+"""Tokens of a recording behind an address: half a minute."""
 
 ANSWER_TOKENS = 512
 """That an answer without a stated length is expected to have."""
@@ -50,7 +52,7 @@ MOST_ANSWER_TOKENS = 32_768
 """That are believed where no plan is known."""
 
 MOST_ANSWERS = 128
-"""Of one request; OpenAI's limit of `n`."""
+"""In one request; OpenAI's limit of `n`."""
 
 _HEADERS = 64
 """Images of one request whose headers are read, in up to 0.2 ms each."""
@@ -73,7 +75,7 @@ class ModelSize:
 
 
 UNPLANNED = ModelSize()
-"""Of a model whose plan is not known."""
+"""Size of a model whose plan is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +235,6 @@ def _walk(request: dict[str, Any], found: _Found) -> None:
 
 
 def _length(text: str) -> int:
-    """Return the bytes of a text; lone surrogates count as one each."""
     return len(text.encode(errors="replace"))
 
 
@@ -242,14 +243,12 @@ def _text(value: object) -> str:
 
 
 def _prompts(prompt: object) -> int:
-    """Return how many prompts a text completion has; a list of ids of tokens is one."""
     if isinstance(prompt, list) and prompt and not isinstance(prompt[0], int):
         return len(prompt)
     return 1
 
 
 def _count(value: object) -> int:
-    """Return a number of a request; 0 where it is none."""
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
 
 

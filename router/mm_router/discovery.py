@@ -141,7 +141,6 @@ class _Held(Generic[T]):
         self._items: dict[str, tuple[str, T]] = {}
 
     def values(self) -> list[T]:
-        """Return everything that is held."""
         return [item for _, item in self._items.values()]
 
     def put(self, _kind: str, item: dict[str, Any]) -> None:
@@ -170,7 +169,6 @@ class _Held(Generic[T]):
             self._changed(items)
 
     def remove(self, _kind: str, item: dict[str, Any]) -> None:
-        """Forget one deleted object."""
         held = self._items.pop(item["metadata"]["uid"], None)
         if held is not None:
             self._changed([held[1]])
@@ -195,7 +193,6 @@ def read_model(item: dict[str, Any]) -> Model | None:
 
 
 def _size(plan: Mapping[str, Any]) -> ModelSize:
-    """Return what a plan says of requests; a model that is not planned yet says nothing."""
     limits = plan.get("limits") or {}
     return ModelSize(limits.get("maxSeqLen") or 0, plan.get("featuresPerImage") or 0)
 
@@ -231,10 +228,8 @@ def read_routers(item: dict[str, Any], port: int) -> dict[str, str]:
 
 
 def _pod(endpoint: dict[str, Any], address: str) -> str:
-    """Return what is the same in the slices of both families."""
     return str((endpoint.get("targetRef") or {}).get("uid") or address)
 
 
 def _is_ready(conditions: dict[str, Any]) -> bool:
-    """Return whether a replica takes requests; one that says nothing does, as the API has it."""
     return conditions.get("ready") is not False and not conditions.get("terminating")

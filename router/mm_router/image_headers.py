@@ -8,13 +8,13 @@ import binascii
 import struct
 
 _SHORT_CHARACTERS = 1024
-"""Of base64: sizes of PNG, GIF and WebP are in the first 30 bytes."""
+"""Characters of base64: sizes of PNG, GIF and WebP are in the first 30 bytes."""
 
 _JPEG_CHARACTERS = 96 * 1024
 """A JPEG's size follows its metadata, a segment of which has up to 64 KiB. Decoded in 0.2 ms."""
 
 _MOST_PIXELS = 1 << 30
-"""Of what is believed: a header may say anything."""
+"""Limit of what is believed: a header may say anything."""
 
 _FRAMES = frozenset({*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC})
 """Markers of a JPEG's frame header, which has its size."""

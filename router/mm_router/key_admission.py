@@ -216,7 +216,6 @@ class _Here:
         self._claim.reserve(tokens)
 
     async def settle(self, used: int) -> None:
-        """Say what was used; the end of the claim gives the rest back."""
         self._claim.used = used
 
 

@@ -18,7 +18,7 @@ from mm_router.affinity import Affinity, affinity_of
 from mm_router.demand import Demand, demand_of, demand_of_form
 
 _MOST_FIELDS = 32
-"""Of a form, as at the gateway."""
+"""In one form, as at the gateway."""
 
 _MODEL = "`model` is missing: the name of a model, as /v1/models lists them."
 

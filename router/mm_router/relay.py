@@ -6,10 +6,10 @@ from mm_router.client_response import ClientResponse
 from mm_router.upstream import Answer, BrokenError
 
 _EVENT_BYTES = 1 << 20
-"""Of an event that is held until it is complete; a longer one is passed on as it comes."""
+"""Size of an event that is held until it is complete; a longer one is passed on as it comes."""
 
 _ANSWER_BYTES = 32 << 20
-"""Of an answer that is no stream: a hundred times the longest."""
+"""Size of an answer that is no stream: a hundred times the longest."""
 
 _END = b"\n\n"
 _COMMENT = b":"

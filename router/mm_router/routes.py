@@ -31,7 +31,6 @@ class _MethodError(InvalidRequestError):
 
     @property
     def headers(self) -> dict[str, str]:
-        """Name the methods, as RFC 9110 requires."""
         return {"allow": self._allowed}
 
 

@@ -32,7 +32,7 @@ class Settings:
     """Namespace and name of the routers' Service: they share the limits. None: this one is all."""
 
     own_name: str = ""
-    """Of this pod, as the Service's EndpointSlices have it."""
+    """Name of this pod, as the Service's EndpointSlices have it."""
 
     claims_port: int = ROUTER_CLAIMS_PORT
     """At which routers ask each other for places of keys; 0 takes a free one and logs it."""
@@ -44,16 +44,18 @@ class Settings:
     """For clients; 0 takes a free one and logs it."""
 
     metrics_port: int = ROUTER_METRICS_PORT
-    """Of /livez, /readyz and /metrics; 0 takes a free one and logs it."""
+    """Port of /livez, /readyz and /metrics; 0 takes a free one and logs it."""
 
     max_body_bytes: int = 128 * _MIB
-    """Of one request. Each model's gateway has its own limit, which is lower or counts as well."""
+    """Size of one request. Each model's gateway has its own limit, which is lower or counts as
+    well."""
 
     body_memory_bytes: int = 512 * _MIB
     """For the bodies of all requests that no replica answers yet."""
 
     max_connections: int = 4096
-    """Of clients at one time; each takes some 20 KiB, and as much again to its replica."""
+    """Connections of clients at one time; each takes some 20 KiB, and as much again to its
+    replica."""
 
     request_timeout_seconds: float = 3600.0
     """For a request and its answer. The limit of its model ends it earlier."""

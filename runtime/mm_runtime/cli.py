@@ -73,7 +73,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _leave_message(arguments: argparse.Namespace, text: str) -> None:
-    """Write an error that has no document of its own, such as a plan that cannot be read."""
     write_termination_message(getattr(arguments, "termination_log", None), text)
 
 

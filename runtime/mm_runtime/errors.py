@@ -33,7 +33,6 @@ class InspectRefusedError(PermanentError):
     message: str
 
     def __str__(self) -> str:
-        """Return the sentence for the user; the reason travels beside it."""
         return self.message
 
 

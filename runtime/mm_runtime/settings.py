@@ -55,10 +55,10 @@ class Ports:
     grpc: int = GRPC_PORT
     metrics: int = METRICS_PORT
     grpc_address: str = ""
-    """Of gRPC alone; empty: `address`."""
+    """For gRPC alone; empty: `address`."""
 
     page_address: str = ""
-    """Of metrics, state and health, which come from the supervisor; empty: `address`."""
+    """For metrics, state and health, which come from the supervisor; empty: `address`."""
 
     @property
     def probe_host(self) -> str:

@@ -117,6 +117,19 @@ def test_document_check_names_a_long_changelog_entry(tmp_path: Path) -> None:
     assert [line.split(":")[1] for line in found] == ["2", "4"]
 
 
+def test_document_check_names_needless_docstrings() -> None:
+    """Short private functions and attributes that begin with "Of"; longer and public ones stay."""
+    short = '    """Return it."""\n    return 1\n'
+    long = '    """Return it."""\n' + "    print()\n" * 4
+    source = (
+        f"def _short():\n{short}\ndef _long():\n{long}\ndef public():\n{short}\n"
+        'LIMIT = 1\n"""Of it."""\nOTHER = 2\n"""Most of it."""\n'
+    )
+
+    found = load("check_docs").needless_docstrings("a.py", source)
+    assert [line.split(":")[1] for line in found] == ["17", "1"]
+
+
 SOURCE = """\
 @dataclass(frozen=True)
 class Limits:

@@ -44,6 +44,5 @@ class CoverageMap:
 
 
 def _test_of(context: str) -> str:
-    """Return the test of a context; the entire file where a fixture ran, which others may share."""
     test, _, phase = context.rpartition("|")
     return test if phase == "run" else test.partition("::")[0]

@@ -84,7 +84,6 @@ def places_of(file: str, source: str) -> list[Place]:
 
 
 def _is_marker(line: str, column: int) -> bool:
-    """Return whether a star marks keyword-only parameters or unpacks: it multiplies nothing."""
     return line[column : column + 1] == "*" and line[:column].rstrip()[-1:] in {"", "(", ",", "["}
 
 

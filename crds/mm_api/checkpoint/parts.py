@@ -65,7 +65,6 @@ def processor_of(read: Callable[[str], JsonObject]) -> JsonObject:
 
 
 def _meaning(value: Any) -> Any:
-    """Return a value as it is compared: sides of a size have several notations."""
     if isinstance(value, dict):
         return {one for one in value.values() if isinstance(one, int)}
     return {value} if isinstance(value, int) and not isinstance(value, bool) else value

@@ -41,7 +41,7 @@ class Counted:
 
     kinds: frozenset[str]
     dtype: str
-    """Of safetensors: what most of the other weights are stored as."""
+    """As in safetensors: what most of the other weights are stored as."""
 
 
 def counted(entries: Mapping[str, Mapping[str, Any]]) -> Counted:
@@ -220,7 +220,7 @@ _PARTS = frozenset(
 
 _MARKS = (".quant_state.", ".weight._data", ".weight._scale", ".weight._qdata")
 _ENDS = ("_blocks", "_scale_inv", "_proj_scales")
-"""Of experts, which are no modules: `gate_up_proj_blocks`."""
+"""Names within experts, which are no modules: `gate_up_proj_blocks`."""
 
 _FLOATS = frozenset({"F64", "F32", "F16", "BF16"})
 

@@ -22,7 +22,6 @@ class CheckpointError(Exception):
     message: str
 
     def __str__(self) -> str:
-        """Return the sentence for the user."""
         return self.message
 
 

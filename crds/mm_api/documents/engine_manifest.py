@@ -72,7 +72,6 @@ class EngineManifest(Document):
     @model_validator(mode="before")
     @classmethod
     def _without_golden(cls, fields: Any) -> Any:
-        """Leave out `golden`: earlier builds recorded an answer there, which nothing compares."""
         if not isinstance(fields, dict):
             return fields
         return {name: value for name, value in fields.items() if name != "golden"}

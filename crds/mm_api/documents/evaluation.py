@@ -15,21 +15,19 @@ EVALUATION_NAME = "evaluation.json"
 """Beside the manifest, which covers it."""
 
 MOST_BYTES = 1 << 20
-"""Of the document: eight prompts of eight tokens took 20 KiB."""
+"""Size of the document: eight prompts of eight tokens took 20 KiB."""
 
 MOST_PROMPTS = 8
-"""Of what a build keeps."""
 
 MOST_COMPARED = 20
 """Prompts of a comparison that a user starts."""
 
 MOST_TOKENS = 8
-"""Of an answer: a damaged weight, tokenizer or projector shows in the first few."""
+"""Length of an answer: a damaged weight, tokenizer or projector shows in the first few."""
 
 MOST_CANDIDATES = 5
 _ANSWER_CHARACTERS = 4096
 SHOWN_CHARACTERS = 200
-"""Of a prompt or an answer in a report."""
 
 Shown = Annotated[str, Field(max_length=SHOWN_CHARACTERS)]
 

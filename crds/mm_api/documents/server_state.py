@@ -19,7 +19,7 @@ Pool = Literal["cuda", "pinned"]
 
 
 PROBLEM_CHARACTERS = 1000
-"""Of a problem: it becomes a condition and an Event, whose note has 1,024 bytes."""
+"""Length of a problem: it becomes a condition and an Event, whose note has 1,024 bytes."""
 
 
 class Role(StrEnum):

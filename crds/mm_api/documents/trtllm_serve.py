@@ -94,7 +94,6 @@ def keeps_forms(version: str) -> bool:
 
 
 def _is_since(first: tuple[int, int], version: str) -> bool:
-    """Return whether a version is a release or newer; its candidates are not trusted."""
     release, candidate, _ = version.partition("rc")
     numbers = tuple(int(one) for one in re.findall(r"\d+", release)[:2])
     return numbers > first or (numbers == first and not candidate)

@@ -16,7 +16,7 @@ from mm_api.families.look_alikes import look_alike
 from mm_api.sentences import a
 
 _ALIKE = 0.7
-"""Of difflib's ratio: from here on a name is likelier a relative than a coincidence."""
+"""Ratio of difflib: from here on a name is likelier a relative than a coincidence."""
 
 _BY_LAYOUT = [
     family

@@ -16,7 +16,7 @@ FIXED_SIZE_FACTOR = 1.25
 
 VARIABLE_SIZE_FACTOR = 1.5
 MOST_RECORDINGS = 8
-"""Of a request: four minutes of audio where one has half a minute, 15 MB of samples."""
+"""In one request: four minutes of audio where one has half a minute, 15 MB of samples."""
 
 
 def always(_: JsonObject) -> bool:
@@ -111,7 +111,7 @@ class BlockStyle:
     norm_vectors: int = 1
     """Vectors of a norm: 1 RMSNorm, 2 LayerNorm."""
     norms: int = 2
-    """Of a block without cross attention."""
+    """In a block without cross attention."""
     head_norms: bool = False
     """Queries and keys of a head have a norm each."""
 
@@ -135,7 +135,7 @@ class Refusal:
     """Checkpoints of a family that its converter does not read."""
 
     code: str
-    """Of the error in the plan."""
+    """Error code in the plan."""
     applies: Callable[[ModelFacts], bool]
     message: str
 
@@ -172,7 +172,7 @@ class Recipe:
 
 
 NO_ENGINES = Recipe(converter="")
-"""Of families that upstream has no converter or no vision builder for."""
+"""Recipe of families that upstream has no converter or no vision builder for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +182,8 @@ class Tokenizer:
     bytes_are_tokens: bool = False
     """No file is needed."""
     byte_pairs: bool = False
-    """Of vocab.json and merges.txt. Other families with such files split texts by own rules."""
+    """The tokenizer has vocab.json and merges.txt. Other families with such files split texts by
+    own rules."""
     refusal: str = ""
     """Why it cannot be made, and what to do; empty: of a SentencePiece model."""
     advice: str = (
@@ -219,13 +220,13 @@ class PyTorchServing:
     images: bool
     """False: it reads text only."""
     most_images: int | None = None
-    """Of a request; None: as many as upstream's models of Triton take (`Family.max_images`)."""
+    """In one request; None: as many as upstream's models of Triton take (`Family.max_images`)."""
     quantizations: tuple[str, ...] = ()
     """What mm_runtime.quantization writes and get_quant_method of
     tensorrt_llm/_torch/modules/linear.py loads. AWQ searches its scales layer by layer, for which a
     CPU takes days."""
     options: Mapping[str, bool | str] = field(default_factory=dict)
-    """Of trtllm-serve's file, which it needs for images."""
+    """Options in trtllm-serve's file, which it needs for images."""
     since: str | None = None
     """First TensorRT-LLM that is documented to have the class; None: all that are planned for."""
     adapters_since: str | None = None
@@ -298,7 +299,7 @@ class Family:
     architectures: tuple[str, ...]
     """Names in config.json."""
     model_type: str | None
-    """Of config.json; None: `recognised` alone decides, and precedes every model_type."""
+    """As in config.json; None: `recognised` alone decides, and precedes every model_type."""
     read: Callable[[JsonObject, JsonObject], Dimensions]
     """Dimensions, from config.json (FairSeq: the args namespace) and preprocessor_config.json,
     which is empty when there is none. Raises CheckpointError: a value is missing, of a wrong type
@@ -320,7 +321,7 @@ class Family:
     recognised: Callable[[JsonObject], bool] = always
     """What a config.json of the model_type must say besides; exactly one family's holds."""
     other_layout: OtherLayout | None = None
-    """Of checkpoints with code of their own, which the Reference engine reads without it."""
+    """Layout of checkpoints with code of their own, which the Reference engine reads without it."""
     unserved: Unserved | None = None
     """None: the Reference engine and TensorRT engines in Triton serve it."""
     engines_since: str | None = None
@@ -410,7 +411,7 @@ class Family:
     """Weights of tower and projector, where checkpoints have no index with the total."""
     notes: tuple[str, ...] = ()
     engine_notes: tuple[str, ...] = ()
-    """Of TensorRT engines alone."""
+    """For TensorRT engines only."""
 
     @property
     def has_engines(self) -> bool:
@@ -494,6 +495,5 @@ class Family:
         return max(tiles, images) if self._reduces(images, backend) else images * tiles
 
     def _reduces(self, images: int, backend: str) -> bool:
-        """Return whether each of several images is a tile; trtllm-serve cuts up each."""
         several = images > 1 and self.features_of_several is not None
         return several and not BACKENDS[backend].stages

@@ -80,7 +80,6 @@ def read(config: JsonObject, processor: JsonObject) -> Dimensions:
 
 
 def _edge(processor: JsonObject, key: str, default: int) -> int:
-    """Return the longest edge of one of the processor's sizes."""
     where = f"preprocessor_config.json {key}"
     return Sizes(section(processor, key) or {}, {}, where)("longest_edge", default)
 

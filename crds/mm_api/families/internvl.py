@@ -77,7 +77,6 @@ def read(config: JsonObject, processor: JsonObject) -> Dimensions:
 
 
 def _side(value: Any) -> Any:
-    """Return the one number of a pair of equal ones, which these files hold for sizes."""
     equal = isinstance(value, list) and value and all(one == value[0] for one in value)
     return value[0] if equal else value
 

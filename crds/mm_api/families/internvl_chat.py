@@ -20,7 +20,7 @@ DECODER_KEYS = (
     *("attention_bias", "mlp_bias", "use_sliding_window", "sliding_window", "max_window_layers"),
     *("bos_token_id", "eos_token_id", "pad_token_id"),
 )
-"""Of llm_config, those that the classes of `DECODERS` read; others are of the checkpoint's code,
+"""Keys of llm_config that the classes of `DECODERS` read; others are of the checkpoint's code,
 `attn_implementation` among them."""
 
 TOWER = {
@@ -52,7 +52,7 @@ ENDS = {"internvl2_5": "<|im_end|>\n", "Hermes-2": "<|im_end|>", "internlm2-chat
 """`template` of config.json -> what ends a turn, in conversation.py; the turns are alike."""
 
 MEAN, STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
-"""Of ImageNet, which the model cards' programs use for every checkpoint."""
+"""Values of ImageNet, which the model cards' programs use for every checkpoint."""
 
 
 def config(given: JsonObject) -> JsonObject:

@@ -29,7 +29,7 @@ TEXTS = ("llama", "mistral")
 """Language models whose blocks are LLaMA's: those of Vicuna, Mistral, Hermes-Yi and Llama 3."""
 
 MISTRALS_WINDOW = 4096
-"""Of MistralConfig, where a configuration leaves it out."""
+"""As in MistralConfig, where a configuration leaves it out."""
 
 PINPOINTS = [[336, 672], [672, 336], [672, 672], [1008, 336], [336, 1008]]
 """LlavaNextConfig's own."""

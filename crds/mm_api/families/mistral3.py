@@ -115,7 +115,6 @@ def lines_of(config: JsonObject, processor: JsonObject, *, merged: int) -> Visio
 
 
 def _side(value: Any) -> Any:
-    """Return the one number of a square, which these files hold for patches."""
     equal = isinstance(value, dict) and value.get("height") == value.get("width")
     return value.get("height") if equal else value
 

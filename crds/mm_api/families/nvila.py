@@ -36,7 +36,7 @@ PROJECTORS = {"mlp_downsample": 2, "mlp_downsample_2x2_fix": 2, "mlp_downsample_
 """Patches a side that become one feature: DownSampleBlock and the like of modeling_vila.py."""
 
 IMAGE_ENCODER = {"_target_": "llava.model.encoders.BasicImageEncoder"}
-"""Of LlavaConfig, for checkpoints that leave it out: a newline ends what a tile becomes."""
+"""As in LlavaConfig, for checkpoints that leave it out: a newline ends what a tile becomes."""
 
 LEAST_TILES, MOST_TILES = 1, 12
 """min_tiles and max_tiles of VilaConfig, for checkpoints that leave them out."""

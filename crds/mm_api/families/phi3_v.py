@@ -29,18 +29,19 @@ DECODER_KEYS = (
     *("max_position_embeddings", "original_max_position_embeddings"),
     *("bos_token_id", "eos_token_id"),
 )
-"""Of config.json, those that Phi3Config has too and that are taken as they are."""
+"""Keys of config.json that Phi3Config has too and that are taken as they are."""
 
 TOWER_NAME = "openai/clip-vit-large-patch14-336"
 LAYERS, PATCH, HEAD, WIDENED = 24, 14, 64, 4
-"""Of that tower: layers, pixels of a patch, width of a head, and of a perceptron in hidden sizes.
-Its hidden size is `image_dim_out` and its side follows from `num_img_tokens`: 1,024 and 336."""
+"""Shape of that tower: layers, pixels of a patch, width of a head, and of a perceptron in hidden
+sizes. Its hidden size is `image_dim_out` and its side follows from `num_img_tokens`: 1,024 and
+336."""
 
 MERGED = 2
 """Patches a side that become one feature (reshape_hd_patches_2x2merge)."""
 
 MOST_CROPS = 64
-"""Of an image: 28 MB of pixels as bytes. Published: 4 and 16."""
+"""In one image: 28 MB of pixels as bytes. Published: 4 and 16."""
 
 EXPECTED: tuple[tuple[str, Any, Any], ...] = (
     ("embedding_cls", "image", "image"),

@@ -60,11 +60,11 @@ EXTRACTOR = {
     "audio_compression_rate": 8,
     "audio_downsample_rate": 1,
 }
-"""Of Phi4MultimodalFeatureExtractor: samples a second, from one frame to the next, of a frame;
-frames of a token."""
+"""Values of Phi4MultimodalFeatureExtractor: samples a second, from one frame to the next, of a
+frame; frames of a token."""
 
 POSITIONS = 500
-"""Of the audio tower: it reads a longer recording in pieces that do not see each other
+"""Positions of the audio tower: it reads a longer recording in pieces that do not see each other
 (Phi4MultimodalAudioModel.forward)."""
 
 MOST_SAMPLES = POSITIONS * EXTRACTOR["audio_compression_rate"] * EXTRACTOR["hop_length"]

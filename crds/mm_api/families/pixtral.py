@@ -13,7 +13,7 @@ from mm_api.checkpoint.values import JsonObject, invalid, section
 from mm_api.families.mistral3 import MISTRAL3, parts_of
 
 DEFAULTS: JsonObject = {"vision_feature_layer": -2}
-"""Of LlavaConfig, where Mistral3Config has another one."""
+"""As in LlavaConfig, where Mistral3Config has another one."""
 
 
 def has_tower(config: JsonObject) -> bool:

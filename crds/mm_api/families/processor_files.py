@@ -130,7 +130,6 @@ def _check_side(processor: JsonObject, side: int) -> None:
 
 
 def _sides(found: Any) -> set[Any]:
-    """Return the sides that a size names; empty: it names none."""
     if not isinstance(found, dict):
         return {found}
     return {found[key] for key in ("height", "width", "shortest_edge") if found.get(key)}

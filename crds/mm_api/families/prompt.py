@@ -26,10 +26,9 @@ class TileMarks:
     """Before each tile, and behind the view of all of it."""
 
     place: str
-    """Of a tile, with `{row}` and `{column}`, which count from 1."""
+    """Mark of a tile, with `{row}` and `{column}`, which count from 1."""
 
     view: str
-    """Of the view of all of it."""
 
     line_end: str
     """Text behind the last tile of a row, and once more before the view."""
@@ -40,7 +39,8 @@ class Moments:
     """What the checkpoint's processor writes for a video whose frames stand apart."""
 
     each: str
-    """Of a moment, with its feature and `{seconds:.1f}`, or `{minutes:02d}` and `{rest:02d}`."""
+    """Text of a moment, with its feature and `{seconds:.1f}`, or `{minutes:02d}` and
+    `{rest:02d}`."""
 
     feature: str
     """Stands for the features of a moment."""

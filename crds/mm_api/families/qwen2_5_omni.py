@@ -42,7 +42,8 @@ FRAME_PIXELS = (128 * 28 * 28, 768 * 28 * 28)
 whatever the checkpoint's files say."""
 
 FRAMES = 2
-"""Of a video that become one patch in time: `temporal_patch_size` of Qwen2VLVideoProcessor."""
+"""Frames of a video that become one patch in time: `temporal_patch_size` of
+Qwen2VLVideoProcessor."""
 
 SECONDS = 30
 """chunk_length of WhisperFeatureExtractor where a checkpoint does not name it."""

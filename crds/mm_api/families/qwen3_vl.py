@@ -69,7 +69,7 @@ MOMENTS = Moments(
 """Transformers' processor puts one after another in place of a video's token."""
 
 MOMENT_TOKENS = 12
-"""Of a moment without its features: a video of less than a day has 11 at the most."""
+"""Tokens of a moment without its features: a video of less than a day has 11 at the most."""
 
 
 def video_features(vision: VisionFacts, frames: int) -> int:

@@ -22,7 +22,7 @@ MOMENTS = Moments(
 """DEFAULT_VIDEO_INTRO, FRAME_TIMESTAMP_MESSAGE and DEFAULT_MEDIA_OUTTRO of its video processor."""
 
 MOMENT_TOKENS = 16
-"""Of a frame without its features: three of its own, and at the most 13 of its time."""
+"""Tokens of a frame without its features: three of its own, and at the most 13 of its time."""
 
 AROUND_TOKENS = 48
 """Before the first frame and behind the last one."""

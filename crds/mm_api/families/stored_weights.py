@@ -37,7 +37,7 @@ _TIED: Final = frozenset({"gemma3", "internvl", "mistral3"})
 """model_type of checkpoints whose class uses the embedding unless config.json says otherwise."""
 
 _FIRST_ONLY: Final = "relative_attention_bias.weight"
-"""Of T5's stacks: the first layer has the table that all use."""
+"""In T5's stacks: the first layer has the table that all use."""
 
 _MATRICES: Final = {
     **dict.fromkeys(("q_proj", "q"), ("q", "h")),

@@ -12,8 +12,8 @@ from mm_api.v1alpha1.pod import Gpu, Resources, Scheduling
 from mm_api.v1alpha1.quantity import Quantity
 
 STORE_SIZE = "50Gi"
-"""Of a store claim that no spec gives a size. No default of the field: a default would look like a
-wish of each model that the shared claim be so large."""
+"""Size of a store claim that no spec gives a size. No default of the field: a default would look
+like a wish of each model that the shared claim be so large."""
 
 
 class StoreClaim(ApiModel):

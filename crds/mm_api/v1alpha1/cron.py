@@ -16,7 +16,6 @@ _STEP: Final = "(/0*[1-9][0-9]*)?"
 
 
 def _field(number: str, names: tuple[str, ...] = (), special: str = "") -> str:
-    """Return the pattern of a field: a list of stars, numbers and ranges, each with a step."""
     one = f"({'|'.join((f'0*({number})', *names))})"
     term = f"(([*]|{one}(-{one})?){_STEP}{special})"
     return f"{term}(,{term})*"

@@ -41,7 +41,6 @@ _FALLS: Final = (
 
 
 def _balanced(depth: int) -> str:
-    """Return the content of parentheses, with so many more inside."""
     inner = rf"|\({_balanced(depth - 1)}\)" if depth else ""
     return rf"(?:[^()\"\x27`#]|{_SILENT}{inner})*"
 
@@ -76,7 +75,6 @@ def _bounds(metric: str) -> Rule:
 
 
 def _cel(pattern: str) -> str:
-    """Return a pattern as a raw string of CEL."""
     return f"r'{pattern}'"
 
 

@@ -75,7 +75,7 @@ class EncodersStatus(ApiModel):
 
 
 StartPhase = Literal["Pull", "Load", "WarmUp"]
-"""Of a pod's start, in this order."""
+"""Phases of a pod's start, in this order."""
 
 
 class StartStatus(ApiModel):

@@ -34,7 +34,6 @@ class Problem:
     message: str
 
     def __str__(self) -> str:
-        """Return one line for people."""
         return f"{self.path}: {self.message}" if self.path else self.message
 
 
@@ -61,7 +60,6 @@ def validate(document: Mapping[str, Any], *, to_serve: bool = True) -> list[Prob
 
 
 def _without_nulls(node: Any) -> Any:
-    """Return the document as the API server takes it: a field that is null is a field left out."""
     if isinstance(node, Mapping):
         return {key: _without_nulls(value) for key, value in node.items() if value is not None}
     return [_without_nulls(item) for item in node] if isinstance(node, list) else node

@@ -25,7 +25,7 @@ from mm_devcluster.errors import DevClusterError
 MOST = 3
 """Replicas: a fourth one would not fit beside the others on a machine of two cores."""
 REPLICA_CPU = "500m"
-"""Of a server. Without a limit one replica takes every core, and a second one adds nothing."""
+"""For one server. Without a limit one replica takes every core, and a second one adds nothing."""
 QUEUE = 5000
 """No request is refused while the second replica starts: answers are late, but complete."""
 TARGET_SECONDS = 2.0
@@ -56,9 +56,9 @@ class Walk:
     answered: int = 0
     failed: list[str] = field(default_factory=list)
     worst_goodput: float = 1.0
-    """Of a stretch of the load: what clients saw before the new replica helped."""
+    """In a stretch of the load: what clients saw before the new replica helped."""
     last_goodput: float = 0.0
-    """Of the last stretch before the load ended."""
+    """In the last stretch before the load ended."""
     seconds: dict[str, float] = field(default_factory=dict)
     """Since the load began: risen, ready, met; since it ended: fallen."""
     explanation: str = ""

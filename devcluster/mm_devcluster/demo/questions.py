@@ -24,10 +24,9 @@ ANSWER_TIMEOUT = 60.0  # seconds; measured well under one
 MAX_TOKENS = 24  # the longest known answer has 11 words
 IMAGES = 3
 VIDEO = ".mp4"
-"""Of files that are videos."""
 
 FRAMES_A_SECOND = 2
-"""Of a video: as many as the model was trained with."""
+"""Sampled from a video: as many as the model was trained with."""
 
 
 @dataclass(frozen=True)

@@ -51,7 +51,7 @@ FAMILIES = {FIRST: Family("tiny-llava"), "qwen2.5-vl-tiny": Family("tiny-qwen2-5
 """What `make demo FAMILY=...` takes."""
 
 MODEL = FAMILIES[FIRST].model
-"""Of the demo of the autoscaler, which follows `make demo`."""
+"""Model of the demo of the autoscaler, which follows `make demo`."""
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,6 @@ class Containerd:
     """A node's containerd, seen from the machine through its socket."""
 
     def __init__(self, socket: Path) -> None:
-        """Remember the socket; nothing is contacted yet."""
         self._ctr = ["ctr", "--address", str(socket), "--namespace", "k8s.io"]
 
     def digests(self) -> frozenset[str]:

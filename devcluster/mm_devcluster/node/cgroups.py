@@ -12,7 +12,7 @@ default is one for all pods together: beside thirty busy processes they got a th
 machine, and their liveness probes failed."""
 
 _SHARES, _WEIGHT, _MOST_WEIGHT = 1024, 100, 10_000
-"""Of one process: cpu.shares of cgroup v1, cpu.weight of v2 and its upper bound."""
+"""For one process: cpu.shares of cgroup v1, cpu.weight of v2 and its upper bound."""
 REMOVE_TIMEOUT = 10.0  # seconds; the kernel empties groups of killed processes in the background
 
 

@@ -189,7 +189,6 @@ def _plan(objectives: Objectives, profile: ServiceProfile, start: int = 0) -> Pl
 
 
 def _target(objectives: Objectives, metric: LatencyMetric) -> float:
-    """Return the seconds to keep; without an objective a latency is always kept."""
     targets = [one.target_seconds for one in objectives.latencies if one.metric is metric]
     return min(targets, default=math.inf)
 

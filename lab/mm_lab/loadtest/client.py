@@ -62,7 +62,6 @@ class _Stream:
 
 
 def _text(choice: dict[str, Any]) -> Any:
-    """Return the text that a chunk of a chat, or of a completion, adds."""
     return (choice.get("delta") or {}).get("content") or choice.get("text")
 
 

@@ -66,7 +66,6 @@ class Question:
     """Below `/v1`."""
 
     turn: int = 1
-    """Of its chat, the first is 1."""
 
 
 class Requests(Protocol):

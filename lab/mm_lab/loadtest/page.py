@@ -9,7 +9,7 @@ from mm_lab.loadtest.results import Result
 _WIDTH, _HEIGHT, _LEFT, _BOTTOM = 640, 260, 48, 28
 _COLOURS: Final = ("#1f5fbf", "#c2410c")
 _POINTS: Final = 200
-"""Of a curve: more are not seen."""
+"""In one curve: more are not seen."""
 
 _STYLE: Final = (
     "body{font:15px system-ui;margin:2em auto;max-width:60em;color:#222}"

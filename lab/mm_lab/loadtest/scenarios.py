@@ -15,7 +15,7 @@ from mm_lab.loadtest.mix import Mix, Question, Requests
 
 COMPLETIONS: Final = "completions"
 FRAMES_A_SECOND: Final = 2
-"""Of a video, as DashInfer-VLM's guide requests it."""
+"""Sampled from a video, as DashInfer-VLM's guide requests it."""
 
 _ANSWER: Final = "I see it."
 

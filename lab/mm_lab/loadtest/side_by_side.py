@@ -12,7 +12,7 @@ MOST = 2000
 """Results that are drawn from: more make the interval no narrower than it can be read."""
 
 _EDGE = 0.025
-"""Of 95 %, on each side."""
+"""Share outside 95 %, on each side."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ class ServiceProfile:
 
     name: str
     prompt_seconds: float
-    """Of each prompt, whatever its length."""
+    """Spent on each prompt, whatever its length."""
     image_token_seconds: float
     text_token_seconds: float
     step_seconds: float
@@ -28,8 +28,8 @@ class ServiceProfile:
     cold_start_seconds: float
     """From scheduled to Ready."""
     beside_seconds: float = 0.0
-    """Of each request in gateway and server, before the engine has it. Any number of requests spend
-    it side by side, so it is waited for and fills no replica."""
+    """Spent on each request in gateway and server, before the engine has it. Any number of requests
+    spend it side by side, so it is waited for and fills no replica."""
 
     @property
     def cost(self) -> WorkCost:

@@ -111,7 +111,6 @@ def simulate(trace: Sequence[Request], policy: Policy, plan: Plan) -> Score:
 
 
 def _by_second(trace: Sequence[Request]) -> dict[int, list[Request]]:
-    """Return the requests by the end of the second in which they arrive."""
     grouped = groupby(trace, key=lambda request: math.floor(request.at) + 1)
     return {second: list(requests) for second, requests in grouped}
 

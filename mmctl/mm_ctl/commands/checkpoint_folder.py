@@ -26,7 +26,7 @@ from mm_runtime.sources.identity import source_digest
 
 HUB = "https://huggingface.co"
 _ITEM_BYTES = {"float64": 8, **DTYPE_BYTES}
-"""Of one number, by the type that a checkpoint is stored in."""
+"""Size of one number, by the type that a checkpoint is stored in."""
 
 
 def facts_of_checkpoint(
@@ -130,7 +130,6 @@ def _estimated(folder: Path, found: Description) -> ModelFacts:
 
 
 def _indexed(folder: Path, dtype: str) -> int | None:
-    """Return the number of weights that the index states, None when there is no index."""
     metadata = read_optional(folder / INDEX).get("metadata")
     total = metadata.get("total_size") if isinstance(metadata, dict) else None
     return int(total) // _ITEM_BYTES[dtype] if total else None

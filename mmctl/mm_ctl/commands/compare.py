@@ -118,7 +118,6 @@ async def _fetching(
 
 
 def _memory_bytes(model: Mapping[str, Any]) -> int:
-    """Return room for the weights in float32, at most twice what the build computed in."""
     cost = (model["status"].get("plan") or {}).get("evaluation") or {}
     return max(_LEAST_BYTES, 2 * int(cost.get("memoryBytes") or 0))
 

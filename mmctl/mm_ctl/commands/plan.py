@@ -163,7 +163,6 @@ def facts_of(document: dict[str, Any], options: argparse.Namespace) -> ModelFact
 
 
 def _mirror(document: dict[str, Any]) -> str | None:
-    """Return the Hub that the model's own Jobs read from, as far as the spec says."""
     spec = MultimodalModelSpec.model_validate(document["spec"])
     hub = spec.model.source.hugging_face
     return (hub and hub.endpoint) or spec.network.hub_endpoint

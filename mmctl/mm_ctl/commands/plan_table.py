@@ -41,7 +41,6 @@ def _lines(planned: ModelPlan) -> Iterator[str]:
 
 
 def _section(title: str, rows: Iterable[str], *, always: bool = False) -> Iterator[str]:
-    """Yield rows below a title; nothing where there are none."""
     indented = [f"  {row}" for row in rows]
     if indented or always:
         yield from ("", title, *indented)

@@ -25,7 +25,7 @@ _KEPT: Final = (
 """Fields of the pods' spec: where they may run, as whom, and what they read."""
 
 _NAME_LENGTH: Final = 40
-"""Of the model's, at the most: pods' names have 63 characters."""
+"""Length of the model's name, at the most: pods' names have 63 characters."""
 
 
 def compare_pod(

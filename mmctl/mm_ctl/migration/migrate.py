@@ -18,7 +18,8 @@ _SERVER_FIELDS: Final = (
     *("creationTimestamp", "generation", "managedFields", "resourceVersion", "uid"),
     *("selfLink", "ownerReferences", "finalizers", "deletionTimestamp"),
 )
-"""Of metadata: the API server's and the operator's, so that `kubectl get -o yaml` can be piped."""
+"""Fields of metadata: the API server's and the operator's, so that `kubectl get -o yaml` can be
+piped."""
 
 _APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
@@ -26,7 +27,8 @@ LOST_PARAMETERS: Final = (
     *("prompt", "best_of", "echo", "chat_template_kwargs"),
     *("add_generation_prompt", "continue_final_message"),
 )
-"""Of completions: TensorRT has them, PyTorch refuses them (docs/parameters.md; a test compares)."""
+"""Parameters of completions: TensorRT has them, PyTorch refuses them (docs/parameters.md; a test
+compares)."""
 
 GAINED_PARAMETERS: Final = ("min_p", "top_logprobs")
 

@@ -52,7 +52,7 @@ class Row:
     title: str
     panels: tuple[Panel, ...]
     width: int = HALF
-    """Of its panels that name none."""
+    """Width of panels that name none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -154,6 +154,5 @@ def _target(query: Query, kind: Kind, ref: str) -> prometheus.Dataquery:
 
 
 def _number(content: dict[str, Any]) -> None:
-    """Give each panel its place in the list as its id: stable while nothing is inserted before."""
     for number, panel in enumerate(content["panels"], start=1):
         panel["id"] = number

@@ -79,7 +79,6 @@ def kv_cache_share(labels: str = ALL) -> str:
 
 
 def _named(expression: str, label: str, value: str) -> str:
-    """Return an expression with one label more."""
     return f'label_replace({expression}, "{label}", "{value}", "", "")'
 
 

@@ -74,6 +74,5 @@ def _thresholds() -> tuple[Recording, ...]:
 
 
 def _smaller(burn: float, cap: float) -> str:
-    """Return the smaller of burn x budget and the cap between the budget and all requests."""
     capped = f"({BUDGET} + {cap} * (1 - {BUDGET}))"
     return f"({burn} * {BUDGET}) < {capped} or {capped}"

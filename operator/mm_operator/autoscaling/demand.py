@@ -33,7 +33,7 @@ class Demand:
     """Work in full replicas: 2.5 keeps two and a half of them busy without a pause."""
 
     newest: float
-    """Of the last scrape interval."""
+    """In the last scrape interval."""
     fast: float
     steady: float
     now: float

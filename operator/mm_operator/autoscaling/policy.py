@@ -153,7 +153,6 @@ def _demanded(situation: Situation) -> Iterator[_Recommendation]:
 
 
 def _surge(situation: Situation, carrying: int) -> int:
-    """Return the surge replicas: they work off the queue that grows until they serve."""
     can = can_do(situation)
     excess, large = situation.demand.now - can, situation.objectives.tuning.surge_excess * can
     return rounded_up(carrying if excess >= large else carrying * excess / large)

@@ -83,19 +83,16 @@ def mean_work(traffic: Traffic, cost: WorkCost) -> float:
 
 
 def _growth(before: Sample | None, inside: float, at: float) -> float:
-    """Return by how much more are inside each second; of means, so over the full fast window."""
     if before is None or not 0 < at - before.at <= FAST_WINDOW_SECONDS:
         return 0.0
     return (inside - before.value) / (at - before.at)
 
 
 def _just_helped(state: State, at: float) -> bool:
-    """Return whether a replica became Ready so lately that the queue's means do not show it."""
     return state.helped_at is not None and at - state.helped_at < FAST_WINDOW_SECONDS
 
 
 def _is_old(state: State, at: float) -> bool:
-    """Return whether replicas are full for a scrape interval: one number alone may be a gap."""
     return state.full_since is not None and at - state.full_since >= NEWEST_SECONDS
 
 

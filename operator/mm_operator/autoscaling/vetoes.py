@@ -110,7 +110,6 @@ def _latency(situation: Situation) -> Iterator[Vetoed]:
 
 
 def _busy_after(situation: Situation) -> bool:
-    """Return whether one replica less would be so busy that the load could slow it."""
     left = max(1, situation.observation.ready - 1)
     return utilisation(situation, left) >= situation.objectives.helpful_utilisation
 

@@ -22,7 +22,7 @@ from mm_operator.digests import digest
 from mm_operator.model import EngineState, Plan, Snapshot, Step
 
 _PRODUCT: Final = 'device.attributes["gpu.nvidia.com"].productName.replace(" ", "-") == "{}"'
-"""Of NVIDIA's driver; labels of nodes spell the same name with hyphens."""
+"""Attribute of NVIDIA's driver; labels of nodes spell the same name with hyphens."""
 
 
 def of_pod(gpu: RuntimeGpu, model: str) -> Manifest:

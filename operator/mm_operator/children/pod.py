@@ -26,8 +26,8 @@ WITHOUT_SIDECAR: Final[Mapping[str, Mapping[str, str]]] = {
         "sidecar.istio.io/inject": "false",
     },
 }
-"""Of pods of Jobs: a mesh's proxy that never ends would keep their Job from ending. Labels are
-what Istio and Kuma read today, annotations what older Istio, Linkerd and Consul do."""
+"""Metadata of pods of Jobs: a mesh's proxy that never ends would keep their Job from ending. Labels
+are what Istio and Kuma read today, annotations what older Istio, Linkerd and Consul do."""
 
 
 SHARE_PROCESSES = True

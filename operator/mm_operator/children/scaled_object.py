@@ -27,7 +27,7 @@ that object would say that the operator manages it."""
 
 _API_VERSION = "keda.sh/v1alpha1"
 _FAILURES = 4
-"""Of `fallback.failures` where the spec has none: a minute."""
+"""Default of `fallback.failures` where the spec has none: a minute."""
 _STEP_WITHIN_TOLERANCE = 10
 """Replicas from which one more or less is a tenth: by default a controller ignores such a step."""
 

@@ -245,7 +245,6 @@ class Applier:
 
 
 def _has_its_owners(live: Cached, intent: Intent) -> bool:
-    """Return whether the owners are right: of what models share those that join or leave."""
     if intent.shared:
         return not change_between(live, intent)
     return intent.owners.keys() == live.owner_uids

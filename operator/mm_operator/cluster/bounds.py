@@ -16,10 +16,11 @@ from mm_operator.cluster.resources import CONFIG, DEPLOYMENT, JOB, POD
 _LOG = logging.getLogger(__name__)
 
 OBJECT_BYTES = 256 * 1024
-"""Of one object; the largest child of ours, a ConfigMap with a serving plan, has some 30 kB."""
+"""Size of one object; the largest child of ours, a ConfigMap with a serving plan, has some 30
+kB."""
 
 _STRANGER_BYTES = 32 * 1024
-"""Of one that no model owns. Pods are their Job's or ReplicaSet's, and held without a spec."""
+"""Size of one that no model owns. Pods are their Job's or ReplicaSet's, and held without a spec."""
 
 _NAMESPACE_BYTES = 4 * 1024 * 1024
 _OWNER_BYTES = 512 * 1024
@@ -27,8 +28,8 @@ _OWNER_BYTES = 512 * 1024
 that do not exist do not count: Kubernetes deletes what they own."""
 
 _REFERENCE_BYTES = 128
-"""Of an owner reference to a model with the shortest name. References are metadata and held anyway;
-what the models of a namespace share has one for each of them, 400 kB for 3,000."""
+"""Size of an owner reference to a model with the shortest name. References are metadata and held
+anyway; what the models of a namespace share has one for each of them, 400 kB for 3,000."""
 
 _PAYLOAD = ("data", "binaryData", "spec", "status")
 

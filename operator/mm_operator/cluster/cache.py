@@ -103,7 +103,6 @@ class Cache:
         self._bounds = Bounds()
 
     def __len__(self) -> int:
-        """Return the number of objects held."""
         return len(self._objects)
 
     def uids(self) -> set[str]:
@@ -283,7 +282,6 @@ def _groups_of(item: Cached) -> Iterator[tuple[str, str, str]]:
 
 
 def _content(item: Cached) -> dict[str, Any]:
-    """Return an object without what identifies it and who owns it."""
     return {name: value for name, value in item.parse().items() if name != "metadata"}
 
 

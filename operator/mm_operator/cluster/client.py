@@ -57,7 +57,7 @@ LOG_LINE_BYTES = 8192
 """The runtime cuts longer lines of a step into pieces of this size."""
 
 LOG_BYTES = 512 * 1024
-"""Of one log: 1,000 builds that are followed at once are read one after the other."""
+"""Size of one log: 1,000 builds that are followed at once are read one after the other."""
 
 MESSAGE_LIMIT = 600
 """An admission webhook may answer with pages; a condition's message should stay readable."""

@@ -30,7 +30,7 @@ class Installed(StrEnum):
 
     CURRENT = "current"
     OLDER = "older"
-    """Of an older release, of none that is known, or another one of the same release."""
+    """From an older release, of none that is known, or another one of the same release."""
     NEWER = "newer"
     ABSENT = "absent"
     UNKNOWN = "unknown"
@@ -160,7 +160,6 @@ def _named(own: Mapping[str, Any]) -> str:
 
 
 def _own() -> dict[str, Any]:
-    """Make the definition of this operator: the schema takes a moment, and is needed once."""
     from mm_api.v1alpha1.definition import definition  # noqa: PLC0415  (see above)
 
     return definition()

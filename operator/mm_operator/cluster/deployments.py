@@ -56,7 +56,6 @@ def deployment_state(item: Mapping[str, Any]) -> DeploymentState | None:
 
 
 def _template_of(deployment: str, refusal: str) -> str:
-    """Return the hash of the template whose pods are refused; empty: admission names no pod."""
     named = re.search(rf'pods "{re.escape(deployment)}-([a-z0-9]+)-', refusal)
     return named[1] if named else ""
 

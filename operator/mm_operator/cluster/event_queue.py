@@ -47,7 +47,6 @@ class EventQueue:
         self._passing: dict[tuple[str, str], Subject] = {}
 
     def __len__(self) -> int:
-        """Return how many wait."""
         return len(self._warnings) + len(self._ordinary)
 
     def put(self, waiting: Waiting) -> None:

@@ -173,7 +173,6 @@ class Evidence:
         return pause
 
     async def _refusal(self, job: Cached) -> str:
-        """Return the newest message of the Job controller about a pod it could not create."""
         fields = f"involvedObject.uid={job.uid},reason=FailedCreate"
         events = await self._events(job.namespace, fields)
         return steady(str(events[-1].get("message") or "")[:MESSAGE_LIMIT]) if events else ""
@@ -189,7 +188,6 @@ class Evidence:
 
 
 def _glance(job: Mapping[str, Any]) -> tuple[bool, datetime | None]:
-    """Return whether a Job ended, and when it was made."""
     status, ends = job.get("status") or {}, ("Complete", "Failed")
     ended = any(condition(status, kind).get("status") == "True" for kind in ends)
     return ended, moment(job["metadata"]["creationTimestamp"])

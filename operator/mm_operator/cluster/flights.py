@@ -118,5 +118,4 @@ def lease_name(shared: str) -> str:
 
 
 def _written(moment: datetime) -> str:
-    """Return a time as Leases hold it, with microseconds."""
     return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -65,7 +65,6 @@ def _created(pod: Mapping[str, Any]) -> str:
 
 
 def _belongs(pod: Mapping[str, Any], uid: str) -> bool:
-    """Return whether a pod is of this Job and not of a namesake that was deleted."""
     owners = pod["metadata"].get("ownerReferences") or ()
     return any(owner["uid"] == uid for owner in owners)
 

@@ -10,5 +10,4 @@ class Key(NamedTuple):
     name: str
 
     def __str__(self) -> str:
-        """Return `namespace/name`, as logs and metrics show it."""
         return f"{self.namespace}/{self.name}"

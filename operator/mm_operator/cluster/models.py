@@ -84,15 +84,12 @@ class ModelCache:
         self._holders: dict[tuple[str, str], set[str]] = defaultdict(set)
 
     def __len__(self) -> int:
-        """Return the number of models."""
         return len(self._records)
 
     def __contains__(self, key: object) -> bool:
-        """Return whether a model exists."""
         return key in self._records
 
     def __iter__(self) -> Iterator[Key]:
-        """Return the keys of every model, as they are now."""
         return iter(tuple(self._records))
 
     def ready(self) -> int:
@@ -198,7 +195,6 @@ class ModelCache:
 
 
 def _sharer(record: ModelRecord | None) -> tuple[str, str] | None:
-    """Return namespace and uid of a model that shares the operator-made store."""
     if record is None or record.deleting or not record.shares_store:
         return None
     return record.key.namespace, record.uid
@@ -236,7 +232,6 @@ def _record(item: dict[str, Any]) -> ModelRecord:
 
 
 def _comparison(metadata: Mapping[str, Any]) -> str:
-    """Return the annotation, which users write: one that is too long to be a report is none."""
     text = (metadata.get("annotations") or {}).get(labels.COMPARISON, "")
     return text if len(text) <= _MOST_COMPARISON else ""
 
@@ -254,7 +249,6 @@ def _claim_name(place: Mapping[str, Any]) -> str:
 
 
 def _part(item: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
-    """Return an object inside of others; an empty one where there is none."""
     for name in names:
         item = item.get(name) or {}
     return item

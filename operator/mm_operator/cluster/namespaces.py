@@ -278,5 +278,4 @@ class ServedNamespaces:
 
 
 def _now() -> str:
-    """Return the time as Leases hold it, with microseconds."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

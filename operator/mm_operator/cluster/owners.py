@@ -56,7 +56,6 @@ class Change:
         return not self.add or len(tuple(islice(staying, FEW_OWNERS))) == FEW_OWNERS
 
     def __bool__(self) -> bool:
-        """Return whether anything would change."""
         return bool(self.add or self.remove)
 
     def then(self, later: "Change") -> "Change":

@@ -52,7 +52,6 @@ def _labelled(metadata: Metadata, intent: Intent) -> bool:
 
 
 def _stranger(owners: Any, intent: Intent) -> Metadata | None:
-    """Return the controller of an object when it is none that the intent names."""
     expected = {(owner["kind"], owner["name"]) for owner in intent.owners.values()}
     controllers = (owner for owner in owners if owner.get("controller"))
     return next((one for one in controllers if (one["kind"], one["name"]) not in expected), None)

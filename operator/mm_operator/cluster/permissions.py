@@ -111,14 +111,15 @@ ROUTER: tuple[Permission, ...] = (
         "discovery.k8s.io", "endpointslices", ("list", "watch"), "Addresses of ready replicas."
     ),
 )
-"""Of the router's account, in the namespaces of the models; the operator has none of these."""
+"""Rights of the router's account, in the namespaces of the models; the operator has none of
+these."""
 
 ROUTER_OWN_NAMESPACE: tuple[Permission, ...] = (
     Permission(
         "discovery.k8s.io", "endpointslices", ("list", "watch"), "Routers that share limits."
     ),
 )
-"""Of the router's account in its own namespace, where limits of keys are shared."""
+"""Rights of the router's account in its own namespace, where limits of keys are shared."""
 
 SECRETS: tuple[Permission, ...] = (
     Permission(

@@ -19,8 +19,8 @@ TERMINATION_LIMIT = 4096
 """What the kubelet keeps of a container's termination message."""
 
 _TEXT_LIMIT = 2048
-"""Of every other text: more than kubelet and scheduler write, and a message stays readable. Who may
-patch the status of pods may write a megabyte."""
+"""Length of every other text: more than kubelet and scheduler write, and a message stays readable.
+Who may patch the status of pods may write a megabyte."""
 
 
 def moment(text: str | None) -> datetime | None:

@@ -22,19 +22,20 @@ _WRAPPED: Final = re.compile(
     r"denied (?:the )?request: )?(?P<why>.+)$",
     re.DOTALL,
 )
-"""Of admission (pkg/admission/errors.go), its policies and webhooks."""
+"""Answers of admission (pkg/admission/errors.go), its policies and webhooks."""
 
 _NO_RIGHT: Final = re.compile(
     r'^User "(?P<user>[^"]*)" cannot (?P<verb>\w+) resource "(?P<what>[^"]*)"'
     r'(?: in API group "(?P<group>[^"]*)")?(?: in the namespace "(?P<namespace>[^"]*)")?'
 )
-"""Of the authorizer (apiserver/pkg/endpoints/handlers/responsewriters/errors.go)."""
+"""Answers of the authorizer (apiserver/pkg/endpoints/handlers/responsewriters/errors.go)."""
 
 _NOT_ENABLED: Final = re.compile(
     r"^namespace (?P<namespace>\S+) has not opted in to models: "
     r"(?P<command>kubectl label namespace \S+) (?P<label>\S+)$"
 )
-"""Of our own policy (charts/multimodal-operator/templates/operator/admissionpolicy.yaml)."""
+"""Answers of our own policy
+(charts/multimodal-operator/templates/operator/admissionpolicy.yaml)."""
 
 _SYSTEM: Final = re.compile(r"^the operator serves no models in \S+, a system namespace")
 

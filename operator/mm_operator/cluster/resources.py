@@ -63,23 +63,20 @@ EVENT = Resource("v1", "Event", "events")
 """The core kind and not that of events.k8s.io: kubectl describe sorts by a time which only this one
 may set."""
 NODE = Resource("v1", "Node", "nodes")
-"""Of the cluster, not of a namespace; only metadata is watched."""
+"""Scoped to the cluster, not of a namespace; only metadata is watched."""
 AUTOSCALER = Resource("autoscaling/v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers")
-"""Of others, which may move the replicas of a model."""
+"""Autoscalers of others, which may move the replicas of a model."""
 TRIGGER_AUTHENTICATION = Resource(
     "keda.sh/v1alpha1", "TriggerAuthentication", "triggerauthentications", 6
 )
 SCALED_OBJECT = Resource("keda.sh/v1alpha1", "ScaledObject", "scaledobjects", 7)
 SECRET = Resource("v1", "Secret", "secrets")
 VOLUME = Resource("v1", "PersistentVolume", "persistentvolumes")
-"""Of the cluster, not of a namespace."""
 ROLE = Resource("rbac.authorization.k8s.io/v1", "Role", "roles")
 CLUSTER_ROLE = Resource("rbac.authorization.k8s.io/v1", "ClusterRole", "clusterroles")
-"""Of the cluster, not of a namespace."""
 DEFINITION = Resource(
     "apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions"
 )
-"""Of the cluster, not of a namespace."""
 LEASE = Resource("coordination.k8s.io/v1", "Lease", "leases")
 
 CHILDREN: tuple[Resource, ...] = (

@@ -100,7 +100,6 @@ class RolloutTurns:
             self._heap = sorted((use, key) for key, use in self._waiting.items())
 
     def _first(self) -> Key | None:
-        """Return the least used model that waits."""
         while self._heap and self._waiting.get(self._heap[0][1]) != self._heap[0][0]:
             heapq.heappop(self._heap)
         return self._heap[0][1] if self._heap else None

@@ -17,7 +17,7 @@ from mm_operator.model import GpuNeed, SpareGpus
 _MOST_NODES = 500
 """That are listed, some 15 kB each."""
 _MOST_LOOKED_AT = 20
-"""Of them, whose pods are read; a node with GPUs has some tens of pods."""
+"""Nodes whose pods are read; a node with GPUs has some tens of pods."""
 _PAGE = 25
 _FORBIDDEN = 403
 _KEEPING_AWAY = frozenset({"NoSchedule", "NoExecute"})

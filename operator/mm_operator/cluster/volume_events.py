@@ -11,7 +11,8 @@ MULTI_ATTACH = "Multi-Attach error"
 
 _MESSAGE_LIMIT = 300
 _READ_LIMIT = 2048
-"""Of a message whose generated parts are left out; who may create Events may write a megabyte."""
+"""Length of a message whose generated parts are left out; who may create Events may write a
+megabyte."""
 
 
 def volume_trouble(events: Iterable[Mapping[str, Any]], pod: str) -> VolumeTrouble | None:

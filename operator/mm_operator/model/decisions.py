@@ -132,7 +132,7 @@ class RolloutDecision:
     need: GpuNeed | None = None
     """What to look for before the way is decided: nothing is applied meanwhile."""
     spec_digest: str = ""
-    """Of the spec that the revision was made of."""
+    """Digest of the spec that the revision was made of."""
     by_turns: bool = False
     """The revision is being rolled out in its turn."""
     waits_for_turn: bool = False

@@ -36,7 +36,7 @@ class EnginePlan:
     memory: MemoryPlan
     pool: PoolPlan
     evaluation: EvaluationCost | None
-    """Of the comparison with the checkpoint; None: pods are not compared."""
+    """Cost of the comparison with the checkpoint; None: pods are not compared."""
 
     fit: Fit
     reasons: tuple[Reason, ...]

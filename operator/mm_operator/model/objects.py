@@ -100,7 +100,6 @@ class Builder:
     uid: str
 
     def __str__(self) -> str:
-        """Return what people read."""
         return f"{self.namespace}/{self.name}"
 
 
@@ -136,7 +135,7 @@ class JobState:
     """metadata.deletionTimestamp is set: the name is not free yet."""
     namespace: str = ""
     owner_uid: str = ""
-    """Of the object that the Job goes with: an engine's ConfigMap, or a model."""
+    """Uid of the object that the Job goes with: an engine's ConfigMap, or a model."""
 
     @property
     def builder(self) -> Builder | None:
@@ -224,7 +223,7 @@ class DeploymentState:
     announced: bool = False
     """Its pods have the annotations by which a plain Prometheus finds them."""
     template: Mapping[str, Any] = field(default_factory=dict)
-    """Of its pods, as the API server has it: what a revision keeps that is held."""
+    """Template of its pods, as the API server has it: what a revision keeps that is held."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,10 +51,10 @@ class Observed:
     """Key of a store -> the first of this namespace's models that use it; read like `engines`."""
     store: ClaimState | None = None
     deployment: DeploymentState | None = None
-    """Of the language model's pods."""
+    """The language model's pods."""
     pods: tuple[PodState, ...] = ()
     encoders: DeploymentState | None = None
-    """Of the vision encoders in pods of their own."""
+    """The vision encoders in pods of their own."""
     encoder_pods: tuple[PodState, ...] = ()
     refs: frozenset[Ref] = frozenset()
 
@@ -85,7 +85,7 @@ class PlanSettings:
     scrape_annotations: bool = True
     """Pods carry prometheus.io annotations; off where a PodMonitor finds them."""
     user_ids: UserIds = "Fixed"
-    """Of models that do not say it themselves."""
+    """Default of models that do not say it themselves."""
     keda: KedaSettings | None = None
     """None: the operator is not configured for KEDA, and makes no objects for one."""
     network: NetworkSpec = field(default_factory=NetworkSpec)

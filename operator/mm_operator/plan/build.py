@@ -151,7 +151,6 @@ def _awaited(decision: BuildDecision, config: ConfigState, model_uid: str) -> Bu
 
 
 def _is_replaceable(decision: BuildDecision, job: JobState) -> bool:
-    """Return whether a change of spec.build counts now: a pod that runs is not disturbed."""
     pending = job.phase is JobPhase.PENDING and not job.deleting
     return decision.step is Step.FAILED or (pending and decision.step is Step.RUNNING)
 

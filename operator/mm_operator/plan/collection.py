@@ -61,7 +61,6 @@ def decide_collection(snapshot: Snapshot, spec: MultimodalModelSpec, key: str) -
 
 
 def _sweeps(snapshot: Snapshot, key: str) -> bool:
-    """Return whether this model comes first of those of its namespace that use the store."""
     first = snapshot.observed.sweepers.get(key)
     return first is not None and first.uid == snapshot.uid
 

@@ -76,7 +76,6 @@ def relieved(snapshot: Snapshot, engine_config: str, build: BuildDecision) -> fr
 
 
 def _serves(snapshot: Snapshot, pod: PodState, engine_config: str) -> bool:
-    """Return whether a pod was made to serve an engine by one of this model's revisions."""
     config = snapshot.observed.configs.get(names.serving_config(snapshot.name, pod.serving_hash))
     return config is not None and config.data.get(ENGINE_KEY) == engine_config
 

@@ -115,7 +115,6 @@ def _explained(job: JobState, kind: _Job) -> Failure:
 
 
 def _timed_out(job: JobState, end: PodEnd) -> bool:
-    """Return whether the program's own limit ended it, or the far deadline of its pod."""
     return end.exit_code == ExitCode.TIMED_OUT or "DeadlineExceeded" in {end.pod_reason, job.reason}
 
 

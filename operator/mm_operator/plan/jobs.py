@@ -72,7 +72,7 @@ def terms_of(spec: MultimodalModelSpec, settings: PlanSettings, uid: str) -> Ter
 
 
 _MOST_DIGITS = 9
-"""Of an attempt's number; the annotation is a text that any client may have written."""
+"""Digits of an attempt's number; the annotation is a text that any client may have written."""
 
 
 def attempt_of(job: JobState) -> int:

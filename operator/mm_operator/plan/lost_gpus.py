@@ -7,8 +7,8 @@ another GPU, of another node where the lost one is not offered any more.
 from mm_operator.model import PodState, Ref, Snapshot
 
 STARTS = 2
-"""Of a container that fail before its pod is replaced: the GPU may have come back meanwhile, and
-the back-off of the kubelet (10 s after the first) bounds how often pods are made."""
+"""Starts of a container that fail before its pod is replaced: the GPU may have come back meanwhile,
+and the back-off of the kubelet (10 s after the first) bounds how often pods are made."""
 
 
 def replaced(snapshot: Snapshot) -> frozenset[Ref]:

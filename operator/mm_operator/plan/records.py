@@ -43,7 +43,7 @@ DAMAGE_KEY = "damage.json"
 """Why the engine was built again."""
 
 _GPU_MEMORY_BYTES_MAX = 1 << 40
-"""Of one GPU: 1 TiB, above three times the largest of `data/gpus.yaml`."""
+"""Memory of one GPU: 1 TiB, above three times the largest of `data/gpus.yaml`."""
 
 D = TypeVar("D", bound=Document)
 

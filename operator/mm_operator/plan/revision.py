@@ -13,7 +13,8 @@ from mm_operator.model import Snapshot
 REVISION_KEY = "revision.json"
 
 LEAST_SECONDS, MOST_SECONDS = 600, 6 * 3600
-"""Of a server's start: without what grows with the engine, and the longest that is waited for."""
+"""Bounds of a server's start: without what grows with the engine, and the longest that is waited
+for."""
 
 
 class Revision(Document):

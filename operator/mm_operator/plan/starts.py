@@ -16,8 +16,8 @@ from mm_operator.model import Plan, RolloutDecision, Snapshot
 from mm_operator.plan.revision import LEAST_SECONDS, MOST_SECONDS, recorded_revision
 
 LEAST_START_SECONDS = 1800
-"""Of a start that was never measured, after which the container is started again: what a small
-engine may take on a node that pulls images at the same time."""
+"""Bound of a start that was never measured, after which the container is started again: what a
+small engine may take on a node that pulls images at the same time."""
 
 TOGETHER = 5
 """Pods that start at once and share what a store gives. One that was measured may have had its

@@ -31,7 +31,6 @@ class Measured:
     """Units of which no pod measured a cost above zero."""
 
     def __bool__(self) -> bool:
-        """Return whether any pod reported anything."""
         return bool(self.seconds or self.refused)
 
 
@@ -90,7 +89,6 @@ def _problems(kept: Mapping[str, float], guessed: Mapping[str, float]) -> Iterat
 
 
 def _is_guess(unit: str, known: Mapping[str, float]) -> bool:
-    """Return whether what is known of a unit is the cost that stood in for it."""
     return known[unit] == known.get(AT_LEAST.get(unit, ""))
 
 

@@ -23,7 +23,7 @@ _SAMPLES_OF_A_POD = 64
 """Above the buckets of any histogram of ours and the parts of the combined query."""
 
 _BRACKETS_OF_A_SAMPLE = 3
-"""Of the sample, of its labels, and of its pair of time and value."""
+"""Brackets of the sample, of its labels, and of its pair of time and value."""
 
 _COMMAS_OF_A_SAMPLE = 8
 """Three labels, the pair and the next sample take five."""

@@ -6,8 +6,9 @@ from datetime import datetime
 from typing import Any
 
 PHASES = ("scheduled", "pulled", "loaded", "warm", "total")
-"""Of a start: created to scheduled, that to the server's container running, that to the server
-being up, that to a real answer; total is from scheduled on: waiting for a node is no start."""
+"""Phases of a start: created to scheduled, that to the server's container running, that to the
+server being up, that to a real answer; total is from scheduled on: waiting for a node is no
+start."""
 
 
 @dataclass(frozen=True, slots=True)

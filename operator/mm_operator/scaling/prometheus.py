@@ -74,7 +74,6 @@ class Endpoint:
         return bool(self.token or self.username or self.certificate)
 
     def __repr__(self) -> str:
-        """Return the addresses only."""
         return f"Endpoint({', '.join(self.addresses)})"
 
 
@@ -215,7 +214,6 @@ class Prometheus:
 
 
 def _is_cut(error: Exception) -> bool:
-    """Return whether a connection that was made ended before an answer."""
     return isinstance(
         error, aiohttp.ServerDisconnectedError | aiohttp.ClientOSError | ConnectionError
     ) and not isinstance(error, aiohttp.ClientConnectorError)

@@ -41,7 +41,7 @@ class Rivals:
         self._clock = clock
         self._refreshed: dict[str, float] = {}
         self._names: dict[Key, dict[str, str]] = {}
-        """Of each model: name of an object -> the engine it works for, empty: it is not ours."""
+        """For each model: name of an object -> the engine it works for, empty: it is not ours."""
 
     def name(self, key: Key, engine: str) -> str:
         """Return the name of an object that moves a model's replicas; empty when there is none.

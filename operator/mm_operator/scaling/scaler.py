@@ -73,7 +73,7 @@ class _Evaluation:
     follower: Follower
     pods: Sequence[ScaledPod]
     names: Sequence[str]
-    """Of the pods, and of those that went within the longest window."""
+    """Names of the pods, and of those that went within the longest window."""
     endpoint: Endpoint | None = None
     problem: str = ""
     custom: float | None = None
@@ -81,7 +81,6 @@ class _Evaluation:
     series: Answers = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Note the objectives."""
         self.objectives = objectives_of(
             self.requested.spec, slots_per_replica=self.requested.slots_per_replica
         )

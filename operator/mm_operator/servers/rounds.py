@@ -31,8 +31,8 @@ _AT_ONCE = 64
 """Requests on their way: one that is answered takes a millisecond."""
 
 _NAMESPACE_AT_ONCE = 8
-"""Of them for the pods of one namespace: eight namespaces whose pods never end an answer delay
-the others by one time-out."""
+"""Queries at a time for the pods of one namespace: eight namespaces whose pods never end an answer
+delay the others by one time-out."""
 
 _SECONDS = 3.0
 """For one request, from the connection to the last byte."""

@@ -62,7 +62,6 @@ def derive(snapshot: Snapshot, plan: Plan, outcome: Outcome) -> dict[str, Any]:
 
 
 def _ready_of_wanted(snapshot: Snapshot) -> str:
-    """Return both numbers as kubectl shows those of a Deployment: a column has one field."""
     deployment, spec = snapshot.observed.deployment, snapshot.spec
     wanted = spec.replicas if spec else deployment.wanted if deployment else 0
     return f"{deployment.ready if deployment else 0}/{wanted}"

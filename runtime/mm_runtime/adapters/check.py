@@ -122,7 +122,6 @@ def check_names(name: str, folder: Path) -> None:
 
 
 def _wanted(place: Place, rank: int, facts: ModelFacts) -> tuple[list[int], int]:
-    """Return the shape of a matrix, and which of its sides the checkpoint decides."""
     inner, outer = expected_sizes(place, facts)
     return ([rank, inner], 1) if place.side == "A" else ([outer, rank], 0)
 

@@ -37,7 +37,7 @@ PROBE = "a probe of the template"
 _NO_VARIABLES: Mapping[str, Any] = MappingProxyType({})
 
 _UNDEFINED = re.compile(r"'\w+' is undefined")
-"""Of a name by itself: that of a missing key says of what."""
+"""Error about a name by itself: that of a missing key says of what."""
 
 _CONTINUED = "CONTINUE_FINAL_MESSAGE_TAG "
 """Behind the text that an answer continues, as transformers marks it: a template may write other
@@ -47,8 +47,8 @@ _FAILURES = (
     *(TemplateError, TypeError, ValueError, LookupError),
     *(ArithmeticError, AttributeError, RecursionError, MemoryError),
 )
-"""Of a template on a conversation or on variables of a client: it may count up to one of them, or
-divide by it."""
+"""Errors of a template on a conversation or on variables of a client: it may count up to one of
+them, or divide by it."""
 
 
 class TemplateRefusedError(Exception):
@@ -240,7 +240,6 @@ def _parts(parts: Sequence[str | Media]) -> list[dict[str, str]]:
 
 
 def _mark_end(message: dict[str, Any]) -> None:
-    """Put a mark behind the last text of a message, which ends with one."""
     content = message["content"]
     holder, key = (message, "content") if isinstance(content, str) else (content[-1], "text")
     holder[key] += _CONTINUED
@@ -297,7 +296,6 @@ class _Dictionary:
 
     @staticmethod
     def fromkeys(*keys: Any) -> dict[Any, Any]:
-        """Return a dictionary of these keys."""
         return dict.fromkeys(*keys)
 
 

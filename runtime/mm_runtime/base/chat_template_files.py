@@ -14,7 +14,8 @@ from mm_runtime.base.layouts import layout_in
 _JINJA_FILE = "chat_template.jinja"
 
 NAMED_FOLDER = "additional_chat_templates"
-"""Of a checkpoint: `NAME.jinja` for each further template. `chat_template.jinja` is the default."""
+"""Folder of a checkpoint: `NAME.jinja` for each further template. `chat_template.jinja` is the
+default."""
 
 LEGACY_FILE = "chat_template.json"
 _JSON_FILES = ("processor_config.json", LEGACY_FILE)
@@ -30,7 +31,7 @@ _SPECIAL = tuple(f"{name}_token" for name in ("bos", "eos", "unk", "sep", "pad",
 
 _DEFAULT = "default"
 _FOR_TOOLS = ("tool_use", _DEFAULT)
-"""Of several named templates the one that transformers takes by default, and those that its
+"""Among several named templates the one that transformers takes by default, and those that its
 tokenizers take for conversations with tools."""
 
 
@@ -100,7 +101,6 @@ def _jinja_file(folder: Path) -> dict[str, Path]:
 
 
 def _first(files: Mapping[str, Path], *names: str) -> FoundTemplate | None:
-    """Return the first of some names; where others alone are there, transformers has none."""
     file = next((files[one] for one in names if one in files), None)
     return None if file is None else FoundTemplate(file.read_text(encoding="utf-8"), file.name)
 

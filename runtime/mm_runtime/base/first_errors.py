@@ -14,7 +14,7 @@ MOST = 3
 """Errors that are kept."""
 
 CHARACTERS = 600
-"""Of each: three of them, and the text around them, fit into a termination message."""
+"""Length of each: three of them, and the text around them, fit into a termination message."""
 
 LAST_LINES = 10
 """Quoted where no line is an error; as many as a condition quotes of a Job."""
@@ -55,7 +55,7 @@ run all the same."""
 _DIGIT: Final = re.compile(r"\d")
 
 _ROW: Final = re.compile(r"\|\s*(\S+)\s*\|\s*\S+\s*\|\s*UNAVAILABLE: (.*?)\s*\|?$")
-"""Of Triton's table of models, of one that could not be loaded."""
+"""Row of Triton's table of models, of one that could not be loaded."""
 
 
 class FirstErrors:
@@ -123,7 +123,6 @@ class FirstErrors:
 
 
 def _without(before: str, line: str) -> str:
-    """Return a line of a traceback without what stands before each: a level, a rank, a process."""
     both = zip(_DIGIT.sub("0", before), _DIGIT.sub("0", line), strict=False)
     shared = next((at for at, (one, other) in enumerate(both) if one != other), len(before))
     return line[before[:shared].rfind(" ") + 1 :]

@@ -11,8 +11,8 @@ _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # malloc.h
 _OWN_PAGES_BYTES = 1 << 20
 """Pieces from here on go back to the system; requests without files are smaller."""
 _FREE_END_BYTES = 4 << 20
-"""Of the heap, kept for the next pieces; a body of 1.4 MB and its parts on the way take 2.4, which
-would be given back and come again with each, as 600 new pages."""
+"""Free end of the heap, kept for the next pieces; a body of 1.4 MB and its parts on the way take
+2.4, which would be given back and come again with each, as 600 new pages."""
 
 _MOST_OWN_PAGES_BYTES = 32 << 20
 """The most that glibc takes, and comes to by itself when pieces of that size are freed."""

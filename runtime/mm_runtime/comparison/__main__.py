@@ -53,7 +53,6 @@ def _report(arguments: argparse.Namespace) -> str:
 
 
 def _token(file: Path | None) -> str:
-    """Return the first token: a line is `NAME: TOKEN`, or a token alone; empty: there is none."""
     lines = file.read_text(encoding="utf-8").split("\n") if file else []
     return next((line.split()[-1] for line in lines if line.strip()), "")
 

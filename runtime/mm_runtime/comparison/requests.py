@@ -81,13 +81,11 @@ def _greedy(model: str) -> dict[str, Any]:
 
 
 def _written(chat: ChatPrompt, body: Mapping[str, Any]) -> str:
-    """Return the prompt that the gateway makes of a request."""
     request = parse_chat(json.dumps(body).encode(), "application/json")
     return chat.write(chat.split(request))
 
 
 def _data_url(number: int) -> str:
-    """Return an image as PNG, which keeps every pixel."""
     file = io.BytesIO()
     Image.fromarray(evaluation_images()[number]).save(file, "PNG")
     return f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"

@@ -37,6 +37,5 @@ def image_failure(plan: BuildPlan, *addresses: str) -> BuildResult | None:
 
 
 def _problem(need: Need) -> str:
-    """Return what is wrong with the image; a node without a GPU is another matter."""
     failures = examine(need, observe()).image_failures
     return f"the image cannot be used: {sentence(failures)}" if failures else ""

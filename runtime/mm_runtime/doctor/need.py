@@ -25,7 +25,7 @@ class Need:
     tensorrt: bool = False
     """A vision tower is built by TensorRT, on backend Reference."""
     addresses: tuple[str, ...] = ()
-    """Of sources and stores: they decide which clients are needed."""
+    """Addresses of sources and stores: they decide which clients are needed."""
 
     @property
     def serves(self) -> bool:

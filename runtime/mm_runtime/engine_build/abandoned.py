@@ -42,6 +42,5 @@ def remove_abandoned(work: Path, locks: Path, *, now: float) -> None:
 
 
 def _touched(directory: Path) -> float:
-    """Return when a step last finished, or else when the work began."""
     journal = directory / "journal.json"
     return (journal if journal.exists() else directory).stat().st_mtime

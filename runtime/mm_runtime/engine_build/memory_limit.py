@@ -3,7 +3,7 @@
 from pathlib import Path
 
 _FILES = ("sys/fs/cgroup/memory.max", "sys/fs/cgroup/memory/memory.limit_in_bytes")
-"""Of cgroup v2 and v1, as a container sees its own."""
+"""Files of cgroup v2 and v1, as a container sees its own."""
 
 
 def memory_limit(root: Path = Path("/")) -> int | None:

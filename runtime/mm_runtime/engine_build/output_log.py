@@ -38,7 +38,6 @@ class OutputLog:
         self._lines = 0
 
     def __enter__(self) -> Self:
-        """Return the log itself."""
         return self
 
     def __exit__(self, *_: object) -> None:

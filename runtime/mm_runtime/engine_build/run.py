@@ -43,7 +43,7 @@ class BuildOptions:
     source: str
     store: Path
     steps: Callable[[BuildPlan], tuple[Step, ...]] = field(kw_only=True)
-    """Of a plan, as `mm_runtime.backends.steps`."""
+    """Makes the steps of a plan, as `mm_runtime.backends.steps`."""
     step_seconds: float = STEP_SECONDS
     """Deadline of one step."""
     trtllm_root: Path = field(default_factory=trtllm_root)

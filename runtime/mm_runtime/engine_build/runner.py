@@ -59,9 +59,9 @@ class StepRunner:
     stop: StopSignal
     progress: Progress
     python: str = field(default_factory=engine_python)
-    """Of the steps that read weights."""
+    """Interpreter of the steps that read weights."""
     own_python: str = sys.executable
-    """Of the steps that fetch."""
+    """Interpreter of the steps that fetch."""
 
     def run(self, step: Step) -> StepRecord:
         """Run one step to its end.

@@ -58,19 +58,18 @@ class Finished:
     """All choices are complete, or of one of several all that is to be said."""
 
     completion_tokens: int
-    """Of all of them."""
 
     language: str = ""
-    """Of the audio; empty: there was none."""
+    """Language of the audio; empty: there was none."""
 
     segments: tuple[Segment, ...] | None = None
-    """Of audio with time stamps."""
+    """Segments of audio with time stamps."""
 
     cached_tokens: int | None = None
-    """Of the prompt, known from earlier requests. None: nothing is kept of them."""
+    """Tokens of the prompt, known from earlier requests. None: nothing is kept of them."""
 
     choice: int = 0
-    """Of one choice alone: which."""
+    """Index of the choice."""
 
 
 Event = Admitted | Piece | Ending | Finished

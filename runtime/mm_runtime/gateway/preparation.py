@@ -59,7 +59,7 @@ class _Parsed:
     videos: list[VideoReference]
     turns: tuple[Turn, ...] = ()
     processors: tuple[ImageProcessor, ...] = ()
-    """Of each image and video."""
+    """For each image and video."""
     recordings: tuple[AudioReference, ...] = ()
     tools: tuple[Tool, ...] = ()
     ids: tuple[int, ...] = ()
@@ -70,7 +70,6 @@ class _Parsed:
 
     @property
     def kinds(self) -> tuple[bool, ...]:
-        """Whether each of several media is a video; empty: all are images, or it is one video."""
         if not self.videos or (len(self.videos) == 1 and not self.images):
             return ()
         return (False,) * len(self.images) + (True,) * len(self.videos)
@@ -397,7 +396,6 @@ class Preparation:
             )
 
     def _given(self, request: CompletionRequest) -> list[_Parsed]:
-        """Return prompts that their client has written, or has tokenized."""
         self._check_reads()
         return [self._given_one(one, param) for param, one in request.each_prompt.items()]
 
@@ -449,17 +447,14 @@ async def _no_images() -> tuple[NDArray[np.uint8], ...]:
 
 
 def _clip(video: Video) -> Clip:
-    """Return when the frames of a video are."""
     return Clip(video.times or frame_times(len(video.pixels), None), video.seconds)
 
 
 def _frames(video: Video) -> tuple[int, Size]:
-    """Return the number of frames and their size."""
     frames, height, width, _ = video.pixels.shape
     return frames, (height, width)
 
 
 def _likeliest(request: ChatRequest | CompletionRequest) -> int | None:
-    """Return how many scores the engine reports besides each token's own; None: no scores."""
     chosen = isinstance(request, CompletionRequest) and request.choices > request.wanted_choices
     return 0 if chosen and request.likeliest is None else request.likeliest

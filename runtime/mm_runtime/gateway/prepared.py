@@ -32,7 +32,8 @@ class PreparedChat:
     adapter: int | None = None
     """Id of the LoRA adapter that answers; None: the base model."""
     language: str = ""
-    """Of the audio, as the client named it or by default; empty: the engine detects it first."""
+    """Language of the audio, as the client named it or by default; empty: the engine detects it
+    first."""
     task: str = TRANSCRIBE
     """What is done with the audio."""
     before: str = ""
@@ -55,9 +56,8 @@ class PreparedChat:
     echo: str | None = None
     """The prompt as its client wrote it, before each answer; None: it is not repeated."""
     recordings: tuple[NDArray[np.float32], ...] = ()
-    """Of the conversation."""
     ticket: Ticket = PLAIN
-    """Of each choice: how it waits for a slot."""
+    """For each choice: how it waits for a slot."""
 
     @property
     def image_count(self) -> int:

@@ -82,11 +82,12 @@ nothing."""
 
 
 _DECODE_SECONDS = 60.0
-"""Of one file, however busy the machine is; processor time is bounded for each kind of file."""
+"""Limit of one file, however busy the machine is; processor time is bounded for each kind of
+file."""
 
 
 _MOST_TEXT_BYTES = TEXT_BYTES
-"""Of a body that is tokenized: as much text as is read of one that is answered."""
+"""Size of a body that is tokenized: as much text as is read of one that is answered."""
 
 _PARSERS = 2
 """Large bodies parsed at one time, each in up to 0.1 s."""

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageCms
 
 MAX_PROFILE_BYTES = 4 * 1024 * 1024
-"""Of a profile that is read at all. Printers' profiles of four colours have 0.5 to 2 MB."""
+"""Size of a profile that is read at all. Printers' profiles of four colours have 0.5 to 2 MB."""
 
 _SPACES = {
     "GRAY": {"L": "L", "LA": "L"},
@@ -28,7 +28,7 @@ _MOST_APART = 1
 """Levels of 255 by which profiles of sRGB of different makers differ: nothing is converted."""
 
 _GRID = np.linspace(0, 255, 9).astype(np.uint8)
-"""Of each channel, to compare a profile with sRGB: 729 colours."""
+"""Values of each channel, to compare a profile with sRGB: 729 colours."""
 
 Curve = tuple[float, ...]
 """Parameters of ICC's parametric curve: gamma alone, or gamma, a, b, c and d."""
@@ -37,7 +37,7 @@ SRGB_CURVE: Curve = (2.4, 1 / 1.055, 0.055 / 1.055, 1 / 12.92, 0.04045)
 _BT709_CURVE: Curve = (1 / 0.45, 1 / 1.099, 0.099 / 1.099, 1 / 4.5, 0.081)
 
 _BT709 = (0.3127, 0.3290, 0.64, 0.33, 0.30, 0.60, 0.15, 0.06)
-"""Of white, red, green and blue, x and y, as in a PNG's cHRM."""
+"""Chromaticities of white, red, green and blue, x and y, as in a PNG's cHRM."""
 
 PRIMARIES = {
     1: _BT709,
@@ -59,7 +59,7 @@ _RGB_OF_ALL_LEVELS = [0, 1]
 _CORNERS = struct.Struct(">8I")
 
 _LEAST_VOLUME = 1e-6
-"""Of three primaries that are no line: those of sRGB span 0.2."""
+"""Volume of three primaries that are no line: those of sRGB span 0.2."""
 
 _CURVE_TYPES = {1: 0, 5: 3}
 """Number of parameters -> ICC's function type."""

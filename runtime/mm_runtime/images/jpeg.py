@@ -14,7 +14,7 @@ COLOURS = {"L": "GRAY", "RGB": "RGB", "CMYK": "CMYK"}
 """Pillow's modes of JPEG files -> what the decoder calls them."""
 
 _MOST_REPAIRS = 16
-"""Of one file, each a decoding of it: as many gaps between segments as any camera leaves."""
+"""For one file, each a decoding of it: as many gaps between segments as any camera leaves."""
 
 _EXTRA = re.compile(r"(\d+) extraneous bytes before marker 0x([0-9a-f]{2})")
 _UNFINISHED = "Premature end of JPEG file"

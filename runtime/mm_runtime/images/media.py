@@ -213,6 +213,5 @@ def _on_white(band: Image.Image) -> Image.Image:
 
 
 def _eight_bits(band: Image.Image) -> Image.Image:
-    """Scale 16-bit grey to 8 bits; Pillow's own conversion would clip at 255."""
     deep = np.asarray(band).astype(np.float32)
     return Image.fromarray(np.clip(deep / 257.0, 0, 255).round().astype(np.uint8))

@@ -32,10 +32,10 @@ class Normalisation:
     """`(pixel * rescale - mean) / std`, in float32."""
 
     mean: Constants
-    """Of each channel, after rescaling."""
+    """For each channel, after rescaling."""
 
     std: Constants
-    """Of each channel, after rescaling."""
+    """For each channel, after rescaling."""
 
     rescale: float
 

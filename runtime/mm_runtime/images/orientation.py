@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 
 MAX_BYTES = 64 * 1024
-"""Of Exif that is read at all: the largest segment of a JPEG, where cameras write it."""
+"""Size of Exif that is read at all: the largest segment of a JPEG, where cameras write it."""
 
 UPRIGHT = 1
 _LAST = 8

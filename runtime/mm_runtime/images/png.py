@@ -19,7 +19,7 @@ _GREY, _RGB = 0, 2
 """Colour types that may have one transparent colour; palettes have an alpha for each entry."""
 
 _FRAMES = frozenset({b"acTL", b"fcTL", b"fdAT"})
-"""Of animations: ancillary by name, and nothing is shown without them."""
+"""Chunks of animations: ancillary by name, and nothing is shown without them."""
 
 _DEEP = 16
 
@@ -29,7 +29,7 @@ _SPREAD = {2: 85, 4: 17}
 _HEADER_BYTES = 13
 
 _CHANNELS = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
-"""Of each colour type."""
+"""Values of each colour type."""
 
 _PASSES = (
     (0, 0, 8, 8),
@@ -40,7 +40,7 @@ _PASSES = (
     (1, 0, 2, 2),
     (0, 1, 1, 2),
 )
-"""Of an interlaced file: first column and row, and steps to the next ones."""  # fmt: skip
+"""Passes of an interlaced file: first column and row, and steps to the next ones."""
 
 _PIECE = 1 << 20
 

@@ -9,22 +9,22 @@ from collections.abc import Iterator
 from mm_runtime.images import parts
 
 MAX_SCANS = 100
-"""Of a progressive JPEG. libjpeg decodes all pixels for each: 43 ms a scan of 49 million pixels,
-for 75 bytes of file. Encoders write about ten, mozjpeg up to twenty."""
+"""Scans of a progressive JPEG. libjpeg decodes all pixels for each: 43 ms a scan of 49 million
+pixels, for 75 bytes of file. Encoders write about ten, mozjpeg up to twenty."""
 
 MAX_SEGMENTS = 4096
-"""Of a JPEG besides its scans: 20 MB of metadata in segments of 64 kB are 320."""
+"""Segments of a JPEG besides its scans: 20 MB of metadata in segments of 64 kB are 320."""
 
 MAX_JUNK_BYTES = 64 * 1024
-"""Of a JPEG between the segments before its first scan, where Pillow looks for the next one byte by
-byte: fifteen seconds for 20 MB. Encoders write none, or a few bytes of padding."""
+"""Junk of a JPEG between the segments before its first scan, where Pillow looks for the next one
+byte by byte: fifteen seconds for 20 MB. Encoders write none, or a few bytes of padding."""
 
 MAX_CHUNKS = 20_000
-"""Of a PNG or WebP, each a turn of an interpreted loop; libpng writes 20 MB in 2,500."""
+"""Chunks of a PNG or WebP, each a turn of an interpreted loop; libpng writes 20 MB in 2,500."""
 
 MAX_COMMENT_BLOCKS = 1024
-"""Of a GIF's comments: a quarter of a megabyte. Pillow joins them one by one, which copies 800 GB
-for 20 MB."""
+"""Blocks of a GIF's comments: a quarter of a megabyte. Pillow joins them one by one, which copies
+800 GB for 20 MB."""
 
 _SCAN, _END = 0xDA, 0xD9
 _BARE = frozenset({0x01, 0xD8, _END})

@@ -175,7 +175,6 @@ class _NoNumberError(Exception):
 
 
 def _number(text: str) -> float:
-    """Return an infinite number, which configurations use for no limit."""
     if text == "NaN":
         raise _NoNumberError
     return float(text)

@@ -21,7 +21,7 @@ from mm_runtime.inspect.tokenizer_files import CONFIG, TOKENIZER, tokenizer_fold
 _PUBLISHED = "Copy the tokenizer's files that were published with the weights."
 
 _STARTS = ("decoder_start_token_id", "forced_bos_token_id")
-"""Of an encoder-decoder, beside those that end an answer."""
+"""Starts of an encoder-decoder, beside those that end an answer."""
 
 
 def check_tokenizer(

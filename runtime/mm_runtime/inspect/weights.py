@@ -180,7 +180,6 @@ def read_header(path: Path) -> dict[str, Any]:
 
 
 def _once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    """Return an object, of which no key is there twice: readers would take another one each."""
     if len(found := dict(pairs)) != len(pairs):
         raise ValueError
     return found

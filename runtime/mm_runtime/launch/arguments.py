@@ -118,7 +118,6 @@ def server_argv(
 
 
 def _for_http(address: str) -> str:
-    """Return an address as evhtp reads it, Triton's HTTP library."""
     return f"ipv6:{address}" if ":" in address else address
 
 

@@ -204,7 +204,6 @@ def _verified_engine(options: ServeOptions) -> EngineManifest:
 
 
 def _forward(errors: FirstErrors, line: str) -> None:
-    """Pass a line of the server on: it has a level and a time of its own."""
     errors.add(line)
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()

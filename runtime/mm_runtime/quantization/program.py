@@ -131,7 +131,6 @@ def _name_what_is_kept(request: Request) -> None:
 
 
 def _others(checkpoint: Path) -> Iterator[Path]:
-    """Yield the files that are neither weights nor config.json."""
     for path in sorted(checkpoint.rglob("*")):
         if path.is_file() and path.suffix != ".safetensors" and path.name not in {CONFIG, INDEX}:
             yield path

@@ -24,11 +24,9 @@ class Tensors:
             self._files |= dict.fromkeys(file.keys(), file)
 
     def __enter__(self) -> Self:
-        """Return the tensors."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close the files."""
         self._open.close()
 
     @property

@@ -32,7 +32,7 @@ class AdapterFolder:
     name: str
     folder: Path
     facts: ModelFacts
-    """Of the checkpoint it was made for."""
+    """Facts of the checkpoint it was made for."""
 
 
 class Adapters:

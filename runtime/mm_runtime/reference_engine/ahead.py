@@ -22,13 +22,12 @@ class Following:
     """What the next pass computes if no token of this one ends an answer."""
 
     decoding: Sequence[Running]
-    """Of its tokens, in the order of their slots: the first ones."""
+    """Requests of its first tokens, in the order of their slots."""
 
     positions: Sequence[int]
-    """Of the tokens."""
 
     part: Part | None
-    """Of the prompt that is read then."""
+    """Part of the prompt that is read then."""
 
 
 @dataclass(frozen=True)

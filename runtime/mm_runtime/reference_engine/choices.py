@@ -21,7 +21,7 @@ class Choices:
     """float32 [rows, vocabulary]; None: no request needs them."""
 
     rows: Sequence[slice]
-    """Of the logits, of each request."""
+    """Rows of the logits, of each request."""
 
     chosen: Sequence[Chosen]
     """One a row."""

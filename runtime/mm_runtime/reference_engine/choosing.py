@@ -188,7 +188,6 @@ def choose(logits: torch.Tensor, rules: Sequence[Rules]) -> torch.Tensor:
 
 
 def _cut(rules: Rules) -> bool:
-    """Return whether only some of the likeliest tokens are drawn from."""
     return rules.top_k > 0 or rules.top_p < 1.0
 
 

@@ -58,7 +58,6 @@ class _HeldSink:
         """Why a piece could not be given out; the next one raises it."""
 
     def give(self, piece: Piece) -> None:
-        """Give a piece out."""
         self._sink.send(piece)
 
     def send(self, piece: Piece) -> None:
@@ -72,15 +71,12 @@ class _HeldSink:
         self._deliveries.take(self, piece)
 
     def fail(self, error: Exception) -> None:
-        """Give out what is held, then the error."""
         self._deliveries.release()
         self._sink.fail(error)
 
     def cancelled(self) -> None:
-        """Give out what is held, and close the request."""
         self._deliveries.release()
         self._sink.cancelled()
 
     def is_cancelled(self) -> bool:
-        """Return whether the client has cancelled."""
         return self._sink.is_cancelled()

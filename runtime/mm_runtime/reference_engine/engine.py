@@ -273,7 +273,6 @@ class Engine:
         return None
 
     def _context_logits(self, states: torch.Tensor) -> list[NDArray[np.float32]]:
-        """Return the logits [rows, vocabulary] of states [rows, ...], some rows at a time."""
         count = self._options.logits_rows
         parts = (states[at : at + count] for at in range(0, len(states), count))
         return [self._model.logits(part).cpu().numpy() for part in parts]

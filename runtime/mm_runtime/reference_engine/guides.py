@@ -76,14 +76,12 @@ class Guides:
 
 
 def _reason(error: str) -> str:
-    """Return the library's words in a line: of a pattern the cause stands below a drawing of it."""
     first, *below = error.strip().split("\n")
     causes = [line.removeprefix(_CAUSE) for line in below if line.startswith(_CAUSE)]
     return " ".join([first, *causes])
 
 
 def _nested(start: str, grammar: str) -> str:
-    """Return a grammar that begins with another one, which it calls `found`."""
     outer, inner = {"lark_grammar": start}, {"name": "found", "lark_grammar": grammar}
     return json.dumps({"grammars": [outer, inner]})
 

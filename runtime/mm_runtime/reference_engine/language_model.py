@@ -233,7 +233,6 @@ class LanguageModel:
         return found
 
     def _complete(self, slot: int, count: int) -> int:
-        """Return how many of the first positions of a slot read no later ones: all of them."""
         del slot
         return count
 
@@ -250,7 +249,6 @@ class LanguageModel:
         )
 
     def _aim(self, positions: Sequence[int], part: Part | None) -> torch.Tensor:
-        """Set what the next pass's rows read; return the position of each."""
         start, count = (0, 0) if part is None else (part.start, len(part.rows))
         return self._cache.aim(positions, start, count)
 
@@ -284,7 +282,6 @@ class LanguageModel:
         return self._fused.run(tokens, positions, part, whose=self._whose(len(tokens), part))
 
     def _whose(self, decoding: int, part: Part | None) -> list[Adapter]:
-        """Return the adapter of each token of a pass, then of the part."""
         slots = [*range(decoding), *([] if part is None else [part.slot_after(decoding)])]
         return [self._adapter_of_slot[slot] for slot in slots]
 
@@ -320,7 +317,6 @@ class LanguageModel:
 
 
 def _window(config: Any) -> int | None:
-    """Return the positions that some layers attend to; None: all layers attend to all."""
     kinds = getattr(config, "layer_types", None) or ()
     return int(config.sliding_window) if "sliding_attention" in kinds else None
 

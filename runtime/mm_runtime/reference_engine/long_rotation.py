@@ -27,7 +27,7 @@ class _Frequencies(torch.nn.Module):
         self._both = torch.stack((short, long))
         self._scale = scale
         self.is_long = torch.zeros(0, dtype=torch.long)
-        """Of each row of the next pass: 1 or 0."""
+        """For each row of the next pass: 1 or 0."""
 
     def forward(
         self, hidden: torch.Tensor, position_ids: torch.Tensor

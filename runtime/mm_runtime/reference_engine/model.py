@@ -19,10 +19,10 @@ class Part:
     """Position of the first row; earlier ones are in the slot already."""
 
     rows: torch.Tensor
-    """Of what `begin` returned."""
+    """Rows that `begin` returned."""
 
     slot: int | None = None
-    """Of the prompt, in a pass that is begun ahead; None: right after the decoding ones."""
+    """Slot of the prompt, in a pass that is begun ahead; None: right after the decoding ones."""
 
     def slot_after(self, decoding: int) -> int:
         """Return the slot of a prompt in a pass of so many decoding requests."""

@@ -19,10 +19,9 @@ class MutualLanguageModel(LanguageModel):
     """A decoder whose slots know where images begin and end."""
 
     def __init__(self, checkpoint: Checkpoint) -> None:
-        """Load as any decoder; see `LanguageModel`."""
         super().__init__(checkpoint)
         self._reach: list[list[int]] = [[] for _ in range(checkpoint.slots)]
-        """Of each slot's prompt: the last position that each one reads."""
+        """For each slot's prompt: the last position that each one reads."""
 
     def begin(self, slot: int, request: Request) -> torch.Tensor:
         """Keep the places of images with the slot; return the prompt's embeddings."""
@@ -34,7 +33,6 @@ class MutualLanguageModel(LanguageModel):
         return rows_of_part(self._reach[slot], start, rows)
 
     def _complete(self, slot: int, count: int) -> int:
-        """Return the positions up to an image that ends later; see `cut`."""
         return complete_rows(self._reach[slot], count)
 
     def _aim(self, positions: Sequence[int], part: Part | None) -> torch.Tensor:

@@ -11,7 +11,6 @@ class EngineOptions:
     """What bounds the engine."""
 
     limits: EngineLimits
-    """Of the plan."""
 
     max_queue_size: int
     """Requests that wait; more are refused. 0 means without bound, as in Triton's queue policy."""

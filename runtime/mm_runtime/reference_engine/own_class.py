@@ -26,10 +26,10 @@ from mm_runtime.serving.preprocess.audio.spectrogram import SAMPLE_RATE
 from mm_runtime.serving.preprocess.processors.frame_sizes import FRAMES
 
 _NOT_READ = frozenset({"input_ids", "attention_mask", "labels"})
-"""Of a processor's tensors: the engine has the ids, sees all of a prompt, and trains nothing."""
+"""Among a processor's tensors: the engine has the ids, sees all of a prompt, and trains nothing."""
 
 _OF_THE_CACHE = frozenset({"past_key_values", "position_ids"})
-"""Of a class's values, those that say what it has read."""
+"""Among a class's values, those that say what it has read."""
 
 
 @dataclass
@@ -42,7 +42,7 @@ class _State:
     """What the class needs for its next pass, its cache among it."""
 
     outputs: Any = None
-    """Of the last pass, which `values` is brought up to date with."""
+    """Outputs of the last pass, which `values` is brought up to date with."""
 
 
 class OwnClassModel(UnbatchedModel):
@@ -238,7 +238,6 @@ def _handed_over(
     generation_config: Any = None,
     **values: Any,
 ) -> _State:
-    """Return what `generate` has prepared, in place of an answer."""
     del model, logits_processor, stopping_criteria  # the engine chooses and ends
     return _State(input_ids, generation_config, values)
 

@@ -40,7 +40,7 @@ class PrefixCounts:
     """Blocks that made room for others."""
 
     used_bytes: int = 0
-    """Of the blocks that are kept now."""
+    """Bytes of the blocks that are kept now."""
 
 
 class PrefixCache:
@@ -98,7 +98,6 @@ class PrefixCache:
         self._touch(names)
 
     def _index(self, places: Sequence[int]) -> torch.Tensor:
-        """Return places on the device: with a list, torch waits for the pass that runs there."""
         return sent(torch.tensor(places, dtype=torch.long), self._keys.device)
 
     def _known(self, names: Sequence[bytes]) -> Iterator[bytes]:

@@ -52,7 +52,6 @@ class Progress:
         return emission
 
     def _held_back(self) -> int:
-        """Return how many last tokens are the start of some stop sequence."""
         starts = (word[:length] for word in self._stop for length in range(1, len(word)))
         return max((len(start) for start in starts if self._ends_with(start)), default=0)
 

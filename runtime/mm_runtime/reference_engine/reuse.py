@@ -16,7 +16,6 @@ class Reuse:
     """Of one engine's model."""
 
     def __init__(self, model: SlotModel) -> None:
-        """Prepare; nothing is read yet."""
         self._model = model
 
     def recall(self, slot: int, request: Request) -> int:

@@ -29,7 +29,6 @@ class _Rotation(torch.nn.Module):
     def forward(
         self, hidden: torch.Tensor, position_ids: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return cosines and sines [rows, positions, head size]."""
         del position_ids  # they are in what was aimed
         cosines, sines = self.aimed
         return cosines.to(hidden.dtype), sines.to(hidden.dtype)
@@ -127,5 +126,4 @@ class RotatedLanguageModel(LanguageModel):
 
 
 def _doubled(values: torch.Tensor) -> torch.Tensor:
-    """Return the rotations of both halves of a head, which are the same."""
     return torch.cat((values, values), dim=-1)

@@ -40,7 +40,7 @@ class Running:
         self.chooser = chooser
         self.prefilled = self._recalled = recalled
         self.most_rows = 0
-        """Of the prompt in one pass, where there was no memory for more; 0: there was."""
+        """Rows of the prompt in one pass, where there was no memory for more; 0: there was."""
 
         self.length = recalled
         """Positions in the slot."""
@@ -60,11 +60,11 @@ class Running:
             )
         self._log_probs: list[float] = []
         self._likeliest: list[tuple[tuple[int, float], ...]] = []
-        """Of each token those at its place."""
+        """For each token those at its place."""
 
         self._generation_logits: list[NDArray[np.float32]] = []
         self.context_logits: list[NDArray[np.float32]] = []
-        """Of the prompt so far, where they are wanted."""
+        """Logits of the prompt so far, where they are wanted."""
 
     @property
     def answer(self) -> list[int]:
@@ -164,5 +164,4 @@ class Running:
 
 
 def _joined(parts: list[NDArray[np.float32]]) -> NDArray[np.float32] | None:
-    """Return [positions, vocabulary], or None when nothing was kept."""
     return np.concatenate([np.atleast_2d(part) for part in parts]) if parts else None

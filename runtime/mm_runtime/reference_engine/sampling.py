@@ -37,7 +37,7 @@ class Rules:
     """Tokens of the answer, each once."""
 
     penalties: NDArray[np.float32] = field(default_factory=lambda: NO_VALUES)
-    """Of them, subtracted."""
+    """Subtracted from their logits."""
 
     never: Ids = field(default_factory=lambda: NO_IDS)
     """Tokens that must not come next."""
@@ -54,7 +54,7 @@ class Rules:
     temperature: float = 1.0
     top_k: int = 0
     top_p: float = 1.0
-    """Of the kept ones: 1 keeps all."""
+    """Share of the kept ones: 1 keeps all."""
 
     min_p: float = 0.0
     """Tokens less likely than this part of the likeliest one are not drawn."""

@@ -41,7 +41,6 @@ class _Group:
 
     @property
     def span(self) -> int:
-        """Positions that are read: of the longest slot, after the pass."""
         return self.mask.shape[-1]
 
 
@@ -74,7 +73,7 @@ class SlotCache:
         self._keys = torch.zeros(shape, dtype=dtype, device=device)
         self._values = torch.zeros(shape, dtype=dtype, device=device)
         self._slots = self._positions = torch.zeros(0, dtype=torch.long, device=device)
-        """Of each row of the pass."""
+        """For each row of the pass."""
 
         self._groups: list[_Group] = []
 
@@ -232,7 +231,6 @@ def _attention(
     sliding_window: int | None = None,
     **_: Any,
 ) -> tuple[torch.Tensor, None]:
-    """Attend with the signature that transformers requires; the mask is the cache's."""
     del attention_mask
     windowed = sliding_window is not None
     return slots.attend(module, query, key, value, scaling, windowed=windowed), None

@@ -67,6 +67,5 @@ class Slots:
         self.decoding, self.reading, self.next = [], None, None
 
     def _close(self, free: int) -> None:
-        """Move what comes after a free slot up."""
         for slot, one in enumerate(self.unread, start=free):
             self._model.move(slot + 1, slot, one.length)

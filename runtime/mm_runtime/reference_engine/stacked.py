@@ -26,7 +26,7 @@ class StackedLanguageModel(RotatedLanguageModel):
         super().__init__(checkpoint)
         self._stacked = stacked
         self._added: torch.Tensor | None = None
-        """Of the next pass's rows, [rows, stacked x hidden]; None: it has text alone."""
+        """For the next pass's rows, [rows, stacked x hidden]; None: it has text alone."""
 
     @property
     def row_size(self) -> int:

@@ -17,7 +17,6 @@ class StepReports:
     """Steps that were not reported yet: requests of a step -> such steps."""
 
     def __init__(self) -> None:
-        """Begin without an observer."""
         self.observe: StepObserver = _no_observer
         self._sizes: Counter[int] = Counter()
         self._reported_at = 0.0

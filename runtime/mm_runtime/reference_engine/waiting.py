@@ -11,12 +11,10 @@ class Waiting:
     """Of one engine. Each method but the length takes its lock, which a caller may hold."""
 
     def __init__(self, lock: threading.Condition) -> None:
-        """Begin with none; the lock is re-entrant."""
         self._lock = lock
         self._entries: deque[tuple[Request, Sink]] = deque()
 
     def __len__(self) -> int:
-        """Return how many wait."""
         return len(self._entries)
 
     def put(self, request: Request, sink: Sink) -> None:

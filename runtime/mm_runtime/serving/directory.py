@@ -124,5 +124,4 @@ class EngineDirectory:
 
 
 def _holding(name: str, first: Path, other: Path) -> Path:
-    """Return the folder that holds a file; the first one when neither does, for the message."""
     return other if not (first / name).is_file() and (other / name).is_file() else first

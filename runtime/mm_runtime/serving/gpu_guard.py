@@ -19,7 +19,7 @@ from mm_runtime.serving.errors import is_out_of_memory
 logger = logging.getLogger(__name__)
 
 EXIT_CODE = 1
-"""Of the process; its supervisor reads the fault."""
+"""Code of the process; its supervisor reads the fault."""
 
 LONGEST = 200
 """Characters of torch's own words in a message: a condition shows the message's beginning."""
@@ -91,5 +91,4 @@ def loading(what: str, device: Device) -> Iterator[None]:
 
 
 def _line(error: Exception) -> str:
-    """Return what an error says itself: torch adds lines of advice, and tables to the first one."""
     return next(iter(str(error).splitlines()), "")[:LONGEST]

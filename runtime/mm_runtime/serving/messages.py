@@ -29,7 +29,7 @@ _BYTES = 2
 """protobuf's wire type of bytes, texts and messages: a length before them."""
 
 _SEVEN_BITS, _MORE = 0x7F, 0x80
-"""Of a byte of a number: what it holds, and whether another one follows."""
+"""Bits of a byte of a number: what it holds, and whether another one follows."""
 
 _LENGTH = Struct("<I")
 """In front of each text of a tensor."""

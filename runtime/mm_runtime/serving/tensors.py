@@ -14,7 +14,7 @@ from mm_runtime.serving.errors import RequestError
 Tensors = Mapping[str, NDArray[Any]]
 
 BFLOAT16_BITS = np.dtype([("bfloat16", np.uint16)])
-"""Of arrays of bfloat16, which numpy does not have: an element is the bits of a value."""
+"""Type of arrays of bfloat16, which numpy does not have: an element is the bits of a value."""
 
 _EXPONENTS = {np.dtype(np.float16): 0x7C00, BFLOAT16_BITS: 0x7F80}
 """Bits of a type that are all set in infinite values and NaN alone."""

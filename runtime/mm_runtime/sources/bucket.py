@@ -80,7 +80,6 @@ class BucketSource:
 
 
 def _part_of(file: RemoteFile, start: int, end: int) -> "GetOptions":
-    """Return the request for a part of the object that was listed; some servers send no ETag."""
     if file.version:
         return {"range": (start, end), "if_match": file.version}
     return {"range": (start, end)}

@@ -17,7 +17,7 @@ class RemoteFile:
     version: str
     """Changes when the bytes do: a digest, or what the server calls an ETag."""
     sha256: str | None = None
-    """Of the complete file, when the server reports it."""
+    """Hash of the complete file, when the server reports it."""
 
 
 class RemoteSource(Protocol):

@@ -49,7 +49,7 @@ class ServingParts:
     trtllm_serve: TrtllmServe | None = None
     device: Device = "CPU"
     video_frames: int = 0
-    """Of one video; 0: none is taken."""
+    """In one video; 0: none is taken."""
 
     reasons: tuple[Reason, ...] = ()
     warnings: tuple[PlanWarning, ...] = ()

@@ -16,8 +16,8 @@ ENCODER_PROCESS_BYTES = 192 << 20
 stub, 37 MB for what supervises them. With another vision engine it loads torch as well."""
 
 CUDA_PROCESS_BYTES = 4 << 30
-"""Of each process with a CUDA context, a bound that was not measured: torch with CUDA has 4.0 GB of
-files, and takes as much where every page of them is private."""
+"""Memory of each process with a CUDA context, a bound that was not measured: torch with CUDA has
+4.0 GB of files, and takes as much where every page of them is private."""
 
 TRTLLM_PROCESS_BYTES = 2 * CUDA_PROCESS_BYTES
 """The same with TensorRT and TensorRT-LLM beside torch. Chosen, not measured."""

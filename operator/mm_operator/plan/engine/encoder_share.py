@@ -25,11 +25,11 @@ SHARES = (25, 30, 35, 40, 45, 50)
 with 50 up to 1.5 times; above, the language model has the smaller part (bench/sharing: H100)."""
 
 EFFICIENCY = 0.42
-"""Of the data sheet's multiplications that towers reach within their share: 0.42 (5,184 positions)
-to 0.46 (16 images of 577 positions)."""
+"""Share of the data sheet's multiplications that towers reach within their share: 0.42 (5,184
+positions) to 0.46 (16 images of 577 positions)."""
 
 START_SECONDS = 0.005
-"""Of every batch, whatever is in it: 3 to 5 ms where one small image is encoded at a time."""
+"""Spent on every batch, whatever is in it: 3 to 5 ms where one small image is encoded at a time."""
 
 BUSY = 0.8
 """Images do not come evenly spaced: an encoder that is busier than this is waited for."""
@@ -55,7 +55,7 @@ class Work:
     """What a full batch requires of a GPU."""
 
     flops: float
-    """Of one image of the largest size."""
+    """Operations of one image of the largest size."""
     images: float
     """In a full batch of the vision engine; below 1 where an image has more tiles than that."""
 

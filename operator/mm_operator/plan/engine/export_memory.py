@@ -11,10 +11,10 @@ _LIBRARIES_BYTES = 752 << 20
 """Torch, transformers and the exporter."""
 
 _COPIES = 6.75
-"""Of the half's weights in float32: the module, the program made of it, the graph, its file and the
-checker's. Peaks of the step (resident, to ONNX) on CLIP towers of 87, 334 and 1,166 MiB (ViT-L/14):
-1,295, 2,832 and 8,464 MiB. Of the second 600 MiB were files, which the kernel can drop. A half of
-more than 2 GiB, whose weights lie beside the graph, was not measured."""
+"""Copies of the half's weights in float32: the module, the program made of it, the graph, its file
+and the checker's. Peaks of the step (resident, to ONNX) on CLIP towers of 87, 334 and 1,166 MiB
+(ViT-L/14): 1,295, 2,832 and 8,464 MiB. Of the second 600 MiB were files, which the kernel can drop.
+A half of more than 2 GiB, whose weights lie beside the graph, was not measured."""
 
 
 def export_bytes(facts: ModelFacts, family: Family) -> int:

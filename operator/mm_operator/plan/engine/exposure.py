@@ -7,7 +7,8 @@ from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_operator.plan.engine.tables import release_of, table
 
 REFERENCE_RELEASE = "24.10"
-"""Of Triton 2.51, which the CPU image takes from nvidia-pytriton 0.7.0: its newest wheel."""
+"""Release of Triton 2.51, which the CPU image takes from nvidia-pytriton 0.7.0: its newest
+wheel."""
 
 
 def exposure_warnings(spec: MultimodalModelSpec, image: str | None) -> Iterator[PlanWarning]:

@@ -46,5 +46,4 @@ def fingerprint_of(plan: BuildPlan) -> str:
 
 
 def _known(adapter: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an adapter without where it lies."""
     return {name: value for name, value in adapter.items() if name != "source"}

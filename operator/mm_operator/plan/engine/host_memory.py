@@ -30,8 +30,8 @@ ACTIVATION_COPIES = 8
 """Activations of a running block: its input, three projections, four times the width inside."""
 
 _SCORE_BYTES = 4 * 4
-"""Of a score, a bound where a class of transformers may store them: in float32 with their mask,
-their softmax and a temporary of each."""
+"""Size of a score, a bound where a class of transformers may store them: in float32 with their
+mask, their softmax and a temporary of each."""
 
 _OWN_TOWERS = 3
 """Estimates more for an unknown class's tower. Chosen: no record says how it cuts up images."""
@@ -84,12 +84,10 @@ def _step_bytes(target: Target, limits: EngineLimits, size: int) -> int:
 
 
 def _scores(heads: int, rows: int, limits: EngineLimits) -> int:
-    """Return the scores of rows with all that a step sees, of each head."""
     return heads * rows * (limits.max_seq_len + (limits.max_encoder_input_len or 0)) * _SCORE_BYTES
 
 
 def _is_counted(target: Target) -> bool:
-    """Return whether a step was compared with what processes take; else it is a bound."""
     family = target.family
     return family.kind is Kind.PROMPT_TABLE and family.has_tower and target.facts.audio is None
 
@@ -132,7 +130,6 @@ def adapter_bytes(facts: ModelFacts, size: int) -> int:
 
 
 def _cross_attention_layers(text: TextFacts) -> int:
-    """Return the layers that keep keys and values of an encoder; of an encoder-decoder all."""
     named = text.cross_attention_layers
     return text.layers if named is None else named
 

@@ -11,11 +11,11 @@ _BYTES = 4
 """States are joined, and projected, in float32."""
 
 _JOINED_COPIES = 2
-"""Of all scales of an image: the array itself, and a line of tiles on its way into it. A process
-grew by 248 to 301 MiB with 12 tiles of NVILA-8B, of which the array has 162."""
+"""Copies of all scales of an image: the array itself, and a line of tiles on its way into it. A
+process grew by 248 to 301 MiB with 12 tiles of NVILA-8B, of which the array has 162."""
 
 _PROJECTED_COPIES = 3
-"""Of what the projector reads: its input, that in blocks, and their norm."""
+"""Copies of what the projector reads: its input, that in blocks, and their norm."""
 
 
 def joined_bytes(target: Target) -> int:

@@ -136,7 +136,6 @@ def _video(
 
 
 def _recording_tokens(facts: ModelFacts, family: Family) -> int:
-    """Return the tokens of the longest recording of a conversation."""
     if facts.audio is None or family.audio_features is None:
         return 0
     return family.audio_features(facts.audio.most_samples)
@@ -286,7 +285,6 @@ def _encoder_decoder(request: PlanRequest, facts: ModelFacts, family: Family) ->
 
 
 def _vision_batch(request: PlanRequest, every: int) -> int:
-    """Return the vision engine's batch, of all images or tiles that may come at once."""
     return (request.vision_max_batch_size or min(every, VISION_BATCH_CAP)) if every else 0
 
 

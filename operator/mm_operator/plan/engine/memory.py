@@ -47,7 +47,7 @@ class Terms:
     pools: Pools
     cache: CacheSize
     stores_scores: bool
-    """Of images, as engines of upstream's builder do."""
+    """Whether scores of images are stored, as engines of upstream's builder do."""
 
     @property
     def vision_activations(self) -> int:
@@ -184,7 +184,6 @@ def _other(terms: Terms, size: int) -> int:
 
 
 def _adapters(terms: Terms) -> int:
-    """Return what LoRA adapters take on each GPU, where they are planned for."""
     ranks = terms.request.tensor_parallel
     return served_adapter_bytes(terms.target, ranks=ranks, dtype=terms.dtype).total
 

@@ -44,11 +44,11 @@ SERVER_BYTES = 528 << 20
 encoder that only uploads. Measured on an H100: 516 to 527 MiB."""
 
 MPS_BYTES = 72 << 20
-"""Of MPS's own server: 66 MiB."""
+"""Memory of MPS's server: 66 MiB."""
 
 SHARE_BYTES = {25: 288 << 20}
-"""Of an encoder with so many percent of the GPU's threads, under MPS: 282 MiB. With other shares it
-was not measured, and is planned as without."""
+"""Memory of an encoder with so many percent of the GPU's threads, under MPS: 282 MiB. With other
+shares it was not measured, and is planned as without."""
 
 _EXPORTED_BYTES, _HALF_BYTES = 4, 2
 """The vision half is exported in float32. On a GPU it computes in float16 beside a language model
@@ -67,12 +67,12 @@ _COUNTED_SCORES = frozenset({ImageLayout.GRID, ImageLayout.TILES})
 windows: they are counted as if it stored them."""
 
 _WORKSPACES_BYTES = 128 << 20
-"""Of cuBLAS for the stream that steps are captured on and the one that others run on, 32 MiB each,
-and what torch holds and does not use."""
+"""Workspaces of cuBLAS for the stream that steps are captured on and the one that others run on, 32
+MiB each, and what torch holds and does not use."""
 
 _GRAPH_LAYER_BYTES = 640 << 10
-"""Of the driver for each layer of a captured step. With the workspaces these took 131 MiB for 4
-layers in 12 graphs and 314 for 24 in 15 (H100), where this makes 158 and 353."""
+"""Memory of the driver for each layer of a captured step. With the workspaces these took 131 MiB
+for 4 layers in 12 graphs and 314 for 24 in 15 (H100), where this makes 158 and 353."""
 
 _SHORTEST_SPAN = 256
 """Positions that the first captured step reads (`mm_runtime.reference_engine.decode_graphs`)."""
@@ -144,7 +144,6 @@ def _on_gpu(terms: Terms) -> GpuMemory:
 
 
 def _with_spare(terms: Terms) -> EngineLimits:
-    """Return the limits with one more slot: unused rows of a decoding step write into it."""
     engine = terms.limits.engine
     spare = terms.target.family.kind is Kind.PROMPT_TABLE
     return engine.model_copy(update={"max_batch_size": engine.max_batch_size + spare})
@@ -224,7 +223,6 @@ def _vision_activations(target: Target, batch: int, dtype: str) -> int:
 
 
 def _vision_bytes(target: Target, dtype: str) -> int:
-    """Return the bytes of a value of the vision half where it computes."""
     halves = target.family.image_layout.is_plain or target.spec.vision.engine == TENSORRT
     return _HALF_BYTES if halves and DTYPE_BYTES[dtype] == _HALF_BYTES else _EXPORTED_BYTES
 

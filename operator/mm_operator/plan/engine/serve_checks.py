@@ -85,7 +85,6 @@ def _family(now: Case) -> Iterator[SpecError]:
 
 
 def _elsewhere(family: Family) -> str:
-    """Return the other backends that serve a family; of one that none serves, what builds it."""
     others = (one.name for one in (TENSORRT, REFERENCE) if family.is_served(one.name))
     return " or ".join(others) or TENSORRT.name
 

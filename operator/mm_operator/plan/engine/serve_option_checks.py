@@ -48,7 +48,6 @@ def check_options(now: Case) -> Iterator[SpecError]:
 
 
 def _listed(key: str) -> str:
-    """Return the name of a table that covers a key, which may be its group; else the key."""
     parts = key.split(".")
     names = [".".join(parts[:count]) for count in range(1, len(parts) + 1)]
     return next((name for name in names if name in OWNED or name in NAMED), key)

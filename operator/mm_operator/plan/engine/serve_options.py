@@ -162,7 +162,6 @@ def merged(options: Mapping[str, JsonValue], extra: Sequence[Option]) -> dict[st
 
 
 def _frozen(value: Any) -> Any:
-    """Return a value that can be hashed, as requests are."""
     if isinstance(value, dict):
         return tuple((name, _frozen(one)) for name, one in value.items())
     return tuple(_frozen(one) for one in value) if isinstance(value, list) else value

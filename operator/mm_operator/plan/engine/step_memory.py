@@ -4,7 +4,7 @@ from mm_api.documents.build_plan import EngineLimits
 from mm_operator.plan.engine.target import Target
 
 VALUE_BYTES = 4
-"""Of a logit, of a norm's value and of a sum, which are float32."""
+"""Size of a logit, of a norm's value and of a sum, which are float32."""
 
 _LOGITS_ROWS = 64
 """Rows of a prompt whose logits exist at one time (`mm_runtime.reference_engine.load`)."""
@@ -13,7 +13,7 @@ _SAMPLED_AT_ONCE = 1 << 20
 """Logits that are sorted at one time (`mm_runtime.reference_engine.choosing`)."""
 
 _SAMPLING_BYTES = 64
-"""Of each of them: values, places, masses and their sums, and what sorting takes beside."""
+"""Memory of each of them: values, places, masses and their sums, and what sorting takes beside."""
 
 
 def step_bytes(target: Target, limits: EngineLimits, size: int, *, beams: int) -> int:

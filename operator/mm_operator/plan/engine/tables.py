@@ -95,7 +95,6 @@ def check_images(image: str | None, serving: str | None) -> tuple[str | None, st
 
 
 def _version_in(image: str) -> str | None:
-    """Return the version in an image whose tag begins with a release of the table."""
     row: dict[str, str] = table("images")["images"].get(release_of(image) or "", {})
     return row.get("trtllm")
 

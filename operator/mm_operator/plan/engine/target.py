@@ -24,10 +24,10 @@ class Inputs:
 
     given_version: str | None = None
     serving_image: str | None = None
-    """Of the pods; None: the one of the spec, or the one that builds."""
+    """Image of the pods; None: the one of the spec, or the one that builds."""
 
     uid: str = ""
-    """Of the model, from which servers and encoders know each other; empty: it has none."""
+    """Uid of the model, from which servers and encoders know each other; empty: it has none."""
 
 
 @dataclass(frozen=True, slots=True)

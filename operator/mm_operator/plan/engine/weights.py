@@ -32,7 +32,8 @@ _FP4_GROUP, _FP4_ROWS, _FP4_GROUPS = 16, 128, 4
 """Numbers of a row that share a scale; rows, and scales of a row, are padded to multiples
 (NVFP4LinearMethod.create_weights of tensorrt_llm/_torch/modules/linear.py)."""
 _FP4_SCALARS = 4
-"""Of a matrix, in 32 bits: scales of inputs, of weights, both multiplied, and one inverse."""
+"""Scalars of a matrix, in 32 bits: scales of inputs, of weights, both multiplied, and one
+inverse."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +44,8 @@ class Split:
     stages: int = 1
     stage: int = 0
     expert_ranks: int = 1
-    """Of `ranks`, how many share the experts of a layer among them; each expert is spread over the
-    others."""
+    """Among `ranks`, how many share the experts of a layer among them; each expert is spread over
+    the others."""
 
     @property
     def first(self) -> bool:
@@ -191,7 +192,6 @@ def kept_bytes(facts: ModelFacts, family: Family, split: Split, *, dtype: str) -
 
 
 def _of_stage(linear: Linear, stages: int) -> Linear:
-    """Return the most layers of one stage: layers of experts may not be spread evenly."""
     layers = linear.count // linear.experts
     return replace(linear, count=-(-layers // stages) * linear.experts)
 
@@ -227,7 +227,6 @@ def _linear_bytes(linear: Linear, dtype_bytes: int, quantization: str | None) ->
 
 
 def _block_scales(linear: Linear) -> int:
-    """Return the bytes of NVFP4's FP8 scales, as they are padded on the GPU."""
     return ceil_to(linear.outputs, _FP4_ROWS) * ceil_to(
         -(-linear.inputs // _FP4_GROUP), _FP4_GROUPS
     )

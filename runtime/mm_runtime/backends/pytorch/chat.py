@@ -23,7 +23,7 @@ _PNG_LEVEL = 1
 
 
 _MARK_BYTES = 16
-"""Of a mark in the place of each file, which no text of a client's can hold by chance."""
+"""Size of a mark in the place of each file, which no text of a client's can hold by chance."""
 
 _WRITTEN = "written_prompt"
 _TEMPLATE = "{{ " + _WRITTEN + " }}"
@@ -133,7 +133,6 @@ class _Files:
     found: list[MediaFile] = field(default_factory=list)
 
     def url(self, media_type: str, file: MediaFile) -> str:
-        """Return a URL with the mark in the place of the file; parts are made in their order."""
         self.found.append(file)
         return f"data:{media_type};base64,{self.mark}"
 
@@ -227,7 +226,6 @@ def _content(turn: Turn, parts: Mapping[Media, Iterator[dict[str, Any]]]) -> Any
 
 
 def _call(call: Call) -> dict[str, Any]:
-    """Return a call; its arguments are a text, of which the server makes an object again."""
     arguments = json.dumps(dict(call.arguments), ensure_ascii=False)
     function = {"name": call.name, "arguments": arguments}
     return {"id": call.id, "type": "function", "function": function}

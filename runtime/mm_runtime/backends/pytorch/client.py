@@ -44,12 +44,12 @@ _IDLE_SECONDS = 2.0
 """Upstream closes connections that were idle for 5 s (TIMEOUT_KEEP_ALIVE of openai_server.py); one
 that is used again just then would fail its request."""
 _MESSAGE_CHARACTERS = 300
-"""Of an error's message that are passed on: upstream's can hold an entire request."""
+"""Characters of an error's message that are passed on: upstream's can hold an entire request."""
 _FORM_ERROR = "Guided decoding error: "
 """Begins what the server says of a grammar that its library refused, since 1.2."""
 _DONE = "[DONE]"
 _SENT_BYTES = 3 << 16
-"""Of a file at one time: base64 of them needs no filling, and the loop not a millisecond."""
+"""Bytes of a file at one time: base64 of them needs no filling, and the loop not a millisecond."""
 
 
 class TrtllmServeEngine:

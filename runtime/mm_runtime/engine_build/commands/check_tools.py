@@ -66,7 +66,6 @@ def _find_programs(context: StepContext, build: TrtllmBuild) -> None:
 
 
 def _way_out(build: TrtllmBuild, script: str) -> str:
-    """Return how an image without a script serves all the same, where it does."""
     if build.tokenizer_info is None or script not in build.tokenizer_info.argv:
         return ""
     return " Without answers of a form: set spec.engine.guidedDecoding to Off."

@@ -71,7 +71,8 @@ SENTENCES: Final = (
     "One, two, three,",
     "A small dog runs across",
 )
-"""Of models that read text alone: the first is from T5's paper. Others translate or continue."""
+"""Prompts of models that read text alone: the first is from T5's paper. Others translate or
+continue."""
 
 HERTZ: Final = (220.0, 440.0, 880.0, 1760.0)
 

@@ -159,7 +159,6 @@ def _keep_answers(path: Path, tower: Tower) -> None:
 
 
 def _needs_external_data(half: torch.nn.Module) -> bool:
-    """Return whether the weights exceed what one protobuf file holds."""
     return sum(weight.nbytes for weight in half.parameters()) > PROTOBUF_BYTES
 
 

@@ -113,7 +113,6 @@ def _copy_all(origin: Origin, copies: Mapping[str, Path]) -> dict[str, str]:
 
 
 def _bytes_there(origin: Origin, copies: Mapping[str, Path]) -> int:
-    """Return how much of the checkpoint is on the disk, complete or in part."""
     paths = ((path, origin.partial(name, path)) for name, path in copies.items())
     return sum(_size(path) or _size(partial) for path, partial in paths)
 

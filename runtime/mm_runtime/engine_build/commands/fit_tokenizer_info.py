@@ -49,7 +49,6 @@ def fit_tokenizer_info(context: StepContext) -> None:
 
 
 def _tokenizer(context: StepContext) -> Path:
-    """Return the folder of the tokenizer that the gateway reads as well."""
     own = context.paths.checkpoint_tokenizer
     folders = (own, own / "llm", context.paths.tokenizer)
     return next((one for one in folders if (one / TOKENIZER).is_file()), own)

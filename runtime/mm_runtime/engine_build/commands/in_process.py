@@ -30,7 +30,7 @@ from mm_runtime.serving.prompts.tokens import TextCodec
 from mm_runtime.serving.tensors import Tensors
 
 ANSWER_SECONDS = 900.0
-"""Of one answer: a prompt of 600 tokens takes two cores minutes with 7 billion weights."""
+"""Limit of one answer: a prompt of 600 tokens takes two cores minutes with 7 billion weights."""
 
 TOKENS, COUNT, LOGITS = "_TOKENS_BATCH", "_SEQUENCE_LENGTH", "generation_logits"
 """Outputs of an answer."""
@@ -179,7 +179,6 @@ class _Collected:
     """Keeps the pieces of one answer."""
 
     def __init__(self) -> None:
-        """Begin with nothing."""
         self._pieces: list[Piece] = []
         self._error: Exception | None = None
         self._ended = threading.Event()
@@ -193,20 +192,16 @@ class _Collected:
         return self._pieces
 
     def send(self, piece: Piece) -> None:
-        """Keep a piece."""
         self._pieces.append(piece)
         if piece.finish is not None:
             self._ended.set()
 
     def fail(self, error: Exception) -> None:
-        """Keep the error."""
         self._error = error
         self._ended.set()
 
     def cancelled(self) -> None:
-        """Fail: no client has cancelled."""
         self.fail(RuntimeError("the request was dropped"))
 
     def is_cancelled(self) -> bool:
-        """Return false: the client waits."""
         return False

@@ -111,7 +111,6 @@ def _write(target: Path, rows: Rows, scale: float, dtype: str) -> None:
 
 
 def _as_numpy(tensor: torch.Tensor) -> "np.ndarray[Any, Any]":
-    """Return an array; numpy has no bfloat16, so its bits travel as two bytes, as upstream does."""
     if tensor.dtype is torch.bfloat16:
         return tensor.view(torch.int16).numpy().view("V2")
     return tensor.numpy()

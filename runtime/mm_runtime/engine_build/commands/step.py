@@ -50,7 +50,6 @@ def run_step(work: Callable[[StepContext], None]) -> NoReturn:
 
 
 def _leave(code: ExitCode) -> NoReturn:
-    """End without tearing the interpreter down: for torch that takes a second or two."""
     logging.shutdown()
     sys.stdout.flush()
     os._exit(code)

@@ -48,12 +48,10 @@ class _TowerRunner:
 
     @torch.inference_mode()
     def __call__(self, inputs: Inputs) -> NDArray[np.float32]:
-        """Run one batch."""
         given = [torch.tensor(_floats(inputs[name])) for name in self._names]
         features: NDArray[np.float32] = self._module(*given).float().numpy()
         return features
 
 
 def _floats(values: NDArray[Any]) -> NDArray[Any]:
-    """Return pixels in the tower's type; ids and masks as they are."""
     return values.astype(np.float32) if values.dtype.kind == "f" else values

@@ -51,10 +51,11 @@ class Ticket:
 
 
 PLAIN = Ticket()
-"""Of requests that no client sent."""
+"""For requests that no client sent."""
 
 UNCOUNTED = Ticket(counted=False)
-"""Of requests that no client sent, beside which clients may come: they take slots and no places."""
+"""For requests that no client sent, beside which clients may come: they take slots and no
+places."""
 
 
 @dataclass(order=True, slots=True)
@@ -78,7 +79,6 @@ class _Flow(Generic[_Item]):
 
     @property
     def rounds(self) -> int:
-        """Rounds until its first request may go."""
         missing = self.waiting[0].ticket.tokens - self.deficit
         return max(0, math.ceil(missing / (_QUANTUM * self.weight)))
 
@@ -93,7 +93,6 @@ class FairQueue(Generic[_Item]):
         self.tokens = 0
 
     def __len__(self) -> int:
-        """Return how many requests wait."""
         return sum(len(flow.waiting) for flow in self._flows.values())
 
     def ahead_of(self, ticket: Ticket) -> float:

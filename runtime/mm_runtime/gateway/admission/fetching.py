@@ -14,7 +14,6 @@ class Fetching:
     """Places of requests whose files are fetched: half of all."""
 
     def __init__(self, capacity: int) -> None:
-        """Take half of the places that requests have, one at least."""
         self._left = -(-capacity // 2)
 
     @contextmanager

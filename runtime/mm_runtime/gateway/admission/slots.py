@@ -25,7 +25,7 @@ class Load:
     running: int = 0
     waiting: int = 0
     waiting_tokens: int = 0
-    """Of requests that wait for a slot: prompts, features, longest answers."""
+    """Tokens of requests that wait for a slot: prompts, features, longest answers."""
 
     observers: list[Callable[["Load"], None]] = field(default_factory=list)
 
@@ -195,7 +195,6 @@ class Admission:
             )
 
     def _half_of_the_queue(self) -> int:
-        """Return seconds until half of the queue is gone, as fast as requests left lately."""
         return _bounded(self._rate.seconds_for(self.queue.tokens / 2) or 0.0)
 
 

@@ -109,7 +109,6 @@ def check_characters(limits: ContextLimits, prompt: str, param: str) -> None:
 
 
 def _of(param: str) -> str:
-    """Return the beginning of a sentence about what a part of a request has."""
     return f"Your {param} {'have' if param.endswith('s') else 'has'}"
 
 

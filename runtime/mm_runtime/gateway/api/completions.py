@@ -21,7 +21,6 @@ class Usage:
     prompt_tokens: int
     completion_tokens: int
     features: int = 0
-    """Of images and videos, in the prompt or beside it."""
 
     cached: int | None = None
     """Tokens of the prompt that were known from earlier requests. None: nothing is kept."""
@@ -30,10 +29,9 @@ class Usage:
     """Length of the audio."""
 
     language: str = ""
-    """Of the audio."""
 
     segments: tuple[Segment, ...] | None = None
-    """Of audio, where times were requested."""
+    """Segments of audio, where times were requested."""
 
     def to_wire(self) -> dict[str, object]:
         """Return OpenAI's usage object."""
@@ -107,7 +105,6 @@ class Completion(ABC):
     """One completion and the objects that carry it."""
 
     prefix: str
-    """Of the answer's id."""
 
     full_object: str
     chunk_object: str
@@ -213,7 +210,6 @@ class Completion(ABC):
         reason: FinishReason | None = None,
         logprobs: dict[str, object] | None = None,
     ) -> Event:
-        """Return one event of a stream; `usage` is null when only a last chunk will carry it."""
         choice = {"index": index, "logprobs": logprobs, **self._chunk_choice(text, reason)}
         return self._wrapped(choice, usage)
 

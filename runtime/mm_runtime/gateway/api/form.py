@@ -6,7 +6,7 @@ from python_multipart.multipart import Field, File, FormParser, parse_options_he
 from mm_runtime.gateway.errors import InvalidRequestError
 
 MOST_FIELDS = 32
-"""Of one form; OpenAI's own has a dozen."""
+"""In one form; OpenAI's own has a dozen."""
 
 
 def read_form(body: bytes, content_type: str) -> dict[str, list[bytes]]:

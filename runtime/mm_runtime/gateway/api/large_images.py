@@ -20,7 +20,7 @@ _OPENING = b'"data:image/'
 _HEAD = re.compile(rb'"(data:image/[a-z0-9.+-]{1,32};base64,)')
 
 _LEAST_BYTES = 64 * 1024
-"""Of a URL; a shorter one is parsed in less than 0.1 ms."""
+"""Length of a URL; a shorter one is parsed in less than 0.1 ms."""
 
 _MOST_LOOKED_AT = 4096
 """URLs in a body. A request may have fewer images; each look costs a microsecond."""

@@ -22,7 +22,7 @@ from mm_runtime.gateway.api.wire import JsonObject, NullIs, Wire, form_or_null
 MAX_FPS = 240
 """More than videos have."""
 MAX_PARTS = 1024
-"""Of one message. Reading ends at the first wrong one: the errors of many parts take gigabytes."""
+"""In one message. Reading ends at the first wrong one: the errors of many parts take gigabytes."""
 MAX_MESSAGES = 4096
 MAX_ALL_TEXT = TEXT_BYTES
 """Characters of the texts of a conversation. The body's own bound takes letters for images: 24 MB
@@ -90,7 +90,7 @@ class VideoUrl(Wire):
     max_frames: int | None = Field(default=None, ge=1, le=_INT31)
     min_pixels: int | None = Field(default=None, ge=1, le=_INT31)
     max_pixels: int | None = Field(default=None, ge=1, le=_INT31)
-    """Of a frame."""
+    """Size of a frame."""
 
 
 class VideoPart(Wire):
@@ -176,11 +176,11 @@ class Message(Wire):
     """`function` is what OpenAI called `tool` before."""
 
     tool_call_id: str | None = Field(default=None, max_length=256)
-    """Of the role `tool`: which call it answers."""
+    """For the role `tool`: which call it answers."""
 
     name: str | None = Field(default=None, max_length=64)
     refusal: str | None = None
-    """Of the role `assistant`: what it has said instead of an answer, the end of its text."""
+    """For the role `assistant`: what it has said instead of an answer, the end of its text."""
 
     reasoning: str | None = None
     reasoning_content: str | None = None
@@ -197,7 +197,7 @@ class Message(Wire):
     tool_calls: Annotated[list[ToolCall], Field(max_length=MAX_CALLS)] | None = Field(
         default=None, validate_default=True
     )
-    """Of the role `assistant`: what it has called."""
+    """For the role `assistant`: what it has called."""
 
     content: Content = Field(default=None, validate_default=True)
 

@@ -43,7 +43,7 @@ from mm_runtime.gateway.api.written import WrittenRequest
 
 _INT64 = 2**63 - 1
 MAX_TOKENS = _INT64
-"""Of an answer, as a client may name it; how many there is room for is the engine's limit."""
+"""Limit of an answer, as a client may name it; how many there is room for is the engine's limit."""
 MAX_STOPS = 4
 """OpenAI's limit on stop strings."""
 MAX_STOP_IDS = 64
@@ -58,7 +58,7 @@ MAX_BIAS = 100
 MAX_REPETITION_PENALTY = 100
 """Two is strong already; beyond this logits lose their order to rounding."""
 MAX_OPTIONS = 32
-"""Of the processor of images."""
+"""For the processor of images."""
 MAX_LABELS = 16
 """OpenAI's limit on pairs of `metadata`."""
 

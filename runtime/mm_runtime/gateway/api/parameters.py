@@ -150,11 +150,10 @@ _RESPONSES: Mapping[str, Parameter] = {
     ),
 }
 RESPONSE_PARAMETERS = _table(_RESPONSES)
-"""Of `/v1/responses`; a request acts as the chat that it means."""
+"""Parameters of `/v1/responses`; a request acts as the chat that it means."""
 
 
 def _of_audio(*names: str) -> dict[str, Parameter]:
-    """Return parameters that act on audio as on texts, where a backend reads audio."""
     found = {name: PARAMETERS[name] for name in names}
     return {name: replace(one, acts=one.acts & _NOT_PYTORCH) for name, one in found.items()}
 
@@ -190,7 +189,7 @@ _AUDIO: Mapping[str, Parameter] = {
     ),
 }
 AUDIO_PARAMETERS = _table(_AUDIO)
-"""Of transcriptions and translations."""
+"""Parameters of transcriptions and translations."""
 
 NOT_SERVED = frozenset(name for name, one in PARAMETERS.items() if not one.acts)
 """Accepted with one value only."""

@@ -154,7 +154,6 @@ def _checked(validate: Callable[[], _Request]) -> _Request:
 
 
 def _explained(error: ErrorDetails) -> tuple[str, str | None, str | None]:
-    """Return message, field and code of a refusal."""
     param = _path(error["loc"])
     message, code = _explain_field(error, param) if param else (_explain_body(error), None)
     return message, param, code

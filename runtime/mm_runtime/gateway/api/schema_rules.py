@@ -39,4 +39,4 @@ def absent(names: Sequence[str]) -> dict[str, Rule]:
 _ASSISTANTS = ["refusal", "thinking", "redacted_thinking", "reasoning"]
 NO_REFUSAL: Rule = {"items": {"properties": {"type": {"not": {"enum": _ASSISTANTS}}}}}
 TEXT = any_of(NULL, fields({"type": {"const": "text"}}))
-"""Of a format that is none: null, or any text."""
+"""Rule of a format that is none: null, or any text."""

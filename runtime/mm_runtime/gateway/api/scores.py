@@ -16,7 +16,7 @@ class TokenScore:
 
     text: str
     content: bytes
-    """Of the text; of a token that is a part of a character that part."""
+    """Bytes of the text; of a token that is a part of a character that part."""
 
     log_prob: float
     """Natural logarithm of the model's own probability, before any sampling rule."""

@@ -62,7 +62,6 @@ def _width(token: Spelt, data: bytes, at: int, *, absent: bool) -> int:
 
 
 def _is_replaced(tokens: Sequence[Spelt], data: bytes, at: int) -> bool:
-    """Return whether bytes that are no character are replaced in a text, and not made by tokens."""
     made = b"".join(token.content for token in tokens)
     return data.startswith(_REPLACED, at) and not made.startswith(_REPLACED)
 
@@ -81,5 +80,4 @@ def _characters(data: bytes) -> Sequence[int]:
 
 
 def _length(first: int) -> int:
-    """Return the bytes of a character that begins with this one."""
     return next((n for n, least in ((4, 0xF0), (3, 0xE0), (2, 0xC0)) if first >= least), 1)

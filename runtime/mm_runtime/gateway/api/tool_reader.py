@@ -13,13 +13,13 @@ _HEAD = re.compile(
     r'[\s,;]*\{\s*"name"\s*:\s*"([^"\\]{1,256})"\s*,\s*"(?:arguments|parameters)"\s*:\s*'
     r"(?=\{)"
 )
-"""Of a call, up to its arguments."""
+"""Begins a call, up to its arguments."""
 
 _MOST_HEAD = 512
 """Characters within which it is found; a call of another order is read when it is complete."""
 
 _TAIL = re.compile(r'\s*(?:,\s*"id"\s*:\s*"[^"]*"\s*)?\}')
-"""Of a call, behind its arguments."""
+"""Ends a call, behind its arguments."""
 
 _NEXT = re.compile(r"\s*[,;]\s*(?=\{)")
 _MOST_TAIL = 256
@@ -30,7 +30,7 @@ def _no_number(text: str) -> float:
 
 
 _DECODER = json.JSONDecoder(parse_constant=_no_number)
-"""Of JSON alone: what Python reads besides are NaN and infinity, which clients cannot read."""
+"""Reads JSON alone: what Python reads besides are NaN and infinity, which clients cannot read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +239,6 @@ class CallReader:
 
 
 def _overlap(text: str, opening: str) -> int:
-    """Return how many characters at the end of a text may begin what opens a call."""
     sizes = range(min(len(text), len(opening) - 1), 0, -1)
     return next((size for size in sizes if text.endswith(opening[:size])), 0)
 

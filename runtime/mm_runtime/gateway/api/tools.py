@@ -22,7 +22,6 @@ from mm_runtime.gateway.api.wire import JsonObject, NullIs, Wire
 MAX_TOOLS = 128
 """OpenAI's limit."""
 MAX_CALLS = 128
-"""Of one message."""
 _ID_LENGTH = 9
 """Letters and digits: templates of Mistral refuse ids of other lengths."""
 MAX_ARGUMENTS = 64 * 1024
@@ -70,7 +69,6 @@ Tools = Annotated[list[Tool], Field(max_length=MAX_TOOLS), AfterValidator(_check
 
 
 def _written(arguments: object) -> object:
-    """Return the text of arguments; Ollama's clients send the object, some none at all."""
     if isinstance(arguments, dict):
         return pydantic_core.to_json(arguments).decode()
     return "" if arguments is None else arguments
@@ -130,12 +128,11 @@ class ToolCall(Wire):
     type: Annotated[Literal["function"], NullIs("function")] = "function"
     function: CalledFunction
     index: int | None = None
-    """Of a stream's parts; those who join them leave it there."""
+    """Position in a stream's parts; those who join them leave it there."""
 
     @model_validator(mode="before")
     @classmethod
     def _with_id(cls, call: Any) -> Any:
-        """Return a call with an id where it has none, as in Ollama's histories."""
         if not isinstance(call, dict) or call.get("id") or "function" not in call:
             return call
         return {**call, "id": sha256(repr(call["function"]).encode()).hexdigest()[:_ID_LENGTH]}
@@ -155,7 +152,7 @@ class NamedChoice(Wire):
 
 
 FREE_CHOICE: Rule = {"enum": ["none", "auto", None]}
-"""Of a call that may be made, and need not."""
+"""A call that may be made, and need not."""
 
 MUST_CALL = any_of(
     fields(tool_choice=FREE_CHOICE), fields({"tools": {"type": "array", "minItems": 1}})

@@ -99,14 +99,12 @@ def _srt(segments: Sequence[Segment]) -> str:
 
 
 def _vtt(segments: Sequence[Segment]) -> str:
-    """Return cues; `&`, `<` and `>` are references, else they would begin one, a tag or times."""
     return "WEBVTT\n\n" + "".join(
         f"{_spans(one, '.')}\n{escape(_line(one), quote=False)}\n\n" for one in segments
     )
 
 
 def _line(one: Segment) -> str:
-    """Return a subtitle's text on one line: an empty one would end it."""
     return " ".join(one.text.split())
 
 

@@ -137,4 +137,4 @@ def _without_unused(value: Any, info: ValidationInfo) -> Any:
 
 
 UNUSED_IS_NULL = BeforeValidator(_without_unused)
-"""Of a field whose type has no such value."""
+"""For a field whose type has no such value."""

@@ -46,7 +46,7 @@ class Wire(BaseModel):
     )
 
     rules: ClassVar[Sequence[Rule]] = ()
-    """Of fields that depend on each other, for the OpenAPI document."""
+    """Rules of fields that depend on each other, for the OpenAPI document."""
 
     made: ClassVar[Sequence[str]] = ()
     """Fields that are made where they are absent."""
@@ -84,7 +84,6 @@ class NullIs:
     def __get_pydantic_core_schema__(
         self, source: Any, handler: GetCoreSchemaHandler
     ) -> core_schema.CoreSchema:
-        """Return what reads the field."""
         return core_schema.no_info_before_validator_function(
             lambda value: self._default if value is None else value, handler(source)
         )
@@ -92,7 +91,6 @@ class NullIs:
     def __get_pydantic_json_schema__(
         self, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
-        """Return what the document says of it."""
         return dict(any_of(handler(schema), NULL))
 
 

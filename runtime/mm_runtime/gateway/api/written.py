@@ -10,7 +10,6 @@ from mm_runtime.gateway.api.tools import Tools
 from mm_runtime.gateway.api.wire import JsonObject, Wire
 
 MAX_VARIABLES = 32
-"""Of a chat template."""
 _OWN_VARIABLES = frozenset(
     {
         *("messages", "tools", "add_generation_prompt", "continue_final_message"),

@@ -37,7 +37,6 @@ def _more(separator: str, rule: str) -> str:
 
 
 def _opening(dialect: ToolDialect) -> str:
-    """Return what opens a call: a control token is named by its id, other texts are spelt."""
     token = dialect.opening_id
     return json.dumps(dialect.opening) if token is None else f"<[{token}]>"
 

@@ -43,7 +43,7 @@ class Sampling:
 
 
 MAX_FORM_BYTES = 64 * 1024
-"""Of a schema, or of what is made of one. Real ones have a few thousand."""
+"""Size of a schema, or of what is made of one. Real ones have a few thousand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Form:
 
     text: str = ""
     param: str | None = None
-    """Of the request, that states it: a refusal by the server names it."""
+    """Part of the request, that states it: a refusal by the server names it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +67,10 @@ class Text:
     """How many came together; 0: what was held back when the answer ended."""
 
     scores: tuple[TokenScore, ...] = ()
-    """Of each of them, where they were requested."""
+    """For each of them, where they were requested."""
 
     ids: tuple[int, ...] = ()
-    """Of the tokens, where the engine says them."""
+    """Ids of the tokens, where the engine says them."""
 
     cached: int | None = None
     """Tokens of the prompt that were known from earlier requests. None: not said."""

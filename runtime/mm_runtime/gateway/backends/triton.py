@@ -122,12 +122,10 @@ class TritonEngine:
             )
 
     def _cached(self, first: Any) -> int | None:
-        """Return what the first response says of earlier requests; None: nothing is kept."""
         found = tensor_of(first, REUSED.name) if self._reported else None
         return None if found is None else int(found.reshape(-1)[0])
 
     def _called(self, request: EngineRequest) -> tuple[str, ...]:
-        """Return the ensemble that a request takes, and the outputs that are read of it."""
         outputs = (IDS, LENGTH, *self._reported, *scores_of(request))
         return (ENSEMBLE if request.likeliest is None else SCORED, *outputs)
 
@@ -211,7 +209,6 @@ def _tokens(result: Any) -> list[int]:
 
 
 def _broken_call(code: grpc.StatusCode) -> GatewayError:
-    """Translate a stream that ended unexpectedly: the server, not the request, is the cause."""
     if code in {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.NOT_FOUND}:
         return engine_unavailable()
     return engine_failed()

@@ -32,7 +32,7 @@ _OF_FORMS = re.compile(
 names the place in its sources, behind the time."""
 
 _REASON_CHARACTERS = 300
-"""Of such a message that are passed on: it may hold an entire schema."""
+"""Characters of such a message that are passed on: it may hold an entire schema."""
 
 
 def reported_error(model: str, message: str, form_param: str | None = None) -> GatewayError:

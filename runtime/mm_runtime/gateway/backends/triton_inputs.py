@@ -25,7 +25,7 @@ from mm_runtime.repository.configs.gateway_inputs import (
 from mm_runtime.serving.preprocess.media import NO_LENGTH
 
 _MOST_PIXEL_BYTES = 512 << 20
-"""Of all images of a request in one tensor: as much as bodies share. Two strips of 1 x 50,000
+"""Size of all images of a request in one tensor: as much as bodies share. Two strips of 1 x 50,000
 and 50,000 x 1 pixels would be padded to 15 GB."""
 
 _NO_END = -1

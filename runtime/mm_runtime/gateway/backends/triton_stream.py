@@ -115,5 +115,4 @@ class TritonStream:
 
 
 def _is_result(one: Any) -> bool:
-    """Return whether one of a stream's results is none of its two ends."""
     return one is not None and not isinstance(one, Exception)

@@ -88,7 +88,7 @@ HEADERS = {
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
 }
-"""Of the answer: the page's own style is all that a browser applies."""
+"""Headers of the answer: the page's own style is all that a browser applies."""
 
 Schema = Mapping[str, Any]
 

@@ -85,8 +85,8 @@ _PARSED_AT_ONCE_BYTES = 64 * 1024
 """In about a millisecond, which is less than a thread costs on a busy machine."""
 
 _IMAGES_AT_ONCE_BYTES = 1024 * 1024
-"""Of a body with large images, besides which no more is parsed: in 0.1 ms, or 0.4 where they are no
-base64. A thread takes 0.2 and more."""
+"""Size of a body with large images, besides which no more is parsed: in 0.1 ms, or 0.4 where they
+are no base64. A thread takes 0.2 and more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,7 +300,6 @@ class Endpoint:
             ) from None
 
     def _kept_alive(self, request: AnyRequest, reply: Reply) -> AbstractAsyncContextManager[None]:
-        """Return what keeps proxies from cutting a stream that waits; others get nothing."""
         if not request.stream:
             return nullcontext()
         return reply.kept_alive(every_seconds=self._limits.keep_alive_seconds)

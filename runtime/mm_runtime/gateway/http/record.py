@@ -24,7 +24,7 @@ class ExchangeRecord:
         self.status: int = CLIENT_GONE
         self._first_token: float | None = None
         self._last_tokens: dict[int, float] = {}
-        """Of each choice."""
+        """By choice."""
 
         self._key = ""
         self._model: str | None = None

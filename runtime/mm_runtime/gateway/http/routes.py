@@ -51,7 +51,6 @@ class Routes:
     tokenize: TextEndpoint
     detokenize: TextEndpoint
     document: Mapping[str, object]
-    """Of OpenAPI."""
     page: str | None
     """The same for people, at `/docs`; None: there is no such page."""
 
@@ -171,12 +170,10 @@ def build_app(
 
 
 def _posts(path: str, endpoint: Endpoint | Respond) -> list[Route]:
-    """Return the routes of an endpoint: with a slash at the end it is the same, not a redirect."""
     return [Route(one, endpoint, methods=["POST"]) for one in (path, f"{path}/")]
 
 
 def _gets(path: str, respond: Respond) -> list[Route]:
-    """Return the same of what is read."""
     return [Route(one, respond) for one in (path, f"{path}/")]
 
 

@@ -40,7 +40,7 @@ LEAST_RATE, MOST_RATE = 4_000, 192_000
 """Samples a second: half of a telephone's, and what studios record at most."""
 
 MOST_CHANNELS = 8
-"""Of a room with eight loudspeakers."""
+"""As in a room with eight loudspeakers."""
 
 _SLACK = 8192
 """Samples that resampling may still drop at the end: more than the longest block of a codec

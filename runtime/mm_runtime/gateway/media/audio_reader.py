@@ -26,7 +26,7 @@ __all__ = ["DEFAULT_LANGUAGE", "AudioReader"]
 
 
 LONGEST_SECONDS = 600
-"""Of audio that is read window by window: 38 MB of samples, 19 MB of spectrogram."""
+"""Length of audio that is read window by window: 38 MB of samples, 19 MB of spectrogram."""
 
 _MOST_BEFORE = 2
 """A prompt has less than this part of the places of a decoder, as in OpenAI's own program."""

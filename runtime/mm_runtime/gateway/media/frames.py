@@ -79,7 +79,6 @@ class PixelBudget:
     """Pixels that may be decoded of one video, whether its frames are kept or not."""
 
     def __init__(self, most: int, frames: int) -> None:
-        """Allow `most` pixels for so many frames."""
         self._most = most
         self._frames = frames
         self._spent = 0

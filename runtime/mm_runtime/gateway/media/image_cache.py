@@ -21,7 +21,6 @@ class DecodedImageCache:
     """Reduced images by their bytes, the longest unused going first; for one thread."""
 
     def __init__(self, max_bytes: int) -> None:
-        """Keep at most so many bytes of pixels; 0 keeps none."""
         self._max_bytes = max_bytes
         self._held = 0
         self._images: OrderedDict[Key, Pixels] = OrderedDict()

@@ -66,7 +66,7 @@ class VideoReference:
     param: str
     choice: FrameChoice = EVENLY
     options: Mapping[str, object] = field(default_factory=dict)
-    """Of the processor, for this video."""
+    """Options of the processor, for this video."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,7 +299,6 @@ class ImageLoader:
     def _named(
         self, url: str, encoded: bytes | None, setting: Hashable, salt: str
     ) -> tuple[bytes, Key | None]:
-        """Return an image's file and what it is known by; for a thread."""
         if encoded is None:
             encoded = decode_data_url(url, max_bytes=self._limits.max_bytes)
         return encoded, self._known.key(encoded, setting, salt)

@@ -14,8 +14,9 @@ if TYPE_CHECKING:
 Steps = NDArray[np.int16]
 
 _LOST = 0.1
-"""Of the mean power of all channels, what their mix keeps at the least. Channels that have nothing
-in common keep a half in stereo, one that plays alone in 7.1 a tenth; opposite phases nothing."""
+"""Share of the mean power of all channels, what their mix keeps at the least. Channels that have
+nothing in common keep a half in stereo, one that plays alone in 7.1 a tenth; opposite phases
+nothing."""
 
 
 class Mono:

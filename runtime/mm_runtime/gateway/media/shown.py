@@ -16,14 +16,15 @@ if TYPE_CHECKING:
     from av.video.stream import VideoStream
 
 _UNSPECIFIED = 2
-"""Of a matrix of colours, as H.273 counts them."""
+"""Code of a matrix of colours, as H.273 counts them."""
 
 _HD = (1280, 576)
 """Frames that are wider or higher, and do not name their matrix, have that of BT.709, smaller ones
 that of BT.601: the rule of mpv."""
 
 _WIDE = {code: PRIMARIES[code] for code in (9, 12)}
-"""Of BT.2020 and Display P3. Curves count as sRGB's, as in Chromium; HDR's are another matter."""
+"""Codes of BT.2020 and Display P3. Curves count as sRGB's, as in Chromium; HDR's are another
+matter."""
 
 _FULL_RANGE = 2
 _MATRIX = struct.Struct("=9i")

@@ -27,7 +27,7 @@ _TO_709 = np.array(
     [[1.6605, -0.5876, -0.0728], [-0.1246, 1.1329, -0.0083], [-0.0182, -0.1006, 1.1187]],
     np.float32,
 )
-"""Of BT.2020 (BT.2087)."""
+"""From BT.2020 (BT.2087)."""
 
 
 def tone_mapped(image: Image.Image, curve: int) -> Image.Image:
@@ -66,7 +66,6 @@ def _light(curve: int) -> NDArray[np.float32]:
 
 
 def _shown() -> NDArray[np.uint8]:
-    """Return sRGB's number of each step of light."""
     light = np.linspace(0, 1, _STEPS + 1)
     curved = 1.055 * light ** (1 / 2.4) - 0.055
     return (np.where(light <= 0.0031308, 12.92 * light, curved) * 255).round().astype(np.uint8)  # noqa: PLR2004

@@ -27,8 +27,8 @@ _MOST_STORED_FRAMES = 4096
 """Frames of a file. It is decoded from the first frame on, whichever are wanted."""
 
 MOST_ANIMATED_PIXELS = 4 * 10**8
-"""Of all frames up to the last one that is wanted: four hundred of 1000 x 1000, three seconds of
-one core (8 ns a pixel of WebP, 4 of GIF)."""
+"""Sum of all frames up to the last one that is wanted: four hundred of 1000 x 1000, three seconds
+of one core (8 ns a pixel of WebP, 4 of GIF)."""
 
 _OTHER = (
     "send an MP4 or WebM, an animated GIF, WebP or PNG, or the frames themselves as "

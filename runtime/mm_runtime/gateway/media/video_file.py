@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 FORMATS = frozenset({"mp4", "matroska"})
 
 MAX_FILE_PIXELS = 2 * 10**9
-"""Of all frames up to the last one that is wanted: about a thousand of 1920 x 1080, six seconds
+"""Sum of all frames up to the last one that is wanted: about a thousand of 1920 x 1080, six seconds
 of one core (2.8 ns a pixel of H.264)."""
 
 

@@ -10,7 +10,7 @@ _STREAMED_WAV = 0x7FFFF000
 """Sizes from here on (SoX; FFmpeg: 0xFFFFFFFF), and 0, are of programs that could not seek."""
 
 _MEDIA_BOXES = frozenset({b"mdat", b"moov", b"moof"})
-"""Of an MP4; programs append others, some of them with sizes of their own invention."""
+"""Boxes of an MP4; programs append others, some of them with sizes of their own invention."""
 
 _OGG_HEADER, _OGG_CRC_AT = 27, 22
 _BACKWARDS = bytes(int(f"{one:08b}"[::-1], 2) for one in range(256))

@@ -37,7 +37,6 @@ class Conversation:
     recordings: list[AudioReference] = field(default_factory=list)
     tools: list[Tool] = field(default_factory=list)
     variables: Mapping[str, object] = field(default_factory=dict)
-    """Of the template."""
 
     opens_answer: bool = True
     continues: bool = False
@@ -251,7 +250,6 @@ class ChatPrompt:
         return None if text is None else self._plain(text, param)
 
     def _check_joined(self, parts: list[str | Media], param: str) -> None:
-        """Refuse texts that hold a control token only together: templates write them in a row."""
         texts = [part for part in parts if isinstance(part, str)]
         if len(texts) > 1:
             self._plain("".join(texts), param)
@@ -331,7 +329,6 @@ def _check_continued(request: ChatRequest) -> None:
 
 
 def _has_end(turn: Turn) -> bool:
-    """Return whether a turn ends with a text."""
     last = turn.parts[-1] if turn.parts else None
     return isinstance(last, str) and bool(last.strip())
 

@@ -22,7 +22,7 @@ class Served:
 
     text: str
     log_probs: tuple[float, ...] = ()
-    """Of its tokens, in order; empty: the server returns none."""
+    """Log probabilities of its tokens, in order; empty: the server returns none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Agreement:
     """The answers part where two tokens are nearly tied: nothing after that is compared."""
 
     log_prob_distances: tuple[float, ...] = ()
-    """Of the equal tokens; empty: there were no log probabilities to compare."""
+    """Distances of the equal tokens; empty: there were no log probabilities to compare."""
 
     difference: FirstDifference | None = None
 
@@ -109,7 +109,6 @@ def _place(prompt: EvaluationPrompt, number: int, served: Served) -> dict[str, A
 
 
 def _continues(answer: str, candidate: Candidate) -> bool:
-    """Return whether an answer may have this token in its place."""
     if candidate.ends:
         return answer == candidate.text
     return answer.startswith(candidate.text.rstrip(_UNFINISHED))

@@ -30,7 +30,6 @@ class Comparison:
     def __init__(
         self, evaluation: Evaluation, *, engine_dtype: str, quantization: str | None = None
     ) -> None:
-        """Prepare; nothing is sent from here."""
         self._evaluation = evaluation
         self._bound = near_tie_bound(engine_dtype, evaluation.dtype, quantization)
         self.report: EvaluationReport | None = None

@@ -121,7 +121,6 @@ def _sizes(most_side: int) -> Iterator[Size]:
 
 
 def _fits(preparation: Preparation, sizes: Sequence[Size]) -> bool:
-    """Return whether images and their question leave room for an answer."""
     blank = _with_images(preparation, [(1, 1)] * len(sizes))
     return preparation.text_tokens(blank) + preparation.rows(sizes) <= _most_tokens(preparation)
 

@@ -244,7 +244,6 @@ class WarmUp:
 
 
 def _image_url() -> str:
-    """Return the sample image as a PNG data URL."""
     buffer = io.BytesIO()
     Image.fromarray(sample_image()).save(buffer, format="PNG")
     return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()

@@ -46,8 +46,8 @@ _ROUNDS: Final = 5
 _FEWEST_ROUNDS: Final = 3
 """One of them may be an outlier."""
 _ENOUGH_SECONDS: Final = 1.0
-"""Of the same time. After so long no round begins beyond the fewest: clients may come at any time,
-and the first of them waits for what the engine has begun."""
+"""After so long no round begins beyond the fewest: clients may come at any time, and the first of
+them waits for what the engine has begun."""
 _PREFILL_AT_ONCE: Final = 16
 """Prompts fill a device by themselves: more of them at a time only take longer. Generating does
 not, so its probe takes the full batch."""

@@ -177,7 +177,6 @@ class FusedDecoder:
         places[source], places[target] = places[target], places[source]
 
     def _places(self, whose: Sequence[Adapter]) -> list[int]:
-        """Return the rows of the mask for adapters."""
         known = {} if self._adapters is None else self._adapters.places
         return [known.get(one, NO_ADAPTER) for one in whose]
 
@@ -224,7 +223,6 @@ class FusedDecoder:
         )
 
     def _send(self, rows: int, tokens: Tokens) -> None:
-        """Copy the description of a pass to the device."""
         if isinstance(tokens, torch.Tensor):
             self._next.take(tokens)
         self._inputs.send(rows)
@@ -250,7 +248,6 @@ class FusedDecoder:
         turned_by: Sequence[int],
         rows: int,
     ) -> None:
-        """Describe the decoding rows of a pass of so many."""
         places = self._place_of_slot[: len(tokens)]
         self._inputs.decode(tokens, positions, places, turned_by, rows)
 

@@ -24,13 +24,13 @@ class Heads:
 
     queries: int
     keys: int
-    """Of values, too; a divisor of `queries`."""
+    """Heads of values, too; a divisor of `queries`."""
 
     size: int
     """Even."""
 
     scale: float
-    """Of the products of queries and keys."""
+    """Factor of the products of queries and keys."""
 
     @property
     def width(self) -> int:

@@ -35,7 +35,7 @@ class LowRank:
     """[modules x adapters x rank, in], of the modules that any adapter changes."""
 
     second: tuple[tuple[slice, torch.Tensor], ...]
-    """Of these: which columns of the product, and [out, adapters x rank], the scale included."""
+    """For these: which columns of the product, and [out, adapters x rank], the scale included."""
 
     def add(
         self, rows: torch.Tensor, mask: torch.Tensor, low: torch.Tensor, out: torch.Tensor

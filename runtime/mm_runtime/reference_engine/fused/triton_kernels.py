@@ -113,7 +113,6 @@ class TritonKernels:
     """Kernels of one GPU, each compiled when a shape is first seen: before graphs are captured."""
 
     def __init__(self, device: torch.device) -> None:
-        """Prepare for a device; decoders are captured with it one after the other."""
         self._attention = Attention(device)
 
     def add_norm(
@@ -200,5 +199,4 @@ class TritonKernels:
 
 
 def _are_few(rows: torch.Tensor) -> bool:
-    """Return whether a tile has all rows; float32 is computed as torch does, not in TF32."""
     return len(rows) <= FEW and rows.dtype in {torch.float16, torch.bfloat16}

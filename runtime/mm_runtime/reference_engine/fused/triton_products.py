@@ -105,6 +105,5 @@ def multiply_few(rows: torch.Tensor, linear: Linear, out: torch.Tensor, *, gated
 
 
 def _rows_of_memory(rows: torch.Tensor) -> int:
-    """Return how many rows there are from the first one on, those of others included."""
     values = rows.untyped_storage().nbytes() // rows.element_size()
     return int(values - rows.storage_offset()) // rows.shape[1]

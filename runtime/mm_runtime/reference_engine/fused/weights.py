@@ -18,7 +18,7 @@ KINDS = ("LlamaModel", "MistralModel", "Qwen2Model", "Qwen2VLTextModel")
 """Classes of transformers with this shape."""
 
 ROTATIONS = frozenset({"default", "linear", "llama3", "yarn"})
-"""Of positions alone; others change with the length of a prompt."""
+"""Rotations of positions alone; others change with the length of a prompt."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,6 @@ class Weights:
 
     heads: Heads
     epsilon: float
-    """Of the norms."""
 
     @property
     def dtype(self) -> torch.dtype:

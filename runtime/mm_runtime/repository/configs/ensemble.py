@@ -66,8 +66,8 @@ AUDIO_INPUTS = (
     *_BIAS,
     *_ADAPTER,
 )
-"""Of a family that reads audio: the decoder's prefix, and samples as upstream's whisper_bls names
-them."""
+"""Inputs of a family that reads audio: the decoder's prefix, and samples as upstream's whisper_bls
+names them."""
 
 INPUTS = (
     tensor("text_input", DataType.STRING, 1),
@@ -91,7 +91,7 @@ RECORDINGS = (
     optional("audio_samples_input", DataType.FP32, -1, -1),
     optional("audio_lengths_input", DataType.INT32, -1),
 )
-"""Of conversations, at the model's rate, padded to the longest, and the samples of each; not
+"""Inputs of conversations, at the model's rate, padded to the longest, and the samples of each; not
 upstream's."""
 
 OUTPUTS = (
@@ -266,7 +266,8 @@ simply absent from the optional inputs of the steps after it."""
 
 _PREPARING, _ENCODER, _LANGUAGE_MODEL = STEPS[:3]
 _OF_OWN_VIDEOS = {"raw_is_video", "raw_second_per_grid"}
-"""Of the language model where the checkpoint's own processor is in it; encoders read the same."""
+"""Inputs of the language model where the checkpoint's own processor is in it; encoders read the
+same."""
 
 _SALTED = (tensorrt_llm.NAME, tensorrt_llm.SALT)
 """TensorRT-LLM's own backend has no such input, and of audio nothing is kept."""

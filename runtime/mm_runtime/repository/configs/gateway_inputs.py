@@ -20,8 +20,8 @@ GUIDE_TYPE, GUIDE = "guided_decoding_guide_type", "guided_decoding_guide"
 """The form of an answer."""
 
 SPECTROGRAM = "spectrogram_input"
-"""Of a window of longer audio, instead of its samples: which value is the loudest is known of all
-of it only."""
+"""Input of a window of longer audio, instead of its samples: which value is the loudest is known of
+all of it only."""
 
 PROMPT_IDS = "prompt_ids_input"
 """A prompt as ids of tokens, beside an empty text. Their text can have other ids."""
@@ -32,11 +32,10 @@ _AS_BYTES = {"PIXEL_VALUES": BYTES_PREPARED, "pixel_values": BYTES_TO_ENCODE}
 _PREPARED = {"EMBEDDING_BIAS_IDS": BIAS_IDS}
 _FORM = (optional(GUIDE_TYPE, DataType.STRING, 1), optional(GUIDE, DataType.STRING, 1))
 _OWN = (optional(MIN_P, DataType.FP32, 1), optional(LIKELIEST, DataType.INT32, 1))
-"""Of the Reference engine: TensorRT-LLM's own backend has no such inputs."""
+"""Inputs of the Reference engine: TensorRT-LLM's own backend has no such inputs."""
 
 
 def _generated(values: RepositoryValues) -> tuple[Input, ...]:
-    """Return what the language model takes: forms where it keeps answers to them."""
     if values.native is None:
         return (*_OWN, *_FORM)
     return _FORM if values.native.tokenizer_info else ()

@@ -17,7 +17,7 @@ _OTHERS = (
     output(LIKELIEST_IDS, DataType.INT32, -1, -1),
     output(LIKELIEST_LOG_PROBS, DataType.FP32, -1, -1),
 )
-"""Of the Reference engine: as many as requested for each new token, token after token."""
+"""Outputs of the Reference engine: as many as requested for each new token, token after token."""
 
 
 def config(values: RepositoryValues) -> ModelConfig:

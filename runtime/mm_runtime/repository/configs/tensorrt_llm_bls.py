@@ -156,5 +156,4 @@ def pipeline_model(
 
 
 def _written(pipeline: tuple[EnsembleStep, ...]) -> str:
-    """Return steps as the model reads them: model, its inputs, its outputs."""
     return json.dumps([(one.model_name, one.input_map, one.output_map) for one in pipeline])

@@ -35,7 +35,6 @@ class FinishedResponses:
     """
 
     def __init__(self) -> None:
-        """Keep nothing yet."""
         self._answers: list[Any] = []
 
     def keep(self, answer: Any) -> None:

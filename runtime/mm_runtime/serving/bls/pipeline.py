@@ -169,19 +169,16 @@ def _is_last(piece: Outputs) -> bool:
 
 
 def _tokens(piece: Outputs) -> NDArray[Any]:
-    """Return the new tokens of a piece with one beam."""
     tokens: NDArray[Any] = piece["_TOKENS_BATCH"][0, 0, : piece["_SEQUENCE_LENGTH"].item()]
     return tokens
 
 
 def _call(step: Step, tensors: Tensors) -> tuple[str, Tensors, tuple[str, ...]]:
-    """Return a step's model, inputs and outputs; inputs that no step produced are left out."""
     inputs = {name: tensors[one] for name, one in step.input_map.items() if one in tensors}
     return step.model_name, inputs, tuple(step.output_map)
 
 
 def _renamed(step: Step, response: Outputs) -> Outputs:
-    """Return a step's response under the chain's names."""
     return {one: response[name] for name, one in step.output_map.items() if name in response}
 
 

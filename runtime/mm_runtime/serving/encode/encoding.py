@@ -102,5 +102,4 @@ def _outputs(features: Features, dtype: type[np.floating[Any]], answer: int) -> 
 
 
 def _one_request(rows: Any, dtype: type[np.floating[Any]]) -> Any:
-    """Return rows as a batch of one in the dtype; tensors of a GPU get theirs when they leave."""
     return rows[np.newaxis].astype(dtype) if isinstance(rows, np.ndarray) else rows[None]

@@ -15,7 +15,7 @@ eight streams beside image clients were 4 and 6 % shorter at the 95th percentile
 parameters, one run each), and no fewer images were answered."""
 
 PARAMETER = "mps_thread_percentage"
-"""Of a model's config.pbtxt."""
+"""Parameter of a model's config.pbtxt."""
 
 
 def limit_this_process(parameters: Mapping[str, str]) -> None:

@@ -49,7 +49,6 @@ class Crossing:
     """Cross attention is skipped for a request without images, and has features all the same."""
 
     hidden_size: int
-    """Of the language model."""
 
     def without(self, answer: int) -> Outputs:
         """Return features of zeros that no layer reads, and a mask with a row for each token."""

@@ -46,7 +46,7 @@ class _Waiting:
     inputs: Tensors
     done: Done
     since: float
-    """Of the monotonic clock."""
+    """Time of the monotonic clock."""
 
 
 class EncodeQueue:

@@ -40,7 +40,6 @@ class Arrivals:
     """Reads tensors of requests; called from the thread that runs `execute`."""
 
     def __init__(self, device: torch.device) -> None:
-        """Prepare copies to the device that the engine computes on."""
         self._copier = Copier(device)
 
     def read(self, tensors: Mapping[str, TritonTensor]) -> dict[str, Any]:

@@ -57,7 +57,6 @@ class StepGauges:
     """How many requests each step decoded; called from any thread."""
 
     def __init__(self) -> None:
-        """Register the histogram."""
         self._together = HistogramGauges(DECODE_BATCH)
 
     def add(self, steps: Mapping[int, int]) -> None:

@@ -168,7 +168,6 @@ def write_piece(piece: Piece, previous: Sequence[int], names: Collection[str]) -
 
 
 def _logits(found: NDArray[np.float32] | None, dims: int) -> NDArray[np.float32]:
-    """Return logits with `dims` dimensions."""
     if found is None:
         return np.zeros((1,) * dims, np.float32)
     return found.reshape((1,) * (dims - found.ndim) + found.shape)
@@ -426,7 +425,6 @@ def _read_form(inputs: Tensors) -> GuideRequest | None:
 
 
 def _end_ids(end_id: int | None, known: frozenset[int]) -> frozenset[int]:
-    """Return the tokens that end the answer; upstream's client sends -1 for none."""
     if end_id is None or end_id in known:
         return known
     return frozenset() if end_id == NO_ID else frozenset({end_id})

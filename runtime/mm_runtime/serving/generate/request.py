@@ -91,7 +91,7 @@ class GuideRequest:
 
     kind: GuideKind
     text: str
-    """Of the schema or the pattern; empty: any JSON object."""
+    """Text of the schema or the pattern; empty: any JSON object."""
 
 
 class TokenGuide(Protocol):
@@ -187,7 +187,7 @@ class Request:
     """Added to the logits, [vocabulary]."""
 
     form: GuideRequest | None = None
-    """Of the answer; None: any."""
+    """Form of the answer; None: any."""
 
     guide: TokenGuide | None = None
     """What keeps the answer to its form, once it is made."""
@@ -210,7 +210,7 @@ class Beam:
 
     ids: tuple[int, ...]
     log_probs: tuple[float, ...]
-    """Of each token, the one that ended the answer included."""
+    """One for each token, the one that ended the answer included."""
 
     @property
     def cumulative(self) -> float:

@@ -9,7 +9,7 @@ from functools import lru_cache
 from mm_runtime.serving.geometry.anyres import Size
 
 ROOM = 0.5
-"""Of two grids of one shape the larger one is taken for images of more than this part of it."""
+"""Among two grids of one shape the larger one is taken for images of more than this part of it."""
 
 
 @lru_cache(maxsize=8)

@@ -4,5 +4,5 @@ PACE = "SECOND_PER_GRID_TS"
 """Output of `preprocessing`, float32 [media]: seconds from one pair of frames to the next."""
 
 SECONDS_PER_GRID = 1.0
-"""Of a video of unknown length: two frames a second, which the checkpoints' own processors
-sample. An image has one frame, and any value."""
+"""For a video of unknown length: two frames a second, which the checkpoints' own processors sample.
+An image has one frame, and any value."""

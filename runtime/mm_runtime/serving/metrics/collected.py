@@ -19,10 +19,9 @@ class Series:
     """One metric with its labels; does nothing once it is ended. For any thread."""
 
     triton_kind: str
-    """Of its family, as Triton's Python backend calls it."""
+    """Kind of its family, as Triton's Python backend calls it."""
 
     def __init__(self, triton: Any, changes: "Changes") -> None:
-        """Take Triton's object, which nothing else may keep."""
         self._triton = triton
         self._changes = changes
 

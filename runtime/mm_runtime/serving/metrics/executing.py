@@ -20,7 +20,6 @@ class Executing:
     """
 
     def __init__(self, stage: str) -> None:
-        """Register the metric, at 0."""
         self._lock = threading.Lock()
         self._metric = gauges(EXECUTING_REQUESTS).series({"stage": stage})
         self._count = 0

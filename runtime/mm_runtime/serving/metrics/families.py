@@ -43,7 +43,7 @@ class Family(Generic[Kind]):
 
 
 _families: list[Family[Any]] = []
-"""Of this process, which is one instance of one model."""
+"""In this process, which is one instance of one model."""
 
 _changes = Changes()
 

@@ -62,7 +62,6 @@ class Preprocessor:
     media: MediaLimits
     max_images: int
     max_frames: int
-    """Of one video."""
 
     ids: ImageIds = field(default_factory=ImageIds)
 
@@ -173,7 +172,6 @@ class Preprocessor:
 
     @property
     def _reads_text(self) -> bool:
-        """Whether the checkpoint's own processor turns the prompt into tokens."""
         return FAMILIES[self.engine.facts.family].image_layout is ImageLayout.OWN
 
     def _check_count(self, count: int) -> None:

@@ -190,7 +190,6 @@ class PromptQuestions:
         return found or kinds
 
     def _feature_ids(self, kinds: Sequence[bool]) -> frozenset[int]:
-        """Return the tokens that stand for features of images, of videos, or of both."""
         found = {self._video_token if video else self.image_token_id for video in set(kinds)}
         return frozenset(one for one in found if one is not None)
 

@@ -21,7 +21,7 @@ class Spelled:
     """As it stands in the midst of an answer: with its blank, if it begins a word."""
 
     content: bytes
-    """Of the text in UTF-8; of a token that is a part of a character that part."""
+    """Bytes of the text in UTF-8; of a token that is a part of a character that part."""
 
 
 class Speller:

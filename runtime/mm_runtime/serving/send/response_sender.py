@@ -109,7 +109,6 @@ class ResponseSenders:
     """Several senders, of which each answer has one: what it says stays in order."""
 
     def __init__(self, make: Callable[[], ResponseSender], count: int) -> None:
-        """Start the threads, so many of those that `make` makes."""
         self._all = tuple(make() for _ in range(count))
         self._next = cycle(self._all)
 

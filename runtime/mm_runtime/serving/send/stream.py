@@ -107,7 +107,6 @@ class ResponseSink:
         self._send(response, last=piece.finish is not None)
 
     def _end(self, error: Exception | None) -> None:
-        """Send the error, if there is one, and that nothing follows."""
         self.closed = True
         if not self._ended:
             self._send(None if error is None else refuse(error), last=True)

@@ -58,8 +58,8 @@ _CHECKS: tuple[Check, ...] = (
 
 
 _KEPT_PIXEL_BYTES = 128 * 10
-"""Of a pixel in the 128 media that trtllm-serve may keep in host memory: three channels, a third
-more in FFV1 as in PNG, and all of it as base64."""
+"""Size of a pixel in the 128 media that trtllm-serve may keep in host memory: three channels, a
+third more in FFV1 as in PNG, and all of it as base64."""
 
 
 def _kept_files(target: Target, limits: Limits) -> int:

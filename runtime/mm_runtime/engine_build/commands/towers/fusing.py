@@ -9,7 +9,7 @@ from transformers.activations import QuickGELUActivation
 from mm_runtime.engine_build.commands.towers.attention import Attention
 
 SLOPE = 1.702
-"""Of `QuickGELUActivation`: x * sigmoid(1.702 x)."""
+"""Factor of `QuickGELUActivation`: x * sigmoid(1.702 x)."""
 
 
 @torch.no_grad()

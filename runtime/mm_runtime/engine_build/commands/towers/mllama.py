@@ -93,6 +93,5 @@ def load(llm: Path, facts: ModelFacts, trust_remote_code: bool) -> Tower:  # noq
 
 
 def _blank_padding(pixels: Array, mask: Array) -> Array:
-    """Return the pixels with the tiles that the mask leaves out set to zero."""
     blanked: Array = pixels * mask[:, :, None, None, None].astype(np.float32)
     return blanked

@@ -108,7 +108,6 @@ def _within(weights: Weights, prefix: str) -> dict[str, torch.Tensor]:
 
 
 def _without_buffers(named: Mapping[str, T]) -> dict[str, T]:
-    """Return what is not of the buffer that older transformers kept."""
     return {name: one for name, one in named.items() if not name.endswith(".position_ids")}
 
 
@@ -125,7 +124,6 @@ def _blocks(states: torch.Tensor) -> torch.Tensor:
 
 
 def _projected(rows: torch.Tensor, weights: Weights) -> torch.Tensor:
-    """Return rows [rows, 4 x width] as the language model reads them, [rows, hidden]."""
     inner = rows @ weights[f"{PROJECTION}.0.weight"].T + weights[f"{PROJECTION}.0.bias"]
     inner = torch.nn.functional.gelu(inner)
     return inner @ weights[f"{PROJECTION}.2.weight"].T + weights[f"{PROJECTION}.2.bias"]

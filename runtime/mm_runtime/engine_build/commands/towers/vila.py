@@ -25,7 +25,6 @@ FEATURE_LAYER = -2
 """`mm_vision_select_layer` of VILA's configurations."""
 
 _VECTORS = ("weight", "bias")
-"""Of a norm."""
 
 EPSILON = 1e-5
 """torch.nn.LayerNorm's."""

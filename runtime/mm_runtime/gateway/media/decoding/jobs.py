@@ -19,7 +19,7 @@ Reduce = Callable[[Image.Image, int], Image.Image]
 ReduceFrame = Callable[[Image.Image], Image.Image]
 
 IMAGE_SECONDS = 10
-"""Of processor time: a JPEG of fifty million pixels in a hundred scans takes 4.3 s."""
+"""Processor time: a JPEG of fifty million pixels in a hundred scans takes 4.3 s."""
 
 VIDEO_SECONDS = 30
 """A video of two thousand million pixels of H.264 takes 6 s; newer codecs take more."""

@@ -145,7 +145,6 @@ class Decoders:
 
 
 def _there(decoder: DecoderProcess) -> Future[DecoderProcess]:
-    """Return a future of a decoder that runs."""
     found: Future[DecoderProcess] = Future()
     found.set_result(decoder)
     return found

@@ -165,7 +165,6 @@ class DecoderProcess:
 
     @property
     def _most_bytes(self) -> int:
-        """Return the size of an answer that fits into a decoder's memory."""
         return self._limits.memory_bytes
 
     async def _write(self, content: bytes) -> None:

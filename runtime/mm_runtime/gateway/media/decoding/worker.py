@@ -93,7 +93,6 @@ def _answer(job: bytes, content: bytes) -> tuple[bytes, Array | None]:
 
 
 def _bound_processor_time(seconds: int) -> None:
-    """Let the kernel end this process after so many more seconds of processor time."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     most = math.ceil(used.ru_utime + used.ru_stime) + seconds
     resource.setrlimit(resource.RLIMIT_CPU, (most, resource.RLIM_INFINITY))

@@ -206,11 +206,9 @@ class EncoderClient:
 
 
 def _text(identity: NDArray[Any]) -> str:
-    """Return the first text of a tensor; of others none."""
     first = identity.reshape(-1)[0] if identity.size else None
     return first.decode(errors="replace") if isinstance(first, bytes) else "none"
 
 
 def _image_count(inputs: Tensors) -> int:
-    """Return how many images a request of a fixed-size tower has."""
     return next((int(inputs[name].shape[1]) for name in _PIXELS if name in inputs), 0)

@@ -17,7 +17,7 @@ Array: TypeAlias = NDArray[Any]
 INPUT = "input"
 OUTPUT = "encoder_output"
 ROTARY_BASE = 10_000.0
-"""Of the rotary positions of Qwen2-VL's tower (`VisionRotaryEmbedding`)."""
+"""Base of the rotary positions of Qwen2-VL's tower (`VisionRotaryEmbedding`)."""
 
 
 class EngineTensors(Protocol):
@@ -61,7 +61,6 @@ class Patches:
     """Qwen2-VL: the patches of all images in one row, and a mask of who attends to whom."""
 
     head_size: int
-    """Of the tower."""
 
     least: int
     """Patches of the smallest run that the engine was built for; what is missing is padding."""
@@ -93,7 +92,6 @@ class Patches:
         return kept.reshape(count, patches // self.merged, output.shape[-1])
 
     def _angles(self, positions: Array) -> NDArray[np.float32]:
-        """Return one angle for each coordinate and frequency, the rows' before the columns'."""
         quarter = self.head_size // 4
         frequencies = ROTARY_BASE ** (-np.arange(quarter, dtype=np.float32) / quarter)
         return (positions[..., np.newaxis].astype(np.float32) * frequencies).astype(np.float32)

@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 Inputs = Mapping[str, NDArray[Any]]
 Features = Any
-"""Of one image or a batch: an array, or a torch tensor of any dtype."""
+"""Features of one image or a batch: an array, or a torch tensor of any dtype."""
 
 Name = tuple[bytes, bytes]
 
@@ -102,7 +102,7 @@ class FeatureCache:
     used_bytes: int = 0
     _entries: OrderedDict[bytes, tuple[Features, bytes]] = field(default_factory=OrderedDict)
     _device: Any = None
-    """Of torch: where the encoder's tensors lie."""
+    """Device of torch: where the encoder's tensors lie."""
 
     _encoded: list[tuple[Name, Features]] = field(default_factory=list)
     """Not kept yet."""
@@ -111,7 +111,6 @@ class FeatureCache:
     """Keys of tensors that were used and lie in host memory only."""
 
     def __post_init__(self) -> None:
-        """Make room on the device."""
         self._near = DeviceTier(self.device_bytes)
 
     def through(

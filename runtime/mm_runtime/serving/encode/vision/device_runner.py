@@ -88,7 +88,6 @@ class DeviceRunner:
             self._passes[size] = capture(partial(self._fixed(), pixel_values=self._pixels[:size]))
 
     def _fixed(self) -> Module:
-        """Return the module for passes of one size."""
         return self._module
 
 

@@ -30,7 +30,6 @@ class DeviceTier:
         self._held: OrderedDict[bytes, int] = OrderedDict()
 
     def __len__(self) -> int:
-        """Return how many features are held."""
         return len(self._held)
 
     def get(self, key: bytes) -> Any | None:

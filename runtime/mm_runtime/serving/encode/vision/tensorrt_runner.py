@@ -208,7 +208,6 @@ class TensorRTRunner(DeviceRunner):
         return self._on_device(values).to(self.engine.type_of(name)).contiguous()
 
     def _fixed(self) -> Module:
-        """Return runs with a context of their own: a captured one must keep its shapes."""
         return self._running(self.engine.context())
 
     def _running(self, context: Any) -> Module:

@@ -104,6 +104,5 @@ def _half(value: Any) -> Any:
 
 
 def _side(program: Any) -> int:
-    """Return the side of the images that a program was exported for."""
     given = next(node for node in program.graph.nodes if node.name == PIXELS)
     return int(given.meta["val"].shape[-1])

@@ -11,7 +11,7 @@ FULL_SCALE = 2**15
 """What a sample of sixteen bits is divided by."""
 
 _AMPLITUDE = 3000
-"""Of sixteen bits: a quiet tone."""
+"""Peak within sixteen bits: a quiet tone."""
 
 _SAMPLE_HERTZ = 440.0
 

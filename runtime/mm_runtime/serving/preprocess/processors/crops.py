@@ -28,7 +28,6 @@ class CropProcessor(ImageProcessor):
     colours: Colours
     tile: int
     rows: int
-    """Of one tile."""
 
     least: int
     most: int

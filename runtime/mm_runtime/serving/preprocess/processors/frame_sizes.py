@@ -17,13 +17,13 @@ FRAMES = 2
 """Frames that become one patch in time; an image counts twice."""
 
 LONGEST_RATIO = 200
-"""Of the longer to the shorter side; transformers refuses more."""
+"""Ratio of the longer to the shorter side; transformers refuses more."""
 
 PIXELS = (128 * 32 * 32, 32 * 32 * 768)
-"""Of all frames, of checkpoints that do not name them."""
+"""Bounds of all frames, of checkpoints that do not name them."""
 
 FRAME_PIXELS = (128 * 28 * 28, 28 * 28 * 768)
-"""Of each frame, of Qwen2VLVideoProcessor, for checkpoints that do not name them."""
+"""Bounds of each frame, of Qwen2VLVideoProcessor, for checkpoints that do not name them."""
 
 _FRAME_TOKENS = 768
 _LEAST_SHARE = 1.05
@@ -68,7 +68,6 @@ class FrameSizes:
 
     least_pixels: int
     most_pixels: int
-    """Of all frames together."""
 
     most_of_frame: int
     """Pixels that the plan has features for."""

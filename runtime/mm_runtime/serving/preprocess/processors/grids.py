@@ -35,7 +35,6 @@ from mm_runtime.serving.preprocess.processors.prepared import (
 from mm_runtime.serving.prompts.moments import are_written
 
 LOW_PIXELS = LOW_SIDE**2
-"""Of an image in low detail."""
 
 _ROUNDING = 4
 """Sides are rounded to blocks, each by less than twice."""
@@ -58,8 +57,8 @@ class GridProcessor(ImageProcessor):
     """Fewest and most pixels that an image is reduced to; None: the same."""
     video: bool = True
     frame_sizes: FrameSizes | None = None
-    """Of videos whose size depends on the number of frames, which stand apart in the prompt; None:
-    a frame is resized as an image."""
+    """Sizes of videos whose size depends on the number of frames, which stand apart in the prompt;
+    None: a frame is resized as an image."""
 
     @property
     def _shown(self) -> tuple[int, int]:
@@ -329,5 +328,4 @@ class GridProcessor(ImageProcessor):
 
 
 def _even(frames: list[Image.Image]) -> list[Image.Image]:
-    """Return frames of which an odd last one counts twice."""
     return [*frames, *frames[-1:]] if len(frames) % FRAMES else frames

@@ -32,7 +32,6 @@ class HdProcessor(ImageProcessor):
     colours: Colours
     tile: int
     rows: int
-    """Of one tile."""
 
     most: int
     """Tiles of one image, without the view of all of it."""

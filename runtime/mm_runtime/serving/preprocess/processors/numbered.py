@@ -226,5 +226,4 @@ def _fitted(size: Size, longest: int) -> Size:
 
 
 def _even(side: int) -> int:
-    """Return a side that is even, or the one pixel of a strip."""
     return max(1, side + side % 2)

@@ -93,7 +93,6 @@ class TileProcessor(ImageProcessor):
         return Prepared(tensors, (0,) * len(images))
 
     def _arrangements(self) -> list[tuple[int, int]]:
-        """Return all arrangements of tiles, in the order that their ids have."""
         sides = range(1, self.tiles + 1)
         return [(one, other) for one in sides for other in sides if one * other <= self.tiles]
 

@@ -28,8 +28,8 @@ from mm_runtime.serving.preprocess.processors.prepared import (
 )
 
 _LONGEST_SIDE = 8192
-"""Of an image that is padded to a square: a strip of 1 x 100,000 pixels would take 40 GB. What is
-longer, more than cameras make, is scaled down first."""
+"""Side of an image that is padded to a square: a strip of 1 x 100,000 pixels would take 40 GB. What
+is longer, more than cameras make, is scaled down first."""
 
 
 @dataclass(frozen=True)
