@@ -16,7 +16,7 @@ from typing import Final
 from generated_files import settle
 from mm_api.documents.model_plan import ModelPlan
 from mm_api.families import FAMILIES, SERVED
-from mm_api.families.family import Family, ImageLayout
+from mm_api.families.family import Family
 from mm_ctl.cli import main as mmctl
 from mm_operator.plan.engine.fit import TERMS
 from mm_operator.plan.engine.tables import table
@@ -223,20 +223,6 @@ def _families() -> str:
     return "\n".join([*lines, ""])
 
 
-_IMAGES: Final = {
-    ImageLayout.SQUARE: "one square each",
-    ImageLayout.VIEWS: "a base view and the tiles of the best grid",
-    ImageLayout.HD: "tiles of the widest grid in lines, then a view of all of it",
-    ImageLayout.CROPS: "tiles of the grid of the nearest shape, and a view of all of it",
-    ImageLayout.ENDED: "tiles of the grid of the nearest shape and a view, each with a newline",
-    ImageLayout.NUMBERED: "tiles of the scaled image and a view of all of it, numbered",
-    ImageLayout.GRID: "patches, of any shape",
-    ImageLayout.LINES: "patches, of any shape, in lines",
-    ImageLayout.TILES: "tiles on a canvas, read by cross attention",
-    ImageLayout.OWN: "as the checkpoint's own processor cuts them",
-}
-
-
 def _served() -> str:
     """Return what clients and operators meet: endpoint, images, backends."""
     lines = ["## How families are served", ""]
@@ -247,10 +233,11 @@ def _served() -> str:
         cells = [_endpoint(family), "-", "-", "-", "-"]
         if family.prompt:
             placeholder = family.prompt.placeholder.replace("|", "\\|")
-            single = "tile" if family.image_layout is ImageLayout.ENDED else "view"
-            several = f"one {single} and a newline each" if family.features_of_several else "yes"
-            video = "yes" if family.video_features else "-"
-            cells[1:] = [f"`{placeholder}`", _IMAGES[family.image_layout], several, video]
+            layout = family.layout
+            several = f"one {layout.several_as} and a newline each"
+            several = several if layout.features_of_several else "yes"
+            video = "yes" if layout.video_features else "-"
+            cells[1:] = [f"`{placeholder}`", layout.title, several, video]
         lines.append(_row(f"`{family.name}`", *cells, _backends(family)))
     lines += [
         "",

@@ -69,7 +69,7 @@ class Exported:
         """Return the plan of the engine."""
         vision = self.facts.vision
         assert vision is not None
-        plain = FAMILIES[self.facts.family].image_layout.is_plain
+        plain = FAMILIES[self.facts.family].layout.plain
         return VisionPlan(
             engine="TensorRT",
             image_size=vision.image_size,
@@ -142,7 +142,7 @@ def export(family: str, folder: Path, device: str) -> Exported:
         repeated = np.broadcast_to(positions, (2, *positions.shape))
         sample = {"pixel_values": pixels.astype(np.float32), "patch_positions": repeated.copy()}
     sample = {name: one[:2] for name, one in sample.items()}
-    layout = FAMILIES[family].image_layout
+    layout = FAMILIES[family].layout
     fused = not layout.stores_scores
     if fused:
         fuse(tower.module)

@@ -93,7 +93,7 @@ def compared(one: Exported, device: torch.device, times: int, *, rebuild: bool) 
     import tensorrt  # type: ignore[import-not-found] # noqa: PLC0415 - not on this path elsewhere
 
     family = one.facts.family
-    plain = FAMILIES[family].image_layout.is_plain
+    plain = FAMILIES[family].layout.plain
     largest = LARGEST if plain else FEW
     batches = [batch for batch in BATCHES if batch <= largest]
     result: dict[str, Any] = {"export": one.record, "build": build(tensorrt, one, b"")}

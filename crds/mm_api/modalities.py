@@ -7,7 +7,6 @@ from mm_api.documents.build_plan import BuildPlan, EngineSpec
 from mm_api.documents.model_facts import ModelFacts
 from mm_api.documents.serving_plan import GatewayPlan
 from mm_api.families import FAMILIES
-from mm_api.families.family import ImageLayout
 
 Modality = Literal["text", "image", "video", "audio"]
 
@@ -17,7 +16,7 @@ MODALITIES: Final[Sequence[Modality]] = get_args(Modality)
 
 def sees_images(engine: EngineSpec) -> bool:
     """Return whether requests may have images, encoded or read by the checkpoint's own class."""
-    own = FAMILIES[engine.family].image_layout is ImageLayout.OWN
+    own = not FAMILIES[engine.family].has_tower
     return engine.vision is not None or (own and engine.limits.max_images_per_request > 0)
 
 

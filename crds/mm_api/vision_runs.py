@@ -34,9 +34,9 @@ def score_bytes(family: Family, vision: VisionFacts, engine: VisionEngine) -> in
     """Return one copy of the scores of the largest image or tile; 0: the engine stores none."""
     if not family.has_tower:
         return 0  # transformers' attention is one operation
-    if engine != "ONNXRuntime" and not family.image_layout.stores_scores:
+    if engine != "ONNXRuntime" and not family.layout.stores_scores:
         return 0
-    return heads_of(vision) * family.positions_per_tile(vision) ** 2 * _SCORE_BYTES
+    return heads_of(vision) * family.layout.positions_per_tile(vision) ** 2 * _SCORE_BYTES
 
 
 def entries_of_a_run(family: Family, vision: VisionFacts, engine: VisionEngine, most: int) -> int:

@@ -19,7 +19,8 @@ from onnx import helper, numpy_helper
 
 from mm_api.documents.engine_manifest import EngineFile
 from mm_api.documents.model_facts import VisionFacts
-from mm_api.families.family import ImageLayout
+from mm_api.families.image_layouts.square import SQUARE
+from mm_api.families.image_layouts.tiles import TILES
 from mm_runtime.base import manifest as manifests
 from mm_runtime.errors import EngineCorruptError
 from mm_runtime.serving.device import GpuUnusableError
@@ -87,7 +88,7 @@ def write_engine(folder: Path, **changes: Any) -> None:
 def test_an_image_without_tensorrt(tmp_path: Path) -> None:
     """The module that is missing, and which image has it."""
     with pytest.raises(ValueError, match=r"no Python module tensorrt.*tritonserver"):
-        open_tensorrt(tmp_path, ImageLayout.SQUARE, VISION)
+        open_tensorrt(tmp_path, SQUARE, VISION)
 
 
 @pytest.mark.usefixtures("tensorrt")
@@ -95,7 +96,7 @@ def test_an_engine_of_another_version(tmp_path: Path) -> None:
     """TensorRT loads engines of its own version only."""
     write_engine(tmp_path, tensorrt="10.9.0.34")
     with pytest.raises(ValueError, match=r"TensorRT 10\.10\.0\.31 cannot load this engine"):
-        open_tensorrt(tmp_path, ImageLayout.SQUARE, VISION)
+        open_tensorrt(tmp_path, SQUARE, VISION)
 
 
 def test_a_process_without_a_gpu(
@@ -105,7 +106,7 @@ def test_a_process_without_a_gpu(
     write_engine(tmp_path)
     monkeypatch.setattr(tensorrt.MACHINE, "driver", False)
     with pytest.raises(GpuUnusableError, match=r"TensorRT 10\.10\.0\.31 finds no GPU.*error: 35"):
-        open_tensorrt(tmp_path, ImageLayout.SQUARE, VISION)
+        open_tensorrt(tmp_path, SQUARE, VISION)
 
 
 def test_a_gpu_that_torch_does_not_see(
@@ -116,7 +117,7 @@ def test_a_gpu_that_torch_does_not_see(
     on_gpu = tensorrt.TensorLocation.DEVICE
     monkeypatch.setattr(tensorrt.ICudaEngine, "get_tensor_location", lambda *_: on_gpu)
     with pytest.raises(GpuUnusableError, match="torch cannot give it tensors"):
-        open_tensorrt(tmp_path, ImageLayout.SQUARE, VISION)
+        open_tensorrt(tmp_path, SQUARE, VISION)
 
 
 @pytest.mark.parametrize(
@@ -130,7 +131,7 @@ def test_a_gpu_without_memory(
     write_engine(tmp_path, **{lacks: 2})
     monkeypatch.setattr(tensorrt.MACHINE, "free_bytes", 1)
     with pytest.raises(RuntimeError, match=words) as caught:
-        open_tensorrt(tmp_path, ImageLayout.SQUARE, VISION)
+        open_tensorrt(tmp_path, SQUARE, VISION)
     assert is_out_of_memory(caught.value)
 
 
@@ -142,7 +143,7 @@ def test_a_gpu_that_is_lost(
 ) -> None:
     """The failed run says what TensorRT wrote, which stands on stderr, too."""
     write_engine(tmp_path)
-    runner = open_tensorrt(tmp_path, ImageLayout.SQUARE, VISION)
+    runner = open_tensorrt(tmp_path, SQUARE, VISION)
     monkeypatch.setattr(tensorrt.MACHINE, "driver", False)
     with pytest.raises(RuntimeError, match="an illegal access") as caught:
         runner({"pixel_values": np.ones((1, 3, SIDE, SIDE), np.float32)})
@@ -164,13 +165,13 @@ def test_damage_is_found_by_its_digest_alone(tmp_path: Path) -> None:
     written = file.read_bytes()
     listed = EngineFile(path=file.name, size=len(written), sha256=sha256(written).hexdigest())
     file.write_bytes(written.replace(b"w" * 64, bytes(64), 1))
-    open_tensorrt(tmp_path, ImageLayout.SQUARE, VISION)
+    open_tensorrt(tmp_path, SQUARE, VISION)
     engine = native_engine("llava")[0].model_copy(update={"files": [listed]})
     with pytest.raises(EngineCorruptError, match=r"model\.engine"):
         manifests.verify(tmp_path, engine)
     file.write_bytes(written[:100])
     with pytest.raises(ValueError, match=r"another version.*Serialization"):
-        open_tensorrt(tmp_path, ImageLayout.SQUARE, VISION)
+        open_tensorrt(tmp_path, SQUARE, VISION)
 
 
 @pytest.mark.parametrize("version", [one for one in BINDINGS if one != "source"])
@@ -194,7 +195,7 @@ def test_the_stand_in_has_nothing_that_the_real_module_lacks(
 def test_a_batch_that_it_was_not_built_for(tmp_path: Path) -> None:
     """What came, and what the engine takes; one that fits is run."""
     write_engine(tmp_path)
-    runner = open_tensorrt(tmp_path, ImageLayout.SQUARE, VISION)
+    runner = open_tensorrt(tmp_path, SQUARE, VISION)
     ones = np.ones((3, 3, SIDE, SIDE), np.float32)
     with pytest.raises(ValueError, match=r"got shape \[3, 3, 28, 28\].*\[2, 3, 28, 28\]"):
         runner({"pixel_values": ones})
@@ -207,6 +208,6 @@ def test_a_batch_that_it_was_not_built_for(tmp_path: Path) -> None:
 def test_tensors_of_another_name(tmp_path: Path) -> None:
     """An engine of another family takes other tensors."""
     write_engine(tmp_path)
-    runner = open_tensorrt(tmp_path, ImageLayout.TILES, VISION)
+    runner = open_tensorrt(tmp_path, TILES, VISION)
     with pytest.raises(ValueError, match=r"takes \['input'\]"):
         runner({"pixel_values": np.ones((1, 3, SIDE, SIDE), np.float32)})

@@ -10,7 +10,7 @@ from mm_api.documents.model_facts import ModelFacts
 from mm_api.documents.model_plan import ModelPlan
 from mm_api.documents.trtllm_build import GpuModel
 from mm_api.families import FAMILIES, SERVED
-from mm_api.families.family import ImageLayout, Kind
+from mm_api.families.family import Kind
 from mm_ctl.commands.checkpoint_folder import facts_of_folder
 from mm_operator.model import EnginePlan
 from mm_operator.plan.engine.model_plan import model_plan
@@ -42,9 +42,7 @@ ON_PYTORCH: dict[str, dict[str, Any]] = {
 
 WITH_IMAGES = tuple(name for name in MODELS if FAMILIES[name].sees)
 FIXED_FEATURES = tuple(
-    name
-    for name in WITH_IMAGES
-    if name in WITH_ENGINES and FAMILIES[name].image_layout is ImageLayout.SQUARE
+    name for name in WITH_IMAGES if name in WITH_ENGINES and FAMILIES[name].layout.is_square
 )
 ENCODER_DECODERS = tuple(name for name in FOLDERS if FAMILIES[name].kind is Kind.ENCODER_DECODER)
 

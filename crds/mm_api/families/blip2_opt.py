@@ -1,5 +1,7 @@
 """BLIP-2 with OPT: the Q-Former's query tokens are the features (#commands, #features)."""
 
+from dataclasses import replace
+
 from mm_api.checkpoint.dimensions import Dimensions
 from mm_api.checkpoint.text import text_facts
 from mm_api.checkpoint.values import JsonObject, Sizes, section
@@ -7,7 +9,6 @@ from mm_api.checkpoint.vision import image_token, tower_facts
 from mm_api.documents.model_facts import VisionFacts
 from mm_api.families.family import (
     ENSEMBLE,
-    FIXED_SIZE_FACTOR,
     IMAGE_TENSORS,
     BlockStyle,
     Decoder,
@@ -16,6 +17,7 @@ from mm_api.families.family import (
     Recipe,
     Serving,
 )
+from mm_api.families.image_layouts.square import SQUARE
 from mm_api.families.prompt import IMAGES, PLAIN_CHAT, TEXT, PromptStyle
 
 
@@ -59,6 +61,9 @@ def text_type(config: JsonObject) -> str:
     return str(text.get("model_type", "opt")) if isinstance(text, dict) else "opt"
 
 
+BLIP2_IMAGES = replace(SQUARE, features_per_image=features_per_image)
+
+
 BLIP2_OPT = Family(
     name="blip2-opt",
     title="BLIP-2 OPT",
@@ -85,12 +90,10 @@ BLIP2_OPT = Family(
         chat=PLAIN_CHAT.replace("MARK", "<image>"),
     ),
     serving=Serving(ENSEMBLE, IMAGE_TENSORS, "{text}"),
-    features_per_image=features_per_image,
+    layout=BLIP2_IMAGES,
     default_input_tokens=924,  # upstream's documented engine: input 924, sequence 1024
     default_output_tokens=100,
     template_tokens=1,  # no wrapper, the start token only
-    fixed_features=True,
-    pool_factor=FIXED_SIZE_FACTOR,
     quantizations=("INT8WeightOnly", "INT4WeightOnly"),
     notes=("with no text in front of it upstream loses a leading `<image>`",),
 )

@@ -6,7 +6,7 @@ from mm_api.checkpoint.dimensions import Dimensions
 from mm_api.checkpoint.values import JsonObject, section
 from mm_api.checkpoint.vision import image_token
 from mm_api.families import t5
-from mm_api.families.blip2_opt import blip2_tower, features_per_image, text_type
+from mm_api.families.blip2_opt import BLIP2_IMAGES, blip2_tower, text_type
 from mm_api.families.family import Recipe, Unserved
 from mm_api.families.flan_t5 import FLAN_T5
 
@@ -36,7 +36,7 @@ BLIP2_T5 = replace(
         vision_type="blip2",
         built_vision_type="blip2-t5",
     ),
-    features_per_image=features_per_image,
+    layout=BLIP2_IMAGES,
     default_encoder_tokens=924,  # upstream's documented encoder
     default_output_tokens=100,
     max_images=1,

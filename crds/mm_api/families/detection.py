@@ -10,7 +10,7 @@ from mm_api.backends import DEFAULT
 from mm_api.checkpoint.values import CheckpointError, JsonObject
 from mm_api.documents.model_facts import InspectReason
 from mm_api.families import FAMILIES
-from mm_api.families.family import Family, ImageLayout
+from mm_api.families.family import Family
 from mm_api.families.known_classes import CLASSES, TRANSFORMERS, served_types, why_not
 from mm_api.families.look_alikes import look_alike
 from mm_api.sentences import a
@@ -18,16 +18,8 @@ from mm_api.sentences import a
 _ALIKE = 0.7
 """Ratio of difflib: from here on a name is likelier a relative than a coincidence."""
 
-_BY_LAYOUT = [
-    family
-    for family in FAMILIES.values()
-    if family.model_type is None and family.image_layout is not ImageLayout.OWN
-]
-_BY_CLASS = [
-    family
-    for family in FAMILIES.values()
-    if family.model_type is None and family.image_layout is ImageLayout.OWN
-]
+_BY_LAYOUT = [one for one in FAMILIES.values() if one.model_type is None and one.has_tower]
+_BY_CLASS = [one for one in FAMILIES.values() if one.model_type is None and not one.has_tower]
 """Any class that transformers knows, after every family that is known better."""
 
 _BY_TYPE = [family for family in FAMILIES.values() if family.model_type is not None]

@@ -8,13 +8,11 @@ from mm_api.backends import BACKENDS
 from mm_api.checkpoint.dimensions import Dimensions
 from mm_api.checkpoint.values import JsonObject, invalid
 from mm_api.documents.model_facts import ModelFacts, TextFacts, VisionFacts
+from mm_api.families.image_layouts.layout import ImageLayout
+from mm_api.families.image_layouts.square import SQUARE
 from mm_api.families.layouts import OtherLayout, added_token
 from mm_api.families.prompt import PromptStyle
 
-FIXED_SIZE_FACTOR = 1.25
-"""Room for fragmentation in the CUDA pool when every output has one size; 1.5 when sizes vary."""
-
-VARIABLE_SIZE_FACTOR = 1.5
 MOST_RECORDINGS = 8
 """In one request: four minutes of audio where one has half a minute, 15 MB of samples."""
 
@@ -33,53 +31,6 @@ class Kind(StrEnum):
     """Features are read by cross-attention layers of a decoder (mllama)."""
     ENCODER_DECODER = "EncoderDecoder"
     """Two engines; the encoder reads text or audio."""
-
-
-class ImageLayout(StrEnum):
-    """How images are cut up for the vision encoder."""
-
-    SQUARE = "Square"
-    """Each becomes one square, and as many features as any other."""
-    VIEWS = "Views"
-    """A base view and a grid of tiles that follows the image's shape; with `features_of_several`
-    each of several images is one view."""
-    HD = "HD"
-    """Tiles of the widest grid that an image can be scaled to; their features in lines, each with a
-    vector at its end, before a separator and a view of all of it in the same lines."""
-    CROPS = "Crops"
-    """Tiles of the grid of the nearest shape, and a view of all of it; each as many features."""
-    ENDED = "Ended"
-    """Tiles of the grid of the nearest shape and a view of all of it, each with a token behind it;
-    or the grid at several scales, joined before the projector, with one token behind all."""
-    NUMBERED = "Numbered"
-    """Tiles of an image of one longer side, and a view of all of it, each behind tokens that say
-    where it is."""
-    GRID = "Grid"
-    """Patches of an image that keeps its shape; positions have three coordinates (M-RoPE)."""
-    LINES = "Lines"
-    """Patches of an image that keeps its shape; a token ends each line of features."""
-    OWN = "Own"
-    """The checkpoint's own processor cuts them, in the process of its own class: there is no
-    encoder."""
-    TILES = "Tiles"
-    """Tiles that attend to each other, beside a mask of those that are there."""
-
-    @property
-    def is_plain(self) -> bool:
-        """Return whether the encoder reads pixels of one size and nothing else: no mask."""
-        return self in {
-            ImageLayout.SQUARE,
-            ImageLayout.VIEWS,
-            ImageLayout.HD,
-            ImageLayout.CROPS,
-            ImageLayout.ENDED,
-            ImageLayout.NUMBERED,
-        }
-
-    @property
-    def stores_scores(self) -> bool:
-        """Return whether attention stores its scores in programs for torch, too."""
-        return self is ImageLayout.TILES
 
 
 class Decoder(StrEnum):
@@ -290,8 +241,8 @@ class Family:
 
     `default_input_tokens` and `default_output_tokens` are what a request gets when the spec names
     no limit and the checkpoint has positions for them. `template_tokens` is the most that the
-    family's own wrapper adds around a prompt. `pool_factor` is the room for fragmentation in the
-    CUDA pool. A default is what most have whose language model is a decoder of LLaMA's blocks.
+    family's own wrapper adds around a prompt. A default is what most have whose language model is a
+    decoder of LLaMA's blocks.
     """
 
     name: str
@@ -312,12 +263,9 @@ class Family:
     embeddings: Embeddings = Embeddings()
     recipe: Recipe = NO_ENGINES
     serving: Serving = Serving()
-    features_per_image: Callable[[VisionFacts], int] = lambda vision: vision.features_per_image
-    """Rows of the prompt table (or encoder tokens) that one image becomes at the most."""
     default_input_tokens: int = 4096
     default_output_tokens: int = 1024
     template_tokens: int = 16
-    pool_factor: float = VARIABLE_SIZE_FACTOR
     recognised: Callable[[JsonObject], bool] = always
     """What a config.json of the model_type must say besides; exactly one family's holds."""
     other_layout: OtherLayout | None = None
@@ -331,7 +279,7 @@ class Family:
     """None: trtllm-serve's PyTorch backend has no class for it."""
     prompt: PromptStyle | None = None
     """None: the text is the prompt."""
-    image_layout: ImageLayout = ImageLayout.SQUARE
+    layout: ImageLayout = SQUARE
     """Means nothing for families without images."""
     decoder: Decoder | None = None
     """None: images are read by cross attention, or it is an encoder-decoder."""
@@ -339,12 +287,6 @@ class Family:
     """Class of transformers; None: the first one of `architectures`."""
     reads_images: bool = True
     """False: of decoders beside a tower, one that reads recordings and no images."""
-    rows_of_image: Callable[[VisionFacts, int, int], int] | None = None
-    """Tokens of an image of a height and width, by the checkpoint's processor; None: the plan's."""
-    rows_of_video: Callable[[VisionFacts, int, int, int], int] | None = None
-    """The same of so many frames; None: its own processor reads no videos, or another cuts them."""
-    frame_pixels: int = 0
-    """Most pixels that the checkpoint's own processor leaves of a frame; 0: it is given none."""
     audio_features: Callable[[int], int] | None = None
     """Tokens that a recording of so many samples becomes; None: conversations hold none."""
     reads_audio: bool = False
@@ -360,32 +302,12 @@ class Family:
     """Its decoder has qkv_proj and gate_up_proj, which the layout of a spec's adapters does not."""
     published_pickled: bool = False
     """Its checkpoints are pickles and nothing else."""
-    fixed_features: bool = False
-    """Triton's preprocessing model divides the number back from the engine's limits."""
-    tiles_per_image: Callable[[VisionFacts], int] = lambda vision: vision.max_tiles or 1
-    """Entries of the vision engine's batch that one image takes."""
-    positions_per_tile: Callable[[VisionFacts], int] = lambda vision: (
-        (vision.image_size // vision.patch_size) ** 2 + 1
-    )
-    """Positions of the vision tower for one entry of its batch."""
-    extra_output_bytes: Callable[[int, int, int], int] = lambda _positions, _head, _tokens: 0
-    """GPU bytes of a request beside its features, of (positions, head size, encoder tokens)."""
-    pixels_side: Callable[[VisionFacts], int] = lambda vision: vision.image_size
-    """Pixels along the side of a square that one image, or tile, fills at the most."""
     mutual_images: bool = False
     """Tokens of an image read later ones of the same image: a step reads it all or not at all."""
     long_rotation: bool = False
     """Requests that may pass `original_max_position_embeddings` have other rotations (LongRoPE)."""
     fused_passes: bool = False
     """On a GPU the Reference engine has passes of its own; none for decoders with a window."""
-    interleaved_rotation: bool = False
-    """Frequencies of time, row and column take turns (M-RoPE of Qwen3-VL)."""
-    masked_vision: bool = False
-    """The vision engine takes an explicit attention mask, positions squared."""
-    frame_tokens: Callable[[VisionFacts], int] = lambda _: 0
-    """Most tokens around and between the rows of one image, whose number follows its shape."""
-    features_of_several: Callable[[VisionFacts], int] | None = None
-    """Rows of each of several images, where those are fewer than one alone becomes."""
     max_images: int = 64
     """Images in one request that upstream's models can serve."""
     max_images_reason: str = ""
@@ -399,12 +321,6 @@ class Family:
     pipeline_parallel: bool = False
     """The converter has --pp_size, and what the encoder made is read by the first stage alone."""
     quantizations: tuple[str, ...] = ()
-    video_features: Callable[[VisionFacts, int], int] | None = None
-    """Rows that a video of n frames becomes; None: no video."""
-    mixes_media: bool = False
-    """A request may hold several videos, and images beside them; else images or one video."""
-    shared_pixels: bool = False
-    """Frames share the pixels of a video: bounds of one frame do not act."""
     video_upstream: bool = True
     """Upstream's models take the family's videos too."""
     vision_parameters: Callable[[VisionFacts, TextFacts], int] | None = None
@@ -426,8 +342,7 @@ class Family:
 
     def encodes_at_once(self, backend: str) -> bool:
         """Return whether one pass of the tower reads all images of a request."""
-        ended = self.image_layout is ImageLayout.ENDED and BACKENDS[backend].stages
-        return ended or self.image_layout is ImageLayout.OWN
+        return not self.has_tower or (self.layout.one_pass and BACKENDS[backend].stages)
 
     @property
     def sees(self) -> bool:
@@ -437,7 +352,7 @@ class Family:
     @property
     def has_tower(self) -> bool:
         """Return whether images are encoded by themselves, and not by the checkpoint's class."""
-        return self.image_layout is not ImageLayout.OWN
+        return self.layout.encoder is not None
 
     def layout_of(self, config: JsonObject) -> OtherLayout | None:
         """Return the layout of a checkpoint by its config.json; None: that of the class."""
@@ -484,16 +399,16 @@ class Family:
 
     def request_features(self, vision: VisionFacts, images: int, backend: str) -> int:
         """Return the most rows (or encoder tokens) that so many images of one request become."""
-        single, several = self.features_per_image(vision), self.features_of_several
+        single, several = self.layout.features_per_image(vision), self.layout.features_of_several
         if several is None or not self._reduces(images, backend):
             return images * single
         return max(single, images * several(vision))
 
     def request_tiles(self, vision: VisionFacts, images: int, backend: str) -> int:
         """Return the most tiles that so many images of one request become."""
-        tiles = self.tiles_per_image(vision)
+        tiles = self.layout.tiles_per_image(vision)
         return max(tiles, images) if self._reduces(images, backend) else images * tiles
 
     def _reduces(self, images: int, backend: str) -> bool:
-        several = images > 1 and self.features_of_several is not None
+        several = images > 1 and self.layout.features_of_several is not None
         return several and not BACKENDS[backend].stages

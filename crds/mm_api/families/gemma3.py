@@ -4,6 +4,7 @@ TensorRT-LLM's PyTorch backend serves it since 1.0 (docs/source/reference/suppor
 is no vision builder of it.
 """
 
+from dataclasses import replace
 from math import isqrt
 
 from mm_api.checkpoint.dimensions import Dimensions
@@ -11,12 +12,13 @@ from mm_api.checkpoint.text import text_facts
 from mm_api.checkpoint.values import JsonObject, Sizes, invalid, section
 from mm_api.checkpoint.vision import image_token, tower_facts
 from mm_api.families.family import (
-    FIXED_SIZE_FACTOR,
     BlockStyle,
     Decoder,
     Family,
     PyTorchServing,
 )
+from mm_api.families.image_layouts.layout import patches
+from mm_api.families.image_layouts.square import SQUARE
 from mm_api.families.prompt import IMAGES, TEXT, PromptStyle
 
 TOWER = {
@@ -97,11 +99,9 @@ GEMMA3 = Family(
         framed="\n\n<start_of_image><image_soft_token><end_of_image>\n\n",
         opening="<start_of_turn>",
     ),
-    positions_per_tile=lambda vision: (vision.image_size // vision.patch_size) ** 2,
+    layout=replace(SQUARE, positions_per_tile=patches),
     mutual_images=True,
     template_tokens=24,
-    fixed_features=True,
-    pool_factor=FIXED_SIZE_FACTOR,
     pipeline_parallel=True,
     # Adapters: pull request 6371 of July 2025, and modeling_gemma3vl.py before 7280 of September,
     # which are in 1.1.0.

@@ -17,9 +17,9 @@ from mm_api.documents.model_facts import VisionFacts
 from mm_api.families.family import (
     BYTES_TENSORS,
     Family,
-    ImageLayout,
     Serving,
 )
+from mm_api.families.image_layouts.own import OWN
 from mm_api.families.known_classes import CLASSES
 from mm_api.families.prompt import PLACEHOLDER, prompt_style
 
@@ -116,7 +116,7 @@ GENERIC = Family(
     read=read,
     dtypes=("bfloat16", "float16", "float32"),
     dtype_reason="the type of most published checkpoints",
-    image_layout=ImageLayout.OWN,
+    layout=OWN,
     loaded_as="AutoModelForImageTextToText",
     prompt=prompt_style(PLACEHOLDER),
     serving=Serving(
@@ -124,7 +124,6 @@ GENERIC = Family(
         BYTES_TENSORS,
         "the checkpoint's chat template",
     ),
-    positions_per_tile=lambda vision: (vision.image_size // vision.patch_size) ** 2 + 1,
     template_tokens=64,
     notes=(
         "tokens of an image are estimates; requests are decoded one after another, on a processor",

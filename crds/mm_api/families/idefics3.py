@@ -3,19 +3,15 @@
 TensorRT-LLM has no class of it (docs/source/models/supported-models.md).
 """
 
-from math import isqrt
-
 from mm_api.checkpoint.dimensions import Dimensions
 from mm_api.checkpoint.text import beside_tower
 from mm_api.checkpoint.values import JsonObject, Sizes, invalid, section
 from mm_api.checkpoint.vision import tower_facts
-from mm_api.documents.model_facts import VisionFacts
-from mm_api.families import internvl
 from mm_api.families.family import (
     Decoder,
     Family,
-    ImageLayout,
 )
+from mm_api.families.image_layouts.numbered import NUMBERED
 from mm_api.families.prompt import IMAGES, TEXT, PromptStyle, TileMarks
 
 TOWER = {
@@ -84,15 +80,6 @@ def _edge(processor: JsonObject, key: str, default: int) -> int:
     return Sizes(section(processor, key) or {}, {}, where)("longest_edge", default)
 
 
-def frame_tokens(vision: VisionFacts) -> int:
-    """Return the tokens among the tiles of the largest grid: two a tile, ends of rows, the view's.
-
-    A line break before the view is one token or two.
-    """
-    across = isqrt((vision.max_tiles or 1) - 1)
-    return across * (2 * across + 1) + 4
-
-
 MARKS = TileMarks(
     edge="<fake_token_around_image>",
     place="<row_{row}_col_{column}>",
@@ -111,13 +98,10 @@ IDEFICS3 = Family(
     architectures=("Idefics3ForConditionalGeneration",),
     model_type="idefics3",
     read=read,
-    image_layout=ImageLayout.NUMBERED,
+    layout=NUMBERED,
     decoder=Decoder.TEXT_MODEL,
     fused_passes=True,
     prompt=PromptStyle(WRAPPER, tiles=MARKS),
-    features_per_image=internvl.features_per_image,
-    frame_tokens=frame_tokens,
-    positions_per_tile=lambda vision: (vision.image_size // vision.patch_size) ** 2,
     pipeline_parallel=True,
     adapters=True,
     notes=(

@@ -12,12 +12,11 @@ from mm_api.checkpoint.dimensions import Dimensions
 from mm_api.checkpoint.text import beside_tower
 from mm_api.checkpoint.values import JsonObject, Sizes, invalid, section
 from mm_api.checkpoint.vision import tower_facts
-from mm_api.documents.model_facts import VisionFacts
 from mm_api.families.family import (
     Decoder,
     Family,
-    ImageLayout,
 )
+from mm_api.families.image_layouts.crops import CROPS
 from mm_api.families.internvl_chat import DECODERS, INTERNVL_CHAT
 from mm_api.families.llava_onevision import QWEN2_STYLE
 from mm_api.families.prompt import IMAGES, TEXT, PromptStyle
@@ -81,11 +80,6 @@ def _side(value: Any) -> Any:
     return value[0] if equal else value
 
 
-def features_per_image(vision: VisionFacts) -> int:
-    """Return the rows of the most tiles and the base view: 13 x 256 = 3,328."""
-    return vision.features_per_image * (vision.max_tiles or 1)
-
-
 WRAPPER = (
     "<|im_start|>user\n"
     + IMAGES
@@ -103,13 +97,12 @@ INTERNVL = Family(
     other_layout=INTERNVL_CHAT,
     read=read,
     style=QWEN2_STYLE,
-    image_layout=ImageLayout.CROPS,
+    layout=CROPS,
     decoder=Decoder.BESIDE_TOWER,
     fused_passes=True,
     prompt=PromptStyle(
         WRAPPER, "<IMG_CONTEXT>", framed="<img><IMG_CONTEXT></img>", opening="<|im_start|>"
     ),
-    features_per_image=features_per_image,
     template_tokens=48,
     pipeline_parallel=True,
     adapters=True,

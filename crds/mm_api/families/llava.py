@@ -1,5 +1,6 @@
 """LLaVA 1.5: a CLIP tower whose every patch becomes one row of the prompt table (#features)."""
 
+from dataclasses import replace
 from typing import Any, Literal
 
 from mm_api.checkpoint.dimensions import Dimensions
@@ -8,13 +9,13 @@ from mm_api.checkpoint.values import JsonObject, Sizes, invalid, section
 from mm_api.documents.model_facts import VisionFacts
 from mm_api.families.family import (
     ENSEMBLE,
-    FIXED_SIZE_FACTOR,
     IMAGE_TENSORS,
     Decoder,
     Family,
     Recipe,
     Serving,
 )
+from mm_api.families.image_layouts.square import SQUARE
 from mm_api.families.prompt import PromptStyle
 
 LLAMA_QUANTIZATIONS = ("FP8", "INT8WeightOnly", "INT4WeightOnly", "INT4AWQ", "SmoothQuant")
@@ -125,12 +126,10 @@ LLAVA = Family(
     fused_passes=True,
     prompt=PROMPT,
     serving=Serving(ENSEMBLE, IMAGE_TENSORS, "USER:\\n<image>\\n{text} ASSISTANT:"),
-    features_per_image=features_per_image,
+    layout=replace(SQUARE, features_per_image=features_per_image),
     default_input_tokens=2048,  # upstream's documented engine: input 2048, sequence 2560
     default_output_tokens=512,
     template_tokens=16,  # "USER:\n", "\n" and " ASSISTANT:" with the start token
-    fixed_features=True,
-    pool_factor=FIXED_SIZE_FACTOR,
     pipeline_parallel=True,
     quantizations=LLAMA_QUANTIZATIONS,
     adapters=True,

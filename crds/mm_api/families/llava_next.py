@@ -16,13 +16,12 @@ from mm_api.families.family import (
     ENSEMBLE,
     Decoder,
     Family,
-    ImageLayout,
     PyTorchServing,
     Recipe,
     Serving,
     Unserved,
 )
-from mm_api.families.llava_onevision import features_per_image
+from mm_api.families.image_layouts.views import VIEWS
 from mm_api.families.prompt import IMAGES, TEXT, PromptStyle
 
 TEXTS = ("llama", "mistral")
@@ -89,12 +88,11 @@ LLAVA_NEXT = Family(
         vision_type="llava_next",
         keeps_class_token=False,
     ),
-    image_layout=ImageLayout.VIEWS,
+    layout=VIEWS,
     decoder=Decoder.BESIDE_TOWER,
     fused_passes=True,
     prompt=PromptStyle(WRAPPER),
     serving=Serving(ENSEMBLE, BYTES_TENSORS, "[INST] <image>\\n{text} [/INST]"),
-    features_per_image=features_per_image,
     default_input_tokens=4096,  # upstream's documented engine: input 4096, sequence 5120
     pipeline_parallel=True,
     max_images=1,

@@ -1,7 +1,7 @@
 """LLaVA-OneVision: a base view and a grid of tiles that follows the image's shape (#features)."""
 
 import re
-from math import sqrt
+from dataclasses import replace
 
 from mm_api.checkpoint.dimensions import Dimensions
 from mm_api.checkpoint.text import beside_tower
@@ -14,50 +14,15 @@ from mm_api.families.family import (
     BlockStyle,
     Decoder,
     Family,
-    ImageLayout,
     Recipe,
     Serving,
 )
+from mm_api.families.image_layouts.layout import patches
+from mm_api.families.image_layouts.views import VIEWS
 from mm_api.families.prompt import IMAGES, TEXT, PromptStyle
-
-SHRINK_ABOVE = 1.1
-"""A grid is scaled down when its side is more than 1.1 times that of `grid_limit` tiles."""
 
 VIDEO_POOL = 2
 """Frames are pooled 2 x 2."""
-
-
-def grid_tokens(height: int, width: int, *, side: int, limit: int | None) -> int:
-    """Return the tokens of an unpadded grid of patches: one more column for the newlines.
-
-    Args:
-        height: patches from top to bottom after unpadding.
-        width: patches from left to right after unpadding.
-        side: patches along a side of one tile.
-        limit: n of anyres_max_n; None: grids are not scaled down.
-    """
-    ratio = sqrt(height * width / (limit * side**2)) if limit else 1
-    if ratio > SHRINK_ABOVE:
-        height, width = int(height // ratio), int(width // ratio)
-    return height * (width + 1)
-
-
-def features_per_image(vision: VisionFacts) -> int:
-    """Return the most tokens that any image can become: base view and the worst grid.
-
-    Unpadding takes the same number of rows (or columns) from both ends, and an image for which a
-    smaller grid would do gets that one; so each grid has few shapes, and all are tried. For 36
-    grids of 384 pixels and anyres_max_9 that is 8765, at 1168 x 960 pixels.
-    """
-    side = vision.image_size // vision.patch_size
-    worst = 0
-    for height, width in vision.grid_pinpoints or []:
-        rows, columns = height // vision.image_size * side, width // vision.image_size * side
-        shapes = [(h, columns) for h in range(rows, max(0, rows - side), -2)]
-        shapes += [(rows, w) for w in range(columns, max(0, columns - side), -2)]
-        found = (grid_tokens(h, w, side=side, limit=vision.grid_limit) for h, w in shapes)
-        worst = max(worst, *found)
-    return side**2 + worst
 
 
 def features_of_several(vision: VisionFacts) -> int:
@@ -118,14 +83,16 @@ LLAVA_ONEVISION = Family(
     recipe=Recipe(
         converter="qwen", build_flags=(("gemm_plugin", "{dtype}"),), vision_type="llava_onevision"
     ),
-    image_layout=ImageLayout.VIEWS,
+    layout=replace(
+        VIEWS,
+        features_of_several=features_of_several,
+        positions_per_tile=patches,
+        video_features=video_features,
+    ),
     decoder=Decoder.BESIDE_TOWER,
     fused_passes=True,
     prompt=PromptStyle(WRAPPER, video="<video>", opening="<|im_start|>"),
     serving=Serving(ENSEMBLE, (*BYTES_TENSORS, "video_bytes_input"), "<|im_start|>user {text}"),
-    features_per_image=features_per_image,
-    features_of_several=features_of_several,
-    positions_per_tile=lambda vision: (vision.image_size // vision.patch_size) ** 2,
     default_input_tokens=7500,  # upstream's documented engine: input 7500, sequence 7600
     default_output_tokens=512,
     template_tokens=32,
@@ -133,7 +100,6 @@ LLAVA_ONEVISION = Family(
     max_images=1,
     max_images_reason="upstream's models do not serve several images in one request",
     quantizations=("FP8", "INT8WeightOnly", "INT4WeightOnly", "INT4AWQ", "SmoothQuant"),
-    video_features=video_features,
     adapters=True,
     notes=(
         "the guide's 7300 tokens bound no image in general: 1168 x 960 pixels are 8765",

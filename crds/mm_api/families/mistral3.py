@@ -14,9 +14,9 @@ from mm_api.documents.model_facts import VisionFacts
 from mm_api.families.family import (
     Decoder,
     Family,
-    ImageLayout,
     PyTorchServing,
 )
+from mm_api.families.image_layouts.lines import LINES
 from mm_api.families.llava_next import MISTRALS_WINDOW
 from mm_api.families.prompt import IMAGES, TEXT, PromptStyle
 from mm_api.sentences import a
@@ -119,11 +119,6 @@ def _side(value: Any) -> Any:
     return value.get("height") if equal else value
 
 
-def lines_per_image(vision: VisionFacts) -> int:
-    """Return the lines of the largest image, each of which a token ends."""
-    return vision.image_size // (vision.patch_size * (vision.merge_size or 1))
-
-
 WRAPPER = "[INST]" + TEXT + "{% endfor %}" + IMAGES + "[IMG]{% endfor %}[/INST]"
 
 
@@ -133,12 +128,10 @@ MISTRAL3 = Family(
     architectures=("Mistral3ForConditionalGeneration",),
     model_type="mistral3",
     read=read,
-    image_layout=ImageLayout.LINES,
+    layout=LINES,
     decoder=Decoder.BESIDE_TOWER,
     fused_passes=True,
     prompt=PromptStyle(WRAPPER, "[IMG]", line_end="[IMG_BREAK]", image_end="[IMG_END]"),
-    frame_tokens=lines_per_image,
-    positions_per_tile=lambda vision: (vision.image_size // vision.patch_size) ** 2,
     pipeline_parallel=True,
     pytorch=PyTorchServing(images=True),
     adapters=True,

@@ -15,19 +15,13 @@ from mm_api.checkpoint.text import text_facts
 from mm_api.checkpoint.values import JsonObject, Sizes, invalid, section
 from mm_api.checkpoint.vision import SIGLIP, tower_facts
 from mm_api.documents.model_facts import TextFacts, VisionFacts
-from mm_api.ended_tiles import (
-    features_of_square,
-    largest_grid,
-    tiles_of_tower,
-    tokens_of_grid,
-)
 from mm_api.families.family import (
     Decoder,
     Family,
-    ImageLayout,
     PyTorchServing,
     Tokenizer,
 )
+from mm_api.families.image_layouts.ended import ENDED, features_of_square
 from mm_api.families.llava_onevision import QWEN2_STYLE
 from mm_api.families.prompt import IMAGES, TEXT, PromptStyle
 from mm_api.families.vila import TILING, is_in_parts, tiles_images
@@ -49,22 +43,6 @@ CONVERSATIONS = ("vila1.5-3b", "vila1.5-8b", "vila1.5-13b", "vila1.5-40b", "llam
 whatever the checkpoint is; every other one has the tokenizer's own template."""
 
 NEAREST = "LLaVA-OneVision (family llava-onevision), whose images are tiled too"
-
-
-def features_per_image(vision: VisionFacts) -> int:
-    """Return the features of the most tiles: 13 x 121 of NVILA-Lite, 12 x 256 of NVILA."""
-    return tokens_of_grid(vision, largest_grid(vision)).features
-
-
-def frame_tokens(vision: VisionFacts) -> int:
-    """Return the newlines among them: two a tile in VILA's code, one in TensorRT-LLM's."""
-    ends = tokens_of_grid(vision, largest_grid(vision)).newlines
-    return ends if vision.scales else 2 * ends
-
-
-def features_of_several(vision: VisionFacts) -> int:
-    """Return the features of each of several images: a tile, where VILA's code reads them."""
-    return vision.features_per_image
 
 
 def vision_parameters(vision: VisionFacts, text: TextFacts) -> int:
@@ -295,7 +273,7 @@ NVILA = Family(
     recognised=lambda config: is_in_parts(config) and tiles_images(config),
     read=read,
     style=QWEN2_STYLE,
-    image_layout=ImageLayout.ENDED,
+    layout=ENDED,
     decoder=Decoder.FOLDER,
     fused_passes=True,
     prompt=PromptStyle(
@@ -308,11 +286,6 @@ NVILA = Family(
         opening="<|im_start|>",
         chat=CHAT,
     ),
-    features_per_image=features_per_image,
-    frame_tokens=frame_tokens,
-    features_of_several=features_of_several,
-    tiles_per_image=tiles_of_tower,
-    positions_per_tile=lambda vision: (vision.image_size // vision.patch_size) ** 2,
     template_tokens=48,
     pipeline_parallel=False,
     most_images=lambda vision: None if vision.scales else 1,

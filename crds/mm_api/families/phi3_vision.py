@@ -6,8 +6,6 @@ engine of it but config.json, Triton's preprocessing model does not know it, and
 @register_auto_model in the tensorrt_llm/_torch/models that were read is Phi3VForCausalLM.
 """
 
-from math import isqrt
-
 from mm_api.checkpoint.dimensions import Dimensions
 from mm_api.checkpoint.text import text_facts
 from mm_api.checkpoint.values import JsonObject, invalid, section
@@ -17,9 +15,9 @@ from mm_api.families.family import (
     ENSEMBLE,
     Decoder,
     Family,
-    ImageLayout,
     Serving,
 )
+from mm_api.families.image_layouts.hd import HD
 from mm_api.families.phi3_v import PHI3_V, TEXT, check, crops_of, tower_of
 from mm_api.families.prompt import IMAGES, PromptStyle
 from mm_api.families.prompt import TEXT as QUESTION
@@ -58,15 +56,6 @@ def read(config: JsonObject, processor: JsonObject) -> Dimensions:
     return Dimensions(text_facts(TEXT | config, tied_embeddings=tied, where=""), vision)
 
 
-def features_per_image(vision: VisionFacts) -> int:
-    """Return the rows of a column of all tiles and of the view: 17 x 156 + 1 = 2,653.
-
-    A column has the most lines, of which each ends with a vector.
-    """
-    lines = isqrt(vision.features_per_image)
-    return (vision.max_tiles or 1) * (vision.features_per_image + lines) + 1
-
-
 def vision_parameters(vision: VisionFacts, hidden: int) -> int:
     """Return the weights of CLIP's tower, of the projection over 2 x 2 patches, and of two ends."""
     width, inner = vision.hidden_size, vision.intermediate_size or 4 * vision.hidden_size
@@ -93,7 +82,7 @@ PHI3_VISION = Family(
     model_type="phi3_v",
     other_layout=PHI3_V,
     read=read,
-    image_layout=ImageLayout.HD,
+    layout=HD,
     decoder=Decoder.COMPLETE,
     loaded_as="Phi3ForCausalLM",
     joined_matrices=True,
@@ -109,7 +98,6 @@ PHI3_VISION = Family(
     serving=Serving(
         ENSEMBLE, BYTES_TENSORS, "<|user|>\\n<|image|>\\n{text}<|end|>\\n<|assistant|>\\n"
     ),
-    features_per_image=features_per_image,
     vision_parameters=lambda vision, text: vision_parameters(vision, text.hidden_size),
     default_input_tokens=3072,  # with the answer 4,096 positions: rotated by short_factor
     notes=(

@@ -19,6 +19,8 @@ from mm_api.checkpoint.values import JsonObject, Sizes, invalid, section
 from mm_api.documents.model_facts import AudioFacts, TextFacts, VisionFacts
 from mm_api.families.family import BYTES_TENSORS, OwnAdapters, Serving
 from mm_api.families.generic import GENERIC
+from mm_api.families.image_layouts.layout import patches
+from mm_api.families.image_layouts.own import OWN
 from mm_api.families.prompt import PromptStyle
 
 TEXT = {
@@ -208,8 +210,7 @@ PHI4_MULTIMODAL = replace(
         (*BYTES_TENSORS, "audio_samples_input", "audio_lengths_input"),
         "the checkpoint's chat template",
     ),
-    positions_per_tile=lambda vision: (vision.image_size // vision.patch_size) ** 2,
-    rows_of_image=rows_of_image,
+    layout=replace(OWN, positions_per_tile=patches, rows_of_image=rows_of_image),
     audio_features=audio_features,
     notes=(
         "images are answered with the adapter `vision-lora`, recordings alone with `speech-lora`",

@@ -8,28 +8,11 @@ from typing import Any
 
 from mm_api.checkpoint.values import CheckpointError, JsonObject, invalid
 from mm_api.documents.model_facts import VisionFacts
-from mm_api.families.family import Family, ImageLayout
+from mm_api.families.family import Family
+from mm_api.families.image_layouts import LAYOUTS
 
-_LAYOUTS = {
-    "BlipImageProcessor": ImageLayout.SQUARE,
-    "CLIPImageProcessor": ImageLayout.SQUARE,
-    "Gemma3ImageProcessor": ImageLayout.SQUARE,
-    "GotOcr2ImageProcessor": ImageLayout.CROPS,
-    "Idefics3ImageProcessor": ImageLayout.NUMBERED,
-    "LlavaNextImageProcessor": ImageLayout.VIEWS,
-    "LlavaOnevisionImageProcessor": ImageLayout.VIEWS,
-    "MllamaImageProcessor": ImageLayout.TILES,
-    "Phi4MultimodalImageProcessor": ImageLayout.HD,
-    "PixtralImageProcessor": ImageLayout.LINES,
-    "Qwen2VLImageProcessor": ImageLayout.GRID,
-    "SiglipImageProcessor": ImageLayout.SQUARE,
-    "SmolVLMImageProcessor": ImageLayout.NUMBERED,
-}
-"""`image_processor_type` of transformers, without `Fast` -> how it cuts images. Types that are not
-here are not judged."""
-
-_OF_SIDE = frozenset({ImageLayout.SQUARE, ImageLayout.VIEWS, ImageLayout.CROPS, ImageLayout.TILES})
-"""Layouts whose tower has positions for one size of tile."""
+_JUDGED = {kind for layout in LAYOUTS for kind in layout.file_types or ()}
+"""Types that are not here are not judged."""
 
 _PATCHES = {"patch_size": "patch_size", "merge_size": "merge_size"}
 """Key of a processor of patches -> field of the tower's facts."""
@@ -49,20 +32,19 @@ def check_processor(family: Family, vision: VisionFacts | None, processor: JsonO
     """
     if vision is None or not processor or not family.has_tower:
         return
-    layout = family.image_layout
+    layout = family.layout
     stated = processor.get("image_processor_type")
     kind = str(stated).removesuffix("Fast").removesuffix("Pil")
-    cuts = _LAYOUTS.get(kind, layout)
-    if layout is not ImageLayout.ENDED and cuts is not layout:
-        like = sorted(name for name, one in _LAYOUTS.items() if one is layout)
+    types = layout.file_types
+    if types is not None and kind in _JUDGED.difference(types):
         raise invalid(
             f"preprocessor_config.json image_processor_type is {stated!r}, and images of family"
-            f" {family.name} are cut by {' or '.join(like) or 'another one'}: the files are of two"
+            f" {family.name} are cut by {' or '.join(types) or 'another one'}: the files are of two"
             " checkpoints. Copy the file that lies beside the weights where they were published"
         )
-    if layout in _OF_SIDE:
+    if layout.one_side:
         _check_side(processor, vision.image_size)
-    if layout is ImageLayout.GRID:
+    if layout.rotated:
         for key, field in _PATCHES.items():
             expected = getattr(vision, field)
             if processor.get(key, expected) != expected:

@@ -14,6 +14,7 @@ from mm_api.documents.model_facts import AudioFacts, VisionFacts
 from mm_api.families import qwen2_audio, qwen2_vl
 from mm_api.families.family import BYTES_TENSORS, Serving
 from mm_api.families.generic import GENERIC
+from mm_api.families.image_layouts.own import OWN
 from mm_api.families.prompt import IMAGES, TEXT, PromptStyle
 
 TEXT_SIZES = {
@@ -150,10 +151,13 @@ QWEN2_5_OMNI = replace(
         (*BYTES_TENSORS, "audio_samples_input", "audio_lengths_input"),
         "the checkpoint's chat template",
     ),
-    rows_of_image=rows_of_image,
-    rows_of_video=rows_of_video,
-    frame_pixels=FRAME_PIXELS[1],
-    video_features=video_features,
+    layout=replace(
+        OWN,
+        rows_of_image=rows_of_image,
+        rows_of_video=rows_of_video,
+        frame_pixels=FRAME_PIXELS[1],
+        video_features=video_features,
+    ),
     audio_features=qwen2_audio.audio_features,
     notes=(
         "answers are texts: the talker is not loaded",

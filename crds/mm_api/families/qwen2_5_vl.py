@@ -12,9 +12,9 @@ from mm_api.families import qwen2_vl
 from mm_api.families.family import (
     Decoder,
     Family,
-    ImageLayout,
     PyTorchServing,
 )
+from mm_api.families.image_layouts.grid import GRID
 from mm_api.families.llava_onevision import QWEN2_STYLE
 from mm_api.families.prompt import PromptStyle
 
@@ -54,19 +54,12 @@ QWEN2_5_VL = Family(
     model_type="qwen2_5_vl",
     read=read,
     style=QWEN2_STYLE,
-    image_layout=ImageLayout.GRID,
+    layout=GRID,
     decoder=Decoder.BESIDE_TOWER,
     prompt=PromptStyle(qwen2_vl.WRAPPER, "<|image_pad|>", "<|video_pad|>", opening="<|im_start|>"),
-    features_per_image=qwen2_vl.features_per_image,
-    positions_per_tile=lambda _: qwen2_vl.MAX_HW_DIMS,
-    pixels_side=qwen2_vl.pixels_side,
-    extra_output_bytes=qwen2_vl.rotary_bytes,
-    masked_vision=True,
     default_input_tokens=2048,  # as Qwen2-VL
     template_tokens=32,
     pipeline_parallel=True,
-    video_features=qwen2_vl.video_features,
-    mixes_media=True,
     pytorch=PyTorchServing(images=True, quantizations=("FP8",), videos_since="1.2.0"),
     adapters=True,
     notes=(

@@ -12,6 +12,7 @@ from mm_api.checkpoint.values import JsonObject, Sizes, invalid, section
 from mm_api.documents.model_facts import AudioFacts
 from mm_api.families.family import Serving
 from mm_api.families.generic import GENERIC
+from mm_api.families.image_layouts.own import OWN
 from mm_api.families.prompt import PromptStyle
 
 AUDIO = {
@@ -115,7 +116,7 @@ QWEN2_AUDIO = replace(
     ),
     reads_images=False,
     audio_features=audio_features,
-    features_per_image=lambda _: 0,
+    layout=replace(OWN, features_per_image=lambda _: 0),
     max_images_reason="the family reads audio and text",
     notes=(
         "a recording has at most 30 seconds, 750 tokens; a request 8 recordings",

@@ -9,42 +9,15 @@ from mm_api.documents.model_facts import VisionFacts
 from mm_api.families.family import (
     Decoder,
     Family,
-    ImageLayout,
     PyTorchServing,
     Recipe,
 )
+from mm_api.families.image_layouts.grid import GRID, MAX_HW_DIMS
 from mm_api.families.llava_onevision import QWEN2_STYLE
 from mm_api.families.prompt import IMAGES, TEXT, PromptStyle
 
-MAX_HW_DIMS = 5184
-"""Patches of one image in the vision builder's default profile (--max_hw_dims)."""
 MIN_HW_DIMS = 128
-"""Fewer patches (below about 160 x 160 pixels) fall out of that profile."""
-_FLOAT32_BYTES = 4
-
-
-def features_per_image(vision: VisionFacts) -> int:
-    """Return the tokens of the largest image that the vision profile takes: 5184 / 4 = 1296."""
-    merged = (vision.merge_size or 2) ** 2
-    largest = (vision.max_pixels or 0) // vision.patch_size**2
-    return max(1, min(largest, MAX_HW_DIMS) // merged)
-
-
-def pixels_side(vision: VisionFacts) -> int:
-    """Return the side of the square of as many features as the largest image has."""
-    side = vision.patch_size * (vision.merge_size or 2)
-    return int(features_per_image(vision) ** 0.5) * side
-
-
-def video_features(vision: VisionFacts, frames: int) -> int:
-    """Return the tokens of the largest frames; two of them become one patch in time."""
-    return -(-frames // 2) * features_per_image(vision)
-
-
-def rotary_bytes(positions: int, head_size: int, _tokens: int) -> int:
-    """Return MROPE_ROTARY_COS_SIN, float32 for the entire context: 16,777,216 bytes for 7B."""
-    return positions * head_size * _FLOAT32_BYTES
-
+"""Fewer patches (below about 160 x 160 pixels) fall out of the vision builder's default profile."""
 
 TOWER = {"embed_dim": 1280, "depth": 32, "num_heads": 16, "patch_size": 14}
 PIXELS = (56 * 56, 28 * 28 * 1280)
@@ -132,22 +105,15 @@ QWEN2_VL = Family(
         vision_packages=("qwen-vl-utils",),  # multimodal_builder.py; not in requirements.txt
     ),
     engines_since="0.19.0",  # the first template that was read with inputs for rotations
-    image_layout=ImageLayout.GRID,
+    layout=GRID,
     decoder=Decoder.BESIDE_TOWER,
     fused_passes=True,
     prompt=PromptStyle(WRAPPER, "<|image_pad|>", "<|video_pad|>", opening="<|im_start|>"),
-    features_per_image=features_per_image,
-    positions_per_tile=lambda _: MAX_HW_DIMS,
-    pixels_side=pixels_side,
-    extra_output_bytes=rotary_bytes,
-    masked_vision=True,
     default_input_tokens=2048,  # upstream's documented engine: input 2048, sequence 3072
     template_tokens=32,
     pipeline_parallel=True,
     max_images=1,
     max_images_reason="upstream's models serve one image per request",
-    video_features=video_features,
-    mixes_media=True,
     video_upstream=False,
     quantizations=("FP8", "INT8WeightOnly", "INT4WeightOnly", "INT4AWQ", "SmoothQuant"),
     pytorch=PyTorchServing(

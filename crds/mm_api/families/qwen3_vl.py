@@ -4,6 +4,8 @@ TensorRT-LLM has no engines of it: its vision builder knows `qwen2_vl` and no la
 backend serves it since 1.2 (pull request 9060, "support Qwen3-VL dense model in pytorch backend").
 """
 
+from dataclasses import replace
+
 from mm_api.checkpoint.dimensions import Dimensions
 from mm_api.checkpoint.text import beside_tower
 from mm_api.checkpoint.values import JsonObject, Sizes, invalid, section
@@ -13,9 +15,9 @@ from mm_api.families.family import (
     BlockStyle,
     Decoder,
     Family,
-    ImageLayout,
     PyTorchServing,
 )
+from mm_api.families.image_layouts.grid import GRID
 from mm_api.families.prompt import IMAGES, TEXT, Moments, PromptStyle
 
 TOWER = {
@@ -74,7 +76,7 @@ MOMENT_TOKENS = 12
 
 def video_features(vision: VisionFacts, frames: int) -> int:
     """Return the tokens of the largest frames with the times of each two."""
-    return -(-frames // 2) * (qwen2_vl.features_per_image(vision) + MOMENT_TOKENS)
+    return -(-frames // 2) * (GRID.features_per_image(vision) + MOMENT_TOKENS)
 
 
 WRAPPER = (
@@ -95,23 +97,14 @@ QWEN3_VL = Family(
     model_type="qwen3_vl",
     read=read,
     style=BlockStyle(gated=True, head_norms=True),
-    image_layout=ImageLayout.GRID,
-    interleaved_rotation=True,
+    layout=replace(GRID, interleaved=True, shared_pixels=True, video_features=video_features),
     decoder=Decoder.BESIDE_TOWER,
     prompt=PromptStyle(
         WRAPPER, "<|image_pad|>", "<|video_pad|>", moments=MOMENTS, opening="<|im_start|>"
     ),
-    features_per_image=qwen2_vl.features_per_image,
-    positions_per_tile=lambda _: qwen2_vl.MAX_HW_DIMS,
-    pixels_side=qwen2_vl.pixels_side,
-    extra_output_bytes=qwen2_vl.rotary_bytes,
-    masked_vision=True,
     default_input_tokens=2048,  # as Qwen2-VL
     template_tokens=32,
     pipeline_parallel=True,
-    video_features=video_features,
-    mixes_media=True,
-    shared_pixels=True,
     pytorch=PyTorchServing(
         images=True,
         since="1.2.0",

@@ -46,7 +46,7 @@ SMOLVLM = replace(
         tiles=MARKS,
         opening="<|im_start|>",
     ),
-    video_features=video_features,
+    layout=replace(IDEFICS3.layout, video_features=video_features),
     notes=(
         "small images are scaled up, too: even 512 x 512 pixels are 16 tiles and a view of them",
         "a frame of a video is one view behind its time; the chat template has to place videos",

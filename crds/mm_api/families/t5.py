@@ -1,10 +1,11 @@
 """T5: relative positions, no biases; context FMHA must be off (#encoders)."""
 
+from dataclasses import replace
+
 from mm_api.checkpoint.dimensions import Dimensions
 from mm_api.checkpoint.values import JsonObject, Sizes
 from mm_api.documents.model_facts import EncoderFacts, TextFacts
 from mm_api.families.family import (
-    FIXED_SIZE_FACTOR,
     BlockStyle,
     Embeddings,
     Family,
@@ -12,6 +13,7 @@ from mm_api.families.family import (
     Recipe,
     Serving,
 )
+from mm_api.families.image_layouts.square import SQUARE
 
 TEXT_MODELS = ("ensemble", "preprocessing", "tensorrt_llm", "postprocessing")
 TEXT_TENSORS = ("text_input", "max_tokens")
@@ -99,12 +101,10 @@ T5 = Family(
         encoder_flags=T5_FLAGS,
     ),
     serving=Serving(TEXT_MODELS, TEXT_TENSORS, "{text}"),
-    features_per_image=lambda _: 0,
+    layout=replace(SQUARE, features_per_image=lambda _: 0),
     default_input_tokens=1,
     default_output_tokens=200,  # upstream's documented decoder: max_seq_len 201
     template_tokens=0,
-    fixed_features=True,
-    pool_factor=FIXED_SIZE_FACTOR,
     max_images=0,
     max_images_reason="the family reads text only",
     default_encoder_tokens=1024,

@@ -1,5 +1,7 @@
 """VILA 1.5: SigLIP patches, 2 x 2 of them a feature, rounded up (#commands, #features)."""
 
+from dataclasses import replace
+
 from mm_api.checkpoint.dimensions import Dimensions
 from mm_api.checkpoint.text import text_facts
 from mm_api.checkpoint.values import JsonObject, Sizes, invalid, section
@@ -7,7 +9,6 @@ from mm_api.checkpoint.vision import SIGLIP, tower_facts
 from mm_api.documents.model_facts import TextFacts, VisionFacts
 from mm_api.families.family import (
     ENSEMBLE,
-    FIXED_SIZE_FACTOR,
     IMAGE_TENSORS,
     Decoder,
     Family,
@@ -15,6 +16,8 @@ from mm_api.families.family import (
     Serving,
     Tokenizer,
 )
+from mm_api.families.image_layouts.layout import patches
+from mm_api.families.image_layouts.square import SQUARE
 from mm_api.families.llava import LLAMA_QUANTIZATIONS
 from mm_api.families.prompt import IMAGES, TEXT, PromptStyle
 
@@ -127,13 +130,10 @@ VILA = Family(
     fused_passes=True,
     prompt=PromptStyle(WRAPPER, splits=True, chat=CHAT),
     serving=Serving(ENSEMBLE, IMAGE_TENSORS, "A chat between a curious user and ... USER: {text}"),
-    features_per_image=features_per_image,
-    positions_per_tile=lambda vision: (vision.image_size // vision.patch_size) ** 2,
+    layout=replace(SQUARE, features_per_image=features_per_image, positions_per_tile=patches),
     default_input_tokens=2048,
     default_output_tokens=512,
     template_tokens=64,  # the chat's first sentence, about 40 tokens, and its roles
-    fixed_features=True,
-    pool_factor=FIXED_SIZE_FACTOR,
     pipeline_parallel=True,
     quantizations=LLAMA_QUANTIZATIONS,
     vision_parameters=vision_parameters,

@@ -101,7 +101,7 @@ def _reads(family: Family, *, video: bool) -> str:
     shown = ["text", *(["image"] if family.sees else [])]
     if family.audio_features is not None:
         shown.append("audio")
-    if video and family.video_features is not None:
+    if video and family.layout.video_features is not None:
         shown.append("video")
     return ", ".join(shown)
 
@@ -121,7 +121,7 @@ def row(family: Family) -> dict[str, object]:
         "plugins": dict(family.recipe.build_flags),
         "visionType": family.recipe.vision_type,
         "maxImagesPerRequest": family.max_images,
-        "video": family.video_features is not None,
+        "video": family.layout.video_features is not None,
         "defaultInputTokens": family.default_input_tokens,
         "defaultOutputTokens": family.default_output_tokens,
         "defaultEncoderTokens": family.default_encoder_tokens,

@@ -12,7 +12,6 @@ from starlette.applications import Starlette
 from mm_api.documents.engine_manifest import EngineManifest
 from mm_api.documents.serving_plan import ServingPlan
 from mm_api.families import FAMILIES
-from mm_api.families.family import ImageLayout
 from mm_api.gateway_memory import (
     DECODERS,
     KNOWN_IMAGE_BYTES,
@@ -189,7 +188,7 @@ def build_gateway(
             codec,
             questions.media_ids,
             model.vocabulary_size,
-            reads_text=FAMILIES[directory.facts.family].image_layout is ImageLayout.OWN,
+            reads_text=not FAMILIES[directory.facts.family].has_tower,
         ),
         chat_prompt=chat_prompt,
         audio_reader=_audio_reader(directory, codec, decoders, engine)
@@ -322,7 +321,7 @@ def _served_model(
         ),
         max_images=serving.gateway.max_images_per_request if sees else 0,
         max_video_frames=serving.gateway.max_video_frames if sees else 0,
-        mixes_media=FAMILIES[directory.facts.family].mixes_media,
+        mixes_media=FAMILIES[directory.facts.family].layout.mixes_media,
         max_features=limits.max_multimodal_len // limits.max_batch_size,
         audio=directory.facts.audio,
         transcribes=accepts_audio(directory),

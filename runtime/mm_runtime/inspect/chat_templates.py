@@ -8,7 +8,7 @@ from jinja2.exceptions import TemplateSyntaxError
 
 from mm_api.checkpoint.dimensions import Dimensions
 from mm_api.documents.model_facts import InspectReason
-from mm_api.families.family import Family, ImageLayout
+from mm_api.families.family import Family
 from mm_api.families.prompt import PromptStyle
 from mm_runtime.base.chat_template import (
     PROBE,
@@ -71,7 +71,7 @@ def check_chat_template(source: Path, family: Family, dimensions: Dimensions) ->
         return
     style, tokenizer = family.prompt, tokenizer_folder(source)
     tower = dimensions.vision if style.reads_images else dimensions.audio
-    if family.image_layout is ImageLayout.OWN:
+    if not family.has_tower:
         style = own_style(style, source / "config.json", source, tokenizer)
     if named_files(source) and (source / LEGACY_FILE).is_file():
         raise _invalid(

@@ -12,7 +12,7 @@ from tokenizers import Tokenizer
 
 from mm_api.checkpoint.dimensions import Dimensions
 from mm_api.documents.model_facts import InspectReason
-from mm_api.families.family import Family, ImageLayout
+from mm_api.families.family import Family
 from mm_runtime.base.chat_template_files import special_tokens
 from mm_runtime.errors import InspectRefusedError
 from mm_runtime.inspect.small_files import JsonObject, read_optional, read_text
@@ -110,7 +110,7 @@ def _check_image(tokenizer: Any, family: Family, image: int) -> None:
             f"config.json image_token_id is {image}, and {TOKENIZER} has no token with this id:"
             f" images would have no place in prompts. {_PUBLISHED}"
         )
-    if style is None or style.splits or family.image_layout is ImageLayout.OWN:
+    if style is None or style.splits or not family.has_tower:
         return
     written = style.framed or style.placeholder
     if found not in written:

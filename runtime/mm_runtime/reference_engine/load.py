@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 from mm_api.families import FAMILIES, SERVED
-from mm_api.families.family import ImageLayout, Kind
+from mm_api.families.family import Kind
 from mm_runtime.base.layouts import layout_in
 from mm_runtime.reference_engine.adapters import AdapterFolder
 from mm_runtime.reference_engine.checkpoint import Checkpoint
@@ -148,7 +148,7 @@ def load_model(
     kernels = open_kernels(device) if kernels is None else kernels
     record = FAMILIES.get(family)
     is_decoder = record is not None and record.decoder is not None
-    rotated = record is not None and record.image_layout is ImageLayout.GRID
+    rotated = record is not None and record.layout.rotated
     fixed = record is not None and not rotated and not record.long_rotation
     read = limits.max_encoder_input_len or limits.max_input_len
     checkpoint = Checkpoint(
@@ -168,7 +168,7 @@ def load_model(
         return EncoderDecoderModel(checkpoint)
     if record is not None and record.kind is Kind.CROSS_ATTENTION:
         return CrossAttentionModel(checkpoint)
-    if record is not None and record.image_layout is ImageLayout.OWN:
+    if record is not None and not record.has_tower:
         return OwnClassModel(checkpoint, directory.processor, directory.facts.audio)
     if record is None or record.decoder is None:
         raise ValueError(

@@ -8,7 +8,6 @@ from mm_api.documents.build_plan import EngineLimits
 from mm_api.documents.engine_manifest import EngineManifest
 from mm_api.documents.serving_plan import KvCachePlan, ServingPlan
 from mm_api.families import FAMILIES
-from mm_api.families.family import ImageLayout
 from mm_api.trtllm_layout import GUIDED_FOLDER, TOKENIZER_INFO, folder_in_engine
 from mm_runtime.base.trtllm_names import has_newer_names
 from mm_runtime.errors import PermanentError
@@ -143,7 +142,7 @@ def values_of(
         limits=engine.limits,
         serving=serving,
         has_vision=engine.vision is not None,
-        reads_raw_images=FAMILIES[engine.family].image_layout is ImageLayout.OWN,
+        reads_raw_images=not FAMILIES[engine.family].has_tower,
         reads_recordings=facts.audio is not None,
         accepts_audio=facts.encoder is not None and facts.encoder.mel_bins is not None,
         table_type=table_type,
@@ -151,8 +150,7 @@ def values_of(
         if engine.traits.builds_engines
         else None,
         host_table_type=host_type,
-        pixel_bytes=FAMILIES[engine.family].image_layout is ImageLayout.SQUARE
-        and engine.vision is not None,
+        pixel_bytes=FAMILIES[engine.family].layout.is_square and engine.vision is not None,
         gpu_features=gpu_features,
         encoder_threads=shared.thread_percentage if shared and shared.mode == "MPS" else None,
     )

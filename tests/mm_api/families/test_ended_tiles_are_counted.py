@@ -11,9 +11,14 @@ import pytest
 from mm_api.checkpoint import CheckpointError
 from mm_api.checkpoint.parts import processor_of, with_parts
 from mm_api.documents.model_facts import VisionFacts
-from mm_api.ended_tiles import Tokens, features_of_square, tiles_of_tower, tokens_of_grid
 from mm_api.families import FAMILIES
 from mm_api.families.detection import resolve
+from mm_api.families.image_layouts.ended import (
+    Tokens,
+    features_of_square,
+    tiles_of_tower,
+    tokens_of_grid,
+)
 from support.model_configs import MODELS
 
 NVILA = MODELS["nvila"].files["config.json"]
@@ -92,9 +97,9 @@ def test_the_largest_image_is_planned(
     """Rows, tokens beside them, and what the tower reads of it."""
     vision, family = vision_of(config), FAMILIES["nvila"]
 
-    assert family.features_per_image(vision) == features
-    assert family.frame_tokens(vision) == newlines
-    assert tiles_of_tower(vision) == family.tiles_per_image(vision) == tower
+    assert family.layout.features_per_image(vision) == features
+    assert family.layout.frame_tokens(vision) == newlines
+    assert tiles_of_tower(vision) == family.layout.tiles_per_image(vision) == tower
 
 
 def test_only_scales_take_several_images() -> None:

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from mm_api.documents.model_facts import VisionFacts
 from mm_api.families import FAMILIES
-from mm_api.families.family import ImageLayout
-from mm_api.families.llava_onevision import grid_tokens, video_features
+from mm_api.families.image_layouts.views import grid_tokens
+from mm_api.families.llava_onevision import video_features
 from support.model_configs import (
     FIXED_FEATURES,
     MODELS,
@@ -19,7 +19,7 @@ from support.model_configs import (
     planned,
 )
 
-VIEWS = [name for name in WITH_IMAGES if FAMILIES[name].image_layout is ImageLayout.VIEWS]
+VIEWS = [name for name in WITH_IMAGES if FAMILIES[name].layout.processor == "views"]
 
 
 def vision_of(family: str) -> VisionFacts:
@@ -32,7 +32,7 @@ def vision_of(family: str) -> VisionFacts:
 @pytest.mark.parametrize("family", WITH_IMAGES)
 def test_features_per_image(family: str) -> None:
     """The formulas give upstream's numbers from the configuration alone."""
-    found = FAMILIES[family].features_per_image(vision_of(family))
+    found = FAMILIES[family].layout.features_per_image(vision_of(family))
 
     assert MODELS[family].features_per_image == found
 
@@ -41,14 +41,14 @@ def test_smaller_images_of_mllama() -> None:
     """The base model's 448 pixels are 4 x 1025 encoder tokens."""
     small = vision_of("mllama").model_copy(update={"image_size": 448})
 
-    assert FAMILIES["mllama"].features_per_image(small) == 4100
+    assert FAMILIES["mllama"].layout.features_per_image(small) == 4100
 
 
 def test_qwen2_vl_images_of_the_client() -> None:
     """The upstream client's 504 x 504 pixels are 324 tokens."""
     bounded = vision_of("qwen2-vl").model_copy(update={"max_pixels": 504 * 504})
 
-    assert FAMILIES["qwen2-vl"].features_per_image(bounded) == 324
+    assert FAMILIES["qwen2-vl"].layout.features_per_image(bounded) == 324
 
 
 def test_the_smallest_image_of_qwen2_vl_is_one_token() -> None:
@@ -108,7 +108,7 @@ def test_images_of_onevision(height: int, width: int, expected: int) -> None:
 def test_no_image_is_above_the_bound(family: str, height: int, width: int) -> None:
     """Whatever its shape, an image becomes at most the planned number of tokens."""
     vision = vision_of(family)
-    bound = FAMILIES[family].features_per_image(vision)
+    bound = FAMILIES[family].layout.features_per_image(vision)
 
     assert tokens_of_image(vision, height, width) <= bound
 

@@ -6,10 +6,9 @@ import pytest
 
 from mm_api.checkpoint.values import CheckpointError
 from mm_api.families import FAMILIES
-from mm_api.families.family import ImageLayout
 from support.model_configs import MODELS, WITH_IMAGES, facts_of, planned
 
-LINES = [name for name in WITH_IMAGES if FAMILIES[name].image_layout is ImageLayout.LINES]
+LINES = [name for name in WITH_IMAGES if FAMILIES[name].layout.processor == "lines"]
 
 
 @pytest.mark.parametrize("family", LINES)
@@ -38,7 +37,7 @@ def test_lines_have_room_for_their_ends(family: str) -> None:
     vision = facts_of(family).vision
     assert vision is not None
     record = FAMILIES[family]
-    needed = vision.features_per_image + record.frame_tokens(vision) + record.template_tokens
+    needed = vision.features_per_image + record.layout.frame_tokens(vision) + record.template_tokens
 
     found = [
         [error.code for error in planned(family, {"maxInputLen": length}).errors]

@@ -60,7 +60,7 @@ def test_features_of_a_column(crops: int, features: int) -> None:
     vision = read(processor={"num_crops": crops}).vision
 
     assert vision is not None
-    assert FAMILY.features_per_image(vision) == features
+    assert FAMILY.layout.features_per_image(vision) == features
     assert (crops + 1) * 144 + 1 + (crops + 1) * 12 == features
 
 

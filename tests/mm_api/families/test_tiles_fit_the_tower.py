@@ -6,10 +6,9 @@ import pytest
 
 from mm_api.checkpoint.values import CheckpointError
 from mm_api.families import FAMILIES
-from mm_api.families.family import ImageLayout
 from support.model_configs import MODELS, WITH_IMAGES, facts_of
 
-NUMBERED = [n for n in WITH_IMAGES if FAMILIES[n].image_layout is ImageLayout.NUMBERED]
+NUMBERED = [n for n in WITH_IMAGES if FAMILIES[n].layout.processor == "numbered"]
 
 
 @pytest.mark.parametrize("family", NUMBERED)
@@ -41,8 +40,8 @@ def test_images_that_are_not_split(family: str) -> None:
     vision = FAMILIES[family].read(files["config.json"], given).vision
     assert vision is not None
 
-    assert FAMILIES[family].features_per_image(vision) == vision.features_per_image
-    assert FAMILIES[family].frame_tokens(vision) == 4
+    assert FAMILIES[family].layout.features_per_image(vision) == vision.features_per_image
+    assert FAMILIES[family].layout.frame_tokens(vision) == 4
 
 
 @pytest.mark.parametrize("family", NUMBERED)
@@ -51,4 +50,4 @@ def test_tokens_of_the_largest_grid(family: str) -> None:
     vision = facts_of(family).vision
     assert vision is not None
 
-    assert FAMILIES[family].frame_tokens(vision) == 4 * (2 * 4 + 1) + 4
+    assert FAMILIES[family].layout.frame_tokens(vision) == 4 * (2 * 4 + 1) + 4

@@ -3,16 +3,8 @@
 import pytest
 
 from mm_api.families import FAMILIES
-from mm_api.families.family import ImageLayout
-from mm_runtime.gateway.api.family_parameters import (
-    ACTS,
-    BY_CHECKPOINT,
-    NOTHING,
-    REFUSED,
-    SEVERAL,
-    cells,
-    families,
-)
+from mm_api.families.image_layouts.layout import ACTS, BY_CHECKPOINT, REFUSED
+from mm_runtime.gateway.api.family_parameters import NOTHING, SEVERAL, cells, families
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.preprocess.processors import load_processor
 from mm_runtime.serving.preprocess.processors.prepared import NO_VIDEO, Detail, ImageProcessor
@@ -75,8 +67,8 @@ def _reads_videos(processor: ImageProcessor) -> bool:
 
 def test_every_layout_has_a_checkpoint() -> None:
     """But for processors of the checkpoint's own, which take no detail whatever it says."""
-    shown = {FAMILIES[name].image_layout for name in CASES}
-    wanted = {family.image_layout for family in families() if family.sees}
-    assert wanted - shown <= {ImageLayout.OWN}
-    own = [one for one in families() if one.sees and one.image_layout is ImageLayout.OWN]
+    shown = {FAMILIES[name].layout.processor for name in CASES}
+    wanted = {family.layout.processor for family in families() if family.sees}
+    assert wanted - shown <= {"own"}
+    own = [one for one in families() if one.sees and not one.has_tower]
     assert {cells(one)["low"] for one in own} == {REFUSED}

@@ -20,7 +20,7 @@ IMAGE, VIDEO = (
     "<|vision_start|><|image_pad|><|vision_end|>",
     "<|vision_start|><|video_pad|><|vision_end|>",
 )
-MIXING = sorted(name for name in KINDS if FAMILIES[name].mixes_media)
+MIXING = sorted(name for name in KINDS if FAMILIES[name].layout.mixes_media)
 SECONDS = np.array([[3.0, 40.0]], dtype=np.float32)
 
 

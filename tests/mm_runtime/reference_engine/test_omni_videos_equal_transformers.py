@@ -93,14 +93,14 @@ def test_rows_are_counted(both: tuple[Pipeline, Upstream], size: tuple[int, int]
     vision = pipeline.directory.facts.vision
     family = FAMILIES[FAMILY]
     assert vision is not None
-    assert family.rows_of_video is not None
-    assert family.video_features is not None
+    assert family.layout.rows_of_video is not None
+    assert family.layout.video_features is not None
     frames = frames_of(3, size)
     ids = given(upstream, frames, None, [])["input_ids"]
     rows = int((ids == upstream.processor.video_token_id).sum())
 
-    assert family.rows_of_video(vision, 3, *frames.shape[1:3]) == rows
-    assert rows <= family.video_features(vision, 3)
+    assert family.layout.rows_of_video(vision, 3, *frames.shape[1:3]) == rows
+    assert rows <= family.layout.video_features(vision, 3)
 
 
 def test_a_recording_beside_it(both: tuple[Pipeline, Upstream]) -> None:

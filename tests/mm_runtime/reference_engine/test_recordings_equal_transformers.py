@@ -84,7 +84,7 @@ def test_images_beside_them(
     """Where the family reads both: token for token, its rows as the processor counts them."""
     pipeline, upstream = both
     family, vision = FAMILIES[pipeline.directory.facts.family], pipeline.directory.facts.vision
-    assert family.rows_of_image is not None
+    assert family.layout.rows_of_image is not None
     assert vision is not None
     image, samples = noise_image(*size, seed=1), [noise(0.8, seed=5)] * recordings
     tensors = tensors_of(samples) | {"IMAGE_BYTES": np.asarray(image)[None, None]}
@@ -93,7 +93,7 @@ def test_images_beside_them(
 
     assert upstream.answer(samples, [image]) == found
     given = upstream.tensors(samples, [image])["input_ids"]
-    assert int((given == upstream.processor.image_token_id).sum()) == family.rows_of_image(
+    assert int((given == upstream.processor.image_token_id).sum()) == family.layout.rows_of_image(
         vision, image.height, image.width
     )
 

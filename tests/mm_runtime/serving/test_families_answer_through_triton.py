@@ -14,7 +14,6 @@ from openai import BadRequestError
 from PIL import Image
 
 from mm_api.families import FAMILIES
-from mm_api.families.family import ImageLayout
 from mm_runtime.gateway.media.video import VideoLimits, decode_video, read_video
 from mm_runtime.reference_engine.encoder_decoder import KINDS as TEXT_KINDS
 from mm_runtime.serving.prompts import moments
@@ -135,7 +134,7 @@ def test_video(served: Family) -> None:
     answer = served.chat(part, TEXT_PART)
     found = answer.choices[0].message.content
     assert (expected, tokens) == (found, answer.usage.prompt_tokens)
-    if FAMILIES[served.pipeline.directory.facts.family].mixes_media:
+    if FAMILIES[served.pipeline.directory.facts.family].layout.mixes_media:
         return
     with pytest.raises(BadRequestError, match="either images or one video"):
         served.chat(part, image_part(frames[0]), TEXT_PART)
@@ -169,15 +168,15 @@ def test_what_the_family_cannot_do(served: Family) -> None:
 
 
 SEEN = {
-    ImageLayout.SQUARE: ("as auto", "high"),
-    ImageLayout.VIEWS: ("low", "as auto"),
-    ImageLayout.HD: ("low", "as auto"),
-    ImageLayout.CROPS: ("one tile", "as auto"),
-    ImageLayout.ENDED: ("one tile", "as auto"),
-    ImageLayout.TILES: ("one tile", "as auto"),
-    ImageLayout.NUMBERED: ("low", "as auto"),
-    ImageLayout.GRID: ("as auto", "as auto"),  # like the next, none is larger than `low`
-    ImageLayout.LINES: ("as auto", "as auto"),
+    "squares": ("as auto", "high"),
+    "views": ("low", "as auto"),
+    "hd": ("low", "as auto"),
+    "crops": ("one tile", "as auto"),
+    "ended": ("one tile", "as auto"),
+    "tiles": ("one tile", "as auto"),
+    "numbered": ("low", "as auto"),
+    "grids": ("as auto", "as auto"),  # like the next, none is larger than `low`
+    "lines": ("as auto", "as auto"),
 }
 """What `low` and `high` detail make of an image, or the detail that is refused."""
 
@@ -186,7 +185,7 @@ SEEN = {
 def test_detail(served: Family) -> None:
     """It acts or is refused by its name."""
     url = data_url(encode(noise_image(100, 61, seed=1)))
-    vision, layout = served.pipeline.directory.facts.vision, FAMILIES[served.name].image_layout
+    vision, layout = served.pipeline.directory.facts.vision, FAMILIES[served.name].layout
     assert vision is not None
 
     def features(detail: str) -> int:
@@ -194,9 +193,9 @@ def test_detail(served: Family) -> None:
         return served.chat(part, TEXT_PART).usage.prompt_tokens_details.image_tokens
 
     plain = features("auto")
-    tiles = (vision.max_tiles or 1) if layout is ImageLayout.TILES else 1
-    tile = vision.features_per_image // tiles + (layout is ImageLayout.ENDED)  # and its newline
-    for detail, seen in zip(("low", "high"), SEEN[layout], strict=True):
+    tiles = (vision.max_tiles or 1) if layout.stores_scores else 1
+    tile = vision.features_per_image // tiles + layout.one_pass  # and its newline
+    for detail, seen in zip(("low", "high"), SEEN[layout.processor], strict=True):
         if seen == detail:
             with pytest.raises(BadRequestError, match="expected `auto` or") as refusal:
                 features(detail)

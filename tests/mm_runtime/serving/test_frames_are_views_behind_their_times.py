@@ -114,7 +114,7 @@ def test_families_without_videos() -> None:
 
 def test_transformers_does_not_mix(tmp_path: Path) -> None:
     """Why images beside a video are refused: its processor counts both, and has pixels of one."""
-    assert not FAMILIES["smolvlm"].mixes_media
+    assert not FAMILIES["smolvlm"].layout.mixes_media
     smolvlm.write(tmp_path)
     sizes = {"longest_edge": TILE}
     sampling = {"video_size": sizes, "max_frames": 8, "fps": 1}

@@ -12,7 +12,6 @@ import torch
 import transformers
 
 from mm_api.families import FAMILIES
-from mm_api.families.family import ImageLayout
 from mm_runtime.serving.geometry import anyres
 from support.families.images import CASES, write
 
@@ -20,7 +19,7 @@ TILE, SIDE, HIDDEN = 28, 2, 32
 SIZES = [(28, 28), (30, 91), (91, 30), (300, 200), (200, 300), (84, 84), (1, 400), (57, 33)]
 
 
-VIEWS = [family for family in CASES if FAMILIES[family].image_layout is ImageLayout.VIEWS]
+VIEWS = [family for family in CASES if FAMILIES[family].layout.processor == "views"]
 
 
 @dataclass(frozen=True)

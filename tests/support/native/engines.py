@@ -21,7 +21,7 @@ from mm_api.documents.build_plan import BuildPlan, EngineLimits
 from mm_api.documents.model_facts import ModelFacts, VisionFacts
 from mm_api.documents.serving_plan import ServingPlan
 from mm_api.families import FAMILIES
-from mm_api.families.family import ImageLayout, Kind
+from mm_api.families.family import Kind
 from mm_api.trtllm_layout import TOKENIZER_INFO
 from mm_runtime.adapters.files import sourced
 from mm_runtime.base.durable import write_durably
@@ -296,10 +296,9 @@ def _write_vision(folder: Path, plan: BuildPlan, reference: EngineDirectory) -> 
     assert plan.engine.vision
     folder.mkdir()
     batch = plan.engine.vision.max_batch_size
-    layout = FAMILIES[plan.facts.family].image_layout
-    described = {ImageLayout.TILES: _tiles, ImageLayout.GRID: _patches}.get(layout, _pixels)(
-        vision, batch
-    )
+    layout = FAMILIES[plan.facts.family].layout
+    describe = {"tiles": _tiles, "patches": _patches, "pixels": _pixels}[layout.engine_tensors]
+    described = describe(vision, batch)
     built = {
         "tensorrt": TENSORRT,
         "onnx": str(reference.root / "vision" / "model.onnx"),
@@ -310,7 +309,7 @@ def _write_vision(folder: Path, plan: BuildPlan, reference: EngineDirectory) -> 
     (folder / "model.engine").write_text(json.dumps(built))
     config = {"precision": "float16", "model_type": plan.facts.family, "max_batch_size": batch}
     (folder / "config.json").write_text(json.dumps({"builder_config": config}))
-    if layout is ImageLayout.VIEWS:
+    if layout.vectors:
         with np.load(reference.root / "vision" / "extras.npz") as extras:
             newline = extras["image_newline"].astype(np.float16)
         save_file({"image_newline": newline}, folder / "image_newlines.safetensors")

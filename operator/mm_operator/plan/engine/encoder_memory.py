@@ -31,7 +31,7 @@ def vision_parameters(facts: ModelFacts, family: Family) -> int:
 
 def is_one_sequence(facts: ModelFacts, family: Family) -> bool:
     """Return whether the engine reads a batch as one sequence, in which a mask parts the images."""
-    return family.masked_vision and facts.vision is not None and facts.vision.merge_size is not None
+    return family.layout.masked and facts.vision is not None and facts.vision.merge_size is not None
 
 
 def vision_activation_bytes(
@@ -46,12 +46,12 @@ def vision_activation_bytes(
     vision = facts.vision
     if vision is None or not batch:
         return 0
-    positions = family.positions_per_tile(vision)
+    positions = family.layout.positions_per_tile(vision)
     blocks = batch * positions * vision.hidden_size * _ACTIVATION_COPIES
     mask = scores = 0
     if is_one_sequence(facts, family):
         mask = (batch * positions) ** 2
         scores = _SCORE_COPIES * heads_of(vision) * mask if stores_scores else 0
-    elif family.masked_vision:
+    elif family.layout.masked:
         mask = batch * positions**2
     return (blocks + mask + scores) * _NUMBER_BYTES

@@ -75,7 +75,10 @@ def work_of(facts: ModelFacts, family: Family, batch: int) -> Work | None:
     vision = facts.vision
     if vision is None or not batch:
         return None
-    tiles, positions = family.tiles_per_image(vision), family.positions_per_tile(vision)
+    tiles, positions = (
+        family.layout.tiles_per_image(vision),
+        family.layout.positions_per_tile(vision),
+    )
     weights = facts.parameters - text_parameters(facts, family)
     tile = 2 * weights * positions + 4 * positions**2 * vision.hidden_size * vision.layers
     return Work(flops=tiles * tile, images=batch / tiles)

@@ -143,7 +143,7 @@ def host_vision_bytes(target: Target, batch: int) -> int:
     # Where the checkpoint's own class encodes, they are among the language model's.
     weights = _BLOCK_MATRICES * width * width * vision.layers if family.has_tower else 0
     together = entries_of_a_run(family, vision, engine, batch)
-    activations = together * family.positions_per_tile(vision) * width * ACTIVATION_COPIES
+    activations = together * family.layout.positions_per_tile(vision) * width * ACTIVATION_COPIES
     scores = together * SCORE_COPIES * score_bytes(family, vision, engine)
     beside = joined_bytes(target) + projecting_bytes(target)
     projector = projector_parameters(target)

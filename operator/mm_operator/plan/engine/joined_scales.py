@@ -24,9 +24,9 @@ def joined_bytes(target: Target) -> int:
     if vision is None or not vision.scales:
         return 0
     images = target.spec.engine.max_images_per_request
-    tiles = max(target.family.tiles_per_image(vision), images)
+    tiles = max(target.family.layout.tiles_per_image(vision), images)
     grid = max(vision.max_tiles or 1, images) * len(vision.scales)
-    state = target.family.positions_per_tile(vision) * vision.hidden_size
+    state = target.family.layout.positions_per_tile(vision) * vision.hidden_size
     return state * (tiles + grid * _JOINED_COPIES) * _BYTES
 
 
@@ -35,7 +35,7 @@ def projecting_bytes(target: Target) -> int:
     vision = target.facts.vision
     if vision is None or not vision.scales:
         return 0
-    state = target.family.positions_per_tile(vision) * vision.hidden_size
+    state = target.family.layout.positions_per_tile(vision) * vision.hidden_size
     return PROJECTED_TILES * state * len(vision.scales) * _PROJECTED_COPIES * _BYTES
 
 

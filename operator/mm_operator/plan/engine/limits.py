@@ -55,7 +55,7 @@ def plan_limits(request: PlanRequest, facts: ModelFacts, family: Family) -> Limi
 def _decoder(request: PlanRequest, facts: ModelFacts, family: Family) -> Limits:
     vision = facts.vision
     images = request.max_images if vision else 0
-    features = family.features_per_image(vision) if vision else 0
+    features = family.layout.features_per_image(vision) if vision else 0
     rows = family.request_features(vision, images, request.backend) if vision else 0
     source = f"{images} x {features} features"
     if rows != images * features:
@@ -63,7 +63,7 @@ def _decoder(request: PlanRequest, facts: ModelFacts, family: Family) -> Limits:
     if request.max_video_frames is not None:
         rows, source = _video(request.max_video_frames, facts, family, rows, source)
     table = family.kind is Kind.PROMPT_TABLE
-    frames = images * family.frame_tokens(vision) if vision else 0
+    frames = images * family.layout.frame_tokens(vision) if vision else 0
     recording = _recording_tokens(facts, family)
     occupied = (rows if table else images) + frames + recording + family.template_tokens
     seq_len, seq_reason = _sequence(request, facts, family, occupied)
@@ -100,7 +100,11 @@ def _decoder(request: PlanRequest, facts: ModelFacts, family: Family) -> Limits:
     together = _vision_batch(request, batch * tiles)
     if family.encodes_at_once(request.backend):
         # A video is read in one pass, too: so many images of the largest size.
-        video = -(-rows // features) * family.tiles_per_image(vision) if vision and features else 0
+        video = (
+            -(-rows // features) * family.layout.tiles_per_image(vision)
+            if vision and features
+            else 0
+        )
         together = max(together, tiles, video)
     return Limits(
         EngineLimits(
@@ -123,15 +127,15 @@ def _decoder(request: PlanRequest, facts: ModelFacts, family: Family) -> Limits:
 def _video(
     frames: int, facts: ModelFacts, family: Family, least: int, source: str
 ) -> tuple[int, str]:
-    if family.video_features is None or facts.vision is None:
-        others = (name for name, one in FAMILIES.items() if one.video_features is not None)
+    if family.layout.video_features is None or facts.vision is None:
+        others = (name for name, one in FAMILIES.items() if one.layout.video_features is not None)
         raise SpecError(
             "VideoNotSupported",
             f"family {family.name} takes no video: remove the field, or use a checkpoint of"
             f" {', '.join(sorted(others))}",
             "spec.engine.maxVideoFrames",
         )
-    rows = family.video_features(facts.vision, frames)
+    rows = family.layout.video_features(facts.vision, frames)
     return (rows, f"{rows} features of {frames} frames") if rows > least else (least, source)
 
 
@@ -202,7 +206,7 @@ def _encoder_decoder(request: PlanRequest, facts: ModelFacts, family: Family) ->
     most = positions * 2 if reads_audio and positions else positions
     default = family.default_encoder_tokens
     images = request.max_images if facts.vision else 0
-    features = family.features_per_image(facts.vision) if facts.vision else 0
+    features = family.layout.features_per_image(facts.vision) if facts.vision else 0
     read = request.max_encoder_input_len or (min(default, most) if most else default)
     if most is not None and read > most:
         raise SpecError(

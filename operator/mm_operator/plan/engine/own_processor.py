@@ -34,7 +34,7 @@ def check_own_processor(target: Target, *, on_gpu: bool) -> Iterator[SpecError]:
 def estimates(target: Target) -> tuple[PlanWarning, ...]:
     """Return the warning that figures of such a checkpoint are estimates."""
     vision = target.facts.vision
-    if vision is None or target.family.has_tower or target.family.rows_of_image is not None:
+    if vision is None or target.family.has_tower or target.family.layout.rows_of_image is not None:
         return ()
     message = (
         f"no record describes {target.facts.architecture}: that an image becomes "

@@ -72,7 +72,7 @@ def plan_pools(
     bound, bounded_by = bound_of(cap, request.max_queue_size, batch)
     live = bound + batch
     single = output_bytes(facts, family, limits, dtype)
-    needed = cuda_pool_bytes(copies * live, single, family.pool_factor)
+    needed = cuda_pool_bytes(copies * live, single, family.layout.pool_factor)
     if request.cuda_pool_bytes is not None and request.cuda_pool_bytes < needed:
         raise SpecError(
             "PoolTooSmall",
@@ -84,7 +84,7 @@ def plan_pools(
         table_bytes_per_request=single,
         copies=copies,
         live_requests=live,
-        factor=family.pool_factor,
+        factor=family.layout.pool_factor,
         bytes=request.cuda_pool_bytes or needed,
         bounded_by=bounded_by,
     )

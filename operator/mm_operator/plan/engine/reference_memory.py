@@ -12,7 +12,7 @@ from mm_api.documents.model_plan import EncoderMemory, GpuMemory, HostMemory, Me
 from mm_api.documents.serving_plan import GpuSharing
 from mm_api.documents.trtllm_build import GpuModel
 from mm_api.dtypes import DTYPE_BYTES
-from mm_api.families.family import ImageLayout, Kind
+from mm_api.families.family import Kind
 from mm_api.kept_features import on_gpu_bytes
 from mm_api.v1alpha1.vision import TENSORRT
 from mm_api.vision_runs import heads_of
@@ -61,10 +61,6 @@ _GRAPHED_IMAGES = 8
 _SCORE_COPIES = 5
 """Attention of the export stores its scores, their softmax and temporaries of both: with 16 images
 of CLIP ViT-L/14-336, torch had taken 1,368 to 1,758 MiB of an H100, where this makes 1,914."""
-
-_COUNTED_SCORES = frozenset({ImageLayout.GRID, ImageLayout.TILES})
-"""Tiles store them. Grids are one operation, which was not measured on a GPU in float32 and with
-windows: they are counted as if it stored them."""
 
 _WORKSPACES_BYTES = 128 << 20
 """Workspaces of cuBLAS for the stream that steps are captured on and the one that others run on, 32
@@ -210,20 +206,22 @@ def _vision_activations(target: Target, batch: int, dtype: str) -> int:
     vision = target.facts.vision
     if vision is None or not computes_on_gpu(target):
         return 0
-    positions = target.family.positions_per_tile(vision)
+    positions = target.family.layout.positions_per_tile(vision)
     block = positions * vision.hidden_size * ACTIVATION_COPIES
-    if target.family.image_layout.is_plain:
+    if target.family.layout.plain:
         # Attention is one operation, which stores no scores.
         images = batch + min(batch, _GRAPHED_IMAGES)
         tower = images * block * _vision_bytes(target, dtype)
         return tower + projecting_bytes(target) + _WORKSPACES_BYTES
-    stored = positions if target.family.image_layout in _COUNTED_SCORES else 0
+    # Tiles store them. Grids are one operation, which was not measured on a GPU in float32 and with
+    # windows: they are counted as if it stored them.
+    stored = positions if target.family.layout.masked else 0
     scores = heads_of(vision) * positions * stored * _SCORE_COPIES
     return batch * (block + scores) * _vision_bytes(target, dtype)
 
 
 def _vision_bytes(target: Target, dtype: str) -> int:
-    halves = target.family.image_layout.is_plain or target.spec.vision.engine == TENSORRT
+    halves = target.family.layout.plain or target.spec.vision.engine == TENSORRT
     return _HALF_BYTES if halves and DTYPE_BYTES[dtype] == _HALF_BYTES else _EXPORTED_BYTES
 
 
@@ -232,7 +230,7 @@ def _kept_features(target: Target) -> int:
 
     Families whose features are put together on the host keep them there alone.
     """
-    made_there = computes_on_gpu(target) and target.family.image_layout is ImageLayout.SQUARE
+    made_there = computes_on_gpu(target) and target.family.layout.is_square
     return on_gpu_bytes(server_cache_bytes(target.spec)) if made_there else 0
 
 

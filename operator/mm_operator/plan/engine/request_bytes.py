@@ -25,13 +25,13 @@ def output_bytes(facts: ModelFacts, family: Family, limits: Limits, dtype: str) 
         length = text.max_position_embeddings
     else:
         length = limits.engine.max_seq_len
-    extra = family.extra_output_bytes(length, text.head_size, features) if features else 0
+    extra = family.layout.extra_output_bytes(length, text.head_size, features) if features else 0
     return table + ceil_to(extra, CUDA_ROUNDING_BYTES)
 
 
 def image_side(facts: ModelFacts, family: Family) -> int:
     """Return the side of the square that pixels of one image, or tile, fill."""
-    return 0 if facts.vision is None else family.pixels_side(facts.vision)
+    return 0 if facts.vision is None else family.layout.pixels_side(facts.vision)
 
 
 def squares_of(facts: ModelFacts, family: Family, images: int, backend: str) -> int:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from mm_api.documents.trtllm_serve import keeps_salts_apart
-from mm_api.families.family import ImageLayout, Kind
+from mm_api.families.family import Kind
 from mm_operator.errors import SpecError
 from mm_operator.plan.engine.case import Case, plan_error
 
@@ -22,7 +22,7 @@ def check_reuse(now: Case) -> Iterator[SpecError]:
             f"{family.name} reads by cross attention, and its blocks are named by tokens alone: "
             "set it to false",
         )
-    elif family.image_layout is ImageLayout.GRID:
+    elif family.layout.rotated:
         yield plan_error(
             _PATH,
             "ReuseOfRotations",

@@ -92,7 +92,7 @@ def _elsewhere(family: Family) -> str:
 def _videos(now: Case) -> Iterator[SpecError]:
     """Yield an error for videos of which a server would read other frames, or none."""
     served = pytorch_of(now.family, now.facts)
-    if now.request.max_video_frames is None or now.family.video_features is None:
+    if now.request.max_video_frames is None or now.family.layout.video_features is None:
         return  # where the family reads none at all, the limits say so
     since = served.videos_since if served else None
     if since is None:

@@ -50,7 +50,7 @@ def export_vision(context: StepContext) -> None:
     folder.mkdir(exist_ok=True)
     for stem, part in zip((TOWER, PROJECTOR), tower.parts, strict=False):
         path = folder / f"{stem}{TORCH if vision.engine == 'Torch' else ONNX}"
-        if vision.may_use_gpu and not FAMILIES[facts.family].image_layout.stores_scores:
+        if vision.may_use_gpu and not FAMILIES[facts.family].layout.stores_scores:
             fuse(part.module)
         if vision.engine == "Torch":
             write_program(part, path)

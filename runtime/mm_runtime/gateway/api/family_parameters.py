@@ -7,12 +7,10 @@ processor of a checkpoint of the family.
 from collections.abc import Mapping
 
 from mm_api.families import FAMILIES
-from mm_api.families.family import Family, ImageLayout
+from mm_api.families.family import Family
+from mm_api.families.image_layouts.layout import ACTS, REFUSED
 
-ACTS, REFUSED, NOTHING = "acts", "refused", "-"
-BY_CHECKPOINT = "by checkpoint"
-"""Acts where the checkpoint's images are cut up (`high`), or are not (`low`)."""
-
+NOTHING = "-"
 SEVERAL = "of several images"
 """Refused of an only one."""
 
@@ -26,34 +24,21 @@ COLUMNS: Mapping[str, str] = {
 }
 """`auto` acts everywhere; so do `fps`, `num_frames` and `max_frames` where a family has videos."""
 
-_DETAILS: Mapping[ImageLayout, tuple[str, str]] = {
-    ImageLayout.SQUARE: (ACTS, REFUSED),
-    ImageLayout.VIEWS: (REFUSED, ACTS),
-    ImageLayout.HD: (REFUSED, ACTS),
-    ImageLayout.CROPS: (ACTS, ACTS),
-    ImageLayout.ENDED: (ACTS, ACTS),
-    ImageLayout.NUMBERED: (BY_CHECKPOINT, BY_CHECKPOINT),
-    ImageLayout.GRID: (ACTS, ACTS),
-    ImageLayout.LINES: (ACTS, ACTS),
-    ImageLayout.OWN: (REFUSED, REFUSED),
-    ImageLayout.TILES: (ACTS, ACTS),
-}
-
 
 def cells(family: Family) -> dict[str, str]:
     """Return column of `COLUMNS` -> what a family does with it; `NOTHING`: it has no such media."""
-    layout, sees = family.image_layout, family.sees
-    low, high = _DETAILS[layout] if sees else (NOTHING, NOTHING)
-    if layout is ImageLayout.VIEWS and family.features_of_several is not None:
+    layout, sees = family.layout, family.sees
+    low, high = (layout.low, layout.high) if sees else (NOTHING, NOTHING)
+    if low == REFUSED and layout.features_of_several is not None:
         low = SEVERAL
-    bounds = layout is ImageLayout.GRID
-    videos = sees and family.video_features is not None
+    bounds = layout.rotated
+    videos = sees and layout.video_features is not None
     return {
         "low": low,
         "high": high,
         "images": _word(bounds) if sees else NOTHING,
-        "frames": _word(bounds and not family.shared_pixels) if videos else NOTHING,
-        "mixed": _word(family.mixes_media) if videos else NOTHING,
+        "frames": _word(bounds and not layout.shared_pixels) if videos else NOTHING,
+        "mixed": _word(layout.mixes_media) if videos else NOTHING,
         "audio": ACTS if family.audio_features is not None else NOTHING,
     }
 

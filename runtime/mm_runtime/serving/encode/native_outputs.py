@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 
 from mm_api.families import FAMILIES
-from mm_api.families.family import ImageLayout, Kind
+from mm_api.families.family import Kind
 from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.encode.encoding import Outputs
 from mm_runtime.serving.geometry.rotation import Rotation
@@ -101,7 +101,7 @@ def completion_of(engine: EngineDirectory) -> Completion:
         return AsTheyAre()
     if family.kind is Kind.CROSS_ATTENTION:
         return Crossing(text.hidden_size)
-    if family.image_layout is ImageLayout.GRID:
+    if family.layout.rotated:
         config = json.loads((engine.configs / "config.json").read_text(encoding="utf-8"))
         rotation = Rotation.of(config, text.head_size)
         return Rotated(rotation, text.max_position_embeddings)

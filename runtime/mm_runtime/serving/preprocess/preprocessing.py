@@ -12,7 +12,6 @@ from PIL import Image
 
 from mm_api.documents.serving_plan import ServingPlan
 from mm_api.families import FAMILIES
-from mm_api.families.family import ImageLayout
 from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.geometry.seen_tiles import seen_tiles
@@ -172,7 +171,7 @@ class Preprocessor:
 
     @property
     def _reads_text(self) -> bool:
-        return FAMILIES[self.engine.facts.family].image_layout is ImageLayout.OWN
+        return not FAMILIES[self.engine.facts.family].has_tower
 
     def _check_count(self, count: int) -> None:
         if count and self.image_processor is None:
@@ -255,7 +254,7 @@ class Preprocessor:
         videos = read_videos(inputs, self.media, facts, most_frames=self.max_frames)
         if not images and len(videos.clips) == 1:
             return prepare_one(processor, videos, self.ids, facts)
-        if not FAMILIES[facts.family].mixes_media:
+        if not FAMILIES[facts.family].layout.mixes_media:
             raise RequestError("this model takes images or one video in a request, not both")
         kinds = self.questions.order_of(text, len(images), videos.moments(facts))
         prepared = prepare_mixed(processor, kinds, images, videos, ids=self.ids, facts=facts)

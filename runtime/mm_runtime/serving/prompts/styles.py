@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 from mm_api.families import FAMILIES
-from mm_api.families.family import ImageLayout
 from mm_api.families.prompt import PromptStyle
 from mm_runtime.base.chat_template_files import find_chat_template
 from mm_runtime.base.placeholders import own_style
@@ -27,7 +26,7 @@ def style_of(engine: EngineDirectory, codec: TextCodec) -> PromptStyle:
     vision = engine.facts.vision
     if vision is not None and vision.scales:
         return replace(family.prompt, alone="")  # no line of text follows tiles that are joined
-    if family.image_layout is not ImageLayout.OWN:
+    if family.has_tower:
         return family.prompt
     style = own_style(family.prompt, engine.llm / "config.json", engine.processor, engine.tokenizer)
     return style if style.audio else replace(style, opening=_opening(engine, codec, style))

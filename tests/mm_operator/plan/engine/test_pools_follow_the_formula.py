@@ -1,6 +1,6 @@
 """Triton's pools are computed for the requests that the gateway lets in."""
 
-from mm_api.families.family import FIXED_SIZE_FACTOR, VARIABLE_SIZE_FACTOR
+from mm_api.families.image_layouts.layout import FIXED_SIZE_FACTOR, VARIABLE_SIZE_FACTOR
 from mm_operator.plan.engine.pools import bound_of, cuda_pool_bytes, shm_bytes
 from mm_operator.plan.engine.processes import pipeline_processes
 from mm_operator.plan.engine.units import MIB

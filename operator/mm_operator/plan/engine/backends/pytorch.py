@@ -113,7 +113,8 @@ class PyTorch(OnGpu):
         It has no mask there: attention knows where each frame ends (modeling_qwen2vl.py).
         """
         if request.max_video_frames is not None:
-            unmasked = replace(target, family=replace(target.family, masked_vision=False))
+            layout = replace(target.family.layout, masked=False)
+            unmasked = replace(target, family=replace(target.family, layout=layout))
             images = limits.engine.max_num_tokens // limits.features_per_image
             read = vision_activation_bytes(target.facts, unmasked.family, images)
             if read > vision_activation_bytes(target.facts, target.family, limits.vision_batch):

@@ -8,7 +8,7 @@ from mm_api.documents.model_facts import VisionFacts
 from mm_api.documents.model_plan import Fit, HostMemory, MemoryPlan, PlanWarning, Reason
 from mm_api.documents.trtllm_build import GpuModel
 from mm_api.dtypes import DTYPE_BYTES
-from mm_api.families.family import Family, ImageLayout, Kind
+from mm_api.families.family import Family, Kind
 from mm_api.v1alpha1.vision import VisionEngine
 from mm_operator.errors import SpecError
 from mm_operator.plan.engine.adapters import check_inspected, planned_adapters
@@ -227,7 +227,7 @@ def _check_reuse(family: Family, request: PlanRequest) -> Iterator[SpecError]:
             "the field",
             "spec.engine.kvCache.reuseBytes",
         )
-    if request.reuse and family.image_layout is ImageLayout.OWN:
+    if request.reuse and not family.has_tower:
         yield SpecError(
             ConditionReason.NOT_SUPPORTED,
             f"models of family {family.name} compute with caches of their own class, of which "
@@ -253,9 +253,9 @@ def _reuse_reason(request: PlanRequest, kept: int) -> Reason:
 
 
 def _check_tower(vision: VisionFacts | None, family: Family) -> Iterator[SpecError]:
-    if vision is None or not family.fixed_features:
+    if vision is None or not family.layout.fixed_features:
         return
-    expected = family.features_per_image(vision)
+    expected = family.layout.features_per_image(vision)
     if vision.features_per_image != expected:
         yield SpecError(
             ConditionReason.NOT_SUPPORTED,
@@ -300,7 +300,11 @@ def _without_scores(target: Target) -> str:
 
 def _video_frames(target: Target, sizes: Sizes) -> int:
     """Return the frames of a video: as written, else what a request's images leave room for."""
-    vision, features, limits = target.facts.vision, target.family.video_features, sizes.limits
+    vision, features, limits = (
+        target.facts.vision,
+        target.family.layout.video_features,
+        sizes.limits,
+    )
     if vision is None or features is None or not limits.vision_batch:
         return 0
     if sizes.request.max_video_frames is not None:

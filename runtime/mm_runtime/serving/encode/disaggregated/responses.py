@@ -8,7 +8,7 @@ import numpy as np
 from mm_api.documents.build_plan import VisionPlan
 from mm_api.documents.model_facts import ModelFacts
 from mm_api.families import FAMILIES
-from mm_api.families.family import ImageLayout
+from mm_api.families.family import Kind
 from mm_runtime.serving.encode.encoding import Outputs
 from mm_runtime.serving.tensors import BFLOAT16_BITS, all_finite
 
@@ -19,19 +19,6 @@ _CROSS_ATTENTION = frozenset(
 )
 _ROTARY = frozenset({"MROPE_ROTARY_COS_SIN", "MROPE_POSITION_DELTAS"})
 _TABLES = frozenset({TABLE, ROWS})
-_NAMES = {
-    ImageLayout.SQUARE: _TABLES,
-    ImageLayout.VIEWS: _TABLES,
-    ImageLayout.HD: _TABLES,
-    ImageLayout.CROPS: _TABLES,
-    ImageLayout.ENDED: _TABLES,
-    ImageLayout.NUMBERED: _TABLES,
-    ImageLayout.GRID: _TABLES | _ROTARY,
-    ImageLayout.LINES: _TABLES,
-    ImageLayout.TILES: _CROSS_ATTENTION,
-}
-
-
 _LEAVES_AS = {np.dtype(np.float32): BFLOAT16_BITS}
 
 
@@ -54,12 +41,13 @@ class ExpectedFeatures:
     @classmethod
     def of(cls, facts: ModelFacts, plan: VisionPlan, dtype: Any) -> "ExpectedFeatures":
         """Return what features of an engine look like; `dtype` is that of the prompt table."""
-        layout = FAMILIES[facts.family].image_layout
+        family = FAMILIES[facts.family]
+        tables = _CROSS_ATTENTION if family.kind is Kind.CROSS_ATTENTION else _TABLES
         return cls(
-            names=_NAMES[layout],
+            names=tables | _ROTARY if family.layout.rotated else tables,
             hidden_size=facts.row_size,
             dtype=np.dtype(dtype),
-            rows_per_image=plan.features_per_image if layout is ImageLayout.SQUARE else None,
+            rows_per_image=plan.features_per_image if family.layout.is_square else None,
         )
 
 

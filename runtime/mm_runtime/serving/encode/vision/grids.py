@@ -132,7 +132,7 @@ class GridEncoder(PatchEncoder):
     def load(cls, session: VisionSession, facts: ModelFacts, llm: Path) -> "GridEncoder":
         """Read the rotation's constants from the language model's configuration."""
         config = json.loads((llm / "config.json").read_text(encoding="utf-8"))
-        turns = FAMILIES[facts.family].interleaved_rotation
+        turns = FAMILIES[facts.family].layout.interleaved
         rotation = Rotation.of(config, facts.text.head_size, interleaved=turns)
         return cls(session, facts, rotation)
 

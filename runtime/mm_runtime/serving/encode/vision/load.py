@@ -1,14 +1,16 @@
 """From an engine directory to the vision encoder of its family."""
 
 import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mm_api.documents.build_plan import VisionPlan
+from mm_api.documents.model_facts import VisionFacts
 from mm_api.documents.serving_plan import Device
 from mm_api.families import FAMILIES
-from mm_api.families.family import ImageLayout
 from mm_api.vision_runs import PROJECTED_TILES, entries_of_a_run
 from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.encode.vision.cache import FeatureCache
@@ -59,15 +61,15 @@ def load_encoder(
         raise ValueError(f"{engine.root}: a plan for images without facts about the tower")
     threads = threads_for(facts.weight_bytes, len(os.sched_getaffinity(0)))
     folder, family = engine.vision_folder, FAMILIES[facts.family]
-    plain = family.image_layout.is_plain
+    layout, plain = family.layout, family.layout.plain
     native = plan.uses_tensorrt and plan.tensorrt is None
     if plan.tensorrt:
         check_origin(folder, engine.manifest)
-    keeps = keeps and family.image_layout is ImageLayout.SQUARE
+    keeps = keeps and layout.is_square
     normalisation = normalisation_of(engine)
     on_gpu = plan.may_use_gpu and device == "CUDA"
     runner = (
-        open_tensorrt(folder, family.image_layout, vision, keeps=keeps)
+        open_tensorrt(folder, layout, vision, keeps=keeps)
         if native
         else open_runner(
             plan.engine,
@@ -78,13 +80,13 @@ def load_encoder(
             half=plain and engine.manifest.plan.engine.dtype != "float32",
             graphs=plan.max_batch_size if plain else 0,
             normalisation=normalisation if on_gpu else None,
-            leave_as=leave_as if on_gpu and family.image_layout is ImageLayout.SQUARE else "",
+            leave_as=leave_as if on_gpu and layout.is_square else "",
         )
     )
     if normalisation and not on_gpu:
         runner = NormalisingRunner(runner, normalisation)
     newline = None
-    if family.image_layout in {ImageLayout.VIEWS, ImageLayout.HD}:
+    if layout.vectors:
         newline = read_newline(folder) if native else kept_newline(folder / EXTRAS)
     together = plan.max_batch_size
     # TensorRT has the memory of its largest run from the start: shorter ones would save nothing.
@@ -115,29 +117,43 @@ def encoder_of(
             None: the family's images have none.
         projector: runs what is exported beside the tower, where there are several scales.
     """
-    facts, vision = engine.facts, engine.facts.vision
+    layout, vision = FAMILIES[engine.facts.family].layout, engine.facts.vision
     assert vision is not None  # noqa: S101  # a session has a tower
-    family = FAMILIES[facts.family]
-    match family.image_layout:
-        case ImageLayout.VIEWS | ImageLayout.HD:
-            assert newline is not None  # noqa: S101  # see `newline`
-            single = family.features_of_several is not None
-            return (
-                HdEncoder(session, vision, newline)
-                if family.image_layout is ImageLayout.HD
-                else ViewEncoder(session, vision, newline, single_views=single)
-            )
-        case ImageLayout.CROPS | ImageLayout.ENDED | ImageLayout.NUMBERED:
-            return (
-                CropEncoder(session, image_size=plan.image_size)
-                if projector is None
-                else ScaleEncoder(session, vision, projector)
-            )
-        case ImageLayout.GRID:
-            return GridEncoder.load(session, facts, engine.configs)
-        case ImageLayout.LINES:
-            return PatchEncoder(session, facts)
-        case ImageLayout.TILES:
-            return CrossAttentionEncoder(session, vision)
-        case ImageLayout.SQUARE | ImageLayout.OWN:  # only the first has one
-            return VisionEncoder(session, image_size=plan.image_size)
+    parts = _Parts(engine, plan, vision, session, newline)
+    if projector is not None:
+        return ScaleEncoder(session, vision, projector)
+    return ENCODERS[layout.encoder or "images"](parts)
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """What encoders are made of."""
+
+    engine: EngineDirectory
+    plan: VisionPlan
+    vision: VisionFacts
+    session: VisionSession
+    newline: NDArray[np.float32] | None
+
+    @property
+    def vectors(self) -> NDArray[np.float32]:
+        assert self.newline is not None  # noqa: S101  # see `encoder_of`
+        return self.newline
+
+    @property
+    def reads_several(self) -> bool:
+        return FAMILIES[self.engine.facts.family].layout.features_of_several is not None
+
+
+ENCODERS: Mapping[str, Callable[[_Parts], RequestEncoder]] = {
+    "images": lambda one: VisionEncoder(one.session, image_size=one.plan.image_size),
+    "crops": lambda one: CropEncoder(one.session, image_size=one.plan.image_size),
+    "grids": lambda one: GridEncoder.load(one.session, one.engine.facts, one.engine.configs),
+    "hd": lambda one: HdEncoder(one.session, one.vision, one.vectors),
+    "patches": lambda one: PatchEncoder(one.session, one.engine.facts),
+    "tiles": lambda one: CrossAttentionEncoder(one.session, one.vision),
+    "views": lambda one: ViewEncoder(
+        one.session, one.vision, one.vectors, single_views=one.reads_several
+    ),
+}
+"""`ImageLayout.encoder` -> what makes it."""

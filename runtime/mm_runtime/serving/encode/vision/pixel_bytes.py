@@ -7,7 +7,6 @@ names it; one whose features are known is never normalised at all.
 import numpy as np
 
 from mm_api.families import FAMILIES
-from mm_api.families.family import ImageLayout
 from mm_runtime.images.normalisation import Normalisation
 from mm_runtime.images.processor_config import read_config
 from mm_runtime.serving.directory import EngineDirectory
@@ -25,7 +24,7 @@ def normalisation_of(engine: EngineDirectory) -> Normalisation | None:
     Raises:
         OSError, KeyError, ValueError: the image processor's configuration is not understood.
     """
-    if FAMILIES[engine.facts.family].image_layout is not ImageLayout.SQUARE:
+    if not FAMILIES[engine.facts.family].layout.is_square:
         return None
     return Normalisation.of(read_config(engine.image_processor))
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from mm_api.documents.engine_manifest import EngineManifest
 from mm_api.documents.model_facts import VisionFacts
-from mm_api.families.family import ImageLayout
+from mm_api.families.image_layouts.layout import ImageLayout
 from mm_api.sentences import a
 from mm_runtime.serving.encode.vision.builder_tensors import INPUT, Patches, Pixels, Tiles
 from mm_runtime.serving.encode.vision.runner import Runner
@@ -88,14 +88,14 @@ def open_tensorrt(
         )
 
     def tensors(engine: TensorRTEngine) -> Pixels | Tiles | Patches:
-        match layout:
-            case ImageLayout.TILES:
+        match layout.engine_tensors:
+            case "tiles":
                 return Tiles()
-            case ImageLayout.GRID:
+            case "patches":
                 heads = vision.attention_heads or 1
                 merged = (vision.merge_size or 2) ** 2
                 return Patches(vision.hidden_size // heads, engine.least(INPUT)[0], merged)
-            case _:
+            case "pixels":
                 return Pixels()
 
     found = (folder / name for name in ENGINES if (folder / name).is_file())

@@ -8,7 +8,6 @@ May import: mm_api, numpy, Pillow.
 from collections.abc import Callable, Mapping
 
 from mm_api.families import FAMILIES
-from mm_api.families.family import ImageLayout
 from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.preprocess.processors.crops import CropProcessor
 from mm_runtime.serving.preprocess.processors.ended import EndedProcessor
@@ -22,17 +21,19 @@ from mm_runtime.serving.preprocess.processors.squares import SquareProcessor
 from mm_runtime.serving.preprocess.processors.tiles import TileProcessor
 from mm_runtime.serving.preprocess.processors.views import ViewProcessor
 
-_LOADERS: Mapping[ImageLayout, Callable[[EngineDirectory], ImageProcessor]] = {
-    ImageLayout.VIEWS: ViewProcessor.load,
-    ImageLayout.HD: HdProcessor.load,
-    ImageLayout.CROPS: CropProcessor.load,
-    ImageLayout.ENDED: EndedProcessor.load,
-    ImageLayout.NUMBERED: NumberedProcessor.load,
-    ImageLayout.GRID: GridProcessor.load,
-    ImageLayout.LINES: LineProcessor.load,
-    ImageLayout.TILES: TileProcessor.load,
-    ImageLayout.OWN: OwnProcessor.load,
+LOADERS: Mapping[str, Callable[[EngineDirectory], ImageProcessor]] = {
+    "squares": SquareProcessor.load,
+    "views": ViewProcessor.load,
+    "hd": HdProcessor.load,
+    "crops": CropProcessor.load,
+    "ended": EndedProcessor.load,
+    "numbered": NumberedProcessor.load,
+    "grids": GridProcessor.load,
+    "lines": LineProcessor.load,
+    "tiles": TileProcessor.load,
+    "own": OwnProcessor.load,
 }
+"""`ImageLayout.processor` -> what loads it."""
 
 
 def load_processor(engine: EngineDirectory, *, as_videos: bool = False) -> ImageProcessor | None:
@@ -45,12 +46,9 @@ def load_processor(engine: EngineDirectory, *, as_videos: bool = False) -> Image
     Raises:
         OSError, KeyError, ValueError: the checkpoint's configuration is missing or not understood.
     """
-    layout, vision = FAMILIES[engine.facts.family].image_layout, engine.vision
     if not engine.sees:
         return None
-    if layout is ImageLayout.SQUARE and vision is not None:
-        return SquareProcessor.load(engine, vision.features_per_image)
-    found = _LOADERS[layout](engine)
+    found = LOADERS[FAMILIES[engine.facts.family].layout.processor](engine)
     if as_videos and isinstance(found, GridProcessor):
         return found.within_videos(engine.image_processor)
     return found

@@ -10,7 +10,7 @@ from typing import NoReturn
 from PIL import Image
 
 from mm_api.documents.model_facts import VisionFacts
-from mm_api.ended_tiles import largest_grid, tokens_of_grid
+from mm_api.families.image_layouts.ended import largest_grid, tokens_of_grid
 from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.geometry.crops import nearest_grid

@@ -81,7 +81,7 @@ class GridProcessor(ImageProcessor):
             merge=merge,
             least_pixels=min(vision.min_pixels, most),
             most_pixels=most,
-            video=family.video_features is not None,
+            video=family.layout.video_features is not None,
             frame_sizes=FrameSizes.of(engine.image_processor, patch * merge, most)
             if are_written(engine.facts)
             else None,

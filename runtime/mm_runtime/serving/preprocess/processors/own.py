@@ -44,7 +44,7 @@ class OwnProcessor(ImageProcessor):
     @property
     def fixed_rows(self) -> int | None:
         """Rows of every image, as they are estimated; None: the family's record counts them."""
-        counted = FAMILIES[self.family].rows_of_image is not None
+        counted = FAMILIES[self.family].layout.rows_of_image is not None
         return None if counted else self.vision.features_per_image
 
     def with_detail(self, detail: Detail, count: int) -> "OwnProcessor":
@@ -60,7 +60,7 @@ class OwnProcessor(ImageProcessor):
 
     def rows_of(self, sizes: Sequence[Size]) -> tuple[int, ...]:
         """Return the rows of each image, or an estimate."""
-        count = FAMILIES[self.family].rows_of_image
+        count = FAMILIES[self.family].layout.rows_of_image
         if count is None:
             return (self.vision.features_per_image,) * len(sizes)
         return tuple(count(self.vision, height, width) for height, width in sizes)
@@ -76,7 +76,7 @@ class OwnProcessor(ImageProcessor):
         Raises:
             RequestError: the processor is given no videos.
         """
-        count = FAMILIES[self.family].rows_of_video
+        count = FAMILIES[self.family].layout.rows_of_video
         if count is None:
             raise NO_VIDEO
         return count(self.vision, frames, *size)
@@ -87,7 +87,7 @@ class OwnProcessor(ImageProcessor):
         Raises:
             RequestError: as `video_rows`.
         """
-        most = FAMILIES[self.family].frame_pixels
+        most = FAMILIES[self.family].layout.frame_pixels
         if not most:
             raise NO_VIDEO
         return shrunk(frame, _KEPT_FRAME * most)
@@ -98,7 +98,7 @@ class OwnProcessor(ImageProcessor):
         Raises:
             RequestError: as `video_rows`.
         """
-        if FAMILIES[self.family].rows_of_video is None:
+        if FAMILIES[self.family].layout.rows_of_video is None:
             raise NO_VIDEO
         tensors = self.prepare(frames).tensors
         return Prepared(tensors | {"IS_VIDEO_INPUT": np.array([True])}, (0,))

@@ -29,8 +29,13 @@ class SquareProcessor(ImageProcessor):
     rows: int
 
     @classmethod
-    def load(cls, engine: EngineDirectory, rows: int) -> "SquareProcessor":
-        """Read the checkpoint's configuration."""
+    def load(cls, engine: EngineDirectory) -> "SquareProcessor":
+        """Read the checkpoint's configuration.
+
+        Raises:
+            OSError, KeyError, ValueError: it is missing or not understood.
+        """
+        rows = engine.vision.features_per_image if engine.vision else 0
         return cls(ImagePreprocessor.from_folder(engine.image_processor), rows)
 
     @property

@@ -60,8 +60,8 @@ class ViewProcessor(ImageProcessor):
             side=vision.image_size // vision.patch_size,
             grids=tuple(vision.grid_pinpoints),
             limit=vision.grid_limit,
-            single_views=family.features_of_several is not None,
-            video=family.video_features is not None,
+            single_views=family.layout.features_of_several is not None,
+            video=family.layout.video_features is not None,
         )
 
     def with_detail(self, detail: Detail, count: int) -> "ViewProcessor":

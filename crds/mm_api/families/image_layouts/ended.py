@@ -1,4 +1,6 @@
-"""PURE: tokens of images whose tiles end with a newline each, as trtllm-serve makes them of NVILA.
+"""Tiles of the grid of the nearest shape and a view of all of it, each with a token behind it.
+
+Or the grid at several scales, joined before the projector, with one token behind all.
 
 The rules are those of `_process` and `_postprocess` of tensorrt_llm/_torch/models/modeling_vila.py
 (NVIDIA/TensorRT-LLM at 0185c281) and of modeling_multimodal_utils.py (at 000a01de).
@@ -7,6 +9,7 @@ The rules are those of `_process` and `_postprocess` of tensorrt_llm/_torch/mode
 from dataclasses import dataclass
 
 from mm_api.documents.model_facts import VisionFacts
+from mm_api.families.image_layouts.layout import ImageLayout, patches
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,3 +58,30 @@ def tiles_of_tower(vision: VisionFacts) -> int:
         return most
     first = vision.scales[0]
     return sum((scale // first) ** 2 for scale in vision.scales[:-1]) + most
+
+
+def features_per_image(vision: VisionFacts) -> int:
+    """Return the features of the most tiles: 13 x 121 of NVILA-Lite, 12 x 256 of NVILA."""
+    return tokens_of_grid(vision, largest_grid(vision)).features
+
+
+def frame_tokens(vision: VisionFacts) -> int:
+    """Return the newlines among them: two a tile in VILA's code, one in TensorRT-LLM's."""
+    ends = tokens_of_grid(vision, largest_grid(vision)).newlines
+    return ends if vision.scales else 2 * ends
+
+
+ENDED = ImageLayout(
+    "tiles of the grid of the nearest shape and a view, each with a newline",
+    processor="ended",
+    encoder="crops",
+    file_types=None,
+    one_pass=True,
+    several_as="tile",
+    features_per_image=features_per_image,
+    # A tile, where VILA's code reads several images.
+    features_of_several=lambda vision: vision.features_per_image,
+    frame_tokens=frame_tokens,
+    tiles_per_image=tiles_of_tower,
+    positions_per_tile=patches,
+)

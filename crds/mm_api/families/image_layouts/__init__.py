@@ -1,0 +1,19 @@
+"""How images are cut up: one record for each way, with what they become of it.
+
+Belongs here: the records, and formulas of rows, tiles and positions. Must not: know a family, torch
+or Triton. May import: `mm_api.documents`. Code outside reads attributes of a record and compares no
+record with another (`tests/architecture/test_layouts_are_compared_nowhere.py`).
+"""
+
+from mm_api.families.image_layouts.crops import CROPS
+from mm_api.families.image_layouts.ended import ENDED
+from mm_api.families.image_layouts.grid import GRID
+from mm_api.families.image_layouts.hd import HD
+from mm_api.families.image_layouts.lines import LINES
+from mm_api.families.image_layouts.numbered import NUMBERED
+from mm_api.families.image_layouts.own import OWN
+from mm_api.families.image_layouts.square import SQUARE
+from mm_api.families.image_layouts.tiles import TILES
+from mm_api.families.image_layouts.views import VIEWS
+
+LAYOUTS = (SQUARE, VIEWS, HD, CROPS, ENDED, NUMBERED, GRID, LINES, OWN, TILES)

@@ -1,0 +1,99 @@
+"""The record that describes how images are cut up for a vision encoder."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from mm_api.documents.model_facts import VisionFacts
+
+ACTS, REFUSED = "acts", "refused"
+BY_CHECKPOINT = "by checkpoint"
+"""Acts where the checkpoint's images are cut up (`high`), or are not (`low`)."""
+
+FIXED_SIZE_FACTOR = 1.25
+"""Room for fragmentation in the CUDA pool when every output has one size; 1.5 when sizes vary."""
+
+VARIABLE_SIZE_FACTOR = 1.5
+
+
+def patches(vision: VisionFacts) -> int:
+    """Return the patches of a square."""
+    return (vision.image_size // vision.patch_size) ** 2
+
+
+@dataclass(frozen=True, slots=True)
+class ImageLayout:
+    """How images are cut up for the vision encoder, and what they become.
+
+    A family whose tower differs in a formula replaces it in its copy of the record.
+    """
+
+    title: str
+    """In docs/planning.md."""
+    processor: str
+    """Key in `mm_runtime.serving.preprocess.processors`."""
+    encoder: str | None
+    """Key in `mm_runtime.serving.encode.vision.load`; None: the checkpoint's own processor cuts
+    images, in the process of its own class, and there is no encoder."""
+    engine_tensors: Literal["pixels", "patches", "tiles"] = "pixels"
+    """Inputs of a vision engine of TensorRT."""
+    file_types: tuple[str, ...] | None = ()
+    """`image_processor_type` of transformers, without `Fast`, of processors that cut images so;
+    None: any file will do."""
+    low: str = ACTS
+    """What `image_url.detail` of `low` does."""
+    high: str = ACTS
+    is_square: bool = False
+    """Each image is one square and as many features as any other: images may come to the tower as
+    bytes, and features may stay on its GPU, for nothing is put together of them."""
+    plain: bool = True
+    """The encoder reads pixels of one size and nothing else: no mask."""
+    one_side: bool = False
+    """The tower has positions for one size of tile."""
+    vectors: bool = False
+    """Vectors that lie beside the tower go in between features: they end lines or views."""
+    rotated: bool = False
+    """Positions have three coordinates (M-RoPE), and pixels of an image have bounds."""
+    interleaved: bool = False
+    """Frequencies of time, row and column take turns (M-RoPE of Qwen3-VL)."""
+    masked: bool = False
+    """The vision engine takes an explicit attention mask, positions squared."""
+    stores_scores: bool = False
+    """Attention stores its scores in programs for torch, too."""
+    fixed_features: bool = False
+    """Triton's preprocessing model divides the number back from the engine's limits."""
+    one_pass: bool = False
+    """trtllm-serve's tower reads all images of a request at once."""
+    several_as: str = "view"
+    """What each of several images is, with `features_of_several`."""
+    features_per_image: Callable[[VisionFacts], int] = lambda vision: vision.features_per_image
+    """Rows of the prompt table (or encoder tokens) that one image becomes at the most."""
+    features_of_several: Callable[[VisionFacts], int] | None = None
+    """Rows of each of several images, where those are fewer than one alone becomes."""
+    frame_tokens: Callable[[VisionFacts], int] = lambda _: 0
+    """Most tokens around and between the rows of one image, whose number follows its shape."""
+    tiles_per_image: Callable[[VisionFacts], int] = lambda vision: vision.max_tiles or 1
+    """Entries of the vision engine's batch that one image takes."""
+    positions_per_tile: Callable[[VisionFacts], int] = lambda vision: patches(vision) + 1
+    """Positions of the vision tower for one entry of its batch."""
+    pixels_side: Callable[[VisionFacts], int] = lambda vision: vision.image_size
+    """Pixels along the side of a square that one image, or tile, fills at the most."""
+    extra_output_bytes: Callable[[int, int, int], int] = lambda _positions, _head, _tokens: 0
+    """GPU bytes of a request beside its features, of (positions, head size, encoder tokens)."""
+    rows_of_image: Callable[[VisionFacts, int, int], int] | None = None
+    """Tokens of an image of a height and width, by the checkpoint's processor; None: the plan's."""
+    rows_of_video: Callable[[VisionFacts, int, int, int], int] | None = None
+    """The same of so many frames; None: its own processor reads no videos, or another cuts them."""
+    frame_pixels: int = 0
+    """Most pixels that the checkpoint's own processor leaves of a frame; 0: it is given none."""
+    video_features: Callable[[VisionFacts, int], int] | None = None
+    """Rows that a video of n frames becomes; None: no video."""
+    mixes_media: bool = False
+    """A request may hold several videos, and images beside them; else images or one video."""
+    shared_pixels: bool = False
+    """Frames share the pixels of a video: bounds of one frame do not act."""
+
+    @property
+    def pool_factor(self) -> float:
+        """Return the room for fragmentation in the CUDA pool."""
+        return FIXED_SIZE_FACTOR if self.is_square else VARIABLE_SIZE_FACTOR

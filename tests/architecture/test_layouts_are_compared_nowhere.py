@@ -1,0 +1,79 @@
+"""What differs by image layout is an attribute of its record: no module compares records.
+
+Modules outside `mm_api.families` that import a record, or compare one or its keys, are places that
+have to be found when a layout is added.
+"""
+
+import ast
+from collections.abc import Iterator
+
+import pytest
+from tests.architecture.test_family_names_occur_in_families_only import ROOT, modules
+
+from mm_api.families import FAMILIES
+from mm_api.families.image_layouts import LAYOUTS
+from mm_runtime.serving.encode.vision.load import ENCODERS
+from mm_runtime.serving.preprocess.processors import LOADERS
+
+PACKAGE = "mm_api.families.image_layouts"
+KEYS = frozenset({"layout", "processor", "encoder"})
+
+
+def compared(source: str) -> Iterator[str]:
+    """Yield what a module compares of a layout."""
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.ImportFrom(module=str(module), names=names) if module.startswith(PACKAGE):
+                yield from (one.name for one in names if one.name.isupper() and len(one.name) > 1)
+            case ast.Compare(left=left, comparators=others):
+                sides = [left, *others]
+                if not any(isinstance(one, ast.Constant) and one.value is None for one in sides):
+                    yield from (ast.unparse(one) for one in sides if _is_key(one))
+            case ast.Match(subject=subject) if _is_key(subject):
+                yield ast.unparse(subject)
+
+
+def _is_key(node: ast.expr) -> bool:
+    """Return whether an expression is `x.layout`, or a key of a layout."""
+    match node:
+        case ast.Attribute(attr="layout"):
+            return True
+        case ast.Attribute(value=ast.Attribute(attr="layout") | ast.Name("layout"), attr=name):
+            return name in KEYS
+    return False
+
+
+def test_no_module_compares_layouts() -> None:
+    """Registries find what a record names; all else reads its attributes."""
+    found = {
+        name: sorted(compared((ROOT / name).read_text(encoding="utf-8"))) for name in modules()
+    }
+
+    allowed = {"ACTS", "REFUSED", "BY_CHECKPOINT"}
+    assert {name: some for name, some in found.items() if set(some) - allowed} == {}
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        pytest.param("family.layout is other", ["family.layout"], id="record"),
+        pytest.param("layout.processor == 'hd'", ["layout.processor"], id="key"),
+        pytest.param(
+            "match one.layout.encoder:\n    case 'hd': pass", ["one.layout.encoder"], id="match"
+        ),
+        pytest.param(f"from {PACKAGE} import GRID", ["GRID"], id="import"),
+        pytest.param("family.layout.encoder is not None", [], id="absent"),
+        pytest.param("family.layout.rotated and family.layout.is_square", [], id="attributes"),
+        pytest.param(f"from {PACKAGE}.ended import tokens_of_grid", [], id="formula"),
+    ],
+)
+def test_comparisons_are_found(source: str, found: list[str]) -> None:
+    """Reading an attribute is no comparison."""
+    assert list(compared(source)) == found
+
+
+def test_registries_know_every_key() -> None:
+    """A record names no processor or encoder that does not exist."""
+    records = {*LAYOUTS, *(family.layout for family in FAMILIES.values())}
+    assert {one.processor for one in records} == {*LOADERS}
+    assert {one.encoder for one in records if one.encoder} == {*ENCODERS}
