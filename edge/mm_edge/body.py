@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from mm_edge.asgi import Receive
 from mm_edge.body_budget import BodyClaim
 from mm_edge.errors import BodyEncodedError, BodyTimeoutError, BodyTooLargeError
+from mm_edge.patience import Patience
 
 _MOST_NAMED = 32
 """Characters of a name that an error repeats."""
@@ -114,9 +115,8 @@ async def _read(receive: Receive, claim: BodyClaim, limit: int, pace: Pace) -> b
     # Gives its content away without a copy, which is 0.4 ms of a megabyte: its pages are new.
     body, held = io.BytesIO(), 0
     due = pace.window_bytes
-    loop = asyncio.get_running_loop()
     try:
-        async with asyncio.timeout(pace.window_seconds) as window:
+        async with Patience(pace.window_seconds) as window:
             while True:
                 message = await receive()
                 if message["type"] == "http.disconnect":
@@ -130,7 +130,7 @@ async def _read(receive: Receive, claim: BodyClaim, limit: int, pace: Pace) -> b
                     return body.getvalue()
                 if held >= due:
                     due = held + pace.window_bytes
-                    window.reschedule(loop.time() + pace.window_seconds)
+                    window.restart()
     except TimeoutError:
         raise BodyTimeoutError(
             f"The body came too slowly: expected at least {pace.window_bytes} bytes in "

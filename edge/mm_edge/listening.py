@@ -11,6 +11,11 @@ from typing import Final
 
 _LOG = logging.getLogger(__name__)
 
+UNSENT_BYTES: Final = 64 * 1024
+"""What the kernel takes of an answer before its client reads on. Without it that is megabytes, and
+a third of them has to be read before a connection is writable again: a client that reads a megabyte
+a second seemed to read nothing for longer than one."""
+
 EVERYWHERE: Final = frozenset({"0.0.0.0", "::"})  # noqa: S104 (compared; callers decide it)
 """What stands for every address, of both families."""
 _NO_IPV6: Final = frozenset({errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL})
@@ -52,4 +57,6 @@ def _of_tcp(listening: socket.socket) -> socket.socket:
     delayed acknowledgement: 40 ms before each first token.
     """
     family, kind = listening.family, listening.type
-    return socket.socket(family, kind, socket.IPPROTO_TCP, fileno=listening.detach())
+    made = socket.socket(family, kind, socket.IPPROTO_TCP, fileno=listening.detach())
+    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT_BYTES)
+    return made

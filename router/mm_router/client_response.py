@@ -1,6 +1,5 @@
 """The one answer to one client: never a second head, and an error where one still fits."""
 
-import asyncio
 from collections.abc import Mapping
 
 from mm_edge.asgi import Receive, Send
@@ -8,6 +7,7 @@ from mm_edge.body import ClientGoneError, discard_body
 from mm_edge.drain import Drain
 from mm_edge.errors import error_response
 from mm_edge.json_text import encode
+from mm_edge.patience import Patience
 
 _DISCARD_SECONDS = 2.0
 """How long the rest of a refused body is read before its connection is closed."""
@@ -49,7 +49,7 @@ class ClientResponse:
             ClientGoneError: the client has stopped reading.
         """
         try:
-            async with asyncio.timeout(_STALLED_SECONDS):
+            async with Patience(_STALLED_SECONDS):
                 await self._send({"type": "http.response.body", "body": content, "more_body": more})
         except TimeoutError:
             raise ClientGoneError from None

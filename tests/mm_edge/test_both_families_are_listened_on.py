@@ -34,6 +34,8 @@ def peers(sockets: list[socket.socket]) -> list[str]:
         one.settimeout(SECONDS)
         with socket.create_connection((address, port), SECONDS), one.accept()[0] as accepted:
             found.append(accepted.getpeername()[0])
+            unsent = accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT)
+            assert unsent == listening.UNSENT_BYTES
     return found
 
 

@@ -50,6 +50,28 @@ def test_a_slow_client_gets_all_of_it() -> None:
     assert client.ended == 1
 
 
+def test_a_pause_of_the_gateway_is_not_the_clients() -> None:
+    """Each is an hour by the clock; the client reads on some turns of the loop after it."""
+    client = Client(seconds=0)
+
+    async def send() -> None:
+        ahead, loop = 0, asyncio.get_running_loop()
+        real = loop.time
+        loop.time = lambda: real() + ahead  # type: ignore[method-assign]
+
+        async def paused(message: MutableMapping[str, Any]) -> None:
+            nonlocal ahead
+            ahead += 3600
+            for _ in range(3):
+                await asyncio.sleep(0)
+            await client.send(message)
+
+        await Reply(paused, dict, lambda: None).send_encoded(200, ANSWER)
+
+    asyncio.run(send())
+    assert b"".join(client.parts) == ANSWER
+
+
 async def test_comments_are_not_within_an_event(monkeypatch: pytest.MonkeyPatch) -> None:
     """One that is due while an event is sent comes after it."""
     monkeypatch.setattr(module, "_STALLED_SECONDS", 60)

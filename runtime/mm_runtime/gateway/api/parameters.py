@@ -191,8 +191,9 @@ _AUDIO: Mapping[str, Parameter] = {
 AUDIO_PARAMETERS = _table(_AUDIO)
 """Parameters of transcriptions and translations."""
 
-NOT_SERVED = frozenset(name for name, one in PARAMETERS.items() if not one.acts)
-"""Accepted with one value only."""
+_PARAMETERS = [*PARAMETERS.items(), *RESPONSE_PARAMETERS.items(), *AUDIO_PARAMETERS.items()]
+NOT_SERVED = {name for name, _ in _PARAMETERS} - {name for name, one in _PARAMETERS if one.acts}
+"""Accepted with some values only, on every path."""
 
 
 def refuse_unserved(request: BaseModel, backend: str, *, calls_missing: str = "") -> None:

@@ -19,7 +19,6 @@ from mm_runtime.gateway.api.openai import ChatRequest, CompletionRequest
 from mm_runtime.gateway.api.parameters import NOT_SERVED
 from mm_runtime.gateway.api.response_places import rename
 from mm_runtime.gateway.api.responses import (
-    RESPONSES_NOT_SERVED,
     ResponsesChat,
     ResponsesRequest,
     chat_of,
@@ -31,20 +30,6 @@ from mm_runtime.gateway.errors import InvalidRequestError
 
 _Request = TypeVar("_Request", bound=BaseModel)
 _Chat = TypeVar("_Chat", bound=ChatRequest)
-
-_NOT_SERVED = (
-    NOT_SERVED
-    | RESPONSES_NOT_SERVED
-    | {
-        "chunking_strategy",
-        "include",
-        "keywords",
-        "known_speaker_names",
-        "known_speaker_references",
-        "languages",
-    }
-)
-"""With those of responses and transcriptions."""
 
 _MOST_NAMED = 128
 """Characters of a key or a type that an error names: one of 24 MB was 0.5 s of the event loop."""
@@ -179,7 +164,7 @@ def _explain_field(error: ErrorDetails, param: str) -> tuple[str, str | None]:
         case {"type": "string_type", "loc": (*_, "<string>")}:
             message = "expected a text or a list"
     explained: tuple[str, str | None]
-    if error["loc"][0] in _NOT_SERVED:
+    if error["loc"][0] in NOT_SERVED:
         name = str(error["loc"][0])
         if values := NOT_USED.get(name):
             message = f"expected {_either(values)}"

@@ -232,15 +232,6 @@ class ResponsesRequest(Wire):
     )
 
 
-RESPONSES_NOT_SERVED = frozenset(
-    {
-        *("store", "previous_response_id", "conversation", "background", "include"),
-        *("max_tool_calls", "reasoning", "truncation", "service_tier"),
-    }
-)
-"""Accepted with one value only."""
-
-
 class ResponsesChat(ChatRequest):
     """The chat that a request means, which remembers it."""
 

@@ -8,12 +8,14 @@ from starlette.types import Send
 
 from mm_edge.body import ClientGoneError
 from mm_edge.json_text import encode
+from mm_edge.patience import Patience
 
 JSON = "application/json"
 PLAIN = "text/plain; charset=utf-8"
-_STALLED_SECONDS = 1.0
-"""Until a client that takes nothing more counts as gone. Sending waits only when some 64 KiB and
-the kernel's own buffers are full: half a minute of an answer's text that was not read."""
+_STALLED_SECONDS = 10.0
+"""Until a client that takes nothing more counts as gone, as for bodies. Sending waits only when
+some 128 KiB and the client's buffers are full; its kernel says that there is space again when a
+sixteenth of those was read, which at 40 KiB a second takes as long."""
 
 _SENT_AT_ONCE = 64 * 1024
 """Bytes that a client takes before it counts as gone: scores of a long prompt are megabytes, which
@@ -135,9 +137,8 @@ class Reply:
         Raises:
             ClientGoneError: the client has stopped reading.
         """
-        clock = asyncio.get_running_loop().time
         try:
-            async with asyncio.timeout(_STALLED_SECONDS) as limit, self._writing:
+            async with Patience(_STALLED_SECONDS) as patience, self._writing:
                 for at in range(0, max(1, len(content)), _SENT_AT_ONCE):
                     end = at + _SENT_AT_ONCE
                     left = more or end < len(content)
@@ -145,11 +146,10 @@ class Reply:
                     await self._send(
                         {"type": "http.response.body", "body": part, "more_body": left}
                     )
-                    if end < len(content):
-                        limit.reschedule(clock() + _STALLED_SECONDS)
+                    patience.restart()
         except TimeoutError:
             raise ClientGoneError from None
-        self._written_at = clock()
+        self._written_at = asyncio.get_running_loop().time()
         self.complete = not more
         if self.complete:
             self._completed()
