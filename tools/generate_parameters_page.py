@@ -52,12 +52,19 @@ Messages: `content` of an assistant or a tool may be absent, null, empty or an e
 may lack `type`, `id` and `arguments`, which may also be an object; `function_call` and the role
 `function` are read as `tool_calls` and `tool`. An assistant's `refusal`, key or part, is its text.
 
-- `cache_control` of a request, a message, a part or a tool is a hint without effect: an object.
+- Arguments of an earlier call that are no object in JSON, as models write them, reach the chat
+  template as an empty object, as in vLLM: refused, they would end the conversation for good.
+- `image_url`, `video_url` and `audio_url` of a part are the URL, or an object with `url`, in chats
+  and responses. A field or part of another name that is about media is refused, with the one that
+  is expected, and so is a text (but an assistant's) that is nothing but a `data:` URL or base64 of
+  an image, a video or audio.
+- `cache_control`, `prompt_cache_breakpoint` and `extra_content` of a request, a message, a part, a
+  call or a tool are hints without effect: objects.
 - What an assistant has thought (`reasoning`, `reasoning_content`, `thinking`, `reasoning_details`,
   `thinking_blocks`; parts of the types `thinking`, `redacted_thinking` and `reasoning`; items of
   the type `reasoning`) is dropped; refused by name where the model's template would write it.
 - `add_special_tokens` may have vLLM's default: `false` in chats, `true` in completions.
-- `output` of a `function_call_output` may be a list of `input_text`; its images are refused.
+- `output` of a `function_call_output` may be a list of `input_text` and `input_image`.
 
 """
 

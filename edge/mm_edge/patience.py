@@ -25,7 +25,6 @@ class Patience:
         self._left = _STEPS
 
     async def __aenter__(self) -> Self:
-        """Begin."""
         await self._limit.__aenter__()
         self._next = self._loop.call_later(self._step_seconds, self._step)
         return self
@@ -35,10 +34,9 @@ class Patience:
         kind: type[BaseException] | None,
         error: BaseException | None,
         traceback: TracebackType | None,
-    ) -> bool | None:
-        """End."""
+    ) -> None:
         self._next.cancel()
-        return await self._limit.__aexit__(kind, error, traceback)
+        await self._limit.__aexit__(kind, error, traceback)
 
     def _step(self) -> None:
         self._left -= 1

@@ -13,8 +13,6 @@ from typing import Any
 import pytest
 
 from mm_api.labels import APP_COMPONENT, Component
-from mm_observability.dashboards.all import every_query
-from mm_observability.rules.file import every_alert
 from mm_observability.upstream import TRITON
 from support.empty_queries import EMPTY_DASHBOARDS, LEGITIMATELY_EMPTY
 from support.eventually import eventually
@@ -23,6 +21,7 @@ from support.pod_targets import machine_address, scrape_config, write_targets
 from support.ports import free_ports
 from support.prometheus import Prometheus, running_prometheus
 from support.promql import metrics_in, substituted
+from support.queries import every_alert, every_query
 from support.scripts import ROOT, load_tool
 from support.tiny_llava import CHECKPOINT
 

@@ -17,8 +17,8 @@ from mm_api.metrics import (
 )
 from mm_api.v1alpha1.definition import definition
 from mm_observability.dashboards.all import every_dashboard
-from mm_observability.rules.file import every_alert
 from mm_observability.upstream import UPSTREAM
+from support.queries import every_alert
 from support.scripts import ROOT
 
 FOLDER = ROOT / "docs" / "runbooks"

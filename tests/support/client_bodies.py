@@ -134,9 +134,14 @@ NO_ARGUMENTS = tuple(
         "null-text": {"arguments": "null"},
         "null": {"arguments": None},
         "ollama-object": {"arguments": {}},
+        "cut": {"arguments": '{"city": "Ul'},
+        "python": {"arguments": "{'city': 'Ulm'}"},
+        "no-object": {"arguments": '"Ulm"'},
+        "list": {"arguments": ["Ulm"]},
+        "infinite": {"arguments": '{"city": 1e999}'},
     }.items()
 )
-"""A call without arguments, likewise."""
+"""A call without arguments, or with a text that is no object in JSON, likewise."""
 
 BODIES = (
     chat("openai-python", max_completion_tokens=8, modalities=["text"], store=False),
@@ -288,7 +293,7 @@ BODIES = (
     chat("user-refuses", {**QUESTION, "content": [REFUSAL]}, refused="messages[0].content"),
     chat("no-hint", {**QUESTION, "cache_control": 1}, refused="messages[0].cache_control"),
     chat("langchain-hints", {**QUESTION, "content": [HINTED]}, tools=[{**TOOL, **HINT}], **HINT),
-    Sent("agents-image", {"input": [SHOWN]}, RESPONSE, refused="input[0].output[0].type"),
+    Sent("agents-image", {"input": [SHOWN]}, RESPONSE, refused="input[0].output[0].image_url"),
     Sent("openai-background", {"input": "hi", "background": True}, RESPONSE, "background"),
     Sent("openai-effort", {"input": "hi", "reasoning": {"effort": "low"}}, RESPONSE, "reasoning"),
     Sent("openai-suffix", {"prompt": "hi", "suffix": "!"}, TEXT, "suffix"),

@@ -1,6 +1,6 @@
 """Which expressions of dashboards may be empty on a healthy demo under load, and why.
 
-Keys are `uid / panel / number` as `mm_observability.dashboards.all.every_query` has them.
+Keys are `uid / panel / number` as `support.queries.every_query` has them.
 """
 
 NO_GPU = "the development cluster has no GPU: TensorRT-LLM's and NVIDIA's metrics do not exist"

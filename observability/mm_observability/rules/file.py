@@ -3,17 +3,12 @@
 from typing import Any
 
 from mm_observability.rules import alerts, objectives
-from mm_observability.rules.rule import Alert, Group
+from mm_observability.rules.rule import Group
 
 
 def every_group() -> tuple[Group, ...]:
     """Return every group, recording rules first."""
     return (objectives.group(), *alerts.groups())
-
-
-def every_alert() -> tuple[Alert, ...]:
-    """Return every alert."""
-    return tuple(rule for group in every_group() for rule in group.rules if isinstance(rule, Alert))
 
 
 def document() -> dict[str, Any]:

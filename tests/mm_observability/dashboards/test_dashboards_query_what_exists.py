@@ -17,7 +17,7 @@ from mm_api.metrics import (
     SERVER_METRICS,
     MetricKind,
 )
-from mm_observability.dashboards.all import every_dashboard, every_query
+from mm_observability.dashboards.all import every_dashboard
 from mm_observability.dashboards.dashboard import Dashboard
 from mm_observability.dashboards.render import to_json
 from mm_observability.rules.file import every_group
@@ -26,6 +26,7 @@ from mm_observability.upstream import UPSTREAM
 from support.cases import cases
 from support.prometheus import promtool
 from support.promql import metrics_in, substituted
+from support.queries import every_query
 from support.scripts import ROOT, load_tool
 
 DASHBOARDS = pytest.mark.parametrize(

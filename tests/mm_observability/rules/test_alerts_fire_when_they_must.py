@@ -8,8 +8,8 @@ import pytest
 import yaml
 
 from mm_observability.queries.autoscaling import changed
-from mm_observability.rules.file import every_alert
 from support.prometheus import promtool
+from support.queries import every_alert
 from support.scripts import ROOT, load_tool
 
 CASES = sorted((ROOT / "tests" / "mm_observability" / "rules").glob("*.yaml"))

@@ -32,8 +32,18 @@ PLAIN: dict[str, tuple[Any, dict[str, Any]]] = {
     RESPONSE: (parse_response, {"input": "hi"}),
     "/tokenize": (parse_tokenize, {"messages": [{"role": "user", "content": "hi"}]}),
 }
+BASE64 = "iVBORw0KGgoAAAANSUhEUgAAAAgAAAAICAIAAABLbSncAAAAEklEQVR4nGP8z4AdMOEQH6QSAM1BAQ/oQeJv"
+PNG = f"data:image/png;base64,{BASE64}"
+PART = {"type": "image_url", "image_url": {"url": PNG}}
+TURN = {"role": "user", "content": "hi"}
+OBJECT = '{"type": "image_url", "image_url": {"url": "data:'
 BOUNDARY = "b"
 FORM = f"multipart/form-data; boundary={BOUNDARY}"
+
+
+def _turn(*parts: object, image_of: str = "") -> dict[str, Any]:
+    fields = {image_of: [PNG]} if image_of else {}
+    return {"messages": [{"role": "user", "content": list(parts) or "hi", **fields}]}
 
 
 async def _prompts(folder: Path, *bodies: Sent) -> list[str]:
@@ -113,6 +123,16 @@ async def test_thoughts_are_refused_where_the_template_writes_them(tmp_path: Pat
             "send `response_format`",
         ),
         (CHAT, {"extra_body": {"top_k": 1}}, "send its fields beside the others"),
+        *((CHAT, _turn(image_of=name), OBJECT) for name in ("images", "image", "images_url")),
+        *((CHAT, {name: [PNG]}, OBJECT) for name in ("images", "image_data", "attachments")),
+        *((CHAT, _turn({"type": one, one: PNG}), OBJECT) for one in ("image", "video", "file")),
+        (CHAT, _turn({"type": "input_image", "image_url": PNG}), OBJECT),
+        (CHAT, _turn({"type": "image_url", "images_url": PNG}), OBJECT),
+        (CHAT, _turn({"type": "text", "text": "hi", "image_url": PNG}), OBJECT),
+        (RESPONSE, {"input": [{"type": "input_image", "image_url": PNG}]}, '"image_url": "data:'),
+        (RESPONSE, {"input": [TURN | {"images": [PNG]}]}, '"image_url": "data:'),
+        (RESPONSE, {"input": [TURN | {"content": [PART]}]}, '"image_url": "data:'),
+        (TEXT, {"images": [PNG]}, "POST /v1/chat/completions"),
     ],
 )
 def test_refusals_say_what_is_expected(path: str, fields: dict[str, Any], words: str) -> None:
@@ -121,6 +141,22 @@ def test_refusals_say_what_is_expected(path: str, fields: dict[str, Any], words:
     with pytest.raises(InvalidRequestError) as refusal:
         parse(json.dumps({"model": MODEL, **plain, **fields}).encode(), "application/json")
     assert re.search(words, refusal.value.message)
+
+
+@pytest.mark.parametrize("text", [PNG, f" {PNG}\n", BASE64, "/9j/" + "A" * 99])
+@pytest.mark.parametrize("role", ["user", "system", "tool", "assistant"])
+def test_a_text_that_is_a_file_is_no_text(role: str, text: str) -> None:
+    """But an assistant's; what has other words around it is text."""
+    for content in (text, [{"type": "text", "text": text}]):
+        said = {"messages": [{"role": role, "content": content}]}
+        body = json.dumps({"model": MODEL, **said}).encode()
+        if role == "assistant":
+            parse_chat(body, "")
+            continue
+        with pytest.raises(InvalidRequestError, match="read letter by letter") as refusal:
+            parse_chat(body, "")
+        assert refusal.value.param == "messages[0].content"
+        parse_chat(body.replace(text.strip().encode(), b"what is " + text.strip().encode()), "")
 
 
 @pytest.mark.parametrize("path", PLAIN)

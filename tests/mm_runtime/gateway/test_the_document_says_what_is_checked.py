@@ -30,6 +30,24 @@ PATTERN = {"structured_outputs": {"regex": "a"}}
 TOOLS = [{"type": "function", "function": {"name": "rain"}}]
 SCHEMA = {"type": "json_schema", "json_schema": {"name": "x"}}
 CALL = {"id": "1", "function": {"name": "rain", "arguments": "{}"}}
+
+
+def said(*parts: object, role: str = "user", **fields: object) -> dict[str, Any]:
+    """Return the messages of a chat with one message."""
+    return {"messages": [{"role": role, "content": list(parts), **fields}]}
+
+
+def called(type: str = "function", **fields: object) -> dict[str, Any]:  # noqa: A002 (as sent)
+    """Return an earlier call."""
+    return {"id": "1", "type": type, "function": {"name": "rain", **fields}}
+
+
+def seen(url: object) -> dict[str, Any]:
+    """Return the input of a response about one image, which a function has found."""
+    image = {"type": "input_image", "image_url": url}
+    return {"input": [{"type": "function_call_output", "call_id": "c", "output": [image]}]}
+
+
 CASES: list[tuple[str, dict[str, Any], bool]] = [
     ("ChatRequest", {"stream_options": {}}, False),
     ("ChatRequest", {"stream_options": {}, "stream": True}, True),
@@ -64,6 +82,17 @@ CASES: list[tuple[str, dict[str, Any], bool]] = [
     ("ChatRequest", {"messages": [{"role": "assistant", "content": None}]}, True),
     ("ChatRequest", {"messages": [{**MESSAGES[0], "tool_calls": [CALL]}]}, False),
     ("ChatRequest", {"messages": [{**MESSAGES[0], "tool_calls": []}]}, True),
+    ("ChatRequest", said({"type": "image_url", "image_url": "https://a.org/b"}), True),
+    ("ChatRequest", said({"type": "image_url", "image_url": " "}), False),
+    ("ChatRequest", said({"type": "image_url", "image_url": {}}), False),
+    ("ChatRequest", said({"type": "text"}), True),
+    ("ChatRequest", said(role="assistant", tool_calls=[called(arguments=["x"])]), True),
+    ("ChatRequest", said(role="assistant", tool_calls=[called(arguments=1)]), False),
+    ("ChatRequest", said(role="assistant", tool_calls=[called(name="")]), False),
+    ("ChatRequest", said(role="assistant", tool_calls=[called(type="")]), True),
+    ("ResponsesRequest", seen("https://a.org/b"), True),
+    ("ResponsesRequest", seen({"url": "https://a.org/b"}), True),
+    ("ResponsesRequest", seen({"url": "https://a.org/b", "detail": "low"}), False),
     ("ChatRequest", {"structured_outputs": {}}, False),
     ("ChatRequest", {"structured_outputs": {"json_object": False}}, False),
     ("ChatRequest", {"structured_outputs": {"regex": "a", "json_object": False}}, True),

@@ -92,8 +92,10 @@ ROWS = (
         "an image URL that is a text, not an object",
         VISION,
         CHAT,
-        Refused("messages[0].content[0].image_url"),
+        same,
         _sent(_part(IMAGE)),
+        _sent(_part({"url": IMAGE})),
+        differs="other servers' clients send it so",
     ),
     Row(
         "an image without a URL",

@@ -1,5 +1,6 @@
 """Wire types of the messages of a conversation, and of what stands in them."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated, ClassVar, Literal
 
@@ -17,7 +18,7 @@ from mm_edge.json_cost import TEXT_BYTES
 from mm_runtime.gateway.api.schema_rules import NO_REFUSAL, NULL, Rule, any_of, fields
 from mm_runtime.gateway.api.tools import MAX_CALLS, CalledFunction, ToolCall
 from mm_runtime.gateway.api.unused import OF_MESSAGES
-from mm_runtime.gateway.api.wire import JsonObject, NullIs, Wire, form_or_null
+from mm_runtime.gateway.api.wire import JsonObject, NullIs, ReadAs, Wire, form_or_null
 
 MAX_FPS = 240
 """More than videos have."""
@@ -40,10 +41,10 @@ Url = Annotated[
 
 
 class TextPart(Wire):
-    """Text of a message."""
+    """Text of a message; go-openai leaves out an empty one."""
 
     type: Literal["text"]
-    text: str
+    text: Annotated[str, NullIs("")] = ""
 
 
 class RefusalPart(Wire):
@@ -64,6 +65,13 @@ class ThoughtPart(Wire):
     closed: bool | None = None
 
 
+AS_OBJECT = ReadAs(
+    lambda value: {"url": value} if isinstance(value, str) else value,
+    {"type": "string", "pattern": r"\S"},
+)
+"""Ollama's and LiteLLM's clients, among others, send the URL itself."""
+
+
 class ImageUrl(Wire):
     """Where an image is: a `data:` URL or an http(s) URL."""
 
@@ -75,7 +83,7 @@ class ImagePart(Wire):
     """An image of a message."""
 
     type: Literal["image_url"]
-    image_url: ImageUrl
+    image_url: Annotated[ImageUrl, AS_OBJECT]
 
 
 class VideoUrl(Wire):
@@ -97,7 +105,7 @@ class VideoPart(Wire):
     """A video of a message; no part of OpenAI's, spelt as other servers of open models do."""
 
     type: Literal["video_url"]
-    video_url: VideoUrl
+    video_url: Annotated[VideoUrl, AS_OBJECT]
 
 
 class InputAudio(Wire):
@@ -124,7 +132,7 @@ class AudioPart(Wire):
     """A recording of a message; no part of OpenAI's, spelt as vLLM does."""
 
     type: Literal["audio_url"]
-    audio_url: AudioUrl
+    audio_url: Annotated[AudioUrl, AS_OBJECT]
 
 
 Part = TextPart | RefusalPart | ThoughtPart | ImagePart | VideoPart | InputAudioPart | AudioPart
@@ -134,16 +142,8 @@ ContentPart = Annotated[Part, Field(discriminator="type")]
 
 def is_remote(part: Part) -> bool:
     """Return whether a part stands behind an address, and not in the request."""
-    match part:
-        case ImagePart():
-            url = part.image_url.url
-        case VideoPart():
-            url = part.video_url.url
-        case AudioPart():
-            url = part.audio_url.url
-        case TextPart() | RefusalPart() | ThoughtPart() | InputAudioPart():
-            return False
-    return url[:5].lower() != "data:"
+    at = getattr(part, part.type, None)
+    return isinstance(at, ImageUrl | VideoUrl | AudioUrl) and at.url[:5].lower() != "data:"
 
 
 # Chosen by form, so that a wrong part is reported as such, not as "should be a string".
@@ -157,6 +157,11 @@ Content = Annotated[
     | Annotated[None, Tag("<null>")],
     Discriminator(form_or_null),
 ]
+
+_MEDIA_AS_TEXT = re.compile(
+    r"\s*(?:data:(?:image|video|audio)/|iVBORw0KGgo|/9j/|R0lGOD|UklGR)\S{64,}\s*"
+)
+"""A `data:` URL, or the base64 of a PNG, JPEG, GIF, WebP or WAV."""
 
 THOUGHTS = ("reasoning", "reasoning_content", "thinking", "reasoning_details", "thinking_blocks")
 """Spellings of what an assistant has thought: dropped, or refused where a template writes it."""
@@ -246,6 +251,14 @@ class Message(Wire):
         """
         role, refusal = info.data.get("role"), info.data.get("refusal")
         parts = content if isinstance(content, list) else ()
+        texts = [content] if isinstance(content, str) else []
+        texts += [one.text for one in parts if isinstance(one, TextPart)]
+        if role != "assistant" and any(map(_MEDIA_AS_TEXT.fullmatch, texts)):
+            message = (
+                "a text that is nothing but a file would be read letter by letter: send it as a "
+                'part, such as {"type": "image_url", "image_url": {"url": "data:image/png;..."}}'
+            )
+            raise ValueError(message)
         if role != "assistant" and any(isinstance(one, RefusalPart | ThoughtPart) for one in parts):
             message = "only the role assistant refuses and thinks: send parts of the type text"
             raise ValueError(message)

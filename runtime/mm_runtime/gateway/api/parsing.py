@@ -42,6 +42,20 @@ _RESPONSE_PARTS = ("input_text", "input_image", "output_text", "refusal")
 _PARTS = frozenset({*_CHAT_PARTS, *_RESPONSE_PARTS, "thinking", "redacted_thinking", "reasoning"})
 """Types of what stands in a message."""
 
+_OF_MEDIA = re.compile("image|video|audio|media|file|attach", re.IGNORECASE)
+"""In names of fields and types: what was sent would be missed."""
+
+_URL = "data:image/png;base64,..."
+_PARTS_OF_CHATS = (
+    f'Media are parts of `content`: {{"type": "image_url", "image_url": {{"url": "{_URL}"}}}}.'
+)
+_MEDIA = {
+    "ResponsesRequest": f'Images are `content`: {{"type": "input_image", "image_url": "{_URL}"}}.',
+    "CompletionRequest": "Prompts have no media: POST /v1/chat/completions.",
+    **dict.fromkeys(("TranscriptionRequest", "TranslationRequest"), "The audio is `file`."),
+}
+"""Where they are expected, by request."""
+
 _FORMS = frozenset({"response_format", "format"})
 """Places of the form of an answer."""
 
@@ -134,13 +148,17 @@ def _checked(validate: Callable[[], _Request]) -> _Request:
                 "request as OpenAI's API reference describes it."
             ) from None
         # No name here for an error: those of validators hold this frame, and with it the body.
-        message, param, code = _explained(error.errors(include_url=False, include_input=False)[0])
+        first = error.errors(include_url=False, include_input=False)[0]
+        message, param, code = _explained(first, _MEDIA.get(error.title, _PARTS_OF_CHATS))
     raise InvalidRequestError(message, param=param, code=code)
 
 
-def _explained(error: ErrorDetails) -> tuple[str, str | None, str | None]:
+def _explained(error: ErrorDetails, media: str) -> tuple[str, str | None, str | None]:
     param = _path(error["loc"])
     message, code = _explain_field(error, param) if param else (_explain_body(error), None)
+    sent = str(error.get("ctx", {}).get("tag", error["loc"][-1:]))
+    if error["type"].startswith(("extra", "missing", "union_tag")) and _OF_MEDIA.search(sent):
+        message = f"{message} {media}"
     return message, param, code
 
 
@@ -232,7 +250,7 @@ def _short(text: str) -> str:
 def _kinds(error: ErrorDetails) -> str:
     """Return the types that are known at a place."""
     context: dict[str, Any] = error.get("ctx", {})
-    if "expected_tags" in context:
+    if "expected_tags" in context and "content" not in error["loc"]:
         return re.sub("['<>]", "", str(context["expected_tags"]))
     if error["loc"][-1] in _FORMS:
         return "text, json_object, json_schema"

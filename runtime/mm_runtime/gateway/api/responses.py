@@ -21,7 +21,7 @@ from mm_runtime.gateway.api.tools import (
     form_of_choice,
 )
 from mm_runtime.gateway.api.unused import NOT_USED
-from mm_runtime.gateway.api.wire import JsonObject, NullIs, Wire, form
+from mm_runtime.gateway.api.wire import JsonObject, NullIs, ReadAs, Wire, form
 from mm_runtime.gateway.errors import InvalidRequestError
 
 _INT64 = 2**63 - 1
@@ -35,11 +35,19 @@ class InputText(Wire):
     text: str
 
 
+_AS_TEXT = ReadAs(
+    lambda value: value["url"] if isinstance(value, dict) and value.keys() == {"url"} else value,
+    {"type": "object", "properties": {"url": {"type": "string", "minLength": 1}}}
+    | {"required": ["url"], "additionalProperties": False},
+)
+"""Chats have the URL in an object."""
+
+
 class InputImage(Wire):
     """An image of a message; files that were uploaded before are none of this server's."""
 
     type: Literal["input_image"]
-    image_url: str = Field(min_length=1)
+    image_url: Annotated[str, Field(min_length=1), _AS_TEXT]
     detail: Annotated[Literal["auto", "low", "high"], NullIs("auto")] = "auto"
     file_id: None = None
 
@@ -61,14 +69,19 @@ Content = Annotated[
 ]
 
 
-class MessageItem(Wire):
+class Kept(Wire):
+    """What an item has that was an answer before."""
+
+    id: _Label | None = None
+    status: _Label | None = None
+
+
+class MessageItem(Kept):
     """One turn of the conversation."""
 
     type: Annotated[Literal["message"], NullIs("message")] = "message"
     role: Literal["system", "developer", "user", "assistant"]
     content: Content
-    id: _Label | None = None
-    status: _Label | None = None
     phase: Literal["commentary", "final_answer"] | None = None
 
     rules: ClassVar[Sequence[Rule]] = (
@@ -79,40 +92,30 @@ class MessageItem(Wire):
     )
 
 
-class CallItem(CalledFunction):
+class CallItem(CalledFunction, Kept):
     """A call that the assistant has made."""
 
     type: Literal["function_call"]
     call_id: str = Field(min_length=1, max_length=256)
-    id: _Label | None = None
-    status: _Label | None = None
     namespace: None = None
     caller: None = None
 
 
-class OutputItem(Wire):
+class OutputItem(Kept):
     """What a called function has found."""
 
     type: Literal["function_call_output"]
     call_id: str = Field(min_length=1, max_length=256)
-    output: Annotated[
-        Annotated[str, Tag("<string>")]
-        | Annotated[list[InputText], Field(max_length=MAX_PARTS, fail_fast=True), Tag("<parts>")],
-        Discriminator(form),
-    ]
-    id: _Label | None = None
-    status: _Label | None = None
+    output: Content
 
 
-class ReasoningItem(Wire):
+class ReasoningItem(Kept):
     """What a model has thought before its next item; see `Message.reasoning`."""
 
     type: Literal["reasoning"]
     summary: list[JsonObject] | None = None
     content: list[JsonObject] | None = None
     encrypted_content: str | None = None
-    id: _Label | None = None
-    status: _Label | None = None
 
 
 def _kind(value: object) -> str:

@@ -1,13 +1,13 @@
 """Wire types of tools: functions that a model may call, what it has called, what it must call."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from hashlib import sha256
 from typing import Annotated, Any, ClassVar, Literal
 
 import pydantic_core
 from pydantic import (
     AfterValidator,
-    BeforeValidator,
     Discriminator,
     Field,
     Tag,
@@ -17,7 +17,7 @@ from pydantic import (
 
 from mm_runtime.gateway.api.schema_rules import NULL, Rule, any_of, fields
 from mm_runtime.gateway.api.unused import OF_MESSAGES
-from mm_runtime.gateway.api.wire import JsonObject, NullIs, Wire
+from mm_runtime.gateway.api.wire import JsonObject, ReadAs, Wire, in_json
 
 MAX_TOOLS = 128
 """OpenAI's limit."""
@@ -69,49 +69,36 @@ Tools = Annotated[list[Tool], Field(max_length=MAX_TOOLS), AfterValidator(_check
 
 
 def _written(arguments: object) -> object:
-    if isinstance(arguments, dict):
+    if isinstance(arguments, dict | list):
         return pydantic_core.to_json(arguments).decode()
     return "" if arguments is None else arguments
 
 
-def _check_arguments(text: str) -> str:
-    """Refuse what is no JSON object; templates want the object. Models write null for none."""
-    try:
-        found = pydantic_core.from_json(text or "{}", allow_inf_nan=False)
-    except ValueError as error:
-        message = f"expected the JSON of an object: {error}"
-        raise ValueError(message) from None
-    if not isinstance(found, dict | None):
-        message = "expected the JSON of an object"
-        raise ValueError(message)  # noqa: TRY004 - pydantic reports no TypeError
-    return text
-
-
-_ARGUMENTS_TEXT: Rule = {
-    "type": "string",
-    "maxLength": MAX_ARGUMENTS,
-    "contentMediaType": "application/json",
-    "contentSchema": {"type": "object"},
-}
-
-
 class CalledFunction(Wire):
-    """Which function was called, and with what."""
+    """Which function was called, and with what, as a model has written it."""
 
-    name: FunctionName
+    name: str = Field(min_length=1, max_length=256)
     arguments: Annotated[
         str,
         Field(max_length=MAX_ARGUMENTS),
-        BeforeValidator(_written),
-        AfterValidator(_check_arguments),
-        WithJsonSchema(any_of(_ARGUMENTS_TEXT, {"type": "object"}, NULL)),
+        ReadAs(_written, any_of({"type": "object"}, {"type": "array"}, NULL)),
     ] = ""
 
     @property
     def values(self) -> dict[str, Any]:
-        """The arguments by their names."""
-        found: dict[str, Any] | None = pydantic_core.from_json(self.arguments or "{}")
-        return found or {}
+        """The arguments by their names; none where the model has written no object in JSON.
+
+        Templates want an object, and a refusal would end the conversation for good: its client
+        sends the same call again with each turn. vLLM gives templates the same.
+        """
+        with suppress(ValueError):
+            found = pydantic_core.from_json(self.arguments)
+            return in_json(found) if isinstance(found, dict) else {}
+        return {}
+
+
+_FUNCTION = ReadAs(lambda value: value or "function", {"enum": [None, ""]})
+"""go-openai writes a type that was left out as an empty text."""
 
 
 class ToolCall(Wire):
@@ -125,7 +112,7 @@ class ToolCall(Wire):
         Field(min_length=1, max_length=256),
         WithJsonSchema(any_of({"type": "string", "maxLength": 256}, NULL)),
     ]
-    type: Annotated[Literal["function"], NullIs("function")] = "function"
+    type: Annotated[Literal["function"], _FUNCTION] = "function"
     function: CalledFunction
     index: int | None = None
     """Position in a stream's parts; those who join them leave it there."""

@@ -9,103 +9,61 @@ from typing import Any
 
 from pydantic import BeforeValidator, ValidationInfo
 
-_OPENAI: Mapping[str, tuple[object, ...]] = {
-    "background": (False,),
-    "best_of": (1,),
-    "echo": (False,),
-    "frequency_penalty": (0,),
-    "function_call": ("none", "auto"),
-    "functions": ([],),
-    "include": ([],),
-    "logprobs": (False,),
-    "modalities": (["text"],),
-    "n": (1,),
-    "parallel_tool_calls": (True,),
-    "presence_penalty": (0,),
-    "prompt_cache_retention": ("in_memory", "in-memory"),
-    "reasoning": ({}, {"effort": "none"}, {"enabled": False}),
-    "reasoning_effort": ("none",),
-    "response_format": ({"type": "text"},),
-    "service_tier": ("auto", "default"),
-    "stop": ("",),
-    "store": (False,),
-    "suffix": ("",),
-    "tool_choice": ("none", "auto"),
-    "tools": ([],),
-    "top_logprobs": (0,),
-    "truncation": ("disabled",),
-    "verbosity": ("medium",),
-}
 
-OF_OTHER_SERVERS: Mapping[str, tuple[object, ...]] = {
-    # vLLM, SGLang, TensorRT-LLM
-    "add_generation_prompt": (True,),
-    "allowed_token_ids": ([],),
-    "bad_words": ([],),
-    "chat_template_kwargs": ({},),
-    "continue_final_message": (False,),
-    "detokenize": (True,),
-    "documents": ([],),
-    "early_stopping": (False,),
-    "enable_thinking": (False,),
-    "ignore_eos": (False,),
-    "include_reasoning": (False, True),
-    "include_stop_str_in_output": (False,),
-    "length_penalty": (1,),
-    "logits_processors": ([],),
-    "media_io_kwargs": ({},),
-    "min_p": (0,),
-    "mm_processor_kwargs": ({},),
-    "no_repeat_ngram_size": (0,),
-    "priority": (0,),
-    "return_token_ids": (False,),
-    "return_tokens_as_token_ids": (False,),
-    "separate_reasoning": (False,),
-    "skip_special_tokens": (True,),
-    "spaces_between_special_tokens": (True,),
-    "stop_token_ids": ([],),
-    "typical_p": (1,),
-    "use_beam_search": (False,),
-    "vllm_xargs": ({},),
-    # Ollama, llama.cpp, Mistral, OpenRouter, Anthropic
-    "cache_prompt": (True,),
-    "dry_multiplier": (0,),
-    "dynatemp_range": (0,),
-    "format": ("",),
-    "grammar": ("",),
-    "mirostat": (0,),
-    "models": ([],),
-    "n_predict": (-1,),
-    "num_predict": (-1,),
-    "options": ({},),
-    "plugins": ([],),
-    "provider": ({},),
-    "raw": (False,),
-    "repeat_penalty": (1,),
-    "safe_prompt": (False,),
-    "tfs_z": (1,),
-    "think": (False,),
-    "thinking": ({"type": "disabled"},),
-    "transforms": ([],),
-    "xtc_probability": (0,),
-}
+def _by_name(*rows: tuple[tuple[object, ...], str]) -> Mapping[str, tuple[object, ...]]:
+    return {name: values for values, names in rows for name in names.split()}
+
+
+_OPENAI = _by_name(
+    ((False,), "background echo logprobs store"),
+    ((1,), "best_of n"),
+    ((0,), "frequency_penalty presence_penalty top_logprobs"),
+    (("none", "auto"), "function_call tool_choice"),
+    (([],), "functions include tools"),
+    ((["text"],), "modalities"),
+    ((True,), "parallel_tool_calls"),
+    (("in_memory", "in-memory"), "prompt_cache_retention"),
+    (({}, {"effort": "none"}, {"enabled": False}), "reasoning"),
+    (("none",), "reasoning_effort"),
+    (({"type": "text"},), "response_format"),
+    (("auto", "default"), "service_tier"),
+    (("",), "stop suffix"),
+    (("disabled",), "truncation"),
+    (("medium",), "verbosity"),
+)
+
+OF_OTHER_SERVERS = _by_name(
+    ((True,), "add_generation_prompt cache_prompt detokenize skip_special_tokens"),
+    ((True,), "spaces_between_special_tokens"),
+    (([],), "allowed_token_ids bad_words documents logits_processors models plugins"),
+    (([],), "stop_token_ids transforms"),
+    (({},), "chat_template_kwargs media_io_kwargs mm_processor_kwargs options provider vllm_xargs"),
+    ((False,), "continue_final_message early_stopping enable_thinking ignore_eos"),
+    ((False,), "include_stop_str_in_output raw return_token_ids return_tokens_as_token_ids"),
+    ((False,), "safe_prompt separate_reasoning think use_beam_search"),
+    ((False, True), "include_reasoning"),
+    ((1,), "length_penalty repeat_penalty tfs_z typical_p"),
+    ((0,), "dry_multiplier dynatemp_range min_p mirostat no_repeat_ngram_size priority"),
+    ((0,), "xtc_probability"),
+    (("",), "format grammar"),
+    ((-1,), "n_predict num_predict"),
+    (({"type": "disabled"},), "thinking"),
+)
+"""Those of vLLM, SGLang, TensorRT-LLM, Ollama, llama.cpp, Mistral, OpenRouter and Anthropic."""
 
 NOT_USED: Mapping[str, tuple[object, ...]] = {**_OPENAI, **OF_OTHER_SERVERS}
 """Parameter -> its values besides null."""
 
-OF_MESSAGES: Mapping[str, tuple[object, ...]] = {
-    "additional_kwargs": ({},),
-    "experimental_attachments": ([],),
-    "images": ([],),
-    "is_error": (False,),
-    "prefix": (False,),
-    "provider_specific_fields": ({},),
-    "response_metadata": ({},),
-}
+OF_MESSAGES = _by_name(
+    (({},), "additional_kwargs provider_specific_fields response_metadata"),
+    (([],), "experimental_attachments images"),
+    ((False,), "is_error prefix"),
+)
 """The same of messages and calls, as clients of other servers send answers back."""
 
-HINT = "cache_control"
-"""An object that any part of a request may have, as Anthropic's API spells it: without effect."""
+HINTS = frozenset({"cache_control", "prompt_cache_breakpoint", "extra_content"})
+"""Objects that any part of a request may have, without effect: of caches, as Anthropic's API and
+OpenAI's spell them, and of thoughts, as Gemini's does."""
 
 KNOWN: Mapping[str, tuple[object, ...]] = {**OF_MESSAGES, **NOT_USED}
 

@@ -1,6 +1,6 @@
 """What every wire type is: nothing but its own fields is read, and null is what is absent."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import isfinite
 from types import NoneType
 from typing import Annotated, Any, ClassVar, Self
@@ -17,7 +17,7 @@ from pydantic import (
 from pydantic_core import InitErrorDetails, core_schema
 
 from mm_runtime.gateway.api.schema_rules import NULL, Rule, any_of
-from mm_runtime.gateway.api.unused import HINT, KNOWN, is_unused
+from mm_runtime.gateway.api.unused import HINTS, KNOWN, is_unused
 
 
 def _state_rules(schema: dict[str, Any], kind: type[Any]) -> None:
@@ -33,8 +33,8 @@ def _state_rules(schema: dict[str, Any], kind: type[Any]) -> None:
             fields[name] = {"enum": [None, *values]}
     for name, values in kind.others.items():
         fields.setdefault(name, {"enum": [None, *values]})
-    if not kind.is_form:
-        fields.setdefault(HINT, any_of({"type": "object"}, NULL))
+    for name in () if kind.is_form else HINTS:
+        fields.setdefault(name, any_of({"type": "object"}, NULL))
     schema["additionalProperties"] = NULL
 
 
@@ -67,7 +67,7 @@ class Wire(BaseModel):
             InitErrorDetails(type="extra_forbidden", loc=(name,), input=None)
             for name, value in extra.items()
             if not is_unused(value, self.others.get(name, ()))
-            and not (name == HINT and isinstance(value, dict))
+            and not (name in HINTS and isinstance(value, dict))
         ]
         if wrong:
             raise ValidationError.from_exception_data(type(self).__name__, wrong)
@@ -75,26 +75,36 @@ class Wire(BaseModel):
         return self
 
 
-class NullIs:
-    """Annotates a field whose null is its default: some SDKs write what was left out as null."""
+class ReadAs:
+    """Annotates a field of which other spellings are read, too.
 
-    def __init__(self, default: object) -> None:
-        self._default = default
+    Args:
+        read: a value as it was sent -> as the field has it.
+        others: what the document says of those spellings.
+    """
+
+    def __init__(self, read: Callable[[Any], Any], others: Rule) -> None:
+        self._read, self._others = read, others
 
     def __get_pydantic_core_schema__(
         self, source: Any, handler: GetCoreSchemaHandler
     ) -> core_schema.CoreSchema:
-        return core_schema.no_info_before_validator_function(
-            lambda value: self._default if value is None else value, handler(source)
-        )
+        return core_schema.no_info_before_validator_function(self._read, handler(source))
 
     def __get_pydantic_json_schema__(
         self, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
-        return dict(any_of(handler(schema), NULL))
+        return dict(any_of(handler(schema), self._others))
 
 
-def _in_json(content: dict[str, Any]) -> dict[str, Any]:
+class NullIs(ReadAs):
+    """Annotates a field whose null is its default: some SDKs write what was left out as null."""
+
+    def __init__(self, default: object) -> None:
+        super().__init__(lambda value: default if value is None else value, NULL)
+
+
+def in_json(content: dict[str, Any]) -> dict[str, Any]:
     """Return an object all of whose numbers JSON can write: `1e999` is read as infinity."""
     left: list[object] = [content]
     while left:
@@ -109,7 +119,7 @@ def _in_json(content: dict[str, Any]) -> dict[str, Any]:
     return content
 
 
-JsonObject = Annotated[dict[str, Any], AfterValidator(_in_json)]
+JsonObject = Annotated[dict[str, Any], AfterValidator(in_json)]
 """An object of a client's own names: a schema, variables of a template."""
 
 

@@ -242,7 +242,7 @@ class ChatPrompt:
             Call(call.id, call.function.name, call.function.values) for call in message.tool_calls
         ]
         for call in calls:
-            for text in (call.id, *_texts(call.arguments)):
+            for text in (call.id, call.name, *_texts(call.arguments)):
                 self._plain(text, param)
         return tuple(calls)
 
