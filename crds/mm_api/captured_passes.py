@@ -51,11 +51,8 @@ def batches_beside(slots: int) -> list[int]:
 def captured_passes(slots: int, max_length: int, *, adapters: bool) -> int:
     """Return how many passes are captured.
 
-    Args:
-        slots: requests that can run at one time.
-        max_length: positions of one request.
-        adapters: rows may have some: then there is another set, of passes in which one has, but
-            for those that read a part beside tokens.
+    `slots`: requests that can run at one time. `adapters`: rows may have some: then there is
+    another set, of passes in which one has, but for those that read a part beside tokens.
     """
     alone = len(doubled(1, slots)) + len(part_sizes(max_length))
     return alone * (2 if adapters else 1) + len(sizes_beside(max_length)) * len(

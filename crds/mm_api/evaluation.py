@@ -46,11 +46,8 @@ def evaluation_cost(
 ) -> EvaluationCost | None:
     """Return what it costs; None: switched off, or a build cannot run the checkpoint.
 
-    Args:
-        engine: of the plan.
-        facts: of its checkpoint.
-        limit: of the build's memory; None: there is none. Where the weights do not fit into it,
-            decoders are read layer by layer. The cost may be above it all the same.
+    `limit`: of the build's memory; None: there is none. Where the weights do not fit into it,
+    decoders are read layer by layer. The cost may be above it all the same.
     """
     if facts.quantization is not None:  # no class of transformers reads Model-Optimizer's weights
         return None

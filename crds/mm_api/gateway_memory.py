@@ -96,9 +96,7 @@ def body_bytes(plan: GatewayPlan) -> int:
 def gateway_bytes(plan: GatewayPlan, *, encodes: bool) -> int:
     """Return the memory limit of a gateway's container.
 
-    Args:
-        plan: the limits that it enforces.
-        encodes: it sends media on as files, to trtllm-serve.
+    `encodes`: it sends media on as files, to trtllm-serve.
     """
     encoding = encoding_bytes(plan) if encodes else 0
     decoders = DECODERS * decoder_bytes(plan)

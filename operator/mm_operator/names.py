@@ -89,10 +89,8 @@ def engine_config(fingerprint: str, claim: str, path: str) -> str:
 def shared_engine(fingerprint: str, identity: str, path: str) -> str:
     """Return the key of an engine in a store that other namespaces may use; empty in one's own.
 
-    Args:
-        fingerprint: of the engine.
-        identity: what identifies the store's volume; empty when no other namespace can use it.
-        path: directory of the store in its volume.
+    `identity`: what identifies the store's volume; empty when no other namespace can use it.
+    `path`: directory of the store in its volume.
     """
     if not identity:
         return ""

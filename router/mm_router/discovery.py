@@ -73,10 +73,7 @@ class Discovery:
     ) -> None:
         """Watch the routers' own Service, too; call before `run`.
 
-        Args:
-            service: its namespace and name.
-            port: at which routers take claims.
-            changed: called with those that are ready: name of the pod -> address for claims.
+        `changed`: called with those that are ready: name of the pod -> address for claims.
         """
         namespace, name = service
 

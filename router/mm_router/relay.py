@@ -78,10 +78,7 @@ async def pass_on(
 ) -> None:
     """Send an answer to the client. Events go out complete: an error may follow each of them.
 
-    Args:
-        received: the answer.
-        response: to the client.
-        take: called with events of a stream before they go out.
+    `take`: called with events of a stream before they go out.
 
     Raises:
         BrokenError: the connection to the replica ended too early.

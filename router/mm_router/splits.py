@@ -74,11 +74,8 @@ def read_splits(text: bytes) -> tuple[Split, ...]:
 def choose(key: bytes, parts: Sequence[Part], ready: Sequence[bool]) -> tuple[Part, Why]:
     """Return the part of a key; one of weight 0 never.
 
-    Args:
-        key: of the request.
-        parts: at least one has a weight.
-        ready: whether each has a replica that takes requests. Where none has, the key's own part is
-            returned: its model says so.
+    `parts`: at least one has a weight. `ready`: whether each has a replica that takes requests.
+    Where none has, the key's own part is returned: its model says so.
     """
     candidates = [pair for pair in zip(parts, ready, strict=True) if pair[0].weight]
     own, is_ready = max(candidates, key=lambda pair: _score(key, pair[0]))

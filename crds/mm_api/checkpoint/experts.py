@@ -10,9 +10,7 @@ from mm_api.documents.model_facts import ExpertFacts
 def experts_of(kind: str, text: JsonObject) -> ExpertFacts | None:
     """Return the experts of a text model; None: it has none, or its class is not known here.
 
-    Args:
-        kind: its model_type.
-        text: its section, with the defaults of its class.
+    `text`: its section, with the defaults of its class.
 
     Raises:
         CheckpointError: a value of a wrong type or out of range.

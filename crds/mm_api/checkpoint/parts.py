@@ -18,9 +18,7 @@ _PATH = "_name_or_path"
 def with_parts(config: JsonObject, read: Callable[[str], JsonObject]) -> JsonObject:
     """Return a configuration whose sections say what the parts' own files say.
 
-    Args:
-        config: of the checkpoint.
-        read: returns a JSON file by its name in the checkpoint, empty where there is none.
+    `read`: returns a JSON file by its name in the checkpoint, empty where there is none.
     """
     found = dict(config)
     for key, folder in SECTIONS.items():

@@ -156,9 +156,7 @@ _DEEPEST = 4
 def check_method(config: JsonObject, *, exported: bool) -> None:
     """Refuse weights that are quantized in a way that no backend here reads.
 
-    Args:
-        config: of the checkpoint, with every section.
-        exported: the checkpoint has Model-Optimizer's hf_quant_config.json.
+    `config`: of the checkpoint, with every section.
 
     Raises:
         CheckpointError: `ConfigInvalid`, or `ConfigMissing`: Model-Optimizer's file is not there.

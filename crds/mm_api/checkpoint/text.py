@@ -90,10 +90,7 @@ def text_facts(section: JsonObject, *, where: str = "text_config", **more: Any) 
 def beside_tower(config: JsonObject, text: JsonObject, vision: VisionFacts | None) -> Dimensions:
     """Return the parts of a checkpoint whose decoder stands beside a tower.
 
-    Args:
-        config: config.json.
-        text: the section of the decoder, or `config` where there is none.
-        vision: the tower.
+    `text`: the section of the decoder, or `config` where there is none.
 
     Raises:
         CheckpointError: `ConfigInvalid`.

@@ -20,10 +20,7 @@ SIGLIP = {
 def tower_facts(size: Sizes, *, heads: str = "num_attention_heads", **more: Any) -> VisionFacts:
     """Return the dimensions of a tower whose keys have their usual names.
 
-    Args:
-        size: the section of the tower with its defaults.
-        heads: key of the number of heads.
-        more: what the family says besides.
+    `size`: the section of the tower with its defaults. `heads`: key of the number of heads.
 
     Raises:
         CheckpointError: a value is missing, of a wrong type or out of range.

@@ -365,10 +365,8 @@ class Family:
     ) -> Dimensions:
         """Return the parts of a checkpoint in any of the family's layouts.
 
-        Args:
-            config: config.json.
-            processor: preprocessor_config.json; empty: there is none.
-            tokenizer: the files of `TOKENIZER_FILES` by name, which another layout needs.
+        `processor`: preprocessor_config.json; empty: there is none. `tokenizer`: the files of
+        `TOKENIZER_FILES` by name, which another layout needs.
 
         Raises:
             CheckpointError: as `read`.

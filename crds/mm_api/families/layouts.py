@@ -61,9 +61,7 @@ class OtherLayout:
 def added_token(name: str, documents: Mapping[str, JsonObject]) -> int | None:
     """Return the id of a token that was added to a tokenizer, None where no file has it.
 
-    Args:
-        name: the token.
-        documents: a tokenizer's JSON files by name; those that are missing are left out or empty.
+    `documents`: a tokenizer's JSON files by name; those that are missing are left out or empty.
     """
     listed = documents.get("tokenizer.json", {}).get("added_tokens")
     for one in listed if isinstance(listed, list) else []:

@@ -48,11 +48,7 @@ def read(config: JsonObject, processor: JsonObject) -> Dimensions:
 def parts_of(config: JsonObject, processor: JsonObject, *, merged: int, model: str) -> Dimensions:
     """Return the parts of a checkpoint with Pixtral's tower and a language model of Mistral's.
 
-    Args:
-        config: of the model.
-        processor: of images.
-        merged: patches a side that become one feature.
-        model: to use where this one is refused.
+    `merged`: patches a side that become one feature. `model`: to use where this one is refused.
 
     Raises:
         CheckpointError: the language model is none of Mistral's or attends to a window of tokens
@@ -82,10 +78,7 @@ def parts_of(config: JsonObject, processor: JsonObject, *, merged: int, model: s
 def lines_of(config: JsonObject, processor: JsonObject, *, merged: int) -> VisionFacts:
     """Return the dimensions of Pixtral's tower for the largest image of a checkpoint.
 
-    Args:
-        config: of the model.
-        processor: of images.
-        merged: patches a side that become one feature.
+    `merged`: patches a side that become one feature.
 
     Raises:
         CheckpointError: a value of a wrong type or range, or sizes that do not fit together.

@@ -44,11 +44,7 @@ async def no_node_with(
 
     What other pods take of the disk is the scheduler's to count.
 
-    Args:
-        client: of the cluster.
-        pod: the spec.
-        tolerations: of the pod.
-        needed: bytes.
+    `needed`: bytes.
     """
     selector = ",".join(f"{key}={one}" for key, one in (pod.get("nodeSelector") or {}).items())
     seen, largest = 0, None

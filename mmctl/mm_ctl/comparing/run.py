@@ -26,11 +26,8 @@ async def run_to_end(
 ) -> EvaluationReport:
     """Create the pod, wait for its end, delete it and return its report.
 
-    Args:
-        client: of the cluster.
-        pod: as `compare_pod` makes it.
-        seconds: to its end.
-        progress: is called with the phase, and why the pod waits, whenever they have changed.
+    `pod`: as `compare_pod` makes it. `progress`: is called with the phase, and why the pod waits,
+    whenever they have changed.
 
     Raises:
         CompareFailedError: it failed, or did not end in time.

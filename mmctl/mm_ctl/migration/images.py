@@ -25,11 +25,8 @@ def image_changes(
 ) -> Iterator[Change]:
     """Yield changes of images and of the version in them.
 
-    Args:
-        spec: of the document.
-        family: of the checkpoint.
-        image: that is to serve; None: those of the spec, with a newer tag where they are too old.
-        version: of TensorRT-LLM in `image`; None: its tag says it.
+    `image`: that is to serve; None: those of the spec, with a newer tag where they are too old.
+    `version`: of TensorRT-LLM in `image`; None: its tag says it.
 
     Raises:
         SpecError: a version that does not serve the family, or is not known.

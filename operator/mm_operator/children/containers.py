@@ -173,11 +173,8 @@ def build_gateway(
 ) -> Manifest:
     """Return the container with the OpenAI endpoint.
 
-    Args:
-        spec: the model's spec.
-        image: the runtime image.
-        manifest: path of the engine's manifest inside the pod.
-        memory_bytes: what the gateway holds itself to; the limit where the spec states none.
+    `manifest`: path of the engine's manifest inside the pod. `memory_bytes`: what the gateway holds
+    itself to; the limit where the spec states none.
     """
     arguments: list[str] = []
     mounts: list[Manifest] = []

@@ -101,11 +101,7 @@ def build_encoders(
 ) -> tuple[Manifest, ...]:
     """Return policy, Service, Deployment and, where there are several, the budget of encoders.
 
-    Args:
-        snapshot: the model.
-        spec: its spec.
-        rollout: how pods are replaced.
-        template: of their pods; None: they have none.
+    `template`: of their pods; None: they have none.
     """
     if template is None:
         return ()

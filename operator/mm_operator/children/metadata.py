@@ -78,12 +78,8 @@ def shared_metadata(
     It names the owners that come and go, not those that stay: of 1,000 models each would write the
     list of all at every reconcile.
 
-    Args:
-        snapshot: the model.
-        name: of the object.
-        labels_: of the object.
-        joins: whether the model is to be among its owners.
-        former: uids that are no longer to own it.
+    `joins`: whether the model is to be among its owners. `former`: uids that are no longer to own
+    it.
     """
     own = _model_reference(Owner(snapshot.name, snapshot.uid), controller=False)
     metadata: Manifest = {

@@ -24,11 +24,8 @@ def with_network(
 ) -> Manifest:
     """Return a pod's spec with the bundle in every container, and the proxy in some.
 
-    Args:
-        pod: the spec.
-        network: what is set.
-        proxied: names of the containers that read sources and stores.
-        fetching: names of the containers that fetch what requests name by URL.
+    `proxied`: names of the containers that read sources and stores. `fetching`: names of the
+    containers that fetch what requests name by URL.
     """
 
     def variables(name: str) -> list[Manifest]:

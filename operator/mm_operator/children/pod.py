@@ -105,12 +105,9 @@ def compute(
 ) -> Manifest:
     """Return a container's resources.
 
-    Args:
-        resources: the spec's.
-        gpu: GPUs of the pod.
-        defaults: requests for what the spec leaves open; a limit of the spec's replaces its
-            default, because Kubernetes takes a limit as the request when there is none.
-        memory_limit: bytes, for a spec that states none; never below the spec's own request.
+    `defaults`: requests for what the spec leaves open; a limit of the spec's replaces its default,
+    because Kubernetes takes a limit as the request when there is none. `memory_limit`: bytes, for a
+    spec that states none; never below the spec's own request.
     """
     limits = {name: str(value) for name, value in resources.limits.items()}
     if resources.memory_limit is None:
@@ -135,11 +132,9 @@ def mebibytes(count: int) -> str:
 def small(requests: Mapping[str, str], memory_limit: str, *, beside: Resources) -> Manifest:
     """Return the resources of a container whose needs are known.
 
-    Args:
-        requests: what it sets aside; cpu no more than its limit.
-        memory_limit: what it may use.
-        beside: resources of the container that it works for, whose limit of cpu it has: a quota on
-            limits.cpu refuses pods in which a container has none.
+    `requests`: what it sets aside; cpu no more than its limit. `beside`: resources of the container
+    that it works for, whose limit of cpu it has: a quota on limits.cpu refuses pods in which a
+    container has none.
     """
     limit = beside.limits.get("cpu")
     if limit is None:

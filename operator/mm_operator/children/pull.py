@@ -21,11 +21,7 @@ def build_pull(
 
     A damaged engine ends it with the exit code that leads to a rebuild.
 
-    Args:
-        spec: the model's spec.
-        image: the runtime image.
-        fingerprint: of the engine.
-        role: arguments for a pod that opens only a part of it.
+    `role`: arguments for a pod that opens only a part of it.
     """
     store = store_of(spec)
     if not store.bucket:

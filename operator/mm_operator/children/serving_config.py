@@ -21,11 +21,8 @@ def build_serving_config(
 ) -> Manifest | None:
     """Return the ConfigMap of the wanted revision; a held revision keeps the one it has.
 
-    Args:
-        snapshot: the model.
-        plan: its plan.
-        template: the pod template that the Deployment gets.
-        encoder: that of encoders in pods of their own; None: there are none.
+    `template`: the pod template that the Deployment gets. `encoder`: that of encoders in pods of
+    their own; None: there are none.
     """
     rollout = plan.rollout
     if rollout.held or template is None or plan.serving_plan is None:

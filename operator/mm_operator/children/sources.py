@@ -20,9 +20,7 @@ S3_SESSION = "AWS_SESSION_TOKEN"
 def source_argument(spec: MultimodalModelSpec, commit: str | None = None) -> str:
     """Return the address of the checkpoint, as `mm-runtime --source` takes it.
 
-    Args:
-        spec: the model's spec.
-        commit: what the revision stood for when it was inspected; a build fetches that.
+    `commit`: what the revision stood for when it was inspected; a build fetches that.
     """
     source = spec.model.source
     if source.hugging_face:

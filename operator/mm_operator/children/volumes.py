@@ -91,10 +91,8 @@ def beside_servers(
     A preference only: a build may need a GPU of another node, and then waits until the claim is
     free. An affinity of the user's counts instead.
 
-    Args:
-        snapshot: says which claims of the user's are such, and whose pods hold them.
-        spec: of the model.
-        attached: volumes of the pod that shall run there.
+    `snapshot`: says which claims of the user's are such, and whose pods hold them. `attached`:
+    volumes of the pod that shall run there.
     """
     if spec.build.affinity:
         return {}

@@ -58,11 +58,7 @@ class Bounds:
     def admit(self, kind: str, namespace: str, owners: Iterable[str], size: int) -> bool:
         """Return whether an object's payload is held; one that is not is logged once.
 
-        Args:
-            kind: of the object.
-            namespace: of the object.
-            owners: uids of the models that own it.
-            size: bytes of its text.
+        `owners`: uids of the models that own it. `size`: bytes of its text.
         """
         owned = set(owners)
         size -= _REFERENCE_BYTES * len(owned)

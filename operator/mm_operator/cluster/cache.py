@@ -71,10 +71,8 @@ class Cached:
     ) -> T:
         """Return what `make` makes of the object: made once for this version of it.
 
-        Args:
-            make: the reading.
-            beside: what else the reading depends on; another one makes it again.
-            name: stands for `make` where that is another function each time.
+        `beside`: what else the reading depends on; another one makes it again. `name`: stands for
+        `make` where that is another function each time.
         """
         known = self._made.get(name or make)
         if known is None or known[0] != beside:

@@ -35,12 +35,8 @@ async def compare(
 ) -> Listing:
     """List a kind's metadata and compare it with a cache.
 
-    Args:
-        client: for the list.
-        resource: the kind.
-        namespace: None: all of them.
-        selector: of labels.
-        holds: whether the cache holds an object of this metadata, or a later version of it.
+    `namespace`: None: all of them. `holds`: whether the cache holds an object of this metadata, or
+    a later version of it.
 
     Raises:
         ClusterError: the list was refused, or there was no answer.

@@ -74,10 +74,7 @@ def growth_refused(
 ) -> StageError | None:
     """Return that the store's claim cannot grow, and which field requests it; None: it is not so.
 
-    Args:
-        error: the refusal.
-        sent: the object that was sent.
-        there: the object as it is; None: there is none.
+    `there`: the object as it is; None: there is none.
     """
     if error.kind != CLAIM.kind or there is None or error.status not in {403, 422}:
         return None

@@ -61,9 +61,7 @@ class WorkQueue(Generic[K]):
     def add(self, key: K, *, priority: bool = False) -> None:
         """Request a key as soon as a worker is free; two requests count once.
 
-        Args:
-            key: what is to be worked on.
-            priority: hand it out before keys that wait without it.
+        `key`: what is to be worked on. `priority`: hand it out before keys that wait without it.
         """
         if (timer := self._timers.pop(key, None)) is not None:
             timer.cancel()

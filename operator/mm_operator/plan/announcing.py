@@ -24,10 +24,7 @@ def scrape_annotations(port: int) -> dict[str, str]:
 def is_announced(snapshot: Snapshot, rollout: RolloutDecision, component: str) -> bool:
     """Return whether the pods of the wanted revision have the annotations.
 
-    Args:
-        snapshot: the model.
-        rollout: which revision.
-        component: which of its pods: `Component.SERVER` or `Component.ENCODER`.
+    `component`: which of its pods: `Component.SERVER` or `Component.ENCODER`.
     """
     apart = component == labels.Component.ENCODER
     deployment = snapshot.observed.encoders if apart else snapshot.observed.deployment

@@ -33,10 +33,7 @@ def decide_inspect(
 ) -> InspectDecision:
     """Return what becomes of the inspection.
 
-    Args:
-        snapshot: the model.
-        spec: its spec.
-        stale: a build found another source than the recorded inspection describes.
+    `stale`: a build found another source than the recorded inspection describes.
     """
     recorded = read_inspection(snapshot.observed.configs.get(names.facts_config(snapshot.name)))
     round_ = 0

@@ -63,11 +63,9 @@ def serving_configs(snapshot: Snapshot) -> tuple[ConfigState, ...]:
 def released(snapshot: Snapshot, wanted: str, rollout: RolloutDecision) -> tuple[str, ...]:
     """Return the engines this model owns and no longer needs.
 
-    Args:
-        snapshot: the model.
-        wanted: the ConfigMap of the current plan's engine; empty while there is no plan, and then
-            nothing is let go, because the next plan may want it.
-        rollout: while it is held by a lost record, the serving engine is unknown: all stay.
+    `wanted`: the ConfigMap of the current plan's engine; empty while there is no plan, and then
+    nothing is let go, because the next plan may want it. `rollout`: while it is held by a lost
+    record, the serving engine is unknown: all stay.
     """
     if not wanted or (rollout.held and not _recorded_engine(snapshot, rollout)):
         return ()

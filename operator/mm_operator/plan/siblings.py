@@ -23,9 +23,7 @@ _AT_WORK = frozenset({JobPhase.PENDING, JobPhase.RUNNING})
 def siblings_of(snapshot: Snapshot, shared: str) -> tuple[Sibling, ...]:
     """Return what the namespaces that share with the model's have of an engine.
 
-    Args:
-        snapshot: the model.
-        shared: key of the engine in its store; empty when it is not shared.
+    `shared`: key of the engine in its store; empty when it is not shared.
     """
     partners = snapshot.settings.partners(snapshot.namespace)
     if not shared or not partners:
@@ -39,11 +37,7 @@ def with_siblings(
 ) -> BuildDecision:
     """Return the decision of a model that would start a build, in view of other namespaces.
 
-    Args:
-        decision: without them.
-        siblings: see `siblings_of`.
-        now: the time.
-        patience: how long a build of this model may take.
+    `siblings`: see `siblings_of`. `patience`: how long a build of this model may take.
     """
     if decision.step is not Step.START:
         return decision

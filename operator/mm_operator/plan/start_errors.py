@@ -46,9 +46,7 @@ _TODO: Final = (
 def lacks_program(reason: str, message: str) -> bool:
     """Return whether a container did not start because its image has no `mm-runtime`.
 
-    Args:
-        reason: of its end, or of its waiting.
-        message: of the same.
+    `reason`: of its end, or of its waiting.
     """
     return reason in _NOT_STARTED and all(word in message for word in _WORDS)
 
@@ -64,9 +62,7 @@ def lacking(field: str) -> str:
 def not_created(reason: str, message: str) -> tuple[Reason, str] | None:
     """Return the condition's reason and a sentence about a container that waits and never ran.
 
-    Args:
-        reason: why it waits, in the kubelet's word.
-        message: of the same.
+    `reason`: why it waits, in the kubelet's word.
 
     Returns:
         None: it waits for something else.

@@ -58,9 +58,7 @@ def identity_of(spec: MultimodalModelSpec, volume: str) -> str:
 
     A name of a host without a dot means another host in each namespace.
 
-    Args:
-        spec: the model's spec.
-        volume: what identifies the volume of a claim of the user's; empty when unknown.
+    `volume`: what identifies the volume of a claim of the user's; empty when unknown.
     """
     s3 = spec.build.store.s3
     if s3 is None:

@@ -51,9 +51,7 @@ def measured(pods: Sequence[Mapping[str, float]]) -> Measured:
 def believed(new: Measured, before: WorkCost | None) -> tuple[WorkCost | None, str]:
     """Return the costs to count with, and as a sentence why they are not those measured last.
 
-    Args:
-        new: what pods reported, at least one of them.
-        before: what was counted with until now.
+    `new`: what pods reported, at least one of them. `before`: what was counted with until now.
     """
     known = {} if before is None else _by_unit(before)
     kept: dict[str, float] = {}

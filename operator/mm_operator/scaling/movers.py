@@ -16,9 +16,7 @@ def trouble(found: Mapping[str, Any], now: float) -> str:
 
     Its own message is left out: it names addresses and times, and would change with every attempt.
 
-    Args:
-        found: a ScaledObject.
-        now: Unix seconds.
+    `now`: Unix seconds.
     """
     name = found["metadata"]["name"]
     for one in (found.get("status") or {}).get("conditions") or ():

@@ -21,10 +21,8 @@ def objectives_of(
 ) -> Objectives:
     """Return the objectives of one model.
 
-    Args:
-        spec: as the user wrote it.
-        slots_per_replica: requests that one replica runs at a time.
-        cost: what a token costs, when it was measured.
+    `slots_per_replica`: requests that one replica runs at a time. `cost`: what a token costs, when
+    it was measured.
     """
     fallback, tuning = spec.fallback, Tuning()
     if (window := spec.behavior.scale_down.stabilization_window_seconds) is not None:

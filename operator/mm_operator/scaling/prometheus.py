@@ -120,9 +120,7 @@ class Prometheus:
     async def query(self, promql: str, pods: int = 0) -> Any:
         """Return Prometheus' answer to an instant query at its own present, unread.
 
-        Args:
-            promql: the query.
-            pods: how many it is about; the answer may be longer with each.
+        `pods`: how many it is about; the answer may be longer with each.
 
         Raises:
             MetricsError: no address gave an answer; the text is about the first that was queried.

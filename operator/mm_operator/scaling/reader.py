@@ -45,11 +45,7 @@ async def _read_some(
 async def read_custom(client: Prometheus, template: str, key: Key, *, of_spec: bool) -> float:
     """Return the number of replicas that a model's own query returns.
 
-    Args:
-        client: what is queried.
-        template: the query.
-        key: of the model.
-        of_spec: the spec names this Prometheus, and with it whose credentials are sent.
+    `of_spec`: the spec names this Prometheus, and with it whose credentials are sent.
 
     The operator's own credentials are not for queries of a spec: they may read every namespace.
 

@@ -46,9 +46,7 @@ class Rivals:
     def name(self, key: Key, engine: str) -> str:
         """Return the name of an object that moves a model's replicas; empty when there is none.
 
-        Args:
-            key: of the model.
-            engine: the configured one; its own object is no rival.
+        `engine`: the configured one; its own object is no rival.
         """
         others = sorted(name for name, of in self._names.get(key, {}).items() if of != engine)
         return next(iter(others), "")

@@ -28,10 +28,8 @@ async def freeze_growth(
 
     Freezing at each look would keep every cycle that was alive then: connections, tasks.
 
-    Args:
-        held: how many objects the caches hold.
-        freeze: moves every object out of the collector's sight.
-        sleep: waits.
+    `held`: how many objects the caches hold. `freeze`: moves every object out of the collector's
+    sight.
     """
     gc.set_threshold(_YOUNG, *gc.get_threshold()[1:])
     freeze()

@@ -95,10 +95,7 @@ memory until they are taken in order: 96 MB."""
 def parts(read: Callable[[int, int], list[Piece]], start: int, size: int) -> Iterator[Piece]:
     """Yield the bytes of an object from an offset on, in order, read side by side.
 
-    Args:
-        read: Returns the bytes between two offsets, in pieces.
-        start: Where to begin.
-        size: Of the complete object.
+    `read`: Returns the bytes between two offsets, in pieces.
     """
     with ThreadPoolExecutor(PARTS_AT_A_TIME) as pool:
         waiting: deque[Future[list[Piece]]] = deque()

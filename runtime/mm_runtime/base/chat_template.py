@@ -106,11 +106,7 @@ class PromptTemplate:
     ) -> None:
         """Compile the template.
 
-        Args:
-            source: of the template.
-            special_tokens: variables by which it knows them.
-            style: of the family.
-            now: what its dates are made of.
+        `special_tokens`: variables by which it knows them. `now`: what its dates are made of.
 
         Raises:
             TemplateSyntaxError: it is not jinja, or names a filter or a test that there is not.

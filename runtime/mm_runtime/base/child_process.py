@@ -102,10 +102,8 @@ class ChildProcess:
     ) -> int | None:
         """Wait for the end, or for one of other processes; return the descriptor of that one.
 
-        Args:
-            others: descriptors that become readable with the end of a process.
-            seconds: to wait; None: without end.
-            stop: ends the wait too.
+        `others`: descriptors that become readable with the end of a process. `seconds`: to wait;
+        None: without end.
         """
         if self.exit_code is not None:
             return None

@@ -18,10 +18,7 @@ DocumentT = TypeVar("DocumentT", BuildPlan, EngineManifest, ServingPlan)
 def read_document(kind: type[DocumentT], path: Path, expected: str | None = None) -> DocumentT:
     """Return a document of the operator's.
 
-    Args:
-        kind: which one.
-        path: where it is.
-        expected: SHA-256 of the file, 64 hex digits; None: not compared.
+    `expected`: SHA-256 of the file, 64 hex digits; None: not compared.
 
     Raises:
         PermanentError: the file is missing or is not that document.

@@ -14,9 +14,7 @@ from mm_runtime.errors import EngineCorruptError
 def read(path: Path, expected: str | None = None) -> EngineManifest:
     """Return a manifest.
 
-    Args:
-        path: where it is.
-        expected: its SHA-256 as the build recorded it, 64 hex digits; None: not compared.
+    `expected`: its SHA-256 as the build recorded it, 64 hex digits; None: not compared.
 
     Raises:
         EngineCorruptError: missing, not JSON, of another format version, or not the recorded one.
@@ -59,10 +57,7 @@ def verify(
 ) -> None:
     """Compare files of an engine with its manifest: existence and size of all, then digests.
 
-    Args:
-        directory: of the engine.
-        manifest: what it should be.
-        files: those of the manifest that count; None: all.
+    `files`: those of the manifest that count; None: all.
 
     Raises:
         EngineCorruptError: names the first file that differs, and how.

@@ -61,9 +61,7 @@ def inspect_need(*sources: str) -> Need:
 def build_need(plan: BuildPlan, *addresses: str) -> Need:
     """Return what a build needs.
 
-    Args:
-        plan: the build.
-        addresses: of checkpoint, adapters and store.
+    `addresses`: of checkpoint, adapters and store.
     """
     traits, vision = plan.engine.traits, plan.engine.vision
     onnx = traits.runs_checkpoints and vision is not None and vision.engine != "Torch"

@@ -12,10 +12,8 @@ from mm_runtime.errors import PermanentError
 def checkpoint_steps(plan: BuildPlan, *folders: str, unpickles: bool = True) -> Iterator[Step]:
     """Yield what copies the checkpoint, and turns pickles into safetensors.
 
-    Args:
-        plan: of the build.
-        folders: where its files lie afterwards, weights in the first.
-        unpickles: pickled weights are turned, else left for a tool that reads them.
+    `folders`: where its files lie afterwards, weights in the first. `unpickles`: pickled weights
+    are turned, else left for a tool that reads them.
 
     Raises:
         PermanentError: the weights are pickles, and the plan does not allow them.

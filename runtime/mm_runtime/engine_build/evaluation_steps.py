@@ -11,9 +11,7 @@ def evaluation_steps(plan: BuildPlan, source: str) -> tuple[Step, ...]:
 
     It comes last: what can fail for good has failed before it.
 
-    Args:
-        plan: of the build.
-        source: where the checkpoint lies, from the working directory.
+    `source`: where the checkpoint lies, from the working directory.
     """
     if evaluation_cost(plan.engine, plan.facts) is None:
         return ()

@@ -9,9 +9,7 @@ from mm_runtime.engine_build.step import Step, module_step
 def tokenizer_steps(plan: BuildPlan, source: str) -> tuple[Step, ...]:
     """Return the step, or none.
 
-    Args:
-        plan: of the build.
-        source: where the checkpoint's own tokenizer lies, from the working directory.
+    `source`: where the checkpoint's own tokenizer lies, from the working directory.
     """
     made_of = plan.facts.sentence_piece_model or plan.facts.byte_pair_vocabulary
     if made_of is None and not FAMILIES[plan.engine.family].tokenizer.bytes_are_tokens:

@@ -81,10 +81,7 @@ class ChatService:
     def __init__(self, preparation: Preparation, engine: Engine, admission: Admission) -> None:
         """Connect the parts.
 
-        Args:
-            preparation: makes of requests what the engine needs.
-            engine: where prompts go.
-            admission: how many at a time.
+        `preparation`: makes of requests what the engine needs.
         """
         self.preparation = preparation
         self.engine = engine
@@ -98,9 +95,7 @@ class ChatService:
     async def prepare(self, request: AnyRequest, key: str = "") -> PreparedRequest:
         """Check a request and get it ready for the engine.
 
-        Args:
-            request: of a client.
-            key: name of the client's; empty: it has none.
+        `key`: name of the client's; empty: it has none.
 
         Raises:
             UnknownModelError, InvalidRequestError: as `Preparation.prepare`.

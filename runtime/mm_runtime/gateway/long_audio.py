@@ -47,10 +47,8 @@ async def transcribed(
 ) -> AsyncGenerator[WindowText, None]:
     """Read all windows, one after the other.
 
-    Args:
-        engine: one that keeps the rules of time stamps.
-        request: its prompt is the prefix of each window.
-        windows: the audio.
+    `engine`: one that keeps the rules of time stamps. `request`: its prompt is the prefix of each
+    window.
     """
     prefixes, total = windows.prefixes, windows.total
     first_time = prefixes.first_time

@@ -151,9 +151,7 @@ class Preparation:
     async def prepare(self, request: AnyRequest, key: str = "") -> PreparedRequest:
         """Check a request and get it ready for the engine: all of its prompts, or none.
 
-        Args:
-            request: of a client.
-            key: name of the client's; empty: it has none.
+        `key`: name of the client's; empty: it has none.
 
         Raises:
             UnknownModelError: it names another model.

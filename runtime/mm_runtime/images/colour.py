@@ -115,9 +115,7 @@ def _changes_nothing(transform: ImageCms.ImageCmsTransform, mode: str) -> bool:
 def png_profile(chunks: Mapping[bytes, bytes], icc: bytes) -> bytes:
     """Return the profile that a PNG's chunks stand for, in the order of its specification.
 
-    Args:
-        chunks: cICP, sRGB, gAMA, cHRM and others, by their names.
-        icc: the profile of its iCCP.
+    `chunks`: cICP, sRGB, gAMA, cHRM and others, by their names.
 
     Raises:
         HdrError: the colours are those of HDR.
@@ -145,9 +143,7 @@ def png_profile(chunks: Mapping[bytes, bytes], icc: bytes) -> bytes:
 def icc_profile(primaries: Sequence[float], curve: Curve) -> bytes:
     """Return an ICC profile of three primaries and one curve; empty: they span no colours.
 
-    Args:
-        primaries: x and y of white, red, green and blue.
-        curve: from stored to linear light.
+    `primaries`: x and y of white, red, green and blue.
     """
     corners = np.asarray(primaries, float).reshape(4, 2)
     if (corners[:, 1] <= 0).any():

@@ -148,9 +148,7 @@ class ImageFetcher:
     async def fetch(self, url: str, hold: Callable[[int], None] = _unbounded) -> bytes:
         """Return the body behind a URL.
 
-        Args:
-            url: http or https.
-            hold: called with the bytes of each piece that arrives; what it raises ends the fetch.
+        `hold`: called with the bytes of each piece that arrives; what it raises ends the fetch.
 
         Raises:
             FetchRefusedError: the policy refuses it, or the host fails, answers another status

@@ -56,10 +56,8 @@ class Resolver:
     ) -> None:
         """Bound lookups.
 
-        Args:
-            most: at one time; one whose client has disconnected counts until it ends.
-            seconds: for one.
-            look_up: blocks; libc's.
+        `most`: at one time; one whose client has disconnected counts until it ends. `look_up`:
+        blocks; libc's.
         """
         os.environ.setdefault("RES_OPTIONS", _LIBC_OPTIONS)  # libc reads it in each new thread
         self._free = asyncio.Semaphore(most)

@@ -40,10 +40,8 @@ class Target:
 def parse_target(url: str, *, allowed_hosts: tuple[str, ...], any_port: bool) -> Target:
     """Check a URL against the policy and take it apart.
 
-    Args:
-        url: absolute http or https URL.
-        allowed_hosts: exact names, or `*.name` for names below one; empty allows every host.
-        any_port: allow ports besides 80 and 443.
+    `allowed_hosts`: exact names, or `*.name` for names below one; empty allows every host.
+    `any_port`: allow ports besides 80 and 443.
 
     Raises:
         UrlRefusedError: the URL is malformed or refused.

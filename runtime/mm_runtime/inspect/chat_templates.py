@@ -59,10 +59,7 @@ def check_chat_template(source: Path, family: Family, dimensions: Dimensions) ->
     A template may refuse a system's message, or a question without an image. What every chat of
     the family needs must stand in the prompt.
 
-    Args:
-        source: folder of the checkpoint.
-        family: of the checkpoint.
-        dimensions: of its parts.
+    `source`: folder of the checkpoint.
 
     Raises:
         InspectRefusedError: `ConfigMissing`: there is no template; `ConfigInvalid`.

@@ -15,10 +15,8 @@ from mm_runtime.inspect.weights import SHOWN, Weights, read_headers
 def check_shapes(source: Path, stored: Weights, expected: Shapes) -> None:
     """Refuse a checkpoint that lacks weights, or has them in other shapes.
 
-    Args:
-        source: the checkpoint's directory.
-        stored: its weights; of pickles nothing is known but their size.
-        expected: name and shape of every weight.
+    `stored`: its weights; of pickles nothing is known but their size. `expected`: name and shape of
+    every weight.
 
     Raises:
         InspectRefusedError: `WeightsInvalid`.

@@ -16,10 +16,8 @@ def inspect_source(
 ) -> ModelFacts:
     """Return the facts of the checkpoint at an address.
 
-    Args:
-        text: The value of `--source`.
-        options: What the user allows.
-        environment: Endpoints and credentials; None means this process's.
+    `text`: The value of `--source`. `environment`: Endpoints and credentials; None means this
+    process's.
 
     Raises:
         InspectRefusedError: it cannot be served; the message says why and what to do.

@@ -29,11 +29,7 @@ def check_tokenizer(
 ) -> None:
     """Refuse a tokenizer that servers could not read, or that is another checkpoint's.
 
-    Args:
-        source: folder of the checkpoint.
-        family: of the checkpoint.
-        dimensions: of its parts.
-        config: config.json.
+    `source`: folder of the checkpoint.
 
     Raises:
         InspectRefusedError: `ConfigInvalid`.

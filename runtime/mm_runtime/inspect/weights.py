@@ -59,10 +59,8 @@ class Weights:
 def read(source: Path, *, allow_pickle: bool, config_dtype: str | None) -> Weights:
     """Return the weights of a checkpoint; safetensors win over pickles.
 
-    Args:
-        source: The checkpoint's directory.
-        allow_pickle: Accept a checkpoint that only has pickles.
-        config_dtype: `dtype` of config.json: a pickle's dtype is not looked up in the pickle.
+    `allow_pickle`: Accept a checkpoint that only has pickles. `config_dtype`: `dtype` of
+    config.json: a pickle's dtype is not looked up in the pickle.
 
     Raises:
         InspectRefusedError: `WeightsMissing`, `WeightsInvalid` or `PickleRefused`.

@@ -15,9 +15,7 @@ def link_adapters(built: Path, folder: Path) -> int:
     whose names are no numbers (tensorrt_llm/batch_manager/peftCacheManager.cpp). It fills the
     language model's cache, so an encoder's part is not linked.
 
-    Args:
-        built: the engine's folder `lora`; one that does not exist means no adapters.
-        folder: replaced completely.
+    `built`: the engine's folder `lora`; one that does not exist means no adapters.
     """
     shutil.rmtree(folder, ignore_errors=True)
     if not (built / INDEX).is_file():

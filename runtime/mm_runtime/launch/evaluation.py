@@ -19,9 +19,7 @@ _MOST_BYTES = 8 * 1024
 def read_report(host: str, port: int) -> EvaluationReport | None:
     """Return the gateway's report; None: there is no gateway, no answer or nothing compared.
 
-    Args:
-        host: where the gateway listens.
-        port: its port; 0: there is none.
+    `port`: its port; 0: there is none.
     """
     status, body = _read(host, port, GATEWAY_EVALUATION)
     try:
@@ -33,9 +31,7 @@ def read_report(host: str, port: int) -> EvaluationReport | None:
 def read_warm_up_problem(host: str, port: int) -> str | None:
     """Return why the gateway's warm-up fails each time; None: it does not, or says nothing.
 
-    Args:
-        host: where the gateway listens.
-        port: its port; 0: there is none.
+    `port`: its port; 0: there is none.
     """
     status, body = _read(host, port, GATEWAY_READY)
     try:

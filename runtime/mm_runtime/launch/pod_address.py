@@ -28,10 +28,8 @@ def one_family(address: str, hosts: str, hostname: str) -> str:
 
     Services have one family by default, and that is the primary one of cluster and pods.
 
-    Args:
-        address: what was requested; another one than everywhere stays as it is.
-        hosts: text of `HOSTS`.
-        hostname: the pod's.
+    `address`: what was requested; another one than everywhere stays as it is. `hosts`: text of
+    `HOSTS`.
     """
     if address not in EVERYWHERE:
         return address

@@ -76,9 +76,7 @@ def log_time_slices(reason: str) -> None:
 def shared(plan: GpuSharing | None, folder: Path) -> Iterator[Sharing]:
     """Start the daemon that the plan requires; it ends with the context.
 
-    Args:
-        plan: None: nothing is shared.
-        folder: for the daemon's pipes and logs.
+    `plan`: None: nothing is shared. `folder`: for the daemon's pipes and logs.
     """
     if plan is None:
         yield Sharing(Mode.NONE)

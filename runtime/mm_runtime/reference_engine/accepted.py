@@ -7,10 +7,8 @@ from mm_runtime.serving.errors import RequestError
 def check_lengths(prompt: int, answer: int, limits: EngineLimits) -> None:
     """Refuse what no slot can hold.
 
-    Args:
-        prompt: its tokens, image features included.
-        answer: tokens that the client wants at the most.
-        limits: of the plan.
+    `prompt`: its tokens, image features included. `answer`: tokens that the client wants at the
+    most.
 
     Raises:
         RequestError: what is wrong and what was expected.

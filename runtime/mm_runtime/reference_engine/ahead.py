@@ -73,9 +73,7 @@ def continuing(advancing: Sequence[Running]) -> Sequence[Running] | None:
 def positions_after(staying: Sequence[Running], prompt: Running | None) -> list[int]:
     """Return where the tokens of a pass that is not counted yet stand.
 
-    Args:
-        staying: those that decode after it.
-        prompt: its last part is read by the pass.
+    `prompt`: its last part is read by the pass.
     """
     return [len(one.prompt) if one is prompt else one.length + 1 for one in staying]
 
@@ -83,11 +81,9 @@ def positions_after(staying: Sequence[Running], prompt: Running | None) -> list[
 def begin_ahead(follow: Follow, following: Following, tokens: torch.Tensor) -> Ahead | None:
     """Begin a pass; None: there is no memory for it now, so that it waits for its tokens.
 
-    Args:
-        follow: begins it (`SlotModel.follow`).
-        following: what the pass computes.
-        tokens: int64, of all requests that get one, those that decode first; below 0: none could be
-            chosen, so that its request ends and any token will do.
+    `follow`: begins it (`SlotModel.follow`). `tokens`: int64, of all requests that get one, those
+    that decode first; below 0: none could be chosen, so that its request ends and any token will
+    do.
     """
     known = tokens[: len(following.decoding)]
     try:

@@ -23,12 +23,8 @@ Shape = Sequence[int]
 def load_weights(kind: Any, folder: Path, *, in_part: bool = False, **given: Any) -> Any:
     """Return a model of a class of transformers with every weight that the class has.
 
-    Args:
-        kind: the class.
-        folder: of the checkpoint.
-        in_part: the model lacks modules whose weights are in the checkpoint, so that those left
-            over say nothing. Another loader must take them.
-        given: arguments of `from_pretrained`.
+    `in_part`: the model lacks modules whose weights are in the checkpoint, so that those left over
+    say nothing. Another loader must take them. `given`: arguments of `from_pretrained`.
 
     Raises:
         WeightsUnusableError: a weight is missing, left over, or has another shape.
@@ -58,10 +54,7 @@ def load_weights(kind: Any, folder: Path, *, in_part: bool = False, **given: Any
 def fill(module: torch.nn.Module, weights: Mapping[str, torch.Tensor], part: str) -> None:
     """Give a module of our own its weights.
 
-    Args:
-        module: takes them.
-        weights: by their names in the module.
-        part: what the module is, in a message.
+    `weights`: by their names in the module. `part`: what the module is, in a message.
 
     Raises:
         WeightsUnusableError: a weight is missing, left over, or has another shape.
@@ -73,10 +66,7 @@ def fill(module: torch.nn.Module, weights: Mapping[str, torch.Tensor], part: str
 def compare(part: str, expected: Mapping[str, Shape], found: Mapping[str, Shape]) -> None:
     """Refuse weights that are not those of a part of a model.
 
-    Args:
-        part: what they are, in a message.
-        expected: shape of each.
-        found: the same, of the checkpoint.
+    `part`: what they are, in a message. `found`: the same, of the checkpoint.
 
     Raises:
         WeightsUnusableError: a weight is missing, left over, or has another shape.

@@ -104,9 +104,7 @@ def likeliest_finite(logits: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor
     Torch takes NaN for the greatest value, so one value of a row says it of all. Less than all
     may be minus infinity: a model excludes such tokens.
 
-    Args:
-        logits: [rows, vocabulary].
-        tokens: int64 [rows], the likeliest of each, which are changed.
+    `logits`: [rows, vocabulary]. `tokens`: int64 [rows], the likeliest of each, which are changed.
     """
     greatest = logits.gather(1, tokens[:, None])[:, 0]
     return tokens.masked_fill_(~greatest.isfinite(), NOT_FINITE)
@@ -115,9 +113,7 @@ def likeliest_finite(logits: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor
 def restricted(logits: torch.Tensor, rules: Sequence[Rules]) -> torch.Tensor:
     """Return logits after bias, penalties and prohibitions, in TensorRT-LLM's order.
 
-    Args:
-        logits: float32 [rows, vocabulary], which stay as they are.
-        rules: one a row.
+    `logits`: float32 [rows, vocabulary], which stay as they are.
     """
     logits = logits.clone()
     for row, one in enumerate(rules):
@@ -170,9 +166,7 @@ def _places(
 def choose(logits: torch.Tensor, rules: Sequence[Rules]) -> torch.Tensor:
     """Return the next token of each row, int64 [rows]; `NOTHING` where there is none.
 
-    Args:
-        logits: float32 [rows, vocabulary], which stay as they are.
-        rules: one a row.
+    `logits`: float32 [rows, vocabulary], which stay as they are.
     """
     logits = restricted(logits, rules)
     tokens = logits.argmax(dim=-1)

@@ -31,11 +31,8 @@ class DecodeGraphs:
     def __init__(self, run: Pass, *, slots: int, max_length: int, device: torch.device) -> None:
         """Capture a step of each size.
 
-        Args:
-            run: computes a step; the slot behind the last one is spare.
-            slots: rows of a step at the most.
-            max_length: positions of a slot.
-            device: where it runs.
+        `run`: computes a step; the slot behind the last one is spare. `slots`: rows of a step at
+        the most.
         """
         self._rows, self._spans = doubled(1, slots), doubled(SHORTEST_SPAN, max_length)
         self._spare = slots
@@ -53,9 +50,7 @@ class DecodeGraphs:
     def run(self, tokens: Sequence[int], positions: Sequence[int]) -> torch.Tensor:
         """Run one token in each of the first slots; the states [tokens, ...] last until the next.
 
-        Args:
-            tokens: one a slot.
-            positions: where each stands in its slot.
+        `positions`: where each stands in its slot.
         """
         count, span = len(tokens), max(positions) + 1
         rows = self._rows[bisect_left(self._rows, count)]

@@ -359,12 +359,7 @@ def load_full_model(
 ) -> Any:
     """Return a checkpoint of one of transformers' classes, ready to answer.
 
-    Args:
-        kind: the class.
-        folder: of config.json and weights.
-        dtype: to compute in.
-        streamed: see `Checkpoint`.
-        more: arguments of `from_pretrained`.
+    `streamed`: see `Checkpoint`. `more`: arguments of `from_pretrained`.
 
     Raises:
         WeightsUnusableError: as `load_weights`.

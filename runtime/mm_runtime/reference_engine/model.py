@@ -112,10 +112,7 @@ class SlotModel(Protocol):
 
         It ends where no row reads a later one, so that it may have fewer rows, or more.
 
-        Args:
-            slot: of the prompt.
-            start: its first row that was not read yet.
-            rows: at least 1, and no more than are left.
+        `start`: its first row that was not read yet. `rows`: at least 1, and no more than are left.
         """
 
     @property
@@ -144,11 +141,8 @@ class SlotModel(Protocol):
     ) -> Passed:
         """Run one token in each of the first slots, and part of a prompt in its slot.
 
-        Args:
-            tokens: one a slot, in a slot with beams one of each beam. Models whose `check` refuses
-                beams never see any.
-            positions: where each token stands in its slot.
-            part: of a prompt.
+        `tokens`: one a slot, in a slot with beams one of each beam. Models whose `check` refuses
+        beams never see any. `positions`: where each token stands in its slot.
         """
 
     def logits(self, states: torch.Tensor) -> torch.Tensor:

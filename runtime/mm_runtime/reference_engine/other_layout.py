@@ -25,11 +25,7 @@ def configuration_in(kind: Any, folder: Path) -> Any | None:
 def load_other_layout(kind: Any, folder: Path, config: Any, **more: Any) -> Any:
     """Return a model of a checkpoint in another layout.
 
-    Args:
-        kind: class of transformers.
-        folder: of the checkpoint.
-        config: that `configuration_in` made.
-        more: arguments of `load_weights`.
+    `config`: that `configuration_in` made. `more`: arguments of `load_weights`.
 
     Raises:
         ValueError: the checkpoint is in the layout of the class.

@@ -53,10 +53,7 @@ class OwnClassModel(UnbatchedModel):
     ) -> None:
         """Load both.
 
-        Args:
-            checkpoint: config.json and weights.
-            processor: folder of the small files.
-            audio: of its tower; None: it reads no recordings.
+        `processor`: folder of the small files. `audio`: of its tower; None: it reads no recordings.
         """
         self._audio = audio
         self._family = checkpoint.family

@@ -28,11 +28,8 @@ def block_names(
     prompt that brings its rotations the answer, whose rotations the engine computes itself; the
     next prompt brings others for the same tokens, which are equal but for rounding.
 
-    Args:
-        request: of the prompt.
-        tokens: its ids, followed by those of its answer.
-        vocabulary: number of tokens; ids from there on are features.
-        rotation_width: numbers that rotate one position.
+    `tokens`: its ids, followed by those of its answer. `vocabulary`: number of tokens; ids from
+    there on are features.
     """
     ids, extra = np.asarray(tokens, np.int64), np.zeros(len(tokens), np.uint64)
     if request.row_ids is not None:

@@ -100,9 +100,7 @@ class Running:
     def advance(self, logits: torch.Tensor | None, chosen: Chosen) -> bool:
         """Take the logits [width, vocabulary] of the next position and the token that was chosen.
 
-        Args:
-            logits: None: it does not read any (`reads_logits`).
-            chosen: of its first row.
+        `logits`: None: it does not read any (`reads_logits`).
 
         Returns:
             Whether the answer is complete.

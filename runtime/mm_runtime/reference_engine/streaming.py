@@ -19,11 +19,8 @@ def places(kind: Any, folder: Path, written: Path, config: Any = None) -> dict[s
 
     Embeddings, norms around the layers and output matrices are in memory.
 
-    Args:
-        kind: class of transformers.
-        folder: of config.json.
-        written: for weights that are not on disk as the class has them.
-        config: of the class; None: config.json is.
+    `written`: for weights that are not on disk as the class has them. `config`: of the class; None:
+    config.json is.
     """
     if config is None:
         config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True)

@@ -111,12 +111,7 @@ def values_of(
 ) -> RepositoryValues:
     """Return the values for one engine served under one plan.
 
-    Args:
-        manifest: The engine.
-        serving: How it is served.
-        engine_dir: Directory of the manifest.
-        serving_plan: The serving plan's file.
-        adapters: Where LoRA adapters will lie by their ids, if the engine has any.
+    `adapters`: Where LoRA adapters will lie by their ids, if the engine has any.
 
     Raises:
         PermanentError: an engine dtype that a prompt embedding table cannot have, or a

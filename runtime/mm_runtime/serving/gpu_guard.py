@@ -66,9 +66,7 @@ def guard_of(device: Device) -> GpuGuard:
 def loading(what: str, device: Device) -> Iterator[None]:
     """Report what the GPU lacks for what is loaded in the context; errors pass through.
 
-    Args:
-        what: is loaded, for the message.
-        device: of the serving plan.
+    `what`: is loaded, for the message.
     """
     if device == "CPU":
         yield

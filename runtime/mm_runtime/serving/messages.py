@@ -47,11 +47,8 @@ _OTHERS = {0: 0, 1: 8, 5: 4}
 def request_of(model: str, inputs: Tensors, outputs: Sequence[str], request_id: str = "") -> bytes:
     """Return the message that requests outputs of a model.
 
-    Args:
-        model: that is called.
-        inputs: with the batch dimension; of texts arrays of bytes objects.
-        outputs: names of the tensors that are wanted; none named: all.
-        request_id: for the model.
+    `inputs`: with the batch dimension; of texts arrays of bytes objects. `outputs`: names of the
+    tensors that are wanted; none named: all.
     """
     head = ModelInferRequest(model_name=model, id=request_id)
     contents: list[bytes | memoryview] = []

@@ -125,13 +125,11 @@ def respond(
 ) -> Any:
     """Return a response with these tensors.
 
-    Args:
-        outputs: the tensors.
-        types: element types that the configuration declares; those of numbers with a fraction are
-            converted, and all others sent as they are.
-        requested: outputs that the request names; required of what a response sender sends.
-            A sender of Triton 2.51 frees all others without the GIL: with Python 3.12 that is a
-            segmentation fault, and with 3.11 a race. None where `execute` returns the response.
+    `types`: element types that the configuration declares; those of numbers with a fraction are
+    converted, and all others sent as they are. `requested`: outputs that the request names;
+    required of what a response sender sends. A sender of Triton 2.51 frees all others without the
+    GIL: with Python 3.12 that is a segmentation fault, and with 3.11 a race. None where `execute`
+    returns the response.
     """
     tensors = [
         _tensor(name, array, types.get(name, ""))

@@ -166,11 +166,8 @@ def problems(
 ) -> list[str]:
     """Return everything that is wrong with an engine, the worst first; empty: it is complete.
 
-    Args:
-        store: Where it is.
-        fingerprint: Which one.
-        digests: Read every byte. Otherwise only existence and sizes are compared.
-        role: Of the pod that it must be complete for; files that others open may be missing.
+    `digests`: Read every byte. Otherwise only existence and sizes are compared. `role`: Of the pod
+    that it must be complete for; files that others open may be missing.
     """
     try:
         where = f"engine {fingerprint[:12]}"

@@ -126,11 +126,8 @@ def _gateway(
 ) -> GatewayPlan:
     """Return the limits that the gateway enforces.
 
-    Args:
-        spec: the model's spec.
-        concurrency: requests past the gateway, as the CUDA pool was computed for.
-        images: in one request.
-        video_frames: of one video; 0: none is taken.
+    `concurrency`: requests past the gateway, as the CUDA pool was computed for. `video_frames`: of
+    one video; 0: none is taken.
     """
     gateway = spec.gateway
     return GatewayPlan(

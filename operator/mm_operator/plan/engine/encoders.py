@@ -67,11 +67,8 @@ def encoder_plan(
     objects knows: the same for every revision, so that servers and encoders of two of them
     understand each other, and no Secret, which the operator may not write.
 
-    Args:
-        model: its name.
-        spec: its spec.
-        pools: of the language model's pod, whose live requests an encoder may hold all at once.
-        uid: of the model; empty: none is known, and there is no key.
+    `pools`: of the language model's pod, whose live requests an encoder may hold all at once.
+    `uid`: of the model; empty: none is known, and there is no key.
     """
     if not is_apart(spec):
         return None
@@ -100,12 +97,8 @@ def encoder_memory(
 ) -> EncoderMemory | None:
     """Return the bytes of an encoder's pod, None when there is none.
 
-    Args:
-        spec: the model's spec.
-        pools: of the language model's pod.
-        vision_bytes: engine and activations.
-        context_bytes: of the CUDA context; None without a GPU, where there is no CUDA pool either.
-        process_bytes: of the host, for each process with a CUDA context.
+    `context_bytes`: of the CUDA context; None without a GPU, where there is no CUDA pool either.
+    `process_bytes`: of the host, for each process with a CUDA context.
     """
     if not is_apart(spec):
         return None

@@ -14,9 +14,7 @@ wheel."""
 def exposure_warnings(spec: MultimodalModelSpec, image: str | None) -> Iterator[PlanWarning]:
     """Yield what a user should know about who can reach which Triton.
 
-    Args:
-        spec: the model's spec.
-        image: of the pods; None: the operator's own.
+    `image`: of the pods; None: the operator's own.
     """
     exposed = spec.runtime.triton.expose
     if exposed and spec.gateway.auth_secret_ref is not None:

@@ -53,11 +53,7 @@ def suggest(
 ) -> tuple[Suggestion, ...]:
     """Return the smallest changes that fit, the cheapest first; none when nothing does.
 
-    Args:
-        target: the model.
-        request: what does not fit.
-        backend: where.
-        quantizations: that backend and GPU can do.
+    `quantizations`: that backend and GPU can do.
     """
     search, start = _Search(target, backend, quantizations), _Trial(request, ())
     found = [

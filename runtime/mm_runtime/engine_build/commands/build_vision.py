@@ -57,12 +57,7 @@ def build_engine(
 
     Types are those of the model: distances of a half that TensorRT chooses itself are its affair.
 
-    Args:
-        tensorrt: the module.
-        model: the exported vision half.
-        plan: batch profile.
-        facts: sizes of images.
-        measured: timing cache of earlier builds; empty: there is none.
+    `measured`: timing cache of earlier builds; empty: there is none.
 
     Raises:
         PermanentError: the parser or the builder refuses the model; with their words.

@@ -44,10 +44,8 @@ def in_process(
 ) -> Iterator["InProcess"]:
     """Load an engine; its language model runs until the block ends.
 
-    Args:
-        directory: of the engine.
-        encoder: encodes images; None: the engine's own vision half.
-        streamed: layers are read from disk for each pass; a folder for what that has to write.
+    `encoder`: encodes images; None: the engine's own vision half. `streamed`: layers are read from
+    disk for each pass; a folder for what that has to write.
     """
     loaded = load_engine(
         directory, max_queue_size=1, cancellation_check_seconds=1.0, streamed=streamed

@@ -53,10 +53,8 @@ def make_tokenizer(context: StepContext) -> None:
 def _converted(context: StepContext, named: str, by: str) -> tuple[str, dict[str, Any]]:
     """Return tokenizer.json and tokenizer_config.json of a file of the checkpoint.
 
-    Args:
-        context: of the step.
-        named: the file, relative to the checkpoint.
-        by: module that converts such files; it imports torch, which ByT5 does not need.
+    `named`: the file, relative to the checkpoint. `by`: module that converts such files; it imports
+    torch, which ByT5 does not need.
     """
     try:
         module = import_module(f"{__package__}.{by}")

@@ -45,9 +45,7 @@ def verify_weights(context: StepContext) -> None:
 def compare_with_class(plan: BuildPlan, folder: Path) -> None:
     """Load the class of a checkpoint, or of its language model, onto no device.
 
-    Args:
-        plan: of the build.
-        folder: of the checkpoint as the Reference engine reads it.
+    `folder`: of the checkpoint as the Reference engine reads it.
 
     Raises:
         WeightsUnusableError: as `load_weights`.

@@ -84,9 +84,7 @@ class Admission:
     def admit(self, places: int = 1, param: str = "n") -> Iterator[None]:
         """Hold a place for each of a request's answers.
 
-        Args:
-            places: their number.
-            param: part of the request that says it.
+        `param`: part of the request that says it.
 
         Raises:
             InvalidRequestError: there will never be so many.

@@ -199,10 +199,7 @@ NOT_SERVED = {name for name, _ in _PARAMETERS} - {name for name, one in _PARAMET
 def refuse_unserved(request: BaseModel, backend: str, *, calls_missing: str = "") -> None:
     """Refuse a parameter that does not act on a backend.
 
-    Args:
-        request: of a client.
-        backend: of the model.
-        calls_missing: why calls of earlier answers do not reach the prompt; empty: they do.
+    `calls_missing`: why calls of earlier answers do not reach the prompt; empty: they do.
 
     Raises:
         InvalidRequestError: names the first one, in the order of the wire types.

@@ -37,9 +37,7 @@ class Place:
 def rename(error: InvalidRequestError, places: Sequence[Place]) -> None:
     """Let an error about a chat name parts of the request that means it.
 
-    Args:
-        error: is changed.
-        places: of the chat's messages, in order.
+    `places`: of the chat's messages, in order.
     """
 
     def placed(found: re.Match[str]) -> str:

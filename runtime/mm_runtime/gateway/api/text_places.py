@@ -27,10 +27,8 @@ def spans_of(
     A first token that is not in the text, for it begins every prompt, has no width. Of parts of a
     character the first ones begin at it, and end there. The last token ends with the text.
 
-    Args:
-        written: the text.
-        tokens: of it, in order.
-        left_out: special tokens have no text, as in answers: what the text has not has no width.
+    `tokens`: of it, in order. `left_out`: special tokens have no text, as in answers: what the text
+    has not has no width.
     """
     data = written.encode(errors="replace")
     characters = _characters(data)
@@ -48,11 +46,7 @@ def spans_of(
 def _width(token: Spelt, data: bytes, at: int, *, absent: bool) -> int:
     """Return how many bytes of a text are those of the token that comes next.
 
-    Args:
-        token: of the text.
-        data: of the text.
-        at: where the token comes.
-        absent: it may be no part of the text.
+    `absent`: it may be no part of the text.
     """
     # The first token of a text loses its blank in some tokenizers.
     for content in (token.content, token.content.lstrip(b" ")):

@@ -69,9 +69,5 @@ DIALECTS = (HERMES, MISTRAL, LLAMA)
 
 
 def dialect_of(rendered: str) -> ToolDialect | None:
-    """Return the way in which a template has written a call of the probe; None: none that is known.
-
-    Args:
-        rendered: a conversation with that call.
-    """
+    """Return the way in which a template has written a call of the probe; None: an unknown one."""
     return next((one for one in DIALECTS if one.written.search(rendered)), None)

@@ -41,9 +41,7 @@ _OF_NAMES, _OF_LISTS = ("properties", "$defs", "definitions"), ("prefixItems", "
 def check_kept(schema: Schema, param: str) -> None:
     """Refuse what would be dropped.
 
-    Args:
-        schema: of a client.
-        param: the field of the request that holds it.
+    `param`: the field of the request that holds it.
 
     Raises:
         InvalidRequestError: names the place and the keyword.

@@ -183,10 +183,8 @@ class TritonEngine:
 def _ending(text: TokenText, cached: int | None, *, cut: bool) -> Iterator[Text | Ended]:
     """Yield what comes after the last token of an answer.
 
-    Args:
-        text: of the answer.
-        cached: tokens of the prompt that were known.
-        cut: the answer has as many tokens as it may have.
+    `cached`: tokens of the prompt that were known. `cut`: the answer has as many tokens as it may
+    have.
     """
     if text.tokens == 0:
         yield Text("", 0, cached=cached)

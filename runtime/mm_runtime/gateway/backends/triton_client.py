@@ -76,11 +76,7 @@ class TritonClient:
 
         The server ends it after its last answer.
 
-        Args:
-            model: that is called.
-            request_id: for the model.
-            inputs: its tensors.
-            outputs: that are wanted; none named: all.
+        `outputs`: that are wanted; none named: all.
         """
         # Without the header `triton_grpc_error`, which kills the server: see triton_errors.
         tensors = {one.name: one.values for one in inputs}

@@ -38,10 +38,8 @@ _REASON_CHARACTERS = 300
 def reported_error(model: str, message: str, form_param: str | None = None) -> GatewayError:
     """Return the error for an answer that is one. Only words about the request are passed on.
 
-    Args:
-        model: the model that was called; clients know nothing of its name or its parts.
-        message: the server's words.
-        form_param: the parameter that states the form of the answer, where there is one.
+    `model`: the model that was called; clients know nothing of its name or its parts. `form_param`:
+    the parameter that states the form of the answer, where there is one.
     """
     message = message.removeprefix(f"in ensemble '{model}', ")
     if message.startswith(INVALID_ARGUMENT):

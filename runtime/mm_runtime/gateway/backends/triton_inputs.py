@@ -141,10 +141,7 @@ def _video_inputs(videos: tuple[Video, ...]) -> list[Tensor]:
 def _canvases(sizes: NDArray[np.integer[Any]], what: str, code: str) -> NDArray[np.uint8]:
     """Return black uint8[n, height, width, 3] in which all of these sizes fit.
 
-    Args:
-        sizes: height and width of each.
-        what: they are, for messages.
-        code: of the error.
+    `what`: they are, for messages.
 
     Raises:
         InvalidRequestError: of shapes so different that their padding would fill the memory.

@@ -32,11 +32,7 @@ def read_scores(
 ) -> list[TokenScore]:
     """Return the score of each token of a response's one beam.
 
-    Args:
-        result: the response.
-        tokens: of it.
-        likeliest: how many others each token has beside itself.
-        spell: of the tokenizer.
+    `likeliest`: how many others each token has beside itself.
 
     Raises:
         EngineFailedError: the response has fewer scores than tokens, or one that is no number.

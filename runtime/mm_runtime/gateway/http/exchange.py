@@ -113,11 +113,7 @@ def shapes_of(
 ) -> Shapes:
     """Return the objects that carry the answer to a request.
 
-    Args:
-        request: of a client.
-        model: that answers.
-        request_id: of ours.
-        echoes: what stands before the answers to each prompt; empty: nothing does.
+    `echoes`: what stands before the answers to each prompt; empty: nothing does.
     """
     if isinstance(request, TranscriptionRequest):
         return Transcript(request)

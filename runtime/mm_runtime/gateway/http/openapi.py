@@ -55,10 +55,7 @@ _ERROR: dict[str, object] = {
 def refused_paths(*, chats: bool, continues: bool, tasks: Collection[str]) -> frozenset[str]:
     """Return the paths that a model does not serve, whatever a request holds.
 
-    Args:
-        chats: it answers conversations.
-        continues: it takes texts.
-        tasks: what it does with audio: transcribe, translate.
+    `tasks`: what it does with audio: transcribe, translate.
     """
     served = {
         "/v1/chat/completions": chats,

@@ -38,12 +38,7 @@ class EncodingRoom:
 
     @asynccontextmanager
     async def of(self, count: int, encode: Callable[[], io.BytesIO]) -> AsyncIterator[io.BytesIO]:
-        """Yield a file that a thread makes, when there is room for it, and until the block ends.
-
-        Args:
-            count: of memory that it takes.
-            encode: makes it.
-        """
+        """Yield a file that a thread makes, when there is room for it, and until the block ends."""
         async with self._first:
             while count > self._left:
                 self._freed.clear()

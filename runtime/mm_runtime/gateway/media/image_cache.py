@@ -33,11 +33,9 @@ class DecodedImageCache:
     def key(self, encoded: bytes, setting: Hashable, salt: str = "") -> Key | None:
         """Return what an image is known by, for any thread; None: none is kept.
 
-        Args:
-            encoded: the image's file.
-            setting: what its pixels depend on besides, as the number of images of its request: some
-                families make several smaller than one.
-            salt: an image is known to requests of the same one only.
+        `setting`: what its pixels depend on besides, as the number of images of its request: some
+        families make several smaller than one. `salt`: an image is known to requests of the same
+        one only.
         """
         if not self.keeps:
             return None

@@ -120,10 +120,8 @@ class ImageLoader:
     ) -> tuple[Pixels, ...]:
         """Return uint8[height, width, 3] of each reference, in their order.
 
-        Args:
-            references: all images of a request.
-            processors: of each, with its detail.
-            salt: decoded images are shared with requests of the same one only.
+        `processors`: of each, with its detail. `salt`: decoded images are shared with requests of
+        the same one only.
 
         Raises:
             InvalidRequestError: an image is refused; `param` names the first such part.

@@ -28,11 +28,7 @@ class AudioReference:
 def checked(reference: AudioReference, url: str, encoded: bytes | None, *, max_bytes: int) -> bytes:
     """Return the bytes of a recording.
 
-    Args:
-        reference: to it.
-        url: a `data:` URL, unless it was fetched.
-        encoded: what was fetched.
-        max_bytes: of a file.
+    `url`: a `data:` URL, unless it was fetched.
 
     Raises:
         BadRecordingError: no base64, too long, or of another format than its client says.

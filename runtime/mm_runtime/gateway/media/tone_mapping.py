@@ -33,9 +33,7 @@ _TO_709 = np.array(
 def tone_mapped(image: Image.Image, curve: int) -> Image.Image:
     """Return an RGB image in sRGB.
 
-    Args:
-        image: whose numbers follow the curve, in the colours of BT.2020.
-        curve: one of `CURVES`.
+    `image`: whose numbers follow the curve, in the colours of BT.2020. `curve`: one of `CURVES`.
     """
     light, shown = _light(curve), _shown()
     result = Image.new("RGB", image.size)

@@ -50,10 +50,8 @@ class VideoLimits:
 def read_video(url: str, limits: VideoLimits, keep: Keep = same) -> Clip:
     """Return the frames of a `data:` URL; frames in a row have no length.
 
-    Args:
-        url: the video itself, or its frames in a row.
-        limits: of the video.
-        keep: makes a frame small as soon as it is decoded; only what it returns is held.
+    `url`: the video itself, or its frames in a row. `keep`: makes a frame small as soon as it is
+    decoded; only what it returns is held.
 
     Raises:
         BadImageError: no video this gateway takes, or one above a limit.
@@ -79,10 +77,7 @@ def read_video(url: str, limits: VideoLimits, keep: Keep = same) -> Clip:
 def decode_video(encoded: bytes, limits: VideoLimits, keep: Keep = same) -> Clip:
     """Return frames of a video or an animation, evenly spread when it has more than are kept.
 
-    Args:
-        encoded: the file.
-        limits: of the video.
-        keep: as in `read_video`.
+    `keep`: as in `read_video`.
 
     Raises:
         BadImageError: neither, truncated, of another format, or above a limit.

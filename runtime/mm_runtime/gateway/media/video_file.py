@@ -65,11 +65,7 @@ def decode_video_file(
 ) -> Clip:
     """Return some frames of a video.
 
-    Args:
-        encoded: the file.
-        max_pixels: of one frame.
-        wanted: chooses the frames.
-        keep: makes a frame small as soon as it is decoded.
+    `keep`: makes a frame small as soon as it is decoded.
 
     Raises:
         BadImageError: another codec, damaged, truncated, or above a limit.

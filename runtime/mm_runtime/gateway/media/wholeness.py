@@ -40,12 +40,7 @@ _ID3V1_BYTES = 128
 
 
 def fault_of(encoded: bytes, name: str) -> str | None:
-    """Return what is wrong with the bytes of a file, None where nothing is seen.
-
-    Args:
-        encoded: the file.
-        name: FFmpeg's name of its format.
-    """
+    """Return what is wrong with the bytes of a file, None where nothing is seen."""
     read = _READERS.get(name)
     return None if read is None else read(encoded)
 

@@ -175,9 +175,7 @@ class ChatPrompt:
     def written(self, text: str, param: str) -> str:
         """Return a prompt that its client has written itself, control tokens among it.
 
-        Args:
-            text: of the client.
-            param: the part of the request that holds it.
+        `param`: the part of the request that holds it.
 
         Raises:
             InvalidRequestError: it holds what stands for an image, or nothing marks it as complete:

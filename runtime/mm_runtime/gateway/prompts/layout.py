@@ -68,9 +68,7 @@ class PromptLayout:
     def timed(self, prompt: str, clips: Sequence[Clip]) -> tuple[str, int]:
         """Return a prompt that says when the frames of its videos are, and their placeholders.
 
-        Args:
-            prompt: with one placeholder of each video.
-            clips: the videos, in their order.
+        `prompt`: with one placeholder of each video. `clips`: the videos, in their order.
         """
         return self.questions.timed(prompt, clips)
 

@@ -16,10 +16,7 @@ def load_chat_prompt(
 ) -> ChatPrompt:
     """Return how the model's conversations are written.
 
-    Args:
-        directory: of the engine.
-        codec: its tokenizer.
-        written_by_server: trtllm-serve writes them, and tools with a template of its choice.
+    `written_by_server`: trtllm-serve writes them, and tools with a template of its choice.
     """
     style = style_of(directory, codec)
     template = with_tools = load_template(directory.processor, style, directory.tokenizer)
@@ -51,9 +48,6 @@ def load_chat_prompt(
 
 def load_turn_writer(directory: EngineDirectory) -> Callable[[Sequence[Turn], Sequence[Tool]], str]:
     """Return what writes conversations as trtllm-serve would where no media are among them.
-
-    Args:
-        directory: of the engine.
 
     Raises:
         OSError, ValueError: the tokenizer or a chat template is missing or unusable.

@@ -108,10 +108,8 @@ def load_tools_template(
     It takes the tokenizer's for them and the processor's for all else (`resolve_hf_chat_template`
     of tensorrt_llm/inputs/utils.py).
 
-    Args:
-        processor: where the checkpoint's small files lie.
-        style: of the family.
-        tokenizer: where those of its tokenizer lie, if elsewhere.
+    `processor`: where the checkpoint's small files lie. `tokenizer`: where those of its tokenizer
+    lie, if elsewhere.
     """
     found = locate_tools_template(processor, tokenizer)
     if found is None:

@@ -28,9 +28,7 @@ class TokenPrompts:
     def text_of(self, ids: Sequence[int], param: str) -> str:
         """Return the text of a prompt, special tokens among it.
 
-        Args:
-            ids: of a client.
-            param: the part of the request that holds them.
+        `param`: the part of the request that holds them.
 
         Raises:
             InvalidRequestError: ids that the model cannot read.

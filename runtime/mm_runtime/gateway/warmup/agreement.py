@@ -51,10 +51,7 @@ class Agreement:
 def compare(prompt: EvaluationPrompt, served: Served, *, bound: float) -> Agreement:
     """Return how a greedy answer of as many tokens compares with the checkpoint's.
 
-    Args:
-        prompt: with the checkpoint's answer.
-        served: what the server answered.
-        bound: see `near_tie_bound`.
+    `bound`: see `near_tie_bound`.
     """
     before, apart = "", list[float]()
     log_probs = _of_the_vocabulary(served.log_probs)

@@ -39,9 +39,7 @@ class Probe:
 def probes(preparation: Preparation, *, most_pixels: int) -> Iterator[Probe]:
     """Yield the requests of a model, each made when it is wanted: images take memory.
 
-    Args:
-        preparation: of the model.
-        most_pixels: of one image, as the gateway accepts.
+    `most_pixels`: of one image, as the gateway accepts.
     """
     if preparation.accepts_audio:  # every recording takes the encoder's full window
         return

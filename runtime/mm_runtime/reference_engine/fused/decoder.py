@@ -49,14 +49,7 @@ class FusedDecoder:
     ) -> None:
         """Take all memory, and capture the passes where the device is a GPU.
 
-        Args:
-            weights: on the device.
-            head: makes logits of states; on the device.
-            kernels: of the device.
-            slots: requests that can run at one time.
-            max_length: positions of one request.
-            device: where it computes.
-            adapters: that rows may have.
+        `head`: makes logits of states; on the device. `slots`: requests that can run at one time.
         """
         self._weights, self._kernels, self._device = weights, kernels, device
         self._batches = doubled(1, slots)
@@ -316,11 +309,7 @@ class FusedDecoder:
     ) -> None:
         """Compute all layers of the rows in `_states`; write their last norm to `out`.
 
-        Args:
-            inputs: of the rows.
-            out: [rows, hidden].
-            decoded: rows that decode; the others are part of a prompt.
-            adapted: whether rows may have adapters.
+        `out`: [rows, hidden]. `decoded`: rows that decode; the others are part of a prompt.
         """
         weights, kernels, rows = self._weights, self._kernels, len(inputs)
         states, normed, more = self._states[:rows], self._normed[:rows], self._more[:rows]

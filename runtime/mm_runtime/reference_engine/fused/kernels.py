@@ -69,12 +69,8 @@ class Kernels(Protocol):
     ) -> None:
         """Rotate queries in place; rotate and store keys; store values.
 
-        Args:
-            products: [rows, `Heads.width`].
-            turns: float32 [any, head size], cosines of a head's first half, then sines.
-            inputs: of the rows.
-            stored: of the layer.
-            heads: of the decoder.
+        `products`: [rows, `Heads.width`]. `turns`: float32 [any, head size], cosines of a head's
+        first half, then sines.
         """
 
     def attend(
@@ -89,14 +85,8 @@ class Kernels(Protocol):
     ) -> None:
         """Write what rows read, each up to its position: [rows, query width].
 
-        Args:
-            products: as `rotate` left them.
-            inputs: of the rows.
-            stored: of the layer.
-            heads: of the decoder.
-            out: of the rows.
-            decoded: the first rows, each in a slot of its own; the others are all in the slot of
-                the first one of them.
+        `products`: as `rotate` left them. `decoded`: the first rows, each in a slot of its own; the
+        others are all in the slot of the first one of them.
         """
 
     def gate(self, products: torch.Tensor, out: torch.Tensor) -> None:

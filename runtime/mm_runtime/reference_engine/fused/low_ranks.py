@@ -42,11 +42,8 @@ class LowRank:
     ) -> None:
         """Add to the product `out` of `rows`, both [rows, ...].
 
-        Args:
-            rows: of the pass.
-            mask: [rows, adapters x rank], one where a row's own adapter is.
-            low: flat, room for the products with the first matrices.
-            out: the product.
+        `mask`: [rows, adapters x rank], one where a row's own adapter is. `low`: flat, room for the
+        products with the first matrices.
         """
         width = self.first.shape[0]
         found = low[: len(rows) * width].view(len(rows), width)

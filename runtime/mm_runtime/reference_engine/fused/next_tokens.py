@@ -22,10 +22,7 @@ class NextTokens:
     def __init__(self, head: Linear, slots: int, kernels: Kernels) -> None:
         """Take memory for the logits of so many slots, and of a prompt's last row.
 
-        Args:
-            head: makes logits of states.
-            slots: requests that can run at one time.
-            kernels: of the device.
+        `slots`: requests that can run at one time.
         """
         self._head, self._places, self._kernels = head, slots + 1, kernels
         vocabulary, hidden = head.weight.shape
@@ -45,9 +42,7 @@ class NextTokens:
     def choose_among(self, states: torch.Tensor, rows: torch.Tensor) -> None:
         """Compute logits and tokens of some rows of a pass. Captured.
 
-        Args:
-            states: [rows, hidden] of a pass.
-            rows: int32 [n], one for each place.
+        `states`: [rows, hidden] of a pass. `rows`: int32 [n], one for each place.
         """
         taken = self._states[: len(rows)]
         torch.index_select(states, 0, rows, out=taken)

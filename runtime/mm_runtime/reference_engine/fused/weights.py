@@ -83,10 +83,8 @@ def has_llama_shape(model: Any, config: Any) -> bool:
 def take_weights(model: Any, *, max_length: int, device: torch.device) -> Weights:
     """Move the weights of a decoder to a device, layer by layer; the model is empty afterwards.
 
-    Args:
-        model: of transformers, on the processor; its embeddings may be on the device already.
-        max_length: positions that rotations are computed for.
-        device: of the result.
+    `model`: of transformers, on the processor; its embeddings may be on the device already.
+    `max_length`: positions that rotations are computed for.
     """
     attention = model.layers[0].self_attn
     size = int(attention.head_dim)

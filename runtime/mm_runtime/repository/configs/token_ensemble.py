@@ -49,13 +49,7 @@ def config(values: RepositoryValues) -> ModelConfig:
 
 
 def of(name: str, values: RepositoryValues, made: tuple[Output, ...]) -> ModelConfig:
-    """Return an ensemble of the gateway: some outputs of the language model, and no step after.
-
-    Args:
-        name: of the ensemble.
-        values: of the engine.
-        made: outputs of the language model.
-    """
+    """Return an ensemble of the gateway: some outputs of the language model, and no step after."""
     *steps, _ = ensemble.steps(values)
     *before, language_model = gateway_inputs.connected(tuple(steps), values)
     last = replace(language_model, output_map={one.name: one.name for one in made})

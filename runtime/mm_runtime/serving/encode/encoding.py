@@ -22,10 +22,8 @@ def encode_requests(
     together, and a request that is refused does not spoil its neighbours: when a pass fails, each
     request of it gets one of its own, so that the error finds the request that causes it.
 
-    Args:
-        encoder: the vision engine.
-        requests: inputs of each, as its family's encoder reads them; none without images.
-        dtype: what features are given out as.
+    `requests`: inputs of each, as its family's encoder reads them; none without images. `dtype`:
+    what features are given out as.
     """
     results: list[Outputs | Exception] = []
     accepted: dict[int, Any] = {}

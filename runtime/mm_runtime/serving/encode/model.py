@@ -46,9 +46,7 @@ class EncoderModel:
     def __init__(self, settings: ModelSettings, *, may_offload: bool) -> None:
         """Load the vision engine.
 
-        Args:
-            settings: of the Triton model.
-            may_offload: the plan's encoders are called first; False in an encoder's own pod.
+        `may_offload`: the plan's encoders are called first; False in an encoder's own pod.
 
         Raises:
             ValueError: a text-only engine has no vision part.

@@ -155,11 +155,8 @@ def write_piece(piece: Piece, previous: Sequence[int], names: Collection[str]) -
     Ids that are not there are written as -1, since a tensor must hold something: `sequence_length`
     says how many of `output_ids` count. Logits that were not requested are one zero.
 
-    Args:
-        piece: what the response says.
-        previous: tokens of all earlier responses.
-        names: outputs that the client requested; others are not made. Those that this engine does
-            not measure are absent.
+    `previous`: tokens of all earlier responses. `names`: outputs that the client requested; others
+    are not made. Those that this engine does not measure are absent.
     """
     if piece.beams:
         made = _write_beams(piece.beams)

@@ -50,9 +50,7 @@ def rows_of_grid(grid: Size, features: int) -> int:
 def shrunk_to_tile(pixels: NDArray[np.float32], tile: int) -> NDArray[np.float32]:
     """Return the view of all of an image, as torch interpolates bicubically without a filter.
 
-    Args:
-        pixels: [3, height, width], both multiples of a tile's side.
-        tile: pixels of a tile's side.
+    `pixels`: [3, height, width], both multiples of a tile's side. `tile`: pixels of a tile's side.
     """
     for axis in (1, 2):
         pixels = _shrunk_along(pixels, axis, tile)

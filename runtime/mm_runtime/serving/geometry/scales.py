@@ -18,10 +18,8 @@ Values = NDArray[np.float32]
 def joined(states: Values, grid: Size, squares: Sequence[int]) -> Values:
     """Return what each tile of the grid has at every scale, [tiles, patches, scales x width].
 
-    Args:
-        states: of all tiles, [tiles, patches, width]: those of each square, then the grid's.
-        grid: of the last scale.
-        squares: tiles along a side of each scale before it.
+    `states`: of all tiles, [tiles, patches, width]: those of each square, then the grid's.
+    `squares`: tiles along a side of each scale before it.
     """
     (rows, columns), (_, patches, width) = grid, states.shape
     side = isqrt(patches)
@@ -51,9 +49,7 @@ def repeated(states: Values, scales: int) -> Values:
 def in_lines(features: Values, grid: Size) -> Values:
     """Return the features of a grid's tiles line by line of the image, [features, hidden].
 
-    Args:
-        features: [tiles, features of a tile, hidden].
-        grid: of the tiles.
+    `features`: [tiles, features of a tile, hidden].
     """
     canvas = _canvas(features, grid)
     return canvas.reshape(-1, canvas.shape[-1])

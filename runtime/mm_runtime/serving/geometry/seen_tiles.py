@@ -12,10 +12,7 @@ def seen_tiles(ids: Sequence[int], image_token: int, tiles: NDArray[np.int64]) -
     A token reads the image before it; images side by side are read together, until the next
     image comes or the prompt ends.
 
-    Args:
-        ids: the prompt.
-        image_token: stands where an image belongs.
-        tiles: [images, tiles], 1 for tiles that hold a part of the image.
+    `tiles`: [images, tiles], 1 for tiles that hold a part of the image.
     """
     places = [at for at, token in enumerate(ids) if token == image_token]
     ends = [*places[1:], len(ids)]

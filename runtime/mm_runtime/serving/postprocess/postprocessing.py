@@ -16,10 +16,8 @@ Outputs = dict[str, NDArray[Any]]
 def write_text(decode: Callable[[Sequence[int]], str], inputs: Tensors) -> Outputs:
     """Return `OUTPUT`, one string a beam: the text that `TOKENS_BATCH` adds to the answer.
 
-    Args:
-        decode: token ids -> text.
-        inputs: `TOKENS_BATCH` [1, beams, n], `SEQUENCE_LENGTH` [1, beams], and when the engine
-            streams `PREVIOUS_TOKENS` [1, beams, n] (-1: none) and `IS_LAST` [1, 1].
+    `inputs`: `TOKENS_BATCH` [1, beams, n], `SEQUENCE_LENGTH` [1, beams], and when the engine
+    streams `PREVIOUS_TOKENS` [1, beams, n] (-1: none) and `IS_LAST` [1, 1].
 
     Raises:
         RequestError: a required tensor is missing.

@@ -51,11 +51,8 @@ class AudioPreprocessor:
     ) -> Outputs:
         """Return the outputs of one request.
 
-        Args:
-            inputs: `QUERY` (the decoder's prefix), `WAV` or `SPECTROGRAM`, and the optional
-                tensors of the model.
-            fetched: nothing.
-            requested: every output is made once.
+        `inputs`: `QUERY` (the decoder's prefix), `WAV` or `SPECTROGRAM`, and the optional tensors
+        of the model.
 
         Raises:
             RequestError: what is wrong and what was expected.

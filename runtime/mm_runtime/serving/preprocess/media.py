@@ -83,10 +83,8 @@ def clips_from_pixels(
 ) -> list[list[NDArray[np.uint8]]]:
     """Return the frames of each video of a uint8 tensor [1, frames of all, height, width, 3].
 
-    Args:
-        pixels: the tensor; frames of different sizes are padded to the right and below.
-        limits: of each frame.
-        shapes: frames, height and width of each video, int32 [videos, 3]; None: it is one.
+    `pixels`: the tensor; frames of different sizes are padded to the right and below. `shapes`:
+    frames, height and width of each video, int32 [videos, 3]; None: it is one.
 
     Raises:
         RequestError: another shape, or more pixels than allowed.
@@ -114,10 +112,7 @@ def image_from_url(
 ) -> Image.Image:
     """Return the image of a URL, upright RGB.
 
-    Args:
-        url: a `data:` URL, or one of `fetched`.
-        limits: of the image.
-        fetched: http(s) URL -> what was found there.
+    `url`: a `data:` URL, or one of `fetched`. `fetched`: http(s) URL -> what was found there.
 
     Raises:
         RequestError: another scheme, wrong base64, no image, or over a limit.

@@ -58,9 +58,7 @@ class RemoteImages:
     def fetch(self, urls: Sequence[str], then: Callable[[Fetched | Exception], None]) -> None:
         """Fetch all URLs of one request and hand over their bodies by URL, or what went wrong.
 
-        Args:
-            urls: http or https.
-            then: called once, from another thread.
+        `then`: called once, from another thread.
 
         Raises:
             QueueFullError: too many requests wait for images already.

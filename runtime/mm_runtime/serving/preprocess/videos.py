@@ -61,11 +61,7 @@ def read_videos(
 ) -> Videos:
     """Return the videos of a request.
 
-    Args:
-        inputs: `VIDEO_BYTES`, and `VIDEO_SHAPES` and `VIDEO_SECONDS` where there are such.
-        limits: of each frame.
-        facts: of the checkpoint.
-        most_frames: of all videos together.
+    `inputs`: `VIDEO_BYTES`, and `VIDEO_SHAPES` and `VIDEO_SECONDS` where there are such.
 
     Raises:
         RequestError: too many frames, shapes that do not fit together, a length that no video has,
@@ -108,13 +104,7 @@ def prepare_mixed(
 ) -> Prepared:
     """Return the tensors of several media.
 
-    Args:
-        processor: of the family.
-        kinds: whether each is a video, in the prompt's order.
-        images: in their order.
-        videos: likewise.
-        ids: names them by their content.
-        facts: of the checkpoint.
+    `kinds`: whether each is a video, in the prompt's order. `images`: in their order.
 
     Raises:
         RequestError: as `ImageProcessor.prepare_mixed`.

@@ -40,11 +40,9 @@ def check_ends(inputs: Tensors, vocabulary_size: int) -> None:
 def check_prompt(ids: Sequence[int], media_ids: Container[int], vocabulary_size: int) -> None:
     """Refuse a prompt of ids that the model cannot read as text.
 
-    Args:
-        ids: of the prompt.
-        media_ids: tokens that stand for images or other media, whose places are not the client's:
-            the engine would look for features that are not there.
-        vocabulary_size: of the model; an id past it is a row of a prompt table.
+    `media_ids`: tokens that stand for images or other media, whose places are not the client's: the
+    engine would look for features that are not there. `vocabulary_size`: of the model; an id past
+    it is a row of a prompt table.
 
     Raises:
         RequestError: names the first id that is no text of the model, or says that there are none.

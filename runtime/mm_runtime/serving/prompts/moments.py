@@ -41,9 +41,7 @@ def reads_times(facts: ModelFacts) -> bool:
 def frame_times(frames: int, seconds: float | None) -> list[float]:
     """Return the seconds before frames that are evenly spread over a video.
 
-    Args:
-        frames: of the video.
-        seconds: its length; None: it has no times.
+    `seconds`: its length; None: it has no times.
     """
     rate = UNTIMED_RATE if not seconds else frames / seconds
     return [at / rate for at in range(frames)]
@@ -60,9 +58,7 @@ def moments_each(facts: ModelFacts, frames: Sequence[int]) -> list[int]:
 def moments_of(times: Sequence[float], frames: int) -> list[float]:
     """Return the time of each moment, halfway between its first and last frame.
 
-    Args:
-        times: of all frames.
-        frames: of a moment; the last one is filled up with its last frame.
+    `frames`: of a moment; the last one is filled up with its last frame.
     """
     even = [*times, *([times[-1]] * (-len(times) % frames))]
     return [(even[at] + even[at + frames - 1]) / 2 for at in range(0, len(even), frames)]

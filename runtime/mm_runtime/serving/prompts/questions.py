@@ -71,18 +71,14 @@ class QuestionWriter(Protocol):
     def of_ids(self, ids: list[int], decoder_text: str | None) -> Question:
         """Return a question whose prompt is these ids, as they are.
 
-        Args:
-            ids: of a text, none of them of media.
-            decoder_text: as of `write`.
+        `ids`: of a text, none of them of media. `decoder_text`: as of `write`.
         """
 
     def order_of(self, text: str, images: int, moments: Sequence[int]) -> tuple[bool, ...]:
         """Return whether each medium is a video, in the order in which a text has their places.
 
-        Args:
-            text: of the user, or a complete prompt.
-            images: of the request.
-            moments: places that each video takes once the text says its times.
+        `text`: of the user, or a complete prompt. `moments`: places that each video takes once the
+        text says its times.
 
         Raises:
             RequestError: placeholders and media disagree in number.
@@ -204,10 +200,7 @@ class PromptQuestions:
     def _split(self, prompt: str, rows: Sequence[int], ends: Sequence[int]) -> list[int]:
         """Return ids with features between the parts of the text, which begins once or in each.
 
-        Args:
-            prompt: with a placeholder for each of `rows`.
-            rows: features of each.
-            ends: ids behind them.
+        `prompt`: with a placeholder for each of `rows`.
         """
         parts = prompt.split(self.style.placeholder)
         ids: list[int] = []
@@ -258,9 +251,7 @@ class TextQuestions(QuestionWriter):
 def _of_media(marks: Sequence[bool], moments: Sequence[int]) -> tuple[bool, ...]:
     """Return whether each medium is a video, of placeholders that each video has several of.
 
-    Args:
-        marks: whether each placeholder is of a video.
-        moments: placeholders of each video.
+    `marks`: whether each placeholder is of a video.
     """
     found: list[bool] = []
     waiting, at = list(moments), 0

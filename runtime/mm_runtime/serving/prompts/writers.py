@@ -31,11 +31,8 @@ class PromptWriter:
     ) -> None:
         """Compile the template.
 
-        Args:
-            template: of the checkpoint or of the family.
-            begin_token: of the tokenizer.
-            style: of the family.
-            special: tokens that the template knows by name, besides that one.
+        `template`: of the checkpoint or of the family. `special`: tokens that the template knows by
+        name, besides that one.
         """
         begin = {} if begin_token is None else {"bos_token": begin_token}
         self._template = PromptTemplate(template, {**special, **begin}, style)
@@ -178,11 +175,7 @@ def place_features(
     The tables of several images lie one after another, so the second image's rows start after
     the first one's. A token beyond those of `rows` stays.
 
-    Args:
-        ids: of the prompt.
-        feature_ids: the tokens that are placeholders.
-        rows: of each placeholder.
-        vocabulary_size: of the checkpoint.
+    `feature_ids`: the tokens that are placeholders.
     """
     placed: list[int] = []
     next_row = vocabulary_size

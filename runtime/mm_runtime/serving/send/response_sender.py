@@ -140,10 +140,7 @@ def seconds_between_rounds(answers: int, every: float, within: float) -> float:
 def polls_per_round(answers: int, every: float, within: float) -> int:
     """Return how many of the open answers are looked at together, so that each has its turn.
 
-    Args:
-        answers: that are open.
-        every: seconds from one round to the next.
-        within: seconds within which each is looked at.
+    `every`: seconds from one round to the next. `within`: seconds within which each is looked at.
     """
     return ceil(answers * min(1.0, every / within))
 

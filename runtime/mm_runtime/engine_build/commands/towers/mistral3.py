@@ -108,10 +108,7 @@ def lines_tower(
 ) -> Tower:
     """Return the vision half of a family whose images are lines of features.
 
-    Args:
-        module: ready for the exporter.
-        features_of: the checkpoint's own way from images and their sizes to features.
-        facts: of the checkpoint.
+    `features_of`: the checkpoint's own way from images and their sizes to features.
     """
     assert facts.vision is not None  # noqa: S101 (the family has one)
     patch, merge = facts.vision.patch_size, facts.vision.merge_size or 1

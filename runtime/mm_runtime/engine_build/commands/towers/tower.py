@@ -68,11 +68,8 @@ def load_without_layers(kind: Any, llm: Path, *, trust_remote_code: bool, **chan
     transformers then skips the weights of all the layers: a checkpoint of 14 GB loads in the memory
     of its vision tower and embeddings.
 
-    Args:
-        kind: class of transformers.
-        llm: folder of config.json and safetensors.
-        trust_remote_code: run code of the checkpoint.
-        changes: other values of the language model's part of the configuration.
+    `llm`: folder of config.json and safetensors. `changes`: other values of the language model's
+    part of the configuration.
 
     Raises:
         WeightsUnusableError: as `load_weights`.

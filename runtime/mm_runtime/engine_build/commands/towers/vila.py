@@ -158,10 +158,7 @@ def project(states: Any, weights: dict[str, torch.Tensor], merged: int) -> torch
 
     Written as VILA's paper describes it, one block at a time, and not as the module above does it.
 
-    Args:
-        states: patches of one image.
-        weights: of the projector.
-        merged: patches along a side of a block.
+    `merged`: patches along a side of a block.
     """
     side = int(len(states) ** 0.5)
     filled = side + -side % merged

@@ -54,11 +54,6 @@ class ExpectedFeatures:
 def checked(outputs: Outputs, expected: ExpectedFeatures, images: int) -> Outputs:
     """Return the outputs of a request when they are features.
 
-    Args:
-        outputs: what the encoder sent.
-        expected: what features look like.
-        images: in the request.
-
     Raises:
         InvalidResponseError: a tensor is missing or has an unexpected shape, type or value.
     """

@@ -12,9 +12,7 @@ from collections.abc import Iterable
 def order(key: bytes, encoders: Iterable[str]) -> list[str]:
     """Return the encoders in the order in which they are called for an image.
 
-    Args:
-        key: digest of the image.
-        encoders: their addresses, in any order.
+    `encoders`: their addresses, in any order.
     """
     return sorted(encoders, key=lambda one: _weight(key, one), reverse=True)
 

@@ -23,10 +23,8 @@ class VisionEncoder:
     def __init__(self, session: VisionSession, *, image_size: int) -> None:
         """Take a session.
 
-        Args:
-            session: `pixel_values` [batch, 3, S, S] -> `features` float32 [batch, rows, hidden].
-                Where models send bytes, it takes those, too.
-            image_size: S in pixels.
+        `session`: `pixel_values` [batch, 3, S, S] -> `features` float32 [batch, rows, hidden].
+        Where models send bytes, it takes those, too. `image_size`: S in pixels.
         """
         self._session = session
         self._image_shape = (3, image_size, image_size)

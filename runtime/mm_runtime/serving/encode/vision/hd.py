@@ -32,10 +32,7 @@ class HdEncoder:
     ) -> None:
         """Connect the parts.
 
-        Args:
-            session: encodes tiles.
-            vision: tiles.
-            ends: [2, hidden], the end of a line and the separator before the view.
+        `ends`: [2, hidden], the end of a line and the separator before the view.
         """
         self._session = session
         self._tile, self._most = vision.image_size, (vision.max_tiles or 2) - 1

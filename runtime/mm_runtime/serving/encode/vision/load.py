@@ -109,13 +109,9 @@ def encoder_of(
 ) -> RequestEncoder:
     """Return the encoder of a family's requests around a session that runs its tower.
 
-    Args:
-        engine: of the family.
-        plan: its image size.
-        session: runs the tower.
-        newline: [hidden], what ends a row of patches; of `HD` [2, hidden], that and the separator;
-            None: the family's images have none.
-        projector: runs what is exported beside the tower, where there are several scales.
+    `newline`: [hidden], what ends a row of patches; of `HD` [2, hidden], that and the separator;
+    None: the family's images have none. `projector`: runs what is exported beside the tower, where
+    there are several scales.
     """
     layout, vision = FAMILIES[engine.facts.family].layout, engine.facts.vision
     assert vision is not None  # noqa: S101  # a session has a tower

@@ -36,11 +36,9 @@ class ScaleEncoder:
     ) -> None:
         """Connect the parts.
 
-        Args:
-            session: `pixel_values` of tiles -> their states [tiles, patches, width]. What it keeps
-                of earlier requests are those.
-            vision: scales and tiles.
-            projector: `JOINED` -> features [tiles, features of a tile, hidden].
+        `session`: `pixel_values` of tiles -> their states [tiles, patches, width]. What it keeps of
+        earlier requests are those. `projector`: `JOINED` -> features [tiles, features of a tile,
+        hidden].
         """
         assert vision.scales is not None  # noqa: S101  # or another encoder reads its tiles
         self._session, self._projector = session, projector

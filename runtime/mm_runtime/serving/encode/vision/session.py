@@ -27,10 +27,8 @@ class VisionSession:
     ) -> None:
         """Connect the parts.
 
-        Args:
-            runner: runs one batch.
-            max_batch_size: entries in one run at most.
-            cache: features of entries seen before; None encodes everything.
+        `max_batch_size`: entries in one run at most. `cache`: features of entries seen before; None
+        encodes everything.
         """
         self._runner = runner
         self._max_batch_size = max_batch_size

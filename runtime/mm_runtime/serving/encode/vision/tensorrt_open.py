@@ -71,11 +71,8 @@ def open_tensorrt(
 ) -> Runner:
     """Load a vision engine.
 
-    Args:
-        folder: what the build wrote.
-        layout: how the family's images are cut up.
-        vision: sizes of the tower.
-        keeps: features stay on the GPU, of families that have them as the engine gives them out.
+    `layout`: how the family's images are cut up. `keeps`: features stay on the GPU, of families
+    that have them as the engine gives them out.
 
     Raises:
         OSError: there is no engine.

@@ -45,11 +45,8 @@ class ViewEncoder:
     ) -> None:
         """Connect the parts.
 
-        Args:
-            session: encodes tiles.
-            vision: tiles and grids.
-            newline: [hidden], the end of each row of patches.
-            single_views: each of several images is one view.
+        `newline`: [hidden], the end of each row of patches. `single_views`: each of several images
+        is one view.
         """
         self._session = session
         self._grids = vision.grid_pinpoints or []

@@ -102,11 +102,8 @@ class Prefixes:
     ) -> str:
         """Return the prefix of a language and a task; a checkpoint of one language has no choice.
 
-        Args:
-            language: its code, or None for the default.
-            task: `transcribe`, or `translate` into English.
-            timed: the answer has time stamps.
-            before: text that the audio continues.
+        `language`: its code, or None for the default. `task`: `transcribe`, or `translate` into
+        English.
 
         Raises:
             RequestError: the checkpoint does not know the language.

@@ -39,9 +39,7 @@ LOADERS: Mapping[str, Callable[[EngineDirectory], ImageProcessor]] = {
 def load_processor(engine: EngineDirectory, *, as_videos: bool = False) -> ImageProcessor | None:
     """Return the processor of an engine's family; None: it takes no images.
 
-    Args:
-        engine: what is served.
-        as_videos: what it returns is read once more, by the checkpoint's video processor.
+    `as_videos`: what it returns is read once more, by the checkpoint's video processor.
 
     Raises:
         OSError, KeyError, ValueError: the checkpoint's configuration is missing or not understood.
