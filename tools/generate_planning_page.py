@@ -196,7 +196,7 @@ def _row(*cells: object) -> str:
 
 
 def _notes(family: Family) -> tuple[str, ...]:
-    return (*family.notes, *(f"TensorRT: {note}" for note in family.engine_notes))
+    return (*family.notes, *(f"TensorRT: {note}" for note in family.trtllm.notes))
 
 
 def _families() -> str:
@@ -208,8 +208,8 @@ def _families() -> str:
         _row(
             f"`{family.name}`",
             f"{family.dtypes[0]}: {family.dtype_reason}",
-            family.recipe.converter or "- (no engines)",
-            family.max_images or "-",
+            family.trtllm.converter or "- (no engines)",
+            family.trtllm.max_images or "-",
             features.get(family.name) or "-",
         )
         for family in FAMILIES.values()
@@ -218,7 +218,7 @@ def _families() -> str:
     lines.extend(
         f"- **{family.title}**: {'; '.join(_notes(family))}"
         for family in FAMILIES.values()
-        if family.notes or family.engine_notes
+        if family.notes or family.trtllm.notes
     )
     return "\n".join([*lines, ""])
 
@@ -332,7 +332,7 @@ def _codes() -> str:
     planner = ROOT / "operator" / "mm_operator" / "plan" / "engine"
     text = "\n".join(path.read_text(encoding="utf-8") for path in sorted(planner.rglob("*.py")))
     found = re.findall(r'(?:_error|SpecError)\(\s*(?:[\w."{}]+,\s*)?"([A-Z]\w+)"', text)
-    found += [one.code for family in FAMILIES.values() for one in family.recipe.refusals]
+    found += [one.code for family in FAMILIES.values() for one in family.trtllm.refusals]
     images = table("images")["images"]
     lines = [
         "## What is refused",

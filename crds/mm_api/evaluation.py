@@ -136,7 +136,7 @@ def _runs(engine: EngineSpec, facts: ModelFacts) -> bool:
     if engine.traits.stages and family.pytorch and family.pytorch.prompt:
         return False  # the server writes other prompts than the Reference engine
     # Converters that read pickles are given them as they are.
-    given = not engine.traits.runs_checkpoints and family.recipe.reads_pickles
+    given = not engine.traits.runs_checkpoints and family.trtllm.reads_pickles
     return not (given and facts.weight_format == "pickle")
 
 

@@ -19,7 +19,7 @@ _SHARED = frozenset(
     {
         *("detection", "family", "known_classes", "layouts", "look_alikes", "prompt"),
         *("upstream_classes", "internvl_chat", "phi3_v", "processor_files"),
-        "stored_weights",
+        *("stored_weights", "backend_parts", "checkpoint_files", "text_block"),
     }
 )
 """Modules of the registry that are no family's."""

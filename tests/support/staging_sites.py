@@ -43,7 +43,10 @@ def write_source(folder: Path, family: str) -> Path:
     folder.parent.mkdir(parents=True, exist_ok=True)
     write_model(folder, family)
     for part in PARTS:
-        if FAMILIES[family].in_parts and not (folder / part / "model.safetensors").is_file():
+        if (
+            FAMILIES[family].checkpoint.in_parts
+            and not (folder / part / "model.safetensors").is_file()
+        ):
             (folder / part).mkdir(exist_ok=True)
             write_safetensors(folder / part / "model.safetensors", {"b": ("F16", (3, 5))})
     return folder

@@ -82,7 +82,7 @@ def write_model(folder: Path, family: str, *, inspected: bool = False) -> Path:
     MODELS[family].write(folder)
     (folder / "model.safetensors.index.json").unlink(missing_ok=True)
     _write_tokenizer(folder, family, image=inspected)
-    if FAMILIES[family].in_parts:
+    if FAMILIES[family].checkpoint.in_parts:
         (folder / "llm").mkdir()
         _write_tokenizer(folder / "llm", family, image=inspected)
         write_safetensors(folder / "llm" / "model.safetensors", {"a": ("F16", (8, 11))})
@@ -150,7 +150,7 @@ def assert_family_is_built(site: TrtllmSite, family: str) -> None:
     files = {file.path for file in manifest.files}
     record = FAMILIES[family]
     folders = {"encoder", "decoder"} if record.kind is Kind.ENCODER_DECODER else {"llm"}
-    if record.recipe.vision_type:
+    if record.trtllm.vision_type:
         assert "multimodal_encoder/model.engine" in files
     assert {f"{folder}/rank0.engine" for folder in folders} <= files
     assert list(journalled(site).values()) == printed(site)

@@ -5,7 +5,8 @@ from dataclasses import replace
 from mm_api.checkpoint.dimensions import Dimensions
 from mm_api.checkpoint.values import JsonObject, Sizes
 from mm_api.documents.model_facts import EncoderFacts, TextFacts
-from mm_api.families.family import BlockStyle, Embeddings, Recipe, Tokenizer, always
+from mm_api.families.checkpoint_files import Tokenizer
+from mm_api.families.family import always
 from mm_api.families.t5 import PLUGIN_FLAGS, T5
 
 DEFAULTS = {
@@ -74,16 +75,26 @@ BART = replace(
     read=read,
     dtypes=("float16", "bfloat16", "float32"),
     dtype_reason="context FMHA needs a 16-bit type; upstream's example is float16",
-    style=BlockStyle(qkv_bias=True, dense_bias=True, mlp_bias=True, norm_vectors=2),
-    embeddings=Embeddings(position_offset=2, embedding_norm=True, final_norm=False),
-    recipe=Recipe(
+    text=replace(
+        T5.text,
+        qkv_bias=True,
+        dense_bias=True,
+        mlp_bias=True,
+        norm_vectors=2,
+        position_offset=2,
+        embedding_norm=True,
+        relative_buckets=False,
+        final_norm=False,
+        adapters=True,
+    ),
+    trtllm=replace(
+        T5.trtllm,
         converter="enc_dec",
         convert_flags=("--model_type", "bart"),
         build_flags=PLUGIN_FLAGS,
         encoder_flags=PLUGIN_FLAGS,
     ),
-    tokenizer=Tokenizer(byte_pairs=True),
-    adapters=True,
+    checkpoint=replace(T5.checkpoint, tokenizer=Tokenizer(byte_pairs=True)),
     decoder_input_tokens=2,  # the start token, and the one that checkpoints force after it
     notes=(),
 )

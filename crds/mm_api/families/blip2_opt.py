@@ -7,18 +7,12 @@ from mm_api.checkpoint.text import text_facts
 from mm_api.checkpoint.values import JsonObject, Sizes, section
 from mm_api.checkpoint.vision import image_token, tower_facts
 from mm_api.documents.model_facts import VisionFacts
-from mm_api.families.family import (
-    ENSEMBLE,
-    IMAGE_TENSORS,
-    BlockStyle,
-    Decoder,
-    Embeddings,
-    Family,
-    Recipe,
-    Serving,
-)
+from mm_api.families.backend_parts import ENSEMBLE, GEMM, IMAGE_TENSORS, Serving, TensorRTLLM
+from mm_api.families.checkpoint_files import CheckpointFiles, Decoder
+from mm_api.families.family import Family
 from mm_api.families.image_layouts.square import SQUARE
 from mm_api.families.prompt import IMAGES, PLAIN_CHAT, TEXT, PromptStyle
+from mm_api.families.text_block import LLAMA
 
 
 def features_per_image(vision: VisionFacts) -> int:
@@ -73,16 +67,26 @@ BLIP2_OPT = Family(
     read=read,
     dtypes=("float16", "bfloat16", "float32"),
     dtype_reason="the checkpoint is stored as float32; upstream's engines are float16",
-    style=BlockStyle(qkv_bias=True, dense_bias=True, mlp_bias=True, norm_vectors=2),
-    embeddings=Embeddings(position_offset=2),
-    recipe=Recipe(
+    text=replace(
+        LLAMA,
+        gated=False,
+        qkv_bias=True,
+        dense_bias=True,
+        mlp_bias=True,
+        norm_vectors=2,
+        position_offset=2,
+        adapters=False,
+    ),
+    trtllm=TensorRTLLM(
         converter="opt",
+        pipeline_parallel=False,
         convert_flags=("--model_type", "blip2"),
-        build_flags=(("gemm_plugin", "{dtype}"),),
+        build_flags=GEMM,
         vision_type="blip2",
         built_vision_type="blip2-opt",
+        quantizations=("INT8WeightOnly", "INT4WeightOnly"),
     ),
-    decoder=Decoder.NESTED_MODEL,
+    checkpoint=CheckpointFiles(decoder=Decoder.NESTED_MODEL),
     # Its features come first, without a word of the model's in front of them.
     prompt=PromptStyle(
         IMAGES + "<image>{% endfor %}" + TEXT + "{% endfor %}",
@@ -94,6 +98,5 @@ BLIP2_OPT = Family(
     default_input_tokens=924,  # upstream's documented engine: input 924, sequence 1024
     default_output_tokens=100,
     template_tokens=1,  # no wrapper, the start token only
-    quantizations=("INT8WeightOnly", "INT4WeightOnly"),
     notes=("with no text in front of it upstream loses a leading `<image>`",),
 )

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-from mm_api.families.family import BlockStyle
 from mm_api.families.t5 import T5, gated, reads_bytes
 
 FLAN_T5 = replace(
@@ -12,5 +11,5 @@ FLAN_T5 = replace(
     recognised=lambda config: gated(config) and not reads_bytes(config),
     dtypes=("bfloat16", "float32"),
     dtype_reason="Flan-T5 gives wrong answers in float16",
-    style=BlockStyle(gated=True),
+    text=replace(T5.text, gated=True),
 )

@@ -11,15 +11,12 @@ from mm_api.checkpoint.dimensions import Dimensions
 from mm_api.checkpoint.text import text_facts
 from mm_api.checkpoint.values import JsonObject, Sizes, invalid, section
 from mm_api.checkpoint.vision import image_token, tower_facts
-from mm_api.families.family import (
-    BlockStyle,
-    Decoder,
-    Family,
-    PyTorchServing,
-)
+from mm_api.families.backend_parts import PyTorchServing, ReferenceFamily
+from mm_api.families.family import Family
 from mm_api.families.image_layouts.layout import patches
 from mm_api.families.image_layouts.square import SQUARE
 from mm_api.families.prompt import IMAGES, TEXT, PromptStyle
+from mm_api.families.text_block import LLAMA
 
 TOWER = {
     "hidden_size": 768,
@@ -91,8 +88,7 @@ GEMMA3 = Family(
     read=read,
     dtypes=("bfloat16",),
     dtype_reason="activations overflow float16",
-    style=BlockStyle(gated=True, norms=4, head_norms=True),
-    decoder=Decoder.BESIDE_TOWER,
+    text=replace(LLAMA, norms=4, head_norms=True, adapters=False),
     prompt=PromptStyle(
         WRAPPER,
         "<start_of_image>",
@@ -100,9 +96,8 @@ GEMMA3 = Family(
         opening="<start_of_turn>",
     ),
     layout=replace(SQUARE, positions_per_tile=patches),
-    mutual_images=True,
+    reference=ReferenceFamily(mutual_images=True),
     template_tokens=24,
-    pipeline_parallel=True,
     # Adapters: pull request 6371 of July 2025, and modeling_gemma3vl.py before 7280 of September,
     # which are in 1.1.0.
     # TestGemma3_27BInstruct of tests/integration/defs/accuracy: "Gemma3 VLM needs FlashInfer

@@ -6,6 +6,7 @@ their configurations. What an image becomes is the processor's to say; the plan'
 estimates.
 """
 
+from dataclasses import replace
 from typing import Any
 
 from mm_api.checkpoint.dimensions import Dimensions
@@ -14,14 +15,13 @@ from mm_api.checkpoint.text import TEXT_DEFAULTS, text_facts
 from mm_api.checkpoint.values import LARGEST, JsonObject, section
 from mm_api.checkpoint.vision import image_token
 from mm_api.documents.model_facts import VisionFacts
-from mm_api.families.family import (
-    BYTES_TENSORS,
-    Family,
-    Serving,
-)
+from mm_api.families.backend_parts import BYTES_TENSORS, NO_ENGINES, Serving
+from mm_api.families.checkpoint_files import CheckpointFiles
+from mm_api.families.family import Family
 from mm_api.families.image_layouts.own import OWN
 from mm_api.families.known_classes import CLASSES
 from mm_api.families.prompt import PLACEHOLDER, prompt_style
+from mm_api.families.text_block import LLAMA
 
 _SIDE, _PATCH = 448, 14
 """Pixels of towers whose configuration does not say it: most of them have these."""
@@ -117,7 +117,9 @@ GENERIC = Family(
     dtypes=("bfloat16", "float16", "float32"),
     dtype_reason="the type of most published checkpoints",
     layout=OWN,
-    loaded_as="AutoModelForImageTextToText",
+    text=replace(LLAMA, adapters=False),
+    trtllm=replace(NO_ENGINES, pipeline_parallel=False),
+    checkpoint=CheckpointFiles(decoder=None, loaded_as="AutoModelForImageTextToText"),
     prompt=prompt_style(PLACEHOLDER),
     serving=Serving(
         ("ensemble", "preprocessing", "tensorrt_llm", "postprocessing"),

@@ -7,10 +7,9 @@ from mm_api.checkpoint.dimensions import Dimensions
 from mm_api.checkpoint.text import beside_tower
 from mm_api.checkpoint.values import JsonObject, Sizes, invalid, section
 from mm_api.checkpoint.vision import tower_facts
-from mm_api.families.family import (
-    Decoder,
-    Family,
-)
+from mm_api.families.backend_parts import FUSED
+from mm_api.families.checkpoint_files import CheckpointFiles, Decoder
+from mm_api.families.family import Family
 from mm_api.families.image_layouts.numbered import NUMBERED
 from mm_api.families.prompt import IMAGES, TEXT, PromptStyle, TileMarks
 
@@ -99,11 +98,9 @@ IDEFICS3 = Family(
     model_type="idefics3",
     read=read,
     layout=NUMBERED,
-    decoder=Decoder.TEXT_MODEL,
-    fused_passes=True,
+    checkpoint=CheckpointFiles(decoder=Decoder.TEXT_MODEL),
+    reference=FUSED,
     prompt=PromptStyle(WRAPPER, tiles=MARKS),
-    pipeline_parallel=True,
-    adapters=True,
     notes=(
         "small images are scaled up, too: even 364 x 364 pixels are 16 tiles and a view of them",
         "SmolVLM's first checkpoints are of this class",

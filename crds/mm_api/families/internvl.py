@@ -12,14 +12,13 @@ from mm_api.checkpoint.dimensions import Dimensions
 from mm_api.checkpoint.text import beside_tower
 from mm_api.checkpoint.values import JsonObject, Sizes, invalid, section
 from mm_api.checkpoint.vision import tower_facts
-from mm_api.families.family import (
-    Decoder,
-    Family,
-)
+from mm_api.families.backend_parts import FUSED
+from mm_api.families.checkpoint_files import CheckpointFiles, Decoder
+from mm_api.families.family import Family
 from mm_api.families.image_layouts.crops import CROPS
 from mm_api.families.internvl_chat import DECODERS, INTERNVL_CHAT
-from mm_api.families.llava_onevision import QWEN2_STYLE
 from mm_api.families.prompt import IMAGES, TEXT, PromptStyle
+from mm_api.families.text_block import QWEN2
 
 TOWER = {
     "hidden_size": 1024,
@@ -94,18 +93,15 @@ INTERNVL = Family(
     title="InternVL 3",
     architectures=("InternVLForConditionalGeneration",),
     model_type="internvl",
-    other_layout=INTERNVL_CHAT,
+    checkpoint=CheckpointFiles(other_layout=INTERNVL_CHAT, decoder=Decoder.BESIDE_TOWER),
     read=read,
-    style=QWEN2_STYLE,
+    text=QWEN2,
     layout=CROPS,
-    decoder=Decoder.BESIDE_TOWER,
-    fused_passes=True,
+    reference=FUSED,
     prompt=PromptStyle(
         WRAPPER, "<IMG_CONTEXT>", framed="<img><IMG_CONTEXT></img>", opening="<|im_start|>"
     ),
     template_tokens=48,
-    pipeline_parallel=True,
-    adapters=True,
     notes=(
         "an image is up to 12 tiles and then a view of all of it, each of 256 tokens",
         "videos are not served",

@@ -7,18 +7,10 @@ from mm_api.checkpoint.dimensions import Dimensions
 from mm_api.checkpoint.text import text_facts
 from mm_api.checkpoint.values import JsonObject, Sizes, invalid, section
 from mm_api.documents.model_facts import VisionFacts
-from mm_api.families.family import (
-    ENSEMBLE,
-    IMAGE_TENSORS,
-    Decoder,
-    Family,
-    Recipe,
-    Serving,
-)
+from mm_api.families.backend_parts import ENSEMBLE, FUSED, IMAGE_TENSORS, LLAMA_ENGINES, Serving
+from mm_api.families.family import Family
 from mm_api.families.image_layouts.square import SQUARE
 from mm_api.families.prompt import PromptStyle
-
-LLAMA_QUANTIZATIONS = ("FP8", "INT8WeightOnly", "INT4WeightOnly", "INT4AWQ", "SmoothQuant")
 
 
 def has_square_images(config: JsonObject) -> bool:
@@ -116,25 +108,23 @@ LLAVA = Family(
     read=read,
     dtypes=("float16", "bfloat16", "float32"),
     dtype_reason="upstream's engines are float16",
-    recipe=Recipe(
-        converter="llama",
-        build_flags=(("gemm_plugin", "{dtype}"),),
+    trtllm=replace(
+        LLAMA_ENGINES,
         vision_type="llava",
         keeps_class_token=False,
+        notes=(
+            (
+                "upstream's vision wrapper always drops the class token: select strategy 'full' is "
+                "refused"
+            ),
+        ),
     ),
-    decoder=Decoder.BESIDE_TOWER,
-    fused_passes=True,
+    reference=FUSED,
     prompt=PROMPT,
     serving=Serving(ENSEMBLE, IMAGE_TENSORS, "USER:\\n<image>\\n{text} ASSISTANT:"),
     layout=replace(SQUARE, features_per_image=features_per_image),
     default_input_tokens=2048,  # upstream's documented engine: input 2048, sequence 2560
     default_output_tokens=512,
     template_tokens=16,  # "USER:\n", "\n" and " ASSISTANT:" with the start token
-    pipeline_parallel=True,
-    quantizations=LLAMA_QUANTIZATIONS,
-    adapters=True,
     notes=("LLaVA's own layout (mm_vision_tower) is refused: it loads without a vision tower",),
-    engine_notes=(
-        "upstream's vision wrapper always drops the class token: select strategy 'full' is refused",
-    ),
 )

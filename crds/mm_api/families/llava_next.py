@@ -11,16 +11,16 @@ from mm_api.checkpoint.dimensions import Dimensions
 from mm_api.checkpoint.values import JsonObject, invalid, section
 from mm_api.checkpoint.vision import grids_of, most_tiles
 from mm_api.families import llava
-from mm_api.families.family import (
+from mm_api.families.backend_parts import (
     BYTES_TENSORS,
     ENSEMBLE,
-    Decoder,
-    Family,
+    FUSED,
+    LLAMA_ENGINES,
     PyTorchServing,
-    Recipe,
     Serving,
     Unserved,
 )
+from mm_api.families.family import Family
 from mm_api.families.image_layouts.views import VIEWS
 from mm_api.families.prompt import IMAGES, TEXT, PromptStyle
 
@@ -82,22 +82,18 @@ LLAVA_NEXT = Family(
     read=read,
     dtypes=("float16", "bfloat16"),
     dtype_reason="upstream's engines are float16",
-    recipe=Recipe(
-        converter="llama",
-        build_flags=(("gemm_plugin", "{dtype}"),),
+    trtllm=replace(
+        LLAMA_ENGINES,
         vision_type="llava_next",
         keeps_class_token=False,
+        max_images=1,
+        max_images_reason="upstream's script takes one image a request",
     ),
     layout=VIEWS,
-    decoder=Decoder.BESIDE_TOWER,
-    fused_passes=True,
+    reference=FUSED,
     prompt=PromptStyle(WRAPPER),
     serving=Serving(ENSEMBLE, BYTES_TENSORS, "[INST] <image>\\n{text} [/INST]"),
     default_input_tokens=4096,  # upstream's documented engine: input 4096, sequence 5120
-    pipeline_parallel=True,
-    max_images=1,
-    max_images_reason="upstream's script takes one image a request",
-    quantizations=llava.LLAMA_QUANTIZATIONS,
     pytorch=PyTorchServing(images=True),
     unserved=Unserved(
         "LLaVA-NeXT",
@@ -106,6 +102,5 @@ LLAVA_NEXT = Family(
         " -o commands`",
         backends=(TENSORRT.name,),
     ),
-    adapters=True,
     notes=("the smallest grid has two tiles: even 336 x 336 pixels are 1,176 features",),
 )

@@ -8,18 +8,12 @@ from mm_api.checkpoint.text import beside_tower
 from mm_api.checkpoint.values import JsonObject, Sizes, invalid, section
 from mm_api.checkpoint.vision import SIGLIP, grids_of, most_tiles, tower_facts
 from mm_api.documents.model_facts import VisionFacts
-from mm_api.families.family import (
-    BYTES_TENSORS,
-    ENSEMBLE,
-    BlockStyle,
-    Decoder,
-    Family,
-    Recipe,
-    Serving,
-)
+from mm_api.families.backend_parts import BYTES_TENSORS, ENSEMBLE, FUSED, QWEN_ENGINES, Serving
+from mm_api.families.family import Family
 from mm_api.families.image_layouts.layout import patches
 from mm_api.families.image_layouts.views import VIEWS
 from mm_api.families.prompt import IMAGES, TEXT, PromptStyle
+from mm_api.families.text_block import QWEN2
 
 VIDEO_POOL = 2
 """Frames are pooled 2 x 2."""
@@ -34,9 +28,6 @@ def video_features(vision: VisionFacts, frames: int) -> int:
     """Return frames x ceil(27 / 2)^2 + 1: 8 frames are 1569, 32 frames 6273."""
     side = vision.image_size // vision.patch_size
     return frames * (-(-side // VIDEO_POOL)) ** 2 + 1
-
-
-QWEN2_STYLE = BlockStyle(gated=True, qkv_bias=True)
 
 
 def read(config: JsonObject, processor: JsonObject) -> Dimensions:
@@ -79,9 +70,12 @@ LLAVA_ONEVISION = Family(
     read=read,
     dtypes=("float16", "bfloat16"),
     dtype_reason="upstream's engines are float16",
-    style=QWEN2_STYLE,
-    recipe=Recipe(
-        converter="qwen", build_flags=(("gemm_plugin", "{dtype}"),), vision_type="llava_onevision"
+    text=QWEN2,
+    trtllm=replace(
+        QWEN_ENGINES,
+        vision_type="llava_onevision",
+        max_images=1,
+        max_images_reason="upstream's models do not serve several images in one request",
     ),
     layout=replace(
         VIEWS,
@@ -89,18 +83,12 @@ LLAVA_ONEVISION = Family(
         positions_per_tile=patches,
         video_features=video_features,
     ),
-    decoder=Decoder.BESIDE_TOWER,
-    fused_passes=True,
+    reference=FUSED,
     prompt=PromptStyle(WRAPPER, video="<video>", opening="<|im_start|>"),
     serving=Serving(ENSEMBLE, (*BYTES_TENSORS, "video_bytes_input"), "<|im_start|>user {text}"),
     default_input_tokens=7500,  # upstream's documented engine: input 7500, sequence 7600
     default_output_tokens=512,
     template_tokens=32,
-    pipeline_parallel=True,
-    max_images=1,
-    max_images_reason="upstream's models do not serve several images in one request",
-    quantizations=("FP8", "INT8WeightOnly", "INT4WeightOnly", "INT4AWQ", "SmoothQuant"),
-    adapters=True,
     notes=(
         "the guide's 7300 tokens bound no image in general: 1168 x 960 pixels are 8765",
         "even an image of one tile is base view and tile: 1485 tokens",

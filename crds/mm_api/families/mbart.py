@@ -5,7 +5,7 @@ from dataclasses import replace
 from mm_api.checkpoint.dimensions import Dimensions
 from mm_api.checkpoint.values import JsonObject, invalid
 from mm_api.families import bart
-from mm_api.families.family import Tokenizer
+from mm_api.families.checkpoint_files import Tokenizer
 
 FIRST_LANGUAGE = 250_000
 """Ids from here on are language codes: a checkpoint that starts its answers with one, or forces
@@ -36,7 +36,7 @@ MBART = replace(
     architectures=("MBartForConditionalGeneration",),
     model_type="mbart",
     read=read,
-    tokenizer=Tokenizer(),
-    embeddings=replace(bart.BART.embeddings, final_norm=True),
+    checkpoint=replace(bart.BART.checkpoint, tokenizer=Tokenizer()),
+    text=replace(bart.BART.text, final_norm=True),
     notes=("many-to-many checkpoints are refused: the engine takes no language",),
 )

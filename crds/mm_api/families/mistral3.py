@@ -11,11 +11,8 @@ from mm_api.checkpoint.text import beside_tower
 from mm_api.checkpoint.values import JsonObject, Sizes, invalid, section
 from mm_api.checkpoint.vision import tower_facts
 from mm_api.documents.model_facts import VisionFacts
-from mm_api.families.family import (
-    Decoder,
-    Family,
-    PyTorchServing,
-)
+from mm_api.families.backend_parts import FUSED, PyTorchServing
+from mm_api.families.family import Family
 from mm_api.families.image_layouts.lines import LINES
 from mm_api.families.llava_next import MISTRALS_WINDOW
 from mm_api.families.prompt import IMAGES, TEXT, PromptStyle
@@ -122,12 +119,9 @@ MISTRAL3 = Family(
     model_type="mistral3",
     read=read,
     layout=LINES,
-    decoder=Decoder.BESIDE_TOWER,
-    fused_passes=True,
+    reference=FUSED,
     prompt=PromptStyle(WRAPPER, "[IMG]", line_end="[IMG_BREAK]", image_end="[IMG_END]"),
-    pipeline_parallel=True,
     pytorch=PyTorchServing(images=True),
-    adapters=True,
     notes=(
         "an image of 1540 x 1540 pixels is 55 lines of 55 features and a token each: 3,080 tokens",
         "videos are not served",

@@ -1,21 +1,23 @@
 """Llama 3.2 Vision: cross-attention layers read the image (#commands, #sizing, #crossing)."""
 
+from dataclasses import replace
+
 from mm_api.checkpoint.dimensions import Dimensions
 from mm_api.checkpoint.text import text_facts
 from mm_api.checkpoint.values import JsonObject, Sizes, section
 from mm_api.checkpoint.vision import image_token, tower_facts
-from mm_api.families.family import (
+from mm_api.families.backend_parts import (
     BYTES_TENSORS,
     ENSEMBLE,
-    Embeddings,
-    Family,
-    Kind,
     PyTorchServing,
-    Recipe,
     Serving,
+    TensorRTLLM,
 )
+from mm_api.families.checkpoint_files import NO_DECODER
+from mm_api.families.family import Family, Kind
 from mm_api.families.image_layouts.tiles import TILES
 from mm_api.families.prompt import IMAGES, PLAIN_CHAT, TEXT, PromptStyle
+from mm_api.families.text_block import LLAMA
 
 TOWER = {
     "hidden_size": 1280,
@@ -51,8 +53,15 @@ MLLAMA = Family(
     kind=Kind.CROSS_ATTENTION,
     dtypes=("bfloat16",),
     dtype_reason="bfloat16 is the only type in upstream's support list",
-    embeddings=Embeddings(extra_rows=8),
-    recipe=Recipe(converter="mllama", build_flags=(("gemm_plugin", "auto"),), vision_type="mllama"),
+    text=replace(LLAMA, extra_rows=8),
+    trtllm=TensorRTLLM(
+        converter="mllama",
+        pipeline_parallel=False,
+        build_flags=(("gemm_plugin", "auto"),),
+        vision_type="mllama",
+        quantizations=("FP8", "INT8WeightOnly", "INT4WeightOnly"),
+    ),
+    checkpoint=NO_DECODER,
     layout=TILES,
     prompt=PromptStyle(
         IMAGES + "<|image|>{% endfor %}" + TEXT + "{% endfor %}",
@@ -63,9 +72,7 @@ MLLAMA = Family(
     default_input_tokens=1536,  # upstream's documented engine: sequences of 2048
     default_output_tokens=512,
     template_tokens=1,  # the text must hold the image tag itself
-    quantizations=("FP8", "INT8WeightOnly", "INT4WeightOnly"),
     pytorch=PyTorchServing(images=False, quantizations=("FP8",)),
-    adapters=True,
     notes=(
         "no max_multimodal_len: encoder tokens are bounded by max_encoder_input_len",
         "only through the ensemble: the BLS model does not pass the mask of cross attention on",

@@ -6,7 +6,8 @@ from mm_api.backends import TENSORRT
 from mm_api.checkpoint.dimensions import Dimensions
 from mm_api.checkpoint.values import JsonObject, Sizes
 from mm_api.families import bart
-from mm_api.families.family import Embeddings, Recipe, Refusal, Tokenizer, Unserved
+from mm_api.families.backend_parts import Refusal, Unserved
+from mm_api.families.checkpoint_files import Tokenizer
 
 _FLAGS = (
     ("moe_plugin", "disable"),
@@ -49,18 +50,21 @@ NMT = replace(
     model_type=None,  # FairSeq has no config.json
     recognised=fairseq,
     read=read,
-    loaded_as="FSMTForConditionalGeneration",
+    checkpoint=replace(
+        bart.BART.checkpoint,
+        loaded_as="FSMTForConditionalGeneration",
+        tokenizer=Tokenizer(
+            refusal="FairSeq's dictionaries stand for words that Moses and BPE codes have made,"
+            " which no server here does: add a tokenizer.json that does both."
+        ),
+        published_pickled=True,
+    ),
     dtypes=("float32", "float16", "bfloat16"),
     dtype_reason="upstream's example is float32",
-    tokenizer=Tokenizer(
-        refusal="FairSeq's dictionaries stand for words that Moses and BPE codes have made, which"
-        " no server here does: add a tokenizer.json that does both."
-    ),
-    adapters=False,
+    text=replace(bart.BART.text, position_offset=None, embedding_norm=False, adapters=False),
     decoder_input_tokens=1,
-    published_pickled=True,
-    embeddings=Embeddings(final_norm=False),
-    recipe=Recipe(
+    trtllm=replace(
+        bart.BART.trtllm,
         converter="enc_dec",
         reads_pickles=True,
         convert_flags=("--model_type", "nmt"),

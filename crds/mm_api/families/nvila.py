@@ -9,21 +9,19 @@ its parts, and follows llava_arch.py, mm_utils.py and encoders/image/basic.py of
 """
 
 import json
+from dataclasses import replace
 
 from mm_api.checkpoint.dimensions import Dimensions
 from mm_api.checkpoint.text import text_facts
 from mm_api.checkpoint.values import JsonObject, Sizes, invalid, section
 from mm_api.checkpoint.vision import SIGLIP, tower_facts
 from mm_api.documents.model_facts import TextFacts, VisionFacts
-from mm_api.families.family import (
-    Decoder,
-    Family,
-    PyTorchServing,
-    Tokenizer,
-)
+from mm_api.families.backend_parts import FUSED, PyTorchServing, TensorRTLLM
+from mm_api.families.checkpoint_files import CheckpointFiles, Decoder, Tokenizer
+from mm_api.families.family import Family
 from mm_api.families.image_layouts.ended import ENDED, features_of_square
-from mm_api.families.llava_onevision import QWEN2_STYLE
 from mm_api.families.prompt import IMAGES, TEXT, PromptStyle
+from mm_api.families.text_block import QWEN2
 from mm_api.families.vila import TILING, is_in_parts, tiles_images
 
 PROJECTORS = {"mlp_downsample": 2, "mlp_downsample_2x2_fix": 2, "mlp_downsample_3x3_fix": 3}
@@ -272,10 +270,18 @@ NVILA = Family(
     model_type=None,  # llava_llama, as VILA's: the layout and the tiles identify it
     recognised=lambda config: is_in_parts(config) and tiles_images(config),
     read=read,
-    style=QWEN2_STYLE,
+    text=replace(QWEN2, adapters=False),
     layout=ENDED,
-    decoder=Decoder.FOLDER,
-    fused_passes=True,
+    checkpoint=CheckpointFiles(
+        decoder=Decoder.FOLDER,
+        vision_parameters=vision_parameters,
+        tokenizer=Tokenizer(
+            advice="Save a fast tokenizer into llm/, not beside it:"
+            " AutoTokenizer.from_pretrained('llm').save_pretrained('llm')."
+        ),
+        in_parts=True,
+    ),
+    reference=FUSED,
     prompt=PromptStyle(
         WRAPPER,
         video="<vila/video>",
@@ -287,11 +293,13 @@ NVILA = Family(
         chat=CHAT,
     ),
     template_tokens=48,
-    pipeline_parallel=False,
-    most_images=lambda vision: None if vision.scales else 1,
-    max_images_reason="TensorRT-LLM's class divides the tiles of a request evenly among its images"
-    " (_postprocess of modeling_vila.py), so that tiles of one would be taken for another's",
-    vision_parameters=vision_parameters,
+    trtllm=TensorRTLLM(
+        pipeline_parallel=False,
+        most_images=lambda vision: None if vision.scales else 1,
+        max_images_reason="TensorRT-LLM's class divides the tiles of a request evenly among its"
+        " images (_postprocess of modeling_vila.py), so that tiles of one would be taken for"
+        " another's",
+    ),
     pytorch=PyTorchServing(
         images=True,
         joins_messages=True,
@@ -300,11 +308,6 @@ NVILA = Family(
             SERVED_WRAPPER, video="<vila/video>", splits=True, opening="<|im_start|>"
         ),
     ),
-    tokenizer=Tokenizer(
-        advice="Save a fast tokenizer into llm/, not beside it:"
-        " AutoTokenizer.from_pretrained('llm').save_pretrained('llm')."
-    ),
-    in_parts=True,
     notes=(
         "on Reference the one image of a request is cut into tiles, several are a tile each",
         "at several scales (dynamic_s2, NVILA-8B) the tiles of the last one are joined again",

@@ -6,21 +6,26 @@ engine of it but config.json, Triton's preprocessing model does not know it, and
 @register_auto_model in the tensorrt_llm/_torch/models that were read is Phi3VForCausalLM.
 """
 
+from dataclasses import replace
+
 from mm_api.checkpoint.dimensions import Dimensions
 from mm_api.checkpoint.text import text_facts
 from mm_api.checkpoint.values import JsonObject, invalid, section
 from mm_api.documents.model_facts import VisionFacts
-from mm_api.families.family import (
+from mm_api.families.backend_parts import (
     BYTES_TENSORS,
     ENSEMBLE,
-    Decoder,
-    Family,
+    NO_ENGINES,
+    ReferenceFamily,
     Serving,
 )
+from mm_api.families.checkpoint_files import CheckpointFiles, Decoder
+from mm_api.families.family import Family
 from mm_api.families.image_layouts.hd import HD
 from mm_api.families.phi3_v import PHI3_V, TEXT, check, crops_of, tower_of
 from mm_api.families.prompt import IMAGES, PromptStyle
 from mm_api.families.prompt import TEXT as QUESTION
+from mm_api.families.text_block import LLAMA
 
 
 def read(config: JsonObject, processor: JsonObject) -> Dimensions:
@@ -80,13 +85,17 @@ PHI3_VISION = Family(
     title="Phi-3-vision",
     architectures=("Phi3VForCausalLM",),
     model_type="phi3_v",
-    other_layout=PHI3_V,
+    checkpoint=CheckpointFiles(
+        other_layout=PHI3_V,
+        decoder=Decoder.COMPLETE,
+        loaded_as="Phi3ForCausalLM",
+        vision_parameters=lambda vision, text: vision_parameters(vision, text.hidden_size),
+    ),
     read=read,
+    text=replace(LLAMA, adapters=False),
+    trtllm=replace(NO_ENGINES, pipeline_parallel=False),
     layout=HD,
-    decoder=Decoder.COMPLETE,
-    loaded_as="Phi3ForCausalLM",
-    joined_matrices=True,
-    long_rotation=True,
+    reference=ReferenceFamily(long_rotation=True),
     prompt=PromptStyle(
         WRAPPER,
         "<|image|>",
@@ -98,7 +107,6 @@ PHI3_VISION = Family(
     serving=Serving(
         ENSEMBLE, BYTES_TENSORS, "<|user|>\\n<|image|>\\n{text}<|end|>\\n<|assistant|>\\n"
     ),
-    vision_parameters=lambda vision, text: vision_parameters(vision, text.hidden_size),
     default_input_tokens=3072,  # with the answer 4,096 positions: rotated by short_factor
     notes=(
         "images are scaled up to num_crops tiles of 144 tokens, and a view of all of it",

@@ -17,7 +17,8 @@ from mm_api.checkpoint.dimensions import Dimensions
 from mm_api.checkpoint.text import text_facts
 from mm_api.checkpoint.values import JsonObject, Sizes, invalid, section
 from mm_api.documents.model_facts import AudioFacts, TextFacts, VisionFacts
-from mm_api.families.family import BYTES_TENSORS, OwnAdapters, Serving
+from mm_api.families.backend_parts import BYTES_TENSORS, Serving
+from mm_api.families.checkpoint_files import OwnAdapters
 from mm_api.families.generic import GENERIC
 from mm_api.families.image_layouts.layout import patches
 from mm_api.families.image_layouts.own import OWN
@@ -201,9 +202,11 @@ PHI4_MULTIMODAL = replace(
     model_type="phi4_multimodal",
     recognised=lambda _: True,
     read=read,
-    loaded_as=None,
-    joined_matrices=True,
-    own_adapters=OwnAdapters("vision-lora", "speech-lora", adapted),
+    checkpoint=replace(
+        GENERIC.checkpoint,
+        loaded_as=None,
+        own_adapters=OwnAdapters("vision-lora", "speech-lora", adapted),
+    ),
     prompt=PromptStyle(CHAT, "<|image|>", audio="<|audio|>", opening="<|", chat=CHAT),
     serving=Serving(
         ("ensemble", "preprocessing", "tensorrt_llm", "postprocessing"),

@@ -12,7 +12,7 @@ from mm_api.checkpoint.text import text_facts
 from mm_api.checkpoint.values import JsonObject, Sizes, section
 from mm_api.documents.model_facts import AudioFacts, VisionFacts
 from mm_api.families import qwen2_audio, qwen2_vl
-from mm_api.families.family import BYTES_TENSORS, Serving
+from mm_api.families.backend_parts import BYTES_TENSORS, Serving
 from mm_api.families.generic import GENERIC
 from mm_api.families.image_layouts.own import OWN
 from mm_api.families.prompt import IMAGES, TEXT, PromptStyle
@@ -142,7 +142,7 @@ QWEN2_5_OMNI = replace(
     model_type="qwen2_5_omni",
     recognised=lambda _: True,
     read=read,
-    loaded_as="Qwen2_5OmniThinkerForConditionalGeneration",
+    checkpoint=replace(GENERIC.checkpoint, loaded_as="Qwen2_5OmniThinkerForConditionalGeneration"),
     prompt=PromptStyle(
         WRAPPER, "<|IMAGE|>", "<|VIDEO|>", audio="<|AUDIO|>", opening="<|im_start|>"
     ),

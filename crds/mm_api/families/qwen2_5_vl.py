@@ -9,14 +9,11 @@ from mm_api.checkpoint.dimensions import Dimensions
 from mm_api.checkpoint.text import beside_tower
 from mm_api.checkpoint.values import JsonObject, Sizes, invalid, section
 from mm_api.families import qwen2_vl
-from mm_api.families.family import (
-    Decoder,
-    Family,
-    PyTorchServing,
-)
+from mm_api.families.backend_parts import PyTorchServing
+from mm_api.families.family import Family
 from mm_api.families.image_layouts.grid import GRID
-from mm_api.families.llava_onevision import QWEN2_STYLE
 from mm_api.families.prompt import PromptStyle
+from mm_api.families.text_block import QWEN2
 
 TOWER = {
     "hidden_size": 3584,
@@ -53,15 +50,12 @@ QWEN2_5_VL = Family(
     architectures=("Qwen2_5_VLForConditionalGeneration",),
     model_type="qwen2_5_vl",
     read=read,
-    style=QWEN2_STYLE,
+    text=QWEN2,
     layout=GRID,
-    decoder=Decoder.BESIDE_TOWER,
     prompt=PromptStyle(qwen2_vl.WRAPPER, "<|image_pad|>", "<|video_pad|>", opening="<|im_start|>"),
     default_input_tokens=2048,  # as Qwen2-VL
     template_tokens=32,
-    pipeline_parallel=True,
     pytorch=PyTorchServing(images=True, quantizations=("FP8",), videos_since="1.2.0"),
-    adapters=True,
     notes=(
         "an image is scaled to 5,184 patches, 1,296 tokens, at the most, whatever max_pixels says",
         (

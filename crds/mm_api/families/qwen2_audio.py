@@ -10,7 +10,7 @@ from mm_api.checkpoint.dimensions import Dimensions
 from mm_api.checkpoint.text import text_facts
 from mm_api.checkpoint.values import JsonObject, Sizes, invalid, section
 from mm_api.documents.model_facts import AudioFacts
-from mm_api.families.family import Serving
+from mm_api.families.backend_parts import Serving
 from mm_api.families.generic import GENERIC
 from mm_api.families.image_layouts.own import OWN
 from mm_api.families.prompt import PromptStyle
@@ -105,7 +105,7 @@ QWEN2_AUDIO = replace(
     model_type="qwen2_audio",
     recognised=lambda _: True,
     read=read,
-    loaded_as=None,
+    checkpoint=replace(GENERIC.checkpoint, loaded_as=None),
     prompt=PromptStyle(
         CHAT, audio="<|AUDIO|>", reads_images=False, opening="<|im_start|>", chat=CHAT
     ),
@@ -117,7 +117,7 @@ QWEN2_AUDIO = replace(
     reads_images=False,
     audio_features=audio_features,
     layout=replace(OWN, features_per_image=lambda _: 0),
-    max_images_reason="the family reads audio and text",
+    trtllm=replace(GENERIC.trtllm, max_images_reason="the family reads audio and text"),
     notes=(
         "a recording has at most 30 seconds, 750 tokens; a request 8 recordings",
         "requests are decoded one after another, on a processor",

@@ -1,20 +1,17 @@
 """Qwen2-VL: an image keeps its shape, 28 x 28 pixels become a feature (#features)."""
 
+from dataclasses import replace
 from math import isqrt
 
 from mm_api.checkpoint.dimensions import Dimensions
 from mm_api.checkpoint.text import beside_tower
 from mm_api.checkpoint.values import JsonObject, Sizes, invalid, section
 from mm_api.documents.model_facts import VisionFacts
-from mm_api.families.family import (
-    Decoder,
-    Family,
-    PyTorchServing,
-    Recipe,
-)
+from mm_api.families.backend_parts import FUSED, QWEN_ENGINES, PyTorchServing
+from mm_api.families.family import Family
 from mm_api.families.image_layouts.grid import GRID, MAX_HW_DIMS
-from mm_api.families.llava_onevision import QWEN2_STYLE
 from mm_api.families.prompt import IMAGES, TEXT, PromptStyle
+from mm_api.families.text_block import QWEN2
 
 MIN_HW_DIMS = 128
 """Fewer patches (below about 160 x 160 pixels) fall out of the vision builder's default profile."""
@@ -96,36 +93,35 @@ QWEN2_VL = Family(
     read=read,
     dtypes=("float16", "bfloat16"),
     dtype_reason="upstream's engines are float16, whatever the checkpoint is stored in",
-    style=QWEN2_STYLE,
-    recipe=Recipe(
-        converter="qwen",
+    text=QWEN2,
+    trtllm=replace(
+        QWEN_ENGINES,
         build_flags=(("gemm_plugin", "{dtype}"), ("gpt_attention_plugin", "{dtype}")),
         vision_type="qwen2_vl",
         vision_flags=("--min_hw_dims", str(MIN_HW_DIMS), "--max_hw_dims", str(MAX_HW_DIMS)),
         vision_packages=("qwen-vl-utils",),  # multimodal_builder.py; not in requirements.txt
+        since="0.19.0",  # the first template that was read with inputs for rotations
+        max_images=1,
+        max_images_reason="upstream's models serve one image per request",
+        videos=False,
+        notes=(
+            "each request keeps rotary tables for the entire context on the GPU: 16 MiB for 7B",
+            (
+                "all images of a batch must give equal numbers of tokens: the gateway makes them "
+                "one size"
+            ),
+            "the vision builder downloads a demo image: build nodes without internet fail",
+        ),
     ),
-    engines_since="0.19.0",  # the first template that was read with inputs for rotations
     layout=GRID,
-    decoder=Decoder.BESIDE_TOWER,
-    fused_passes=True,
+    reference=FUSED,
     prompt=PromptStyle(WRAPPER, "<|image_pad|>", "<|video_pad|>", opening="<|im_start|>"),
     default_input_tokens=2048,  # upstream's documented engine: input 2048, sequence 3072
     template_tokens=32,
-    pipeline_parallel=True,
-    max_images=1,
-    max_images_reason="upstream's models serve one image per request",
-    video_upstream=False,
-    quantizations=("FP8", "INT8WeightOnly", "INT4WeightOnly", "INT4AWQ", "SmoothQuant"),
     pytorch=PyTorchServing(
         images=True,
         most_images=64,  # Qwen2VLInputProcessorBase: the class of Qwen2.5-VL, too
         quantizations=("FP8",),
         videos_since="1.2.0",
-    ),
-    adapters=True,
-    engine_notes=(
-        "each request keeps rotary tables for the entire context on the GPU: 16 MiB for 7B",
-        "all images of a batch must give equal numbers of tokens: the gateway makes them one size",
-        "the vision builder downloads a demo image: build nodes without internet fail",
     ),
 )

@@ -11,14 +11,11 @@ from mm_api.checkpoint.text import beside_tower
 from mm_api.checkpoint.values import JsonObject, Sizes, invalid, section
 from mm_api.documents.model_facts import VisionFacts
 from mm_api.families import qwen2_vl
-from mm_api.families.family import (
-    BlockStyle,
-    Decoder,
-    Family,
-    PyTorchServing,
-)
+from mm_api.families.backend_parts import PyTorchServing
+from mm_api.families.family import Family
 from mm_api.families.image_layouts.grid import GRID
 from mm_api.families.prompt import IMAGES, TEXT, Moments, PromptStyle
+from mm_api.families.text_block import LLAMA
 
 TOWER = {
     "hidden_size": 1152,
@@ -96,15 +93,13 @@ QWEN3_VL = Family(
     architectures=("Qwen3VLForConditionalGeneration",),
     model_type="qwen3_vl",
     read=read,
-    style=BlockStyle(gated=True, head_norms=True),
+    text=replace(LLAMA, head_norms=True, adapters=False),
     layout=replace(GRID, interleaved=True, shared_pixels=True, video_features=video_features),
-    decoder=Decoder.BESIDE_TOWER,
     prompt=PromptStyle(
         WRAPPER, "<|image_pad|>", "<|video_pad|>", moments=MOMENTS, opening="<|im_start|>"
     ),
     default_input_tokens=2048,  # as Qwen2-VL
     template_tokens=32,
-    pipeline_parallel=True,
     pytorch=PyTorchServing(
         images=True,
         since="1.2.0",

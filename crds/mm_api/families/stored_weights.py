@@ -204,7 +204,7 @@ def _check_ends(
             for what, modules in (("embedding", _EMBEDDINGS), ("head", _HEADS)):
                 if module in modules:
                     found[what] = (name, shape)
-    rows = {text.vocabulary_size, text.vocabulary_size + family.embeddings.extra_rows}
+    rows = {text.vocabulary_size, text.vocabulary_size + family.text.extra_rows}
     for name, shape in found.values():
         if shape[0] not in rows or shape[1] != text.hidden_size:
             raise _refusal(

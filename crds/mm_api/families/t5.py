@@ -5,15 +5,11 @@ from dataclasses import replace
 from mm_api.checkpoint.dimensions import Dimensions
 from mm_api.checkpoint.values import JsonObject, Sizes
 from mm_api.documents.model_facts import EncoderFacts, TextFacts
-from mm_api.families.family import (
-    BlockStyle,
-    Embeddings,
-    Family,
-    Kind,
-    Recipe,
-    Serving,
-)
+from mm_api.families.backend_parts import Serving, TensorRTLLM
+from mm_api.families.checkpoint_files import NO_DECODER
+from mm_api.families.family import Family, Kind
 from mm_api.families.image_layouts.square import SQUARE
+from mm_api.families.text_block import LLAMA
 
 TEXT_MODELS = ("ensemble", "preprocessing", "tensorrt_llm", "postprocessing")
 TEXT_TENSORS = ("text_input", "max_tokens")
@@ -92,22 +88,23 @@ T5 = Family(
     kind=Kind.ENCODER_DECODER,
     dtypes=("bfloat16", "float32", "float16"),
     dtype_reason="T5's activations overflow float16; bfloat16 has their range",
-    style=BlockStyle(),
-    embeddings=Embeddings(relative_buckets=True),
-    recipe=Recipe(
+    text=replace(LLAMA, gated=False, relative_buckets=True, adapters=False),
+    checkpoint=NO_DECODER,
+    trtllm=TensorRTLLM(
+        pipeline_parallel=False,
         converter="enc_dec",
         convert_flags=("--model_type", "t5"),
         build_flags=T5_FLAGS,
         encoder_flags=T5_FLAGS,
+        max_images=0,
+        max_images_reason="the family reads text only",
+        quantizations=("INT8WeightOnly", "INT4WeightOnly"),
     ),
     serving=Serving(TEXT_MODELS, TEXT_TENSORS, "{text}"),
     layout=replace(SQUARE, features_per_image=lambda _: 0),
     default_input_tokens=1,
     default_output_tokens=200,  # upstream's documented decoder: max_seq_len 201
     template_tokens=0,
-    max_images=0,
-    max_images_reason="the family reads text only",
     default_encoder_tokens=1024,
-    quantizations=("INT8WeightOnly", "INT4WeightOnly"),
     notes=("heads must be a multiple of the tensor parallel size",),
 )

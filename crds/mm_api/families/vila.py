@@ -7,18 +7,11 @@ from mm_api.checkpoint.text import text_facts
 from mm_api.checkpoint.values import JsonObject, Sizes, invalid, section
 from mm_api.checkpoint.vision import SIGLIP, tower_facts
 from mm_api.documents.model_facts import TextFacts, VisionFacts
-from mm_api.families.family import (
-    ENSEMBLE,
-    IMAGE_TENSORS,
-    Decoder,
-    Family,
-    Recipe,
-    Serving,
-    Tokenizer,
-)
+from mm_api.families.backend_parts import ENSEMBLE, FUSED, IMAGE_TENSORS, LLAMA_ENGINES, Serving
+from mm_api.families.checkpoint_files import CheckpointFiles, Decoder, Tokenizer
+from mm_api.families.family import Family
 from mm_api.families.image_layouts.layout import patches
 from mm_api.families.image_layouts.square import SQUARE
-from mm_api.families.llava import LLAMA_QUANTIZATIONS
 from mm_api.families.prompt import IMAGES, TEXT, PromptStyle
 
 TILING = ("dynamic", "dynamic_s2")
@@ -118,36 +111,34 @@ VILA = Family(
     read=read,
     dtypes=("float16", "bfloat16"),
     dtype_reason="upstream's engines are float16, whatever the checkpoint is stored in",
-    recipe=Recipe(
-        converter="llama",
-        build_flags=(("gemm_plugin", "{dtype}"),),
+    trtllm=replace(
+        LLAMA_ENGINES,
         vision_type="vila",
         vision_path_flags=("--vila_path", "VILA"),
         vision_packages=("s2wrapper",),  # requirements-vila.txt: VILA's own code imports it
         checkpoint_folder="checkpoint-vila",
+        notes=(
+            "the converter knows the checkpoint by its folder: its name must hold vila or VILA",
+        ),
     ),
-    decoder=Decoder.FOLDER,
-    fused_passes=True,
+    # No `pytorch`: trtllm-serve gives upstream's class images as tensors, and its process_image
+    # (tensorrt_llm/_torch/models/modeling_vila.py at 0185c281) resizes and pads PIL images alone.
+    checkpoint=CheckpointFiles(
+        decoder=Decoder.FOLDER,
+        vision_parameters=vision_parameters,
+        tokenizer=Tokenizer(
+            advice="Save a fast tokenizer into llm/:"
+            " AutoTokenizer.from_pretrained('llm').save_pretrained('llm')."
+        ),
+        in_parts=True,
+    ),
+    reference=FUSED,
     prompt=PromptStyle(WRAPPER, splits=True, chat=CHAT),
     serving=Serving(ENSEMBLE, IMAGE_TENSORS, "A chat between a curious user and ... USER: {text}"),
     layout=replace(SQUARE, features_per_image=features_per_image, positions_per_tile=patches),
     default_input_tokens=2048,
     default_output_tokens=512,
     template_tokens=64,  # the chat's first sentence, about 40 tokens, and its roles
-    pipeline_parallel=True,
-    quantizations=LLAMA_QUANTIZATIONS,
-    vision_parameters=vision_parameters,
-    # No `pytorch`: trtllm-serve gives upstream's class images as tensors, and its process_image
-    # (tensorrt_llm/_torch/models/modeling_vila.py at 0185c281) resizes and pads PIL images alone.
-    tokenizer=Tokenizer(
-        advice="Save a fast tokenizer into llm/:"
-        " AutoTokenizer.from_pretrained('llm').save_pretrained('llm')."
-    ),
-    in_parts=True,
-    adapters=True,
-    engine_notes=(
-        "the converter knows the checkpoint by its folder: its name must hold vila or VILA",
-    ),
     notes=(
         (
             "`<image>` must stand in the text once per image: missing ones give a wrong answer, no "

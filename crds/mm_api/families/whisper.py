@@ -6,7 +6,8 @@ from mm_api.checkpoint.dimensions import Dimensions
 from mm_api.checkpoint.values import JsonObject, Sizes
 from mm_api.documents.model_facts import ModelFacts
 from mm_api.families import bart
-from mm_api.families.family import BlockStyle, Embeddings, Recipe, Serving, Tokenizer
+from mm_api.families.backend_parts import Serving
+from mm_api.families.checkpoint_files import Tokenizer
 
 MEL_FRAMES = 3000
 """30 seconds at 100 frames a second; two convolutions halve them to 1500 positions."""
@@ -76,10 +77,18 @@ WHISPER = replace(
     read=read,
     dtypes=("float16", "bfloat16", "float32"),
     dtype_reason="upstream's engines are float16",
-    style=BlockStyle(qkv_bias=True, key_bias=False, dense_bias=True, mlp_bias=True, norm_vectors=2),
-    embeddings=Embeddings(position_offset=0),
-    recipe=Recipe(
+    text=replace(
+        bart.BART.text,
+        key_bias=False,
+        position_offset=0,
+        embedding_norm=False,
+        final_norm=True,
+        adapters=False,
+    ),
+    trtllm=replace(
+        bart.BART.trtllm,
         converter="whisper",
+        convert_flags=(),
         model_name=converter_name,
         reads_pickles=True,
         build_flags=(
@@ -93,6 +102,8 @@ WHISPER = replace(
             ("gemm_plugin", "disable"),
             ("bert_attention_plugin", "{dtype}"),
         ),
+        tensor_parallel=False,
+        max_images_reason="the family reads audio only",
     ),
     serving=Serving(("whisper_bls", "tensorrt_llm"), ("WAV", "TEXT_PREFIX"), ""),
     default_input_tokens=14,
@@ -100,9 +111,6 @@ WHISPER = replace(
     default_encoder_tokens=MEL_FRAMES,
     decoder_input_tokens=14,
     reads_audio=True,
-    tokenizer=Tokenizer(),
-    adapters=False,
-    tensor_parallel=False,
-    max_images_reason="the family reads audio only",
+    checkpoint=replace(bart.BART.checkpoint, tokenizer=Tokenizer()),
     notes=("whisper_bls has 8 instances: at most 8 requests are prepared at a time",),
 )

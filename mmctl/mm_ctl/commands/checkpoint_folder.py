@@ -109,7 +109,7 @@ def _estimated(folder: Path, found: Description) -> ModelFacts:
         architecture=found.architecture,
         dtype=dtype,
         source_digest=source_digest(folder),
-        weight_format="pickle" if family.published_pickled else "safetensors",
+        weight_format="pickle" if family.checkpoint.published_pickled else "safetensors",
         weight_bytes=1,
         parameters=1,
         custom_code=found.custom_code,
@@ -137,7 +137,7 @@ def _indexed(folder: Path, dtype: str) -> int | None:
 
 def _own_adapters(folder: Path, facts: ModelFacts, family: Family) -> int | None:
     """Return the numbers of the LoRA adapters that a checkpoint brings along; None: of none."""
-    own = family.own_adapters
+    own = family.checkpoint.own_adapters
     if own is None:
         return None
     total = 0
@@ -157,9 +157,9 @@ def _computed(folder: Path, facts: ModelFacts, family: Family) -> int:
     total = text_parameters(facts, family)
     if facts.vision is None and facts.audio is None:
         return total
-    if family.vision_parameters is None or facts.vision is None:
+    if family.checkpoint.vision_parameters is None or facts.vision is None:
         raise UsageError(
             f"{folder} has neither weights nor {INDEX}, and the tower of {family.name} "
             f"cannot be counted from its configuration: add {INDEX}"
         )
-    return total + family.vision_parameters(facts.vision, facts.text)
+    return total + family.checkpoint.vision_parameters(facts.vision, facts.text)

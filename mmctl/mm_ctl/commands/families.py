@@ -78,8 +78,8 @@ def support(family: Family) -> Iterator[tuple[str, str, str, str]]:
     if family.is_served(REFERENCE.name):
         rows.append((REFERENCE.name, _reads(family, video=True), "-"))
     if family.is_served(TENSORRT.name):
-        reads = _reads(family, video=family.video_upstream)
-        since = family.engines_since or engines["first"]
+        reads = _reads(family, video=family.trtllm.videos)
+        since = family.trtllm.since or engines["first"]
         rows.append((TENSORRT.name, reads, f"{since} to {engines['last']}"))
     if (served := family.pytorch) is not None:
         reads = _reads(family, video=False) if served.images else "text"
@@ -116,23 +116,23 @@ def row(family: Family) -> dict[str, object]:
         "kind": family.kind.value,
         "dtypes": list(family.dtypes),
         "dtypeReason": family.dtype_reason,
-        "contextFmha": dict(family.recipe.build_flags).get("context_fmha") != "disable",
-        "converter": family.recipe.converter,
-        "plugins": dict(family.recipe.build_flags),
-        "visionType": family.recipe.vision_type,
-        "maxImagesPerRequest": family.max_images,
+        "contextFmha": dict(family.trtllm.build_flags).get("context_fmha") != "disable",
+        "converter": family.trtllm.converter,
+        "plugins": dict(family.trtllm.build_flags),
+        "visionType": family.trtllm.vision_type,
+        "maxImagesPerRequest": family.trtllm.max_images,
         "video": family.layout.video_features is not None,
         "defaultInputTokens": family.default_input_tokens,
         "defaultOutputTokens": family.default_output_tokens,
         "defaultEncoderTokens": family.default_encoder_tokens,
-        "tensorParallel": family.tensor_parallel,
-        "pipelineParallel": family.pipeline_parallel,
-        "quantizations": list(family.quantizations),
+        "tensorParallel": family.trtllm.tensor_parallel,
+        "pipelineParallel": family.trtllm.pipeline_parallel,
+        "quantizations": list(family.trtllm.quantizations),
         "promptTemplate": family.serving.prompt_template,
         "tritonModels": list(family.serving.models),
         "clientTensors": list(family.serving.client_tensors),
         "notes": list(family.notes),
-        "engineNotes": list(family.engine_notes),
+        "engineNotes": list(family.trtllm.notes),
     }
 
 
@@ -145,5 +145,5 @@ def _details(family: Family) -> str:
         f"  clients send {', '.join(family.serving.client_tensors)}",
     ]
     text += [f"  note         {note}" for note in family.notes]
-    text += [f"  TensorRT     {note}" for note in family.engine_notes]
+    text += [f"  TensorRT     {note}" for note in family.trtllm.notes]
     return "\n".join(text)

@@ -62,7 +62,7 @@ class BuildPaths:
             return cls(store, plan.fingerprint, checkpoint=STAGED_SOURCE, staged=True)
         if plan.trtllm is None:
             return cls(store, plan.fingerprint, staged=plan.engine.traits.stages)
-        recipe = FAMILIES[plan.engine.family].recipe
+        recipe = FAMILIES[plan.engine.family].trtllm
         return cls(
             store,
             plan.fingerprint,

@@ -12,7 +12,7 @@ def tokenizer_steps(plan: BuildPlan, source: str) -> tuple[Step, ...]:
     `source`: where the checkpoint's own tokenizer lies, from the working directory.
     """
     made_of = plan.facts.sentence_piece_model or plan.facts.byte_pair_vocabulary
-    if made_of is None and not FAMILIES[plan.engine.family].tokenizer.bytes_are_tokens:
+    if made_of is None and not FAMILIES[plan.engine.family].checkpoint.tokenizer.bytes_are_tokens:
         return ()
     return (
         module_step(

@@ -67,7 +67,7 @@ def weights_name(plan: BuildPlan) -> str:
     Raises:
         PermanentError: the converter has no name for these dimensions.
     """
-    name_of = FAMILIES[plan.engine.family].recipe.model_name
+    name_of = FAMILIES[plan.engine.family].trtllm.model_name
     name = name_of(plan.facts) if name_of else None
     if name is None:
         raise PermanentError(

@@ -221,7 +221,7 @@ def _weights(
     source: Path, family: str, config: JsonObject, options: InspectOptions
 ) -> weights.Weights:
     dtype, pickles = stated_dtype(config), options.allow_pickle
-    if FAMILIES[family].in_parts and (source / PARTS[0]).is_dir():
+    if FAMILIES[family].checkpoint.in_parts and (source / PARTS[0]).is_dir():
         return weights.read_parts(source, PARTS, allow_pickle=pickles, config_dtype=dtype)
     return weights.read(source, allow_pickle=pickles, config_dtype=dtype)
 

@@ -27,7 +27,7 @@ def read_own_adapters(source: Path, family: str, text: TextFacts) -> int | None:
     Raises:
         InspectRefusedError: `WeightsMissing` or `WeightsInvalid`.
     """
-    own = FAMILIES[family].own_adapters
+    own = FAMILIES[family].checkpoint.own_adapters
     if own is None:
         return None
     modules = own.modules(text)

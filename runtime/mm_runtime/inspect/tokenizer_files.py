@@ -41,7 +41,7 @@ def tokenizer_source(source: Path, family: str) -> TokenizerSource:
     Raises:
         InspectRefusedError: there is no such file.
     """
-    tokenizer, folders = FAMILIES[family].tokenizer, (source, source / PARTS[0])
+    tokenizer, folders = FAMILIES[family].checkpoint.tokenizer, (source, source / PARTS[0])
     found = any((one / TOKENIZER).is_file() for one in folders)
     if found or tokenizer.bytes_are_tokens:
         return TokenizerSource()

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from transformers.utils import logging as transformers_logging
 
 from mm_api.families import FAMILIES
-from mm_api.families.family import Decoder, Family
+from mm_api.families.checkpoint_files import Decoder
+from mm_api.families.family import Family
 from mm_runtime.reference_engine.adapters import Adapter, Adapters
 from mm_runtime.reference_engine.all_weights import load_weights
 from mm_runtime.reference_engine.beams import Branches
@@ -347,7 +348,7 @@ def load_nowhere(family: Family, folder: Path) -> None:
     Raises:
         WeightsUnusableError: as `load_weights`.
     """
-    if family.decoder is Decoder.FOLDER:
+    if family.checkpoint.decoder is Decoder.FOLDER:
         kind, folder = transformers.AutoModelForCausalLM, folder / LANGUAGE_MODEL
     else:
         kind = getattr(transformers, family.transformers_class)
@@ -418,6 +419,6 @@ def load_parts(
     Raises:
         ValueError: images of the family are not rows of a prompt table.
     """
-    if family.decoder is None:
+    if family.checkpoint.decoder is None:
         raise ValueError(f"{family.name} has no decoder that reads a prompt table")
-    return _LOADERS[family.decoder](family.transformers_class, folder, dtype, streamed)
+    return _LOADERS[family.checkpoint.decoder](family.transformers_class, folder, dtype, streamed)

@@ -147,9 +147,9 @@ def load_model(
     family, limits = directory.facts.family, directory.limits
     kernels = open_kernels(device) if kernels is None else kernels
     record = FAMILIES.get(family)
-    is_decoder = record is not None and record.decoder is not None
+    is_decoder = record is not None and record.checkpoint.decoder is not None
     rotated = record is not None and record.layout.rotated
-    fixed = record is not None and not rotated and not record.long_rotation
+    fixed = record is not None and not rotated and not record.reference.long_rotation
     read = limits.max_encoder_input_len or limits.max_input_len
     checkpoint = Checkpoint(
         folder=directory.llm,
@@ -170,25 +170,25 @@ def load_model(
         return CrossAttentionModel(checkpoint)
     if record is not None and not record.has_tower:
         return OwnClassModel(checkpoint, directory.processor, directory.facts.audio)
-    if record is None or record.decoder is None:
+    if record is None or record.checkpoint.decoder is None:
         raise ValueError(
             f"the Reference engine has no family {family!r}; it has {', '.join(sorted(SERVED))}"
         )
-    if record.mutual_images:
+    if record.reference.mutual_images:
         return MutualLanguageModel(checkpoint)
     stacked = directory.facts.vision.stacked_features if directory.facts.vision else None
     if stacked:
         return StackedLanguageModel(checkpoint, stacked)
     kind = RotatedLanguageModel if rotated else LanguageModel
-    return (LongRotationModel if record.long_rotation else kind)(checkpoint)
+    return (LongRotationModel if record.reference.long_rotation else kind)(checkpoint)
 
 
 def _adapters(directory: EngineDirectory) -> list[AdapterFolder]:
     """Return the adapters of the spec, or those that the checkpoint brings along."""
     facts = directory.facts
     family = FAMILIES.get(facts.family)
-    if family is not None and family.own_adapters is not None:
-        own = enumerate(family.own_adapters.folders)
+    if family is not None and family.checkpoint.own_adapters is not None:
+        own = enumerate(family.checkpoint.own_adapters.folders)
         return [AdapterFolder(uid, name, directory.llm / name, facts) for uid, name in own]
     return [
         AdapterFolder(one.uid, one.name, directory.adapters / one.name, facts)

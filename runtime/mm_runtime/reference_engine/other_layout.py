@@ -50,7 +50,7 @@ def _reading(kind: Any, model_type: str) -> Any:
         WeightRenaming,
     )
 
-    layouts = (family.other_layout for family in FAMILIES.values())
+    layouts = (family.checkpoint.other_layout for family in FAMILIES.values())
     layout = next(one for one in layouts if one is not None and one.model_type == model_type)
     name = f"{kind.__name__}Of{model_type.title().replace('_', '')}"
     renamed = [WeightRenaming(*pair) for pair in layout.names]

@@ -71,7 +71,7 @@ class OwnClassModel(UnbatchedModel):
         )
         self.vocabulary_size = int(self._model.config.get_text_config(decoder=True).vocab_size)
         self._known = int(self._model.get_input_embeddings().weight.shape[0])
-        self._own = FAMILIES[checkpoint.family].own_adapters
+        self._own = FAMILIES[checkpoint.family].checkpoint.own_adapters
         if self._own is not None:
             self.adapt({"llm": self._model.model}, checkpoint.adapters)
 

@@ -49,8 +49,8 @@ also hold the same weights in other formats (`original/`, `onnx/`). Of several c
 ADAPTERS = tuple(
     folder
     for family in FAMILIES.values()
-    if family.own_adapters is not None
-    for folder in family.own_adapters.folders
+    if family.checkpoint.own_adapters is not None
+    for folder in family.checkpoint.own_adapters.folders
 )
 """LoRA adapters that a family's checkpoints bring along, each in a folder of its own."""
 

@@ -104,7 +104,7 @@ def test_the_largest_image_is_planned(
 
 def test_only_scales_take_several_images() -> None:
     """Without scales the class would give tiles of one image to another."""
-    most = FAMILIES["nvila"].most_images
+    most = FAMILIES["nvila"].trtllm.most_images
 
     assert (most(vision_of(LITE)), most(vision_of(NVILA))) == (1, None)
 

@@ -128,7 +128,7 @@ def test_a_tokenizer_without_the_token_of_images() -> None:
 @pytest.mark.parametrize(("name", "breaks"), [("internvl2_5", 1), ("Hermes-2", 0)])
 def test_turns_end_as_the_template_says(name: str, breaks: int) -> None:
     """InternVL 2 writes no line break behind a turn."""
-    layout = FAMILY.other_layout
+    layout = FAMILY.checkpoint.other_layout
     assert layout is not None
 
     assert layout.chat({"template": name}).count(r"<|im_end|>\n") == breaks

@@ -43,15 +43,16 @@ def test_the_tower_is_clips() -> None:
 
 def test_every_weight_is_counted() -> None:
     """Names and shapes make the 4.15 billion of the model's page, and so do the formulas."""
-    layout, found = FAMILY.other_layout, read()
+    layout, found = FAMILY.checkpoint.other_layout, read()
     assert layout is not None
-    assert FAMILY.vision_parameters is not None
+    count = FAMILY.checkpoint.vision_parameters
+    assert count is not None
     assert found.vision is not None
     shapes = layout.shapes(dict(CONFIG))
     tower = {name: shape for name, shape in shapes.items() if "vision_embed_tokens" in name}
 
     assert sum(map(prod, shapes.values())) == MODEL.parameters
-    assert sum(map(prod, tower.values())) == FAMILY.vision_parameters(found.vision, found.text)
+    assert sum(map(prod, tower.values())) == count(found.vision, found.text)
 
 
 @pytest.mark.parametrize(("crops", "features"), [(1, 313), (4, 781), (16, 2653)])
@@ -67,7 +68,7 @@ def test_features_of_a_column(crops: int, features: int) -> None:
 @pytest.mark.parametrize("kind", ["su", "longrope"])
 def test_both_names_of_the_rotations(kind: str) -> None:
     """Phi-3.5 and later files of transformers call the same rotations by either."""
-    layout = FAMILY.other_layout
+    layout = FAMILY.checkpoint.other_layout
     assert layout is not None
     given = dict(CONFIG) | section("rope_scaling", type=kind)
 

@@ -16,7 +16,7 @@ from support.trtllm_tools.install import Tools, install
 
 pytestmark = pytest.mark.usefixtures("quick_builds")
 
-RENAMED = [name for name in WITH_ENGINES if FAMILIES[name].recipe.model_name]
+RENAMED = [name for name in WITH_ENGINES if FAMILIES[name].trtllm.model_name]
 """Their tensors get other names, which takes torch: test_whisper_is_renamed.py builds them."""
 
 

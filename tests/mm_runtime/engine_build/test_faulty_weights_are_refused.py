@@ -81,7 +81,10 @@ def read(checkpoint: Path) -> None:
     refuse_not_finite(checkpoint.rglob("*.safetensors"))
     compare_with_class(plan, checkpoint)
     # Of a family whose class has no tower, loading that looks at the same weights once more.
-    if FAMILIES[plan.facts.family].decoder == "Complete" and plan.facts.family in WITH_TOWERS:
+    if (
+        FAMILIES[plan.facts.family].checkpoint.decoder == "Complete"
+        and plan.facts.family in WITH_TOWERS
+    ):
         load_tower(checkpoint, plan.facts, trust_remote_code=False)
 
 

@@ -54,7 +54,7 @@ ENDS = ("conv1", "conv2", "ln_post")
 
 
 @pytest.mark.parametrize(
-    "family", [name for name in WITH_ENGINES if FAMILIES[name].recipe.model_name]
+    "family", [name for name in WITH_ENGINES if FAMILIES[name].trtllm.model_name]
 )
 def test_its_engines_are_built(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, family: str

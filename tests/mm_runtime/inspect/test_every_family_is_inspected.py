@@ -44,7 +44,7 @@ def source_of(family: str, folder: Path) -> Path:
     else:
         write_safetensors(folder / "model.safetensors", tensors)
         write_tokenizer(folder, family)
-    if FAMILIES[family].own_adapters is not None:
+    if FAMILIES[family].checkpoint.own_adapters is not None:
         write_own_adapters(folder, family)
     return folder
 
@@ -71,7 +71,7 @@ def write_tokenizer(folder: Path, family: str) -> None:
 
 def write_own_adapters(folder: Path, family: str) -> None:
     """Write the adapters that a checkpoint brings along, each of rank 1."""
-    own, text = FAMILIES[family].own_adapters, facts_of(family).text
+    own, text = FAMILIES[family].checkpoint.own_adapters, facts_of(family).text
     assert own is not None
     for name in own.folders:
         config = folder / name / "adapter_config.json"
@@ -213,7 +213,7 @@ def test_own_adapters_are_counted(tmp_path: Path) -> None:
     config = source / "speech-lora" / "adapter_config.json"
     config.write_text(config.read_text() + "\n")
 
-    own = FAMILIES["phi4-multimodal"].own_adapters
+    own = FAMILIES["phi4-multimodal"].checkpoint.own_adapters
     assert own is not None
     assert facts.own_adapter_parameters == 2 * own.parameters(facts.text, 1)
     assert facts.parameters == read(source, allow_pickle=False, config_dtype=None).parameters

@@ -111,7 +111,7 @@ def test_expected_weights_are_those_of_the_class(kind: str, norm: str) -> None:
     import torch  # noqa: PLC0415 (seconds)
     from transformers import InternVLConfig, InternVLForConditionalGeneration  # noqa: PLC0415
 
-    layout = FAMILIES["internvl"].other_layout
+    layout = FAMILIES["internvl"].checkpoint.other_layout
     assert layout is not None
     config: dict[str, Any] = {
         "llm_config": {

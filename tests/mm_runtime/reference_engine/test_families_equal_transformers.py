@@ -282,7 +282,7 @@ def test_the_next_turn_of_a_chat(both: tuple[Pipeline, Upstream]) -> None:
     family = FAMILIES[pipeline.directory.facts.family]
     alike = [one == other for one, other in zip(*prompts, strict=False)]
     known = (*alike, False).index(False) // BLOCK * BLOCK
-    if family.mutual_images:
+    if family.reference.mutual_images:
         known = complete_rows(reach_of(prompts[1], keeping.loaded.vocabulary_size), known)
     assert reused == [0, known if family.kind is Kind.PROMPT_TABLE else 0]
     assert known

@@ -209,7 +209,7 @@ def test_a_processor_has_no_kernels() -> None:
     assert open_kernels(CPU) is None
 
 
-DECODERS = [name for name, one in FAMILIES.items() if one.decoder is not None]
+DECODERS = [name for name, one in FAMILIES.items() if one.checkpoint.decoder is not None]
 FUSED = ("llava-next", "llava-onevision", "qwen2-vl", "vila")
 
 
@@ -288,4 +288,4 @@ def test_families_say_whether_passes_are_fused(
     """A plan counts what such passes keep; it cannot look into a checkpoint's classes."""
     model = load_model(shared_family(tmp_path_factory, family).engine, kernels=PlainKernels())
     found = isinstance(model, LanguageModel) and model._fused is not None
-    assert FAMILIES[family].fused_passes == found
+    assert FAMILIES[family].reference.fused_passes == found

@@ -31,7 +31,7 @@ class Upstream:
         kind: Any = getattr(transformers, FAMILIES[family].transformers_class)
         self.model: Any = kind.from_pretrained(folder).eval()
         self.processor: Any = transformers.AutoProcessor.from_pretrained(folder)
-        self.own = FAMILIES[family].own_adapters
+        self.own = FAMILIES[family].checkpoint.own_adapters
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # peft's, of a second adapter
             for name in self.own.folders if self.own else ():

@@ -196,7 +196,7 @@ def _plans(
         lengths = {"maxInputLen": LENGTHS["max_input_len"], "maxSeqLen": LENGTHS["max_seq_len"]}
         engine = {**lengths, "maxNumTokens": 1024, **engine}
     vision = {"sharing": "TimeSlicing"} if facts.vision else {}
-    named = FAMILIES[family].recipe.model_name is not None
+    named = FAMILIES[family].trtllm.model_name is not None
     complete = planned(
         family,
         engine,

@@ -55,7 +55,7 @@ def check_engines(now: Case) -> Iterator[SpecError]:
 
 def check_layout(now: Case) -> Iterator[SpecError]:
     """Yield an error for a checkpoint that the family's converter does not read."""
-    for one in now.family.recipe.refusals:
+    for one in now.family.trtllm.refusals:
         if one.applies(now.facts):
             yield plan_error("model.source", one.code, one.message)
 
@@ -77,7 +77,7 @@ def check_version(now: Case) -> Iterator[SpecError]:
             f"the flags of TensorRT-LLM {now.version} are not known (known from {bounds['first']} "
             "on): use an image of 24.12 or newer",
         )
-    since = now.family.engines_since
+    since = now.family.trtllm.since
     if since and version < version_of(since):
         yield plan_error(
             "build.image",
@@ -133,7 +133,7 @@ def check_plugins(now: Case) -> Iterator[SpecError]:
         dtype, _ = choose_dtype(now.request.dtype, now.family, now.gpu, now.version)
     except SpecError:
         return  # that error has to be fixed first
-    recipe = now.family.recipe
+    recipe = now.family.trtllm
     fixed: dict[str, set[str]] = {}
     for name, value in (*recipe.encoder_flags, *recipe.build_flags):
         fixed.setdefault(name, set()).add(value)

@@ -26,7 +26,7 @@ def check_family(now: Case) -> Iterator[SpecError]:
             "that",
         )
     vision = now.facts.vision
-    drops = not now.family.recipe.keeps_class_token
+    drops = not now.family.trtllm.keeps_class_token
     if drops and vision and vision.feature_select == "full":
         yield plan_error(
             "model.source",
@@ -41,8 +41,8 @@ def check_quantization(now: Case) -> Iterator[SpecError]:
     requested = now.request.quantization
     if requested is None:
         return
-    if requested not in now.family.quantizations:
-        can = ", ".join(now.family.quantizations) or "none"
+    if requested not in now.family.trtllm.quantizations:
+        can = ", ".join(now.family.trtllm.quantizations) or "none"
         yield plan_error(
             "engine.quantization",
             "QuantizationNotSupported",
@@ -78,11 +78,11 @@ def check_parallelism(now: Case) -> Iterator[SpecError]:
             f"{keys} key-value heads can be neither split over nor repeated on {tensor} GPUs: use "
             "a divisor or a multiple",
         )
-    if tensor > 1 and not now.family.tensor_parallel:
+    if tensor > 1 and not now.family.trtllm.tensor_parallel:
         yield plan_error(
             path, "TensorParallel", f"{now.family.name}'s converter cannot split it: use 1"
         )
-    if pipeline > 1 and not now.family.pipeline_parallel:
+    if pipeline > 1 and not now.family.trtllm.pipeline_parallel:
         yield plan_error(
             "engine.parallelism.pipeline",
             "PipelineParallel",
@@ -140,21 +140,22 @@ def _experts(now: Case) -> Iterator[SpecError]:
 
 def check_images(now: Case) -> Iterator[SpecError]:
     """Yield errors for images that upstream's models do not take."""
-    requested, most, vision = now.request.max_images, now.family.max_images, now.facts.vision
-    if vision is not None and (fewer := now.family.most_images(vision)) is not None:
+    requested, upstream, vision = now.request.max_images, now.family.trtllm, now.facts.vision
+    most = upstream.max_images
+    if vision is not None and (fewer := upstream.most_images(vision)) is not None:
         most = fewer
     if vision is not None and requested > most:
         yield plan_error(
             "engine.maxImagesPerRequest",
             "TooManyImages",
             f"{requested} images are not possible for {now.family.name}: "
-            f"{now.family.max_images_reason}; use at most {most}",
+            f"{now.family.trtllm.max_images_reason}; use at most {most}",
         )
 
 
 def check_videos(now: Case) -> Iterator[SpecError]:
     """Yield an error for videos that upstream's models of Triton do not take."""
-    if now.request.max_video_frames is not None and not now.family.video_upstream:
+    if now.request.max_video_frames is not None and not now.family.trtllm.videos:
         yield plan_error(
             "engine.maxVideoFrames",
             "VideoNotSupported",
@@ -193,8 +194,8 @@ def check_lora(now: Case) -> Iterator[SpecError]:
     """Yield errors for adapters that are not converted, or not inspected."""
     if not now.request.lora:
         return
-    if not now.family.adapters:
-        adapted = sorted(family.name for family in FAMILIES.values() if family.adapters)
+    if not now.family.text.adapters:
+        adapted = sorted(family.name for family in FAMILIES.values() if family.text.adapters)
         yield plan_error(
             "engine.lora",
             "LoraFamily",

@@ -34,7 +34,7 @@ def convert(
     Raises:
         SpecError: a Whisper that the converter has no name for.
     """
-    name, quantized = family.recipe.converter, _QUANTIZE.get(request.quantization or "")
+    name, quantized = family.trtllm.converter, _QUANTIZE.get(request.quantization or "")
     if quantized:
         argv = ["python3", table("tools")["quantize"]]
     else:
@@ -43,13 +43,13 @@ def convert(
         if name in table("tools")["contrib"]:
             path = where.get("contrib", path)
         argv = ["python3", path.format(name=name)]
-    argv += ["" if quantized else flag for flag in family.recipe.convert_flags]
-    argv = [*filter(None, argv), "--model_dir", family.recipe.checkpoint_folder]
+    argv += ["" if quantized else flag for flag in family.trtllm.convert_flags]
+    argv = [*filter(None, argv), "--model_dir", family.trtllm.checkpoint_folder]
     argv += ["--output_dir", CONVERTED]
-    if family.recipe.model_name is not None:
-        argv += ["--model_name", _known(family.recipe.model_name(facts))]
+    if family.trtllm.model_name is not None:
+        argv += ["--model_name", _known(family.trtllm.model_name(facts))]
     argv += ["--dtype", dtype]
-    if family.tensor_parallel and request.tensor_parallel > 1:
+    if family.trtllm.tensor_parallel and request.tensor_parallel > 1:
         argv += ["--tp_size", str(request.tensor_parallel)]
     if request.pipeline_parallel > 1:
         argv += ["--pp_size", str(request.pipeline_parallel)]
@@ -115,7 +115,7 @@ def _language_model(
     request: PlanRequest, family: Family, limits: EngineLimits, dtype: str, version: str
 ) -> EngineCommand:
     argv = _build("llm", CONVERTED, limits, version)
-    flags = family.recipe.build_flags
+    flags = family.trtllm.build_flags
     if request.reuse:
         # What was found is read from the cache's pages while the rest is computed (#build-flags).
         flags = (*flags, ("use_paged_context_fmha", "enable"))
@@ -128,10 +128,10 @@ def _encoder_decoder(
 ) -> list[EngineCommand]:
     encoder = _build("encoder", f"{CONVERTED}/encoder", limits, version)
     encoder += ["--kv_cache_type", "disabled"]
-    encoder += _plugins(request, family.recipe.encoder_flags, dtype)
+    encoder += _plugins(request, family.trtllm.encoder_flags, dtype)
     decoder = _build("decoder", f"{CONVERTED}/decoder", limits, version)
     decoder += ["--kv_cache_type", "paged"]
-    decoder += _plugins(request, family.recipe.build_flags, dtype)
+    decoder += _plugins(request, family.trtllm.build_flags, dtype)
     return [
         EngineCommand(name="encoder", argv=encoder + _rest(request)),
         EngineCommand(name="decoder", argv=decoder + _rest(request)),
@@ -163,11 +163,11 @@ def _rest(request: PlanRequest) -> list[str]:
 
 
 def _vision(family: Family, batch: int, version: str) -> EngineCommand:
-    argv = ["python3", scripts(version)["vision"], "--model_type", family.recipe.vision_type or ""]
-    argv += ["--model_path", family.recipe.checkpoint_folder, *family.recipe.vision_path_flags]
+    argv = ["python3", scripts(version)["vision"], "--model_type", family.trtllm.vision_type or ""]
+    argv += ["--model_path", family.trtllm.checkpoint_folder, *family.trtllm.vision_path_flags]
     argv += ["--output_dir", engine_folder("vision", version)]
     argv += ["--max_batch_size", str(batch)]
-    return EngineCommand(name="vision", argv=[*argv, *family.recipe.vision_flags])
+    return EngineCommand(name="vision", argv=[*argv, *family.trtllm.vision_flags])
 
 
 def _known(name: str | None) -> str:

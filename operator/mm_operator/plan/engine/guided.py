@@ -7,7 +7,8 @@ from mm_api.documents.engine_manifest import TOKENIZER_FOLDER
 from mm_api.documents.model_facts import ModelFacts
 from mm_api.documents.trtllm_build import Command
 from mm_api.documents.trtllm_serve import FORMS_SINCE, keeps_forms
-from mm_api.families.family import Decoder, Family, Kind
+from mm_api.families.checkpoint_files import Decoder
+from mm_api.families.family import Family, Kind
 from mm_api.trtllm_layout import ENGINES, GUIDED
 from mm_operator.errors import SpecError
 from mm_operator.plan.engine.case import Case, plan_error
@@ -45,10 +46,10 @@ def tokenizer_info(
     """Return the command that writes the tokenizer's table; None: the engine has no use for it."""
     if request.guided_decoding == "Off" or _obstacle(request, family, version):
         return None
-    folder = family.recipe.checkpoint_folder
+    folder = family.trtllm.checkpoint_folder
     if facts.sentence_piece_model or facts.byte_pair_vocabulary:
         folder = f"{ENGINES}/{TOKENIZER_FOLDER}"  # made before: what servers read
-    elif family.decoder is Decoder.FOLDER:
+    elif family.checkpoint.decoder is Decoder.FOLDER:
         folder = f"{folder}/llm"
     argv = ["python3", table("tools")["guided"]["script"], "--model_dir", folder]
     return Command(argv=[*argv, "--output_dir", GUIDED])

@@ -70,7 +70,7 @@ def _decoder(request: PlanRequest, facts: ModelFacts, family: Family) -> Limits:
     input_len, input_reason = _input(request, family, occupied, seq_len)
     batch = request.max_batch_size
     steps = request.max_num_tokens or max(input_len, min(STEP_TOKENS, batch * seq_len))
-    if family.mutual_images and images and steps < features + batch:
+    if family.reference.mutual_images and images and steps < features + batch:
         raise SpecError(
             "NumTokensBelowImage",
             f"{steps} tokens in a step have no room for the {features} of an image, which are read "

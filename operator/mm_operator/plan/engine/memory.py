@@ -199,9 +199,7 @@ def _encoder_buffers(terms: Terms, size: int) -> int:
     heads = 3 * encoder.attention_heads * encoder.head_size
     width = 3 * encoder.hidden_size + (heads + 2 * encoder.intermediate_size) // ranks
     biases = 0
-    if (
-        terms.target.family.embeddings.relative_buckets
-    ):  # a table of positions squared for each head
+    if terms.target.family.text.relative_buckets:  # a table of positions squared for each head
         longest = max(read, limits.max_seq_len)
         biases = -(-encoder.attention_heads // ranks) * longest**2
     return (tokens * (width + encoder.hidden_size) + biases) * size

@@ -248,7 +248,7 @@ def _step_bytes(terms: Terms, size: int) -> int:
     """Return what the largest step computes in, and what captured passes hold."""
     text, limits = terms.target.facts.text, terms.limits.engine
     computed = step_bytes(terms.target, limits, size, beams=terms.beams)
-    if terms.target.family.fused_passes and text.sliding_window is None:
+    if terms.target.family.reference.fused_passes and text.sliding_window is None:
         # They keep the logits of all slots, and of a prompt's last row.
         computed += (limits.max_batch_size + 1) * text.vocabulary_size * size
         computed += _SPLIT_ROWS * (text.head_size + 2) * VALUE_BYTES
@@ -266,7 +266,7 @@ def _graphs(target: Target, limits: EngineLimits) -> int:
         return 0
     slots, length = limits.max_batch_size, limits.max_seq_len
     passes = len(doubled(1, slots)) * len(doubled(_SHORTEST_SPAN, length))
-    if target.family.fused_passes:
+    if target.family.reference.fused_passes:
         adapters = bool(target.facts.lora)
         passes = max(passes, captured_passes(slots, length, adapters=adapters))
     return target.facts.text.layers * passes

@@ -53,7 +53,7 @@ def check_served_adapters(now: Case) -> Iterator[SpecError]:
         )
         others = [
             f"backend {one}"
-            for one, can in ((TENSORRT.name, now.family.adapters), (REFERENCE.name, True))
+            for one, can in ((TENSORRT.name, now.family.text.adapters), (REFERENCE.name, True))
             if can and now.family.is_served(one)
         ]
         yield plan_error(

@@ -44,7 +44,8 @@ def check_served_images(now: Case) -> Iterator[SpecError]:
     """Yield errors for more images of a request than a server's class takes."""
     served = pytorch_of(now.family, now.facts)
     if served is not None and served.most_images is not None:
-        now = replace(now, family=replace(now.family, max_images=served.most_images))
+        trtllm = replace(now.family.trtllm, max_images=served.most_images)
+        now = replace(now, family=replace(now.family, trtllm=trtllm))
     yield from check_images(now)
 
 

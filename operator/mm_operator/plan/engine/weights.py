@@ -12,7 +12,8 @@ from typing import Literal
 
 from mm_api.documents.model_facts import EncoderFacts, ExpertFacts, ModelFacts, TextFacts
 from mm_api.dtypes import DTYPE_BYTES
-from mm_api.families.family import BlockStyle, Family, Kind
+from mm_api.families.family import Family, Kind
+from mm_api.families.text_block import TextBlock
 from mm_operator.plan.engine.units import ceil_to
 
 GROUP_SIZE = 128
@@ -94,7 +95,7 @@ class Attention:
             self.head_size,
         )
 
-    def qkv(self, count: int, style: BlockStyle) -> Linear:
+    def qkv(self, count: int, style: TextBlock) -> Linear:
         """Return the fused projection to queries, keys and values."""
         queries, keys = self.heads * self.head_size, self.key_value_heads * self.head_size
         biased = queries + keys * (2 if style.key_bias else 1)
@@ -113,7 +114,7 @@ class Stack:
     """Elements that every rank holds: norms, positions, convolutions."""
     embedding: int
     head: Linear | None
-    style: BlockStyle
+    style: TextBlock
 
     @property
     def block_parameters(self) -> int:
@@ -233,7 +234,7 @@ def _block_scales(linear: Linear) -> int:
 
 
 def _block(
-    layers: int, attention: Attention, inner: int, style: BlockStyle, *, gated: bool
+    layers: int, attention: Attention, inner: int, style: TextBlock, *, gated: bool
 ) -> Iterator[Linear]:
     """Yield a block's layers beside the fused projection."""
     hidden = attention.hidden
@@ -259,8 +260,8 @@ def _sparse(experts: ExpertFacts, layers: int, hidden: int) -> Iterator[Linear]:
 
 def _around(family: Family, *, hidden: int, heads: int, positions: int | None) -> int:
     """Return elements around the blocks: positions, norms in front of and behind them."""
-    rows = family.embeddings
-    norm = family.style.norm_vectors * hidden
+    rows = family.text
+    norm = family.text.norm_vectors * hidden
     total = norm * rows.final_norm + norm * rows.embedding_norm
     if rows.position_offset is not None and positions is not None:
         total += (positions + rows.position_offset) * hidden
@@ -268,7 +269,7 @@ def _around(family: Family, *, hidden: int, heads: int, positions: int | None) -
 
 
 def _decoder(text: TextFacts, family: Family, *, cross_attention: bool) -> Stack:
-    style = family.style
+    style = family.text
     gated = style.gated if text.gated_mlp is None else text.gated_mlp
     hidden, layers = text.hidden_size, text.layers
     heads = Attention(hidden, text.attention_heads, text.key_value_heads, text.head_size)
@@ -297,14 +298,14 @@ def _decoder(text: TextFacts, family: Family, *, cross_attention: bool) -> Stack
             heads=text.attention_heads,
             positions=text.max_position_embeddings,
         ),
-        embedding=(rows + family.embeddings.extra_rows) * hidden,
+        embedding=(rows + family.text.extra_rows) * hidden,
         head=Linear(1, rows, hidden, 0, "column"),
         style=style,
     )
 
 
 def _encoder(encoder: EncoderFacts, text: TextFacts, family: Family) -> Stack:
-    style = family.style
+    style = family.text
     gated = style.gated if text.gated_mlp is None else text.gated_mlp
     hidden, layers = encoder.hidden_size, encoder.layers
     heads = Attention(hidden, encoder.attention_heads, encoder.attention_heads, encoder.head_size)

@@ -55,7 +55,7 @@ def trtllm_steps(plan: BuildPlan) -> Iterator[Step]:
             "The plan has no commands (trtllm) for backend TensorRT; expected those that"
             " `mmctl plan -o commands` prints. Let this version's operator plan again."
         )
-    recipe = FAMILIES[plan.engine.family].recipe
+    recipe = FAMILIES[plan.engine.family].trtllm
     checkpoint = f"tree/{recipe.checkpoint_folder}"
     yield module_step(
         plan,
@@ -151,7 +151,7 @@ def _engine(
     argv = command.argv
     folder = built_folder(command, build)
     if command.name == "vision":
-        recipe, vision = FAMILIES[plan.engine.family].recipe, plan.engine.vision
+        recipe, vision = FAMILIES[plan.engine.family].trtllm, plan.engine.vision
         made = Expected(
             folder,
             ("config.json", "model.engine"),

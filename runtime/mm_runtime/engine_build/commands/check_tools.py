@@ -85,7 +85,7 @@ def _find_folder(context: StepContext, arguments: Sequence[str]) -> None:
 
 def _find_packages(family: Family) -> None:
     """Check what upstream's vision builder imports for a family, and its image lacks."""
-    wanted = family.recipe.vision_packages
+    wanted = family.trtllm.vision_packages
     found = tool_versions(packages=wanted) if wanted else {}
     if missing := " ".join(one for one in wanted if one not in found):
         raise PermanentError(

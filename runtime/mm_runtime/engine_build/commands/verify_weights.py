@@ -56,7 +56,7 @@ def compare_with_class(plan: BuildPlan, folder: Path) -> None:
 
     family = FAMILIES[plan.facts.family]
     load_nowhere(family, folder)
-    if family.in_parts:
+    if family.checkpoint.in_parts:
         vila.read_parts(folder, plan.facts, device_map="meta")
     log.info("the weights are those of the checkpoint's class")
 

@@ -15,7 +15,7 @@ def program_of(argv: list[str], family: str) -> str:
         return argv[0]
     if "quantize" in argv[1]:
         return "quantize"
-    return "vision" if "multimodal" in argv[1] else FAMILIES[family].recipe.converter
+    return "vision" if "multimodal" in argv[1] else FAMILIES[family].trtllm.converter
 
 
 @pytest.mark.parametrize(
@@ -24,11 +24,11 @@ def program_of(argv: list[str], family: str) -> str:
 def test_every_flag_exists(family: str, version: str) -> None:
     """No command has a flag that the program of this version does not take."""
     plans = [planned(family, version=version)]
-    if FAMILIES[family].tensor_parallel:
+    if FAMILIES[family].trtllm.tensor_parallel:
         plans.append(planned(family, {"parallelism": {"tensor": 2}}, version=version))
     plans += [
         planned(family, {"quantization": name}, version=version)
-        for name in FAMILIES[family].quantizations
+        for name in FAMILIES[family].trtllm.quantizations
     ]
     for plan in plans:
         assert plan.errors == []

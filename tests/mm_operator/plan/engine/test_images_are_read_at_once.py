@@ -5,7 +5,7 @@ import pytest
 from mm_api.families import FAMILIES
 from support.model_configs import MODELS, facts_of, planned_on_pytorch, reference_plan
 
-MUTUAL = [name for name in MODELS if FAMILIES[name].mutual_images]
+MUTUAL = [name for name in MODELS if FAMILIES[name].reference.mutual_images]
 
 
 @pytest.mark.parametrize("family", MUTUAL)

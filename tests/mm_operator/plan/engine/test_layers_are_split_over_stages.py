@@ -7,7 +7,7 @@ from mm_operator.plan.engine.family import family_of
 from mm_operator.plan.engine.weights import Split, stacks
 from support.model_configs import WITH_ENGINES, facts_of, planned
 
-SPLIT = tuple(name for name, family in FAMILIES.items() if family.pipeline_parallel)
+SPLIT = tuple(name for name, family in FAMILIES.items() if family.trtllm.pipeline_parallel)
 
 
 @pytest.mark.parametrize("family", SPLIT)

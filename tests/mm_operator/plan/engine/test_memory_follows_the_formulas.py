@@ -69,7 +69,7 @@ def test_weights(family: str, expected: int) -> None:
 )
 def test_bytes_of_a_quantized_matrix(quantization: str | None, expected: int) -> None:
     """Two matrices from 4 to 8 numbers: biases keep the engine's 16 bits, weights do not."""
-    style = FAMILIES["llava"].style
+    style = FAMILIES["llava"].text
     stack = Stack((), (Linear(2, 8, 4, 8, "column"),), 0, 0, None, style)
 
     assert stack.rank_bytes(Split(), dtype_bytes=2, quantization=quantization) == expected
@@ -135,7 +135,7 @@ def test_shards_sum_to_the_total(family: str, ranks: int, *, quantized: bool) ->
     heads = (facts.text.attention_heads, facts.text.key_value_heads, facts.text.vocabulary_size)
     if any(count % ranks for count in heads) or facts.text.intermediate_size % ranks:
         return
-    requested = FAMILIES[family].quantizations[-1] if quantized else None
+    requested = FAMILIES[family].trtllm.quantizations[-1] if quantized else None
     for stack in stacks(facts, FAMILIES[family]):
         complete = stack.rank_bytes(Split(), dtype_bytes=2, quantization=requested)
         shard = stack.rank_bytes(Split(ranks), dtype_bytes=2, quantization=requested)
@@ -155,7 +155,7 @@ def test_more_never_takes_less(family: str, field: str, data: st.DataObject) -> 
     facts = facts_of(family)
     less, more = sorted(data.draw(st.tuples(st.integers(1, 12), st.integers(1, 12))))
     if field == "images":
-        most = max(1, FAMILIES[family].max_images)
+        most = max(1, FAMILIES[family].trtllm.max_images)
         less, more = min(less, most, 3), min(more, most, 3)
     longest = min(facts.text.max_position_embeddings, 32_768)
     engines: list[dict[str, Any]] = []

@@ -162,7 +162,7 @@ class OnGpu(ABC):
     def warnings(self, target: Target, sizes: Sizes, *own: PlanWarning) -> Iterator[PlanWarning]:
         """Yield notes of the family, what only this backend warns of, and what the sizes cost."""
         family, request = target.family, sizes.request
-        of_engines = family.engine_notes if target.spec.engine.backend == "TensorRT" else ()
+        of_engines = family.trtllm.notes if target.spec.engine.backend == "TensorRT" else ()
         for note in (*family.notes, *of_engines):
             yield PlanWarning(code="Family", message=note)
         yield from own

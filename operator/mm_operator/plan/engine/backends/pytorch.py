@@ -88,7 +88,7 @@ class PyTorch(OnGpu):
     def quantizations(self, family: Family) -> tuple[str, ...]:
         """Return what a checkpoint is quantized to while it is staged."""
         staged = staged_quantizations(family)
-        return tuple(name for name in family.quantizations if name in staged)
+        return tuple(name for name in family.trtllm.quantizations if name in staged)
 
     def request(self, target: Target) -> PlanRequest:
         """Return what the spec requests: trtllm-serve computes in the checkpoint's own type."""

@@ -94,7 +94,7 @@ class TensorRT(OnGpu):
 
     def quantizations(self, family: Family) -> tuple[str, ...]:
         """Return what the converter quantizes a family to."""
-        return family.quantizations
+        return family.trtllm.quantizations
 
     def build_parts(self, target: Target, sizes: Sizes) -> BuildParts:
         """Return the commands with what they are bound to."""

@@ -1,0 +1,93 @@
+"""Files of a family's checkpoints, and how they are loaded."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from mm_api.documents.model_facts import TextFacts, VisionFacts
+from mm_api.families.layouts import OtherLayout
+
+
+class Decoder(StrEnum):
+    """Where a checkpoint's class keeps the language model that reads rows of a prompt table."""
+
+    BESIDE_TOWER = "BesideTower"
+    """At `model.language_model`, with the head on top."""
+    TEXT_MODEL = "TextModel"
+    """At `model.text_model`, with the head on top."""
+    NESTED_MODEL = "NestedModel"
+    """At `language_model`, which is a model with decoder and head of its own."""
+    COMPLETE = "Complete"
+    """The class is that of the language model alone, with its head on top; the checkpoint has the
+    tower's weights beside it."""
+    FOLDER = "Folder"
+    """In a folder of its own, `llm`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tokenizer:
+    """How tokenizer.json, the only one that servers read, is made where a checkpoint has none."""
+
+    bytes_are_tokens: bool = False
+    """No file is needed."""
+    byte_pairs: bool = False
+    """The tokenizer has vocab.json and merges.txt. Other families with such files split texts by
+    own rules."""
+    refusal: str = ""
+    """Why it cannot be made, and what to do; empty: of a SentencePiece model."""
+    advice: str = (
+        "Save the processor with a fast tokenizer beside the weights:"
+        " AutoProcessor.from_pretrained(...).save_pretrained(...)."
+    )
+    """How a user gets one where there is no file to make it of."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnAdapters:
+    """Folders of the LoRA adapters that checkpoints bring along, by what a request holds."""
+
+    images: str
+    """Also where recordings stand beside them."""
+    recordings: str
+    modules: Callable[[TextFacts], Mapping[str, tuple[int, int]]]
+    """Those that each of them changes in a layer, with the sizes of input and output."""
+
+    def parameters(self, text: TextFacts, rank: int) -> int:
+        """Return the numbers of an adapter of a rank."""
+        return text.layers * rank * sum(map(sum, self.modules(text).values()))
+
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """Return all of them."""
+        return (self.images, self.recordings)
+
+    def chosen(self, *, images: bool, recordings: bool) -> int | None:
+        """Return the place of a request's adapter in `folders`; None: its text needs none."""
+        if images:
+            return 0
+        return 1 if recordings else None
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointFiles:
+    """What checkpoints hold beside weights, and who loads them."""
+
+    decoder: Decoder | None = Decoder.BESIDE_TOWER
+    """None: images are read by cross attention, or it is an encoder-decoder."""
+    loaded_as: str | None = None
+    """Class of transformers; None: the first one of `Family.architectures`."""
+    tokenizer: Tokenizer = Tokenizer()
+    in_parts: bool = False
+    """Checkpoints may be folders, one a part, without an index of all weights."""
+    own_adapters: OwnAdapters | None = None
+    """None: checkpoints have none."""
+    published_pickled: bool = False
+    """Its checkpoints are pickles and nothing else."""
+    vision_parameters: Callable[[VisionFacts, TextFacts], int] | None = None
+    """Weights of tower and projector, where checkpoints have no index with the total."""
+    other_layout: OtherLayout | None = None
+    """Layout of checkpoints with code of their own, which the Reference engine reads without it."""
+
+
+BESIDE_TOWER = CheckpointFiles()
+NO_DECODER = CheckpointFiles(decoder=None)
