@@ -9,9 +9,9 @@ import sys
 from pathlib import Path
 from typing import Final
 
+from family_parameters import COLUMNS, cells, families
 from generated_files import settle
 from mm_api.backends import BACKENDS
-from mm_runtime.gateway.api.family_parameters import COLUMNS, cells, families
 from mm_runtime.gateway.api.parameters import (
     AUDIO_PARAMETERS,
     PARAMETERS,

@@ -14,9 +14,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tests"))
 
+from mm_runtime.backends import BACKENDS  # noqa: E402
+from mm_runtime.backends.triton_server.engine import TritonEngine  # noqa: E402
 from mm_runtime.base.heap import return_large_pieces  # noqa: E402
 from mm_runtime.gateway import loop  # noqa: E402
-from mm_runtime.gateway.backends.triton import TritonEngine  # noqa: E402
 from mm_runtime.gateway.wiring import build_gateway  # noqa: E402
 from support.gateways import (  # noqa: E402 - the tests' folder is not a package
     serve,
@@ -57,6 +58,7 @@ async def run(folder: Path, triton: int) -> None:
         serving=serving.model_copy(update={"feature_cache_bytes": 1 << 26}),
         engine_dir=folder,
         engine=TritonEngine(f"127.0.0.1:{triton}", decode),
+        backend=BACKENDS[serving.backend],
         auth_token_file=None,
     )
     gateway.decoders.start()

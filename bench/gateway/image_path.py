@@ -45,10 +45,10 @@ from PIL import Image
 
 from mm_edge.body import Pace, read_body
 from mm_edge.body_budget import BodyBudget
+from mm_runtime.backends.triton_server.inputs import OLDER_NAMES, build_inputs
 from mm_runtime.base.heap import return_large_pieces
 from mm_runtime.gateway.api.parsing import parse_chat
 from mm_runtime.gateway.backends.engine import EngineRequest, Sampling
-from mm_runtime.gateway.backends.triton_inputs import OLDER_NAMES, build_inputs
 from mm_runtime.gateway.media.decoding.jobs import image_job
 from mm_runtime.gateway.media.decoding.pool import Decoders
 from mm_runtime.gateway.media.decoding.process import DecoderLimits, DecoderProcess
@@ -160,9 +160,6 @@ def steps(
         max_tokens=1,
         sampling=Sampling(0.0, 1.0, 0.0, 0.0, 0),
         request_id="1",
-        videos=(),
-        audio=None,
-        cache_salt="",
     )
     inputs = {
         "QUERY": np.array([[b"<image> what"]], dtype=np.object_),

@@ -29,8 +29,8 @@ from PIL import Image
 from stream_client import StreamClient
 
 from mm_api.documents.serving_plan import ServingPlan
+from mm_runtime.backends.triton_server.engine import TritonEngine
 from mm_runtime.gateway.backends.engine import EngineRequest, Sampling
-from mm_runtime.gateway.backends.triton import TritonEngine
 from mm_runtime.serving.preprocess.processors.resize import ImagePreprocessor
 from mm_runtime.serving.prompts.tokens import TextCodec
 
@@ -56,9 +56,7 @@ async def query_triton(engine: TritonEngine, number: int) -> list[float]:
     begin = time.perf_counter()
     square = ImagePreprocessor.from_folder(CHECKPOINT).square(Image.open(IMAGE))
     prompt = f"USER: <image>\n{QUESTION} ASSISTANT:"
-    request = EngineRequest(
-        f"bench-{number}", prompt, (np.asarray(square),), (), None, "", MAX_TOKENS, GREEDY
-    )
+    request = EngineRequest(prompt, MAX_TOKENS, GREEDY, f"bench-{number}", (np.asarray(square),))
     return [time.perf_counter() - begin async for _ in engine.generate(request)]
 
 

@@ -17,8 +17,8 @@ import numpy as np
 from PIL import Image
 from token_path import Seen, percentile, query
 
+from mm_runtime.backends.triton_server.engine import TritonEngine
 from mm_runtime.gateway.backends.engine import EngineRequest, Sampling
-from mm_runtime.gateway.backends.triton import TritonEngine
 from mm_runtime.serving.preprocess.processors.resize import ImagePreprocessor
 from mm_runtime.serving.prompts.tokens import TextCodec
 from support.real_gateway import RealGateway
@@ -83,7 +83,7 @@ async def _first_of_triton(
     began = time.perf_counter()
     data = base64.b64decode(image.partition(",")[2])
     square = np.asarray(scaled.square(Image.open(io.BytesIO(data)).convert("RGB")))
-    request = EngineRequest(f"direct-{number}", PROMPT, (square,), (), None, "", TOKENS, GREEDY)
+    request = EngineRequest(PROMPT, TOKENS, GREEDY, f"direct-{number}", (square,))
     first = None
     async for _ in engine.generate(request):
         first = first or time.perf_counter()

@@ -331,7 +331,7 @@ def _serve(arguments: argparse.Namespace) -> int:
 
 
 def _gateway(arguments: argparse.Namespace) -> int:
-    from mm_runtime.backends import open_engine  # noqa: PLC0415
+    from mm_runtime.backends import BACKENDS  # noqa: PLC0415
     from mm_runtime.gateway.backends.engine import Servers  # noqa: PLC0415
     from mm_runtime.gateway.main import GatewayOptions, run  # noqa: PLC0415 (see module)
 
@@ -339,7 +339,7 @@ def _gateway(arguments: argparse.Namespace) -> int:
         GatewayOptions(
             manifest=arguments.manifest,
             serving=arguments.serving,
-            open_engine=open_engine,
+            backends=BACKENDS,
             servers=Servers(arguments.triton, arguments.openai_server),
             server_metrics=arguments.server_metrics,
             address=arguments.address,

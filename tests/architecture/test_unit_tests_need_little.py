@@ -97,7 +97,7 @@ def test_what_needs_more_is_left_out(tmp_path: Path) -> None:
     [
         ("import torch.nn\n", {"torch"}),
         (
-            "from mm_runtime.gateway.backends.triton import TritonEngine\n",
+            "from mm_runtime.backends.triton_server.engine import TritonEngine\n",
             {"tritonclient.grpc", "tritonclient.utils"},
         ),
         ("def late():\n    import torch\n", set()),

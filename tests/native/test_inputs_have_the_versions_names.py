@@ -7,11 +7,11 @@ import pytest
 from google.protobuf import text_format  # type: ignore[import-untyped]  # no stubs
 from tritonclient.grpc import model_config_pb2
 
-from mm_runtime.backends import open_engine
-from mm_runtime.gateway.api.guided import guided_of
+from mm_runtime.backends import BACKENDS
+from mm_runtime.backends.triton_server.engine import TritonEngine
+from mm_runtime.backends.triton_server.inputs import build_inputs
+from mm_runtime.backends.trtllm.forms import TrtllmForms
 from mm_runtime.gateway.backends.engine import EngineRequest, Form, Sampling, Servers
-from mm_runtime.gateway.backends.triton import TritonEngine
-from mm_runtime.gateway.backends.triton_inputs import build_inputs
 from mm_runtime.repository.configs.gateway_inputs import GUIDE, GUIDE_TYPE
 from mm_runtime.repository.configs.scored_ensemble import NAME as SCORED
 from mm_runtime.repository.configs.token_ensemble import NAME as ENSEMBLE
@@ -24,10 +24,6 @@ from support.native_engines import native_engine
 SAMPLED = EngineRequest(
     request_id="1",
     prompt="what ?",
-    images=(),
-    videos=(),
-    audio=None,
-    cache_salt="",
     max_tokens=4,
     sampling=Sampling(
         temperature=0.7,
@@ -57,13 +53,14 @@ async def test_sampled_requests(tmp_path: Path, version: str, named: set[str]) -
     """Every input of a sampled request is one of the ensemble that the gateway sends it to."""
     manifest, serving = native_engine("llava", version=version)
     write_tokenizer(tmp_path / "processor")
-    engine = open_engine(EngineDirectory(tmp_path, manifest), serving, Servers("127.0.0.1:1"))
+    backend, directory = BACKENDS[serving.backend], EngineDirectory(tmp_path, manifest)
+    engine = backend.open_engine(directory, serving, Servers("127.0.0.1:1"))
     assert isinstance(engine, TritonEngine)
     await engine.close()
     # Engines without the tokenizer's table get no form: the gateway has refused it.
-    guided = guided_of(manifest, serving)
-    assert guided
-    request = SAMPLED if guided.missing else replace(SAMPLED, form=Form("regex", "a"))
+    forms = backend.capabilities(manifest, serving).forms
+    assert isinstance(forms, TrtllmForms)
+    request = SAMPLED if forms.missing else replace(SAMPLED, form=Form("regex", "a"))
     sent = {one.name for one in build_inputs(request, engine._names)}
     paths = {name: PurePath("/x") for name in ("engine_dir", "serving_plan", "adapters")}
     files = layout(manifest, serving, sources=dict.fromkeys(MODEL_NAMES, ""), **paths)

@@ -15,7 +15,8 @@ import pytest
 from openai import BadRequestError, OpenAI
 
 from mm_api.backends import BACKENDS, PYTORCH, REFERENCE, TENSORRT
-from mm_runtime.backends.pytorch.client import TrtllmServeEngine
+from mm_runtime.backends.openai_server.client import OpenAiServerEngine
+from mm_runtime.backends.pytorch.client import TrtllmServeDialect
 from mm_runtime.gateway.api.parameters import PARAMETERS
 from support import tool_templates
 from support.gateways import MODEL, serve, toy_gateway
@@ -93,7 +94,7 @@ def _pytorch(folder: Path) -> Iterator[tuple[str, str]]:
     listening, over = threading.Event(), threading.Event()
 
     async def run(address: str) -> None:
-        engine = TrtllmServeEngine(address, MODEL, request_seconds=SECONDS)
+        engine = OpenAiServerEngine(address, TrtllmServeDialect(MODEL), request_seconds=SECONDS)
         gateway = toy_gateway(
             folder / "toy-gateway", engine, template=tool_templates.LLAMA, trtllm_serve=plan
         )

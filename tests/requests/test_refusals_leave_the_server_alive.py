@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
+from mm_runtime.backends.triton_server.engine import TritonEngine
+from mm_runtime.backends.triton_server.errors import reported_error
 from mm_runtime.gateway.backends.engine import EngineRequest, Sampling
-from mm_runtime.gateway.backends.triton import TritonEngine
-from mm_runtime.gateway.backends.triton_errors import reported_error
 from mm_runtime.gateway.errors import (
     EngineFailedError,
     EngineUnavailableError,
@@ -39,10 +39,6 @@ async def test_a_thousand_refusals_end_no_process(served: Served) -> None:
             request = EngineRequest(
                 request_id=f"refused-{number}",
                 prompt="<image> what?",
-                images=(),
-                videos=(),
-                audio=None,
-                cache_salt="",
                 max_tokens=4,
                 sampling=GREEDY,
             )

@@ -10,9 +10,9 @@ import pytest
 from tritonclient.grpc import InferenceServerClient
 from tritonclient.utils import InferenceServerException
 
+from mm_runtime.backends.triton_server.engine import TritonEngine
 from mm_runtime.base.grpc_channel import ENCODER_KEY, GRPC_KEY_PREFIX
 from mm_runtime.gateway.backends.engine import EngineRequest, Sampling
-from mm_runtime.gateway.backends.triton import TritonEngine
 from mm_runtime.gateway.errors import InvalidRequestError
 from mm_runtime.serving.encode.disaggregated.client import MODEL
 from support.encoder_pairs import KEY, disaggregated
@@ -156,10 +156,6 @@ def _request(number: int, prompt: str) -> EngineRequest:
     return EngineRequest(
         request_id=f"mixed-{number}",
         prompt=prompt,
-        images=(),
-        videos=(),
-        audio=None,
-        cache_salt="",
         max_tokens=8,
         sampling=Sampling(
             temperature=0, top_p=1, presence_penalty=None, frequency_penalty=None, seed=0

@@ -19,9 +19,10 @@ from mm_api.documents.serving_plan import GatewayPlan, MemoryPools, ServingPlan
 from mm_api.documents.trtllm_serve import TrtllmServe
 from mm_edge.connection import ConnectionLimits
 from mm_edge.server import EdgeServer
-from mm_runtime.backends.pytorch import client
+from mm_runtime.backends import BACKENDS
+from mm_runtime.backends.openai_server import client
+from mm_runtime.backends.triton_server import engine as triton
 from mm_runtime.gateway import server_metrics
-from mm_runtime.gateway.backends import triton
 from mm_runtime.gateway.backends.engine import Engine
 from mm_runtime.gateway.http import reply
 from mm_runtime.gateway.main import build_server
@@ -177,6 +178,7 @@ def toy_gateway(
             serving=serving,
             engine_dir=directory,
             engine=engine,
+            backend=BACKENDS[serving.backend],
             auth_token_file=auth_token_file,
         )
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx
 
 from mm_api.documents.engine_manifest import EngineManifest
-from mm_runtime.backends import open_engine
+from mm_runtime.backends import BACKENDS
 from mm_runtime.gateway.backends.engine import Servers
 from mm_runtime.serving.directory import EngineDirectory
 from support.gateways import serve, toy_gateway, toy_manifest, toy_serving, write_processor
@@ -71,7 +71,8 @@ async def toy_qwen_client(
     )
     write_processor(folder / "engine", TEMPLATE, SPECIAL)
     directory = EngineDirectory(folder / "engine", manifest(features))
-    engine = open_engine(directory, serving, Servers(openai=server.address))
+    servers = Servers(openai=server.address)
+    engine = BACKENDS[serving.backend].open_engine(directory, serving, servers)
     gateway = toy_gateway(
         folder / "gateway",
         engine,

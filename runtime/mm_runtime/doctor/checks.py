@@ -1,9 +1,10 @@
 """PURE: what a purpose needs against what is here: one finding a check, in a fixed order."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Final, Literal
 
-from mm_runtime.doctor.found import Found, Interpreter
+from mm_runtime.doctor.found import Found
 from mm_runtime.doctor.need import Need
 from mm_runtime.doctor.report import DoctorReport, Finding, Outcome
 from mm_runtime.launch.mps import CONTROL
@@ -22,12 +23,47 @@ NODE: Final = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class _Check:
+    """One check.
+
+    Attributes:
+        name: of the finding.
+        needed: for the purpose.
+        found: what is here; empty: nothing.
+        fix: what makes it pass.
+        holds: None: where anything was found.
+        shown: in place of what was found; empty: that.
+    """
+
+    name: str
+    needed: bool
+    found: str
+    fix: str
+    holds: bool | None = None
+    concerns: Literal["image", "node"] = "image"
+    shown: str = "(none)"
+
+    def finding(self) -> Finding:
+        """Return what came of it."""
+        holds = bool(self.found) if self.holds is None else self.holds
+        outcome = Outcome.PASS if holds else Outcome.FAIL
+        return Finding(
+            name=self.name,
+            concerns=self.concerns,
+            outcome=outcome if self.needed else Outcome.NOT_NEEDED,
+            found=self.found or self.shown,
+            fix=self.fix if self.needed and not holds else "",
+        )
+
+
 def examine(need: Need, found: Found) -> DoctorReport:
     """Return the report of all checks."""
+    checks = (_pythons, _packages, _programs, _node)
     return DoctorReport(
         purposes=sorted(need.purposes),
         backend=need.backend.name,
-        findings=[one for check in _CHECKS for one in check(need, found)],
+        findings=[one.finding() for check in checks for one in check(need, found, _image(need))],
     )
 
 
@@ -37,56 +73,34 @@ def _image(need: Need) -> str:
     return f"{CUDA_IMAGE if need.gpu else CPU_IMAGE} {FIELDS}"
 
 
-def _finding(
-    name: str,
-    *,
-    needed: bool,
-    found: str,
-    holds: bool,
-    fix: str,
-    concerns: Literal["image", "node"] = "image",
-) -> Finding:
-    if not needed:
-        return Finding(name=name, concerns=concerns, outcome=Outcome.NOT_NEEDED, found=found)
-    if holds:
-        return Finding(name=name, concerns=concerns, outcome=Outcome.PASS, found=found)
-    return Finding(name=name, concerns=concerns, outcome=Outcome.FAIL, found=found, fix=fix)
-
-
-def _python(need: Need, found: Found) -> Sequence[Finding]:
-    """Check the interpreters: that of this command, and that of torch where it is another one."""
+def _pythons(need: Need, found: Found, image: str) -> Iterator[_Check]:
+    """Yield the interpreters: that of this command, and that of torch where it is another one."""
     names = {"python": found.own}
     if found.engine.path != found.own.path:
         names["engine-python"] = found.engine
-    return [
-        _finding(
+    for name, one in names.items():
+        said = f" {one.problem}" if one.problem else ""
+        yield _Check(
             name,
-            needed=name == "python" or need.purposes != {"inspect"},
-            found=_described(one),
+            name == "python" or need.works,
+            f"{_version(one.version)} {one.path}{said}",
+            f"Python {_version(OLDEST)} to {_version(NEWEST)} that imports mm_runtime is "
+            f"needed: {image}",
             holds=not one.problem and OLDEST <= one.version <= NEWEST,
-            fix=f"Python {_version(OLDEST)} to {_version(NEWEST)} that imports mm_runtime is "
-            f"needed: {_image(need)}",
         )
-        for name, one in names.items()
-    ]
-
-
-def _described(one: Interpreter) -> str:
-    said = f" {one.problem}" if one.problem else ""
-    return f"{_version(one.version)} {one.path}{said}"
 
 
 def _version(version: tuple[int, int]) -> str:
     return ".".join(map(str, version))
 
 
-def _packages(need: Need, found: Found) -> Sequence[Finding]:
+def _packages(need: Need, found: Found, image: str) -> Iterator[_Check]:
     own, engine = found.own.packages, found.engine.packages
     computes = need.builds or (need.serves and need.backend.runs_checkpoints)
-    runs = need.onnx and need.purposes != {"inspect"}
-    native = need.backend.builds_engines and need.purposes != {"inspect"}
+    runs = need.onnx and need.works
+    native = need.backend.builds_engines and need.works
     trtllm = need.builds_engines or (need.serves and need.backend.uses_trtllm)
-    rows = (
+    for name, packages, needed, why in (
         ("httpx2", own, need.reads(HUB), "sources of the Hub are read with it"),
         ("huggingface_hub", own, need.reads(HUB), "sources of the Hub are read with it"),
         ("obstore", own, need.reads(BUCKET), "buckets are read with it"),
@@ -96,135 +110,65 @@ def _packages(need: Need, found: Found) -> Sequence[Finding]:
         ("onnxruntime", engine, runs and not need.tensorrt, "the vision tower is run with it"),
         ("tensorrt", engine, native or need.tensorrt, "vision engines are built and run with it"),
         ("tensorrt_llm", engine, trtllm, "engines are built or served with it"),
+    ):
+        yield _Check(name, needed, packages.get(name, ""), f"{why}: {image}")
+    cuda = found.engine.torch_cuda
+    yield _Check("torch-cuda", need.on_gpu, cuda, f"torch has to be a build with CUDA: {image}")
+
+
+def _programs(need: Need, found: Found, image: str) -> Iterator[_Check]:
+    programs, backend, serves = found.programs, need.backend, need.serves
+    problem = found.server_problem
+    yield _Check("tritonserver", serves and backend.uses_triton, found.server, image, shown=problem)
+    yield _Check(
+        "backend",
+        serves and backend.builds_engines,
+        found.native_backend,
+        f"Triton needs the backend tensorrtllm: {image}",
     )
-    return [
-        _finding(
-            name,
-            needed=needed,
-            found=packages.get(name, "(none)"),
-            holds=name in packages,
-            fix=f"{why}: {_image(need)}",
-        )
-        for name, packages, needed, why in rows
-    ]
-
-
-def _torch_cuda(need: Need, found: Found) -> Sequence[Finding]:
-    return [
-        _finding(
-            "torch-cuda",
-            needed=need.on_gpu,
-            found=found.engine.torch_cuda or "(none)",
-            holds=bool(found.engine.torch_cuda),
-            fix=f"torch has to be a build with CUDA: {_image(need)}",
-        )
-    ]
-
-
-def _server(need: Need, found: Found) -> Sequence[Finding]:
-    return [
-        _finding(
-            "tritonserver",
-            needed=need.serves and need.backend.uses_triton,
-            found=found.server or found.server_problem,
-            holds=bool(found.server),
-            fix=_image(need),
-        ),
-        _finding(
-            "backend",
-            needed=need.serves and need.backend.builds_engines,
-            found=found.native_backend or "(none)",
-            holds=bool(found.native_backend),
-            fix=f"Triton needs the backend tensorrtllm: {_image(need)}",
-        ),
-    ]
-
-
-def _programs(need: Need, found: Found) -> Sequence[Finding]:
-    rows = (
-        ("trtllm-build", need.builds_engines, _image(need)),
-        ("trtllm-serve", need.serves and need.backend.stages, _image(need)),
-        ("setpriv", need.purposes != {"inspect"}, "install util-linux in the image"),
+    serve = serves and backend.uses_trtllm and not backend.uses_triton
+    for name, needed, fix in (
+        ("trtllm-build", need.builds_engines, image),
+        ("trtllm-serve", serve, image),
+        ("setpriv", need.works, "install util-linux in the image"),
+    ):
+        yield _Check(name, needed, programs.get(name, ""), fix)
+    yield _Check(
+        "scripts",
+        need.builds_engines,
+        str(found.scripts or ""),
+        "TensorRT-LLM's folder examples is neither in /app/tensorrt_llm nor in /app: set "
+        f"{ROOT_VARIABLE} in the image to the folder that holds it, or {image}",
     )
-    return [
-        _finding(
-            name,
-            needed=needed,
-            found=found.programs.get(name) or "(none)",
-            holds=bool(found.programs.get(name)),
-            fix=fix,
-        )
-        for name, needed, fix in rows
-    ]
+    yield _Check(
+        "home",
+        needed=True,
+        found=f"{found.home} (user {found.user_id}, {found.user})",
+        fix="set HOME to a folder that the user may write, /tmp in a pod",
+        holds=found.home_is_writable,
+    )
 
 
-def _scripts(need: Need, found: Found) -> Sequence[Finding]:
-    return [
-        _finding(
-            "scripts",
-            needed=need.builds_engines,
-            found=str(found.scripts) if found.scripts else "(none)",
-            holds=found.scripts is not None,
-            fix="TensorRT-LLM's folder examples is neither in /app/tensorrt_llm nor in /app: set "
-            f"{ROOT_VARIABLE} in the image to the folder that holds it, or {_image(need)}",
-        )
-    ]
-
-
-def _home(_need: Need, found: Found) -> Sequence[Finding]:
-    return [
-        _finding(
-            "home",
-            needed=True,
-            found=f"{found.home} (user {found.user_id}, {found.user})",
-            holds=found.home_is_writable,
-            fix="set HOME to a folder that the user may write, /tmp in a pod",
-        ),
-    ]
-
-
-def _node(need: Need, found: Found) -> Sequence[Finding]:
+def _node(need: Need, found: Found, _image: str) -> Iterator[_Check]:
     cuda = found.engine.torch_cuda.partition(".")[0]
     newest = found.driver_cuda
     old = bool(newest and cuda.isdecimal() and newest[0] < int(cuda))
-    return [
-        _finding(
-            "mps",
-            needed=need.mps,
-            found=found.programs.get(CONTROL) or "(none)",
-            holds=bool(found.programs.get(CONTROL)),
-            fix=f"{CONTROL} comes with the driver: let the container toolkit show it (driver "
-            "capability compute, utility), or set spec.vision.sharing to TimeSlicing",
-            concerns="node",
-        ),
-        _finding(
-            "driver",
-            needed=need.on_gpu,
-            found=f"CUDA {_version(newest)}" if newest else "(none)",
-            holds=newest is not None and not old,
-            fix=f"torch is built for CUDA {found.engine.torch_cuda}: update the node's driver"
-            if old
-            else NODE,
-            concerns="node",
-        ),
-        _finding(
-            "gpu",
-            needed=need.on_gpu,
-            found=", ".join(found.gpus) or "(none)",
-            holds=bool(found.gpus),
-            fix=NODE,
-            concerns="node",
-        ),
-    ]
-
-
-_CHECKS: tuple[Callable[[Need, Found], Sequence[Finding]], ...] = (
-    _python,
-    _packages,
-    _torch_cuda,
-    _server,
-    _programs,
-    _scripts,
-    _home,
-    _node,
-)
+    yield _Check(
+        "mps",
+        need.mps,
+        found.programs.get(CONTROL, ""),
+        f"{CONTROL} comes with the driver: let the container toolkit show it (driver "
+        "capability compute, utility), or set spec.vision.sharing to TimeSlicing",
+        concerns="node",
+    )
+    yield _Check(
+        "driver",
+        need.on_gpu,
+        f"CUDA {_version(newest)}" if newest else "",
+        f"torch is built for CUDA {found.engine.torch_cuda}: update the node's driver"
+        if old
+        else NODE,
+        holds=newest is not None and not old,
+        concerns="node",
+    )
+    yield _Check("gpu", need.on_gpu, ", ".join(found.gpus), NODE, concerns="node")

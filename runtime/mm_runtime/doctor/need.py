@@ -38,6 +38,11 @@ class Need:
         return "build" in self.purposes
 
     @property
+    def works(self) -> bool:
+        """Return whether more is done than an inspection."""
+        return self.purposes != {"inspect"}
+
+    @property
     def builds_engines(self) -> bool:
         """Return whether TensorRT-LLM's own commands run."""
         return self.builds and self.backend.builds_engines

@@ -2,10 +2,10 @@
 
 `http` reads and answers; `preparation`, which makes of a request what an engine takes, and
 `dataplane` are transport neutral; `api` holds OpenAI's shapes, `admission` what is accepted,
-`media` and `prompts` what a request becomes, `backends` the server behind, and `warmup` what is
-requested before a pod is ready. Only `http` knows ASGI, only `backends.triton` gRPC, only `errors`
-HTTP status codes. Must not: import torch or
-transformers, read the engine's weights, or put what users wrote into metrics or logs. May import:
+`media` and `prompts` what a request becomes, `backends` what the server behind must answer, and
+`warmup` what is requested before a pod is ready. Only `http` knows ASGI, only `errors` HTTP status
+codes. Must not: import torch or transformers, read the engine's weights, put what users wrote into
+metrics or logs, or compare backends: their clients are in `mm_runtime.backends`. May import:
 mm_api, the tokenizer and image sizes of mm_runtime.serving (both sides of Triton read a checkpoint
-alike), mm_runtime.images, starlette, uvicorn, uvloop, Pillow, numpy, jinja2, tritonclient, httpx.
+alike), mm_runtime.images, starlette, uvicorn, uvloop, Pillow, numpy, jinja2.
 """

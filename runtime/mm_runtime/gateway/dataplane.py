@@ -157,10 +157,8 @@ class ChatService:
                 async for event in self._windows(request, chat.windows, language):
                     yield event
                 return
-            cutter, scores = (
-                StopCutter(chat.stops),
-                None if chat.likeliest is None else HeldScores(),
-            )
+            cutter = StopCutter(chat.stops)
+            scores = None if request.likeliest is None else HeldScores()
             tokens = 0
             cached: int | None = None
             ended: Ended | None = None
@@ -228,25 +226,10 @@ def _engine_request(chat: PreparedChat, request_id: str, choice: int, sample: in
     Each of a prompt has a seed of its own. Those of other prompts have the same ones: a prompt
     beside others is answered as it is alone.
     """
-    seed = (chat.sampling.seed + sample) % 2**64
-    return EngineRequest(
+    drawn, windows = chat.request.sampling, chat.windows
+    return replace(
+        chat.request,
         request_id=f"{request_id}-{choice}" if choice else request_id,
-        prompt=chat.prompt,
-        prompt_ids=chat.prompt_ids,
-        images=chat.images,
-        videos=chat.videos,
-        audio=chat.audio,
-        recordings=chat.recordings,
-        spectrogram=None if chat.windows is None else chat.windows.cut(0),
-        cache_salt=chat.cache_salt,
-        max_tokens=chat.budget.max_tokens,
-        sampling=replace(chat.sampling, seed=seed),
-        turns=chat.turns,
-        tools=chat.tools,
-        adapter=chat.adapter,
-        token_by_token=bool(chat.stops or chat.stop_ids),
-        stop_ids=chat.stop_ids,
-        shows_special=chat.shows_special,
-        likeliest=chat.likeliest,
-        form=chat.form,
+        spectrogram=None if windows is None else windows.cut(0),
+        sampling=replace(drawn, seed=(drawn.seed + sample) % 2**64),
     )

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,7 +27,8 @@ from mm_edge.request_log import RequestLog
 from mm_edge.server import EdgeServer, edge_server, raise_open_files
 from mm_runtime.base.heap import return_large_pieces
 from mm_runtime.gateway import loop
-from mm_runtime.gateway.backends.engine import ServedEngine, Servers
+from mm_runtime.gateway.backends.backend import GatewayBackend
+from mm_runtime.gateway.backends.engine import Servers
 from mm_runtime.gateway.server_metrics import ServerMetrics
 from mm_runtime.gateway.wiring import Gateway, build_gateway
 from mm_runtime.serving.directory import EngineDirectory
@@ -48,8 +49,7 @@ class GatewayOptions:
 
     manifest: Path
     serving: Path
-    open_engine: Callable[[EngineDirectory, ServingPlan, Servers], ServedEngine]
-    """Returns the client of the server, as `open_engine` of a backend."""
+    backends: Mapping[str, GatewayBackend]
     servers: Servers
     server_metrics: str = ""
     """host:port of the metrics of the server beside; empty: there are none to show."""
@@ -98,7 +98,8 @@ def run(options: GatewayOptions) -> int:
 async def _serve(options: GatewayOptions, manifest: EngineManifest, serving: ServingPlan) -> int:
     try:
         directory = EngineDirectory(options.manifest.parent, manifest)
-        engine = options.open_engine(directory, serving, options.servers)
+        backend = options.backends[serving.backend]
+        engine = backend.open_engine(directory, serving, options.servers)
     except (OSError, ValueError) as error:
         _log.error("the engine cannot be served: %s", error)
         return ExitCode.PERMANENT
@@ -109,6 +110,7 @@ async def _serve(options: GatewayOptions, manifest: EngineManifest, serving: Ser
                 serving=serving,
                 engine_dir=options.manifest.parent,
                 engine=engine,
+                backend=backend,
                 auth_token_file=options.auth_token_file,
                 server_metrics=ServerMetrics(options.server_metrics),
             )

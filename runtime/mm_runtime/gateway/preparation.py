@@ -24,7 +24,8 @@ from mm_runtime.gateway.api.openai import (
 )
 from mm_runtime.gateway.api.parameters import refuse_unserved
 from mm_runtime.gateway.api.served_model import ServedModel
-from mm_runtime.gateway.backends.engine import Form
+from mm_runtime.gateway.backends.backend import Forms
+from mm_runtime.gateway.backends.engine import EngineRequest, Form
 from mm_runtime.gateway.backends.forms import calls_need_tokens, form_of
 from mm_runtime.gateway.backends.sampling import sampling_of
 from mm_runtime.gateway.errors import InvalidRequestError
@@ -87,7 +88,8 @@ class Preparation:
         token_prompts: TokenPrompts,
         chat_prompt: ChatPrompt | None,
         audio_reader: AudioReader | None,
-        keys_are_salts: bool = True,
+        forms: Forms,
+        isolates_salts: bool,
     ) -> None:
         """Connect the parts.
 
@@ -98,10 +100,11 @@ class Preparation:
             token_prompts: reads prompts of ids.
             chat_prompt: None: the model continues texts and knows no conversations.
             audio_reader: None: the model takes no audio.
-            keys_are_salts: clients of different keys share nothing; else the server keeps nothing
-                of them that they could.
+            forms: of the server.
+            isolates_salts: as `Capabilities`: a client's key is a salt of its own.
         """
-        self._keys_are_salts = keys_are_salts
+        self._forms = forms
+        self._isolates_salts = isolates_salts
         self.model = model
         self.audio_reader = audio_reader
         self._images = images
@@ -157,11 +160,11 @@ class Preparation:
             UnknownModelError: it names another model.
             InvalidRequestError: anything else that the client must change.
         """
-        adapter = self.model.names.adapter(request.model)
+        self.model.names.adapter(request.model)  # whatever else is wrong with it
         if isinstance(request, TranscriptionRequest):
-            return PreparedRequest((replace(await self._prepare_audio(request), adapter=adapter),))
+            return PreparedRequest((await self._prepare_audio(request),))
         refuse_unserved(request, self.model.backend, calls_missing=self.model.calls_missing)
-        salt = salt_of(key if self._keys_are_salts else "", request.cache_salt or "")
+        salt = salt_of(key if self._isolates_salts else "", request.cache_salt or "")
         if isinstance(request, CompletionRequest):
             prompts = self._given(request)
             chats = await self._prepare_chats(request, prompts, salt, _no_images)
@@ -186,7 +189,7 @@ class Preparation:
     ) -> list[PreparedChat]:
         for parsed in prompts:
             check_characters(self.model.limits, parsed.prompt, parsed.param)
-        form = form_of(request, self.model.dialect, self.model.guided)
+        form = form_of(request, self.model.dialect, self._forms)
         return [await self._prepare_chat(request, parsed, salt, form, load) for parsed in prompts]
 
     async def _prepare_chat(
@@ -227,26 +230,31 @@ class Preparation:
         cross_attention_rows = self._layout.cross_attention_rows(
             [(image.shape[0], image.shape[1]) for image in images]
         )
-        return PreparedChat(
+        stop_ids = frozenset(request.stop_token_ids or ())
+        engine_request = EngineRequest(
             prompt=prompt,
             prompt_ids=parsed.ids,
             images=images,
             videos=videos,
-            audio=None,
+            recordings=recordings,
             cache_salt=salt,
-            budget=replace(budget, cross_attention_tokens=cross_attention_rows),
+            max_tokens=budget.max_tokens,
             sampling=sampling_of(request, self.model, most=budget.max_tokens),
-            stops=request.stops,
             turns=parsed.turns,
             tools=parsed.tools,
-            choices=request.choices,
-            stop_ids=frozenset(request.stop_token_ids or ()),
+            adapter=self.model.names.adapter(request.model),
+            token_by_token=bool(request.stops or stop_ids),
+            stop_ids=stop_ids,
             shows_special=request.skip_special_tokens is False
             or calls_need_tokens(request, self.model.dialect),
             likeliest=_likeliest(request),
-            recordings=recordings,
-            adapter=self.model.names.adapter(request.model),
             form=form,
+        )
+        return PreparedChat(
+            engine_request,
+            replace(budget, cross_attention_tokens=cross_attention_rows),
+            request.stops,
+            choices=request.choices,
         )
 
     async def _videos(self, parsed: _Parsed) -> tuple[Video, ...]:
@@ -333,22 +341,25 @@ class Preparation:
             # About: windows overlap where a sentence is cut, by less than half on average.
             most = 2 * windows.most_tokens * windows.count
             budget = replace(budget, max_tokens=most if limit is None else min(limit, most))
-        return PreparedChat(
+        engine_request = EngineRequest(
             prompt=prefix,
-            images=(),
-            videos=(),
             audio=samples if windows is None else None,
-            cache_salt="",
-            budget=budget,
+            max_tokens=budget.max_tokens,
             sampling=sampling_of(request, self.model, most=budget.max_tokens),
-            stops=request.stops,
+            adapter=self.model.names.adapter(request.model),
+            token_by_token=bool(request.stops),
+            likeliest=0 if windows and request.response_format == "verbose_json" else None,
+        )
+        return PreparedChat(
+            engine_request,
+            budget,
+            request.stops,
             language=request.language or ("" if detects else DEFAULT_LANGUAGE),
             task=request.task,
             before=before,
             windows=windows,
             seconds=seconds_of(samples),
             silent=is_silent(samples),
-            likeliest=0 if windows and request.response_format == "verbose_json" else None,
         )
 
     def _read(self, request: ChatRequest | CompletionRequest) -> list[_Parsed]:

@@ -3,34 +3,21 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
-from mm_runtime.base.chat_template import Tool, Turn
 from mm_runtime.gateway.admission.fair_queue import PLAIN, Ticket
 from mm_runtime.gateway.admission.tokens import TokenBudget
 from mm_runtime.gateway.api.audio import TRANSCRIBE
-from mm_runtime.gateway.backends.engine import Form, Sampling
+from mm_runtime.gateway.backends.engine import EngineRequest
 from mm_runtime.gateway.media.audio_reader import Windows
-from mm_runtime.gateway.media.frames import Video
 
 
 @dataclass(frozen=True, slots=True)
 class PreparedChat:
     """One prompt with everything the engine needs."""
 
-    prompt: str
-    images: tuple[NDArray[np.uint8], ...]
-    videos: tuple[Video, ...]
-    audio: NDArray[np.float32] | None
-    cache_salt: str
+    request: EngineRequest
+    """The first choice's, still without an id; audio comes with its prefix."""
     budget: TokenBudget
-    sampling: Sampling
     stops: tuple[str, ...]
-    turns: tuple[Turn, ...] = ()
-    tools: tuple[Tool, ...] = ()
-    adapter: int | None = None
-    """Id of the LoRA adapter that answers; None: the base model."""
     language: str = ""
     """Language of the audio, as the client named it or by default; empty: the engine detects it
     first."""
@@ -39,35 +26,28 @@ class PreparedChat:
     before: str = ""
     """What was said before the audio."""
     windows: Windows | None = None
-    """Audio instead of `audio`, read window by window; the answer has time stamps."""
+    """Audio instead of the request's, read window by window; the answer has time stamps."""
     seconds: float = 0.0
     """Length of the audio."""
     silent: bool = False
     """Nothing is in the audio: its transcript is empty, and the model is not run."""
     choices: int = 1
     """Answers that are generated to this prompt."""
-    stop_ids: frozenset[int] = frozenset()
-    shows_special: bool = False
-    likeliest: int | None = None
-    form: Form | None = None
-    """As in `EngineRequest`."""
-    prompt_ids: tuple[int, ...] = ()
-    """As in `EngineRequest`."""
     echo: str | None = None
     """The prompt as its client wrote it, before each answer; None: it is not repeated."""
-    recordings: tuple[NDArray[np.float32], ...] = ()
     ticket: Ticket = PLAIN
     """For each choice: how it waits for a slot."""
 
     @property
     def image_count(self) -> int:
         """Number of images."""
-        return len(self.images)
+        return len(self.request.images)
 
     @property
     def media_bytes(self) -> int:
         """Memory of pixels and samples, held until the answer ends."""
-        media = (*self.images, *self.videos, self.audio, *self.recordings)
+        sent = self.request
+        media = (*sent.images, *sent.videos, sent.audio, *sent.recordings)
         windows = 0 if self.windows is None else self.windows.frames.nbytes
         return windows + sum(one.nbytes for one in media if one is not None)
 

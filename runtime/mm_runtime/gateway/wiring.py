@@ -3,7 +3,7 @@
 import os
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -29,7 +29,6 @@ from mm_runtime.gateway.admission.fetching import Fetching
 from mm_runtime.gateway.admission.slots import Admission
 from mm_runtime.gateway.admission.tokens import ContextLimits
 from mm_runtime.gateway.api.audio import TRANSCRIBE, TRANSLATE
-from mm_runtime.gateway.api.guided import guided_of
 from mm_runtime.gateway.api.parameters import PARAMETERS
 from mm_runtime.gateway.api.parsing import (
     parse_chat,
@@ -42,6 +41,7 @@ from mm_runtime.gateway.api.parsing import (
 )
 from mm_runtime.gateway.api.served_model import ServedModel
 from mm_runtime.gateway.api.tool_dialects import ToolDialect
+from mm_runtime.gateway.backends.backend import GatewayBackend
 from mm_runtime.gateway.backends.engine import Engine, Scorer
 from mm_runtime.gateway.dataplane import ChatService
 from mm_runtime.gateway.http.docs_page import docs_page
@@ -122,6 +122,7 @@ def build_gateway(
     serving: ServingPlan,
     engine_dir: Path,
     engine: Engine,
+    backend: GatewayBackend,
     auth_token_file: Path | None,
     server_metrics: ServerMetrics = NO_SERVER,
 ) -> Gateway:
@@ -132,20 +133,21 @@ def build_gateway(
         serving: limits of this model's pods.
         engine_dir: directory of the manifest; `processor/` lies in it.
         engine: where prompts go.
+        backend: of the server there.
         auth_token_file: bearer tokens, one a line; None admits every client.
         server_metrics: of the server beside, for the gateway's page.
 
     Raises:
         OSError, KeyError, ValueError: a file of the processor is missing or unusable.
     """
-    plan = serving.gateway
+    plan, capabilities = serving.gateway, backend.capabilities(manifest, serving)
     directory = EngineDirectory(engine_dir, manifest)
     codec = TextCodec(directory.tokenizer)
-    chat_prompt = None
+    chat_prompt, by_server = None, capabilities.writes_prompts
     if not directory.facts.encoder:
-        by_server = serving.trtllm_serve is not None
         chat_prompt = load_chat_prompt(directory, codec, written_by_server=by_server)
-    model = _served_model(directory, serving, chat_prompt.dialect if chat_prompt else None)
+    known = _served_model(directory, serving, chat_prompt.dialect if chat_prompt else None)
+    model = replace(known, calls_missing=capabilities.calls_missing)
     metrics = GatewayMetrics(model.name)
     admission = Admission(
         max_concurrency=plan.max_concurrency,
@@ -154,9 +156,7 @@ def build_gateway(
         clock=time.monotonic,
     )
     admission.load.observers.append(metrics.observe_load)
-    image_processor = load_processor(
-        directory, as_videos=serving.trtllm_serve is not None and plan.max_video_frames > 0
-    )
+    image_processor = load_processor(directory, as_videos=by_server and plan.max_video_frames > 0)
     bodies = BodyBudget(body_bytes(plan))
     decoders = Decoders(
         DECODERS,
@@ -191,10 +191,19 @@ def build_gateway(
             reads_text=not FAMILIES[directory.facts.family].has_tower,
         ),
         chat_prompt=chat_prompt,
-        audio_reader=_audio_reader(directory, codec, decoders, engine)
+        audio_reader=AudioReader(
+            Prefixes.load(directory, codec),
+            load_spectrogram(directory),
+            decoders,
+            may_detect=capabilities.times_audio and isinstance(engine, Scorer),
+            may_time=capabilities.times_audio,
+            prefix_limit=directory.limits.max_input_len,
+            most_tokens=directory.limits.max_seq_len,
+        )
         if accepts_audio(directory)
         else None,
-        keys_are_salts=serving.trtllm_serve is None or serving.trtllm_serve.takes_salt,
+        forms=capabilities.forms,
+        isolates_salts=capabilities.isolates_salts,
     )
     service = ChatService(preparation, engine, admission)
     quiet = Quiet(admission.load)
@@ -330,34 +339,4 @@ def _served_model(
         top_p=float(generation.get("top_p") or 1.0),
         adapters={one.name: one.uid for one in directory.manifest.plan.adapters},
         dialect=dialect,
-        guided=guided_of(directory.manifest, serving),
-        calls_missing=_calls_missing(serving),
-    )
-
-
-def _calls_missing(serving: ServingPlan) -> str:
-    serve = serving.trtllm_serve
-    if serve is None or serve.keeps_calls:
-        return ""
-    return (
-        "trtllm-serve passes calls of earlier answers on since TensorRT-LLM 1.2, and the model's "
-        f"server is {serve.version}, which drops them: write them and what they have found as "
-        "text, or have the model served by a newer image."
-    )
-
-
-def _audio_reader(
-    directory: EngineDirectory, codec: TextCodec, decoders: Decoders, engine: Engine
-) -> AudioReader:
-    """Return what reads the audio of requests to this model."""
-    # TensorRT-LLM returns logits only where the engine was built to gather them; ours are not.
-    is_reference = directory.manifest.plan.engine.traits.runs_checkpoints
-    return AudioReader(
-        Prefixes.load(directory, codec),
-        load_spectrogram(directory),
-        decoders,
-        may_detect=is_reference and isinstance(engine, Scorer),
-        may_time=is_reference,
-        prefix_limit=directory.limits.max_input_len,
-        most_tokens=directory.limits.max_seq_len,
     )

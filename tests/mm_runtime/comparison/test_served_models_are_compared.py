@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from mm_api.backends import REFERENCE
 from mm_api.contract import ExitCode
 from mm_api.documents.engine_manifest import EngineManifest
 from mm_api.documents.evaluation import EVALUATION_NAME, EvaluationReport
 from mm_api.documents.serving_plan import ServingPlan
+from mm_runtime.backends import BACKENDS
 from mm_runtime.cli import main as mm_runtime
 from mm_runtime.comparison.__main__ import main
 from mm_runtime.comparison.rouge import rouge1, rouge_l
@@ -49,6 +51,7 @@ async def served(
             serving=ServingPlan.from_json(engine.serving.read_bytes()),
             engine_dir=engine.directory,
             engine=InProcessEngine(models, scored=scored),
+            backend=BACKENDS[REFERENCE.name],
             auth_token_file=tokens,
         )
         async with serve(gateway) as running:

@@ -13,8 +13,9 @@ import pytest
 from openai import AsyncOpenAI, NotFoundError
 
 from mm_api.documents.trtllm_serve import TrtllmServe
-from mm_runtime.backends import open_engine
-from mm_runtime.backends.pytorch.client import TrtllmServeEngine
+from mm_runtime.backends import BACKENDS
+from mm_runtime.backends.openai_server.client import OpenAiServerEngine
+from mm_runtime.backends.pytorch.client import TrtllmServeDialect
 from mm_runtime.gateway.backends.engine import Servers
 from mm_runtime.serving.directory import EngineDirectory
 from support.cases import cases
@@ -70,7 +71,9 @@ async def openai(
 ) -> AsyncIterator[AsyncOpenAI]:
     """The official client of a gateway before the recorded server."""
     adapters = {uid: folder / name for uid, name in enumerate(NAMES)}
-    engine = TrtllmServeEngine(server.address, MODEL, request_seconds=SECONDS, adapters=adapters)
+    engine = OpenAiServerEngine(
+        server.address, TrtllmServeDialect(MODEL, adapters=adapters), request_seconds=SECONDS
+    )
     async with (
         serve(toy_gateway(tmp_path, engine, adapters=NAMES)) as running,
         AsyncOpenAI(
@@ -198,7 +201,7 @@ async def test_a_gateway_before_a_server_without_room_does_not_start(
     directory = EngineDirectory(tmp_path, toy_manifest(NAMES))
     write_processor(tmp_path)
     if applies:
-        await open_engine(directory, serving, Servers()).close()
+        await BACKENDS[serving.backend].open_engine(directory, serving, Servers()).close()
         return
     with pytest.raises(ValueError, match="LoRA adapters and the serving plan no lora_config"):
-        open_engine(directory, serving, Servers())
+        BACKENDS[serving.backend].open_engine(directory, serving, Servers())

@@ -8,7 +8,8 @@ import pytest
 from PIL import Image
 
 from mm_api.documents.engine_manifest import CHECKPOINT_FOLDER, EngineManifest
-from mm_runtime.backends.pytorch.client import TrtllmServeEngine
+from mm_runtime.backends.openai_server.client import OpenAiServerEngine
+from mm_runtime.backends.pytorch.client import TrtllmServeDialect
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.preprocess.processors.ended import EndedProcessor
 from support.gateways import MODEL, serve, toy_gateway, toy_manifest
@@ -49,7 +50,7 @@ async def client(tmp_path: Path, server: RecordedServer) -> AsyncIterator[httpx.
     """A client of a gateway before it."""
     plan = planned(FAMILY, {"backend": "PyTorch"}, version="1.1.0").serve
     (tmp_path / CHECKPOINT_FOLDER).symlink_to(tmp_path / "processor")
-    engine = TrtllmServeEngine(server.address, MODEL, request_seconds=SECONDS)
+    engine = OpenAiServerEngine(server.address, TrtllmServeDialect(MODEL), request_seconds=SECONDS)
     gateway = toy_gateway(
         tmp_path, engine, template=TEMPLATE, trtllm_serve=plan, manifest=manifest()
     )

@@ -13,7 +13,8 @@ import pytest
 from openai import AsyncOpenAI, BadRequestError
 
 from mm_api.documents.trtllm_serve import TrtllmServe
-from mm_runtime.backends.pytorch.client import TrtllmServeEngine
+from mm_runtime.backends.openai_server.client import OpenAiServerEngine
+from mm_runtime.backends.pytorch.client import TrtllmServeDialect
 from support.cases import cases
 from support.gateways import MODEL, serve, toy_gateway
 from support.model_configs import planned
@@ -56,7 +57,7 @@ def server(
 async def _client(
     folder: Path, server: RecordedServer, plan: TrtllmServe
 ) -> AsyncIterator[AsyncOpenAI]:
-    engine = TrtllmServeEngine(server.address, MODEL, request_seconds=SECONDS)
+    engine = OpenAiServerEngine(server.address, TrtllmServeDialect(MODEL), request_seconds=SECONDS)
     async with (
         serve(toy_gateway(folder, engine, trtllm_serve=plan)) as running,
         AsyncOpenAI(

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from mm_runtime.backends.triton_server.inputs import NEWER_NAMES, build_inputs
 from mm_runtime.gateway.backends.engine import EngineRequest, Sampling
-from mm_runtime.gateway.backends.triton_inputs import NEWER_NAMES, build_inputs
 from mm_runtime.gateway.errors import InvalidRequestError
 
 GREEDY = Sampling(temperature=0, top_p=1, presence_penalty=None, frequency_penalty=None, seed=0)
@@ -16,9 +16,6 @@ def shapes(*sizes: tuple[int, int]) -> dict[str, list[int]]:
         request_id="one",
         prompt="?",
         images=tuple(np.ones((height, width, 3), np.uint8) for height, width in sizes),
-        videos=(),
-        audio=None,
-        cache_salt="",
         max_tokens=4,
         sampling=GREEDY,
     )

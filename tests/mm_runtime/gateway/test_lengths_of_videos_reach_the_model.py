@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from mm_edge.body_budget import BodyBudget
+from mm_runtime.backends.triton_server.inputs import NEWER_NAMES, build_inputs
 from mm_runtime.gateway.backends.engine import EngineRequest, Sampling
-from mm_runtime.gateway.backends.triton_inputs import NEWER_NAMES, build_inputs
 from mm_runtime.gateway.errors import InvalidRequestError
 from mm_runtime.gateway.media.decoding.pool import Decoders
 from mm_runtime.gateway.media.decoding.process import DecoderLimits
@@ -157,10 +157,7 @@ def test_tensors(seconds: float | None) -> None:
     request = EngineRequest(
         request_id="one",
         prompt="?",
-        images=(),
         videos=(Video(np.zeros((4, 6, 8, 3), np.uint8), seconds),),
-        audio=None,
-        cache_salt="",
         max_tokens=4,
         sampling=GREEDY,
     )

@@ -6,12 +6,16 @@ from typing import Any
 
 import pytest
 
-from mm_runtime.gateway.api.guided import Guided
+from mm_runtime.backends.reference import call_grammar
+from mm_runtime.backends.reference import forms as reference_forms
+from mm_runtime.backends.reference.forms import ReferenceForms
+from mm_runtime.backends.trtllm import forms as trtllm_forms
+from mm_runtime.backends.trtllm.forms import TrtllmForms
 from mm_runtime.gateway.api.messages import MAX_ALL_TEXT, Message
 from mm_runtime.gateway.api.openai import ChatRequest
 from mm_runtime.gateway.api.parsing import parse_chat
 from mm_runtime.gateway.api.tool_dialects import ToolDialect
-from mm_runtime.gateway.backends import call_grammar, forms, trtllm_forms
+from mm_runtime.gateway.backends.backend import Forms
 from mm_runtime.gateway.backends.forms import form_of
 from mm_runtime.gateway.errors import InvalidRequestError
 
@@ -66,16 +70,16 @@ STATED = {
 }
 
 
-@pytest.mark.parametrize("guided", [None, Guided()], ids=["own", "server"])
+@pytest.mark.parametrize("written", [ReferenceForms(), TrtllmForms()], ids=["own", "server"])
 @pytest.mark.parametrize("stated", STATED)
 def test_large_schemas_are_not_written(
-    monkeypatch: pytest.MonkeyPatch, stated: str, guided: Guided | None
+    monkeypatch: pytest.MonkeyPatch, stated: str, written: Forms
 ) -> None:
     """They are refused by the length of their texts."""
     request = parsed(**{stated.split(maxsplit=1)[0]: STATED[stated]})
     _refuse_writing(monkeypatch)
     with pytest.raises(InvalidRequestError, match=r"(has|have|of) \d+ bytes"):
-        form_of(request, None, guided=guided)
+        form_of(request, None, written)
 
 
 def test_large_schemas_of_functions_are_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,13 +87,13 @@ def test_large_schemas_of_functions_are_not_written(monkeypatch: pytest.MonkeyPa
     function = {"name": "f", "parameters": SCHEMA}
     request = parsed(tools=[{"type": "function", "function": function}], tool_choice="required")
     _refuse_writing(monkeypatch)
-    with pytest.raises(InvalidRequestError, match="schemas of the functions"):
-        form_of(request, ToolDialect("", "", "parameters", re.compile("x")))
+    with pytest.raises(InvalidRequestError, match="`tools` is a form of"):
+        form_of(request, ToolDialect("", "", "parameters", re.compile("x")), ReferenceForms())
 
 
 def _refuse_writing(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(_schema: object) -> str:
         raise AssertionError("written")
 
-    for module in (forms, trtllm_forms, call_grammar):
+    for module in (reference_forms, trtllm_forms, call_grammar):
         monkeypatch.setattr(module.json, "dumps", refuse)

@@ -6,10 +6,10 @@ import httpx
 import numpy as np
 import pytest
 
+from mm_runtime.backends.triton_server.engine import TritonEngine
+from mm_runtime.backends.triton_server.inputs import OLDER_NAMES, build_inputs
 from mm_runtime.gateway.admission.salts import salt_of
 from mm_runtime.gateway.backends.engine import LIKELIEST, EngineRequest
-from mm_runtime.gateway.backends.triton import TritonEngine
-from mm_runtime.gateway.backends.triton_inputs import OLDER_NAMES, build_inputs
 from mm_runtime.gateway.errors import InvalidRequestError
 from support.gateways import MODEL, serve, toy_gateway
 from support.scripted_engine import ScriptedEngine
@@ -52,8 +52,6 @@ def request_of(*, images: int) -> EngineRequest:
         request_id="1",
         prompt="what is it ?",
         images=(np.zeros((2, 2, 3), np.uint8),) * images,
-        videos=(),
-        audio=None,
         cache_salt="ann",
         max_tokens=1,
         sampling=LIKELIEST,

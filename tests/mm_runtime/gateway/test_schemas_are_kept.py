@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from mm_runtime.gateway.backends.grammar_schema import check_kept
+from mm_runtime.backends.trtllm.kept_schemas import check_kept
 from mm_runtime.gateway.errors import InvalidRequestError
 
 TREE = {"type": "object", "properties": {"left": {"$ref": "#/$defs/tree"}}}

@@ -8,11 +8,12 @@ import pytest
 from numpy.typing import NDArray
 from tritonclient.grpc import service_pb2
 
-from mm_runtime.backends.pytorch.client import TrtllmServeEngine
+from mm_runtime.backends.openai_server.client import OpenAiServerEngine
+from mm_runtime.backends.pytorch.client import TrtllmServeDialect
+from mm_runtime.backends.triton_server.scores import read_scores
 from mm_runtime.gateway.api.tool_dialects import HERMES
 from mm_runtime.gateway.api.tool_reader import CallReader, Said
 from mm_runtime.gateway.backends.engine import LIKELIEST, EngineRequest
-from mm_runtime.gateway.backends.triton_scores import read_scores
 from mm_runtime.gateway.errors import EngineFailedError
 from mm_runtime.gateway.prompts.templates import Turn
 from mm_runtime.repository.configs.scored_ensemble import (
@@ -76,17 +77,15 @@ async def test_events_of_trtllm_serve(number: float | None) -> None:
     request = EngineRequest(
         request_id="a",
         prompt="a",
-        images=(),
-        videos=(),
-        audio=None,
-        cache_salt="",
         max_tokens=1,
         sampling=LIKELIEST,
         turns=(Turn("user", ("a",)),),
         likeliest=0,
     )
     async with serve_local(answer) as server:
-        engine = TrtllmServeEngine(f"127.0.0.1:{server.port}", "model", request_seconds=60)
+        engine = OpenAiServerEngine(
+            f"127.0.0.1:{server.port}", TrtllmServeDialect("model"), request_seconds=60
+        )
         with pytest.raises(EngineFailedError, match="failed on this request"):
             [event async for event in engine.generate(request)]
         await engine.close()

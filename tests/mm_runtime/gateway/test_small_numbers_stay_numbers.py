@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from mm_runtime.backends.triton_server.inputs import NEWER_NAMES, build_inputs
 from mm_runtime.gateway.backends.engine import EngineRequest, Sampling
-from mm_runtime.gateway.backends.triton_inputs import NEWER_NAMES, build_inputs
 
 DRAWN = Sampling(1.0, 1.0, presence_penalty=None, frequency_penalty=None, seed=0, top_k=5)
 
@@ -17,10 +17,6 @@ def _inputs(sampling: Sampling) -> dict[str, NDArray[Any]]:
     request = EngineRequest(
         request_id="one",
         prompt="?",
-        images=(),
-        videos=(),
-        audio=None,
-        cache_salt="",
         max_tokens=4,
         sampling=sampling,
     )

@@ -7,6 +7,8 @@ from unittest.mock import patch
 import httpx
 import pytest
 
+from mm_api.backends import REFERENCE
+from mm_runtime.backends import BACKENDS
 from mm_runtime.gateway.wiring import Gateway, build_gateway
 from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.prompts.questions import load_questions
@@ -40,6 +42,7 @@ def _gateway(directory: EngineDirectory, engine: ScriptedEngine) -> Gateway:
             serving=serving_plan(directory.manifest.fingerprint),
             engine_dir=directory.root,
             engine=engine,
+            backend=BACKENDS[REFERENCE.name],
             auth_token_file=None,
         )
 

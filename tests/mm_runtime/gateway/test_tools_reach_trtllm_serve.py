@@ -15,7 +15,8 @@ from openai import AsyncOpenAI, BadRequestError
 from transformers import PreTrainedTokenizerFast
 
 from mm_api.documents.trtllm_serve import TrtllmServe, keeps_forms
-from mm_runtime.backends.pytorch.client import TrtllmServeEngine
+from mm_runtime.backends.openai_server.client import OpenAiServerEngine
+from mm_runtime.backends.pytorch.client import TrtllmServeDialect
 from mm_runtime.gateway.api.openai import ChatRequest
 from mm_runtime.gateway.prompts.conversation import ChatPrompt
 from mm_runtime.gateway.prompts.loading import load_chat_prompt
@@ -62,7 +63,7 @@ async def _client(
     folder: Path, server: tuple[RecordedServer, TrtllmServe], template: str
 ) -> AsyncIterator[AsyncOpenAI]:
     running, plan = server
-    engine = TrtllmServeEngine(running.address, MODEL, request_seconds=SECONDS)
+    engine = OpenAiServerEngine(running.address, TrtllmServeDialect(MODEL), request_seconds=SECONDS)
     gateway = toy_gateway(folder, engine, template=template, trtllm_serve=plan)
     async with (
         serve(gateway) as found,

@@ -10,7 +10,8 @@ import pytest
 from openai import AsyncOpenAI
 
 from mm_api.documents.trtllm_serve import TrtllmServe
-from mm_runtime.backends.pytorch.client import TrtllmServeEngine
+from mm_runtime.backends.openai_server.client import OpenAiServerEngine
+from mm_runtime.backends.pytorch.client import TrtllmServeDialect
 from support.eventually import eventually_async
 from support.gateways import MODEL, Running, serve, toy_gateway
 from support.images import data_url, encode, plain_image
@@ -31,7 +32,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RecordedServer]
 @pytest.fixture
 async def gateway(tmp_path: Path, server: RecordedServer) -> AsyncIterator[Running]:
     """A gateway before the recorded server."""
-    engine = TrtllmServeEngine(server.address, MODEL, request_seconds=SECONDS)
+    engine = OpenAiServerEngine(server.address, TrtllmServeDialect(MODEL), request_seconds=SECONDS)
     async with serve(toy_gateway(tmp_path, engine)) as running:
         yield running
     await engine.close()
@@ -192,7 +193,9 @@ async def test_a_salt_is_refused_where_nothing_keeps_it(
 ) -> None:
     """A server that is too old for it is not queried: 400 names the field and the version."""
     requested = len(server.requested)
-    engine = TrtllmServeEngine(server.address, MODEL, request_seconds=SECONDS, takes_salt=False)
+    engine = OpenAiServerEngine(
+        server.address, TrtllmServeDialect(MODEL, takes_salt=False), request_seconds=SECONDS
+    )
     async with (
         serve(toy_gateway(tmp_path, engine)) as running,
         httpx.AsyncClient(base_url=running.url, timeout=SECONDS) as client,
@@ -228,7 +231,7 @@ def test_the_salt_came_with_a_release(version: str, takes: bool) -> None:  # noq
 async def test_a_request_has_a_deadline(tmp_path: Path, server: RecordedServer) -> None:
     """A server that says nothing more holds no one: 504, and its work is ended."""
     before = server.log.count(ABORTED)
-    engine = TrtllmServeEngine(server.address, MODEL, request_seconds=SECONDS)
+    engine = OpenAiServerEngine(server.address, TrtllmServeDialect(MODEL), request_seconds=SECONDS)
     gateway = toy_gateway(tmp_path, engine, request_timeout_seconds=1)
     sent = 0
     async with (
@@ -267,7 +270,9 @@ async def test_a_server_that_dies_costs_what_it_had(
 ) -> None:
     """A stream ends with an error event, a plain answer is 503 with Retry-After, as is the next."""
     with recorded_server(tmp_path_factory.mktemp("dying")) as server:
-        engine = TrtllmServeEngine(server.address, MODEL, request_seconds=SECONDS)
+        engine = OpenAiServerEngine(
+            server.address, TrtllmServeDialect(MODEL), request_seconds=SECONDS
+        )
         async with (
             serve(toy_gateway(tmp_path, engine)) as running,
             httpx.AsyncClient(base_url=running.url, timeout=SECONDS) as client,

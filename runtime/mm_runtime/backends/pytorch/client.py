@@ -1,273 +1,193 @@
-"""The engine behind `trtllm-serve`: OpenAI's chat as a stream, over HTTP on loopback.
+"""The gateway's client of trtllm-serve, on the wire of its openai_protocol.py."""
 
-What a request says is `chat`'s. Its wire is that of tensorrt_llm/serve/openai_protocol.py,
-which refuses fields it does not know.
-"""
-
-import asyncio
-import base64
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import aclosing
-from functools import partial
-from math import inf
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import httpx
-
 from mm_api.documents.engine_manifest import ADAPTERS_FOLDER
 from mm_api.documents.serving_plan import ServingPlan
+from mm_api.documents.trtllm_serve import TrtllmServe
 from mm_api.families import FAMILIES
 from mm_api.gateway_memory import encoding_bytes
-from mm_runtime.backends.pytorch.chat import ChatBody, MediaFile, WriteTurns, chat_body
-from mm_runtime.base.chat_template import TemplateRefusedError
-from mm_runtime.gateway.api.finish_reason import FinishReason
-from mm_runtime.gateway.api.scores import TokenScore
-from mm_runtime.gateway.backends.engine import Ended, EngineRequest, Text
-from mm_runtime.gateway.errors import (
-    GatewayError,
-    InvalidRequestError,
-    engine_failed,
-    engine_unavailable,
+from mm_runtime.backends.openai_server.body import (
+    ChatBody,
+    Files,
+    Part,
+    conversation,
+    media_parts,
+    sampling_fields,
 )
-from mm_runtime.gateway.media.encoding_room import EncodingRoom
+from mm_runtime.backends.openai_server.client import MESSAGE_CHARACTERS, OpenAiServerEngine
+from mm_runtime.backends.trtllm.forms import JSON_SCHEMA, REGEX, forms_of_version
+from mm_runtime.base.chat_template import Media, TemplateRefusedError, Tool, Turn
+from mm_runtime.gateway.backends.backend import Capabilities
+from mm_runtime.gateway.backends.engine import EngineRequest, Form
+from mm_runtime.gateway.errors import InvalidRequestError
 from mm_runtime.gateway.prompts.loading import load_turn_writer
 from mm_runtime.serving.directory import EngineDirectory
 
-_PATH = "/v1/chat/completions"
-_PROBE_SECONDS = 1.0
-"""Deadline of a readiness question; the kubelet's probe allows one second by default."""
-_CONNECT_SECONDS = 1.0
-"""On loopback a server that listens accepts in microseconds."""
-_IDLE_SECONDS = 2.0
-"""Upstream closes connections that were idle for 5 s (TIMEOUT_KEEP_ALIVE of openai_server.py); one
-that is used again just then would fail its request."""
-_MESSAGE_CHARACTERS = 300
-"""Characters of an error's message that are passed on: upstream's can hold an entire request."""
 _FORM_ERROR = "Guided decoding error: "
 """Begins what the server says of a grammar that its library refused, since 1.2."""
-_DONE = "[DONE]"
-_SENT_BYTES = 3 << 16
-"""Bytes of a file at one time: base64 of them needs no filling, and the loop not a millisecond."""
+
+_WRITTEN = "written_prompt"
+_TEMPLATE = "{{ " + _WRITTEN + " }}"
+"""One for all requests: transformers keeps the last 128 compiled, and a prompt in it would be one
+each."""
+
+WriteTurns = Callable[[Sequence[Turn], Sequence[Tool]], str]
+"""Writes the prompt of a conversation in which functions are offered; may raise
+TemplateRefusedError."""
 
 
-class TrtllmServeEngine:
-    """Implements `mm_runtime.gateway.backends.engine.Engine` on trtllm-serve.
+@dataclass(frozen=True, slots=True)
+class TrtllmServeDialect:
+    """Implements `mm_runtime.backends.openai_server.client.Dialect` for trtllm-serve.
 
-    Args:
-        address: host:port.
-        model: the name that the server knows, for its answers.
-        request_seconds: of silence that a request may have, which its own deadline ends before.
+    Attributes:
+        model: the name that the server knows.
         takes_salt: the server knows `cache_salt`.
         adapters: uid -> folder of each LoRA adapter that the server applies; the folder has the
             adapter's name, and lies there in the server's container too.
-        as_videos: the server reads every image as a video of one frame, and no images.
-        write: of conversations with media; None: the server writes them all.
-        encoding_bytes: of memory for media that are encoded and sent at one time.
+        as_videos: images are videos of one frame. Of the requests that a server of 1.2 encodes
+            together, features of all images come before those of all videos, so they would stand in
+            each other's places (Qwen2VisionModelBase.forward of modeling_qwen2vl.py,
+            fuse_input_embeds of modeling_multimodal_utils.py).
+        write: of a conversation with media, whose prompt it is sent along with; None: the server
+            writes them all.
     """
 
-    def __init__(
-        self,
-        address: str,
-        model: str,
-        *,
-        request_seconds: float,
-        takes_salt: bool = True,
-        adapters: Mapping[int, Path] | None = None,
-        as_videos: bool = False,
-        write: WriteTurns | None = None,
-        encoding_bytes: int = 1 << 30,
-    ) -> None:
-        self._model = model
-        self._as_videos = as_videos
-        self._write = write
-        self._room = EncodingRoom(encoding_bytes)
-        self._takes_salt = takes_salt
-        self._adapters = dict(adapters or {})
-        self._client = httpx.AsyncClient(
-            base_url=f"http://{address}",
-            timeout=httpx.Timeout(request_seconds, connect=_CONNECT_SECONDS),
-            # Admission bounds them; a connection more never waits for one less.
-            limits=httpx.Limits(max_connections=None, keepalive_expiry=_IDLE_SECONDS),
-            trust_env=False,  # no proxy stands between two processes of one pod
-        )
+    model: str
+    takes_salt: bool = True
+    adapters: Mapping[int, Path] = field(default_factory=dict)
+    as_videos: bool = False
+    write: WriteTurns | None = None
 
-    async def close(self) -> None:
-        """Close the connections."""
-        await self._client.aclose()
+    def body(self, request: EngineRequest) -> ChatBody:
+        """Return the body of a request; images are PNGs and videos FFV1, which lose nothing.
 
-    async def is_ready(self) -> bool:
-        """Return whether the server answers: it listens when the model is loaded."""
-        try:
-            answer = await self._client.get("/health", timeout=_PROBE_SECONDS)
-        except httpx.TransportError:
-            return False
-        return answer.status_code == httpx.codes.OK
-
-    async def generate(self, request: EngineRequest) -> AsyncGenerator[Text | Ended, None]:
-        """Yield the text of each chunk, then how it ended.
-
-        Closing the iterator closes the connection, which is how upstream detects a cancellation:
-        it checks once a second.
+        Raises:
+            InvalidRequestError: a version without `cache_salt`, or a template refuses it.
         """
-        if request.cache_salt and not self._takes_salt:
+        if request.cache_salt and not self.takes_salt:
             # Served without it, others could learn from delays what this client has sent.
             raise InvalidRequestError(
                 "The model's TensorRT-LLM keeps no caches apart: it knows `cache_salt` since 1.1. "
                 "Leave the field out, or have the model served by a newer one.",
                 param="cache_salt",
             )
-        adapter = None if request.adapter is None else self._adapters[request.adapter]
-        try:
-            body = await asyncio.to_thread(self._body, request, adapter)
-        except TemplateRefusedError as error:
-            raise InvalidRequestError(f"`messages`: {error}.", param="messages") from error
-        for file, _ in body.files:
-            self._room.check(file.memory_bytes)
-        headers = {"content-type": "application/json"}
-        try:
-            async with (
-                # Closed by itself: the server may answer without having read it all.
-                aclosing(self._sent(body)) as content,
-                self._client.stream(
-                    "POST", _PATH, content=content if body.files else body.first, headers=headers
-                ) as answer,
-            ):
-                if answer.status_code != httpx.codes.OK:
-                    raise _refused(answer.status_code, await answer.aread())
-                async with aclosing(_events(answer.aiter_lines())) as events:
-                    async for event in events:
-                        yield event
-        except httpx.TransportError as error:
-            raise engine_unavailable() from error
+        files = Files()
+        parts = media_parts(request, files, as_videos=self.as_videos)
+        if self.write is None or not (request.images or request.videos):
+            fields = conversation(request, parts)
+        else:
+            fields = _written(request, parts, self.write, as_videos=self.as_videos)
+        body: dict[str, Any] = {"model": self.model, **fields, **sampling_fields(request)}
+        if request.form is not None:
+            body["response_format"] = _response_format(request.form)
+        if request.adapter is not None:
+            adapter = self.adapters[request.adapter]
+            body["lora_request"] = {
+                "lora_name": adapter.name,
+                # From 1: a condition on its truth would take 0 for no adapter.
+                "lora_int_id": request.adapter + 1,
+                "lora_path": str(adapter),
+            }
+        return files.body(body)
 
-    def _body(self, request: EngineRequest, adapter: Path | None) -> ChatBody:
-        return chat_body(
-            self._model, request, adapter, as_videos=self._as_videos, write=self._write
-        )
-
-    async def _sent(self, body: ChatBody) -> AsyncGenerator[bytes, None]:
-        """Yield a body, whose files are made as they are sent, and gone once they are."""
-        yield body.first
-        for file, behind in body.files:
-            async with aclosing(self._base64(file)) as pieces:
-                async for piece in pieces:
-                    yield piece
-            yield behind
-
-    async def _base64(self, file: MediaFile) -> AsyncGenerator[bytes, None]:
-        """Yield a file as base64."""
-        async with self._room.of(file.memory_bytes, partial(file.encode, file.pixels)) as encoded:
-            encoded.seek(0)
-            while piece := encoded.read(_SENT_BYTES):
-                yield base64.b64encode(piece)
+    def refusal(self, event: str) -> str | None:
+        """Return what the library of forms says of a grammar."""
+        _, found, reason = event.partition(_FORM_ERROR)
+        reason = reason.partition("\\n")[0][:MESSAGE_CHARACTERS]
+        return f"The model refused the form of the answer: {reason}." if found else None
 
 
-async def _events(lines: AsyncIterator[str]) -> AsyncGenerator[Text | Ended, None]:
-    """Yield what server-sent events hold, up to the last one.
+def _written(
+    request: EngineRequest,
+    parts: Mapping[Media, Iterator[Part]],
+    write: WriteTurns,
+    *,
+    as_videos: bool,
+) -> dict[str, Any]:
+    """Return the fields of a conversation that is written here: its media, and a template of it.
 
-    Raises:
-        EngineFailedError: an error among them, or an end without the last one.
+    The server would put the placeholders of all media that it has seen so far in front of each
+    message, the assistant's too (1.1 and 1.2, until pull request 11461), or all of them in front of
+    the last one (1.0), and join the texts of a message behind them (parse_chat_messages_coroutines
+    of tensorrt_llm/serve/chat_utils.py). A template of the request wins over the checkpoint's
+    (`resolve_hf_chat_template` of tensorrt_llm/inputs/utils.py).
     """
-    reason: FinishReason | None = None
-    tokens: int | None = None
-    async for line in lines:
-        data = line.removeprefix("data:").strip()
-        if data == _DONE:
-            break
-        if not data or data == line.strip():  # between two events, or no field of ours
-            continue
-        chunk = _parsed(data)
-        for choice in chunk.get("choices", ()):
-            text = choice["delta"].get("content")
-            if text is not None:  # the first chunk names the role, and has no token
-                yield Text(text, scores=_scores(choice.get("logprobs")))
-            if choice.get("finish_reason"):
-                reason = _reason(choice["finish_reason"])
-        if usage := chunk.get("usage"):
-            tokens = usage["completion_tokens"]
-    if reason is None or tokens is None:
-        raise engine_failed()
-    yield Ended(reason, tokens)
+    turns = [_as_videos(turn) for turn in request.turns] if as_videos else request.turns
+    media = [part for turn in request.turns for part in turn.parts if isinstance(part, Media)]
+    try:
+        prompt = write(turns, request.tools)
+    except TemplateRefusedError as error:
+        raise InvalidRequestError(f"`messages`: {error}.", param="messages") from error
+    return {
+        "messages": [{"role": "user", "content": [next(parts[one]) for one in media]}],
+        "chat_template": _TEMPLATE,
+        "chat_template_kwargs": {_WRITTEN: prompt},
+    }
 
 
-def _scores(logprobs: dict[str, Any] | None) -> tuple[TokenScore, ...]:
-    return tuple(map(_score, (logprobs or {}).get("content") or ()))
+def _as_videos(turn: Turn) -> Turn:
+    parts = (Media.VIDEO if part is Media.IMAGE else part for part in turn.parts)
+    return replace(turn, parts=tuple(parts))
 
 
-def _score(one: dict[str, Any]) -> TokenScore:
-    """Return a token's score.
+def _response_format(form: Form) -> dict[str, Any]:
+    """Return a form as every version that has its kind reads it.
 
-    Raises:
-        EngineFailedError: it is no number: the model computes NaN or infinity.
+    OpenAI's own `json_schema` has a wrapper around the schema, which some versions take for it.
     """
-    text = one["token"]
-    if not (isinstance(one["logprob"], int | float) and one["logprob"] < inf):
-        raise engine_failed()
-    content = one.get("bytes")
-    return TokenScore(
-        text,
-        text.encode(errors="replace") if content is None else bytes(content),
-        one["logprob"],
-        tuple(map(_score, one.get("top_logprobs") or ())),
+    if form.kind == JSON_SCHEMA:
+        return {"type": "json", "schema": json.loads(form.text)}
+    kind = "regex" if form.kind == REGEX else "ebnf"
+    return {"type": kind, kind: form.text}
+
+
+_XGRAMMAR = "xgrammar"
+"""The grammar library that both of TensorRT-LLM's servers have."""
+
+
+def capabilities_of(serving: ServingPlan) -> Capabilities:
+    """Return what trtllm-serve of a plan does."""
+    plan = _planned(serving)
+    library = plan.options.get("guided_decoding_backend")
+    other = (
+        f"trtllm-serve runs with guided_decoding_backend {library or '(none)'}, not {_XGRAMMAR}: "
+        "spec.engine.guidedDecoding must not be Off."
+    )
+    drops = (
+        "trtllm-serve passes calls of earlier answers on since TensorRT-LLM 1.2, and the model's "
+        f"server is {plan.version}, which drops them: write them and what they have found as "
+        "text, or have the model served by a newer image."
+    )
+    return Capabilities(
+        forms_of_version(plan.version, "" if library == _XGRAMMAR else other),
+        writes_prompts=True,
+        isolates_salts=plan.takes_salt,
+        calls_missing="" if plan.keeps_calls else drops,
     )
 
 
-def _parsed(data: str) -> dict[str, Any]:
-    try:
-        chunk = json.loads(data)
-    except ValueError as error:
-        raise engine_failed() from error
-    if not isinstance(chunk, dict) or "choices" not in chunk:
-        if _FORM_ERROR in data:
-            reason = data.partition(_FORM_ERROR)[2].partition("\\n")[0]
-            raise InvalidRequestError(
-                f"The model refused the form of the answer: {reason[:_MESSAGE_CHARACTERS]}."
-            )
-        raise engine_failed()
-    return chunk
-
-
-def _reason(word: str) -> FinishReason:
-    """Return the reason; upstream has others, for answers that it gave up."""
-    try:
-        return FinishReason(word)
-    except ValueError as error:
-        raise engine_failed() from error
-
-
-def _refused(status: int, content: bytes) -> GatewayError:
-    """Translate an answer that is no stream. Upstream answers 400 to whatever goes wrong."""
-    if status == httpx.codes.BAD_REQUEST:
-        message = _message_of(content)
-        return InvalidRequestError(f"The model refused the request: {message}.")
-    if status in {httpx.codes.SERVICE_UNAVAILABLE, httpx.codes.TOO_MANY_REQUESTS}:
-        return engine_unavailable()
-    return engine_failed()
-
-
-def _message_of(content: bytes) -> str:
-    try:
-        message = str(json.loads(content)["message"])
-    except (ValueError, KeyError, TypeError):
-        return "it gives no reason"
-    first = message.strip().partition("\n")[0].rstrip(".")
-    return first[:_MESSAGE_CHARACTERS]
+def _planned(serving: ServingPlan) -> TrtllmServe:
+    if serving.trtllm_serve is None:
+        raise ValueError("the serving plan does not say how trtllm-serve is called")
+    return serving.trtllm_serve
 
 
 def open_trtllm_serve(
     directory: EngineDirectory, serving: ServingPlan, address: str
-) -> TrtllmServeEngine:
+) -> OpenAiServerEngine:
     """Return the engine at host:port, or where the plan has it listen; no request is sent yet.
 
     Raises:
         OSError, ValueError: the engine's tokenizer or chat template is missing or unusable, or the
             server would drop its adapters.
     """
-    plan = serving.trtllm_serve
-    if plan is None:
-        raise ValueError("the serving plan does not say how trtllm-serve is called")
+    plan = _planned(serving)
     folder = directory.root.absolute() / ADAPTERS_FOLDER
     adapters = {one.uid: folder / one.name for one in directory.manifest.plan.adapters}
     if adapters and not plan.applies_adapters:
@@ -278,13 +198,16 @@ def open_trtllm_serve(
         )
     served = FAMILIES[directory.facts.family].pytorch
     joins = served is not None and served.joins_messages  # it uses no template at all
-    return TrtllmServeEngine(
-        address or f"127.0.0.1:{plan.port}",
+    dialect = TrtllmServeDialect(
         serving.model,
-        request_seconds=serving.gateway.request_timeout_seconds,
         takes_salt=plan.takes_salt,
         adapters=adapters,
         as_videos=serving.gateway.max_video_frames > 0,
         write=load_turn_writer(directory) if plan.takes_templates and not joins else None,
+    )
+    return OpenAiServerEngine(
+        address or f"127.0.0.1:{plan.port}",
+        dialect,
+        request_seconds=serving.gateway.request_timeout_seconds,
         encoding_bytes=encoding_bytes(serving.gateway),
     )

@@ -2,7 +2,6 @@
 
 import http.client
 import json
-import logging
 import os
 import shutil
 from collections.abc import Mapping
@@ -17,8 +16,6 @@ from mm_runtime.launch.health import InFlight, State, get
 from mm_runtime.launch.locked_memory import report_locked_memory
 from mm_runtime.launch.options import ServeOptions
 from mm_runtime.launch.server import Command, MetricsPage
-
-log = logging.getLogger(__name__)
 
 FOLDER = "trtllm-serve"
 """Below the server's own folder: where the command runs."""

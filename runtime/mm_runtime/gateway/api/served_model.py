@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from mm_api.documents.model_facts import AudioFacts
 from mm_api.modalities import Modality, held
 from mm_runtime.gateway.admission.tokens import ContextLimits
-from mm_runtime.gateway.api.guided import Guided
 from mm_runtime.gateway.api.model_names import ModelNames
 from mm_runtime.gateway.api.tool_dialects import ToolDialect
 
@@ -28,7 +27,6 @@ class ServedModel:
         top_p: the same.
         adapters: name of each LoRA adapter -> its id.
         dialect: how it writes calls of tools; None: it knows none.
-        guided: what its server of TensorRT-LLM keeps answers to; None: the Reference engine.
         calls_missing: why calls of earlier answers do not reach the prompt, and what to do, as a
             sentence; empty: they do.
     """
@@ -52,7 +50,6 @@ class ServedModel:
 
     adapters: Mapping[str, int] = field(default_factory=dict)
     dialect: ToolDialect | None = None
-    guided: Guided | None = None
     calls_missing: str = ""
 
     transcribes: bool = False

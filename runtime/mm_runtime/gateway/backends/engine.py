@@ -111,14 +111,14 @@ class EngineRequest:
         form: of the answer; None: any.
     """
 
-    request_id: str
     prompt: str
-    images: tuple[NDArray[np.uint8], ...]
-    videos: tuple[Video, ...]
-    audio: NDArray[np.float32] | None
-    cache_salt: str
     max_tokens: int
     sampling: Sampling
+    request_id: str = ""
+    images: tuple[NDArray[np.uint8], ...] = ()
+    videos: tuple[Video, ...] = ()
+    audio: NDArray[np.float32] | None = None
+    cache_salt: str = ""
     spectrogram: NDArray[np.float32] | None = None
     recordings: tuple[NDArray[np.float32], ...] = ()
     turns: tuple[Turn, ...] = ()

@@ -13,9 +13,6 @@ from mm_runtime.gateway.errors import InvalidRequestError
 
 Schema = dict[str, Any]
 
-ANY_OBJECT: Schema = {"type": "object", "additionalProperties": True}
-"""`json_object`: the library's own grammar of JSON would allow lists, too."""
-
 _LABELS = frozenset(
     {
         *("title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly"),

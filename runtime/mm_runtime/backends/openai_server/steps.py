@@ -1,4 +1,4 @@
-"""PURE: the steps that stage a checkpoint for TensorRT-LLM on PyTorch, which builds no engine."""
+"""PURE: the steps that stage a checkpoint for a server which reads it as it is, or quantized."""
 
 from collections.abc import Iterator
 
@@ -21,7 +21,7 @@ FOLDER = f"engine/{CHECKPOINT_FOLDER}"
 
 
 def staging_steps(plan: BuildPlan) -> Iterator[Step]:
-    """Yield the steps of a plan for backend PyTorch, in order.
+    """Yield the steps of a plan, in order.
 
     Raises:
         PermanentError: the weights are pickles, and the plan does not allow them.

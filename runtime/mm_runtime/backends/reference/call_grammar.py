@@ -5,9 +5,7 @@ from collections.abc import Sequence
 
 from mm_runtime.gateway.api.tool_dialects import ToolDialect
 from mm_runtime.gateway.api.tools import Function
-
-_DEFINITIONS = ("$defs", "definitions")
-"""References point at them from the root of a schema."""
+from mm_runtime.gateway.backends.forms import call_schema
 
 _WRITTEN = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
 """As templates write calls, which their models have learnt."""
@@ -17,10 +15,8 @@ def call_grammar(functions: Sequence[Function], dialect: ToolDialect, *, several
     """Return what matches a call of one of some functions, or several calls in a row."""
     calls = " | ".join(f"call_{number}" for number in range(len(functions)))
     rules = [f"call: {calls}"]
-    rules += [
-        f"call_{number}: %json {json.dumps(_schema(function, dialect))}"
-        for number, function in enumerate(functions)
-    ]
+    schemas = ({"x-guidance": _WRITTEN, **call_schema(one, dialect)} for one in functions)
+    rules += [f"call_{number}: %json {json.dumps(one)}" for number, one in enumerate(schemas)]
     more = several and dialect.several
     if dialect.listed:
         start = f'{_opening(dialect)} "[" call{_more(", ", "call") if more else ""} "]"'
@@ -39,17 +35,3 @@ def _more(separator: str, rule: str) -> str:
 def _opening(dialect: ToolDialect) -> str:
     token = dialect.opening_id
     return json.dumps(dialect.opening) if token is None else f"<[{token}]>"
-
-
-def _schema(function: Function, dialect: ToolDialect) -> dict[str, object]:
-    arguments = dict(function.parameters or {"type": "object"})
-    arguments.pop("$schema", None)
-    definitions = {name: arguments.pop(name) for name in _DEFINITIONS if name in arguments}
-    return {
-        **definitions,
-        "x-guidance": _WRITTEN,
-        "type": "object",
-        "properties": {"name": {"const": function.name}, dialect.arguments: arguments},
-        "required": ["name", dialect.arguments],
-        "additionalProperties": False,
-    }

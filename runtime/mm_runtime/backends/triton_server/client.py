@@ -78,7 +78,7 @@ class TritonClient:
 
         `outputs`: that are wanted; none named: all.
         """
-        # Without the header `triton_grpc_error`, which kills the server: see triton_errors.
+        # Without the header `triton_grpc_error`, which kills the server: see `errors`.
         tensors = {one.name: one.values for one in inputs}
         return self._stream(request_of(model, tensors, outputs, request_id))
 

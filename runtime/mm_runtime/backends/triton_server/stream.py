@@ -16,7 +16,7 @@ from typing import Any
 import grpc
 import numpy as np
 
-from mm_runtime.gateway.backends.triton_client import Tensor, TritonClient
+from mm_runtime.backends.triton_server.client import Tensor, TritonClient
 
 _LANGUAGE_MODEL = "tensorrt_llm"
 _STOP_SECONDS = 5.0

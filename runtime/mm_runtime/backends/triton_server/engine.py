@@ -14,15 +14,22 @@ import grpc
 import numpy as np
 from numpy.typing import NDArray
 
+from mm_api.documents.serving_plan import ServingPlan
+from mm_runtime.backends.triton_server.client import Tensor, TritonClient, tensor_of
+from mm_runtime.backends.triton_server.errors import reported_error
+from mm_runtime.backends.triton_server.inputs import (
+    NEWER_NAMES,
+    OLDER_NAMES,
+    InputNames,
+    build_inputs,
+)
+from mm_runtime.backends.triton_server.scores import read_scores, scores_of
+from mm_runtime.backends.triton_server.stream import ReportedError, TritonStream
+from mm_runtime.base.trtllm_names import has_newer_names
 from mm_runtime.gateway.api.finish_reason import FinishReason
 from mm_runtime.gateway.api.scores import TokenScore
 from mm_runtime.gateway.backends.engine import Ended, EngineRequest, Text
 from mm_runtime.gateway.backends.token_text import Decode, TokenText
-from mm_runtime.gateway.backends.triton_client import Tensor, TritonClient, tensor_of
-from mm_runtime.gateway.backends.triton_errors import reported_error
-from mm_runtime.gateway.backends.triton_inputs import OLDER_NAMES, InputNames, build_inputs
-from mm_runtime.gateway.backends.triton_scores import read_scores, scores_of
-from mm_runtime.gateway.backends.triton_stream import ReportedError, TritonStream
 from mm_runtime.gateway.errors import (
     GatewayError,
     InvalidRequestError,
@@ -33,6 +40,7 @@ from mm_runtime.repository.configs.scored_ensemble import NAME as SCORED
 from mm_runtime.repository.configs.tensorrt_llm import REUSED
 from mm_runtime.repository.configs.token_ensemble import IDS, LENGTH, LOGITS
 from mm_runtime.repository.configs.token_ensemble import NAME as ENSEMBLE
+from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.prompts.tokens import TextCodec
 
 _ONE_INTEGER = Struct("<i")
@@ -210,3 +218,22 @@ def _broken_call(code: grpc.StatusCode) -> GatewayError:
     if code in {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.NOT_FOUND}:
         return engine_unavailable()
     return engine_failed()
+
+
+def open_triton(directory: EngineDirectory, serving: ServingPlan, address: str) -> TritonEngine:
+    """Return the engine behind Triton's gRPC endpoint, host:port; no request is sent yet.
+
+    Raises:
+        OSError, ValueError: the engine's tokenizer is missing or unusable.
+    """
+    build = directory.manifest.plan.trtllm
+    newer = build is not None and has_newer_names(build.version)
+    codec = TextCodec(directory.tokenizer)
+    return TritonEngine(
+        address,
+        codec.decode,
+        codec=codec,
+        names=NEWER_NAMES if newer else OLDER_NAMES,
+        reuses=serving.reuse_bytes is not None,
+        salts_text=serving.kv_cache is None or not serving.kv_cache.reuse,
+    )

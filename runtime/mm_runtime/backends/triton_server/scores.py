@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mm_runtime.backends.triton_server.client import tensor_of
 from mm_runtime.gateway.api.scores import TokenScore
 from mm_runtime.gateway.backends.engine import EngineRequest
-from mm_runtime.gateway.backends.triton_client import tensor_of
 from mm_runtime.gateway.errors import engine_failed
 from mm_runtime.repository.configs.scored_ensemble import (
     LIKELIEST_IDS,

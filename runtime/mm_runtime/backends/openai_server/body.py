@@ -1,0 +1,168 @@
+"""The body of a chat: messages, and the files of their media, which are made as they are sent."""
+
+import io
+import json
+import secrets
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from mm_api.gateway_memory import PNG_COPIES
+from mm_runtime.base.chat_template import Call, Media, Turn
+from mm_runtime.gateway.backends.engine import EngineRequest
+from mm_runtime.gateway.media.frame_file import MEDIA_TYPE, frame_file, memory_bytes
+
+_PNG_LEVEL = 1
+"""zlib's fastest: the bytes cross loopback, and a level more costs more than it saves."""
+
+_MARK_BYTES = 16
+"""Size of a mark in the place of each file, which no text of a client's can hold by chance."""
+
+Part: TypeAlias = dict[str, Any]
+"""One of a message's `content`."""
+
+
+@dataclass(frozen=True, slots=True)
+class MediaFile:
+    """A file of an image or of a video, which is made when it is sent: it is as large as both."""
+
+    pixels: NDArray[np.uint8]
+    encode: Callable[[NDArray[np.uint8]], io.BytesIO]
+    memory_bytes: int
+    """That it takes while it is made and sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChatBody:
+    """A body in its order: JSON, then each file, as base64, and the JSON behind it."""
+
+    first: bytes
+    files: tuple[tuple[MediaFile, bytes], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """The files of a body, in the order of its JSON."""
+
+    mark: str = field(default_factory=lambda: secrets.token_hex(_MARK_BYTES))
+    found: list[MediaFile] = field(default_factory=list)
+
+    def url(self, media_type: str, file: MediaFile) -> str:
+        """Return a URL with the mark in the place of the file; parts are made in their order."""
+        self.found.append(file)
+        return f"data:{media_type};base64,{self.mark}"
+
+    def body(self, content: Mapping[str, Any]) -> ChatBody:
+        """Return the body of JSON that has these files' URLs."""
+        first, *others = json.dumps(content).encode().split(self.mark.encode())
+        return ChatBody(first, tuple(zip(self.found, others, strict=True)))
+
+
+def sampling_fields(request: EngineRequest) -> dict[str, Any]:
+    """Return what a stream is asked for, and how its tokens are drawn.
+
+    What is not used is not sent: defaults of servers differ by version.
+    """
+    sampling = request.sampling
+    drawn = sampling.temperature > 0
+    fields: dict[str, Any] = {
+        "max_tokens": request.max_tokens,
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        "temperature": sampling.temperature,
+    }
+    if drawn:
+        fields |= {"top_p": sampling.top_p, "seed": sampling.seed}
+    for name in ("presence_penalty", "frequency_penalty", "repetition_penalty"):
+        if (value := getattr(sampling, name)) is not None:
+            fields[name] = value
+    used = {
+        "top_k": drawn and sampling.top_k,
+        "min_p": drawn and sampling.min_p,
+        "min_tokens": sampling.min_tokens,
+        "ignore_eos": sampling.ignores_end,
+        "logit_bias": {str(token): bias for token, bias in sampling.bias},
+        "stop_token_ids": sorted(request.stop_ids),
+        "logprobs": request.likeliest is not None,
+        "top_logprobs": request.likeliest,
+        "cache_salt": request.cache_salt,
+    }
+    fields |= {name: value for name, value in used.items() if value}
+    if request.shows_special:
+        fields["skip_special_tokens"] = False
+    return fields
+
+
+def conversation(request: EngineRequest, parts: Mapping[Media, Iterator[Part]]) -> dict[str, Any]:
+    """Return the fields of a conversation that the server writes, `parts` as of `media_parts`."""
+    messages = [_message(turn, parts) for turn in request.turns]
+    if not request.tools:
+        return {"messages": messages}
+    # Without `tool_choice`: versions differ in the words that they take, and a function that is
+    # named makes them wrap whatever the answer is. The form makes the call.
+    tools = [{"type": "function", "function": dict(tool)} for tool in request.tools]
+    return {"messages": messages, "tools": tools}
+
+
+def media_parts(
+    request: EngineRequest, files: Files, *, as_videos: bool = False
+) -> dict[Media, Iterator[Part]]:
+    """Return the parts of each kind of media, in order; each is made where it is taken.
+
+    Args:
+        request: of a client.
+        files: of the body, to which each part adds its own.
+        as_videos: images are videos of one frame.
+    """
+    frames = (image[np.newaxis] for image in request.images)
+    images = (_video(one, files) for one in frames)
+    return {
+        Media.IMAGE: images if as_videos else (_image(one, files) for one in request.images),
+        Media.VIDEO: (_video(video.pixels, files) for video in request.videos),
+    }
+
+
+def _message(turn: Turn, parts: Mapping[Media, Iterator[Part]]) -> dict[str, Any]:
+    message: dict[str, Any] = {"role": turn.role, "content": _content(turn, parts)}
+    if turn.calls:
+        message["tool_calls"] = [_call(call) for call in turn.calls]
+    if turn.answers is not None:
+        message["tool_call_id"] = turn.answers
+    return message
+
+
+def _content(turn: Turn, parts: Mapping[Media, Iterator[Part]]) -> Any:
+    if not turn.parts:  # an answer that was only a call
+        return ""
+    if len(turn.parts) == 1 and isinstance(turn.parts[0], str):
+        return turn.parts[0]
+    return [
+        {"type": "text", "text": part} if isinstance(part, str) else next(parts[part])
+        for part in turn.parts
+    ]
+
+
+def _call(call: Call) -> dict[str, Any]:
+    arguments = json.dumps(dict(call.arguments), ensure_ascii=False)
+    function = {"name": call.name, "arguments": arguments}
+    return {"id": call.id, "type": "function", "function": function}
+
+
+def _image(pixels: NDArray[np.uint8], files: Files) -> Part:
+    file = MediaFile(pixels, _png, int(pixels.nbytes * PNG_COPIES))
+    return {"type": "image_url", "image_url": {"url": files.url("image/png", file)}}
+
+
+def _png(pixels: NDArray[np.uint8]) -> io.BytesIO:
+    buffer = io.BytesIO()
+    Image.fromarray(pixels).save(buffer, format="PNG", compress_level=_PNG_LEVEL)
+    return buffer
+
+
+def _video(frames: NDArray[np.uint8], files: Files) -> Part:
+    file = MediaFile(frames, frame_file, memory_bytes(frames))
+    return {"type": "video_url", "video_url": {"url": files.url(MEDIA_TYPE, file)}}

@@ -1,0 +1,227 @@
+"""The engine behind a server of OpenAI's API: its chat as a stream, over HTTP.
+
+What a request says is each backend's own: servers refuse fields that they do not know.
+"""
+
+import asyncio
+import base64
+import json
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+from functools import partial
+from math import inf
+from typing import Any, Protocol
+
+import httpx
+
+from mm_runtime.backends.openai_server.body import ChatBody, MediaFile
+from mm_runtime.gateway.api.finish_reason import FinishReason
+from mm_runtime.gateway.api.scores import TokenScore
+from mm_runtime.gateway.backends.engine import Ended, EngineRequest, Text
+from mm_runtime.gateway.errors import (
+    GatewayError,
+    InvalidRequestError,
+    engine_failed,
+    engine_unavailable,
+)
+from mm_runtime.gateway.media.encoding_room import EncodingRoom
+
+_PATH = "/v1/chat/completions"
+_PROBE_SECONDS = 1.0
+"""Deadline of a readiness question; the kubelet's probe allows one second by default."""
+_CONNECT_SECONDS = 1.0
+"""On loopback a server that listens accepts in microseconds."""
+_IDLE_SECONDS = 2.0
+"""Upstream closes connections that were idle for 5 s (TIMEOUT_KEEP_ALIVE of openai_server.py); one
+that is used again just then would fail its request."""
+MESSAGE_CHARACTERS = 300
+"""Characters of an error's message that are passed on: upstream's can hold an entire request."""
+_DONE = "[DONE]"
+_SENT_BYTES = 3 << 16
+"""Bytes of a file at one time: base64 of them needs no filling, and the loop not a millisecond."""
+
+
+class Dialect(Protocol):
+    """What only one server understands or says."""
+
+    def body(self, request: EngineRequest) -> ChatBody:
+        """Return what the server is sent of a request; called in a thread.
+
+        Raises:
+            InvalidRequestError: it serves no such request.
+        """
+        ...
+
+    def refusal(self, event: str) -> str | None:
+        """Return why the server refuses what it had begun to answer; None: it failed."""
+        ...
+
+
+class OpenAiServerEngine:
+    """Implements `mm_runtime.gateway.backends.engine.Engine` on a server of OpenAI's API.
+
+    Args:
+        address: host:port.
+        dialect: of the server.
+        request_seconds: of silence that a request may have, which its own deadline ends before.
+        encoding_bytes: of memory for media that are encoded and sent at one time.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        dialect: Dialect,
+        *,
+        request_seconds: float,
+        encoding_bytes: int = 1 << 30,
+    ) -> None:
+        self._dialect = dialect
+        self._room = EncodingRoom(encoding_bytes)
+        self._client = httpx.AsyncClient(
+            base_url=f"http://{address}",
+            timeout=httpx.Timeout(request_seconds, connect=_CONNECT_SECONDS),
+            # Admission bounds them; a connection more never waits for one less.
+            limits=httpx.Limits(max_connections=None, keepalive_expiry=_IDLE_SECONDS),
+            trust_env=False,  # no proxy stands between two processes of one pod
+        )
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._client.aclose()
+
+    async def is_ready(self) -> bool:
+        """Return whether the server answers: it listens when the model is loaded."""
+        try:
+            answer = await self._client.get("/health", timeout=_PROBE_SECONDS)
+        except httpx.TransportError:
+            return False
+        return answer.status_code == httpx.codes.OK
+
+    async def generate(self, request: EngineRequest) -> AsyncGenerator[Text | Ended, None]:
+        """Yield the text of each chunk, then how it ended.
+
+        Closing the iterator closes the connection, which is how upstream detects a cancellation:
+        it checks once a second.
+        """
+        body = await asyncio.to_thread(self._dialect.body, request)
+        for file, _ in body.files:
+            self._room.check(file.memory_bytes)
+        headers = {"content-type": "application/json"}
+        try:
+            async with (
+                # Closed by itself: the server may answer without having read it all.
+                aclosing(self._sent(body)) as content,
+                self._client.stream(
+                    "POST", _PATH, content=content if body.files else body.first, headers=headers
+                ) as answer,
+            ):
+                if answer.status_code != httpx.codes.OK:
+                    raise _refused(answer.status_code, await answer.aread())
+                async with aclosing(self._events(answer.aiter_lines())) as events:
+                    async for event in events:
+                        yield event
+        except httpx.TransportError as error:
+            raise engine_unavailable() from error
+
+    async def _sent(self, body: ChatBody) -> AsyncGenerator[bytes, None]:
+        """Yield a body, whose files are made as they are sent, and gone once they are."""
+        yield body.first
+        for file, behind in body.files:
+            async with aclosing(self._base64(file)) as pieces:
+                async for piece in pieces:
+                    yield piece
+            yield behind
+
+    async def _base64(self, file: MediaFile) -> AsyncGenerator[bytes, None]:
+        """Yield a file as base64."""
+        async with self._room.of(file.memory_bytes, partial(file.encode, file.pixels)) as encoded:
+            encoded.seek(0)
+            while piece := encoded.read(_SENT_BYTES):
+                yield base64.b64encode(piece)
+
+    async def _events(self, lines: AsyncIterator[str]) -> AsyncGenerator[Text | Ended, None]:
+        """Yield what server-sent events hold, up to the last one.
+
+        Raises:
+            EngineFailedError: an error among them, or an end without the last one.
+        """
+        reason: FinishReason | None = None
+        tokens: int | None = None
+        async for line in lines:
+            data = line.removeprefix("data:").strip()
+            if data == _DONE:
+                break
+            if not data or data == line.strip():  # between two events, or no field of ours
+                continue
+            chunk = self._parsed(data)
+            for choice in chunk.get("choices", ()):
+                text = choice["delta"].get("content")
+                if text is not None:  # the first chunk names the role, and has no token
+                    yield Text(text, scores=_scores(choice.get("logprobs")))
+                if choice.get("finish_reason"):
+                    reason = _reason(choice["finish_reason"])
+            if usage := chunk.get("usage"):
+                tokens = usage["completion_tokens"]
+        if reason is None or tokens is None:
+            raise engine_failed()
+        yield Ended(reason, tokens)
+
+    def _parsed(self, data: str) -> dict[str, Any]:
+        try:
+            chunk = json.loads(data)
+        except ValueError as error:
+            raise engine_failed() from error
+        if isinstance(chunk, dict) and "choices" in chunk:
+            return chunk
+        if reason := self._dialect.refusal(data):
+            raise InvalidRequestError(reason)
+        raise engine_failed()
+
+
+def _scores(logprobs: dict[str, Any] | None) -> tuple[TokenScore, ...]:
+    return tuple(map(_score, (logprobs or {}).get("content") or ()))
+
+
+def _score(one: dict[str, Any]) -> TokenScore:
+    """Return a token's score.
+
+    Raises:
+        EngineFailedError: it is no number: the model computes NaN or infinity.
+    """
+    text = one["token"]
+    if not (isinstance(one["logprob"], int | float) and one["logprob"] < inf):
+        raise engine_failed()
+    content = one.get("bytes")
+    return TokenScore(
+        text,
+        text.encode(errors="replace") if content is None else bytes(content),
+        one["logprob"],
+        tuple(map(_score, one.get("top_logprobs") or ())),
+    )
+
+
+def _reason(word: str) -> FinishReason:
+    """Return the reason; upstream has others, for answers that it gave up."""
+    try:
+        return FinishReason(word)
+    except ValueError as error:
+        raise engine_failed() from error
+
+
+def _refused(status: int, content: bytes) -> GatewayError:
+    """Translate an answer that is no stream. Upstream answers 400 to whatever goes wrong."""
+    if status == httpx.codes.BAD_REQUEST:
+        message = _message_of(content)
+        return InvalidRequestError(f"The model refused the request: {message}.")
+    if status in {httpx.codes.SERVICE_UNAVAILABLE, httpx.codes.TOO_MANY_REQUESTS}:
+        return engine_unavailable()
+    return engine_failed()
+
+
+def _message_of(content: bytes) -> str:
+    try:
+        message = str(json.loads(content)["message"])
+    except (ValueError, KeyError, TypeError):
+        return "it gives no reason"
+    first = message.strip().partition("\n")[0].rstrip(".")
+    return first[:MESSAGE_CHARACTERS]

@@ -1,0 +1,1 @@
+"""What both servers of TensorRT-LLM have in common: forms of answers, by xgrammar."""
