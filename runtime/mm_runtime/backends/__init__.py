@@ -1,9 +1,9 @@
 """What only one backend does in images: a folder each, behind one Protocol.
 
-Belongs here: which steps a build has, how the server is started, how the gateway asks it for
-answers; `triton_server`, `openai_server` and `trtllm` hold what several have in common. Must not:
-hold what builds, gateways and supervisors do whatever the backend. May import: all of `mm_runtime`
-but `cli`, which alone imports this package, and hands down what a command needs.
+Belongs here: which steps a build has, how the server is started, how the gateway queries it;
+`triton_server`, `openai_server` and `trtllm` hold what several have in common. Must not: hold what
+builds, gateways and supervisors do whatever the backend. May import: all of `mm_runtime` but `cli`,
+which alone imports this package, and hands down what a command needs.
 """
 
 from collections.abc import Mapping

@@ -63,7 +63,7 @@ class Files:
 
 
 def sampling_fields(request: EngineRequest) -> dict[str, Any]:
-    """Return what a stream is asked for, and how its tokens are drawn.
+    """Return what is requested of a stream, and how its tokens are drawn.
 
     What is not used is not sent: defaults of servers differ by version.
     """

@@ -1,4 +1,4 @@
-"""What the gateway asks of the backend behind it, besides answers."""
+"""What the gateway needs to know of the backend behind it, besides answers."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol

@@ -2,9 +2,9 @@
 
 import pytest
 
+from family_parameters import NOTHING, SEVERAL, cells, families
 from mm_api.families import FAMILIES
 from mm_api.families.image_layouts.layout import ACTS, BY_CHECKPOINT, REFUSED
-from family_parameters import NOTHING, SEVERAL, cells, families
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.preprocess.processors import load_processor
 from mm_runtime.serving.preprocess.processors.prepared import NO_VIDEO, Detail, ImageProcessor
