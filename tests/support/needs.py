@@ -32,6 +32,7 @@ LIBRARIES = frozenset(
         "onnxscript",
         "peft",
         "pytriton",
+        "safetensors.torch",  # imports torch
         "tensorrt",
         "tensorrt_rtx",
         "tensorrt_rtx_bindings",
@@ -49,7 +50,9 @@ MARKERS = frozenset(
     {"adversarial", "cluster", "e2e", "gpu", "root", "s3", "slow", "triton", "twin"}
 )
 SERVERS = frozenset({"control_plane", "node_cluster", "prometheus", "s3"})
-ENGINES = frozenset({"built_engine", "language_model", "random_engine", "tiny_engine"})
+ENGINES = frozenset(
+    {"built_engine", "language_model", "random_engine", "tiny_engine", "vision_site"}
+)
 FIXTURES = SERVERS | ENGINES
 """Fixtures that start a server, and those that load or build a model; others build on these."""
 SUPPORT = frozenset({"support.prometheus", "support.small_disk"})

@@ -4,6 +4,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+import torch
+from transformers import (
+    CONFIG_MAPPING,
+    InternVLConfig,
+    InternVLForConditionalGeneration,
+    InternVLVisionConfig,
+)
+
 from support.families.checkpoints import PATCH, SHARED, SIDE, TEXT, save, write_processor
 from support.families.internvl import TEMPLATE
 from support.families.words import END, id_of, write_tokenizer
@@ -21,14 +29,6 @@ def write_both(folder: Path, decoder: str = "qwen2") -> tuple[Path, Path]:
         folder: gets a folder for each.
         decoder: model_type of the language model.
     """
-    import torch  # noqa: PLC0415 (seconds; only tests that need a checkpoint pay them)
-    from transformers import (  # noqa: PLC0415
-        CONFIG_MAPPING,
-        InternVLConfig,
-        InternVLForConditionalGeneration,
-        InternVLVisionConfig,
-    )
-
     torch.manual_seed(11)
     classes, own = folder / "of-the-class", folder / "of-opengvlab"
     classes.mkdir()

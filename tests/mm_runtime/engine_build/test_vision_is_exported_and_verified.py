@@ -116,7 +116,7 @@ def _write_identity_like_model(path: Path) -> None:
     onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=10), path)
 
 
-def test_pickles_become_safetensors(tmp_path: Path, checkpoint: Path) -> None:
+def test_pickles_become_safetensors(tmp_path: Path, vision_site: Site) -> None:
     """Allowed pickles are converted; tied weights, which share memory, too."""
     import torch  # noqa: PLC0415 (seconds)
     from safetensors.torch import load_file  # noqa: PLC0415
@@ -127,14 +127,14 @@ def test_pickles_become_safetensors(tmp_path: Path, checkpoint: Path) -> None:
     from mm_runtime.inspect.checkpoint import InspectOptions, inspect  # noqa: PLC0415
     from support.build_plans import build_plan  # noqa: PLC0415
 
-    facts = inspect(checkpoint, InspectOptions())
+    facts = inspect(vision_site.source, InspectOptions())
     plan = build_plan(facts, allow_pickle=True)
     paths = BuildPaths(tmp_path, plan.fingerprint)
     for folder in (paths.pickles, paths.llm):
         folder.mkdir(parents=True)
     weight = torch.arange(6.0).reshape(2, 3)
     torch.save({"a": weight, "tied": weight, "turned": weight.T}, paths.pickles / "one.bin")
-    unpickle(StepContext(plan, checkpoint, paths))
+    unpickle(StepContext(plan, vision_site.source, paths))
     found = load_file(paths.llm / "model.safetensors")
     assert torch.equal(found["tied"], weight)
     assert torch.equal(found["turned"], weight.T)
