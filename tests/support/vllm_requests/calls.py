@@ -1,6 +1,7 @@
 """Rows of tools, and of responses."""
 
 import json
+from functools import partial
 from typing import Any
 
 from support.vllm_requests.table import CHAT, MESSAGES, RESPONSE, Refused, Row, same
@@ -75,104 +76,82 @@ def _joins(answer: Any) -> bool:
     return bool(answer[-1]["response"]["output"][0]["content"][0]["text"] == text)
 
 
+_calls = partial(Row, CALLS, CHAT)
+_checks = partial(Row, CHECKS, CHAT)
+_simple = partial(Row, SIMPLE, RESPONSE)
+_basic = partial(Row, BASIC, RESPONSE)
+_state = partial(Row, STATE, RESPONSE)
+
 ROWS = (
-    Row(
+    _calls(
         "`tool_choice: required`",
-        CALLS,
-        CHAT,
         _calls,
         {**TOOLS, "tool_choice": "required", "parallel_tool_calls": False},
     ),
-    Row("`tool_choice` names a function", CALLS, CHAT, _calls, {**TOOLS, "tool_choice": NAMED}),
-    Row(
-        "a call as a stream",
-        CALLS,
-        CHAT,
-        _streams_a_call,
-        {**TOOLS, "tool_choice": NAMED, "stream": True},
-    ),
-    Row(
+    _calls("`tool_choice` names a function", _calls, {**TOOLS, "tool_choice": NAMED}),
+    _calls("a call as a stream", _streams_a_call, {**TOOLS, "tool_choice": NAMED, "stream": True}),
+    _calls(
         "`tool_choice: auto` has the functions in the prompt",
-        CALLS,
-        CHAT,
         _longer,
         {"tools": TOOLS["tools"], "tool_choice": "auto"},
         {},
     ),
-    Row(
+    _calls(
         "`tool_choice: none` leaves the functions out",
-        CALLS,
-        CHAT,
         same,
         {"tools": TOOLS["tools"], "tool_choice": "none"},
         {},
     ),
     Row(
-        "`tool_choice: null`",
         NULL,
         CHAT,
+        "`tool_choice: null`",
         _longer,
         {"tools": TOOLS["tools"], "tool_choice": None},
         {},
     ),
-    Row("`tools: null`", CHECKS, CHAT, same, {"tools": None}, {}),
-    Row(
+    _checks("`tools: null`", same, {"tools": None}, {}),
+    _checks(
         "`tools` that are empty",
-        CHECKS,
-        CHAT,
         same,
         {"tools": []},
         {},
         differs="they mean that a client has none, as `tools: null` does",
     ),
-    Row(
+    _checks(
         "`tool_choice: auto` without tools",
-        CHECKS,
-        CHAT,
         same,
         {"tool_choice": "auto"},
         {},
         differs="it is the default, and changes nothing",
     ),
-    Row(
+    _checks(
         "`tool_choice: required` without tools",
-        CHECKS,
-        CHAT,
         Refused("tool_choice", says="tools"),
         {"tool_choice": "required"},
     ),
-    Row(
+    _calls(
         "`tool_choice` names a function that is none of `tools`",
-        CALLS,
-        CHAT,
         Refused("tool_choice", says="other"),
         {**TOOLS, "tool_choice": {"type": "function", "function": {"name": "other"}}},
     ),
-    Row(
+    _calls(
         "`tool_choice` of unknown form",
-        CALLS,
-        CHAT,
         Refused("tool_choice"),
         {**TOOLS, "tool_choice": "sometimes"},
     ),
-    Row(
+    _checks(
         "a named function beside another form",
-        CHECKS,
-        CHAT,
         Refused("tool_choice", says="one form"),
         {**TOOLS, "tool_choice": NAMED, "structured_outputs": {"regex": "a"}},
     ),
-    Row(
+    _checks(
         "a form with `tool_choice: auto`",
-        CHECKS,
-        CHAT,
         lambda answer: answer["choices"][0]["message"]["content"] == "dry",
         {"tools": TOOLS["tools"], "tool_choice": "auto", "structured_outputs": {"choice": ["dry"]}},
     ),
-    Row(
+    _calls(
         "an earlier call and what it found",
-        CALLS,
-        CHAT,
         _longer,
         {
             "messages": [
@@ -183,10 +162,8 @@ ROWS = (
         },
         {},
     ),
-    Row(
+    _calls(
         "arguments of an earlier call that are not JSON",
-        CALLS,
-        CHAT,
         _longer,
         {
             "messages": [
@@ -201,10 +178,8 @@ ROWS = (
         {},
         differs="clients send such calls again with each turn; newer vLLM takes them, too",
     ),
-    Row(
+    _calls(
         "a call without arguments, as it was made",
-        CALLS,
-        CHAT,
         _longer,
         {
             "messages": [
@@ -219,31 +194,21 @@ ROWS = (
         },
         {},
     ),
-    Row(
-        "`tool_choice` that is empty",
-        CALLS,
-        CHAT,
-        Refused("tool_choice.type"),
-        {**TOOLS, "tool_choice": {}},
+    _calls(
+        "`tool_choice` that is empty", Refused("tool_choice.type"), {**TOOLS, "tool_choice": {}}
     ),
-    Row(
+    _calls(
         "a named function without tools",
-        CALLS,
-        CHAT,
         Refused("tool_choice", says="tools"),
         {"tool_choice": NAMED},
     ),
-    Row(
+    _calls(
         "a call that `max_tokens` cuts is no call",
-        CALLS,
-        CHAT,
         _cut,
         {**TOOLS, "tool_choice": "required", "max_tokens": 1},
     ),
-    Row(
+    _simple(
         "a response to earlier messages with ids",
-        SIMPLE,
-        RESPONSE,
         _said,
         {
             "input": [
@@ -267,10 +232,8 @@ ROWS = (
             ]
         },
     ),
-    Row(
+    _basic(
         "a response to messages of all roles",
-        BASIC,
-        RESPONSE,
         _said,
         {
             "input": [
@@ -281,10 +244,8 @@ ROWS = (
             ]
         },
     ),
-    Row(
+    _simple(
         "reasoning among the input of a response",
-        SIMPLE,
-        RESPONSE,
         _said,
         {
             "input": [
@@ -293,27 +254,25 @@ ROWS = (
             ]
         },
     ),
-    Row(
+    _simple(
         "`reasoning.effort` of a response",
-        SIMPLE,
-        RESPONSE,
         Refused("reasoning", code="unsupported_parameter"),
         {"reasoning": {"effort": "low"}},
         differs="no model here has answers that are taken apart into reasoning and text",
     ),
     Row(
-        "scores of a response",
         (*SIMPLE, *BASIC),
         RESPONSE,
+        "scores of a response",
         Refused("include", code="unsupported_parameter"),
         {"include": ["message.output_text.logprobs"]},
         differs="chats and completions have scores",
     ),
     *(
         Row(
-            f"`{name}` of a response",
             (*SIMPLE, *SAMPLING),
             RESPONSE,
+            f"`{name}` of a response",
             Refused(name, code="unknown_parameter"),
             {name: value},
             differs="OpenAI's fields alone; chats have vLLM's",
@@ -321,17 +280,17 @@ ROWS = (
         for name, value in (("top_k", 40), ("seed", 42), ("stop", "END"), ("ignore_eos", True))
     ),
     Row(
-        "`text.format: json_object` of a response",
         SAMPLING,
         RESPONSE,
+        "`text.format: json_object` of a response",
         lambda answer: answer["output"][0]["content"][0]["text"].strip().startswith("{"),
         {"text": {"format": {"type": "json_object"}}, "max_output_tokens": 40},
     ),
-    Row("a stream's text is the response's", SIMPLE, RESPONSE, _joins, {"stream": True}),
+    _simple("a stream's text is the response's", _joins, {"stream": True}),
     Row(
-        "what a function of a response has found",
         FUNCTIONS,
         RESPONSE,
+        "what a function of a response has found",
         _said,
         {
             "input": [
@@ -341,40 +300,30 @@ ROWS = (
             ]
         },
     ),
-    Row(
+    _state(
         "`background: true` with `store: false`",
-        STATE,
-        RESPONSE,
         Refused("background"),
         {"background": True, "store": False},
     ),
-    Row("a response", SIMPLE, RESPONSE, _said),
-    Row(
-        "a response to messages",
-        SIMPLE,
-        RESPONSE,
-        _said,
-        {"input": [{"role": "user", "content": "Will it rain?"}]},
+    _simple("a response", _said),
+    _simple(
+        "a response to messages", _said, {"input": [{"role": "user", "content": "Will it rain?"}]}
     ),
-    Row(
+    _basic(
         "`instructions`",
-        BASIC,
-        RESPONSE,
         lambda one, other: one["usage"]["input_tokens"] > other["usage"]["input_tokens"],
         {"instructions": "Be brief."},
         {},
     ),
-    Row("a response as a stream", SIMPLE, RESPONSE, _events, {"stream": True}),
-    Row(
+    _simple("a response as a stream", _events, {"stream": True}),
+    _basic(
         "`max_output_tokens` cuts",
-        BASIC,
-        RESPONSE,
         lambda answer: answer["incomplete_details"] == {"reason": "max_output_tokens"},
     ),
     Row(
-        "a response's `text.format`",
         FORMS,
         RESPONSE,
+        "a response's `text.format`",
         lambda answer: answer["output"][0]["content"][0]["text"].startswith("{"),
         {
             "text": {"format": {"type": "json_schema", "name": "x", "schema": ARGUMENTS}},
@@ -382,9 +331,9 @@ ROWS = (
         },
     ),
     Row(
-        "a response calls a function",
         FUNCTIONS,
         RESPONSE,
+        "a response calls a function",
         lambda answer: answer["output"][0]["type"] == "function_call",
         {
             "tools": [{"type": "function", **RAIN}],
@@ -392,44 +341,34 @@ ROWS = (
             "tool_choice": {"type": "function", "name": "rain"},
         },
     ),
-    Row(
+    _state(
         "`store: true`",
-        STATE,
-        RESPONSE,
         Refused("store", code="unsupported_parameter"),
         {"store": True},
         differs="nothing is kept between two requests",
     ),
-    Row(
+    _state(
         "`previous_response_id`",
-        STATE,
-        RESPONSE,
         Refused("previous_response_id", code="unsupported_parameter"),
         {"previous_response_id": "resp_1"},
         differs="nothing is kept between two requests",
     ),
-    Row(
+    _state(
         "`background: true`",
-        STATE,
-        RESPONSE,
         Refused("background", code="unsupported_parameter"),
         {"background": True},
         differs="nothing is kept between two requests",
     ),
     Row(
-        "an earlier response by its id",
         STATE,
         "/v1/responses/resp_1",
+        "an earlier response by its id",
         Refused(None, 404),
         method="GET",
         differs="nothing is kept between two requests",
     ),
-    Row(
-        "another model of a response",
-        BASIC,
-        RESPONSE,
-        Refused("model", 404, "model_not_found"),
-        {"model": "other"},
+    _basic(
+        "another model of a response", Refused("model", 404, "model_not_found"), {"model": "other"}
     ),
 )
 """All of them."""

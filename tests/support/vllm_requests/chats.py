@@ -1,5 +1,6 @@
 """Rows of chats: scores, samples, streams, forms, roles, templates, labels."""
 
+from functools import partial
 from typing import Any
 
 from support.calling_llava import SIZE
@@ -81,156 +82,122 @@ def _from(role: str, content: object = QUESTION, **more: object) -> dict[str, An
     return {"messages": [{"role": role, "content": content, **more}]}
 
 
+_tested = partial(Row, TESTED, CHAT)
+_echo = partial(Row, ECHO, CHAT)
+_reasoning = partial(Row, REASONING, CHAT)
+_errors = partial(Row, ERRORS, CHAT)
+_bias = partial(Row, BIAS, CHAT)
+_stops = partial(Row, STOPS, CHAT)
+_bodies = partial(Row, BODIES, CHAT)
+_wrong = partial(Row, WRONG, CHAT)
+
 ROWS = (
-    Row("a chat is answered; usage adds up", TESTED, CHAT, tokens(5), {"max_completion_tokens": 5}),
-    Row(
+    _tested("a chat is answered; usage adds up", tokens(5), {"max_completion_tokens": 5}),
+    _tested(
         "a conversation of several turns",
-        TESTED,
-        CHAT,
         tokens(6),
         {"messages": [{"role": "system", "content": "Be brief."}, *ANSWERED, *MESSAGES]},
     ),
-    Row(
+    _tested(
         "`logprobs: false`",
-        TESTED,
-        CHAT,
         lambda answer: answer["choices"][0]["logprobs"] is None,
         {"logprobs": False},
     ),
-    Row(
-        "`logprobs` with `top_logprobs: 0`",
-        TESTED,
-        CHAT,
-        _likeliest(0),
-        {"logprobs": True, "top_logprobs": 0},
+    _tested(
+        "`logprobs` with `top_logprobs: 0`", _likeliest(0), {"logprobs": True, "top_logprobs": 0}
     ),
-    Row("`top_logprobs: 5`", TESTED, CHAT, _likeliest(5), {"logprobs": True, "top_logprobs": 5}),
-    Row(
+    _tested("`top_logprobs: 5`", _likeliest(5), {"logprobs": True, "top_logprobs": 5}),
+    _tested(
         "`top_logprobs: 21` of a stream",
-        TESTED,
-        CHAT,
         Refused("top_logprobs", says="20"),
         {**STREAM, "logprobs": True, "top_logprobs": 21},
     ),
-    Row(
+    _tested(
         "`top_logprobs: 30`",
-        TESTED,
-        CHAT,
         Refused("top_logprobs", says="20"),
         {"logprobs": True, "top_logprobs": 30},
     ),
-    Row(
+    _echo(
         "`top_logprobs: -1`",
-        ECHO,
-        CHAT,
         Refused("top_logprobs"),
         {"logprobs": True, "top_logprobs": -1},
         differs="0 to 20, as OpenAI has it; there -1 is all that the server allows",
     ),
     Row(
-        "`prompt_logprobs: 2`",
         (*TESTED, *ECHO),
         CHAT,
+        "`prompt_logprobs: 2`",
         Refused("prompt_logprobs", says="no scores"),
         {"prompt_logprobs": 2},
         differs=UNSCORED,
     ),
     Row(
-        "`return_token_ids`",
         IDS,
         CHAT,
+        "`return_token_ids`",
         Refused("return_token_ids", code="unknown_parameter"),
         {"return_token_ids": True},
         differs="refused by name; POST /tokenize gives the ids of a conversation",
     ),
-    Row(
-        "a stream joins to the plain answer, one role, one reason",
-        TESTED,
-        CHAT,
-        _streams,
-        STREAM,
-        {},
-    ),
-    Row(
+    _tested("a stream joins to the plain answer, one role, one reason", _streams, STREAM, {}),
+    _tested(
         "`include_usage: false`",
-        TESTED,
-        CHAT,
         lambda answer: not any(one.get("usage") for one in answer),
         {**STREAM, "stream_options": {"include_usage": False}},
     ),
-    Row(
+    _tested(
         "`include_usage: true`",
-        TESTED,
-        CHAT,
         usage_last,
         {**STREAM, "stream_options": {"include_usage": True, "continuous_usage_stats": False}},
     ),
-    Row(
+    _tested(
         "`continuous_usage_stats` with `include_usage`",
-        TESTED,
-        CHAT,
         usage_always,
         {**STREAM, "stream_options": {"include_usage": True, "continuous_usage_stats": True}},
     ),
-    Row(
+    _tested(
         "`stream_options` without a stream",
-        TESTED,
-        CHAT,
         Refused("stream_options"),
         {"stream_options": {"include_usage": True}},
     ),
-    Row(
+    _tested(
         "`stream_options` with `stream: false`",
-        TESTED,
-        CHAT,
         Refused("stream_options"),
         {"stream": False, "stream_options": {"include_usage": True}},
     ),
-    Row("three samples", TESTED, CHAT, choices(3), {"n": 3, **SAMPLED}),
-    Row("two samples as one stream", TESTED, CHAT, _two_streams, {**STREAM, "n": 2, **SAMPLED}),
-    Row(
+    _tested("three samples", choices(3), {"n": 3, **SAMPLED}),
+    _tested("two samples as one stream", _two_streams, {**STREAM, "n": 2, **SAMPLED}),
+    _tested(
         "`n: 2` with a seed repeats",
-        TESTED,
-        CHAT,
         lambda one, other: same(one, other) and choices(2)(one),
         {"n": 2, **SAMPLED},
         {"n": 2, **SAMPLED},
     ),
-    Row("`n: 1`", TESTED, CHAT, choices(1), {"n": 1}),
-    Row("a seed above 64 bits", TESTED, CHAT, Refused("seed", says="less than"), {"seed": BEYOND}),
-    Row(
-        "a seed below 64 bits",
-        TESTED,
-        CHAT,
-        Refused("seed", says="greater than"),
-        {"seed": -BEYOND - 1},
-    ),
-    Row(
+    _tested("`n: 1`", choices(1), {"n": 1}),
+    _tested("a seed above 64 bits", Refused("seed", says="less than"), {"seed": BEYOND}),
+    _tested("a seed below 64 bits", Refused("seed", says="greater than"), {"seed": -BEYOND - 1}),
+    _tested(
         "a choice of texts with `top_logprobs`: scores are finite",
-        TESTED,
-        CHAT,
         _finite,
         {"structured_outputs": {"choice": ["dry"]}, "logprobs": True, "top_logprobs": 5},
     ),
     Row(
-        "`guided_regex`, as older versions spell a pattern",
         (),
         CHAT,
+        "`guided_regex`, as older versions spell a pattern",
         Refused("guided_regex", says="structured_outputs"),
         {"guided_regex": "a"},
     ),
-    Row(
+    _tested(
         "a pattern that is an object",
-        TESTED,
-        CHAT,
         Refused("structured_outputs.regex"),
         {"structured_outputs": {"regex": {"1": "one"}}},
     ),
     *(
         Row(
-            f"`structured_outputs.{name}`",
             (*TESTED, *REASONING),
             CHAT,
+            f"`structured_outputs.{name}`",
             says(text),
             {"structured_outputs": {name: value}, "max_tokens": 12, "logit_bias": NO_BLANKS},
         )
@@ -240,38 +207,28 @@ ROWS = (
             ("regex", "no", "no"),
         )
     ),
-    Row(
+    _reasoning(
         "two of `structured_outputs`",
-        REASONING,
-        CHAT,
         Refused("structured_outputs", says="expected one of"),
         {"structured_outputs": {"regex": "a", "choice": ["a"]}},
     ),
-    Row(
+    _reasoning(
         "`structured_outputs` that is a number",
-        REASONING,
-        CHAT,
         Refused("structured_outputs"),
         {"structured_outputs": 3},
     ),
-    Row(
+    _reasoning(
         "two forms at once",
-        REASONING,
-        CHAT,
         Refused("response_format", says="one form"),
         {"structured_outputs": {"regex": "a"}, "response_format": {"type": "json_object"}},
     ),
-    Row(
+    _tested(
         "`response_format: json_object`",
-        TESTED,
-        CHAT,
         lambda answer: text_of(answer).strip().startswith("{"),
         {"response_format": {"type": "json_object"}, "max_tokens": 40},
     ),
-    Row(
+    _tested(
         "`response_format: json_schema`",
-        TESTED,
-        CHAT,
         says('{"a":1}'),
         {
             "response_format": {
@@ -282,167 +239,123 @@ ROWS = (
             "max_tokens": 60,
         },
     ),
-    Row(
+    _errors(
         "`response_format: json_schema` without a schema",
-        ERRORS,
-        CHAT,
         Refused("response_format.json_schema"),
         {"response_format": {"type": "json_schema"}},
     ),
-    Row("`response_format: text`", TESTED, CHAT, same, {"response_format": {"type": "text"}}, {}),
-    Row(
+    _tested("`response_format: text`", same, {"response_format": {"type": "text"}}, {}),
+    _tested(
         "a message with an unknown field",
-        TESTED,
-        CHAT,
         Refused("messages[0].extra_field", code="unknown_parameter"),
         _from("user", extra_field="0"),
         differs=STRICT,
     ),
     Row(
-        "content as a list of texts",
         (*TESTED, *ERRORS),
         CHAT,
+        "content as a list of texts",
         same,
         _from("user", [{"type": "text", "text": QUESTION}]),
         {},
     ),
-    Row(
+    _errors(
         "a system message as a list of texts",
-        ERRORS,
-        CHAT,
         same,
         _from("system", [{"type": "text", "text": QUESTION}]),
         _from("system"),
     ),
-    Row(
+    _tested(
         "a role of the client's own",
-        TESTED,
-        CHAT,
         Refused("messages[0].role"),
         _from("my-custom-role"),
         differs="OpenAI's roles, which are those that templates know",
     ),
-    Row(
+    _reasoning(
         "`reasoning_content` of an earlier answer",
-        REASONING,
-        CHAT,
         tokens(6),
         {"messages": [*MESSAGES, {**ANSWERED[-1], "reasoning_content": "so"}, *MESSAGES]},
     ),
-    Row(
+    _echo(
         "`continue_final_message` without `echo`",
-        ECHO,
-        CHAT,
         lambda answer: tokens(6)(answer) and not text_of(answer).startswith("No"),
         {"messages": ANSWERED, "continue_final_message": True, "add_generation_prompt": False},
     ),
-    Row(
+    _echo(
         "`echo` of a chat",
-        ECHO,
-        CHAT,
         Refused("echo", code="unknown_parameter"),
         {"messages": ANSWERED, "continue_final_message": True, "echo": True},
         differs="`echo` is a parameter of completions of texts",
     ),
-    Row(
-        "`logit_bias` of the last token",
-        BIAS,
-        CHAT,
-        tokens(6),
-        {"logit_bias": {str(SIZE - 1): 1.0}},
-    ),
-    Row(
+    _bias("`logit_bias` of the last token", tokens(6), {"logit_bias": {str(SIZE - 1): 1.0}}),
+    _bias(
         "`logit_bias` of a token that is none",
-        BIAS,
-        CHAT,
         Refused("logit_bias", says=str(SIZE)),
         {"logit_bias": {str(SIZE + 1): 1.0}},
     ),
-    Row(
+    _bias(
         "`logit_bias` whose key is no number",
-        BIAS,
-        CHAT,
         Refused("logit_bias.not_a_token", says="integer"),
         {"logit_bias": {"not_a_token": 50}},
     ),
-    Row(
+    _bias(
         "`logit_bias` whose value is no number",
-        BIAS,
-        CHAT,
         Refused("logit_bias.1", says="number"),
         {"logit_bias": {"1": "much"}},
     ),
-    Row(
-        "`stop_token_ids` of the last token", STOPS, CHAT, tokens(6), {"stop_token_ids": [SIZE - 1]}
-    ),
-    Row(
+    _stops("`stop_token_ids` of the last token", tokens(6), {"stop_token_ids": [SIZE - 1]}),
+    _stops(
         "`stop_token_ids` of a token that is none",
-        STOPS,
-        CHAT,
         Refused("stop_token_ids", says=str(SIZE)),
         {"stop_token_ids": [SIZE + 1]},
     ),
+    _stops("`stop_token_ids` below 0", Refused("stop_token_ids[0]"), {"stop_token_ids": [-1]}),
+    _bodies("a body that is not JSON", Refused(None, says="JSON"), raw=b"not json{{{"),
+    _bodies("a body that is a list", Refused(None), raw=b'["not", "an", "object"]'),
+    _bodies("a body that is a number", Refused(None), raw=b"42"),
+    _bodies("a body that is null", Refused(None), raw=b"null"),
+    _bodies("an empty `cache_salt`", Refused("cache_salt"), {"cache_salt": ""}),
     Row(
-        "`stop_token_ids` below 0",
-        STOPS,
-        CHAT,
-        Refused("stop_token_ids[0]"),
-        {"stop_token_ids": [-1]},
-    ),
-    Row("a body that is not JSON", BODIES, CHAT, Refused(None, says="JSON"), raw=b"not json{{{"),
-    Row("a body that is a list", BODIES, CHAT, Refused(None), raw=b'["not", "an", "object"]'),
-    Row("a body that is a number", BODIES, CHAT, Refused(None), raw=b"42"),
-    Row("a body that is null", BODIES, CHAT, Refused(None), raw=b"null"),
-    Row("an empty `cache_salt`", BODIES, CHAT, Refused("cache_salt"), {"cache_salt": ""}),
-    Row(
-        "a body called a form",
         KINDS,
         CHAT,
+        "a body called a form",
         tokens(6),
         headers={"content-type": "application/x-www-form-urlencoded"},
         differs="the body is read as JSON, as programs of other servers send it",
     ),
-    Row("messages that are no list", WRONG, CHAT, Refused("messages"), {"messages": "not a list"}),
-    Row(
+    _wrong("messages that are no list", Refused("messages"), {"messages": "not a list"}),
+    _wrong(
         "no messages at all",
-        WRONG,
-        CHAT,
         Refused("messages", code="missing_required_parameter"),
         without=("messages",),
     ),
-    Row(
+    _wrong(
         "thousands of wrong parts: the refusal stays short",
-        WRONG,
-        CHAT,
         Refused("messages[0].content[0].text"),
         {"messages": [{"role": "user", "content": [{"type": "text", "text": 1}] * 1000}]},
     ),
-    Row(
+    _wrong(
         "a long text where a number is expected",
-        WRONG,
-        CHAT,
         Refused("max_tokens"),
         {"max_tokens": "A" * 100_000},
     ),
     Row(
-        "scores of chosen tokens",
         CHOSEN,
         CHAT,
+        "scores of chosen tokens",
         Refused("logprob_token_ids", code="unknown_parameter"),
         {"logprobs": True, "logprob_token_ids": [1, 2]},
         differs="`top_logprobs` are the likeliest; a choice of tokens is not there",
     ),
     Row(
-        "`return_tokens_as_token_ids`",
         (*CHOSEN, *IDS),
         CHAT,
+        "`return_tokens_as_token_ids`",
         Refused("return_tokens_as_token_ids", code="unknown_parameter"),
         {"logprobs": True, "return_tokens_as_token_ids": True},
         differs="`bytes` of each token say what it is",
     ),
-    Row("no messages", ERRORS, CHAT, Refused("messages"), {"messages": []}),
-    Row(
-        "another model", TESTED, CHAT, Refused("model", 404, "model_not_found"), {"model": "other"}
-    ),
+    _errors("no messages", Refused("messages"), {"messages": []}),
+    _tested("another model", Refused("model", 404, "model_not_found"), {"model": "other"}),
 )
 """All of them."""

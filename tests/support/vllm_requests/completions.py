@@ -1,5 +1,6 @@
 """Rows of completions of texts: prompts, samples, scores, streams, forms."""
 
+from functools import partial
 from typing import Any
 
 from support.vllm_requests.table import (
@@ -96,228 +97,175 @@ def usage_always(answer: Any) -> bool:
 
 
 STREAM: dict[str, Any] = {"stream": True}
+_tested = partial(Row, TESTED, TEXT)
+_empty = partial(Row, EMPTY, TEXT)
+_prompts = partial(Row, PROMPTS, TEXT)
+_errors = partial(Row, ERRORS, TEXT)
+
 ROWS = (
-    Row("a prompt is answered; usage adds up", TESTED, TEXT, tokens(6)),
-    Row("a prompt as a list of one text", EMPTY, TEXT, same, {"prompt": [QUESTION]}, {}),
-    Row(
+    _tested("a prompt is answered; usage adds up", tokens(6)),
+    _empty("a prompt as a list of one text", same, {"prompt": [QUESTION]}, {}),
+    _prompts(
         "a prompt of token ids",
-        PROMPTS,
-        TEXT,
         lambda answer: tokens(6)(answer) and answer["usage"]["prompt_tokens"] == 3,
         {"prompt": [0, 0, 0]},
     ),
-    Row(
-        "two prompts in a request",
-        TESTED,
-        TEXT,
-        _each_answered,
-        {"prompt": [QUESTION, "no"]},
-        {"prompt": "no"},
+    _tested(
+        "two prompts in a request", _each_answered, {"prompt": [QUESTION, "no"]}, {"prompt": "no"}
     ),
-    Row(
+    _tested(
         "two prompts as one stream",
-        TESTED,
-        TEXT,
         _each_streamed,
         {**STREAM, "prompt": [QUESTION, "no"], "stream_options": {"include_usage": True}},
         {"prompt": [QUESTION, "no"]},
     ),
-    Row(
+    _tested(
         "two prompts of token ids",
-        TESTED,
-        TEXT,
         lambda answer: choices(2)(answer) and answer["usage"]["prompt_tokens"] == 5,
         {"prompt": [[0, 0], [0, 0, 0]]},
     ),
-    Row(
+    _errors(
         "a prompt of token ids past the vocabulary",
-        ERRORS,
-        TEXT,
         Refused("prompt", says="none of the model's"),
         {"prompt": [1_000_000]},
     ),
-    Row("an empty list of prompts", EMPTY, TEXT, Refused("prompt"), {"prompt": []}),
-    Row("no prompt", PROMPTS, TEXT, Refused("prompt"), without=("prompt",)),
-    Row("a prompt that is null", PROMPTS, TEXT, Refused("prompt"), {"prompt": None}),
+    _empty("an empty list of prompts", Refused("prompt"), {"prompt": []}),
+    _prompts("no prompt", Refused("prompt"), without=("prompt",)),
+    _prompts("a prompt that is null", Refused("prompt"), {"prompt": None}),
     Row(
-        "a prompt as embeddings",
         ("entrypoints/openai/completion/test_completion_with_prompt_embeds.py", *PROMPTS),
         TEXT,
+        "a prompt as embeddings",
         Refused("prompt_embeds", code="unknown_parameter"),
         {"prompt_embeds": "AAAA"},
         differs="no backend takes embeddings from clients",
     ),
-    Row("three samples of a prompt", TESTED, TEXT, choices(3), {"n": 3, **SAMPLED}),
-    Row("three samples as one stream", TESTED, TEXT, _many_streams, {**STREAM, "n": 3, **SAMPLED}),
-    Row("a seed repeats an answer", TESTED, TEXT, same, SAMPLED, SAMPLED),
-    Row(
+    _tested("three samples of a prompt", choices(3), {"n": 3, **SAMPLED}),
+    _tested("three samples as one stream", _many_streams, {**STREAM, "n": 3, **SAMPLED}),
+    _tested("a seed repeats an answer", same, SAMPLED, SAMPLED),
+    _tested(
         "beam search",
-        TESTED,
-        TEXT,
         Refused("use_beam_search", code="unknown_parameter"),
         {"use_beam_search": True, "n": 2},
         differs="beams are a property of an engine (`engine.maxBeamWidth`), not of a request",
     ),
-    Row(
+    _tested(
         "no scores unless requested",
-        TESTED,
-        TEXT,
         lambda answer: answer["choices"][0]["logprobs"] is None,
         {"logprobs": None},
     ),
-    Row(
+    _tested(
         "`logprobs: 0`",
-        TESTED,
-        TEXT,
         lambda answer: len(answer["choices"][0]["logprobs"]["token_logprobs"]) == 6,
         {"logprobs": 0},
     ),
-    Row("`logprobs: 5`", TESTED, TEXT, _scores, {"logprobs": 5}),
-    Row("`logprobs: 21`", TESTED, TEXT, Refused("logprobs", says="20"), {"logprobs": 21}),
-    Row(
-        "`logprobs: 30` of a stream",
-        TESTED,
-        TEXT,
-        Refused("logprobs", says="20"),
-        {**STREAM, "logprobs": 30},
+    _tested("`logprobs: 5`", _scores, {"logprobs": 5}),
+    _tested("`logprobs: 21`", Refused("logprobs", says="20"), {"logprobs": 21}),
+    _tested(
+        "`logprobs: 30` of a stream", Refused("logprobs", says="20"), {**STREAM, "logprobs": 30}
     ),
     Row(
-        "offsets of a stream with `stop`",
         OFFSETS,
         TEXT,
+        "offsets of a stream with `stop`",
         _offsets,
         {**A_BIAS, **STREAM, "logprobs": 0, "stop": "\n\n"},
         {**A_BIAS, "logprobs": 0, "stop": "\n\n"},
     ),
-    Row(
+    _tested(
         "`echo`",
-        TESTED,
-        TEXT,
         lambda answer, other: text_of(answer) == QUESTION + text_of(other),
         {"echo": True},
         {},
     ),
     Row(
-        "`echo` with `logprobs: 1`",
         (*TESTED, *IDS),
         TEXT,
+        "`echo` with `logprobs: 1`",
         Refused("logprobs", says="`echo`"),
         {"echo": True, "logprobs": 1},
         differs=UNSCORED,
     ),
     Row(
-        "`max_tokens: 0` with `echo`",
         (),
         TEXT,
+        "`max_tokens: 0` with `echo`",
         Refused("max_tokens"),
         {"echo": True, "max_tokens": 0},
         differs="the prompt alone, which its client has",
     ),
-    Row("`max_tokens: 0`", (), TEXT, Refused("max_tokens"), {"max_tokens": 0}),
-    Row(
+    Row((), TEXT, "`max_tokens: 0`", Refused("max_tokens"), {"max_tokens": 0}),
+    _tested(
         "`prompt_logprobs: 1`",
-        TESTED,
-        TEXT,
         Refused("prompt_logprobs", says="no scores"),
         {"prompt_logprobs": 1},
         differs=UNSCORED,
     ),
     Row(
-        "`return_token_ids`",
         IDS,
         TEXT,
+        "`return_token_ids`",
         Refused("return_token_ids", code="unknown_parameter"),
         {"return_token_ids": True},
         differs="refused by name; POST /tokenize gives the ids of a prompt",
     ),
-    Row(
+    _tested(
         "`truncate_prompt_tokens`",
-        TESTED,
-        TEXT,
         Refused("truncate_prompt_tokens", code="unknown_parameter"),
         {"truncate_prompt_tokens": 4},
         differs="a prompt is answered in full, or refused",
     ),
-    Row(
-        "a stream joins to the plain answer, one reason at its end",
-        TESTED,
-        TEXT,
-        _streams,
-        STREAM,
-        {},
-    ),
-    Row(
+    _tested("a stream joins to the plain answer, one reason at its end", _streams, STREAM, {}),
+    _tested(
         "`include_usage: false`",
-        TESTED,
-        TEXT,
         lambda answer: not any(usages(answer)),
         {**STREAM, "stream_options": {"include_usage": False}},
     ),
-    Row(
+    _tested(
         "empty `stream_options`",
-        TESTED,
-        TEXT,
         lambda answer: not any(usages(answer)),
         {**STREAM, "stream_options": {}},
     ),
-    Row(
-        "`include_usage: true`",
-        TESTED,
-        TEXT,
-        usage_last,
-        {**STREAM, "stream_options": {"include_usage": True}},
+    _tested(
+        "`include_usage: true`", usage_last, {**STREAM, "stream_options": {"include_usage": True}}
     ),
-    Row(
+    _tested(
         "`continuous_usage_stats` with `include_usage`",
-        TESTED,
-        TEXT,
         usage_always,
         {**STREAM, "stream_options": {"include_usage": True, "continuous_usage_stats": True}},
     ),
-    Row(
+    _tested(
         "`continuous_usage_stats` alone",
-        TESTED,
-        TEXT,
         usage_always,
         {**STREAM, "stream_options": {"continuous_usage_stats": True}},
         differs="it acts without `include_usage`, too",
     ),
     *(
-        Row(
+        _tested(
             f"`stream_options` without a stream: `{name}: {'true' if value else 'null'}`",
-            TESTED,
-            TEXT,
             Refused("stream_options"),
             {"stream_options": {name: value}},
         )
         for name in ("include_usage", "continuous_usage_stats")
         for value in (True,)
     ),
-    Row(
+    _tested(
         "`include_usage: null`",
-        TESTED,
-        TEXT,
         Refused("stream_options.include_usage"),
         {"stream_options": {"include_usage": None}},
     ),
-    Row(
+    _tested(
         "a pattern that cannot be read",
-        TESTED,
-        TEXT,
         Refused("structured_outputs.regex"),
         {"structured_outputs": {"regex": "[.*"}},
     ),
-    Row(
+    _tested(
         "a grammar that cannot be read",
-        TESTED,
-        TEXT,
         Refused("structured_outputs.grammar"),
         {"structured_outputs": {"grammar": "root ::= nothing here"}},
     ),
-    Row(
+    _tested(
         "a JSON schema that cannot be read",
-        TESTED,
-        TEXT,
         Refused("response_format"),
         {
             "response_format": {
@@ -330,55 +278,47 @@ ROWS = (
         },
     ),
     *(
-        Row(
+        _tested(
             f"`structured_outputs.{name}`",
-            TESTED,
-            TEXT,
             says(text),
             {"structured_outputs": {name: value}, "max_tokens": 12},
         )
         for name, value, text in (("json", '{"const": 12}', "12"), ("regex", "no", "no"))
     ),
-    Row(
+    _errors(
         "a prompt of token ids below 0",
-        ERRORS,
-        TEXT,
         Refused("prompt[0]", says="greater than or equal to 0"),
         {"prompt": [-1]},
     ),
-    Row(
+    _errors(
         "`response_format: json_schema` without a schema",
-        ERRORS,
-        TEXT,
         Refused("response_format.json_schema"),
         {"response_format": {"type": "json_schema"}},
     ),
-    Row(
+    _empty(
         "no model named",
-        EMPTY,
-        TEXT,
         Refused("model", code="missing_required_parameter"),
         without=("model",),
         differs="the name is required, as OpenAI has it; there the one model is meant",
     ),
     Row(
-        "tokens that exceed the model's length",
         LENGTHS,
         TEXT,
+        "tokens that exceed the model's length",
         Refused("prompt", code="context_length_exceeded", says="1000014"),
         {"max_tokens": 1_000_000},
     ),
     Row(
-        "a prompt that exceeds the model's length",
         LENGTHS,
         TEXT,
+        "a prompt that exceeds the model's length",
         Refused("prompt", code="context_length_exceeded"),
         {"prompt": "a" * 1800},
     ),
     Row(
-        "`max_tokens` of a wrong value, -1", WRONG, TEXT, Refused("max_tokens"), {"max_tokens": -1}
+        WRONG, TEXT, "`max_tokens` of a wrong value, -1", Refused("max_tokens"), {"max_tokens": -1}
     ),
-    Row("a pattern acts", TESTED, TEXT, says("no!"), {"structured_outputs": {"regex": "no[!]"}}),
-    Row("`stop` ends an answer before it", TESTED, TEXT, says(""), {**A_BIAS, "stop": ["AA"]}),
+    _tested("a pattern acts", says("no!"), {"structured_outputs": {"regex": "no[!]"}}),
+    _tested("`stop` ends an answer before it", says(""), {**A_BIAS, "stop": ["AA"]}),
 )
 """All of them."""

@@ -1,5 +1,6 @@
 """Rows of images, videos and recordings in chats."""
 
+from functools import partial
 from typing import Any
 
 from support.images import data_url, encode, plain_image
@@ -39,35 +40,31 @@ def _longer(answer: Any, other: Any) -> bool:
     return bool(answer["usage"]["prompt_tokens"] > other["usage"]["prompt_tokens"])
 
 
+_vision = partial(Row, VISION, CHAT)
+_video = partial(Row, VIDEO, CHAT)
+_audio = partial(Row, AUDIO, CHAT)
+
 ROWS = (
-    Row("an image as a data URL", VISION, CHAT, tokens(6), _seen(IMAGE)),
-    Row("an image is counted in the prompt", VISION, CHAT, _longer, _seen(IMAGE), _seen()),
-    Row(
+    _vision("an image as a data URL", tokens(6), _seen(IMAGE)),
+    _vision("an image is counted in the prompt", _longer, _seen(IMAGE), _seen()),
+    _vision(
         "an image with `logprobs` and `top_logprobs: 5`",
-        VISION,
-        CHAT,
         lambda answer: len(answer["choices"][0]["logprobs"]["content"]) == 6,
         _seen(IMAGE, logprobs=True, top_logprobs=5),
     ),
-    Row(
+    _vision(
         "an image after the text",
-        VISION,
-        CHAT,
         tokens(6),
         {"messages": [{"role": "user", "content": [TEXT_PART, _part({"url": IMAGE})]}]},
     ),
-    Row(
+    _vision(
         "a stream about an image joins to the plain answer",
-        VISION,
-        CHAT,
         _streams,
         _seen(IMAGE, stream=True),
         _seen(IMAGE),
     ),
-    Row(
+    _vision(
         "a conversation that continues after an image",
-        VISION,
-        CHAT,
         tokens(6),
         {
             "messages": [
@@ -77,153 +74,113 @@ ROWS = (
             ]
         },
     ),
-    Row("two images", VISION, CHAT, _longer, _seen(IMAGE, OTHER), _seen(IMAGE)),
-    Row(
-        "the same image twice gives the same answer", VISION, CHAT, same, _seen(IMAGE), _seen(IMAGE)
-    ),
-    Row(
+    _vision("two images", _longer, _seen(IMAGE, OTHER), _seen(IMAGE)),
+    _vision("the same image twice gives the same answer", same, _seen(IMAGE), _seen(IMAGE)),
+    _vision(
         "more images than the server takes",
-        VISION,
-        CHAT,
         Refused("messages[0].content[2]", code="too_many_images"),
         _seen(*[IMAGE] * 40),
     ),
-    Row(
+    _vision(
         "an image URL that is a text, not an object",
-        VISION,
-        CHAT,
         same,
         _sent(_part(IMAGE)),
         _sent(_part({"url": IMAGE})),
         differs="other servers' clients send it so",
     ),
-    Row(
-        "an image without a URL",
-        VISION,
-        CHAT,
-        Refused("messages[0].content[0].image_url.url"),
-        _sent(_part({})),
+    _vision(
+        "an image without a URL", Refused("messages[0].content[0].image_url.url"), _sent(_part({}))
     ),
-    Row(
+    _vision(
         "an image with an id of the client's",
-        VISION,
-        CHAT,
         Refused("messages[0].content[0].uuid", code="unknown_parameter"),
         _sent(_part({"url": IMAGE}, uuid="one")),
         differs=NO_IDS,
     ),
-    Row(
+    _vision(
         "an id without an image that was seen before",
-        VISION,
-        CHAT,
         Refused("messages[0].content[0].image_url.url"),
         _sent(_part({}, uuid="never")),
     ),
-    Row(
+    _vision(
         "an unknown field beside the URL",
-        VISION,
-        CHAT,
         Refused("messages[0].content[0].image_url.other_key", code="unknown_parameter"),
         _sent(_part({"url": IMAGE, "other_key": "one"})),
         differs="fields that would be without effect are refused, not ignored",
     ),
-    Row(
+    _vision(
         "base64 that is none",
-        VISION,
-        CHAT,
         Refused("messages[0].content[0]"),
         _seen("data:image/png;base64,!!!!"),
     ),
-    Row(
+    _vision(
         "a data URL of something else",
-        VISION,
-        CHAT,
         Refused("messages[0].content[0]"),
         _seen(data_url(b"not an image")),
     ),
-    Row(
+    _vision(
         "an image that was cut short",
-        VISION,
-        CHAT,
         Refused("messages[0].content[0]"),
         _seen(data_url(encode(plain_image((99, 99)), "JPEG")[:300], "image/jpeg")),
     ),
-    Row(
+    _vision(
         "a file of the server",
-        VISION,
-        CHAT,
         Refused("messages[0].content[0]", code="invalid_image_url"),
         _seen("file:///etc/hosts"),
     ),
-    Row(
+    _vision(
         "a private address",
-        VISION,
-        CHAT,
         Refused("messages[0].content[0]", code="invalid_image_url"),
         _seen("http://127.0.0.1/image.png"),
     ),
     Row(
-        "an image in a system message",
         SYSTEM,
         CHAT,
+        "an image in a system message",
         tokens(6),
         _sent(_part({"url": IMAGE}), role="system"),
     ),
     Row(
-        "an image as embeddings",
         EMBEDS,
         CHAT,
+        "an image as embeddings",
         Refused("messages[0].content[0]", code="invalid_content_part"),
         _sent({"type": "image_embeds", "image_embeds": "AAAA"}),
         differs="features come from the pod's own encoder only",
     ),
-    Row(
+    _vision(
         "a part of unknown type",
-        VISION,
-        CHAT,
         Refused("messages[0].content[0]", code="invalid_content_part"),
         _sent({"type": "smell", "smell": "AAAA"}),
     ),
-    Row(
+    _video(
         "a video for a model without",
-        VIDEO,
-        CHAT,
         Refused("messages[0].content[0]", code="invalid_content_part"),
         _sent({"type": "video_url", "video_url": {"url": IMAGE}}),
     ),
-    Row(
+    _video(
         "a video URL that is a text, not an object",
-        VIDEO,
-        CHAT,
         Refused("messages[0].content[0].video_url"),
         _sent({"type": "video_url", "video_url": IMAGE}),
     ),
-    Row(
+    _video(
         "`media_io_kwargs`",
-        VIDEO,
-        CHAT,
         Refused("media_io_kwargs", code="unknown_parameter"),
         {"media_io_kwargs": {"video": {"num_frames": 4}}},
         differs="`video_url.num_frames` says it of each video",
     ),
-    Row(
+    _audio(
         "a recording for a model without",
-        AUDIO,
-        CHAT,
         Refused("messages[0].content[0]", code="invalid_content_part"),
         _sent({"type": "input_audio", "input_audio": {"data": "AAAA", "format": "wav"}}),
     ),
-    Row(
+    _audio(
         "a recording's URL for a model without",
-        AUDIO,
-        CHAT,
         Refused("messages[0].content[0]", code="invalid_content_part"),
         _sent({"type": "audio_url", "audio_url": {"url": "data:audio/wav;base64,AAAA"}}),
     ),
-    Row(
+    _audio(
         "a recording that is a text, not an object",
-        AUDIO,
-        CHAT,
         Refused("messages[0].content[0].input_audio"),
         _sent({"type": "input_audio", "input_audio": "AAAA"}),
     ),

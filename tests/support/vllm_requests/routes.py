@@ -1,5 +1,7 @@
 """Rows of tokens, models, the server's own routes, and what only other servers have."""
 
+from functools import partial
+
 from support.calling_llava import BEGIN, POSITIONS, SIZE
 from support.vllm_requests.table import MESSAGES, TRANSLATION, Refused, Row
 
@@ -20,46 +22,38 @@ PROBES = "`/healthz` and `/readyz`, as Kubernetes calls them"
 
 
 def _there(path: str, sets: tuple[str, ...], reason: str, method: str = "GET") -> Row:
-    return Row(f"{method} {path}", sets, path, Refused(None, 404), method=method, differs=reason)
+    return Row(sets, path, f"{method} {path}", Refused(None, 404), method=method, differs=reason)
 
+
+_tokens = partial(Row, TOKENS, "/tokenize")
 
 ROWS = (
-    Row(
+    _tokens(
         "tokens of a text",
-        TOKENS,
-        "/tokenize",
         lambda answer: (
             answer
             == {"count": 3, "max_model_len": POSITIONS, "tokens": [BEGIN, *HI], "token_strs": None}
         ),
         {"model": "tiny", "prompt": "Hi"},
     ),
-    Row(
+    _tokens(
         "tokens of a text without special ones",
-        TOKENS,
-        "/tokenize",
         lambda answer: answer["tokens"] == HI,
         {"prompt": "Hi", "add_special_tokens": False},
     ),
-    Row(
+    _tokens(
         "the spelling of tokens",
-        TOKENS,
-        "/tokenize",
         lambda answer: answer["token_strs"][1:] == ["H", "i"],
         {"prompt": "Hi", "return_token_strs": True},
     ),
-    Row(
+    _tokens(
         "tokens of a conversation with and without a generation prompt",
-        TOKENS,
-        "/tokenize",
         lambda one, other: one["count"] == other["count"] - len("assistant\n"),
         {"messages": MESSAGES, "add_generation_prompt": False},
         {"messages": MESSAGES},
     ),
-    Row(
+    _tokens(
         "tokens of a conversation that continues",
-        TOKENS,
-        "/tokenize",
         lambda answer: bytes(answer["tokens"][-4:]) == b"Sure",
         {
             "messages": [*MESSAGES, {"role": "assistant", "content": "Sure"}],
@@ -67,10 +61,8 @@ ROWS = (
             "add_generation_prompt": False,
         },
     ),
-    Row(
+    _tokens(
         "tokens of a conversation with tools",
-        TOKENS,
-        "/tokenize",
         lambda one, other: one["count"] > other["count"] + 20,
         {
             "messages": MESSAGES,
@@ -78,52 +70,45 @@ ROWS = (
         },
         {"messages": MESSAGES},
     ),
+    _tokens("tokens of neither text nor conversation", Refused(None, says="messages")),
     Row(
-        "tokens of neither text nor conversation",
-        TOKENS,
-        "/tokenize",
-        Refused(None, says="messages"),
-    ),
-    Row(
-        "text of tokens",
         TOKENS,
         "/detokenize",
+        "text of tokens",
         lambda answer: answer == {"prompt": "Hi"},
         {"model": "tiny", "tokens": HI},
     ),
     Row(
-        "text of a token that is none",
         TOKENS,
         "/detokenize",
+        "text of a token that is none",
         Refused("tokens", says=str(SIZE)),
         {"tokens": [SIZE]},
     ),
-    Row(
+    _tokens(
         "tokens for another model",
-        TOKENS,
-        "/tokenize",
         Refused("model", 404, "model_not_found"),
         {"model": "other", "prompt": "Hi"},
     ),
     _there("/tokenizer_info", TOKENS, "the tokenizer's files are the checkpoint's"),
     Row(
-        "the list of models",
         MODELS,
         "/v1/models",
+        "the list of models",
         lambda answer: [one["id"] for one in answer["data"]] == ["tiny"],
         method="GET",
     ),
     Row(
-        "one model",
         MODELS,
         "/v1/models/tiny",
+        "one model",
         lambda answer: answer["id"] == "tiny" and answer["object"] == "model",
         method="GET",
     ),
     Row(
-        "a model that is not there",
         MODELS,
         "/v1/models/other",
+        "a model that is not there",
         Refused("model", 404, "model_not_found"),
         method="GET",
     ),
@@ -141,31 +126,31 @@ ROWS = (
         "POST",
     ),
     Row(
-        "embeddings",
         ("entrypoints/openai/embedding_tests/test_embedding.py",),
         "/v1/embeddings",
+        "embeddings",
         Refused(None, code="unsupported_endpoint"),
         {"model": "tiny", "input": "Hi"},
         differs="no model here makes embeddings",
     ),
     Row(
-        "metrics in Prometheus' format",
         METRICS,
         "/metrics",
+        "metrics in Prometheus' format",
         lambda answer: "mm_requests_running" in answer,
         method="GET",
     ),
     Row(
-        "the API's description",
         BASIC,
         "/openapi.json",
+        "the API's description",
         lambda answer: "/v1/chat/completions" in answer["paths"],
         method="GET",
     ),
     Row(
-        "a translation by a model without audio",
         ("entrypoints/speech_to_text/translation/test_translation_validation.py",),
         TRANSLATION,
+        "a translation by a model without audio",
         Refused("file", code="unsupported_endpoint"),
         raw=FORM,
         headers={"content-type": "multipart/form-data; boundary=part"},

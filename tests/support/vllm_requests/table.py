@@ -49,10 +49,10 @@ class Row:
     """One behaviour.
 
     Attributes:
-        name: what is so, as the page says it.
         sets: files of vLLM's tests that request it, below `tests/`; empty: the types of its API
             say it, and no test of the files that were read.
         path: of the request.
+        name: what is so, as the page says it.
         fields: of the body, beside those of `PLAIN`; of one that leaves out a field, None.
         here: an answer with a property, or a refusal.
         beside: fields of a second request, whose answer `here` compares with.
@@ -63,9 +63,9 @@ class Row:
         without: fields of `PLAIN` that are left out.
     """
 
-    name: str
     sets: tuple[str, ...]
     path: str
+    name: str
     here: Check | Refused
     fields: Mapping[str, Any] = field(default_factory=dict)
     beside: Mapping[str, Any] | None = None

@@ -1,5 +1,6 @@
 """Rows of transcriptions and translations, sent to a Whisper."""
 
+from functools import partial
 from typing import Any
 
 from support.vllm_requests.recordings import (
@@ -69,44 +70,41 @@ def _all_windows(answer: Any, other: Any) -> bool:
 
 def _drawn(name: str, value: float, acts: str = "is greedy") -> Row:
     """Return a row of a parameter that leaves the likeliest token alone to draw from."""
-    return Row(
-        f"`{name}: {value}` {acts}",
-        WHISPER,
-        TRANSCRIPTION,
-        _same,
-        {**DRAWN, name: value},
-        {"temperature": 0},
-    )
+    return _whisper(f"`{name}: {value}` {acts}", _same, {**DRAWN, name: value}, {"temperature": 0})
 
 
 def _penalised(name: str, value: float) -> Row:
-    return Row(f"`{name}: {value}`", WHISPER, TRANSCRIPTION, _another, {name: value}, {})
+    return _whisper(f"`{name}: {value}`", _another, {name: value}, {})
 
+
+_whisper = partial(Row, WHISPER, TRANSCRIPTION)
+_both = partial(Row, BOTH, TRANSCRIPTION)
+_translated = partial(Row, TRANSLATED, TRANSLATION)
 
 ROWS = (
     Row(
-        "audio is transcribed; usage is its length",
         (*WHISPER, *USAGE),
         TRANSCRIPTION,
+        "audio is transcribed; usage is its length",
         lambda answer: (
             bool(answer["text"]) and answer["usage"] == {"type": "duration", "seconds": 1}
         ),
     ),
     Row(
-        "`response_format: json`", PLAIN_TEXT, TRANSCRIPTION, _same, {"response_format": "json"}, {}
+        PLAIN_TEXT, TRANSCRIPTION, "`response_format: json`", _same, {"response_format": "json"}, {}
     ),
     Row(
-        "`response_format: text` is plain text",
         PLAIN_TEXT,
         TRANSCRIPTION,
+        "`response_format: text` is plain text",
         lambda answer, other: answer.strip() == other["text"],
         {"response_format": "text"},
         {},
     ),
     Row(
-        "`response_format: verbose_json`: segments with their scores, no words",
         (*WHISPER, *WORDS),
         TRANSCRIPTION,
+        "`response_format: verbose_json`: segments with their scores, no words",
         lambda answer: (
             len(answer["segments"]) > 1
             and all(one["avg_logprob"] < 0 for one in answer["segments"])
@@ -116,116 +114,85 @@ ROWS = (
         TIMED,
     ),
     Row(
-        "the duration of `verbose_json` is a number",
         NUMBER,
         TRANSCRIPTION,
+        "the duration of `verbose_json` is a number",
         lambda answer: answer["duration"] == LONGER_SECONDS,
         TIMED,
     ),
     Row(
-        "`response_format: srt`",
         SUBTITLES,
         TRANSCRIPTION,
+        "`response_format: srt`",
         lambda answer: answer.startswith("1\n00:00:00,") and "\n2\n00:00:0" in answer,
         {"file": LONGER, "response_format": "srt"},
     ),
     Row(
-        "`response_format: vtt`",
         SUBTITLES,
         TRANSCRIPTION,
+        "`response_format: vtt`",
         lambda answer: answer.startswith("WEBVTT\n\n00:00:00.") and answer.count("-->") > 1,
         {"file": LONGER, "response_format": "vtt"},
     ),
     Row(
-        "an unknown `response_format`",
         (),
         TRANSCRIPTION,
+        "an unknown `response_format`",
         Refused("response_format", says="srt"),
         {"response_format": "ass"},
     ),
-    Row(
-        "compressed audio",
-        WHISPER,
-        TRANSCRIPTION,
-        lambda answer: bool(answer["text"]),
-        {"file": FLAC},
-    ),
-    Row(
-        "longer audio than the model's window",
-        WHISPER,
-        TRANSCRIPTION,
-        _all_windows,
-        {"file": LONGER},
-        TIMED,
-    ),
-    Row("`language`", WHISPER, TRANSCRIPTION, _another, {"language": "de"}, {"language": "en"}),
-    Row(
+    _whisper("compressed audio", lambda answer: bool(answer["text"]), {"file": FLAC}),
+    _whisper("longer audio than the model's window", _all_windows, {"file": LONGER}, TIMED),
+    _whisper("`language`", _another, {"language": "de"}, {"language": "en"}),
+    _whisper(
         "a language that the model does not know",
-        WHISPER,
-        TRANSCRIPTION,
         Refused("language", code="unsupported_language"),
         {"language": "hh"},
     ),
-    Row(
+    _whisper(
         "a language that is detected",
-        WHISPER,
-        TRANSCRIPTION,
         lambda answer: answer["language"] == "en",
         {"response_format": "verbose_json"},
     ),
     Row(
-        "`prompt` stands before the answer, and is no part of it",
         (*WHISPER, *BEFORE),
         TRANSCRIPTION,
+        "`prompt` stands before the answer, and is no part of it",
         lambda answer, other: (
             _another(answer, other) and not answer["text"].startswith("red blue one")
         ),
         {"prompt": "red blue one"},
         {},
     ),
-    Row(
-        "a stream joins to the plain answer",
-        WHISPER,
-        TRANSCRIPTION,
-        _joined,
-        {"stream": True},
-        {},
-        differs=EVENTS,
-    ),
-    Row(
+    _whisper("a stream joins to the plain answer", _joined, {"stream": True}, {}, differs=EVENTS),
+    _whisper(
         "a stream of longer audio joins to the plain answer",
-        WHISPER,
-        TRANSCRIPTION,
         lambda events, other: len(events) > 2 and _joined(events, other),
         {"file": LONGER, "stream": True},
         {"file": LONGER},
         differs=EVENTS,
     ),
     Row(
-        "a stream says no usage unless requested",
         USAGE,
         TRANSCRIPTION,
+        "a stream says no usage unless requested",
         lambda events: all(one.get("usage") is None for one in events),
         {"stream": True},
     ),
     *(
         Row(
-            f"`{name}`",
             (*BOTH, *more),
             TRANSCRIPTION,
+            f"`{name}`",
             Refused(name, code="unknown_parameter"),
             {"stream": True, name: True},
             differs=NO_USAGE,
         )
         for name, more in (("stream_include_usage", FORCED), ("stream_continuous_usage_stats", ()))
     ),
-    Row(
-        "`temperature: 1` with a seed", WHISPER, TRANSCRIPTION, _another, DRAWN, {"temperature": 0}
-    ),
-    Row(
+    _whisper("`temperature: 1` with a seed", _another, DRAWN, {"temperature": 0}),
+    _whisper(
         "all sampling parameters at once",
-        WHISPER,
-        TRANSCRIPTION,
         _another,
         {
             "temperature": 0.8,
@@ -239,14 +206,12 @@ ROWS = (
         },
         {"seed": 42},
     ),
-    Row("a seed repeats an answer", WHISPER, TRANSCRIPTION, _same, DRAWN, DRAWN),
+    _whisper("a seed repeats an answer", _same, DRAWN, DRAWN),
     _drawn("top_p", 0.01),
     _drawn("top_k", 1),
     _drawn("min_p", 1),
-    Row(
+    _whisper(
         "`top_p: 0.01` of longer audio is greedy in each window",
-        WHISPER,
-        TRANSCRIPTION,
         _same,
         {**TIMED, **DRAWN, "top_p": 0.01},
         TIMED,
@@ -254,203 +219,156 @@ ROWS = (
     _penalised("repetition_penalty", 1.9),
     _penalised("frequency_penalty", 1.8),
     _penalised("presence_penalty", 2),
-    Row(
-        "`max_completion_tokens` cuts an answer",
-        BOTH,
-        TRANSCRIPTION,
-        _cut(8),
-        {"max_completion_tokens": 8},
-        {},
-    ),
-    Row(
+    _both("`max_completion_tokens` cuts an answer", _cut(8), {"max_completion_tokens": 8}, {}),
+    _both(
         "`max_completion_tokens` above what an answer can have",
-        BOTH,
-        TRANSCRIPTION,
         _same,
         {"max_completion_tokens": 1_000_000},
         {},
     ),
-    Row(
+    _both(
         "`max_completion_tokens` of longer audio, above those of a window",
-        BOTH,
-        TRANSCRIPTION,
         _same,
         {"file": LONGER, "max_completion_tokens": 500},
         {"file": LONGER},
     ),
     Row(
-        "`timestamp_granularities: segment`",
         GRANULARITY,
         TRANSCRIPTION,
+        "`timestamp_granularities: segment`",
         lambda answer, other: answer["segments"] == other["segments"] != [],
         {**TIMED, "timestamp_granularities": ["segment"]},
         TIMED,
     ),
     Row(
-        "`timestamp_granularities: word`",
         WORDS,
         TRANSCRIPTION,
+        "`timestamp_granularities: word`",
         Refused("timestamp_granularities"),
         {**TIMED, "timestamp_granularities": ["word"]},
         differs="times of words are not computed; there they are with a flag of the server",
     ),
     Row(
-        "`timestamp_granularities` without `verbose_json`",
         GRANULARITY,
         TRANSCRIPTION,
+        "`timestamp_granularities` without `verbose_json`",
         Refused("timestamp_granularities", says="verbose_json"),
         {"response_format": "json", "timestamp_granularities": ["segment"]},
         differs="it would be without effect, and is refused, not ignored",
     ),
-    Row(
+    _whisper(
         "beam search",
-        WHISPER,
-        TRANSCRIPTION,
         Refused("use_beam_search"),
         {"use_beam_search": True, "n": 1},
         differs=NO_BEAMS,
     ),
-    Row("two beams", WHISPER, TRANSCRIPTION, Refused("n"), {"n": 2}, differs=NO_BEAMS),
-    Row(
-        "a stream with beams",
-        WHISPER,
-        TRANSCRIPTION,
-        Refused("n"),
-        {"stream": True, "use_beam_search": True, "n": 2},
+    _whisper("two beams", Refused("n"), {"n": 2}, differs=NO_BEAMS),
+    _whisper(
+        "a stream with beams", Refused("n"), {"stream": True, "use_beam_search": True, "n": 2}
     ),
+    _whisper("a file that is no audio", Refused("file", code="invalid_audio"), {"file": NO_AUDIO}),
     Row(
-        "a file that is no audio",
-        WHISPER,
-        TRANSCRIPTION,
-        Refused("file", code="invalid_audio"),
-        {"file": NO_AUDIO},
-    ),
-    Row(
-        "an empty file",
         (),
         TRANSCRIPTION,
+        "an empty file",
         Refused("file", code="invalid_audio", says="0 bytes"),
         {"file": EMPTY},
     ),
     Row(
-        "audio of more than ten minutes",
         (),
         TRANSCRIPTION,
+        "audio of more than ten minutes",
         Refused("file", code="invalid_audio", says="longer than 600 seconds"),
         {"file": TOO_LONG},
         differs="its samples would fill memory of all clients; there a file's size alone counts",
     ),
     Row(
-        "a file above the limit of the server",
         UPLOAD,
         TRANSCRIPTION,
+        "a file above the limit of the server",
         Refused(None, 413, "request_too_large"),
         {"file": TOO_LARGE},
         differs="before the file is read, as HTTP has it; there 400",
     ),
     Row(
-        "a `file` that is a text",
         FILE_TYPE,
         TRANSCRIPTION,
+        "a `file` that is a text",
         Refused("file"),
         {"file": "not-a-file.wav"},
         differs="as whatever a client must change; there 422",
     ),
     Row(
-        "no file",
         (),
         TRANSCRIPTION,
+        "no file",
         Refused("file", code="missing_required_parameter"),
         without=("file",),
     ),
     Row(
-        "a transcription by another model",
         (),
         TRANSCRIPTION,
+        "a transcription by another model",
         Refused("model", 404, "model_not_found"),
         {"model": "other"},
     ),
     Row(
-        "a chat with a model that transcribes",
         WHISPER,
         CHAT,
+        "a chat with a model that transcribes",
         Refused(None, code="unsupported_endpoint", says="/v1/audio/transcriptions"),
         differs="with the path to use; there 404",
     ),
     Row(
-        "a completion of a model that transcribes",
         WHISPER,
         TEXT,
+        "a completion of a model that transcribes",
         Refused(None, code="unsupported_endpoint", says="/v1/audio/transcriptions"),
         differs="with the path to use; there 404",
     ),
-    Row(
-        "audio is translated",
-        TRANSLATED,
-        TRANSLATION,
-        lambda answer: bool(answer["text"]),
-        {"language": "de"},
+    _translated("audio is translated", lambda answer: bool(answer["text"]), {"language": "de"}),
+    _translated(
+        "`to_language: en`", _same, {"language": "de", "to_language": "en"}, {"language": "de"}
     ),
-    Row(
-        "`to_language: en`",
-        TRANSLATED,
-        TRANSLATION,
-        _same,
-        {"language": "de", "to_language": "en"},
-        {"language": "de"},
-    ),
-    Row(
+    _translated(
         "`to_language: es`",
-        TRANSLATED,
-        TRANSLATION,
         Refused("to_language"),
         {"language": "de", "to_language": "es"},
         differs="checkpoints here translate into English; there some know more",
     ),
     Row(
-        "`response_format: text` of a translation is plain text",
         PLAIN_TEXT,
         TRANSLATION,
+        "`response_format: text` of a translation is plain text",
         lambda answer, other: answer.strip() == other["text"],
         {"response_format": "text"},
         {},
     ),
     Row(
-        "`response_format: verbose_json` of a translation",
         (*GRANULARITY, *NUMBER),
         TRANSLATION,
+        "`response_format: verbose_json` of a translation",
         lambda answer: answer["duration"] == SHORT_SECONDS and len(answer["segments"]) > 0,
         {"response_format": "verbose_json"},
     ),
-    Row(
+    _translated(
         "a `prompt` of a translation",
-        TRANSLATED,
-        TRANSLATION,
         lambda answer, other: (
             _another(answer, other) and not answer["text"].startswith("red blue one")
         ),
         {"prompt": "red blue one"},
         {},
     ),
-    Row(
+    _translated(
         "a stream of a translation joins to the plain answer",
-        TRANSLATED,
-        TRANSLATION,
         _joined,
         {"stream": True, "seed": 42},
         {"seed": 42},
         differs=EVENTS,
     ),
-    Row(
-        "longer audio is translated", TRANSLATED, TRANSLATION, _all_windows, {"file": LONGER}, TIMED
-    ),
-    Row(
-        "`max_completion_tokens` cuts a translation",
-        TRANSLATED,
-        TRANSLATION,
-        _cut(8),
-        {"max_completion_tokens": 8},
-        {},
+    _translated("longer audio is translated", _all_windows, {"file": LONGER}, TIMED),
+    _translated(
+        "`max_completion_tokens` cuts a translation", _cut(8), {"max_completion_tokens": 8}, {}
     ),
 )
 """All of them."""
