@@ -76,27 +76,27 @@ def _joins(answer: Any) -> bool:
     return bool(answer[-1]["response"]["output"][0]["content"][0]["text"] == text)
 
 
-_calls = partial(Row, CALLS, CHAT)
+_called = partial(Row, CALLS, CHAT)
 _checks = partial(Row, CHECKS, CHAT)
 _simple = partial(Row, SIMPLE, RESPONSE)
 _basic = partial(Row, BASIC, RESPONSE)
 _state = partial(Row, STATE, RESPONSE)
 
 ROWS = (
-    _calls(
+    _called(
         "`tool_choice: required`",
         _calls,
         {**TOOLS, "tool_choice": "required", "parallel_tool_calls": False},
     ),
-    _calls("`tool_choice` names a function", _calls, {**TOOLS, "tool_choice": NAMED}),
-    _calls("a call as a stream", _streams_a_call, {**TOOLS, "tool_choice": NAMED, "stream": True}),
-    _calls(
+    _called("`tool_choice` names a function", _calls, {**TOOLS, "tool_choice": NAMED}),
+    _called("a call as a stream", _streams_a_call, {**TOOLS, "tool_choice": NAMED, "stream": True}),
+    _called(
         "`tool_choice: auto` has the functions in the prompt",
         _longer,
         {"tools": TOOLS["tools"], "tool_choice": "auto"},
         {},
     ),
-    _calls(
+    _called(
         "`tool_choice: none` leaves the functions out",
         same,
         {"tools": TOOLS["tools"], "tool_choice": "none"},
@@ -130,12 +130,12 @@ ROWS = (
         Refused("tool_choice", says="tools"),
         {"tool_choice": "required"},
     ),
-    _calls(
+    _called(
         "`tool_choice` names a function that is none of `tools`",
         Refused("tool_choice", says="other"),
         {**TOOLS, "tool_choice": {"type": "function", "function": {"name": "other"}}},
     ),
-    _calls(
+    _called(
         "`tool_choice` of unknown form",
         Refused("tool_choice"),
         {**TOOLS, "tool_choice": "sometimes"},
@@ -150,7 +150,7 @@ ROWS = (
         lambda answer: answer["choices"][0]["message"]["content"] == "dry",
         {"tools": TOOLS["tools"], "tool_choice": "auto", "structured_outputs": {"choice": ["dry"]}},
     ),
-    _calls(
+    _called(
         "an earlier call and what it found",
         _longer,
         {
@@ -162,7 +162,7 @@ ROWS = (
         },
         {},
     ),
-    _calls(
+    _called(
         "arguments of an earlier call that are not JSON",
         _longer,
         {
@@ -178,7 +178,7 @@ ROWS = (
         {},
         differs="clients send such calls again with each turn; newer vLLM takes them, too",
     ),
-    _calls(
+    _called(
         "a call without arguments, as it was made",
         _longer,
         {
@@ -194,15 +194,15 @@ ROWS = (
         },
         {},
     ),
-    _calls(
+    _called(
         "`tool_choice` that is empty", Refused("tool_choice.type"), {**TOOLS, "tool_choice": {}}
     ),
-    _calls(
+    _called(
         "a named function without tools",
         Refused("tool_choice", says="tools"),
         {"tool_choice": NAMED},
     ),
-    _calls(
+    _called(
         "a call that `max_tokens` cuts is no call",
         _cut,
         {**TOOLS, "tool_choice": "required", "max_tokens": 1},
