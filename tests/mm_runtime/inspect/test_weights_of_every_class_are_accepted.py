@@ -8,6 +8,7 @@ from mm_api.families import FAMILIES
 from mm_api.families.stored_weights import check_stored
 from mm_runtime.inspect.checkpoint import InspectOptions, describe
 from support.model_configs import MODELS, folder_of
+from support.representatives import others_are_slow
 
 UNKNOWN = frozenset({"vila", "nvila", "nmt", "qwen2-5-omni"})
 """Families whose published config.json is that of another program, or of more than is loaded."""
@@ -20,7 +21,10 @@ def has_class(family: str) -> bool:
     return family not in UNKNOWN and bool(record.architectures) and not record.layout_of(config)
 
 
-@pytest.mark.parametrize("family", [one for one in MODELS if has_class(one)])
+@pytest.mark.parametrize(
+    "family",
+    others_are_slow(filter(has_class, MODELS), "bart", "llava", "mllama", "qwen2-vl"),
+)
 def test_weights_of_every_class_are_accepted(family: str) -> None:
     """Names and shapes of a published model, on torch's device without memory."""
     folder, record = folder_of(family), FAMILIES[family]
