@@ -118,18 +118,30 @@ class Space:
         """Wait until a condition is as wanted and return it.
 
         Raises:
-            AssertionError: Not in time; every condition is in the message.
+            AssertionError: Not in time; the message has every condition, or what there is instead.
         """
         deadline = time.monotonic() + timeout
         while True:
-            conditions = conditions_of(self.read(model))
+            found = self.read(model)
+            conditions = conditions_of(found)
             condition = conditions.get(kind, NOT_THERE)
             if reached(condition):
                 return condition
             if time.monotonic() > deadline:
                 said = "\n".join(f"{name}: {value}" for name, value in conditions.items())
+                said = said or self._why_silent(found, model)
                 raise AssertionError(f"{kind} of {model} after {timeout:.0f} s:\n{said}")
             time.sleep(POLL_SECONDS)
+
+    def _why_silent(self, found: dict[str, Any], model: str) -> str:
+        """Return the status as it is, the operator's containers, and what it logged of a model."""
+        generation = found.get("metadata", {}).get("generation", "none: no such object")
+        pods = operator_pods(self.installed)
+        named = [("-n", settings.SYSTEM_NAMESPACE, pod["metadata"]["name"]) for pod in pods]
+        logs = [kubectl(self.installed.cluster, "logs", *one, check=False) for one in named]
+        lines = [line for log in logs for line in log.splitlines() if model in line]
+        ends = [str(pod["status"].get("containerStatuses")) for pod in pods]
+        return "\n".join((f"generation {generation}: {found.get('status')}", *ends, *lines[-20:]))
 
     def wait_ready(self, model: str, timeout: float = READY_TIMEOUT) -> Condition:
         """Wait until a model is Ready."""
