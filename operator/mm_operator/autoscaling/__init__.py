@@ -13,6 +13,7 @@ from mm_operator.autoscaling.decision import (
     Vetoed,
 )
 from mm_operator.autoscaling.objectives import (
+    SETTLE_SECONDS,
     LatencyMetric,
     LatencyObjective,
     Objectives,
@@ -29,6 +30,7 @@ from mm_operator.autoscaling.policy import decide
 from mm_operator.autoscaling.state import Sample, State, fresh
 
 __all__ = [
+    "SETTLE_SECONDS",
     "Arrivals",
     "Decision",
     "LatencyMetric",

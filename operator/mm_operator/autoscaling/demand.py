@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from mm_operator.autoscaling.objectives import Objectives, Tuning, WorkCost
+from mm_operator.autoscaling.objectives import SETTLE_SECONDS, Objectives, Tuning, WorkCost
 from mm_operator.autoscaling.observation import (
     FAST_WINDOW_SECONDS,
     NEWEST_SECONDS,
@@ -19,10 +19,6 @@ TREND_WINDOW_SECONDS = 300.0
 
 _LAG_SECONDS = (STEADY_WINDOW_SECONDS - FAST_WINDOW_SECONDS) / 2
 """The steady window shows a rise so much later than the fast one."""
-
-_MEMORY_SECONDS = 150.0
-"""The highest demand of this long must fit the replicas that stay; of the fast window at the least.
-The steady window is three minutes old already: together as long as HPA's default of 300 s."""
 
 _LEAST_TREND_SECONDS = 120.0
 """A younger memory has no trend."""
@@ -59,13 +55,8 @@ def demand_of(
 ) -> Demand:
     """Return the demand of one tick.
 
-    Args:
-        observation: the tick.
-        traffic: its traffic.
-        objectives: targets and bounds.
-        queue: what stands before the replicas.
-        memory: the steady demand of earlier ticks.
-        jitter: by which share of the steady work an interval's usually differs from it.
+    `memory`: the steady demand of earlier ticks. `jitter`: by which share of the steady work an
+    interval's usually differs from it.
     """
     tuning = objectives.tuning
     taken = traffic.in_flight / max(1, objectives.slots_per_replica)
@@ -90,7 +81,7 @@ def demand_of(
     # A rise that ended shows no longer between the windows, though still over minutes.
     slope = min(_slope(memory, observation.at, steady), (fast - steady) / _LAG_SECONDS)
     rise = max(0.0, slope) * _ahead(observation, tuning)
-    look_back = memory_seconds(observation, tuning)
+    look_back = memory_seconds(observation, objectives)
     return Demand(
         newest=newest,
         fast=fast,
@@ -100,7 +91,7 @@ def demand_of(
         peak=_highest(now, memory, observation.at - look_back),
         long_peak=_highest(now, memory, observation.at - tuning.small_step_patience * look_back),
         queued=(
-            queue.work > (1 + tuning.queue_noise) * counted
+            queue.work > (2 - tuning.margin) * counted
             if objectives.cost is not None
             else queue.stands
         ),
@@ -108,11 +99,12 @@ def demand_of(
 
 
 def remembered(
-    memory: tuple[Sample, ...], observation: Observation, demand: Demand, tuning: Tuning
+    memory: tuple[Sample, ...], observation: Observation, demand: Demand, objectives: Objectives
 ) -> tuple[Sample, ...]:
     """Return the memory with this tick: the steady demand, the highest of each step."""
     at = observation.at
-    look_back = max(1.0, tuning.small_step_patience) * memory_seconds(observation, tuning)
+    patience = max(1.0, objectives.tuning.small_step_patience)
+    look_back = patience * memory_seconds(observation, objectives)
     horizon = at - max(TREND_WINDOW_SECONDS, look_back)
     kept = [sample for sample in memory if sample.at > horizon]
     if kept and at - kept[-1].at < DEMAND_STEP_SECONDS:
@@ -127,11 +119,11 @@ def cold_start_of(observation: Observation, tuning: Tuning) -> float:
     return tuning.cold_start_seconds if measured is None else measured
 
 
-def memory_seconds(observation: Observation, tuning: Tuning) -> float:
+def memory_seconds(observation: Observation, objectives: Objectives) -> float:
     """Return how long a step down looks back."""
+    tuning = objectives.tuning
     starts = tuning.settle_cold_starts * cold_start_of(observation, tuning)
-    shortest = max(FAST_WINDOW_SECONDS, min(_MEMORY_SECONDS, tuning.settle_seconds))
-    return max(shortest, starts)
+    return max(FAST_WINDOW_SECONDS, min(SETTLE_SECONDS, objectives.settle_seconds), starts)
 
 
 def _work_now(traffic: Traffic, cost: WorkCost) -> tuple[float, float, float]:

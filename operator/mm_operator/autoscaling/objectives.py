@@ -4,6 +4,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
+SETTLE_SECONDS = 150.0
+"""Where the spec names no window: two and a half of the fast ones. The steady window is three
+minutes old already: together as long as HPA's default of 300 s."""
+
+
 class LatencyMetric(StrEnum):
     """Latencies that can be an objective; the words of the API."""
 
@@ -110,7 +115,8 @@ class Tuning:
     """This share of something is nearly all of it: of the slots that are taken, where replicas are
     full, because one is free for a moment after each answer; of the utilisation that replicas which
     stay may reach, else a load at the edge of N turns back and forth; of the load that was too
-    much; of a pressure, below which the last boost helped."""
+    much; of a pressure, below which the last boost helped; of what costs say that replicas do at
+    most, above which more or less is no news, because requests are not dealt evenly."""
     idle_share: float = 0.5
     """Below this share a number says that replicas have too little to do: of a latency's target, so
     that one may be removed; of `utilisation`, where no replica more would make a latency lower."""
@@ -129,19 +135,9 @@ class Tuning:
     be worked off, fewer when less does. No more than a fifth, because a crowd is only partly seen
     at the first looks; in full at once it keeps 0.1 points more of a step and costs 0.2 h of every
     crowd that the replicas there could nearly carry (`docs/studies/autoscaling.md`)."""
-    queue_noise: float = 0.05
-    """A queue grows when more than this share of what the replicas do comes beyond it."""
     least_full_load: float = 0.25
     """A cost is at most four times too low: where less is finished, clients give up or the answers
     fail, and more replicas would not help so much."""
-    full_load_noise: float = 0.85
-    """What replicas do at most is no news above this share of what their costs say: requests are
-    not dealt evenly, so a pod may be idle while the queue stands before the others."""
-    smoothing: float = 0.6
-    """Weight of the newest latency pressure; llm-d's workload-variant-autoscaler uses the same."""
-    pressure_limit: float = 2.0
-    """Pressure counts at most this much. Clamped before it is smoothed, else one outlier would
-    stay for minutes."""
     high_ticks: int = 2
     """So many ticks in a row with a latency above its target: one slow scrape is no trend. Replicas
     are added at 100 %, because demand acts earlier; 0.8 costs 2 to 6 % more for 0.1 points, by the
@@ -151,8 +147,7 @@ class Tuning:
     one at a time comes too late."""
     effect_seconds: float = 120.0
     """After a boost, after a replica became Ready, and between two steps down (and at least a cold
-    start there): a percentile of the last minute still holds the requests that waited for it, and
-    the smoothed pressure those of the minute before."""
+    start there): a percentile of the last minute still holds the requests that waited for it."""
     learned_seconds: float = 3600.0
     """So long the load per replica at the last boost counts as too much; then it may be tried
     again."""
@@ -160,16 +155,11 @@ class Tuning:
     """A step down by no more than one replica in so many saves little in a minute, so it looks back
     so many times as long, and lets additions settle as long: a replica that goes for a few minutes
     costs a cold start when it comes back."""
-    settle_seconds: float = 150.0
-    """No step down this soon after replicas were added; the highest demand of this long must fit
-    the replicas that stay, of 60 to 150 s."""
     settle_cold_starts: float = 1.25
-    """Nor within so many cold starts: the last of them must have served for a while, and giving
-    away what takes long to come back needs a longer look back."""
+    """No step down within so many cold starts after replicas were added: the last of them must have
+    served for a while, and giving away what takes long to come back needs a longer look back."""
     cold_start_seconds: float = 180.0
     """Assumed until one was measured: weights of tens of GB from a network disk."""
-    capacity_patience_seconds: float = 60.0
-    """A pod that has no node for this long means that there is no GPU: add no more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +179,9 @@ class Objectives:
     """What to raise to when Prometheus stays silent; never lowers. `None`: hold."""
     fallback_ticks: int = 4
     """After so many ticks without an answer; four are a minute at 15 s."""
+    settle_seconds: float = SETTLE_SECONDS
+    """No step down this soon after replicas were added, as of `behavior.scaleDown`; the highest
+    demand of this long, of 60 to 150 s, must fit the replicas that stay."""
     scale_up: ScalingRules = ScalingRules()
     scale_down: ScalingRules = ScalingRules()
     schedules: tuple[ScheduleFloor, ...] = ()

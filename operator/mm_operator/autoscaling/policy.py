@@ -66,7 +66,7 @@ def _informed(
     state = replace(
         state,
         silent_ticks=0,
-        demand=remembered(state.demand, observation, demand, objectives.tuning),
+        demand=remembered(state.demand, observation, demand, objectives),
         jitter=_jitter(observation.at, traffic, demand, state.jitter, objectives),
         pressure=pressure.value,
         high_ticks=pressure.high_ticks,
@@ -216,11 +216,11 @@ def _steady(need: _Recommendation, objectives: Objectives) -> _Recommendation:
 
 
 def _step_down(situation: Situation, need: _Recommendation) -> _Recommendation:
-    observation, objectives = situation.observation, situation.objectives
+    observation = situation.observation
     current = observation.replicas
     step = max(1, current // 2)
     fewest = max(need.replicas, staying(situation), current - step)
-    if capacity_limited(observation, objectives):
+    if capacity_limited(observation):
         fewest = max(fewest, min(observation.ready, current - 1))
     text = (
         f"{replicas(fewest)} {does(fewest, 'carry', 'carries')} the highest load of the last "
@@ -270,7 +270,7 @@ def _settled(
 ) -> tuple[Decision, State]:
     """Limit the recommendation to capacity, pace and bounds; bounds win over all."""
     current = observation.replicas
-    limited = capacity_limited(observation, objectives)
+    limited = capacity_limited(observation)
     recommendation = _bounded(recommendation, objectives)
     if limited and recommendation.replicas > current:
         waiting = observation.unschedulable

@@ -9,7 +9,7 @@ from mm_operator.autoscaling.observation import Traffic
 
 @dataclass(frozen=True, slots=True)
 class Pressure:
-    """Worst latency over its target, smoothed; `None` while none was ever measured."""
+    """Worst latency over its target; `None` while none was ever measured."""
 
     value: float | None
     high_ticks: int
@@ -23,7 +23,6 @@ def pressure_of(
     traffic: Traffic, objectives: Objectives, before: float | None, high_ticks: int
 ) -> Pressure:
     """Return the pressure of one tick; `before` and `high_ticks` are the last tick's."""
-    tuning = objectives.tuning
     ratios = {
         objective.name: traffic.latencies[objective.name] / objective.target_seconds
         for objective in objectives.latencies
@@ -36,10 +35,8 @@ def pressure_of(
         value = before if busy else 0.0
         return Pressure(value, 0, unknown)
     worst = max(ratios, key=lambda name: ratios[name])
-    clamped = min(tuning.pressure_limit, ratios[worst])
-    value = clamped if before is None else before + tuning.smoothing * (clamped - before)
-    high = high_ticks + 1 if value > 1 else 0
-    return Pressure(value, high, unknown, worst)
+    high = high_ticks + 1 if ratios[worst] > 1 else 0
+    return Pressure(ratios[worst], high, unknown, worst)
 
 
 def outcomes(traffic: Traffic | None, objectives: Objectives) -> tuple[ObjectiveOutcome, ...]:

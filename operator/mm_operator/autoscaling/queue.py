@@ -48,7 +48,7 @@ def queue_of(
     if objectives.cost is None:
         return Queue(stands, grows=False, growth=growth, work=0.0, full_load=1.0), state
     beyond = growth * mean_work(traffic, objectives.cost)
-    noise = tuning.queue_noise * serving * _full_load(state, traffic, objectives, at)
+    noise = (1 - tuning.margin) * serving * _full_load(state, traffic, objectives, at)
     more = beyond > noise or (traffic.fast.refused > 0 and growth >= 0)
     grows = stands and more and not _just_helped(state, at)
     busy = traffic.running is not None and traffic.running >= tuning.margin * slots
@@ -135,7 +135,7 @@ def _full_load(state: State, traffic: Traffic, objectives: Objectives, at: float
     learned = None if cost is None else _at_cost(state.full_load, traffic, cost)
     if learned is None or at - learned.at > tuning.learned_seconds:
         return 1.0
-    if learned.value > tuning.full_load_noise:
+    if learned.value > tuning.margin:
         return 1.0
     return max(tuning.least_full_load, learned.value)
 

@@ -4,8 +4,7 @@ from collections.abc import Iterator
 
 from mm_operator.autoscaling.decision import Veto, Vetoed
 from mm_operator.autoscaling.demand import cold_start_of, memory_seconds
-from mm_operator.autoscaling.objectives import Objectives
-from mm_operator.autoscaling.observation import Observation
+from mm_operator.autoscaling.observation import FAST_WINDOW_SECONDS, Observation
 from mm_operator.autoscaling.situation import Situation, fair_share, rounded_up, utilisation
 from mm_operator.autoscaling.wording import does, replicas
 
@@ -42,8 +41,8 @@ def _is_small(situation: Situation) -> bool:
 
 def _settle_seconds(situation: Situation) -> float:
     tuning = situation.objectives.tuning
-    cold_start = cold_start_of(situation.observation, tuning)
-    return max(tuning.settle_seconds, tuning.settle_cold_starts * cold_start)
+    starts = tuning.settle_cold_starts * cold_start_of(situation.observation, tuning)
+    return max(situation.objectives.settle_seconds, starts)
 
 
 def _carrying(peak: float, situation: Situation) -> int:
@@ -52,15 +51,14 @@ def _carrying(peak: float, situation: Situation) -> int:
     return rounded_up(peak / room) + objectives.warm_replicas
 
 
-def capacity_limited(observation: Observation, objectives: Objectives) -> bool:
+def capacity_limited(observation: Observation) -> bool:
     """Return whether pods wait for a node so long that requesting more is pointless."""
     waited = observation.unschedulable_seconds
-    patience = objectives.tuning.capacity_patience_seconds
-    return observation.unschedulable > 0 and waited >= patience
+    return observation.unschedulable > 0 and waited >= FAST_WINDOW_SECONDS
 
 
 def _memory(situation: Situation) -> Iterator[Vetoed]:
-    horizon = memory_seconds(situation.observation, situation.objectives.tuning)
+    horizon = memory_seconds(situation.observation, situation.objectives)
     horizon *= patience(situation)
     if situation.observation.at - situation.state.since < horizon:
         yield Vetoed(
@@ -71,7 +69,7 @@ def _memory(situation: Situation) -> Iterator[Vetoed]:
 
 def _pending(situation: Situation) -> Iterator[Vetoed]:
     observation = situation.observation
-    limited = capacity_limited(observation, situation.objectives)
+    limited = capacity_limited(observation)
     if not observation.pending or (limited and observation.ready):
         # Pods without a GPU serve no requests: giving them up costs nothing, while others do. Where
         # no pod serves nothing is counted, and no load is no sign of none.

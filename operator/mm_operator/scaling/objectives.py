@@ -3,6 +3,7 @@
 from mm_api.v1alpha1 import AutoscalingSpec, duration
 from mm_api.v1alpha1 import ScalingRules as RulesSpec
 from mm_operator.autoscaling import (
+    SETTLE_SECONDS,
     LatencyMetric,
     LatencyObjective,
     Objectives,
@@ -11,7 +12,6 @@ from mm_operator.autoscaling import (
     ScalingRules,
     ScheduleFloor,
     SelectPolicy,
-    Tuning,
     WorkCost,
 )
 
@@ -24,9 +24,7 @@ def objectives_of(
     `slots_per_replica`: requests that one replica runs at a time. `cost`: what a token costs, when
     it was measured.
     """
-    fallback, tuning = spec.fallback, Tuning()
-    if (window := spec.behavior.scale_down.stabilization_window_seconds) is not None:
-        tuning = Tuning(settle_seconds=float(window))
+    fallback, window = spec.fallback, spec.behavior.scale_down.stabilization_window_seconds
     return Objectives(
         min_replicas=spec.min_replicas,
         max_replicas=spec.max_replicas,
@@ -55,7 +53,7 @@ def objectives_of(
             )
             for one in spec.schedules
         ),
-        tuning=tuning,
+        settle_seconds=SETTLE_SECONDS if window is None else float(window),
     )
 
 

@@ -104,13 +104,12 @@ def test_what_was_too_much_is_all_that_came() -> None:
     assert state.raised_load == pytest.approx(1.9 / 4)
 
 
-def test_an_outlier_is_clamped_before_it_is_smoothed() -> None:
-    """A latency of a thousand times its target is forgotten as fast as one of twice."""
-    state = watched(4, 0.9, SIMPLE)
-    _, spiked = decide(tick(0, 4, traffic(0.9, latency=2000.0)), state, SIMPLE)
-    _, double = decide(tick(0, 4, traffic(0.9, latency=4.0)), state, SIMPLE)
+def test_an_outlier_is_forgotten_at_the_next_look() -> None:
+    """A latency of a thousand times its target leaves nothing behind but the one look."""
+    _, spiked = decide(tick(0, 4, traffic(0.9, latency=2000.0)), watched(4, 0.9, SIMPLE), SIMPLE)
+    decision, after = decide(tick(15, 4, traffic(0.9, latency=1.0)), spiked, SIMPLE)
 
-    assert spiked.pressure == double.pressure
+    assert (after.pressure, after.high_ticks, decision.replicas) == (0.5, 0, 4)
 
 
 @cases(

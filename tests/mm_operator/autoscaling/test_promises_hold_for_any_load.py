@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from mm_operator.autoscaling import Observation, Traffic, decide, fresh
 from support.ticks import SIMPLE, START, TICK_SECONDS, followed, tick, traffic, watched
 
+SETTLE_SECONDS = SIMPLE.settle_seconds
 ANY_NUMBER = st.floats(allow_nan=True, allow_infinity=True)
 DEMANDS = st.floats(0, 30)
 TRAFFIC = st.builds(
@@ -74,13 +75,13 @@ def test_more_load_never_means_fewer_replicas(replicas: int, demand: float, more
 def test_no_step_down_soon_after_a_change(demands: list[float]) -> None:
     """Any load at all: a step down keeps its distance from an addition and from the last step."""
     decisions = followed(demands, replicas=3, objectives=SIMPLE)
-    changed, waits = 0, SIMPLE.tuning.settle_seconds
+    changed, waits = 0, SETTLE_SECONDS
     for number, (before, now) in enumerate(pairwise(decisions), start=1):
         if now.replicas < before.replicas:
             assert (number - changed) * TICK_SECONDS >= waits
             changed, waits = number, SIMPLE.tuning.effect_seconds
         elif now.replicas > before.replicas:
-            changed, waits = number, SIMPLE.tuning.settle_seconds
+            changed, waits = number, SETTLE_SECONDS
 
 
 @settings(max_examples=20)  # hours of ticks each
