@@ -50,8 +50,8 @@ STRICT: Final = (
 )
 """Texts without any of the words, folders below included."""
 STRICT_CODE: Final = (
-    *("crds", "operator", "mmctl", "runtime", "devcluster", "observability", "tools"),
-    *("lab", "tests", "bench"),
+    *("crds", "edge", "operator", "router", "mmctl", "runtime", "devcluster"),
+    *("observability", "tools", "lab", "tests", "bench"),
 )
 """Folders whose code is without any of the words, identifiers included."""
 STRICT_NAMES: Final = ("examples",)

@@ -28,9 +28,9 @@ from mm_api import labels
 from mm_operator.autoscaling import Decision
 from mm_operator.cluster.cache import Cache
 from mm_operator.cluster.models import ModelCache
+from mm_operator.scaling.conflicting_autoscalers import ConflictingAutoscalers
 from mm_operator.scaling.endpoints import Endpoints
 from mm_operator.scaling.own_prometheus import OwnPrometheus, OwnPrometheusSettings
-from mm_operator.scaling.rivals import Rivals
 from mm_operator.scaling.scaler import Scaler
 from support.prometheus import (  # tests/ is no package of the distribution
     Prometheus,
@@ -132,7 +132,7 @@ async def measure(models: int, ticks: int, prometheus: Prometheus) -> dict[str, 
         cache=cache,
         client=api,
         endpoints=endpoints,
-        rivals=Rivals(api),
+        conflicts=ConflictingAutoscalers(api),
         wake=woken.append,
         interval_seconds=INTERVAL_SECONDS,
     )

@@ -21,7 +21,7 @@ class Patience:
         self.restart()
 
     def restart(self) -> None:
-        """Begin anew: the peer has done something."""
+        """Begin again: the peer has done something."""
         self._left = _STEPS
 
     async def __aenter__(self) -> Self:

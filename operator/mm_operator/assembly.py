@@ -16,14 +16,13 @@ from typing import Any
 from kubernetes.aio.client import ApiClient
 
 from mm_operator.cluster.apply import Applier
+from mm_operator.cluster.build_leases import BuildLeases
 from mm_operator.cluster.cache import Cache
 from mm_operator.cluster.cache_sync import CacheSync, most_watches
 from mm_operator.cluster.claims import ClaimModes
 from mm_operator.cluster.client import Client, WritesForbiddenError, connect
 from mm_operator.cluster.definition import DefinitionKeeper
 from mm_operator.cluster.events import EventPoster
-from mm_operator.cluster.evidence import Evidence
-from mm_operator.cluster.flights import Flights
 from mm_operator.cluster.image_nodes import ImageNodeFinder
 from mm_operator.cluster.keys import Key
 from mm_operator.cluster.leases import REQUEST_SECONDS, LeaseObject
@@ -31,6 +30,7 @@ from mm_operator.cluster.models import ModelCache
 from mm_operator.cluster.namespaces import ServedNamespaces
 from mm_operator.cluster.nodes import NodeCache
 from mm_operator.cluster.observe import Observer
+from mm_operator.cluster.pod_diagnostics import PodDiagnostics
 from mm_operator.cluster.rollout_turns import RolloutTurns
 from mm_operator.cluster.spare_gpus import SpareGpuFinder
 from mm_operator.cluster.stores import StoreIdentities
@@ -39,10 +39,10 @@ from mm_operator.control.controller import Controller
 from mm_operator.control.queue import WorkQueue
 from mm_operator.leadership.elector import Elector
 from mm_operator.reconcile import Reconciler
+from mm_operator.scaling.conflicting_autoscalers import ConflictingAutoscalers
 from mm_operator.scaling.endpoints import Endpoints
 from mm_operator.scaling.engines import engine_problem
 from mm_operator.scaling.own_prometheus import OwnPrometheus
-from mm_operator.scaling.rivals import Rivals
 from mm_operator.scaling.samples import samples
 from mm_operator.scaling.scaler import Scaler
 from mm_operator.servers.rounds import Servers
@@ -101,7 +101,7 @@ class Operator:
             look_seconds=settings.resync_seconds,
             on_outdated=metrics.definition_outdated,
         )
-        evidence = Evidence(client, self._cache)
+        diagnostics = PodDiagnostics(client, self._cache)
         self._namespaces = ServedNamespaces(
             client,
             f"{settings.lease_namespace}/{settings.lease_name}",
@@ -122,7 +122,7 @@ class Operator:
             keda=settings.keda,
             minor=await minor_version(api),
             resync_seconds=settings.resync_seconds,
-            after_resync=lambda: self._resynced(evidence, applier),
+            after_resync=lambda: self._resynced(diagnostics, applier),
         )
         self._events = EventPoster(
             client,
@@ -137,7 +137,7 @@ class Operator:
             endpoints=Endpoints(
                 client, OwnPrometheus(settings.prometheus), settings.prometheus_allowed_hosts
             ),
-            rivals=Rivals(client),
+            conflicts=ConflictingAutoscalers(client),
             wake=self._queue.add,
             interval_seconds=settings.scaling_interval_seconds,
             engine_problem=partial(
@@ -155,7 +155,7 @@ class Operator:
             interval_seconds=settings.server_look_seconds,
         )
         metrics.collect_scaling(lambda: samples(self._scaler) if elector.leads() else ())
-        self._controller = self._make_controller(client, evidence, applier)
+        self._controller = self._make_controller(client, diagnostics, applier)
         runner, port = await serve(
             settings.port,
             alive=lambda: "",
@@ -211,7 +211,7 @@ class Operator:
         await handlers.watch_models(self._models, api, namespaces)
 
     def _make_controller(
-        self, client: Client, evidence: Evidence, applier: Applier
+        self, client: Client, diagnostics: PodDiagnostics, applier: Applier
     ) -> Controller[Key]:
         settings = self._settings
         stores, claims = StoreIdentities(client), ClaimModes(client)
@@ -219,7 +219,7 @@ class Operator:
             self._models,
             self._cache,
             self._nodes,
-            evidence=evidence,
+            diagnostics=diagnostics,
             stores=stores,
             claims=claims,
             settings=settings.planning,
@@ -227,7 +227,7 @@ class Operator:
             warm_up_problem=self._servers.warm_up_problem,
         )
         served = settings.namespaces
-        flights = Flights(
+        build_leases = BuildLeases(
             client,
             settings.lease_namespace,
             clock=lambda: datetime.now(UTC),
@@ -237,10 +237,10 @@ class Operator:
             client=client,
             models=self._models,
             observer=observer,
-            evidence=evidence,
+            diagnostics=diagnostics,
             stores=stores,
             claims=claims,
-            flights=flights,
+            build_leases=build_leases,
             namespaces=self._namespaces,
             spare_gpus=SpareGpuFinder(client),
             image_nodes=ImageNodeFinder(client, lambda: datetime.now(UTC)),
@@ -278,8 +278,8 @@ class Operator:
         finally:
             await client.close()
 
-    def _resynced(self, evidence: Evidence, applier: Applier) -> None:
-        evidence.forget_gone()
+    def _resynced(self, diagnostics: PodDiagnostics, applier: Applier) -> None:
+        diagnostics.forget_gone()
         applier.forget_gone()
         self._requeue_all()
 

@@ -15,11 +15,10 @@ from mm_api.documents.server_state import ServerState
 from mm_api.v1alpha1 import duration
 from mm_operator.children.all import build, unwanted
 from mm_operator.cluster.apply import Applier, OutdatedError
+from mm_operator.cluster.build_leases import BuildLeases
 from mm_operator.cluster.claims import ClaimModes
 from mm_operator.cluster.client import Client
 from mm_operator.cluster.events import EventPoster
-from mm_operator.cluster.evidence import Evidence
-from mm_operator.cluster.flights import Flights
 from mm_operator.cluster.image_nodes import ImageNodeFinder
 from mm_operator.cluster.keys import Key
 from mm_operator.cluster.models import ModelCache, ModelRecord
@@ -29,6 +28,7 @@ from mm_operator.cluster.namespaces import (
     ServedNamespaces,
 )
 from mm_operator.cluster.observe import Observer
+from mm_operator.cluster.pod_diagnostics import PodDiagnostics
 from mm_operator.cluster.prune import prune
 from mm_operator.cluster.refusals import stage_error
 from mm_operator.cluster.resources import MODEL
@@ -49,7 +49,7 @@ from mm_operator.model import (
 )
 from mm_operator.plan import decide
 from mm_operator.plan.rollout_turns import standing_of
-from mm_operator.plan.siblings import at_work, siblings_of
+from mm_operator.plan.siblings import is_building, siblings_of
 from mm_operator.status.derive import derive
 
 _LOG = logging.getLogger(__name__)
@@ -78,10 +78,10 @@ class Reconciler:
         client: for writes and for the few reads that caches cannot answer.
         models: the custom resources as last seen.
         observer: makes snapshots from the caches.
-        evidence: logs and events of failing Jobs.
+        diagnostics: logs and events of failing Jobs.
         stores: which stores of users are one.
         claims: which claims of users one node may attach.
-        flights: Leases of engines that namespaces share.
+        build_leases: Leases of engines that namespaces share.
         namespaces: which namespaces are this installation's.
         spare_gpus: whether GPUs are free for a rollout of strategy Auto.
         image_nodes: which nodes have the image of a model that pulls it ahead.
@@ -101,10 +101,10 @@ class Reconciler:
         client: Client,
         models: ModelCache,
         observer: Observer,
-        evidence: Evidence,
+        diagnostics: PodDiagnostics,
         stores: StoreIdentities,
         claims: ClaimModes,
-        flights: Flights,
+        build_leases: BuildLeases,
         namespaces: ServedNamespaces,
         spare_gpus: SpareGpuFinder,
         image_nodes: ImageNodeFinder,
@@ -120,10 +120,10 @@ class Reconciler:
         self._client = client
         self._models = models
         self._observer = observer
-        self._evidence = evidence
+        self._diagnostics = diagnostics
         self._stores = stores
         self._claims = claims
-        self._flights = flights
+        self._build_leases = build_leases
         self._namespaces = namespaces
         self._spare_gpus = spare_gpus
         self._image_nodes = image_nodes
@@ -223,7 +223,7 @@ class Reconciler:
             await self._claims.gather(record)
         jobs = self._observer.jobs_of(record) if record else ()
         pods = self._observer.pods_of(record) if record else ()
-        return await self._evidence.gather(jobs, pods, self._clock())
+        return await self._diagnostics.gather(jobs, pods, self._clock())
 
     async def _delay(self, record: ModelRecord, snapshot: Snapshot, plan: Plan) -> float | None:
         """Get what a plan needs first; return seconds until the next decision, None for at once."""
@@ -245,9 +245,9 @@ class Reconciler:
         busy = {
             f"{one.namespace}/{one.config.name}"
             for one in siblings_of(snapshot, plan.shared_engine)
-            if at_work(one, now=snapshot.now, patience=patience)
+            if is_building(one, now=snapshot.now, patience=patience)
         }
-        return await self._flights.take(
+        return await self._build_leases.take(
             plan.shared_engine,
             f"{snapshot.namespace}/{plan.engine_config}",
             int(patience.total_seconds()),
@@ -257,7 +257,7 @@ class Reconciler:
     async def _landed(self, snapshot: Snapshot, plan: Plan) -> None:
         if plan.build.step is Step.DONE and plan.shared_engine:
             holder = f"{snapshot.namespace}/{plan.engine_config}"
-            await self._flights.give_back(plan.shared_engine, holder)
+            await self._build_leases.give_back(plan.shared_engine, holder)
 
     def _comes_again(self, key: Key, outcome: Outcome) -> bool:
         """Return whether the status can wait for the next round, which sees what this one wrote.

@@ -35,7 +35,7 @@ class Settings:
     """Name of this pod, as the Service's EndpointSlices have it."""
 
     claims_port: int = ROUTER_CLAIMS_PORT
-    """At which routers ask each other for places of keys; 0 takes a free one and logs it."""
+    """At which routers request places of keys from each other; 0 takes a free one and logs it."""
 
     address: str = "0.0.0.0"  # noqa: S104  # clients come from outside the pod
     """Where it listens, on both ports."""

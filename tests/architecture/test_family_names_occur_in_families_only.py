@@ -13,7 +13,10 @@ from mm_api.families import FAMILIES
 from support.cases import cases
 
 ROOT = Path(__file__).resolve().parents[2]
-SOURCES = ("crds", "operator", "mmctl", "runtime", "observability", "devcluster", "lab", "tools")
+SOURCES = (
+    *("crds", "edge", "operator", "router", "mmctl", "runtime", "observability"),
+    *("devcluster", "lab", "tools"),
+)
 REGISTRY = "crds/mm_api/families/"
 _SHARED = frozenset(
     {

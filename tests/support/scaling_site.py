@@ -18,9 +18,9 @@ from mm_operator.cluster.cache import Cache
 from mm_operator.cluster.client import Client, connect
 from mm_operator.cluster.models import ModelCache
 from mm_operator.cluster.resources import MODEL, POD
+from mm_operator.scaling.conflicting_autoscalers import ConflictingAutoscalers
 from mm_operator.scaling.endpoints import Endpoints
 from mm_operator.scaling.own_prometheus import OwnPrometheus, OwnPrometheusSettings
-from mm_operator.scaling.rivals import Rivals
 from mm_operator.scaling.scaler import Scaler
 from support.model_documents import at, document
 from support.model_namespace import Api
@@ -80,7 +80,7 @@ class Site:
             cache=self.cache,
             client=self.client,
             endpoints=self.endpoints,
-            rivals=Rivals(self.client),
+            conflicts=ConflictingAutoscalers(self.client),
             wake=lambda _key: None,
             interval_seconds=TICK_SECONDS,
             clock=self.clock,

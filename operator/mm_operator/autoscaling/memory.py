@@ -52,7 +52,7 @@ def in_one_unit(state: State, at: float, objectives: Objectives) -> State:
         jitter=None,
         raised_load=None,
         raised_utilisation=0.0,
-        outrun_at=None,
+        overloaded_at=None,
     )
 
 

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-
 SETTLE_SECONDS = 150.0
 """Where the spec names no window: two and a half of the fast ones. The steady window is three
 minutes old already: together as long as HPA's default of 300 s."""

@@ -16,7 +16,7 @@ from mm_operator.autoscaling.objectives import (
     SelectPolicy,
 )
 from mm_operator.autoscaling.state import Sample
-from mm_operator.autoscaling.wording import does, replicas
+from mm_operator.autoscaling.wording import replicas, verb
 
 _NO_LIMIT = 1_000_000
 """Beyond `maxReplicas` of any model."""
@@ -112,5 +112,5 @@ def _window(recommendation: int, held: int) -> Vetoed:
     return Vetoed(
         Veto.STABILIZATION,
         f"behavior's stabilization window holds {replicas(held)}, "
-        f"{recommendation} {does(recommendation, 'are', 'is')} recommended.",
+        f"{recommendation} {verb(recommendation, 'are', 'is')} recommended.",
     )

@@ -20,16 +20,16 @@ from mm_operator.autoscaling.queue import queue_of
 from mm_operator.autoscaling.schedule import floor_of
 from mm_operator.autoscaling.situation import (
     Situation,
-    can_do,
+    capacity,
     fair_share,
-    helpful,
-    outrun,
+    is_overloaded,
     rounded_up,
+    scale_up_helps,
     utilisation,
 )
 from mm_operator.autoscaling.state import Sample, State
-from mm_operator.autoscaling.vetoes import against_down, capacity_limited, staying
-from mm_operator.autoscaling.wording import does, replicas
+from mm_operator.autoscaling.vetoes import capacity_limited, retained_replicas, scale_down_blockers
+from mm_operator.autoscaling.wording import replicas, verb
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +74,8 @@ def _informed(
     situation = Situation(
         observation, objectives, state, demand, queue, pressure, traffic.in_flight
     )
-    if outrun(situation):
-        state = replace(state, outrun_at=observation.at)
+    if is_overloaded(situation):
+        state = replace(state, overloaded_at=observation.at)
     recommendation, vetoes = _recommended(situation, traffic)
     if (
         recommendation.reason is ScalingReason.LATENCY_PRESSURE
@@ -123,10 +123,10 @@ def _recommended(
         return boost, ()
     if need.replicas == current:
         return _steady(need, objectives), ()
-    vetoes = against_down(situation)
+    vetoes = scale_down_blockers(situation)
     if vetoes:
-        enough = f"{need.replicas} {does(need.replicas, 'are', 'is')} enough"
-        text = f"{enough}; {current} {does(current, 'stay')} for now."
+        enough = f"{need.replicas} {verb(need.replicas, 'are', 'is')} enough"
+        text = f"{enough}; {current} {verb(current, 'stay')} for now."
         return _Recommendation(current, ScalingReason.VETOED, text), vetoes
     return _step_down(situation, need), ()
 
@@ -138,22 +138,22 @@ def _demanded(situation: Situation) -> Iterator[_Recommendation]:
     text = f"{_load(situation)}; at {share:.0%} each that takes {carrying}."
     if objectives.warm_replicas:
         warm = carrying + objectives.warm_replicas
-        stay = does(objectives.warm_replicas, "stay")
+        stay = verb(objectives.warm_replicas, "stay")
         yield _Recommendation(
             warm,
             ScalingReason.WARM_REPLICAS,
             f"{text} {objectives.warm_replicas} more {stay} warm.",
         )
-    if outrun(situation):
+    if is_overloaded(situation):
         surge = _surge(situation, carrying)
-        extra = f"{surge} more {does(surge, 'work')} off the queue"
-        queue = f"{text} {extra} that grows until {does(surge, 'they serve', 'it serves')}."
+        extra = f"{surge} more {verb(surge, 'work')} off the queue"
+        queue = f"{text} {extra} that grows until {verb(surge, 'they serve', 'it serves')}."
         yield _Recommendation(carrying + surge, ScalingReason.DEMAND, queue)
     yield _Recommendation(carrying, ScalingReason.DEMAND, text)
 
 
 def _surge(situation: Situation, carrying: int) -> int:
-    can = can_do(situation)
+    can = capacity(situation)
     excess, large = situation.demand.now - can, situation.objectives.tuning.surge_excess * can
     return rounded_up(carrying if excess >= large else carrying * excess / large)
 
@@ -201,7 +201,7 @@ def _boost(situation: Situation) -> _Recommendation | None:
     recent = [at for at in (state.raised_at, state.relieved_at) if at is not None]
     if recent and observation.at - max(recent) < tuning.effect_seconds:
         return None
-    if not helpful(situation):
+    if not scale_up_helps(situation):
         return None
     current = observation.replicas
     more = rounded_up(tuning.boost * max(1, current))
@@ -219,11 +219,11 @@ def _step_down(situation: Situation, need: _Recommendation) -> _Recommendation:
     observation = situation.observation
     current = observation.replicas
     step = max(1, current // 2)
-    fewest = max(need.replicas, staying(situation), current - step)
+    fewest = max(need.replicas, retained_replicas(situation), current - step)
     if capacity_limited(observation):
         fewest = max(fewest, min(observation.ready, current - 1))
     text = (
-        f"{replicas(fewest)} {does(fewest, 'carry', 'carries')} the highest load of the last "
+        f"{replicas(fewest)} {verb(fewest, 'carry', 'carries')} the highest load of the last "
         f"minutes, {replicas(situation.demand.peak, 'full')}, with room to spare."
     )
     return _Recommendation(fewest, ScalingReason.CONSOLIDATION, text)
@@ -274,7 +274,7 @@ def _settled(
     recommendation = _bounded(recommendation, objectives)
     if limited and recommendation.replicas > current:
         waiting = observation.unschedulable
-        busy = f"{replicas(waiting)} {does(waiting, 'wait')} for a GPU already."
+        busy = f"{replicas(waiting)} {verb(waiting, 'wait')} for a GPU already."
         text = f"{recommendation.message} {busy}"
         vetoes = (*vetoes, Vetoed(Veto.NO_CAPACITY, "Pods wait for a GPU already."))
         recommendation = _Recommendation(current, ScalingReason.CAPACITY_LIMITED, text)

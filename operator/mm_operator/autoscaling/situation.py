@@ -53,16 +53,16 @@ def fair_share(situation: Situation) -> float:
     return min(share, max(tuning.margin * state.raised_load, least))
 
 
-def outrun(situation: Situation) -> bool:
+def is_overloaded(situation: Situation) -> bool:
     """Return whether more arrives than all Ready replicas can work off: a queue grows.
 
     Only where work is counted: requests in flight are the queue themselves.
     """
     counted = situation.objectives.cost is not None
-    return counted and situation.demand.now > can_do(situation)
+    return counted and situation.demand.now > capacity(situation)
 
 
-def can_do(situation: Situation) -> float:
+def capacity(situation: Situation) -> float:
     """Return the work that all Ready replicas do at most."""
     return situation.queue.full_load * situation.observation.ready
 
@@ -77,7 +77,7 @@ def utilisation(situation: Situation, replicas: int) -> float:
     return max(work, situation.in_flight / slots) / max(1, replicas)
 
 
-def helpful(situation: Situation) -> bool:
+def scale_up_helps(situation: Situation) -> bool:
     """Return whether more replicas would lower a latency.
 
     An image that takes two seconds alone takes two seconds on any number of replicas. That shows

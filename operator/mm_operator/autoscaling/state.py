@@ -56,7 +56,7 @@ class State:
     """How busy Ready replicas were when it last added some: with work or with taken slots."""
     raised_load: float | None = None
     """Arriving work per Ready replica when it last added replicas: this much was too much."""
-    outrun_at: float | None = None
+    overloaded_at: float | None = None
     """Last time that more arrived than all Ready replicas could work off."""
     inside: Sample | None = None
     """Requests running and waiting at the last tick that saw any traffic."""

@@ -6,10 +6,10 @@ from mm_operator.autoscaling.decision import Veto, Vetoed
 from mm_operator.autoscaling.demand import cold_start_of, memory_seconds
 from mm_operator.autoscaling.observation import FAST_WINDOW_SECONDS, Observation
 from mm_operator.autoscaling.situation import Situation, fair_share, rounded_up, utilisation
-from mm_operator.autoscaling.wording import does, replicas
+from mm_operator.autoscaling.wording import replicas, verb
 
 
-def against_down(situation: Situation) -> tuple[Vetoed, ...]:
+def scale_down_blockers(situation: Situation) -> tuple[Vetoed, ...]:
     """Return every veto against a step down, in a fixed order."""
     return tuple(
         veto
@@ -18,7 +18,7 @@ def against_down(situation: Situation) -> tuple[Vetoed, ...]:
     )
 
 
-def staying(situation: Situation) -> int:
+def retained_replicas(situation: Situation) -> int:
     """Return the fewest replicas that carry the peak of the last minutes with room to spare."""
     demand = situation.demand
     return _carrying(demand.long_peak if _is_small(situation) else demand.peak, situation)
@@ -30,9 +30,9 @@ def patience(situation: Situation) -> float:
 
 
 def _is_small(situation: Situation) -> bool:
-    tuning, outrun_at = situation.objectives.tuning, situation.state.outrun_at
+    tuning, overloaded_at = situation.objectives.tuning, situation.state.overloaded_at
     lately = tuning.small_step_patience * _settle_seconds(situation)
-    if outrun_at is not None and situation.observation.at - outrun_at < lately:
+    if overloaded_at is not None and situation.observation.at - overloaded_at < lately:
         return False  # those that came for a queue go when it is gone
     current = situation.observation.replicas
     surplus = current - _carrying(situation.demand.peak, situation)
@@ -77,7 +77,7 @@ def _pending(situation: Situation) -> Iterator[Vetoed]:
     yield Vetoed(
         Veto.PENDING,
         f"{observation.pending} of {replicas(observation.replicas)} "
-        f"{does(observation.pending, 'do', 'does')} not serve yet.",
+        f"{verb(observation.pending, 'do', 'does')} not serve yet.",
     )
 
 
@@ -114,7 +114,7 @@ def _busy_after(situation: Situation) -> bool:
 
 def _consolidation(situation: Situation) -> Iterator[Vetoed]:
     observation = situation.observation
-    fewest = staying(situation)
+    fewest = retained_replicas(situation)
     if fewest >= observation.replicas:
         yield Vetoed(
             Veto.CONSOLIDATION,

@@ -63,7 +63,7 @@ def unwanted(snapshot: Snapshot, plan: Plan, built: Iterable[Manifest]) -> tuple
         return ()
     stay = {Ref(child["kind"], child["metadata"]["name"]) for child in built} | plan.keep
     return tuple(
-        sorted(((snapshot.observed.refs | _shared(snapshot, plan)) - stay) | plan.relieved)
+        sorted(((snapshot.observed.refs | _shared(snapshot, plan)) - stay) | plan.pods_to_restart)
     )
 
 

@@ -23,7 +23,7 @@ _MOST_COMPARISON = 8 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Setter:
+class FieldManager:
     """Who wrote a field, as the API server noted it; none is noted for a scale subresource."""
 
     manager: str = ""
@@ -57,7 +57,7 @@ class ModelRecord:
     comparison: str
     """Text of the annotation of `mmctl compare`; empty: there is none."""
     status: Packed
-    replicas_set_by: Setter
+    replicas_set_by: FieldManager
     samples: tuple[Sample, ...]
     """Its metrics."""
 
@@ -226,7 +226,7 @@ def _record(item: dict[str, Any]) -> ModelRecord:
         spec=bytes(memoryview(orjson.dumps(spec))),
         comparison=_comparison(metadata),
         status=pack(status),
-        replicas_set_by=_setter(metadata.get("managedFields") or ()),
+        replicas_set_by=_field_manager(metadata.get("managedFields") or ()),
         samples=tuple(samples_of(metadata["namespace"], metadata["name"], spec, status)),
     )
 
@@ -254,11 +254,13 @@ def _part(item: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
     return item
 
 
-def _setter(managed: Sequence[Mapping[str, Any]]) -> Setter:
+def _field_manager(managed: Sequence[Mapping[str, Any]]) -> FieldManager:
     """Return who set spec.replicas: the owner whose entry is the youngest."""
     owners = [
-        Setter(str(entry.get("manager", "")), datetime.fromisoformat(entry["time"]).timestamp())
+        FieldManager(
+            str(entry.get("manager", "")), datetime.fromisoformat(entry["time"]).timestamp()
+        )
         for entry in managed
         if entry.get("time") and "f:replicas" in ((entry.get("fieldsV1") or {}).get("f:spec") or {})
     ]
-    return max(owners, key=lambda owner: owner.at, default=Setter())
+    return max(owners, key=lambda owner: owner.at, default=FieldManager())

@@ -1,4 +1,4 @@
-"""From caches to a `Snapshot`. No request is sent: what must be read lies in `Evidence` already."""
+"""From caches to a `Snapshot`. No request is sent: `PodDiagnostics` has read what must be read."""
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import replace
@@ -17,10 +17,10 @@ from mm_operator import names
 from mm_operator.cluster.cache import Cache, Cached
 from mm_operator.cluster.claims import ClaimModes
 from mm_operator.cluster.deployments import claim_state, config_state, deployment_state
-from mm_operator.cluster.evidence import Evidence
 from mm_operator.cluster.jobs import job_state
 from mm_operator.cluster.models import ModelCache, ModelRecord
 from mm_operator.cluster.nodes import NodeCache
+from mm_operator.cluster.pod_diagnostics import PodDiagnostics
 from mm_operator.cluster.pods import pod_state
 from mm_operator.cluster.resources import (
     CHILDREN,
@@ -71,7 +71,7 @@ class Observer:
         cache: Cache,
         nodes: NodeCache,
         *,
-        evidence: Evidence,
+        diagnostics: PodDiagnostics,
         stores: StoreIdentities,
         claims: ClaimModes,
         settings: PlanSettings,
@@ -81,7 +81,7 @@ class Observer:
         self._models = models
         self._cache = cache
         self._nodes = nodes
-        self._evidence = evidence
+        self._diagnostics = diagnostics
         self._stores = stores
         self._claims = claims
         self._settings = settings
@@ -210,7 +210,7 @@ class Observer:
         ]
 
     def _pod(self, item: Cached) -> PodState:
-        state, trouble = item.once(pod_state), self._evidence.volume(item.uid)
+        state, trouble = item.once(pod_state), self._diagnostics.volume(item.uid)
         if trouble is not None:
             return replace(state, volume=trouble)
         problem = self._warm_up_problem(item.uid)
@@ -219,7 +219,7 @@ class Observer:
         return state
 
     def _job(self, item: Cached) -> JobState:
-        pods, said = tuple(self._cache.of_job(item.namespace, item.name)), self._evidence
+        pods, said = tuple(self._cache.of_job(item.namespace, item.name)), self._diagnostics
         tails = {pod.uid: said.log_tails.get(pod.uid, ()) for pod in pods}
         progress = {pod.uid: said.progress.get(pod.uid, "") for pod in pods}
         blocked = said.blocked(item.uid)

@@ -156,7 +156,7 @@ class Plan:
     """Change and delete nothing: the spec is not understood."""
     keep: frozenset[Ref] = frozenset()
     """Existing objects that stay as they are: neither applied again nor pruned."""
-    relieved: frozenset[Ref] = frozenset()
+    pods_to_restart: frozenset[Ref] = frozenset()
     """Pods that refused an engine that is complete again: deleted, so that others start now."""
     release: tuple[str, ...] = ()
     """Names of engine ConfigMaps this model no longer needs: it leaves their owners."""

@@ -54,7 +54,7 @@ def found_damage(snapshot: Snapshot, engine_config: str) -> PodDamage | None:
     return max(found, key=lambda damage: damage.found_at, default=None)
 
 
-def relieved(snapshot: Snapshot, engine_config: str, build: BuildDecision) -> frozenset[Ref]:
+def pods_to_restart(snapshot: Snapshot, engine_config: str, build: BuildDecision) -> frozenset[Ref]:
     """Return the model's pods that refused the engine before it was built again.
 
     The kubelet starts such a pod again after a back-off of up to five minutes, which is reset by

@@ -19,7 +19,7 @@ from mm_operator.model import (
 )
 from mm_operator.plan.build import decide_build
 from mm_operator.plan.collection import decide_collection, store_key
-from mm_operator.plan.damage import found_damage, relieved
+from mm_operator.plan.damage import found_damage, pods_to_restart
 from mm_operator.plan.engine_plan import PlannedEngine, WantedEngine, plan_for
 from mm_operator.plan.inspection import decide_inspect
 from mm_operator.plan.jobs import terms_of
@@ -99,8 +99,8 @@ def _decide(snapshot: Snapshot, spec: MultimodalModelSpec) -> Plan:
         engine_config=config,
         keep=kept(snapshot, inspect, engine.build, rollout, collection)
         | {Ref("Job", job) for job in pulls.keep},
-        relieved=replaced(snapshot)
-        | (relieved(snapshot, config, engine.build) if wanted else frozenset()),
+        pods_to_restart=replaced(snapshot)
+        | (pods_to_restart(snapshot, config, engine.build) if wanted else frozenset()),
         release=released(snapshot, config, rollout),
         recheck_after=min((delay for delay in delays if delay is not None), default=None),
     )

@@ -13,7 +13,7 @@ from mm_api.v1alpha1 import MultimodalModelSpec, TritonSpec, duration
 from mm_api.v1alpha1.network import NetworkSpec
 from mm_operator.digests import digest, plain, stated
 from mm_operator.model import BuildDecision, DeploymentState, RolloutDecision, Snapshot, Step
-from mm_operator.plan.engine.encoders import is_apart
+from mm_operator.plan.engine.encoders import is_disaggregated
 from mm_operator.plan.engine_plan import WantedEngine
 from mm_operator.plan.rollout_progress import first_obstacle, starts_in_progress
 from mm_operator.plan.rollout_turns import (
@@ -50,7 +50,7 @@ def serving_hash(snapshot: Snapshot, spec: MultimodalModelSpec, wanted: WantedEn
         content["network"] = stated(network)
     if snapshot.settings.user_ids_of(spec) == "Namespace":
         content["userIds"] = "Namespace"
-    if is_apart(spec):
+    if is_disaggregated(spec):
         content["encoder"] = stated(spec.vision.resources)
     return digest(content)[:HASH_DIGITS]
 

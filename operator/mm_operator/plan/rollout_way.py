@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from mm_api.documents.trtllm_build import CUSTOM_PRODUCT
 from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_operator.model import EnginePlan, GpuNeed, Snapshot, SpareGpus
-from mm_operator.plan.engine.encoders import is_apart
+from mm_operator.plan.engine.encoders import is_disaggregated
 from mm_operator.plan.engine.gpu_resource import product_label, resource_of
 
 
@@ -63,7 +63,7 @@ def need_of(spec: MultimodalModelSpec, engine: EnginePlan | None) -> GpuNeed | N
     if product is not None:
         labels[product_label(resource)] = product
     encoder = engine.memory.encoder if engine else None
-    beside = is_apart(spec) and (encoder is None or encoder.context_bytes is not None)
+    beside = is_disaggregated(spec) and (encoder is None or encoder.context_bytes is not None)
     pods = (ranks, 1) if beside else (ranks,)
     return GpuNeed(resource, pods, labels, tuple(spec.runtime.tolerations))
 

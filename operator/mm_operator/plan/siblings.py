@@ -41,7 +41,7 @@ def with_siblings(
     """
     if decision.step is not Step.START:
         return decision
-    busy = next((one for one in siblings if at_work(one, now=now, patience=patience)), None)
+    busy = next((one for one in siblings if is_building(one, now=now, patience=patience)), None)
     if busy is None:
         return decision
     job = latest(busy.jobs)
@@ -58,7 +58,7 @@ def with_siblings(
     )
 
 
-def at_work(sibling: Sibling, *, now: datetime, patience: timedelta) -> bool:
+def is_building(sibling: Sibling, *, now: datetime, patience: timedelta) -> bool:
     """Return whether the last build Job of a sibling is worth waiting for.
 
     Its age is that of the object, which the API server sets.

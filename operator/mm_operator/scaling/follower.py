@@ -26,9 +26,9 @@ from mm_operator.scaling.view import (
     MOST_CHANGES,
     Standing,
     change,
-    essence,
     make_view,
     moment_of,
+    significant_fields,
 )
 
 REVERSAL_SECONDS = 900.0
@@ -160,7 +160,7 @@ class Follower:
             standing=standing,
         )
         before = self._published
-        same = before is not None and essence(before) == essence(view)
+        same = before is not None and significant_fields(before) == significant_fields(view)
         if same and (before == view or now - self._published_at < REPUBLISH_SECONDS):
             return None
         self._published, self._published_at = view, now

@@ -27,6 +27,7 @@ from mm_operator.errors import ClusterError
 from mm_operator.model import ScalingView
 from mm_operator.scaling import movers
 from mm_operator.scaling.answers import MetricsError
+from mm_operator.scaling.conflicting_autoscalers import ConflictingAutoscalers
 from mm_operator.scaling.endpoints import Endpoints
 from mm_operator.scaling.engines import engine_problem
 from mm_operator.scaling.follower import Follower, Requested
@@ -34,7 +35,6 @@ from mm_operator.scaling.objectives import objectives_of
 from mm_operator.scaling.pods import ScaledPod, scaled_pod
 from mm_operator.scaling.prometheus import Endpoint
 from mm_operator.scaling.reader import Answers, read_all, read_custom
-from mm_operator.scaling.rivals import Rivals
 from mm_operator.scaling.traffic import Reading, read_traffic
 from mm_operator.scaling.view import Standing
 
@@ -94,7 +94,7 @@ class Scaler:
         cache: their pods.
         client: writes the scale subresource.
         endpoints: where metrics are read.
-        rivals: who else moves replicas.
+        conflicts: who else moves replicas.
         wake: requests that a model be reconciled, which writes its status.
         interval_seconds: between two ticks.
         engine_problem: returns why the engine of a spec cannot work; empty: it can.
@@ -110,7 +110,7 @@ class Scaler:
         cache: Cache,
         client: Client,
         endpoints: Endpoints,
-        rivals: Rivals,
+        conflicts: ConflictingAutoscalers,
         wake: Callable[[Key], None],
         interval_seconds: float,
         engine_problem: Callable[[AutoscalingSpec], str] = engine_problem,
@@ -122,7 +122,7 @@ class Scaler:
         self._cache = cache
         self._client = client
         self._endpoints = endpoints
-        self._rivals = rivals
+        self._conflicts = conflicts
         self._wake = wake
         self._interval = interval_seconds
         self._engine_problem = engine_problem
@@ -169,8 +169,8 @@ class Scaler:
         self._forget({evaluation.record.uid for evaluation in evaluations})
         for evaluation in evaluations:
             if evaluation.follower.changes_engine(evaluation.requested.spec.engine):
-                self._rivals.suspect(evaluation.record.key)  # what the former engine left behind
-        await self._rivals.refresh(evaluation.record.key for evaluation in evaluations)
+                self._conflicts.suspect(evaluation.record.key)  # what the former engine left behind
+        await self._conflicts.refresh(evaluation.record.key for evaluation in evaluations)
         await self._resolve(evaluations)
         groups: dict[Endpoint, list[_Evaluation]] = defaultdict(list)
         alone: list[_Evaluation] = []
@@ -315,7 +315,7 @@ class Scaler:
                 custom_replicas=evaluation.custom,
             )
         if follower.others_moved(requested, now):
-            self._rivals.suspect(evaluation.record.key)
+            self._conflicts.suspect(evaluation.record.key)
         decision = follower.decide(
             requested, objectives, pods=evaluation.pods, reading=reading, now=now
         )
@@ -357,7 +357,7 @@ class Scaler:
         spec = evaluation.requested.spec
         if problem := self._engine_problem(spec):
             return Standing(problem=problem)
-        others = self._rivals.name(evaluation.record.key, spec.engine)
+        others = self._conflicts.name(evaluation.record.key, spec.engine)
         keda_moves = spec.engine == "KEDA" and spec.mode == "Enforce" and not others
         return Standing(
             others=others,

@@ -106,7 +106,7 @@ def _work(cost: WorkCost) -> WorkStatus:
     )
 
 
-def essence(view: ScalingView) -> tuple[Any, ...]:
+def significant_fields(view: ScalingView) -> tuple[Any, ...]:
     """Return what makes a view worth a write at once; other numbers may wait."""
     status = view.status
     return (

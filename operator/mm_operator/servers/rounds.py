@@ -108,13 +108,13 @@ class Servers:
             while True:
                 started = time.monotonic()
                 try:
-                    await self.go_round(opened)
+                    await self.poll(opened)
                 except Exception:  # noqa: BLE001  # one round's defect must not end the operator
                     _LOG.exception("a round of queries to servers failed; the next round retries")
                 took = time.monotonic() - started
                 await asyncio.sleep(max(self._interval / 10, self._interval - took))
 
-    async def go_round(self, session: aiohttp.ClientSession) -> None:
+    async def poll(self, session: aiohttp.ClientSession) -> None:
         """Query every running server once, and wake the models of which something new is known."""
         pods: dict[Key, tuple[ServerPod, ...]] = {}
         for number, key in enumerate(self._models):

@@ -4,9 +4,9 @@ from typing import Any
 
 from mm_api.conditions import ConditionType, Reason
 from mm_api.sentences import count, joined
-from mm_operator.autoscaling.wording import does
+from mm_operator.autoscaling.wording import verb
 from mm_operator.model import Plan, Snapshot
-from mm_operator.plan.engine.encoders import is_apart
+from mm_operator.plan.engine.encoders import is_disaggregated
 from mm_operator.plan.rollout_progress import first_obstacle, starts_in_progress
 from mm_operator.status.conditions import Condition
 
@@ -16,7 +16,7 @@ MEANWHILE = "the language model's pods encode the images that no encoder answers
 def encoders_ready(snapshot: Snapshot, plan: Plan) -> Condition | None:
     """Return the condition EncodersReady; None where encoders have no pods of their own."""
     kind, deployment, spec = ConditionType.ENCODERS_READY, snapshot.observed.encoders, snapshot.spec
-    wanted = spec is not None and is_apart(spec)
+    wanted = spec is not None and is_disaggregated(spec)
     if deployment is None:
         if not wanted or plan.problem:
             return None
@@ -31,7 +31,7 @@ def encoders_ready(snapshot: Snapshot, plan: Plan) -> Condition | None:
     settled = deployment.observed_generation >= deployment.generation
     counts = {number, deployment.updated, deployment.available, deployment.replicas}
     if settled and len(counts) == 1:
-        text = f"{of} {does(number, 'answer')}"
+        text = f"{of} {verb(number, 'answer')}"
         return Condition(kind, "True", Reason.REPLICAS_AVAILABLE, text)
     pods = snapshot.observed.encoder_pods
     if obstacle := first_obstacle(deployment, pods):

@@ -2,7 +2,7 @@
 
 from mm_api.conditions import ConditionType, Reason
 from mm_api.sentences import count, joined
-from mm_operator.autoscaling.wording import does, replicas
+from mm_operator.autoscaling.wording import replicas, verb
 from mm_operator.model import Outcome, Plan, Snapshot, Step
 from mm_operator.status.conditions import Condition, truth
 from mm_operator.status.encoders import encoders_ready
@@ -58,7 +58,7 @@ def _ready(snapshot: Snapshot, plan: Plan, outcome: Outcome) -> Condition:
         return Condition(kind, "False", plan.problem.reason, str(plan.problem))
     count = ready_pods(snapshot, plan)
     if plan.rollout.serving_hash and count:
-        text = f"{replicas(count)} {does(count, 'answer')}"
+        text = f"{replicas(count)} {verb(count, 'answer')}"
         answering = Condition(kind, "True", Reason.REPLICAS_AVAILABLE, text)
         return _unevaluated(snapshot, plan) or answering
     refused = next((one for one in outcome.errors if one.stage == "apply"), None)
@@ -97,7 +97,7 @@ def _former(snapshot: Snapshot, plan: Plan) -> Condition | None:
     count = deployment.available if deployment else 0
     if not count or not plan.rollout.serving_hash:
         return None
-    text = f"{replicas(count)} of the former revision {does(count, 'answer')} meanwhile"
+    text = f"{replicas(count)} of the former revision {verb(count, 'answer')} meanwhile"
     return Condition(
         ConditionType.READY, "True", Reason.REPLICAS_AVAILABLE, f"{text}: {plan.rollout.message}"
     )
@@ -119,7 +119,7 @@ def _available(snapshot: Snapshot) -> Condition:
     deployment = snapshot.observed.deployment
     count = deployment.available if deployment else 0
     if count:
-        message = f"{replicas(count)} of any revision {does(count, 'answer')}"
+        message = f"{replicas(count)} of any revision {verb(count, 'answer')}"
         return Condition(ConditionType.AVAILABLE, "True", Reason.REPLICAS_AVAILABLE, message)
     return Condition(ConditionType.AVAILABLE, "False", Reason.NO_REPLICAS, "no replica answers")
 

@@ -100,7 +100,7 @@ def fallen(objectives: Objectives) -> State:
 def test_what_came_for_a_queue_goes_with_it(ago: float | None, expected: int) -> None:
     """A small step looks back 450 s, unless more arrived lately than all replicas could do."""
     now = START + 20 * TICK_SECONDS
-    state = replace(fallen(SIMPLE), outrun_at=None if ago is None else now - ago)
+    state = replace(fallen(SIMPLE), overloaded_at=None if ago is None else now - ago)
     decision, _ = decide(tick(20 * TICK_SECONDS, 5, traffic(1.6)), state, SIMPLE)
 
     assert decision.replicas == expected

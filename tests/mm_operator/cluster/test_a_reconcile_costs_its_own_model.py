@@ -11,11 +11,11 @@ from mm_operator.children.all import build
 from mm_operator.children.metadata import FORMER_OWNERS
 from mm_operator.cluster.cache import Cache, Cached
 from mm_operator.cluster.claims import ClaimModes
-from mm_operator.cluster.evidence import Evidence
 from mm_operator.cluster.keys import Key
 from mm_operator.cluster.models import ModelCache
 from mm_operator.cluster.nodes import NodeCache
 from mm_operator.cluster.observe import Observer
+from mm_operator.cluster.pod_diagnostics import PodDiagnostics
 from mm_operator.cluster.stores import StoreIdentities
 from mm_operator.model import Ref
 from mm_operator.plan import decide
@@ -66,12 +66,12 @@ class Crowd:
         engine = next(ref for ref in imagined.objects if ref.name.startswith("engine-"))
         for number in range(neighbours):
             self._neighbour(f"x{number:04}", imagined.objects[engine])
-        evidence = Evidence(NO_REQUEST, self.cache)
+        diagnostics = PodDiagnostics(NO_REQUEST, self.cache)
         self.observer = Observer(
             self.models,
             self.cache,
             NodeCache(on_change=lambda: None),
-            evidence=evidence,
+            diagnostics=diagnostics,
             stores=StoreIdentities(NO_REQUEST),
             claims=ClaimModes(NO_REQUEST),
             settings=SETTINGS,

@@ -12,7 +12,7 @@ from mm_operator.cluster.client import WritesForbiddenError
 from mm_operator.cluster.event_queue import EventQueue, Waiting
 from mm_operator.cluster.events import EventPoster
 from mm_operator.cluster.keys import Key
-from mm_operator.cluster.models import ModelRecord, Setter
+from mm_operator.cluster.models import FieldManager, ModelRecord
 from mm_operator.cluster.packed import pack
 from mm_operator.errors import ClusterError
 from support.cases import cases
@@ -34,7 +34,7 @@ RECORD = ModelRecord(
     comparison="",
     spec=b"{}",
     status=pack({}),
-    replicas_set_by=Setter(),
+    replicas_set_by=FieldManager(),
     samples=(),
 )
 

@@ -10,7 +10,7 @@ from kubernetes.aio.client import ApiClient, Configuration
 from mm_api.documents.build_progress import PROGRESS_MARK
 from mm_operator.cluster.cache import JOB_NAME_LABEL, Cache
 from mm_operator.cluster.client import MESSAGE_LIMIT, Client
-from mm_operator.cluster.evidence import Evidence
+from mm_operator.cluster.pod_diagnostics import PodDiagnostics
 from mm_operator.cluster.resources import JOB, POD
 from support.cases import cases
 from support.http_servers import Exchange, LocalServer, serve_local
@@ -46,7 +46,7 @@ def pod(status: dict[str, Any]) -> dict[str, Any]:
     return {"metadata": {**named, "labels": {JOB_NAME_LABEL: ENGINE_JOB}}, "status": status}
 
 
-async def gathered(local: LocalServer, *pods: dict[str, Any]) -> Evidence:
+async def gathered(local: LocalServer, *pods: dict[str, Any]) -> PodDiagnostics:
     """Return what is known of the Job after one look."""
     cache = Cache()
     cache.put(JOB.kind, job())
@@ -55,14 +55,14 @@ async def gathered(local: LocalServer, *pods: dict[str, Any]) -> Evidence:
     client = Client(
         ApiClient(Configuration(host=f"http://127.0.0.1:{local.port}")), timeout_seconds=60
     )
-    evidence = Evidence(client, cache)
+    diagnostics = PodDiagnostics(client, cache)
     found = cache.find(JOB.kind, "demo", ENGINE_JOB)
     assert found is not None
     try:
-        await evidence.gather([found], [], NOW + timedelta(seconds=1))
+        await diagnostics.gather([found], [], NOW + timedelta(seconds=1))
     finally:
         await client.close()
-    return evidence
+    return diagnostics
 
 
 @cases(
@@ -92,9 +92,9 @@ async def test_a_line_of_progress_without_end_is_left_out() -> None:
         )
 
     async with serve_local(answer) as local:
-        evidence = await gathered(local, pod(RUNS))
+        diagnostics = await gathered(local, pod(RUNS))
 
-    assert dict(evidence.progress) == {"pod": f"{PROGRESS_MARK} short"}
+    assert dict(diagnostics.progress) == {"pod": f"{PROGRESS_MARK} short"}
 
 
 async def test_events_without_end_are_not_read_to_the_end() -> None:
@@ -113,9 +113,9 @@ async def test_events_without_end_are_not_read_to_the_end() -> None:
         )
 
     async with serve_local(answer) as local:
-        evidence = await gathered(local)
+        diagnostics = await gathered(local)
 
     limits = [int(parse_qs(urlsplit(one.path).query)["limit"][0]) for one in local.exchanges]
     assert (max(limits) <= 10, sum(limits) <= 50) == (True, True)
-    assert len(evidence.blocked("job")) <= MESSAGE_LIMIT
-    assert evidence.blocked("job").startswith("no no")
+    assert len(diagnostics.blocked("job")) <= MESSAGE_LIMIT
+    assert diagnostics.blocked("job").startswith("no no")

@@ -11,7 +11,7 @@ from kubernetes.aio.client import ApiClient, Configuration
 from mm_api import labels
 from mm_operator.cluster.cache import Cache
 from mm_operator.cluster.client import Client
-from mm_operator.cluster.evidence import Evidence
+from mm_operator.cluster.pod_diagnostics import PodDiagnostics
 from mm_operator.cluster.pods import pod_end, waits_on_its_node
 from mm_operator.cluster.resources import POD
 from mm_operator.cluster.volume_events import volume_trouble
@@ -117,11 +117,11 @@ async def test_the_newest_event_is_the_present_cause() -> None:
         client = Client(
             ApiClient(Configuration(host=f"http://127.0.0.1:{local.port}")), timeout_seconds=60
         )
-        evidence = Evidence(client, cache)
+        diagnostics = PodDiagnostics(client, cache)
         for look in ("b", "c"):
-            await evidence.gather([], [found], now)
+            await diagnostics.gather([], [found], now)
             expected = VolumeTrouble(VolumeFault.NOT_MOUNTED, f'secret "{look}" not found')
-            assert evidence.volume("pod") == expected
+            assert diagnostics.volume("pod") == expected
             said.insert(0, ("40", 'secret "c" not found'))
             now += timedelta(hours=1)
         await client.close()

@@ -13,8 +13,8 @@ import pytest
 
 from mm_api import labels
 from mm_devcluster.cluster import ClusterInfo
+from mm_operator.cluster.build_leases import BuildLeases
 from mm_operator.cluster.client import Client, connect
-from mm_operator.cluster.flights import Flights
 from mm_operator.cluster.stores import volume_identity
 from support.absent_kubelet import built, get, inspected
 from support.cases import cases
@@ -174,11 +174,11 @@ def take(pair: tuple[Api, Api]) -> Take:
     def taken(holder: str, skew: timedelta, busy: set[str]) -> bool:
         async def query() -> bool:
             client = Client(await connect(str(api.cluster.kubeconfig), None))
-            flights = Flights(
+            build_leases = BuildLeases(
                 client, api.namespace, lambda: datetime.now(UTC) + skew, lambda name: name != "far"
             )
             try:
-                return await flights.take("0" * 32, holder, 60, busy.__contains__)
+                return await build_leases.take("0" * 32, holder, 60, busy.__contains__)
             finally:
                 await client.close()
 
@@ -217,9 +217,13 @@ def test_of_two_at_once_one_builds(pair: tuple[Api, Api]) -> None:
 
     async def race() -> list[bool]:
         client = Client(await connect(str(api.cluster.kubeconfig), None))
-        flights = Flights(client, api.namespace, lambda: datetime.now(UTC), lambda _name: True)
+        build_leases = BuildLeases(
+            client, api.namespace, lambda: datetime.now(UTC), lambda _name: True
+        )
         try:
-            takes = (flights.take("1" * 32, f"{n}/e", 60, lambda _holder: False) for n in range(8))
+            takes = (
+                build_leases.take("1" * 32, f"{n}/e", 60, lambda _holder: False) for n in range(8)
+            )
             return list(await asyncio.gather(*takes))
         finally:
             await client.close()

@@ -64,7 +64,7 @@ def test_the_window_of_the_way_down_replaces_the_measured_one(window: int, memor
 
     at_once = tick(0, 1, None, cold_start_seconds=0.0)
     assert found.settle_seconds == window
-    assert memory_seconds(at_once, found.tuning) == memory
+    assert memory_seconds(at_once, found) == memory
     assert found.scale_down.stabilization_seconds == window
 
 

@@ -14,12 +14,12 @@ from mm_operator.cluster.cache import Cache
 from mm_operator.cluster.models import ModelCache
 from mm_operator.scaling import endpoints as endpoints_module
 from mm_operator.scaling import scaler as scaler_module
+from mm_operator.scaling.conflicting_autoscalers import ConflictingAutoscalers
 from mm_operator.scaling.endpoints import Endpoints
 from mm_operator.scaling.own_prometheus import OwnPrometheus, OwnPrometheusSettings
 from mm_operator.scaling.prometheus import Endpoint, Prometheus
 from mm_operator.scaling.queries import PART
 from mm_operator.scaling.reader import read_all
-from mm_operator.scaling.rivals import Rivals
 from mm_operator.scaling.scaler import Scaler
 from mm_operator.scaling.trust import trust
 from support.model_documents import document
@@ -125,7 +125,7 @@ async def reported(
         cache=cache,
         client=client,
         endpoints=endpoints,
-        rivals=Rivals(client),
+        conflicts=ConflictingAutoscalers(client),
         wake=lambda _key: None,
         interval_seconds=15.0,
     )

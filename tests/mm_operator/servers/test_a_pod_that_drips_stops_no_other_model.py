@@ -138,7 +138,7 @@ async def test_a_round_ends_and_the_others_are_known(bad: Speaks) -> None:
     async with speaking({HERE: in_trouble, THERE: bad}) as port, rounds.session() as session:
         servers = servers_of(port, {BAD: [THERE], WELL: [HERE]}, woken)
         with counted_turns():
-            await servers.go_round(session)
+            await servers.poll(session)
 
     assert woken == [WELL]
     assert [pool.full for one in servers.notable(WELL) for pool in one.pools] == [2]
@@ -153,7 +153,7 @@ async def test_a_namespace_full_of_such_pods_delays_no_other_model(
     woken: list[Key] = []
     async with speaking({HERE: in_trouble, THERE: drip_body}) as port, rounds.session() as session:
         servers = servers_of(port, {BAD: [THERE] * 200, WELL: [HERE]}, woken)
-        going = asyncio.create_task(servers.go_round(session))
+        going = asyncio.create_task(servers.poll(session))
         await eventually_async(lambda: bool(woken))
         assert not going.done()
         going.cancel()
@@ -168,6 +168,6 @@ async def test_a_namespace_has_one_deadline(monkeypatch: pytest.MonkeyPatch) -> 
     async with speaking({THERE: drip_headers}) as port, rounds.session() as session:
         servers = servers_of(port, {BAD: [THERE] * 20}, [])
         with counted_turns():
-            await servers.go_round(session)
+            await servers.poll(session)
 
     assert servers.notable(BAD) == ()

@@ -103,7 +103,7 @@ class Fleet:
 
     async def round(self) -> None:
         async with rounds.session() as session:
-            await self.servers.go_round(session)
+            await self.servers.poll(session)
 
     def full(self) -> list[dict[str, int]]:
         """Return how often each pool of each troubled server was full."""
@@ -239,7 +239,7 @@ async def test_what_is_not_understood_is_silence(fleet: Fleet, answer: bytes) ->
         )
         fleet.pod("a", HERE)
         async with rounds.session() as session:
-            await servers.go_round(session)
+            await servers.poll(session)
 
         assert (servers.notable(KEY), fleet.woken) == ((), [])
 

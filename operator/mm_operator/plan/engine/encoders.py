@@ -29,7 +29,7 @@ TIMEOUT_SECONDS = 10.0
 engine may need seconds on a busy core. After it the server begins to encode, so it counts twice."""
 
 
-def is_apart(spec: MultimodalModelSpec) -> bool:
+def is_disaggregated(spec: MultimodalModelSpec) -> bool:
     """Return whether images are encoded in pods of their own."""
     return spec.vision.placement == "Disaggregated"
 
@@ -38,7 +38,7 @@ def check_vision(spec: MultimodalModelSpec, facts: ModelFacts) -> Iterator[SpecE
     """Yield errors for fields about images where the checkpoint takes none."""
     if facts.vision is not None:
         return
-    if is_apart(spec):
+    if is_disaggregated(spec):
         yield SpecError(
             reason=Reason.NOT_SUPPORTED,
             path="spec.vision.placement",
@@ -55,7 +55,7 @@ def check_vision(spec: MultimodalModelSpec, facts: ModelFacts) -> Iterator[SpecE
 
 def server_cache_bytes(spec: MultimodalModelSpec) -> int:
     """Return the feature cache of a language model's pod."""
-    return 0 if is_apart(spec) else bytes_of(spec.vision.feature_cache_bytes)
+    return 0 if is_disaggregated(spec) else bytes_of(spec.vision.feature_cache_bytes)
 
 
 def encoder_plan(
@@ -70,7 +70,7 @@ def encoder_plan(
     `pools`: of the language model's pod, whose live requests an encoder may hold all at once.
     `uid`: of the model; empty: none is known, and there is no key.
     """
-    if not is_apart(spec):
+    if not is_disaggregated(spec):
         return None
     return EncoderPlan(
         addresses=[f"{names.encoders(model)}:{GRPC_PORT}"],
@@ -100,7 +100,7 @@ def encoder_memory(
     `context_bytes`: of the CUDA context; None without a GPU, where there is no CUDA pool either.
     `process_bytes`: of the host, for each process with a CUDA context.
     """
-    if not is_apart(spec):
+    if not is_disaggregated(spec):
         return None
     cache = bytes_of(spec.vision.feature_cache_bytes)
     pool = 0 if context_bytes is None else CUDA_MINIMUM_BYTES

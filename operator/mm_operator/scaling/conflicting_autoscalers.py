@@ -28,7 +28,7 @@ _REFRESH_SECONDS = 300.0
 """Between two lists of a namespace where no other writer moved replicas."""
 
 
-class Rivals:
+class ConflictingAutoscalers:
     """Who else moves replicas, by model.
 
     Args:

@@ -24,7 +24,7 @@ GRACE = timedelta(seconds=30)
 _CONFLICT = 409
 
 
-class Flights:
+class BuildLeases:
     """Takes and gives back the Leases of shared engines.
 
     Args:

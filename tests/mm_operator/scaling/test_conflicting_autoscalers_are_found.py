@@ -5,7 +5,7 @@ from typing import Any
 
 from mm_api import labels
 from mm_operator.cluster.keys import Key
-from mm_operator.scaling.rivals import Rivals
+from mm_operator.scaling.conflicting_autoscalers import ConflictingAutoscalers
 from support.cases import cases
 
 MODEL = Key("demo", "llava")
@@ -57,24 +57,24 @@ async def test_who_moves_replicas_beside_the_engine(
 ) -> None:
     """Whatever targets the model or its Deployment, and is not the engine's own object."""
     client: Any = Listed(found)
-    rivals = Rivals(client)
-    await rivals.refresh([MODEL])
+    conflicts = ConflictingAutoscalers(client)
+    await conflicts.refresh([MODEL])
 
-    assert rivals.name(MODEL, engine) == expected
+    assert conflicts.name(MODEL, engine) == expected
 
 
 async def test_autoscalers_of_other_deployments_cost_no_further_looks() -> None:
     """A namespace is looked at every half minute only while a model of it is contested."""
     now = [0.0]
     client: Any = Listed(autoscaler("Deployment", "shop"))
-    rivals = Rivals(client, clock=lambda: now[0])
-    await rivals.refresh([MODEL])
+    conflicts = ConflictingAutoscalers(client, clock=lambda: now[0])
+    await conflicts.refresh([MODEL])
     client.items = [autoscaler("Deployment", "llava")]
 
     now[0] = 31.0
-    await rivals.refresh([MODEL])
-    before = rivals.name(MODEL, "Builtin")
+    await conflicts.refresh([MODEL])
+    before = conflicts.name(MODEL, "Builtin")
     now[0] = 301.0
-    await rivals.refresh([MODEL])
+    await conflicts.refresh([MODEL])
 
-    assert (before, rivals.name(MODEL, "Builtin")) == ("", "rival")
+    assert (before, conflicts.name(MODEL, "Builtin")) == ("", "rival")

@@ -43,7 +43,7 @@ _PROGRESS_SECONDS = (2.0, 30.0)
 A build of a minute is followed closely; 1,000 builds at once cost 33 requests a second."""
 
 
-class Evidence:
+class PodDiagnostics:
     """Reads and remembers, per pod uid and Job uid."""
 
     def __init__(self, client: Client, cache: Cache) -> None:
