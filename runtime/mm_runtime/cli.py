@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, TypeAlias
+from urllib.parse import urlsplit
 
 from mm_api.contract import (
     GATEWAY_PORT,
@@ -190,9 +191,11 @@ def _add_gateway(commands: "Commands") -> None:
     command.add_argument(Flag.TRITON, default=f"127.0.0.1:{GRPC_PORT}", help="host:port")
     command.add_argument(
         "--openai-server",
+        type=_server_address,
         default="",
-        metavar="HOST:PORT",
-        help="backend PyTorch: another server than that of the pod, to debug a gateway without one",
+        metavar="URL",
+        help="of backends that are OpenAI servers: another one than that of the pod, "
+        "http://HOST:PORT, to debug a gateway without a pod",
     )
     command.add_argument(
         "--server-metrics",
@@ -203,6 +206,16 @@ def _add_gateway(commands: "Commands") -> None:
     command.add_argument(Flag.PORT, type=int, default=GATEWAY_PORT)
     command.add_argument(Flag.AUTH_TOKEN_FILE, type=Path, help="bearer token clients must send")
     command.set_defaults(command=_gateway)
+
+
+def _server_address(text: str) -> str:
+    """Return host:port of a URL without a path, which `/v1` is added to."""
+    found = urlsplit(text if "//" in text else f"//{text}")
+    if found.scheme in {"", "http"} and found.path in {"", "/"} and found.netloc.count(":"):
+        return found.netloc
+    raise argparse.ArgumentTypeError(
+        f"{text!r} is no server's address; expected http://HOST:PORT, without a path"
+    )
 
 
 def _add_compare(commands: "Commands") -> None:
