@@ -24,6 +24,13 @@ METRIC_RULES: tuple[tuple[str, str, str, Mapping[str, Any], Mapping[str, Any]], 
         {"customQuery": " "},
     ),
     (
+        "query-names-its-series",
+        "customQuery",
+        "customQuery has a selector without a name",
+        {"customQuery": "mm_requests_running{model='$model'}"},
+        {"customQuery": "{__name__='mm_requests_total'}"},
+    ),
+    (
         "query-can-fall",
         "customQuery",
         "customQuery takes a counter or a histogram as it is",

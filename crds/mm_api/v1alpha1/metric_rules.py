@@ -48,14 +48,28 @@ def _balanced(depth: int) -> str:
 _NEAR: Final = r"[^\[-]{0,200}"
 """Bounded: a query of 3,500 characters that are counters and minus signs took Python a minute."""
 
-_NOT_JUDGED: Final = (
-    rf"{_SILENT}|\{{(?:[^{{}}\"\x27`#]|{_SILENT})*\}}"
-    rf"|(?i:{_LABELS})|(?i:\b(?:{_FALLS})\b(?:\s*{_LABELS})?\s*\({_balanced(4)}\))"
-    rf"|{_COUNTER}{_NEAR}-{_NEAR}{_COUNTER}{_NEAR}\boffset\b"
-    r"|\b\w+:\w+:[\w:]+"
+_WORDS: Final = (
+    rf"{_SILENT}|(?i:{_LABELS})|(?i:\b(?:{_FALLS})\b(?:\s*{_LABELS})?\s*\({_balanced(4)}\))"
 )
-"""Tokens that say nothing of a counter as it is: matchers, lists of labels, calls of `_FALLS` with
-all that they hold, what has grown since an offset, and the names of recording rules."""
+"""Tokens in which no series is taken as it is: lists of labels, and calls of `_FALLS` with all that
+they hold."""
+
+_MATCHERS: Final = rf"\{{(?:[^{{}}\"\x27`#]|{_SILENT})*\}}"
+
+_NOT_JUDGED: Final = (
+    rf"{_WORDS}|{_MATCHERS}|{_COUNTER}{_NEAR}-{_NEAR}{_COUNTER}{_NEAR}\boffset\b"
+    r"|\b\w+:\w+:[\w:]*(?:rate|increase|delta|deriv|ratio|mean|quantile|percentile|p\d)[\w:]*"
+)
+"""Tokens that say nothing of a counter as it is: those, matchers, what has grown since an offset,
+and names of recording rules whose operation says that it was applied (level:metric:operations)."""
+
+_OPERATORS: Final = r"(?i:\b(?:and|or|unless|atan2|bool|group_left|group_right)\b)"
+
+_NAMED: Final = rf"\b[a-zA-Z_:][a-zA-Z0-9_:]*\s*{_MATCHERS}"
+_ANY_SELECTOR: Final = rf"{_WORDS}|{_OPERATORS}|{_NAMED}|{_MATCHERS}"
+_NAMED_SELECTOR: Final = rf"{_WORDS}|{_OPERATORS}|{_NAMED}|\{{"
+"""A selector without a name is one token of the first, and several of the second: its brace, and
+the texts in it."""
 
 _COMMENTS_ONLY: Final = r"^\s*(?:#[^\n]*\s*)*$"
 
@@ -85,6 +99,15 @@ METRIC_RULES: Final[dict[type, tuple[Rule, ...]]] = {
             cel=f"!has(self.customQuery) || !self.customQuery.matches({_cel(_COMMENTS_ONLY)})",
             message="customQuery has no expression: write one that answers how many replicas are "
             "wanted, for example ceil(sum(mm_requests_running{model='$model'}) / 8), or remove it",
+            field="customQuery",
+        ),
+        Rule(
+            cel="!has(self.customQuery) || "
+            f"size(self.customQuery.findAll({_cel(_ANY_SELECTOR)})) == "
+            f"size(self.customQuery.findAll({_cel(_NAMED_SELECTOR)}))",
+            message="customQuery has a selector without a name in front of its braces, so whether "
+            "its series only grow is not known: write NAME{...}; __name__ is read inside of rate() "
+            "and the like only",
             field="customQuery",
         ),
         Rule(

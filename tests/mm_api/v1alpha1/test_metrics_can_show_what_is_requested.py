@@ -1,12 +1,16 @@
 """An objective that no bucket shows, or a query that only grows, is refused when it is written."""
 
+import re
 from typing import Any
 
 import pytest
 
 from mm_api.metrics import OBJECTIVE_HISTOGRAMS, buckets_of
 from mm_api.v1alpha1 import duration
+from mm_api.v1alpha1.autoscaling import AutoscalingSpec
+from mm_api.v1alpha1.metric_rules import METRIC_RULES
 from mm_api.v1alpha1.validation import validate
+from support.match_steps import Steps
 from support.model_documents import at, document
 from support.model_namespace import Api
 
@@ -76,6 +80,28 @@ GROWING = [
         "max_over_time((mm_requests_total)[5m:])",
         "predict_linear(mm_requests_total[5m], 60)",
         "mm_requests_total - 5",
+        "label_replace(mm_requests_total, 'a', '$1', 'b', '')",
+        "sum without (le) (mm_request_seconds_bucket)",
+        "max_over_time(mm_requests_total[9m:1m])",
+        "job:mm_requests_total:sum",
+        "cluster:mm_requests_total",
+        "sum(job:mm_requests_total:max{job='a'})",
+    )
+]
+UNNAMED = [
+    pytest.param(query(text), id=text)
+    for text in (
+        "{__name__='mm_requests_total'}",
+        'sum({__name__ =~ ".*_total", model="$model"})',
+        "max({job='a', __name__!='up'})",
+        '{"mm_requests_total"}',
+        '{"mm.requests.total", model="$model"} / 2',
+        "up and {job='a'}",
+        "up OR{job='a'}",
+        "up * on (pod) group_left {job='a'}",
+        "rate({__name__='a_total'}[5m]) + {__name__='a_total'}",
+        "max_over_time({__name__=`mm_requests_total`}[5m:])",
+        "{a='}',b='{'} - rate(mm_requests_total[5m])",
     )
 ]
 EMPTY = [
@@ -114,8 +140,20 @@ MOVING = [
         "max(label_replace(up, 'a', '$1 mm_requests_total - ', 'b', ''))",
         "avg_over_time(histogram_quantile(0.9, sum by (le) (rate(x_bucket[5m])))[9m:1m])",
         "mad_over_time(mm_requests_total[5m])",
+        "rate({__name__='mm_requests_total'}[5m])",
+        "sum(rate({__name__=~'mm_.+_total'}[5m:1m])) / 2",
+        "sum without (shard_total) (rate(mm_requests_total[5m]))",
+        "max by (pod) (mm_requests_running {model='$model'})",
+        "up{job='{a}'} and mm_requests_running{model=\"{__name__='x_total'}\"}",
+        "vector(1) # {job='a'}",
+        "job:mm_requests_total:sum_rate5m{job='a'}",
+        "job:mm_request_seconds_bucket:p95 / 2",
     )
 ]
+HOSTILE = (
+    *("a_total-", "a_total - b_total offset", "a:", "a_", "_total ", "a{", "{a='", "rate(", "(("),
+    *("rate((", "by (", "'", '"\\', "`a", "# a\n", "#", "{a='b'", "up {", " \t", "$", "a:b:rate "),
+)
 
 
 @pytest.mark.parametrize(("model", "bounds"), BEYOND)
@@ -151,6 +189,26 @@ def test_a_query_that_only_grows(model: dict[str, Any]) -> None:
     )
 
 
+@pytest.mark.parametrize("model", UNNAMED)
+def test_a_selector_without_a_name(model: dict[str, Any]) -> None:
+    """Whether what it selects only grows is not seen."""
+    (problem,) = validate(model)
+    assert (problem.path, "without a name" in problem.message) == (
+        "spec.autoscaling.customQuery",
+        True,
+    )
+
+
+@pytest.mark.parametrize("part", HOSTILE)
+@pytest.mark.parametrize("rule", [1, 2])
+def test_a_hostile_query_takes_few_steps(rule: int, part: str) -> None:
+    """Twice the text is four times the steps, not eight or more: no clock says so."""
+    cel = METRIC_RULES[AutoscalingSpec][rule].cel
+    for pattern in re.findall(r"findAll\(r'([^']*)'\)", cel):
+        few, many = (Steps(pattern, part * (size // len(part))).count for size in (60, 120))
+        assert many < 6 * few
+
+
 @pytest.mark.parametrize("model", EMPTY)
 def test_a_query_without_an_expression(model: dict[str, Any]) -> None:
     """Blanks and comments answer nothing."""
@@ -169,7 +227,8 @@ def test_what_can_be_followed_is_taken(model: dict[str, Any]) -> None:
 
 @pytest.mark.cluster
 @pytest.mark.parametrize(
-    "model", [*(pytest.param(one.values[0], id=one.id) for one in BEYOND), *GROWING, *EMPTY]
+    "model",
+    [*(pytest.param(one.values[0], id=one.id) for one in BEYOND), *GROWING, *UNNAMED, *EMPTY],
 )
 def test_the_api_server_refuses_it(api: Api, model: dict[str, Any]) -> None:
     """With the words of `validate`, at the same field."""
