@@ -11,7 +11,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal
 
-from mm_runtime.gateway.media.wholeness import after_id3, fault_of
+from mm_runtime.gateway.media.wholeness import (
+    after_tags,
+    fault_of,
+    with_complete_samples,
+    without_tags,
+)
 from mm_runtime.images.kinds import kind_of
 
 if TYPE_CHECKING:
@@ -29,6 +34,8 @@ _DEMUXERS: tuple[tuple[int, bytes, str], ...] = (
 )
 """Place and spelling of a mark, and FFmpeg's name of the format; QuickTime's own
 videos begin with any of its boxes."""
+
+_LONGEST_MARK = 16
 
 _ADTS_SYNC, _ADTS_MASK = 0xFFF0, 0xFFF6
 """A raw stream of AAC begins with twelve ones, and says layer 0, which no MP3 has."""
@@ -81,12 +88,12 @@ class BadRecordingError(Exception):
 
 def format_of(encoded: bytes) -> str | None:
     """Return FFmpeg's name of a recording's format, None for one that is not read here."""
-    # Raw AAC may have the tag of an MP3.
-    start = after_id3(encoded)
+    # Raw AAC and FLAC may have the tag of an MP3.
+    start = after_tags(encoded)
     begins = int.from_bytes(encoded[start : start + 2], "big")
     if begins & _ADTS_MASK == _ADTS_SYNC:
         return "aac"
-    known = _marked(encoded, _DEMUXERS)
+    known = _marked(encoded[start : start + _LONGEST_MARK], _DEMUXERS)
     return known or ("mp3" if begins & _MP3_SYNC == _MP3_SYNC else None)
 
 
@@ -113,11 +120,14 @@ def opened(
             image can decode it.
     """
     expected = AUDIO_FORMATS if kind == "audio" else VIDEO_FORMATS
+    encoded = without_tags(encoded)
     name = format_of(encoded)
     if name is None:
         raise BadRecordingError(f"{named(encoded)}; send {expected}")
     if (fault := fault_of(encoded, name)) is not None:
         raise BadRecordingError(f"the recording {fault}")
+    if name == "wav":
+        encoded = with_complete_samples(encoded)
     try:
         import av  # noqa: PLC0415 (see module)
         from av.error import FFmpegError  # noqa: PLC0415
@@ -139,7 +149,8 @@ def opened(
             yield container, _stream(container, kind)
     except FFmpegError as error:
         raise BadRecordingError(
-            f"the recording is damaged or truncated ({error.strerror})"
+            f"the recording is damaged or truncated ({error.strerror}); send it again, or saved "
+            "in another format"
         ) from None
     except EOFError as error:
         raise BadRecordingError(f"the recording is truncated ({error})") from None

@@ -3,16 +3,20 @@
 FFmpeg plays what is there, looks for the next intact place behind damage, and says nothing.
 """
 
+import re
 import zlib
 from collections.abc import Callable, Iterator
 
 _STREAMED_WAV = 0x7FFFF000
 """Sizes from here on (SoX; FFmpeg: 0xFFFFFFFF), and 0, are of programs that could not seek."""
 
+_PLAIN_WAVS = frozenset({b"\1\0", b"\3\0", b"\6\0", b"\7\0", b"\xfe\xff"})
+"""Formats whose samples are blocks of one size."""
+
 _MEDIA_BOXES = frozenset({b"mdat", b"moov", b"moof"})
 """Boxes of an MP4; programs append others, some of them with sizes of their own invention."""
 
-_OGG_HEADER, _OGG_CRC_AT = 27, 22
+_OGG_HEADER, _OGG_CRC_AT, _OGG_BEGINS = 27, 22, 2
 _BACKWARDS = bytes(int(f"{one:08b}"[::-1], 2) for one in range(256))
 """Ogg's checksum is zlib's of bytes whose bits are reversed, without its first and last step."""
 
@@ -34,6 +38,16 @@ _ELEMENTS = _MASTERS | {
     0x5854,
 }
 """What a Matroska file, its segment and its clusters consist of (RFC 9559)."""
+
+_TAGS = re.compile(
+    rb"ID3[\x02-\x04]\0.(?P<id3>[\0-\x7f]{4})|LYRICSBEGIN.*?LYRICS(?:END|200)"
+    rb"|APETAGEX.{4}(?P<ape>.{4}).{4}(?P<flags>.{4}).{8}",
+    re.DOTALL,
+)
+
+_SYNC, _AFTER_TAGS = b"\xff", b"\xffAILTf"
+"""How a frame begins; and what may follow a tag: a frame, another tag, FLAC, or nothing. Bytes of
+audio that look like a tag are followed by others."""
 
 _ID3V1_BYTES = 128
 """At the end of an MP3: programs take it away and leave the count as it was."""
@@ -69,35 +83,80 @@ def _mp4(encoded: bytes) -> str | None:
 
 
 def _wav(encoded: bytes) -> str | None:
+    found = {kind: (at, size) for kind, at, size in _chunks(encoded)}
+    at, size = found.get(b"data", (0, 0))
+    return _lacks(encoded, at + size) if size < _STREAMED_WAV else None
+
+
+def _chunks(encoded: bytes) -> Iterator[tuple[bytes, int, int]]:
     at = 12
     while at + 8 <= len(encoded):
         kind, size = encoded[at : at + 4], int.from_bytes(encoded[at + 4 : at + 8], "little")
-        if kind == b"data":
-            return _lacks(encoded, at + 8 + size) if size < _STREAMED_WAV else None
+        yield kind, at + 8, size
+        if kind == b"data":  # the last that matters; its size may be unknown
+            return
         at += 8 + size + size % 2
-    return None
+
+
+def with_complete_samples(encoded: bytes) -> bytes:
+    """Return a WAV without the part of a sample that it ends with, which players drop."""
+    found = {kind: (at, size) for kind, at, size in _chunks(encoded)}
+    (form, _), (at, size) = found.get(b"fmt ", (0, 0)), found.get(b"data", (0, 0))
+    width = int.from_bytes(encoded[form + 12 : form + 14], "little")
+    size = min(size or len(encoded), len(encoded) - at)
+    if not at or encoded[form : form + 2] not in _PLAIN_WAVS or not width or size % width == 0:
+        return encoded
+    size -= size % width
+    return encoded[: at - 4] + size.to_bytes(4, "little") + encoded[at : at + size]
 
 
 def _mp3(encoded: bytes) -> str | None:
     """Compare the bytes that LAME's first frame counts."""
-    begin = after_id3(encoded)
-    first = encoded[begin : begin + 64]
+    first = encoded[:64]
     at = max(first.find(b"Xing"), first.find(b"Info"))
     if at < 0 or not first[at + 7] & 2:
         return None
-    size_at = begin + at + 8 + 4 * (first[at + 7] & 1)
+    size_at = at + 8 + 4 * (first[at + 7] & 1)
     size = int.from_bytes(encoded[size_at : size_at + 4], "big")
-    return _lacks(encoded, begin + size - _ID3V1_BYTES)
+    return _lacks(encoded, size - _ID3V1_BYTES)
 
 
-def after_id3(encoded: bytes) -> int:
-    """Return where the tag ends that an MP3 or AAC may begin with."""
-    if encoded[:3] != b"ID3" or len(encoded) < 10:  # noqa: PLR2004  # its header
-        return 0
-    size = 0
-    for one in encoded[6:10]:
-        size = size << 7 | one & 0x7F
-    return 10 + size
+def after_tags(encoded: bytes) -> int:
+    """Return where the tags end that a recording begins with."""
+    at = 0
+    while found := _TAGS.match(encoded, at):
+        _, end = _tag(found)
+        if encoded[end : end + 1] not in _AFTER_TAGS:
+            break
+        at = end
+    return at
+
+
+def without_tags(encoded: bytes) -> bytes:
+    """Return a recording without the tags that it begins with, and an MP3 or AAC without any.
+
+    They are where files were joined, or segments of a stream: players skip them.
+    """
+    at = after_tags(encoded)
+    if encoded[at : at + 1] != _SYNC:
+        return encoded[at:]
+    parts = []
+    for found in _TAGS.finditer(encoded, at):
+        begin, end = _tag(found)
+        if at <= begin and encoded[end : end + 1] in _AFTER_TAGS:
+            parts.append(encoded[at:begin])
+            at = end
+    return b"".join((*parts, encoded[at:]))
+
+
+def _tag(found: re.Match[bytes]) -> tuple[int, int]:
+    begin, end = found.span()
+    if found["id3"] is not None:
+        end += sum((one & 0x7F) << 7 * place for place, one in enumerate(found["id3"][::-1]))
+    elif found["ape"] is not None:
+        size, is_header = int.from_bytes(found["ape"], "little"), found["flags"][3] & 0x20
+        begin, end = (begin, end + size) if is_header else (end - size, end)
+    return begin, end
 
 
 def _ogg(encoded: bytes) -> str | None:
@@ -115,7 +174,8 @@ def _ogg(encoded: bytes) -> str | None:
         if _ogg_checksum(page) != int.from_bytes(page[crc_at], "little"):
             return f"is damaged: the checksum of the Ogg page at byte {at} is wrong; send it again"
         serial, number = page[14:18], int.from_bytes(page[18:22], "little")
-        if numbers.get(serial, number - 1) + 1 != number:
+        begins = page[5] & _OGG_BEGINS  # of a chain, whose recordings may have one serial number
+        if not begins and numbers.get(serial, number - 1) + 1 != number:
             return f"is damaged: Ogg pages are missing before byte {at}; send it again"
         numbers[serial] = number
         at = end
