@@ -12,7 +12,7 @@ from PIL import Image
 
 from mm_devcluster.demo.questions import IMAGES, VIDEO, choose_questions, content_of, read_questions
 from mm_devcluster.demo.settings import FAMILIES
-from mm_runtime.engine_build.commands.towers import qwen2_5_vl
+from mm_runtime.engine_build.commands.towers import load_tower
 from mm_runtime.inspect.checkpoint import InspectOptions, inspect
 from support.families.pipeline import Pipeline, build
 
@@ -54,7 +54,7 @@ def test_sample(question: Any, pipeline: Pipeline) -> None:
 def test_the_tower_takes_its_own_samples() -> None:
     """Images of this model have 16 patches at the most; the exporter is shown some with more."""
     facts = inspect(FAMILY.checkpoint, InspectOptions())
-    tower = qwen2_5_vl.load(FAMILY.checkpoint, facts, trust_remote_code=False)
+    tower = load_tower(FAMILY.checkpoint, facts, trust_remote_code=False)
     (largest,) = {one.largest for one in tower.inputs}
     assert facts.vision is not None
     assert facts.vision.max_pixels == 16 * facts.vision.patch_size**2

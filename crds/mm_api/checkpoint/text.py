@@ -11,46 +11,26 @@ from mm_api.checkpoint.values import JsonObject, Sizes
 from mm_api.checkpoint.vision import image_token
 from mm_api.documents.model_facts import TextFacts, VisionFacts
 
-_QWEN = {
-    "hidden_size": 4096,
-    "intermediate_size": 22016,
-    "num_hidden_layers": 32,
-    "num_attention_heads": 32,
-    "num_key_value_heads": 32,
-    "vocab_size": 151936,
-    "max_position_embeddings": 32768,
-}
+_SIZES = (
+    *("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads"),
+    *("vocab_size", "max_position_embeddings"),
+)
+
+
+def decoder_sizes(*sizes: int) -> dict[str, int]:
+    """Return widths of states and perceptron, layers, heads, vocabulary and positions by key."""
+    return dict(zip(_SIZES, sizes, strict=True))
+
+
+_QWEN = decoder_sizes(4096, 22016, 32, 32, 151_936, 32768) | {"num_key_value_heads": 32}
 TEXT_DEFAULTS: dict[str, dict[str, int]] = {
-    "llama": {
-        "hidden_size": 4096,
-        "intermediate_size": 11008,
-        "num_hidden_layers": 32,
-        "num_attention_heads": 32,
-        "vocab_size": 32000,
-        "max_position_embeddings": 2048,
-    },
-    "mistral": {
-        "hidden_size": 4096,
-        "intermediate_size": 14336,
-        "num_hidden_layers": 32,
-        "num_attention_heads": 32,
-        "num_key_value_heads": 8,
-        "vocab_size": 32000,
-        "max_position_embeddings": 131072,
-    },
+    "llama": decoder_sizes(4096, 11008, 32, 32, 32000, 2048),
+    "mistral": decoder_sizes(4096, 14336, 32, 32, 32000, 131_072) | {"num_key_value_heads": 8},
     "qwen2": _QWEN,
     "qwen3": _QWEN | {"head_dim": 128},
     "qwen3_vl_text": _QWEN | {"head_dim": 128, "max_position_embeddings": 128000},
-    "gemma3_text": {
-        "hidden_size": 2304,
-        "intermediate_size": 9216,
-        "num_hidden_layers": 26,
-        "num_attention_heads": 8,
-        "num_key_value_heads": 4,
-        "head_dim": 256,
-        "vocab_size": 262208,
-        "max_position_embeddings": 131072,
-    },
+    "gemma3_text": decoder_sizes(2304, 9216, 26, 8, 262_208, 131_072)
+    | {"num_key_value_heads": 4, "head_dim": 256},
     "opt": {
         "hidden_size": 768,
         "ffn_dim": 3072,

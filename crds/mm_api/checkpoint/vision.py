@@ -6,14 +6,18 @@ from typing import Any
 from mm_api.checkpoint.values import JsonObject, Sizes, invalid
 from mm_api.documents.model_facts import VisionFacts
 
-SIGLIP = {
-    "hidden_size": 1152,
-    "intermediate_size": 4304,
-    "num_hidden_layers": 27,
-    "num_attention_heads": 16,
-    "image_size": 384,
-    "patch_size": 14,
-}
+_SIZES = (
+    *("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads"),
+    *("image_size", "patch_size"),
+)
+
+
+def tower_sizes(*sizes: int) -> dict[str, int]:
+    """Return widths of states and perceptron, layers, heads, pixels of image and patch by key."""
+    return dict(zip(_SIZES, sizes, strict=True))
+
+
+SIGLIP = tower_sizes(1152, 4304, 27, 16, 384, 14)
 """SigLIP so400m, the tower of VILA 1.5 and LLaVA-OneVision."""
 
 
@@ -37,6 +41,13 @@ def tower_facts(size: Sizes, *, heads: str = "num_attention_heads", **more: Any)
         attention_heads=size(heads),
         **more,
     )
+
+
+def encoder_parameters(vision: VisionFacts) -> int:
+    """Return the weights of a tower's layers, with a bias and two norms of LayerNorm each."""
+    width, inner = vision.hidden_size, vision.intermediate_size or 4 * vision.hidden_size
+    attention, perceptron = 4 * (width * width + width), 2 * width * inner + inner + width
+    return vision.layers * (attention + perceptron + 4 * width)
 
 
 def image_token(config: JsonObject) -> int | None:

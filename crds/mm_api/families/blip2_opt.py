@@ -5,7 +5,7 @@ from dataclasses import replace
 from mm_api.checkpoint.dimensions import Dimensions
 from mm_api.checkpoint.text import text_facts
 from mm_api.checkpoint.values import JsonObject, Sizes, section
-from mm_api.checkpoint.vision import image_token, tower_facts
+from mm_api.checkpoint.vision import image_token, tower_facts, tower_sizes
 from mm_api.documents.model_facts import VisionFacts
 from mm_api.families.backend_parts import ENSEMBLE, GEMM, IMAGE_TENSORS, Serving, TensorRTLLM
 from mm_api.families.checkpoint_files import CheckpointFiles, Decoder
@@ -20,14 +20,7 @@ def features_per_image(vision: VisionFacts) -> int:
     return vision.query_tokens or vision.features_per_image
 
 
-BLIP2_TOWER = {
-    "hidden_size": 1408,
-    "intermediate_size": 6144,
-    "num_hidden_layers": 39,
-    "num_attention_heads": 16,
-    "image_size": 224,
-    "patch_size": 14,
-}
+BLIP2_TOWER = tower_sizes(1408, 6144, 39, 16, 224, 14)
 """Blip2VisionConfig: published checkpoints leave all of it out."""
 
 

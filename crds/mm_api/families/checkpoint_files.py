@@ -74,6 +74,9 @@ class CheckpointFiles:
 
     decoder: Decoder | None = Decoder.BESIDE_TOWER
     """None: images are read by cross attention, or it is an encoder-decoder."""
+    tower: str = ""
+    """Module that exports the vision half, in `mm_runtime.engine_build.commands.towers`; empty: of
+    the family's name."""
     loaded_as: str | None = None
     """Class of transformers; None: the first one of `Family.architectures`."""
     tokenizer: Tokenizer = Tokenizer()

@@ -10,7 +10,7 @@ from math import isqrt
 from mm_api.checkpoint.dimensions import Dimensions
 from mm_api.checkpoint.text import text_facts
 from mm_api.checkpoint.values import JsonObject, Sizes, invalid, section
-from mm_api.checkpoint.vision import image_token, tower_facts
+from mm_api.checkpoint.vision import image_token, tower_facts, tower_sizes
 from mm_api.families.backend_parts import PyTorchServing, ReferenceFamily
 from mm_api.families.family import Family
 from mm_api.families.image_layouts.layout import patches
@@ -18,14 +18,7 @@ from mm_api.families.image_layouts.square import SQUARE
 from mm_api.families.prompt import IMAGES, TEXT, PromptStyle
 from mm_api.families.text_block import LLAMA
 
-TOWER = {
-    "hidden_size": 768,
-    "intermediate_size": 3072,
-    "num_hidden_layers": 12,
-    "num_attention_heads": 12,
-    "image_size": 224,
-    "patch_size": 16,
-}
+TOWER = tower_sizes(768, 3072, 12, 12, 224, 16)
 """Defaults of SiglipVisionConfig."""
 
 TOKENS = 256

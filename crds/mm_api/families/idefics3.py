@@ -6,21 +6,14 @@ TensorRT-LLM has no class of it (docs/source/models/supported-models.md).
 from mm_api.checkpoint.dimensions import Dimensions
 from mm_api.checkpoint.text import beside_tower
 from mm_api.checkpoint.values import JsonObject, Sizes, invalid, section
-from mm_api.checkpoint.vision import tower_facts
+from mm_api.checkpoint.vision import tower_facts, tower_sizes
 from mm_api.families.backend_parts import FUSED
 from mm_api.families.checkpoint_files import CheckpointFiles, Decoder
 from mm_api.families.family import Family
 from mm_api.families.image_layouts.numbered import NUMBERED
 from mm_api.families.prompt import IMAGES, TEXT, PromptStyle, TileMarks
 
-TOWER = {
-    "hidden_size": 1152,
-    "intermediate_size": 3072,
-    "num_hidden_layers": 12,
-    "num_attention_heads": 16,
-    "image_size": 224,
-    "patch_size": 32,
-}
+TOWER = tower_sizes(1152, 3072, 12, 16, 224, 32)
 """Defaults of Idefics3VisionConfig and SmolVLMVisionConfig."""
 
 MERGED = 2
@@ -98,7 +91,7 @@ IDEFICS3 = Family(
     model_type="idefics3",
     read=read,
     layout=NUMBERED,
-    checkpoint=CheckpointFiles(decoder=Decoder.TEXT_MODEL),
+    checkpoint=CheckpointFiles(decoder=Decoder.TEXT_MODEL, tower="idefics3"),
     reference=FUSED,
     prompt=PromptStyle(WRAPPER, tiles=MARKS),
     notes=(

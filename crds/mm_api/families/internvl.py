@@ -11,23 +11,16 @@ from typing import Any
 from mm_api.checkpoint.dimensions import Dimensions
 from mm_api.checkpoint.text import beside_tower
 from mm_api.checkpoint.values import JsonObject, Sizes, invalid, section
-from mm_api.checkpoint.vision import tower_facts
+from mm_api.checkpoint.vision import tower_facts, tower_sizes
 from mm_api.families.backend_parts import FUSED
-from mm_api.families.checkpoint_files import CheckpointFiles, Decoder
+from mm_api.families.checkpoint_files import CheckpointFiles
 from mm_api.families.family import Family
 from mm_api.families.image_layouts.crops import CROPS
 from mm_api.families.internvl_chat import DECODERS, INTERNVL_CHAT
-from mm_api.families.prompt import IMAGES, TEXT, PromptStyle
+from mm_api.families.prompt import PromptStyle, chatml
 from mm_api.families.text_block import QWEN2
 
-TOWER = {
-    "hidden_size": 1024,
-    "intermediate_size": 4096,
-    "num_hidden_layers": 24,
-    "num_attention_heads": 16,
-    "image_size": 448,
-    "patch_size": 14,
-}
+TOWER = tower_sizes(1024, 4096, 24, 16, 448, 14)
 """Defaults of InternVLVisionConfig."""
 
 MOST_TILES = 12
@@ -79,13 +72,7 @@ def _side(value: Any) -> Any:
     return value[0] if equal else value
 
 
-WRAPPER = (
-    "<|im_start|>user\n"
-    + IMAGES
-    + "<IMG_CONTEXT>\n{% endfor %}"
-    + TEXT
-    + "{% endfor %}<|im_end|>\n<|im_start|>assistant\n"
-)
+WRAPPER = chatml("<IMG_CONTEXT>\n")
 
 
 INTERNVL = Family(
@@ -93,7 +80,7 @@ INTERNVL = Family(
     title="InternVL 3",
     architectures=("InternVLForConditionalGeneration",),
     model_type="internvl",
-    checkpoint=CheckpointFiles(other_layout=INTERNVL_CHAT, decoder=Decoder.BESIDE_TOWER),
+    checkpoint=CheckpointFiles(other_layout=INTERNVL_CHAT),
     read=read,
     text=QWEN2,
     layout=CROPS,

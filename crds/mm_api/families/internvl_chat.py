@@ -8,6 +8,7 @@ checkpoints bring along and nothing here runs.
 from typing import Any
 
 from mm_api.checkpoint.values import JsonObject, Sizes, invalid, section
+from mm_api.checkpoint.vision import tower_sizes
 from mm_api.families.layouts import JoinedWeights, OtherLayout, Shapes
 
 DECODERS = ("qwen2", "qwen3", "llama")
@@ -23,15 +24,7 @@ DECODER_KEYS = (
 """Keys of llm_config that the classes of `DECODERS` read; others are of the checkpoint's code,
 `attn_implementation` among them."""
 
-TOWER = {
-    "hidden_size": 3200,
-    "intermediate_size": 12800,
-    "num_hidden_layers": 48,
-    "num_attention_heads": 25,
-    "num_channels": 3,
-    "image_size": 224,
-    "patch_size": 14,
-}
+TOWER = tower_sizes(3200, 12800, 48, 25, 224, 14) | {"num_channels": 3}
 """Defaults of InternVisionConfig, those of InternViT-6B."""
 
 MERGED = 2

@@ -12,7 +12,7 @@ from mm_api.families.backend_parts import BYTES_TENSORS, ENSEMBLE, FUSED, QWEN_E
 from mm_api.families.family import Family
 from mm_api.families.image_layouts.layout import patches
 from mm_api.families.image_layouts.views import VIEWS
-from mm_api.families.prompt import IMAGES, TEXT, PromptStyle
+from mm_api.families.prompt import IMAGES, TEXT, VIDEOS, PromptStyle
 from mm_api.families.text_block import QWEN2
 
 VIDEO_POOL = 2
@@ -56,7 +56,8 @@ WRAPPER = (
     "<|im_start|>user "
     + IMAGES
     + "<image>\n{% endfor %}"
-    + "{% for part in messages[0]['content'] if part['type'] == 'video' %}<video>\n{% endfor %}"
+    + VIDEOS
+    + "<video>\n{% endfor %}"
     + TEXT
     + "{% endfor %}<|im_end|><|im_start|>assistant\n"
 )

@@ -9,7 +9,7 @@ from typing import Any
 from mm_api.checkpoint.dimensions import Dimensions
 from mm_api.checkpoint.text import beside_tower
 from mm_api.checkpoint.values import JsonObject, Sizes, invalid, section
-from mm_api.checkpoint.vision import tower_facts
+from mm_api.checkpoint.vision import tower_facts, tower_sizes
 from mm_api.documents.model_facts import VisionFacts
 from mm_api.families.backend_parts import FUSED, PyTorchServing
 from mm_api.families.family import Family
@@ -18,14 +18,7 @@ from mm_api.families.llava_next import MISTRALS_WINDOW
 from mm_api.families.prompt import IMAGES, TEXT, PromptStyle
 from mm_api.sentences import a
 
-TOWER = {
-    "hidden_size": 1024,
-    "intermediate_size": 4096,
-    "num_hidden_layers": 24,
-    "num_attention_heads": 16,
-    "image_size": 1024,
-    "patch_size": 16,
-}
+TOWER = tower_sizes(1024, 4096, 24, 16, 1024, 16)
 """Defaults of PixtralVisionConfig."""
 
 LONGEST_EDGE = 1024

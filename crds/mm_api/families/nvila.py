@@ -14,7 +14,7 @@ from dataclasses import replace
 from mm_api.checkpoint.dimensions import Dimensions
 from mm_api.checkpoint.text import text_facts
 from mm_api.checkpoint.values import JsonObject, Sizes, invalid, section
-from mm_api.checkpoint.vision import SIGLIP, tower_facts
+from mm_api.checkpoint.vision import SIGLIP, encoder_parameters, tower_facts
 from mm_api.documents.model_facts import TextFacts, VisionFacts
 from mm_api.families.backend_parts import FUSED, PyTorchServing, TensorRTLLM
 from mm_api.families.checkpoint_files import CheckpointFiles, Decoder, Tokenizer
@@ -48,10 +48,7 @@ def vision_parameters(vision: VisionFacts, text: TextFacts) -> int:
 
     They lie in folders without a common index, so they are counted.
     """
-    width, inner = vision.hidden_size, vision.intermediate_size or 4 * vision.hidden_size
-    perceptron = 2 * width * inner + inner + width
-    attention = 4 * (width * width + width)
-    tower = vision.layers * (attention + perceptron + 4 * width)
+    width, tower = vision.hidden_size, encoder_parameters(vision)
     positions = (vision.image_size // vision.patch_size) ** 2
     tower += (3 * vision.patch_size**2 + 1 + positions + 2) * width
     seen, hidden = width * len(vision.scales or (1,)), text.hidden_size

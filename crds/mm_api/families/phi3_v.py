@@ -9,17 +9,12 @@ which such checkpoints bring along and nothing here runs.
 from math import isqrt
 from typing import Any
 
+from mm_api.checkpoint.text import decoder_sizes
 from mm_api.checkpoint.values import JsonObject, Sizes, invalid, section
 from mm_api.families.layouts import OtherLayout, Shapes
 
-TEXT: dict[str, Any] = {
-    "hidden_size": 3072,
-    "intermediate_size": 8192,
-    "num_hidden_layers": 32,
-    "num_attention_heads": 32,
-    "vocab_size": 32_064,
-    "max_position_embeddings": 4096,
-    "original_max_position_embeddings": 4096,
+TEXT: dict[str, Any] = decoder_sizes(3072, 8192, 32, 32, 32064, 4096) | {
+    "original_max_position_embeddings": 4096
 }
 """Defaults of Phi3VConfig."""
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 from mm_api.checkpoint.dimensions import Dimensions
 from mm_api.checkpoint.text import text_facts
 from mm_api.checkpoint.values import JsonObject, invalid, section
+from mm_api.checkpoint.vision import encoder_parameters
 from mm_api.documents.model_facts import VisionFacts
 from mm_api.families.backend_parts import (
     BYTES_TENSORS,
@@ -63,10 +64,9 @@ def read(config: JsonObject, processor: JsonObject) -> Dimensions:
 
 def vision_parameters(vision: VisionFacts, hidden: int) -> int:
     """Return the weights of CLIP's tower, of the projection over 2 x 2 patches, and of two ends."""
-    width, inner = vision.hidden_size, vision.intermediate_size or 4 * vision.hidden_size
-    layer = 4 * (width * width + width) + 2 * width * inner + inner + width + 4 * width
+    width = vision.hidden_size
     positions = (vision.image_size // vision.patch_size) ** 2 + 1
-    tower = vision.layers * layer + (3 * vision.patch_size**2 + positions + 5) * width
+    tower = encoder_parameters(vision) + (3 * vision.patch_size**2 + positions + 5) * width
     projection = 4 * width * hidden + hidden + hidden * hidden + hidden
     return tower + projection + 2 * 4 * width
 

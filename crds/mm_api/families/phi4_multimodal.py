@@ -14,8 +14,9 @@ from functools import cache
 from math import ceil, floor
 
 from mm_api.checkpoint.dimensions import Dimensions
-from mm_api.checkpoint.text import text_facts
+from mm_api.checkpoint.text import decoder_sizes, text_facts
 from mm_api.checkpoint.values import JsonObject, Sizes, invalid, section
+from mm_api.checkpoint.vision import tower_sizes
 from mm_api.documents.model_facts import AudioFacts, TextFacts, VisionFacts
 from mm_api.families.backend_parts import BYTES_TENSORS, Serving
 from mm_api.families.checkpoint_files import OwnAdapters
@@ -24,26 +25,10 @@ from mm_api.families.image_layouts.layout import patches
 from mm_api.families.image_layouts.own import OWN
 from mm_api.families.prompt import PromptStyle
 
-TEXT = {
-    "hidden_size": 3072,
-    "intermediate_size": 8192,
-    "num_hidden_layers": 32,
-    "num_attention_heads": 32,
-    "num_key_value_heads": 8,
-    "vocab_size": 200_064,
-    "max_position_embeddings": 131_072,
-}
+TEXT = decoder_sizes(3072, 8192, 32, 32, 200_064, 131_072) | {"num_key_value_heads": 8}
 """Defaults of Phi4MultimodalConfig."""
 
-TOWER = {
-    "hidden_size": 1152,
-    "intermediate_size": 4304,
-    "num_hidden_layers": 27,
-    "num_attention_heads": 16,
-    "image_size": 448,
-    "patch_size": 14,
-    "crop_size": 448,
-}
+TOWER = tower_sizes(1152, 4304, 27, 16, 448, 14) | {"crop_size": 448}
 """Defaults of Phi4MultimodalVisionConfig."""
 
 AUDIO = {"hidden_size": 1024, "num_blocks": 24, "num_attention_heads": 16, "time_reduction": 8}

@@ -7,6 +7,8 @@ PLACEHOLDER = "<image>"
 IMAGES = "{% for part in messages[0]['content'] if part['type'] == 'image' %}"
 TEXT = "{% for part in messages[0]['content'] if part['type'] == 'text' %}{{ part['text'] }}"
 
+VIDEOS = "{% for part in messages[0]['content'] if part['type'] == 'video' %}"
+
 PLAIN_CHAT = (
     "{% for message in messages %}"
     "{% for part in message['content'] if part['type'] == 'image' %}MARK{% endfor %}"
@@ -110,3 +112,11 @@ def prompt_style(placeholder: str, opening: str = "") -> PromptStyle:
     return PromptStyle(
         wrapper, placeholder, chat=PLAIN_CHAT.replace("MARK", placeholder), opening=opening
     )
+
+
+def chatml(image: str, video: str = "", system: str = "") -> str:
+    """Return the wrapper of one message of a user in ChatML, images and videos before its text."""
+    videos = VIDEOS + video + "{% endfor %}" if video else ""
+    media = IMAGES + image + "{% endfor %}" + videos
+    end = "{% endfor %}<|im_end|>\n<|im_start|>assistant\n"
+    return system + "<|im_start|>user\n" + media + TEXT + end

@@ -8,35 +8,20 @@ from dataclasses import replace
 from math import ceil, floor, isqrt, sqrt
 
 from mm_api.checkpoint.dimensions import Dimensions
-from mm_api.checkpoint.text import text_facts
+from mm_api.checkpoint.text import decoder_sizes, text_facts
 from mm_api.checkpoint.values import JsonObject, Sizes, section
 from mm_api.documents.model_facts import AudioFacts, VisionFacts
-from mm_api.families import qwen2_audio, qwen2_vl
+from mm_api.families import qwen2_5_vl, qwen2_audio, qwen2_vl
 from mm_api.families.backend_parts import BYTES_TENSORS, Serving
 from mm_api.families.generic import GENERIC
 from mm_api.families.image_layouts.own import OWN
-from mm_api.families.prompt import IMAGES, TEXT, PromptStyle
+from mm_api.families.prompt import PromptStyle, chatml
 
-TEXT_SIZES = {
-    "vocab_size": 152064,
-    "hidden_size": 3584,
-    "intermediate_size": 18944,
-    "num_hidden_layers": 28,
-    "num_attention_heads": 28,
-    "num_key_value_heads": 4,
-    "max_position_embeddings": 32768,
-}
+TEXT_SIZES = decoder_sizes(3584, 18944, 28, 28, 152_064, 32768) | {"num_key_value_heads": 4}
 """Defaults of Qwen2_5OmniTextConfig."""
 
-TOWER = {
-    "hidden_size": 3584,
-    "depth": 32,
-    "num_heads": 16,
-    "intermediate_size": 3420,
-    "patch_size": 14,
-    "spatial_merge_size": 2,
-}
-"""Defaults of Qwen2_5OmniVisionEncoderConfig."""
+TOWER = qwen2_5_vl.TOWER
+"""Defaults of Qwen2_5OmniVisionEncoderConfig, too."""
 
 FRAME_PIXELS = (128 * 28 * 28, 768 * 28 * 28)
 """Fewest and most of a frame of a video: what Qwen2_5OmniProcessor gives its video processor,
@@ -123,15 +108,7 @@ def _resized(vision: VisionFacts, height: int, width: int, least: int, most: int
     return max(1, high // unit * (wide // unit))
 
 
-WRAPPER = (
-    "<|im_start|>user\n"
-    + IMAGES
-    + "<|vision_bos|><|IMAGE|><|vision_eos|>{% endfor %}"
-    + "{% for part in messages[0]['content'] if part['type'] == 'video' %}"
-    + "<|vision_bos|><|VIDEO|><|vision_eos|>{% endfor %}"
-    + TEXT
-    + "{% endfor %}<|im_end|>\n<|im_start|>assistant\n"
-)
+WRAPPER = chatml("<|vision_bos|><|IMAGE|><|vision_eos|>", "<|vision_bos|><|VIDEO|><|vision_eos|>")
 
 
 QWEN2_5_OMNI = replace(

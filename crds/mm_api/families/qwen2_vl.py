@@ -10,7 +10,7 @@ from mm_api.documents.model_facts import VisionFacts
 from mm_api.families.backend_parts import FUSED, QWEN_ENGINES, PyTorchServing
 from mm_api.families.family import Family
 from mm_api.families.image_layouts.grid import GRID, MAX_HW_DIMS
-from mm_api.families.prompt import IMAGES, TEXT, PromptStyle
+from mm_api.families.prompt import PromptStyle, chatml
 from mm_api.families.text_block import QWEN2
 
 MIN_HW_DIMS = 128
@@ -74,14 +74,10 @@ def read(config: JsonObject, processor: JsonObject) -> Dimensions:
     return beside_tower(config, text, vision)
 
 
-WRAPPER = (
-    "<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n<|im_start|>user\n"
-    + IMAGES
-    + "<|vision_start|><|image_pad|><|vision_end|>{% endfor %}"
-    + "{% for part in messages[0]['content'] if part['type'] == 'video' %}"
-    + "<|vision_start|><|video_pad|><|vision_end|>{% endfor %}"
-    + TEXT
-    + "{% endfor %}<|im_end|>\n<|im_start|>assistant\n"
+WRAPPER = chatml(
+    "<|vision_start|><|image_pad|><|vision_end|>",
+    "<|vision_start|><|video_pad|><|vision_end|>",
+    system="<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n",
 )
 
 

@@ -14,7 +14,7 @@ from mm_api.families import qwen2_vl
 from mm_api.families.backend_parts import PyTorchServing
 from mm_api.families.family import Family
 from mm_api.families.image_layouts.grid import GRID
-from mm_api.families.prompt import IMAGES, TEXT, Moments, PromptStyle
+from mm_api.families.prompt import Moments, PromptStyle, chatml
 from mm_api.families.text_block import LLAMA
 
 TOWER = {
@@ -76,14 +76,8 @@ def video_features(vision: VisionFacts, frames: int) -> int:
     return -(-frames // 2) * (GRID.features_per_image(vision) + MOMENT_TOKENS)
 
 
-WRAPPER = (
-    "<|im_start|>user\n"
-    + IMAGES
-    + "<|vision_start|><|image_pad|><|vision_end|>{% endfor %}"
-    + "{% for part in messages[0]['content'] if part['type'] == 'video' %}"
-    + "<|vision_start|><|video_pad|><|vision_end|>{% endfor %}"
-    + TEXT
-    + "{% endfor %}<|im_end|>\n<|im_start|>assistant\n"
+WRAPPER = chatml(
+    "<|vision_start|><|image_pad|><|vision_end|>", "<|vision_start|><|video_pad|><|vision_end|>"
 )
 
 

@@ -4,12 +4,9 @@ from dataclasses import replace
 
 from mm_api.documents.model_facts import VisionFacts
 from mm_api.families.idefics3 import IDEFICS3, MARKS, WRAPPER
-from mm_api.families.prompt import Moments, PromptStyle
+from mm_api.families.prompt import VIDEOS, Moments, PromptStyle
 
 VIDEO = "<video>"
-VIDEOS = (
-    "{% for part in messages[0]['content'] if part['type'] == 'video' %}" + VIDEO + "{% endfor %}"
-)
 
 MOMENTS = Moments(
     "\nFrame from {minutes:02d}:{rest:02d}:" + MARKS.edge + MARKS.view + "<image>" + MARKS.edge,
@@ -40,7 +37,7 @@ SMOLVLM = replace(
     architectures=("SmolVLMForConditionalGeneration",),
     model_type="smolvlm",
     prompt=PromptStyle(
-        "<|im_start|>" + WRAPPER.replace("User:", "User:" + VIDEOS),
+        "<|im_start|>" + WRAPPER.replace("User:", "User:" + VIDEOS + VIDEO + "{% endfor %}"),
         video=VIDEO,
         moments=MOMENTS,
         tiles=MARKS,

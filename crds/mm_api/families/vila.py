@@ -5,7 +5,7 @@ from dataclasses import replace
 from mm_api.checkpoint.dimensions import Dimensions
 from mm_api.checkpoint.text import text_facts
 from mm_api.checkpoint.values import JsonObject, Sizes, invalid, section
-from mm_api.checkpoint.vision import SIGLIP, tower_facts
+from mm_api.checkpoint.vision import SIGLIP, encoder_parameters, tower_facts
 from mm_api.documents.model_facts import TextFacts, VisionFacts
 from mm_api.families.backend_parts import ENSEMBLE, FUSED, IMAGE_TENSORS, LLAMA_ENGINES, Serving
 from mm_api.families.checkpoint_files import CheckpointFiles, Decoder, Tokenizer
@@ -45,7 +45,7 @@ def vision_parameters(vision: VisionFacts, text: TextFacts) -> int:
     width, inner = vision.hidden_size, vision.intermediate_size or 4 * vision.hidden_size
     perceptron = 2 * width * inner + inner + width
     attention = 4 * (width * width + width)
-    tower = vision.layers * (attention + perceptron + 4 * width)
+    tower = encoder_parameters(vision)
     positions = (vision.image_size // vision.patch_size) ** 2
     tower += (3 * vision.patch_size**2 + 1 + positions + 2) * width
     head = width + attention + 2 * width + perceptron

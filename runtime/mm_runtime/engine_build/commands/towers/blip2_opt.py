@@ -1,16 +1,13 @@
 """BLIP-2's vision half: ViT, Q-Former and projection; each query token becomes one row."""
 
-from pathlib import Path
 from typing import Any
 
 import torch
-import transformers
 
-from mm_api.documents.model_facts import ModelFacts
 from mm_runtime.engine_build.commands.towers.tower import (
     Tower,
+    TowerSource,
     feature_rows,
-    load_without_layers,
     square_tower,
 )
 
@@ -39,14 +36,11 @@ class Blip2Vision(torch.nn.Module):
         return features
 
 
-def load(llm: Path, facts: ModelFacts, trust_remote_code: bool) -> Tower:  # noqa: FBT001 (one signature for all)
+def load(source: TowerSource) -> Tower:
     """Return the vision half of a BLIP-2 checkpoint with OPT."""
-    assert facts.vision is not None  # noqa: S101 (BLIP-2 has one)
-    model = load_without_layers(
-        transformers.Blip2ForConditionalGeneration, llm, trust_remote_code=trust_remote_code
-    )
+    model = source.model()
 
     def features(pixels: torch.Tensor) -> torch.Tensor:
         return feature_rows(model.get_image_features(pixels))
 
-    return square_tower(Blip2Vision(model), facts.vision, features)
+    return square_tower(Blip2Vision(model), source.vision, features)

@@ -1,16 +1,13 @@
 """Gemma 3's vision half: SigLIP's tower, pooling, norm and projection, for one square."""
 
-from pathlib import Path
 from typing import Any
 
 import torch
-import transformers
 
-from mm_api.documents.model_facts import ModelFacts
 from mm_runtime.engine_build.commands.towers.tower import (
     Tower,
+    TowerSource,
     feature_rows,
-    load_without_layers,
     square_tower,
 )
 
@@ -38,14 +35,11 @@ class Gemma3Vision(torch.nn.Module):
         return features
 
 
-def load(llm: Path, facts: ModelFacts, trust_remote_code: bool) -> Tower:  # noqa: FBT001 (one signature for all)
+def load(source: TowerSource) -> Tower:
     """Return the vision half of a Gemma 3 checkpoint."""
-    assert facts.vision is not None  # noqa: S101 (the family has one)
-    model = load_without_layers(
-        transformers.Gemma3ForConditionalGeneration, llm, trust_remote_code=trust_remote_code
-    ).model
+    model = source.model().model
 
     def features(pixels: torch.Tensor) -> torch.Tensor:
         return feature_rows(model.get_image_features(pixel_values=pixels))
 
-    return square_tower(Gemma3Vision(model), facts.vision, features)
+    return square_tower(Gemma3Vision(model), source.vision, features)

@@ -4,17 +4,14 @@ Tiles are complete squares, so every patch has one position: those that the chec
 computes for a square, which are not always the patch's number.
 """
 
-from pathlib import Path
 from typing import Any
 
 import torch
-import transformers
 
-from mm_api.documents.model_facts import ModelFacts
 from mm_runtime.engine_build.commands.towers.tower import (
     Tower,
+    TowerSource,
     feature_rows,
-    load_without_layers,
     square_tower,
 )
 
@@ -58,19 +55,12 @@ def _positions(embeddings: Any, side: int) -> torch.Tensor:
     return seen[0][0].clone()
 
 
-def load(llm: Path, facts: ModelFacts, trust_remote_code: bool) -> Tower:  # noqa: FBT001 (one signature for all)
-    """Return the vision half of an Idefics3 checkpoint."""
-    kind = transformers.Idefics3ForConditionalGeneration
-    return tile_tower(load_without_layers(kind, llm, trust_remote_code=trust_remote_code), facts)
-
-
-def tile_tower(model: Any, facts: ModelFacts) -> Tower:
-    """Return the vision half of a checkpoint of Idefics3's shape."""
-    assert facts.vision is not None  # noqa: S101 (the family has one)
+def load(source: TowerSource) -> Tower:
+    """Return the vision half of a checkpoint of Idefics3 or SmolVLM."""
+    model = source.model().model
 
     def features(pixels: torch.Tensor) -> torch.Tensor:
         # Each tile as the only one of its request.
-        return feature_rows(model.model.get_image_features(pixel_values=pixels[:, None]))
+        return feature_rows(model.get_image_features(pixel_values=pixels[:, None]))
 
-    module = Idefics3Vision(model.model, facts.vision.image_size)
-    return square_tower(module, facts.vision, features)
+    return square_tower(Idefics3Vision(model, source.vision.image_size), source.vision, features)

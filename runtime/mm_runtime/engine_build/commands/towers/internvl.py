@@ -3,17 +3,14 @@
 Tiles stand one after another in the prompt, so nothing has to be put together outside.
 """
 
-from pathlib import Path
 from typing import Any
 
 import torch
-import transformers
 
-from mm_api.documents.model_facts import ModelFacts
 from mm_runtime.engine_build.commands.towers.tower import (
     Tower,
+    TowerSource,
     feature_rows,
-    load_without_layers,
     square_tower,
 )
 
@@ -41,14 +38,11 @@ class InternVlVision(torch.nn.Module):
         return features
 
 
-def load(llm: Path, facts: ModelFacts, trust_remote_code: bool) -> Tower:  # noqa: FBT001 (one signature for all)
+def load(source: TowerSource) -> Tower:
     """Return the vision half of an InternVL checkpoint."""
-    assert facts.vision is not None  # noqa: S101 (the family has one)
-    vision = facts.vision
+    vision = source.vision
     side, merged = vision.image_size, vision.merge_size or 1
-    model = load_without_layers(
-        transformers.InternVLForConditionalGeneration, llm, trust_remote_code=trust_remote_code
-    )
+    model = source.model()
 
     def features(pixels: torch.Tensor) -> torch.Tensor:
         return feature_rows(model.model.get_image_features(pixel_values=pixels))

@@ -1,16 +1,13 @@
 """LLaVA's vision half: CLIP tower, selected layer, projector."""
 
-from pathlib import Path
 from typing import Any
 
 import torch
-import transformers
 
-from mm_api.documents.model_facts import ModelFacts
 from mm_runtime.engine_build.commands.towers.tower import (
     Tower,
+    TowerSource,
     feature_rows,
-    load_without_layers,
     square_tower,
 )
 
@@ -37,13 +34,10 @@ class LlavaVision(torch.nn.Module):
         return features
 
 
-def load(llm: Path, facts: ModelFacts, trust_remote_code: bool) -> Tower:  # noqa: FBT001 (one signature for all)
+def load(source: TowerSource) -> Tower:
     """Return the vision half of a LLaVA checkpoint."""
-    assert facts.vision is not None  # noqa: S101 (a LLaVA has one)
-    vision = facts.vision
-    model = load_without_layers(
-        transformers.LlavaForConditionalGeneration, llm, trust_remote_code=trust_remote_code
-    )
+    vision = source.vision
+    model = source.model()
 
     def features(pixels: torch.Tensor) -> torch.Tensor:
         output = model.model.get_image_features(

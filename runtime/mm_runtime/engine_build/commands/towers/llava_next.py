@@ -4,26 +4,19 @@ Tiles are put together outside (`mm_runtime.serving.geometry.anyres`), with the 
 travels beside the graph.
 """
 
-from pathlib import Path
-
 import torch
-import transformers
 
-from mm_api.documents.model_facts import ModelFacts
 from mm_runtime.engine_build.commands.towers.llava import LlavaVision
 from mm_runtime.engine_build.commands.towers.llava_onevision import NEWLINE
-from mm_runtime.engine_build.commands.towers.tower import Tower, load_without_layers, square_tower
+from mm_runtime.engine_build.commands.towers.tower import Tower, TowerSource, square_tower
 
 
-def load(llm: Path, facts: ModelFacts, trust_remote_code: bool) -> Tower:  # noqa: FBT001 (one signature for all)
+def load(source: TowerSource) -> Tower:
     """Return the vision half of a LLaVA-NeXT checkpoint."""
-    assert facts.vision is not None  # noqa: S101 (the family has one)
-    vision = facts.vision
+    vision = source.vision
     side, rows = vision.image_size, vision.features_per_image
     grid = (vision.grid_pinpoints or [(side, side)])[0]
-    model = load_without_layers(
-        transformers.LlavaNextForConditionalGeneration, llm, trust_remote_code=trust_remote_code
-    )
+    model = source.model()
 
     def features(pixels: torch.Tensor) -> torch.Tensor:
         # The class reads full images: each entry is the base view of one that fills a grid,

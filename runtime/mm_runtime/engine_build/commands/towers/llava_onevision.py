@@ -4,29 +4,20 @@ Tiles are put together outside (`mm_runtime.serving.geometry.anyres`): what an i
 on its shape, which no fixed graph can hold. The newline vector travels beside the graph.
 """
 
-from pathlib import Path
-
 import torch
-import transformers
 
-from mm_api.documents.model_facts import ModelFacts
 from mm_runtime.engine_build.commands.towers.llava import LlavaVision
-from mm_runtime.engine_build.commands.towers.tower import Tower, load_without_layers, square_tower
+from mm_runtime.engine_build.commands.towers.tower import Tower, TowerSource, square_tower
 
 NEWLINE = "image_newline"
 SEVERAL = 2
 """From two images in one conversation on, none is cut into tiles."""
 
 
-def load(llm: Path, facts: ModelFacts, trust_remote_code: bool) -> Tower:  # noqa: FBT001 (one signature for all)
+def load(source: TowerSource) -> Tower:
     """Return the vision half of a LLaVA-OneVision checkpoint."""
-    assert facts.vision is not None  # noqa: S101 (the family has one)
-    side = facts.vision.image_size
-    model = load_without_layers(
-        transformers.LlavaOnevisionForConditionalGeneration,
-        llm,
-        trust_remote_code=trust_remote_code,
-    )
+    side = source.vision.image_size
+    model = source.model()
     config = model.config
 
     def features(pixels: torch.Tensor) -> torch.Tensor:
@@ -43,4 +34,4 @@ def load(llm: Path, facts: ModelFacts, trust_remote_code: bool) -> Tower:  # noq
 
     module = LlavaVision(model, config.vision_feature_layer, config.vision_feature_select_strategy)
     newline = model.model.image_newline.detach().numpy()
-    return square_tower(module, facts.vision, features, **{NEWLINE: newline})
+    return square_tower(module, source.vision, features, **{NEWLINE: newline})

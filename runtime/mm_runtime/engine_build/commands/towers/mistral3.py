@@ -5,23 +5,16 @@ a run and no mask is needed. Positions of the patches come in; the graph compute
 """
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-import transformers
 
 from mm_api.documents.model_facts import ModelFacts
 from mm_runtime.engine_build.commands import vision_samples
 from mm_runtime.engine_build.commands.towers.attention import Attention
 from mm_runtime.engine_build.commands.towers.qwen2_vl import rotated
-from mm_runtime.engine_build.commands.towers.tower import (
-    Sample,
-    Tower,
-    TowerInput,
-    load_without_layers,
-)
+from mm_runtime.engine_build.commands.towers.tower import Sample, Tower, TowerInput, TowerSource
 from mm_runtime.serving.geometry.patches import patch_positions
 
 SAMPLE_GRIDS = ((2, 2, 3), (1, 2, 2), (3, 4, 1))
@@ -95,12 +88,10 @@ class Mistral3Vision(torch.nn.Module):
         return features
 
 
-def load(llm: Path, facts: ModelFacts, trust_remote_code: bool) -> Tower:  # noqa: FBT001 (one signature for all)
+def load(source: TowerSource) -> Tower:
     """Return the vision half of a Mistral Small 3.1 checkpoint."""
-    model = load_without_layers(
-        transformers.Mistral3ForConditionalGeneration, llm, trust_remote_code=trust_remote_code
-    ).model
-    return lines_tower(Mistral3Vision(model), model.get_image_features, facts)
+    model = source.model().model
+    return lines_tower(Mistral3Vision(model), model.get_image_features, source.facts)
 
 
 def lines_tower(

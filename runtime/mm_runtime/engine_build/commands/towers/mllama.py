@@ -4,21 +4,18 @@ One entry of the batch is one image with all its tiles, padding included; its ro
 attention reads.
 """
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-import transformers
 
-from mm_api.documents.model_facts import ModelFacts
 from mm_runtime.engine_build.commands import vision_samples
 from mm_runtime.engine_build.commands.towers.tower import (
     Array,
     Sample,
     Tower,
     TowerInput,
-    load_without_layers,
+    TowerSource,
 )
 
 
@@ -49,15 +46,9 @@ class MllamaVision(torch.nn.Module):
         return features[:, 0].flatten(1, 2)
 
 
-def load(llm: Path, facts: ModelFacts, trust_remote_code: bool) -> Tower:  # noqa: FBT001 (one signature for all)
+def load(source: TowerSource) -> Tower:
     """Return the vision half of a Llama 3.2 Vision checkpoint."""
-    assert facts.vision is not None  # noqa: S101 (the family has one)
-    model = load_without_layers(
-        transformers.MllamaForConditionalGeneration,
-        llm,
-        trust_remote_code=trust_remote_code,
-        cross_attention_layers=[],
-    )
+    model = source.model(cross_attention_layers=[])
     config = model.config.vision_config
     tiles, side = config.max_num_tiles, config.image_size
     shapes = config.supported_aspect_ratios

@@ -12,7 +12,13 @@ import torch
 
 from mm_api.documents.model_facts import ModelFacts, VisionFacts
 from mm_runtime.engine_build.commands import vision_samples
-from mm_runtime.engine_build.commands.towers.tower import Sample, Tower, TowerInput, image_samples
+from mm_runtime.engine_build.commands.towers.tower import (
+    Sample,
+    Tower,
+    TowerInput,
+    TowerSource,
+    image_samples,
+)
 from mm_runtime.engine_build.commands.towers.vila import (
     in_blocks,
     of_parts,
@@ -61,12 +67,9 @@ class BlockProjector(torch.nn.Module):
         return features
 
 
-def load(llm: Path, facts: ModelFacts, trust_remote_code: bool) -> Tower:  # noqa: FBT001 (one signature for all)
+def load(source: TowerSource) -> Tower:
     """Return the vision half of an NVILA checkpoint."""
-    del trust_remote_code  # no code of the checkpoint is needed
-    vision = facts.vision
-    several = vision is not None and vision.scales
-    return _of_scales(llm, facts) if several else of_parts(llm, facts)
+    return (_of_scales if source.vision.scales else of_parts)(source.llm, source.facts)
 
 
 def _of_scales(llm: Path, facts: ModelFacts) -> Tower:

@@ -15,11 +15,16 @@ import torch
 import transformers
 from safetensors import safe_open
 
-from mm_api.documents.model_facts import ModelFacts
 from mm_api.families.phi3_v import LINE_END, PROJECTION, SEPARATOR, TOWER, shapes, tower_of
 from mm_runtime.engine_build.commands import vision_samples
 from mm_runtime.engine_build.commands.towers.llava_onevision import NEWLINE
-from mm_runtime.engine_build.commands.towers.tower import Sample, Tower, TowerInput, image_samples
+from mm_runtime.engine_build.commands.towers.tower import (
+    Sample,
+    Tower,
+    TowerInput,
+    TowerSource,
+    image_samples,
+)
 from mm_runtime.reference_engine.all_weights import compare, fill, shapes_of
 
 Weights = Mapping[str, torch.Tensor]
@@ -54,12 +59,10 @@ class Phi3Vision(torch.nn.Module):
         return features
 
 
-def load(llm: Path, facts: ModelFacts, trust_remote_code: bool) -> Tower:  # noqa: FBT001 (one signature for all)
+def load(source: TowerSource) -> Tower:
     """Return the vision half of a Phi-3-vision checkpoint."""
-    assert facts.vision is not None  # noqa: S101 (the family has one)
-    del trust_remote_code  # no code of the checkpoint is needed
-    vision, weights = facts.vision, _weights(llm)
-    given = json.loads((llm / "config.json").read_text(encoding="utf-8"))
+    vision, weights = source.vision, _weights(source.llm)
+    given = json.loads((source.llm / "config.json").read_text(encoding="utf-8"))
     described = {name: one for name, one in shapes(given).items() if BESIDE in name}
     compare("Phi-3-vision's vision half", described, _without_buffers(shapes_of(weights)))
     sizes, _ = tower_of(given)

@@ -1,14 +1,11 @@
 """Pixtral's vision half: Mistral Small 3.1's tower, and a projector for each patch."""
 
-from pathlib import Path
 from typing import Any
 
 import torch
-import transformers
 
-from mm_api.documents.model_facts import ModelFacts
 from mm_runtime.engine_build.commands.towers.mistral3 import PixtralTower, lines_tower
-from mm_runtime.engine_build.commands.towers.tower import Tower, load_without_layers
+from mm_runtime.engine_build.commands.towers.tower import Tower, TowerSource
 
 
 class PixtralVision(torch.nn.Module):
@@ -31,9 +28,7 @@ class PixtralVision(torch.nn.Module):
         return features
 
 
-def load(llm: Path, facts: ModelFacts, trust_remote_code: bool) -> Tower:  # noqa: FBT001 (one signature for all)
+def load(source: TowerSource) -> Tower:
     """Return the vision half of a Pixtral checkpoint."""
-    model = load_without_layers(
-        transformers.LlavaForConditionalGeneration, llm, trust_remote_code=trust_remote_code
-    ).model
-    return lines_tower(PixtralVision(model), model.get_image_features, facts)
+    model = source.model().model
+    return lines_tower(PixtralVision(model), model.get_image_features, source.facts)

@@ -4,15 +4,12 @@ A patch's window follows from its position. So patches stay in the processor's o
 windows hide what is elsewhere; upstream's class sorts patches by window and cuts them there.
 """
 
-from pathlib import Path
 from typing import Any
 
 import torch
-import transformers
 
-from mm_api.documents.model_facts import ModelFacts
 from mm_runtime.engine_build.commands.towers.qwen2_vl import SAMPLE_GRIDS, Qwen2VlVision, grid_tower
-from mm_runtime.engine_build.commands.towers.tower import Tower, load_without_layers
+from mm_runtime.engine_build.commands.towers.tower import Tower, TowerSource
 
 
 class Qwen25VlVision(Qwen2VlVision):
@@ -32,13 +29,11 @@ class Qwen25VlVision(Qwen2VlVision):
         return dict.fromkeys(self.windowed, elsewhere)
 
 
-def load(llm: Path, facts: ModelFacts, trust_remote_code: bool) -> Tower:  # noqa: FBT001 (one signature for all)
+def load(source: TowerSource) -> Tower:
     """Return the vision half of a Qwen2.5-VL checkpoint."""
-    model = load_without_layers(
-        transformers.Qwen2_5_VLForConditionalGeneration, llm, trust_remote_code=trust_remote_code
-    )
+    model = source.model()
     visual = model.model.visual
     module = Qwen25VlVision(visual)
     side = visual.spatial_merge_size
     crossing = (2, module.window + side, module.window + 2 * side)
-    return grid_tower(visual, module, facts, (*SAMPLE_GRIDS, crossing))
+    return grid_tower(visual, module, source.facts, (*SAMPLE_GRIDS, crossing))

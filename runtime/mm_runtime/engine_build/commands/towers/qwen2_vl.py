@@ -6,22 +6,15 @@ their rotation is computed in the graph.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-import transformers
 
 from mm_api.documents.model_facts import ModelFacts
 from mm_runtime.engine_build.commands import vision_samples
 from mm_runtime.engine_build.commands.towers.attention import Attention
-from mm_runtime.engine_build.commands.towers.tower import (
-    Sample,
-    Tower,
-    TowerInput,
-    load_without_layers,
-)
+from mm_runtime.engine_build.commands.towers.tower import Sample, Tower, TowerInput, TowerSource
 from mm_runtime.serving.geometry.patches import patch_positions
 
 SAMPLE_GRIDS = ((2, 4, 6), (1, 4, 4), (3, 8, 2))
@@ -92,13 +85,11 @@ def rotated(values: torch.Tensor, cosines: torch.Tensor, sines: torch.Tensor) ->
     return turned.to(values.dtype)  # angles stay in float32
 
 
-def load(llm: Path, facts: ModelFacts, trust_remote_code: bool) -> Tower:  # noqa: FBT001 (one signature for all)
+def load(source: TowerSource) -> Tower:
     """Return the vision half of a Qwen2-VL checkpoint."""
-    model = load_without_layers(
-        transformers.Qwen2VLForConditionalGeneration, llm, trust_remote_code=trust_remote_code
-    )
+    model = source.model()
     visual = model.model.visual
-    return grid_tower(visual, Qwen2VlVision(visual), facts)
+    return grid_tower(visual, Qwen2VlVision(visual), source.facts)
 
 
 def grid_tower(

@@ -4,15 +4,12 @@ Positions of a square grid are stretched over the image's; a patch has a share o
 """
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import torch
-import transformers
 
-from mm_api.documents.model_facts import ModelFacts
 from mm_runtime.engine_build.commands.towers.qwen2_vl import Qwen2VlVision, grid_tower
-from mm_runtime.engine_build.commands.towers.tower import Tower, load_without_layers
+from mm_runtime.engine_build.commands.towers.tower import Tower, TowerSource
 
 
 class Qwen3VlVision(Qwen2VlVision):
@@ -60,15 +57,13 @@ class Qwen3VlVision(Qwen2VlVision):
         return mixed
 
 
-def load(llm: Path, facts: ModelFacts, trust_remote_code: bool) -> Tower:  # noqa: FBT001 (one signature for all)
+def load(source: TowerSource) -> Tower:
     """Return the vision half of a Qwen3-VL checkpoint."""
-    model = load_without_layers(
-        transformers.Qwen3VLForConditionalGeneration, llm, trust_remote_code=trust_remote_code
-    )
+    model = source.model()
     visual = model.model.visual
 
     def features_of(pixels: torch.Tensor, grid: torch.Tensor) -> torch.Tensor:
         found = visual(pixels, grid_thw=grid)
         return torch.cat((found.pooler_output, *found.deepstack_features), dim=-1)
 
-    return grid_tower(visual, Qwen3VlVision(visual), facts, features_of=features_of)
+    return grid_tower(visual, Qwen3VlVision(visual), source.facts, features_of=features_of)

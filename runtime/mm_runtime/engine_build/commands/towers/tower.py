@@ -10,7 +10,8 @@ import numpy.typing as npt
 import torch
 import transformers
 
-from mm_api.documents.model_facts import VisionFacts
+from mm_api.documents.model_facts import ModelFacts, VisionFacts
+from mm_api.families import FAMILIES
 from mm_runtime.engine_build.commands import vision_samples
 from mm_runtime.reference_engine.all_weights import load_weights
 from mm_runtime.reference_engine.other_layout import configuration_in, load_other_layout
@@ -62,41 +63,57 @@ class Tower:
         return tuple(torch.from_numpy(sample[one.name]) for one in self.inputs)
 
 
-def load_without_layers(kind: Any, llm: Path, *, trust_remote_code: bool, **changes: Any) -> Any:
-    """Return a model in float32 with a language model of no layers.
+@dataclass(frozen=True, slots=True)
+class TowerSource:
+    """A checkpoint whose vision half is loaded."""
 
-    transformers then skips the weights of all the layers: a checkpoint of 14 GB loads in the memory
-    of its vision tower and embeddings.
+    llm: Path
+    """Folder of config.json and safetensors."""
+    facts: ModelFacts
+    trust_remote_code: bool
 
-    `llm`: folder of config.json and safetensors. `changes`: other values of the language model's
-    part of the configuration.
+    @property
+    def vision(self) -> VisionFacts:
+        """Return the sizes of the tower."""
+        assert self.facts.vision is not None  # noqa: S101 (a family with a tower has them)
+        return self.facts.vision
 
-    Raises:
-        WeightsUnusableError: as `load_weights`.
-    """
-    other = config = configuration_in(kind, llm)
-    if config is None:
-        config = transformers.AutoConfig.from_pretrained(llm, trust_remote_code=trust_remote_code)
-    section = config.text_config
-    section.num_hidden_layers = 0
-    if getattr(section, "layer_types", None):
-        section.layer_types = []
-    for name, value in changes.items():
-        setattr(section, name, value)
-    # It would list every weight of the layers that are left out.
-    transformers.logging.set_verbosity_error()  # type: ignore[no-untyped-call]
-    transformers.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-    given: dict[str, Any] = {
-        "dtype": torch.float32,
-        "attn_implementation": "eager",  # the exporter writes plain matrix products
-        "in_part": True,  # the language model's loader takes its layers
-    }
-    if other is not None:
-        model = load_other_layout(kind, llm, config, **given)
-    else:
-        model = load_weights(kind, llm, config=config, trust_remote_code=trust_remote_code, **given)
-    model.requires_grad_(requires_grad=False)  # from_pretrained has called eval() already
-    return model
+    def model(self, **changes: Any) -> Any:
+        """Return its class of transformers in float32, with a language model of no layers.
+
+        transformers then skips the weights of all the layers: a checkpoint of 14 GB loads in the
+        memory of its vision tower and embeddings.
+
+        `changes`: other values of the language model's part of the configuration.
+
+        Raises:
+            WeightsUnusableError: as `load_weights`.
+        """
+        kind = getattr(transformers, FAMILIES[self.facts.family].transformers_class)
+        trusts = {"trust_remote_code": self.trust_remote_code}
+        other = config = configuration_in(kind, self.llm)
+        if config is None:
+            config = transformers.AutoConfig.from_pretrained(self.llm, **trusts)
+        section = config.text_config
+        section.num_hidden_layers = 0
+        if getattr(section, "layer_types", None):
+            section.layer_types = []
+        for name, value in changes.items():
+            setattr(section, name, value)
+        # It would list every weight of the layers that are left out.
+        transformers.logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+        transformers.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+        given: dict[str, Any] = {
+            "dtype": torch.float32,
+            "attn_implementation": "eager",  # the exporter writes plain matrix products
+            "in_part": True,  # the language model's loader takes its layers
+        }
+        if other is not None:
+            model = load_other_layout(kind, self.llm, config, **given)
+        else:
+            model = load_weights(kind, self.llm, config=config, **trusts, **given)
+        model.requires_grad_(requires_grad=False)  # from_pretrained has called eval() already
+        return model
 
 
 def image_samples(images: npt.NDArray[np.float32]) -> tuple[Sample, ...]:
@@ -104,10 +121,7 @@ def image_samples(images: npt.NDArray[np.float32]) -> tuple[Sample, ...]:
 
     A batch dimension that was baked in shows only in one of the two.
     """
-    return (
-        {"pixel_values": images},
-        *({"pixel_values": image[None]} for image in images),
-    )
+    return ({"pixel_values": images}, *({"pixel_values": image[None]} for image in images))
 
 
 def square_tower(

@@ -16,7 +16,13 @@ from safetensors.torch import load_file
 
 from mm_api.documents.model_facts import ModelFacts
 from mm_runtime.engine_build.commands import vision_samples
-from mm_runtime.engine_build.commands.towers.tower import Sample, Tower, TowerInput, image_samples
+from mm_runtime.engine_build.commands.towers.tower import (
+    Sample,
+    Tower,
+    TowerInput,
+    TowerSource,
+    image_samples,
+)
 from mm_runtime.reference_engine.all_weights import Shape, compare, fill, load_weights, shapes_of
 
 TOWER = "vision_tower"
@@ -86,10 +92,9 @@ def projector_of(weights: dict[str, torch.Tensor]) -> torch.nn.Sequential:
     return found
 
 
-def load(llm: Path, facts: ModelFacts, trust_remote_code: bool) -> Tower:  # noqa: FBT001 (one signature for all)
+def load(source: TowerSource) -> Tower:
     """Return the vision half of a VILA checkpoint."""
-    del trust_remote_code  # no code of the checkpoint is needed
-    return of_parts(llm, facts)
+    return of_parts(source.llm, source.facts)
 
 
 def read_parts(
