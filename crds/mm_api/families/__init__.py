@@ -33,6 +33,7 @@ from mm_api.families.qwen2_5_vl import QWEN2_5_VL
 from mm_api.families.qwen2_audio import QWEN2_AUDIO
 from mm_api.families.qwen2_vl import QWEN2_VL
 from mm_api.families.qwen3_vl import QWEN3_VL
+from mm_api.families.smolvlm import SMOLVLM
 from mm_api.families.t5 import T5
 from mm_api.families.vila import VILA
 from mm_api.families.whisper import WHISPER
@@ -41,7 +42,7 @@ FAMILIES: dict[str, Family] = {
     family.name: family
     for family in (
         *(BLIP2_OPT, BLIP2_T5, LLAVA, VILA, NVILA, LLAVA_NEXT, LLAVA_ONEVISION, MLLAMA),
-        *(QWEN2_VL, QWEN2_5_VL, INTERNVL, MISTRAL3, PIXTRAL, GEMMA3, IDEFICS3, QWEN3_VL),
+        *(QWEN2_VL, QWEN2_5_VL, INTERNVL, MISTRAL3, PIXTRAL, GEMMA3, IDEFICS3, SMOLVLM, QWEN3_VL),
         PHI3_VISION,
         *(QWEN2_AUDIO, QWEN2_5_OMNI, PHI4_MULTIMODAL),
         *(T5, FLAN_T5, MT5, BYT5, BART, MBART, NMT, WHISPER),
