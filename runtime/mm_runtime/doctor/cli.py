@@ -3,7 +3,7 @@
 import argparse
 from typing import TYPE_CHECKING
 
-from mm_api.backends import BACKENDS, DEFAULT, TENSORRT
+from mm_api.backends import BACKENDS, DEFAULT
 from mm_api.contract import Command, ExitCode
 from mm_runtime.doctor.need import PURPOSES
 
@@ -56,7 +56,8 @@ def _doctor(arguments: argparse.Namespace) -> int:
 def _need(arguments: argparse.Namespace, found: "Found") -> "Need":
     from mm_runtime.doctor.need import Need  # noqa: PLC0415 (see mm_runtime.cli)
 
-    likely = TENSORRT.name if "tensorrt_llm" in found.engine.packages else DEFAULT
+    has = "tensorrt_llm" in found.engine.packages
+    likely = next(one.name for one in BACKENDS.values() if one.uses_trtllm) if has else DEFAULT
     backend = BACKENDS[arguments.backend or likely]
     return Need(
         purposes=frozenset(arguments.purposes or PURPOSES),

@@ -66,7 +66,7 @@ def observe() -> Found:
     try:
         installation = find_installation()
         server = str(installation.server)
-        native = str(installation.native or "")
+        native = str(installation.trtllm_backend or "")
     except PermanentError as error:
         problem = str(error)
     engine = interpreter(engine_python())

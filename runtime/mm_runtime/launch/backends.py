@@ -40,7 +40,7 @@ class Installation:
     python_bin: Path
     """The environment's bin folder: first on PATH, the stub finds the packages through it."""
 
-    native: Path | None = None
+    trtllm_backend: Path | None = None
     """Folder of TensorRT-LLM's own backend; None: this server cannot run such engines."""
 
 
@@ -73,7 +73,7 @@ def _container(root: Path) -> Installation:
         libraries=root / "lib",
         python_libraries=Path(sysconfig.get_config_var("LIBDIR") or "/usr/lib"),
         python_bin=Path(engine_python()).parent,
-        native=native if native.is_dir() else None,
+        trtllm_backend=native if native.is_dir() else None,
     )
 
 
@@ -123,5 +123,5 @@ def copy_backends(installation: Installation, destination: Path) -> None:
     shutil.copy(installation.stub, folder / STUB)
     link = destination / NATIVE
     link.unlink(missing_ok=True)
-    if installation.native is not None:
-        link.symlink_to(installation.native, target_is_directory=True)
+    if installation.trtllm_backend is not None:
+        link.symlink_to(installation.trtllm_backend, target_is_directory=True)

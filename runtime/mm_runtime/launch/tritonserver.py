@@ -92,7 +92,7 @@ def prepare_triton(options: ServeOptions, engine: EngineManifest) -> TritonServe
     """
     installation = find_installation()
     needs_native = engine.plan.engine.traits.builds_engines and options.role is Role.SERVER
-    if needs_native and installation.native is None:
+    if needs_native and installation.trtllm_backend is None:
         raise PermanentError(
             f"This image has no TensorRT-LLM backend (no {NATIVE} beside {installation.backend});"
             " expected one made from NVIDIA's tritonserver image with TensorRT-LLM: set"

@@ -96,7 +96,7 @@ def layout(
     files = {f"{module.NAME}/config.pbtxt": as_text(module.config(values)) for module in models}
     for module in models:
         runs = SAME_SOURCE.get(module, module.NAME)
-        python = runs in SHIPPED and not (module is tensorrt_llm and values.native)
+        python = runs in SHIPPED and not (module is tensorrt_llm and not values.own_tensors)
         # Triton wants a version directory even for a model that has no file of its own.
         name, content = ("model.py", sources[runs]) if python else (".keep", "")
         files[f"{module.NAME}/1/{name}"] = content

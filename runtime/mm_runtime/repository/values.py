@@ -22,7 +22,7 @@ ENGINE_DTYPES = {"float16": DataType.FP16, "bfloat16": DataType.BF16, "float32":
 
 
 @dataclass(frozen=True, slots=True)
-class NativeValues:
+class TrtllmValues:
     """What TensorRT-LLM's own backend needs besides: only for engines of TensorRT-LLM."""
 
     engines: Mapping[str, PurePath]
@@ -64,7 +64,7 @@ class RepositoryValues:
     table_type: DataType
     """Element type of the prompt embedding table: the engine's, or TensorRT-LLM refuses it."""
 
-    native: NativeValues | None
+    trtllm: TrtllmValues | None
     """None: the Reference engine's Python models serve it."""
 
     host_table_type: DataType
@@ -80,9 +80,19 @@ class RepositoryValues:
     """Percent of the GPU's threads for the encoder's process; None: all, in turns."""
 
     @property
+    def own_tensors(self) -> bool:
+        """Whether the model `tensorrt_llm` has inputs and outputs that upstream's has not."""
+        return self.trtllm is None
+
+    @property
+    def keeps_forms(self) -> bool:
+        """Whether it takes forms of answers."""
+        return self.trtllm is None or self.trtllm.tokenizer_info is not None
+
+    @property
     def announces_features(self) -> bool:
         """Whether the language model refuses features that left on the GPU and arrive elsewhere."""
-        return self.gpu_features and self.native is None
+        return self.gpu_features and self.own_tensors
 
     @property
     def prompt_type(self) -> DataType:
@@ -90,7 +100,7 @@ class RepositoryValues:
 
         Engines of another type have no prompt table there (`TableDtype` of the plan).
         """
-        older = self.native is not None and not self.native.newer_names
+        older = self.trtllm is not None and not self.trtllm.newer_names
         return DataType.FP16 if older else self.table_type
 
     def shared_parameters(self) -> dict[str, Parameter]:
@@ -141,7 +151,7 @@ def values_of(
         reads_recordings=facts.audio is not None,
         accepts_audio=facts.encoder is not None and facts.encoder.mel_bins is not None,
         table_type=table_type,
-        native=_native(manifest, serving, engine_dir, adapters)
+        trtllm=_trtllm(manifest, serving, engine_dir, adapters)
         if engine.traits.builds_engines
         else None,
         host_table_type=host_type,
@@ -151,9 +161,9 @@ def values_of(
     )
 
 
-def _native(
+def _trtllm(
     manifest: EngineManifest, serving: ServingPlan, engine_dir: PurePath, adapters: PurePath
-) -> NativeValues:
+) -> TrtllmValues:
     build = manifest.plan.trtllm
     if build is None or serving.kv_cache is None:
         missing = "commands (trtllm)" if build is None else "a KV cache (kvCache)"
@@ -161,7 +171,7 @@ def _native(
             f"The plan of this TensorRT-LLM engine has no {missing}, so how it is served is not"
             " known. Let this version's operator plan and build it again."
         )
-    return NativeValues(
+    return TrtllmValues(
         engines={
             command.name: engine_dir / folder_in_engine(command.name, build.version)
             for command in build.engines

@@ -322,12 +322,12 @@ def steps(values: RepositoryValues) -> tuple[EnsembleStep, ...]:
         gone |= {"_PROMPT_TEXT", "_RAW_IMAGES", "_RAW_IMAGE_SIZES"}
     if not values.reads_recordings:
         gone |= {one.name for one in RECORDINGS}
-    if values.native is not None:
+    if not values.own_tensors:
         absent = tensorrt_llm.absent_inputs(values) | tensorrt_llm.OWN_OUTPUTS
         outputs = _LANGUAGE_MODEL.output_map
         gone |= {outputs[name] for name in tensorrt_llm.OWN_OUTPUTS if name in outputs}
         gone |= {one for name, one in _LANGUAGE_MODEL.input_map.items() if name in absent}
-    salted = values.native is None and not values.accepts_audio
+    salted = values.own_tensors and not values.accepts_audio
     unknown = set() if values.reads_raw_images else _OF_OWN_VIDEOS
     read = {one for step in kept for name, one in step.input_map.items() if name not in unknown}
     return tuple(

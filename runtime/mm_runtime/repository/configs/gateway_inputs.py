@@ -36,9 +36,8 @@ _OWN = (optional(MIN_P, DataType.FP32, 1), optional(LIKELIEST, DataType.INT32, 1
 
 
 def _generated(values: RepositoryValues) -> tuple[Input, ...]:
-    if values.native is None:
-        return (*_OWN, *_FORM)
-    return _FORM if values.native.tokenizer_info else ()
+    own = _OWN if values.own_tensors else ()
+    return (*own, *_FORM) if values.keeps_forms else own
 
 
 def inputs(values: RepositoryValues) -> tuple[Input, ...]:
@@ -46,14 +45,14 @@ def inputs(values: RepositoryValues) -> tuple[Input, ...]:
     own = _generated(values)
     if not values.accepts_audio:
         own = (*own, optional(PROMPT_IDS, DataType.INT32, -1))
-    elif values.native is None:
+    elif values.own_tensors:
         own = (*own, optional(SPECTROGRAM, DataType.FP32, -1, -1))
     return (optional(BIAS_IDS, DataType.INT32, -1), *own)
 
 
 def of_clients(inputs: tuple[Input, ...], values: RepositoryValues) -> tuple[Input, ...]:
     """Return what the ensembles take as clients send it, samples being one of two ways."""
-    either = values.accepts_audio and values.native is None
+    either = values.accepts_audio and values.own_tensors
     return tuple(
         optional("WAV", DataType.FP32, -1) if either and one.name == "WAV" else one
         for one in inputs
@@ -69,12 +68,12 @@ def connected(
     prepared = dict(_PREPARED)
     if not values.accepts_audio:
         prepared["PROMPT_IDS"] = PROMPT_IDS
-    elif values.native is None:
+    elif values.own_tensors:
         prepared["SPECTROGRAM"] = SPECTROGRAM
     first = EnsembleStep(first.model_name, {**first.input_map, **prepared}, first.output_map)
     if values.pixel_bytes:
         first, between = _passing_bytes(first), [*map(_passing_bytes, between)]
-    if values.native is None and values.serving.reuse_bytes is None:
+    if values.own_tensors and values.serving.reuse_bytes is None:
         first, last = _without_ids(first), _without_ids(last)
     return (
         first,

@@ -10,13 +10,13 @@ from collections.abc import Mapping
 
 from mm_api.contract import LORA_HOST_BYTES
 from mm_runtime.repository.model_config import Parameter, strings
-from mm_runtime.repository.values import NativeValues, RepositoryValues
+from mm_runtime.repository.values import RepositoryValues, TrtllmValues
 
 EXECUTOR_WORKER = "/opt/tritonserver/backends/tensorrtllm/trtllmExecutorWorker"
 DEFAULT = ""
 
 
-def native_parameters(values: RepositoryValues, native: NativeValues) -> Mapping[str, Parameter]:
+def native_parameters(values: RepositoryValues, native: TrtllmValues) -> Mapping[str, Parameter]:
     """Return name -> value of the model `tensorrt_llm`."""
     return (
         strings(FORCE_CPU_ONLY_INPUT_TENSORS="no", tokenizer_dir=_tokenizer(values))
@@ -35,7 +35,7 @@ def _tokenizer(values: RepositoryValues) -> str:
     return str(values.engine_dir / "processor")
 
 
-def _engines(native: NativeValues) -> dict[str, Parameter]:
+def _engines(native: TrtllmValues) -> dict[str, Parameter]:
     decoder = native.engines.get("llm") or native.engines["decoder"]
     return strings(
         gpt_model_path=str(decoder),
@@ -62,7 +62,7 @@ def _batching(values: RepositoryValues) -> dict[str, Parameter]:
     )
 
 
-def _caches(native: NativeValues) -> dict[str, Parameter]:
+def _caches(native: TrtllmValues) -> dict[str, Parameter]:
     cache = native.kv_cache
     cross = cache.cross_fraction
     return strings(
@@ -76,7 +76,7 @@ def _caches(native: NativeValues) -> dict[str, Parameter]:
     )
 
 
-def _adapters(native: NativeValues) -> dict[str, Parameter]:
+def _adapters(native: TrtllmValues) -> dict[str, Parameter]:
     return strings(
         lora_cache_optimal_adapter_size=8,
         lora_cache_max_adapter_size=64,
@@ -117,7 +117,7 @@ def _unused() -> dict[str, Parameter]:
     )
 
 
-def _guided(native: NativeValues) -> dict[str, Parameter]:
+def _guided(native: TrtllmValues) -> dict[str, Parameter]:
     """Return the parameters of guided decoding.
 
     Both are read without a default: a model that lacks one does not load.

@@ -56,7 +56,7 @@ AUDIO_INPUTS = (
 
 def audio_inputs(values: RepositoryValues) -> tuple[Input, ...]:
     """Return what a family that reads audio takes: of a part of longer audio its spectrogram."""
-    if values.native is not None:
+    if not values.own_tensors:
         return AUDIO_INPUTS
     # Not upstream's. A request has either.
     either = (optional("WAV", DataType.FP32, -1), optional("SPECTROGRAM", DataType.FP32, -1, -1))

@@ -161,9 +161,9 @@ OUTPUTS: tuple[Output, ...] = (
 
 def absent_inputs(values: RepositoryValues) -> frozenset[str]:
     """Return the inputs above that the backend's version does not know."""
-    if values.native is None:
+    if values.trtllm is None:
         return frozenset()
-    return frozenset(RENAMED if values.native.newer_names else RENAMED.values())
+    return frozenset(RENAMED if values.trtllm.newer_names else RENAMED.values())
 
 
 def config(values: RepositoryValues) -> ModelConfig:
@@ -175,13 +175,13 @@ def config(values: RepositoryValues) -> ModelConfig:
     inputs = tuple(
         one for one in _inputs(values.table_type, values.prompt_type) if one.name not in absent
     )
-    if values.native is None:
+    if values.own_tensors:
         inputs = (*inputs, *OWN_INPUTS, *(RAW_IMAGES if values.reads_raw_images else ()))
         inputs = (*inputs, *(RECORDINGS if values.reads_recordings else ()))
     if values.announces_features:
         inputs = (*inputs, optional(HANDED_OVER_ON_GPU, DataType.BOOL, 1))
     queued = batching(values)
-    if values.native is None:
+    if values.trtllm is None:
         own = strings(
             max_beam_width=values.limits.max_beam_width,
             max_queue_size=values.serving.max_queue_size,
@@ -193,7 +193,7 @@ def config(values: RepositoryValues) -> ModelConfig:
         backend, parameters = "python", values.shared_parameters() | own
         outputs = OUTPUTS
     else:
-        backend, parameters = "tensorrtllm", dict(native_parameters(values, values.native))
+        backend, parameters = "tensorrtllm", dict(native_parameters(values, values.trtllm))
         outputs = tuple(one for one in OUTPUTS if one.name not in OWN_OUTPUTS)
         queued.default_queue_policy.max_queue_size = values.serving.max_queue_size
     return python_model(

@@ -34,7 +34,7 @@ FIRST_LOGITS = output(LOGITS, DataType.FP32, -1, -1, -1)
 
 def outputs(values: RepositoryValues) -> tuple[Output, ...]:
     """Return what the gateway may request; engines of TensorRT-LLM gather no logits."""
-    detects = values.accepts_audio and values.native is None
+    detects = values.accepts_audio and values.own_tensors
     return (*TOKENS, FIRST_LOGITS) if detects else (*TOKENS, *reused(values))
 
 

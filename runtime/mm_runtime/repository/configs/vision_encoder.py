@@ -22,7 +22,7 @@ NAME = "vision_encoder"
 
 def config(values: RepositoryValues) -> ModelConfig:
     """Return the model's configuration."""
-    prompt_type = values.prompt_type if values.native else values.host_table_type
+    prompt_type = values.host_table_type if values.own_tensors else values.prompt_type
     # Half of the values' bytes. Servers of versions that send none send values.
     as_bytes = (optional(BYTES_TO_ENCODE, DataType.UINT8, -1, -1, -1, -1),)
     return python_model(

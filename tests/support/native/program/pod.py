@@ -17,7 +17,8 @@ def main() -> int:
     backend, python_bin, *words = sys.argv[1:]
 
     def installed() -> Installation:
-        return replace(find_installation(), native=Path(backend), python_bin=Path(python_bin))
+        found = {"trtllm_backend": Path(backend), "python_bin": Path(python_bin)}
+        return replace(find_installation(), **found)
 
     tritonserver.find_installation = installed
     return cli.main(words)
