@@ -1,7 +1,6 @@
 """Names inside the exported vision model: what writes it, checks it and runs it agrees on these."""
 
 MODEL_NAME = "model.onnx"
-ENGINE_NAME = "model.engine"
 OUTPUT_NAME = "features"
 """float32[batch, rows, hidden size of the language model]."""
 
